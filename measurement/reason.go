@@ -1,0 +1,60 @@
+package measurement
+
+import "fmt"
+
+// Reason says why a record or an element of it cannot be stored. The set is closed: every reason is a label of a metric,
+// an entry of the runbook, and a test.
+type Reason string
+
+// The reasons.
+const (
+	NotJSON           Reason = "not_json"
+	NotBSON           Reason = "not_bson"
+	NotObject         Reason = "not_object"
+	Empty             Reason = "empty"
+	MissingTime       Reason = "missing_time"
+	BadTime           Reason = "bad_time"
+	TimeOutOfRange    Reason = "time_out_of_range"
+	MissingMeta       Reason = "missing_meta"
+	BadMeta           Reason = "bad_meta"
+	BadFieldName      Reason = "bad_field_name"
+	DuplicateField    Reason = "duplicate_field"
+	TooDeep           Reason = "too_deep"
+	TooLarge          Reason = "too_large"
+	BadNumber         Reason = "bad_number"
+	BadUTF8           Reason = "bad_utf8"
+	RefusedByDatabase Reason = "refused_by_database"
+	InternalError     Reason = "internal_error"
+)
+
+// Reasons lists all reasons, in the order of the documents.
+func Reasons() []Reason {
+	return []Reason{
+		NotJSON, NotBSON, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, BadFieldName,
+		DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, RefusedByDatabase, InternalError,
+	}
+}
+
+// WholeRecord is the part of a DecodeError that concerns a record as a whole.
+const WholeRecord int32 = -1
+
+// DecodeError says what is wrong with a record, and where.
+type DecodeError struct {
+	Reason Reason
+	// Path leads to the field in question, dotted ("meta.host", "readings.3.x"); empty: the whole event.
+	Path string
+	// Detail is the rest of the sentence: the value (cut), the bound, the way out. No record content beyond that value.
+	Detail string
+	// Part is the index of the element in an array record, WholeRecord for everything else.
+	Part int32
+	// Value is the failing element's bytes when Part is not WholeRecord; valid until the next Decode.
+	Value []byte
+}
+
+// Error is one sentence with path and value.
+func (e *DecodeError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%s: %s", e.Reason, e.Detail)
+	}
+	return fmt.Sprintf("%s at %s: %s", e.Reason, e.Path, e.Detail)
+}
