@@ -1,5 +1,7 @@
 package timeseries
 
+import "strings"
+
 // Granularity names one of the three standard pairs of span and rounding; empty for custom bucketing.
 type Granularity string
 
@@ -9,6 +11,12 @@ const (
 	Minutes Granularity = "minutes" // span 24 h, rounding 1 h
 	Hours   Granularity = "hours"   // span 30 d, rounding 24 h
 )
+
+// MaxBucketingSeconds bounds span and rounding of custom bucketing: a year.
+const MaxBucketingSeconds = 31536000
+
+// maxIndexSeconds bounds what a TTL index takes for its expireAfterSeconds.
+const maxIndexSeconds = 1<<31 - 1
 
 // Options define one time series collection. The zero value of a field means its default, as Normalize fills it in.
 type Options struct {
@@ -20,16 +28,176 @@ type Options struct {
 	Granularity Granularity
 	// MaxSpanSeconds bounds a bucket: it takes times in [min, min + span).
 	MaxSpanSeconds int32
-	// RoundingSeconds is what a bucket's minimum time is rounded down to.
+	// RoundingSeconds is what a bucket's minimum time is rounded down to. It is set for custom bucketing only, and 0
+	// beside a granularity, which implies it: use Round.
 	RoundingSeconds int32
 	// ExpireAfterSeconds deletes measurements older than this; 0: never.
 	ExpireAfterSeconds int64
 }
 
-// Limits bound one bucket. The zero value of a field means the server's default (Normalize).
-type Limits struct {
-	MaxCount   int32 // measurements in a bucket, default 1000
-	MaxBytes   int32 // accounted bytes of a bucket, default 125 KiB
-	MinCount   int32 // below it an oversize bucket stays open, default 10; 1 switches that off
-	CacheBytes int64 // for the cache-derived limit of bytes; 0: off
+// bucketing returns span and rounding of a granularity in seconds; 0 for an unknown one.
+func (g Granularity) bucketing() (span, rounding int32) {
+	switch g {
+	case Seconds:
+		return 3600, 60
+	case Minutes:
+		return 86400, 3600
+	case Hours:
+		return 2592000, 86400
+	default:
+		return 0, 0
+	}
+}
+
+// Normalize checks the options by the rules of MongoDB's create command and returns them with the defaults filled in:
+// granularity seconds unless bucketing is custom, and the span that belongs to a granularity. Normalising twice changes
+// nothing. The error is an *Error.
+func (o Options) Normalize() (Options, error) {
+	if err := o.checkFields(); err != nil {
+		return Options{}, err
+	}
+	if o.Granularity == "" && o.MaxSpanSeconds == 0 && o.RoundingSeconds == 0 {
+		o.Granularity = Seconds
+	}
+	if err := o.checkBucketing(); err != nil {
+		return Options{}, err
+	}
+	o.MaxSpanSeconds, _ = o.bucketing()
+	if limit := maxIndexSeconds - int64(o.MaxSpanSeconds); o.ExpireAfterSeconds < 0 || o.ExpireAfterSeconds > limit {
+		return Options{}, refuse(codeBadValue, "expireAfterSeconds is %d: give 0 to %d (0 keeps measurements for ever)",
+			o.ExpireAfterSeconds, limit)
+	}
+	return o, nil
+}
+
+func (o Options) checkFields() error {
+	if o.TimeField == "" {
+		return refuse(codeBadValue, "timeField is empty: name the field that holds the time of a measurement")
+	}
+	if err := checkFieldName("timeField", o.TimeField); err != nil {
+		return err
+	}
+	if o.MetaField == "" {
+		return nil
+	}
+	if o.MetaField == FieldID || o.MetaField == o.TimeField {
+		return refuse(codeInvalidOptions, "metaField is %q: it must differ from _id and from timeField", o.MetaField)
+	}
+	return checkFieldName("metaField", o.MetaField)
+}
+
+func checkFieldName(option, name string) error {
+	if i := strings.IndexAny(name, ".\x00"); i >= 0 {
+		return refuse(codeInvalidOptions, "%s is %q: it must be the name of a top-level field, without %q",
+			option, name, name[i:i+1])
+	}
+	if name[0] == '$' {
+		return refuse(codeInvalidOptions, `%s is %q: it must not start with "$"`, option, name)
+	}
+	return nil
+}
+
+func (o Options) checkBucketing() error {
+	if err := checkSeconds("bucketMaxSpanSeconds", o.MaxSpanSeconds); err != nil {
+		return err
+	}
+	if err := checkSeconds("bucketRoundingSeconds", o.RoundingSeconds); err != nil {
+		return err
+	}
+	if o.Granularity == "" {
+		if o.MaxSpanSeconds != o.RoundingSeconds {
+			return refuse(codeInvalidOptions, "bucketMaxSpanSeconds is %d and bucketRoundingSeconds %d: "+
+				"set both to the same number, or neither", o.MaxSpanSeconds, o.RoundingSeconds)
+		}
+		return nil
+	}
+	span, _ := o.Granularity.bucketing()
+	switch {
+	case span == 0:
+		return refuse(codeBadValue, "granularity is %q: it must be seconds, minutes or hours", o.Granularity)
+	case o.MaxSpanSeconds != 0 && o.MaxSpanSeconds != span:
+		return refuse(codeInvalidOptions, "bucketMaxSpanSeconds is %d: with granularity %s leave it out or set it to %d",
+			o.MaxSpanSeconds, o.Granularity, span)
+	case o.RoundingSeconds != 0:
+		return refuse(codeInvalidOptions, "bucketRoundingSeconds is %d: leave it out, granularity %s implies it",
+			o.RoundingSeconds, o.Granularity)
+	}
+	return nil
+}
+
+// checkSeconds checks the range of an option that is 0 when not set.
+func checkSeconds(option string, seconds int32) error {
+	if seconds < 0 || seconds > MaxBucketingSeconds {
+		return refuse(codeOutOfRange, "%s is %d: give 1 to %d", option, seconds, MaxBucketingSeconds)
+	}
+	return nil
+}
+
+// bucketing returns span and rounding in seconds, of options normalised or not.
+func (o Options) bucketing() (span, rounding int32) {
+	if o.MaxSpanSeconds > 0 && o.RoundingSeconds > 0 {
+		return o.MaxSpanSeconds, o.RoundingSeconds
+	}
+	if o.Granularity == "" {
+		return Seconds.bucketing()
+	}
+	return o.Granularity.bucketing()
+}
+
+// Change applies the collMod command: o with the bucketing and the expiry of to. Empty fields and unset bucketing of to
+// mean no change; ExpireAfterSeconds is always taken. Neither span nor rounding may shrink, so that an existing bucket
+// still fits the new rules. Both options need not be normalised, the answer is; the error is an *Error.
+func (o Options) Change(to Options) (Options, error) {
+	o, err := o.Normalize()
+	if err != nil {
+		return Options{}, err
+	}
+	if to.TimeField != "" && to.TimeField != o.TimeField {
+		return Options{}, refuse(codeInvalidOptions, "timeField is %q: it cannot be changed from %q; use another collection",
+			to.TimeField, o.TimeField)
+	}
+	if to.MetaField != "" && to.MetaField != o.MetaField {
+		return Options{}, refuse(codeInvalidOptions, "metaField is %q: it cannot be changed from %q; use another collection",
+			to.MetaField, o.MetaField)
+	}
+	if to.Granularity == "" && to.MaxSpanSeconds == 0 && to.RoundingSeconds == 0 {
+		to.Granularity, to.MaxSpanSeconds, to.RoundingSeconds = o.Granularity, o.MaxSpanSeconds, o.RoundingSeconds
+	}
+	to.TimeField, to.MetaField = o.TimeField, o.MetaField
+	if to, err = to.Normalize(); err != nil {
+		return Options{}, err
+	}
+	span, rounding := o.bucketing()
+	toSpan, toRounding := to.bucketing()
+	if toSpan < span || toRounding < rounding {
+		return Options{}, refuse(codeInvalidOptions, "a span of %d s and rounding of %d s would replace %d s and %d s: "+
+			"neither may shrink; choose larger values or another collection", toSpan, toRounding, span, rounding)
+	}
+	return to, nil
+}
+
+// Span is how long after its minimum time a bucket takes measurements, in milliseconds: times in [min, min + Span()).
+func (o Options) Span() int64 {
+	span, _ := o.bucketing()
+	return int64(span) * 1000
+}
+
+// Round is the minimum time, in milliseconds, of a bucket that a measurement of this time (milliseconds since 1970, or
+// before it when negative) opens: rounded down, never toward zero. The smallest times, which cannot be rounded down any
+// further, give the smallest int64.
+func (o Options) Round(ms int64) int64 {
+	_, rounding := o.bucketing()
+	return floorTo(ms, int64(rounding)*1000)
+}
+
+// floorTo is the largest multiple of unit that is not above v, or the smallest int64 where that has no room.
+func floorTo(v, unit int64) int64 {
+	rest := v % unit
+	if rest < 0 {
+		rest += unit
+	}
+	if floor := v - rest; floor <= v {
+		return floor
+	}
+	return -1 << 63
 }

@@ -1,0 +1,40 @@
+package timeseries
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// extendedRange is set in the timestamp of the _id of a bucket whose seconds do not fit 31 bits, as MongoDB does since
+// 8.1: such an _id does not sort by time, and says so.
+const extendedRange uint32 = 1 << 31
+
+// BucketID derives the _id of a bucket: 4 bytes of seconds of minTime (control.min.<time>, milliseconds), big-endian,
+// then the first 8 bytes of a SHA-256 over the position of the measurement that opened the bucket. Two writers that open
+// a bucket for the same measurement therefore collide. attempt is 0, and one more each time a conflict makes the same
+// position open a bucket again.
+func BucketID(src Source, opened Position, attempt int32, minTime int64) bson.ObjectID {
+	var key [36]byte
+	copy(key[:16], src.TopicID[:])
+	binary.BigEndian.PutUint32(key[16:], uint32(src.Partition))
+	binary.BigEndian.PutUint64(key[20:], uint64(opened.Offset))
+	binary.BigEndian.PutUint32(key[28:], uint32(opened.Part))
+	binary.BigEndian.PutUint32(key[32:], uint32(attempt))
+	sum := sha256.Sum256(key[:])
+
+	var id bson.ObjectID
+	binary.BigEndian.PutUint32(id[:4], idSeconds(minTime))
+	copy(id[4:], sum[:8])
+	return id
+}
+
+// idSeconds is the timestamp of a bucket's _id for a minimum time in milliseconds.
+func idSeconds(minTime int64) uint32 {
+	seconds := floorTo(minTime, 1000) / 1000
+	if seconds < 0 || seconds > 1<<31-1 {
+		return uint32(seconds) | extendedRange
+	}
+	return uint32(seconds)
+}

@@ -1,0 +1,107 @@
+package timeseries
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// ErrPositions is wrapped by every error about encoded positions.
+var ErrPositions = errors.New("malformed positions")
+
+// AppendPositions appends the encoding of positions, in the order given, as one element of control.source.offsets: for
+// each an unsigned varint of zigzag(offset − previous offset) << 1, the first counting from 0, whose low bit tells that
+// the part follows as one more varint. A part of 0 is left out, so a list has exactly one encoding.
+//
+// Offsets are at least 0 and parts below MaxParts; anything else would not be decoded again.
+func AppendPositions(dst []byte, ps []Position) []byte {
+	var previous int64
+	for _, p := range ps {
+		delta := p.Offset - previous
+		previous = p.Offset
+		zigzag := uint64(delta)<<1 ^ uint64(delta>>63)
+		// The shifted value may need 65 bits, so the varint's first byte is made by hand.
+		b := byte(zigzag&0x3f) << 1
+		if p.Part != 0 {
+			b |= 1
+		}
+		if zigzag >>= 6; zigzag == 0 {
+			dst = append(dst, b)
+		} else {
+			dst = binary.AppendUvarint(append(dst, b|0x80), zigzag)
+		}
+		if p.Part != 0 {
+			dst = binary.AppendUvarint(dst, uint64(p.Part))
+		}
+	}
+	return dst
+}
+
+// DecodePositions appends the positions encoded in b to dst. It accepts only what AppendPositions writes. On an error,
+// which wraps ErrPositions, dst is returned as it was.
+func DecodePositions(dst []Position, b []byte) ([]Position, error) {
+	kept := len(dst)
+	var p Position
+	for at := 0; at < len(b); {
+		n, err := p.decode(b[at:])
+		if err != nil {
+			return dst[:kept], fmt.Errorf("byte %d: %w", at, err)
+		}
+		dst = append(dst, p)
+		at += n
+	}
+	return dst, nil
+}
+
+// CountPositions is the number of positions encoded in b, with the checks of DecodePositions.
+func CountPositions(b []byte) (int, error) {
+	count := 0
+	var p Position
+	for at := 0; at < len(b); count++ {
+		n, err := p.decode(b[at:])
+		if err != nil {
+			return 0, fmt.Errorf("byte %d: %w", at, err)
+		}
+		at += n
+	}
+	return count, nil
+}
+
+// decode replaces the previous position by the one encoded at the start of b, which is not empty, and returns the
+// number of bytes it took.
+func (p *Position) decode(b []byte) (int, error) {
+	n := 1
+	zigzag := uint64(b[0]>>1) & 0x3f
+	if b[0]&0x80 != 0 {
+		high, m := uvarint(b[1:])
+		if m == 0 || high>>58 != 0 {
+			return 0, fmt.Errorf("%w: cut off or too large an offset", ErrPositions)
+		}
+		zigzag |= high << 6
+		n += m
+	}
+	// A sum beyond int64 wraps to a negative offset: the previous one is not negative.
+	offset := p.Offset + (int64(zigzag>>1) ^ -int64(zigzag&1))
+	if offset < 0 {
+		return 0, fmt.Errorf("%w: an offset below 0", ErrPositions)
+	}
+	p.Offset, p.Part = offset, 0
+	if b[0]&1 == 0 {
+		return n, nil
+	}
+	part, m := uvarint(b[n:])
+	if m == 0 || part == 0 || part >= MaxParts {
+		return 0, fmt.Errorf("%w: a part outside 1 to %d", ErrPositions, MaxParts-1)
+	}
+	p.Part = int32(part)
+	return n + m, nil
+}
+
+// uvarint reads a varint in its shortest form; a length of 0 tells that there is none.
+func uvarint(b []byte) (v uint64, n int) {
+	v, n = binary.Uvarint(b)
+	if n <= 0 || b[n-1] == 0 && n > 1 {
+		return 0, 0
+	}
+	return v, n
+}

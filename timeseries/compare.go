@@ -1,0 +1,172 @@
+package timeseries
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// maxCompareDepth is the nesting down to which values are compared as values, beyond what MongoDB stores (200).
+const maxCompareDepth = 250
+
+// CanonicalType is the rank of a BSON type in MongoDB's sort order. Types of the same rank, all numbers for example,
+// compare by value and are compatible in a bucket's schema.
+func CanonicalType(t bson.Type) int {
+	switch t {
+	case bson.TypeMinKey:
+		return -1
+	case bson.TypeNull:
+		return 5
+	case bson.TypeDouble, bson.TypeInt32, bson.TypeInt64, bson.TypeDecimal128:
+		return 10
+	case bson.TypeString, bson.TypeSymbol:
+		return 15
+	case bson.TypeEmbeddedDocument:
+		return 20
+	case bson.TypeArray:
+		return 25
+	case bson.TypeBinary:
+		return 30
+	case bson.TypeObjectID:
+		return 35
+	case bson.TypeBoolean:
+		return 40
+	case bson.TypeDateTime:
+		return 45
+	case bson.TypeTimestamp:
+		return 47
+	case bson.TypeRegex:
+		return 50
+	case bson.TypeDBPointer:
+		return 55
+	case bson.TypeJavaScript:
+		return 60
+	case bson.TypeCodeWithScope:
+		return 65
+	case bson.TypeMaxKey:
+		return 127
+	default: // undefined, and no value at all
+		return 0
+	}
+}
+
+// Compare orders two BSON values as MongoDB does without a collation: by canonical type, then by value. Numbers compare
+// exactly across their types; NaN is below every number and equals itself. Field names count in objects, not in arrays.
+// The result is -1, 0 or 1; 0 does not mean that the bytes are equal. It allocates only to compare a double with a
+// decimal. Malformed values compare by their bytes.
+func Compare(a, b bson.RawValue) int { return compareValues(a, b, 0) }
+
+func compareValues(a, b bson.RawValue, depth int) int {
+	if a.Type == b.Type {
+		return compareSame(a.Type, a.Value, b.Value, depth)
+	}
+	rank := CanonicalType(a.Type)
+	if c := cmp.Compare(rank, CanonicalType(b.Type)); c != 0 {
+		return c
+	}
+	switch rank {
+	case 10:
+		return compareNumbers(a, b)
+	case 15:
+		return bytes.Compare(text(a.Value), text(b.Value))
+	default: // undefined and no value
+		return 0
+	}
+}
+
+// compareSame compares the values of two elements of the same type.
+func compareSame(t bson.Type, a, b []byte, depth int) int {
+	switch t {
+	case bson.TypeDouble:
+		if len(a) == 8 && len(b) == 8 {
+			// cmp.Compare has NaN below everything, equal to itself, and -0 equal to 0, as MongoDB does.
+			return cmp.Compare(math.Float64frombits(word(a)), math.Float64frombits(word(b)))
+		}
+	case bson.TypeInt64, bson.TypeDateTime:
+		if len(a) == 8 && len(b) == 8 {
+			return cmp.Compare(int64(word(a)), int64(word(b)))
+		}
+	case bson.TypeInt32:
+		if len(a) == 4 && len(b) == 4 {
+			return cmp.Compare(int32(binary.LittleEndian.Uint32(a)), int32(binary.LittleEndian.Uint32(b)))
+		}
+	case bson.TypeTimestamp:
+		if len(a) == 8 && len(b) == 8 {
+			return cmp.Compare(word(a), word(b))
+		}
+	case bson.TypeDecimal128:
+		if len(a) == 16 && len(b) == 16 {
+			return readDecimal(a).compare(readDecimal(b))
+		}
+	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
+		return bytes.Compare(text(a), text(b))
+	case bson.TypeBinary, bson.TypeDBPointer:
+		// Length first; a binary's subtype stands before its bytes.
+		return cmp.Or(cmp.Compare(len(a), len(b)), bytes.Compare(a, b))
+	case bson.TypeEmbeddedDocument:
+		return compareDocuments(a, b, true, depth+1)
+	case bson.TypeArray:
+		return compareDocuments(a, b, false, depth+1)
+	case bson.TypeCodeWithScope:
+		return compareScoped(a, b, depth+1)
+	}
+	// ObjectID, boolean and regex (two C strings) sort by their bytes; the rest has none.
+	return bytes.Compare(a, b)
+}
+
+func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// text is the content of a BSON string without its length and its final NUL.
+func text(b []byte) []byte {
+	if len(b) < 5 {
+		return nil
+	}
+	return b[4 : len(b)-1]
+}
+
+// compareDocuments compares element by element: type, name when names count, value; what ends first is less.
+func compareDocuments(a, b []byte, names bool, depth int) int {
+	if len(a) < 5 || len(b) < 5 || depth > maxCompareDepth {
+		return bytes.Compare(a, b)
+	}
+	a, b = a[4:len(a)-1], b[4:len(b)-1]
+	for len(a) > 0 && len(b) > 0 {
+		x, restA, okA := bsoncore.ReadElement(a)
+		y, restB, okB := bsoncore.ReadElement(b)
+		if !okA || !okB {
+			return bytes.Compare(a, b)
+		}
+		if c := compareElements(x, y, names, depth); c != 0 {
+			return c
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+func compareElements(a, b bsoncore.Element, names bool, depth int) int {
+	x, y := bson.RawElement(a).Value(), bson.RawElement(b).Value()
+	if c := cmp.Compare(CanonicalType(x.Type), CanonicalType(y.Type)); c != 0 {
+		return c
+	}
+	if names {
+		if c := bytes.Compare(a.KeyBytes(), b.KeyBytes()); c != 0 {
+			return c
+		}
+	}
+	return compareValues(x, y, depth)
+}
+
+// compareScoped compares two values of code with scope: the code as a string, then the scope as an object.
+func compareScoped(a, b []byte, depth int) int {
+	codeA, scopeA, okA := bsoncore.ReadString(a[min(4, len(a)):])
+	codeB, scopeB, okB := bsoncore.ReadString(b[min(4, len(b)):])
+	if !okA || !okB {
+		return bytes.Compare(a, b)
+	}
+	return cmp.Or(cmp.Compare(codeA, codeB), compareDocuments(scopeA, scopeB, true, depth))
+}

@@ -1,0 +1,61 @@
+package timeseries
+
+import "math"
+
+// Bounds of a bucket's accounted bytes.
+const (
+	// LargeBytes is what a bucket of less than Limits.MinCount measurements may grow to: 16 MiB less 4 for the rest.
+	LargeBytes = 12 << 20
+	// cacheBytesFloor is what a cache-derived limit never falls below.
+	cacheBytesFloor = 5120
+)
+
+// Limits bound one bucket. The zero value of a field means the server's default (Normalize).
+type Limits struct {
+	MaxCount   int32 // measurements in a bucket, default 1000
+	MaxBytes   int32 // accounted bytes of a bucket, default 125 KiB
+	MinCount   int32 // below it an oversize bucket stays open, default 10; 1 switches that off
+	CacheBytes int64 // for the cache-derived limit of bytes; 0: off
+}
+
+// Normalize fills in the defaults and checks the bounds; the error is an *Error.
+func (l Limits) Normalize() (Limits, error) {
+	for _, limit := range []struct {
+		name     string
+		value    *int32
+		standard int32
+	}{
+		{"maximum count", &l.MaxCount, 1000},
+		{"maximum bytes", &l.MaxBytes, 125 << 10},
+		{"minimum count", &l.MinCount, 10},
+	} {
+		if *limit.value < 0 {
+			return Limits{}, refuse(codeBadValue, "the %s of a bucket is %d: give 1 or more, or 0 for the default of %d",
+				limit.name, *limit.value, limit.standard)
+		}
+		if *limit.value == 0 {
+			*limit.value = limit.standard
+		}
+	}
+	if l.CacheBytes < 0 {
+		return Limits{}, refuse(codeBadValue, "the cache bytes are %d: give 1 or more, or 0 for no limit from the cache",
+			l.CacheBytes)
+	}
+	return l, nil
+}
+
+// Sizes returns the bytes beyond which a bucket is closed when it has MinCount measurements (effective), and when it
+// has fewer (absolute), for a number of active buckets: open and archived ones that share CacheBytes.
+// Effective below MaxBytes, or absolute below LargeBytes, means that the cache is what limits.
+func (l Limits) Sizes(active int64) (effective, absolute int32) {
+	derived := derivedSize(l.CacheBytes, active, cacheBytesFloor)
+	return min(l.MaxBytes, derived), min(LargeBytes, derived)
+}
+
+// derivedSize is a bucket's share of half the cache, no less than floor; without cache or buckets there is no limit.
+func derivedSize(cacheBytes, active int64, floor int32) int32 {
+	if cacheBytes <= 0 || active <= 0 {
+		return math.MaxInt32
+	}
+	return max(floor, int32(min(cacheBytes/2/active, math.MaxInt32)))
+}

@@ -1,0 +1,92 @@
+package timeseries
+
+import (
+	"fmt"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+)
+
+// maxWindow bounds the offsets of a PositionSet, so that an offset counted from its start fits 32 bits.
+const maxWindow = 1 << 32
+
+// PositionSet is the set of stored positions in a window of offsets: the D of E2. Part 0, of which most positions are,
+// takes one bit an offset at worst.
+type PositionSet struct {
+	start, end int64
+	max        int64             // largest offset held, start-1 for none
+	whole      *roaring.Bitmap   // offset − start of the positions of part 0
+	parts      *roaring64.Bitmap // (offset − start) << 20 | part of the others
+}
+
+// NewPositionSet makes an empty set for the offsets in [start, end), at most 2^32 of them: what lies outside is not put
+// in, so the window must hold every offset that will be asked for (E2).
+func NewPositionSet(start, end int64) *PositionSet {
+	if start < 0 || end < start || end-start > maxWindow {
+		panic(fmt.Sprintf("E2: offsets [%d, %d) are no window of stored positions", start, end))
+	}
+	return &PositionSet{start: start, end: end, max: start - 1, whole: roaring.New(), parts: roaring64.New()}
+}
+
+// Window is the range of offsets, [start, end), that the set answers for.
+func (s *PositionSet) Window() (start, end int64) { return s.start, s.end }
+
+// Add puts a position in, unless it lies outside the window.
+func (s *PositionSet) Add(p Position) {
+	if p.Offset < s.start || p.Offset >= s.end {
+		return
+	}
+	s.max = max(s.max, p.Offset)
+	if p.Part == 0 {
+		s.whole.Add(uint32(p.Offset - s.start))
+		return
+	}
+	s.parts.Add(s.key(p))
+}
+
+// AddEncoded puts in the positions of one element of control.source.offsets. It returns how many the element lists,
+// those outside the window included. An element that cannot be decoded adds nothing and gives the error of
+// CountPositions.
+func (s *PositionSet) AddEncoded(b []byte) (n int, err error) {
+	if n, err = CountPositions(b); err != nil {
+		return 0, err
+	}
+	var p Position
+	for len(b) > 0 {
+		used, err := p.decode(b)
+		if err != nil {
+			return 0, err
+		}
+		b = b[used:]
+		s.Add(p)
+	}
+	return n, nil
+}
+
+// Contains tells whether a position is stored; false outside the window.
+func (s *PositionSet) Contains(p Position) bool {
+	if p.Offset > s.max || p.Offset < s.start {
+		return false // the case of nearly every record once D is passed
+	}
+	if p.Part == 0 {
+		return s.whole.Contains(uint32(p.Offset - s.start))
+	}
+	return s.parts.Contains(s.key(p))
+}
+
+// Max is the largest offset in the set; false for an empty one. Beyond it the set is of no more use.
+func (s *PositionSet) Max() (offset int64, ok bool) { return s.max, s.max >= s.start }
+
+// Len is the number of positions in the set.
+func (s *PositionSet) Len() int {
+	return int(s.whole.GetCardinality() + s.parts.GetCardinality())
+}
+
+// Bytes is the memory the set takes, within a few bytes a container of 2^16 offsets.
+func (s *PositionSet) Bytes() int64 {
+	return int64(s.whole.GetSizeInBytes() + s.parts.GetSizeInBytes())
+}
+
+func (s *PositionSet) key(p Position) uint64 {
+	return uint64(p.Offset-s.start)<<20 | uint64(p.Part)
+}
