@@ -74,8 +74,8 @@ func (p *Position) decode(b []byte) (int, error) {
 	zigzag := uint64(b[0]>>1) & 0x3f
 	if b[0]&0x80 != 0 {
 		high, m := uvarint(b[1:])
-		if m == 0 || high>>58 != 0 {
-			return 0, fmt.Errorf("%w: cut off or too large an offset", ErrPositions)
+		if m == 0 || high == 0 || high>>58 != 0 {
+			return 0, fmt.Errorf("%w: an offset cut off, too large or not in its shortest form", ErrPositions)
 		}
 		zigzag |= high << 6
 		n += m

@@ -130,35 +130,43 @@ func text(b []byte) []byte {
 
 // compareDocuments compares element by element: type, name when names count, value; what ends first is less.
 func compareDocuments(a, b []byte, names bool, depth int) int {
-	if len(a) < 5 || len(b) < 5 || depth > maxCompareDepth {
+	if depth > maxCompareDepth {
 		return bytes.Compare(a, b)
 	}
-	a, b = a[4:len(a)-1], b[4:len(b)-1]
-	for len(a) > 0 && len(b) > 0 {
-		x, restA, okA := bsoncore.ReadElement(a)
-		y, restB, okB := bsoncore.ReadElement(b)
-		if !okA || !okB {
+	var x, y cursor
+	x.open(a)
+	y.open(b)
+	for {
+		moreX, moreY := x.next(), y.next()
+		switch {
+		case x.err != nil || y.err != nil:
 			return bytes.Compare(a, b)
+		case !moreX || !moreY:
+			return cmp.Compare(truth(moreX), truth(moreY))
 		}
-		if c := compareElements(x, y, names, depth); c != 0 {
+		if c := x.compare(&y, names, depth); c != 0 {
 			return c
 		}
-		a, b = restA, restB
 	}
-	return cmp.Compare(len(a), len(b))
 }
 
-func compareElements(a, b bsoncore.Element, names bool, depth int) int {
-	x, y := bson.RawElement(a).Value(), bson.RawElement(b).Value()
-	if c := cmp.Compare(CanonicalType(x.Type), CanonicalType(y.Type)); c != 0 {
-		return c
+func (c *cursor) compare(d *cursor, names bool, depth int) int {
+	if r := cmp.Compare(CanonicalType(c.kind), CanonicalType(d.kind)); r != 0 {
+		return r
 	}
 	if names {
-		if c := bytes.Compare(a.KeyBytes(), b.KeyBytes()); c != 0 {
-			return c
+		if r := bytes.Compare(c.key, d.key); r != 0 {
+			return r
 		}
 	}
-	return compareValues(x, y, depth)
+	return compareValues(c.value(), d.value(), depth)
+}
+
+func truth(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // compareScoped compares two values of code with scope: the code as a string, then the scope as an object.
@@ -168,5 +176,8 @@ func compareScoped(a, b []byte, depth int) int {
 	if !okA || !okB {
 		return bytes.Compare(a, b)
 	}
-	return cmp.Or(cmp.Compare(codeA, codeB), compareDocuments(scopeA, scopeB, true, depth))
+	if c := cmp.Compare(codeA, codeB); c != 0 {
+		return c
+	}
+	return compareDocuments(scopeA, scopeB, true, depth)
 }

@@ -1,10 +1,6 @@
 package timeseries
 
-import (
-	"fmt"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-)
+import "fmt"
 
 // Codes of MongoDB that the rules of this package answer with.
 const (
@@ -49,9 +45,4 @@ func (e *Error) CodeName() string {
 
 func refuse(code int32, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
-}
-
-// isDocument tells whether a value holds elements of its own.
-func isDocument(v bson.RawValue) bool {
-	return v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray
 }

@@ -1,0 +1,180 @@
+package timeseries
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// control is what an Unpacker reads of a bucket's control object.
+type control struct {
+	version bson.RawValue
+	count   int64 // -1: absent
+	offsets []byte
+}
+
+// open reads everything of a bucket but its columns' values, with the checks of MongoDB's stage in their order.
+func (u *Unpacker) open(bucket bson.Raw) error {
+	var top cursor
+	var parts struct{ control, data bson.RawValue }
+	for top.open(bucket); top.next(); {
+		switch string(top.key) {
+		case FieldControl:
+			parts.control = top.value()
+		case FieldMeta:
+			u.meta = top.value()
+		case FieldData:
+			parts.data = top.value()
+		}
+	}
+	switch {
+	case top.err != nil:
+		return refuse(0, "the bucket is %v", top.err)
+	case len(bucket) == 5:
+		return refuse(codeBucketEmpty, "the bucket is an empty document")
+	}
+	if err := u.openData(parts.data); err != nil {
+		return err
+	}
+	if err := u.checkMeta(); err != nil {
+		return err
+	}
+	return u.openControl(parts.control)
+}
+
+func (u *Unpacker) openData(data bson.RawValue) error {
+	if data.Type != bson.TypeEmbeddedDocument {
+		return refuse(codeNoTimeColumn, "%s is no object, so there is no column %s", FieldData, u.options.TimeField)
+	}
+	if len(data.Value) == 5 {
+		return refuse(codeDataEmpty, "%s is an empty object", FieldData)
+	}
+	var columns cursor
+	timed := false
+	for columns.open(data.Value); columns.next(); {
+		if columns.kind != bson.TypeEmbeddedDocument {
+			return refuse(0, "%s is a %s: a column must be an object", DataPath(string(columns.key)), columns.kind)
+		}
+		if !timed && string(columns.key) == u.options.TimeField {
+			timed = true
+			u.time.open(columns.body)
+			continue
+		}
+		c := column{name: columns.key}
+		c.values.open(columns.body)
+		c.waiting = c.values.next()
+		u.columns = append(u.columns, c)
+	}
+	switch {
+	case columns.err != nil:
+		return refuse(0, "%s is %v", FieldData, columns.err)
+	case !timed:
+		return refuse(codeNoTimeColumn, "%s has no column %s for the time", FieldData, u.options.TimeField)
+	}
+	return nil
+}
+
+func (u *Unpacker) checkMeta() error {
+	switch {
+	case u.options.MetaField == "" && u.meta.Type != 0:
+		return refuse(codeMetaUnexpected, "the bucket has a %s, but the collection has no metaField", FieldMeta)
+	case u.meta.Type == bson.TypeUndefined:
+		return refuse(codeMetaUndefined, "the bucket's %s is undefined", FieldMeta)
+	}
+	return nil
+}
+
+func (u *Unpacker) openControl(value bson.RawValue) error {
+	if value.Type != bson.TypeEmbeddedDocument {
+		return refuse(codeNoControl, "the bucket has no object %s", FieldControl)
+	}
+	c, err := readControl(value.Value)
+	if err != nil {
+		return err
+	}
+	if c.version.Type == 0 {
+		return refuse(codeNoVersion, "the bucket has no %s", PathVersion)
+	}
+	if CanonicalType(c.version.Type) != CanonicalType(bson.TypeInt32) || Compare(c.version, versionValue()) != 0 {
+		return refuse(codeBadVersion, "%s is %v: only version %d can be read, compressed buckets cannot",
+			PathVersion, c.version, Version)
+	}
+	u.state.Count = c.count
+	return u.openOffsets(c.offsets)
+}
+
+func readControl(document []byte) (control, error) {
+	c := control{count: -1}
+	var fields cursor
+	for fields.open(document); fields.next(); {
+		switch string(fields.key) {
+		case FieldVersion:
+			c.version = fields.value()
+		case FieldCount:
+			if n, ok := fields.integer(); ok {
+				c.count = n
+			}
+		case FieldSource:
+			offsets, err := readOffsets(fields.value())
+			if err != nil {
+				return control{}, err
+			}
+			c.offsets = offsets
+		}
+	}
+	if fields.err != nil {
+		return control{}, refuse(0, "%s is %v", FieldControl, fields.err)
+	}
+	return c, nil
+}
+
+// readOffsets finds the array of offsets in control.source; nil when there is none.
+func readOffsets(source bson.RawValue) ([]byte, error) {
+	if source.Type != bson.TypeEmbeddedDocument {
+		return nil, nil
+	}
+	var fields cursor
+	for fields.open(source.Value); fields.next(); {
+		if string(fields.key) == FieldOffsets && fields.kind == bson.TypeArray {
+			return fields.body, nil
+		}
+	}
+	if fields.err != nil {
+		return nil, refuse(0, "%s is %v", PathSource, fields.err)
+	}
+	return nil, nil
+}
+
+// openOffsets decodes the positions; a list that cannot be decoded does not keep the measurements from being read.
+func (u *Unpacker) openOffsets(array []byte) error {
+	if array == nil {
+		return nil
+	}
+	var elements cursor
+	for elements.open(array); elements.next(); {
+		if u.state.Malformed != nil {
+			continue
+		}
+		if u.listed, u.state.Malformed = appendElement(u.listed, elements.value()); u.state.Malformed != nil {
+			u.state.Malformed = fmt.Errorf("%s.%s: %w", PathOffsets, elements.key, u.state.Malformed)
+		}
+	}
+	if elements.err != nil {
+		return refuse(0, "%s is %v", PathOffsets, elements.err)
+	}
+	u.state.Positions = len(u.listed)
+	return nil
+}
+
+func appendElement(dst []Position, v bson.RawValue) ([]Position, error) {
+	subtype, encoded, ok := v.BinaryOK()
+	if !ok || subtype != bson.TypeBinaryGeneric {
+		return dst, fmt.Errorf("%w: not binary data of subtype 0", ErrPositions)
+	}
+	return DecodePositions(dst, encoded)
+}
+
+// versionValue is Version as a BSON value.
+func versionValue() bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt32, Value: []byte{byte(Version), 0, 0, 0}}
+}

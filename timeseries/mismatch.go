@@ -1,0 +1,39 @@
+package timeseries
+
+import "fmt"
+
+// Mismatch says how many measurements a bucket has by each of its accounts, which should agree.
+type Mismatch struct {
+	// Times is the number of values in the time column.
+	Times int
+	// Count is control.count, -1 when it is absent.
+	Count int64
+	// Positions is the number of positions that control.source.offsets lists.
+	Positions int
+	// Malformed is why the positions could not all be decoded, nil when they could. It wraps ErrPositions.
+	Malformed error
+	// Lost is the path of the first value that belongs to no measurement, because its column's indexes are not in step
+	// with those of the time column; empty: every value belongs to one.
+	Lost string
+}
+
+func (m *Mismatch) agrees() bool {
+	return m.Count == int64(m.Times) && m.Positions == m.Times && m.Malformed == nil && m.Lost == ""
+}
+
+// Error names every account.
+func (m *Mismatch) Error() string {
+	count := fmt.Sprint(m.Count)
+	if m.Count < 0 {
+		count = "absent"
+	}
+	text := fmt.Sprintf("the time column has %d measurements, %s is %s, %s lists %d positions",
+		m.Times, PathCount, count, PathOffsets, m.Positions)
+	if m.Malformed != nil {
+		text += fmt.Sprintf(" (%v)", m.Malformed)
+	}
+	if m.Lost != "" {
+		text += fmt.Sprintf(", %s and what follows in its column belongs to no measurement", m.Lost)
+	}
+	return text
+}

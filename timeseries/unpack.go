@@ -1,0 +1,144 @@
+package timeseries
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Codes that MongoDB's unpacking stage answers with.
+const (
+	codeDataEmpty      int32 = 5346509
+	codeBucketEmpty    int32 = 5346510
+	codeNoTimeColumn   int32 = 5346700
+	codeMetaUndefined  int32 = 5369600
+	codeMetaUnexpected int32 = 5369601
+	codeBadVersion     int32 = 5857900
+	codeNoControl      int32 = 5857902
+	codeNoVersion      int32 = 5857903
+)
+
+// Unlisted is the offset of a measurement for which its bucket lists no position.
+const Unlisted int64 = -1
+
+// Unpacked is one measurement of a stored bucket. Its bytes belong to the Unpacker and the bucket, and are valid until
+// the Unpacker's next call.
+type Unpacked struct {
+	// Position is where the measurement came from; its offset is Unlisted when the bucket does not say.
+	Position Position
+	// Time is the measurement's time in milliseconds since 1970.
+	Time int64
+	// Meta is the bucket's identity; Type 0: absent.
+	Meta bson.RawValue
+	// Elements are the other fields as BSON elements one after the other, in the order of the bucket's columns.
+	Elements []byte
+}
+
+// Unpacker turns stored buckets into their measurements, by the rule of MongoDB's own stage: a column's current value
+// belongs to the current measurement if their indexes have the same name. It is made for reuse:
+//
+//	if err := u.Reset(bucket); err != nil { … }
+//	for u.Next(&m) { … }
+//	if err := u.Err(); err != nil { … }
+//
+// Nothing in a bucket makes it panic.
+type Unpacker struct {
+	options Options
+
+	meta    bson.RawValue
+	time    cursor
+	columns []column
+	state   Mismatch // what was found so far
+	listed  []Position
+	buffer  []byte
+	err     error
+}
+
+// column is one field's values; waiting tells that the cursor stands on a value not yet given out.
+type column struct {
+	name    []byte
+	values  cursor
+	waiting bool
+}
+
+// NewUnpacker makes an Unpacker for buckets of a collection.
+func NewUnpacker(o Options) *Unpacker { return &Unpacker{options: o} }
+
+// Reset begins with a bucket, which must stay unchanged until the last measurement is read. A bucket that MongoDB would
+// not unpack gives an *Error with its code, one of broken BSON an *Error without.
+func (u *Unpacker) Reset(bucket bson.Raw) error {
+	*u = Unpacker{options: u.options, columns: u.columns[:0], listed: u.listed[:0], buffer: u.buffer[:0]}
+	u.err = u.open(bucket)
+	return u.err
+}
+
+// Next puts the next measurement into m; false after the last one, or when Err is set.
+func (u *Unpacker) Next(m *Unpacked) bool {
+	if u.err != nil {
+		return false
+	}
+	if !u.time.next() {
+		u.finish()
+		return false
+	}
+	if u.time.kind != bson.TypeDateTime {
+		u.err = refuse(0, "%s.%s is a %s: the time column must hold dates", DataPath(u.options.TimeField), u.time.key, u.time.kind)
+		return false
+	}
+	m.Position = Position{Offset: Unlisted}
+	if u.state.Times < len(u.listed) {
+		m.Position = u.listed[u.state.Times]
+	}
+	u.state.Times++
+	m.Time, m.Meta = readInteger(u.time.value()), u.meta
+	u.buffer = u.buffer[:0]
+	for i := range u.columns {
+		u.buffer = u.columns[i].take(u.buffer, u.time.key)
+	}
+	m.Elements = u.buffer
+	return true
+}
+
+// take appends the column's current value as an element if its index is the given one, and moves on.
+func (c *column) take(dst, index []byte) []byte {
+	if !c.waiting || !bytes.Equal(c.values.key, index) {
+		return dst
+	}
+	dst = append(dst, byte(c.values.kind))
+	dst = append(dst, c.name...)
+	dst = append(dst, 0)
+	dst = append(dst, c.values.body...)
+	c.waiting = c.values.next()
+	return dst
+}
+
+// Err is what ended the measurements early; nil after the last one.
+func (u *Unpacker) Err() error { return u.err }
+
+// Mismatch tells, after Next returned false, that the bucket contradicts itself: control.count or the positions of
+// control.source.offsets do not match the time column, or a column has values that belong to no measurement. Nil: it
+// agrees. Otherwise the error is a *Mismatch, valid until Reset: something else edited the bucket, or made it.
+func (u *Unpacker) Mismatch() error {
+	if u.err != nil || u.state.agrees() {
+		return nil
+	}
+	return &u.state
+}
+
+// finish looks at what is left in the columns once the times have ended.
+func (u *Unpacker) finish() {
+	if u.time.err != nil {
+		u.err = refuse(0, "%s is %v", DataPath(u.options.TimeField), u.time.err)
+		return
+	}
+	for i := range u.columns {
+		switch c := &u.columns[i]; {
+		case c.values.err != nil:
+			u.err = refuse(0, "%s is %v", DataPath(string(c.name)), c.values.err)
+			return
+		case c.waiting && u.state.Lost == "":
+			u.state.Lost = fmt.Sprintf("%s.%s", DataPath(string(c.name)), c.values.key)
+		}
+	}
+}
