@@ -1,0 +1,36 @@
+package embedded
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// Kafka is a Kafka cluster of one broker in this process.
+type Kafka struct {
+	cluster *kfake.Cluster
+}
+
+// StartKafka starts a cluster on a free port of the loopback interface. Options beyond the defaults (SASL, more brokers)
+// are kfake's own. The caller closes it.
+func StartKafka(options ...kfake.Opt) (*Kafka, error) {
+	defaults := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.ClusterID("waterwheel-embedded"),
+	}
+	cluster, err := kfake.NewCluster(append(defaults, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
+	}
+	return &Kafka{cluster: cluster}, nil
+}
+
+// Brokers is the bootstrap address list, comma-separated.
+func (k *Kafka) Brokers() string { return strings.Join(k.cluster.ListenAddrs(), ",") }
+
+// Cluster is the cluster itself, to inject faults.
+func (k *Kafka) Cluster() *kfake.Cluster { return k.cluster }
+
+// Close stops the cluster; its data is gone.
+func (k *Kafka) Close() { k.cluster.Close() }

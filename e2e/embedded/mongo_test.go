@@ -1,0 +1,101 @@
+package embedded_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/embedded"
+)
+
+// TestMongoHasWhatTheConsumerUses walks through the operations the consumer relies on: the source index, a conditional
+// update of paths that pushes an element, its miss after the count moved, and a claim by findAndModify.
+func TestMongoHasWhatTheConsumerUses(t *testing.T) {
+	server, err := embedded.StartMongo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	buckets := client.Database("probe").Collection("events.buckets")
+
+	_, err = buckets.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{
+		{Key: "control.source.topicId", Value: 1}, {Key: "control.source.partition", Value: 1}, {Key: "control.source.last", Value: 1},
+	}})
+	if err != nil {
+		t.Fatalf("creating the source index: %v", err)
+	}
+	id := bson.NewObjectID()
+	_, err = buckets.InsertOne(ctx, bson.D{
+		{Key: "_id", Value: id},
+		{Key: "control", Value: bson.D{{Key: "count", Value: int32(1)}, {Key: "source", Value: bson.D{
+			{Key: "topicId", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}},
+			{Key: "partition", Value: int32(3)},
+			{Key: "last", Value: int64(5)},
+			{Key: "offsets", Value: bson.A{bson.Binary{Data: []byte{1}}}},
+		}}}},
+		{Key: "meta", Value: bson.D{{Key: "host", Value: "a"}}},
+		{Key: "data", Value: bson.D{{Key: "x", Value: bson.D{{Key: "0", Value: 1.5}}}}},
+	})
+	if err != nil {
+		t.Fatalf("inserting a bucket: %v", err)
+	}
+
+	delta := bson.D{
+		{Key: "$set", Value: bson.D{{Key: "control.count", Value: int32(2)}, {Key: "data.x.1", Value: 2.5}}},
+		{Key: "$push", Value: bson.D{{Key: "control.source.offsets", Value: bson.Binary{Data: []byte{2}}}}},
+		{Key: "$max", Value: bson.D{{Key: "control.source.last", Value: int64(6)}}},
+	}
+	filter := bson.D{
+		{Key: "_id", Value: id},
+		{Key: "meta", Value: bson.D{{Key: "$eq", Value: bson.D{{Key: "host", Value: "a"}}}}},
+		{Key: "control.count", Value: int32(1)},
+		{Key: "control.closed", Value: bson.D{{Key: "$ne", Value: true}}},
+	}
+	for i, want := range []int64{1, 0} {
+		result, err := buckets.UpdateOne(ctx, filter, delta)
+		if err != nil {
+			t.Fatalf("update %d: %v", i, err)
+		}
+		if result.MatchedCount != want {
+			t.Errorf("update %d matched %d, want %d", i, result.MatchedCount, want)
+		}
+	}
+
+	stored, err := buckets.CountDocuments(ctx, bson.D{
+		{Key: "control.source.topicId", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}},
+		{Key: "control.source.partition", Value: int32(3)},
+		{Key: "control.source.last", Value: bson.D{{Key: "$gte", Value: int64(6)}}},
+	})
+	if err != nil || stored != 1 {
+		t.Errorf("buckets found by their source: %d (%v), want 1", stored, err)
+	}
+
+	claims := client.Database("probe").Collection("events.partitions")
+	if _, err := claims.InsertOne(ctx, bson.D{{Key: "_id", Value: "c/events/0"}, {Key: "claim", Value: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claims.InsertOne(ctx, bson.D{{Key: "_id", Value: "c/events/0"}}); !mongo.IsDuplicateKeyError(err) {
+		t.Errorf("inserting a claim twice: %v, want a duplicate key", err)
+	}
+	claimed := claims.FindOneAndUpdate(ctx,
+		bson.D{{Key: "_id", Value: "c/events/0"}, {Key: "claim", Value: "one"}},
+		bson.D{{Key: "$set", Value: bson.D{{Key: "claim", Value: "two"}}}})
+	if claimed.Err() != nil {
+		t.Errorf("claiming: %v", claimed.Err())
+	}
+}
