@@ -1,0 +1,53 @@
+package source
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// Batch is what one fetch brought. Its records alias its buffers.
+type Batch struct {
+	// Records are in the order of their offsets, which may have gaps.
+	Records []Record
+	// Next is where to fetch from next: past what was read, whether it was given out or not (transaction markers,
+	// aborted records, offsets that compaction has emptied).
+	Next int64
+	// HighWatermark is the offset after the last replicated record, LastStable the offset of the first open
+	// transaction or else the same, LogStart the first offset that is still there.
+	HighWatermark, LastStable, LogStart int64
+
+	response []byte   // the answer as it came; records that were not compressed lie in it
+	plain    [][]byte // decompressed record batches, the first used of them in use
+	used     int
+	home     *sync.Pool
+}
+
+// keepBytes is the size up to which a released batch waits for the next fetch.
+const keepBytes = 64 << 20
+
+// Size is the memory in bytes that the batch holds until it is released.
+func (b *Batch) Size() int64 {
+	size := int64(cap(b.response)) + int64(cap(b.Records))*int64(unsafe.Sizeof(Record{}))
+	for _, plain := range b.plain {
+		size += int64(cap(plain))
+	}
+	return size
+}
+
+// Release gives the batch's memory back for another fetch. Call it at most once; records are gone after it.
+func (b *Batch) Release() {
+	if b.home == nil || b.Size() > keepBytes {
+		return
+	}
+	b.Records, b.used = b.Records[:0], 0
+	b.home.Put(b)
+}
+
+// decompressed gives the buffer for the next decompressed record batch.
+func (b *Batch) nextPlain() *[]byte {
+	if b.used == len(b.plain) {
+		b.plain = append(b.plain, nil)
+	}
+	b.used++
+	return &b.plain[b.used-1]
+}

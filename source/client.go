@@ -1,0 +1,83 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+)
+
+// answerTimeout is added to what a request may wait at the broker: kafka-go waits for ever without a deadline.
+const answerTimeout = 5 * time.Second
+
+// Client asks one Kafka cluster. All its methods may be called at the same time.
+type Client struct {
+	options   Options
+	address   net.Addr // all bootstrap brokers
+	transport *kafka.Transport
+	client    *kafka.Client // the same transport, for the requests kafka-go has
+	clusterID string
+	metrics   *fetchMetrics
+
+	batches sync.Pool // of *Batch
+	codecs  sync.Pool // of *codecs
+}
+
+// Open connects to the cluster. Its error is for a person: what is wrong with which setting. It refuses brokers
+// before Kafka 3.1, on which a topic deleted and created again would be read on unnoticed.
+func Open(ctx context.Context, options Options, registerer prometheus.Registerer) (*Client, error) {
+	options = options.withDefaults()
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	connector, err := options.Security.connector(options.Logger)
+	if err != nil {
+		return nil, err
+	}
+	if err := connector.probe(ctx, options); err != nil {
+		return nil, fmt.Errorf("connecting to Kafka: %w", err)
+	}
+	c := &Client{
+		options:   options,
+		address:   kafka.TCP(options.Brokers...),
+		transport: connector.transport(options.ClientID, options.Topics),
+		metrics:   newFetchMetrics(registerer),
+	}
+	c.client = &kafka.Client{Addr: c.address, Transport: c.transport}
+	c.batches.New = func() any { return new(Batch) }
+	c.codecs.New = func() any { return new(codecs) }
+	answer, err := c.metadata(ctx, nil)
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connecting to Kafka: %w", err)
+	}
+	c.clusterID = answer.clusterID
+	return c, nil
+}
+
+// ClusterID is the id the cluster was formatted with.
+func (c *Client) ClusterID() string { return c.clusterID }
+
+// Close closes the connections once their requests are answered. Batches stay valid.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// roundTrip sends one of our own messages and waits for its answer, at most the wait it asks of the broker and the
+// time an answer may take.
+func roundTrip[Answer kafka.Response](ctx context.Context, c *Client, request kafka.Request, wait time.Duration) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+answerTimeout)
+	defer cancel()
+	var none Answer
+	response, err := c.transport.RoundTrip(ctx, c.address, request)
+	if err != nil {
+		return none, err
+	}
+	answer, ok := response.(Answer)
+	if !ok {
+		return none, fmt.Errorf("%w: a %T", errMalformed, response)
+	}
+	return answer, nil
+}

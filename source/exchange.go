@@ -1,0 +1,105 @@
+package source
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+const (
+	// maxResponseBytes bounds what a broker's length field can make this process read. Kafka's own brokers refuse
+	// record batches of 100 MiB and more unless told otherwise.
+	maxResponseBytes = 256 << 20
+	// readStep bounds what is allocated ahead of the bytes that really arrive.
+	readStep = 4 << 20
+)
+
+// errMalformed is an answer that is not what the protocol says.
+var errMalformed = errors.New("malformed answer")
+
+// call is one request of our own messages: what the protocol's header says of it, and its encoded body.
+type call struct {
+	api      protocol.ApiKey
+	version  int16
+	flexible bool // the request header is v2 and the response header v1, both with tags
+	clientID string
+	body     []byte
+}
+
+// exchange sends the call and returns its answer after the correlation id: the header's tags if the call is flexible,
+// then the body. It is in buffer when that is large enough, and the caller's.
+func exchange(rw io.ReadWriter, c call, buffer []byte) ([]byte, error) {
+	correlation := rand.Int32()
+	if _, err := rw.Write(c.encode(correlation)); err != nil {
+		return buffer, err
+	}
+	var head [8]byte
+	if _, err := io.ReadFull(rw, head[:]); err != nil {
+		return buffer, noEOF(err)
+	}
+	size := int(int32(binary.BigEndian.Uint32(head[:4]))) - 4
+	if size < 0 || size > maxResponseBytes {
+		return buffer, fmt.Errorf("%w: %d bytes announced", errMalformed, size)
+	}
+	if answered := int32(binary.BigEndian.Uint32(head[4:])); answered != correlation {
+		return buffer, fmt.Errorf("%w: it belongs to request %d, not %d", errMalformed, answered, correlation)
+	}
+	return readInto(buffer, rw, size)
+}
+
+// encode is the whole request: size, header, body.
+func (c call) encode(correlation int32) []byte {
+	b := make([]byte, 4, 32+len(c.clientID)+len(c.body))
+	b = binary.BigEndian.AppendUint16(b, uint16(c.api))
+	b = binary.BigEndian.AppendUint16(b, uint16(c.version))
+	b = binary.BigEndian.AppendUint32(b, uint32(correlation))
+	b = appendString(b, c.clientID)
+	if c.flexible {
+		b = append(b, 0) // no tags
+	}
+	b = append(b, c.body...)
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	return b
+}
+
+// readInto reads size bytes into buffer, which grows with what arrives and not with what was announced.
+func readInto(buffer []byte, r io.Reader, size int) ([]byte, error) {
+	buffer = buffer[:0]
+	for len(buffer) < size {
+		have, step := len(buffer), min(size-len(buffer), readStep)
+		buffer = slices.Grow(buffer, step)[:have+step]
+		if _, err := io.ReadFull(r, buffer[have:]); err != nil {
+			return buffer, noEOF(err)
+		}
+	}
+	return buffer, nil
+}
+
+// noEOF names a connection that ended inside an answer.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// appendString appends a string with a 16-bit length, as requests that are not flexible and all headers have them.
+func appendString(b []byte, s string) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
+	return append(b, s...)
+}
+
+// appendCompactString appends a string as flexible requests have them.
+func appendCompactString(b []byte, s string) []byte {
+	return append(appendCompactLen(b, len(s)), s...)
+}
+
+// appendCompactLen appends the length of a string or an array of a flexible request.
+func appendCompactLen(b []byte, n int) []byte {
+	return binary.AppendUvarint(b, uint64(n)+1)
+}

@@ -1,0 +1,58 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// fetchAnswer is the answer to a fetchMessage. An error code is part of it and no error of the exchange: after one of
+// those kafka-go drops the connection.
+type fetchAnswer struct {
+	batch *Batch
+	code  kafka.Error
+
+	highWatermark, lastStable, logStart int64
+
+	aborted []abortedTransaction
+	records []byte // record batches, in the batch's response
+}
+
+// ApiKey implements protocol.Message.
+func (*fetchAnswer) ApiKey() protocol.ApiKey { return protocol.Fetch }
+
+// errOtherPartition is an answer that holds something that was not asked for.
+var errOtherPartition = errors.New("the answer is not about the partition that was asked for")
+
+// parse reads the answer, which must be about the one partition that was asked for.
+func (m *fetchMessage) parse(answer []byte) (*fetchAnswer, error) {
+	a := new(fetchAnswer)
+	r := reader{rest: answer}
+	r.tags()  // of the header
+	r.int32() // throttle time
+	if a.code = kafka.Error(r.int16()); a.code != 0 && r.err == nil {
+		return a, nil
+	}
+	r.int32() // session
+	topics, id, partitions, partition := r.compactLen(), r.uuid(), r.compactLen(), r.int32()
+	if r.err == nil && (topics != 1 || id != m.TopicID || partitions != 1 || partition != m.Partition) {
+		return nil, errOtherPartition
+	}
+	a.code = kafka.Error(r.int16())
+	a.highWatermark, a.lastStable, a.logStart = r.int64(), r.int64(), r.int64()
+	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
+		a.aborted = append(a.aborted, abortedTransaction{producer: r.int64(), first: r.int64()})
+		r.tags()
+	}
+	r.int32() // preferred replica: there is none without a rack
+	a.records = r.compactBytes()
+	r.tags() // partition
+	r.tags() // topic
+	r.tags() // answer
+	if r.err != nil {
+		return nil, fmt.Errorf("reading a fetch: %w", r.err)
+	}
+	return a, nil
+}

@@ -1,0 +1,173 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+)
+
+// realBrokers are those of E2E_KAFKA_BROKERS; tests without them are skipped.
+func realBrokers(t *testing.T) []string {
+	t.Helper()
+	brokers := os.Getenv("E2E_KAFKA_BROKERS")
+	if brokers == "" {
+		t.Skip("needs a real Kafka: set E2E_KAFKA_BROKERS")
+	}
+	return strings.Split(brokers, ",")
+}
+
+// realTopic creates a topic of one partition that lasts as long as the test.
+func realTopic(t *testing.T, brokers []string, config ...kafka.ConfigEntry) string {
+	t.Helper()
+	name := "source-test-" + rand.Text()
+	createTopic(t, brokers, name, config...)
+	t.Cleanup(func() { deleteTopic(t, brokers, name) })
+	return name
+}
+
+func createTopic(t *testing.T, brokers []string, name string, config ...kafka.ConfigEntry) {
+	t.Helper()
+	client := admin(t, brokers)
+	response, err := client.CreateTopics(t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
+		Topic: name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: config,
+	}}})
+	if err = errors.Join(err, response.Errors[name]); err != nil {
+		t.Fatalf("creating topic %s: %v", name, err)
+	}
+}
+
+func deleteTopic(t *testing.T, brokers []string, name string) {
+	t.Helper()
+	client := admin(t, brokers)
+	response, err := client.DeleteTopics(context.Background(), &kafka.DeleteTopicsRequest{Topics: []string{name}})
+	if err == nil {
+		err = response.Errors[name]
+	}
+	if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
+		t.Errorf("deleting topic %s: %v", name, err)
+	}
+}
+
+func admin(t *testing.T, brokers []string) *kafka.Client {
+	transport := &kafka.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &kafka.Client{Addr: kafka.TCP(brokers...), Transport: transport, Timeout: 10 * time.Second}
+}
+
+// realClient opens a client for a topic and waits until the cluster knows it.
+func realClient(t *testing.T, brokers []string, topic string) (*Client, [16]byte) {
+	t.Helper()
+	client, err := Open(t.Context(), Options{
+		Brokers: brokers, Topics: []string{topic}, Isolation: ReadCommitted, FetchWait: 100 * time.Millisecond,
+	}, prometheus.NewRegistry())
+	if err != nil {
+		t.Fatalf("opening a client: %v", err)
+	}
+	t.Cleanup(client.Close)
+	return client, topicID(t, client, topic)
+}
+
+// topicID waits until the cluster knows the topic and its leader.
+func topicID(t *testing.T, client *Client, topic string) [16]byte {
+	t.Helper()
+	var last error
+	for range 100 {
+		topics, err := client.Topics(t.Context(), topic)
+		if err == nil && topics[0].Err == nil && len(topics[0].Partitions) == 1 && topics[0].Partitions[0].Err == nil {
+			return topics[0].ID
+		}
+		if last = err; err == nil {
+			last = topics[0].Err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("topic %s does not appear: %v", topic, last)
+	return [16]byte{}
+}
+
+// fetchUntil fetches until a number of records came, retrying what Classify says to, and returns copies.
+func fetchUntil(t *testing.T, client *Client, request FetchRequest, want int) []Record {
+	t.Helper()
+	var records []Record
+	for range 100 {
+		batch, err := client.Fetch(t.Context(), request)
+		if err != nil {
+			if class := Classify(err); class != Retry && class != LookAtMetadata {
+				t.Fatalf("fetching: %v", err)
+			}
+			time.Sleep(50 * time.Millisecond)
+			continue
+		}
+		for _, r := range batch.Records {
+			r.Key, r.Value, r.RawHeaders = bytes.Clone(r.Key), bytes.Clone(r.Value), bytes.Clone(r.RawHeaders)
+			records = append(records, r)
+		}
+		request.Offset = batch.Next
+		batch.Release()
+		if len(records) >= want {
+			return records
+		}
+	}
+	t.Fatalf("%d of %d records came", len(records), want)
+	return nil
+}
+
+func produce(t *testing.T, brokers []string, topic string, codec kafka.Compression, messages ...kafka.Message) {
+	t.Helper()
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
+	writer := &kafka.Writer{
+		Addr: kafka.TCP(brokers...), Topic: topic, Transport: transport, Compression: codec,
+		RequiredAcks: kafka.RequireAll, BatchTimeout: 5 * time.Millisecond, BatchSize: 1000,
+	}
+	if err := writer.WriteMessages(t.Context(), messages...); err != nil {
+		t.Fatalf("producing: %v", err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatalf("closing the writer: %v", err)
+	}
+}
+
+func TestRealFetchReadsEveryCodec(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers)
+	client, id := realClient(t, brokers, topic)
+	codecs := []kafka.Compression{0, kafka.Gzip, kafka.Snappy, kafka.Lz4, kafka.Zstd}
+	const each = 300
+	var want []kafka.Message
+	for _, codec := range codecs {
+		var messages []kafka.Message
+		for i := range each {
+			messages = append(messages, kafka.Message{
+				Key:     fmt.Appendf(nil, "key-%d", i),
+				Value:   fmt.Appendf(nil, `{"codec":%d,"i":%d,"text":"%s"}`, codec, i, strings.Repeat("x", i%50)),
+				Headers: []kafka.Header{{Key: "h", Value: []byte{byte(i)}}, {Key: "h", Value: nil}},
+				Time:    time.UnixMilli(1_700_000_000_000 + int64(i)),
+			})
+		}
+		produce(t, brokers, topic, codec, messages...)
+		want = append(want, messages...)
+	}
+	records := fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, len(want))
+	for i, r := range records {
+		headers, err := ParseHeaders(r.RawHeaders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Offset != int64(i) || !bytes.Equal(r.Key, want[i].Key) || !bytes.Equal(r.Value, want[i].Value) || r.Timestamp != want[i].Time.UnixMilli() {
+			t.Fatalf("record %d is %+v, want %+v", i, r, want[i])
+		}
+		if len(headers) != 2 || headers[0].Key != "h" || !bytes.Equal(headers[0].Value, want[i].Headers[0].Value) {
+			t.Fatalf("record %d has headers %+v", i, headers)
+		}
+	}
+}

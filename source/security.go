@@ -1,0 +1,120 @@
+package source
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// dialTimeout bounds opening one connection: TCP, TLS and authentication.
+const dialTimeout = 5 * time.Second
+
+// Security is how connections to the brokers are protected. The zero value is plaintext without authentication.
+type Security struct {
+	// TLS encrypts connections when it is not nil.
+	TLS *TLS
+	// SASL authenticates connections when it is not nil.
+	SASL *SASL
+}
+
+// SASL is a user and how to prove to be it.
+type SASL struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	Mechanism string
+	Username  string
+	Password  string
+}
+
+// mechanism is nil without authentication.
+func (s *SASL) mechanism() (sasl.Mechanism, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if s.Username == "" || s.Password == "" {
+		return nil, errors.New("KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD are both needed")
+	}
+	switch s.Mechanism {
+	case "PLAIN":
+		return plain.Mechanism{Username: s.Username, Password: s.Password}, nil
+	case "SCRAM-SHA-256":
+		return scramMechanism(scram.SHA256, s)
+	case "SCRAM-SHA-512":
+		return scramMechanism(scram.SHA512, s)
+	default:
+		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM is %q: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are known", s.Mechanism)
+	}
+}
+
+func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) {
+	mechanism, err := scram.Mechanism(algorithm, s.Username, s.Password)
+	if err != nil {
+		return nil, fmt.Errorf("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD cannot be used with SCRAM: %w", err)
+	}
+	return mechanism, nil
+}
+
+// connector opens connections for kafka-go's Transport and Dialer alike. TLS is done here and not there, because
+// kafka-go takes one fixed configuration and cannot say why a handshake failed.
+type connector struct {
+	sasl   sasl.Mechanism
+	tls    *tlsFiles // nil without TLS
+	dialer net.Dialer
+}
+
+func (s Security) connector(logger *slog.Logger) (*connector, error) {
+	mechanism, err := s.SASL.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	c := &connector{sasl: mechanism, dialer: net.Dialer{Timeout: dialTimeout}}
+	if s.TLS != nil {
+		if c.tls, err = newTLSFiles(*s.TLS, logger); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// dial opens a connection whose TLS handshake, if any, is done. Its signature is kafka-go's.
+func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.dialer.DialContext(ctx, network, address)
+	if err != nil || c.tls == nil {
+		return conn, err
+	}
+	secured := tls.Client(conn, c.tls.config(address))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("TLS with %s: %w", address, err)
+	}
+	return secured, nil
+}
+
+// Transport makes a kafka-go transport for these topics, secured like the client's own. Who writes needs one apart from
+// who reads, for a transport knows only the topics it was made for. The caller closes its idle connections at the end.
+func (s Security) Transport(clientID string, topics []string, logger *slog.Logger) (*kafka.Transport, error) {
+	c, err := s.connector(logger)
+	if err != nil {
+		return nil, err
+	}
+	return c.transport(clientID, topics), nil
+}
+
+func (c *connector) transport(clientID string, topics []string) *kafka.Transport {
+	return &kafka.Transport{
+		Dial:           c.dial,
+		DialTimeout:    dialTimeout,
+		MetadataTTL:    time.Second, // how long a moved leader may stay unknown
+		MetadataTopics: topics,
+		ClientID:       clientID,
+		SASL:           c.sasl,
+	}
+}
