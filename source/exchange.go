@@ -58,7 +58,8 @@ func (c call) encode(correlation int32) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(c.api))
 	b = binary.BigEndian.AppendUint16(b, uint16(c.version))
 	b = binary.BigEndian.AppendUint32(b, uint32(correlation))
-	b = appendString(b, c.clientID)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(c.clientID)))
+	b = append(b, c.clientID...)
 	if c.flexible {
 		b = append(b, 0) // no tags
 	}
@@ -86,12 +87,6 @@ func noEOF(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// appendString appends a string with a 16-bit length, as requests that are not flexible and all headers have them.
-func appendString(b []byte, s string) []byte {
-	b = binary.BigEndian.AppendUint16(b, uint16(len(s)))
-	return append(b, s...)
 }
 
 // appendCompactString appends a string as flexible requests have them.
