@@ -104,18 +104,17 @@ func (c *codecs) fromZstd(dst, source []byte) ([]byte, error) {
 func readBounded(dst []byte, r io.Reader, compressed int) ([]byte, error) {
 	dst = slices.Grow(dst, 4*compressed)
 	for {
-		if len(dst) > maxBatchBytes {
-			return dst, errTooLarge
-		}
 		if len(dst) == cap(dst) {
 			dst = slices.Grow(dst, len(dst)+512)
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
-		if errors.Is(err, io.EOF) {
+		switch {
+		case len(dst) > maxBatchBytes:
+			return dst, errTooLarge
+		case errors.Is(err, io.EOF):
 			return dst, nil
-		}
-		if err != nil {
+		case err != nil:
 			return dst, err
 		}
 	}
