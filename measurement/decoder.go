@@ -1,0 +1,249 @@
+package measurement
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+const (
+	// maxDepth bounds how deep an event may be nested; the event itself is the first level. MongoDB stops at 200, a
+	// bucket adds three.
+	maxDepth = 100
+	// keptBytes is how much of a large record's buffers is kept for the next records.
+	keptBytes = 4 << 20
+)
+
+// Decoder turns records into measurements by one set of options. It is not for concurrent use.
+type Decoder struct {
+	options  Options
+	time     timeParser
+	timePath [][]byte // nil: the record's timestamp
+	metaPath [][]byte // nil: not from the value
+	json     *jsonReader
+	bson     bsonChecker
+	nester   nester
+
+	results []Result
+	out     []byte // elements and meta of the results
+
+	// Of the record being decoded:
+	record  Record
+	keyText []byte // a BSON string
+	keyMeta bson.RawValue
+
+	// Of the event being decoded:
+	names     [][]byte  // of the objects that are open, for the search of duplicates
+	fields    []element // of the objects of meta that are open, for sorting
+	path      []byte    // leads to the field being looked at, dotted
+	foundTime element   // kind 0: not seen
+	foundMeta element   // kind 0: not seen
+	taken     int       // how often time or meta was seen
+	topCount  int       // fields at the top level, without time and meta
+}
+
+// Result is what became of one element of a record: a measurement, or an error when Err is not nil.
+type Result struct {
+	Measurement Measurement
+	Err         *DecodeError
+}
+
+// New makes a Decoder, or says what is wrong with the options.
+func New(options Options) (*Decoder, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("options of decoding: %w", err)
+	}
+	d := &Decoder{options: options, json: newJSONReader(options.Format == ExtJSON)}
+	if d.time, err = newTimeParser(options.TimeFormat); err != nil {
+		return nil, fmt.Errorf("options of decoding: %w", err)
+	}
+	d.timePath = splitPath(options.TimeField)
+	if options.MetaFrom == MetaFromValue {
+		d.metaPath = splitPath(options.MetaField)
+	}
+	return d, nil
+}
+
+func splitPath(path string) [][]byte {
+	if path == "" {
+		return nil
+	}
+	return bytes.Split([]byte(path), []byte("."))
+}
+
+// Decode returns the measurements of a record: one for an object, one for each element of an array, none for a
+// tombstone. The error, always a *DecodeError, is of the record as a whole. The results and all they refer to are valid
+// until the next Decode; so long the record's bytes must not change.
+func (d *Decoder) Decode(r Record) ([]Result, error) {
+	if r.Value == nil {
+		return nil, nil
+	}
+	d.reset(r)
+	if err := d.decode(); err != nil {
+		return nil, err
+	}
+	return d.results, nil
+}
+
+// reset drops what belongs to the record before.
+func (d *Decoder) reset(r Record) {
+	if cap(d.out)+cap(d.json.out) > keptBytes {
+		d.out, d.json.out, d.results, d.names, d.fields = nil, nil, nil, nil, nil
+		d.nester = nester{}
+	}
+	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
+}
+
+// decode fills the results. Its error is of the whole record.
+func (d *Decoder) decode() *DecodeError {
+	if n := len(d.record.Value); n > d.options.MaxBytes {
+		return newError(TooLarge, "", "the value has %d bytes, more than EVENT_MAX_BYTES = %d", n, d.options.MaxBytes)
+	}
+	if len(d.record.Value) == 0 {
+		return newError(Empty, "", "the value has 0 bytes: send a null value where a tombstone is meant")
+	}
+	if d.options.MetaFrom == MetaFromKey {
+		if err := d.readKey(); err != nil {
+			return err
+		}
+	}
+	if d.options.Format == BSON {
+		return d.decodeBSON()
+	}
+	return d.decodeJSON()
+}
+
+func (d *Decoder) decodeBSON() *DecodeError {
+	if err := d.bson.check(d.record.Value); err != nil {
+		return err
+	}
+	return d.single(d.record.Value, d.bson.dotted)
+}
+
+func (d *Decoder) decodeJSON() *DecodeError {
+	d.json.begin(d.record.Value)
+	switch d.json.next() {
+	case '{':
+		d.json.clear()
+		if _, err := d.json.object(1); err != nil {
+			return err
+		}
+		if err := d.json.end(); err != nil {
+			return err
+		}
+		return d.single(d.json.out, d.json.dotted)
+	case '[':
+		return d.decodeArray()
+	}
+	if len(bytes.TrimSpace(d.record.Value)) == 0 {
+		return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
+	}
+	if err := d.json.skipValue(); err != nil {
+		return err
+	}
+	return notObject(d.record.Value)
+}
+
+// decodeArray decodes every element of an array record, to the array's end.
+func (d *Decoder) decodeArray() *DecodeError {
+	if err := d.json.enter(); err != nil {
+		return err
+	}
+	for d.json.next() != ']' {
+		if len(d.results) == timeseries.MaxParts {
+			return newError(TooLarge, "", "the array has more than %d elements: send several records", timeseries.MaxParts)
+		}
+		if err := d.decodePart(int32(len(d.results))); err != nil {
+			return err
+		}
+	}
+	if err := d.json.leave(); err != nil {
+		return err
+	}
+	if len(d.results) == 0 {
+		return newError(Empty, "", "the array has no elements: send no record instead")
+	}
+	return d.json.end()
+}
+
+// decodePart decodes one element of an array record. Its error is of the whole record: the text is not JSON.
+func (d *Decoder) decodePart(part int32) *DecodeError {
+	start := d.json.offset()
+	var m Measurement
+	err := d.readPart(&m)
+	if d.json.broken {
+		return err
+	}
+	if err != nil {
+		if broken := d.json.skip(); broken != nil {
+			return broken
+		}
+		err.Part = part
+		err.Value = bytes.TrimLeft(d.record.Value[start:d.json.offset()], ", \t\r\n")
+	}
+	m.Position = timeseries.Position{Offset: d.record.Offset, Part: part}
+	d.results = append(d.results, Result{Measurement: m, Err: err})
+	return nil
+}
+
+func (d *Decoder) readPart(m *Measurement) *DecodeError {
+	if d.json.next() != '{' {
+		start := d.json.offset()
+		if err := d.json.skipValue(); err != nil {
+			return err
+		}
+		return notObject(bytes.TrimLeft(d.record.Value[start:d.json.offset()], ", \t\r\n"))
+	}
+	d.json.clear()
+	if _, err := d.json.object(1); err != nil {
+		return err
+	}
+	return d.shape(d.json.out, d.json.dotted, m)
+}
+
+// single makes the result of a record with one event.
+func (d *Decoder) single(event []byte, dotted bool) *DecodeError {
+	var m Measurement
+	if err := d.shape(event, dotted, &m); err != nil {
+		return err
+	}
+	m.Position = timeseries.Position{Offset: d.record.Offset}
+	d.results = append(d.results, Result{Measurement: m})
+	return nil
+}
+
+func notObject(value []byte) *DecodeError {
+	return newError(NotObject, "", "%s is no object: an event is an object, or several in an array", quoteText(value))
+}
+
+// at returns the path to a field of the object being looked at.
+func (d *Decoder) at(name []byte) string {
+	if len(d.path) == 0 {
+		return string(name)
+	}
+	return strings.Join([]string{string(d.path), string(name)}, ".")
+}
+
+// descend extends the path by a name and returns what ascend needs to take it back.
+func (d *Decoder) descend(name []byte) (length int) {
+	length = len(d.path)
+	if length > 0 {
+		d.path = append(d.path, '.')
+	}
+	d.path = append(d.path, name...)
+	return length
+}
+
+// descendIndex extends the path by the index of an array's element.
+func (d *Decoder) descendIndex(i int) (length int) {
+	var index [20]byte
+	return d.descend(strconv.AppendInt(index[:0], int64(i), 10))
+}
+
+func (d *Decoder) ascend(length int) { d.path = d.path[:length] }

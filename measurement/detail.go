@@ -1,0 +1,51 @@
+package measurement
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// maxDetailBytes bounds how much of a record a message may repeat.
+const maxDetailBytes = 256
+
+// newError makes an error of a whole record; who decodes an element of an array sets Part and Value.
+func newError(reason Reason, path, format string, args ...any) *DecodeError {
+	return &DecodeError{Reason: reason, Path: clip(path), Detail: fmt.Sprintf(format, args...), Part: WholeRecord}
+}
+
+func tooDeep(path string) *DecodeError {
+	return newError(TooDeep, path, "objects and arrays are nested more than %d levels deep: flatten the event", maxDepth)
+}
+
+func badText[Text ~[]byte | ~string](path string, text Text) *DecodeError {
+	return newError(BadUTF8, path, "%s is not UTF-8 text: encode text as UTF-8, and bytes as base64", quoteText(text))
+}
+
+// clip cuts a text at maxDetailBytes, between characters.
+func clip[Text ~[]byte | ~string](text Text) string {
+	if len(text) <= maxDetailBytes {
+		return string(text)
+	}
+	end := maxDetailBytes
+	for end > maxDetailBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return string(text[:end]) + "…"
+}
+
+// quoteText quotes a text, cut, so that a message is one line of valid UTF-8 whatever the text holds.
+func quoteText[Text ~[]byte | ~string](text Text) string {
+	return strconv.Quote(clip(text))
+}
+
+// quoteValue shows a BSON value as Extended JSON, cut.
+func quoteValue(kind bson.Type, value []byte) string {
+	const tooLargeToShow = 4 << 10
+	if len(value) > tooLargeToShow {
+		return fmt.Sprintf("%s of %d bytes", kind, len(value))
+	}
+	return clip(bson.RawValue{Type: kind, Value: value}.String())
+}

@@ -1,0 +1,159 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The functions of this file append the value of one type that Extended JSON writes down in strings. Not ok: the
+// strings are malformed, and what was appended is worth nothing.
+
+const (
+	binaryOld  = 0x02 // holds its length once more
+	binaryUUID = 0x04
+)
+
+// canonicalNaN is the NaN that BSON's specification shows.
+const canonicalNaN = 0x7FF8 << 48
+
+func appendWrittenNumber(dst []byte, e element) (bson.Type, []byte, bool) {
+	const longest = 256 // more is no number of these types
+	if e.kind != bson.TypeString || len(e.value) > longest {
+		return 0, dst, false
+	}
+	text := string(stringOf(e.value))
+	switch string(e.name) {
+	case "$numberInt":
+		n, err := strconv.ParseInt(text, 10, 32)
+		return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n)), err == nil
+	case "$numberLong":
+		n, err := strconv.ParseInt(text, 10, 64)
+		return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n)), err == nil
+	case "$numberDouble":
+		return appendWrittenDouble(dst, text)
+	}
+	d, err := bson.ParseDecimal128(text)
+	high, low := d.GetBytes()
+	dst = binary.LittleEndian.AppendUint64(dst, low)
+	return bson.TypeDecimal128, binary.LittleEndian.AppendUint64(dst, high), err == nil
+}
+
+func appendWrittenDouble(dst []byte, text string) (bson.Type, []byte, bool) {
+	switch text {
+	case "NaN":
+		return bson.TypeDouble, binary.LittleEndian.AppendUint64(dst, canonicalNaN), true
+	case "Infinity":
+		return bson.TypeDouble, appendDouble(dst, math.Inf(1)), true
+	case "-Infinity":
+		return bson.TypeDouble, appendDouble(dst, math.Inf(-1)), true
+	}
+	for _, c := range []byte(text) { // strconv also reads "0x1p4", "1_0" and "inf"
+		if bytes.IndexByte([]byte("0123456789+-.eE"), c) < 0 {
+			return 0, dst, false
+		}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return bson.TypeDouble, appendDouble(dst, f), err == nil
+}
+
+func appendObjectID(dst []byte, e element) (bson.Type, []byte, bool) {
+	var id bson.ObjectID
+	if e.kind != bson.TypeString || len(stringOf(e.value)) != hex.EncodedLen(len(id)) {
+		return 0, dst, false
+	}
+	_, err := hex.Decode(id[:], stringOf(e.value))
+	return bson.TypeObjectID, append(dst, id[:]...), err == nil
+}
+
+// appendUUID reads 00000000-0000-0000-0000-000000000000.
+func appendUUID(dst []byte, e element) (bson.Type, []byte, bool) {
+	if e.kind != bson.TypeString {
+		return 0, dst, false
+	}
+	text := stringOf(e.value)
+	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
+		return 0, dst, false
+	}
+	uuid, err := hex.DecodeString(string(bytes.ReplaceAll(text, []byte("-"), nil)))
+	dst = append(dst, byte(len(uuid)), 0, 0, 0, binaryUUID)
+	return bson.TypeBinary, append(dst, uuid...), err == nil && len(uuid) == 16
+}
+
+// appendBinary takes base64 and the subtype in hexadecimal.
+func appendBinary(dst []byte, content, subtype element) (bson.Type, []byte, bool) {
+	if content.kind != bson.TypeString || subtype.kind != bson.TypeString {
+		return 0, dst, false
+	}
+	kind, err := strconv.ParseUint(string(stringOf(subtype.value)), 16, 8)
+	if err != nil {
+		return 0, dst, false
+	}
+	text := stringOf(content.value)
+	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(data, text)
+	if kind == binaryOld {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(n+4))
+		dst = append(dst, binaryOld)
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	} else {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+		dst = append(dst, byte(kind))
+	}
+	return bson.TypeBinary, append(dst, data[:n]...), err == nil
+}
+
+// appendRegex sorts the options, as BSON has them.
+func appendRegex(dst []byte, pattern, options element) (bson.Type, []byte, bool) {
+	if pattern.kind != bson.TypeString || options.kind != bson.TypeString {
+		return 0, dst, false
+	}
+	text, letters := stringOf(pattern.value), stringOf(options.value)
+	if bytes.IndexByte(text, 0) >= 0 || bytes.IndexByte(letters, 0) >= 0 {
+		return 0, dst, false
+	}
+	dst = append(append(dst, text...), 0)
+	start := len(dst)
+	dst = append(dst, letters...)
+	slices.Sort(dst[start:])
+	return bson.TypeRegex, append(dst, 0), isASCII(letters)
+}
+
+func isASCII(text []byte) bool {
+	return !slices.ContainsFunc(text, func(c byte) bool { return c >= 0x80 })
+}
+
+func appendTimestamp(dst []byte, increment, seconds element) (bson.Type, []byte, bool) {
+	for _, e := range [...]element{increment, seconds} {
+		if e.kind != bson.TypeInt32 && e.kind != bson.TypeInt64 {
+			return 0, dst, false
+		}
+		n := integerOf(e.kind, e.value)
+		if n < 0 || n > math.MaxUint32 {
+			return 0, dst, false
+		}
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
+	}
+	return bson.TypeTimestamp, dst, true
+}
+
+func appendDBPointer(dst []byte, id, namespace element) (bson.Type, []byte, bool) {
+	if id.kind != bson.TypeObjectID || namespace.kind != bson.TypeString {
+		return 0, dst, false
+	}
+	return bson.TypeDBPointer, append(append(dst, namespace.value...), id.value...), true
+}
+
+func appendCodeWithScope(dst []byte, code, scope element) (bson.Type, []byte, bool) {
+	if code.kind != bson.TypeString || scope.kind != bson.TypeEmbeddedDocument {
+		return 0, dst, false
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+len(code.value)+len(scope.value)))
+	return bson.TypeCodeWithScope, append(append(dst, code.value...), scope.value...), true
+}

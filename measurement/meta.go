@@ -1,0 +1,158 @@
+package measurement
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// maxMetaBytes bounds a normalised meta: it stands in every bucket, in an index, and in every update's filter.
+const maxMetaBytes = 8 << 10
+
+// metaOf returns the normalised meta of the event that was copied.
+func (d *Decoder) metaOf() (bson.RawValue, *DecodeError) {
+	switch d.options.MetaFrom {
+	case MetaFromNone:
+		return bson.RawValue{}, nil
+	case MetaFromKey:
+		return d.keyMeta, nil
+	}
+	if d.foundMeta.kind == 0 {
+		return bson.RawValue{}, newError(MissingMeta, d.options.MetaField, "the event has no such field: send it, or set "+
+			"EVENT_META_FIELD to its path, or EVENT_META_FROM to key or none")
+	}
+	d.path = append(d.path[:0], d.options.MetaField...)
+	return d.normalize(d.foundMeta.kind, d.foundMeta.value)
+}
+
+// readKey makes meta of the record's key: parsed when it is a JSON object, else as text.
+func (d *Decoder) readKey() *DecodeError {
+	const path = "key"
+	key := d.record.Key
+	if key == nil {
+		return newError(MissingMeta, path, "the record has no key: produce it with one, or set EVENT_META_FROM to value or none")
+	}
+	d.path = append(d.path[:0], path...)
+	if object, isObject, err := d.parseKey(key); isObject {
+		if err != nil {
+			return err
+		}
+		d.keyMeta, err = d.normalize(bson.TypeEmbeddedDocument, object)
+		return err
+	}
+	if !utf8.Valid(key) {
+		return badText(path, key)
+	}
+	d.keyText = appendString(d.keyText[:0], key)
+	var err *DecodeError
+	d.keyMeta, err = d.normalize(bson.TypeString, d.keyText)
+	return err
+}
+
+// parseKey reads the key if it is a JSON object; its error is then of one that could not be stored.
+func (d *Decoder) parseKey(key []byte) (object []byte, isObject bool, err *DecodeError) {
+	if len(key) > maxMetaBytes*4 || !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
+		return nil, false, nil
+	}
+	j := d.json
+	j.begin(key)
+	j.clear()
+	_, err = j.object(1)
+	if err == nil {
+		err = j.end()
+	} else if !j.broken && j.skip() == nil {
+		_ = j.end() // only whether it is JSON matters
+	}
+	if j.broken {
+		return nil, false, nil
+	}
+	if err != nil {
+		err.Path = string(d.path) + "." + err.Path
+		return nil, true, err
+	}
+	object = j.out
+	if j.dotted && d.options.DottedNames == Nest {
+		object, err = d.nester.nest(object)
+	}
+	return object, true, err
+}
+
+// normalize appends a meta value with the fields of all its objects sorted by their names' bytes, and returns it.
+func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
+	start := len(d.out)
+	if err := d.appendNormal(kind, value, 1); err != nil {
+		return bson.RawValue{}, err
+	}
+	end := len(d.out)
+	if end-start > maxMetaBytes {
+		return bson.RawValue{}, newError(BadMeta, string(d.path), "it has %d bytes, more than %d, and would stand in every bucket: "+
+			"keep in it only what names the series", end-start, maxMetaBytes)
+	}
+	return bson.RawValue{Type: kind, Value: d.out[start:end:end]}, nil
+}
+
+func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep(string(d.path))
+	}
+	switch kind {
+	case bson.TypeRegex, bson.TypeUndefined, bson.TypeDBPointer:
+		return newError(BadMeta, string(d.path), "a %s cannot name a series: send a string, a number or an object", kind)
+	case bson.TypeEmbeddedDocument:
+		return d.appendSorted(elementsOf(value), depth)
+	case bson.TypeArray:
+		return d.appendNormalArray(elementsOf(value), depth)
+	}
+	d.out = append(d.out, value...)
+	return nil
+}
+
+func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
+	first := len(d.fields)
+	for len(list) > 0 {
+		var e element
+		e, list = cutElement(list)
+		if err := d.checkName(e.name); err != nil {
+			return err
+		}
+		d.fields = append(d.fields, e)
+	}
+	last := len(d.fields)
+	slices.SortStableFunc(d.fields[first:], func(a, b element) int { return bytes.Compare(a.name, b.name) })
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	for i := first; i < last; i++ {
+		e := d.fields[i]
+		if i > first && bytes.Equal(e.name, d.fields[i-1].name) {
+			return duplicateField(d.at(e.name))
+		}
+		above := d.descend(e.name)
+		d.out = appendHeader(d.out, e.kind, e.name)
+		if err := d.appendNormal(e.kind, e.value, depth+1); err != nil {
+			return err
+		}
+		d.ascend(above)
+	}
+	d.out = endDocument(d.out, start)
+	d.fields = d.fields[:first]
+	return nil
+}
+
+func (d *Decoder) appendNormalArray(list []byte, depth int) *DecodeError {
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	for i := 0; len(list) > 0; i++ {
+		var e element
+		e, list = cutElement(list)
+		above := d.descendIndex(i)
+		d.out = appendIndexHeader(d.out, e.kind, i)
+		if err := d.appendNormal(e.kind, e.value, depth+1); err != nil {
+			return err
+		}
+		d.ascend(above)
+	}
+	d.out = endDocument(d.out, start)
+	return nil
+}

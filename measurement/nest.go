@@ -1,0 +1,170 @@
+package measurement
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// nester rewrites events with dotted names: {"a.b": 1, "a.c": 2} becomes {a: {b: 1, c: 2}}, at every depth. Fields keep
+// the order in which their first names come. Whatever gives one path two values is refused.
+type nester struct {
+	out     []byte
+	path    []byte  // leads to the object being written
+	entries []entry // of the objects that are open
+	groups  []group // of the objects that are open
+}
+
+// entry is a value and the names that lead to it from the object being written.
+type entry struct {
+	path  []byte // a dotted name
+	kind  bson.Type
+	value []byte
+	order int
+}
+
+// group is a run of entries whose paths begin with the same name.
+type group struct {
+	first, last int // indexes of entries, last excluded
+}
+
+// cutPath returns the first name of a dotted one and the rest; the rest is nil when there is no dot.
+func cutPath(path []byte) (name, rest []byte) {
+	if i := bytes.IndexByte(path, '.'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return path, nil
+}
+
+// nest returns the event without dotted names; it is valid until the next call.
+func (n *nester) nest(event []byte) ([]byte, *DecodeError) {
+	n.out, n.path, n.entries, n.groups = n.out[:0], n.path[:0], n.entries[:0], n.groups[:0]
+	if err := n.value(bson.TypeEmbeddedDocument, event, 1); err != nil {
+		return nil, err
+	}
+	return n.out, nil
+}
+
+// value appends a value. Depth is its own when it is an object or array.
+func (n *nester) value(kind bson.Type, value []byte, depth int) *DecodeError {
+	switch kind {
+	case bson.TypeEmbeddedDocument:
+		first := len(n.entries)
+		n.explode(value)
+		return n.object(first, depth)
+	case bson.TypeArray:
+		return n.array(elementsOf(value), depth)
+	}
+	n.out = append(n.out, value...)
+	return nil
+}
+
+func (n *nester) array(list []byte, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep(string(n.path))
+	}
+	start := len(n.out)
+	n.out = append(n.out, 0, 0, 0, 0)
+	for i := 0; len(list) > 0; i++ {
+		var e element
+		e, list = cutElement(list)
+		n.out = appendIndexHeader(n.out, e.kind, i)
+		if err := n.value(e.kind, e.value, depth+1); err != nil {
+			return err
+		}
+	}
+	n.out = endDocument(n.out, start)
+	return nil
+}
+
+// explode adds the fields of a document to the entries.
+func (n *nester) explode(document []byte) {
+	for list := elementsOf(document); len(list) > 0; {
+		var e element
+		e, list = cutElement(list)
+		n.entries = append(n.entries, entry{e.name, e.kind, e.value, len(n.entries)})
+	}
+}
+
+// object appends an object made of the entries from first on, and takes them off.
+func (n *nester) object(first, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep(string(n.path))
+	}
+	start, firstGroup := len(n.out), len(n.groups)
+	n.out = append(n.out, 0, 0, 0, 0)
+	n.group(first)
+	for i, last := firstGroup, len(n.groups); i < last; i++ {
+		if err := n.field(n.groups[i], depth); err != nil {
+			return err
+		}
+	}
+	n.entries, n.groups = n.entries[:first], n.groups[:firstGroup]
+	n.out = endDocument(n.out, start)
+	return nil
+}
+
+// group brings the entries from first on together by their first name, groups in the order of their first entries.
+func (n *nester) group(first int) {
+	entries, firstGroup := n.entries[first:], len(n.groups)
+	slices.SortFunc(entries, func(a, b entry) int {
+		nameA, _ := cutPath(a.path)
+		nameB, _ := cutPath(b.path)
+		return cmp.Or(bytes.Compare(nameA, nameB), cmp.Compare(a.order, b.order))
+	})
+	for i := range entries {
+		name, _ := cutPath(entries[i].path)
+		if i > 0 {
+			if before, _ := cutPath(entries[i-1].path); bytes.Equal(name, before) {
+				n.groups[len(n.groups)-1].last++
+				continue
+			}
+		}
+		n.groups = append(n.groups, group{first + i, first + i + 1})
+	}
+	slices.SortFunc(n.groups[firstGroup:], func(a, b group) int {
+		return cmp.Compare(n.entries[a.first].order, n.entries[b.first].order)
+	})
+}
+
+// field appends the field that a group makes in an object of the given depth.
+func (n *nester) field(g group, depth int) *DecodeError {
+	e := n.entries[g.first]
+	name, rest := cutPath(e.path)
+	above := len(n.path)
+	if above > 0 {
+		n.path = append(n.path, '.')
+	}
+	n.path = append(n.path, name...)
+	defer func() { n.path = n.path[:above] }()
+	if rest == nil && g.last-g.first == 1 {
+		n.out = appendHeader(n.out, e.kind, name)
+		return n.value(e.kind, e.value, depth+1)
+	}
+	n.out = appendHeader(n.out, bson.TypeEmbeddedDocument, name)
+	first := len(n.entries)
+	if !n.merge(g) {
+		return duplicateField(string(n.path))
+	}
+	return n.object(first, depth+1)
+}
+
+// merge adds to the entries what a group holds below its name. False: its values do not go together.
+func (n *nester) merge(g group) bool {
+	undotted := 0
+	for i := g.first; i < g.last; i++ {
+		e := n.entries[i]
+		_, rest := cutPath(e.path)
+		if rest != nil {
+			n.entries = append(n.entries, entry{rest, e.kind, e.value, len(n.entries)})
+			continue
+		}
+		if undotted++; undotted > 1 || e.kind != bson.TypeEmbeddedDocument {
+			return false
+		}
+		n.explode(e.value)
+	}
+	return true
+}

@@ -1,0 +1,169 @@
+package measurement
+
+import (
+	"bytes"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// maxStoredBytes bounds the document of a bucket that holds a single measurement: MongoDB's limit less a reserve for
+// _id, control and meta. Such a bucket holds the measurement three times: as data, minimum and maximum.
+const maxStoredBytes = 16<<20 - 64<<10
+
+// columnBytes is what a field takes in the data of a bucket beyond its element: an object with the index "0".
+const columnBytes = 8
+
+// emptyDocument is the size of an object without fields.
+const emptyDocument = 5
+
+// shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest.
+func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
+	d.path, d.names, d.fields = d.path[:0], d.names[:0], d.fields[:0]
+	d.foundTime, d.foundMeta, d.taken, d.topCount = element{}, element{}, 0, 0
+	if dotted && d.options.DottedNames == Nest {
+		nested, err := d.nester.nest(event)
+		if err != nil {
+			return err
+		}
+		event = nested
+	}
+	start := len(d.out)
+	if err := d.copyObject(elementsOf(event), 1, d.timePath, d.metaPath); err != nil {
+		return err
+	}
+	end := len(d.out)
+	if size := 3*(end-start) + columnBytes*d.topCount; size > maxStoredBytes {
+		return newError(TooLarge, "", "its fields take %d bytes, and three times that, as data, minimum and maximum, "+
+			"does not fit a document of 16 MiB: split the event", end-start)
+	}
+	var err *DecodeError
+	if m.Time, err = d.timeOf(); err != nil {
+		return err
+	}
+	if m.Meta, err = d.metaOf(); err != nil {
+		return err
+	}
+	m.Elements = d.out[start:end:end]
+	return nil
+}
+
+// copyObject copies the elements of an object, checked, without time and meta, to which the paths lead from here (nil:
+// they do not). Depth is the object's: 1 for the event.
+func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep(string(d.path))
+	}
+	names := len(d.names)
+	for len(list) > 0 {
+		var e element
+		whole := list
+		e, list = cutElement(list)
+		if err := d.checkName(e.name); err != nil {
+			return err
+		}
+		d.names = append(d.names, e.name)
+		toTime, toMeta := pathBehind(timePath, e.name), pathBehind(metaPath, e.name)
+		switch {
+		case toTime != nil && len(toTime) == 0:
+			d.foundTime = e
+			d.taken++
+		case toMeta != nil && len(toMeta) == 0:
+			d.foundMeta = e
+			d.taken++
+		case e.kind == bson.TypeEmbeddedDocument, e.kind == bson.TypeArray:
+			if err := d.copyNested(e, depth+1, toTime, toMeta); err != nil {
+				return err
+			}
+		default:
+			d.out = append(d.out, whole[:len(whole)-len(list)]...)
+			if err := d.kept(e.name, depth); err != nil {
+				return err
+			}
+		}
+	}
+	return d.checkDuplicates(names)
+}
+
+// pathBehind returns the rest of a path that goes through the name: empty when it ends there, nil when it does not.
+func pathBehind(path [][]byte, name []byte) [][]byte {
+	if len(path) == 0 || !bytes.Equal(path[0], name) {
+		return nil
+	}
+	return path[1:]
+}
+
+// copyNested copies an object or an array.
+func (d *Decoder) copyNested(e element, depth int, timePath, metaPath [][]byte) *DecodeError {
+	start, taken := len(d.out), d.taken
+	d.out = appendHeader(d.out, e.kind, e.name)
+	above := d.descend(e.name)
+	var err *DecodeError
+	if e.kind == bson.TypeArray {
+		err = d.copyArray(elementsOf(e.value), depth)
+	} else {
+		err = d.copyDocument(elementsOf(e.value), depth, timePath, metaPath)
+	}
+	if err != nil {
+		return err
+	}
+	d.ascend(above)
+	if emptied := d.taken > taken && len(d.out)-start == len(e.name)+2+emptyDocument; emptied {
+		d.out = d.out[:start] // it held time or meta and nothing else
+		return nil
+	}
+	return d.kept(e.name, depth-1)
+}
+
+func (d *Decoder) copyDocument(list []byte, depth int, timePath, metaPath [][]byte) *DecodeError {
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	if err := d.copyObject(list, depth, timePath, metaPath); err != nil {
+		return err
+	}
+	d.out = endDocument(d.out, start)
+	return nil
+}
+
+// copyArray copies the elements of an array, which it names by their index whatever their names were.
+func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep(string(d.path))
+	}
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	for i := 0; len(list) > 0; i++ {
+		var e element
+		e, list = cutElement(list)
+		d.out = appendIndexHeader(d.out, e.kind, i)
+		if e.kind != bson.TypeEmbeddedDocument && e.kind != bson.TypeArray {
+			d.out = append(d.out, e.value...)
+			continue
+		}
+		above := d.descendIndex(i)
+		var err *DecodeError
+		if e.kind == bson.TypeArray {
+			err = d.copyArray(elementsOf(e.value), depth+1)
+		} else {
+			err = d.copyDocument(elementsOf(e.value), depth+1, nil, nil)
+		}
+		if err != nil {
+			return err
+		}
+		d.ascend(above)
+	}
+	d.out = endDocument(d.out, start)
+	return nil
+}
+
+// kept counts a field that was copied. At the top level none may have the name of time or meta.
+func (d *Decoder) kept(name []byte, depth int) *DecodeError {
+	if depth > 1 {
+		return nil
+	}
+	d.topCount++
+	if o := &d.options; len(name) > 0 && (string(name) == o.StoredTime || string(name) == o.StoredMeta) {
+		return newError(DuplicateField, string(name), "a stored measurement has its time or meta under this name: "+
+			"rename the field, or choose another MONGODB_TIME_FIELD or MONGODB_META_FIELD")
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The names of time formats; any other is a Go layout.
+const (
+	formatAuto    = "auto"
+	formatRFC3339 = "rfc3339"
+)
+
+// timeParser reads a measurement's time. What it accepts beside BSON dates:
+type timeParser struct {
+	format string
+	auto   bool   // RFC 3339, and numbers of a unit guessed from their size
+	number *unit  // numbers of this unit
+	layout string // text of this Go layout
+}
+
+func newTimeParser(format string) (timeParser, error) {
+	p := timeParser{format: format}
+	switch format {
+	case formatAuto:
+		p.auto = true
+	case formatRFC3339:
+	case "unix":
+		p.number = &seconds
+	case "unix_ms":
+		p.number = &milliseconds
+	case "unix_us":
+		p.number = &microseconds
+	case "unix_ns":
+		p.number = &nanoseconds
+	default:
+		p.layout = format
+		return p, validateLayout(format)
+	}
+	return p, nil
+}
+
+// validateLayout refuses a layout that does not write a time down to its day, and one with zone abbreviations, which
+// mean nothing without a place.
+func validateLayout(layout string) error {
+	sample := time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC)
+	parsed, err := time.ParseInLocation(layout, sample.Format(layout), time.UTC)
+	if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
+		return fmt.Errorf("time format %q is none of auto, rfc3339, unix, unix_ms, unix_us, unix_ns, nor a Go layout with a date", layout)
+	}
+	if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(layout); strings.Contains(zoned, "XYZ") {
+		return fmt.Errorf("time format %q has an abbreviated zone, which says no offset: use -07:00, or leave it out for UTC", layout)
+	}
+	return nil
+}
+
+// reading is a time as it was read: for a hint it keeps the number and the unit that it came from.
+type reading struct {
+	millis int64
+	value  int64
+	unit   unit
+}
+
+// parse reads a BSON value as a time.
+func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError) {
+	switch kind {
+	case bson.TypeDateTime:
+		return readingOf(int64(binary.LittleEndian.Uint64(value))), nil
+	case bson.TypeInt32, bson.TypeInt64:
+		if r, ok := p.parseInteger(integerOf(kind, value)); ok {
+			return r, nil
+		}
+	case bson.TypeDouble:
+		if r, ok := p.parseFloat(math.Float64frombits(binary.LittleEndian.Uint64(value))); ok {
+			return r, nil
+		}
+	case bson.TypeString:
+		if millis, ok := p.parseText(stringOf(value)); ok {
+			return readingOf(millis), nil
+		}
+	case bson.TypeEmbeddedDocument:
+		if p.auto {
+			if kind, date, err := unwrap(nil, value); err == nil && kind == bson.TypeDateTime {
+				return p.parse(kind, date)
+			}
+		}
+	}
+	return reading{}, newError(BadTime, "", "%s is no time in the format %s: %s", quoteValue(kind, value), p.format, p.advice(kind, value))
+}
+
+// readingOf is a time that came as no number: as if it were one of milliseconds.
+func readingOf(millis int64) reading { return reading{millis, millis, milliseconds} }
+
+// integerOf returns an int32 or int64.
+func integerOf(kind bson.Type, value []byte) int64 {
+	if kind == bson.TypeInt32 {
+		return int64(int32(binary.LittleEndian.Uint32(value)))
+	}
+	return int64(binary.LittleEndian.Uint64(value))
+}
+
+// unitFor returns the unit of a number of this size, false when the format has no numbers.
+func (p *timeParser) unitFor(value float64) (unit, bool) {
+	if p.auto {
+		return unitOf(value), true
+	}
+	if p.number == nil {
+		return unit{}, false
+	}
+	return *p.number, true
+}
+
+func (p *timeParser) parseInteger(value int64) (reading, bool) {
+	u, ok := p.unitFor(float64(value))
+	if !ok {
+		return reading{}, false
+	}
+	millis, ok := u.millis(value)
+	return reading{millis, value, u}, ok
+}
+
+func (p *timeParser) parseFloat(value float64) (reading, bool) {
+	u, ok := p.unitFor(value)
+	if !ok {
+		return reading{}, false
+	}
+	millis, ok := u.millisOfFloat(value)
+	return reading{millis, int64(value), u}, ok
+}
+
+func (p *timeParser) parseText(text []byte) (int64, bool) {
+	switch {
+	case p.layout != "":
+		t, err := time.ParseInLocation(p.layout, string(text), time.UTC)
+		return t.UnixMilli(), err == nil
+	case p.number != nil:
+		return 0, false
+	}
+	return parseRFC3339(text)
+}
+
+// advice says how to have a value read that was refused.
+func (p *timeParser) advice(kind bson.Type, value []byte) string {
+	const general = "send a time in this format, or set EVENT_TIME_FORMAT to its format"
+	if kind != bson.TypeString {
+		return general
+	}
+	text := stringOf(value)
+	if _, ok := parseRFC3339(append(bytes.Clone(text), 'Z')); ok {
+		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_FORMAT to a Go layout, which is read as UTC"
+	}
+	if _, ok := parseInteger(text); ok {
+		return "it is a number sent as a string: send it without quotes"
+	}
+	return general
+}
+
+// timeOf returns the time of the event that was copied, in milliseconds.
+func (d *Decoder) timeOf() (int64, *DecodeError) {
+	o := &d.options
+	if d.timePath == nil {
+		timestamp := d.record.Timestamp
+		if timestamp < 0 {
+			return 0, newError(MissingTime, "", "the record has no timestamp: set EVENT_TIME_FIELD to the event's own time")
+		}
+		return timestamp, o.checkWindow(readingOf(timestamp), timestamp)
+	}
+	if d.foundTime.kind == 0 {
+		return 0, newError(MissingTime, o.TimeField, "the event has no such field: send it, or set EVENT_TIME_FIELD to its path, "+
+			"or to nothing for the record's timestamp")
+	}
+	r, err := d.time.parse(d.foundTime.kind, d.foundTime.value)
+	if err != nil {
+		err.Path = o.TimeField
+		return 0, err
+	}
+	return r.millis, o.checkWindow(r, d.record.Timestamp)
+}

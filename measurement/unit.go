@@ -1,0 +1,59 @@
+package measurement
+
+import "math"
+
+// unit is a unit of times counted from 1970.
+type unit struct {
+	name string
+	// perMilli units make a millisecond; 0 for seconds, of which one makes a thousand.
+	perMilli int64
+}
+
+// The units of times.
+var (
+	seconds      = unit{name: "seconds"}
+	milliseconds = unit{name: "milliseconds", perMilli: 1}
+	microseconds = unit{name: "microseconds", perMilli: 1e3}
+	nanoseconds  = unit{name: "nanoseconds", perMilli: 1e6}
+
+	units = [...]unit{seconds, milliseconds, microseconds, nanoseconds}
+)
+
+// unitOf guesses the unit of a number from its size: each holds for the years 1973 to 5138, counted in it.
+func unitOf(value float64) unit {
+	switch value = math.Abs(value); {
+	case value < 1e11:
+		return seconds
+	case value < 1e14:
+		return milliseconds
+	case value < 1e17:
+		return microseconds
+	}
+	return nanoseconds
+}
+
+// millis converts an integer, cutting off what is below a millisecond (toward the past). False: beyond 64 bits.
+func (u unit) millis(value int64) (int64, bool) {
+	if u.perMilli == 0 {
+		return value * 1e3, value <= math.MaxInt64/1000 && value >= math.MinInt64/1000
+	}
+	millis := value / u.perMilli
+	if value%u.perMilli < 0 {
+		millis--
+	}
+	return millis, true
+}
+
+// millisOfFloat converts a number with a fraction. It is taken to the nearest microsecond first, which a double of our
+// time in seconds still tells exactly, so that 1700000000.123 is not a millisecond early.
+func (u unit) millisOfFloat(value float64) (int64, bool) {
+	micros := value * 1e6
+	if u.perMilli != 0 {
+		micros = value / float64(u.perMilli) * 1e3
+	}
+	const beyond = 1 << 62
+	if !(math.Abs(micros) < beyond) { // also NaN
+		return 0, false
+	}
+	return microseconds.millis(int64(math.Round(micros)))
+}
