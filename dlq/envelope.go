@@ -1,0 +1,87 @@
+package dlq
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The names of the appended headers. headerTopic comes first, as in Kafka Connect: the last header of that name is where
+// the record's own headers end.
+const (
+	headerTopic     = "__connect.errors.topic"
+	headerPartition = "__connect.errors.partition"
+	headerOffset    = "__connect.errors.offset"
+	headerConnector = "__connect.errors.connector.name"
+	headerStage     = "__connect.errors.stage"
+	headerClass     = "__connect.errors.exception.class.name"
+	headerMessage   = "__connect.errors.exception.message"
+	headerReason    = "waterwheel.reason"
+	headerTopicID   = "waterwheel.topic.id"
+	headerAttempt   = "waterwheel.attempt"
+	headerPart      = "waterwheel.part"
+	// headerCut says what was taken off an over-long letter.
+	headerCut = "waterwheel.cut"
+	// headerTimestamp holds the record's timestamp (milliseconds) where the letter cannot have it as its own.
+	headerTimestamp = "waterwheel.timestamp"
+)
+
+// maxMessage is the length in bytes of the longest message written.
+const maxMessage = 256
+
+// envelope returns the letter's headers: the record's own, then the appended ones. An attempt that came with the record
+// is left out, as the appended one counts on from it.
+func envelope(l *Letter, group string) []Header {
+	headers := make([]Header, 0, len(l.Headers)+12)
+	for _, h := range l.Headers {
+		if h.Key != headerAttempt {
+			headers = append(headers, h)
+		}
+	}
+	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
+	add(headerTopic, l.Topic)
+	add(headerPartition, strconv.Itoa(int(l.Partition)))
+	add(headerOffset, strconv.FormatInt(l.Offset, 10))
+	add(headerConnector, group)
+	add(headerStage, l.Stage)
+	add(headerClass, l.Reason)
+	add(headerMessage, shorten(l.Message))
+	add(headerReason, l.Reason)
+	if l.TopicID != ([16]byte{}) {
+		add(headerTopicID, formatTopicID(l.TopicID))
+	}
+	add(headerAttempt, strconv.Itoa(max(1, l.Attempt)))
+	if l.Part != WholeRecord {
+		add(headerPart, strconv.Itoa(int(l.Part)))
+	}
+	if l.Cut != "" {
+		add(headerCut, l.Cut)
+	}
+	return headers
+}
+
+// formatTopicID writes a topic id as Kafka's own tools do.
+func formatTopicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// shorten cuts a message to maxMessage bytes of valid UTF-8.
+func shorten(message string) string {
+	message = strings.ToValidUTF8(message, "\uFFFD")
+	if len(message) <= maxMessage {
+		return message
+	}
+	const ellipsis = "…"
+	end := maxMessage - len(ellipsis)
+	for !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + ellipsis
+}
+
+// appended tells whether a header is one that a letter's writer (we or Kafka Connect) appends.
+func appended(key string) bool {
+	return strings.HasPrefix(key, "__connect.errors.") || slices.Contains([]string{
+		headerReason, headerTopicID, headerAttempt, headerPart, headerCut, headerTimestamp,
+	}, key)
+}

@@ -1,0 +1,81 @@
+package dlq
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// TopicPlaceholder stands for the source topic in Options.Topic.
+const TopicPlaceholder = "{topic}"
+
+// defaultTimeout bounds one request where Options.Timeout is 0.
+const defaultTimeout = 5 * time.Second
+
+// Options say where letters go.
+type Options struct {
+	// Brokers are the bootstrap addresses, host:port. Required.
+	Brokers []string
+	// TLS and SASL secure the connections; nil: plaintext, no authentication.
+	TLS  *tls.Config
+	SASL sasl.Mechanism
+	// ClientID names the producer in the broker's logs and quotas.
+	ClientID string
+	// Sources are the topics whose letters are produced. Required.
+	Sources []string
+	// Topic is the name of the dead-letter topic, in which "{topic}" is replaced by the source topic; without it all
+	// sources share one dead-letter topic. Required.
+	Topic string
+	// GroupID is the consumer group, written into each letter.
+	GroupID string
+	// Create makes missing dead-letter topics at Setup; otherwise a missing one is an error.
+	Create bool
+	// Partitions and Replication are those of a created topic; 0: one partition, and the broker's default replication.
+	Partitions, Replication int
+	// Timeout bounds one request, broker's time included; 0: 5 s.
+	Timeout time.Duration
+}
+
+// TopicFor is the name of the dead-letter topic of a source topic.
+func (o *Options) TopicFor(source string) string {
+	return strings.ReplaceAll(o.Topic, TopicPlaceholder, source)
+}
+
+// topics lists the dead-letter topics of all sources, sorted, each once.
+func (o *Options) topics() []string {
+	names := make([]string, 0, len(o.Sources))
+	for _, source := range o.Sources {
+		names = append(names, o.TopicFor(source))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (o *Options) normalize() error {
+	if len(o.Brokers) == 0 || len(o.Sources) == 0 || o.Topic == "" {
+		return errors.New("brokers, source topics and a dead-letter topic are required")
+	}
+	for _, name := range o.topics() {
+		if slices.Contains(o.Sources, name) {
+			return fmt.Errorf("dead-letter topic %q is also a source topic: a bad record would come back for ever", name)
+		}
+	}
+	if o.Partitions < 0 || o.Replication < -1 || o.Timeout < 0 {
+		return errors.New("partitions, replication and timeout must not be negative")
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	if o.Replication == 0 {
+		o.Replication = -1
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	return nil
+}

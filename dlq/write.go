@@ -1,0 +1,185 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// Sizes of what is sent, in bytes.
+const (
+	// chunkBytes bounds one request of several letters, well under the broker's default of 1 MiB.
+	chunkBytes = 512 << 10
+	// longestLetter is the longest letter that is tried uncut: brokers cut a connection that sends more than 100 MiB.
+	longestLetter = 64 << 20
+	// letterOverhead bounds what Kafka's record format and our headers add to a letter's key, value and own headers.
+	letterOverhead = 2 << 10
+)
+
+// latestTimestamp is the last time, in milliseconds, that kafka-go writes as it is (it counts nanoseconds in an int64, and
+// takes 0 for the current time).
+const latestTimestamp = math.MaxInt64 / 1_000_000
+
+// cutSizes are the lengths tried, one after the other, for a letter that its topic does not take whole. The first fits
+// the broker's default limit.
+func cutSizes() []int { return []int{1000 << 10, 250 << 10, 60 << 10, 8 << 10} }
+
+// chunks splits the letters of one partition into requests. A letter longer than chunkBytes is alone in its own.
+func chunks(letters []Letter, indexes []int) iter.Seq[[]int] {
+	return func(yield func([]int) bool) {
+		start, bytes := 0, 0
+		for end, i := range indexes {
+			n := size(&letters[i])
+			if end > start && bytes+n > chunkBytes {
+				if !yield(indexes[start:end]) {
+					return
+				}
+				start, bytes = end, 0
+			}
+			bytes += n
+		}
+		if start < len(indexes) {
+			yield(indexes[start:])
+		}
+	}
+}
+
+// size bounds the bytes a letter takes in a request.
+func size(l *Letter) int {
+	n := letterOverhead + len(l.Key) + len(l.Value)
+	for _, h := range l.Headers {
+		n += len(h.Key) + len(h.Value) + 10
+	}
+	return n
+}
+
+// writeChunk writes the letters of one request. When the broker refuses the request for what one of them is, each is
+// written alone. It returns the letters not acknowledged and the first error.
+func (p *Producer) writeChunk(ctx context.Context, topic string, partition int, letters []Letter, chunk []int) ([]int, error) {
+	if len(chunk) == 1 {
+		if err := p.writeAlone(ctx, topic, partition, letters[chunk[0]]); err != nil {
+			return chunk, err
+		}
+		return nil, nil
+	}
+	messages := make([]kafka.Message, len(chunk))
+	for n, i := range chunk {
+		messages[n] = p.message(&letters[i])
+	}
+	err := p.send(ctx, topic, partition, messages...)
+	if !refusesLetter(err) {
+		if err != nil {
+			return chunk, err
+		}
+		return nil, nil
+	}
+	var unwritten []int
+	var first error
+	for _, i := range chunk {
+		if err := p.writeAlone(ctx, topic, partition, letters[i]); err != nil {
+			unwritten = append(unwritten, i)
+			first = errors.Join(first, err)
+		}
+	}
+	return unwritten, first
+}
+
+// writeAlone writes one letter, changed as far as its topic demands.
+func (p *Producer) writeAlone(ctx context.Context, topic string, partition int, letter Letter) error {
+	err := error(kafka.MessageSizeTooLarge)
+	if size(&letter) <= longestLetter {
+		err = p.sendOne(ctx, topic, partition, &letter)
+	}
+	for _, limit := range cutSizes() {
+		if !tooLarge(err) {
+			break
+		}
+		shorter := cut(letter, limit)
+		err = p.sendOne(ctx, topic, partition, &shorter)
+	}
+	return err
+}
+
+// sendOne sends one letter, restamped where its topic refuses the record's time as too far from now.
+func (p *Producer) sendOne(ctx context.Context, topic string, partition int, letter *Letter) error {
+	message := p.message(letter)
+	err := p.send(ctx, topic, partition, message)
+	if !errors.Is(err, kafka.InvalidTimestamp) {
+		return err
+	}
+	return p.send(ctx, topic, partition, p.restamp(message, letter.Timestamp))
+}
+
+// cut shortens a letter to about limit bytes: the value first; key and the record's own headers go whole if they alone
+// are longer.
+func cut(l Letter, limit int) Letter {
+	rest := size(&l) - len(l.Value)
+	if rest > limit {
+		l.Cut = fmt.Sprintf("value of %d bytes, key of %d bytes, %d headers", len(l.Value), len(l.Key), len(l.Headers))
+		l.Key, l.Headers = nil, nil
+		rest = letterOverhead
+	} else {
+		l.Cut = fmt.Sprintf("value of %d bytes", len(l.Value))
+	}
+	l.Value = l.Value[:min(len(l.Value), max(0, limit-rest))]
+	return l
+}
+
+// message makes the Kafka record of a letter.
+func (p *Producer) message(l *Letter) kafka.Message {
+	m := kafka.Message{
+		Time:    time.UnixMilli(l.Timestamp),
+		Key:     l.Key,
+		Value:   l.Value,
+		Headers: envelope(l, p.options.GroupID),
+	}
+	if l.Timestamp <= 0 || l.Timestamp > latestTimestamp {
+		return p.restamp(m, l.Timestamp)
+	}
+	return m
+}
+
+// restamp gives a message the current time and keeps the record's in a header.
+func (p *Producer) restamp(m kafka.Message, timestamp int64) kafka.Message {
+	text := strconv.FormatInt(timestamp, 10)
+	m.Headers = append(m.Headers, Header{Key: headerTimestamp, Value: []byte(text)})
+	m.Time = p.now()
+	return m
+}
+
+// send writes records in one request and waits until all in-sync replicas have them.
+func (p *Producer) send(ctx context.Context, topic string, partition int, messages ...kafka.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
+	defer cancel()
+	records := make([]kafka.Record, len(messages))
+	for i, m := range messages {
+		records[i] = kafka.Record{Time: m.Time, Key: kafka.NewBytes(m.Key), Value: kafka.NewBytes(m.Value), Headers: m.Headers}
+	}
+	response, err := p.client.Produce(ctx, &kafka.ProduceRequest{
+		Topic:        topic,
+		Partition:    partition,
+		RequiredAcks: kafka.RequireAll,
+		Records:      kafka.NewRecordReader(records...),
+	})
+	if err == nil {
+		err = response.Error
+	}
+	if err != nil {
+		return fmt.Errorf("writing to dead-letter topic %q, partition %d: %w", topic, partition, err)
+	}
+	return nil
+}
+
+// refusesLetter tells whether the broker refused a request for the content of a letter.
+func refusesLetter(err error) bool { return tooLarge(err) || errors.Is(err, kafka.InvalidTimestamp) }
+
+// tooLarge tells whether a letter exceeds the topic's longest record or the log's segment.
+func tooLarge(err error) bool {
+	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.Is(err, kafka.RecordListTooLarge)
+}
