@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -34,7 +35,7 @@ func (c *connector) probe(ctx context.Context, options Options) error {
 }
 
 func (c *connector) probeBroker(ctx context.Context, broker, clientID string) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	dialer := kafka.Dialer{
 		ClientID:      clientID,
@@ -49,7 +50,7 @@ func (c *connector) probeBroker(ctx context.Context, broker, clientID string) er
 	}
 	defer conn.Close()
 	if _, err := conn.Brokers(); err != nil { // the first request that needs authentication
-		if c.sasl == nil && errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		if c.sasl == nil && hungUp(err) {
 			return fmt.Errorf("%s hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to sasl_plaintext or sasl_tls", broker)
 		}
 		return c.explain(ctx, broker, err)
@@ -102,18 +103,22 @@ func checkVersions(rw io.ReadWriter, clientID string) error {
 
 // explain turns what a connection died of into the setting to look at.
 func (c *connector) explain(ctx context.Context, broker string, err error) error {
-	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	code, answered := errors.AsType[kafka.Error](err)
 	switch {
 	case answered:
 		return fmt.Errorf("%s: %w; %s", broker, code, advice(code))
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s: no answer within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w", broker, dialTimeout, ctx.Err())
-	case c.tls != nil && (hungUp || strings.Contains(err.Error(), "does not look like a TLS handshake")):
+		return fmt.Errorf("%s: no answer within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w", broker, c.timeout, ctx.Err())
+	case c.tls != nil && (hungUp(err) || strings.Contains(err.Error(), "does not look like a TLS handshake")):
 		return fmt.Errorf("%s does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS: %w", broker, err)
 	case errors.Is(err, errNoAnswer):
 		return fmt.Errorf("%s does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS: %w", broker, err)
 	default:
 		return err
 	}
+}
+
+// hungUp says whether the broker ended the connection instead of answering.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }

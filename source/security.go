@@ -15,9 +15,6 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// dialTimeout bounds opening one connection: TCP, TLS and authentication.
-const dialTimeout = 5 * time.Second
-
 // Security is how connections to the brokers are protected. The zero value is plaintext without authentication.
 type Security struct {
 	// TLS encrypts connections when it is not nil.
@@ -65,17 +62,20 @@ func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) 
 // connector opens connections for kafka-go's Transport and Dialer alike. TLS is done here and not there, because
 // kafka-go takes one fixed configuration and cannot say why a handshake failed.
 type connector struct {
-	sasl   sasl.Mechanism
-	tls    *tlsFiles // nil without TLS
-	dialer net.Dialer
+	sasl    sasl.Mechanism
+	tls     *tlsFiles     // nil without TLS
+	timeout time.Duration // of opening one connection: TCP, TLS and authentication
 }
 
 func (s Security) connector(logger *slog.Logger) (*connector, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
 	mechanism, err := s.SASL.mechanism()
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{sasl: mechanism, dialer: net.Dialer{Timeout: dialTimeout}}
+	c := &connector{sasl: mechanism, timeout: 5 * time.Second}
 	if s.TLS != nil {
 		if c.tls, err = newTLSFiles(*s.TLS, logger); err != nil {
 			return nil, err
@@ -86,7 +86,8 @@ func (s Security) connector(logger *slog.Logger) (*connector, error) {
 
 // dial opens a connection whose TLS handshake, if any, is done. Its signature is kafka-go's.
 func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := c.dialer.DialContext(ctx, network, address)
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil || c.tls == nil {
 		return conn, err
 	}
@@ -111,7 +112,7 @@ func (s Security) Transport(clientID string, topics []string, logger *slog.Logge
 func (c *connector) transport(clientID string, topics []string) *kafka.Transport {
 	return &kafka.Transport{
 		Dial:           c.dial,
-		DialTimeout:    dialTimeout,
+		DialTimeout:    c.timeout,
 		MetadataTTL:    time.Second, // how long a moved leader may stay unknown
 		MetadataTopics: topics,
 		ClientID:       clientID,

@@ -1,0 +1,190 @@
+package source
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+)
+
+// refused says that Open answered with an error that mentions all parts.
+func refused(t *testing.T, err error, class Class, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("opened")
+	}
+	if got := Classify(err); got != class {
+		t.Errorf("class %d, want %d", got, class)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+}
+
+func TestOpenRefusesSettingsThatCannotWork(t *testing.T) {
+	_, err := Open(t.Context(), Options{Brokers: []string{"localhost"}, FetchBytes: -1, FetchWait: time.Hour}, prometheus.NewRegistry())
+	refused(t, err, Retry, "KAFKA_BROKERS", `"localhost"`, "KAFKA_FETCH_BYTES", "KAFKA_FETCH_WAIT")
+	_, err = Open(t.Context(), Options{}, prometheus.NewRegistry())
+	refused(t, err, Retry, "KAFKA_BROKERS")
+	for _, sasl := range []SASL{{Mechanism: "PLAIN"}, {Mechanism: "GSSAPI", Username: "u", Password: "p"}, {Mechanism: "SCRAM-SHA-256", Username: "u", Password: "\x07"}} {
+		options := Options{Brokers: []string{"127.0.0.1:1"}, Security: Security{SASL: &sasl}}
+		_, err = Open(t.Context(), options, prometheus.NewRegistry())
+		refused(t, err, Retry, "KAFKA_SASL")
+	}
+}
+
+func TestOpenNamesBrokersThatCannotBeReached(t *testing.T) {
+	closed := listen(t)
+	closed.Close()
+	_, err := Open(t.Context(), Options{Brokers: []string{closed.Addr().String()}}, prometheus.NewRegistry())
+	refused(t, err, Retry, "KAFKA_BROKERS", closed.Addr().String(), "connection refused")
+}
+
+func TestOpenTriesTheNextBroker(t *testing.T) {
+	closed := listen(t)
+	closed.Close()
+	fake := startFake(t, &fakeBroker{})
+	_, err := fake.open(t, func(o *Options) { o.Brokers = []string{closed.Addr().String(), fake.address()} })
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenRefusesBrokersBeforeTopicIDs(t *testing.T) {
+	_, err := startFake(t, &fakeBroker{newestFetch: 12}).open(t, nil)
+	refused(t, err, StopProgram, "Kafka 3.1")
+}
+
+func TestOpenSaysWhatIsNoKafka(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	_, err := Open(t.Context(), Options{Brokers: []string{server.Listener.Addr().String()}}, prometheus.NewRegistry())
+	refused(t, err, Retry, "does not answer as Kafka", "KAFKA_BROKERS")
+}
+
+func TestOpenGivesUpOnASilentListener(t *testing.T) {
+	silent := listen(t)
+	defer silent.Close()
+	options := Options{Brokers: []string{silent.Addr().String()}}
+	connector, err := options.Security.connector(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connector.timeout = 50 * time.Millisecond
+	refused(t, connector.probe(t.Context(), options), Retry, "no answer within 50ms", "KAFKA_SECURITY")
+}
+
+func TestOpenWithSASL(t *testing.T) {
+	fake := startFake(t, &fakeBroker{topics: []string{"events"}, password: "right"})
+	with := func(mechanism, password string) error {
+		_, err := fake.open(t, func(o *Options) {
+			o.Security.SASL = &SASL{Mechanism: mechanism, Username: "user", Password: password}
+		})
+		return err
+	}
+	if err := with("PLAIN", "right"); err != nil {
+		t.Error(err)
+	}
+	refused(t, with("PLAIN", "wrong"), StopProgram, "[58]", "KAFKA_SASL_PASSWORD")
+	refused(t, with("SCRAM-SHA-512", "right"), StopProgram, "[33]", "KAFKA_SASL_MECHANISM")
+	_, err := fake.open(t, nil)
+	refused(t, err, Retry, "wants SASL", "KAFKA_SECURITY")
+
+	open := startFake(t, &fakeBroker{})
+	_, err = open.open(t, func(o *Options) { o.Security.SASL = &SASL{Mechanism: "PLAIN", Username: "user", Password: "p"} })
+	refused(t, err, StopProgram, "[34]", "does not take SASL")
+}
+
+func TestOpenWithTLS(t *testing.T) {
+	authority := newAuthority(t)
+	files := authority.files(t, "broker")
+	fake := startFake(t, &fakeBroker{
+		topics:   []string{"events"},
+		listener: tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{authority.issue(t, "broker")}}),
+		fetch:    fetchSpec{id: fakeID, set: batchSpec{records: plainRecords(1)}.encode()}.encode,
+	})
+	with := func(settings *TLS) (*Client, error) {
+		return fake.open(t, func(o *Options) { o.Security.TLS = settings })
+	}
+	client, err := with(&TLS{CAFile: files.CAFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if batch, err := client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID}); err != nil || len(batch.Records) != 1 {
+		t.Error(batch, err)
+	}
+	if _, err := with(&TLS{Insecure: true}); err != nil {
+		t.Error(err)
+	}
+	_, err = with(&TLS{})
+	refused(t, err, Retry, "certificate")
+	_, err = with(&TLS{CAFile: files.CAFile, ServerName: "other.example"})
+	refused(t, err, Retry, "other.example")
+	_, err = with(nil)
+	refused(t, err, Retry, "KAFKA_SECURITY")
+
+	plaintext := startFake(t, &fakeBroker{})
+	_, err = plaintext.open(t, func(o *Options) { o.Security.TLS = &TLS{Insecure: true} })
+	refused(t, err, Retry, "does not speak TLS", "KAFKA_SECURITY")
+}
+
+// A transport made for another room is secured the same way.
+func TestTransportIsSecured(t *testing.T) {
+	authority := newAuthority(t)
+	fake := startFake(t, &fakeBroker{
+		topics:   []string{"letters"},
+		password: "right",
+		listener: tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{authority.issue(t, "broker")}}),
+	})
+	security := Security{
+		TLS:  &TLS{CAFile: authority.files(t, "client").CAFile},
+		SASL: &SASL{Mechanism: "PLAIN", Username: "user", Password: "right"},
+	}
+	transport, err := security.Transport("waterwheel", []string{"letters"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	client := kafka.Client{Addr: kafka.TCP(fake.address()), Transport: transport}
+	response, err := client.Metadata(t.Context(), &kafka.MetadataRequest{Topics: []string{"letters"}})
+	if err != nil || len(response.Topics) != 1 || response.Topics[0].Error != nil {
+		t.Error(response, err)
+	}
+}
+
+func TestDialClosesWhatFailsItsHandshake(t *testing.T) {
+	listener := listen(t)
+	defer listener.Close()
+	closed := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			defer conn.Close()
+			_, err = conn.Write([]byte("SSH-2.0-not a TLS server\r\n"))
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, conn) // ends when the client closes
+		}
+		closed <- err
+	}()
+	connector, err := Security{TLS: &TLS{Insecure: true}}.connector(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := connector.dial(t.Context(), "tcp", listener.Addr().String()); err == nil {
+		conn.Close()
+		t.Fatal("the handshake with a server that speaks no TLS went well")
+	}
+	if err := <-closed; err != nil && !strings.Contains(err.Error(), net.ErrClosed.Error()) && !strings.Contains(err.Error(), "reset") {
+		t.Error(err)
+	}
+}
