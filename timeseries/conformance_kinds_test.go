@@ -1,0 +1,203 @@
+package timeseries
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// document is a sample's field as a document; nil when it is absent.
+func document(t *testing.T, v bson.RawValue) bson.Raw {
+	t.Helper()
+	if v.Type == 0 {
+		return nil
+	}
+	d, ok := v.DocumentOK()
+	if !ok {
+		t.Fatalf("%v is no object", v)
+	}
+	return d
+}
+
+// sameDocument compares documents field by field in their order, numbers by value.
+func sameDocument(t *testing.T, what string, got bson.Raw, want bson.RawValue) {
+	t.Helper()
+	if Compare(objectValue(got), want) != 0 {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// runOptionsSample: a creation with "options", or a change "from" one definition "to" another.
+func runOptionsSample(t *testing.T, _ conformanceCase, s sample) {
+	want := s.wantError()
+	var got Options
+	var err error
+	if from := s.take("from"); from.Type != 0 {
+		options := readOptions(t, document(t, from))
+		if options.TimeField == "" {
+			options.TimeField = "t"
+		}
+		got, err = options.Change(readOptions(t, document(t, s.need(t, "to"))))
+	} else {
+		got, err = readOptions(t, document(t, s.need(t, "options", "create"))).Normalize()
+	}
+	expect := s.take("expect", "effective", "result")
+	if !checkError(t, err, want) || expect.Type == 0 {
+		return
+	}
+	wanted := readOptions(t, document(t, expect))
+	span, rounding := got.bucketing()
+	if wanted.MaxSpanSeconds != 0 && wanted.MaxSpanSeconds != span ||
+		wanted.RoundingSeconds != 0 && wanted.RoundingSeconds != rounding ||
+		wanted.Granularity != "" && wanted.Granularity != got.Granularity {
+		t.Errorf("got %+v with rounding %d, want %+v", got, rounding, wanted)
+	}
+}
+
+// runIndexSample: the keys of an index ("spec") or a shard key ("shardKey"), with options where given.
+func runIndexSample(t *testing.T, c conformanceCase, s sample) {
+	o, want := readOptions(t, c.Options), s.wantError()
+	if key := s.take("shardKey"); key.Type != 0 {
+		got, err := o.BucketShardKey(document(t, key))
+		if checkError(t, err, want) {
+			sameDocument(t, "the shard key", got, s.need(t, "buckets"))
+		}
+		return
+	}
+	got, err := o.BucketIndex(Index{
+		Keys:    document(t, s.need(t, "spec", "key", "keys")),
+		Options: document(t, s.take("options", "indexOptions")),
+	})
+	buckets, options := s.take("buckets"), s.take("bucketOptions")
+	if !checkError(t, err, want) {
+		return
+	}
+	sameDocument(t, "the key", got.Keys, buckets)
+	if options.Type != 0 {
+		sameDocument(t, "the options", got.Options, options)
+	}
+}
+
+// runUpdateSample: an update with "u", or a delete without.
+func runUpdateSample(t *testing.T, c conformanceCase, s sample) {
+	o, want := readOptions(t, c.Options), s.wantError()
+	if own := s.take("options"); own.Type != 0 {
+		o = readOptions(t, document(t, own))
+	}
+	query, update, multi := document(t, s.need(t, "q", "query")), s.take("u", "update"), s.flag(true, "multi")
+	wantQuery, wantUpdate := s.take("bucketQ"), s.take("bucketU")
+	if update.Type == 0 {
+		if limit := s.take("limit"); limit.Type != 0 {
+			multi = !isTrue(limit)
+		}
+		s.take("delete")
+		got, err := o.BucketDelete(MetaDelete{Query: query, Multi: multi})
+		if checkError(t, err, want) {
+			sameDocument(t, "the query", got, wantQuery)
+		}
+		return
+	}
+	gotQuery, gotUpdate, err := o.BucketUpdate(MetaUpdate{
+		Query: query, Update: update, Multi: multi, Upsert: s.flag(false, "upsert"),
+	})
+	if checkError(t, err, want) {
+		sameDocument(t, "the query", gotQuery, wantQuery)
+		sameDocument(t, "the update", gotUpdate, wantUpdate)
+	}
+}
+
+// runTTLSample: whether a bucket is expired at a time.
+func runTTLSample(t *testing.T, _ conformanceCase, s sample) {
+	seconds := int32(s.number(t, "bucketMaxSpanSeconds", "span"))
+	o := Options{
+		MaxSpanSeconds: seconds, RoundingSeconds: seconds,
+		ExpireAfterSeconds: s.number(t, "expireAfterSeconds"),
+	}
+	limit, ok := o.ExpiredBefore(s.number(t, "now"))
+	want := s.need(t, "deleted")
+	if got := ok && s.number(t, "minTime") <= limit; got != isTrue(want) {
+		t.Errorf("deleted is %v, want %v", got, want)
+	}
+}
+
+// runIDSample: the timestamp of a bucket's _id.
+func runIDSample(t *testing.T, _ conformanceCase, s sample) {
+	minTime := int64(0)
+	if v := s.take("minTime", "time", "rounded"); v.Type != 0 {
+		minTime, _ = v.DateTimeOK()
+	} else {
+		minTime = s.number(t, "seconds") * 1000
+	}
+	id := BucketID(Source{}, Position{}, 0, minTime)
+	timestamp := binary.BigEndian.Uint32(id[:4])
+	if want := s.take("extended"); want.Type != 0 && isTrue(want) != (timestamp>>31 == 1) {
+		t.Errorf("timestamp %#x: extended should be %v", timestamp, want)
+	}
+	if want := s.take("timestamp", "idSeconds"); want.Type != 0 {
+		if n, _ := want.AsInt64OK(); uint32(n) != timestamp {
+			t.Errorf("timestamp is %d, want %d", timestamp, uint32(n))
+		}
+	}
+}
+
+// runRoundSample: the minimum time of the bucket that a time opens.
+func runRoundSample(t *testing.T, c conformanceCase, s sample) {
+	o := readOptions(t, c.Options)
+	if own := s.take("options"); own.Type != 0 {
+		o = readOptions(t, document(t, own))
+	}
+	if granularity, ok := s.take("granularity").StringValueOK(); ok {
+		o.Granularity = Granularity(granularity)
+	}
+	if rounding := s.take("bucketRoundingSeconds", "roundingSeconds", "rounding"); rounding.Type != 0 {
+		n, _ := rounding.AsInt64OK()
+		o = Options{MaxSpanSeconds: int32(n), RoundingSeconds: int32(n)}
+	}
+	want := s.number(t, "rounded", "expect", "want", "min", "minTime", "to", "out")
+	if got := o.Round(s.number(t, "time", "t", "from", "in", "value")); got != want {
+		t.Errorf("rounded to %d, want %d", got, want)
+	}
+}
+
+// runCacheSample: the limits of a bucket's bytes that follow from the cache.
+func runCacheSample(t *testing.T, c conformanceCase, s sample) {
+	cacheBytes := int64(0)
+	if v := s.take("cacheMB", "cacheSizeMB"); v.Type != 0 {
+		n, _ := v.AsInt64OK()
+		cacheBytes = n << 20
+	} else {
+		cacheBytes = s.number(t, "cacheBytes", "cache", "cacheSize")
+	}
+	active := s.number(t, "activeBuckets", "active", "numActiveBuckets", "buckets")
+	limits, err := Limits{CacheBytes: cacheBytes}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := s.take("maxSize", "bucketMaxSize"); v.Type != 0 {
+		n, _ := v.AsInt64OK()
+		limits.MaxBytes = int32(n)
+	}
+	floor := int32(cacheBytesFloor)
+	if v := s.take("minSize", "bucketMinSize"); v.Type != 0 {
+		n, _ := v.AsInt64OK()
+		floor = int32(n)
+	}
+	effective, absolute := limits.Sizes(active)
+	checked := false
+	for name, got := range map[string]int32{
+		"derived": derivedSize(cacheBytes, active, floor), "derivedSize": derivedSize(cacheBytes, active, floor),
+		"expect": derivedSize(cacheBytes, active, floor), "size": derivedSize(cacheBytes, active, floor),
+		"effective": effective, "effectiveMaxSize": effective, "absolute": absolute, "absoluteMaxSize": absolute,
+	} {
+		if want := s.take(name); want.Type != 0 {
+			checked = true
+			if n, ok := want.AsInt64OK(); !ok || n != int64(got) {
+				t.Errorf("%s is %d, want %v", name, got, want)
+			}
+		}
+	}
+	if !checked {
+		t.Errorf("the sample %v expects nothing known of %s", s, c.Name)
+	}
+}

@@ -1,0 +1,243 @@
+package timeseries
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// conformanceCase is one line of the conformance cases. Kinds that this package owns hold samples; the fields of a
+// sample depend on the kind.
+type conformanceCase struct {
+	Name    string   `bson:"name"`
+	Kind    string   `bson:"kind"`
+	Options bson.Raw `bson:"options"`
+	Samples []sample `bson:"samples"`
+}
+
+// sample is one question and its answer. Each runner takes the fields it understands out; what is left over has not
+// been checked and fails the case.
+type sample map[string]bson.RawValue
+
+// runners answer the samples of the kinds that this package owns.
+var runners = map[string]func(t *testing.T, c conformanceCase, s sample){
+	"options":   runOptionsSample,
+	"index":     runIndexSample,
+	"update":    runUpdateSample,
+	"ttl":       runTTLSample,
+	"oid":       runIDSample,
+	"round":     runRoundSample,
+	"cachesize": runCacheSample,
+}
+
+// TestConformance runs the cases taken from MongoDB's own tests, those of the files that WATERWHEEL_CASES lists as well.
+func TestConformance(t *testing.T) {
+	files := append([]string{filepath.Join("..", "testdata", "bucket_catalog.jsonl")},
+		filepath.SplitList(os.Getenv("WATERWHEEL_CASES"))...)
+	ran := map[string]int{}
+	for _, file := range files {
+		for number, line := range readLines(t, file) {
+			kind, ok := strings.CutPrefix(runCase(t, line, fmt.Sprintf("%s:%d", filepath.Base(file), number+1)), "bucketer ")
+			if ok {
+				kind += " (owned by bucketer)"
+			}
+			ran[kind]++
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(ran)) {
+		t.Logf("%s: %d cases", kind, ran[kind])
+	}
+}
+
+func readLines(t *testing.T, file string) (lines []string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	scanner := bufio.NewScanner(f)
+	for scanner.Buffer(nil, 64<<20); scanner.Scan(); {
+		if line := strings.TrimSpace(scanner.Text()); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// runCase runs the case in a line, and returns its kind, after "bucketer " when that package runs it.
+func runCase(t *testing.T, line, where string) string {
+	var head struct{ Name, Kind string }
+	if err := json.Unmarshal([]byte(line), &head); err != nil {
+		t.Fatalf("%s: %v", where, err)
+	}
+	switch head.Kind {
+	case "insert", "minmax", "schema":
+		return "bucketer " + head.Kind
+	}
+	t.Run(head.Name, func(t *testing.T) {
+		run, ok := runners[head.Kind]
+		if !ok {
+			t.Fatalf("%s: kind %q is unknown", where, head.Kind)
+		}
+		var c conformanceCase
+		if err := bson.UnmarshalExtJSON([]byte(line), false, &c); err != nil {
+			t.Fatalf("%s: %v", where, err)
+		}
+		for i, s := range questions(t, c, line) {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				s.take("notes")
+				s.take("note")
+				run(t, c, s)
+				if len(s) > 0 {
+					t.Errorf("%s: fields %v of the sample are unknown", where, slices.Sorted(maps.Keys(s)))
+				}
+			})
+		}
+	})
+	return head.Kind
+}
+
+// questions are the samples of a case. What the case itself says beside them holds for each; a case without samples is
+// its own only one.
+func questions(t *testing.T, c conformanceCase, line string) []sample {
+	t.Helper()
+	var common sample
+	if err := bson.UnmarshalExtJSON([]byte(line), false, &common); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"name", "kind", "source_test", "notes", "options", "samples"} {
+		common.take(name)
+	}
+	if len(c.Samples) == 0 {
+		return []sample{common}
+	}
+	for _, s := range c.Samples {
+		for name, v := range common {
+			if _, own := s[name]; !own {
+				s[name] = v
+			}
+		}
+	}
+	return c.Samples
+}
+
+// take removes the first of several fields from the sample and returns it; Type 0 when there is none.
+func (s sample) take(names ...string) bson.RawValue {
+	for _, name := range names {
+		if v, ok := s[name]; ok {
+			delete(s, name)
+			return v
+		}
+	}
+	return bson.RawValue{}
+}
+
+// need is take for a field that must be there.
+func (s sample) need(t *testing.T, names ...string) bson.RawValue {
+	t.Helper()
+	v := s.take(names...)
+	if v.Type == 0 {
+		t.Fatalf("the sample %v has none of the fields %v", s, names)
+	}
+	return v
+}
+
+// number is need for a number, or a date in milliseconds.
+func (s sample) number(t *testing.T, names ...string) int64 {
+	t.Helper()
+	v := s.need(t, names...)
+	if ms, ok := v.DateTimeOK(); ok {
+		return ms
+	}
+	n, ok := v.AsInt64OK()
+	if !ok {
+		t.Fatalf("%v of %v is no number", v, names)
+	}
+	return n
+}
+
+// flag is take for a boolean.
+func (s sample) flag(standard bool, names ...string) bool {
+	if v := s.take(names...); v.Type != 0 {
+		return isTrue(v)
+	}
+	return standard
+}
+
+// wantError is the code name that the sample expects, "" for success.
+func (s sample) wantError() string {
+	ok, given := s["ok"]
+	delete(s, "ok")
+	if want, isString := s.take("error").StringValueOK(); isString {
+		return want
+	}
+	if given && !isTrue(ok) {
+		return "any"
+	}
+	return ""
+}
+
+// checkError compares an error with the expected code; false means that there is no result to look at.
+func checkError(t *testing.T, err error, want string) bool {
+	t.Helper()
+	got := codeOf(t, err)
+	if got == "Location51024" && want == "BadValue" {
+		got = want // MongoDB gives the one or the other, by version
+	}
+	if got != want && (want != "any" || got == "") {
+		t.Errorf("got %q (%v), want %q", got, err, want)
+	}
+	return err == nil && want == ""
+}
+
+// readOptions takes the options of a collection as MongoDB's commands name them.
+func readOptions(t *testing.T, raw bson.Raw) Options {
+	t.Helper()
+	var o struct {
+		TimeField   string      `bson:"timeField"`
+		MetaField   string      `bson:"metaField"`
+		Granularity Granularity `bson:"granularity"`
+		Span        int32       `bson:"bucketMaxSpanSeconds"`
+		Rounding    int32       `bson:"bucketRoundingSeconds"`
+		Expire      int64       `bson:"expireAfterSeconds"`
+	}
+	if raw != nil {
+		if err := bson.Unmarshal(raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		refuseUnset(t, raw)
+	}
+	return Options{
+		TimeField: o.TimeField, MetaField: o.MetaField, Granularity: o.Granularity, MaxSpanSeconds: o.Span,
+		RoundingSeconds: o.Rounding, ExpireAfterSeconds: o.Expire,
+	}
+}
+
+// refuseUnset fails on names that readOptions does not know.
+func refuseUnset(t *testing.T, raw bson.Raw) {
+	t.Helper()
+	known := []string{
+		"timeField", "metaField", "granularity", "bucketMaxSpanSeconds", "bucketRoundingSeconds", "expireAfterSeconds",
+	}
+	elements, err := raw.Elements()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range elements {
+		if !slices.Contains(known, e.Key()) {
+			t.Fatalf("option %q is unknown", e.Key())
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package timeseries
+
+import (
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// indexOptions are the options of an index that the rules of time series say something about, and the rest.
+type indexOptions struct {
+	name    bson.RawValue
+	expire  bson.RawValue
+	partial bson.Raw
+	rest    *builder // to be passed on as they are
+}
+
+// readIndexOptions checks a user's options and translates them.
+func (o Options) readIndexOptions(user Index) (indexOptions, error) {
+	found := indexOptions{rest: newBuilder()}
+	if user.Options == nil {
+		return found, nil
+	}
+	collation := false
+	var option cursor
+	for option.open(user.Options); option.next(); {
+		name, v := string(option.key), option.value()
+		if err := o.readIndexOption(&found, user.Keys, name, v); err != nil {
+			return indexOptions{}, err
+		}
+		collation = collation || name == "collation"
+	}
+	switch {
+	case option.err != nil:
+		return indexOptions{}, refuse(codeBadValue, "the options of the index are %v", option.err)
+	case collation && found.partial != nil:
+		return indexOptions{}, refuse(codeInvalidOptions, "partialFilterExpression and collation cannot be used together")
+	case found.expire.Type != 0:
+		return found, o.checkTTL(user.Keys, found.partial)
+	}
+	return found, nil
+}
+
+func (o Options) readIndexOption(found *indexOptions, keys bson.Raw, name string, v bson.RawValue) (err error) {
+	switch name {
+	case "name":
+		found.name = v
+	case "unique":
+		if isTrue(v) {
+			return refuse(codeInvalidOptions, "unique indexes are not supported on time series: leave unique out")
+		}
+	case "sparse":
+		if isTrue(v) && !o.onlyMeta(keys) {
+			return refuse(codeInvalidOptions, "sparse indexes are supported on the meta only: leave sparse out")
+		}
+		found.rest.add(name, v)
+	case "partialFilterExpression":
+		filter, ok := v.DocumentOK()
+		if !ok {
+			return refuse(codeInvalidOptions, "partialFilterExpression is %s: it must be an object", v)
+		}
+		found.partial, err = o.BucketQuery(filter)
+		return err
+	case "expireAfterSeconds":
+		found.expire, err = o.bucketExpiry(v)
+		return err
+	default:
+		found.rest.add(name, v)
+	}
+	return nil
+}
+
+// bucketExpiry adds the span to a TTL index's seconds: a bucket is old when the last time it may hold is.
+func (o Options) bucketExpiry(v bson.RawValue) (bson.RawValue, error) {
+	seconds, ok := v.AsInt64OK()
+	if limit := maxIndexSeconds - o.Span()/1000; !ok || seconds < 0 || seconds > limit {
+		return bson.RawValue{}, refuse(codeInvalidOptions, "expireAfterSeconds is %s: give 0 to %d", v, limit)
+	}
+	return bson.RawValue{Type: bson.TypeInt32, Value: bsoncore.AppendInt32(nil, int32(seconds+o.Span()/1000))}, nil
+}
+
+func (o Options) checkTTL(keys, partial bson.Raw) error {
+	var key cursor
+	key.open(keys)
+	if !key.next() || string(key.key) != o.TimeField || key.next() || partial == nil {
+		return refuse(codeInvalidOptions, "a TTL index must be on %s alone and have a partialFilterExpression on the meta: "+
+			"for the whole collection set its expiry instead", o.TimeField)
+	}
+	return nil
+}
+
+func (o Options) onlyMeta(keys bson.Raw) bool {
+	var key cursor
+	for key.open(keys); key.next(); {
+		if name, _ := first(string(key.key)); name != o.MetaField {
+			return false
+		}
+	}
+	return true
+}
+
+// document is the options of the index on buckets; it is made once.
+func (i indexOptions) document(keys bson.Raw) bson.Raw {
+	if i.name.Type == 0 {
+		i.name = stringValue(indexName(keys))
+	}
+	i.rest.add("name", i.name)
+	if i.partial != nil {
+		i.rest.add("partialFilterExpression", objectValue(i.partial))
+	}
+	if i.expire.Type != 0 {
+		i.rest.add("expireAfterSeconds", i.expire)
+	}
+	return i.rest.document()
+}
+
+// indexName is the name MongoDB gives an index by default: "host_1_time_-1".
+func indexName(keys bson.Raw) string {
+	var parts []string
+	var key cursor
+	for key.open(keys); key.next(); {
+		direction, ok := key.value().StringValueOK()
+		if !ok {
+			number, _ := key.value().AsInt64OK()
+			direction = fmt.Sprint(number)
+		}
+		parts = append(parts, string(key.key), direction)
+	}
+	return strings.Join(parts, "_")
+}
+
+// isTrue is how MongoDB reads a flag: true, or a number that is not 0.
+func isTrue(v bson.RawValue) bool {
+	flag, ok := v.BooleanOK()
+	if !ok {
+		number, isNumber := v.AsInt64OK()
+		return isNumber && number != 0
+	}
+	return flag
+}

@@ -1,0 +1,106 @@
+package timeseries
+
+import "go.mongodb.org/mongo-driver/v2/bson"
+
+// MetaUpdate is an update of the meta of many measurements, which are those of whole buckets.
+type MetaUpdate struct {
+	Query bson.Raw
+	// Update must be an object of operators.
+	Update bson.RawValue
+	// Multi must be set: single measurements have no meta of their own. Upsert must not.
+	Multi, Upsert bool
+}
+
+// MetaDelete deletes the measurements of the series that a query on the meta selects.
+type MetaDelete struct {
+	Query bson.Raw
+	// Multi must be set: single measurements cannot be selected by their meta.
+	Multi bool
+}
+
+// BucketUpdate translates an update of the meta to the query and the update of the buckets. The written meta is whatever
+// the operators make of it: who sends the update brings it into its normal form again. The error is an *Error.
+func (o Options) BucketUpdate(u MetaUpdate) (query, update bson.Raw, err error) {
+	switch {
+	case o.MetaField == "":
+		return nil, nil, refuse(codeInvalidOptions, "update: the collection has no metaField, so there is nothing that can be updated")
+	case !u.Multi:
+		return nil, nil, refuse(codeInvalidOptions, "update: only all measurements of a series can be updated: set multi")
+	case u.Upsert:
+		return nil, nil, refuse(codeInvalidOptions, "update: upsert is not supported on time series")
+	case u.Update.Type == bson.TypeArray:
+		return nil, nil, refuse(codeInvalidOptions, "update: a pipeline is not supported on time series: use operators such as $set")
+	case u.Update.Type != bson.TypeEmbeddedDocument:
+		return nil, nil, refuse(codeInvalidOptions, "update: an object of operators such as $set is needed")
+	}
+	if query, err = o.BucketQuery(u.Query); err != nil {
+		return nil, nil, err
+	}
+	if update, err = o.bucketOperators(u.Update.Value); err != nil {
+		return nil, nil, err
+	}
+	return query, update, nil
+}
+
+// BucketDelete translates the query of a delete. Without a meta field only an empty query, which deletes everything, can
+// be translated. The error is an *Error.
+func (o Options) BucketDelete(d MetaDelete) (bson.Raw, error) {
+	if !d.Multi {
+		return nil, refuse(codeIllegalOperation, "delete: only all measurements of a series can be deleted: set multi")
+	}
+	return o.BucketQuery(d.Query)
+}
+
+func (o Options) bucketOperators(update bson.Raw) (bson.Raw, error) {
+	b := newBuilder()
+	var operator cursor
+	for operator.open(update); operator.next(); {
+		name := string(operator.key)
+		if name == "" || name[0] != '$' {
+			return nil, refuse(codeInvalidOptions, "update: %q is no operator: a replacement is not supported on time series", name)
+		}
+		if operator.kind != bson.TypeEmbeddedDocument {
+			return nil, refuse(codeInvalidOptions, "update: %s must be an object of fields", name)
+		}
+		fields, err := o.bucketFields(name, operator.body)
+		if err != nil {
+			return nil, err
+		}
+		b.add(name, objectValue(fields))
+	}
+	switch {
+	case operator.err != nil:
+		return nil, refuse(codeBadValue, "update: the document is %v", operator.err)
+	case b.empty():
+		return nil, refuse(codeInvalidOptions, "update: an empty document would replace the measurements: use operators such as $set")
+	}
+	return b.document(), nil
+}
+
+// bucketFields renames the fields of one operator, and the new names of $rename.
+func (o Options) bucketFields(operator string, fields bson.Raw) (bson.Raw, error) {
+	b := newBuilder()
+	var field cursor
+	for field.open(fields); field.next(); {
+		path, err := o.bucketPath("update: "+operator, string(field.key))
+		if err != nil {
+			return nil, err
+		}
+		v := field.value()
+		if operator == "$rename" {
+			to, ok := v.StringValueOK()
+			if !ok {
+				return nil, refuse(codeInvalidOptions, "update: $rename of %s needs the new name, a string", field.key)
+			}
+			if to, err = o.bucketPath("update: "+operator, to); err != nil {
+				return nil, err
+			}
+			v = stringValue(to)
+		}
+		b.add(path, v)
+	}
+	if field.err != nil {
+		return nil, refuse(codeBadValue, "update: %s is %v", operator, field.err)
+	}
+	return b.document(), nil
+}
