@@ -11,8 +11,8 @@ import (
 // bsonChecker proves that bytes are BSON, so that everything after it can walk them without checking again. Names may
 // still be any that BSON can hold.
 type bsonChecker struct {
-	path   []byte // leads to the element being checked, dotted
-	dotted bool   // a name with a dot was seen
+	path   fieldPath // leads to the element being checked
+	dotted bool      // a name with a dot was seen
 }
 
 // check reports what keeps the bytes from being one BSON document.
@@ -46,11 +46,7 @@ func (c *bsonChecker) element(list []byte, depth int) (size int, err *DecodeErro
 		return 0, c.malformed("a name does not end")
 	}
 	kind, name, b := bson.Type(list[0]), list[1:end], list[end+1:]
-	above := len(c.path)
-	if above > 0 {
-		c.path = append(c.path, '.')
-	}
-	c.path = append(c.path, name...)
+	above := c.path.push(name)
 	if !utf8.Valid(name) {
 		return 0, c.badText(name)
 	}
@@ -62,7 +58,7 @@ func (c *bsonChecker) element(list []byte, depth int) (size int, err *DecodeErro
 	if err := c.content(kind, b[:n], depth); err != nil {
 		return 0, err
 	}
-	c.path = c.path[:above]
+	c.path.pop(above)
 	return end + 1 + n, nil
 }
 

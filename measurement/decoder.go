@@ -3,8 +3,6 @@ package measurement
 import (
 	"bytes"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -40,9 +38,10 @@ type Decoder struct {
 	// Of the event being decoded:
 	names     [][]byte  // of the objects that are open, for the search of duplicates
 	fields    []element // of the objects of meta that are open, for sorting
-	path      []byte    // leads to the field being looked at, dotted
+	path      fieldPath // leads to the object being looked at
 	foundTime element   // kind 0: not seen
 	foundMeta element   // kind 0: not seen
+	dotted    bool      // a name may hold a dot
 	taken     int       // how often time or meta was seen
 	topCount  int       // fields at the top level, without time and meta
 }
@@ -93,11 +92,18 @@ func (d *Decoder) Decode(r Record) ([]Result, error) {
 
 // reset drops what belongs to the record before.
 func (d *Decoder) reset(r Record) {
-	if cap(d.out)+cap(d.json.out) > keptBytes {
-		d.out, d.json.out, d.results, d.names, d.fields = nil, nil, nil, nil, nil
-		d.nester = nester{}
+	if d.bufferBytes() > keptBytes {
+		d.out, d.results, d.names, d.fields = nil, nil, nil, nil
+		d.json.out, d.json.wrapped, d.nester = nil, nil, nester{}
 	}
 	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
+}
+
+// bufferBytes is what the buffers that a large record makes large take, nearly.
+func (d *Decoder) bufferBytes() int {
+	const resultBytes, viewBytes = 112, 56
+	return cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) +
+		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 }
 
 // decode fills the results. Its error is of the whole record.
@@ -174,7 +180,7 @@ func (d *Decoder) decodeArray() *DecodeError {
 
 // decodePart decodes one element of an array record. Its error is of the whole record: the text is not JSON.
 func (d *Decoder) decodePart(part int32) *DecodeError {
-	start := d.json.offset()
+	start, written := d.json.offset(), len(d.out)
 	var m Measurement
 	err := d.readPart(&m)
 	if d.json.broken {
@@ -184,6 +190,7 @@ func (d *Decoder) decodePart(part int32) *DecodeError {
 		if broken := d.json.skip(); broken != nil {
 			return broken
 		}
+		d.out = d.out[:written]
 		err.Part = part
 		err.Value = bytes.TrimLeft(d.record.Value[start:d.json.offset()], ", \t\r\n")
 	}
@@ -221,29 +228,3 @@ func (d *Decoder) single(event []byte, dotted bool) *DecodeError {
 func notObject(value []byte) *DecodeError {
 	return newError(NotObject, "", "%s is no object: an event is an object, or several in an array", quoteText(value))
 }
-
-// at returns the path to a field of the object being looked at.
-func (d *Decoder) at(name []byte) string {
-	if len(d.path) == 0 {
-		return string(name)
-	}
-	return strings.Join([]string{string(d.path), string(name)}, ".")
-}
-
-// descend extends the path by a name and returns what ascend needs to take it back.
-func (d *Decoder) descend(name []byte) (length int) {
-	length = len(d.path)
-	if length > 0 {
-		d.path = append(d.path, '.')
-	}
-	d.path = append(d.path, name...)
-	return length
-}
-
-// descendIndex extends the path by the index of an array's element.
-func (d *Decoder) descendIndex(i int) (length int) {
-	var index [20]byte
-	return d.descend(strconv.AppendInt(index[:0], int64(i), 10))
-}
-
-func (d *Decoder) ascend(length int) { d.path = d.path[:length] }

@@ -38,10 +38,10 @@ func oneOrTwo(document []byte) (a, b element, ok bool) {
 	if len(list) == 0 {
 		return a, b, false
 	}
-	if a, list = cutElement(list); len(list) == 0 {
+	if list = a.cut(list); len(list) == 0 {
 		return a, b, true
 	}
-	if b, list = cutElement(list); string(b.name) < string(a.name) {
+	if list = b.cut(list); string(b.name) < string(a.name) {
 		a, b = b, a
 	}
 	return a, b, len(list) == 0

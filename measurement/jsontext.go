@@ -116,8 +116,8 @@ func (j *jsonReader) object(depth int) (dollar bool, err *DecodeError) {
 		if err := j.name(); err != nil {
 			return false, err
 		}
-		dollar = dollar || j.out[at+1] == '$'
 		j.out = append(j.out, 0)
+		dollar = dollar || j.out[at+1] == '$'
 		kind, err := j.value(depth)
 		if err != nil {
 			return false, err
@@ -215,21 +215,21 @@ func (j *jsonReader) name() *DecodeError {
 		return j.syntaxError(err)
 	}
 	start := len(j.out)
-	if err := j.unquote(raw); err != nil {
-		return err
+	dotted, failed := j.unquote(raw)
+	if failed != nil {
+		return failed
 	}
-	name := j.out[start:]
-	if bytes.IndexByte(name, 0) >= 0 {
-		return newError(BadFieldName, j.path(), "the name %s holds a NUL character, which BSON has no place for", quoteText(name))
+	j.dotted = j.dotted || dotted
+	if escaped := len(j.out)-start < len(raw)-2; escaped && bytes.IndexByte(j.out[start:], 0) >= 0 {
+		return newError(BadFieldName, j.path(), "the name holds a NUL character, which BSON has no place for: rename the field")
 	}
-	j.dotted = j.dotted || bytes.IndexByte(name, '.') >= 0
 	return nil
 }
 
 func (j *jsonReader) stringValue(raw []byte) *DecodeError {
 	start := len(j.out)
 	j.out = append(j.out, 0, 0, 0, 0)
-	if err := j.unquote(raw); err != nil {
+	if _, err := j.unquote(raw); err != nil {
 		return err
 	}
 	j.out = append(j.out, 0)
@@ -237,19 +237,33 @@ func (j *jsonReader) stringValue(raw []byte) *DecodeError {
 	return nil
 }
 
-// unquote appends what a JSON string means.
-func (j *jsonReader) unquote(raw []byte) *DecodeError {
+// unquote appends what a JSON string means, and reports whether there is a dot in it.
+func (j *jsonReader) unquote(raw []byte) (dotted bool, err *DecodeError) {
 	text := raw[1 : len(raw)-1]
-	if bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
+	plain, dotted := scan(text)
+	if plain {
 		j.out = append(j.out, text...)
-		return nil
+		return dotted, nil
 	}
-	out, err := jsontext.AppendUnquote(j.out, raw)
+	start := len(j.out)
+	out, invalid := jsontext.AppendUnquote(j.out, raw)
 	j.out = out
-	if err != nil {
-		return badText(j.path(), text)
+	if invalid != nil {
+		return false, badText(j.path(), text)
 	}
-	return nil
+	return bytes.IndexByte(out[start:], '.') >= 0, nil
+}
+
+// scan reports whether the inside of a JSON string is ASCII without escapes, and so means itself, and whether a dot was
+// seen. Most are plain and short: a loop is quicker than two searches.
+func scan(text []byte) (plain, dotted bool) {
+	for _, c := range text {
+		if c == '\\' || c >= utf8.RuneSelf {
+			return false, dotted
+		}
+		dotted = dotted || c == '.'
+	}
+	return true, dotted
 }
 
 // path leads to the value read last, from the event it belongs to.

@@ -35,11 +35,11 @@ func (d *Decoder) readKey() *DecodeError {
 		return newError(MissingMeta, path, "the record has no key: produce it with one, or set EVENT_META_FROM to value or none")
 	}
 	d.path = append(d.path[:0], path...)
-	if object, isObject, err := d.parseKey(key); isObject {
-		if err != nil {
-			return err
-		}
-		d.keyMeta, err = d.normalize(bson.TypeEmbeddedDocument, object)
+	d.fields = d.fields[:0]
+	if value, isObject, err := d.parseKey(key); err != nil {
+		return err
+	} else if isObject {
+		d.keyMeta, err = d.normalize(value.kind, value.value)
 		return err
 	}
 	if !utf8.Valid(key) {
@@ -52,31 +52,33 @@ func (d *Decoder) readKey() *DecodeError {
 }
 
 // parseKey reads the key if it is a JSON object; its error is then of one that could not be stored.
-func (d *Decoder) parseKey(key []byte) (object []byte, isObject bool, err *DecodeError) {
-	if len(key) > maxMetaBytes*4 || !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
-		return nil, false, nil
+func (d *Decoder) parseKey(key []byte) (value element, isObject bool, err *DecodeError) {
+	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
+		return value, false, nil
 	}
 	j := d.json
 	j.begin(key)
 	j.clear()
-	_, err = j.object(1)
-	if err == nil {
-		err = j.end()
-	} else if !j.broken && j.skip() == nil {
+	value.kind, err = j.objectOrWrapper(1)
+	if !j.broken && j.skip() == nil {
 		_ = j.end() // only whether it is JSON matters
 	}
 	if j.broken {
-		return nil, false, nil
+		return value, false, nil
 	}
 	if err != nil {
-		err.Path = string(d.path) + "." + err.Path
-		return nil, true, err
+		if err.Path != "" {
+			d.path.push([]byte(err.Path))
+		}
+		err.Path = string(d.path)
+		return value, true, err
 	}
-	object = j.out
-	if j.dotted && d.options.DottedNames == Nest {
-		object, err = d.nester.nest(object)
+	value.value, d.dotted = j.out, j.dotted
+	if j.dotted && d.options.DottedNames == Nest && value.kind == bson.TypeEmbeddedDocument {
+		value.value, err = d.nester.nest(j.out)
+		d.dotted = false
 	}
-	return object, true, err
+	return value, true, err
 }
 
 // normalize appends a meta value with the fields of all its objects sorted by their names' bytes, and returns it.
@@ -113,7 +115,7 @@ func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	first := len(d.fields)
 	for len(list) > 0 {
 		var e element
-		e, list = cutElement(list)
+		list = e.cut(list)
 		if err := d.checkName(e.name); err != nil {
 			return err
 		}
@@ -126,14 +128,14 @@ func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	for i := first; i < last; i++ {
 		e := d.fields[i]
 		if i > first && bytes.Equal(e.name, d.fields[i-1].name) {
-			return duplicateField(d.at(e.name))
+			return duplicateField(d.path.to(e.name))
 		}
-		above := d.descend(e.name)
+		above := d.path.push(e.name)
 		d.out = appendHeader(d.out, e.kind, e.name)
 		if err := d.appendNormal(e.kind, e.value, depth+1); err != nil {
 			return err
 		}
-		d.ascend(above)
+		d.path.pop(above)
 	}
 	d.out = endDocument(d.out, start)
 	d.fields = d.fields[:first]
@@ -145,13 +147,13 @@ func (d *Decoder) appendNormalArray(list []byte, depth int) *DecodeError {
 	d.out = append(d.out, 0, 0, 0, 0)
 	for i := 0; len(list) > 0; i++ {
 		var e element
-		e, list = cutElement(list)
-		above := d.descendIndex(i)
+		list = e.cut(list)
+		above := d.path.pushIndex(i)
 		d.out = appendIndexHeader(d.out, e.kind, i)
 		if err := d.appendNormal(e.kind, e.value, depth+1); err != nil {
 			return err
 		}
-		d.ascend(above)
+		d.path.pop(above)
 	}
 	d.out = endDocument(d.out, start)
 	return nil

@@ -12,9 +12,9 @@ import (
 // the order in which their first names come. Whatever gives one path two values is refused.
 type nester struct {
 	out     []byte
-	path    []byte  // leads to the object being written
-	entries []entry // of the objects that are open
-	groups  []group // of the objects that are open
+	path    fieldPath // leads to the object being written
+	entries []entry   // of the objects that are open
+	groups  []group   // of the objects that are open
 }
 
 // entry is a value and the names that lead to it from the object being written.
@@ -69,11 +69,13 @@ func (n *nester) array(list []byte, depth int) *DecodeError {
 	n.out = append(n.out, 0, 0, 0, 0)
 	for i := 0; len(list) > 0; i++ {
 		var e element
-		e, list = cutElement(list)
+		list = e.cut(list)
 		n.out = appendIndexHeader(n.out, e.kind, i)
+		above := n.path.pushIndex(i)
 		if err := n.value(e.kind, e.value, depth+1); err != nil {
 			return err
 		}
+		n.path.pop(above)
 	}
 	n.out = endDocument(n.out, start)
 	return nil
@@ -83,7 +85,7 @@ func (n *nester) array(list []byte, depth int) *DecodeError {
 func (n *nester) explode(document []byte) {
 	for list := elementsOf(document); len(list) > 0; {
 		var e element
-		e, list = cutElement(list)
+		list = e.cut(list)
 		n.entries = append(n.entries, entry{e.name, e.kind, e.value, len(n.entries)})
 	}
 }
@@ -133,12 +135,8 @@ func (n *nester) group(first int) {
 func (n *nester) field(g group, depth int) *DecodeError {
 	e := n.entries[g.first]
 	name, rest := cutPath(e.path)
-	above := len(n.path)
-	if above > 0 {
-		n.path = append(n.path, '.')
-	}
-	n.path = append(n.path, name...)
-	defer func() { n.path = n.path[:above] }()
+	above := n.path.push(name)
+	defer n.path.pop(above)
 	if rest == nil && g.last-g.first == 1 {
 		n.out = appendHeader(n.out, e.kind, name)
 		return n.value(e.kind, e.value, depth+1)

@@ -38,6 +38,9 @@ const (
 // DefaultMaxBytes bounds a record's value when Options.MaxBytes is 0.
 const DefaultMaxBytes = 1 << 20
 
+// maxMaxBytes keeps the BSON of a record, at most eight times its JSON, below the 2 GiB that BSON can count.
+const maxMaxBytes = 128 << 20
+
 // Options say how records are read. The zero value of a field means its default.
 type Options struct {
 	// Format of the records' values; default JSON.
@@ -90,8 +93,8 @@ func (o Options) validate() error {
 	if o.DottedNames != Nest && o.DottedNames != Reject {
 		return fmt.Errorf("treatment of dotted names %q is none of nest, reject", o.DottedNames)
 	}
-	if o.MaxBytes < 0 {
-		return fmt.Errorf("largest size of an event is %d bytes, below 0", o.MaxBytes)
+	if o.MaxBytes < 0 || o.MaxBytes > maxMaxBytes {
+		return fmt.Errorf("largest size of an event is %d bytes, not between 1 and %d", o.MaxBytes, maxMaxBytes)
 	}
 	if err := validatePath("time field", o.TimeField); err != nil {
 		return err

@@ -18,6 +18,7 @@ const emptyDocument = 5
 
 // shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest.
 func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
+	d.dotted = dotted
 	d.path, d.names, d.fields = d.path[:0], d.names[:0], d.fields[:0]
 	d.foundTime, d.foundMeta, d.taken, d.topCount = element{}, element{}, 0, 0
 	if dotted && d.options.DottedNames == Nest {
@@ -25,7 +26,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 		if err != nil {
 			return err
 		}
-		event = nested
+		event, d.dotted = nested, false
 	}
 	start := len(d.out)
 	if err := d.copyObject(elementsOf(event), 1, d.timePath, d.metaPath); err != nil {
@@ -57,7 +58,7 @@ func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte
 	for len(list) > 0 {
 		var e element
 		whole := list
-		e, list = cutElement(list)
+		list = e.cut(list)
 		if err := d.checkName(e.name); err != nil {
 			return err
 		}
@@ -96,7 +97,7 @@ func pathBehind(path [][]byte, name []byte) [][]byte {
 func (d *Decoder) copyNested(e element, depth int, timePath, metaPath [][]byte) *DecodeError {
 	start, taken := len(d.out), d.taken
 	d.out = appendHeader(d.out, e.kind, e.name)
-	above := d.descend(e.name)
+	above := d.path.push(e.name)
 	var err *DecodeError
 	if e.kind == bson.TypeArray {
 		err = d.copyArray(elementsOf(e.value), depth)
@@ -106,7 +107,7 @@ func (d *Decoder) copyNested(e element, depth int, timePath, metaPath [][]byte) 
 	if err != nil {
 		return err
 	}
-	d.ascend(above)
+	d.path.pop(above)
 	if emptied := d.taken > taken && len(d.out)-start == len(e.name)+2+emptyDocument; emptied {
 		d.out = d.out[:start] // it held time or meta and nothing else
 		return nil
@@ -133,13 +134,13 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	d.out = append(d.out, 0, 0, 0, 0)
 	for i := 0; len(list) > 0; i++ {
 		var e element
-		e, list = cutElement(list)
+		list = e.cut(list)
 		d.out = appendIndexHeader(d.out, e.kind, i)
 		if e.kind != bson.TypeEmbeddedDocument && e.kind != bson.TypeArray {
 			d.out = append(d.out, e.value...)
 			continue
 		}
-		above := d.descendIndex(i)
+		above := d.path.pushIndex(i)
 		var err *DecodeError
 		if e.kind == bson.TypeArray {
 			err = d.copyArray(elementsOf(e.value), depth+1)
@@ -149,7 +150,7 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 		if err != nil {
 			return err
 		}
-		d.ascend(above)
+		d.path.pop(above)
 	}
 	d.out = endDocument(d.out, start)
 	return nil

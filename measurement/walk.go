@@ -15,14 +15,18 @@ type element struct {
 	value []byte
 }
 
-// cutElement returns the first element of a list of valid elements, and the rest. The list is a document's without its
+// cut makes e the first element of a list of valid elements, and returns the rest. The list is a document's without its
 // length and end.
-func cutElement(list []byte) (e element, rest []byte) {
-	end := 1 + bytes.IndexByte(list[1:], 0)
+func (e *element) cut(list []byte) (rest []byte) {
+	end := 1
+	for list[end] != 0 { // names are short: quicker than bytes.IndexByte
+		end++
+	}
 	e.kind, e.name = bson.Type(list[0]), list[1:end]
-	n := valueSize(e.kind, list[end+1:])
-	e.value = list[end+1 : end+1+n]
-	return e, list[end+1+n:]
+	list = list[end+1:]
+	n := valueSize(e.kind, list)
+	e.value = list[:n]
+	return list[n:]
 }
 
 // elementsOf returns the list of elements of a document.

@@ -61,6 +61,14 @@ func (b Bound) String() string {
 	return ""
 }
 
+// describe says which bound it is for a record.
+func (b Bound) describe(timestamp int64) string {
+	if b.kind == relative {
+		return fmt.Sprintf("%s of the record's timestamp %s", b, formatMillis(timestamp))
+	}
+	return b.String()
+}
+
 // of returns the bound for a record; false when it does not bind it.
 func (b Bound) of(timestamp int64) (int64, bool) {
 	if b.kind == relative {
@@ -86,18 +94,15 @@ func (o *Options) checkWindow(r reading, timestamp int64) *DecodeError {
 	if side == 0 {
 		return nil
 	}
-	word, bound, name := "before", o.TimeMin, "EVENT_TIME_MIN"
+	bound := "before EVENT_TIME_MIN = " + o.TimeMin.describe(timestamp)
 	if side > 0 {
-		word, bound, name = "after", o.TimeMax, "EVENT_TIME_MAX"
+		bound = "after EVENT_TIME_MAX = " + o.TimeMax.describe(timestamp)
 	}
-	limit, _ := bound.of(timestamp)
-	detail := fmt.Sprintf("%s is %s %s, the bound %s = %s", formatMillis(r.millis), word, formatMillis(limit), name, bound)
-	if hint := o.hint(r, timestamp); hint != "" {
-		detail += ": " + hint
-	} else {
-		detail += ": set the clock of its source right, or widen the bound"
+	hint := o.hint(r, timestamp)
+	if hint == "" {
+		hint = "set the clock of its source right, or widen the bound"
 	}
-	return newError(TimeOutOfRange, o.TimeField, "%s", detail)
+	return newError(TimeOutOfRange, o.TimeField, "%s is %s: %s", formatMillis(r.millis), bound, hint)
 }
 
 // hint names the unit in which the value would be a time inside the window.
