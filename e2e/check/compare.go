@@ -1,0 +1,59 @@
+package check
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// normalised sorts the fields of objects by name, at every depth: the identity of a series does not depend on their order.
+func normalised(v any) any {
+	switch v := v.(type) {
+	case bson.D:
+		sorted := make(bson.D, len(v))
+		for i, e := range v {
+			sorted[i] = bson.E{Key: e.Key, Value: normalised(e.Value)}
+		}
+		slices.SortFunc(sorted, func(a, b bson.E) int { return cmp.Compare(a.Key, b.Key) })
+		return sorted
+	case bson.A:
+		elements := make(bson.A, len(v))
+		for i, e := range v {
+			elements[i] = normalised(e)
+		}
+		return elements
+	default:
+		return v
+	}
+}
+
+// sameValue tells whether a stored value is the expected one, in type and bytes.
+func sameValue(stored bson.RawValue, want any) bool {
+	kind, data, err := bson.MarshalValue(want)
+	return err == nil && stored.Type == kind && bytes.Equal(stored.Value, data)
+}
+
+// same tells whether two decoded values are equal, in type and value; objects may have their fields in any order.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case bson.D:
+		b, ok := b.(bson.D)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for _, e := range a {
+			at := slices.IndexFunc(b, func(f bson.E) bool { return f.Key == e.Key })
+			if at < 0 || !same(e.Value, b[at].Value) {
+				return false
+			}
+		}
+		return true
+	case bson.A:
+		b, ok := b.(bson.A)
+		return ok && slices.EqualFunc(a, b, same)
+	default:
+		return a == b
+	}
+}

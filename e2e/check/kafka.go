@@ -1,0 +1,217 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// Record is a record of a topic, as it lies in the log.
+type Record struct {
+	Partition  int32
+	Offset     int64
+	Timestamp  int64 // milliseconds since 1970
+	Key, Value []byte
+	Headers    map[string]string
+}
+
+// Kafka reads topics and offsets without being a member of any group.
+type Kafka struct {
+	brokers []string
+	client  *kgo.Client
+}
+
+// DialKafka returns a reader of the cluster at the given addresses, comma-separated. The caller closes it.
+func DialKafka(brokers string) (*Kafka, error) {
+	k := &Kafka{brokers: strings.Split(brokers, ",")}
+	client, err := kgo.NewClient(k.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	k.client = client
+	return k, nil
+}
+
+// options are those of every client. The versions are bound so that requests name topics, and groups stand in a list.
+func (k *Kafka) options() []kgo.Opt {
+	return []kgo.Opt{kgo.SeedBrokers(k.brokers...), kgo.MaxVersions(kversion.V3_6_0())}
+}
+
+// Close ends the connections.
+func (k *Kafka) Close() { k.client.Close() }
+
+// Topic is what the cluster says of a topic.
+type Topic struct {
+	Name       string
+	ID         [16]byte
+	Partitions int32
+}
+
+// Topic asks for a topic; false: there is none.
+func (k *Kafka) Topic(ctx context.Context, name string) (Topic, bool, error) {
+	request := kmsg.NewPtrMetadataRequest()
+	asked := kmsg.NewMetadataRequestTopic()
+	asked.Topic = kmsg.StringPtr(name)
+	request.Topics = append(request.Topics, asked)
+	response, err := request.RequestWith(ctx, k.client)
+	if err != nil {
+		return Topic{}, false, fmt.Errorf("asking for topic %s: %w", name, err)
+	}
+	t := response.Topics[0]
+	if t.ErrorCode == kerr.UnknownTopicOrPartition.Code {
+		return Topic{}, false, nil
+	}
+	if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+		return Topic{}, false, fmt.Errorf("asking for topic %s: %w", name, err)
+	}
+	return Topic{Name: name, ID: t.TopicID, Partitions: int32(len(t.Partitions))}, true, nil
+}
+
+// Offsets returns the log's start (timestamp -2) or end (-1) of each partition.
+func (k *Kafka) offsets(ctx context.Context, t Topic, timestamp int64) ([]int64, error) {
+	request := kmsg.NewPtrListOffsetsRequest()
+	request.IsolationLevel = 1
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = t.Name
+	for p := range t.Partitions {
+		partition := kmsg.NewListOffsetsRequestTopicPartition()
+		partition.Partition, partition.Timestamp = p, timestamp
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	request.Topics = append(request.Topics, topic)
+	offsets := make([]int64, t.Partitions)
+	for _, shard := range k.client.RequestSharded(ctx, request) {
+		if shard.Err != nil {
+			return nil, fmt.Errorf("asking for the offsets of %s: %w", t.Name, shard.Err)
+		}
+		for _, answered := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range answered.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return nil, fmt.Errorf("asking for the offsets of %s/%d: %w", t.Name, p.Partition, err)
+				}
+				offsets[p.Partition] = p.Offset
+			}
+		}
+	}
+	return offsets, nil
+}
+
+// Ends returns the end of each partition's log (the last stable offset).
+func (k *Kafka) Ends(ctx context.Context, t Topic) ([]int64, error) { return k.offsets(ctx, t, -1) }
+
+// Committed returns a group's committed offset of each partition, -1 for none, and the commits' metadata.
+func (k *Kafka) Committed(ctx context.Context, group string, t Topic) ([]int64, []string, error) {
+	request := kmsg.NewPtrOffsetFetchRequest()
+	asked := kmsg.NewOffsetFetchRequestGroup()
+	asked.Group = group
+	topic := kmsg.NewOffsetFetchRequestGroupTopic()
+	topic.Topic = t.Name
+	for p := range t.Partitions {
+		topic.Partitions = append(topic.Partitions, p)
+	}
+	asked.Topics = append(asked.Topics, topic)
+	request.Groups = append(request.Groups, asked)
+	response, err := request.RequestWith(ctx, k.client)
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking for the commits of group %s: %w", group, err)
+	}
+	offsets, metadata := make([]int64, t.Partitions), make([]string, t.Partitions)
+	for _, g := range response.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+			return nil, nil, fmt.Errorf("asking for the commits of group %s: %w", group, err)
+		}
+		for _, answered := range g.Topics {
+			for _, p := range answered.Partitions {
+				offsets[p.Partition] = p.Offset
+				if p.Metadata != nil {
+					metadata[p.Partition] = *p.Metadata
+				}
+			}
+		}
+	}
+	return offsets, metadata, nil
+}
+
+// Read reads a topic from its start to its present end.
+func (k *Kafka) Read(ctx context.Context, t Topic) ([]Record, error) {
+	starts, err := k.offsets(ctx, t, -2)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := k.Ends(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	from := map[int32]kgo.Offset{}
+	for p := range t.Partitions {
+		if starts[p] < ends[p] {
+			from[p] = kgo.NewOffset().At(starts[p])
+		}
+	}
+	if len(from) == 0 {
+		return nil, nil
+	}
+	reader, err := kgo.NewClient(append(k.options(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.Name: from}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords())...) // they tell how far a log that ends in one has been read
+	if err != nil {
+		return nil, fmt.Errorf("making a reader of %s: %w", t.Name, err)
+	}
+	defer reader.Close()
+
+	var records []Record
+	for len(from) > 0 {
+		fetches := reader.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("reading %s: %d partitions are not at their end: %w", t.Name, len(from), err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if r.Offset >= ends[r.Partition]-1 {
+				delete(from, r.Partition)
+			}
+			if r.Offset < ends[r.Partition] && !r.Attrs.IsControl() {
+				records = append(records, recordOf(r))
+			}
+		})
+	}
+	return records, nil
+}
+
+func recordOf(r *kgo.Record) Record {
+	headers := make(map[string]string, len(r.Headers))
+	for _, h := range r.Headers {
+		headers[h.Key] = string(h.Value)
+	}
+	return Record{
+		Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(),
+		Key: r.Key, Value: r.Value, Headers: headers,
+	}
+}
+
+// AwaitCommitted waits until a group's commits have reached the end of every partition's log.
+func (k *Kafka) AwaitCommitted(ctx context.Context, group string, t Topic) error {
+	var committed, ends []int64
+	for {
+		var err error
+		if ends, err = k.Ends(ctx, t); err == nil {
+			committed, _, err = k.Committed(ctx, group, t)
+		}
+		if err == nil && slices.Equal(committed, ends) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("waiting for group %s to commit all of %s: it has %v of %v", group, t.Name, committed, ends), err, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

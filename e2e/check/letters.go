@@ -1,0 +1,121 @@
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"slices"
+	"strconv"
+)
+
+// wholeRecord is the part of a letter that stands for a whole record.
+const wholeRecord = -1
+
+// letter is what must be found in the dead-letter topic for a bad record or a bad element of one.
+type letter struct {
+	reason string
+	value  []byte
+}
+
+// readLetters compares the dead-letter topic with the bad records.
+func (j *judgement) readLetters(ctx context.Context) error {
+	topic, ok, err := j.source.Kafka.Topic(ctx, j.source.Topic+".dlq")
+	if err != nil {
+		return err
+	}
+	seen := map[place]bool{}
+	if ok {
+		records, err := j.source.Kafka.Read(ctx, topic)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			j.judgeLetter(r, seen)
+		}
+	}
+	for at, expected := range j.letters {
+		if !seen[at] {
+			j.report.fault("no letter for partition %d offset %d part %d (%s)", at.partition, at.Offset, at.Part, expected.reason)
+		}
+	}
+	return nil
+}
+
+// judgeLetter compares one letter with the record it is about.
+func (j *judgement) judgeLetter(r Record, seen map[place]bool) {
+	at, ok := j.placeOf(r)
+	if !ok {
+		j.report.fault("letter %d: its headers name no position of the topic: %v", r.Offset, r.Headers)
+		return
+	}
+	expected, ok := j.letters[at]
+	if !ok {
+		j.report.fault("letter %d: partition %d offset %d part %d is no bad record (%s: %s)",
+			r.Offset, at.partition, at.Offset, at.Part, r.Headers["waterwheel.reason"], r.Headers["__connect.errors.exception.message"])
+		return
+	}
+	if seen[at] {
+		j.report.Repeated++
+		return
+	}
+	seen[at] = true
+	j.report.Letters[r.Headers["waterwheel.reason"]]++
+	source := j.records[place{at.partition, Position{Offset: at.Offset}}]
+	for _, f := range letterFaults(r, expected, source, j.source.Group) {
+		j.report.fault("letter %d (partition %d offset %d part %d): %s", r.Offset, at.partition, at.Offset, at.Part, f)
+	}
+}
+
+// placeOf reads from a letter's headers which record it is about.
+func (j *judgement) placeOf(r Record) (place, bool) {
+	id := base64.RawURLEncoding.EncodeToString(j.topic.ID[:]) // as Kafka's tools print it
+	if r.Headers["__connect.errors.topic"] != j.topic.Name || r.Headers["waterwheel.topic.id"] != id {
+		return place{}, false
+	}
+	partition, err := strconv.ParseInt(r.Headers["__connect.errors.partition"], 10, 32)
+	if err != nil {
+		return place{}, false
+	}
+	offset, err := strconv.ParseInt(r.Headers["__connect.errors.offset"], 10, 64)
+	if err != nil {
+		return place{}, false
+	}
+	part := wholeRecord
+	if text, ok := r.Headers["waterwheel.part"]; ok {
+		if part, err = strconv.Atoi(text); err != nil {
+			return place{}, false
+		}
+	}
+	return place{int32(partition), Position{offset, part}}, true
+}
+
+// letterFaults compares a letter's content and headers with the record.
+func letterFaults(r Record, expected letter, source Record, group string) []string {
+	var faults []string
+	headers := map[string]string{
+		"waterwheel.reason":                     expected.reason,
+		"__connect.errors.exception.class.name": expected.reason,
+		"__connect.errors.stage":                "VALUE_CONVERTER",
+		"__connect.errors.connector.name":       group,
+		"waterwheel.attempt":                    "1",
+	}
+	for name, want := range source.Headers {
+		headers[name] = want
+	}
+	for name, want := range headers {
+		if got := r.Headers[name]; got != want {
+			faults = append(faults, "header "+name+" is "+strconv.Quote(got)+", want "+strconv.Quote(want))
+		}
+	}
+	if message := r.Headers["__connect.errors.exception.message"]; len(message) < 10 {
+		faults = append(faults, "its message is "+strconv.Quote(message))
+	}
+	if !bytes.Equal(r.Key, source.Key) || (r.Key == nil) != (source.Key == nil) || r.Timestamp != source.Timestamp {
+		faults = append(faults, "its key or timestamp is not the record's")
+	}
+	if !bytes.Equal(r.Value, expected.value) {
+		faults = append(faults, "its value is not the record's")
+	}
+	slices.Sort(faults)
+	return faults
+}

@@ -1,0 +1,146 @@
+package events
+
+import (
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Event is one Kafka record to be, and its fate.
+type Event struct {
+	Key   []byte
+	Value []byte // nil: a tombstone
+	Fate  Fate
+}
+
+// Fate is what must become of a record. A record without reason and parts is a tombstone: skipped.
+type Fate struct {
+	// Reason of the letter the whole record becomes; empty: none.
+	Reason string
+	// Parts are the elements of an array record in their order; an object record has one.
+	Parts []Part
+	// Array tells an array of one element from an object.
+	Array bool
+}
+
+// Part is one element of a record.
+type Part struct {
+	// Reading must be stored; nil: the element becomes a letter.
+	Reading *Reading
+	// Reason of the letter, when Reading is nil, and Value its bytes.
+	Reason string
+	Value  []byte
+}
+
+// Valid is the number of measurements that must be stored.
+func (f Fate) Valid() int {
+	n := 0
+	for _, p := range f.Parts {
+		if p.Reading != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Tombstone tells whether the record must be skipped without a letter.
+func (f Fate) Tombstone() bool { return f.Reason == "" && len(f.Parts) == 0 }
+
+// Reading is a measurement as it must be found in a bucket.
+type Reading struct {
+	Time int64 // milliseconds since 1970
+	Meta any   // as sent: the order of an object's fields is not yet normalised
+	// Fields are the others, in their order: int32, int64, float64, string, bool, nil, bson.D and bson.A.
+	Fields bson.D
+}
+
+// Of makes the event of one reading. Its key is its meta, so that a series stays in one partition.
+func Of(r Reading) Event {
+	return Event{
+		Key:   AppendJSON(nil, r.Meta),
+		Value: AppendJSON(nil, r.document()),
+		Fate:  Fate{Parts: []Part{{Reading: &r}}},
+	}
+}
+
+// Tombstone makes a record with a key and a null value.
+func Tombstone(key string) Event { return Event{Key: []byte(key)} }
+
+// document is the event of a reading: time, meta, and the fields after them. The time is a number of milliseconds or, for
+// even ones, RFC 3339.
+func (r Reading) document() bson.D {
+	var at any = r.Time
+	if r.Time%2 == 0 {
+		at = time.UnixMilli(r.Time).UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	return append(bson.D{{Key: "time", Value: at}, {Key: "meta", Value: r.Meta}}, r.Fields...)
+}
+
+// AppendJSON appends a value as JSON, keeping the order of fields and the difference between 3 and 3.0.
+func AppendJSON(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case int32:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case int64:
+		return strconv.AppendInt(dst, v, 10)
+	case float64:
+		return appendFloat(dst, v)
+	case string:
+		return appendString(dst, v)
+	case bson.D:
+		dst = append(dst, '{')
+		for i, e := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendString(dst, e.Key), ':')
+			dst = AppendJSON(dst, e.Value)
+		}
+		return append(dst, '}')
+	case bson.A:
+		dst = append(dst, '[')
+		for i, e := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = AppendJSON(dst, e)
+		}
+		return append(dst, ']')
+	default:
+		panic("events: a value of a type that is not made here")
+	}
+}
+
+// appendFloat writes a number that cannot be taken for an integer.
+func appendFloat(dst []byte, f float64) []byte {
+	from := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'g', -1, 64)
+	for _, c := range dst[from:] {
+		if c == '.' || c == 'e' {
+			return dst
+		}
+	}
+	return append(dst, ".0"...)
+}
+
+// appendString writes a JSON string; control characters, quotes and backslashes are escaped, the rest goes as it is.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < 0x20:
+			const hex = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,89 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// Get asks one of the process's HTTP endpoints and returns the status and the body.
+func (c *Consumer) Get(ctx context.Context, path string) (status int, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.address+path, http.NoBody)
+	if err != nil {
+		return 0, "", fmt.Errorf("asking %s: %w", path, err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", fmt.Errorf("asking %s: %w", path, err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, "", fmt.Errorf("reading the answer of %s: %w", path, err)
+	}
+	return response.StatusCode, string(b), nil
+}
+
+// Metrics are the values of one scrape of /metrics.
+type Metrics map[string]*dto.MetricFamily
+
+// Metrics scrapes /metrics.
+func (c *Consumer) Metrics(ctx context.Context) (Metrics, error) {
+	status, body, err := c.Get(ctx, "/metrics")
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("asking /metrics: status %d", status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("parsing /metrics: %w", err)
+	}
+	return families, nil
+}
+
+// Sum adds up the values of a metric (of a histogram: its sum) over all series that have the given labels, pairs of name
+// and value. A metric that is not there counts 0.
+func (m Metrics) Sum(name string, labels ...string) float64 {
+	sum := 0.0
+	for _, metric := range m[name].GetMetric() {
+		if !labelled(metric, labels) {
+			continue
+		}
+		sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetHistogram().GetSampleSum()
+	}
+	return sum
+}
+
+// Count adds up the sample counts of a histogram.
+func (m Metrics) Count(name string) uint64 {
+	count := uint64(0)
+	for _, metric := range m[name].GetMetric() {
+		count += metric.GetHistogram().GetSampleCount()
+	}
+	return count
+}
+
+func labelled(metric *dto.Metric, pairs []string) bool {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		found := false
+		for _, l := range metric.GetLabel() {
+			found = found || l.GetName() == pairs[i] && l.GetValue() == pairs[i+1]
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,131 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/embedded"
+)
+
+// Servers are a Kafka and a MongoDB: those that E2E_KAFKA_BROKERS and E2E_MONGODB_URI name, embedded ones otherwise.
+type Servers struct {
+	Brokers  string
+	MongoURI string
+	// GivenKafka and GivenMongo tell the named servers from the embedded ones.
+	GivenKafka, GivenMongo bool
+
+	kafka *embedded.Kafka
+	mongo *embedded.Mongo
+	admin *kafka.Client
+	slow  bool
+}
+
+// StartServers starts what is not given, and asks what is given for an answer. The caller closes it.
+func StartServers(ctx context.Context) (*Servers, error) {
+	s := &Servers{Brokers: os.Getenv("E2E_KAFKA_BROKERS"), MongoURI: os.Getenv("E2E_MONGODB_URI")}
+	s.GivenKafka, s.GivenMongo = s.Brokers != "", s.MongoURI != ""
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.probe(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// start starts the embedded servers that are needed.
+func (s *Servers) start() error {
+	if !s.GivenKafka {
+		k, err := embedded.StartKafka()
+		if err != nil {
+			return err
+		}
+		s.kafka, s.Brokers = k, k.Brokers()
+	}
+	if !s.GivenMongo {
+		m, err := embedded.StartMongo()
+		if err != nil {
+			return err
+		}
+		s.mongo, s.MongoURI = m, m.URI()
+	}
+	return nil
+}
+
+// probe asks both servers for an answer, and MongoDB for what it is.
+func (s *Servers) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	s.admin = &kafka.Client{
+		Addr:      kafka.TCP(strings.Split(s.Brokers, ",")...),
+		Transport: &kafka.Transport{MetadataTTL: time.Second},
+		Timeout:   20 * time.Second,
+	}
+	if _, err := s.admin.Metadata(ctx, &kafka.MetadataRequest{}); err != nil {
+		return fmt.Errorf("asking the Kafka at %s for metadata: %w", s.Brokers, err)
+	}
+	database, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
+	if err != nil {
+		return fmt.Errorf("connecting to the MongoDB: %w", err)
+	}
+	defer database.Disconnect(context.WithoutCancel(ctx))
+	var info struct {
+		FerretDB bson.RawValue `bson:"ferretdb"`
+	}
+	if err := database.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
+		return fmt.Errorf("asking the MongoDB for its build: %w", err)
+	}
+	s.slow = !s.GivenMongo || !info.FerretDB.IsZero()
+	return nil
+}
+
+// DropDatabase deletes a database and all that is in it.
+func (s *Servers) DropDatabase(ctx context.Context, name string) error {
+	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
+	if err != nil {
+		return fmt.Errorf("connecting to the MongoDB: %w", err)
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	if err := client.Database(name).Drop(ctx); err != nil {
+		return fmt.Errorf("dropping database %s: %w", name, err)
+	}
+	return nil
+}
+
+// Slow tells that the MongoDB scans a collection for most filters, so that a test must keep it small.
+func (s *Servers) Slow() bool { return s.slow }
+
+// String names the servers.
+func (s *Servers) String() string {
+	k, m := "embedded Kafka", "embedded MongoDB"
+	if s.GivenKafka {
+		k = "Kafka at " + s.Brokers
+	}
+	if s.GivenMongo {
+		m = "MongoDB as E2E_MONGODB_URI says"
+	}
+	return k + ", " + m
+}
+
+// Close stops the embedded servers; given ones are left alone.
+func (s *Servers) Close() error {
+	if s.admin != nil {
+		s.admin.Transport.(*kafka.Transport).CloseIdleConnections()
+	}
+	if s.kafka != nil {
+		s.kafka.Close()
+	}
+	if s.mongo != nil {
+		return s.mongo.Close()
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package harness
+
+import (
+	"maps"
+	"os"
+	"slices"
+)
+
+// Settings are environment variables of the program.
+type Settings map[string]string
+
+// Short returns settings for one topic with timings so short that a test sees rebalances, leases and hand-overs within
+// seconds. They keep the proportions of the defaults.
+func (s *Servers) Short(topic, database string) Settings {
+	return Settings{
+		"KAFKA_BROKERS":            s.Brokers,
+		"KAFKA_TOPICS":             topic,
+		"KAFKA_GROUP_ID":           topic + "-group",
+		"KAFKA_SESSION_TIMEOUT":    "6s",
+		"KAFKA_HEARTBEAT_INTERVAL": "500ms",
+		"KAFKA_REBALANCE_TIMEOUT":  "10s",
+		"KAFKA_LEASE":              "2s",
+		"COMMIT_INTERVAL":          "200ms",
+		"FLUSH_INTERVAL":           "500ms",
+		"MONGODB_URI":              s.MongoURI,
+		"MONGODB_DATABASE":         database,
+		"MONGODB_WRITE_TIMEOUT":    "2s",
+		"SHUTDOWN_TIMEOUT":         "15s",
+		"LOG_FORMAT":               "text",
+	}
+}
+
+// With returns a copy with some settings changed: pairs of name and value.
+func (s Settings) With(pairs ...string) Settings {
+	changed := maps.Clone(s)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		changed[pairs[i]] = pairs[i+1]
+	}
+	return changed
+}
+
+// Without returns a copy that lacks some settings.
+func (s Settings) Without(names ...string) Settings {
+	changed := maps.Clone(s)
+	for _, name := range names {
+		delete(changed, name)
+	}
+	return changed
+}
+
+// environ is the whole environment of the program: these settings, and of ours only what a process needs to run.
+func (s Settings) environ() []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.TempDir(), "GORACE=halt_on_error=1"}
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		env = append(env, name+"="+s[name])
+	}
+	return env
+}

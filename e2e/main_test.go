@@ -1,0 +1,53 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/harness"
+)
+
+// world is what all tests share; it does not change once they run.
+var world struct {
+	servers *harness.Servers
+	binary  string
+}
+
+var withRace = flag.Bool("consumer.race", false, "build the consumer with the race detector")
+
+// TestMain builds the program once and starts the servers.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir, err := os.MkdirTemp("", "waterwheel-e2e-")
+	if err != nil {
+		return 0, fmt.Errorf("making a folder for the binary: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	start := time.Now()
+	if world.binary, err = harness.Build(ctx, dir, *withRace); err != nil {
+		return 0, err
+	}
+	if world.servers, err = harness.StartServers(ctx); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, world.servers.Close()) }()
+	fmt.Printf("e2e: the consumer was built in %.1fs; %s\n", time.Since(start).Seconds(), world.servers)
+	return m.Run(), nil
+}

@@ -1,0 +1,158 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
+)
+
+// stream is one test's topic, its group and database, and the book of what was produced to it.
+type stream struct {
+	t        *testing.T
+	topic    string
+	settings harness.Settings
+	book     *events.Book
+	kafka    *check.Kafka
+	producer *harness.Producer
+}
+
+// newStream creates a topic of its own for a test, and removes it with the database at the test's end.
+func newStream(t *testing.T, partitions int) *stream {
+	t.Helper()
+	ctx := within(t, 30*time.Second)
+	name := fmt.Sprintf("e2e-%s-%x", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), time.Now().UnixNano()&0xffffff)
+	if err := world.servers.CreateTopic(ctx, name, partitions); err != nil {
+		t.Fatal(err)
+	}
+	kafka, err := check.DialKafka(world.servers.Brokers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stream{
+		t: t, topic: name, book: events.NewBook(), kafka: kafka,
+		settings: world.servers.Short(name, databaseOf(name)),
+		producer: world.servers.NewProducer(name),
+	}
+	t.Cleanup(s.remove)
+	return s
+}
+
+// databaseOf is a database name within MongoDB's 63 bytes.
+func databaseOf(topic string) string { return topic[max(0, len(topic)-60):] }
+
+// remove leaves the given servers as they were.
+func (s *stream) remove() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := s.producer.Close(); err != nil {
+		s.t.Errorf("closing the producer: %v", err)
+	}
+	s.kafka.Close()
+	if err := world.servers.DeleteTopics(ctx, s.topic, s.topic+".dlq"); err != nil {
+		s.t.Error(err)
+	}
+	if err := world.servers.DropDatabase(ctx, databaseOf(s.topic)); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// within is the test's context with a deadline.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// maxEventBytes is the EVENT_MAX_BYTES of the tests: small, so that too large events are cheap to make.
+const maxEventBytes = 64 << 10
+
+// generator makes the test's events, their times around the last hours.
+func (s *stream) generator(series int) *events.Generator {
+	seed := uint64(time.Now().UnixNano())
+	s.t.Logf("seed %d", seed)
+	return events.NewGenerator(events.Options{
+		Series: series, Start: time.Now().Add(-4 * time.Hour).Truncate(time.Second), Step: 30 * time.Second,
+		MaxBytes: maxEventBytes, Seed: seed,
+	})
+}
+
+// send produces n generated events in batches.
+func (s *stream) send(ctx context.Context, g *events.Generator, n int) error {
+	for n > 0 {
+		batch := make([]events.Event, min(n, 1000))
+		for i := range batch {
+			batch[i] = s.book.Add(g.Next())
+		}
+		if err := s.producer.Send(ctx, batch...); err != nil {
+			return err
+		}
+		n -= len(batch)
+	}
+	return nil
+}
+
+// start starts a consumer, and ends it with the test if the test does not.
+func (s *stream) start(pairs ...string) *harness.Consumer {
+	s.t.Helper()
+	settings := s.settings.With("EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes)).With(pairs...)
+	c, err := harness.Start(world.binary, settings)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		c.Kill()
+		if s.t.Failed() {
+			s.t.Logf("log of process %d:\n%s", c.PID(), c.Log())
+		}
+	})
+	return c
+}
+
+// terminate ends a consumer with SIGTERM; it must end by itself, with code 0.
+func (s *stream) terminate(c *harness.Consumer) {
+	s.t.Helper()
+	code, err := c.Terminate(within(s.t, 20*time.Second))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if code != 0 {
+		s.t.Errorf("after SIGTERM the consumer ended with code %d, want 0", code)
+	}
+}
+
+// awaitCommitted waits until everything produced so far is committed.
+func (s *stream) awaitCommitted(d time.Duration) {
+	s.t.Helper()
+	ctx := within(s.t, d)
+	topic, _, err := s.kafka.Topic(ctx, s.topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.kafka.AwaitCommitted(ctx, s.settings["KAFKA_GROUP_ID"], topic); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// check compares everything stored with everything produced.
+func (s *stream) check() *check.Report {
+	s.t.Helper()
+	report, err := check.Run(within(s.t, time.Minute), check.Source{
+		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: databaseOf(s.topic), Topic: s.topic,
+		Group: s.settings["KAFKA_GROUP_ID"], Fate: s.book.Fate,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := report.Err(); err != nil {
+		s.t.Errorf("what is stored is not what was produced: %v", err)
+	}
+	s.t.Log(report)
+	return report
+}
