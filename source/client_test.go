@@ -35,10 +35,14 @@ func TestOpenRefusesSettingsThatCannotWork(t *testing.T) {
 	refused(t, err, Retry, "KAFKA_BROKERS", `"localhost"`, "KAFKA_FETCH_BYTES", "KAFKA_FETCH_WAIT")
 	_, err = Open(t.Context(), Options{}, prometheus.NewRegistry())
 	refused(t, err, Retry, "KAFKA_BROKERS")
-	for _, sasl := range []SASL{{Mechanism: "PLAIN"}, {Mechanism: "GSSAPI", Username: "u", Password: "p"}, {Mechanism: "SCRAM-SHA-256", Username: "u", Password: "\x07"}} {
+	const secret = "pass\x07word"
+	for _, sasl := range []SASL{{Mechanism: "PLAIN"}, {Mechanism: "GSSAPI", Username: "u", Password: "p"}, {Mechanism: "SCRAM-SHA-256", Username: "u", Password: secret}} {
 		options := Options{Brokers: []string{"127.0.0.1:1"}, Security: Security{SASL: &sasl}}
 		_, err = Open(t.Context(), options, prometheus.NewRegistry())
 		refused(t, err, Retry, "KAFKA_SASL")
+		if sasl.Password == secret && strings.Contains(err.Error(), secret) {
+			t.Errorf("%q shows the password", err)
+		}
 	}
 }
 
@@ -49,14 +53,26 @@ func TestOpenNamesBrokersThatCannotBeReached(t *testing.T) {
 	refused(t, err, Retry, "KAFKA_BROKERS", closed.Addr().String(), "connection refused")
 }
 
-func TestOpenTriesTheNextBroker(t *testing.T) {
-	closed := listen(t)
+func TestProbeTriesTheNextBroker(t *testing.T) {
+	closed, silent := listen(t), listen(t)
 	closed.Close()
+	defer silent.Close()
 	fake := startFake(t, &fakeBroker{})
-	_, err := fake.open(t, func(o *Options) { o.Brokers = []string{closed.Addr().String(), fake.address()} })
-	if err != nil {
+	options := Options{Brokers: []string{closed.Addr().String(), silent.Addr().String(), fake.address()}}
+	if err := quickConnector(t).probe(t.Context(), options); err != nil {
 		t.Error(err)
 	}
+}
+
+// quickConnector does not wait long for silent listeners.
+func quickConnector(t *testing.T) *connector {
+	t.Helper()
+	connector, err := Security{}.connector(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connector.timeout = 100 * time.Millisecond
+	return connector
 }
 
 func TestOpenRefusesBrokersBeforeTopicIDs(t *testing.T) {
@@ -75,12 +91,7 @@ func TestOpenGivesUpOnASilentListener(t *testing.T) {
 	silent := listen(t)
 	defer silent.Close()
 	options := Options{Brokers: []string{silent.Addr().String()}}
-	connector, err := options.Security.connector(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	connector.timeout = 50 * time.Millisecond
-	refused(t, connector.probe(t.Context(), options), Retry, "no answer within 50ms", "KAFKA_SECURITY")
+	refused(t, quickConnector(t).probe(t.Context(), options), Retry, "cannot be reached within 100ms", "KAFKA_SECURITY")
 }
 
 func TestOpenWithSASL(t *testing.T) {
@@ -126,11 +137,17 @@ func TestOpenWithTLS(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = with(&TLS{})
-	refused(t, err, Retry, "certificate")
+	refused(t, err, Retry, "KAFKA_TLS_CA_FILE")
 	_, err = with(&TLS{CAFile: files.CAFile, ServerName: "other.example"})
-	refused(t, err, Retry, "other.example")
+	refused(t, err, Retry, "KAFKA_TLS_SERVER_NAME", "other.example")
 	_, err = with(nil)
 	refused(t, err, Retry, "KAFKA_SECURITY")
+
+	strict := startFake(t, &fakeBroker{listener: tls.NewListener(listen(t), &tls.Config{
+		Certificates: []tls.Certificate{authority.issue(t, "broker")}, ClientAuth: tls.RequireAnyClientCert,
+	})})
+	_, err = strict.open(t, func(o *Options) { o.Security.TLS = &TLS{Insecure: true} })
+	refused(t, err, Retry, "KAFKA_TLS_CERT_FILE")
 
 	plaintext := startFake(t, &fakeBroker{})
 	_, err = plaintext.open(t, func(o *Options) { o.Security.TLS = &TLS{Insecure: true} })

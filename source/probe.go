@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -19,47 +20,58 @@ const (
 	metadataVersion = 12
 )
 
-// probe connects to the first bootstrap broker that takes connections, the way every later connection will be made.
+var (
+	// errUnreachable is a broker of which nothing is known: another one may answer.
+	errUnreachable = errors.New("cannot be reached")
+	// errNoAnswer is a broker that hangs up on the very first request, which any Kafka answers to anybody.
+	errNoAnswer = errors.New("no answer to the first request")
+)
+
+// probe connects to the first bootstrap broker that can be reached, the way every later connection will be made.
 // kafka-go's Transport says "unexpected EOF" to a wrong password, to missing TLS and to missing SASL alike; this finds
 // out which it is.
 func (c *connector) probe(ctx context.Context, options Options) error {
 	var unreachable []error
 	for _, broker := range options.Brokers {
 		err := c.probeBroker(ctx, broker, options.ClientID)
-		if _, isNet := errors.AsType[*net.OpError](err); !isNet {
+		if !errors.Is(err, errUnreachable) {
 			return err
 		}
 		unreachable = append(unreachable, err)
 	}
-	return fmt.Errorf("no broker of KAFKA_BROKERS can be reached: %w", errors.Join(unreachable...))
+	return fmt.Errorf("no broker of KAFKA_BROKERS: %w", errors.Join(unreachable...))
 }
 
 func (c *connector) probeBroker(ctx context.Context, broker, clientID string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	var dialing error
 	dialer := kafka.Dialer{
 		ClientID:      clientID,
 		SASLMechanism: c.sasl,
-		DialFunc: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.dialProbe(ctx, network, address, clientID)
+		DialFunc: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+			conn, dialing = c.dialProbe(ctx, network, address, clientID)
+			return conn, dialing
 		},
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", broker)
+	if dialing != nil { // without kafka-go's words around it
+		return c.explain(ctx, broker, dialing)
+	}
 	if err != nil {
 		return c.explain(ctx, broker, err)
 	}
 	defer conn.Close()
-	if _, err := conn.Brokers(); err != nil { // the first request that needs authentication
-		if c.sasl == nil && hungUp(err) {
-			return fmt.Errorf("%s hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to sasl_plaintext or sasl_tls", broker)
-		}
+	_, err = conn.Brokers() // the first request that needs authentication
+	switch {
+	case err == nil:
+		return nil
+	case c.sasl == nil && hungUp(err):
+		return fmt.Errorf("%s hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to sasl_plaintext or sasl_tls", broker)
+	default:
 		return c.explain(ctx, broker, err)
 	}
-	return nil
 }
-
-// errNoAnswer is a broker that hangs up on the very first request, which any Kafka answers to anybody.
-var errNoAnswer = errors.New("no answer to the first request")
 
 // dialProbe opens a connection that is closed when the context ends, for kafka-go's Dialer does not look at it while
 // it authenticates, and sees that the broker is a Kafka of our time.
@@ -96,25 +108,36 @@ func checkVersions(rw io.ReadWriter, clientID string) error {
 		return err
 	}
 	if known[protocol.Fetch] < fetchVersion || known[protocol.Metadata] < metadataVersion {
-		return &Error{API: protocol.ApiVersions.String(), Partition: -1, Err: kafka.UnsupportedVersion}
+		return kafka.UnsupportedVersion
 	}
 	return nil
 }
 
 // explain turns what a connection died of into the setting to look at.
 func (c *connector) explain(ctx context.Context, broker string, err error) error {
-	code, answered := errors.AsType[kafka.Error](err)
+	code, coded := errors.AsType[kafka.Error](err)
+	operation, network := errors.AsType[*net.OpError](err)
+	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, otherName := errors.AsType[x509.HostnameError](err)
 	switch {
-	case answered:
+	case coded:
 		return fmt.Errorf("%s: %w; %s", broker, code, advice(code))
 	case ctx.Err() != nil:
-		return fmt.Errorf("%s: no answer within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w", broker, c.timeout, ctx.Err())
+		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w", broker, errUnreachable, c.timeout, ctx.Err())
+	case network && operation.Op == "dial":
+		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
+	case network && operation.Op == "remote error": // an alert of TLS
+		return fmt.Errorf("%s refuses this client: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE: %w", broker, err)
+	case unknownAuthority:
+		return fmt.Errorf("%s has a certificate of an unknown authority: put its CA into KAFKA_TLS_CA_FILE: %w", broker, err)
+	case otherName:
+		return fmt.Errorf("%s has a certificate for another name: set KAFKA_TLS_SERVER_NAME or dial it by that name: %w", broker, err)
 	case c.tls != nil && (hungUp(err) || strings.Contains(err.Error(), "does not look like a TLS handshake")):
 		return fmt.Errorf("%s does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS: %w", broker, err)
 	case errors.Is(err, errNoAnswer):
 		return fmt.Errorf("%s does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS: %w", broker, err)
 	default:
-		return err
+		return fmt.Errorf("%s: %w", broker, err)
 	}
 }
 

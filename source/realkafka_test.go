@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -11,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
 // realBrokers are those of E2E_KAFKA_BROKERS; tests without them are skipped.
@@ -170,4 +173,219 @@ func TestRealFetchReadsEveryCodec(t *testing.T) {
 			t.Fatalf("record %d has headers %+v", i, headers)
 		}
 	}
+}
+
+// The broker sends whole record batches up to the size that was asked for, and the first one even beyond it.
+func TestRealFetchInSmallBites(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers)
+	client, id := realClient(t, brokers, topic)
+	client.options.FetchBytes = 1500
+	const count = 60
+	for i := range count {
+		size := 200
+		if i%20 == 7 {
+			size = 50_000
+		}
+		produce(t, brokers, topic, kafka.Compression(i%5), kafka.Message{Value: bytes.Repeat([]byte{byte('a' + i%26)}, size)})
+	}
+	records := fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, count)
+	for i, r := range records {
+		if r.Offset != int64(i) || r.Key != nil || r.Value[0] != byte('a'+i%26) {
+			t.Fatalf("record %d has offset %d, value %.10q", i, r.Offset, r.Value)
+		}
+	}
+}
+
+func TestRealFetchTakesTheBrokersTime(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers, kafka.ConfigEntry{ConfigName: "message.timestamp.type", ConfigValue: "LogAppendTime"})
+	client, id := realClient(t, brokers, topic)
+	before := time.Now().Add(-time.Minute)
+	var messages []kafka.Message
+	for range 10 {
+		messages = append(messages, kafka.Message{Value: []byte("v"), Time: time.UnixMilli(1_000_000)})
+	}
+	produce(t, brokers, topic, kafka.Zstd, messages...)
+	for _, r := range fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, 10) {
+		if r.Timestamp < before.UnixMilli() {
+			t.Errorf("offset %d has the producer's time %d", r.Offset, r.Timestamp)
+		}
+	}
+}
+
+func TestRealBoundsAndTimes(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: "-1"})
+	client, id := realClient(t, brokers, topic)
+	for i := range 5 {
+		produce(t, brokers, topic, 0, kafka.Message{Value: []byte("v"), Time: time.UnixMilli(1000 + 1000*int64(i))})
+	}
+	fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, 5)
+	if first, end, err := client.Bounds(t.Context(), topic, 0); first != 0 || end != 5 || err != nil {
+		t.Error(first, end, err)
+	}
+	for at, want := range map[int64]int64{-5: 0, 0: 0, 2500: 2, 5000: 4, 5001: 5} {
+		if offset, err := client.OffsetAt(t.Context(), topic, 0, at); offset != want || err != nil {
+			t.Errorf("time %d is at offset %d, want %d: %v", at, offset, want, err)
+		}
+	}
+	if _, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: id, Offset: 6}); Classify(err) != OutOfRange {
+		t.Errorf("an offset beyond the end: %v", err)
+	}
+	if batch, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: id, Offset: 5}); err != nil || batch.Next != 5 || batch.LogStart != 0 || batch.HighWatermark != 5 {
+		t.Errorf("the end itself: %+v, %v", batch, err)
+	}
+}
+
+func TestRealTopicCreatedAgainIsAnotherTopic(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers)
+	client, before := realClient(t, brokers, topic)
+	produce(t, brokers, topic, 0, kafka.Message{Value: []byte("before")}, kafka.Message{Value: []byte("before")})
+	fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: before}, 2)
+	deleteTopic(t, brokers, topic)
+	createTopic(t, brokers, topic)
+	after := before
+	for after == before {
+		after = topicID(t, client, topic)
+	}
+	produce(t, brokers, topic, 0, kafka.Message{Value: []byte("after")}, kafka.Message{Value: []byte("after")}, kafka.Message{Value: []byte("after")})
+	// The new log is longer than the old position: by name the third record would be read as if nothing had happened.
+	for range 50 {
+		batch, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: before, Offset: 2})
+		if err == nil {
+			t.Fatalf("records of the new topic under the old id: %+v", batch.Records)
+		}
+		if Classify(err) != LookAtMetadata && Classify(err) != Retry {
+			t.Fatal(err)
+		}
+		if errors.Is(err, kafka.UnknownTopicID) {
+			fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: after}, 3)
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("the old id is never unknown")
+}
+
+func TestRealTopicsThatAreNot(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers)
+	client, _ := realClient(t, brokers, topic)
+	topics, err := client.Topics(t.Context(), "no-such-"+topic, "not a name", topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if Classify(topics[0].Err) != LookAtMetadata || Classify(topics[1].Err) != StopProgram || topics[2].Err != nil {
+		t.Error(topics)
+	}
+	if client.ClusterID() == "" || topics[2].ID == [16]byte{} || topics[2].Partitions[0].Leader < 0 {
+		t.Error(client.ClusterID(), topics[2])
+	}
+}
+
+// Two transactions overlap and abort in the order opposite to their beginning: the broker lists the later one first.
+func TestRealAbortedTransactionsAreLeftOut(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers)
+	client, id := realClient(t, brokers, topic)
+	first, second, third := newTransaction(t, brokers, topic), newTransaction(t, brokers, topic), newTransaction(t, brokers, topic)
+	first.produce(t, 3)  // 0–2
+	second.produce(t, 2) // 3–4
+	third.produce(t, 4)  // 5–8
+	second.end(t, false) // 9
+	if batch, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: id}); err != nil || len(batch.Records) != 0 || batch.Next != 0 || batch.LastStable != 0 {
+		t.Errorf("inside open transactions: %+v, %v", batch, err)
+	}
+	if _, end, err := client.Bounds(t.Context(), topic, 0); end != 0 || err != nil {
+		t.Errorf("the end inside open transactions is %d, %v", end, err)
+	}
+	first.end(t, false) // 10
+	third.end(t, true)  // 11
+	produce(t, brokers, topic, 0, kafka.Message{Value: []byte("plain")})
+	var got []int64
+	for _, r := range fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, 5) {
+		got = append(got, r.Offset)
+	}
+	if diff := cmp.Diff([]int64{5, 6, 7, 8, 12}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// transaction is a transactional producer of one batch to partition 0.
+type transaction struct {
+	client   *kafka.Client
+	topic    string
+	id       string
+	producer *kafka.ProducerSession
+}
+
+func newTransaction(t *testing.T, brokers []string, topic string) *transaction {
+	t.Helper()
+	x := &transaction{client: admin(t, brokers), topic: topic, id: "source-test-" + rand.Text()}
+	x.retry(t, "beginning", func() error {
+		r, err := x.client.InitProducerID(t.Context(), &kafka.InitProducerIDRequest{TransactionalID: x.id, TransactionTimeoutMs: 30_000})
+		if err != nil {
+			return err
+		}
+		x.producer = r.Producer
+		return r.Error
+	})
+	x.retry(t, "adding the partition", func() error {
+		r, err := x.client.AddPartitionsToTxn(t.Context(), &kafka.AddPartitionsToTxnRequest{
+			TransactionalID: x.id, ProducerID: x.producer.ProducerID, ProducerEpoch: x.producer.ProducerEpoch,
+			Topics: map[string][]kafka.AddPartitionToTxn{topic: {{Partition: 0}}},
+		})
+		if err != nil {
+			return err
+		}
+		return r.Topics[topic][0].Error
+	})
+	return x
+}
+
+// retry waits for a coordinator that is still loading or busy with the transaction before.
+func (x *transaction) retry(t *testing.T, what string, do func() error) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if err = do(); err == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("%s a transaction: %v", what, err)
+}
+
+func (x *transaction) produce(t *testing.T, count int) {
+	t.Helper()
+	now := time.Now().UnixMilli()
+	set := batchSpec{
+		attributes: attributeTransactional, producer: int64(x.producer.ProducerID), records: plainRecords(count), baseTime: now, maxTime: now + int64(count) - 1,
+	}.encode()
+	sized := append(binary.BigEndian.AppendUint32(nil, uint32(len(set))), set...)
+	x.retry(t, "producing in", func() error {
+		r, err := x.client.RawProduce(t.Context(), &kafka.RawProduceRequest{
+			Topic: x.topic, TransactionalID: x.id, RequiredAcks: kafka.RequireAll,
+			RawRecords: protocol.RawRecordSet{Reader: bytes.NewReader(sized)},
+		})
+		if err != nil {
+			return err
+		}
+		return r.Error
+	})
+}
+
+func (x *transaction) end(t *testing.T, commit bool) {
+	t.Helper()
+	x.retry(t, "ending", func() error {
+		r, err := x.client.EndTxn(t.Context(), &kafka.EndTxnRequest{
+			TransactionalID: x.id, ProducerID: x.producer.ProducerID, ProducerEpoch: x.producer.ProducerEpoch, Committed: commit,
+		})
+		if err != nil {
+			return err
+		}
+		return r.Error
+	})
 }

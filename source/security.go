@@ -53,8 +53,8 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 
 func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) {
 	mechanism, err := scram.Mechanism(algorithm, s.Username, s.Password)
-	if err != nil {
-		return nil, fmt.Errorf("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD cannot be used with SCRAM: %w", err)
+	if err != nil { // its text holds the password
+		return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD holds a character that SCRAM does not allow")
 	}
 	return mechanism, nil
 }
