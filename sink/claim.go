@@ -1,0 +1,118 @@
+package sink
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// codeDuplicateKey is MongoDB's answer to an insert whose _id is taken.
+const codeDuplicateKey = 11000
+
+// Claim is what a claim writes.
+type Claim struct {
+	Token [16]byte // new and random for each attempt
+	Start int64
+	Wait  time.Duration
+}
+
+// Claim replaces exactly the claim seen by a new one. False: it was no longer there, or another was quicker. After an
+// error it is unknown whether the claim was executed; Read tells by the token, and then it is ours.
+func (p *Partition) Claim(ctx context.Context, seen Seen, claim Claim) (bool, error) {
+	const doing = "claiming the partition"
+	fields := bson.D{
+		{Key: "topicId", Value: uuid(p.source.TopicID)},
+		{Key: "claim", Value: uuid(claim.Token)},
+		{Key: "released", Value: false},
+		{Key: "start", Value: claim.Start},
+		{Key: "waitMs", Value: claim.Wait.Milliseconds()},
+		{Key: "owner", Value: p.owner},
+		{Key: "at", Value: p.stamp()},
+	}
+	p.token, p.holds = claim.Token, false
+	var reply Reply
+	var err error
+	if seen.Found {
+		reply, err = p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
+			return c.Update(ctx, []Update{{
+				Filter: document(bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(seen.Claim)}}),
+				Update: document(bson.D{{Key: "$set", Value: fields}}),
+			}})
+		})
+	} else {
+		reply, err = p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
+			key := bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}}
+			return c.Insert(ctx, []bson.Raw{document(append(key, fields...))})
+		})
+	}
+	p.holds, err = changed(doing, reply, err)
+	return p.holds, err
+}
+
+// Release marks our claim as released: the next owner need not wait. After it nothing may be sent under this claim,
+// whatever the answer (E7). ErrOtherOwner: it was not ours any more.
+func (p *Partition) Release(ctx context.Context) error {
+	if !p.holds {
+		return ErrOtherOwner
+	}
+	token := p.token
+	p.token, p.holds = [16]byte{}, false
+	return p.conditional(ctx, "releasing the partition", token, bson.D{
+		{Key: "released", Value: true}, {Key: "at", Value: p.stamp()},
+	})
+}
+
+// fence proves that the claim is still ours, and orders what is read next after every write executed before.
+func (p *Partition) fence(ctx context.Context) error {
+	if !p.holds {
+		return ErrOtherOwner
+	}
+	return p.conditional(ctx, "fencing the partition", p.token, bson.D{{Key: "at", Value: p.stamp()}})
+}
+
+// conditional sets fields of the partition document if it shows this claim; else the error is ErrOtherOwner.
+func (p *Partition) conditional(ctx context.Context, doing string, token [16]byte, fields bson.D) error {
+	reply, err := p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
+		return c.Update(ctx, []Update{{
+			Filter: document(bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(token)}}),
+			Update: document(bson.D{{Key: "$set", Value: fields}}),
+		}})
+	})
+	ours, err := changed(doing, reply, err)
+	if err == nil && !ours {
+		return ErrOtherOwner
+	}
+	return err
+}
+
+// write sends one write of the partition document in the session, if the lease holds, within the write timeout.
+func (p *Partition) write(ctx context.Context, send func(context.Context, Collection) (Reply, error)) (Reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
+	defer cancel()
+	ctx, err := p.ordered(ctx)
+	if err != nil {
+		return Reply{}, &NotSentError{err}
+	}
+	if !p.store.held() {
+		return Reply{}, ErrLapsed
+	}
+	return send(ctx, p.store.ports.Partitions)
+}
+
+// changed tells whether a write of one document was executed and is durable.
+func changed(doing string, reply Reply, err error) (bool, error) {
+	switch {
+	case err != nil:
+		return false, failure(doing, err)
+	case slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }):
+		return false, nil
+	case len(reply.Errors) > 0:
+		e := reply.Errors[0]
+		return false, failure(doing, &CommandError{Code: e.Code, Message: e.Message})
+	case reply.Unconfirmed != nil:
+		return false, failure(doing, reply.Unconfirmed)
+	}
+	return reply.N == 1, nil
+}

@@ -1,0 +1,61 @@
+package sink
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Collection is a MongoDB collection as the partition protocol uses it. Each call is one command, sent at most once, with
+// write concern majority and journal, or read from the primary what a majority has. Calls may overlap. Slices passed in
+// are only read, and not kept after the return.
+//
+// An error is a *CommandError (the server refused the command as a whole), a *NotSentError (it was never executed and
+// never will be), or anything else: then it is unknown what happened.
+type Collection interface {
+	// Insert inserts the documents, in any order, each on its own.
+	Insert(ctx context.Context, documents []bson.Raw) (Reply, error)
+	// Update applies the updates, in any order, each to at most one document.
+	Update(ctx context.Context, updates []Update) (Reply, error)
+	// Find calls each for every document found, in no particular order; the document is valid during that call. An error
+	// of each ends the query and is returned as it is.
+	Find(ctx context.Context, q Query, each func(document bson.Raw) error) error
+}
+
+// Update is one conditional update.
+type Update struct {
+	Filter bson.Raw
+	Update bson.Raw // update operators
+}
+
+// Query is what to find. A nil field is left out.
+type Query struct {
+	Filter     bson.Raw
+	Projection bson.Raw
+	Hint       bson.Raw // the key of the index to use
+	Limit      int64    // 0: all
+}
+
+// Reply is the answer to a write command that was executed.
+type Reply struct {
+	// N is the number of documents inserted or matched.
+	N int
+	// Errors tells which documents or updates were not executed, and why.
+	Errors []WriteError
+	// Unconfirmed is not nil when the write concern was not met: all that was executed may yet be rolled back.
+	Unconfirmed error
+}
+
+// WriteError is the server's answer to one document or update of a command.
+type WriteError struct {
+	Index   int // in the command
+	Code    int32
+	Message string
+}
+
+// Session orders reads after writes: a Find with its context sees every write that was acknowledged with it. It is used
+// by one goroutine at a time.
+type Session interface {
+	Context(parent context.Context) context.Context
+	End()
+}

@@ -1,0 +1,167 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/ocsp"
+)
+
+// AppName is how connections are named in MongoDB's log, unless the URI says otherwise.
+const AppName = "waterwheel"
+
+// defaultSelection is how long to look for a server, unless the URI says otherwise.
+const defaultSelection = 10 * time.Second
+
+// DefaultParallel is how many bulk calls of one flush are in flight.
+const DefaultParallel = 4
+
+// Options say where MongoDB is and how to write to it.
+type Options struct {
+	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites and compressors are not used.
+	URI string
+	// Database is the database's name; empty: the URI's.
+	Database string
+	// WriteTimeout bounds one write from its sending to its answer. Required.
+	WriteTimeout time.Duration
+	// Parallel bounds the bulk calls of one Send in flight; 0: DefaultParallel. With 1 they are made one after the other,
+	// in the calling goroutine.
+	Parallel int
+	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
+	// always, for programs that write no buckets.
+	Lease func() bool
+	// Logger takes the few lines about what the server cannot do; nil: slog.Default().
+	Logger *slog.Logger
+	// Registerer takes the metrics; nil: none.
+	Registerer prometheus.Registerer
+}
+
+// Database is a MongoDB database, connected to. It is safe for concurrent use.
+type Database struct {
+	o       Options
+	client  *mongo.Client
+	dialer  *dialer
+	db      *mongo.Database
+	server  Server
+	metrics *Metrics
+	log     *slog.Logger
+}
+
+// Open connects, and finds out what kind of server answers. The errors say what to do about an address nobody answers at,
+// a wrong password, TLS on one side only, a URI or a database name that cannot be.
+func Open(ctx context.Context, o Options) (*Database, error) {
+	co, err := clientOptions(o.URI)
+	if err != nil {
+		return nil, err
+	}
+	if o.Database == "" {
+		o.Database = uriDatabase(o.URI)
+	}
+	if err := CheckDatabaseName(o.Database); err != nil {
+		return nil, err
+	}
+	if o.Parallel <= 0 {
+		o.Parallel = DefaultParallel
+	}
+	d := &Database{o: o, metrics: NewMetrics(o.Registerer), log: o.Logger}
+	if d.log == nil {
+		d.log = slog.Default()
+	}
+	d.dialer = newDialer(co, o, d.metrics)
+	if d.client, err = mongo.Connect(co); err != nil {
+		return nil, fmt.Errorf("MONGODB_URI: %s", redact(err.Error(), o.URI))
+	}
+	if err := d.greet(ctx); err != nil {
+		d.Close(context.WithoutCancel(ctx))
+		return nil, err
+	}
+	return d, nil
+}
+
+// clientOptions are the URI's, but for what the protocol needs otherwise: exactly-once.md §4 and §5.
+func clientOptions(uri string) (*options.ClientOptions, error) {
+	co := options.Client().ApplyURI(uri)
+	if err := co.Validate(); err != nil {
+		return nil, fmt.Errorf("MONGODB_URI: %s; it looks like mongodb://user:password@host:27017/database or mongodb+srv://…",
+			redact(err.Error(), uri))
+	}
+	if co.AppName == nil {
+		co.SetAppName(AppName)
+	}
+	if co.ServerSelectionTimeout == nil {
+		co.SetServerSelectionTimeout(defaultSelection)
+	}
+	co.SetReadPreference(readpref.Primary())
+	co.SetWriteConcern(&writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)})
+	co.SetRetryWrites(false)
+	co.SetMaxAdaptiveRetries(0)
+	co.Compressors = nil // the guard reads the messages
+	return co, nil
+}
+
+// newDialer takes TLS out of the driver's options: the dialer does it.
+func newDialer(co *options.ClientOptions, o Options, m *Metrics) *dialer {
+	d := &dialer{
+		tls:         co.TLSConfig,
+		sendTimeout: o.WriteTimeout,
+		guard:       guard{lease: o.Lease, stopped: m.stopped.Inc},
+		failed:      make(map[string]error),
+	}
+	if co.DisableCertificateRevocationCheck == nil || !*co.DisableCertificateRevocationCheck {
+		d.revocation = &ocsp.VerifyOptions{
+			Cache:                   ocsp.NewCache(),
+			DisableEndpointChecking: co.DisableOCSPEndpointCheck != nil && *co.DisableOCSPEndpointCheck,
+			HTTPClient:              co.HTTPClient,
+		}
+	}
+	co.TLSConfig = nil
+	co.SetDialer(d)
+	return d
+}
+
+// greet learns about the server and chooses the read concern it understands.
+func (d *Database) greet(ctx context.Context) error {
+	server, err := probe(ctx, d.client.Database("admin"))
+	if err != nil {
+		return d.explain(err)
+	}
+	d.server = server
+	concern := readconcern.Majority()
+	if !server.Sessions {
+		concern = nil
+		d.log.Info("this MongoDB has no sessions (no replica set): reads are not ordered after writes by it, "+
+			"so what is read back counts only after another write was acknowledged", "version", server.Version)
+	}
+	d.db = d.client.Database(d.o.Database, options.Database().SetReadConcern(concern))
+	return nil
+}
+
+// Server is what was found out about the server.
+func (d *Database) Server() Server { return d.server }
+
+// Name is the database's name.
+func (d *Database) Name() string { return d.o.Database }
+
+// Ping asks the primary for a sign of life.
+func (d *Database) Ping(ctx context.Context) error {
+	if err := d.client.Ping(ctx, readpref.Primary()); err != nil {
+		return &OutageError{Doing: "asking MongoDB for a sign of life", Err: err}
+	}
+	return nil
+}
+
+// Close closes all connections.
+func (d *Database) Close(ctx context.Context) error {
+	if err := d.client.Disconnect(ctx); err != nil {
+		return fmt.Errorf("closing the connections to MongoDB: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package sink
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/ocsp"
+)
+
+// dialer makes the driver's connections. It does TLS itself, so that the guard on top sees plain messages.
+type dialer struct {
+	tls         *tls.Config         // nil: no TLS
+	revocation  *ocsp.VerifyOptions // nil: not checked
+	sendTimeout time.Duration       // of unacknowledged bytes
+	guard       guard
+
+	mu     sync.Mutex
+	failed map[string]error // last failure by address, until a connection succeeds; for messages only
+}
+
+// dialError is a connection that did not come about. Nothing was sent on it.
+type dialError struct {
+	Address string
+	TLS     bool // it failed in the TLS handshake
+	Err     error
+}
+
+// Error names the address.
+func (e *dialError) Error() string { return fmt.Sprintf("%s: %v", e.Address, e.Err) }
+
+// Unwrap returns the cause.
+func (e *dialError) Unwrap() error { return e.Err }
+
+// DialContext connects, shakes hands and wraps the connection in the guard.
+func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.dial(ctx, network, address)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.failed[address] = err
+		return nil, err
+	}
+	delete(d.failed, address)
+	return conn, nil
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	plain := net.Dialer{Control: controlSocket(d.sendTimeout)}
+	raw, err := plain.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, &dialError{Address: address, Err: err}
+	}
+	if tcp, ok := raw.(*net.TCPConn); ok {
+		// Bytes of an abandoned write must not be delivered late: a close discards what the kernel still holds.
+		if err := tcp.SetLinger(0); err != nil {
+			raw.Close()
+			return nil, &dialError{Address: address, Err: err}
+		}
+	}
+	if d.tls == nil {
+		return newGuardedConn(raw, raw, d.guard), nil
+	}
+	secure, err := d.handshake(ctx, raw, address)
+	if err != nil {
+		raw.Close()
+		return nil, &dialError{Address: address, TLS: true, Err: err}
+	}
+	return newGuardedConn(secure, raw, d.guard), nil
+}
+
+func (d *dialer) handshake(ctx context.Context, raw net.Conn, address string) (*tls.Conn, error) {
+	config := d.tls.Clone()
+	if config.ServerName == "" {
+		config.ServerName = hostOf(address)
+	}
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	if d.revocation != nil && !config.InsecureSkipVerify {
+		if err := ocsp.Verify(ctx, conn.ConnectionState(), d.revocation); err != nil {
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
+// failures lists the last failure of each address that cannot be connected to, sorted, and whether TLS was the reason of
+// one of them.
+func (d *dialer) failures() (text string, tlsFailed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var lines []string
+	for _, address := range slices.Sorted(maps.Keys(d.failed)) {
+		err := d.failed[address]
+		if e, ok := err.(*dialError); ok && e.TLS {
+			tlsFailed = true
+		}
+		lines = append(lines, err.Error())
+	}
+	return strings.Join(lines, "; "), tlsFailed
+}

@@ -1,0 +1,141 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// readStall is how long a query may go without a document before it counts as not answered.
+const readStall = time.Minute
+
+// codeObjectTooLarge is MongoDB's answer to a document over 16 MiB; the driver gives it itself, without asking.
+const codeObjectTooLarge = 10334
+
+// driverCollection is a Collection of a real server.
+type driverCollection struct{ c *mongo.Collection }
+
+// Insert implements Collection.
+func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Reply, error) {
+	models := make([]mongo.WriteModel, len(documents))
+	for i, document := range documents {
+		models[i] = &mongo.InsertOneModel{Document: document}
+	}
+	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	return replyOf(int(result.InsertedCount), err)
+}
+
+// Update implements Collection.
+func (d driverCollection) Update(ctx context.Context, updates []Update) (Reply, error) {
+	models := make([]mongo.WriteModel, len(updates))
+	for i, u := range updates {
+		models[i] = &mongo.UpdateOneModel{Filter: u.Filter, Update: u.Update}
+	}
+	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	return replyOf(int(result.MatchedCount), err)
+}
+
+// replyOf takes a bulk call's result apart. Only per-document errors leave the others' results in sight.
+func replyOf(n int, err error) (Reply, error) {
+	if err == nil {
+		return Reply{N: n}, nil
+	}
+	var bulk mongo.BulkWriteException
+	if !errors.As(err, &bulk) {
+		return Reply{}, portError(err)
+	}
+	reply := Reply{N: n, Errors: make([]WriteError, len(bulk.WriteErrors))}
+	for i, e := range bulk.WriteErrors {
+		reply.Errors[i] = WriteError{Index: e.Index, Code: int32(e.Code), Message: e.Message}
+	}
+	if bulk.WriteConcernError != nil {
+		reply.Unconfirmed = fmt.Errorf("write concern: %w", bulk.WriteConcernError)
+	}
+	return reply, nil
+}
+
+// Find implements Collection.
+func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stall := time.AfterFunc(readStall, func() { cancel(errStalled) })
+	defer stall.Stop()
+
+	o := options.Find().SetLimit(q.Limit)
+	if q.Projection != nil {
+		o.SetProjection(q.Projection)
+	}
+	if q.Hint != nil {
+		o.SetHint(q.Hint)
+	}
+	cursor, err := d.c.Find(ctx, q.Filter, o)
+	if err != nil {
+		return portError(stalled(ctx, err))
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for cursor.Next(ctx) {
+		stall.Reset(readStall)
+		if err := each(cursor.Current); err != nil {
+			return err
+		}
+	}
+	return portError(stalled(ctx, cursor.Err()))
+}
+
+var errStalled = fmt.Errorf("no answer within %s", readStall)
+
+func stalled(ctx context.Context, err error) error {
+	if err != nil && context.Cause(ctx) == errStalled {
+		return errStalled
+	}
+	return err
+}
+
+// portError translates the driver's errors into those of a Collection. What it says to have not been sent is a closed
+// list: anything that is not certain stays as it is, unknown.
+func portError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrLapsed): // by the connection, before the command's last byte
+		return &NotSentError{ErrLapsed}
+	case neverSent(err):
+		return &NotSentError{err}
+	case errors.Is(err, driver.ErrDocumentTooLarge):
+		return &CommandError{Code: codeObjectTooLarge, Message: err.Error()}
+	}
+	if c := (mongo.CommandError{}); errors.As(err, &c) && c.Code != 0 {
+		return &CommandError{Code: c.Code, Message: c.Message}
+	}
+	return err
+}
+
+// neverSent tells errors from before a connection was there to send on: no server to choose, the pool's queue or the pool
+// closed, a refused or failed connection. They cannot come from a second attempt, since the driver makes one only.
+func neverSent(err error) bool {
+	var (
+		dialing   *dialError
+		selection topology.ServerSelectionError
+		queue     topology.WaitQueueTimeoutError
+		pool      driver.RetryablePoolError
+	)
+	return errors.As(err, &dialing) || errors.As(err, &selection) || errors.As(err, &queue) || errors.As(err, &pool)
+}
+
+// driverSession is a causally consistent Session of a real server.
+type driverSession struct{ s *mongo.Session }
+
+// Context implements Session.
+func (d driverSession) Context(parent context.Context) context.Context {
+	return mongo.NewSessionContext(parent, d.s)
+}
+
+// End implements Session.
+func (d driverSession) End() { d.s.EndSession(context.Background()) }

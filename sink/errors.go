@@ -1,0 +1,106 @@
+package sink
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+var (
+	// ErrOtherOwner: the partition document does not show our claim (any more): another owner has the partition (E7).
+	ErrOtherOwner = errors.New("another consumer has claimed the partition")
+	// ErrLapsed: the lease did not hold when something was about to be sent. It was not executed and never will be.
+	ErrLapsed = errors.New("the lease has lapsed")
+)
+
+// OutageError is a failure that may pass by itself: no answer, no primary, an overloaded server.
+type OutageError struct {
+	Doing string // a gerund: "reading the claim"
+	Err   error
+}
+
+// Error says what was being done and what came in between.
+func (e *OutageError) Error() string { return fmt.Sprintf("%s: %v", e.Doing, e.Err) }
+
+// Unwrap returns the cause.
+func (e *OutageError) Unwrap() error { return e.Err }
+
+// RefusedError is a failure that will not pass by itself: MongoDB refuses the request for what it is.
+type RefusedError struct {
+	Doing   string
+	Code    int32
+	Message string
+}
+
+// Error says what was refused, and why.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%s: MongoDB refuses it with code %d: %s", e.Doing, e.Code, e.Message)
+}
+
+// DamagedError names a bucket of this partition whose positions cannot be told, so that it is not known what is stored.
+type DamagedError struct {
+	Namespace string
+	ID        bson.RawValue
+	Reason    string
+}
+
+// Error names the bucket and the ways out.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("the bucket %v of %s is damaged: %s; it is not known which records it holds. Repair its control.source.offsets "+
+		"and control.count, or delete the bucket: the records that only it lists are then stored again if they are read again",
+		e.ID, e.Namespace, e.Reason)
+}
+
+// CommandError is a server's answer that refuses a command as a whole. A Collection returns it as it came.
+type CommandError struct {
+	Code    int32
+	Message string
+}
+
+// Error is the server's message and code.
+func (e *CommandError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
+
+// NotSentError tells that a command was not sent, or not to its end: it was not executed and never will be. Any other
+// error of a Collection but *CommandError leaves open what happened.
+type NotSentError struct{ Err error }
+
+// Error is the cause.
+func (e *NotSentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *NotSentError) Unwrap() error { return e.Err }
+
+// lastingCodes are answers that the same request would get again, until somebody changes a setting, a privilege or the
+// server.
+var lastingCodes = []int32{
+	2,     // BadValue
+	8,     // UnknownError: not lasting by itself, but MongoDB gives it to broken requests only
+	9,     // FailedToParse
+	13,    // Unauthorized
+	14,    // TypeMismatch
+	18,    // AuthenticationFailed
+	20,    // IllegalOperation
+	40,    // ConflictingUpdateOperators
+	59,    // CommandNotFound
+	72,    // InvalidOptions
+	73,    // InvalidNamespace
+	79,    // UnknownReplWriteConcern
+	100,   // UnsatisfiableWriteConcern
+	115,   // CommandNotSupported
+	166,   // CommandNotSupportedOnView
+	238,   // NotImplemented
+	40415, // an unknown field in a command
+}
+
+// failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError.
+func failure(doing string, err error) error {
+	if errors.Is(err, ErrLapsed) {
+		return fmt.Errorf("%s: %w", doing, ErrLapsed)
+	}
+	if c := (*CommandError)(nil); errors.As(err, &c) && slices.Contains(lastingCodes, c.Code) {
+		return &RefusedError{Doing: doing, Code: c.Code, Message: c.Message}
+	}
+	return &OutageError{Doing: doing, Err: err}
+}

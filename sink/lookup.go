@@ -1,0 +1,223 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/bucketer"
+	"waterwheel/timeseries"
+)
+
+// Bounds of one look-up query.
+const (
+	maxQuerySeries = 1000
+	maxQueryBytes  = 8 << 20
+)
+
+// sizeField is where a look-up puts the size of the whole document.
+const sizeField = "size"
+
+// Find looks up stored buckets of this partition that may take measurements: of version 1, not closed, not full. The
+// answers come in the order of the look-ups. It needs no fence: a stale answer meets the condition of the update (E5).
+func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
+	answers := make([]bucketer.Answer, len(lookups))
+	for i, l := range lookups {
+		answers[i].Lookup = l
+	}
+	for _, batch := range batches(lookups, p.store.Collection.Span()) {
+		if err := p.findBatch(ctx, batch, answers); err != nil {
+			return nil, failure("looking buckets up", err)
+		}
+	}
+	return answers, nil
+}
+
+// batch is the look-ups, by index, of one query.
+type batch struct {
+	byID    bool // archived buckets; else series in a range of times
+	indexes []int
+}
+
+// batches groups look-ups so that a query asks for one range of times, at most two spans wide, so that it does not read
+// a series' whole past for the sake of one late measurement of another.
+func batches(lookups []bucketer.Lookup, span int64) []batch {
+	var byID, byTime []int
+	for i, l := range lookups {
+		if l.ID != (bson.ObjectID{}) {
+			byID = append(byID, i)
+		} else {
+			byTime = append(byTime, i)
+		}
+	}
+	slices.SortStableFunc(byTime, func(i, j int) int { return int(max(-1, min(1, lookups[i].Time-lookups[j].Time))) })
+
+	var all []batch
+	for chunk := range slices.Chunk(byID, maxIDs) {
+		all = append(all, batch{byID: true, indexes: chunk})
+	}
+	first, bytes := 0, 0
+	for n, i := range byTime {
+		size := len(lookups[i].Meta.Value) + writeOverhead
+		if n-first == maxQuerySeries || bytes+size > maxQueryBytes || lookups[i].Time-lookups[byTime[first]].Time > span {
+			all = append(all, batch{indexes: byTime[first:n]})
+			first, bytes = n, 0
+		}
+		bytes += size
+	}
+	if first < len(byTime) {
+		all = append(all, batch{indexes: byTime[first:]})
+	}
+	return all
+}
+
+// findBatch makes one query and gives each look-up of it its candidates.
+func (p *Partition) findBatch(ctx context.Context, b batch, answers []bucketer.Answer) error {
+	query := Query{Filter: p.lookupFilter(b, answers), Projection: p.lookupProjection()}
+	if !b.byID && p.store.Hint && !p.store.unhinted.Load() {
+		query.Hint = document(metaIndex(p.store.Collection))
+	}
+	found, err := p.candidates(ctx, query)
+	if query.Hint != nil && badHint(err) {
+		p.store.unhinted.Store(true)
+		p.store.Logger.Warn("the index for looking buckets up is missing: queries are slow until the collection is set up again",
+			"collection", p.store.Namespace, "err", err)
+		query.Hint = nil
+		found, err = p.candidates(ctx, query)
+	}
+	if err != nil {
+		return err
+	}
+	for _, i := range b.indexes {
+		answers[i].Candidates = found.of(answers[i].Lookup, p.store.Collection.Span())
+	}
+	return nil
+}
+
+// badHint is MongoDB's answer to a hint that names no index.
+func badHint(err error) bool {
+	var c *CommandError
+	return errors.As(err, &c) && c.Code == 2
+}
+
+// lookupFilter is the query of a batch, put together as bytes: it may be of megabytes.
+func (p *Partition) lookupFilter(b batch, answers []bucketer.Answer) bson.Raw {
+	start, filter := bsoncore.AppendDocumentStart(nil)
+	if b.byID {
+		filter = appendIn(filter, timeseries.FieldID, b.indexes, func(dst []byte, key string, i int) []byte {
+			return bsoncore.AppendObjectIDElement(dst, key, answers[i].Lookup.ID)
+		})
+	} else {
+		filter = p.appendSeries(filter, b, answers)
+	}
+	filter = append(filter, inner(document(append(sourceFilter(p.source),
+		bson.E{Key: timeseries.PathVersion, Value: timeseries.Version},
+		bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}},
+		bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$lt", Value: p.store.MaxCount}}},
+	)))...)
+	filter, _ = bsoncore.AppendDocumentEnd(filter, start) // fails for lengths only that cannot be here
+	return bson.Raw(filter)
+}
+
+// appendSeries asks for the series of a batch, in the range of times of all its look-ups.
+func (p *Partition) appendSeries(filter []byte, b batch, answers []bucketer.Answer) []byte {
+	known := make(map[string]bool, len(b.indexes))
+	distinct := slices.DeleteFunc(slices.Clone(b.indexes), func(i int) bool {
+		series := answers[i].Lookup.Series
+		seen := known[series]
+		known[series] = true
+		return seen
+	})
+	filter = appendIn(filter, timeseries.FieldMeta, distinct, func(dst []byte, key string, i int) []byte {
+		meta := answers[i].Lookup.Meta
+		if meta.Type == 0 { // null finds buckets without meta as well
+			return bsoncore.AppendNullElement(dst, key)
+		}
+		return bsoncore.AppendValueElement(dst, key, bsoncore.Value{Type: bsoncore.Type(meta.Type), Data: meta.Value})
+	})
+	first, last := answers[b.indexes[0]].Lookup.Time, answers[b.indexes[len(b.indexes)-1]].Lookup.Time
+	return append(filter, inner(document(bson.D{{
+		Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.D{
+			{Key: "$gt", Value: bson.DateTime(first - p.store.Collection.Span())}, {Key: "$lte", Value: bson.DateTime(last)},
+		},
+	}}))...)
+}
+
+// appendIn appends the element key: {$in: [...]}.
+func appendIn(dst []byte, key string, of []int, value func(dst []byte, key string, i int) []byte) []byte {
+	object, dst := bsoncore.AppendDocumentElementStart(dst, key)
+	array, dst := bsoncore.AppendArrayElementStart(dst, "$in")
+	for n, i := range of {
+		dst = value(dst, strconv.Itoa(n), i)
+	}
+	dst, _ = bsoncore.AppendArrayEnd(dst, array)
+	dst, _ = bsoncore.AppendDocumentEnd(dst, object)
+	return dst
+}
+
+// inner are the elements of a document, without its length and end.
+func inner(d bson.Raw) []byte { return d[4 : len(d)-1] }
+
+func (p *Partition) lookupProjection() bson.Raw {
+	fields := bson.D{{Key: timeseries.FieldControl, Value: 1}, {Key: timeseries.FieldMeta, Value: 1}}
+	if p.store.BSONSize {
+		fields = append(fields, bson.E{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}})
+	}
+	return document(fields)
+}
+
+// candidate is a bucket found, with what tells whether a look-up wants it.
+type candidate struct {
+	bucketer.Candidate
+	id      bson.ObjectID
+	minTime int64
+}
+
+// foundBuckets are the buckets of one query, by the binary key of their series.
+type foundBuckets map[string][]candidate
+
+// candidates makes the query. It is not ordered after writes, so it needs no session and may overlap other calls.
+func (p *Partition) candidates(ctx context.Context, q Query) (foundBuckets, error) {
+	defer p.store.Metrics.command("find", time.Now())
+	found := make(foundBuckets)
+	err := p.store.ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
+		c := candidate{Candidate: bucketer.Candidate{Document: slices.Clone(d)}}
+		id, isID := d.Lookup(timeseries.FieldID).ObjectIDOK()
+		minTime, isTime := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField).DateTimeOK()
+		if !isID || !isTime {
+			return nil // made by hand: never reopened
+		}
+		c.id, c.minTime = id, minTime
+		if size, ok := d.Lookup(sizeField).AsInt64OK(); ok {
+			c.Size = int32(size)
+		}
+		series := seriesOf(d.Lookup(timeseries.FieldMeta))
+		found[series] = append(found[series], c)
+		return nil
+	})
+	return found, err
+}
+
+// seriesOf is the binary key of a series: exactly this meta, type and value. A query finds also what only compares equal.
+func seriesOf(meta bson.RawValue) string {
+	if meta.Type == 0 {
+		return ""
+	}
+	return string(byte(meta.Type)) + string(meta.Value)
+}
+
+// of picks a look-up's candidates.
+func (f foundBuckets) of(l bucketer.Lookup, span int64) []bucketer.Candidate {
+	var picked []bucketer.Candidate
+	for _, c := range f[l.Series] {
+		if l.ID != (bson.ObjectID{}) && c.id == l.ID || l.ID == (bson.ObjectID{}) && c.minTime <= l.Time && c.minTime > l.Time-span {
+			picked = append(picked, c.Candidate)
+		}
+	}
+	return picked
+}

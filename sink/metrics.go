@@ -1,0 +1,62 @@
+package sink
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"waterwheel/bucketer"
+)
+
+// Metrics count what is asked of MongoDB. One value serves all time series of a process.
+type Metrics struct {
+	commands *prometheus.HistogramVec // by command
+	writes   *prometheus.CounterVec   // by kind and result
+	stopped  prometheus.Counter
+}
+
+// NewMetrics makes the metrics and registers them; with a nil Registerer they are only counted.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	auto := promauto.With(reg)
+	m := &Metrics{
+		commands: auto.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "waterwheel_mongodb_command_duration_seconds",
+			Help:    "Time from sending a command to MongoDB to its answer, or to giving it up.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+		}, []string{"command"}),
+		writes: auto.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_mongodb_write_attempts_total",
+			Help: "Attempts to write a bucket, by what the answer told of each.",
+		}, []string{"kind", "result"}),
+		stopped: auto.NewCounter(prometheus.CounterOpts{
+			Name: "waterwheel_mongodb_writes_stopped_total",
+			Help: "Commands stopped inside the connection because the lease had lapsed.",
+		}),
+	}
+	for _, command := range []string{"insert", "update", "find"} {
+		m.commands.WithLabelValues(command)
+	}
+	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {
+		for result := Acked; result <= Refused; result++ {
+			m.writes.WithLabelValues(kindName(kind), result.String())
+		}
+	}
+	return m
+}
+
+func kindName(kind bucketer.Kind) string {
+	if kind == bucketer.Insert {
+		return "insert"
+	}
+	return "update"
+}
+
+// command notes one command that began at start.
+func (m *Metrics) command(name string, start time.Time) {
+	m.commands.WithLabelValues(name).Observe(time.Since(start).Seconds())
+}
+
+func (m *Metrics) attempt(kind bucketer.Kind, result Result) {
+	m.writes.WithLabelValues(kindName(kind), result.String()).Inc()
+}

@@ -1,0 +1,151 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// Partition is one source partition's side of a time series: its claim, and its buckets. One goroutine owns it; only Send
+// and Find may overlap other calls. Each method is one attempt.
+type Partition struct {
+	store  *Store
+	source timeseries.Source
+	id     string // of the partition document
+	group  string
+	owner  string
+	// session orders reads after claims and fences; nil until the first use, and where the server has none.
+	session Session
+	// token is that of the last claim we sent, zero when there is none or it was released; holds tells that it was won:
+	// answered so, or seen in the partition document.
+	token [16]byte
+	holds bool
+	// stamped is the last time written as `at`.
+	stamped time.Time
+}
+
+// Seen is a partition document, or the lack of one.
+type Seen struct {
+	Found    bool
+	Group    string
+	TopicID  [16]byte
+	Claim    [16]byte
+	Released bool
+	Start    int64         // offset from which the claim's owner read
+	Wait     time.Duration // how long to wait before replacing the claim unless it was released
+	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
+	HasBuckets bool
+}
+
+// Partition returns a handle on a partition, read by consumer group group of the Kafka cluster clusterID. owner names this
+// process to people.
+func (s *Store) Partition(source timeseries.Source, clusterID, group, owner string) *Partition {
+	return &Partition{
+		store: s, source: source, group: group, owner: owner,
+		id: fmt.Sprintf("%s/%s/%d", clusterID, source.Topic, source.Partition),
+	}
+}
+
+// Source is the partition's topic, topic id and number.
+func (p *Partition) Source() timeseries.Source { return p.source }
+
+// Read returns the partition document, as a majority has it. A claim of ours whose answer was lost is held from now on if
+// the document shows it; one that the document does not show is not held any more.
+func (p *Partition) Read(ctx context.Context) (Seen, error) {
+	const doing = "reading the claim on the partition"
+	var seen Seen
+	query := Query{Filter: document(bson.D{{Key: "_id", Value: p.id}}), Limit: 1}
+	err := p.find(ctx, p.store.ports.Partitions, query, func(d bson.Raw) error {
+		seen = parseSeen(d)
+		return nil
+	})
+	if err != nil {
+		return Seen{}, failure(doing, err)
+	}
+	p.holds = seen.Found && seen.Claim == p.token && p.token != [16]byte{}
+	if seen.Found {
+		return seen, nil
+	}
+	query = Query{
+		Filter:     document(sourceFilter(p.source)),
+		Projection: document(bson.D{{Key: "_id", Value: 1}}),
+		Limit:      1,
+	}
+	err = p.find(ctx, p.store.ports.Buckets, query, func(bson.Raw) error {
+		seen.HasBuckets = true
+		return nil
+	})
+	if err != nil {
+		return Seen{}, failure(doing, err)
+	}
+	return seen, nil
+}
+
+// parseSeen reads a partition document. A field that is missing or of another type, as after an edit by hand, reads as
+// its zero value: that only makes the next owner wait longer or be refused.
+func parseSeen(d bson.Raw) Seen {
+	seen := Seen{Found: true, TopicID: uuidIn(d, "topicId"), Claim: uuidIn(d, "claim")}
+	seen.Group, _ = d.Lookup("group").StringValueOK()
+	seen.Released, _ = d.Lookup("released").BooleanOK()
+	seen.Start, _ = d.Lookup("start").AsInt64OK()
+	wait, _ := d.Lookup("waitMs").AsInt64OK()
+	seen.Wait = time.Duration(max(0, min(wait, maxWaitMs))) * time.Millisecond
+	return seen
+}
+
+// maxWaitMs bounds what a partition document can make the next owner wait: a day.
+const maxWaitMs = 24 * 60 * 60 * 1000
+
+func uuidIn(d bson.Raw, key string) (id [16]byte) {
+	if _, data, ok := d.Lookup(key).BinaryOK(); ok && len(data) == len(id) {
+		copy(id[:], data)
+	}
+	return id
+}
+
+// find reads in the partition's session.
+func (p *Partition) find(ctx context.Context, c Collection, q Query, each func(bson.Raw) error) error {
+	ctx, err := p.ordered(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.store.Metrics.command("find", time.Now())
+	return c.Find(ctx, q, each)
+}
+
+// ordered returns a context whose reads see what was written with it before.
+func (p *Partition) ordered(ctx context.Context) (context.Context, error) {
+	if p.store.ports.Session == nil {
+		return ctx, nil
+	}
+	if p.session == nil {
+		session, err := p.store.ports.Session()
+		if err != nil {
+			return nil, fmt.Errorf("beginning a session: %w", err)
+		}
+		p.session = session
+	}
+	return p.session.Context(ctx), nil
+}
+
+// stamp is the present time for `at`, later than the one before: so a fence always changes its document.
+func (p *Partition) stamp() bson.DateTime {
+	now := time.Now()
+	if least := p.stamped.Add(time.Millisecond); now.Before(least) {
+		now = least
+	}
+	p.stamped = now
+	return bson.NewDateTimeFromTime(now)
+}
+
+// Close ends the session. The claim stays in the database.
+func (p *Partition) Close() {
+	if p.session != nil {
+		p.session.End()
+		p.session = nil
+	}
+}

@@ -1,0 +1,78 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// Server is what a server says of itself.
+type Server struct {
+	// Version is for people: whether it can do something is found out by trying.
+	Version string
+	// Sessions: reads can be ordered after writes (a replica set or a sharded cluster, with sessions).
+	Sessions bool
+	// Sharded: it is a mongos.
+	Sharded bool
+}
+
+// probe greets the server and asks for its version.
+func probe(ctx context.Context, admin *mongo.Database) (Server, error) {
+	var hello struct {
+		SetName        string `bson:"setName"`
+		Message        string `bson:"msg"`
+		SessionMinutes *int32 `bson:"logicalSessionTimeoutMinutes"`
+	}
+	err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+	if c := (mongo.CommandError{}); errors.As(err, &c) && c.Code != 0 { // the older name
+		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello)
+	}
+	if err != nil {
+		return Server{}, err
+	}
+	// Some servers have no buildInfo, or guard it: the version is of no importance.
+	var build struct {
+		Version string `bson:"version"`
+	}
+	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
+		build.Version = "unknown"
+	}
+	sharded := hello.Message == "isdbgrid"
+	return Server{
+		Version:  build.Version,
+		Sessions: hello.SessionMinutes != nil && (hello.SetName != "" || sharded),
+		Sharded:  sharded,
+	}, nil
+}
+
+// explain says what to do about a server that could not be greeted.
+func (d *Database) explain(err error) error {
+	hosts, tlsFailed := d.dialer.failures()
+	var (
+		refused   *auth.Error
+		selection topology.ServerSelectionError
+		command   mongo.CommandError
+	)
+	switch {
+	case errors.As(err, &refused):
+		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (is authSource the database the user was made in?): %s",
+			redact(err.Error(), d.o.URI))
+	case tlsFailed:
+		return fmt.Errorf("no TLS with MongoDB: %s: does the server speak TLS (else take tls=true out of MONGODB_URI), is its "+
+			"certificate made out to this host name, is its CA given by tlsCAFile?", hosts)
+	case hosts != "":
+		return fmt.Errorf("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall let it through?",
+			hosts)
+	case errors.As(err, &selection):
+		return fmt.Errorf("MongoDB answers, but not as a primary (does the server want TLS? add tls=true to MONGODB_URI; is the replica "+
+			"set initiated, and its replicaSet name right?): %s", redact(err.Error(), d.o.URI))
+	case errors.As(err, &command) && command.Code == 13:
+		return fmt.Errorf("MongoDB wants a login: add user:password@ to MONGODB_URI: %s", command.Message)
+	}
+	return fmt.Errorf("greeting MongoDB: %s", redact(err.Error(), d.o.URI))
+}

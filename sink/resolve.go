@@ -1,0 +1,211 @@
+package sink
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/timeseries"
+)
+
+// maxIDs bounds the buckets that one query asks for by _id.
+const maxIDs = 1000
+
+// Found is what a read-back shows of an unknown write.
+type Found uint8
+
+// The findings of a read-back.
+const (
+	FoundApplied       Found = iota // the write is in its bucket
+	FoundAppliedForget              // the same, but the bucket's meta or closed are not what we wrote
+	FoundNotApplied                 // the bucket is as it was before the write
+	FoundDiffers                    // neither
+)
+
+// Resolve finds out what became of unknown writes: it fences, then reads their buckets back. The answer is of the moment:
+// a write that was not applied may be, later, until its grace has passed. ErrOtherOwner: the claim is not ours any more.
+func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]Found, error) {
+	if err := p.fence(ctx); err != nil {
+		return nil, err
+	}
+	found := make([]Found, len(writes))
+	applied := false
+	for chunk := range slices.Chunk(indexes(len(writes)), maxIDs) {
+		buckets, err := p.readBack(ctx, writes, chunk)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range chunk {
+			found[i] = judge(writes[i], buckets[writes[i].ID])
+			applied = applied || found[i] == FoundApplied || found[i] == FoundAppliedForget
+		}
+	}
+	if applied {
+		if err := p.confirm(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// confirm makes what was just read back count as stored: where the server cannot order reads after durable writes, a
+// write acknowledged later proves it.
+func (p *Partition) confirm(ctx context.Context) error {
+	if p.store.ports.Session != nil {
+		return nil
+	}
+	return p.fence(ctx)
+}
+
+func indexes(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// stored is what a bucket shows of the writes into it.
+type stored struct {
+	meta   bson.RawValue // Type 0: none
+	count  int64
+	closed bool
+	last   []byte // newest element of offsets; nil: none that can be read
+	min    bson.RawValue
+}
+
+// readBack reads the buckets of the writes with these indexes.
+func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write, chunk []int) (map[bson.ObjectID]*stored, error) {
+	ids := make(bson.A, len(chunk))
+	for n, i := range chunk {
+		ids[n] = writes[i].ID
+	}
+	minimum := timeseries.MinPath(p.store.Collection.TimeField)
+	query := Query{
+		Filter: document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}),
+		Projection: document(bson.D{
+			{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathClosed, Value: 1},
+			{Key: minimum, Value: 1}, {Key: timeseries.PathOffsets, Value: 1},
+		}),
+	}
+	buckets := make(map[bson.ObjectID]*stored, len(chunk))
+	err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
+		if id, ok := d.Lookup(timeseries.FieldID).ObjectIDOK(); ok {
+			buckets[id] = p.parseStored(d)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, failure("reading buckets back", err)
+	}
+	return buckets, nil
+}
+
+// parseStored copies what it keeps of a bucket.
+func (p *Partition) parseStored(d bson.Raw) *stored {
+	s := &stored{count: -1}
+	s.meta = cloned(d.Lookup(timeseries.FieldMeta))
+	s.min = cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField))
+	if count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK(); ok {
+		s.count = count
+	}
+	s.closed, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
+	array, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
+	if !ok {
+		return s
+	}
+	if elements, err := array.Values(); err == nil && len(elements) > 0 {
+		if _, data, ok := elements[len(elements)-1].BinaryOK(); ok {
+			s.last = bytes.Clone(data)
+		}
+	}
+	return s
+}
+
+func cloned(v bson.RawValue) bson.RawValue {
+	v.Value = bytes.Clone(v.Value)
+	return v
+}
+
+// judge compares a bucket, nil when there is none, with what the write would have made of it: exactly-once.md §6.
+func judge(w *bucketer.Write, s *stored) Found {
+	if w.Added == 0 {
+		return judgeClose(w, s)
+	}
+	if s == nil {
+		if w.Kind == bucketer.Insert {
+			return FoundNotApplied
+		}
+		return FoundDiffers // deleted
+	}
+	sameMeta := s.meta.Type == w.Meta.Type && bytes.Equal(s.meta.Value, w.Meta.Value)
+	if s.count == int64(w.Count) && s.last != nil && bytes.Equal(s.last, w.Offsets) {
+		if sameMeta && s.closed == w.Closes {
+			return FoundApplied
+		}
+		return FoundAppliedForget
+	}
+	minTime, ok := s.min.DateTimeOK()
+	if w.Kind == bucketer.Update && sameMeta && !s.closed && s.count == int64(w.Count-w.Added) && ok && minTime == w.MinTime {
+		return FoundNotApplied // the update's own filter finds it (E5)
+	}
+	return FoundDiffers
+}
+
+// judgeClose judges a write that only closes its bucket: a bucket that is closed, gone or changed needs no closing.
+func judgeClose(w *bucketer.Write, s *stored) Found {
+	switch {
+	case s == nil || s.count != int64(w.Count):
+		return FoundAppliedForget
+	case s.closed:
+		return FoundApplied
+	default:
+		return FoundNotApplied
+	}
+}
+
+// Positions tells which positions of a write are stored, in whatever bucket of the partition, in the order of the write:
+// it fences, then asks the source index. ErrOtherOwner: the claim is not ours any more.
+func (p *Partition) Positions(ctx context.Context, w *bucketer.Write) ([]timeseries.Position, error) {
+	wanted, err := timeseries.DecodePositions(nil, w.Offsets)
+	if err != nil {
+		panic(fmt.Sprintf("E1: a write of our own lists no positions: %v", err))
+	}
+	if err := p.fence(ctx); err != nil {
+		return nil, err
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	listed := make(map[timeseries.Position]bool)
+	var decoded []timeseries.Position
+	first, last := span(wanted)
+	err = p.eachListed(ctx, first, last, func(element []byte) (int, error) {
+		var err error
+		decoded, err = timeseries.DecodePositions(decoded[:0], element)
+		for _, position := range decoded {
+			listed[position] = true
+		}
+		return len(decoded), err
+	})
+	if err == nil {
+		err = p.confirm(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(wanted, func(position timeseries.Position) bool { return !listed[position] }), nil
+}
+
+// span is the smallest and the largest offset of positions, of which there is at least one.
+func span(positions []timeseries.Position) (first, last int64) {
+	first, last = positions[0].Offset, positions[0].Offset
+	for _, position := range positions {
+		first, last = min(first, position.Offset), max(last, position.Offset)
+	}
+	return first, last
+}

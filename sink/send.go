@@ -1,0 +1,123 @@
+package sink
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+)
+
+// Bounds of one bulk call.
+const (
+	maxCallBytes  = 8 << 20
+	maxCallWrites = 1000
+	writeOverhead = 64 // bytes of a command around one write, at most
+)
+
+// call is one command: the writes of these indexes, all inserts or all updates.
+type call struct {
+	kind    bucketer.Kind
+	indexes []int
+}
+
+// Send sends each write once and tells what is known of each, by its index. All share one deadline, the write timeout
+// from now, which the server is told as well: after it and the way there nothing of this attempt can be executed. Inserts
+// and updates go in separate commands, several in flight.
+//
+// A command that MongoDB refuses as a whole for its content is sent again, one write a command: nothing of it was
+// executed, or what was is found by its _id and count.
+func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
+	if !p.holds {
+		panic("sink: E7: bucket writes were to be sent without a claim")
+	}
+	at := time.Now()
+	ctx, cancel := context.WithDeadline(ctx, at.Add(p.store.WriteTimeout))
+	defer cancel()
+
+	sent := make([]Sent, len(writes))
+	calls := split(writes)
+	if p.store.Parallel == 1 || len(calls) == 1 {
+		for _, c := range calls {
+			p.store.send(ctx, c, writes, sent)
+		}
+	} else {
+		var g errgroup.Group
+		g.SetLimit(p.store.Parallel)
+		for _, c := range calls {
+			g.Go(func() error {
+				p.store.send(ctx, c, writes, sent)
+				return nil
+			})
+		}
+		_ = g.Wait() // the outcomes are in sent
+	}
+	for i := range sent {
+		sent[i].At = at
+		p.store.Metrics.attempt(writes[i].Kind, sent[i].Result)
+	}
+	return sent
+}
+
+// split makes bulk calls of writes: inserts and updates apart, because the driver hides the results of one when the other
+// fails; bounded in bytes and number.
+func split(writes []*bucketer.Write) []call {
+	var calls []call
+	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {
+		var open call
+		bytes := 0
+		for i, w := range writes {
+			if w.Kind != kind {
+				continue
+			}
+			size := len(w.Filter) + len(w.Document) + writeOverhead
+			if len(open.indexes) == maxCallWrites || len(open.indexes) > 0 && bytes+size > maxCallBytes {
+				calls = append(calls, open)
+				open, bytes = call{}, 0
+			}
+			open.kind, open.indexes = kind, append(open.indexes, i)
+			bytes += size
+		}
+		if len(open.indexes) > 0 {
+			calls = append(calls, open)
+		}
+	}
+	return calls
+}
+
+// send makes one call and puts what is known of its writes into sent, of which it owns the elements of its indexes.
+func (s *Store) send(ctx context.Context, c call, writes []*bucketer.Write, sent []Sent) {
+	reply, err := s.command(ctx, c, writes)
+	if err != nil && len(c.indexes) > 1 && refusedWhole(err) {
+		for _, i := range c.indexes {
+			s.send(ctx, call{kind: c.kind, indexes: []int{i}}, writes, sent)
+		}
+		return
+	}
+	for n, result := range classify(len(c.indexes), reply, err) {
+		sent[c.indexes[n]] = result
+	}
+}
+
+// command sends one insert or update command, if the lease holds (E7).
+func (s *Store) command(ctx context.Context, c call, writes []*bucketer.Write) (Reply, error) {
+	if !s.held() {
+		return Reply{}, &NotSentError{ErrLapsed}
+	}
+	defer s.Metrics.command(kindName(c.kind), time.Now())
+	if c.kind == bucketer.Insert {
+		documents := make([]bson.Raw, len(c.indexes))
+		for n, i := range c.indexes {
+			documents[n] = writes[i].Document
+		}
+		return s.ports.Buckets.Insert(ctx, documents)
+	}
+	updates := make([]Update, len(c.indexes))
+	for n, i := range c.indexes {
+		updates[n] = Update{Filter: writes[i].Filter, Update: writes[i].Document}
+	}
+	return s.ports.Buckets.Update(ctx, updates)
+}

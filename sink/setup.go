@@ -1,0 +1,196 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/timeseries"
+)
+
+// Setup makes the collections of a time series as far as they are missing, and returns its Store: the options document,
+// the indexes of the buckets, the view. maxCount is the number of measurements from which a bucket is full. Several
+// consumers may do it at once. A *MismatchError says that the time series exists with other options.
+func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options, maxCount int32) (*Store, error) {
+	return d.open(ctx, name, o, maxCount, func(s *series) error {
+		if err := s.refuseForeign(ctx); err != nil {
+			return err
+		}
+		if err := define(ctx, s.ports.Options, s.namespace(), s.options); err != nil {
+			return err
+		}
+		if err := s.createIndexes(ctx); err != nil {
+			return err
+		}
+		return s.createView(ctx)
+	})
+}
+
+// Check is Setup without making anything: ErrNotSetUp tells that something is missing.
+func (d *Database) Check(ctx context.Context, name string, o timeseries.Options, maxCount int32) (*Store, error) {
+	return d.open(ctx, name, o, maxCount, func(s *series) error {
+		have, err := readDefinition(ctx, s.ports.Options)
+		if err != nil {
+			return err
+		}
+		if err := compareOptions(s.namespace(), s.options, have.options()); err != nil {
+			return err
+		}
+		return s.checkIndexes(ctx)
+	})
+}
+
+// series is a time series while it is set up.
+type series struct {
+	*Database
+	name    string
+	options timeseries.Options
+	ports   Ports
+}
+
+func (d *Database) open(ctx context.Context, name string, o timeseries.Options, maxCount int32, prepare func(*series) error) (*Store, error) {
+	limit := maxNamespace
+	if d.server.Sharded {
+		limit = maxShardedNamespace
+	}
+	if err := checkSeriesName(d.o.Database, name, limit); err != nil {
+		return nil, err
+	}
+	o, err := o.Normalize()
+	if err != nil {
+		return nil, err
+	}
+	s := &series{Database: d, name: name, options: o, ports: d.ports(name)}
+	if err := prepare(s); err != nil {
+		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
+	}
+	return NewStore(s.ports, StoreOptions{
+		Namespace: s.namespace() + bucketsSuffix, Collection: o, MaxCount: maxCount,
+		WriteTimeout: d.o.WriteTimeout, Parallel: d.o.Parallel, Lease: d.o.Lease,
+		BSONSize: s.measuresDocuments(ctx), Hint: true, Metrics: d.metrics, Logger: d.log,
+	}), nil
+}
+
+func (d *Database) ports(name string) Ports {
+	p := Ports{
+		Buckets:    driverCollection{d.db.Collection(name + bucketsSuffix)},
+		Partitions: driverCollection{d.db.Collection(name + partitionsSuffix)},
+		Options:    driverCollection{d.db.Collection(name + optionsSuffix)},
+	}
+	if d.server.Sessions {
+		p.Session = func() (Session, error) {
+			s, err := d.client.StartSession(options.Session().SetCausalConsistency(true))
+			if err != nil {
+				return nil, err
+			}
+			return driverSession{s}, nil
+		}
+	}
+	return p
+}
+
+func (s *series) namespace() string { return s.o.Database + "." + s.name }
+
+// indexes are those of the buckets: for reopening and reading a series; for what is stored of a partition; for expiry.
+func (s *series) indexes() []mongo.IndexModel {
+	all := []mongo.IndexModel{
+		{Keys: metaIndex(s.options)},
+		{Keys: sourceIndex()},
+	}
+	if s.options.ExpireAfterSeconds > 0 {
+		// A bucket expires when its last possible measurement does.
+		after := min(s.options.ExpireAfterSeconds+s.options.Span()/1000, math.MaxInt32)
+		all = append(all, mongo.IndexModel{
+			Keys:    expiryIndex(s.options),
+			Options: options.Index().SetExpireAfterSeconds(int32(after)),
+		})
+	}
+	return all
+}
+
+func metaIndex(o timeseries.Options) bson.D {
+	return bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}
+}
+
+func sourceIndex() bson.D {
+	return bson.D{
+		{Key: timeseries.PathTopicID, Value: 1}, {Key: timeseries.PathPartition, Value: 1}, {Key: timeseries.PathLast, Value: 1},
+	}
+}
+
+func expiryIndex(o timeseries.Options) bson.D {
+	return bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}}
+}
+
+// Answers to createIndexes.
+const (
+	codeIndexOptionsConflict  = 85
+	codeIndexKeySpecsConflict = 86
+	codeNotImplemented        = 238
+)
+
+func (s *series) createIndexes(ctx context.Context) error {
+	for _, index := range s.indexes() {
+		err := s.createIndex(ctx, index)
+		var command *CommandError
+		switch {
+		case err == nil:
+		case errors.As(err, &command) && command.Code == codeNotImplemented && index.Options != nil:
+			s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever", "collection", s.namespace())
+		case errors.As(err, &command) && (command.Code == codeIndexOptionsConflict || command.Code == codeIndexKeySpecsConflict):
+			return fmt.Errorf("an index on %v exists with other options: drop it: %w", index.Keys, err)
+		default:
+			return failure("creating indexes", err)
+		}
+	}
+	return nil
+}
+
+func (s *series) createIndex(ctx context.Context, index mongo.IndexModel) error {
+	_, err := s.db.Collection(s.name+bucketsSuffix).Indexes().CreateOne(ctx, index)
+	return portError(err)
+}
+
+// checkIndexes tells by ErrNotSetUp whether one is missing.
+func (s *series) checkIndexes(ctx context.Context) error {
+	specs, err := s.db.Collection(s.name + bucketsSuffix).Indexes().ListSpecifications(ctx)
+	if err != nil {
+		return failure("listing indexes", portError(err))
+	}
+	for _, index := range s.indexes() {
+		if !slices.ContainsFunc(specs, func(spec mongo.IndexSpecification) bool { return sameKeys(spec.KeysDocument, index.Keys.(bson.D)) }) {
+			return fmt.Errorf("%w (no index on %v)", ErrNotSetUp, index.Keys)
+		}
+	}
+	return nil
+}
+
+// sameKeys compares the fields of index keys; all directions are the same here.
+func sameKeys(have bson.Raw, want bson.D) bool {
+	elements, err := have.Elements()
+	return err == nil && slices.EqualFunc(elements, want, func(h bson.RawElement, w bson.E) bool { return h.Key() == w.Key })
+}
+
+// measuresDocuments tells whether a query can ask for the size of a document: tried on the options document, whose size
+// is known.
+func (s *series) measuresDocuments(ctx context.Context) bool {
+	filter := document(bson.D{{Key: "_id", Value: optionsID}})
+	size := -1
+	if err := s.ports.Options.Find(ctx, Query{Filter: filter}, func(d bson.Raw) error { size = len(d); return nil }); err != nil {
+		return false
+	}
+	right := false
+	projection := document(bson.D{{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}}})
+	err := s.ports.Options.Find(ctx, Query{Filter: filter, Projection: projection}, func(d bson.Raw) error {
+		n, ok := d.Lookup(sizeField).AsInt64OK()
+		right = ok && n == int64(size)
+		return nil
+	})
+	return err == nil && right
+}

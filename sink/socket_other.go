@@ -1,0 +1,11 @@
+//go:build !linux
+
+package sink
+
+import (
+	"syscall"
+	"time"
+)
+
+// controlSocket does nothing here: only Linux can limit how long sent bytes may go unacknowledged.
+func controlSocket(time.Duration) func(network, address string, c syscall.RawConn) error { return nil }

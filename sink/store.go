@@ -1,0 +1,82 @@
+package sink
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// Ports are the collections of a time series, and how to order reads after writes.
+type Ports struct {
+	Buckets, Partitions, Options Collection
+	// Session begins a causally consistent session; nil: the server has none.
+	Session func() (Session, error)
+}
+
+// StoreOptions describe a time series to its Store.
+type StoreOptions struct {
+	// Namespace is database and name of the buckets' collection, for messages.
+	Namespace string
+	// Collection is the normalised definition of the time series.
+	Collection timeseries.Options
+	// MaxCount is the number of measurements from which a bucket is full.
+	MaxCount int32
+	// WriteTimeout, Parallel and Lease are as in Options.
+	WriteTimeout time.Duration
+	Parallel     int
+	Lease        func() bool
+	// BSONSize: a query can ask for a document's size.
+	BSONSize bool
+	// Hint: queries may name the index to use.
+	Hint    bool
+	Metrics *Metrics     // nil: not kept
+	Logger  *slog.Logger // nil: slog.Default()
+}
+
+// Store is a time series whose collections exist. It is safe for concurrent use.
+type Store struct {
+	StoreOptions
+	ports Ports
+	// unhinted: the index named by the hint was found missing.
+	unhinted atomic.Bool
+}
+
+// NewStore makes a Store on collections that are set up; Database.Setup does both.
+func NewStore(ports Ports, o StoreOptions) *Store {
+	if o.Parallel <= 0 {
+		o.Parallel = DefaultParallel
+	}
+	if o.Metrics == nil {
+		o.Metrics = NewMetrics(nil)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Store{StoreOptions: o, ports: ports}
+}
+
+// held tells whether the lease allows bucket writes and claims now (E7).
+func (s *Store) held() bool { return s.Lease == nil || s.Lease() }
+
+// sourceFilter are the elements that find the buckets of a partition.
+func sourceFilter(source timeseries.Source) bson.D {
+	return bson.D{
+		{Key: timeseries.PathTopicID, Value: uuid(source.TopicID)},
+		{Key: timeseries.PathPartition, Value: source.Partition},
+	}
+}
+
+func uuid(id [16]byte) bson.Binary { return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: id[:]} }
+
+// document encodes a document made of this package's own values, which always have an encoding.
+func document(d bson.D) bson.Raw {
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		panic("sink: a document of our own has no encoding: " + err.Error())
+	}
+	return raw
+}

@@ -1,0 +1,61 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// errTopicLags: a majority does not have the topic's document yet, though it exists.
+var errTopicLags = errors.New("another consumer has just noted the topic")
+
+// Topic notes how many partitions a topic has, at its first sight, and returns how many it had then: partitions counted in
+// it were there when the group began, others were added later (exactly-once.md §4). 0: the collection knows the topic
+// under another id only, so it was deleted and created again since.
+func (s *Store) Topic(ctx context.Context, clusterID, topic string, id [16]byte, partitions int32) (int32, error) {
+	const doing = "noting the topic"
+	key := clusterID + "/" + topic
+	first, found, err := s.readTopic(ctx, key, id)
+	if err != nil {
+		return 0, failure(doing, err)
+	}
+	if found {
+		return first, nil
+	}
+	if !s.held() {
+		return 0, ErrLapsed
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.WriteTimeout)
+	defer cancel()
+	reply, err := s.ports.Partitions.Insert(ctx, []bson.Raw{document(bson.D{
+		{Key: "_id", Value: key}, {Key: "topicId", Value: uuid(id)}, {Key: "partitions", Value: partitions},
+	})})
+	if err == nil && slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }) {
+		if first, found, err = s.readTopic(ctx, key, id); err == nil && !found {
+			err = errTopicLags
+		}
+		if err != nil {
+			return 0, failure(doing, err)
+		}
+		return first, nil
+	}
+	if _, err := changed(doing, reply, err); err != nil {
+		return 0, err
+	}
+	return partitions, nil
+}
+
+// readTopic reads the topic's document, if there is one.
+func (s *Store) readTopic(ctx context.Context, key string, id [16]byte) (partitions int32, found bool, err error) {
+	query := Query{Filter: document(bson.D{{Key: "_id", Value: key}}), Limit: 1}
+	err = s.ports.Partitions.Find(ctx, query, func(d bson.Raw) error {
+		found = true
+		if n, ok := d.Lookup("partitions").AsInt64OK(); ok && uuidIn(d, "topicId") == id {
+			partitions = int32(n)
+		}
+		return nil
+	})
+	return partitions, found, err
+}
