@@ -1,0 +1,112 @@
+package sink_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+var databases atomic.Int32
+
+// env is a real server with a database of its own, which is dropped afterwards.
+type env struct {
+	*sink.Database
+	raw *mongo.Database // beside the product
+	log *strings.Builder
+}
+
+func serverURI(t *testing.T) string {
+	t.Helper()
+	uri := os.Getenv("E2E_MONGODB_URI")
+	if uri == "" {
+		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
+	}
+	return uri
+}
+
+func connect(t *testing.T, change ...func(*sink.Options)) *env {
+	t.Helper()
+	uri := serverURI(t)
+	var log strings.Builder
+	o := sink.Options{
+		URI: uri, Database: fmt.Sprintf("sink_%d_%d", time.Now().UnixNano()%1e9, databases.Add(1)), WriteTimeout: 5 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	d, err := sink.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &env{Database: d, raw: client.Database(o.Database), log: &log}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := e.raw.Drop(ctx); err != nil {
+			t.Errorf("dropping the test's database: %v", err)
+		}
+		if err := client.Disconnect(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := d.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+var (
+	definition = timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}
+	source     = timeseries.Source{Topic: "events", TopicID: [16]byte{7, 1, 2}, Partition: 3}
+)
+
+func (e *env) setup(t *testing.T) *sink.Store {
+	t.Helper()
+	s, err := e.Setup(t.Context(), "events", definition, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// claimed is a partition under a claim of ours.
+func (e *env) claimed(t *testing.T, s *sink.Store) *sink.Partition {
+	t.Helper()
+	p := s.Partition(source, "cluster", "group", "host")
+	claim(t, p)
+	t.Cleanup(p.Close)
+	return p
+}
+
+var tokens atomic.Int32
+
+func token() [16]byte { n := tokens.Add(1); return [16]byte{0xcc, byte(n >> 8), byte(n)} }
+
+func claim(t *testing.T, p *sink.Partition) [16]byte {
+	t.Helper()
+	seen, err := p.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := token()
+	won, err := p.Claim(t.Context(), seen, sink.Claim{Token: id, Start: 0, Wait: 30 * time.Second})
+	if err != nil || !won {
+		t.Fatalf("claim: won %v, error %v", won, err)
+	}
+	return id
+}
