@@ -57,8 +57,13 @@ func CanonicalType(t bson.Type) int {
 // Compare orders two BSON values as MongoDB does without a collation: by canonical type, then by value. Numbers compare
 // exactly across their types; NaN is below every number and equals itself. Field names count in objects, not in arrays.
 // The result is -1, 0 or 1; 0 does not mean that the bytes are equal. It allocates only to compare a double with a
-// decimal. Malformed values compare by their bytes.
-func Compare(a, b bson.RawValue) int { return compareValues(a, b, 0) }
+// decimal. Malformed values have some order, too.
+func Compare(a, b bson.RawValue) int {
+	if a.Type == b.Type {
+		return compareSame(a.Type, a.Value, b.Value, 0)
+	}
+	return compareValues(a, b, 0)
+}
 
 func compareValues(a, b bson.RawValue, depth int) int {
 	if a.Type == b.Type {
@@ -70,7 +75,7 @@ func compareValues(a, b bson.RawValue, depth int) int {
 	}
 	switch rank {
 	case 10:
-		return compareNumbers(a, b)
+		return compareNumbers(a.Type, a.Value, b.Type, b.Value)
 	case 15:
 		return bytes.Compare(text(a.Value), text(b.Value))
 	default: // undefined and no value
@@ -99,9 +104,7 @@ func compareSame(t bson.Type, a, b []byte, depth int) int {
 			return cmp.Compare(word(a), word(b))
 		}
 	case bson.TypeDecimal128:
-		if len(a) == 16 && len(b) == 16 {
-			return readDecimal(a).compare(readDecimal(b))
-		}
+		return readDecimal(a).compare(readDecimal(b))
 	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
 		return bytes.Compare(text(a), text(b))
 	case bson.TypeBinary, bson.TypeDBPointer:

@@ -212,3 +212,22 @@ func BenchmarkCompare(b *testing.B) {
 		})
 	}
 }
+
+// FuzzCompare: whatever the bytes, the order is the same from both sides, and a value equals itself.
+func FuzzCompare(f *testing.F) {
+	x := []byte(ext(f, `{"a": [1, {"$numberDecimal": "1.5"}], "b": {"$code": "c", "$scope": {"d": 1.5}}}`))
+	y := []byte(ext(f, `{"a": [1, 1.5], "b": {"$code": "c", "$scope": {"d": {"$numberLong": "2"}}}}`))
+	f.Add(byte(bson.TypeEmbeddedDocument), x, byte(bson.TypeArray), y)
+	f.Add(byte(bson.TypeEmbeddedDocument), x, byte(bson.TypeEmbeddedDocument), y)
+	f.Add(byte(bson.TypeDouble), []byte("12345678"), byte(bson.TypeDecimal128), []byte("1234567812345678"))
+	f.Fuzz(func(t *testing.T, kindA byte, valueA []byte, kindB byte, valueB []byte) {
+		a := bson.RawValue{Type: bson.Type(kindA), Value: valueA}
+		b := bson.RawValue{Type: bson.Type(kindB), Value: valueB}
+		if there, back := Compare(a, b), Compare(b, a); there != -back {
+			t.Fatalf("%d there, %d back", there, back)
+		}
+		if Compare(a, a) != 0 || Compare(b, b) != 0 {
+			t.Fatal("a value is not equal to itself")
+		}
+	})
+}

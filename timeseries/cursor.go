@@ -62,5 +62,5 @@ func (c *cursor) integer() (int64, bool) {
 	if c.kind != bson.TypeInt32 && c.kind != bson.TypeInt64 {
 		return 0, false
 	}
-	return readInteger(c.value()), true
+	return readInteger(c.body), true
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Ranks of decimals: only finite ones have a coefficient.
@@ -25,16 +23,12 @@ type decimal struct {
 	exponent int
 }
 
-func readDecimalValue(v bson.RawValue) decimal {
-	if len(v.Value) != 16 {
+// readDecimal decodes the 16 bytes of a Decimal128 (IEEE 754, binary integer coefficient). Coefficients out of range
+// count as zero, as the standard says, and so does anything of another length.
+func readDecimal(b []byte) decimal {
+	if len(b) != 16 {
 		return decimal{}
 	}
-	return readDecimal(v.Value)
-}
-
-// readDecimal decodes the 16 bytes of a Decimal128 (IEEE 754, binary integer coefficient). Coefficients out of range
-// count as zero, as the standard says.
-func readDecimal(b []byte) decimal {
 	lo, hi := word(b), word(b[8:])
 	d := decimal{negative: hi>>63 != 0}
 	switch combination := hi >> 58 & 0x1f; {

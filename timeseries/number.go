@@ -9,15 +9,15 @@ import (
 )
 
 // compareNumbers compares two numbers of different types by their exact values.
-func compareNumbers(a, b bson.RawValue) int {
+func compareNumbers(typeA bson.Type, a []byte, typeB bson.Type, b []byte) int {
 	switch {
-	case a.Type == bson.TypeDecimal128:
-		return -compareToDecimal(b, readDecimalValue(a))
-	case b.Type == bson.TypeDecimal128:
-		return compareToDecimal(a, readDecimalValue(b))
-	case a.Type == bson.TypeDouble:
+	case typeA == bson.TypeDecimal128:
+		return -compareToDecimal(typeB, b, readDecimal(a))
+	case typeB == bson.TypeDecimal128:
+		return compareToDecimal(typeA, a, readDecimal(b))
+	case typeA == bson.TypeDouble:
 		return -compareInteger(readInteger(b), readDouble(a))
-	case b.Type == bson.TypeDouble:
+	case typeB == bson.TypeDouble:
 		return compareInteger(readInteger(a), readDouble(b))
 	default:
 		return cmp.Compare(readInteger(a), readInteger(b))
@@ -25,17 +25,19 @@ func compareNumbers(a, b bson.RawValue) int {
 }
 
 // compareToDecimal compares a number of another type with a decimal.
-func compareToDecimal(n bson.RawValue, d decimal) int {
-	if n.Type == bson.TypeDouble {
-		return d.compareDouble(readDouble(n)) * -1
+func compareToDecimal(t bson.Type, b []byte, d decimal) int {
+	if t == bson.TypeDouble {
+		return -d.compareDouble(readDouble(b))
 	}
-	return integerDecimal(readInteger(n)).compare(d)
+	return integerDecimal(readInteger(b)).compare(d)
 }
 
-// compareInteger compares an integer with a double. Converting the integer could round it; so a double beyond the
+// compareInteger compares an integer with a double. Converting a large integer would round it; so a double beyond the
 // integers is decided by its range, and any other is cut to its integral part and, when that is equal, by the rest.
 func compareInteger(i int64, f float64) int {
 	switch {
+	case i > -1<<53 && i < 1<<53:
+		return cmp.Compare(float64(i), f)
 	case math.IsNaN(f), f < -1<<63:
 		return 1
 	case f >= 1<<63:
@@ -45,20 +47,22 @@ func compareInteger(i int64, f float64) int {
 	return cmp.Or(cmp.Compare(i, int64(whole)), cmp.Compare(whole, f))
 }
 
-func readInteger(v bson.RawValue) int64 {
-	switch {
-	case v.Type == bson.TypeInt32 && len(v.Value) == 4:
-		return int64(int32(binary.LittleEndian.Uint32(v.Value)))
-	case len(v.Value) == 8:
-		return int64(word(v.Value))
+// readInteger reads an int32 or an int64, by its length; anything else counts as 0.
+func readInteger(b []byte) int64 {
+	switch len(b) {
+	case 4:
+		return int64(int32(binary.LittleEndian.Uint32(b)))
+	case 8:
+		return int64(word(b))
 	default:
 		return 0
 	}
 }
 
-func readDouble(v bson.RawValue) float64 {
-	if len(v.Value) != 8 {
+// readDouble reads a double; anything of another length counts as 0.
+func readDouble(b []byte) float64 {
+	if len(b) != 8 {
 		return 0
 	}
-	return math.Float64frombits(word(v.Value))
+	return math.Float64frombits(word(b))
 }

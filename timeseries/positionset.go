@@ -17,6 +17,10 @@ type PositionSet struct {
 	max        int64             // largest offset held, start-1 for none
 	whole      *roaring.Bitmap   // offset − start of the positions of part 0
 	parts      *roaring64.Bitmap // (offset − start) << 20 | part of the others
+
+	added      int64 // positions put in since size was measured
+	containers int64 // when size was measured
+	size       int64
 }
 
 // NewPositionSet makes an empty set for the offsets in [start, end), at most 2^32 of them: what lies outside is not put
@@ -37,6 +41,7 @@ func (s *PositionSet) Add(p Position) {
 		return
 	}
 	s.max = max(s.max, p.Offset)
+	s.added++
 	if p.Part == 0 {
 		s.whole.Add(uint32(p.Offset - s.start))
 		return
@@ -82,9 +87,34 @@ func (s *PositionSet) Len() int {
 	return int(s.whole.GetCardinality() + s.parts.GetCardinality())
 }
 
-// Bytes is the memory the set takes, within a few bytes a container of 2^16 offsets.
+// Costs of the containers that a bitmap consists of, in bytes, as the heap has them.
+const (
+	containerBytes = 64  // a container of 2^16 values: its object, and its place in the bitmap's lists
+	branchBytes    = 100 // the same for each bitmap of 2^32 values in a 64-bit one
+)
+
+// Bytes is about the memory the set takes, rather too much than too little. It may be asked for after every Add: the
+// containers are only looked at again when more positions than containers have come, until then each counts as one.
 func (s *PositionSet) Bytes() int64 {
-	return int64(s.whole.GetSizeInBytes() + s.parts.GetSizeInBytes())
+	if s.added > s.containers {
+		s.measure()
+	}
+	return s.size + s.added*containerBytes
+}
+
+func (s *PositionSet) measure() {
+	whole, parts := s.whole.Stats(), s.parts.Stats()
+	s.added, s.containers = 0, int64(whole.Containers+parts.Containers)
+	s.size = containersSize(whole) + containersSize(parts)
+	if parts.Containers > 0 {
+		branches := (s.max-s.start)>>(32-20) + 1
+		s.size += branchBytes * min(branches, int64(parts.Containers))
+	}
+}
+
+// containersSize counts arrays twice, because they grow by doubling.
+func containersSize(s roaring.Statistics) int64 {
+	return int64(s.Containers*containerBytes + 2*s.ArrayContainerBytes + s.BitmapContainerBytes + s.RunContainerBytes)
 }
 
 func (s *PositionSet) key(p Position) uint64 {

@@ -3,6 +3,7 @@ package timeseries
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 )
 
@@ -108,9 +109,33 @@ func TestPositionSetTakesABitAnOffset(t *testing.T) {
 	for offset := int64(0); offset < offsets; offset += 2 { // the worst case for runs
 		set.Add(Position{Offset: offset})
 	}
-	if got, most := set.Bytes(), int64(offsets/8+offsets>>16*64); got < offsets/8 || got > most {
+	if got, most := set.Bytes(), int64(offsets/8+offsets>>16*128); got < offsets/8 || got > most {
 		t.Errorf("Bytes = %d, want %d to %d", got, offsets/8, most)
 	}
+}
+
+func TestPositionSetKnowsItsMemory(t *testing.T) {
+	for _, step := range []int64{3, 100, 1000, 70_000} {
+		for part := range int32(2) {
+			before := heap()
+			set := NewPositionSet(0, 1<<32)
+			for i := range int64(50_000) {
+				set.Add(Position{Offset: i * step, Part: part})
+			}
+			taken, got := heap()-before, set.Bytes()
+			runtime.KeepAlive(set)
+			if got < taken*9/10 || got > taken*2 {
+				t.Errorf("step %d, part %d: Bytes = %d, the heap grew by %d", step, part, got, taken)
+			}
+		}
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
 }
 
 func BenchmarkPositionSetContains(b *testing.B) {

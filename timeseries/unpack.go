@@ -91,7 +91,7 @@ func (u *Unpacker) Next(m *Unpacked) bool {
 		m.Position = u.listed[u.state.Times]
 	}
 	u.state.Times++
-	m.Time, m.Meta = readInteger(u.time.value()), u.meta
+	m.Time, m.Meta = int64(word(u.time.body)), u.meta
 	u.buffer = u.buffer[:0]
 	for i := range u.columns {
 		u.buffer = u.columns[i].take(u.buffer, u.time.key)

@@ -1,0 +1,123 @@
+package timeseries
+
+import (
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+func TestBucketQuery(t *testing.T) {
+	for query, want := range map[string]string{
+		`{}`:                                     `{}`,
+		`{"m": 1, "m.a.b": 2}`:                   `{"meta": 1, "meta.a.b": 2}`,
+		`{"m": {"m": 1}, "$comment": "c"}`:       `{"meta": {"m": 1}, "$comment": "c"}`,
+		`{"$and": [{"$nor": [{"m.a": 1}]}, {}]}`: `{"$and": [{"$nor": [{"meta.a": 1}]}, {}]}`,
+		`{"$jsonSchema": {"bsonType": "object", "required": ["m"], "properties": {"m": {"required": ["m"]}}}}`: `{"$jsonSchema": {"bsonType": "object", "required": ["meta"], "properties": {"meta": {"required": ["m"]}}}}`,
+	} {
+		got, err := indexed.BucketQuery(ext(t, query))
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			continue
+		}
+		sameDocument(t, query, got, objectValue(ext(t, want)))
+	}
+}
+
+func TestBucketQueryRefuses(t *testing.T) {
+	for query, want := range map[string]string{
+		`{"x": 1}`:                                   "InvalidOptions",
+		`{"mx": 1}`:                                  "InvalidOptions",
+		`{"t": 1}`:                                   "InvalidOptions",
+		`{"meta": 1}`:                                "InvalidOptions",
+		`{"$or": [{"m": 1}, {"x": 1}]}`:              "InvalidOptions",
+		`{"$or": {"m": 1}}`:                          "BadValue",
+		`{"$or": [1]}`:                               "BadValue",
+		`{"$expr": {"$eq": ["$m", 1]}}`:              "InvalidOptions",
+		`{"$where": "1"}`:                            "InvalidOptions",
+		`{"$text": {"$search": "x"}}`:                "InvalidOptions",
+		`{"$jsonSchema": 1}`:                         "BadValue",
+		`{"$jsonSchema": {"required": ["x"]}}`:       "InvalidOptions",
+		`{"$jsonSchema": {"required": [1]}}`:         "InvalidOptions",
+		`{"$jsonSchema": {"properties": {"x": {}}}}`: "InvalidOptions",
+		strings.Repeat(`{"$and": [`, 150) + `{}` + strings.Repeat(`]}`, 150): "BadValue",
+	} {
+		if _, err := indexed.BucketQuery(ext(t, query)); codeOf(t, err) != want {
+			t.Errorf("%.80s: %v, want %s", query, err, want)
+		}
+	}
+}
+
+func TestBucketUpdateRefuses(t *testing.T) {
+	set := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: ext(t, `{"$set": {"m": 1}}`)}
+	for name, c := range map[string]struct {
+		options Options
+		update  MetaUpdate
+	}{
+		"no meta field": {Options{TimeField: "t"}, MetaUpdate{Update: set, Multi: true}},
+		"single":        {indexed, MetaUpdate{Update: set}},
+		"upsert":        {indexed, MetaUpdate{Update: set, Multi: true, Upsert: true}},
+		"no object":     {indexed, MetaUpdate{Update: stringValue("x"), Multi: true}},
+		"nothing":       {indexed, MetaUpdate{Update: objectValue(ext(t, `{}`)), Multi: true}},
+		"no fields":     {indexed, MetaUpdate{Update: objectValue(ext(t, `{"$set": 1}`)), Multi: true}},
+		"rename to 1":   {indexed, MetaUpdate{Update: objectValue(ext(t, `{"$rename": {"m.a": 1}}`)), Multi: true}},
+	} {
+		c.update.Query = ext(t, `{}`)
+		if _, _, err := c.options.BucketUpdate(c.update); codeOf(t, err) != "InvalidOptions" {
+			t.Errorf("%s: %v, want InvalidOptions", name, err)
+		}
+	}
+}
+
+func TestBucketDelete(t *testing.T) {
+	got, err := indexed.BucketDelete(MetaDelete{Query: ext(t, `{"m.a": 1}`), Multi: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameDocument(t, "the query", got, objectValue(ext(t, `{"meta.a": 1}`)))
+	if _, err := indexed.BucketDelete(MetaDelete{Query: ext(t, `{}`)}); codeOf(t, err) != "IllegalOperation" {
+		t.Errorf("a single delete: %v, want IllegalOperation", err)
+	}
+	single := Options{TimeField: "t"}
+	if _, err := single.BucketDelete(MetaDelete{Query: ext(t, `{}`), Multi: true}); err != nil {
+		t.Errorf("deleting everything: %v", err)
+	}
+	if _, err := single.BucketDelete(MetaDelete{Query: ext(t, `{"m": 1}`), Multi: true}); codeOf(t, err) != "InvalidOptions" {
+		t.Errorf("a delete by meta without metaField: %v, want InvalidOptions", err)
+	}
+}
+
+// FuzzTranslate: no bytes make a translation panic, and what it gives out is well-formed.
+func FuzzTranslate(f *testing.F) {
+	for _, s := range []string{
+		`{"$or": [{"m": 1}, {"$jsonSchema": {"required": ["m"]}}]}`, `{"$rename": {"m.a": "m.b"}}`, `{"m": 1, "t": -1, "x.y": "2dsphere"}`,
+		`{"name": "x", "sparse": true, "partialFilterExpression": {"m": 1}, "expireAfterSeconds": 5}`,
+	} {
+		f.Add([]byte(ext(f, s)))
+	}
+	keys := ext(f, `{"t": 1}`)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		query, err := indexed.BucketQuery(b)
+		checkTranslation(t, query, err)
+		_, update, err := indexed.BucketUpdate(MetaUpdate{Query: ext(t, `{}`), Update: objectValue(b), Multi: true})
+		checkTranslation(t, update, err)
+		index, err := indexed.BucketIndex(Index{Keys: b})
+		checkTranslation(t, index.Keys, err)
+		index, err = indexed.BucketIndex(Index{Keys: keys, Options: b})
+		checkTranslation(t, index.Options, err)
+	})
+}
+
+func checkTranslation(t *testing.T, got bson.Raw, err error) {
+	t.Helper()
+	if err != nil {
+		codeOf(t, err)
+		return
+	}
+	var fields cursor
+	for fields.open(got); fields.next(); {
+	}
+	if fields.err != nil {
+		t.Fatalf("the translation %x is broken", []byte(got))
+	}
+}
