@@ -153,7 +153,7 @@ func (d *Decoder) decodeJSON() *DecodeError {
 	if err := d.json.skipValue(); err != nil {
 		return err
 	}
-	return notObject(d.record.Value)
+	return notObject(bytes.TrimSpace(d.record.Value))
 }
 
 // decodeArray decodes every element of an array record, to the array's end.

@@ -3,6 +3,7 @@ package measurement
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -13,7 +14,7 @@ const maxDetailBytes = 256
 
 // newError makes an error of a whole record; who decodes an element of an array sets Part and Value.
 func newError(reason Reason, path, format string, args ...any) *DecodeError {
-	return &DecodeError{Reason: reason, Path: clip(path), Detail: fmt.Sprintf(format, args...), Part: WholeRecord}
+	return &DecodeError{Reason: reason, Path: strings.ToValidUTF8(clip(path), "\uFFFD"), Detail: fmt.Sprintf(format, args...), Part: WholeRecord}
 }
 
 func tooDeep(path string) *DecodeError {
@@ -38,7 +39,7 @@ func clip[Text ~[]byte | ~string](text Text) string {
 
 // quoteText quotes a text, cut, so that a message is one line of valid UTF-8 whatever the text holds.
 func quoteText[Text ~[]byte | ~string](text Text) string {
-	return strconv.Quote(clip(text))
+	return clip(strconv.Quote(clip(text)))
 }
 
 // quoteValue shows a BSON value as Extended JSON, cut.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -281,13 +280,17 @@ func (j *jsonReader) syntaxError(err error) *DecodeError {
 	if j.tokens.StackDepth() > maxDepth {
 		return tooDeep("")
 	}
-	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.As(err, &syntax) && errors.Is(syntax.Err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return newError(NotJSON, "", "the text ends at byte %d in the middle of a value: is it cut?", len(j.text))
-	case errors.As(err, &syntax):
-		at := min(int(syntax.ByteOffset), len(j.text))
-		return newError(NotJSON, dottedPath(syntax.JSONPointer, 0), "%v at byte %d, before %s", syntax.Err, at, quoteText(j.text[at:]))
+	if len(j.text) > 0 && j.text[0] == 0 {
+		return newError(NotJSON, "", "%s begins with a zero byte, as the framing of a schema registry does: send plain JSON",
+			quoteText(j.text))
 	}
-	return newError(NotJSON, "", "%s", fmt.Sprint(err))
+	at, path, cause := len(j.text), "", err
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		at, path, cause = min(int(syntax.ByteOffset), at), dottedPath(syntax.JSONPointer, 0), syntax.Err
+	}
+	if errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) {
+		return newError(NotJSON, "", "the text ends at byte %d in the middle of a value: is it cut?", len(j.text))
+	}
+	return newError(NotJSON, path, "%v at byte %d, before %s", cause, at, quoteText(j.text[at:]))
 }

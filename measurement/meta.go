@@ -112,22 +112,25 @@ func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) *DecodeE
 }
 
 func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
-	first := len(d.fields)
+	first, sorted := len(d.fields), true
 	for len(list) > 0 {
 		var e element
 		list = e.cut(list)
 		if err := d.checkName(e.name); err != nil {
 			return err
 		}
+		sorted = sorted && (len(d.fields) == first || byName(d.fields[len(d.fields)-1], e) < 0)
 		d.fields = append(d.fields, e)
 	}
 	last := len(d.fields)
-	slices.SortStableFunc(d.fields[first:], func(a, b element) int { return bytes.Compare(a.name, b.name) })
+	if !sorted {
+		slices.SortFunc(d.fields[first:], byName)
+	}
 	start := len(d.out)
 	d.out = append(d.out, 0, 0, 0, 0)
 	for i := first; i < last; i++ {
 		e := d.fields[i]
-		if i > first && bytes.Equal(e.name, d.fields[i-1].name) {
+		if !sorted && i > first && bytes.Equal(e.name, d.fields[i-1].name) {
 			return duplicateField(d.path.to(e.name))
 		}
 		above := d.path.push(e.name)
@@ -141,6 +144,9 @@ func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	d.fields = d.fields[:first]
 	return nil
 }
+
+// byName orders elements by the bytes of their names.
+func byName(a, b element) int { return bytes.Compare(a.name, b.name) }
 
 func (d *Decoder) appendNormalArray(list []byte, depth int) *DecodeError {
 	start := len(d.out)

@@ -1,0 +1,297 @@
+package measurement
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// recordTime is the timestamp of the records in the tests; eventTime, in seconds, the time of their events.
+const (
+	recordTime = 1_700_000_060_000
+	eventTime  = 1_700_000_000
+)
+
+var plainOptions = Options{TimeField: "time", MetaField: "meta", StoredTime: "time", StoredMeta: "meta"}
+
+func newDecoder(t testing.TB, o Options) *Decoder {
+	t.Helper()
+	d, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func record(value string) Record {
+	return Record{Offset: 7, Timestamp: recordTime, Value: []byte(value)}
+}
+
+// decodeOne decodes a record that must hold one measurement.
+func decodeOne(t testing.TB, d *Decoder, r Record) Measurement {
+	t.Helper()
+	results, err := d.Decode(r)
+	if err != nil {
+		t.Fatalf("decoding %s: %v", r.Value, err)
+	}
+	if len(results) != 1 || results[0].Err != nil {
+		t.Fatalf("decoding %s: %v, want one measurement", r.Value, results)
+	}
+	return results[0].Measurement
+}
+
+// refusal decodes a record that must be refused as a whole.
+func refusal(t testing.TB, d *Decoder, r Record) *DecodeError {
+	t.Helper()
+	results, err := d.Decode(r)
+	var refused *DecodeError
+	if !errors.As(err, &refused) {
+		t.Fatalf("decoding %.200s: %v and error %v, want a *DecodeError", r.Value, results, err)
+	}
+	if results != nil || refused.Part != WholeRecord || refused.Value != nil {
+		t.Fatalf("decoding %.200s: results %v, part %d, value %q; want only an error of the whole record", r.Value, results,
+			refused.Part, refused.Value)
+	}
+	return refused
+}
+
+// document makes a document of a measurement's elements and checks that it is one.
+func document(t testing.TB, elements []byte) bson.Raw {
+	t.Helper()
+	raw := bson.Raw(endDocument(append(make([]byte, 4), elements...), 0))
+	if err := raw.Validate(); err != nil {
+		t.Fatalf("elements %x: %v", elements, err)
+	}
+	return raw
+}
+
+// shown is a measurement as canonical Extended JSON.
+func shown(t testing.TB, m Measurement) string {
+	t.Helper()
+	meta := "absent"
+	if m.Meta.Type != 0 {
+		meta = m.Meta.String()
+	}
+	return fmt.Sprintf("%d %s %s", m.Time, meta, document(t, m.Elements))
+}
+
+func TestDecodeValues(t *testing.T) {
+	tests := []struct{ name, value, want string }{
+		{"int32", `1, "y": -2147483648, "z": 2147483647`, `"x": {"$numberInt":"1"},"y": {"$numberInt":"-2147483648"},"z": {"$numberInt":"2147483647"}`},
+		{"int64", `2147483648, "y": -9223372036854775808`, `"x": {"$numberLong":"2147483648"},"y": {"$numberLong":"-9223372036854775808"}`},
+		{"beyond int64", `9223372036854775808`, `"x": {"$numberDouble":"9.223372036854776E+18"}`},
+		{"fraction", `1.0`, `"x": {"$numberDouble":"1.0"}`},
+		{"exponent", `1e3`, `"x": {"$numberDouble":"1000.0"}`},
+		{"zero and minus zero", `0, "y": -0`, `"x": {"$numberInt":"0"},"y": {"$numberDouble":"-0.0"}`},
+		{"underflow", `1e-400`, `"x": {"$numberDouble":"0.0"}`},
+		{"literals", `null, "y": true, "z": false`, `"x": null,"y": true,"z": false`},
+		{"escapes", `"a\u00e9\n\ud83d\ude00\u0000"`, `"x": "aé\n😀\u0000"`},
+		{"nested", `{"a": [1, {"b": []}, "c"], "d": {}}`, `"x": {"a": [{"$numberInt":"1"},{"b": []},"c"],"d": {}}`},
+		{"escaped name", `1, "\u0062": 2`, `"x": {"$numberInt":"1"},"b": {"$numberInt":"2"}`},
+		{"_id", `1, "_id": "q"`, `"x": {"$numberInt":"1"},"_id": "q"`},
+	}
+	d := newDecoder(t, plainOptions)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := decodeOne(t, d, record(fmt.Sprintf(`{"time": %d, "x": %s, "meta": "m"}`, eventTime, test.value)))
+			want := fmt.Sprintf("%d000 %q {%s}", eventTime, "m", test.want)
+			if got := shown(t, m); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			if m.Position != (timeseries.Position{Offset: 7}) {
+				t.Errorf("position %v", m.Position)
+			}
+		})
+	}
+}
+
+func TestTombstoneIsNothing(t *testing.T) {
+	results, err := newDecoder(t, plainOptions).Decode(Record{Offset: 7})
+	if results != nil || err != nil {
+		t.Errorf("got %v, %v", results, err)
+	}
+}
+
+func TestTimeAndMetaAreTakenFromTheirPaths(t *testing.T) {
+	tests := []struct{ name, time, meta, event, want string }{
+		{"nested", "h.at", "h.id", `{"h": {"at": 1700000000, "v": 1, "id": 5}, "x": 2}`,
+			`1700000000000 {"$numberInt":"5"} {"h": {"v": {"$numberInt":"1"}},"x": {"$numberInt":"2"}}`},
+		{"emptied objects go", "a.b.at", "a.id", `{"a": {"b": {"at": 1700000000}, "id": 5}, "x": {}}`,
+			`1700000000000 {"$numberInt":"5"} {"x": {}}`},
+		{"dotted names lead there too", "a.b.at", "id", `{"a.b.at": 1700000000, "a": {"c": 1}, "id": "s"}`,
+			`1700000000000 "s" {"a": {"c": {"$numberInt":"1"}}}`},
+		{"the time's name is free elsewhere", "at", "id", `{"at": 1700000000, "id": "s", "x": {"time": 1, "at": 2}}`,
+			`1700000000000 "s" {"x": {"time": {"$numberInt":"1"},"at": {"$numberInt":"2"}}}`},
+		{"record's timestamp", "", "id", `{"at": 3, "id": null}`, `1700000060000 null {"at": {"$numberInt":"3"}}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			d := newDecoder(t, Options{TimeField: test.time, MetaField: test.meta, StoredTime: "time", StoredMeta: "meta"})
+			if got := shown(t, decodeOne(t, d, record(test.event))); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestDottedNamesNest(t *testing.T) {
+	tests := []struct{ event, want string }{
+		{`{"a.b": 1, "x": 0, "a.c": 2}`, `{"a": {"b": {"$numberInt":"1"},"c": {"$numberInt":"2"}},"x": {"$numberInt":"0"}}`},
+		{`{"a": {"b": 1}, "a.c.d": [{"e.f": null}]}`, `{"a": {"b": {"$numberInt":"1"},"c": {"d": [{"e": {"f": null}}]}}}`},
+		{`{"a.c": 2, "a": {"b.x": 1, "b.y": 3}}`, `{"a": {"c": {"$numberInt":"2"},"b": {"x": {"$numberInt":"1"},"y": {"$numberInt":"3"}}}}`},
+		{`{"a\u002eb": "é.é"}`, `{"a": {"b": "é.é"}}`},
+	}
+	d := newDecoder(t, Options{MetaFrom: MetaFromNone})
+	for _, test := range tests {
+		if got := document(t, decodeOne(t, d, record(test.event)).Elements).String(); got != test.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", test.event, got, test.want)
+		}
+	}
+	clashes := []struct{ event, path string }{
+		{`{"a.b": 1, "a.b": 2}`, "a.b"},
+		{`{"a": 1, "a.b": 2}`, "a"},
+		{`{"a.b": 2, "a": []}`, "a"},
+		{`{"x.y": 2, "a": {"b": 1}, "a.b": {"c": 1}}`, "a.b"},
+		{`{"x.y": 2, "a": {}, "a": {}}`, "a"},
+		{`{"x": [{"a.b": 1, "a.b.c": 2}]}`, "x.0.a.b"},
+	}
+	for _, clash := range clashes {
+		if err := refusal(t, d, record(clash.event)); err.Reason != DuplicateField || err.Path != clash.path {
+			t.Errorf("%s: %v, want a duplicate field at %s", clash.event, err, clash.path)
+		}
+	}
+}
+
+func TestArrayElementsStandAlone(t *testing.T) {
+	d := newDecoder(t, plainOptions)
+	const bad = `{"time": 1700000000, "meta": 1, "x": [1, {"$y": 2}]}`
+	results, err := d.Decode(record(`[{"time": 1700000000, "meta": 1, "x": 1} , ` + bad + ` , 3, [{}],` +
+		"\n" + `{"time": 1700000000, "meta": 2, "x": "` + "\xff" + `"}, {"meta": 2, "time": 1700000001}, {"a":` +
+		strings.Repeat("[", 200) + strings.Repeat("]", 200) + `, "b": 1} ] `))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type outcome struct {
+		Shown, Reason, Path, Value string
+	}
+	var got []outcome
+	for i, r := range results {
+		if r.Err == nil {
+			got = append(got, outcome{Shown: shown(t, r.Measurement)})
+			if want := (timeseries.Position{Offset: 7, Part: int32(i)}); r.Measurement.Position != want {
+				t.Errorf("position %v, want %v", r.Measurement.Position, want)
+			}
+			continue
+		}
+		if r.Err.Part != int32(i) {
+			t.Errorf("part %d of element %d", r.Err.Part, i)
+		}
+		got = append(got, outcome{Reason: string(r.Err.Reason), Path: r.Err.Path, Value: string(r.Err.Value)})
+	}
+	want := []outcome{
+		{Shown: `1700000000000 {"$numberInt":"1"} {"x": {"$numberInt":"1"}}`},
+		{Reason: "bad_field_name", Path: "x.1.$y", Value: bad},
+		{Reason: "not_object", Value: "3"},
+		{Reason: "not_object", Value: "[{}]"},
+		{Reason: "bad_utf8", Path: "x", Value: `{"time": 1700000000, "meta": 2, "x": "` + "\xff" + `"}`},
+		{Shown: `1700000001000 {"$numberInt":"2"} {}`},
+		{Reason: "too_deep", Path: "a" + strings.Repeat(".0", 98), Value: `{"a":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `, "b": 1}`},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestBrokenArrayIsRefusedWhole(t *testing.T) {
+	d := newDecoder(t, plainOptions)
+	const good = `{"time": 1700000000, "meta": 1}`
+	for _, value := range []string{
+		`[` + good, `[` + good + `,`, `[` + good + `,]`, `[` + good + ` ` + good + `]`, `[` + good + `] x`, `[` + good + `]]`,
+		`[3, {"$x": 1, "y": nope}]`, `[3, {"x": [}]`, `[,]`, `[` + good + `}`,
+	} {
+		if err := refusal(t, d, record(value)); err.Reason != NotJSON {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
+func TestArrayOfTooManyElements(t *testing.T) {
+	d := newDecoder(t, Options{MetaFrom: MetaFromNone, MaxBytes: 8 << 20})
+	most := strings.Repeat("{},", timeseries.MaxParts-1) + "{}"
+	results, err := d.Decode(record("[" + most + "]"))
+	if err != nil || len(results) != timeseries.MaxParts {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	if err := refusal(t, d, record("["+most+",{}]")); err.Reason != TooLarge {
+		t.Error(err)
+	}
+	decodeOne(t, d, record("{}"))
+	if kept := d.bufferBytes(); kept > keptBytes {
+		t.Errorf("%d bytes of buffers are kept", kept)
+	}
+}
+
+// A pathological record must be refused in time that is linear in its size, and small.
+func TestPathologicalRecordsAreQuick(t *testing.T) {
+	const size = 10 << 20
+	repeat := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	var manyNames strings.Builder
+	manyNames.WriteString(`{"x.y": 1`)
+	for i := range size / 20 {
+		fmt.Fprintf(&manyNames, `, "name%d": 1`, i)
+	}
+	tests := []struct {
+		name, value string
+		want        Reason
+	}{
+		{"open arrays", repeat("["), TooDeep},
+		{"open objects", repeat(`{"a":`), TooDeep},
+		{"open arrays in an array", "[{}," + repeat("["), TooDeep},
+		{"closed arrays", repeat("[") + repeat("]"), TooDeep},
+		{"open string", `{"a":"` + repeat("x"), NotJSON},
+		{"zeros", repeat("\x00"), NotJSON},
+		{"white space", repeat(" "), Empty},
+		{"not UTF-8", `{"a":"` + repeat("\xff") + `"}`, BadUTF8},
+		{"digits", `{"a":` + repeat("9") + `}`, BadNumber},
+		{"a dotted name", `{"` + repeat("a.") + `a":1}`, TooDeep},
+		{"many names, one twice", manyNames.String() + `, "name5": 2}`, DuplicateField},
+	}
+	d := newDecoder(t, Options{MetaFrom: MetaFromNone, MaxBytes: 64 << 20})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			start := time.Now()
+			err := refusal(t, d, record(test.value))
+			if err.Reason != test.want {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+			if length := len(err.Error()); length > 1024 {
+				t.Errorf("the message has %d bytes", length)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func TestDecodeReusesItsBuffers(t *testing.T) {
+	d := newDecoder(t, plainOptions)
+	object := record(exampleEvent)
+	array := record("[" + exampleEvent + "," + exampleEvent + "]")
+	if n := testing.AllocsPerRun(100, func() {
+		for _, r := range []Record{object, array} {
+			if _, err := d.Decode(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
