@@ -52,7 +52,7 @@ func (u *Unpacker) openData(data bson.RawValue) error {
 	var columns cursor
 	timed := false
 	for columns.open(data.Value); columns.next(); {
-		if columns.kind != bson.TypeEmbeddedDocument {
+		if columns.kind != bson.TypeEmbeddedDocument && columns.kind != bson.TypeArray {
 			return refuse(0, "%s is a %s: a column must be an object", DataPath(string(columns.key)), columns.kind)
 		}
 		if !timed && string(columns.key) == u.options.TimeField {

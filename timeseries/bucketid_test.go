@@ -33,3 +33,10 @@ func TestBucketIDIsStable(t *testing.T) {
 		t.Error("the topic's name went into the id; its topic id stands for it")
 	}
 }
+
+func BenchmarkBucketID(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		BucketID(Source{Partition: 4}, Position{Offset: 5}, 0, 1609459200_000)
+	}
+}

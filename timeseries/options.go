@@ -133,15 +133,16 @@ func checkSeconds(option string, seconds int32) error {
 	return nil
 }
 
-// bucketing returns span and rounding in seconds, of options normalised or not.
+// bucketing returns span and rounding in seconds, of options normalised or not; never 0, so that a granularity that
+// Normalize would refuse counts as the default.
 func (o Options) bucketing() (span, rounding int32) {
 	if o.MaxSpanSeconds > 0 && o.RoundingSeconds > 0 {
 		return o.MaxSpanSeconds, o.RoundingSeconds
 	}
-	if o.Granularity == "" {
-		return Seconds.bucketing()
+	if span, rounding = o.Granularity.bucketing(); span > 0 {
+		return span, rounding
 	}
-	return o.Granularity.bucketing()
+	return Seconds.bucketing()
 }
 
 // Change applies the collMod command: o with the bucketing and the expiry of to. Empty fields and unset bucketing of to

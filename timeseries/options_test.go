@@ -127,6 +127,7 @@ func TestRoundGoesDown(t *testing.T) {
 		{Options{Granularity: Hours}, at("2021-04-22T20:10:14Z"), at("2021-04-22T00:00:00Z")},
 		{custom, at("2021-04-22T20:29:59.999Z"), at("2021-04-22T20:15:00Z")},
 		{Options{}, 0, 0},
+		{Options{Granularity: "days"}, 61_000, 60_000},
 		{Options{}, -1, -60_000},
 		{Options{}, -60_000, -60_000},
 		{Options{}, -60_001, -120_000},
@@ -191,5 +192,13 @@ func TestSizesShareTheCache(t *testing.T) {
 			t.Errorf("%d bytes for %d buckets: %d, %d; want %d, %d",
 				c.cache, c.active, effective, absolute, c.effective, c.absolute)
 		}
+	}
+}
+
+func BenchmarkRound(b *testing.B) {
+	o := Options{TimeField: "t", Granularity: Minutes}
+	ms := int64(1_700_000_000_123)
+	for b.Loop() {
+		o.Round(ms)
 	}
 }

@@ -136,6 +136,21 @@ func TestUnpackGivesTheMetaOfTheBucket(t *testing.T) {
 	}
 }
 
+func TestUnpackReadsColumnsThatAreArrays(t *testing.T) {
+	parts := storedBucket()
+	parts["data"] = bson.D{
+		{Key: "t", Value: bson.A{bson.DateTime(1), bson.DateTime(2), bson.DateTime(3)}},
+		{Key: "x", Value: bson.A{"a", "b"}},
+	}
+	got, err := rows(NewUnpacker(unpackOptions), marshalBucket(t, parts))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`7.0 @1 x="a"`, `9.1 @2 x="b"`, `8.0 @3`}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestUnpackIsInLockStep(t *testing.T) {
 	parts := storedBucket()
 	parts["data"] = bson.D{
