@@ -1,0 +1,62 @@
+package bucketer
+
+import (
+	"encoding/binary"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The functions of this file append BSON to dst: elements by type, name, value.
+
+func appendHeader(dst []byte, kind bson.Type, name string) []byte {
+	return append(append(append(dst, byte(kind)), name...), 0)
+}
+
+func appendInt64(dst []byte, v int64) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(v)) }
+
+func appendInt32Named(dst []byte, name string, v int32) []byte {
+	return binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeInt32, name), uint32(v))
+}
+
+func appendInt64Named(dst []byte, name string, v int64) []byte {
+	return appendInt64(appendHeader(dst, bson.TypeInt64, name), v)
+}
+
+func appendDateNamed(dst []byte, name string, v int64) []byte {
+	return appendInt64(appendHeader(dst, bson.TypeDateTime, name), v)
+}
+
+func appendBoolNamed(dst []byte, name string, v bool) []byte {
+	dst = appendHeader(dst, bson.TypeBoolean, name)
+	if v {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+func appendStringNamed(dst []byte, name, v string) []byte {
+	dst = binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeString, name), uint32(len(v)+1))
+	return append(append(dst, v...), 0)
+}
+
+func appendBinaryNamed(dst []byte, name string, subtype byte, v []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeBinary, name), uint32(len(v)))
+	return append(append(dst, subtype), v...)
+}
+
+func appendNamed(dst []byte, v value, name string) []byte {
+	return append(appendHeader(dst, v.kind, name), v.data...)
+}
+
+// startDocument appends an object or array that endDocument ends; start is for it.
+func startDocument(dst []byte, kind bson.Type, name string) (_ []byte, start int) {
+	dst = appendHeader(dst, kind, name)
+	return append(dst, 0, 0, 0, 0), len(dst)
+}
+
+// endDocument ends the document whose length stands at start.
+func endDocument(dst []byte, start int) []byte {
+	dst = append(dst, 0)
+	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start))
+	return dst
+}

@@ -1,0 +1,47 @@
+package bucketer
+
+// Bounds of the bytes an arena allocates at once.
+const (
+	minChunk = 4 << 10
+	maxChunk = 256 << 10
+)
+
+// arena holds the writes of one flush and their bytes. They are never used again for anything else: whoever sends them
+// may do so as long as it likes.
+type arena struct {
+	chunk  []byte
+	writes []Write
+	size   int   // of a chunk
+	total  int64 // bytes allocated
+}
+
+// newArena returns an arena for so many writes, whose measurements take so many bytes.
+func newArena(writes int, bytes int64) arena {
+	return arena{
+		writes: make([]Write, 0, writes),
+		size:   int(min(max(2*bytes, minChunk), maxChunk)),
+		total:  int64(writes) * writeBytes,
+	}
+}
+
+// keep returns a copy of b.
+func (a *arena) keep(b []byte) []byte {
+	if cap(a.chunk)-len(a.chunk) < len(b) {
+		if len(b) > a.size/4 {
+			kept := append([]byte(nil), b...)
+			a.total += int64(cap(kept))
+			return kept
+		}
+		a.chunk = make([]byte, 0, a.size)
+		a.total += int64(a.size)
+	}
+	start := len(a.chunk)
+	a.chunk = append(a.chunk, b...)
+	return a.chunk[start:len(a.chunk):len(a.chunk)]
+}
+
+// write returns a new Write, one of those the arena was made for.
+func (a *arena) write() *Write {
+	a.writes = append(a.writes, Write{})
+	return &a.writes[len(a.writes)-1]
+}

@@ -1,0 +1,100 @@
+package bucketer
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// action is what becomes of a bucket that is no longer the open one of its series, once nothing of it waits any more.
+type action uint8
+
+const (
+	stay      action = iota // it is the open one
+	softClose               // forget it: it may be reopened from the database
+	archive                 // remember its _id, to reopen it without a search
+	hardClose               // control.closed: true, then forget it
+	leave                   // forget it, and give it no measurement any more meanwhile
+)
+
+// bucket is one bucket in memory. What was written of it is not kept: only counts, bounds and shape.
+type bucket struct {
+	id     bson.ObjectID
+	action action
+	flags  flags
+
+	minTime, maxTime int64 // control.min.<time>, control.max.<time> of what is stored or in flight
+	series           *series
+	shape            *shape // of all measurements, also those that wait
+	bounds           []byte // control.min, control.max of what is stored or in flight, as two documents without the time
+	pending          rows   // not yet in flight
+	stored           int32  // measurements stored or in flight: the base of the next write
+	size             int32  // accounted bytes, with those that wait
+
+	newer, older *bucket // in the list of idle buckets
+}
+
+type flags uint8
+
+const (
+	inFlight  flags = 1 << iota // a write of it is on its way
+	isDirty                     // it is in the catalog's list of buckets to write
+	isIdle                      // it is in the list of idle buckets
+	isClosed                    // a write has set control.closed
+	keptOpen                    // it was counted as kept open due to large measurements
+	isCleared                   // forget it when the write on its way is done
+	reopened                    // it came from the database
+)
+
+func (b *bucket) is(f flags) bool { return b.flags&f != 0 }
+func (b *bucket) set(f flags)     { b.flags |= f }
+func (b *bucket) unset(f flags)   { b.flags &^= f }
+
+// count is the number of measurements with those that wait.
+func (b *bucket) count() int32 { return b.stored + b.pending.n }
+
+// mustClose tells that a hard close has not been written yet.
+func (b *bucket) mustClose() bool { return b.action == hardClose && !b.is(isClosed) }
+
+// isBusy tells that something of the bucket has yet to be written, or is on its way.
+func (b *bucket) isBusy() bool { return b.pending.n > 0 || b.is(inFlight) || b.mustClose() }
+
+// takes reports whether a time lies in the bucket's window.
+func (b *bucket) takes(time, span int64) bool {
+	return time >= b.minTime && !spanExceeded(time, b.minTime, span)
+}
+
+// spanExceeded reports whether time is span or more after minTime, which it is not before.
+func spanExceeded(time, minTime, span int64) bool {
+	return uint64(time)-uint64(minTime) >= uint64(span)
+}
+
+// idleList is the idle buckets, from the one used last to the one used least recently.
+type idleList struct{ newest, oldest *bucket }
+
+func (l *idleList) push(b *bucket) {
+	b.set(isIdle)
+	b.older = l.newest
+	if l.newest != nil {
+		l.newest.newer = b
+	} else {
+		l.oldest = b
+	}
+	l.newest = b
+}
+
+func (l *idleList) remove(b *bucket) {
+	if !b.is(isIdle) {
+		return
+	}
+	b.unset(isIdle)
+	if b.newer != nil {
+		b.newer.older = b.older
+	} else {
+		l.newest = b.older
+	}
+	if b.older != nil {
+		b.older.newer = b.newer
+	} else {
+		l.oldest = b.newer
+	}
+	b.newer, b.older = nil, nil
+}

@@ -1,0 +1,173 @@
+package bucketer
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+)
+
+// Options define a catalog.
+type Options struct {
+	// Collection and Limits are as their Normalize returns them.
+	Collection timeseries.Options
+	Limits     timeseries.Limits
+	// Source is the partition that all measurements come from.
+	Source timeseries.Source
+	// DeltaMax is for how many measurements a stored bucket still gets an update; beyond it they open a new bucket.
+	// 0: no limit.
+	DeltaMax int32
+	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.
+	Reopen bool
+}
+
+// Catalog is the buckets of one partition: of which series, how full, what of them waits to be written. It has one
+// owner, who calls
+//
+//	Insert, for each measurement; Lookups and Load, when Reopen is set;
+//	Prepare, for what is to be written; Finish, when the outcome of each of these writes is known.
+//
+// Between Prepare and Finish everything else may be called, except Prepare.
+type Catalog struct {
+	options Options
+	span    int64 // milliseconds
+	time    int64 // accounted bytes of the column of the time, when it is new
+	series  map[string]*series
+	buckets map[bson.ObjectID]*bucket // all in memory: open, rolled over, in flight
+	archive archiveIndex
+	shapes  shapes
+	buffers buffers
+	encoder encoder
+	idle    idleList
+	lookups parking
+
+	dirty   []*bucket // buckets with something to write, in the order they were first touched
+	pending waiting
+	flight  *flight
+
+	prepares int64 // calls of Prepare
+	backoff  int   // series left out of the last one
+	// attempts holds the positions that a conflict made to open a bucket again, and how often.
+	attempts map[timeseries.Position]int32
+
+	memory memory
+	stats  Stats
+	key    []byte // scratch
+}
+
+// waiting accounts for the measurements in the next Prepare.
+type waiting struct {
+	measurements int
+	bytes        int64
+	oldest       int64 // not above the smallest offset of them, exact after each Prepare; valid if there are any
+}
+
+// New returns an empty catalog.
+func New(o Options) *Catalog {
+	c := &Catalog{
+		options:  o,
+		series:   map[string]*series{},
+		buckets:  map[bson.ObjectID]*bucket{},
+		archive:  newArchiveIndex(),
+		shapes:   newShapes(),
+		attempts: map[timeseries.Position]int32{},
+	}
+	c.encoder.init(o.Collection.TimeField, o.Source)
+	c.SetCollection(o.Collection)
+	return c
+}
+
+// SetCollection applies changed options of the collection. A bucket keeps its minimum time; the new span holds for it
+// at once. The names of the fields do not change.
+func (c *Catalog) SetCollection(o timeseries.Options) {
+	c.options.Collection = o
+	c.span = o.Span()
+	c.time = columnBytes(len(o.TimeField), 8)
+}
+
+// Insert takes a measurement, of which it keeps a copy. With Reopen it may have to ask the database first; the
+// measurement is then parked, and so are later ones of its series, until the answer is loaded.
+//
+// The error is a *TooLargeError for a measurement that no bucket can store, or wraps ErrMalformed for one that does not
+// come from a Decoder. Nothing has then changed.
+func (c *Catalog) Insert(m *measurement.Measurement) error {
+	if err := checkSize(m.Elements, len(m.Meta.Value)); err != nil {
+		return err
+	}
+	r := row{position: m.Position, time: m.Time, elements: m.Elements}
+	c.key = c.key[:0]
+	if m.Meta.Type != 0 {
+		c.key = append(append(c.key, byte(m.Meta.Type)), m.Meta.Value...)
+	}
+	s := c.series[string(c.key)]
+	if s != nil && s.open != nil && !s.isParked() {
+		v := s.open.shape.survey(r.elements)
+		if v.match != fits || v.unordered {
+			if err := c.validate(r.elements); err != nil {
+				return err
+			}
+		}
+		c.place(s, r, v, mayAsk)
+		return nil
+	}
+	if err := c.validate(r.elements); err != nil {
+		return err
+	}
+	if s == nil {
+		s = c.addSeries(string(c.key))
+	}
+	c.put(s, r)
+	return nil
+}
+
+// put places a measurement that was validated before.
+func (c *Catalog) put(s *series, r row) {
+	var v survey
+	if s.open != nil && !s.isParked() {
+		v = s.open.shape.survey(r.elements)
+	}
+	c.place(s, r, v, mayAsk)
+}
+
+// Pending returns how many measurements the next Prepare would find, and their bytes in memory. Parked ones and those
+// in flight are not among them; those of series that back off are.
+func (c *Catalog) Pending() (measurements int, bytes int64) {
+	return c.pending.measurements, c.pending.bytes
+}
+
+// Oldest returns the smallest offset of a measurement that is pending, parked or in flight (E6).
+func (c *Catalog) Oldest() (offset int64, ok bool) {
+	lower := func(candidate int64) {
+		if !ok || candidate < offset {
+			offset, ok = candidate, true
+		}
+	}
+	if c.pending.measurements > 0 {
+		lower(c.pending.oldest)
+	}
+	if c.flight != nil && c.flight.Measurements > 0 {
+		lower(c.flight.oldest)
+	}
+	if parked, any := c.lookups.oldest(); any {
+		lower(parked)
+	}
+	return offset, ok
+}
+
+// BackingOff returns how many series the last Prepare left out, because their writes met conflicts again and again.
+func (c *Catalog) BackingOff() int { return c.backoff }
+
+func (c *Catalog) addSeries(key string) *series {
+	s := &series{key: key}
+	c.series[key] = s
+	c.memory.series += seriesBytes + classBytes(len(key))
+	return s
+}
+
+// retire forgets a series of which nothing is left.
+func (c *Catalog) retire(s *series) {
+	if s.isEmpty() && c.series[s.key] == s {
+		delete(c.series, s.key)
+		c.memory.series -= seriesBytes + classBytes(len(s.key))
+	}
+}

@@ -1,0 +1,81 @@
+package bucketer
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// displaced is a measurement that has lost its bucket.
+type displaced struct {
+	row
+	series *series
+}
+
+// Clear forgets what is known of the series that match (nil: all), because something else has written to their buckets:
+// measurements that wait are placed anew, in the order of their offsets, and answers to look-ups under way do not count.
+// Writes in flight go on; their buckets are forgotten when they are done. The archive is forgotten whole.
+func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
+	c.archive.clear()
+	var out []displaced
+	var taken []rows
+	for _, s := range c.series {
+		if match != nil && !match(s.meta()) {
+			continue
+		}
+		for _, waiting := range c.clearSeries(s) {
+			taken = append(taken, waiting)
+			for rest := waiting.buf; len(rest) > 0; {
+				var r row
+				r, rest = readRow(rest)
+				out = append(out, displaced{row: r, series: s})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b displaced) int { return a.position.Compare(b.position) })
+	for _, d := range out {
+		c.put(d.series, d.row)
+	}
+	for _, waiting := range taken {
+		c.buffers.release(waiting.buf)
+	}
+	for _, s := range c.series {
+		c.retire(s)
+	}
+}
+
+// clearSeries drops the buckets of a series, except those in flight, and returns what waited for them.
+func (c *Catalog) clearSeries(s *series) []rows {
+	var known []*bucket
+	if s.open != nil {
+		known = append(known, s.open)
+	}
+	if x := s.more; x != nil {
+		known = append(known, x.rolled...)
+		if x.wanted != nil {
+			x.wanted.stale = x.wanted.stale || x.wanted.handed
+		}
+	}
+	var taken []rows
+	for _, b := range known {
+		c.stats.BucketsCleared++
+		if waiting := c.clearBucket(b); waiting.n > 0 {
+			taken = append(taken, waiting)
+		}
+	}
+	return taken
+}
+
+func (c *Catalog) clearBucket(b *bucket) rows {
+	if !b.is(inFlight) {
+		return c.abandon(b)
+	}
+	s := b.series
+	if s.open == b {
+		s.open = nil
+		s.extra().rolled = append(s.more.rolled, b)
+	}
+	b.set(isCleared)
+	b.action = leave
+	return c.takePending(b)
+}

@@ -1,0 +1,152 @@
+package bucketer
+
+import (
+	"bytes"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// Prefixes of the dotted paths of a measurement's fields.
+var (
+	minPrefix  = timeseries.MinPath("")
+	maxPrefix  = timeseries.MaxPath("")
+	dataPrefix = timeseries.DataPath("")
+)
+
+// update builds the operators of a later write from what gather found: what changes in control, what is new in data. It
+// is valid until the next write is encoded.
+func (e *encoder) update(b *bucket, w *Write) []byte {
+	dst := append(e.document[:0], 0, 0, 0, 0)
+	dst, set := startDocument(dst, bson.TypeEmbeddedDocument, "$set")
+	if w.Added > 0 {
+		dst = appendInt32Named(dst, timeseries.PathCount, w.Count)
+		dst = appendInt32Named(dst, timeseries.PathSize, b.size)
+		dst = e.appendBounds(dst, b)
+		dst = e.appendData(dst, b)
+	}
+	if w.Closes {
+		dst = appendBoolNamed(dst, timeseries.PathClosed, true)
+	}
+	dst = endDocument(dst, set)
+	if w.Added > 0 {
+		dst = e.appendSourceOperators(dst, w)
+	}
+	e.document = endDocument(dst, 0)
+	return e.document
+}
+
+func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
+	dst, push := startDocument(dst, bson.TypeEmbeddedDocument, "$push")
+	dst = appendBinaryNamed(dst, timeseries.PathOffsets, 0, w.Offsets)
+	dst = endDocument(dst, push)
+	dst, lowest := startDocument(dst, bson.TypeEmbeddedDocument, "$min")
+	dst = appendInt64Named(dst, timeseries.PathFirst, e.first)
+	dst = endDocument(dst, lowest)
+	dst, highest := startDocument(dst, bson.TypeEmbeddedDocument, "$max")
+	dst = appendInt64Named(dst, timeseries.PathLast, e.last)
+	return endDocument(dst, highest)
+}
+
+// appendBounds appends what changes in control.min and control.max.
+func (e *encoder) appendBounds(dst []byte, b *bucket) []byte {
+	if e.maxTime > b.maxTime {
+		dst = appendDateNamed(dst, timeseries.MaxPath(e.timeField), e.maxTime)
+	}
+	for at := range e.fields {
+		x, name := &e.fields[at], b.shape.members[at].name
+		dst = e.appendBoundChange(dst, minPrefix, name, x.knownLower, x.lower)
+		dst = e.appendBoundChange(dst, maxPrefix, name, x.knownUpper, x.upper)
+	}
+	return dst
+}
+
+func (e *encoder) appendBoundChange(dst []byte, prefix, name string, known, now value) []byte {
+	if known.kind == now.kind && bytes.Equal(known.data, now.data) {
+		return dst
+	}
+	e.path = append(append(e.path[:0], prefix...), name...)
+	return e.appendChange(dst, known, now)
+}
+
+// appendChange appends the setting of what differs between a value the database has and the one it shall have; its path
+// is in e.path. Within objects only changed members are set. Arrays are set whole, and so are objects with names that a
+// path cannot address: a path into an array means another thing when the array is shorter than thought.
+func (e *encoder) appendChange(dst []byte, known, now value) []byte {
+	if known.kind == now.kind && bytes.Equal(known.data, now.data) {
+		return dst
+	}
+	if known.kind != bson.TypeEmbeddedDocument || now.kind != known.kind || !isAddressable(now.data) {
+		return appendElement(dst, now.kind, e.path, now.data)
+	}
+	length := len(e.path)
+	members := finder{kind: known.kind, document: known.data}
+	for rest := content(now.data); len(rest) > 0; {
+		var member element
+		member, rest, _ = readElement(rest)
+		old, _ := members.next(member.name)
+		e.path = append(append(e.path[:length], '.'), member.name...)
+		dst = e.appendChange(dst, value{old.kind, old.value}, value{member.kind, member.value})
+	}
+	e.path = e.path[:length]
+	return dst
+}
+
+// isAddressable reports whether a path can lead to each member of an object.
+func isAddressable(object []byte) bool {
+	for rest := content(object); len(rest) > 0; {
+		var e element
+		e, rest, _ = readElement(rest)
+		if !isColumnName(e.name) {
+			return false
+		}
+	}
+	return true
+}
+
+// appendData appends the measurements, each value by the path of its place.
+func (e *encoder) appendData(dst []byte, b *bucket) []byte {
+	var digits [10]byte
+	for at, rest := b.stored, b.pending.buf; len(rest) > 0; at++ {
+		var r row
+		r, rest = readRow(rest)
+		index := append(strconv.AppendInt(digits[:0], int64(at), 10), 0)
+		dst = appendPlace(dst, bson.TypeDateTime, e.timeField, index)
+		dst = appendInt64(dst, r.time)
+		for fields := r.elements; len(fields) > 0; {
+			var f element
+			f, fields, _ = readElement(fields)
+			dst = append(append(append(dst, byte(f.kind)), dataPrefix...), f.name...)
+			dst = append(append(dst, '.'), index...)
+			dst = append(dst, f.value...)
+		}
+	}
+	return dst
+}
+
+// appendPlace appends the header of an element "data.<name>.<index>"; index ends with a NUL.
+func appendPlace(dst []byte, kind bson.Type, name string, index []byte) []byte {
+	dst = append(append(append(dst, byte(kind)), dataPrefix...), name...)
+	return append(append(dst, '.'), index...)
+}
+
+// filter builds the condition of an update (E5).
+func (e *encoder) filter(b *bucket, w *Write) []byte {
+	dst := append(e.path[:0], 0, 0, 0, 0)
+	dst = append(appendHeader(dst, bson.TypeObjectID, timeseries.FieldID), b.id[:]...)
+	dst, meta := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMeta)
+	if w.Meta.Type != 0 {
+		dst = append(appendHeader(dst, w.Meta.Type, "$eq"), w.Meta.Value...)
+	} else {
+		dst = appendBoolNamed(dst, "$exists", false)
+	}
+	dst = endDocument(dst, meta)
+	dst = appendDateNamed(dst, timeseries.MinPath(e.timeField), b.minTime)
+	dst = appendInt32Named(dst, timeseries.PathCount, b.stored)
+	dst, closed := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.PathClosed)
+	dst = endDocument(appendBoolNamed(dst, "$ne", true), closed)
+	e.path = endDocument(dst, 0)
+	return e.path
+}

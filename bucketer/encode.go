@@ -1,0 +1,170 @@
+package bucketer
+
+import (
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write.
+type encoder struct {
+	timeField string
+	source    timeseries.Source
+
+	fields         []extremes // by the bucket's shape
+	columns        [][]byte   // by the bucket's shape: elements of an insert's data
+	times          []byte     // elements of an insert's column of times
+	positions      []timeseries.Position
+	encoded        []byte // positions
+	merged         []byte // extremes that no measurement has as a whole
+	lower, upper   []byte // the new bounds
+	document, path []byte
+
+	maxTime     int64
+	first, last int64 // smallest and largest offset
+
+	arena arena
+}
+
+func (e *encoder) init(timeField string, source timeseries.Source) {
+	e.timeField, e.source = timeField, source
+}
+
+// bytes is the memory of the scratch.
+func (e *encoder) bytes() int64 {
+	total := cap(e.times) + cap(e.encoded) + cap(e.merged) + cap(e.lower) + cap(e.upper) + cap(e.document) +
+		cap(e.path) + cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
+	for _, column := range e.columns[:cap(e.columns)] {
+		total += cap(column)
+	}
+	return int64(total)
+}
+
+// maxScratch is how many bytes of scratch are kept from one flush to the next.
+const maxScratch = 1 << 20
+
+// rest ends a flush: it leaves scratch that very large measurements have made to the garbage collector.
+func (e *encoder) rest() {
+	if e.bytes() > maxScratch {
+		*e = encoder{timeField: e.timeField, source: e.source, arena: e.arena}
+	}
+}
+
+// encode makes the write of a bucket: of the measurements that wait for it, and of the close. The bucket then holds the
+// new bounds. closes sets control.closed.
+func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
+	e.gather(b)
+	w := e.arena.write()
+	*w = Write{
+		Kind:    Update,
+		ID:      b.id,
+		Meta:    b.series.meta(),
+		MinTime: b.minTime,
+		Added:   b.pending.n,
+		Count:   b.count(),
+		First:   e.first,
+		Closes:  closes,
+	}
+	if w.Added > 0 {
+		e.encoded = timeseries.AppendPositions(e.encoded[:0], e.positions)
+		w.Offsets = e.arena.keep(e.encoded)
+		e.buildBounds(b)
+	}
+	if b.stored == 0 {
+		w.Kind = Insert
+		w.Document = e.arena.keep(e.insert(b, w))
+	} else {
+		w.Document = e.arena.keep(e.update(b, w))
+		w.Filter = e.arena.keep(e.filter(b, w))
+	}
+	if w.Added > 0 {
+		b.maxTime = e.maxTime
+		c.setBounds(b, e.lower, e.upper)
+	}
+	return w
+}
+
+// gather walks the rows that wait for a bucket: extremes, positions, and for an insert the columns.
+func (e *encoder) gather(b *bucket) {
+	e.load(b)
+	e.positions, e.times, e.merged = e.positions[:0], e.times[:0], e.merged[:0]
+	e.maxTime = b.maxTime
+	var index [10]byte
+	for at, rest := b.stored, b.pending.buf; len(rest) > 0; at++ {
+		var r row
+		r, rest = readRow(rest)
+		e.note(r, at == b.stored)
+		digits := append(strconv.AppendInt(index[:0], int64(at), 10), 0)
+		if b.stored == 0 {
+			e.times = append(append(e.times, byte(bson.TypeDateTime)), digits...)
+			e.times = appendInt64(e.times, r.time)
+		}
+		e.gatherFields(b, r.elements, digits)
+	}
+}
+
+func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
+	hint := 0
+	for rest := elements; len(rest) > 0; {
+		var el element
+		el, rest, _ = readElement(rest)
+		at := b.shape.find(el.name, hint)
+		hint = at + 1
+		e.merged = e.fields[at].include(value{el.kind, el.value}, e.merged)
+		if b.stored == 0 {
+			column := append(append(e.columns[at], byte(el.kind)), index...)
+			e.columns[at] = append(column, el.value...)
+		}
+	}
+}
+
+// note takes up position and time of a row.
+func (e *encoder) note(r row, first bool) {
+	offset := r.position.Offset
+	if first {
+		e.first, e.last = offset, offset
+	}
+	e.first, e.last = min(e.first, offset), max(e.last, offset)
+	e.maxTime = max(e.maxTime, r.time)
+	e.positions = append(e.positions, r.position)
+}
+
+// load prepares the scratch for the fields of a bucket and reads the bounds that it has.
+func (e *encoder) load(b *bucket) {
+	n := len(b.shape.members)
+	if cap(e.fields) < n {
+		e.fields = make([]extremes, n, 2*n)
+		e.columns = append(e.columns[:cap(e.columns)], make([][]byte, 2*n-cap(e.columns))...)
+	}
+	e.fields, e.columns = e.fields[:n], e.columns[:n]
+	clear(e.fields)
+	if b.stored == 0 {
+		for at := range e.columns {
+			e.columns[at] = e.columns[at][:0]
+		}
+		return
+	}
+	size := documentSize(b.bounds)
+	lower, upper := content(b.bounds[:size]), content(b.bounds[size:])
+	for at := 0; len(lower) > 0; at++ {
+		var l, u element
+		l, lower, _ = readElement(lower)
+		u, upper, _ = readElement(upper)
+		x := &e.fields[at]
+		x.lower, x.upper = value{l.kind, l.value}, value{u.kind, u.value}
+		x.knownLower, x.knownUpper = x.lower, x.upper
+	}
+}
+
+// buildBounds makes the new bounds, as documents without the time.
+func (e *encoder) buildBounds(b *bucket) {
+	e.lower, e.upper = append(e.lower[:0], 0, 0, 0, 0), append(e.upper[:0], 0, 0, 0, 0)
+	for at := range e.fields {
+		x, name := &e.fields[at], b.shape.members[at].name
+		e.lower = appendNamed(e.lower, x.lower, name)
+		e.upper = appendNamed(e.upper, x.upper, name)
+	}
+	e.lower, e.upper = endDocument(e.lower, 0), endDocument(e.upper, 0)
+}

@@ -1,0 +1,44 @@
+package bucketer
+
+import "maps"
+
+// Expire frees memory until Bytes is at most target, or nothing is left that can be freed without a flush: buffers that
+// are not in use, then idle buckets, least recently used first, of which only the _id is kept, then those, first
+// archived first.
+func (c *Catalog) Expire(target int64) {
+	if c.Bytes() <= target {
+		return
+	}
+	c.buffers.trim()
+	for c.idle.oldest != nil && c.Bytes() > target {
+		c.expireBucket(c.idle.oldest)
+	}
+	c.shrink()
+	for c.archive.len() > 0 && c.Bytes() > target {
+		c.archive.dropOldest()
+	}
+}
+
+func (c *Catalog) expireBucket(b *bucket) {
+	s := b.series
+	act := softClose
+	if c.archiveBucket(b) {
+		act = archive
+	}
+	c.stats.rolledOver(act, byMemory)
+	c.drop(b)
+	if s.more != nil {
+		s.more.excluded = nil
+	}
+	c.retire(s)
+}
+
+// shrink makes the maps anew that have become much emptier: a map never gives memory back by itself.
+func (c *Catalog) shrink() {
+	if len(c.series) < c.memory.peakSeries/2 {
+		c.series, c.memory.peakSeries = maps.Collect(maps.All(c.series)), len(c.series)
+	}
+	if len(c.buckets) < c.memory.peakBuckets/2 {
+		c.buckets, c.memory.peakBuckets = maps.Collect(maps.All(c.buckets)), len(c.buckets)
+	}
+}

@@ -1,0 +1,237 @@
+package bucketer
+
+import (
+	"slices"
+	"time"
+)
+
+// Finish takes the outcomes of a flush, outcomes[i] for f.Writes[i], and returns the measurements that MongoDB refuses
+// for their content. Those of conflicted writes that are not stored are pending again, or parked.
+func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
+	if c.flight == nil || c.flight.Flush != f || len(outcomes) != len(f.Writes) {
+		panic("bucketer: E4: Finish with other outcomes than those of the flush in flight")
+	}
+	done := c.flight
+	c.flight = nil
+	var rejected []Rejected
+	// First what is stored, so that what is put back meets the buckets as they are then.
+	for i := range outcomes {
+		if v := outcomes[i].Verdict; v == Applied || v == AppliedForget {
+			c.applied(f.Writes[i], &done.sent[i], v == AppliedForget)
+		}
+	}
+	for i := range outcomes {
+		switch outcomes[i].Verdict {
+		case Conflicted:
+			c.conflicted(&done.sent[i], &outcomes[i], now)
+		case Refused:
+			rejected = c.refused(f.Writes[i], &done.sent[i], &outcomes[i], rejected)
+		}
+	}
+	return rejected
+}
+
+// applied goes on with a bucket whose write is stored.
+func (c *Catalog) applied(w *Write, done *sent, forget bool) {
+	b, s := done.bucket, done.bucket.series
+	c.count(w)
+	c.forgetAttempts(done.rows)
+	c.buffers.release(done.rows.buf)
+	b.unset(inFlight)
+	if s.more != nil {
+		s.more.conflicts, s.more.notBefore = 0, 0
+		if w.Kind == Update && s.more.wanted != nil {
+			s.more.wanted.stale = true // what the database answers may be from before this write
+		}
+	}
+	switch {
+	case forget || b.is(isCleared):
+		c.forget(b)
+	case b.isBusy():
+	case b.action != stay:
+		c.settle(b)
+	default:
+		c.idle.push(b)
+	}
+	c.retire(s)
+}
+
+func (c *Catalog) count(w *Write) {
+	switch {
+	case w.Added == 0:
+		c.stats.Closes++
+		return
+	case w.Kind == Insert:
+		c.stats.BucketInserts++
+	default:
+		c.stats.BucketUpdates++
+	}
+	c.stats.Commits++
+	c.stats.MeasurementsCommitted += int64(w.Added)
+}
+
+// forgetAttempts drops the attempts of positions that are stored.
+func (c *Catalog) forgetAttempts(stored rows) {
+	if len(c.attempts) == 0 {
+		return
+	}
+	for rest := stored.buf; len(rest) > 0; {
+		var r row
+		r, rest = readRow(rest)
+		delete(c.attempts, r.position)
+	}
+}
+
+// forget drops a bucket that is not what the catalog thinks, and puts back what waits for it.
+func (c *Catalog) forget(b *bucket) {
+	waiting := c.abandon(b)
+	c.putBack(b.series, waiting)
+	c.retire(b.series)
+}
+
+// abandon drops a bucket whatever waits for it, which the caller then owns.
+func (c *Catalog) abandon(b *bucket) rows {
+	waiting := c.takePending(b)
+	b.action = leave
+	b.unset(inFlight)
+	c.drop(b)
+	return waiting
+}
+
+// putBack places measurements that were in a bucket before, in their order, and gives their memory back.
+func (c *Catalog) putBack(s *series, waiting rows) {
+	for rest := waiting.buf; len(rest) > 0; {
+		var r row
+		r, rest = readRow(rest)
+		c.put(s, r)
+	}
+	c.buffers.release(waiting.buf)
+}
+
+// Bounds of how long a series backs off whose conflicts repeat. The first one may be chance.
+const (
+	firstBackoff = time.Second
+	maxBackoff   = time.Minute
+)
+
+// conflicted puts back what is not stored of a write that met another bucket than it was computed from.
+func (c *Catalog) conflicted(done *sent, o *Outcome, now int64) {
+	c.stats.Conflicts++
+	b := done.bucket
+	s := b.series
+	opened := b.stored == done.rows.n // the write would have inserted the bucket
+	waiting := c.abandon(b)
+	x := s.extra()
+	x.conflicts++
+	if x.conflicts > 1 {
+		x.notBefore = now + int64(min(firstBackoff<<min(x.conflicts-2, 10), maxBackoff))
+	}
+	x.excluded = append(x.excluded, b.id)
+	first := true
+	for rest := done.rows.buf; len(rest) > 0; first = false {
+		var r row
+		r, rest = readRow(rest)
+		if slices.Contains(o.Stored, r.position) {
+			delete(c.attempts, r.position)
+			continue
+		}
+		if first && opened {
+			c.attempts[r.position]++
+		}
+		c.put(s, r)
+	}
+	c.buffers.release(done.rows.buf)
+	c.putBack(s, waiting)
+	c.retire(s)
+}
+
+// MongoDB's codes for a document that an operation makes too large.
+const (
+	codeObjectTooLarge   = 10334
+	codeUpdateTooLarge   = 17419
+	codeDocumentTooLarge = 17420
+)
+
+func isTooLarge(code int32) bool {
+	return code == codeObjectTooLarge || code == codeUpdateTooLarge || code == codeDocumentTooLarge
+}
+
+// refused finds the measurement to blame: each half of them gets a bucket of its own, until single ones are refused. An
+// update that would only make the bucket too large blames none: the bucket is closed, they open another.
+func (c *Catalog) refused(w *Write, done *sent, o *Outcome, rejected []Rejected) []Rejected {
+	c.stats.Refusals++
+	b, s := done.bucket, done.bucket.series
+	tooLarge := isTooLarge(o.Code)
+	switch {
+	case tooLarge && w.Kind == Insert:
+		c.stats.BucketDocumentsTooLargeInsert++
+	case tooLarge:
+		c.stats.BucketDocumentsTooLargeUpdate++
+	}
+	if tooLarge && w.Kind == Update && w.Added > 0 {
+		c.closeTooLarge(w, b, done)
+		return rejected
+	}
+	waiting := c.abandon(b)
+	if w.Kind == Update {
+		s.extra().excluded = append(s.more.excluded, b.id)
+	}
+	switch {
+	case done.rows.n == 1 && w.Kind == Insert:
+		r, _ := readRow(done.rows.buf)
+		delete(c.attempts, r.position)
+		rejected = append(rejected, Rejected{Position: r.position, Code: o.Code, Message: o.Message})
+	case done.rows.n > 0:
+		c.bisect(s, done.rows, b.minTime)
+	}
+	c.buffers.release(done.rows.buf)
+	c.putBack(s, waiting)
+	c.retire(s)
+	return rejected
+}
+
+// closeTooLarge closes a stored bucket that cannot take what was sent, and puts that into another one.
+func (c *Catalog) closeTooLarge(w *Write, b *bucket, done *sent) {
+	s := b.series
+	b.unset(inFlight)
+	b.stored -= w.Added
+	if w.Closes {
+		b.unset(isClosed)
+	}
+	waiting := c.takePending(b)
+	if s.open == b {
+		c.rollOver(b, hardClose, bySize)
+	} else {
+		b.action = hardClose
+	}
+	c.touch(b)
+	c.isolate(s, done.rows.buf, done.rows.n, b.minTime)
+	c.buffers.release(done.rows.buf)
+	c.putBack(s, waiting)
+}
+
+// bisect puts each half of the rows into a bucket of its own.
+func (c *Catalog) bisect(s *series, rs rows, minTime int64) {
+	half := (rs.n + 1) / 2
+	rest := rs.buf
+	for range half {
+		_, rest = readRow(rest)
+	}
+	c.isolate(s, rs.buf[:len(rs.buf)-len(rest)], half, minTime)
+	if rs.n > half {
+		c.isolate(s, rest, rs.n-half, minTime)
+	}
+}
+
+// isolate opens a bucket that takes these rows and no other. They have shared a bucket of this minimum time before.
+func (c *Catalog) isolate(s *series, buf []byte, n int32, minTime int64) {
+	first, _ := readRow(buf)
+	b := c.newBucket(s, first, c.attempts[first.position], minTime)
+	b.action = leave
+	s.extra().rolled = append(s.more.rolled, b)
+	for range n {
+		var r row
+		r, buf = readRow(buf)
+		c.add(b, r, b.shape.survey(r.elements))
+	}
+}

@@ -1,0 +1,97 @@
+package bucketer
+
+import (
+	"math"
+	"unsafe"
+)
+
+const (
+	extremesBytes = int(unsafe.Sizeof(extremes{}))
+	sentBytes     = int64(unsafe.Sizeof(sent{}))
+)
+
+// flight is a flush whose outcomes are not known yet.
+type flight struct {
+	*Flush
+	sent   []sent // by the flush's writes
+	oldest int64  // smallest offset in it
+	bytes  int64  // of its writes, and of the lists here
+}
+
+// sent is what one write is about.
+type sent struct {
+	bucket *bucket
+	rows   rows // the measurements it adds, in case they have to be put back
+}
+
+// Prepare cuts a flush: one write for each bucket of which something waits, in the order the buckets were first touched.
+// It is nil when there is nothing to write. now is a monotonic clock of the caller's, in nanoseconds: a series whose
+// writes met conflicts again and again is left out until its time has come.
+//
+// There is at most one flush in flight.
+func (c *Catalog) Prepare(now int64) *Flush {
+	if c.flight != nil {
+		panic("bucketer: E4: Prepare before the outcomes of the last flush were told")
+	}
+	f := &flight{Flush: &Flush{}, oldest: math.MaxInt64}
+	c.encoder.arena = newArena(len(c.dirty), c.pending.bytes)
+	f.sent = make([]sent, 0, len(c.dirty))
+	f.Writes = make([]*Write, 0, len(c.dirty))
+	c.flight = f
+	left := c.dirty[:0]
+	for at, b := range c.dirty {
+		c.dirty[at] = nil
+		b.unset(isDirty)
+		switch {
+		case b.pending.n == 0 && !b.mustClose() || c.buckets[b.id] != b:
+		case b.series.more != nil && now < b.series.more.notBefore:
+			b.set(isDirty)
+			left = append(left, b)
+		default:
+			c.cut(f, b)
+		}
+	}
+	c.dirty = left
+	c.settlePending(left)
+	c.encoder.rest()
+	f.bytes = c.encoder.arena.total + int64(cap(f.sent))*sentBytes + int64(cap(f.Writes))*8
+	c.encoder.arena = arena{}
+	if len(f.Writes) == 0 {
+		c.flight = nil
+		return nil
+	}
+	return f.Flush
+}
+
+// cut adds the write of a bucket to the flush.
+func (c *Catalog) cut(f *flight, b *bucket) {
+	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount)
+	w := c.encoder.encode(c, b, closes)
+	if w.Added > 0 {
+		f.oldest = min(f.oldest, w.First)
+	}
+	f.Writes = append(f.Writes, w)
+	f.sent = append(f.sent, sent{bucket: b, rows: c.takePending(b)})
+	f.Bytes += len(w.Filter) + len(w.Document)
+	f.Measurements += int(w.Added)
+	b.stored = w.Count
+	b.set(inFlight)
+	if closes {
+		b.set(isClosed)
+	}
+}
+
+// settlePending works out what is still pending after a flush was cut: the measurements of series that back off.
+func (c *Catalog) settlePending(left []*bucket) {
+	c.prepares++
+	c.backoff, c.pending.oldest = 0, math.MaxInt64
+	for _, b := range left {
+		if x := b.series.more; x.leftOut != c.prepares {
+			x.leftOut = c.prepares
+			c.backoff++
+		}
+		if b.pending.n > 0 {
+			c.pending.oldest = min(c.pending.oldest, b.pending.oldest())
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package bucketer
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// What things take on the heap, in bytes.
+const (
+	bucketBytes = int64(unsafe.Sizeof(bucket{}))
+	seriesBytes = int64(unsafe.Sizeof(series{}))
+	moreBytes   = int64(unsafe.Sizeof(more{}))
+	shapeBytes  = int64(unsafe.Sizeof(shape{}))
+	schemaBytes = int64(unsafe.Sizeof(schema{}))
+	memberBytes = int64(unsafe.Sizeof(member{}))
+	writeBytes  = int64(unsafe.Sizeof(Write{}))
+
+	seriesSlot = int64(unsafe.Sizeof("") + unsafe.Sizeof(&series{}))
+	bucketSlot = int64(unsafe.Sizeof(bson.ObjectID{})+4) + 8
+	indexSlot  = int64(unsafe.Sizeof("")) + 8
+	knownSlot  = int64(unsafe.Sizeof("")) + 8
+)
+
+// memory is the accounted bytes of what has no accounting of its own.
+type memory struct {
+	series  int64 // with their keys
+	buckets int64 // with their bounds and the shapes that are theirs alone
+	// The maps never shrink: so many entries they have held at most.
+	peakSeries, peakBuckets int
+}
+
+// Bytes returns the memory of the catalog: what is pending, parked and in flight, open buckets, archived ones, and what
+// serves to find them.
+func (c *Catalog) Bytes() int64 {
+	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +
+		mapBytes(max(c.memory.peakSeries, len(c.series)), seriesSlot) +
+		mapBytes(max(c.memory.peakBuckets, len(c.buckets)), bucketSlot) +
+		c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + int64(cap(c.dirty))*8
+	if c.flight != nil {
+		total += c.flight.bytes
+	}
+	return total
+}
+
+// classBytes is about what the heap takes for an object of n bytes: sizes there are in steps of an eighth.
+func classBytes(n int) int64 {
+	if n <= 128 {
+		return int64(n+15) &^ 15
+	}
+	step := 1 << (bits.Len(uint(n-1)) - 4)
+	return int64(n+step-1) &^ int64(step-1)
+}
+
+// A Go map is tables of at most 1024 slots in groups of 8, each with 8 bytes of control. A table is split when seven
+// eighths are taken; since hashes are even, all are split at about the same number of entries.
+const (
+	mapGroup = 8
+	mapTable = 1024
+)
+
+// mapBytes is the memory of a map that has held n entries.
+func mapBytes(n int, slot int64) int64 {
+	if n == 0 {
+		return 48
+	}
+	slots := mapGroup
+	for slots*7/8 < n {
+		slots *= 2
+	}
+	return 48 + int64(slots)*(slot+1) + int64(slots/mapTable)*64
+}
+
+// newBucket makes a bucket for its first measurement, which the caller then adds.
+func (c *Catalog) newBucket(s *series, r row, attempt int32, minTime int64) *bucket {
+	id := timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
+	for c.buckets[id] != nil { // of the same position, not yet settled
+		attempt++
+		id = timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
+	}
+	b := &bucket{id: id, minTime: minTime, maxTime: r.time, series: s, shape: c.shapes.empty}
+	c.keep(b)
+	c.stats.BucketsOpened++
+	return b
+}
+
+// keep takes a new bucket into the catalog.
+func (c *Catalog) keep(b *bucket) {
+	c.buckets[b.id] = b
+	c.memory.buckets += bucketBytes + int64(cap(b.bounds))
+	c.memory.peakBuckets = max(c.memory.peakBuckets, len(c.buckets))
+	c.memory.peakSeries = max(c.memory.peakSeries, len(c.series))
+}
+
+// setShape gives a bucket another shape.
+func (c *Catalog) setShape(b *bucket, s *shape) {
+	before := c.ownShapeBytes(b)
+	b.shape = s
+	c.memory.buckets += c.ownShapeBytes(b) - before
+	if c.shapes.wantsSweep() {
+		for _, kept := range c.buckets {
+			kept.shape.marked = true
+		}
+		c.shapes.sweep()
+	}
+}
+
+// ownShapeBytes is the memory of a shape that only this bucket has.
+func (c *Catalog) ownShapeBytes(b *bucket) int64 {
+	if b.shape.shared {
+		return 0
+	}
+	return b.shape.bytes
+}
+
+// setBounds keeps a copy of the bounds, two documents.
+func (c *Catalog) setBounds(b *bucket, lower, upper []byte) {
+	size := len(lower) + len(upper)
+	if cap(b.bounds) < size || cap(b.bounds) > 2*size+64 {
+		c.memory.buckets -= int64(cap(b.bounds))
+		b.bounds = append([]byte(nil), make([]byte, size)...)
+		c.memory.buckets += int64(cap(b.bounds))
+	}
+	b.bounds = append(append(b.bounds[:0], lower...), upper...)
+}
+
+// drop forgets a bucket of which nothing waits, without a word to the database. Its series may then be retired.
+func (c *Catalog) drop(b *bucket) {
+	c.idle.remove(b)
+	c.memory.buckets -= bucketBytes + int64(cap(b.bounds)) + c.ownShapeBytes(b)
+	delete(c.buckets, b.id)
+	if b.series.open == b {
+		b.series.open = nil
+	}
+	b.series.unroll(b)
+}

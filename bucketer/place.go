@@ -1,0 +1,175 @@
+package bucketer
+
+// asking says whether a measurement may wait for a look-up.
+type asking bool
+
+const (
+	mayAsk   asking = true
+	wasAsked asking = false
+)
+
+// place puts a measurement into the bucket it belongs to; v is its survey against the open bucket, if there is one.
+// In MongoDB's words: pass A, which finds a bucket without rolling one over for its time, then pass B.
+func (c *Catalog) place(s *series, r row, v survey, ask asking) {
+	if s.isParked() {
+		c.park(s, r)
+		return
+	}
+	if s.open == nil {
+		if bool(ask) && c.askFor(s, r, true) {
+			return
+		}
+		c.openBucket(s, r, openedByMeta)
+		return
+	}
+	act, why := c.decide(s.open, r.time, v)
+	if act == stay {
+		c.add(s.open, r, v)
+		return
+	}
+	if act != hardClose {
+		if c.placeAlternate(s, r) {
+			return
+		}
+		// Never a query for what is newer than the open bucket: there can hardly be one.
+		if bool(ask) && c.askFor(s, r, act == archive) {
+			return
+		}
+	}
+	c.rollOver(s.open, act, why)
+	c.openBucket(s, r, openedByRollover)
+}
+
+// placeAlternate inserts a measurement into a bucket that has rolled over but is still in memory.
+func (c *Catalog) placeAlternate(s *series, r row) bool {
+	b := s.alternate(r.time, c.span)
+	if b == nil || c.exceedsDelta(b) {
+		return false
+	}
+	v := b.shape.survey(r.elements)
+	if act, _ := c.decide(b, r.time, v); act != stay {
+		return false
+	}
+	c.add(b, r, v)
+	return true
+}
+
+// opening says why a bucket is opened.
+type opening uint8
+
+const (
+	openedByMeta     opening = iota // the series had none
+	openedByRollover                // it takes the place of another
+)
+
+// openBucket opens a bucket for a measurement and makes it the open one of its series.
+func (c *Catalog) openBucket(s *series, r row, why opening) *bucket {
+	attempt := c.attempts[r.position]
+	if why == openedByMeta && attempt == 0 {
+		c.stats.BucketsOpenedDueToMetadata++
+	}
+	b := c.newBucket(s, r, attempt, c.options.Collection.Round(r.time))
+	s.open = b
+	c.add(b, r, c.shapes.empty.survey(r.elements))
+	return b
+}
+
+// exceedsDelta reports whether a bucket that is stored would get an update for too many measurements with one more.
+func (c *Catalog) exceedsDelta(b *bucket) bool {
+	return c.options.DeltaMax > 0 && b.stored > 0 && b.pending.n >= c.options.DeltaMax
+}
+
+// add puts a measurement into a bucket that takes it.
+func (c *Catalog) add(b *bucket, r row, v survey) {
+	if c.exceedsDelta(b) {
+		c.replace(b, r)
+		return
+	}
+	if c.keepsOpen(b, v) && !b.is(keptOpen) && b.count() > 0 {
+		b.set(keptOpen)
+		c.stats.BucketsKeptOpenDueToLargeMeasurements++
+	}
+	b.size += int32(c.added(b.count(), v))
+	if v.match == grows {
+		c.setShape(b, c.shapes.grow(b.shape, r.elements, v))
+	}
+	b.pending.push(r, &c.buffers)
+	c.idle.remove(b)
+	c.touch(b)
+	if c.pending.measurements == 0 || r.position.Offset < c.pending.oldest {
+		c.pending.oldest = r.position.Offset
+	}
+	c.pending.measurements++
+	c.pending.bytes += int64(r.size())
+}
+
+// replace takes all measurements that wait for a stored bucket back and puts them, and r, into a new bucket: so many
+// paths of an update cost the database more than another document.
+func (c *Catalog) replace(b *bucket, r row) {
+	s := b.series
+	taken := c.takePending(b)
+	id := b.id
+	c.rollOver(b, leave, byDeltaCost)
+	s.extra().excluded = append(s.more.excluded, id)
+	opened := false
+	for rest := taken.buf; len(rest) > 0; {
+		var waiting row
+		waiting, rest = readRow(rest)
+		if opened {
+			c.put(s, waiting)
+			continue
+		}
+		c.openBucket(s, waiting, openedByRollover)
+		opened = true
+	}
+	c.put(s, r)
+	c.buffers.release(taken.buf)
+}
+
+// takePending takes the measurements that wait for a bucket out of it. The caller owns them.
+func (c *Catalog) takePending(b *bucket) rows {
+	taken := b.pending
+	b.pending = rows{}
+	c.pending.measurements -= int(taken.n)
+	c.pending.bytes -= int64(len(taken.buf))
+	return taken
+}
+
+// touch puts a bucket on the list of what is to be written.
+func (c *Catalog) touch(b *bucket) {
+	if !b.is(isDirty) {
+		b.set(isDirty)
+		c.dirty = append(c.dirty, b)
+	}
+}
+
+// rollOver makes a bucket no longer the open one of its series. What the action demands is done when nothing of the
+// bucket waits any more.
+func (c *Catalog) rollOver(b *bucket, act action, why reason) {
+	s := b.series
+	if s.open == b {
+		s.open = nil
+		if s.more != nil {
+			s.more.excluded = nil
+		}
+	}
+	b.action = act
+	c.stats.rolledOver(act, why)
+	c.idle.remove(b)
+	if !b.isBusy() {
+		c.settle(b)
+		return
+	}
+	s.extra().rolled = append(s.more.rolled, b)
+	if b.mustClose() {
+		c.touch(b)
+	}
+}
+
+// settle carries out the action of a bucket of which nothing waits.
+func (c *Catalog) settle(b *bucket) {
+	if b.action == archive {
+		c.archiveBucket(b)
+	}
+	c.drop(b)
+}

@@ -1,0 +1,189 @@
+package bucketer
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// indexed is the number of names from which on they are found by a map.
+const indexed = 16
+
+// schema is what a bucket knows of one object or array within its measurements: which canonical types its members have.
+// A member that was never seen may have any type. It is immutable; what learns makes another one.
+type schema struct {
+	members []member
+	index   map[string]int // of members, for more than indexed ones of an object
+}
+
+// member is one field of an object or one position of an array.
+type member struct {
+	name string // empty for a position
+	rank int8   // canonical type: timeseries.CanonicalType
+	sub  *schema
+}
+
+// match says how a value agrees with what is known.
+type match uint8
+
+const (
+	fits      match = iota // nothing new
+	grows                  // it has members that are new
+	clashes                // a member has another canonical type
+	malformed              // not BSON, or too deep
+)
+
+// find returns the index of the member with this name, -1 if there is none. hint is where it probably stands.
+func (s *schema) find(name []byte, hint int) int {
+	if hint < len(s.members) && s.members[hint].name == string(name) {
+		return hint
+	}
+	if s.index != nil {
+		if at, ok := s.index[string(name)]; ok {
+			return at
+		}
+		return -1
+	}
+	for at := range s.members {
+		if s.members[at].name == string(name) {
+			return at
+		}
+	}
+	return -1
+}
+
+// check compares the members of a nested value with what is known of them; s may be nil: nothing. It walks the whole
+// value, so that what passes it is well-formed.
+func (s *schema) check(kind bson.Type, value []byte, depth int) match {
+	if depth > maxDepth {
+		return malformed
+	}
+	result, hint := fits, 0
+	for rest := content(value); len(rest) > 0; {
+		e, after, ok := readElement(rest)
+		if !ok {
+			return malformed
+		}
+		rest = after
+		at := -1
+		if s != nil {
+			at = s.locate(kind, e.name, hint)
+		}
+		result = max(result, s.checkMember(at, e, depth))
+		if result == malformed {
+			return malformed
+		}
+		hint++
+	}
+	return result
+}
+
+// locate finds a member of an object by its name, of an array by its position.
+func (s *schema) locate(kind bson.Type, name []byte, position int) int {
+	if kind == bson.TypeEmbeddedDocument {
+		return s.find(name, position)
+	}
+	if position < len(s.members) {
+		return position
+	}
+	return -1
+}
+
+func (s *schema) checkMember(at int, e element, depth int) match {
+	var sub *schema
+	result := grows
+	if at >= 0 {
+		result = fits
+		if known := &s.members[at]; known.rank != ranks[e.kind] {
+			result = clashes
+		} else {
+			sub = known.sub
+		}
+	}
+	if isNested(e.kind) {
+		result = max(result, sub.check(e.kind, e.value, depth+1))
+	}
+	return result
+}
+
+// learn returns s with the members of a nested value added. s may be nil, the value has passed check. Where a value
+// contradicts itself (an object with a name twice) the first one counts.
+func (s *schema) learn(kind bson.Type, value []byte) *schema {
+	learnt := &schema{}
+	if s != nil {
+		learnt.members = append(learnt.members, s.members...)
+		learnt.index = s.index
+	}
+	shared, position := learnt.index != nil, 0
+	for rest := content(value); len(rest) > 0; position++ {
+		e, after, _ := readElement(rest)
+		rest = after
+		at := learnt.locate(kind, e.name, position)
+		if at >= 0 {
+			if known := &learnt.members[at]; known.rank == ranks[e.kind] && isNested(e.kind) {
+				known.sub = known.sub.learn(e.kind, e.value)
+			}
+			continue
+		}
+		m := member{rank: ranks[e.kind]}
+		if isNested(e.kind) {
+			m.sub = (*schema)(nil).learn(e.kind, e.value)
+		}
+		if kind != bson.TypeEmbeddedDocument {
+			learnt.members = append(learnt.members, m)
+			continue
+		}
+		if shared {
+			learnt.index, shared = nil, false
+		}
+		m.name = string(e.name)
+		learnt.add(m)
+	}
+	return learnt
+}
+
+// add appends a named member; the index is made when there are enough names.
+func (s *schema) add(m member) {
+	s.members = append(s.members, m)
+	switch {
+	case len(s.members) <= indexed:
+	case s.index == nil:
+		s.reindex()
+	default:
+		s.index[m.name] = len(s.members) - 1
+	}
+}
+
+// reindex makes the index anew. Of a name that stands twice it finds the first.
+func (s *schema) reindex() {
+	s.index = make(map[string]int, 2*len(s.members))
+	for at := len(s.members) - 1; at >= 0; at-- {
+		s.index[s.members[at].name] = at
+	}
+}
+
+// appendKey appends a form of the schema that no other schema has.
+func (s *schema) appendKey(dst []byte) []byte {
+	for i := range s.members {
+		m := &s.members[i]
+		dst = append(dst, byte(m.rank))
+		dst = append(append(dst, m.name...), 0)
+		if m.sub != nil {
+			dst = append(m.sub.appendKey(append(dst, '{')), '}')
+		}
+	}
+	return dst
+}
+
+// bytes is the memory of the schema and of all within it.
+func (s *schema) bytes() int64 {
+	total := int64(schemaBytes) + int64(cap(s.members))*memberBytes
+	if s.index != nil {
+		total += mapBytes(len(s.index), indexSlot)
+	}
+	for i := range s.members {
+		total += classBytes(len(s.members[i].name))
+		if s.members[i].sub != nil {
+			total += s.members[i].sub.bytes()
+		}
+	}
+	return total
+}

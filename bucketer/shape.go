@@ -1,0 +1,180 @@
+package bucketer
+
+// sharedFields is up to how many fields a shape is shared by all buckets that have the same ones.
+const sharedFields = 256
+
+// shape is the fields of a bucket, in the order of its columns, with what is known of their types: a schema. Buckets
+// with the same fields share one shape, which then never changes. A shape of very many fields belongs to one bucket and
+// grows in place, so that a stream whose every measurement has a new name does not leave a shape behind for each.
+type shape struct {
+	schema
+	shared bool
+	marked bool   // by a sweep
+	next   *shape // what a measurement of plain new fields last made of this one
+	bytes  int64
+}
+
+// survey is what one walk over a measurement's elements says about it and a bucket.
+type survey struct {
+	values  int64 // bytes the values add to the columns, without the digits of their indexes
+	columns int64 // bytes that columns new to the bucket add
+	fields  int32 // elements of the measurement
+	match   match
+	nested  bool // something within an object or array is new
+	// unordered: the fields come in another order than the columns, so that one could stand twice.
+	unordered bool
+}
+
+// survey compares elements with the shape and accounts for their size.
+func (s *shape) survey(elements []byte) survey {
+	var v survey
+	hint := 0
+	for rest := elements; len(rest) > 0; {
+		e, after, ok := readElement(rest)
+		if !ok {
+			return survey{match: malformed}
+		}
+		rest = after
+		v.fields++
+		v.values += int64(2 + len(e.value))
+		at := s.find(e.name, hint)
+		if at < 0 {
+			v.columns += columnBytes(len(e.name), len(e.value))
+			v.addMatch(grows)
+			v.checkNested(nil, e)
+			continue
+		}
+		v.unordered = v.unordered || at < hint
+		hint = at + 1
+		if known := &s.members[at]; known.rank != ranks[e.kind] {
+			v.addMatch(clashes)
+			v.checkNested(nil, e)
+		} else {
+			v.checkNested(known.sub, e)
+		}
+	}
+	return v
+}
+
+func (v *survey) addMatch(m match) { v.match = max(v.match, m) }
+
+func (v *survey) checkNested(known *schema, e element) {
+	if !isNested(e.kind) {
+		return
+	}
+	m := known.check(e.kind, e.value, 1)
+	v.nested = v.nested || m != fits
+	v.addMatch(m)
+}
+
+// columnBytes is what MongoDB accounts for a new column: an empty object under its name, and its value in control.min
+// and control.max.
+func columnBytes(name, value int) int64 { return int64(12 + name + 2*(1+name+1+value)) }
+
+// shapes are the shapes that buckets share.
+type shapes struct {
+	empty *shape
+	known map[string]*shape
+	total int64 // bytes of the known ones
+	swept int64 // total after the last sweep
+	key   []byte
+}
+
+func newShapes() shapes {
+	return shapes{empty: &shape{shared: true}, known: map[string]*shape{}}
+}
+
+// grow returns the shape of a bucket of shape s that takes a measurement, which was surveyed and does not clash.
+func (t *shapes) grow(s *shape, elements []byte, v survey) *shape {
+	if s.next != nil && !v.nested && s.next.isPlainGrowth(s, elements) {
+		return s.next
+	}
+	grown := s
+	if s.shared {
+		grown = &shape{}
+		grown.members = append(make([]member, 0, len(s.members)+int(v.fields)), s.members...)
+	}
+	grown.learnFields(elements)
+	if len(grown.members) > sharedFields || !s.shared {
+		grown.bytes = shapeBytes + grown.schema.bytes()
+		return grown
+	}
+	grown = t.share(grown)
+	if !v.nested {
+		s.next = grown
+	}
+	return grown
+}
+
+// learnFields is schema.learn, in place, for the elements of a measurement.
+func (s *shape) learnFields(elements []byte) {
+	if len(s.members) > indexed && s.index == nil {
+		s.reindex()
+	}
+	hint := 0
+	for rest := elements; len(rest) > 0; {
+		e, after, _ := readElement(rest)
+		rest = after
+		at := s.find(e.name, hint)
+		if at < 0 {
+			m := member{name: string(e.name), rank: ranks[e.kind]}
+			if isNested(e.kind) {
+				m.sub = (*schema)(nil).learn(e.kind, e.value)
+			}
+			s.add(m)
+			continue
+		}
+		hint = at + 1
+		if known := &s.members[at]; isNested(e.kind) && known.sub.check(e.kind, e.value, 1) != fits {
+			known.sub = known.sub.learn(e.kind, e.value)
+		}
+	}
+}
+
+// isPlainGrowth reports whether s is from with exactly the plain fields added that elements have and from has not.
+func (s *shape) isPlainGrowth(from *shape, elements []byte) bool {
+	at, hint := len(from.members), 0
+	for rest := elements; len(rest) > 0; {
+		e, after, _ := readElement(rest)
+		rest = after
+		if known := from.find(e.name, hint); known >= 0 {
+			hint = known + 1
+			continue
+		}
+		if at == len(s.members) || isNested(e.kind) ||
+			s.members[at].name != string(e.name) || s.members[at].rank != ranks[e.kind] {
+			return false
+		}
+		at++
+	}
+	return at == len(s.members)
+}
+
+// share returns the known shape that equals s, or makes s the known one.
+func (t *shapes) share(s *shape) *shape {
+	t.key = s.appendKey(t.key[:0])
+	if known, ok := t.known[string(t.key)]; ok {
+		return known
+	}
+	s.shared = true
+	s.bytes = shapeBytes + s.schema.bytes() + classBytes(len(t.key)) + knownSlot*2
+	t.known[string(t.key)] = s
+	t.total += s.bytes
+	return s
+}
+
+// wantsSweep reports whether so many shapes were made since the last sweep that it is time to drop the unused ones.
+func (t *shapes) wantsSweep() bool { return t.total > 2*t.swept+1<<20 }
+
+// sweep drops the shapes that were not marked.
+func (t *shapes) sweep() {
+	t.empty.next = nil
+	for key, s := range t.known {
+		if !s.marked {
+			delete(t.known, key)
+			t.total -= s.bytes
+		}
+		s.marked, s.next = false, nil
+	}
+	t.swept = t.total
+}

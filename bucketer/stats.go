@@ -1,0 +1,148 @@
+package bucketer
+
+import "iter"
+
+// Stats counts what a catalog has done, under the names of MongoDB's own statistics of its bucket catalog (collStats,
+// serverStatus) where it has one. All but the last group only grow.
+type Stats struct {
+	BucketInserts                         int64 // first writes of buckets
+	BucketUpdates                         int64 // later writes with measurements
+	BucketsOpenedDueToMetadata            int64 // the series had no open bucket
+	BucketsClosedDueToCount               int64
+	BucketsClosedDueToSize                int64
+	BucketsClosedDueToCachePressure       int64
+	BucketsClosedDueToSchemaChange        int64
+	BucketsClosedDueToTimeForward         int64
+	BucketsClosedDueToMemoryThreshold     int64
+	BucketsClosedDueToReopening           int64
+	BucketsArchivedDueToTimeBackward      int64
+	BucketsArchivedDueToMemoryThreshold   int64
+	BucketsReopened                       int64
+	BucketsKeptOpenDueToLargeMeasurements int64
+	Commits                               int64 // writes with measurements that were applied
+	MeasurementsCommitted                 int64
+	BucketsFetched                        int64 // archived ones, found by _id
+	BucketFetchesFailed                   int64
+	BucketsQueried                        int64 // found by series and time
+	BucketQueriesFailed                   int64
+	BucketReopeningsFailed                int64 // found, but not fit to be reopened
+	DuplicateBucketsReopened              int64 // found, but in memory already
+	BucketDocumentsTooLargeInsert         int64
+	BucketDocumentsTooLargeUpdate         int64
+
+	BucketsOpened              int64 // all new ones
+	BucketsLeftDueToDeltaCost  int64 // stored ones that would have needed too costly an update
+	BucketsCleared             int64 // forgotten because something else writes the collection
+	BucketsReopenedFromArchive int64 // part of BucketsReopened
+	Closes                     int64 // writes that did nothing but close
+	Conflicts                  int64 // writes in conflict
+	Refusals                   int64 // writes refused for their content
+
+	Series          int64
+	OpenBuckets     int64 // in memory: open, or rolled over and not yet written
+	ArchivedBuckets int64
+	ParkedSeries    int64 // waiting for the answer to a look-up
+	KeptBytes       int64 // Bytes
+}
+
+// All yields each statistic under its name: "num" before the counters that MongoDB has too, as it names them.
+func (s Stats) All() iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		for _, one := range s.named() {
+			if !yield(one.name, one.value) {
+				return
+			}
+		}
+	}
+}
+
+type namedStat struct {
+	name  string
+	value int64
+}
+
+func (s Stats) named() []namedStat {
+	average := int64(0)
+	if s.Commits > 0 {
+		average = s.MeasurementsCommitted / s.Commits
+	}
+	return []namedStat{
+		{"numBucketInserts", s.BucketInserts},
+		{"numBucketUpdates", s.BucketUpdates},
+		{"numBucketsOpenedDueToMetadata", s.BucketsOpenedDueToMetadata},
+		{"numBucketsClosedDueToCount", s.BucketsClosedDueToCount},
+		{"numBucketsClosedDueToSize", s.BucketsClosedDueToSize},
+		{"numBucketsClosedDueToCachePressure", s.BucketsClosedDueToCachePressure},
+		{"numBucketsClosedDueToSchemaChange", s.BucketsClosedDueToSchemaChange},
+		{"numBucketsClosedDueToTimeForward", s.BucketsClosedDueToTimeForward},
+		{"numBucketsClosedDueToMemoryThreshold", s.BucketsClosedDueToMemoryThreshold},
+		{"numBucketsClosedDueToReopening", s.BucketsClosedDueToReopening},
+		{"numBucketsArchivedDueToTimeBackward", s.BucketsArchivedDueToTimeBackward},
+		{"numBucketsArchivedDueToMemoryThreshold", s.BucketsArchivedDueToMemoryThreshold},
+		{"numBucketsReopened", s.BucketsReopened},
+		{"numBucketsKeptOpenDueToLargeMeasurements", s.BucketsKeptOpenDueToLargeMeasurements},
+		{"numCommits", s.Commits},
+		{"numMeasurementsCommitted", s.MeasurementsCommitted},
+		{"avgNumMeasurementsPerCommit", average},
+		{"numBucketsFetched", s.BucketsFetched},
+		{"numBucketFetchesFailed", s.BucketFetchesFailed},
+		{"numBucketsQueried", s.BucketsQueried},
+		{"numBucketQueriesFailed", s.BucketQueriesFailed},
+		{"numBucketReopeningsFailed", s.BucketReopeningsFailed},
+		{"numDuplicateBucketsReopened", s.DuplicateBucketsReopened},
+		{"numBucketDocumentsTooLargeInsert", s.BucketDocumentsTooLargeInsert},
+		{"numBucketDocumentsTooLargeUpdate", s.BucketDocumentsTooLargeUpdate},
+		{"numActiveBuckets", s.OpenBuckets + s.ArchivedBuckets},
+		{"bucketsOpened", s.BucketsOpened},
+		{"bucketsLeftDueToDeltaCost", s.BucketsLeftDueToDeltaCost},
+		{"bucketsCleared", s.BucketsCleared},
+		{"bucketsReopenedFromArchive", s.BucketsReopenedFromArchive},
+		{"closes", s.Closes},
+		{"conflicts", s.Conflicts},
+		{"refusals", s.Refusals},
+		{"series", s.Series},
+		{"openBuckets", s.OpenBuckets},
+		{"archivedBuckets", s.ArchivedBuckets},
+		{"parkedSeries", s.ParkedSeries},
+		{"keptBytes", s.KeptBytes},
+	}
+}
+
+// Stats returns the statistics as they are now.
+func (c *Catalog) Stats() Stats {
+	s := c.stats
+	s.Series = int64(len(c.series))
+	s.OpenBuckets = int64(len(c.buckets))
+	s.ArchivedBuckets = int64(c.archive.len())
+	s.ParkedSeries = int64(c.lookups.series)
+	s.KeptBytes = c.Bytes()
+	return s
+}
+
+// rolledOver counts that a bucket has rolled over.
+func (s *Stats) rolledOver(act action, why reason) {
+	switch why {
+	case byTimeForward:
+		s.BucketsClosedDueToTimeForward++
+	case byTimeBackward:
+		s.BucketsArchivedDueToTimeBackward++
+	case byCount:
+		s.BucketsClosedDueToCount++
+	case bySize:
+		s.BucketsClosedDueToSize++
+	case byCachePressure:
+		s.BucketsClosedDueToCachePressure++
+	case bySchemaChange:
+		s.BucketsClosedDueToSchemaChange++
+	case byReopening:
+		s.BucketsClosedDueToReopening++
+	case byMemory:
+		if act == archive {
+			s.BucketsArchivedDueToMemoryThreshold++
+		} else {
+			s.BucketsClosedDueToMemoryThreshold++
+		}
+	case byDeltaCost:
+		s.BucketsLeftDueToDeltaCost++
+	}
+}
