@@ -115,11 +115,11 @@ func TestPositionSetTakesABitAnOffset(t *testing.T) {
 }
 
 func TestPositionSetKnowsItsMemory(t *testing.T) {
-	for _, step := range []int64{3, 100, 1000, 70_000} {
+	for _, step := range []int64{100, 1000, 70_000} {
 		for part := range int32(2) {
 			before := heap()
 			set := NewPositionSet(0, 1<<32)
-			for i := range int64(50_000) {
+			for i := range int64(60_000) {
 				set.Add(Position{Offset: i * step, Part: part})
 			}
 			taken, got := heap()-before, set.Bytes()
@@ -133,6 +133,7 @@ func TestPositionSetKnowsItsMemory(t *testing.T) {
 
 func heap() int64 {
 	runtime.GC()
+	runtime.GC() // the first only retires what pools hold
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
