@@ -33,7 +33,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(set)))
-			batch, codecs := new(Batch), new(codecs)
+			batch, codecs := new(Batch), &codecs{limit: maxBatchBytes}
 			for b.Loop() {
 				batch.Records, batch.used, batch.Next = batch.Records[:0], 0, 0
 				d := decoder{batch: batch, codecs: codecs, fullBytes: 1 << 30}

@@ -170,7 +170,7 @@ func concat(batches ...[]byte) []byte { return bytes.Join(batches, nil) }
 // decodeSet decodes a set from an offset on.
 func decodeSet(set []byte, from int64, aborted ...abortedTransaction) (*Batch, error) {
 	batch := &Batch{Next: from}
-	d := decoder{batch: batch, aborted: newAbortedTransactions(aborted), codecs: new(codecs), fullBytes: 64 << 20}
+	d := decoder{batch: batch, aborted: newAbortedTransactions(aborted), codecs: &codecs{limit: maxBatchBytes}, fullBytes: 64 << 20}
 	return batch, d.decode(set)
 }
 

@@ -49,7 +49,7 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 	}
 	c.client = &kafka.Client{Addr: c.address, Transport: c.transport}
 	c.batches.New = func() any { return new(Batch) }
-	c.codecs.New = func() any { return new(codecs) }
+	c.codecs.New = func() any { return &codecs{limit: maxBatchBytes} }
 	answer, err := c.metadata(ctx, nil)
 	if err != nil {
 		c.Close()

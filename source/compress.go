@@ -22,11 +22,12 @@ const (
 	codecZstd   = 4
 )
 
-// errTooLarge is a record batch that unfolds to more than maxBatchBytes.
-var errTooLarge = fmt.Errorf("%w: it unfolds to more than %d MiB", ErrUnreadable, maxBatchBytes>>20)
+// errTooLarge is a record batch that unfolds to more than may be.
+var errTooLarge = fmt.Errorf("%w: it unfolds to too many bytes", ErrUnreadable)
 
 // codecs are the decompressors of one fetch at a time, made when first needed.
 type codecs struct {
+	limit  int // bytes that one record batch may unfold to
 	source bytes.Reader
 	gzip   *gzip.Reader
 	lz4    *lz4.Reader
@@ -40,7 +41,7 @@ func (c *codecs) decompress(dst []byte, codec int16, source []byte) ([]byte, err
 	case codecGzip:
 		dst, err = c.fromGzip(dst, source)
 	case codecSnappy:
-		dst, err = fromSnappy(dst, source)
+		dst, err = c.fromSnappy(dst, source)
 	case codecLZ4:
 		dst, err = c.fromLZ4(dst, source)
 	case codecZstd:
@@ -62,7 +63,7 @@ func (c *codecs) fromGzip(dst, source []byte) ([]byte, error) {
 	if err := c.gzip.Reset(&c.source); err != nil {
 		return dst, fmt.Errorf("gzip: %w", err)
 	}
-	dst, err := readBounded(dst, c.gzip, len(source))
+	dst, err := c.readAll(dst, c.gzip, len(source))
 	if err != nil {
 		return dst, fmt.Errorf("gzip: %w", err)
 	}
@@ -75,7 +76,7 @@ func (c *codecs) fromLZ4(dst, source []byte) ([]byte, error) {
 		c.lz4 = lz4.NewReader(nil)
 	}
 	c.lz4.Reset(&c.source)
-	dst, err := readBounded(dst, c.lz4, len(source))
+	dst, err := c.readAll(dst, c.lz4, len(source))
 	if err != nil {
 		return dst, fmt.Errorf("lz4: %w", err)
 	}
@@ -85,14 +86,14 @@ func (c *codecs) fromLZ4(dst, source []byte) ([]byte, error) {
 func (c *codecs) fromZstd(dst, source []byte) ([]byte, error) {
 	if c.zstd == nil {
 		var err error
-		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBatchBytes))
+		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(c.limit)))
 		if err != nil {
 			return dst, fmt.Errorf("zstd: %w", err)
 		}
 	}
 	dst, err := c.zstd.DecodeAll(source, dst)
 	switch {
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
 		return dst, errTooLarge
 	case err != nil:
 		return dst, fmt.Errorf("zstd: %w", err)
@@ -100,8 +101,8 @@ func (c *codecs) fromZstd(dst, source []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// readBounded appends what the reader gives, up to maxBatchBytes.
-func readBounded(dst []byte, r io.Reader, compressed int) ([]byte, error) {
+// readAll appends what the reader gives.
+func (c *codecs) readAll(dst []byte, r io.Reader, compressed int) ([]byte, error) {
 	dst = slices.Grow(dst, 4*compressed)
 	for {
 		if len(dst) == cap(dst) {
@@ -110,7 +111,7 @@ func readBounded(dst []byte, r io.Reader, compressed int) ([]byte, error) {
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]
 		switch {
-		case len(dst) > maxBatchBytes:
+		case len(dst) > c.limit:
 			return dst, errTooLarge
 		case errors.Is(err, io.EOF):
 			return dst, nil
@@ -126,9 +127,9 @@ var xerialMagic = []byte("\x82SNAPPY\x00")
 
 const xerialHeaderBytes = 16
 
-func fromSnappy(dst, source []byte) ([]byte, error) {
+func (c *codecs) fromSnappy(dst, source []byte) ([]byte, error) {
 	if !bytes.HasPrefix(source, xerialMagic) {
-		return fromSnappyBlock(dst, source)
+		return c.fromSnappyBlock(dst, source)
 	}
 	if len(source) < xerialHeaderBytes {
 		return dst, fmt.Errorf("snappy: a header of %d bytes", len(source))
@@ -140,7 +141,7 @@ func fromSnappy(dst, source []byte) ([]byte, error) {
 		}
 		end := 4 + int(binary.BigEndian.Uint32(source))
 		var err error
-		if dst, err = fromSnappyBlock(dst, source[4:end]); err != nil {
+		if dst, err = c.fromSnappyBlock(dst, source[4:end]); err != nil {
 			return dst, err
 		}
 		source = source[end:]
@@ -148,12 +149,12 @@ func fromSnappy(dst, source []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func fromSnappyBlock(dst, block []byte) ([]byte, error) {
+func (c *codecs) fromSnappyBlock(dst, block []byte) ([]byte, error) {
 	size, err := s2.DecodedLen(block)
 	if err != nil {
 		return dst, fmt.Errorf("snappy: %w", err)
 	}
-	if size > maxBatchBytes-len(dst) {
+	if size > c.limit-len(dst) {
 		return dst, errTooLarge
 	}
 	have := len(dst)

@@ -176,6 +176,9 @@ func TestFetchOfAnUnknownTopicLooksAtMetadata(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues("no_leader")); n != 2 {
+		t.Errorf("counted %v times", n)
+	}
 }
 
 // Records that came before a damaged batch are not lost: the error comes with the next fetch.
@@ -204,6 +207,24 @@ func TestFetchGivesUpOnASilentBroker(t *testing.T) {
 	defer cancel()
 	if _, err := client.Fetch(ctx, FetchRequest{Topic: "events", TopicID: fakeID}); Classify(err) != Retry {
 		t.Error(err)
+	}
+}
+
+// A shutdown is no error of Kafka.
+func TestFetchThatIsCancelledIsNotCounted(t *testing.T) {
+	client, err := startFake(t, &fakeBroker{topics: []string{"events"}}).open(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := client.Fetch(ctx, FetchRequest{Topic: "events", TopicID: fakeID}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, label := range []string{"network", "timeout", "other"} {
+		if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues(label)); n != 0 {
+			t.Errorf("counted %v times as %s", n, label)
+		}
 	}
 }
 

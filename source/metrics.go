@@ -3,12 +3,13 @@ package source
 import (
 	"errors"
 	"net"
-	"os"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
 // fetchMetrics counts what goes wrong while fetching.
@@ -20,6 +21,7 @@ type fetchMetrics struct {
 const (
 	codeNetwork    = "network"
 	codeTimeout    = "timeout"
+	codeNoLeader   = "no_leader" // not known, not there, or not elected at the moment
 	codeCorrupt    = "corrupt"
 	codeUnreadable = "unreadable"
 	codeOther      = "other" // any code of Kafka that a fetch is not known to answer
@@ -41,7 +43,7 @@ func newFetchMetrics(registerer prometheus.Registerer) *fetchMetrics {
 		Name: "waterwheel_fetch_errors_total",
 		Help: "Fetches that brought nothing, by Kafka's error code or what else was wrong.",
 	}, []string{"code"})}
-	for _, label := range []string{codeNetwork, codeTimeout, codeCorrupt, codeUnreadable, codeOther} {
+	for _, label := range []string{codeNetwork, codeTimeout, codeNoLeader, codeCorrupt, codeUnreadable, codeOther} {
 		m.errors.WithLabelValues(label)
 	}
 	for _, code := range fetchCodes() {
@@ -59,20 +61,20 @@ func (m *fetchMetrics) count(err error) {
 
 func fetchErrorLabel(err error) string {
 	if code, ok := errors.AsType[kafka.Error](err); ok {
-		for _, known := range fetchCodes() {
-			if code == known {
-				return strconv.Itoa(int(code))
-			}
+		if slices.Contains(fetchCodes(), code) {
+			return strconv.Itoa(int(code))
 		}
 		return codeOther
 	}
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
+	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
+		return codeNoLeader
 	case errors.Is(err, ErrCorrupt):
 		return codeCorrupt
 	case errors.Is(err, ErrUnreadable):
 		return codeUnreadable
-	case isNet && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
+	case isNet && timeout.Timeout():
 		return codeTimeout
 	default:
 		return codeNetwork
