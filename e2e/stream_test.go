@@ -37,7 +37,7 @@ func newStream(t *testing.T, partitions int) *stream {
 	s := &stream{
 		t: t, topic: name, book: events.NewBook(), kafka: kafka,
 		settings: world.servers.Short(name, databaseOf(name)),
-		producer: world.servers.NewProducer(name),
+		producer: harness.NewProducer(world.servers.Brokers, name),
 	}
 	t.Cleanup(s.remove)
 	return s

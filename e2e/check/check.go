@@ -122,6 +122,7 @@ func (j *judgement) readBuckets(ctx context.Context) error {
 		if b.Control.Closed {
 			j.report.Closed++
 		}
+		j.report.Writes += len(b.Control.Source.Offsets)
 		j.judgeBucket(b)
 	}
 	if err := cursor.Err(); err != nil {

@@ -20,8 +20,8 @@ type Report struct {
 	Valid, Stored, Missing, Doubled int
 	// Unknown is the number of stored measurements that must not be there.
 	Unknown int
-	// Buckets stored, and the closed ones among them.
-	Buckets, Closed int
+	// Buckets stored, the closed ones among them, and the writes they were made by.
+	Buckets, Closed, Writes int
 	// Letters are the distinct letters by reason, Repeated those that came more than once (after a crash they may).
 	Letters  map[string]int
 	Repeated int

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/events"
+)
+
+// TestChart: bars as high as their values, the crash where it was, and nothing wider than the screen.
+func TestChart(t *testing.T) {
+	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	points := make([]point, chartWidth)
+	for i := range points {
+		value := 100.0
+		if i >= chartWidth/2 {
+			value = 31.25 // two and a half rows of eight
+		}
+		points[i] = point{begin.Add(time.Duration(i) * time.Second), value}
+	}
+	s := &stage{out: &screen{w: &bytes.Buffer{}}, killed: begin.Add(10 * time.Second)}
+	lines := s.chart(points)
+	full, half := strings.Repeat("█", chartWidth/2), strings.Repeat("▄", chartWidth/2)
+	want := []string{" 100% ┤" + full}
+	for _, label := range []string{"      ", "  75% ", "      ", "  50% "} {
+		want = append(want, label+"┤"+full)
+	}
+	want = append(want, "      ┤"+full+half, "  25% ┤"+full+full, "      ┤"+full+full,
+		"   0% └"+strings.Repeat("─", 10)+"▲"+strings.Repeat("─", chartWidth-11),
+		"       12:00:00 SIGKILL"+strings.Repeat(" ", chartWidth-24)+"12:01:07")
+	if !slices.Equal(lines, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	for _, killed := range []time.Duration{-time.Hour, 0, 66 * time.Second, time.Hour} {
+		s.killed = begin.Add(killed)
+		for _, line := range s.chart(points) {
+			if utf8.RuneCountInString(line) > width {
+				t.Errorf("killed after %v: %q is wider than %d", killed, line, width)
+			}
+		}
+	}
+}
+
+// TestDocument: long columns are cut, small documents stand on one line.
+func TestDocument(t *testing.T) {
+	column := bson.D{}
+	for i := range 40 {
+		column = append(column, bson.E{Key: fmt.Sprint(i), Value: int32(i)})
+	}
+	got := document(bson.D{
+		{Key: "_id", Value: bson.ObjectID{1}},
+		{Key: "control", Value: bson.D{{Key: "count", Value: int32(40)}, {Key: "offsets", Value: bson.A{bson.Binary{Data: []byte{1, 2}}}}}},
+		{Key: "data", Value: bson.D{{Key: "x", Value: column}}},
+	}, "  ", "")
+	want := `{
+  _id: ObjectId("010000000000000000000000"),
+  control: {count: 40, offsets: [2 bytes 0102]},
+  data: {
+    x: {
+      0: 0,
+      1: 1,
+      … 38 more
+    },
+  },
+}`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestSensorsSendEverything: late readings arrive in the end, bad events and tombstones are among them.
+func TestSensorsSendEverything(t *testing.T) {
+	s := newSensors()
+	now := time.Now()
+	var arrived []events.Event
+	for i := range 100 {
+		arrived = append(arrived, s.measure(now.Add(time.Duration(i)*pace))...)
+	}
+	arrived = append(arrived, s.due(now.Add(time.Hour))...)
+	var valid, bad, tombstones int
+	for _, e := range arrived {
+		switch {
+		case e.Fate.Tombstone():
+			tombstones++
+		case e.Fate.Reason != "":
+			bad++
+		default:
+			valid += e.Fate.Valid()
+		}
+	}
+	if valid < 100*sensorCount || bad != 33 || tombstones != 5 || len(s.held) != 0 {
+		t.Errorf("%d valid, %d bad, %d tombstones, %d still held", valid, bad, tombstones, len(s.held))
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"waterwheel/e2e/harness"
+)
+
+// The scenes of the demo, counted from the first measurement.
+const (
+	pace      = 250 * time.Millisecond // between two measurements of the machine
+	killAfter = 10 * time.Second
+	stopAfter = 26 * time.Second
+)
+
+// play runs the scenes: work, crash, take-over, and the orderly end.
+func (s *stage) play(ctx context.Context) error {
+	if err := s.startConsumer(ctx); err != nil {
+		return err
+	}
+	s.out.step(green, "✓", "consumer running as process %d", s.consumer.PID())
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	produced := make(chan error, 1)
+	go func() { produced <- s.produce(ctx) }()
+	s.out.step(blue, "▶", "measuring this machine and %d simulated sensors, 4 times a second", sensorCount)
+
+	begin := time.Now()
+	if err := s.watchUntil(ctx, begin.Add(killAfter), produced); err != nil {
+		return err
+	}
+	if err := s.crash(ctx); err != nil {
+		return err
+	}
+	if err := s.watchUntil(ctx, begin.Add(stopAfter), produced); err != nil {
+		return err
+	}
+	if err := <-produced; err != nil {
+		return err
+	}
+	s.out.step(blue, "■", "no more measurements")
+	return s.finish(ctx)
+}
+
+// watchUntil shows how it goes until a time, or until producing has failed.
+func (s *stage) watchUntil(ctx context.Context, end time.Time, produced chan error) error {
+	for time.Now().Before(end) {
+		if m, err := s.consumer.Metrics(ctx); err == nil {
+			s.out.progress("stored %s   lag %.0f   buckets opened %.0f   letters %.0f", grouped(int(m.Sum("waterwheel_measurements_stored_total"))),
+				m.Sum("waterwheel_lag_records"), m.Sum("waterwheel_buckets_opened_total"), m.Sum("waterwheel_letters_total"))
+		}
+		select {
+		case err := <-produced:
+			if err != nil {
+				return err
+			}
+			produced <- nil // it ended in time; the caller takes its answer
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// crash kills the consumer right after a flush, before its offsets are committed, and starts another.
+func (s *stage) crash(ctx context.Context) error {
+	stored := func() float64 {
+		m, err := s.consumer.Metrics(ctx)
+		if err != nil {
+			return 0
+		}
+		return m.Sum("waterwheel_measurements_stored_total")
+	}
+	before := stored()
+	for deadline := time.Now().Add(5 * time.Second); stored() == before && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.consumer.Kill()
+	s.killed = time.Now()
+	s.out.step(red, "✗", "SIGKILL right after a flush, before its offsets were committed")
+	if err := s.startConsumer(ctx); err != nil {
+		return err
+	}
+	s.out.step(green, "✓", "consumer started again as process %d", s.consumer.PID())
+	return nil
+}
+
+// finish waits until all is committed and ends the consumer in order.
+func (s *stage) finish(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	topic, _, err := s.reader.Topic(ctx, topicName)
+	if err != nil {
+		return err
+	}
+	if err := s.reader.AwaitCommitted(ctx, groupName, topic); err != nil {
+		return fmt.Errorf("%w\n%s", err, s.consumer.Log())
+	}
+	m, err := s.consumer.Metrics(ctx)
+	if err != nil {
+		return err
+	}
+	s.skipped = int(m.Sum("waterwheel_measurements_skipped_total", "reason", "replayed"))
+	code, err := s.consumer.Terminate(ctx)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("the consumer ended with code %d after SIGTERM:\n%s", code, s.consumer.Log())
+	}
+	s.out.step(green, "✓", "everything committed; the consumer ended on SIGTERM")
+	return nil
+}
+
+// produce sends what is measured until the end of the last scene.
+func (s *stage) produce(ctx context.Context) error {
+	m, err := newMachine(ctx)
+	if err != nil {
+		return err
+	}
+	field := newSensors()
+	producer := harness.NewProducer(s.kafka.Brokers(), topicName)
+	defer producer.Close()
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for end := time.Now().Add(stopAfter); time.Now().Before(end); {
+		made := append(m.measure(ctx), field.measure(time.Now())...)
+		for _, e := range made {
+			s.book.Add(e)
+		}
+		if err := producer.Send(ctx, made...); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
+}

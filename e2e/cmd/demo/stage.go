@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/embedded"
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
+)
+
+// The demo's names, and its bound on events: small, so that a too large one is cheap to make.
+const (
+	topicName     = "measurements"
+	databaseName  = "demo"
+	groupName     = "waterwheel-demo"
+	partitions    = 4
+	maxEventBytes = 32 << 10
+)
+
+// stage is all that runs during the demo.
+type stage struct {
+	out      *screen
+	kafka    *embedded.Kafka
+	mongo    *embedded.Mongo
+	reader   *check.Kafka
+	dir      string // holds the consumer's binary
+	binary   string
+	settings harness.Settings
+	consumer *harness.Consumer // the one running, or the last
+	killed   time.Time         // when the first one was
+	book     *events.Book
+	skipped  int // records recognised as stored already, after the crash
+}
+
+// open starts the servers and builds the consumer. On an error nothing is left running.
+func open(ctx context.Context, out *screen) (*stage, error) {
+	s := &stage{out: out, book: events.NewBook()}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *stage) start(ctx context.Context) (err error) {
+	if s.kafka, err = embedded.StartKafka(kfake.SeedTopics(partitions, topicName), kfake.GroupMinSessionTimeout(time.Second)); err != nil {
+		return err
+	}
+	if s.mongo, err = embedded.StartMongo(); err != nil {
+		return err
+	}
+	if s.reader, err = check.DialKafka(s.kafka.Brokers()); err != nil {
+		return err
+	}
+	s.out.step(green, "✓", "embedded Kafka at %s, embedded MongoDB at %s", s.kafka.Brokers(), s.mongo.URI())
+	if s.dir, err = os.MkdirTemp("", "waterwheel-demo-"); err != nil {
+		return fmt.Errorf("making a folder for the consumer: %w", err)
+	}
+	s.out.progress("building the consumer …")
+	if s.binary, err = harness.Build(ctx, s.dir, false); err != nil {
+		return err
+	}
+	s.out.step(green, "✓", "consumer built")
+	s.settings = harness.Settings{
+		"KAFKA_BROKERS":  s.kafka.Brokers(),
+		"KAFKA_TOPICS":   topicName,
+		"KAFKA_GROUP_ID": groupName,
+		// Shorter than the defaults, so that the take-over after the crash is seen within the demo.
+		"KAFKA_SESSION_TIMEOUT":    "3s",
+		"KAFKA_HEARTBEAT_INTERVAL": "500ms",
+		"KAFKA_REBALANCE_TIMEOUT":  "6s",
+		"KAFKA_LEASE":              "2s",
+		"COMMIT_INTERVAL":          "500ms",
+		"FLUSH_INTERVAL":           "1s",
+		"EVENT_MAX_BYTES":          fmt.Sprint(maxEventBytes),
+		"MONGODB_URI":              s.mongo.URI(),
+		"MONGODB_DATABASE":         databaseName,
+		"MONGODB_WRITE_TIMEOUT":    "2s",
+		"LOG_FORMAT":               "text",
+	}
+	return nil
+}
+
+// close ends what runs and deletes what was made.
+func (s *stage) close() error {
+	var problems []error
+	if s.consumer != nil {
+		s.consumer.Kill()
+	}
+	if s.reader != nil {
+		s.reader.Close()
+	}
+	if s.kafka != nil {
+		s.kafka.Close()
+	}
+	if s.mongo != nil {
+		problems = append(problems, s.mongo.Close())
+	}
+	if s.dir != "" {
+		problems = append(problems, os.RemoveAll(s.dir))
+	}
+	return errors.Join(problems...)
+}
+
+// startConsumer starts the real program and waits until it takes part.
+func (s *stage) startConsumer(ctx context.Context) error {
+	c, err := harness.Start(s.binary, s.settings)
+	if err != nil {
+		return err
+	}
+	s.consumer = c
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	return c.AwaitReady(ctx)
+}
