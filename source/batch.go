@@ -43,7 +43,7 @@ func (b *Batch) Release() {
 	b.home.Put(b)
 }
 
-// decompressed gives the buffer for the next decompressed record batch.
+// nextPlain gives the buffer for the next decompressed record batch.
 func (b *Batch) nextPlain() *[]byte {
 	if b.used == len(b.plain) {
 		b.plain = append(b.plain, nil)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -204,4 +205,25 @@ func TestDialClosesWhatFailsItsHandshake(t *testing.T) {
 	if err := <-closed; err != nil && !strings.Contains(err.Error(), net.ErrClosed.Error()) && !strings.Contains(err.Error(), "reset") {
 		t.Error(err)
 	}
+}
+
+func TestCloseLeavesNothingRunning(t *testing.T) {
+	fake := startFake(t, &fakeBroker{topics: []string{"events"}, fetch: fetchSpec{id: fakeID}.encode})
+	before := runtime.NumGoroutine() // the fake's own
+	client, err := fake.open(t, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID}); err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	for range 200 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stacks := make([]byte, 1<<20)
+	t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
 }
