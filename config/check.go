@@ -1,0 +1,92 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// checker collects what is wrong with settings taken together.
+type checker struct {
+	*Config
+	bad      map[string]bool // variables whose values are no good: nothing is concluded from them
+	problems []Problem
+}
+
+// check finds what is wrong beyond the bounds of single fields.
+func check(c *Config, bad map[string]bool) []Problem {
+	k := checker{Config: c, bad: bad}
+	k.addresses()
+	k.topics()
+	k.security()
+	k.timing()
+	k.events()
+	k.uri()
+	k.database()
+	k.storedFields()
+	k.collections()
+	k.bucketing()
+	k.deadLetters()
+	return k.problems
+}
+
+// good tells whether all these variables have values to go by.
+func (k *checker) good(names ...string) bool {
+	return !slices.ContainsFunc(names, func(n string) bool { return k.bad[n] })
+}
+
+func (k *checker) fail(variable string, value any, format string, args ...any) {
+	k.problems = append(k.problems, Problem{Variable: variable, Value: fmt.Sprint(value), Message: fmt.Sprintf(format, args...)})
+}
+
+func (k *checker) addresses() {
+	if k.good("KAFKA_BROKERS") {
+		for _, broker := range k.Kafka.Brokers {
+			if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || !isPort(port, 1) {
+				k.fail("KAFKA_BROKERS", broker, "not an address: write host:port, as kafka-1:9092")
+			}
+		}
+	}
+	for _, listen := range [][2]string{{"HTTP_ADDR", k.Service.HTTPAddr}, {"PPROF_ADDR", k.Service.PprofAddr}} {
+		if _, port, err := net.SplitHostPort(listen[1]); listen[1] != "" && (err != nil || !isPort(port, 0)) {
+			k.fail(listen[0], listen[1], "not an address to listen at: write host:port or :port, as :9464")
+		}
+	}
+	if k.Service.HTTPAddr != "" && k.Service.HTTPAddr == k.Service.PprofAddr {
+		k.fail("PPROF_ADDR", k.Service.PprofAddr, "is HTTP_ADDR as well: give profiles an address of their own")
+	}
+}
+
+func isPort(text string, least int) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= least && n <= 65535
+}
+
+// timing refuses durations with which a write could outlive the right to write (the lease protocol), or the process.
+func (k *checker) timing() {
+	kafka, write := k.Kafka, k.MongoDB.WriteTimeout
+	if least := 3 * k.Flush.CommitInterval; k.good("KAFKA_LEASE", "COMMIT_INTERVAL") && kafka.Lease < least {
+		k.fail("KAFKA_LEASE", formatDuration(kafka.Lease), "must be at least 3 × COMMIT_INTERVAL = %s", formatDuration(least))
+	}
+	if k.good("KAFKA_REBALANCE_TIMEOUT", "MONGODB_WRITE_TIMEOUT") && kafka.RebalanceTimeout/2 <= write {
+		k.fail("KAFKA_REBALANCE_TIMEOUT", formatDuration(kafka.RebalanceTimeout),
+			"must be more than 2 × MONGODB_WRITE_TIMEOUT = %s: a rebalance waits for the writes in flight", formatDuration(2*write))
+	}
+	if k.good("SHUTDOWN_TIMEOUT", "MONGODB_WRITE_TIMEOUT") && k.Service.ShutdownTimeout <= write {
+		k.fail("SHUTDOWN_TIMEOUT", formatDuration(k.Service.ShutdownTimeout),
+			"must be more than MONGODB_WRITE_TIMEOUT = %s: the end waits for the writes in flight", formatDuration(write))
+	}
+	if k.good("KAFKA_HEARTBEAT_INTERVAL", "KAFKA_SESSION_TIMEOUT") && 3*kafka.HeartbeatInterval > kafka.SessionTimeout {
+		k.fail("KAFKA_HEARTBEAT_INTERVAL", formatDuration(kafka.HeartbeatInterval),
+			"must be at most a third of KAFKA_SESSION_TIMEOUT = %s", formatDuration(kafka.SessionTimeout))
+	}
+}
+
+// wholeSeconds refuses durations that MongoDB cannot keep.
+func (k *checker) wholeSeconds(variable string, d time.Duration) {
+	if k.good(variable) && d%time.Second != 0 {
+		k.fail(variable, formatDuration(d), "must be whole seconds")
+	}
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRefusals(t *testing.T) {
+	cases := []struct {
+		name string
+		env  []string
+		want string // a part of the only problem
+	}{
+		{"broker without port", []string{"KAFKA_BROKERS", "a:1,kafka"}, "KAFKA_BROKERS=kafka: not an address"},
+		{"broker port", []string{"KAFKA_BROKERS", "kafka:99999"}, "KAFKA_BROKERS=kafka:99999: not an address"},
+		{"empty broker", []string{"KAFKA_BROKERS", "a:1,"}, "has an empty element"},
+		{"topic", []string{"KAFKA_TOPICS", ".."}, "KAFKA_TOPICS=..: not a topic"},
+		{"lease", []string{"KAFKA_LEASE", "10s", "COMMIT_INTERVAL", "4s"}, "KAFKA_LEASE=10s: must be at least 3 × COMMIT_INTERVAL = 12s"},
+		{"rebalance timeout", []string{"KAFKA_REBALANCE_TIMEOUT", "20s"}, "must be more than 2 × MONGODB_WRITE_TIMEOUT = 20s"},
+		{"shutdown", []string{"SHUTDOWN_TIMEOUT", "10s"}, "SHUTDOWN_TIMEOUT=10s: must be more than MONGODB_WRITE_TIMEOUT = 10s"},
+		{"heartbeat", []string{"KAFKA_HEARTBEAT_INTERVAL", "11s"}, "at most a third of KAFKA_SESSION_TIMEOUT = 30s"},
+		{"start", []string{"KAFKA_START", "yesterday"}, "KAFKA_START=yesterday: not earliest, latest or an RFC 3339 time"},
+		{"time bound", []string{"EVENT_TIME_MIN", "24h"}, "neither an RFC 3339 time such as"},
+		{"window", []string{"EVENT_TIME_MIN", "+25h"}, "EVENT_TIME_MAX=+24h: must be after EVENT_TIME_MIN = +25h"},
+		{"layout", []string{"EVENT_TIME_FORMAT", "15:04:05"}, "nor a Go layout with year, month and day"},
+		{"no layout", []string{"EVENT_TIME_FORMAT", "iso8601"}, "nor a Go layout"},
+		{"path", []string{"EVENT_META_FIELD", "a..b"}, "EVENT_META_FIELD=a..b: not a dotted path"},
+		{"meta nowhere", []string{"EVENT_META_FIELD", ""}, "set EVENT_META_FROM to key or none"},
+		{"time is meta", []string{"EVENT_META_FIELD", "time"}, "is EVENT_TIME_FIELD as well"},
+		{"sasl incomplete", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "u"}, "KAFKA_SASL_PASSWORD: is required"},
+		{"tls off", []string{"KAFKA_TLS_CA_FILE", "/ca.pem"}, "KAFKA_SECURITY=plaintext: does not encrypt"},
+		{"key alone", []string{"KAFKA_SECURITY", "tls", "KAFKA_TLS_KEY_FILE", "/k.pem"}, "belong together"},
+		{"uri scheme", []string{"MONGODB_URI", "http://mongo"}, "not a connection string"},
+		{"uri option", []string{"MONGODB_URI", "mongodb://mongo/?w=-3"}, "MONGODB_URI=mongodb://mongo/?w=-3: "},
+		{"database", []string{"MONGODB_DATABASE", "a b"}, `the database name "a b" has a " "`},
+		{"database of the uri", []string{"MONGODB_URI", "mongodb://mongo/a%20b"}, `MONGODB_URI: the database name "a b"`},
+		{"long database", []string{"MONGODB_DATABASE", strings.Repeat("d", 64)}, "has 64 bytes: MongoDB allows 63"},
+		{"admin", []string{"MONGODB_DATABASE", "admin"}, "is MongoDB's own"},
+		{"collection", []string{"MONGODB_COLLECTION", "a$b"}, "has a $ or a NUL"},
+		{"system collection", []string{"KAFKA_TOPICS", "system.events"}, `begins with "system."`},
+		{"dot topic", []string{"KAFKA_TOPICS", ".events"}, `for topic .events that is ".events", which begins or ends with a dot`},
+		{"long topic", []string{"KAFKA_TOPICS", strings.Repeat("t", 240)}, "it has 259 bytes, MongoDB allows 255"},
+		{"collision", []string{"KAFKA_TOPICS", "a,a.buckets"}, `"a" and "a.buckets" would both use the collection "a.buckets"`},
+		{"fields", []string{"MONGODB_META_FIELD", "time"}, "must differ from MONGODB_TIME_FIELD"},
+		{"dotted field", []string{"MONGODB_TIME_FIELD", "a.b"}, "must be the name of a top-level field"},
+		{"_id", []string{"MONGODB_META_FIELD", "_id"}, "not _id"},
+		{"span alone", []string{"MONGODB_BUCKET_MAX_SPAN", "1h"}, "MONGODB_BUCKET_ROUNDING=not set: must equal MONGODB_BUCKET_MAX_SPAN (1h)"},
+		{"span and granularity", []string{"MONGODB_BUCKET_MAX_SPAN", "1h", "MONGODB_BUCKET_ROUNDING", "1h", "MONGODB_GRANULARITY", "hours"}, "give one or the other"},
+		{"span of no seconds", []string{"MONGODB_BUCKET_MAX_SPAN", "366h", "MONGODB_BUCKET_ROUNDING", "366h1ms"}, "must be whole seconds"},
+		{"counts", []string{"BUCKET_MIN_COUNT", "30", "BUCKET_MAX_COUNT", "20"}, "must be at most BUCKET_MAX_COUNT = 20 measurements"},
+		{"dlq loop", []string{"KAFKA_TOPICS", "a,a.dlq"}, "its letters would be read as events"},
+		{"dlq name", []string{"DLQ_TOPIC", "dead letters"}, `that is "dead letters": not a topic`},
+		{"same address", []string{"PPROF_ADDR", ":9464"}, "is HTTP_ADDR as well"},
+		{"address", []string{"HTTP_ADDR", "9464"}, "HTTP_ADDR=9464: not an address to listen at"},
+		{"memory", []string{"MEMORY_LIMIT", "1MiB"}, "MEMORY_LIMIT=1MiB: must be at least 32MiB"},
+		{"log level", []string{"LOG_LEVEL", "trace"}, "LOG_LEVEL=trace: must be one of debug, info, warn, error"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			got := problems(t, with(c.env...))
+			if len(got) == 0 || !strings.Contains(strings.Join(got, "\n"), c.want) {
+				t.Errorf("problems %q, want %q", got, c.want)
+			}
+			if len(got) > 1 && c.name != "span of no seconds" {
+				t.Errorf("%d problems for one mistake: %q", len(got), got)
+			}
+		})
+	}
+}
+
+func TestSettingsThatAreFine(t *testing.T) {
+	for name, env := range map[string][]string{
+		"custom bucketing":     {"MONGODB_BUCKET_MAX_SPAN", "2h", "MONGODB_BUCKET_ROUNDING", "2h"},
+		"one collection":       {"KAFKA_TOPICS", "a, b", "MONGODB_COLLECTION", "all"},
+		"one dead-letter":      {"KAFKA_TOPICS", "a,b", "DLQ_TOPIC", "dead"},
+		"no series":            {"EVENT_META_FIELD", "", "EVENT_META_FROM", "none"},
+		"layout":               {"EVENT_TIME_FORMAT", "02.01.2006 15:04:05"},
+		"relative window":      {"EVENT_TIME_MIN", "-72h"},
+		"srv":                  {"MONGODB_URI", "mongodb+srv://u:p@cluster.example.net/?appName=x"},
+		"several hosts":        {"MONGODB_URI", "mongodb://a:1,b:2/db?replicaSet=rs"},
+		"sasl":                 {"KAFKA_SECURITY", "sasl_plaintext", "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p"},
+		"start at a time":      {"KAFKA_START", "2026-01-31T00:00:00+01:00"},
+		"fast tests":           {"KAFKA_SESSION_TIMEOUT", "1s", "KAFKA_HEARTBEAT_INTERVAL", "100ms", "KAFKA_REBALANCE_TIMEOUT", "3s", "KAFKA_LEASE", "600ms", "COMMIT_INTERVAL", "200ms", "MONGODB_WRITE_TIMEOUT", "1s"},
+		"listening at no port": {"HTTP_ADDR", "127.0.0.1:0"},
+	} {
+		if got := problems(t, with(env...)); got != nil {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}

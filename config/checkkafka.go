@@ -1,0 +1,75 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// TopicPlaceholder stands for a topic in MONGODB_COLLECTION and DLQ_TOPIC.
+const TopicPlaceholder = "{topic}"
+
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// topicRule says what Kafka wants of a topic's name.
+const topicRule = "not a topic Kafka can have: 1 to 249 of a-z A-Z 0-9 . _ -, and not . or .."
+
+func isTopic(name string) bool { return topicName.MatchString(name) && name != "." && name != ".." }
+
+// isNoTopic tells names that Kafka cannot have: they are reported as such, and nothing is concluded from them.
+func isNoTopic(name string) bool { return !isTopic(name) }
+
+func (k *checker) topics() {
+	if !k.good("KAFKA_TOPICS") {
+		return
+	}
+	for i, topic := range k.Kafka.Topics {
+		if !isTopic(topic) {
+			k.fail("KAFKA_TOPICS", topic, topicRule)
+		}
+		if slices.Contains(k.Kafka.Topics[:i], topic) {
+			k.fail("KAFKA_TOPICS", topic, "is listed twice")
+		}
+	}
+}
+
+func (k *checker) security() {
+	s := k.Security
+	if !k.good("KAFKA_SECURITY") {
+		return
+	}
+	if strings.HasPrefix(s.Protocol, "sasl_") {
+		needed := [][2]string{
+			{"KAFKA_SASL_MECHANISM", s.SASLMechanism}, {"KAFKA_SASL_USERNAME", s.SASLUsername}, {"KAFKA_SASL_PASSWORD", string(s.SASLPassword)},
+		}
+		for _, n := range needed {
+			if n[1] == "" && k.good(n[0]) {
+				k.fail(n[0], "", "is required with KAFKA_SECURITY=%s", s.Protocol)
+			}
+		}
+	} else if s.SASLMechanism != "" || s.SASLUsername != "" || s.SASLPassword != "" {
+		k.fail("KAFKA_SECURITY", s.Protocol, "does not authenticate, but KAFKA_SASL_… is set: use sasl_tls (or sasl_plaintext), or unset it")
+	}
+	files := s.TLSCAFile + s.TLSCertFile + s.TLSKeyFile + s.TLSServerName
+	if !strings.HasSuffix(s.Protocol, "tls") && (files != "" || s.TLSInsecure) {
+		k.fail("KAFKA_SECURITY", s.Protocol, "does not encrypt, but KAFKA_TLS_… is set: use tls or sasl_tls, or unset it")
+	}
+	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
+		k.fail("KAFKA_TLS_CERT_FILE", s.TLSCertFile, "and KAFKA_TLS_KEY_FILE belong together: set both or none")
+	}
+}
+
+func (k *checker) deadLetters() {
+	if k.DLQ.Topic == "" || !k.good("KAFKA_TOPICS", "DLQ_TOPIC") {
+		return
+	}
+	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
+		name := strings.ReplaceAll(k.DLQ.Topic, TopicPlaceholder, topic)
+		switch {
+		case !isTopic(name):
+			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %q: %s", topic, name, topicRule)
+		case slices.Contains(k.Kafka.Topics, name):
+			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %s, which is in KAFKA_TOPICS: its letters would be read as events", topic, name)
+		}
+	}
+}

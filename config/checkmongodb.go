@@ -1,0 +1,129 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+)
+
+// MongoDB's limits on names, in bytes.
+const (
+	maxDatabaseName = 63
+	maxNamespace    = 255
+)
+
+// seriesSuffixes make the names of the collections that belong to a time series; the first is the series itself.
+func seriesSuffixes() []string { return []string{"", ".buckets", ".partitions", ".options"} }
+
+// uri has the driver read the connection string, except that nothing is looked up in DNS.
+func (k *checker) uri() {
+	if !k.good("MONGODB_URI") {
+		return
+	}
+	uri := k.MongoDB.URI
+	switch scheme, rest, _ := strings.Cut(uri.Reveal(), "://"); {
+	case scheme != "mongodb" && scheme != "mongodb+srv" || rest == "":
+		k.fail("MONGODB_URI", uri, "not a connection string: write mongodb://host:port/database or mongodb+srv://host/database")
+	case scheme == "mongodb":
+		if _, err := connstring.ParseAndValidate(uri.Reveal()); err != nil {
+			k.fail("MONGODB_URI", uri, "%s", uri.redact(err.Error()))
+		}
+	}
+}
+
+func (k *checker) database() {
+	name := k.MongoDB.Database
+	variable := "MONGODB_DATABASE"
+	if name == k.MongoDB.URI.Database() {
+		variable = "MONGODB_URI"
+	}
+	switch i := strings.IndexAny(name, "/\\. \"$*<>:|?\x00"); {
+	case !k.good("MONGODB_URI", "MONGODB_DATABASE"):
+	case i >= 0:
+		k.fail(variable, "", "the database name %q has a %q: MongoDB allows none of / \\ . \" $ * < > : | ? and no space", name, name[i:i+1])
+	case len(name) > maxDatabaseName:
+		k.fail(variable, "", "the database name %q has %d bytes: MongoDB allows %d", name, len(name), maxDatabaseName)
+	case slices.Contains([]string{"admin", "config", "local"}, name):
+		k.fail(variable, "", "the database %q is MongoDB's own: choose another", name)
+	}
+}
+
+func (k *checker) storedFields() {
+	m := k.MongoDB
+	for _, f := range [][2]string{{"MONGODB_TIME_FIELD", m.TimeField}, {"MONGODB_META_FIELD", m.MetaField}} {
+		if strings.ContainsAny(f[1], ".\x00") || strings.HasPrefix(f[1], "$") || f[1] == "_id" {
+			k.fail(f[0], f[1], "must be the name of a top-level field: without dots, not beginning with $, and not _id")
+		}
+	}
+	if m.TimeField == m.MetaField {
+		k.fail("MONGODB_META_FIELD", m.MetaField, "must differ from MONGODB_TIME_FIELD")
+	}
+}
+
+// collections refuses names that MongoDB refuses, and time series whose collections would be each other's.
+func (k *checker) collections() {
+	if !k.good("KAFKA_TOPICS", "MONGODB_COLLECTION") {
+		return
+	}
+	owner := map[string]string{} // collection → the series it belongs to
+	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
+		series := strings.ReplaceAll(k.MongoDB.Collection, TopicPlaceholder, topic)
+		if reason := refusedCollection(k.MongoDB.Database, series); reason != "" {
+			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for topic %s that is %q, which %s", topic, series, reason)
+			continue
+		}
+		for _, suffix := range seriesSuffixes() {
+			name := series + suffix
+			if other, taken := owner[name]; taken && other != series {
+				k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "the time series %q and %q would both use the collection %q: "+
+					"rename one, or read the topics by consumers with different databases", other, series, name)
+			}
+			owner[name] = series
+		}
+	}
+}
+
+// refusedCollection says why MongoDB would not have a time series of this name; empty: it would.
+func refusedCollection(database, series string) string {
+	longest := len(database) + len(".") + len(series) + len(".partitions")
+	switch {
+	case strings.HasPrefix(series, "system."):
+		return `begins with "system.", which is MongoDB's own`
+	case strings.HasPrefix(series, ".") || strings.HasSuffix(series, "."):
+		return "begins or ends with a dot"
+	case strings.ContainsAny(series, "$\x00"):
+		return "has a $ or a NUL"
+	case longest > maxNamespace:
+		return fmt.Sprintf("is too long: with the database and .partitions it has %d bytes, MongoDB allows %d", longest, maxNamespace)
+	}
+	return ""
+}
+
+func (k *checker) bucketing() {
+	m := k.MongoDB
+	k.wholeSeconds("MONGODB_BUCKET_MAX_SPAN", m.BucketMaxSpan)
+	k.wholeSeconds("MONGODB_BUCKET_ROUNDING", m.BucketRounding)
+	k.wholeSeconds("MONGODB_EXPIRE_AFTER", m.ExpireAfter)
+	if custom := m.BucketMaxSpan != 0 || m.BucketRounding != 0; custom && k.good("MONGODB_BUCKET_MAX_SPAN", "MONGODB_BUCKET_ROUNDING") {
+		if m.BucketMaxSpan != m.BucketRounding {
+			k.fail("MONGODB_BUCKET_ROUNDING", shownOrUnset(m.BucketRounding), "must equal MONGODB_BUCKET_MAX_SPAN (%s)",
+				shownOrUnset(m.BucketMaxSpan))
+		}
+		if m.Granularity != "" {
+			k.fail("MONGODB_GRANULARITY", m.Granularity, "set together with MONGODB_BUCKET_MAX_SPAN or MONGODB_BUCKET_ROUNDING: give one or the other")
+		}
+	}
+	if b := k.Bucket; k.good("BUCKET_MIN_COUNT", "BUCKET_MAX_COUNT") && b.MinCount > b.MaxCount {
+		k.fail("BUCKET_MIN_COUNT", b.MinCount, "must be at most BUCKET_MAX_COUNT = %d measurements", b.MaxCount)
+	}
+}
+
+func shownOrUnset(d time.Duration) string {
+	if d == 0 {
+		return "not set"
+	}
+	return formatDuration(d)
+}

@@ -1,0 +1,122 @@
+package config
+
+import "time"
+
+// Config is every setting of the program. The tags of a field are its definition:
+//
+//	env    name and default, as go-envconfig reads them
+//	doc    what it means, for the reference and for error messages
+//	min    smallest value allowed, max the largest, in the field's own notation
+//	oneof  the values allowed, comma-separated
+//	unit   what a number counts
+//	empty  the variable may be set to the empty string, and what that means; elsewhere empty counts as not set
+//	shown  what the reference shows as default where the env tag cannot say it
+type Config struct {
+	Kafka    Kafka    `title:"Kafka"`
+	Security Security `title:"Security of Kafka connections"`
+	Event    Event    `title:"Events"`
+	MongoDB  MongoDB  `title:"MongoDB"`
+	Bucket   Bucket   `title:"Buckets"`
+	Flush    Flush    `title:"Flushes and commits"`
+	Memory   Memory   `title:"Memory"`
+	DLQ      DLQ      `title:"Dead letters"`
+	Service  Service  `title:"Service"`
+}
+
+// Kafka says what is read, as which member of which group.
+type Kafka struct {
+	Brokers           []string      `env:"KAFKA_BROKERS,required" doc:"bootstrap addresses, host:port, comma-separated"`
+	Topics            []string      `env:"KAFKA_TOPICS,required" doc:"topics to read, comma-separated"`
+	GroupID           string        `env:"KAFKA_GROUP_ID,default=waterwheel" doc:"consumer group"`
+	Start             Start         `env:"KAFKA_START,default=earliest" doc:"where a group without any commit for a topic begins: earliest, latest, or an RFC 3339 time. Partitions added later and topics created again begin at the log start"`
+	OutOfRange        string        `env:"KAFKA_OUT_OF_RANGE,default=stop" oneof:"stop,earliest,latest" doc:"committed offset beyond the log end: stop (the partition, with an alarm), earliest or latest. Behind the log start it always goes on at the log start, counted as lost by retention"`
+	Isolation         string        `env:"KAFKA_ISOLATION,default=read_committed" oneof:"read_committed,read_uncommitted" doc:"whether records of open and aborted transactions are read"`
+	SessionTimeout    time.Duration `env:"KAFKA_SESSION_TIMEOUT,default=30s" min:"1s" max:"30m" doc:"a member that is silent for this long leaves the group"`
+	HeartbeatInterval time.Duration `env:"KAFKA_HEARTBEAT_INTERVAL,default=3s" min:"50ms" max:"10m" doc:"time between two heartbeats; at most a third of the session timeout"`
+	RebalanceTimeout  time.Duration `env:"KAFKA_REBALANCE_TIMEOUT,default=60s" min:"1s" max:"1h" doc:"how long a rebalance waits for a member; half of it must be more than MONGODB_WRITE_TIMEOUT"`
+	Lease             time.Duration `env:"KAFKA_LEASE,default=10s" min:"150ms" max:"10m" doc:"how long one answered commit entitles to write; at least 3 × COMMIT_INTERVAL. After a crash the next owner waits this long + 2 × MONGODB_WRITE_TIMEOUT, after Kafka's session timeout"`
+	InstanceID        string        `env:"KAFKA_INSTANCE_ID" doc:"static membership: a restart within the session timeout keeps its partitions. Another one for each consumer"`
+	FetchBytes        Size          `env:"KAFKA_FETCH_BYTES,default=2MiB" min:"1KiB" max:"1GiB" doc:"most that is fetched for one partition in one request"`
+	FetchWait         time.Duration `env:"KAFKA_FETCH_WAIT,default=500ms" min:"1ms" max:"1m" doc:"how long the broker waits for new records"`
+}
+
+// Security says how connections to Kafka are protected.
+type Security struct {
+	Protocol      string `env:"KAFKA_SECURITY,default=plaintext" oneof:"plaintext,tls,sasl_plaintext,sasl_tls" doc:"encryption and authentication"`
+	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"needed with sasl_plaintext and sasl_tls"`
+	SASLUsername  string `env:"KAFKA_SASL_USERNAME" doc:"user"`
+	SASLPassword  Secret `env:"KAFKA_SASL_PASSWORD" doc:"password"`
+	TLSCAFile     string `env:"KAFKA_TLS_CA_FILE" doc:"PEM file of the authorities to trust instead of the system's; read again when it changes, as the next two"`
+	TLSCertFile   string `env:"KAFKA_TLS_CERT_FILE" doc:"PEM file of the client's certificate"`
+	TLSKeyFile    string `env:"KAFKA_TLS_KEY_FILE" doc:"PEM file of the client's key"`
+	TLSServerName string `env:"KAFKA_TLS_SERVER_NAME" doc:"name the brokers' certificates must have, where it is not their address"`
+	TLSInsecure   bool   `env:"KAFKA_TLS_INSECURE,default=false" doc:"accept any certificate: encrypted, but with whom is not known"`
+}
+
+// Event says how records become measurements.
+type Event struct {
+	Format      string    `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson" doc:"json, extjson (relaxed or canonical Extended JSON) or bson. A record holds one object or, not in bson, an array of them"`
+	TimeField   string    `env:"EVENT_TIME_FIELD,default=time" empty:"the Kafka record's timestamp" doc:"dotted path to the measurement's time in the event"`
+	TimeFormat  string    `env:"EVENT_TIME_FORMAT,default=auto" doc:"auto, rfc3339, unix, unix_ms, unix_us, unix_ns, or a Go layout. auto: an RFC 3339 string, an Extended JSON date, or a number: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds"`
+	TimeMin     TimeBound `env:"EVENT_TIME_MIN,default=1990-01-01T00:00:00Z" doc:"earliest time accepted: an RFC 3339 time, or a distance from the record's Kafka timestamp as +24h or -72h"`
+	TimeMax     TimeBound `env:"EVENT_TIME_MAX,default=+24h" doc:"latest time accepted, written as EVENT_TIME_MIN"`
+	MetaField   string    `env:"EVENT_META_FIELD,default=meta" empty:"as EVENT_META_FROM says" doc:"dotted path to the series' identity in the event"`
+	MetaFrom    string    `env:"EVENT_META_FROM,default=value" oneof:"value,key,none" doc:"where a series' identity comes from: value (EVENT_META_FIELD), key (the record's key, text or a JSON object), or none"`
+	DottedNames string    `env:"EVENT_DOTTED_NAMES,default=nest" oneof:"nest,reject" doc:"field names with dots: nest (a.b becomes {a: {b}}) or reject"`
+	MaxBytes    Size      `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted"`
+}
+
+// MongoDB says where buckets are kept and how the collection is defined.
+type MongoDB struct {
+	URI            URI           `env:"MONGODB_URI,required" doc:"connection string, mongodb:// or mongodb+srv://"`
+	Database       string        `env:"MONGODB_DATABASE" shown:"the URI's, else waterwheel" doc:"database"`
+	Collection     string        `env:"MONGODB_COLLECTION,default={topic}" doc:"name of the time series, {topic} standing for the topic. Buckets go to <name>.buckets, claims to <name>.partitions, options to <name>.options"`
+	TimeField      string        `env:"MONGODB_TIME_FIELD,default=time" doc:"name of the time in the stored measurement"`
+	MetaField      string        `env:"MONGODB_META_FIELD,default=meta" doc:"name of the series' identity in the stored measurement"`
+	Granularity    string        `env:"MONGODB_GRANULARITY" oneof:"seconds,minutes,hours" shown:"seconds" doc:"bucket span and rounding: seconds (1 h, 1 min), minutes (24 h, 1 h), hours (30 d, 24 h)"`
+	BucketMaxSpan  time.Duration `env:"MONGODB_BUCKET_MAX_SPAN" min:"1s" max:"8760h" doc:"instead of MONGODB_GRANULARITY: the time a bucket spans, whole seconds"`
+	BucketRounding time.Duration `env:"MONGODB_BUCKET_ROUNDING" min:"1s" max:"8760h" doc:"must equal MONGODB_BUCKET_MAX_SPAN"`
+	ExpireAfter    time.Duration `env:"MONGODB_EXPIRE_AFTER" min:"1s" shown:"never" doc:"measurements older than this are deleted, whole seconds"`
+	WriteTimeout   time.Duration `env:"MONGODB_WRITE_TIMEOUT,default=10s" min:"100ms" max:"10m" doc:"one bulk write, from sending to the answer"`
+}
+
+// Bucket says when a bucket is full.
+type Bucket struct {
+	MaxCount   int32 `env:"BUCKET_MAX_COUNT,default=1000" min:"1" max:"1000000" unit:"measurements" doc:"most in one bucket"`
+	MaxBytes   Size  `env:"BUCKET_MAX_BYTES,default=125KiB" min:"1B" max:"12MiB" doc:"largest bucket"`
+	MinCount   int32 `env:"BUCKET_MIN_COUNT,default=10" min:"1" max:"1000000" unit:"measurements" doc:"a bucket of fewer may be larger than BUCKET_MAX_BYTES"`
+	CacheBytes Size  `env:"BUCKET_CACHE_BYTES,default=0B" min:"0B" max:"1TiB" doc:"buckets shrink when there are more series than fit into a cache of this size; 0: off"`
+	Reopen     bool  `env:"BUCKET_REOPEN,default=true" doc:"look stored buckets up before opening new ones"`
+	DeltaMax   int32 `env:"BUCKET_DELTA_MAX,default=16" min:"0" max:"1000000" unit:"measurements" doc:"most that are added to a stored bucket in one write; more go into a new bucket. 0: no limit"`
+}
+
+// Flush says when measurements are written and offsets committed.
+type Flush struct {
+	Interval       time.Duration `env:"FLUSH_INTERVAL,default=5s" min:"1ms" max:"1h" doc:"longest time a measurement waits to be written"`
+	Bytes          Size          `env:"FLUSH_BYTES,default=64MiB" min:"1KiB" max:"16GiB" doc:"a partition with this much waiting is written at once"`
+	Count          int           `env:"FLUSH_COUNT,default=500000" min:"1" max:"100000000" unit:"measurements" doc:"a partition with this many waiting is written at once"`
+	CommitInterval time.Duration `env:"COMMIT_INTERVAL,default=1s" min:"10ms" max:"1m" doc:"time between two commits of offsets"`
+}
+
+// Memory bounds the process.
+type Memory struct {
+	Limit     Size  `env:"MEMORY_LIMIT" min:"32MiB" max:"16TiB" shown:"75 % of the cgroup's or the machine's memory" doc:"memory of the process (Go's soft limit); catalogs, what is known to be stored, and fetches get 60 % of it"`
+	SeriesMax int64 `env:"SERIES_MAX,default=0" min:"0" max:"1000000000" unit:"series" doc:"warn and count above this many in memory; 0: off"`
+}
+
+// DLQ says what becomes of records that cannot be stored.
+type DLQ struct {
+	Topic       string `env:"DLQ_TOPIC,default={topic}.dlq" empty:"a bad record stops its partition instead" doc:"dead-letter topic, {topic} standing for the record's topic"`
+	Create      bool   `env:"DLQ_CREATE,default=true" doc:"create missing dead-letter topics"`
+	Partitions  int    `env:"DLQ_PARTITIONS,default=1" min:"1" max:"10000" unit:"partitions" doc:"of a created dead-letter topic"`
+	Replication int    `env:"DLQ_REPLICATION" min:"1" max:"100" unit:"replicas" shown:"the broker's" doc:"of a created dead-letter topic"`
+}
+
+// Service is what surrounds the work: pages, logs, the end.
+type Service struct {
+	HTTPAddr        string        `env:"HTTP_ADDR,default=:9464" empty:"off" doc:"address of metrics, health and status page"`
+	PprofAddr       string        `env:"PPROF_ADDR" shown:"off" doc:"address of Go's profiles"`
+	LogLevel        string        `env:"LOG_LEVEL,default=info" oneof:"debug,info,warn,error" doc:"least severe lines that are written"`
+	LogFormat       string        `env:"LOG_FORMAT" oneof:"text,json" shown:"text on a terminal, else json" doc:"form of the lines"`
+	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT,default=25s" min:"1s" max:"1h" doc:"from the signal to the exit; more than MONGODB_WRITE_TIMEOUT. Kubernetes' grace should be longer"`
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md anew")
+
+func TestReferenceIsUpToDate(t *testing.T) {
+	const path = "../docs/configuration.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(Markdown()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != Markdown() {
+		t.Errorf("%s is stale: run make docs", path)
+	}
+}
+
+func TestDefinitionsAreComplete(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range fields(&Config{}) {
+		name := f.name()
+		if name == "" || seen[name] || name != strings.ToUpper(name) {
+			t.Errorf("%s: its variable %q is empty, twice there or not in capitals", f.structField.Name, name)
+		}
+		seen[name] = true
+		if f.tag("doc") == "" || f.group == "" {
+			t.Errorf("%s: no doc tag or title", name)
+		}
+		if prefixed := len(unknown([]string{strings.SplitAfter(name, "_")[0] + "XYZZY=1"}, nil)) == 1; !prefixed {
+			t.Errorf("%s: misspelt variables like it would not be noticed", name)
+		}
+		for _, tag := range []string{"min", "max"} {
+			if text := f.tag(tag); text != "" {
+				if _, err := f.parseBound(text); err != nil {
+					t.Errorf("%s: tag %s: %v", name, tag, err)
+				}
+			}
+		}
+		if text := f.fallback(); text != "" {
+			if err := decode(&f, "", false); err != nil {
+				t.Errorf("%s: default: %v", name, err)
+			}
+			if message := f.outside(); message != "" {
+				t.Errorf("%s: default %s %s", name, text, message)
+			}
+			if got := f.render(); got != text && got != strings.TrimSuffix(text, "60s")+"1m" {
+				t.Errorf("%s: default %q is shown as %q", name, text, got)
+			}
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{"0": 0, "17": 17, "125KiB": 125 << 10, "2 MiB": 2 << 20, "1GiB": 1 << 30, "8388607TiB": 8388607 << 40, "5B": 5} {
+		got, err := ParseSize(text)
+		if err != nil || got != want {
+			t.Errorf("ParseSize(%q) = %d, %v, want %d", text, got, err, want)
+		}
+		if back, err := ParseSize(got.String()); err != nil || back != got {
+			t.Errorf("%d is written %q", got, got)
+		}
+	}
+	for _, text := range []string{"", "MiB", "1.5MiB", "-1KiB", "1MB", "8388608TiB", "9223372036854775808"} {
+		if got, err := ParseSize(text); err == nil {
+			t.Errorf("ParseSize(%q) = %d, want an error", text, got)
+		}
+	}
+}
+
+func TestDurationsAreWrittenShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		24 * time.Hour: "24h", time.Minute: "1m", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", 100 * time.Minute: "1h40m", time.Hour + time.Second: "1h0m1s",
+	} {
+		if got := formatDuration(d); got != want {
+			t.Errorf("%v is written %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestMemoryIsTheSmallestLimit(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	meminfo := file("MemTotal:       16384 kB\nMemFree: 1 kB\n")
+	cases := map[string]struct {
+		root fstest.MapFS
+		want int64
+	}{
+		"nothing known": {fstest.MapFS{}, unknownMemory},
+		"machine":       {fstest.MapFS{"proc/meminfo": meminfo}, 16 << 20},
+		"cgroup v2 in a container": {fstest.MapFS{
+			"proc/meminfo": meminfo, "proc/self/cgroup": file("0::/\n"), "sys/fs/cgroup/memory.max": file("4194304\n"),
+		}, 4 << 20},
+		"cgroup v2, limit above": {fstest.MapFS{
+			"proc/meminfo": meminfo, "proc/self/cgroup": file("0::/a.slice/b.service\n"),
+			"sys/fs/cgroup/a.slice/b.service/memory.max": file("max\n"), "sys/fs/cgroup/a.slice/memory.max": file("2097152\n"),
+		}, 2 << 20},
+		"cgroup v1": {fstest.MapFS{
+			"proc/meminfo": meminfo, "proc/self/cgroup": file("5:cpu,memory:/docker/x\n2:cpuset:/\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("3145728\n"),
+		}, 3 << 20},
+		"cgroup v1 without a limit": {fstest.MapFS{
+			"proc/meminfo": meminfo, "proc/self/cgroup": file("5:memory:/\n"),
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": file("9223372036854771712\n"),
+		}, 16 << 20},
+	}
+	for name, c := range cases {
+		if got := availableMemory(c.root); got != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
+		}
+	}
+}

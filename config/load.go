@@ -1,0 +1,124 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/sethvargo/go-envconfig"
+)
+
+// fileSuffix makes the name of a variable that holds the path of a file with the value.
+const fileSuffix = "_FILE"
+
+// Load reads the settings: lookup answers for one variable (os.LookupEnv), environ lists all as NAME=value (os.Environ)
+// and is searched for misspelt names. It finds every problem, and reports them as an *Error.
+func Load(lookup func(string) (string, bool), environ []string) (Config, error) {
+	var c Config
+	l := loader{lookup: lookup, bad: map[string]bool{}}
+	for _, f := range fields(&c) {
+		l.load(f)
+	}
+	l.report(unknown(environ, fields(&c)))
+	c.fill(os.DirFS("/"))
+	l.report(check(&c, l.bad))
+	if len(l.problems) > 0 {
+		return Config{}, &Error{Problems: l.problems}
+	}
+	return c, nil
+}
+
+// loader reads one setting after the other. go-envconfig stops at the first bad field of a struct, so it is given a struct
+// of one field at a time.
+type loader struct {
+	lookup   func(string) (string, bool)
+	problems []Problem
+	bad      map[string]bool // the variables with a problem: no other check looks at their values
+}
+
+func (l *loader) report(problems []Problem) {
+	for _, p := range problems {
+		l.bad[p.Variable] = true
+	}
+	l.problems = append(l.problems, problems...)
+}
+
+// load sets one field from its variable, its file or its default.
+func (l *loader) load(f field) {
+	name := f.name()
+	text, found, problem := l.resolve(&f)
+	if problem != "" {
+		l.report([]Problem{{Variable: name, Message: problem}})
+		return
+	}
+	if !found && f.required() {
+		l.report([]Problem{{Variable: name, Message: "is required: " + f.tag("doc")}})
+		return
+	}
+	if err := decode(&f, text, found); err != nil {
+		l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: explain(&f, err)}})
+		return
+	}
+	if found {
+		if message := f.outside(); message != "" {
+			l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: message}})
+		}
+	}
+}
+
+// resolve finds the text of a setting. A variable set to the empty string counts as not set, except where empty has a
+// meaning of its own: compose files and charts pass on variables that nobody set.
+func (l *loader) resolve(f *field) (text string, found bool, problem string) {
+	text, found = l.lookup(f.name())
+	if text == "" && !f.takesEmpty() {
+		found = false
+	}
+	path, _ := l.lookup(f.name() + fileSuffix)
+	if path == "" {
+		return text, found, ""
+	}
+	if found {
+		return "", false, "set both itself and as " + f.name() + fileSuffix + ": give one of them"
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return "", false, fmt.Sprintf("reading the file that %s names: %v", f.name()+fileSuffix, err)
+	}
+	text = strings.TrimRight(string(content), "\r\n")
+	return text, text != "" || f.takesEmpty(), ""
+}
+
+// decode lets go-envconfig set the field, to its default where no text was found.
+func decode(f *field, text string, found bool) error {
+	if !found && f.fallback() == "" {
+		return nil
+	}
+	single := reflect.New(reflect.StructOf([]reflect.StructField{{
+		Name: f.structField.Name, Type: f.structField.Type, Tag: f.structField.Tag,
+	}}))
+	err := envconfig.ProcessWith(context.Background(), &envconfig.Config{
+		Target:   single.Interface(),
+		Lookuper: envconfig.LookuperFunc(func(string) (string, bool) { return text, found }),
+	})
+	if err != nil {
+		return err
+	}
+	f.value.Set(single.Elem().Field(0))
+	return nil
+}
+
+// shownText is the text of a setting for messages.
+func (f *field) shownText(text string) string {
+	const longest = 100
+	switch {
+	case f.secret():
+		return masked
+	case len(text) > longest:
+		return fmt.Sprintf("%q…", text[:longest])
+	case strings.ContainsAny(text, " \t\r\n\"") || text == "":
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}

@@ -1,0 +1,213 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// minimal is the least that loads.
+func minimal() map[string]string {
+	return map[string]string{
+		"KAFKA_BROKERS": "kafka:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://user:pa55@mongo:27017/metrics",
+		"MEMORY_LIMIT": "1GiB",
+	}
+}
+
+func load(env map[string]string) (Config, error) {
+	var environ []string
+	for name, value := range env {
+		environ = append(environ, name+"="+value)
+	}
+	return Load(func(name string) (string, bool) { value, ok := env[name]; return value, ok }, environ)
+}
+
+// with is the minimal environment and these pairs of names and values.
+func with(pairs ...string) map[string]string {
+	env := minimal()
+	for i := 0; i < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
+	}
+	return env
+}
+
+// problems returns the problems as lines.
+func problems(t *testing.T, env map[string]string) []string {
+	t.Helper()
+	_, err := load(env)
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("error %T %v, want *Error", err, err)
+	}
+	var lines []string
+	for _, p := range e.Problems {
+		lines = append(lines, p.String())
+	}
+	return lines
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := load(minimal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Config{
+		Kafka: Kafka{
+			Brokers: []string{"kafka:9092"}, Topics: []string{"events"}, GroupID: "waterwheel", Start: Start{Policy: "earliest"},
+			OutOfRange: "stop", Isolation: "read_committed", SessionTimeout: 30 * time.Second, HeartbeatInterval: 3 * time.Second,
+			RebalanceTimeout: time.Minute, Lease: 10 * time.Second, FetchBytes: 2 << 20, FetchWait: 500 * time.Millisecond,
+		},
+		Security: Security{Protocol: "plaintext"},
+		Event: Event{
+			Format: "json", TimeField: "time", TimeFormat: "auto",
+			TimeMin: TimeBound{Time: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)}, TimeMax: TimeBound{Relative: true, Offset: 24 * time.Hour},
+			MetaField: "meta", MetaFrom: "value", DottedNames: "nest", MaxBytes: 1 << 20,
+		},
+		MongoDB: MongoDB{
+			URI: "mongodb://user:pa55@mongo:27017/metrics", Database: "metrics", Collection: "{topic}", TimeField: "time", MetaField: "meta",
+			Granularity: "seconds", WriteTimeout: 10 * time.Second,
+		},
+		Bucket:  Bucket{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
+		Flush:   Flush{Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second},
+		Memory:  Memory{Limit: 1 << 30},
+		DLQ:     DLQ{Topic: "{topic}.dlq", Create: true, Partitions: 1},
+		Service: Service{HTTPAddr: ":9464", LogLevel: "info", ShutdownTimeout: 25 * time.Second},
+	}
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestAllProblemsAreReportedAtOnce(t *testing.T) {
+	got := problems(t, map[string]string{
+		"KAFKA_TOPICS":           "ok, no spaces allowed ,ok",
+		"KAFKA_LEASE":            "2s",
+		"KAFKA_HEARTBEAT":        "1s",
+		"EVENT_MAX_BYTES":        "1MB",
+		"BUCKET_MAX_COUNT":       "many",
+		"FLUSH_COUNT":            "0",
+		"MONGODB_WRITE_TIMEOUT":  "10",
+		"DLQ_CREATE":             "perhaps",
+		"KAFKA_ISOLATION":        "serializable",
+		"MONGODB_URI":            "mongodb://user:pa55w0rd@",
+		"KAFKA_SASL_PASSWORD":    "geheim",
+		"MONGODB_EXPIRE_AFTER":   "1500ms",
+		"EVENT_TIME_MAX":         "1980-01-01T00:00:00Z",
+		"MONGODB_BUCKET_MAXSPAN": "1h",
+	})
+	want := []string{
+		"KAFKA_BROKERS: is required: bootstrap addresses, host:port, comma-separated",
+		"KAFKA_ISOLATION=serializable: must be one of read_committed, read_uncommitted",
+		"EVENT_MAX_BYTES=1MB: not a size: write a whole number with KiB, MiB or GiB, from 1B to 64MiB",
+		"MONGODB_WRITE_TIMEOUT=10: not a duration: write a number with its unit, as 500ms, 10s or 2m, from 100ms to 10m",
+		"BUCKET_MAX_COUNT=many: not a whole number, from 1 to 1000000 measurements",
+		"FLUSH_COUNT=0: must be at least 1 measurements",
+		"DLQ_CREATE=perhaps: neither true nor false",
+		"KAFKA_HEARTBEAT: no such setting: did you mean KAFKA_HEARTBEAT_INTERVAL?",
+		"MONGODB_BUCKET_MAXSPAN: no such setting: did you mean MONGODB_BUCKET_MAX_SPAN?",
+		"KAFKA_TOPICS=no spaces allowed: not a topic Kafka can have: 1 to 249 of a-z A-Z 0-9 . _ -, and not . or ..",
+		"KAFKA_TOPICS=ok: is listed twice",
+		"KAFKA_SECURITY=plaintext: does not authenticate, but KAFKA_SASL_… is set: use sasl_tls (or sasl_plaintext), or unset it",
+		"KAFKA_LEASE=2s: must be at least 3 × COMMIT_INTERVAL = 3s",
+		"EVENT_TIME_MAX=1980-01-01T00:00:00Z: must be after EVENT_TIME_MIN = 1990-01-01T00:00:00Z: no time would be accepted",
+		`MONGODB_URI=mongodb://user:***@: error parsing uri: must have at least 1 host`,
+		"MONGODB_EXPIRE_AFTER=1.5s: must be whole seconds",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+}
+
+func TestEmptyCountsAsNotSetUnlessItMeansSomething(t *testing.T) {
+	c, err := load(with("KAFKA_GROUP_ID", "", "KAFKA_LEASE", "", "LOG_FORMAT", "", "DLQ_TOPIC", "", "HTTP_ADDR", "", "EVENT_TIME_FIELD", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Kafka.GroupID != "waterwheel" || c.Kafka.Lease != 10*time.Second {
+		t.Errorf("group %q, lease %v, want the defaults", c.Kafka.GroupID, c.Kafka.Lease)
+	}
+	if c.DLQ.Topic != "" || c.Service.HTTPAddr != "" || c.Event.TimeField != "" {
+		t.Errorf("DLQ_TOPIC %q, HTTP_ADDR %q, EVENT_TIME_FIELD %q, want empty", c.DLQ.Topic, c.Service.HTTPAddr, c.Event.TimeField)
+	}
+	if got := problems(t, with("MONGODB_URI", "")); len(got) != 1 || !strings.HasPrefix(got[0], "MONGODB_URI: is required") {
+		t.Errorf("an empty required variable: %v", got)
+	}
+}
+
+func TestValuesFromFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "uri")
+	if err := os.WriteFile(path, []byte("mongodb://from-file/db\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := with("MONGODB_URI_FILE", path)
+	if got := problems(t, env); len(got) != 1 || !strings.Contains(got[0], "set both itself and as MONGODB_URI_FILE") {
+		t.Errorf("set twice: %v", got)
+	}
+	delete(env, "MONGODB_URI")
+	c, err := load(env)
+	if err != nil || c.MongoDB.URI.Reveal() != "mongodb://from-file/db" || c.MongoDB.Database != "db" {
+		t.Errorf("URI %q, database %q, error %v", c.MongoDB.URI.Reveal(), c.MongoDB.Database, err)
+	}
+	env["MONGODB_URI_FILE"] = path + "x"
+	if got := problems(t, env); len(got) != 1 || !strings.Contains(got[0], path+"x") {
+		t.Errorf("a missing file: %v", got)
+	}
+}
+
+func TestForeignVariablesAreLeftAlone(t *testing.T) {
+	env := with(
+		"KAFKA_SERVICE_HOST", "10.0.0.1", "KAFKA_SERVICE_PORT", "9092", "KAFKA_SERVICE_PORT_CLIENT", "9092", "KAFKA_PORT", "tcp://10.0.0.1:9092",
+		"KAFKA_PORT_9092_TCP_ADDR", "10.0.0.1", "MONGODB_PORT_27017_TCP", "tcp://10.0.0.2:27017", "HTTP_PROXY", "http://proxy",
+		"MEMORY_PRESSURE_WATCH", "/sys", "PATH", "/bin", "KAFKAESQUE", "1", "LOGNAME", "me",
+	)
+	if got := problems(t, env); got != nil {
+		t.Errorf("problems %v", got)
+	}
+	if got := problems(t, with("HTTP_PORT", "8080")); len(got) != 1 || got[0] != "HTTP_PORT: no such setting: did you mean HTTP_ADDR?" {
+		t.Errorf("a misspelt name: %v", got)
+	}
+}
+
+func TestSecretsAreNeverShown(t *testing.T) {
+	env := with("KAFKA_SECURITY", "sasl_plaintext", "KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "geheim",
+		"MONGODB_URI", "mongodb://user:p@ss@h1:1,h2:2/db?tlsCertificateKeyFilePassword=other&w=1")
+	for _, bad := range []string{"", "KAFKA_LEASE"} {
+		if bad != "" {
+			env[bad] = "1s"
+		}
+		c, err := load(env)
+		shown := strings.Builder{}
+		for _, s := range c.Settings() {
+			shown.WriteString(s.Name + "=" + s.Value + "\n")
+		}
+		if err != nil {
+			shown.WriteString(err.Error())
+		}
+		for _, secret := range []string{"geheim", "p@ss", "other"} {
+			if strings.Contains(shown.String(), secret) {
+				t.Errorf("%q is shown in:\n%s", secret, shown.String())
+			}
+		}
+	}
+}
+
+func FuzzURI(f *testing.F) {
+	f.Add("mongodb://user:pa55@host/db?authMechanismProperties=AWS_SESSION_TOKEN:x")
+	f.Add("mongodb+srv://:@@/?")
+	f.Fuzz(func(t *testing.T, text string) {
+		u := URI("mongodb://user:hidden-" + strings.ReplaceAll(text, "user", "") + "@host/db")
+		if strings.Contains(u.String(), "hidden-") {
+			t.Errorf("%q is shown as %q", u.Reveal(), u)
+		}
+		_ = URI(text).Database()
+		_, _ = load(with("MONGODB_URI", text))
+	})
+}

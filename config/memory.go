@@ -1,0 +1,65 @@
+package config
+
+import (
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Memory where nothing says how much there is.
+const unknownMemory = 1 << 30
+
+// noLimit: cgroup v1 writes "no limit" as a number about this large.
+const noLimit = 1 << 60
+
+// availableMemory is what the process may use at most: the smallest limit of its cgroup (version 2 or 1) and those above
+// it, else the machine's memory. The file system is the root of the machine's.
+func availableMemory(root fs.FS) int64 {
+	limit := machineMemory(root)
+	cgroups, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(cgroups)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		switch {
+		case parts[1] == "":
+			limit = cgroupLimit(root, "sys/fs/cgroup", parts[2], "memory.max", limit)
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			limit = cgroupLimit(root, "sys/fs/cgroup/memory", parts[2], "memory.limit_in_bytes", limit)
+		}
+	}
+	return limit
+}
+
+// cgroupLimit is the smallest of limit and what the file says in the group's folder and those above it. In a container
+// the group's path may be the host's and not exist: then the mount's own root is the group.
+func cgroupLimit(root fs.FS, mount, group, file string, limit int64) int64 {
+	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
+		text, err := fs.ReadFile(root, path.Join(mount, dir, file))
+		if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil && n > 0 && n < noLimit {
+			limit = min(limit, n)
+		}
+		if dir == "/" {
+			return limit
+		}
+	}
+}
+
+// machineMemory is MemTotal.
+func machineMemory(root fs.FS) int64 {
+	text, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return unknownMemory
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) >= 2 && fields[0] == "MemTotal:" {
+			if kib, err := strconv.ParseInt(fields[1], 10, 64); err == nil && kib > 0 {
+				return kib << 10
+			}
+		}
+	}
+	return unknownMemory
+}

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is one thing wrong with the settings.
+type Problem struct {
+	// Variable is the setting's name.
+	Variable string
+	// Value is what it is set to, masked where it is a secret; empty: it is not set.
+	Value string
+	// Message says what is wrong and what would be right.
+	Message string
+}
+
+// String is the problem on one line.
+func (p Problem) String() string {
+	if p.Value == "" {
+		return p.Variable + ": " + p.Message
+	}
+	return fmt.Sprintf("%s=%s: %s", p.Variable, p.Value, p.Message)
+}
+
+// Error lists everything that is wrong with the settings, in the order of the reference.
+type Error struct {
+	Problems []Problem
+}
+
+// Error is one line for each problem.
+func (e *Error) Error() string {
+	lines := make([]string, 0, len(e.Problems))
+	for _, p := range e.Problems {
+		lines = append(lines, p.String())
+	}
+	return "settings:\n  " + strings.Join(lines, "\n  ")
+}
