@@ -37,7 +37,7 @@ func onKafka(t *testing.T, change func(*Options)) (*Producer, string) {
 	}
 	t.Cleanup(p.Close)
 	t.Cleanup(func() {
-		_, err := p.client.DeleteTopics(context.WithoutCancel(t.Context()), &kafka.DeleteTopicsRequest{Topics: p.options.topics()})
+		_, err := p.client.DeleteTopics(context.WithoutCancel(t.Context()), &kafka.DeleteTopicsRequest{Topics: p.options.Topics()})
 		if err != nil {
 			t.Logf("deleting topics: %v", err)
 		}

@@ -1,14 +1,13 @@
 package dlq
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go"
 )
 
 // TopicPlaceholder stands for the source topic in Options.Topic.
@@ -21,11 +20,9 @@ const defaultTimeout = 5 * time.Second
 type Options struct {
 	// Brokers are the bootstrap addresses, host:port. Required.
 	Brokers []string
-	// TLS and SASL secure the connections; nil: plaintext, no authentication.
-	TLS  *tls.Config
-	SASL sasl.Mechanism
-	// ClientID names the producer in the broker's logs and quotas.
-	ClientID string
+	// Transport carries the requests and belongs to the producer, which closes its connections. Its MetadataTopics must
+	// be Topics: a transport knows no leader of others. Nil: plaintext without authentication.
+	Transport *kafka.Transport
 	// Sources are the topics whose letters are produced. Required.
 	Sources []string
 	// Topic is the name of the dead-letter topic, in which "{topic}" is replaced by the source topic; without it all
@@ -46,8 +43,8 @@ func (o *Options) TopicFor(source string) string {
 	return strings.ReplaceAll(o.Topic, TopicPlaceholder, source)
 }
 
-// topics lists the dead-letter topics of all sources, sorted, each once.
-func (o *Options) topics() []string {
+// Topics lists the dead-letter topics of all sources, sorted, each once.
+func (o *Options) Topics() []string {
 	names := make([]string, 0, len(o.Sources))
 	for _, source := range o.Sources {
 		names = append(names, o.TopicFor(source))
@@ -60,7 +57,7 @@ func (o *Options) normalize() error {
 	if len(o.Brokers) == 0 || len(o.Sources) == 0 || o.Topic == "" {
 		return errors.New("brokers, source topics and a dead-letter topic are required")
 	}
-	for _, name := range o.topics() {
+	for _, name := range o.Topics() {
 		if slices.Contains(o.Sources, name) {
 			return fmt.Errorf("dead-letter topic %q is also a source topic: a bad record would come back for ever", name)
 		}

@@ -42,14 +42,9 @@ func New(options Options) (*Producer, error) {
 	if err := options.normalize(); err != nil {
 		return nil, fmt.Errorf("setting up the dead-letter producer: %w", err)
 	}
-	// The transport is its own: one whose MetadataTopics lack the letters' topics knows no leader for them.
-	transport := &kafka.Transport{
-		ClientID:       options.ClientID,
-		TLS:            options.TLS,
-		SASL:           options.SASL,
-		MetadataTopics: options.topics(),
-		MetadataTTL:    time.Second,
-		DialTimeout:    options.Timeout,
+	transport := options.Transport
+	if transport == nil {
+		transport = &kafka.Transport{MetadataTopics: options.Topics(), MetadataTTL: time.Second, DialTimeout: options.Timeout}
 	}
 	return &Producer{
 		options:   options,

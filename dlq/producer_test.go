@@ -20,11 +20,11 @@ func TestNewRefusesALoop(t *testing.T) {
 
 func TestSourcesMayShareADeadLetterTopic(t *testing.T) {
 	o := Options{Sources: []string{"b", "a"}, Topic: "dead"}
-	if got := o.topics(); len(got) != 1 || got[0] != "dead" {
+	if got := o.Topics(); len(got) != 1 || got[0] != "dead" {
 		t.Errorf("topics = %v, want one", got)
 	}
 	o.Topic = "{topic}.dlq"
-	if got := strings.Join(o.topics(), " "); got != "a.dlq b.dlq" {
+	if got := strings.Join(o.Topics(), " "); got != "a.dlq b.dlq" {
 		t.Errorf("topics = %v", got)
 	}
 }

@@ -26,7 +26,7 @@ func (p *Producer) Setup(ctx context.Context) error {
 func (p *Producer) missing(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
-	names := p.options.topics()
+	names := p.options.Topics()
 	metadata, err := p.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names})
 	if err != nil {
 		return nil, fmt.Errorf("looking up the dead-letter topics %s: %w", strings.Join(names, ", "), err)
