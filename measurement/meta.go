@@ -66,17 +66,16 @@ func (d *Decoder) parseKey(key []byte) (value element, isObject bool, err *Decod
 	if j.broken {
 		return value, false, nil
 	}
+	value.value, d.dotted = j.out, j.dotted
+	if nest := j.dotted && d.options.DottedNames == Nest; err == nil && nest && value.kind == bson.TypeEmbeddedDocument {
+		value.value, err = d.nester.nest(j.out)
+		d.dotted = false
+	}
 	if err != nil {
 		if err.Path != "" {
 			d.path.push([]byte(err.Path))
 		}
 		err.Path = string(d.path)
-		return value, true, err
-	}
-	value.value, d.dotted = j.out, j.dotted
-	if j.dotted && d.options.DottedNames == Nest && value.kind == bson.TypeEmbeddedDocument {
-		value.value, err = d.nester.nest(j.out)
-		d.dotted = false
 	}
 	return value, true, err
 }

@@ -106,9 +106,9 @@ func integerOf(kind bson.Type, value []byte) int64 {
 }
 
 // unitFor returns the unit of a number of this size, false when the format has no numbers.
-func (p *timeParser) unitFor(value float64) (unit, bool) {
+func (p *timeParser) unitFor(size uint64) (unit, bool) {
 	if p.auto {
-		return unitOf(value), true
+		return unitOf(size), true
 	}
 	if p.number == nil {
 		return unit{}, false
@@ -117,7 +117,11 @@ func (p *timeParser) unitFor(value float64) (unit, bool) {
 }
 
 func (p *timeParser) parseInteger(value int64) (reading, bool) {
-	u, ok := p.unitFor(float64(value))
+	size := uint64(value)
+	if value < 0 {
+		size = -size
+	}
+	u, ok := p.unitFor(size)
 	if !ok {
 		return reading{}, false
 	}
@@ -126,12 +130,15 @@ func (p *timeParser) parseInteger(value int64) (reading, bool) {
 }
 
 func (p *timeParser) parseFloat(value float64) (reading, bool) {
-	u, ok := p.unitFor(value)
+	u, ok := p.unitFor(uint64(min(math.Abs(value), math.MaxInt64)))
 	if !ok {
 		return reading{}, false
 	}
 	millis, ok := u.millisOfFloat(value)
-	return reading{millis, int64(value), u}, ok
+	if !ok {
+		return reading{}, false
+	}
+	return reading{millis, int64(value), u}, true
 }
 
 func (p *timeParser) parseText(text []byte) (int64, bool) {

@@ -19,14 +19,14 @@ var (
 	units = [...]unit{seconds, milliseconds, microseconds, nanoseconds}
 )
 
-// unitOf guesses the unit of a number from its size: each holds for the years 1973 to 5138, counted in it.
-func unitOf(value float64) unit {
-	switch value = math.Abs(value); {
-	case value < 1e11:
+// unitOf guesses the unit of a number without its sign from its size: each is right for the years 1973 to 5138.
+func unitOf(size uint64) unit {
+	switch {
+	case size < 1e11:
 		return seconds
-	case value < 1e14:
+	case size < 1e14:
 		return milliseconds
-	case value < 1e17:
+	case size < 1e17:
 		return microseconds
 	}
 	return nanoseconds

@@ -1,0 +1,244 @@
+package measurement
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// anyTime accepts every time.
+var anyTime = Options{TimeField: "time", MetaFrom: MetaFromNone, TimeMin: At(-1 << 60), TimeMax: At(1 << 60)}
+
+func TestTimeFormats(t *testing.T) {
+	const layout = "02.01.2006 15:04"
+	tests := []struct {
+		format, value string
+		want          int64
+	}{
+		{"auto", `99999999999`, 99999999999_000},
+		{"auto", `100000000000`, 100000000000},
+		{"auto", `99999999999999`, 99999999999999},
+		{"auto", `100000000000000`, 100000000000},
+		{"auto", `1700000000123999`, 1700000000123},
+		{"auto", `99999999999999999`, 99999999999999},
+		{"auto", `100000000000000000`, 100000000000},
+		{"auto", `1700000000123999999`, 1700000000123},
+		{"auto", `-1`, -1000},
+		{"auto", `1700000000.123`, 1700000000123},
+		{"auto", `1700000000.123999`, 1700000000123},
+		{"auto", `1.7e9`, 1700000000000},
+		{"auto", `1700000000123.9`, 1700000000123},
+		{"auto", `-0.0015`, -2},
+		{"auto", `"2023-11-14T22:13:20Z"`, 1700000000000},
+		{"auto", `"2023-11-15t00:13:20.1239+02:00"`, 1700000000123},
+		{"auto", `{"$date": "2023-11-14T22:13:20.5Z"}`, 1700000000500},
+		{"auto", `{"$date": {"$numberLong": "1700000000123"}}`, 1700000000123},
+		{"auto", `{"$date": 1700000000123}`, 1700000000123},
+		{"rfc3339", `"0000-01-01T00:00:00-23:59"`, -62167132860000},
+		{"rfc3339", `"9999-12-31T23:59:59.999Z"`, 253402300799999},
+		{"unix", `5`, 5000},
+		{"unix", `0.0019`, 1},
+		{"unix_ms", `5`, 5},
+		{"unix_ms", `-5.5`, -6},
+		{"unix_us", `5999`, 5},
+		{"unix_us", `-1`, -1},
+		{"unix_ns", `5999999`, 5},
+		{"unix_ns", `1.7e18`, 1700000000000},
+		{layout, `"14.11.2023 22:13"`, 1699999980000},
+	}
+	for _, test := range tests {
+		o := anyTime
+		o.TimeFormat = test.format
+		m := decodeOne(t, newDecoder(t, o), record(`{"time": `+test.value+`}`))
+		if m.Time != test.want {
+			t.Errorf("%s as %s: %d, want %d", test.value, test.format, m.Time, test.want)
+		}
+	}
+}
+
+func TestBadTimes(t *testing.T) {
+	tests := []struct{ format, value, message string }{
+		{"auto", `"2023-11-14T22:13:20"`, "no zone"},
+		{"auto", `"1700000000"`, "send it without quotes"},
+		{"auto", `true`, "true is no time"},
+		{"auto", `[]`, "is no time"},
+		{"auto", `{"$date": "noon"}`, "is no time"},
+		{"auto", `{"$date": 1, "x": 2}`, "is no time"},
+		{"auto", `{"$date": 1.5}`, "is no time"},
+		{"auto", `{"$oid": "0123456789abcdef01234567"}`, "is no time"},
+		{"rfc3339", `1700000000`, "in the format rfc3339"},
+		{"rfc3339", `"2023-02-29T00:00:00Z"`, "is no time"},
+		{"rfc3339", `{"$date": 5}`, "is no time"},
+		{"unix", `"2023-11-14T22:13:20Z"`, "in the format unix"},
+		{"unix", `9223372036854775`, ""},
+		{"unix", `9223372036854776`, "is no time"},
+		{"unix_us", `1e300`, "is no time"},
+		{"2006-01-02", `"2023-11-31"`, "is no time"},
+	}
+	for _, test := range tests {
+		o := anyTime
+		o.TimeFormat, o.TimeMax = test.format, At(1<<63-1)
+		d := newDecoder(t, o)
+		if test.message == "" {
+			decodeOne(t, d, record(`{"time": `+test.value+`}`))
+			continue
+		}
+		err := refusal(t, d, record(`{"time": `+test.value+`}`))
+		if err.Reason != BadTime || err.Path != "time" || !strings.Contains(err.Detail, test.message) {
+			t.Errorf("%s as %s: %v, want …%s…", test.value, test.format, err, test.message)
+		}
+	}
+}
+
+func TestDatesNeedNoFormat(t *testing.T) {
+	for _, format := range []string{"auto", "rfc3339", "unix", "unix_ns", "2006-01-02"} {
+		o := anyTime
+		o.Format, o.TimeFormat = ExtJSON, format
+		if m := decodeOne(t, newDecoder(t, o), record(`{"time": {"$date": "2023-11-14T22:13:20.5Z"}}`)); m.Time != 1700000000500 {
+			t.Errorf("%s: %d", format, m.Time)
+		}
+	}
+}
+
+func TestRFC3339AgreesWithTimePackage(t *testing.T) {
+	check := func(text string) {
+		want, err := time.Parse(time.RFC3339Nano, text)
+		got, ok := parseRFC3339([]byte(text))
+		if ok != (err == nil) || ok && got != want.UnixMilli() {
+			t.Errorf("%q: %d, %t; want %d, %v", text, got, ok, want.UnixMilli(), err)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20000 {
+		r := func(n int) int { return random.IntN(n) }
+		text := fmt.Sprintf("%04d-%02d-%02dT%02d:%02d:%02d", r(10000), r(14), r(33), r(25), r(61), r(61))
+		if r(2) == 0 {
+			text += "." + fmt.Sprintf("%09d", r(1e9))[:r(10)]
+		}
+		text += []string{"Z", fmt.Sprintf("%+03d:%02d", r(47)-23, r(60)), "", "z", "+0100", "Z "}[min(r(8), 5)]
+		if r(8) == 0 {
+			at := r(len(text))
+			text = text[:at] + string("0:-TZ. x"[r(8)]) + text[at+1:]
+		}
+		if strings.ContainsAny(text, "z ") || strings.Contains(text, ",") {
+			continue // RFC 3339 has small letters and a space, the time package has not
+		}
+		check(text)
+	}
+	for _, text := range []string{"2024-02-29T00:00:00Z", "1900-02-29T00:00:00Z", "2023-06-30T23:59:60Z", "2023-06-30T24:00:00Z", ""} {
+		check(text)
+	}
+	for _, text := range []string{"2023-06-30T00:00:00+24:00", "2023-06-30T00:00:00-00:60"} { // the time package has them
+		if millis, ok := parseRFC3339([]byte(text)); ok {
+			t.Errorf("%q: %d", text, millis)
+		}
+	}
+}
+
+func TestWindow(t *testing.T) {
+	o := Options{TimeField: "time", MetaFrom: MetaFromNone, TimeMin: FromRecord(-time.Hour), TimeMax: At(recordTime)}
+	d := newDecoder(t, o)
+	decode := func(millis, timestamp int64) error {
+		_, err := d.Decode(Record{Timestamp: timestamp, Value: fmt.Appendf(nil, `{"time": %d}`, millis)})
+		return err
+	}
+	const hour = 3600_000
+	for _, test := range []struct {
+		time, timestamp int64
+		in              bool
+	}{
+		{recordTime, recordTime, true},
+		{recordTime + 1, recordTime, false},
+		{recordTime - hour, recordTime, true},
+		{recordTime - hour - 1, recordTime, false},
+		{recordTime - hour - 1, recordTime - 1, true},
+		{recordTime - 1000*hour, -1, true}, // a record without a timestamp
+	} {
+		if err := decode(test.time, test.timestamp); (err == nil) != test.in {
+			t.Errorf("time %d of a record at %d: %v", test.time, test.timestamp, err)
+		}
+	}
+	inherits := newDecoder(t, Options{MetaFrom: MetaFromNone})
+	if err := refusal(t, inherits, Record{Timestamp: 5, Value: []byte(`{}`)}); err.Reason != TimeOutOfRange {
+		t.Error(err)
+	}
+	if err := refusal(t, inherits, Record{Timestamp: -1, Value: []byte(`{}`)}); err.Reason != MissingTime {
+		t.Error(err)
+	}
+}
+
+func TestHintNamesTheRightUnit(t *testing.T) {
+	tests := []struct{ format, value, hint string }{
+		{"unix_ms", `1700000000123000`, "1700000000123000 looks like microseconds and was read as milliseconds"},
+		{"unix_ms", `1700000000`, "looks like seconds and was read as milliseconds"},
+		{"unix", `1700000000123`, "looks like milliseconds and was read as seconds"},
+		{"unix", `1700000000123.5`, "looks like milliseconds and was read as seconds"},
+		{"unix_us", `1700000000123000000`, "looks like nanoseconds and was read as microseconds"},
+		{"unix_ns", `1700000000`, "looks like seconds and was read as nanoseconds"},
+		{"auto", `{"$date": 1700000000}`, "1700000000 looks like seconds and was read as milliseconds"},
+		{"auto", `"1970-01-20T16:13:20Z"`, "1700000000 looks like seconds and was read as milliseconds"},
+		{"auto", `"2044-01-01T00:00:00Z"`, "set the clock of its source right"},
+		{"auto", `5`, "set the clock of its source right"},
+	}
+	for _, test := range tests {
+		d := newDecoder(t, Options{TimeField: "time", TimeFormat: test.format, MetaFrom: MetaFromNone})
+		err := refusal(t, d, record(`{"time": `+test.value+`}`))
+		if err.Reason != TimeOutOfRange || !strings.Contains(err.Detail, test.hint) {
+			t.Errorf("%s as %s: %v, want …%s…", test.value, test.format, err, test.hint)
+		}
+	}
+}
+
+func TestParseBound(t *testing.T) {
+	for text, want := range map[string]Bound{
+		"1990-01-01T00:00:00Z": At(631152000000), "+24h": FromRecord(24 * time.Hour), "-90s": FromRecord(-90 * time.Second),
+	} {
+		got, err := ParseBound(text)
+		if err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+		if again, err := ParseBound(got.String()); err != nil || again != want {
+			t.Errorf("%s: %v, %v", got, again, err)
+		}
+	}
+	for _, text := range []string{"", "24h", "+", "1990", "+1d"} {
+		if got, err := ParseBound(text); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestUnitsKeepMilliseconds(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 10000 {
+		millis := random.Int64N(1 << 41)
+		if got, ok := seconds.millisOfFloat(float64(millis) / 1e3); !ok || got != millis {
+			t.Fatalf("%d ms as seconds: %d", millis, got)
+		}
+		if got, ok := milliseconds.millisOfFloat(float64(millis) + 0.25); !ok || got != millis {
+			t.Fatalf("%d ms and a quarter: %d", millis, got)
+		}
+	}
+}
+
+func TestRecordTimestampIsTheTime(t *testing.T) {
+	d := newDecoder(t, Options{MetaFrom: MetaFromNone, StoredTime: "time"})
+	if m := decodeOne(t, d, record(`{"x": 1}`)); m.Time != recordTime {
+		t.Error(m.Time)
+	}
+	if err := refusal(t, d, record(`{"time": 1}`)); err.Reason != DuplicateField {
+		t.Error(err)
+	}
+}
+
+func TestTimeOfBSON(t *testing.T) {
+	o := anyTime
+	o.Format = BSON
+	value := append([]byte{0x13, 0, 0, 0, 0x09, 't', 'i', 'm', 'e', 0}, binary.LittleEndian.AppendUint64(nil, 1700000000123)...)
+	if m := decodeOne(t, newDecoder(t, o), Record{Value: append(value, 0)}); m.Time != 1700000000123 || len(m.Elements) != 0 {
+		t.Error(m)
+	}
+}
