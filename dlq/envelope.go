@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"bytes"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -32,12 +33,12 @@ const (
 const maxMessage = 256
 
 // envelope returns the letter's headers: the record's own, then the appended ones. An attempt that came with the record
-// is left out, as the appended one counts on from it.
+// is left out, as the appended one counts on from it. No bytes are shared with the letter.
 func envelope(l *Letter, group string) []Header {
 	headers := make([]Header, 0, len(l.Headers)+12)
 	for _, h := range l.Headers {
 		if h.Key != headerAttempt {
-			headers = append(headers, h)
+			headers = append(headers, Header{Key: h.Key, Value: bytes.Clone(h.Value)})
 		}
 	}
 	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }

@@ -59,8 +59,7 @@ func New(options Options) (*Producer, error) {
 // written twice, which its headers let readers notice.
 //
 // A letter too long for its topic is written alone, its value cut, with a header that says so.
-// Key, Value and Headers of the letters must never be changed afterwards: a request abandoned at the context's end may
-// still be read from.
+// The letters and their slices are not kept.
 func (p *Producer) Produce(ctx context.Context, letters []Letter) error {
 	var failed ProduceError
 	fail := func(indexes []int, err error) {

@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -131,12 +132,13 @@ func cut(l Letter, limit int) Letter {
 	return l
 }
 
-// message makes the Kafka record of a letter.
+// message makes the Kafka record of a letter. It shares no bytes with it: a request that was abandoned at its context's
+// end may still be encoded.
 func (p *Producer) message(l *Letter) kafka.Message {
 	m := kafka.Message{
 		Time:    time.UnixMilli(l.Timestamp),
-		Key:     l.Key,
-		Value:   l.Value,
+		Key:     bytes.Clone(l.Key),
+		Value:   bytes.Clone(l.Value),
 		Headers: envelope(l, p.options.GroupID),
 	}
 	if l.Timestamp <= 0 || l.Timestamp > latestTimestamp {
