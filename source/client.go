@@ -27,16 +27,17 @@ type Client struct {
 	codecs  sync.Pool // of *codecs
 }
 
-// Open connects to the cluster. Its error is for a person: what is wrong with which setting. It refuses brokers
-// before Kafka 3.1, on which a topic deleted and created again would be read on unnoticed.
+// Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
+// read on unnoticed. Its error is for a person and names the setting that is wrong; Classify tells whether trying
+// again can help (Retry: nobody was reached).
 func Open(ctx context.Context, options Options, registerer prometheus.Registerer) (*Client, error) {
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
-		return nil, err
+		return nil, &settingError{err}
 	}
 	connector, err := options.Security.connector(options.Logger)
 	if err != nil {
-		return nil, err
+		return nil, &settingError{err}
 	}
 	if err := connector.probe(ctx, options); err != nil {
 		return nil, fmt.Errorf("connecting to Kafka: %w", err)

@@ -33,14 +33,14 @@ func refused(t *testing.T, err error, class Class, parts ...string) {
 
 func TestOpenRefusesSettingsThatCannotWork(t *testing.T) {
 	_, err := Open(t.Context(), Options{Brokers: []string{"localhost"}, FetchBytes: -1, FetchWait: time.Hour}, prometheus.NewRegistry())
-	refused(t, err, Retry, "KAFKA_BROKERS", `"localhost"`, "KAFKA_FETCH_BYTES", "KAFKA_FETCH_WAIT")
+	refused(t, err, StopProgram, "KAFKA_BROKERS", `"localhost"`, "KAFKA_FETCH_BYTES", "KAFKA_FETCH_WAIT")
 	_, err = Open(t.Context(), Options{}, prometheus.NewRegistry())
-	refused(t, err, Retry, "KAFKA_BROKERS")
+	refused(t, err, StopProgram, "KAFKA_BROKERS")
 	const secret = "pass\x07word"
 	for _, sasl := range []SASL{{Mechanism: "PLAIN"}, {Mechanism: "GSSAPI", Username: "u", Password: "p"}, {Mechanism: "SCRAM-SHA-256", Username: "u", Password: secret}} {
 		options := Options{Brokers: []string{"127.0.0.1:1"}, Security: Security{SASL: &sasl}}
 		_, err = Open(t.Context(), options, prometheus.NewRegistry())
-		refused(t, err, Retry, "KAFKA_SASL")
+		refused(t, err, StopProgram, "KAFKA_SASL")
 		if sasl.Password == secret && strings.Contains(err.Error(), secret) {
 			t.Errorf("%q shows the password", err)
 		}
@@ -85,7 +85,7 @@ func TestOpenSaysWhatIsNoKafka(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	_, err := Open(t.Context(), Options{Brokers: []string{server.Listener.Addr().String()}}, prometheus.NewRegistry())
-	refused(t, err, Retry, "does not answer as Kafka", "KAFKA_BROKERS")
+	refused(t, err, StopProgram, "does not answer as Kafka", "KAFKA_BROKERS")
 }
 
 func TestOpenGivesUpOnASilentListener(t *testing.T) {
@@ -109,7 +109,7 @@ func TestOpenWithSASL(t *testing.T) {
 	refused(t, with("PLAIN", "wrong"), StopProgram, "[58]", "KAFKA_SASL_PASSWORD")
 	refused(t, with("SCRAM-SHA-512", "right"), StopProgram, "[33]", "KAFKA_SASL_MECHANISM")
 	_, err := fake.open(t, nil)
-	refused(t, err, Retry, "wants SASL", "KAFKA_SECURITY")
+	refused(t, err, StopProgram, "wants SASL", "KAFKA_SECURITY")
 
 	open := startFake(t, &fakeBroker{})
 	_, err = open.open(t, func(o *Options) { o.Security.SASL = &SASL{Mechanism: "PLAIN", Username: "user", Password: "p"} })
@@ -138,21 +138,21 @@ func TestOpenWithTLS(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = with(&TLS{})
-	refused(t, err, Retry, "KAFKA_TLS_CA_FILE")
+	refused(t, err, StopProgram, "KAFKA_TLS_CA_FILE")
 	_, err = with(&TLS{CAFile: files.CAFile, ServerName: "other.example"})
-	refused(t, err, Retry, "KAFKA_TLS_SERVER_NAME", "other.example")
+	refused(t, err, StopProgram, "KAFKA_TLS_SERVER_NAME", "other.example")
 	_, err = with(nil)
-	refused(t, err, Retry, "KAFKA_SECURITY")
+	refused(t, err, StopProgram, "KAFKA_SECURITY")
 
 	strict := startFake(t, &fakeBroker{listener: tls.NewListener(listen(t), &tls.Config{
 		Certificates: []tls.Certificate{authority.issue(t, "broker")}, ClientAuth: tls.RequireAnyClientCert,
 	})})
 	_, err = strict.open(t, func(o *Options) { o.Security.TLS = &TLS{Insecure: true} })
-	refused(t, err, Retry, "KAFKA_TLS_CERT_FILE")
+	refused(t, err, StopProgram, "KAFKA_TLS_CERT_FILE")
 
 	plaintext := startFake(t, &fakeBroker{})
 	_, err = plaintext.open(t, func(o *Options) { o.Security.TLS = &TLS{Insecure: true} })
-	refused(t, err, Retry, "does not speak TLS", "KAFKA_SECURITY")
+	refused(t, err, StopProgram, "does not speak TLS", "KAFKA_SECURITY")
 }
 
 // A transport made for another room is secured the same way.

@@ -71,6 +71,12 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// settingError is something that cannot work with the settings as they are.
+type settingError struct{ error }
+
+// Unwrap gives the cause.
+func (e *settingError) Unwrap() error { return e.error }
+
 // answered makes an error of a code in an answer, nil for 0.
 func answered(api protocol.ApiKey, topic string, partition int32, code int16) error {
 	if code == 0 {
@@ -99,6 +105,9 @@ func Classify(err error) Class {
 }
 
 func classify(err error) Class {
+	if _, ok := errors.AsType[*settingError](err); ok {
+		return StopProgram
+	}
 	if code, ok := errors.AsType[kafka.Error](err); ok {
 		return classOf(code)
 	}

@@ -34,8 +34,11 @@ func (c *connector) probe(ctx context.Context, options Options) error {
 	var unreachable []error
 	for _, broker := range options.Brokers {
 		err := c.probeBroker(ctx, broker, options.ClientID)
+		if err == nil {
+			return nil
+		}
 		if !errors.Is(err, errUnreachable) {
-			return err
+			return &settingError{err}
 		}
 		unreachable = append(unreachable, err)
 	}
@@ -120,12 +123,10 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, otherName := errors.AsType[x509.HostnameError](err)
 	switch {
-	case coded:
+	case coded && classOf(code) == StopProgram:
 		return fmt.Errorf("%s: %w; %s", broker, code, advice(code))
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w", broker, errUnreachable, c.timeout, ctx.Err())
-	case network && operation.Op == "dial":
-		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
 	case network && operation.Op == "remote error": // an alert of TLS
 		return fmt.Errorf("%s refuses this client: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE: %w", broker, err)
 	case unknownAuthority:
@@ -137,7 +138,7 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 	case errors.Is(err, errNoAnswer):
 		return fmt.Errorf("%s does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS: %w", broker, err)
 	default:
-		return fmt.Errorf("%s: %w", broker, err)
+		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
 	}
 }
 
