@@ -232,7 +232,7 @@ func play(t *testing.T, change func(*Options), test func(t *testing.T, s *scene)
 			now: now, next: map[string][]error{}, always: map[string]error{}, refused: map[int32]error{}, committed: map[int32]Commit{},
 		}}
 		s.setTopic(1, 4)
-		s.group = newGroup(options, 25*time.Second, s.recorder, s.script, s.script, now, prometheus.NewRegistry())
+		s.group = newGroup(options, 25*time.Second, s.recorder, surroundings{s.script, s.script, now}, prometheus.NewRegistry())
 		s.ctx, s.stop = context.WithCancel(t.Context())
 		test(t, s)
 		s.stop()

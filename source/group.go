@@ -64,45 +64,46 @@ type Status struct {
 // Group is one member of a consumer group. The goroutine in Run owns its state; what the others do (heartbeats, looking at
 // the topics, the handler's Revoke) they do on a generation that does not change, and it waits for each of them.
 type Group struct {
-	options     Options
-	shutdown    time.Duration
-	handler     Handler
-	coordinator coordinator
-	topics      topicLister
-	now         func() time.Duration
-	log         *slog.Logger
-	metrics     *groupMetrics
-	status      atomic.Pointer[Status]
+	surroundings
+	options  Options
+	shutdown time.Duration
+	handler  Handler
+	log      *slog.Logger
+	metrics  *groupMetrics
+	status   atomic.Pointer[Status]
 
 	// owned by Run
 	memberID string
-	owned    ownership // what this member claims when it joins
-	outage   outage    // of the coordinator
-	leaveBy  time.Duration
+	owned    ownership     // what this member claims when it joins
+	outage   outage        // of the coordinator
+	leaveBy  time.Duration // when Run must return; 0 before the shutdown has begun
 }
 
 // NewGroup returns a member of the group that the client's options name. It joins when Run is called. shutdown is the time
 // from the end of Run's context to its return; nearly all of it is for the handler's last Revoke.
 func NewGroup(client *Client, shutdown time.Duration, handler Handler, registerer prometheus.Registerer) *Group {
 	k := &kafkaCoordinator{transport: client.transport, address: client.address, options: client.options}
-	return newGroup(client.options, shutdown, handler, k, client, Now, registerer)
+	return newGroup(client.options, shutdown, handler, surroundings{k, client, Now}, registerer)
 }
 
-func newGroup(options Options, shutdown time.Duration, handler Handler, c coordinator, topics topicLister,
-	now func() time.Duration, registerer prometheus.Registerer,
-) *Group {
+// surroundings is what a group meets outside.
+type surroundings struct {
+	coordinator coordinator
+	topics      topicLister
+	now         func() time.Duration
+}
+
+func newGroup(options Options, shutdown time.Duration, handler Handler, s surroundings, registerer prometheus.Registerer) *Group {
 	g := &Group{
-		options:     options,
-		shutdown:    shutdown,
-		handler:     handler,
-		coordinator: c,
-		topics:      topics,
-		now:         now,
-		log:         options.Logger.With("group", options.GroupID),
-		metrics:     newGroupMetrics(registerer, now),
-		owned:       ownership{generation: noGeneration},
+		surroundings: s,
+		options:      options,
+		shutdown:     shutdown,
+		handler:      handler,
+		log:          options.Logger.With("group", options.GroupID),
+		metrics:      newGroupMetrics(registerer, s.now),
+		owned:        ownership{generation: noGeneration},
 	}
-	g.outage = outage{log: g.log, now: now}
+	g.outage = outage{log: g.log, now: s.now}
 	g.setStatus(Joining, nil)
 	return g
 }

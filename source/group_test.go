@@ -58,10 +58,14 @@ func TestRebalanceFlushesCommitsAndRejoins(t *testing.T) {
 		if got := s.generation().Partitions[0]; got.Committed != 5 {
 			t.Errorf("the new generation begins with %+v", got)
 		}
-		for _, a := range s.asks(requestJoin)[1:] {
-			if a.membership.member != "member-1" {
-				t.Errorf("rejoined as %q", a.membership.member)
-			}
+		rejoined := s.asks(requestJoin)[2]
+		if rejoined.membership.member != "member-1" {
+			t.Errorf("rejoined as %q", rejoined.membership.member)
+		}
+		_, userData, err := decodeSubscription([]byte(rejoined.subscription))
+		claim, claimErr := decodeOwnership(userData)
+		if err = errors.Join(err, claimErr); err != nil || claim.generation != 1 || len(claim.partitions) != 4 {
+			t.Errorf("rejoined with the claim %+v (%v)", claim, err)
 		}
 		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindRebalance), 1)
 	})
@@ -219,6 +223,16 @@ func TestLostAssignmentIsAskedForAgain(t *testing.T) {
 		if until, want := s.generation().Lease.Until(), syncs[2].at+10*time.Second; until != want {
 			t.Errorf("the lease ends at %v, want %v: 10 s after the request that was answered", until, want)
 		}
+	})
+}
+
+func TestLeaderWaitsForTheTopicsWithoutJoiningAgain(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		s.answer(requestTopics, io.ErrUnexpectedEOF)
+		s.start(10 * time.Second)
+		s.answer(requestTopics, nil)
+		s.pass(time.Second)
+		s.told(t, "assigned 1")
 	})
 }
 

@@ -97,7 +97,7 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		names = append(names, topics...)
 	}
 	slices.Sort(names)
-	partitions, shapes, err := g.look(ctx, slices.Compact(names))
+	partitions, shapes, err := g.lookUntilSeen(ctx, slices.Compact(names))
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +107,22 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		assignments[member] = appendAssignment(nil, topics, userData)
 	}
 	return assignments, nil
+}
+
+// lookUntilSeen looks until that succeeds: the others wait for the assignment, and to join again would make them begin
+// anew. Its error is ctx's.
+func (g *Group) lookUntilSeen(ctx context.Context, names []string) ([]kafka.Partition, map[string]topicShape, error) {
+	for {
+		partitions, shapes, err := g.look(ctx, names)
+		if err == nil {
+			return partitions, shapes, nil
+		}
+		g.metrics.retries.WithLabelValues(requestTopics).Inc()
+		g.outage.trouble("the topics' partitions are not known yet", err)
+		if !pause(ctx) {
+			return nil, nil, context.Cause(ctx)
+		}
+	}
 }
 
 // look asks which partitions there are. A topic that is not there has the zero shape.

@@ -48,7 +48,7 @@ func (o *outage) trouble(what string, err error) {
 }
 
 func (o *outage) over(what string) {
-	if o.count > 1 {
+	if o.count > 0 {
 		o.log.Info(what, "after", (o.now() - o.since).Round(time.Millisecond), "times", o.count)
 	}
 	o.count = 0
