@@ -22,12 +22,13 @@ type stream struct {
 	producer *harness.Producer
 }
 
-// newStream creates a topic of its own for a test, and removes it with the database at the test's end.
-func newStream(t *testing.T, partitions int) *stream {
+// newStream creates a topic of its own for a test, and removes it with the database at the test's end. settings are the
+// topic's own, pairs of name and value.
+func newStream(t *testing.T, partitions int, settings ...string) *stream {
 	t.Helper()
 	ctx := within(t, 30*time.Second)
 	name := fmt.Sprintf("e2e-%s-%x", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), time.Now().UnixNano()&0xffffff)
-	if err := world.servers.CreateTopic(ctx, name, partitions); err != nil {
+	if err := world.servers.CreateTopic(ctx, name, partitions, settings...); err != nil {
 		t.Fatal(err)
 	}
 	kafka, err := check.DialKafka(world.servers.Brokers)

@@ -113,7 +113,8 @@ func letterFaults(r Record, expected letter, source Record, group string) []stri
 	if !bytes.Equal(r.Key, source.Key) || (r.Key == nil) != (source.Key == nil) || r.Timestamp != source.Timestamp {
 		faults = append(faults, "its key or timestamp is not the record's")
 	}
-	if !bytes.Equal(r.Value, expected.value) {
+	_, cut := r.Headers["waterwheel.cut"] // too long for the topic: the beginning is kept
+	if !bytes.Equal(r.Value, expected.value) && !(cut && bytes.HasPrefix(expected.value, r.Value)) {
 		faults = append(faults, "its value is not the record's")
 	}
 	slices.Sort(faults)

@@ -8,11 +8,13 @@ import (
 	kafka "github.com/segmentio/kafka-go"
 )
 
-// CreateTopic creates a topic with the broker's default replication.
-func (s *Servers) CreateTopic(ctx context.Context, name string, partitions int) error {
-	response, err := s.admin.CreateTopics(ctx, &kafka.CreateTopicsRequest{
-		Topics: []kafka.TopicConfig{{Topic: name, NumPartitions: partitions, ReplicationFactor: -1}},
-	})
+// CreateTopic creates a topic with the broker's default replication. settings are its own, pairs of name and value.
+func (s *Servers) CreateTopic(ctx context.Context, name string, partitions int, settings ...string) error {
+	topic := kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: -1}
+	for i := 0; i+1 < len(settings); i += 2 {
+		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: settings[i], ConfigValue: settings[i+1]})
+	}
+	response, err := s.admin.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
 	if err == nil {
 		err = response.Errors[name]
 	}

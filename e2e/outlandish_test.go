@@ -1,0 +1,89 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/events"
+)
+
+// TestEmptyTopic: a consumer of a topic without records is ready, commits nothing wrong, and ends in order.
+func TestEmptyTopic(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 3)
+	c := s.start()
+	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(30 * time.Second)
+	s.terminate(c)
+	if report := s.check(); report.Buckets != 0 {
+		t.Errorf("%d buckets of an empty topic", report.Buckets)
+	}
+}
+
+// TestOutlandishRecords: records that no sane producer sends become letters, and those around them are stored.
+func TestOutlandishRecords(t *testing.T) {
+	t.Parallel()
+	const huge = 10 << 20
+	s := newStream(t, 1, "max.message.bytes", fmt.Sprint(huge+huge/8))
+	now := time.Now()
+	bad := func(reason string, value []byte) events.Event {
+		return events.Event{Key: []byte("k"), Value: value, Fate: events.Fate{Reason: reason}}
+	}
+	reading := func(n int32) events.Event {
+		return events.Of(events.Reading{Time: now.UnixMilli(), Meta: "sane", Fields: bson.D{{Key: "n", Value: n}}})
+	}
+	at := func(ms int64) []byte { return fmt.Appendf(nil, `{"time":%d,"meta":"when"}`, ms) }
+	made := []events.Event{
+		reading(1),
+		bad("too_deep", bytes.Repeat([]byte("["), huge)),
+		bad("too_deep", []byte(`{"time":1,"meta":"m","x":`+strings.Repeat(`{"a":`, 100_000))),
+		reading(2),
+		bad("empty", []byte{}),
+		bad("bad_utf8", []byte("{\"time\":\"\xc3\x28\",\"meta\":\"m\"}")),
+		bad("not_json", bytes.Repeat([]byte{0}, 1000)),
+		bad("time_out_of_range", at(5000)),                              // 1970
+		bad("time_out_of_range", at(now.UnixMicro())),                   // microseconds taken for milliseconds: the year 57000
+		bad("time_out_of_range", at(now.Add(48*time.Hour).UnixMilli())), // two days ahead
+		reading(3),
+	}
+	for _, e := range made {
+		s.book.Add(e)
+		if err := s.producer.Send(within(t, 20*time.Second), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := s.start("EVENT_MAX_BYTES", "16MiB", "EVENT_TIME_FORMAT", "unix_ms")
+	s.awaitCommitted(40 * time.Second)
+	s.terminate(c)
+	if report := s.check(); report.Stored != 3 || report.LetterCount() != len(made)-3 {
+		t.Errorf("stored %d and %d letters, want 3 and %d", report.Stored, report.LetterCount(), len(made)-3)
+	}
+	s.wantMessage("time_out_of_range", "microseconds")
+}
+
+// wantMessage looks for a letter of a reason whose message has a word.
+func (s *stream) wantMessage(reason, word string) {
+	s.t.Helper()
+	ctx := within(s.t, 20*time.Second)
+	topic, _, err := s.kafka.Topic(ctx, s.topic+".dlq")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	letters, err := s.kafka.Read(ctx, topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, l := range letters {
+		if l.Headers["waterwheel.reason"] == reason && strings.Contains(l.Headers["__connect.errors.exception.message"], word) {
+			return
+		}
+	}
+	s.t.Errorf("no letter of reason %s says %q", reason, word)
+}
