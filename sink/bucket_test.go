@@ -119,3 +119,11 @@ func lookupOf(series string, time int64) bucketer.Lookup {
 	meta := metaOf(series)
 	return bucketer.Lookup{Series: string(byte(meta.Type)) + string(meta.Value), Meta: meta, Time: time}
 }
+
+func lookups(series ...string) []bucketer.Lookup {
+	all := make([]bucketer.Lookup, len(series))
+	for i, s := range series {
+		all[i] = lookupOf(s, minute)
+	}
+	return all
+}

@@ -58,10 +58,16 @@ func (d *Database) explain(err error) error {
 		selection topology.ServerSelectionError
 		command   mongo.CommandError
 	)
+	all := err
+	if errors.As(err, &selection) { // why each server could not be chosen
+		for _, server := range selection.Desc.Servers {
+			all = errors.Join(all, server.LastError)
+		}
+	}
 	switch {
-	case errors.As(err, &refused):
+	case errors.As(all, &refused):
 		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (is authSource the database the user was made in?): %s",
-			redact(err.Error(), d.o.URI))
+			redact(refused.Error(), d.o.URI))
 	case tlsFailed:
 		return fmt.Errorf("no TLS with MongoDB: %s: does the server speak TLS (else take tls=true out of MONGODB_URI), is its "+
 			"certificate made out to this host name, is its CA given by tlsCAFile?", hosts)

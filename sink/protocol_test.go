@@ -1,0 +1,250 @@
+package sink_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// onFake opens a database on a scripted server, with a partition under a claim of ours.
+func onFake(t *testing.T, hello bson.D, change ...func(*sink.Options)) (*fake, *sink.Partition) {
+	t.Helper()
+	f := newFake(t, hello)
+	o := sink.Options{
+		URI:      "mongodb://" + f.Addr().String() + "/?w=1&retryWrites=true&readPreference=secondary&compressors=zstd&directConnection=true",
+		Database: "db", WriteTimeout: 2 * time.Second,
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	d, err := sink.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(t.Context()) })
+	f.answer("find", emptyCursor)
+	f.answer("insert", counting(1))
+	f.answer("update", counting(1))
+	f.answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
+	f.answer("listCollections", emptyCursor)
+	s, err := d.Setup(t.Context(), "events", definition, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Partition(source, "cluster", "group", "host")
+	t.Cleanup(p.Close)
+	claim(t, p)
+	return f, p
+}
+
+func last(commands []bson.Raw) bson.Raw { return commands[len(commands)-1] }
+
+func TestWritesAskForMajorityAndJournalAndATimeLimit(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	w := insertOf("a", run(0, 1)...)
+	sendAll(t, p, sink.Acked, w, updateOf(w, timeseries.Position{Offset: 1}))
+	claims, writes := f.sent("insert")[1:2], f.sent("insert")[2:] // after the options document
+	for _, command := range append(append(claims, writes...), f.sent("update")...) {
+		if w, j := command.Lookup("writeConcern", "w"), command.Lookup("writeConcern", "j"); w.StringValue() != "majority" || !j.Boolean() {
+			t.Errorf("write concern %v %v", w, j)
+		}
+		if limit, ok := command.Lookup("maxTimeMS").AsInt64OK(); !ok || limit <= 0 || limit > 2000 {
+			t.Errorf("maxTimeMS %v", command.Lookup("maxTimeMS"))
+		}
+		if _, err := command.LookupErr("txnNumber"); err == nil {
+			t.Error("the write is retryable")
+		}
+	}
+}
+
+func TestReadsAfterAFenceAreCausalAndOfTheMajority(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	if _, err := p.Resolve(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)}); err != nil {
+		t.Fatal(err)
+	}
+	read := last(f.sent("find"))
+	if level := read.Lookup("readConcern", "level"); level.StringValue() != "majority" {
+		t.Errorf("read concern %v", level)
+	}
+	if _, err := read.LookupErr("readConcern", "afterClusterTime"); err != nil {
+		t.Errorf("the read does not come after the fence: %v", read.Lookup("readConcern"))
+	}
+	if mode, ok := read.Lookup("$readPreference", "mode").StringValueOK(); ok && mode != "primaryPreferred" { // how one server is addressed
+		t.Errorf("read preference %v", mode)
+	}
+}
+
+func TestWithoutSessionsReadBackIsConfirmedByALaterWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		hello  bson.D
+		fences int
+	}{"replica set": {replicaSet, 1}, "one node": {nil, 2}} {
+		f, p := onFake(t, c.hello)
+		w := insertOf("a", run(0, 1)...)
+		f.answer("find", func(bson.Raw) bson.D { return cursorOf(w.Document) })
+		before := len(f.sent("update"))
+		found, err := p.Resolve(t.Context(), []*bucketer.Write{w})
+		if err != nil || found[0] != sink.FoundApplied {
+			t.Fatalf("%s: %v, %v", name, found, err)
+		}
+		if fences := len(f.sent("update")) - before; fences != c.fences {
+			t.Errorf("%s: %d fences", name, fences)
+		}
+	}
+}
+
+func TestLostAnswersAreUnknownAndNeverSentAgain(t *testing.T) {
+	for name, answer := range map[string]func(bson.Raw) bson.D{
+		"connection cut":   func(bson.Raw) bson.D { return nil },
+		"interrupted":      failing(11602, "InterruptedDueToReplStateChange"),
+		"overloaded":       func(bson.Raw) bson.D { return overloaded },
+		"concern not met":  func(bson.Raw) bson.D { return unconfirmed },
+		"only some match":  counting(0),
+		"no time to wait":  failing(50, "MaxTimeMSExpired"),
+		"host unreachable": failing(6, "HostUnreachable"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, p := onFake(t, replicaSet)
+			f.answer("insert", answer)
+			before := len(f.sent("insert"))
+			sendAll(t, p, sink.Unknown, insertOf("a", run(0, 1)...))
+			if n := len(f.sent("insert")) - before; n != 1 {
+				t.Errorf("sent %d times", n)
+			}
+		})
+	}
+}
+
+var (
+	overloaded = bson.D{
+		{Key: "ok", Value: 0}, {Key: "code", Value: int32(462)}, {Key: "errmsg", Value: "overloaded"},
+		{Key: "errorLabels", Value: bson.A{"SystemOverloadedError", "RetryableError", "RetryableWriteError"}},
+	}
+	unconfirmed = bson.D{{Key: "n", Value: int32(1)}, {Key: "writeConcernError", Value: bson.D{
+		{Key: "code", Value: int32(64)}, {Key: "errmsg", Value: "waiting for replication timed out"},
+	}}}
+)
+
+func TestNoPrimaryMeansNotExecuted(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	f.answer("insert", failing(10107, "not primary"))
+	sendAll(t, p, sink.NotExecuted, insertOf("a", run(0, 1)...))
+}
+
+func TestADeadServerMeansNotExecuted(t *testing.T) {
+	f, p := onFake(t, nil)
+	f.answer("insert", func(bson.Raw) bson.D { f.Close(); return nil })
+	sendAll(t, p, sink.Unknown, insertOf("a", run(0, 1)...)) // it had the command
+	sendAll(t, p, sink.NotExecuted, insertOf("b", run(1, 1)...))
+	var outage *sink.OutageError
+	if _, err := p.Read(t.Context()); !errors.As(err, &outage) {
+		t.Errorf("a read: %v", err)
+	}
+}
+
+func TestAWholeCommandRefusedIsSentOneByOne(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	bad := insertOf("bad", run(5, 1)...)
+	f.answer("insert", func(command bson.Raw) bson.D {
+		documents, _ := command.Lookup("documents").Array().Values()
+		for _, d := range documents {
+			if d.Document().Lookup("meta").StringValue() == "bad" {
+				return failing(10334, "BSONObjectTooLarge")(nil)
+			}
+		}
+		return counting(len(documents))(nil)
+	})
+	before := len(f.sent("insert"))
+	sent := p.Send(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...), bad, insertOf("c", run(9, 1)...)})
+	for i, want := range []sink.Result{sink.Acked, sink.Refused, sink.Acked} {
+		if sent[i].Result != want {
+			t.Errorf("write %d: %+v", i, sent[i])
+		}
+	}
+	if n := len(f.sent("insert")) - before; n != 4 || sent[1].Code != 10334 {
+		t.Errorf("%d commands, %+v", n, sent[1])
+	}
+}
+
+func TestALostClaimIsOursWhenReadShowsIt(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	mine := sink.Claim{Token: token(), Start: 9}
+	f.answer("insert", func(bson.Raw) bson.D { return nil })
+	var outage *sink.OutageError
+	if won, err := p.Claim(t.Context(), sink.Seen{}, mine); won || !errors.As(err, &outage) {
+		t.Fatalf("%v, %v", won, err)
+	}
+	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Errorf("a claim that is not known to be ours fences: %v", err)
+	}
+	f.answer("find", func(bson.Raw) bson.D {
+		return cursorOf(bson.D{{Key: "_id", Value: "x"}, {Key: "group", Value: "group"}, {Key: "claim", Value: bson.Binary{Subtype: 4, Data: mine.Token[:]}}})
+	})
+	if seen, err := p.Read(t.Context()); err != nil || seen.Claim != mine.Token {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	f.answer("insert", counting(1))
+	sendAll(t, p, sink.Acked, insertOf("a", run(0, 1)...))
+}
+
+func TestNothingIsSentWithoutTheLease(t *testing.T) {
+	var held atomic.Bool
+	held.Store(true)
+	f, p := onFake(t, replicaSet, func(o *sink.Options) { o.Lease = held.Load })
+	held.Store(false)
+	before := len(f.sent("insert")) + len(f.sent("update"))
+	w := insertOf("a", run(0, 1)...)
+	for _, s := range sendAll(t, p, sink.NotExecuted, w, updateOf(w, timeseries.Position{Offset: 1})) {
+		if !errors.Is(s.Err, sink.ErrLapsed) {
+			t.Errorf("%v", s.Err)
+		}
+	}
+	if _, err := p.Claim(t.Context(), sink.Seen{}, sink.Claim{Token: token()}); !errors.Is(err, sink.ErrLapsed) {
+		t.Errorf("claim: %v", err)
+	}
+	if now := len(f.sent("insert")) + len(f.sent("update")); now != before {
+		t.Errorf("%d commands were sent", now-before)
+	}
+	if _, err := p.Read(t.Context()); err != nil {
+		t.Errorf("a read: %v", err)
+	}
+}
+
+func TestTheConnectionStopsAWriteWhoseLeaseLapsed(t *testing.T) {
+	// The check before the command says yes, the one inside the connection's Write no.
+	var lease atomic.Int32
+	lease.Store(1 << 20)
+	f, p := onFake(t, replicaSet, func(o *sink.Options) { o.Lease = func() bool { return lease.Add(-1) >= 0 } })
+	lease.Store(1)
+	before := len(f.sent("insert"))
+	for _, s := range sendAll(t, p, sink.NotExecuted, insertOf("a", run(0, 1)...)) {
+		if !errors.Is(s.Err, sink.ErrLapsed) {
+			t.Errorf("%v", s.Err)
+		}
+	}
+	if n := len(f.sent("insert")); n != before {
+		t.Error("the insert was sent")
+	}
+	lease.Store(1 << 20)
+	sendAll(t, p, sink.Acked, insertOf("a", run(0, 1)...))
+}
+
+func TestSendWithoutAClaimBreaksE7(t *testing.T) {
+	_, p := onFake(t, replicaSet)
+	if err := p.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("it was sent")
+		}
+	}()
+	p.Send(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)})
+}

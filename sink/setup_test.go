@@ -1,0 +1,180 @@
+package sink_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+func TestSetupListsEveryDifferingSetting(t *testing.T) {
+	e := connect(t)
+	e.setup(t)
+	other := timeseries.Options{TimeField: "t", MetaField: "meta", Granularity: timeseries.Hours, ExpireAfterSeconds: 60}
+	_, err := e.Setup(t.Context(), "events", other, 1000)
+	var mismatch *sink.MismatchError
+	if !errors.As(err, &mismatch) {
+		t.Fatalf("%v", err)
+	}
+	want := []string{
+		`MONGODB_TIME_FIELD is "t" here and "time" in the collection`,
+		`MONGODB_GRANULARITY is "hours" here and "seconds" in the collection`,
+		`MONGODB_BUCKET_MAX_SPAN (seconds) is 2592000 here and 3600 in the collection`,
+		`MONGODB_EXPIRE_AFTER (seconds) is 60 here and 0 in the collection`,
+	}
+	if diff := cmp.Diff(want, mismatch.Differences); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := e.Check(t.Context(), "events", other, 1000); !errors.As(err, &mismatch) {
+		t.Errorf("check: %v", err)
+	}
+}
+
+func TestSetupIsIdempotentAndKeepsTheDefinition(t *testing.T) {
+	e := connect(t)
+	if _, err := e.Check(t.Context(), "events", definition, 1000); !errors.Is(err, sink.ErrNotSetUp) {
+		t.Fatalf("before: %v", err)
+	}
+	for range 2 {
+		e.setup(t)
+	}
+	s, err := e.Check(t.Context(), "events", definition, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, version, err := s.Definition(t.Context())
+	want, _ := definition.Normalize()
+	if err != nil || version != 1 || have != want {
+		t.Errorf("%+v, version %d, %v", have, version, err)
+	}
+	if err := e.raw.Collection("events.buckets").Indexes().DropOne(t.Context(), "meta_1_control.min.time_1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Check(t.Context(), "events", definition, 1000); !errors.Is(err, sink.ErrNotSetUp) {
+		t.Errorf("without an index: %v", err)
+	}
+}
+
+func TestSetupRefusesATakenName(t *testing.T) {
+	e := connect(t)
+	if _, err := e.raw.Collection("events").InsertOne(t.Context(), bson.D{{Key: "x", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Setup(t.Context(), "events", definition, 1000); err == nil || !strings.Contains(err.Error(), "MONGODB_COLLECTION") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFindSurvivesAMissingIndex(t *testing.T) {
+	e := connect(t)
+	p := e.claimed(t, e.setup(t))
+	sendAll(t, p, sink.Acked, insertOf("a", run(0, 1)...))
+	if err := e.raw.Collection("events.buckets").Indexes().DropOne(t.Context(), "meta_1_control.min.time_1"); err != nil {
+		t.Fatal(err)
+	}
+	answers, err := p.Find(t.Context(), lookups("a"))
+	if err != nil || len(answers[0].Candidates) != 1 {
+		t.Errorf("%v, %v", answers, err)
+	}
+}
+
+func TestSetupMakesIndexesAndView(t *testing.T) {
+	f := newFake(t, replicaSet)
+	f.answer("find", emptyCursor)
+	f.answer("insert", counting(1))
+	f.answer("listCollections", emptyCursor)
+	f.answer("aggregate", emptyCursor)
+	nothing := func(bson.Raw) bson.D { return bson.D{} }
+	f.answer("createIndexes", nothing)
+	f.answer("create", nothing)
+	d := openFake(t, f)
+	o := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes, ExpireAfterSeconds: 100}
+	if _, err := d.Setup(t.Context(), "events", o, 1000); err != nil {
+		t.Fatal(err)
+	}
+	var indexes []string
+	for _, command := range f.sent("createIndexes") {
+		indexes = append(indexes, command.Lookup("indexes").String())
+	}
+	want := []string{
+		`[{"key": {"meta": {"$numberInt":"1"},"control.min.time": {"$numberInt":"1"}},"name": "meta_1_control.min.time_1"}]`,
+		`[{"key": {"control.source.topicId": {"$numberInt":"1"},"control.source.partition": {"$numberInt":"1"},"control.source.last": ` +
+			`{"$numberInt":"1"}},"name": "control.source.topicId_1_control.source.partition_1_control.source.last_1"}]`,
+		`[{"key": {"control.min.time": {"$numberInt":"1"}},"expireAfterSeconds": {"$numberInt":"86500"},"name": "control.min.time_1"}]`,
+	}
+	if diff := cmp.Diff(want, indexes); diff != "" {
+		t.Error(diff)
+	}
+	view := last(f.sent("create"))
+	stage := view.Lookup("pipeline", "0", "$_internalUnpackBucket")
+	if view.Lookup("viewOn").StringValue() != "events.buckets" ||
+		stage.String() != `{"timeField": "time","metaField": "meta","bucketMaxSpanSeconds": {"$numberInt":"86400"}}` {
+		t.Errorf("view %v", view)
+	}
+
+	// The next time, the view is there: it is changed only when its span is another one.
+	for span, changes := range map[int32]int{86400: 0, 3600: 1} {
+		pipeline := bson.A{bson.D{{Key: "$_internalUnpackBucket", Value: bson.D{
+			{Key: "timeField", Value: "time"}, {Key: "metaField", Value: "meta"}, {Key: "bucketMaxSpanSeconds", Value: span},
+		}}}}
+		f.answer("listCollections", func(bson.Raw) bson.D {
+			return cursorOf(bson.D{{Key: "name", Value: "events"}, {Key: "type", Value: "view"}, {Key: "options", Value: bson.D{
+				{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: pipeline},
+			}}})
+		})
+		f.answer("collMod", nothing)
+		before := len(f.sent("collMod"))
+		if _, err := d.Setup(t.Context(), "events", o, 1000); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(f.sent("collMod")) - before; n != changes {
+			t.Errorf("span %d: the view was changed %d times", span, n)
+		}
+	}
+	if n := len(f.sent("create")); n != 1 {
+		t.Errorf("the view was made %d times", n)
+	}
+}
+
+func TestSetupGoesOnWithoutExpiry(t *testing.T) {
+	f := newFake(t, nil)
+	f.answer("find", emptyCursor)
+	f.answer("insert", counting(1))
+	f.answer("listCollections", emptyCursor)
+	f.answer("createIndexes", func(command bson.Raw) bson.D {
+		if _, err := command.LookupErr("indexes", "0", "expireAfterSeconds"); err == nil {
+			return failing(238, "not implemented")(nil)
+		}
+		return bson.D{}
+	})
+	o := definition
+	o.ExpireAfterSeconds = 100
+	if _, err := openFake(t, f).Setup(t.Context(), "events", o, 1000); err != nil {
+		t.Error(err)
+	}
+	f.answer("createIndexes", failing(13, "not authorized"))
+	var refused *sink.RefusedError
+	if _, err := openFake(t, f).Setup(t.Context(), "events", o, 1000); !errors.As(err, &refused) {
+		t.Errorf("without the privilege: %v", err)
+	}
+	f.answer("createIndexes", failing(85, "exists with other options"))
+	if _, err := openFake(t, f).Setup(t.Context(), "events", o, 1000); err == nil || !strings.Contains(err.Error(), "drop it") {
+		t.Errorf("another index of the name: %v", err)
+	}
+}
+
+func openFake(t *testing.T, f *fake) *sink.Database {
+	t.Helper()
+	d, err := sink.Open(t.Context(), sink.Options{URI: "mongodb://" + f.Addr().String() + "/db?directConnection=true", WriteTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close(t.Context()) })
+	return d
+}
