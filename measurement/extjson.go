@@ -55,8 +55,6 @@ func unwrapFields(dst []byte, a, b element) (kind bson.Type, out []byte, ok bool
 			return appendCodeWithScope(dst, a, b)
 		case "$binary$type": // Extended JSON 1
 			return appendBinary(dst, a, b)
-		case "$options$regex": // Extended JSON 1
-			return appendRegex(dst, b, a)
 		}
 		return 0, dst, true
 	}
@@ -76,9 +74,7 @@ func unwrapFields(dst []byte, a, b element) (kind bson.Type, out []byte, ok bool
 	case "$binary":
 		return appendPair(dst, a, [2]string{"base64", "subType"}, appendBinary)
 	case "$regularExpression":
-		return appendPair(dst, a, [2]string{"options", "pattern"}, func(dst []byte, options, pattern element) (bson.Type, []byte, bool) {
-			return appendRegex(dst, pattern, options)
-		})
+		return appendPair(dst, a, [2]string{"options", "pattern"}, appendRegex)
 	case "$timestamp":
 		return appendPair(dst, a, [2]string{"i", "t"}, appendTimestamp)
 	case "$dbPointer":

@@ -110,7 +110,7 @@ func appendBinary(dst []byte, content, subtype element) (bson.Type, []byte, bool
 }
 
 // appendRegex sorts the options, as BSON has them.
-func appendRegex(dst []byte, pattern, options element) (bson.Type, []byte, bool) {
+func appendRegex(dst []byte, options, pattern element) (bson.Type, []byte, bool) {
 	if pattern.kind != bson.TypeString || options.kind != bson.TypeString {
 		return 0, dst, false
 	}
