@@ -26,7 +26,7 @@ func NewProducer(brokers, topic string) *Producer {
 		BatchTimeout: 5 * time.Millisecond,
 		BatchSize:    500,
 		BatchBytes:   32 << 20, // records beyond the usual limit are for the topic to refuse
-		MaxAttempts:  50, // a broker's restart takes its time
+		MaxAttempts:  50,       // a broker's restart takes its time
 		Transport:    &kafka.Transport{MetadataTTL: time.Second, IdleTimeout: 5 * time.Second},
 	}}
 }
