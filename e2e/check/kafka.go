@@ -123,8 +123,11 @@ func (k *Kafka) Committed(ctx context.Context, group string, t Topic) ([]int64, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking for the commits of group %s: %w", group, err)
 	}
-	offsets, metadata := make([]int64, t.Partitions), make([]string, t.Partitions)
+	offsets, metadata := slices.Repeat([]int64{-1}, int(t.Partitions)), make([]string, t.Partitions)
 	for _, g := range response.Groups {
+		if g.ErrorCode == kerr.GroupIDNotFound.Code {
+			continue // it has not committed yet
+		}
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
 			return nil, nil, fmt.Errorf("asking for the commits of group %s: %w", group, err)
 		}
