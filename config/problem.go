@@ -34,5 +34,5 @@ func (e *Error) Error() string {
 	for _, p := range e.Problems {
 		lines = append(lines, p.String())
 	}
-	return "settings:\n  " + strings.Join(lines, "\n  ")
+	return "wrong settings:\n  " + strings.Join(lines, "\n  ")
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Bounds of the pages' connections.
+const (
+	readTimeout  = 5 * time.Second
+	pageTimeout  = 15 * time.Second
+	closeTimeout = time.Second
+)
+
+//go:embed status.html
+var statusHTML string
+
+var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
+	"bytes": formatBytes, "ago": formatAgo, "seconds": formatSeconds,
+}).Parse(statusHTML))
+
+// server is one address that answers HTTP.
+type server struct {
+	setting string // the variable its address comes from
+	address string
+	handler http.Handler
+	log     *slog.Logger
+}
+
+// newPages serves health, readiness, metrics and status at HTTP_ADDR. Status is called for each request of a page,
+// readiness and status among them, from several goroutines at once; it returns a view that nobody changes.
+func newPages(address string, status func() StatusView, metrics prometheus.Gatherer, log *slog.Logger) *server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { serveReadiness(w, status().NotReady) })
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) { serveStatusJSON(w, status()) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatusPage(w, status()) })
+	return &server{setting: "HTTP_ADDR", address: address, handler: mux, log: log}
+}
+
+// newProfiles serves Go's profiles at PPROF_ADDR.
+func newProfiles(address string, log *slog.Logger) *server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return &server{setting: "PPROF_ADDR", address: address, handler: mux, log: log}
+}
+
+// Run answers until the context ends; without an address it does nothing. It returns an error only when it cannot listen
+// or is cut off.
+func (s *server) Run(ctx context.Context) error {
+	if s.address == "" {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.address)
+	if err != nil {
+		return fmt.Errorf("listening at %s (%s): %w", s.address, s.setting, err)
+	}
+	s.log.Info("listening", "setting", s.setting, "address", listener.Addr().String())
+	server := &http.Server{
+		Handler:           s.handler,
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	if s.setting == "HTTP_ADDR" { // a profile takes as long as it was asked to
+		server.WriteTimeout = pageTimeout
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		if server.Shutdown(closing) != nil {
+			server.Close()
+		}
+		err = <-served
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving at %s (%s): %w", s.address, s.setting, err)
+}
+
+func serveReadiness(w http.ResponseWriter, reasons []string) {
+	if len(reasons) == 0 {
+		fmt.Fprintln(w, "ready")
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	fmt.Fprintln(w, strings.Join(reasons, "\n"))
+}
+
+func serveStatusJSON(w http.ResponseWriter, view StatusView) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(view) // fails only when the reader is gone
+}
+
+func serveStatusPage(w http.ResponseWriter, view StatusView) {
+	var page bytes.Buffer
+	if err := statusPage.Execute(&page, view); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	_, _ = page.WriteTo(w)
+}

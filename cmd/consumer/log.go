@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// repeatAfter is how long a warning or an error that comes again is held back.
+const repeatAfter = 10 * time.Second
+
+// maxRemembered bounds the lines that are told apart. Beyond it all are forgotten, and at worst written once more.
+const maxRemembered = 1000
+
+// newLogger writes lines of at least the level (debug, info, warn, error); format text or json, empty: text for a person,
+// json for a machine.
+func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		least = slog.LevelInfo
+	}
+	options := &slog.HandlerOptions{Level: least}
+	var handler slog.Handler
+	if format == "text" || format == "" && onTerminal {
+		handler = slog.NewTextHandler(w, options)
+	} else {
+		handler = slog.NewJSONHandler(w, options)
+	}
+	return slog.New(&limiter{next: handler, seen: &seen{lines: map[string]*repeats{}}})
+}
+
+// limiter is a handler that writes the same warning or error at most once in repeatAfter, with the number of those held
+// back as "repeated". Two are the same when level, message, topic and partition are: an error's text may differ every
+// time, by a port or a duration.
+type limiter struct {
+	next slog.Handler
+	seen *seen
+	// with is what the logger's own attributes add to the identity of its lines.
+	with string
+}
+
+// seen is shared by all handlers that come from one logger.
+type seen struct {
+	mu    sync.Mutex
+	lines map[string]*repeats
+}
+
+type repeats struct {
+	written time.Time
+	held    int
+}
+
+// Enabled is the next handler's.
+func (l *limiter) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.next.Enabled(ctx, level)
+}
+
+// Handle writes the line or holds it back.
+func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn {
+		return l.next.Handle(ctx, r)
+	}
+	key := r.Level.String() + r.Message + l.with
+	r.Attrs(func(a slog.Attr) bool {
+		key += identity(a)
+		return true
+	})
+	held, pass := l.seen.pass(key, r.Time)
+	if !pass {
+		return nil
+	}
+	if held > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("repeated", held))
+	}
+	return l.next.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler for a logger with attributes of its own.
+func (l *limiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	with := l.with
+	for _, a := range attrs {
+		with += identity(a)
+	}
+	return &limiter{next: l.next.WithAttrs(attrs), seen: l.seen, with: with}
+}
+
+// WithGroup returns a handler for a logger whose attributes are in a group.
+func (l *limiter) WithGroup(name string) slog.Handler {
+	return &limiter{next: l.next.WithGroup(name), seen: l.seen, with: l.with}
+}
+
+// identity is what an attribute adds to the identity of a line.
+func identity(a slog.Attr) string {
+	if a.Key == "topic" || a.Key == "partition" {
+		return "\x00" + a.Value.String()
+	}
+	return ""
+}
+
+// pass tells whether a line may be written now, and how many were held back before it.
+func (s *seen) pass(key string, now time.Time) (held int, pass bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line := s.lines[key]
+	if line == nil {
+		if len(s.lines) >= maxRemembered {
+			clear(s.lines)
+		}
+		s.lines[key] = &repeats{written: now}
+		return 0, true
+	}
+	if now.Sub(line.written) < repeatAfter {
+		line.held++
+		return 0, false
+	}
+	held = line.held
+	*line = repeats{written: now}
+	return held, true
+}

@@ -1,0 +1,32 @@
+// Command consumer reads measurement events from Kafka and keeps them as buckets in MongoDB, every record exactly once.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	// The first signal asks for an orderly end. It also gives the signals back to the system, so that the second ends the
+	// process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	p := program{
+		stdout:     os.Stdout,
+		stderr:     os.Stderr,
+		lookup:     os.LookupEnv,
+		environ:    os.Environ(),
+		onTerminal: isTerminal(os.Stderr),
+		run:        run,
+		initialize: initialize,
+	}
+	os.Exit(p.execute(ctx, os.Args[1:]))
+}
+
+// isTerminal tells whether a person reads the file.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

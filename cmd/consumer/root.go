@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+)
+
+// The exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // wrong usage or settings
+	exitFound  = 3 // the work is done and found something
+)
+
+// errFound is returned by commands that look for problems and found some, after they have printed them.
+var errFound = errors.New("found something")
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+// program is the command line and what surrounds it, so that a test can surround it otherwise.
+type program struct {
+	stdout, stderr io.Writer
+	lookup         func(string) (string, bool)
+	environ        []string
+	onTerminal     bool // stderr is read by a person
+
+	// run reads and writes until the context ends; initialize creates what run needs and says on out what it did.
+	run        func(ctx context.Context, c config.Config, log *slog.Logger) error
+	initialize func(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error
+}
+
+// execute runs one command line and returns the exit code.
+func (p *program) execute(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	var settings *config.Error
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errFound):
+		return exitFound
+	case errors.As(err, &usage):
+		fmt.Fprintf(p.stderr, "consumer: %v\nRun \"consumer help\" for usage.\n", err)
+		return exitUsage
+	case errors.As(err, &settings):
+		fmt.Fprintf(p.stderr, "consumer: %v\nAll settings: docs/configuration.md, or \"consumer config --markdown\".\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(p.stderr, "consumer: %v\n", err)
+	return exitFailed
+}
+
+// root is the tree of commands. Without a command it runs.
+func (p *program) root() *cobra.Command {
+	run := p.runCommand()
+	root := &cobra.Command{
+		Use:   "consumer",
+		Short: "Keep Kafka's measurement events as buckets in MongoDB, every record exactly once",
+		Long: "Reads measurement events from Kafka, groups them by series and time into buckets, and keeps those in MongoDB,\n" +
+			"every record exactly once. Settings are environment variables; \"consumer config\" shows those in effect.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something.",
+		Args:          noArguments,
+		RunE:          run.RunE,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(run, p.initCommand(), p.configCommand(), p.versionCommand())
+	return root
+}
+
+func (p *program) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Read and write until a signal comes (the default)",
+		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
+			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. A second signal ends it at once.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, log, err := p.settings()
+			if err != nil {
+				return err
+			}
+			return p.run(cmd.Context(), c, log)
+		},
+	}
+}
+
+func (p *program) initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init",
+		Short: "Create collections, indexes and the dead-letter topic",
+		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What is there already stays as it is. \"run\" does the same at start.",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, log, err := p.settings()
+			if err != nil {
+				return err
+			}
+			return p.initialize(cmd.Context(), c, log, p.stdout)
+		},
+	}
+}
+
+// settings loads the settings and makes the logger they ask for.
+func (p *program) settings() (config.Config, *slog.Logger, error) {
+	c, err := config.Load(p.lookup, p.environ)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	return c, newLogger(p.stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal), nil
+}
+
+// noArguments refuses arguments, with the commands that may have been meant.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasSubCommands() {
+		return usageError{fmt.Errorf("%q takes no arguments, %q is one", cmd.CommandPath(), args[0])}
+	}
+	err := fmt.Errorf("no such command: %q", args[0])
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return usageError{err}
+}

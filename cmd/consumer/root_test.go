@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"waterwheel/config"
+)
+
+// try runs a command line in an environment and returns the exit code and both outputs.
+func try(t *testing.T, env map[string]string, change func(*program), args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	p := &program{
+		stdout: &out,
+		stderr: &err,
+		lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		run:    func(context.Context, config.Config, *slog.Logger) error { return nil },
+		initialize: func(_ context.Context, _ config.Config, _ *slog.Logger, w io.Writer) error {
+			_, err := fmt.Fprintln(w, "created")
+			return err
+		},
+	}
+	for name, value := range env {
+		p.environ = append(p.environ, name+"="+value)
+	}
+	if change != nil {
+		change(p)
+	}
+	code = p.execute(t.Context(), args)
+	return code, out.String(), err.String()
+}
+
+func settings() map[string]string {
+	return map[string]string{
+		"KAFKA_BROKERS": "kafka:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://u:geheim@mongo/db", "MEMORY_LIMIT": "1GiB",
+	}
+}
+
+func TestRunIsTheDefault(t *testing.T) {
+	for _, args := range [][]string{nil, {"run"}} {
+		var got config.Config
+		code, _, stderr := try(t, settings(), func(p *program) {
+			p.run = func(_ context.Context, c config.Config, _ *slog.Logger) error { got = c; return nil }
+		}, args...)
+		if code != exitDone || got.Kafka.GroupID != "waterwheel" {
+			t.Errorf("%v: exit code %d, group %q, %s", args, code, got.Kafka.GroupID, stderr)
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	failing := func(err error) func(*program) {
+		return func(p *program) { p.run = func(context.Context, config.Config, *slog.Logger) error { return err } }
+	}
+	cases := map[string]struct {
+		change func(*program)
+		args   []string
+		code   int
+		stderr string
+	}{
+		"failure":         {failing(errors.New("no brokers")), nil, exitFailed, "consumer: no brokers\n"},
+		"finding":         {failing(fmt.Errorf("checking: %w", errFound)), nil, exitFound, ""},
+		"unknown command": {nil, []string{"rnu"}, exitUsage, `no such command: "rnu": did you mean run?`},
+		"unknown flag":    {nil, []string{"run", "--fast"}, exitUsage, "--fast"},
+		"argument":        {nil, []string{"init", "x"}, exitUsage, `"consumer init" takes no arguments`},
+		"output":          {nil, []string{"config", "--output", "yaml"}, exitUsage, `--output is "yaml"`},
+		"init":            {nil, []string{"init"}, exitDone, ""},
+		"help":            {nil, []string{"help"}, exitDone, ""},
+		"completion":      {nil, []string{"completion", "bash"}, exitDone, ""},
+	}
+	for name, c := range cases {
+		code, _, stderr := try(t, settings(), c.change, c.args...)
+		if code != c.code || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
+			t.Errorf("%s: exit code %d and %q, want %d and %q", name, code, stderr, c.code, c.stderr)
+		}
+	}
+}
+
+func TestWrongSettingsAreAllNamed(t *testing.T) {
+	env := settings()
+	delete(env, "KAFKA_BROKERS")
+	env["KAFKA_TOPIC"] = "x"
+	for _, args := range [][]string{{"run"}, {"init"}, {"config"}} {
+		code, _, stderr := try(t, env, nil, args...)
+		if code != exitUsage || !strings.Contains(stderr, "KAFKA_BROKERS: is required") || !strings.Contains(stderr, "did you mean KAFKA_TOPICS?") {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+func TestConfigPrintsWhatIsInEffect(t *testing.T) {
+	_, text, _ := try(t, settings(), nil, "config")
+	for _, line := range []string{"KAFKA_TOPICS=events\n", "MONGODB_URI=mongodb://u:***@mongo/db\n", "MONGODB_DATABASE=db\n", "FLUSH_INTERVAL=5s\n"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing in:\n%s", line, text)
+		}
+	}
+	_, output, _ := try(t, settings(), nil, "config", "--output", "json")
+	var list []config.Setting
+	if err := json.Unmarshal([]byte(output), &list); err != nil || len(list) != strings.Count(text, "\n") {
+		t.Errorf("as JSON: %v, %d settings for %d lines", err, len(list), strings.Count(text, "\n"))
+	}
+	if strings.Contains(text+output, "geheim") {
+		t.Error("the password is shown")
+	}
+	code, reference, _ := try(t, nil, nil, "config", "--markdown")
+	if code != exitDone || reference != config.Markdown() {
+		t.Errorf("the reference: exit code %d", code)
+	}
+}
+
+func TestVersionNamesProgramAndGo(t *testing.T) {
+	code, out, _ := try(t, nil, nil, "version")
+	if code != exitDone || !strings.HasPrefix(out, "waterwheel dev (commit ") || !strings.Contains(out, "go1.") {
+		t.Errorf("exit code %d, %q", code, out)
+	}
+}
