@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +34,37 @@ func TestMembersJoinAndLeave(t *testing.T) {
 	s.awaitCommitted(60 * time.Second)
 	s.terminate(third)
 	s.check()
+}
+
+// TestPausedConsumerDoublesNothing: a consumer stands still for longer than its session, another takes its partitions
+// over, and then the first goes on where it stood.
+func TestPausedConsumerDoublesNothing(t *testing.T) {
+	t.Parallel()
+	series, rate := 100, 2000
+	if world.servers.Slow() {
+		series, rate = 30, 80
+	}
+	s := newStream(t, 4)
+	load := s.startLoad(s.generator(series), rate)
+	first, second := s.start(), s.start()
+	s.awaitAssigned(2, first, second)
+	s.awaitStored(first, 30*time.Second)
+	s.signal(first, syscall.SIGSTOP)
+	s.awaitAssigned(4, second)
+	s.signal(first, syscall.SIGCONT)
+	s.awaitAssigned(2, first, second)
+	load.stop()
+	s.awaitCommitted(60 * time.Second)
+	s.terminate(first)
+	s.terminate(second)
+	s.check()
+}
+
+func (s *stream) signal(c *harness.Consumer, signal syscall.Signal) {
+	s.t.Helper()
+	if err := c.Signal(signal); err != nil {
+		s.t.Fatalf("sending %v: %v", signal, err)
+	}
 }
 
 // awaitAssigned waits until each of the consumers has that many partitions.

@@ -16,6 +16,7 @@ import (
 type stream struct {
 	t        *testing.T
 	topic    string
+	database string
 	settings harness.Settings
 	book     *events.Book
 	kafka    *check.Kafka
@@ -27,7 +28,7 @@ type stream struct {
 func newStream(t *testing.T, partitions int, settings ...string) *stream {
 	t.Helper()
 	ctx := within(t, 30*time.Second)
-	name := fmt.Sprintf("e2e-%s-%x", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), time.Now().UnixNano()&0xffffff)
+	name := fmt.Sprintf("e2e-%s-%x", strings.ToLower(t.Name()), time.Now().UnixNano()&0xffffff)
 	if err := world.servers.CreateTopic(ctx, name, partitions, settings...); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func newStream(t *testing.T, partitions int, settings ...string) *stream {
 		t.Fatal(err)
 	}
 	s := &stream{
-		t: t, topic: name, book: events.NewBook(), kafka: kafka,
+		t: t, topic: name, database: databaseOf(name), book: events.NewBook(), kafka: kafka,
 		settings: world.servers.Short(name, databaseOf(name)),
 		producer: harness.NewProducer(world.servers.Brokers, name),
 	}
@@ -145,7 +146,7 @@ func (s *stream) awaitCommitted(d time.Duration) {
 func (s *stream) check() *check.Report {
 	s.t.Helper()
 	report, err := check.Run(within(s.t, time.Minute), check.Source{
-		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: databaseOf(s.topic), Topic: s.topic,
+		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic,
 		Group: s.settings["KAFKA_GROUP_ID"], Fate: s.book.Fate,
 	})
 	if err != nil {

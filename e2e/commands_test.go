@@ -1,0 +1,88 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/harness"
+)
+
+// TestCommands: the commands that do not run answer, do what they say, and can be repeated.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	run := func(settings harness.Settings, args ...string) string {
+		t.Helper()
+		c, err := harness.Start(world.binary, settings, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Kill()
+		if code, err := c.Wait(within(t, 30*time.Second)); err != nil || code != 0 {
+			t.Fatalf("%v ended with code %d: %v\n%s", args, code, err, c.Log())
+		}
+		return c.Log()
+	}
+	if out := run(harness.Settings{}, "version"); !strings.Contains(out, "go1.") {
+		t.Errorf("version printed %q", out)
+	}
+	secret := s.settings.With("MONGODB_URI", "mongodb://writer:s3cret@db.example/")
+	if out := run(secret, "config"); !strings.Contains(out, s.topic) || strings.Contains(out, "s3cret") {
+		t.Errorf("config printed %s", out)
+	}
+	for range 2 {
+		run(s.settings, "init")
+	}
+	if _, ok, err := s.kafka.Topic(within(t, 10*time.Second), s.topic+".dlq"); !ok || err != nil {
+		t.Errorf("init left no dead-letter topic: %v", err)
+	}
+}
+
+// TestPages: a running consumer tells how it does.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	if err := s.send(within(t, 20*time.Second), s.generator(10), 100); err != nil {
+		t.Fatal(err)
+	}
+	c := s.start()
+	s.awaitCommitted(40 * time.Second)
+	ctx := within(t, 20*time.Second)
+	if err := c.AwaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/healthz": "", "/readyz": "", "/": s.topic, "/api/status": s.topic, "/metrics": "waterwheel_build_info"} {
+		status, body, err := c.Get(ctx, path)
+		if err != nil || status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: status %d, %v, want %q in %s", path, status, err, want, body)
+		}
+		if path == "/api/status" && !json.Valid([]byte(body)) {
+			t.Errorf("/api/status is no JSON: %s", body)
+		}
+	}
+	if status, _, err := c.Get(ctx, "/nothing"); err != nil || status != 404 {
+		t.Errorf("/nothing: status %d, %v", status, err)
+	}
+	s.terminate(c)
+}
+
+// TestTwoTopics: one consumer keeps two topics in two collections.
+func TestTwoTopics(t *testing.T) {
+	t.Parallel()
+	first, second := newStream(t, 2), newStream(t, 3)
+	for _, s := range []*stream{first, second} {
+		if err := s.send(within(t, 20*time.Second), s.generator(20), 500); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second.settings = second.settings.With("KAFKA_GROUP_ID", first.settings["KAFKA_GROUP_ID"])
+	second.database = first.database
+	c := first.start("KAFKA_TOPICS", first.topic+", "+second.topic)
+	first.awaitCommitted(40 * time.Second)
+	second.awaitCommitted(40 * time.Second)
+	first.terminate(c)
+	first.check()
+	second.check()
+}

@@ -1,0 +1,14 @@
+// Package e2e holds the end-to-end tests: the real binary as a child process between a Kafka and a MongoDB, and a checker
+// that shares no code with it and compares everything stored with everything produced.
+//
+//	go test ./...                     with embedded servers
+//	E2E_KAFKA_BROKERS=host:port       with this Kafka instead of the embedded one
+//	E2E_MONGODB_URI=mongodb://...     with this MongoDB instead of the embedded one
+//	E2E_KAFKA_TOOL="command args"     also with Kafka's own Java programs: the command runs the class given to it
+//	E2E_KAFKA_CLUSTER="command dir"   also a rolling restart of the cluster of E2E_KAFKA_BROKERS: "command stop dir --node 1"
+//	                                  and "command up dir --node 1" stop and start a broker
+//	go test . -consumer.race          with the binary under the race detector
+//
+// Topics and databases have names of their own and are removed at the end. The embedded MongoDB scans collections, so the
+// tests are smaller there than on a given one. The package demo in cmd/demo shows the same to a person.
+package e2e
