@@ -121,7 +121,13 @@ func FuzzDecodeExtJSON(f *testing.F) {
 // FuzzDecodeBSON also holds the check against the driver's: what the decoder takes, the driver takes.
 func FuzzDecodeBSON(f *testing.F) {
 	f.Add([]byte(everyType(f)), uint8(10))
-	f.Add([]byte{5, 0, 0, 0, 0}, uint8(10))
+	for list := elementsOf(everyType(f)); len(list) > 0; { // each type alone, easier to change into something valid
+		var e element
+		rest := e.cut(list)
+		single := append(make([]byte, 4), list[:len(list)-len(rest)]...)
+		f.Add(endDocument(single, 0), uint8(10))
+		list = rest
+	}
 	f.Fuzz(func(t *testing.T, value []byte, choice uint8) {
 		checkFuzzed(t, BSON, value, choice)
 		if err := (&bsonChecker{}).check(value); err == nil {

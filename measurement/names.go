@@ -40,20 +40,27 @@ func duplicateField(path string) *DecodeError {
 // findDuplicate returns a name that comes twice. It may change the order of the names.
 func findDuplicate(names [][]byte) (name []byte, found bool) {
 	if len(names) <= fewNames {
-		for i, name := range names {
-			for _, other := range names[:i] {
-				if string(name) == string(other) {
-					return name, true
-				}
-			}
-		}
-		return nil, false
+		return findDuplicateOfFew(names)
 	}
 	slices.SortFunc(names, bytes.Compare)
 	for i, name := range names[1:] {
 		if bytes.Equal(name, names[i]) {
 			return name, true
 		}
+	}
+	return nil, false
+}
+
+// findDuplicateOfFew compares a name with those before it only when one of them has the same length and ends, nearly.
+func findDuplicateOfFew(names [][]byte) (name []byte, found bool) {
+	var seen uint64
+	for i, name := range names {
+		n := len(name) // not 0: checkName has refused that
+		bit := uint64(1) << ((n ^ int(name[0])<<1 ^ int(name[n-1])<<2) & 63)
+		if seen&bit != 0 && slices.ContainsFunc(names[:i], func(other []byte) bool { return bytes.Equal(name, other) }) {
+			return name, true
+		}
+		seen |= bit
 	}
 	return nil, false
 }

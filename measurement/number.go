@@ -11,40 +11,78 @@ import (
 // appendNumber appends the value of a JSON number as mongosh would store it: an integer as int32 if it fits, else as
 // int64; beyond that, or with a fraction or an exponent, and minus zero, as a double. False: no finite double.
 func appendNumber(dst, text []byte) (bson.Type, []byte, bool) {
-	if n, ok := parseInteger(text); ok {
+	d := parseDecimal(text)
+	if n, ok := d.integer(); ok {
 		if n == int64(int32(n)) {
 			return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n)), true
 		}
 		return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n)), true
 	}
-	f, err := strconv.ParseFloat(string(text), 64)
-	if err != nil {
-		return 0, dst, false
+	f, ok := d.float()
+	if !ok {
+		var err error
+		if f, err = strconv.ParseFloat(string(text), 64); err != nil {
+			return 0, dst, false
+		}
 	}
 	return bson.TypeDouble, appendDouble(dst, f), true
 }
 
-// parseInteger parses an integer that fits 64 bits. Minus zero is none.
-func parseInteger(text []byte) (int64, bool) {
-	digits := text
-	negative := len(text) > 0 && text[0] == '-'
-	if negative {
-		digits = text[1:]
+// decimal is a number of at most 19 digits without an exponent.
+type decimal struct {
+	negative   bool
+	digits     uint64 // without the point
+	fraction   int    // digits behind the point
+	isDecimal  bool   // false: the text is another number, or none
+	isFraction bool   // there was a point
+}
+
+func parseDecimal(text []byte) (d decimal) {
+	if d.negative = len(text) > 0 && text[0] == '-'; d.negative {
+		text = text[1:]
 	}
-	if len(digits) == 0 || len(digits) > 19 || (negative && digits[0] == '0') {
+	const longest = 19 // 64 bits hold all of them
+	for i, c := range text {
+		switch {
+		case c >= '0' && c <= '9' && i < longest:
+			d.digits = d.digits*10 + uint64(c-'0')
+		case c == '.' && !d.isFraction && i < longest:
+			d.isFraction, d.fraction = true, len(text)-i-1
+		default:
+			return d
+		}
+	}
+	d.isDecimal = len(text) > 0
+	return d
+}
+
+// integer returns the number if it is one that 64 bits hold. Minus zero is none.
+func (d decimal) integer() (int64, bool) {
+	switch {
+	case !d.isDecimal || d.isFraction:
+		return 0, false
+	case d.negative:
+		return -int64(d.digits), d.digits > 0 && d.digits <= 1<<63
+	}
+	return int64(d.digits), d.digits <= math.MaxInt64
+}
+
+// float returns the number if a double holds its digits and the power of ten to divide them by exactly: one division
+// then rounds right. This is most numbers, several times as quick as strconv.
+func (d decimal) float() (float64, bool) {
+	if !d.isDecimal || d.digits > 1<<53 || d.fraction >= len(powersOfTen) {
 		return 0, false
 	}
-	var n uint64 // 19 digits fit
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + uint64(c-'0')
+	f := float64(d.digits) / powersOfTen[d.fraction]
+	if d.negative {
+		f = -f
 	}
-	if negative {
-		return -int64(n), n <= 1<<63
-	}
-	return int64(n), n <= math.MaxInt64
+	return f, true
+}
+
+// powersOfTen are those that a double holds exactly.
+var powersOfTen = [...]float64{
+	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 }
 
 func appendDouble(dst []byte, f float64) []byte {

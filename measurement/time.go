@@ -162,7 +162,7 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	if _, ok := parseRFC3339(append(bytes.Clone(text), 'Z')); ok {
 		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_FORMAT to a Go layout, which is read as UTC"
 	}
-	if _, ok := parseInteger(text); ok {
+	if _, ok := parseDecimal(text).integer(); ok {
 		return "it is a number sent as a string: send it without quotes"
 	}
 	return general
