@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.start()
-	s.awaitCommitted(40 * time.Second)
+	s.awaitCommitted(c, 40*time.Second)
 	ctx := within(t, 20*time.Second)
 	if err := c.AwaitReady(ctx); err != nil {
 		t.Fatal(err)
@@ -80,8 +80,8 @@ func TestTwoTopics(t *testing.T) {
 	second.settings = second.settings.With("KAFKA_GROUP_ID", first.settings["KAFKA_GROUP_ID"])
 	second.database = first.database
 	c := first.start("KAFKA_TOPICS", first.topic+", "+second.topic)
-	first.awaitCommitted(40 * time.Second)
-	second.awaitCommitted(40 * time.Second)
+	first.awaitCommitted(c, 40*time.Second)
+	second.awaitCommitted(c, 40*time.Second)
 	first.terminate(c)
 	first.check()
 	second.check()

@@ -41,7 +41,7 @@ func testRestarts(t *testing.T, times int, end func(*stream, *harness.Consumer),
 	}
 	load.stop()
 	c := s.start(pairs...)
-	s.awaitCommitted(60 * time.Second)
+	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)
 	if report := s.check(); report.Valid == 0 {
 		t.Error("nothing was produced")

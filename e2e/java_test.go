@@ -66,7 +66,7 @@ func TestStoresWhatJavaProduces(t *testing.T) {
 		"--producer-props", "bootstrap.servers="+world.servers.Brokers, "acks=all")
 
 	c := s.start()
-	s.awaitCommitted(90 * time.Second)
+	s.awaitCommitted(c, 90*time.Second)
 	s.terminate(c)
 	if report := s.check(); report.Records != 5*records+500 {
 		t.Errorf("%d records in the topic, want %d", report.Records, 5*records+500)
@@ -120,7 +120,7 @@ func TestKafkaShowsOurGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.start()
-	s.awaitCommitted(60 * time.Second)
+	s.awaitCommitted(c, 60*time.Second)
 	output := kafkaTool(t, ctx, nil, "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
 		"--bootstrap-server", world.servers.Brokers, "--describe", "--group", s.settings["KAFKA_GROUP_ID"])
 	partitions := 0

@@ -31,7 +31,7 @@ func TestMembersJoinAndLeave(t *testing.T) {
 	s.awaitAssigned(6, third)
 	load.stop()
 
-	s.awaitCommitted(60 * time.Second)
+	s.awaitCommitted(third, 60*time.Second)
 	s.terminate(third)
 	s.check()
 }
@@ -54,7 +54,7 @@ func TestPausedConsumerDoublesNothing(t *testing.T) {
 	s.signal(first, syscall.SIGCONT)
 	s.awaitAssigned(2, first, second)
 	load.stop()
-	s.awaitCommitted(60 * time.Second)
+	s.awaitCommitted(second, 60*time.Second)
 	s.terminate(first)
 	s.terminate(second)
 	s.check()

@@ -20,7 +20,7 @@ func TestEmptyTopic(t *testing.T) {
 	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	s.awaitCommitted(30 * time.Second)
+	s.awaitCommitted(c, 30*time.Second)
 	s.terminate(c)
 	if report := s.check(); report.Buckets != 0 {
 		t.Errorf("%d buckets of an empty topic", report.Buckets)
@@ -60,7 +60,7 @@ func TestOutlandishRecords(t *testing.T) {
 		}
 	}
 	c := s.start("EVENT_MAX_BYTES", "16MiB", "EVENT_TIME_FORMAT", "unix_ms")
-	s.awaitCommitted(40 * time.Second)
+	s.awaitCommitted(c, 40*time.Second)
 	s.terminate(c)
 	if report := s.check(); report.Stored != 3 || report.LetterCount() != len(made)-3 {
 		t.Errorf("stored %d and %d letters, want 3 and %d", report.Stored, report.LetterCount(), len(made)-3)

@@ -31,7 +31,7 @@ func TestRollingRestartLosesNothing(t *testing.T) {
 		t.Logf("broker %d is back", node)
 	}
 	load.stop()
-	s.awaitCommitted(90 * time.Second)
+	s.awaitCommitted(second, 90*time.Second)
 	s.terminate(first)
 	s.terminate(second)
 	s.check()

@@ -25,7 +25,7 @@ func TestStoresEveryMeasurementOnce(t *testing.T) {
 
 	start = time.Now()
 	c := s.start()
-	s.awaitCommitted(90 * time.Second)
+	s.awaitCommitted(c, 90*time.Second)
 	t.Logf("all stored and committed after %.1fs", time.Since(start).Seconds())
 	metrics, err := c.Metrics(within(t, 5*time.Second))
 	if err != nil {

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -129,16 +130,24 @@ func (s *stream) terminate(c *harness.Consumer) {
 	}
 }
 
-// awaitCommitted waits until everything produced so far is committed.
-func (s *stream) awaitCommitted(d time.Duration) {
+// awaitCommitted waits until everything produced so far is committed. The consumer must not end meanwhile.
+func (s *stream) awaitCommitted(c *harness.Consumer, d time.Duration) {
 	s.t.Helper()
-	ctx := within(s.t, d)
+	ctx, cancel := context.WithCancelCause(within(s.t, d))
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-c.Ended():
+			cancel(errors.New("the consumer ended"))
+		case <-ctx.Done():
+		}
+	}()
 	topic, _, err := s.kafka.Topic(ctx, s.topic)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if err := s.kafka.AwaitCommitted(ctx, s.settings["KAFKA_GROUP_ID"], topic); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatal(err, context.Cause(ctx))
 	}
 }
 

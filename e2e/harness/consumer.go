@@ -77,6 +77,9 @@ func (c *Consumer) PID() int { return c.command.Process.Pid }
 // Log is what the process printed, its end when it printed much.
 func (c *Consumer) Log() string { return c.log.String() }
 
+// Ended is closed when the process has ended.
+func (c *Consumer) Ended() <-chan struct{} { return c.ended }
+
 // Running tells whether the process has not ended.
 func (c *Consumer) Running() bool {
 	select {
