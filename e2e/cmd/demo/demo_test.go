@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,5 +98,22 @@ func TestSensorsSendEverything(t *testing.T) {
 	}
 	if valid < 100*sensorCount || bad != 33 || tombstones != 5 || len(s.held) != 0 {
 		t.Errorf("%d valid, %d bad, %d tombstones, %d still held", valid, bad, tombstones, len(s.held))
+	}
+}
+
+// TestMachineMeasures: this machine tells at least its memory, and every event can be read.
+func TestMachineMeasures(t *testing.T) {
+	m, err := newMachine(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := m.measure(t.Context())
+	if len(made) == 0 {
+		t.Error("nothing was measured")
+	}
+	for _, e := range made {
+		if e.Fate.Valid() != 1 || !json.Valid(e.Value) {
+			t.Errorf("not a good event: %s", e.Value)
+		}
 	}
 }

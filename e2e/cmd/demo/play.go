@@ -67,27 +67,38 @@ func (s *stage) watchUntil(ctx context.Context, end time.Time, produced chan err
 	return nil
 }
 
-// crash kills the consumer right after a flush, before its offsets are committed, and starts another.
+// crash kills the consumer as soon as another flush is stored, so that its offsets are not yet committed, and starts
+// another.
 func (s *stage) crash(ctx context.Context) error {
-	stored := func() float64 {
-		m, err := s.consumer.Metrics(ctx)
-		if err != nil {
-			return 0
-		}
-		return m.Sum("waterwheel_measurements_stored_total")
-	}
-	before := stored()
-	for deadline := time.Now().Add(5 * time.Second); stored() == before && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
+	moment := "SIGKILL"
+	if s.awaitFlush(ctx) {
+		moment = "SIGKILL right after a flush, before its offsets were committed"
 	}
 	s.consumer.Kill()
 	s.killed = time.Now()
-	s.out.step(red, "✗", "SIGKILL right after a flush, before its offsets were committed")
+	s.out.step(red, "✗", "%s", moment)
 	if err := s.startConsumer(ctx); err != nil {
 		return err
 	}
 	s.out.step(green, "✓", "consumer started again as process %d", s.consumer.PID())
 	return nil
+}
+
+// awaitFlush waits, not for long, until the consumer has stored more.
+func (s *stage) awaitFlush(ctx context.Context) bool {
+	before := -1.0
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		m, err := s.consumer.Metrics(ctx)
+		if err != nil {
+			continue
+		}
+		stored := m.Sum("waterwheel_measurements_stored_total")
+		if before >= 0 && stored > before {
+			return true
+		}
+		before = stored
+	}
+	return false
 }
 
 // finish waits until all is committed and ends the consumer in order.
