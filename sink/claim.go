@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -31,60 +32,68 @@ func (p *Partition) Claim(ctx context.Context, seen Seen, claim Claim) (bool, er
 		{Key: "owner", Value: p.owner},
 		{Key: "at", Value: p.stamp()},
 	}
-	p.token, p.holds = claim.Token, false
-	var reply Reply
-	var err error
-	if seen.Found {
-		reply, err = p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
-			return c.Update(ctx, []Update{{
-				Filter: document(bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(seen.Claim)}}),
-				Update: document(bson.D{{Key: "$set", Value: fields}}),
-			}})
-		})
-	} else {
-		reply, err = p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
-			key := bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}}
-			return c.Insert(ctx, []bson.Raw{document(append(key, fields...))})
-		})
+	p.tenure, p.token = claiming, claim.Token
+	reply, err := p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
+		if seen.Found {
+			return c.Update(ctx, []Update{p.replacing(seen.Claim, fields)})
+		}
+		key := bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}}
+		return c.Insert(ctx, []bson.Raw{document(append(key, fields...))})
+	})
+	won, err := changed(doing, reply, err)
+	switch {
+	case won:
+		p.tenure = holding
+	case err == nil || errors.Is(err, ErrLapsed):
+		p.tenure = unclaimed
 	}
-	p.holds, err = changed(doing, reply, err)
-	return p.holds, err
+	return won, err
 }
 
-// Release marks our claim as released: the next owner need not wait. After it nothing may be sent under this claim,
-// whatever the answer (E7). ErrOtherOwner: it was not ours any more.
+// Release marks our claim as released: the next owner need not wait. From the call on nothing is sent under this claim,
+// whatever the answer (E7); without one, Release may be called again. ErrOtherOwner: the claim was not ours any more.
 func (p *Partition) Release(ctx context.Context) error {
-	if !p.holds {
+	if p.tenure != holding && p.tenure != releasing {
 		return ErrOtherOwner
 	}
-	token := p.token
-	p.token, p.holds = [16]byte{}, false
-	return p.conditional(ctx, "releasing the partition", token, bson.D{
-		{Key: "released", Value: true}, {Key: "at", Value: p.stamp()},
-	})
+	p.tenure = releasing
+	err := p.conditional(ctx, "releasing the partition", bson.D{{Key: "released", Value: true}, {Key: "at", Value: p.stamp()}})
+	if err == nil || errors.Is(err, ErrOtherOwner) {
+		p.tenure = unclaimed
+	}
+	return err
 }
 
 // fence proves that the claim is still ours, and orders what is read next after every write executed before.
 func (p *Partition) fence(ctx context.Context) error {
-	if !p.holds {
+	if p.tenure != holding {
 		return ErrOtherOwner
 	}
-	return p.conditional(ctx, "fencing the partition", p.token, bson.D{{Key: "at", Value: p.stamp()}})
+	err := p.conditional(ctx, "fencing the partition", bson.D{{Key: "at", Value: p.stamp()}})
+	if errors.Is(err, ErrOtherOwner) {
+		p.tenure = unclaimed
+	}
+	return err
 }
 
-// conditional sets fields of the partition document if it shows this claim; else the error is ErrOtherOwner.
-func (p *Partition) conditional(ctx context.Context, doing string, token [16]byte, fields bson.D) error {
+// conditional sets fields of the partition document if it shows our claim; else the error is ErrOtherOwner.
+func (p *Partition) conditional(ctx context.Context, doing string, fields bson.D) error {
 	reply, err := p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
-		return c.Update(ctx, []Update{{
-			Filter: document(bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(token)}}),
-			Update: document(bson.D{{Key: "$set", Value: fields}}),
-		}})
+		return c.Update(ctx, []Update{p.replacing(p.token, fields)})
 	})
 	ours, err := changed(doing, reply, err)
 	if err == nil && !ours {
 		return ErrOtherOwner
 	}
 	return err
+}
+
+// replacing is an update of the partition document on the condition that it shows a certain claim of our group.
+func (p *Partition) replacing(claim [16]byte, fields bson.D) Update {
+	return Update{
+		Filter: document(bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(claim)}}),
+		Update: document(bson.D{{Key: "$set", Value: fields}}),
+	}
 }
 
 // write sends one write of the partition document in the session, if the lease holds, within the write timeout.

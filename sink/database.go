@@ -26,7 +26,8 @@ const DefaultParallel = 4
 
 // Options say where MongoDB is and how to write to it.
 type Options struct {
-	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites and compressors are not used.
+	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and
+	// compressors are not used.
 	URI string
 	// Database is the database's name; empty: the URI's.
 	Database string
@@ -103,6 +104,8 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 	co.SetWriteConcern(&writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)})
 	co.SetRetryWrites(false)
 	co.SetMaxAdaptiveRetries(0)
+	co.ReadConcern = nil // chosen by what the server can do
+	co.Timeout = nil     // every write has its own deadline, and reading what is stored may take its time
 	co.Compressors = nil // the guard reads the messages
 	return co, nil
 }

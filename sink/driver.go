@@ -56,7 +56,8 @@ func replyOf(n int, err error) (Reply, error) {
 		reply.Errors[i] = WriteError{Index: e.Index, Code: int32(e.Code), Message: e.Message}
 	}
 	if bulk.WriteConcernError != nil {
-		reply.Unconfirmed = fmt.Errorf("write concern: %w", bulk.WriteConcernError)
+		answer := &CommandError{Code: int32(bulk.WriteConcernError.Code), Message: bulk.WriteConcernError.Message}
+		reply.Unconfirmed = fmt.Errorf("write concern: %w", answer)
 	}
 	return reply, nil
 }

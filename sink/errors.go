@@ -76,7 +76,6 @@ func (e *NotSentError) Unwrap() error { return e.Err }
 // server.
 var lastingCodes = []int32{
 	2,     // BadValue
-	8,     // UnknownError: not lasting by itself, but MongoDB gives it to broken requests only
 	9,     // FailedToParse
 	13,    // Unauthorized
 	14,    // TypeMismatch

@@ -36,8 +36,8 @@ func CheckDatabaseName(name string) error {
 	case name == "admin" || name == "local" || name == "config":
 		return fmt.Errorf("the database %q belongs to MongoDB itself: choose another MONGODB_DATABASE", name)
 	}
-	if i := strings.IndexAny(name, "/\\. \"$*<>:|?\x00"); i >= 0 {
-		return fmt.Errorf("the database name %q has a %q: MongoDB allows none of / \\ . \" $ * < > : | ? and no space; "+
+	if i := strings.IndexAny(name, "/\\. \"$\x00"); i >= 0 {
+		return fmt.Errorf("the database name %q has a %q: MongoDB allows none of / \\ . \" $ and no space; "+
 			"choose another MONGODB_DATABASE", name, name[i:i+1])
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"waterwheel/timeseries"
 )
 
-// Partition is one source partition's side of a time series: its claim, and its buckets. One goroutine owns it; only Send
-// and Find may overlap other calls. Each method is one attempt.
+// Partition is one source partition's side of a time series: its claim, and its buckets. Calls must not overlap, except
+// Find. Each method is one attempt.
 type Partition struct {
 	store  *Store
 	source timeseries.Source
@@ -20,13 +20,21 @@ type Partition struct {
 	owner  string
 	// session orders reads after claims and fences; nil until the first use, and where the server has none.
 	session Session
-	// token is that of the last claim we sent, zero when there is none or it was released; holds tells that it was won:
-	// answered so, or seen in the partition document.
-	token [16]byte
-	holds bool
+	tenure  tenure
+	token   [16]byte // of the claim that tenure is about
 	// stamped is the last time written as `at`.
 	stamped time.Time
 }
+
+// tenure is what we know of our latest claim.
+type tenure uint8
+
+const (
+	unclaimed tenure = iota // there is none, or it is gone
+	claiming                // it was sent, and it is not known whether it was executed
+	holding                 // it was won: answered so, or seen in the partition document
+	releasing               // its release was sent: nothing may be written under it any more (E7)
+)
 
 // Seen is a partition document, or the lack of one.
 type Seen struct {
@@ -66,7 +74,13 @@ func (p *Partition) Read(ctx context.Context) (Seen, error) {
 	if err != nil {
 		return Seen{}, failure(doing, err)
 	}
-	p.holds = seen.Found && seen.Claim == p.token && p.token != [16]byte{}
+	shown := seen.Found && seen.Claim == p.token
+	switch {
+	case p.tenure == claiming && shown:
+		p.tenure = holding
+	case p.tenure == holding && !shown:
+		p.tenure = unclaimed
+	}
 	if seen.Found {
 		return seen, nil
 	}

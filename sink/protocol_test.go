@@ -248,3 +248,35 @@ func TestSendWithoutAClaimBreaksE7(t *testing.T) {
 	}()
 	p.Send(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)})
 }
+
+func TestReleaseMayBeSentAgainButNothingElse(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	f.answer("update", func(bson.Raw) bson.D { return nil })
+	var outage *sink.OutageError
+	if err := p.Release(t.Context()); !errors.As(err, &outage) {
+		t.Fatalf("without an answer: %v", err)
+	}
+	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Errorf("a fence after the release: %v", err)
+	}
+	f.answer("update", counting(1))
+	if err := p.Release(t.Context()); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	if err := p.Release(t.Context()); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Errorf("after it was answered: %v", err)
+	}
+}
+
+func TestAnUnsupportedWriteConcernIsRefused(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	f.answer("update", func(bson.Raw) bson.D {
+		return bson.D{{Key: "n", Value: int32(1)}, {Key: "writeConcernError", Value: bson.D{
+			{Key: "code", Value: int32(100)}, {Key: "errmsg", Value: "UnsatisfiableWriteConcern"},
+		}}}
+	})
+	var refused *sink.RefusedError
+	if _, err := p.Resolve(t.Context(), nil); !errors.As(err, &refused) || refused.Code != 100 {
+		t.Errorf("%v", err)
+	}
+}

@@ -31,7 +31,7 @@ type call struct {
 // A command that MongoDB refuses as a whole for its content is sent again, one write a command: nothing of it was
 // executed, or what was is found by its _id and count.
 func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
-	if !p.holds {
+	if p.tenure != holding {
 		panic("sink: E7: bucket writes were to be sent without a claim")
 	}
 	at := time.Now()

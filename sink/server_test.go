@@ -26,7 +26,7 @@ type env struct {
 	log *strings.Builder
 }
 
-func serverURI(t *testing.T) string {
+func serverURI(t testing.TB) string {
 	t.Helper()
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
@@ -35,7 +35,7 @@ func serverURI(t *testing.T) string {
 	return uri
 }
 
-func connect(t *testing.T, change ...func(*sink.Options)) *env {
+func connect(t testing.TB, change ...func(*sink.Options)) *env {
 	t.Helper()
 	uri := serverURI(t)
 	var log strings.Builder
@@ -75,7 +75,7 @@ var (
 	source     = timeseries.Source{Topic: "events", TopicID: [16]byte{7, 1, 2}, Partition: 3}
 )
 
-func (e *env) setup(t *testing.T) *sink.Store {
+func (e *env) setup(t testing.TB) *sink.Store {
 	t.Helper()
 	s, err := e.Setup(t.Context(), "events", definition, 1000)
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *env) setup(t *testing.T) *sink.Store {
 }
 
 // claimed is a partition under a claim of ours.
-func (e *env) claimed(t *testing.T, s *sink.Store) *sink.Partition {
+func (e *env) claimed(t testing.TB, s *sink.Store) *sink.Partition {
 	t.Helper()
 	p := s.Partition(source, "cluster", "group", "host")
 	claim(t, p)
@@ -97,7 +97,7 @@ var tokens atomic.Int32
 
 func token() [16]byte { n := tokens.Add(1); return [16]byte{0xcc, byte(n >> 8), byte(n)} }
 
-func claim(t *testing.T, p *sink.Partition) [16]byte {
+func claim(t testing.TB, p *sink.Partition) [16]byte {
 	t.Helper()
 	seen, err := p.Read(t.Context())
 	if err != nil {

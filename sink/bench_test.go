@@ -1,0 +1,64 @@
+package sink_test
+
+import (
+	"strconv"
+	"testing"
+
+	"waterwheel/bucketer"
+	"waterwheel/sink"
+)
+
+// BenchmarkSend inserts buckets of 20 measurements, 1000 a call.
+func BenchmarkSend(b *testing.B) {
+	e := connect(b)
+	p := e.claimed(b, e.setup(b))
+	b.ReportAllocs()
+	writes, offset := make([]*bucketer.Write, 4000), int64(0)
+	for b.Loop() {
+		b.StopTimer()
+		for i := range writes {
+			writes[i] = insertOf(strconv.Itoa(i), run(offset, 20)...)
+			offset += 20
+		}
+		b.StartTimer()
+		sendAll(b, p, sink.Acked, writes...)
+	}
+	b.ReportMetric(float64(b.N)*20*float64(len(writes))/b.Elapsed().Seconds(), "measurements/s")
+}
+
+// BenchmarkStored reads D of 10,000 buckets of 20 measurements.
+func BenchmarkStored(b *testing.B) {
+	e := connect(b)
+	p := e.claimed(b, e.setup(b))
+	writes := make([]*bucketer.Write, 10_000)
+	for i := range writes {
+		writes[i] = insertOf(strconv.Itoa(i), run(int64(i)*20, 20)...)
+	}
+	sendAll(b, p, sink.Acked, writes...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if d, err := p.Stored(b.Context(), 0, 1<<31, nil); err != nil || d.Len() != 200_000 {
+			b.Fatal(d.Len(), err)
+		}
+	}
+}
+
+// BenchmarkFind looks 1000 series up among 4000 buckets.
+func BenchmarkFind(b *testing.B) {
+	e := connect(b)
+	p := e.claimed(b, e.setup(b))
+	writes, asked := make([]*bucketer.Write, 4000), make([]string, 1000)
+	for i := range writes {
+		writes[i] = insertOf(strconv.Itoa(i), run(int64(i)*20, 20)...)
+	}
+	for i := range asked {
+		asked[i] = strconv.Itoa(i * 4)
+	}
+	sendAll(b, p, sink.Acked, writes...)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Find(b.Context(), lookups(asked...)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
