@@ -14,9 +14,9 @@ var extOptions = Options{Format: ExtJSON, MetaFrom: MetaFromNone}
 func TestExtendedJSONAgreesWithDriver(t *testing.T) {
 	d := newDecoder(t, extOptions)
 	for _, value := range []string{
-		`{"$numberInt": "-5"}`, `{"$numberInt": "2147483647"}`,
+		`{"$numberInt": "-5"}`, `{"$numberInt": "2147483647"}`, `{"$numberInt": "-0"}`, `{"$numberLong": "+007"}`,
 		`{"$numberLong": "9223372036854775807"}`, `{"$numberLong": "-9223372036854775808"}`, `{"$numberLong": "5"}`,
-		`{"$numberDouble": "1.5"}`, `{"$numberDouble": "-0.0"}`, `{"$numberDouble": "1e300"}`, `{"$numberDouble": "Infinity"}`,
+		`{"$numberDouble": "1.5"}`, `{"$numberDouble": "-0.0"}`, `{"$numberDouble": "1e300"}`, `{"$numberDouble": "0.1"}`, `{"$numberDouble": "3"}`, `{"$numberDouble": "Infinity"}`,
 		`{"$numberDouble": "-Infinity"}`,
 		`{"$numberDecimal": "1.50"}`, `{"$numberDecimal": "-1E+6144"}`, `{"$numberDecimal": "NaN"}`, `{"$numberDecimal": "0E-6176"}`,
 		`{"$oid": "0123456789abcdefABCDEF01"}`,

@@ -28,25 +28,34 @@ func appendWrittenNumber(dst []byte, e element) (bson.Type, []byte, bool) {
 	if e.kind != bson.TypeString || len(e.value) > longest {
 		return 0, dst, false
 	}
-	text := string(stringOf(e.value))
+	text := stringOf(e.value)
 	switch string(e.name) {
 	case "$numberInt":
-		n, err := strconv.ParseInt(text, 10, 32)
-		return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n)), err == nil
+		n, ok := parseWrittenInteger(text)
+		return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n)), ok && n == int64(int32(n))
 	case "$numberLong":
-		n, err := strconv.ParseInt(text, 10, 64)
-		return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n)), err == nil
+		n, ok := parseWrittenInteger(text)
+		return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n)), ok
 	case "$numberDouble":
 		return appendWrittenDouble(dst, text)
 	}
-	d, err := bson.ParseDecimal128(text)
+	d, err := bson.ParseDecimal128(string(text))
 	high, low := d.GetBytes()
 	dst = binary.LittleEndian.AppendUint64(dst, low)
 	return bson.TypeDecimal128, binary.LittleEndian.AppendUint64(dst, high), err == nil
 }
 
-func appendWrittenDouble(dst []byte, text string) (bson.Type, []byte, bool) {
-	switch text {
+// parseWrittenInteger also reads what strconv reads beyond the numbers of JSON: +1, 007 and -0.
+func parseWrittenInteger(text []byte) (int64, bool) {
+	if n, ok := parseDecimal(text).integer(); ok {
+		return n, true
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil
+}
+
+func appendWrittenDouble(dst, text []byte) (bson.Type, []byte, bool) {
+	switch string(text) {
 	case "NaN":
 		return bson.TypeDouble, binary.LittleEndian.AppendUint64(dst, canonicalNaN), true
 	case "Infinity":
@@ -54,12 +63,15 @@ func appendWrittenDouble(dst []byte, text string) (bson.Type, []byte, bool) {
 	case "-Infinity":
 		return bson.TypeDouble, appendDouble(dst, math.Inf(-1)), true
 	}
-	for _, c := range []byte(text) { // strconv also reads "0x1p4", "1_0" and "inf"
+	if f, ok := parseDecimal(text).float(); ok {
+		return bson.TypeDouble, appendDouble(dst, f), true
+	}
+	for _, c := range text { // strconv also reads "0x1p4", "1_0" and "inf"
 		if bytes.IndexByte([]byte("0123456789+-.eE"), c) < 0 {
 			return 0, dst, false
 		}
 	}
-	f, err := strconv.ParseFloat(text, 64)
+	f, err := strconv.ParseFloat(string(text), 64)
 	return bson.TypeDouble, appendDouble(dst, f), err == nil
 }
 

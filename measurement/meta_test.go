@@ -86,7 +86,7 @@ func TestMetaFromKey(t *testing.T) {
 		{`{"$a": 1}`, BadFieldName, "key.$a"},
 		{`{"a.b": 1, "a": 2}`, DuplicateField, "key.a"},
 		{strings.Repeat("k", 9000), BadMeta, "key"},
-		{`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, TooDeep, "key.a" + strings.Repeat(".0", 98)},
+		{`{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, TooDeep, "key.a" + strings.Repeat(".0", 99)},
 	}
 	o.Format = JSON
 	for _, test := range refused {

@@ -73,7 +73,7 @@ func TestReasons(t *testing.T) {
 		{DuplicateField, "meta.a", "more than once", plainOptions, `{"time": 1700000000, "meta": {"a": 1, "b": 2, "a": 3}}`},
 		{DuplicateField, "meta", "MONGODB_META_FIELD", with(func(o *Options) { o.MetaField = "id" }), event(`, "id": 1`)},
 		{DuplicateField, "time", "MONGODB_TIME_FIELD", with(func(o *Options) { o.TimeField = "at" }), event(`, "at": 1700000000`)},
-		{TooDeep, "x" + strings.Repeat(".0", 98), "100 levels", plainOptions, event(`, "x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100))},
+		{TooDeep, "x" + strings.Repeat(".0", 99), "100 levels", plainOptions, event(`, "x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100))},
 		{TooDeep, "a" + strings.Repeat(".a", 99), "100 levels", plainOptions, event(`, "` + strings.Repeat("a.", 100) + `x": 1`)},
 		{TooLarge, "", "EVENT_MAX_BYTES = 100", with(func(o *Options) { o.MaxBytes = 100 }), event(`, "x": "` + strings.Repeat("x", 100) + `"`)},
 		{TooLarge, "", "16 MiB", with(func(o *Options) { o.MaxBytes = 8 << 20 }), event(`, "x": "` + strings.Repeat("x", 5_600_000) + `"`)},

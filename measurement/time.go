@@ -21,7 +21,7 @@ const (
 type timeParser struct {
 	format string
 	auto   bool   // RFC 3339, and numbers of a unit guessed from their size
-	number *unit  // numbers of this unit
+	unit   unit   // numbers of this unit, when it has a name
 	layout string // text of this Go layout
 }
 
@@ -32,13 +32,13 @@ func newTimeParser(format string) (timeParser, error) {
 		p.auto = true
 	case formatRFC3339:
 	case "unix":
-		p.number = &seconds
+		p.unit = seconds
 	case "unix_ms":
-		p.number = &milliseconds
+		p.unit = milliseconds
 	case "unix_us":
-		p.number = &microseconds
+		p.unit = microseconds
 	case "unix_ns":
-		p.number = &nanoseconds
+		p.unit = nanoseconds
 	default:
 		p.layout = format
 		return p, validateLayout(format)
@@ -110,10 +110,7 @@ func (p *timeParser) unitFor(size uint64) (unit, bool) {
 	if p.auto {
 		return unitOf(size), true
 	}
-	if p.number == nil {
-		return unit{}, false
-	}
-	return *p.number, true
+	return p.unit, p.unit.name != ""
 }
 
 func (p *timeParser) parseInteger(value int64) (reading, bool) {
@@ -146,7 +143,7 @@ func (p *timeParser) parseText(text []byte) (int64, bool) {
 	case p.layout != "":
 		t, err := time.ParseInLocation(p.layout, string(text), time.UTC)
 		return t.UnixMilli(), err == nil
-	case p.number != nil:
+	case p.unit.name != "":
 		return 0, false
 	}
 	return parseRFC3339(text)

@@ -1,0 +1,51 @@
+package measurement
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A pathological record must be refused in time that is linear in its size, and small.
+func TestPathologicalRecordsAreQuick(t *testing.T) {
+	const size = 10 << 20
+	repeat := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	var manyNames strings.Builder
+	manyNames.WriteString(`{"x.y": 1`)
+	for i := range size / 20 {
+		fmt.Fprintf(&manyNames, `, "name%d": 1`, i)
+	}
+	tests := []struct {
+		name, value string
+		want        Reason
+	}{
+		{"open arrays", repeat("["), TooDeep},
+		{"open objects", repeat(`{"a":`), TooDeep},
+		{"open arrays in an array", "[{}," + repeat("["), TooDeep},
+		{"closed arrays", repeat("[") + repeat("]"), TooDeep},
+		{"open string", `{"a":"` + repeat("x"), NotJSON},
+		{"zeros", repeat("\x00"), NotJSON},
+		{"white space", repeat(" "), Empty},
+		{"not UTF-8", `{"a":"` + repeat("\xff") + `"}`, BadUTF8},
+		{"digits", `{"a":` + repeat("9") + `}`, BadNumber},
+		{"a dotted name", `{"` + repeat("a.") + `a":1}`, TooDeep},
+		{"many names, one twice", manyNames.String() + `, "name5": 2}`, DuplicateField},
+	}
+	d := newDecoder(t, Options{MetaFrom: MetaFromNone, MaxBytes: 64 << 20})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			start := time.Now()
+			err := refusal(t, d, record(test.value))
+			if err.Reason != test.want {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+			if length := len(err.Error()); length > 1024 {
+				t.Errorf("the message has %d bytes", length)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
