@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,22 @@ func TestFreshGroupIsAwaitedWithoutFailure(t *testing.T) {
 		}
 		if d := joins[6].deadline; d != 65*time.Second {
 			t.Errorf("joining may take %v, want the rebalance timeout and 5 s", d)
+		}
+	})
+}
+
+func TestMemberIDOutlivesALostCoordinator(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		s.answerOnce(requestJoin, nil, io.ErrUnexpectedEOF, kafka.NotCoordinatorForGroup, kafka.UnknownMemberId)
+		s.start(5 * time.Second)
+		s.told(t, "assigned 1")
+		var members []string
+		for _, a := range s.asks(requestJoin) {
+			members = append(members, a.membership.member)
+		}
+		want := []string{"", "member-1", "member-1", "member-1", "", "member-2"}
+		if !slices.Equal(members, want) {
+			t.Errorf("joined as %q, want %q", members, want)
 		}
 	})
 }

@@ -67,13 +67,16 @@ func TestFlushEndsWithItsGeneration(t *testing.T) {
 
 func TestShutdownLetsTheHandlerFinishAndLeaves(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
-		s.onRevoke(func(context.Context, *Generation) { time.Sleep(5 * time.Second) })
+		s.onRevoke(func(context.Context, *Generation) { time.Sleep(5500 * time.Millisecond) })
 		s.start(4 * time.Second)
 		s.answerOnce(requestLeave, kafka.NotCoordinatorForGroup, io.ErrUnexpectedEOF)
 		took := s.stopped()
 		s.told(t, "assigned 1", "revoked 1")
-		if s.err != nil || took < 5*time.Second || took > 7*time.Second {
+		if s.err != nil || took < 5500*time.Millisecond || took > 7*time.Second {
 			t.Errorf("Run took %v and returned %v", took, s.err)
+		}
+		if n := len(s.asks(requestHeartbeat)); n != 3 { // one before, two during the flush
+			t.Errorf("%d heartbeats", n)
 		}
 		leaves := s.asks(requestLeave)
 		if len(leaves) != 3 || leaves[2].membership.member != "member-1" {
@@ -101,18 +104,32 @@ func TestShutdownIsBounded(t *testing.T) {
 	})
 }
 
-func TestShutdownDuringARebalanceKeepsTheEarlierEnd(t *testing.T) {
-	play(t, nil, func(t *testing.T, s *scene) {
-		var allowed time.Duration
-		s.onRevoke(untilDone(&allowed))
-		s.start(4 * time.Second)
-		s.answer(requestHeartbeat, kafka.RebalanceInProgress)
-		s.pass(17 * time.Second) // revoked at 6 s, until 33 s
-		s.stopped()
-		if want := 27 * time.Second; allowed != want {
-			t.Errorf("the flush had %v, want %v", allowed, want)
-		}
-	})
+func TestShutdownDuringARebalanceTakesTheEarlierEnd(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		rebalance time.Duration // timeout
+		after     time.Duration // of the rebalance until the shutdown; negative: the shutdown comes first
+		allowed   time.Duration // for the flush
+	}{
+		// Heartbeats are sent every 3 s; the one of 6 s is the first to say that the group rebalances.
+		{"the rebalance ends first", time.Minute, 15 * time.Second, 27 * time.Second},
+		{"the shutdown ends first", time.Minute, time.Second, 25 * time.Second},
+		{"the shutdown comes and the rebalance ends first", 20 * time.Second, -time.Second, 8 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			play(t, func(o *Options) { o.RebalanceTimeout = test.rebalance }, func(t *testing.T, s *scene) {
+				var allowed time.Duration
+				s.onRevoke(untilDone(&allowed))
+				s.answerOnce(requestHeartbeat, nil)
+				s.answer(requestHeartbeat, kafka.RebalanceInProgress)
+				s.start(6*time.Second + test.after)
+				s.stopped()
+				if allowed != test.allowed {
+					t.Errorf("the flush had %v, want %v", allowed, test.allowed)
+				}
+			})
+		})
+	}
 }
 
 func TestShutdownDoesNotWaitForAPendingJoin(t *testing.T) {
