@@ -118,14 +118,22 @@ func TestTombstoneIsNothing(t *testing.T) {
 
 func TestTimeAndMetaAreTakenFromTheirPaths(t *testing.T) {
 	tests := []struct{ name, time, meta, event, want string }{
-		{"nested", "h.at", "h.id", `{"h": {"at": 1700000000, "v": 1, "id": 5}, "x": 2}`,
-			`1700000000000 {"$numberInt":"5"} {"h": {"v": {"$numberInt":"1"}},"x": {"$numberInt":"2"}}`},
-		{"emptied objects go", "a.b.at", "a.id", `{"a": {"b": {"at": 1700000000}, "id": 5}, "x": {}}`,
-			`1700000000000 {"$numberInt":"5"} {"x": {}}`},
-		{"dotted names lead there too", "a.b.at", "id", `{"a.b.at": 1700000000, "a": {"c": 1}, "id": "s"}`,
-			`1700000000000 "s" {"a": {"c": {"$numberInt":"1"}}}`},
-		{"the time's name is free elsewhere", "at", "id", `{"at": 1700000000, "id": "s", "x": {"time": 1, "at": 2}}`,
-			`1700000000000 "s" {"x": {"time": {"$numberInt":"1"},"at": {"$numberInt":"2"}}}`},
+		{
+			"nested", "h.at", "h.id", `{"h": {"at": 1700000000, "v": 1, "id": 5}, "x": 2}`,
+			`1700000000000 {"$numberInt":"5"} {"h": {"v": {"$numberInt":"1"}},"x": {"$numberInt":"2"}}`,
+		},
+		{
+			"emptied objects go", "a.b.at", "a.id", `{"a": {"b": {"at": 1700000000}, "id": 5}, "x": {}}`,
+			`1700000000000 {"$numberInt":"5"} {"x": {}}`,
+		},
+		{
+			"dotted names lead there too", "a.b.at", "id", `{"a.b.at": 1700000000, "a": {"c": 1}, "id": "s"}`,
+			`1700000000000 "s" {"a": {"c": {"$numberInt":"1"}}}`,
+		},
+		{
+			"the time's name is free elsewhere", "at", "id", `{"at": 1700000000, "id": "s", "x": {"time": 1, "at": 2}}`,
+			`1700000000000 "s" {"x": {"time": {"$numberInt":"1"},"at": {"$numberInt":"2"}}}`,
+		},
 		{"record's timestamp", "", "id", `{"at": 3, "id": null}`, `1700000060000 null {"at": {"$numberInt":"3"}}`},
 	}
 	for _, test := range tests {

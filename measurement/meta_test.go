@@ -9,8 +9,10 @@ import (
 
 func TestMetaIsNormalised(t *testing.T) {
 	tests := []struct{ meta, want string }{
-		{`{"b": 1, "a": {"z": [{"d": 1, "c": 2}, [{"y": 1, "x": 2}]], "Z": null}}`,
-			`{"a": {"Z": null,"z": [{"c": {"$numberInt":"2"},"d": {"$numberInt":"1"}},[{"x": {"$numberInt":"2"},"y": {"$numberInt":"1"}}]]},"b": {"$numberInt":"1"}}`},
+		{
+			`{"b": 1, "a": {"z": [{"d": 1, "c": 2}, [{"y": 1, "x": 2}]], "Z": null}}`,
+			`{"a": {"Z": null,"z": [{"c": {"$numberInt":"2"},"d": {"$numberInt":"1"}},[{"x": {"$numberInt":"2"},"y": {"$numberInt":"1"}}]]},"b": {"$numberInt":"1"}}`,
+		},
 		{`{"a.b": 1, "a.a": 2}`, `{"a": {"a": {"$numberInt":"2"},"b": {"$numberInt":"1"}}}`},
 		{`[3, 1]`, `[{"$numberInt":"3"},{"$numberInt":"1"}]`},
 		{`{"ab": 1, "a": 2, "é": 3, "B": 4}`, `{"B": {"$numberInt":"4"},"a": {"$numberInt":"2"},"ab": {"$numberInt":"1"},"é": {"$numberInt":"3"}}`},

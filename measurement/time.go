@@ -17,7 +17,7 @@ const (
 	formatRFC3339 = "rfc3339"
 )
 
-// timeParser reads a measurement's time. What it accepts beside BSON dates:
+// timeParser reads a measurement's time. It accepts BSON dates always, and what its fields say.
 type timeParser struct {
 	format string
 	auto   bool   // RFC 3339, and numbers of a unit guessed from their size

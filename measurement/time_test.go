@@ -165,6 +165,10 @@ func TestWindow(t *testing.T) {
 	if err := refusal(t, inherits, Record{Timestamp: 5, Value: []byte(`{}`)}); err.Reason != TimeOutOfRange {
 		t.Error(err)
 	}
+	micros := Record{Timestamp: recordTime * 1000, Value: []byte(`{}`)}
+	if err := refusal(t, inherits, micros); err.Reason != TimeOutOfRange || !strings.Contains(err.Detail, "looks like microseconds") {
+		t.Error(err)
+	}
 	if err := refusal(t, inherits, Record{Timestamp: -1, Value: []byte(`{}`)}); err.Reason != MissingTime {
 		t.Error(err)
 	}

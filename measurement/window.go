@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// lastMillis is the end of the year 9999.
+const lastMillis = 253_402_300_799_999
+
 // Bound is an end of the window of accepted times: a time, or a distance from the record's timestamp, so that a replay
 // decides the same. The zero value means the default of its option.
 type Bound struct {
@@ -64,15 +67,19 @@ func (b Bound) String() string {
 // describe says which bound it is for a record.
 func (b Bound) describe(timestamp int64) string {
 	if b.kind == relative {
+		if timestamp > lastMillis {
+			return fmt.Sprintf("%s of the record's timestamp, at most %s", b, formatMillis(lastMillis))
+		}
 		return fmt.Sprintf("%s of the record's timestamp %s", b, formatMillis(timestamp))
 	}
 	return b.String()
 }
 
-// of returns the bound for a record; false when it does not bind it.
+// of returns the bound for a record; false when it does not bind it. A timestamp in a wrong unit must not make its own
+// wrong time acceptable, so none counts as later than lastMillis.
 func (b Bound) of(timestamp int64) (int64, bool) {
 	if b.kind == relative {
-		return timestamp + b.millis, timestamp >= 0
+		return min(timestamp, lastMillis) + b.millis, timestamp >= 0
 	}
 	return b.millis, true
 }
