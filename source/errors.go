@@ -112,6 +112,8 @@ func classify(err error) Class {
 		return classOf(code)
 	}
 	switch {
+	case errors.Is(err, ErrGenerationOver):
+		return GenerationOver
 	case errors.Is(err, ErrCorrupt):
 		return StopIfPersists
 	case errors.Is(err, ErrUnreadable):

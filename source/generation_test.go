@@ -76,7 +76,7 @@ func TestCommitThatMeetsALaterGenerationEndsThisOne(t *testing.T) {
 					t.Error("the lease is held")
 				}
 				s.refuse(1, nil)
-				if _, err := g.Commit(t.Context(), []Commit{{"events", 0, 5, ""}}); !errors.Is(err, ErrGenerationOver) {
+				if _, err := g.Commit(t.Context(), []Commit{{"events", 0, 5, ""}}); !errors.Is(err, ErrGenerationOver) || Classify(err) != GenerationOver {
 					t.Errorf("the next commit: %v", err)
 				}
 				s.pass(2 * time.Second)

@@ -15,7 +15,7 @@ func (g *Group) revoke(ctx context.Context, p *period, leaving bool) {
 	}
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), end-g.now())
 	defer cancel()
-	timer := time.AfterFunc(end-g.now(), cancel)
+	timer := time.AfterFunc(end-g.now(), cancel) // for an end that comes closer
 	defer timer.Stop()
 	shorten := func(to time.Duration) {
 		if to < end {
