@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -12,9 +11,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
-
-// readStall is how long a query may go without a document before it counts as not answered.
-const readStall = time.Minute
 
 // codeObjectTooLarge is MongoDB's answer to a document over 16 MiB; the driver gives it itself, without asking.
 const codeObjectTooLarge = 10334
@@ -62,13 +58,9 @@ func replyOf(n int, err error) (Reply, error) {
 	return reply, nil
 }
 
-// Find implements Collection.
+// Find implements Collection. It may take as long as the server works on it: that the server is gone is found out by the
+// driver's monitor and by TCP, which end the call.
 func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stall := time.AfterFunc(readStall, func() { cancel(errStalled) })
-	defer stall.Stop()
-
 	o := options.Find().SetLimit(q.Limit)
 	if q.Projection != nil {
 		o.SetProjection(q.Projection)
@@ -78,25 +70,15 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	}
 	cursor, err := d.c.Find(ctx, q.Filter, o)
 	if err != nil {
-		return portError(stalled(ctx, err))
+		return portError(err)
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
 	for cursor.Next(ctx) {
-		stall.Reset(readStall)
 		if err := each(cursor.Current); err != nil {
 			return err
 		}
 	}
-	return portError(stalled(ctx, cursor.Err()))
-}
-
-var errStalled = fmt.Errorf("no answer within %s", readStall)
-
-func stalled(ctx context.Context, err error) error {
-	if err != nil && context.Cause(ctx) == errStalled {
-		return errStalled
-	}
-	return err
+	return portError(cursor.Err())
 }
 
 // portError translates the driver's errors into those of a Collection. What it says to have not been sent is a closed

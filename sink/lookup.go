@@ -84,11 +84,7 @@ func (p *Partition) findBatch(ctx context.Context, b batch, answers []bucketer.A
 	}
 	found, err := p.candidates(ctx, query)
 	if query.Hint != nil && badHint(err) {
-		p.store.unhinted.Store(true)
-		p.store.Logger.Warn("the index for looking buckets up is missing: queries are slow until the collection is set up again",
-			"collection", p.store.Namespace, "err", err)
-		query.Hint = nil
-		found, err = p.candidates(ctx, query)
+		found, err = p.unhinted(ctx, query)
 	}
 	if err != nil {
 		return err
@@ -99,10 +95,21 @@ func (p *Partition) findBatch(ctx context.Context, b batch, answers []bucketer.A
 	return nil
 }
 
-// badHint is MongoDB's answer to a hint that names no index.
+// badHint is MongoDB's answer to a hint that names no index, among other things.
 func badHint(err error) bool {
 	var c *CommandError
 	return errors.As(err, &c) && c.Code == 2
+}
+
+// unhinted makes a query without its hint. If that helps, the index is missing, and no hint is given any more.
+func (p *Partition) unhinted(ctx context.Context, q Query) (foundBuckets, error) {
+	q.Hint = nil
+	found, err := p.candidates(ctx, q)
+	if err == nil && !p.store.unhinted.Swap(true) {
+		p.store.Logger.Warn("the index for looking buckets up is missing: queries are slow until the consumer is started again",
+			"collection", p.store.Namespace)
+	}
+	return found, err
 }
 
 // lookupFilter is the query of a batch, put together as bytes: it may be of megabytes.

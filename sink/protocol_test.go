@@ -2,6 +2,7 @@ package sink_test
 
 import (
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ func onFake(t *testing.T, hello bson.D, change ...func(*sink.Options)) (*fake, *
 	f := newFake(t, hello)
 	o := sink.Options{
 		URI:      "mongodb://" + f.Addr().String() + "/?w=1&retryWrites=true&readPreference=secondary&compressors=zstd&directConnection=true",
-		Database: "db", WriteTimeout: 2 * time.Second,
+		Database: "db", WriteTimeout: 2 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, c := range change {
 		c(&o)
@@ -278,5 +279,45 @@ func TestAnUnsupportedWriteConcernIsRefused(t *testing.T) {
 	var refused *sink.RefusedError
 	if _, err := p.Resolve(t.Context(), nil); !errors.As(err, &refused) || refused.Code != 100 {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestAWriteWithoutAnAnswerIsGivenUpAtItsDeadline(t *testing.T) {
+	f, p := onFake(t, replicaSet, func(o *sink.Options) { o.WriteTimeout = 300 * time.Millisecond })
+	cut := make(chan struct{})
+	f.answer("insert", func(bson.Raw) bson.D { <-cut; return nil })
+	defer close(cut)
+	start := time.Now()
+	sent := sendAll(t, p, sink.Unknown, insertOf("a", run(0, 1)...))
+	if took := time.Since(start); took < 200*time.Millisecond || took > 2*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if at := sent[0].At; at.Before(start) || at.After(start.Add(200*time.Millisecond)) {
+		t.Errorf("the attempt began %s after the call", at.Sub(start))
+	}
+}
+
+func TestFindGoesOnWithoutItsIndex(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	f.answer("find", func(command bson.Raw) bson.D {
+		if _, err := command.LookupErr("hint"); err == nil {
+			return failing(2, "hint provided does not correspond to an existing index")(nil)
+		}
+		return cursorOf(insertOf("a", run(0, 1)...).Document)
+	})
+	for range 2 {
+		answers, err := p.Find(t.Context(), lookups("a"))
+		if err != nil || len(answers[0].Candidates) != 1 {
+			t.Errorf("%v, %v", answers, err)
+		}
+	}
+	hinted := 0
+	for _, query := range f.sent("find") {
+		if _, err := query.LookupErr("hint"); err == nil {
+			hinted++
+		}
+	}
+	if hinted != 1 {
+		t.Errorf("%d queries named the index", hinted)
 	}
 }

@@ -2,7 +2,9 @@ package sink_test
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -171,10 +173,26 @@ func TestSetupGoesOnWithoutExpiry(t *testing.T) {
 
 func openFake(t *testing.T, f *fake) *sink.Database {
 	t.Helper()
-	d, err := sink.Open(t.Context(), sink.Options{URI: "mongodb://" + f.Addr().String() + "/db?directConnection=true", WriteTimeout: time.Second})
+	d, err := sink.Open(t.Context(), sink.Options{URI: "mongodb://" + f.Addr().String() + "/db?directConnection=true", WriteTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close(t.Context()) })
 	return d
+}
+
+func TestSetupBySeveralConsumersAtOnce(t *testing.T) {
+	e := connect(t)
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			if _, err := e.Setup(t.Context(), "events", definition, 1000); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := e.Check(t.Context(), "events", definition, 1000); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,0 +1,97 @@
+package sink_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+)
+
+func TestClaimIsCompareAndSet(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	a, b := s.Partition(source, "cluster", "group", "a"), s.Partition(source, "cluster", "group", "b")
+	defer a.Close()
+	defer b.Close()
+
+	none, err := a.Read(t.Context())
+	if err != nil || none != (sink.Seen{}) {
+		t.Fatalf("no document: %+v, %v", none, err)
+	}
+	first := sink.Claim{Token: token(), Start: 42, Wait: 30 * time.Second}
+	if won, err := a.Claim(t.Context(), none, first); err != nil || !won {
+		t.Fatalf("first claim: %v, %v", won, err)
+	}
+	if won, err := b.Claim(t.Context(), none, sink.Claim{Token: token()}); err != nil || won {
+		t.Fatalf("a claim on a document that exists: %v, %v", won, err)
+	}
+	seen, err := b.Read(t.Context())
+	want := sink.Seen{Found: true, Group: "group", TopicID: source.TopicID, Claim: first.Token, Start: 42, Wait: 30 * time.Second}
+	if diff := cmp.Diff(want, seen); err != nil || diff != "" {
+		t.Fatalf("%v\n%s", err, diff)
+	}
+	if won, err := b.Claim(t.Context(), seen, sink.Claim{Token: token(), Start: 50}); err != nil || !won {
+		t.Fatalf("a claim on what was seen: %v, %v", won, err)
+	}
+	if won, err := a.Claim(t.Context(), seen, sink.Claim{Token: token()}); err != nil || won {
+		t.Fatalf("a claim on what is not there any more: %v, %v", won, err)
+	}
+	if err := a.Release(t.Context()); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Fatalf("a release of another's claim: %v", err)
+	}
+	if err := b.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if seen, err = a.Read(t.Context()); err != nil || !seen.Released || seen.Start != 50 {
+		t.Fatalf("after the release: %+v, %v", seen, err)
+	}
+}
+
+func TestAnotherGroupsClaimIsNotReplaced(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	e.claimed(t, s)
+	other := s.Partition(source, "cluster", "other", "host")
+	defer other.Close()
+	seen, err := other.Read(t.Context())
+	if err != nil || seen.Group != "group" {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	if won, err := other.Claim(t.Context(), seen, sink.Claim{Token: token()}); err != nil || won {
+		t.Fatalf("won %v, %v", won, err)
+	}
+}
+
+func TestReadFindsBucketsWithoutDocument(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	p := e.claimed(t, s)
+	sendAll(t, p, sink.Acked, insertOf("a", run(0, 2)...))
+	if _, err := e.raw.Collection("events.partitions").DeleteMany(t.Context(), bson.D{}); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := p.Read(t.Context())
+	if err != nil || seen.Found || !seen.HasBuckets {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Fatalf("a fence without a document: %v", err)
+	}
+}
+
+func TestTopicIsNotedOnce(t *testing.T) {
+	s := connect(t).setup(t)
+	for i, c := range []struct {
+		id         [16]byte
+		partitions int32
+		want       int32
+	}{{source.TopicID, 4, 4}, {source.TopicID, 9, 4}, {[16]byte{1}, 9, 0}} {
+		if got, err := s.Topic(t.Context(), "cluster", "events", c.id, c.partitions); err != nil || got != c.want {
+			t.Errorf("case %d: %d, %v", i, got, err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package sink_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+func TestResolveJudgesEveryWrite(t *testing.T) {
+	e := connect(t)
+	p := e.claimed(t, e.setup(t))
+	buckets := e.raw.Collection("events.buckets")
+	set := func(w *bucketer.Write, fields bson.D) {
+		t.Helper()
+		if _, err := buckets.UpdateByID(t.Context(), w.ID, bson.D{{Key: "$set", Value: fields}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := func(w *bucketer.Write) {
+		t.Helper()
+		if _, err := buckets.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: w.ID}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed, meta := bson.D{{Key: "control.closed", Value: true}}, bson.D{{Key: "meta", Value: "other"}}
+	count := bson.D{{Key: "control.count", Value: int32(77)}}
+
+	offset := int64(0)
+	next := func() []timeseries.Position { offset += 10; return run(offset, 2) }
+	stored := func() *bucketer.Write { w := insertOf("a", next()...); sendAll(t, p, sink.Acked, w); return w }
+	applied := func() *bucketer.Write {
+		w := updateOf(stored(), run(offset+5, 1)[0])
+		sendAll(t, p, sink.Acked, w)
+		return w
+	}
+	for _, c := range []struct {
+		name string
+		want sink.Found
+		make func() *bucketer.Write
+	}{
+		{"insert applied", sink.FoundApplied, stored},
+		{"insert not applied", sink.FoundNotApplied, func() *bucketer.Write { return insertOf("a", next()...) }},
+		{"insert applied, closed since", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); set(w, closed); return w }},
+		{"insert applied, other meta since", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); set(w, meta); return w }},
+		{"another's insert", sink.FoundDiffers, func() *bucketer.Write {
+			w := insertOf("a", next()...)
+			theirs := insertOf("a", append([]timeseries.Position{{Offset: offset}}, run(offset+3, 1)...)...)
+			sendAll(t, p, sink.Acked, theirs)
+			return w
+		}},
+		{"update applied", sink.FoundApplied, applied},
+		{"update not applied", sink.FoundNotApplied, func() *bucketer.Write { return updateOf(stored(), run(offset+5, 1)[0]) }},
+		{"update applied, closed since", sink.FoundAppliedForget, func() *bucketer.Write { w := applied(); set(w, closed); return w }},
+		{"update, bucket closed", sink.FoundDiffers, func() *bucketer.Write {
+			w := stored()
+			set(w, closed)
+			return updateOf(w, run(offset+5, 1)[0])
+		}},
+		{"update, bucket of other meta", sink.FoundDiffers, func() *bucketer.Write {
+			w := stored()
+			set(w, meta)
+			return updateOf(w, run(offset+5, 1)[0])
+		}},
+		{"update, bucket deleted", sink.FoundDiffers, func() *bucketer.Write {
+			w := stored()
+			drop(w)
+			return updateOf(w, run(offset+5, 1)[0])
+		}},
+		{"update, another count", sink.FoundDiffers, func() *bucketer.Write {
+			w := stored()
+			set(w, count)
+			return updateOf(w, run(offset+5, 1)[0])
+		}},
+		{"close applied", sink.FoundApplied, func() *bucketer.Write { w := stored(); set(w, closed); return closeOf(w) }},
+		{"close not applied", sink.FoundNotApplied, func() *bucketer.Write { return closeOf(stored()) }},
+		{"close, bucket deleted", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); drop(w); return closeOf(w) }},
+		{"close, another count", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); set(w, count); return closeOf(w) }},
+	} {
+		got, err := p.Resolve(t.Context(), []*bucketer.Write{c.make()})
+		if err != nil || got[0] != c.want {
+			t.Errorf("%s: %v, %v, want %v", c.name, got, err, c.want)
+		}
+	}
+}
+
+func TestResolveFindsAnotherOwner(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	p := e.claimed(t, s)
+	w := insertOf("a", run(0, 1)...)
+	sendAll(t, p, sink.Acked, w)
+	e.claimed(t, s)
+	if _, err := p.Resolve(t.Context(), []*bucketer.Write{w}); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Errorf("resolve: %v", err)
+	}
+	if _, err := p.Positions(t.Context(), w); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Errorf("positions: %v", err)
+	}
+}
+
+func TestPositionsAreFoundInAnyBucket(t *testing.T) {
+	e := connect(t)
+	p := e.claimed(t, e.setup(t))
+	sendAll(t, p, sink.Acked, insertOf("a", run(10, 3)...), insertOf("b", timeseries.Position{Offset: 14, Part: 2}, timeseries.Position{Offset: 30}))
+	w := insertOf("c", timeseries.Position{Offset: 14, Part: 2}, timeseries.Position{Offset: 11}, timeseries.Position{Offset: 14, Part: 1},
+		timeseries.Position{Offset: 20})
+	got, err := p.Positions(t.Context(), w)
+	want := []timeseries.Position{{Offset: 14, Part: 2}, {Offset: 11}}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
