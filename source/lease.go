@@ -15,8 +15,10 @@ const leaseEnded = -1
 // time* of the last SyncGroup or OffsetCommit that was answered 0 in that generation: such an answer was appended by all
 // in-sync replicas, so no later generation existed when it was sent. (A SyncGroup that is sent again, or by a static member
 // after a restart, may be answered from the coordinator's memory; nothing rests on that, because a claim awaits a commit
-// first.) Heartbeats renew nothing. A lease that lapsed is held
-// again after the next such answer; one that was ended ([22], [25], [82], or the generation is over) never is.
+// first.) Heartbeats renew nothing.
+//
+// A lease that lapsed is held again after the next such answer; one that was ended ([22], [25], [82], or the generation is
+// over) never is.
 //
 // It is safe for concurrent use. Held and Until take no lock.
 type Lease struct {
