@@ -25,19 +25,24 @@ func newArena(writes int, bytes int64) arena {
 }
 
 // keep returns a copy of b.
-func (a *arena) keep(b []byte) []byte {
-	if cap(a.chunk)-len(a.chunk) < len(b) {
-		if len(b) > a.size/4 {
-			kept := append([]byte(nil), b...)
-			a.total += int64(cap(kept))
-			return kept
-		}
+func (a *arena) keep(b []byte) []byte { return append(a.room(len(b)), b...) }
+
+// keepString returns a copy of s.
+func (a *arena) keepString(s string) []byte { return append(a.room(len(s)), s...) }
+
+// room returns an empty slice that n bytes fit into, and no more.
+func (a *arena) room(n int) []byte {
+	if n > a.size/4 {
+		a.total += int64(n)
+		return make([]byte, 0, n)
+	}
+	if cap(a.chunk)-len(a.chunk) < n {
 		a.chunk = make([]byte, 0, a.size)
 		a.total += int64(a.size)
 	}
 	start := len(a.chunk)
-	a.chunk = append(a.chunk, b...)
-	return a.chunk[start:len(a.chunk):len(a.chunk)]
+	a.chunk = a.chunk[:start+n]
+	return a.chunk[start : start : start+n]
 }
 
 // write returns a new Write, one of those the arena was made for.

@@ -2,6 +2,8 @@ package bucketer
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -39,9 +41,9 @@ func (x *extremes) include(v value, scratch []byte) []byte {
 		return scratch
 	}
 	if !isNested(v.kind) && x.lower.kind == v.kind && x.upper.kind == v.kind {
-		if timeseries.Compare(v.raw(), x.lower.raw()) < 0 {
+		if compareSame(v, x.lower) < 0 {
 			x.lower = v
-		} else if timeseries.Compare(v.raw(), x.upper.raw()) > 0 {
+		} else if compareSame(v, x.upper) > 0 {
 			x.upper = v
 		}
 		return scratch
@@ -49,6 +51,24 @@ func (x *extremes) include(v value, scratch []byte) []byte {
 	x.lower, scratch = lower.merge(x.lower, v, scratch)
 	x.upper, scratch = upper.merge(x.upper, v, scratch)
 	return scratch
+}
+
+// compareSame compares two values of the same plain type, doubles without a call.
+func compareSame(v, w value) int {
+	if v.kind == bson.TypeDouble {
+		a := math.Float64frombits(binary.LittleEndian.Uint64(v.data))
+		b := math.Float64frombits(binary.LittleEndian.Uint64(w.data))
+		switch {
+		case a < b:
+			return -1
+		case a > b:
+			return 1
+		case a == b:
+			return 0
+		}
+		// NaN is below all.
+	}
+	return timeseries.Compare(v.raw(), w.raw())
 }
 
 // merge returns the extreme of a kept value and a newcomer. Objects are merged field by field, arrays position by

@@ -15,6 +15,7 @@ const (
 	byReopening
 	byMemory
 	byDeltaCost
+	byLarge // not an end: it stays although it is too large
 )
 
 // digits is the length of an index as MongoDB accounts for it: that of 0 is none.
@@ -35,8 +36,8 @@ func (c *Catalog) added(count int32, v survey) int64 {
 	return size
 }
 
-// decide says what becomes of a bucket when a measurement comes: stay, and it is inserted there; or the action that
-// makes room for another bucket, with its reason. The order of the checks is MongoDB's.
+// decide says what becomes of a bucket when a measurement comes: stay, and it is inserted there (byLarge: although it is
+// too large); or the action that makes room for another bucket, with its reason. The order of the checks is MongoDB's.
 func (c *Catalog) decide(b *bucket, time int64, v survey) (action, reason) {
 	switch {
 	case time < b.minTime:
@@ -46,13 +47,11 @@ func (c *Catalog) decide(b *bucket, time int64, v survey) (action, reason) {
 	case b.count() >= c.options.Limits.MaxCount:
 		return hardClose, byCount
 	}
-	if act, why := c.decideSize(b, v); act != stay {
-		return act, why
-	}
-	if v.match == clashes {
+	act, why := c.decideSize(b, v)
+	if act == stay && v.match == clashes {
 		return hardClose, bySchemaChange
 	}
-	return stay, 0
+	return act, why
 }
 
 // decideSize closes a bucket that would become too large. One of few measurements may grow beyond that, for otherwise
@@ -75,14 +74,8 @@ func (c *Catalog) decideSize(b *bucket, v survey) (action, reason) {
 		}
 		return hardClose, byCachePressure
 	}
-	return stay, 0
+	return stay, byLarge
 }
 
 // active is the number of buckets that share the cache: open and archived ones.
 func (c *Catalog) active() int64 { return int64(len(c.buckets) + c.archive.len()) }
-
-// keepsOpen tells that a measurement is inserted although it is too large (decideSize).
-func (c *Catalog) keepsOpen(b *bucket, v survey) bool {
-	effective, _ := c.options.Limits.Sizes(c.active())
-	return int64(b.size)+c.added(b.count(), v) > int64(effective)
-}

@@ -39,6 +39,14 @@ func readElement(b []byte) (e element, rest []byte, ok bool) {
 	return element{kind: bson.Type(b[0]), name: b[1 : end+1], value: value[:size]}, value[size:], true
 }
 
+// fixedSizes holds the sizes of values by type byte, -1 where a value tells itself, or the type is unknown.
+var fixedSizes = func() (table [256]int8) {
+	for kind := range table {
+		table[kind] = int8(valueSize(bson.Type(kind), nil))
+	}
+	return table
+}()
+
 // valueSize is the size of the value of this type at the start of b, or a number outside 0 to len(b) for a malformed one.
 func valueSize(kind bson.Type, b []byte) int {
 	switch kind {

@@ -60,7 +60,7 @@ func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
 	*w = Write{
 		Kind:    Update,
 		ID:      b.id,
-		Meta:    b.series.meta(),
+		Meta:    b.series.metaIn(e.arena.keepString(b.series.key)),
 		MinTime: b.minTime,
 		Added:   b.pending.n,
 		Count:   b.count(),
@@ -108,14 +108,14 @@ func (e *encoder) gather(b *bucket) {
 func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
 	hint := 0
 	for rest := elements; len(rest) > 0; {
-		var el element
-		el, rest, _ = readElement(rest)
-		at := b.shape.find(el.name, hint)
+		at, start, end := b.shape.field(rest, hint)
 		hint = at + 1
-		e.merged = e.fields[at].include(value{el.kind, el.value}, e.merged)
+		kind, data := bson.Type(rest[0]), rest[start:end]
+		rest = rest[end:]
+		e.merged = e.fields[at].include(value{kind, data}, e.merged)
 		if b.stored == 0 {
-			column := append(append(e.columns[at], byte(el.kind)), index...)
-			e.columns[at] = append(column, el.value...)
+			column := append(append(e.columns[at], byte(kind)), index...)
+			e.columns[at] = append(column, data...)
 		}
 	}
 }

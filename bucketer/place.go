@@ -24,7 +24,7 @@ func (c *Catalog) place(s *series, r row, v survey, ask asking) {
 	}
 	act, why := c.decide(s.open, r.time, v)
 	if act == stay {
-		c.add(s.open, r, v)
+		c.add(s.open, r, v, why)
 		return
 	}
 	if act != hardClose {
@@ -47,10 +47,11 @@ func (c *Catalog) placeAlternate(s *series, r row) bool {
 		return false
 	}
 	v := b.shape.survey(r.elements)
-	if act, _ := c.decide(b, r.time, v); act != stay {
+	act, why := c.decide(b, r.time, v)
+	if act != stay {
 		return false
 	}
-	c.add(b, r, v)
+	c.add(b, r, v, why)
 	return true
 }
 
@@ -70,7 +71,7 @@ func (c *Catalog) openBucket(s *series, r row, why opening) *bucket {
 	}
 	b := c.newBucket(s, r, attempt, c.options.Collection.Round(r.time))
 	s.open = b
-	c.add(b, r, c.shapes.empty.survey(r.elements))
+	c.add(b, r, c.shapes.empty.survey(r.elements), 0)
 	return b
 }
 
@@ -79,13 +80,13 @@ func (c *Catalog) exceedsDelta(b *bucket) bool {
 	return c.options.DeltaMax > 0 && b.stored > 0 && b.pending.n >= c.options.DeltaMax
 }
 
-// add puts a measurement into a bucket that takes it.
-func (c *Catalog) add(b *bucket, r row, v survey) {
+// add puts a measurement into a bucket that takes it; why is what decide said.
+func (c *Catalog) add(b *bucket, r row, v survey, why reason) {
 	if c.exceedsDelta(b) {
 		c.replace(b, r)
 		return
 	}
-	if c.keepsOpen(b, v) && !b.is(keptOpen) && b.count() > 0 {
+	if why == byLarge && !b.is(keptOpen) {
 		b.set(keptOpen)
 		c.stats.BucketsKeptOpenDueToLargeMeasurements++
 	}

@@ -1,5 +1,7 @@
 package bucketer
 
+import "go.mongodb.org/mongo-driver/v2/bson"
+
 // sharedFields is up to how many fields a shape is shared by all buckets that have the same ones.
 const sharedFields = 256
 
@@ -25,32 +27,57 @@ type survey struct {
 	unordered bool
 }
 
+// field reads the first element of b: its kind is b[0], its name b[1:start-1], its value b[start:end]. at is the index of
+// its column, which is probably hint, or -1. end is -1 when the element is malformed.
+func (s *shape) field(b []byte, hint int) (at, start, end int) {
+	if hint < len(s.members) {
+		name := s.members[hint].name
+		if n := len(name); len(b) >= n+2 && b[n+1] == 0 && string(b[1:n+1]) == name {
+			size := int(fixedSizes[b[0]])
+			if size < 0 {
+				size = valueSize(bson.Type(b[0]), b[n+2:])
+			}
+			if size < 0 || size > len(b)-n-2 {
+				return -1, 0, -1
+			}
+			return hint, n + 2, n + 2 + size
+		}
+	}
+	e, rest, ok := readElement(b)
+	if !ok {
+		return -1, 0, -1
+	}
+	end = len(b) - len(rest)
+	return s.find(e.name, hint), end - len(e.value), end
+}
+
 // survey compares elements with the shape and accounts for their size.
 func (s *shape) survey(elements []byte) survey {
 	var v survey
 	hint := 0
-	for rest := elements; len(rest) > 0; {
-		e, after, ok := readElement(rest)
-		if !ok {
+	for b := elements; len(b) > 0; {
+		at, start, end := s.field(b, hint)
+		if end < 0 {
 			return survey{match: malformed}
 		}
-		rest = after
 		v.fields++
-		v.values += int64(2 + len(e.value))
-		at := s.find(e.name, hint)
+		v.values += int64(2 + end - start)
+		kind, data := bson.Type(b[0]), b[start:end]
+		b = b[end:]
 		if at < 0 {
-			v.columns += columnBytes(len(e.name), len(e.value))
+			v.columns += columnBytes(start-2, end-start)
 			v.addMatch(grows)
-			v.checkNested(nil, e)
+			v.checkNested(nil, kind, data)
 			continue
 		}
 		v.unordered = v.unordered || at < hint
 		hint = at + 1
-		if known := &s.members[at]; known.rank != ranks[e.kind] {
+		known := &s.members[at]
+		if known.rank != ranks[kind] {
 			v.addMatch(clashes)
-			v.checkNested(nil, e)
-		} else {
-			v.checkNested(known.sub, e)
+			v.checkNested(nil, kind, data)
+		} else if isNested(kind) {
+			v.checkNested(known.sub, kind, data)
 		}
 	}
 	return v
@@ -58,11 +85,11 @@ func (s *shape) survey(elements []byte) survey {
 
 func (v *survey) addMatch(m match) { v.match = max(v.match, m) }
 
-func (v *survey) checkNested(known *schema, e element) {
-	if !isNested(e.kind) {
+func (v *survey) checkNested(known *schema, kind bson.Type, data []byte) {
+	if !isNested(kind) {
 		return
 	}
-	m := known.check(e.kind, e.value, 1)
+	m := known.check(kind, data, 1)
 	v.nested = v.nested || m != fits
 	v.addMatch(m)
 }

@@ -1,0 +1,175 @@
+package bucketer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+)
+
+func testOptions(t testing.TB) Options {
+	t.Helper()
+	o, err := timeseries.Options{TimeField: "time", MetaField: "sensor"}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := timeseries.Limits{}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Collection: o, Limits: l, Source: timeseries.Source{Topic: "events"}}
+}
+
+// numeric is a stream of measurements of five doubles, of many series in turn.
+type numeric struct {
+	measurement.Measurement
+	series int
+	next   int
+	fields []byte
+	meta   []byte
+}
+
+func newNumeric(series int) *numeric {
+	n := &numeric{series: series}
+	for _, name := range []string{"temperature", "humidity", "pressure", "voltage", "current"} {
+		n.fields = appendInt64(appendHeader(n.fields, bson.TypeDouble, name), 0)
+	}
+	n.meta = startFields(appendInt64Named(nil, "id", 0))
+	n.Elements = n.fields
+	n.Meta = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: n.meta}
+	return n
+}
+
+// advance makes the next measurement.
+func (n *numeric) advance() {
+	binary.LittleEndian.PutUint64(n.meta[8:], uint64(n.next%n.series))
+	n.Position.Offset = int64(n.next)
+	n.Time = int64(n.next/n.series) * 100
+	bits := math.Float64bits(20 + float64(n.next%977)/31)
+	for rest := n.fields; len(rest) > 0; {
+		var e element
+		e, rest, _ = readElement(rest)
+		binary.LittleEndian.PutUint64(e.value, bits)
+	}
+	n.next++
+}
+
+func (n *numeric) insert(b testing.TB, c *Catalog, count int) {
+	for range count {
+		n.advance()
+		if err := c.Insert(&n.Measurement); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// processor measures what the process has used of all processors: steadier than the clock on a busy machine.
+type processor struct {
+	b     *testing.B
+	used  time.Duration
+	since time.Duration
+}
+
+func (p *processor) now() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		p.b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func (p *processor) start() { p.since = p.now(); p.b.StartTimer() }
+func (p *processor) stop()  { p.b.StopTimer(); p.used += p.now() - p.since }
+
+func (p *processor) report(n int, unit string) {
+	p.b.ReportMetric(float64(p.used.Nanoseconds())/float64(n), "cpu-ns/"+unit)
+}
+
+func flushAll(c *Catalog) {
+	if f := c.Prepare(0); f != nil {
+		c.Finish(f, make([]Outcome, len(f.Writes)), 0)
+	}
+}
+
+// BenchmarkInsert inserts measurements of five numeric fields into open buckets; flushes are not measured.
+func BenchmarkInsert(b *testing.B) {
+	for _, series := range []int{1, 1000, 1_000_000} {
+		b.Run(fmt.Sprintf("series=%d", series), func(b *testing.B) {
+			c := New(testOptions(b))
+			n := newNumeric(series)
+			n.insert(b, c, 2*series)
+			flushAll(c)
+			every := max(2*series, 100_000)
+			n.insert(b, c, every)
+			flushAll(c)
+			b.ReportAllocs()
+			cpu := &processor{b: b}
+			b.ResetTimer()
+			cpu.start()
+			for i := range b.N {
+				if i%every == every-1 {
+					cpu.stop()
+					flushAll(c)
+					runtime.GC()
+					cpu.start()
+				}
+				n.advance()
+				if err := c.Insert(&n.Measurement); err != nil {
+					b.Fatal(err)
+				}
+			}
+			cpu.stop()
+			cpu.report(b.N, "op")
+		})
+	}
+}
+
+// BenchmarkPrepare encodes what waits for 1000 buckets: whole documents, and updates.
+func BenchmarkPrepare(b *testing.B) {
+	for _, each := range []int{1, 20, 200} {
+		for _, kind := range []Kind{Insert, Update} {
+			name := fmt.Sprintf("insert=%d", each)
+			if kind == Update {
+				name = fmt.Sprintf("update=%d", each)
+			}
+			b.Run(name, func(b *testing.B) { benchmarkPrepare(b, each, kind) })
+		}
+	}
+}
+
+func benchmarkPrepare(b *testing.B, each int, kind Kind) {
+	const series = 1000
+	fields := 0
+	cpu := &processor{b: b}
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.StopTimer()
+	for range b.N {
+		c := New(testOptions(b))
+		n := newNumeric(series)
+		if kind == Update {
+			n.insert(b, c, series)
+			flushAll(c)
+		}
+		n.insert(b, c, series*each)
+		runtime.GC()
+		cpu.start()
+		f := c.Prepare(0)
+		cpu.stop()
+		for _, w := range f.Writes {
+			if w.Kind != kind || int(w.Added) != each {
+				b.Fatalf("a write of kind %d adds %d", w.Kind, w.Added)
+			}
+		}
+		fields += f.Measurements * 6
+	}
+	cpu.report(fields, "field")
+}

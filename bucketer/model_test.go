@@ -1,0 +1,437 @@
+package bucketer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// model is the rules of the catalog once more, without any of its cleverness: a bucket is the list of its readings, and
+// whatever is to be known of it is worked out from that list when it is needed.
+type model struct {
+	options Options
+	series  map[string]*modelSeries
+	buckets []*modelBucket // in the order they were opened
+	touched []*modelBucket // in the order a flush takes them
+	idle    []*modelBucket // least recently used first
+	lookups []Lookup       // not handed out yet
+}
+
+type modelSeries struct {
+	open     *modelBucket
+	excluded []bson.ObjectID
+	waits    bool
+	stale    bool
+	lookup   Lookup
+	parked   []reading
+}
+
+type modelBucket struct {
+	id       bson.ObjectID
+	series   string
+	minTime  int64
+	readings []reading
+	writes   []int // readings of each write
+	action   action
+	inMemory bool
+	inFlight bool
+	isClosed bool
+	closing  bool // by the write in flight
+	archived bool
+	written  int // accounted bytes at the last write with readings
+	// A reopened bucket has the size of its document, whatever its first readings came to.
+	reopenedAt, reopenedSize int
+}
+
+func newModel(o Options) *model { return &model{options: o, series: map[string]*modelSeries{}} }
+
+func (b *modelBucket) stored() int {
+	n := 0
+	for _, w := range b.writes {
+		n += w
+	}
+	return n
+}
+
+func (b *modelBucket) pending() int    { return len(b.readings) - b.stored() }
+func (b *modelBucket) mustClose() bool { return b.action == hardClose && !b.isClosed }
+func (b *modelBucket) busy() bool      { return b.pending() > 0 || b.inFlight || b.mustClose() }
+
+func (m *model) of(key string) *modelSeries {
+	if m.series[key] == nil {
+		m.series[key] = &modelSeries{}
+	}
+	return m.series[key]
+}
+
+func (m *model) insert(r reading) {
+	s := m.of(r.series)
+	if s.waits {
+		s.parked = append(s.parked, r)
+		return
+	}
+	m.place(s, r, true)
+}
+
+func (m *model) place(s *modelSeries, r reading, ask bool) {
+	if s.open == nil {
+		if !ask || !m.ask(s, r, true) {
+			m.open(s, r)
+		}
+		return
+	}
+	act, _ := m.decide(s.open, r)
+	if act == stay {
+		m.add(s, s.open, r)
+		return
+	}
+	if act != hardClose {
+		if b := m.alternate(r); b != nil {
+			m.add(s, b, r)
+			return
+		}
+		if ask && m.ask(s, r, act == archive) {
+			return
+		}
+	}
+	m.roll(s, s.open, act)
+	m.open(s, r)
+}
+
+// decide is bucket-catalog's table of decisions, from the list of readings.
+func (m *model) decide(b *modelBucket, r reading) (action, string) {
+	o := &m.options
+	span := o.Collection.Span()
+	if r.time-b.minTime >= span {
+		return softClose, "forward"
+	}
+	if r.time < b.minTime {
+		return archive, "backward"
+	}
+	if len(b.readings) == int(o.Limits.MaxCount) {
+		return hardClose, "count"
+	}
+	effective, absolute := o.Limits.Sizes(int64(m.active()))
+	size := b.size(o, len(b.readings)) + added(o, b.readings, r)
+	if size > int(effective) && (len(b.readings) >= int(o.Limits.MinCount) || size > int(absolute)) {
+		return hardClose, "size"
+	}
+	all := map[string]int{}
+	for _, have := range b.readings {
+		learnTypes(all, "", have.fields)
+	}
+	if !learnTypes(all, "", r.fields) {
+		return hardClose, "schema"
+	}
+	return stay, ""
+}
+
+// learnTypes adds the canonical types at all paths of d to known; false when one is another there.
+func learnTypes(known map[string]int, path string, v any) bool {
+	visit := func(name string, v any) bool {
+		t := timeseries.CanonicalType(kindOf(v))
+		at := path + "\x00" + name
+		if have, ok := known[at]; ok && have != t {
+			return false
+		}
+		known[at] = t
+		return learnTypes(known, at, v)
+	}
+	switch v := v.(type) {
+	case bson.D:
+		for _, e := range v {
+			if !visit(e.Key, e.Value) {
+				return false
+			}
+		}
+	case bson.A:
+		for i, e := range v {
+			if !visit(string(rune('0'+i)), e) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (m *model) active() int {
+	n := 0
+	for _, b := range m.buckets {
+		if b.inMemory || b.archived {
+			n++
+		}
+	}
+	return n
+}
+
+// size is the accounted bytes of the first n readings.
+func (b *modelBucket) size(o *Options, n int) int {
+	size, from := 0, 0
+	if b.reopenedAt > 0 {
+		size, from = b.reopenedSize, b.reopenedAt
+	}
+	for i := from; i < n; i++ {
+		size += added(o, b.readings[:i], b.readings[i])
+	}
+	return size
+}
+
+// added is what a reading adds to the accounted bytes of a bucket with these readings.
+func added(o *Options, have []reading, r reading) int {
+	digits := 0
+	for n := len(have); n > 0; n /= 10 {
+		digits++
+	}
+	size := 0
+	account := func(name string, value int, known bool) {
+		if !known {
+			size += 12 + len(name) + 2*(1+len(name)+1+value)
+		}
+		size += 1 + value + digits + 1
+	}
+	account(o.Collection.TimeField, 8, len(have) > 0)
+	for _, e := range r.fields {
+		known := slices.ContainsFunc(have, func(h reading) bool {
+			return slices.ContainsFunc(h.fields, func(f bson.E) bool { return f.Key == e.Key })
+		})
+		account(e.Key, len(rawOf(e.Value).Value), known)
+	}
+	return size
+}
+
+func rawOf(v any) bson.RawValue {
+	raw, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
+	if err != nil {
+		panic(err)
+	}
+	return bson.Raw(raw).Lookup("v")
+}
+
+func kindOf(v any) bson.Type { return rawOf(v).Type }
+
+func (m *model) alternate(r reading) *modelBucket {
+	var best *modelBucket
+	for _, b := range m.buckets {
+		fits := b.inMemory && b.series == r.series && (b.action == softClose || b.action == archive) && b.busy() &&
+			r.time >= b.minTime && r.time-b.minTime < m.options.Collection.Span()
+		if fits && (best == nil || b.minTime > best.minTime) {
+			best = b
+		}
+	}
+	if best == nil || m.tooDear(best) {
+		return nil
+	}
+	if act, _ := m.decide(best, r); act != stay {
+		return nil
+	}
+	return best
+}
+
+func (m *model) tooDear(b *modelBucket) bool {
+	return m.options.DeltaMax > 0 && b.stored() > 0 && b.pending() >= int(m.options.DeltaMax)
+}
+
+func (m *model) add(s *modelSeries, b *modelBucket, r reading) {
+	if m.tooDear(b) {
+		taken := slices.Clone(b.readings[b.stored():])
+		b.readings = b.readings[:b.stored()]
+		m.roll(s, b, leave)
+		s.excluded = append(s.excluded, b.id)
+		m.open(s, taken[0])
+		for _, back := range append(taken[1:], r) {
+			m.insert(back)
+		}
+		return
+	}
+	b.readings = append(b.readings, r)
+	m.use(b)
+}
+
+// use puts a bucket on the list of the next flush.
+func (m *model) use(b *modelBucket) {
+	m.idle = slices.DeleteFunc(m.idle, func(i *modelBucket) bool { return i == b })
+	if !slices.Contains(m.touched, b) {
+		m.touched = append(m.touched, b)
+	}
+}
+
+func (m *model) open(s *modelSeries, r reading) {
+	minTime := m.options.Collection.Round(r.time)
+	b := &modelBucket{
+		id: timeseries.BucketID(m.options.Source, r.position, 0, minTime), series: r.series, minTime: minTime,
+		readings: []reading{r}, inMemory: true,
+	}
+	m.buckets = append(m.buckets, b)
+	s.open = b
+	m.use(b)
+}
+
+func (m *model) roll(s *modelSeries, b *modelBucket, act action) {
+	if s.open == b {
+		s.open, s.excluded = nil, nil
+	}
+	b.action = act
+	m.idle = slices.DeleteFunc(m.idle, func(i *modelBucket) bool { return i == b })
+	if !b.busy() {
+		m.end(b)
+	} else if b.mustClose() {
+		m.use(b)
+	}
+}
+
+// end forgets a bucket of which nothing waits.
+func (m *model) end(b *modelBucket) {
+	b.inMemory = false
+	if b.action != archive || !m.options.Reopen || b.isClosed {
+		return
+	}
+	for _, other := range m.buckets {
+		if other.archived && other.series == b.series && other.minTime == b.minTime {
+			return
+		}
+	}
+	b.archived = true
+}
+
+// ask makes the series wait if there is something to ask before it opens a bucket.
+func (m *model) ask(s *modelSeries, r reading, query bool) bool {
+	if !m.options.Reopen {
+		return false
+	}
+	l := Lookup{Series: r.series, Time: r.time}
+	var best *modelBucket
+	for _, b := range m.buckets {
+		if b.archived && b.series == r.series && b.minTime <= r.time && (best == nil || b.minTime > best.minTime) {
+			best = b
+		}
+	}
+	if best != nil && r.time-best.minTime < m.options.Collection.Span() && !slices.Contains(s.excluded, best.id) {
+		l.ID = best.id
+	} else if !query {
+		return false
+	}
+	s.waits, s.stale, s.lookup, s.parked = true, false, l, []reading{r}
+	m.lookups = append(m.lookups, l)
+	return true
+}
+
+// load answers a look-up with what is stored now; sizes are those of the stored documents.
+func (m *model) load(l Lookup, sizes map[bson.ObjectID]int) {
+	s := m.series[l.Series]
+	parked := s.parked
+	s.waits, s.parked = false, nil
+	if !s.stale {
+		if b := m.candidate(s, l, parked[0].time, sizes); b != nil {
+			if s.open != nil {
+				m.roll(s, s.open, softClose)
+			}
+			b.archived, b.inMemory, b.action = false, true, stay
+			b.reopenedAt, b.reopenedSize = len(b.readings), sizes[b.id]
+			s.open = b
+		} else {
+			m.unarchive(l.ID)
+		}
+		m.place(s, parked[0], false)
+		parked = parked[1:]
+	}
+	for _, r := range parked {
+		m.insert(r)
+	}
+}
+
+func (m *model) unarchive(id bson.ObjectID) {
+	for _, b := range m.buckets {
+		if b.id == id {
+			b.archived = false
+		}
+	}
+}
+
+func (m *model) candidate(s *modelSeries, l Lookup, time int64, sizes map[bson.ObjectID]int) *modelBucket {
+	effective, _ := m.options.Limits.Sizes(int64(m.active()))
+	var found []*modelBucket
+	for _, b := range m.buckets {
+		switch {
+		case b.stored() == 0, b.inMemory, b.isClosed, b.series != l.Series, slices.Contains(s.excluded, b.id),
+			len(b.readings) >= int(m.options.Limits.MaxCount),
+			time < b.minTime, time-b.minTime >= m.options.Collection.Span():
+		case l.ID != (bson.ObjectID{}) && l.ID != b.id, l.ID == (bson.ObjectID{}) && sizes[b.id] >= int(effective):
+		default:
+			found = append(found, b)
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return slices.MinFunc(found, func(a, b *modelBucket) int {
+		return cmp.Or(cmp.Compare(b.minTime, a.minTime), cmp.Compare(len(a.readings), len(b.readings)))
+	})
+}
+
+// prepare returns the buckets that a flush writes.
+func (m *model) prepare() []*modelBucket {
+	var out []*modelBucket
+	for _, b := range m.touched {
+		if b.pending() == 0 && !b.mustClose() {
+			continue
+		}
+		b.closing = !b.isClosed && (b.mustClose() || len(b.readings) >= int(m.options.Limits.MaxCount))
+		if n := b.pending(); n > 0 {
+			b.writes = append(b.writes, n)
+			b.written = b.size(&m.options, len(b.readings))
+		}
+		b.inFlight, b.isClosed = true, b.isClosed || b.closing
+		out = append(out, b)
+	}
+	m.touched = nil
+	return out
+}
+
+// finish takes it that all writes of a flush were applied; updated tells which were updates.
+func (m *model) finish(written []*modelBucket, updated map[bson.ObjectID]bool) {
+	for _, b := range written {
+		b.inFlight = false
+		if s := m.series[b.series]; s.waits && updated[b.id] {
+			s.stale = true
+		}
+		if b.busy() {
+			continue
+		}
+		if b.action != stay {
+			m.end(b)
+		} else {
+			m.idle = append(m.idle, b)
+		}
+	}
+}
+
+// expire archives the bucket that was not used for the longest time.
+func (m *model) expire() {
+	b := m.idle[0]
+	m.idle = m.idle[1:]
+	s := m.series[b.series]
+	s.open, s.excluded = nil, nil
+	b.action = archive
+	m.end(b)
+}
+
+// restart forgets all but what is stored and returns the readings that are not, in their order.
+func (m *model) restart() []reading {
+	var lost []reading
+	for _, key := range slices.Sorted(maps.Keys(m.series)) {
+		lost = append(lost, m.series[key].parked...)
+	}
+	for _, b := range m.buckets {
+		lost = append(lost, b.readings[b.stored():]...)
+		b.readings = b.readings[:b.stored()]
+		b.inMemory, b.archived, b.inFlight, b.action = false, false, false, leave
+	}
+	m.buckets = slices.DeleteFunc(m.buckets, func(b *modelBucket) bool { return len(b.readings) == 0 })
+	m.series, m.touched, m.idle, m.lookups = map[string]*modelSeries{}, nil, nil, nil
+	slices.SortFunc(lost, func(a, b reading) int { return a.position.Compare(b.position) })
+	return lost
+}

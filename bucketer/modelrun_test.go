@@ -1,0 +1,211 @@
+package bucketer
+
+import (
+	"flag"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+var (
+	streams = flag.Int("streams", 300, "random streams of TestModel and of TestStoredOnce")
+	seed    = flag.Uint64("seed", 1, "seed of their first stream; each further one has the next")
+)
+
+// modelRun drives catalog, model and store with the same stream.
+type modelRun struct {
+	t       *testing.T
+	random  *rand.Rand
+	options Options
+	catalog *Catalog
+	model   *model
+	store   *store
+	stream  *stream
+	asked   []Lookup
+	flush   *Flush
+	written []*modelBucket
+}
+
+// TestModel compares the catalog with a naive model: the same look-ups, the same writes, the same documents, after any
+// number of flushes, reopenings, expiries and restarts.
+func TestModel(t *testing.T) {
+	for n := range uint64(*streams) {
+		r := newModelRun(t, *seed+n)
+		for range 20 + r.random.IntN(120) {
+			r.step()
+		}
+		r.drain()
+		if t.Failed() {
+			t.Fatalf("with -seed %d", *seed+n)
+		}
+	}
+	t.Logf("%d streams from seed %d", *streams, *seed)
+}
+
+func randomOptions(t testing.TB, random *rand.Rand) Options {
+	o := testOptions(t)
+	o.Limits = timeseries.Limits{
+		MaxCount: 1 + random.Int32N(30), MaxBytes: 200 + random.Int32N(4000), MinCount: 1 + random.Int32N(5),
+	}
+	if random.IntN(4) == 0 {
+		o.Limits.CacheBytes = 10_000 + random.Int64N(40_000)
+	}
+	o.DeltaMax = random.Int32N(6)
+	o.Reopen = random.IntN(4) > 0
+	return o
+}
+
+func newModelRun(t *testing.T, seed uint64) *modelRun {
+	random := rand.New(rand.NewPCG(seed, 0))
+	o := randomOptions(t, random)
+	return &modelRun{
+		t: t, random: random, options: o, catalog: New(o), model: newModel(o),
+		store: newStore(t, o.Collection), stream: newStream(t, random),
+	}
+}
+
+func (r *modelRun) step() {
+	switch n := r.random.IntN(100); {
+	case n < 60:
+		r.insert(r.stream.next())
+	case n < 72:
+		r.ask(1 + r.random.IntN(3))
+		r.load()
+	case n < 84:
+		r.prepare()
+	case n < 95:
+		r.finish()
+	case n < 98:
+		if len(r.model.idle) > 0 {
+			r.catalog.expireBucket(r.catalog.idle.oldest)
+			r.model.expire()
+		}
+	default:
+		r.restart()
+	}
+}
+
+func (r *modelRun) insert(one reading) {
+	r.t.Helper()
+	if err := r.catalog.Insert(one.measurement(r.t)); err != nil {
+		r.t.Fatalf("inserting %v: %v", one, err)
+	}
+	r.model.insert(one)
+}
+
+// ask hands out look-ups, which must be the model's.
+func (r *modelRun) ask(n int) {
+	got := r.catalog.Lookups(n)
+	for i, l := range got {
+		if i >= len(r.model.lookups) || l.Series != r.model.lookups[i].Series || l.Time != r.model.lookups[i].Time ||
+			l.ID != r.model.lookups[i].ID {
+			r.t.Fatalf("look-ups %+v, want %+v", got, r.model.lookups)
+		}
+	}
+	r.model.lookups = r.model.lookups[len(got):]
+	r.asked = append(r.asked, got...)
+}
+
+func (r *modelRun) load() {
+	for len(r.asked) > 0 {
+		l := r.asked[0]
+		r.asked = r.asked[1:]
+		sizes := map[bson.ObjectID]int{}
+		for id, d := range r.store.byID {
+			sizes[id] = int(candidateOf(r.t, d).Size)
+		}
+		r.catalog.Load([]Answer{r.store.answer(l)})
+		r.model.load(l, sizes)
+	}
+}
+
+// prepare cuts a flush, whose writes must be the model's, and executes them.
+func (r *modelRun) prepare() {
+	if r.flush != nil {
+		return
+	}
+	r.flush = r.catalog.Prepare(0)
+	r.written = r.model.prepare()
+	if r.flush == nil {
+		if len(r.written) > 0 {
+			r.t.Fatalf("no flush, want one of %d writes", len(r.written))
+		}
+		return
+	}
+	var got, want []bson.ObjectID
+	for _, w := range r.flush.Writes {
+		got = append(got, w.ID)
+	}
+	for _, b := range r.written {
+		want = append(want, b.id)
+	}
+	if !slices.Equal(got, want) {
+		r.t.Fatalf("writes of %v, want %v", got, want)
+	}
+	for i, w := range r.flush.Writes {
+		if !r.store.apply(w) {
+			r.t.Fatalf("not applied: %s", w.Filter)
+		}
+		r.compare(r.written[i])
+	}
+}
+
+func (r *modelRun) compare(b *modelBucket) {
+	got, want := r.store.byID[b.id], b.document(&r.options)
+	if !equal(r.t, sorted(plain(r.t, got)), sorted(plain(r.t, want))) {
+		r.t.Fatalf("the bucket is\n%s\nwant\n%s", bson.Raw(encode(r.t, got)), bson.Raw(encode(r.t, want)))
+	}
+	// The order of new columns is the database's affair, the order within a column is not.
+	for _, column := range at(r.t, want, "data").(bson.D) {
+		if !equal(r.t, at(r.t, got, "data."+column.Key), column.Value) {
+			r.t.Fatalf("column %s is not in order:\n%s", column.Key, bson.Raw(encode(r.t, got)))
+		}
+	}
+}
+
+// plain is the document as it is read back.
+func plain(t testing.TB, d bson.D) bson.D { return decode(t, encode(t, d)) }
+
+func (r *modelRun) finish() {
+	if r.flush == nil {
+		return
+	}
+	updated := map[bson.ObjectID]bool{}
+	for _, w := range r.flush.Writes {
+		updated[w.ID] = w.Kind == Update
+	}
+	r.catalog.Finish(r.flush, make([]Outcome, len(r.flush.Writes)), 0)
+	r.model.finish(r.written, updated)
+	r.flush, r.written = nil, nil
+}
+
+// restart loses both memories. A flush on its way was executed.
+func (r *modelRun) restart() {
+	r.catalog, r.flush, r.written, r.asked = New(r.options), nil, nil, nil
+	for _, one := range r.model.restart() {
+		r.insert(one)
+	}
+}
+
+// drain writes everything and compares all buckets.
+func (r *modelRun) drain() {
+	for r.catalog.Stats().ParkedSeries > 0 || r.flush != nil || len(r.catalog.dirty) > 0 {
+		r.ask(100)
+		r.load()
+		r.finish()
+		r.prepare()
+	}
+	if offset, ok := r.catalog.Oldest(); ok {
+		r.t.Errorf("offset %d waits although all is written", offset)
+	}
+	for _, b := range r.model.buckets {
+		r.compare(b)
+	}
+	if len(r.store.byID) != len(r.model.buckets) {
+		r.t.Errorf("%d buckets are stored, want %d", len(r.store.byID), len(r.model.buckets))
+	}
+}
