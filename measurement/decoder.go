@@ -90,6 +90,15 @@ func (d *Decoder) Decode(r Record) ([]Result, error) {
 	return d.results, nil
 }
 
+// Element returns the bytes of one element of an array record, as they stand in it; false when the record is not an array
+// or has no such element. They alias the record's value.
+func (d *Decoder) Element(r Record, part int32) ([]byte, bool) {
+	if d.options.Format == BSON {
+		return nil, false
+	}
+	return d.json.element(r.Value, part)
+}
+
 // reset drops what belongs to the record before.
 func (d *Decoder) reset(r Record) {
 	if d.bufferBytes() > keptBytes {

@@ -128,3 +128,21 @@ func (j *jsonTokens) syntaxError(err error) *DecodeError {
 	}
 	return newError(NotJSON, path, "%v at byte %d, before %s", cause, at, quoteText(j.text[at:]))
 }
+
+// element is the text of one element of an array, false when the text is no array or has no such element.
+func (j *jsonTokens) element(text []byte, part int32) ([]byte, bool) {
+	j.begin(text)
+	if j.next() != '[' || j.enter() != nil {
+		return nil, false
+	}
+	for ; part > 0 && j.next() != ']'; part-- {
+		if j.skipValue() != nil {
+			return nil, false
+		}
+	}
+	if part != 0 || j.next() == ']' {
+		return nil, false
+	}
+	value, err := j.raw()
+	return value, err == nil
+}

@@ -1,0 +1,31 @@
+package pipeline
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Delays between attempts against a server that does not answer. The longest is short, so that writing goes on soon
+// after the server does.
+const (
+	shortestDelay = 50 * time.Millisecond
+	longestDelay  = time.Second
+)
+
+// backoff counts failures in a row and says when to try again.
+type backoff struct {
+	failures int
+	until    Instant
+}
+
+// fail postpones the next attempt: exponential, capped, jittered by half.
+func (b *backoff) fail(now Instant, rnd *rand.Rand) {
+	delay := min(shortestDelay<<min(b.failures, 10), longestDelay)
+	b.failures++
+	b.until = now + delay/2 + time.Duration(rnd.Int64N(int64(delay/2)))
+}
+
+func (b *backoff) succeed() { *b = backoff{} }
+
+// ready tells whether the next attempt may be made.
+func (b *backoff) ready(now Instant) bool { return now >= b.until }

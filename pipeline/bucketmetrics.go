@@ -1,0 +1,55 @@
+package pipeline
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/bucketer"
+)
+
+// bucketCounters are the counters of the catalogs (bucketer.Stats), summed over partitions and tenures.
+type bucketCounters struct{ counters []bucketCounter }
+
+// bucketCounter is one metric and the statistic it follows.
+type bucketCounter struct {
+	prometheus.Counter
+	of func(*bucketer.Stats) int64
+}
+
+func newBucketCounters(r registry) bucketCounters {
+	opened := r.counter("buckets_opened_total", "New buckets opened.").WithLabelValues()
+	closed := r.counter("buckets_closed_total", "Buckets that take no more measurements, by reason.", "reason")
+	archived := r.counter("buckets_archived_total", "Buckets put aside, to be found again, by reason.", "reason")
+	reopened := r.counter("buckets_reopened_total", "Stored buckets opened again, by how they were found.", "path")
+	lookups := r.counter("bucket_lookups_total", "Look-ups of stored buckets, by path and whether one was found.", "path", "found")
+	return bucketCounters{[]bucketCounter{
+		{opened, func(s *bucketer.Stats) int64 { return s.BucketsOpened }},
+		{closed.WithLabelValues("count"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToCount }},
+		{closed.WithLabelValues("size"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToSize }},
+		{closed.WithLabelValues("schema"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToSchemaChange }},
+		{closed.WithLabelValues("cache"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToCachePressure }},
+		{closed.WithLabelValues("time_forward"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToTimeForward }},
+		{closed.WithLabelValues("memory"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToMemoryThreshold }},
+		{closed.WithLabelValues("reopening"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToReopening }},
+		{closed.WithLabelValues("delta_cost"), func(s *bucketer.Stats) int64 { return s.BucketsLeftDueToDeltaCost }},
+		{archived.WithLabelValues("time_backward"), func(s *bucketer.Stats) int64 { return s.BucketsArchivedDueToTimeBackward }},
+		{archived.WithLabelValues("memory"), func(s *bucketer.Stats) int64 { return s.BucketsArchivedDueToMemoryThreshold }},
+		{reopened.WithLabelValues("archived"), func(s *bucketer.Stats) int64 { return s.BucketsReopenedFromArchive }},
+		{reopened.WithLabelValues("query"), func(s *bucketer.Stats) int64 { return s.BucketsReopened - s.BucketsReopenedFromArchive }},
+		{lookups.WithLabelValues("archived", "true"), func(s *bucketer.Stats) int64 { return s.BucketsFetched }},
+		{lookups.WithLabelValues("archived", "false"), func(s *bucketer.Stats) int64 { return s.BucketFetchesFailed }},
+		{lookups.WithLabelValues("query", "true"), func(s *bucketer.Stats) int64 { return s.BucketsQueried }},
+		{lookups.WithLabelValues("query", "false"), func(s *bucketer.Stats) int64 { return s.BucketQueriesFailed }},
+	}}
+}
+
+// countBuckets adds what a catalog has done since before.
+func (m *Metrics) countBuckets(before, now *bucketer.Stats) {
+	if m == nil {
+		return
+	}
+	for _, c := range m.buckets.counters {
+		if grown := c.of(now) - c.of(before); grown > 0 {
+			c.Add(float64(grown))
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package pipeline
+
+import (
+	"fmt"
+	"math"
+
+	"waterwheel/timeseries"
+)
+
+// assign begins a tenure.
+func (w *Worker) assign(a Assigned) []Action {
+	if !a.Consecutive {
+		clear(w.memory.saw) // somebody else may have owned the partition since
+	}
+	source := timeseries.Source{Topic: w.o.Topic, TopicID: a.TopicID, Partition: w.o.Partition}
+	if w.source != source || !w.o.Warm {
+		w.drop()
+	}
+	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false
+	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
+	if source.TopicID == [16]byte{} { // the topic is missing, or was when partitions were assigned
+		w.phase, w.question = finding, askTopic
+		return nil
+	}
+	w.phase = reading
+	return []Action{Open{Source: source}}
+}
+
+// advanceClaim goes the way read, wait, prove, claim, read D (exactly-once.md §4), one step at a time.
+func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
+	if w.busy.claim || !w.retry.claim.ready(m.Now) {
+		return actions
+	}
+	switch w.phase {
+	case reading:
+		w.busy.claim = true
+		return append(actions, ReadClaim{})
+	case waiting:
+		if m.Now < max(w.tenure.until, w.memory.unknownUntil) {
+			return actions
+		}
+		w.phase, w.tenure.provedBy = proving, m.Now
+		return append(actions, CommitNow{})
+	case claiming:
+		if !m.Held { // E7
+			w.phase, w.tenure.provedBy = proving, m.Now
+			return append(actions, CommitNow{})
+		}
+		w.busy.claim, w.tenure.sent = true, w.o.NewToken()
+		claim := Claim{Token: w.tenure.sent, Start: w.tenure.start.offset, Wait: w.o.Wait}
+		return append(actions, SendClaim{Seen: w.tenure.seen, Claim: claim})
+	case loading:
+		return w.loadStored(actions)
+	}
+	return actions // proving waits for the commit
+}
+
+// loadStored reads the next window of D.
+func (w *Worker) loadStored(actions []Action) []Action {
+	w.busy.claim = true
+	return append(actions, LoadStored{Start: w.ledger.next, End: windowEnd(w.ledger.next)})
+}
+
+func windowEnd(start int64) int64 {
+	if start > math.MaxInt64-windowOffsets {
+		return math.MaxInt64
+	}
+	return start + windowOffsets
+}
+
+// claimRead decides what the partition document means: whose it is, where to start, how long to wait.
+func (w *Worker) claimRead(m Moment, e ClaimRead) {
+	w.busy.claim = false
+	if e.Err != nil {
+		w.claimFailed(m, "reading the claim", e.Err)
+		return
+	}
+	seen := e.Seen
+	if seen.Found && seen.Group != w.o.Group {
+		w.stop(&StopError{"other_group", fmt.Sprintf(
+			"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
+				"may write a collection; use another MONGODB_COLLECTION", w.o.Namespace, seen.Group, w.o.Group)})
+		return
+	}
+	executed := w.tenure.sent != (Token{}) && seen.Claim == w.tenure.sent // a claim whose answer was lost
+	if w.catalog != nil && seen.Claim != w.caught && !executed {
+		w.drop() // for good: somebody was in between
+	}
+	if !w.resolve(seen, e.Bounds) {
+		return
+	}
+	w.retry.claim.succeed()
+	w.tenure.seen = seen
+	if executed {
+		w.won(m)
+		return
+	}
+	w.tenure.until = w.waitUntil(m.Now, seen)
+	w.phase = waiting
+	if left := max(w.tenure.until, w.memory.unknownUntil) - m.Now; left > 0 {
+		w.log.Info("waiting before the claim: a former owner's writes may still come", "wait", left)
+	}
+}
+
+// resolve decides the start; false: the partition stopped.
+func (w *Worker) resolve(seen Seen, bounds Bounds) bool {
+	s, err := resolveStart(startFacts{
+		partition: w.o.Partition, ours: w.provenance(), committed: w.assigned.Committed, metadata: w.assigned.Metadata,
+		seen: seen, bounds: bounds, outOfRange: w.o.OutOfRange,
+	})
+	if err != nil {
+		w.stop(asStop(err, "start"))
+		return false
+	}
+	w.tenure.start, w.tenure.resolved = s, true
+	return true
+}
+
+// waitUntil is when no write of the owner that the document shows can be executed any more.
+func (w *Worker) waitUntil(now Instant, seen Seen) Instant {
+	wait := w.o.Wait
+	switch {
+	case !seen.Found:
+		ours, ok := ParseProvenance(w.assigned.Metadata)
+		if !(ok && ours == w.provenance()) && !seen.HasBuckets {
+			return now
+		}
+	case seen.Released, seen.Claim == w.memory.mine:
+		return now
+	default:
+		wait = max(wait, seen.Wait)
+	}
+	first, ok := w.memory.saw[seen.Claim] // the zero token stands for no document
+	if !ok {
+		first = now
+		w.memory.saw[seen.Claim] = now
+	}
+	return first + wait
+}
+
+// claimAnswered goes on after a claim was sent.
+func (w *Worker) claimAnswered(m Moment, e Claimed) {
+	w.busy.claim = false
+	if e.Err == nil && e.Won {
+		w.won(m)
+		return
+	}
+	w.phase = reading // and see what became of it
+	w.o.Metrics.claim("lost")
+	if e.Err != nil {
+		w.claimFailed(m, "claiming", e.Err)
+	}
+}
+
+// won begins the ownership: with the warm catalog, if nobody can have written in between, else with an empty one.
+func (w *Worker) won(m Moment) {
+	token := w.tenure.sent
+	w.memory.mine, w.tenure.claimed = token, true
+	start := w.tenure.start
+	warm := w.catalog != nil && m.Now > w.memory.unknownUntil &&
+		w.assigned.Committed == w.known && start.offset == w.known
+	if warm {
+		w.caught, w.phase = token, running
+		w.o.Metrics.claim("warm")
+		w.log.Info("claimed", "kind", "warm", "offset", w.ledger.next)
+		return
+	}
+	w.drop()
+	w.caught, w.phase = token, loading
+	w.ledger.next = start.offset
+	w.o.Metrics.claim("cold")
+	w.o.Metrics.expired(start.lost)
+	w.log.Info("claimed", "kind", "cold", "offset", start.offset, "lost_by_retention", start.lost)
+}
+
+// storedLoaded takes D. Only now may measurements be inserted (E2).
+func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
+	w.busy.claim = false
+	if e.Err != nil {
+		if stop, ok := isStop(e.Err); ok {
+			w.stop(stop)
+			return
+		}
+		w.claimFailed(m, "reading the stored positions", e.Err)
+		return
+	}
+	w.retry.claim.succeed()
+	w.stored, w.window = e.Stored, windowEnd(w.ledger.next)
+	if e.Stored.Len() == 0 {
+		w.stored = nil
+	} else {
+		w.log.Info("read the stored positions", "positions", e.Stored.Len(), "from", w.ledger.next)
+	}
+	if w.catalog == nil {
+		bucketing := w.o.Bucketing
+		bucketing.Source = w.source
+		w.catalog = newCatalog(bucketing)
+		w.known = w.tenure.start.offset // the proof committed it
+	}
+	w.phase = running
+}
+
+// claimFailed postpones the next step of the claim.
+func (w *Worker) claimFailed(m Moment, doing string, err error) {
+	w.retry.claim.fail(m.Now, w.o.Random)
+	w.outage(doing, err)
+}
+
+// committed takes the answer to a commit.
+func (w *Worker) committed(m Moment, e Committed) {
+	if e.Err != nil {
+		if w.phase == proving || w.tenure.handing == committing {
+			w.retry.claim.fail(m.Now, w.o.Random)
+		}
+		return
+	}
+	if w.phase == proving {
+		if e.SentAt < w.tenure.provedBy || e.Offset != w.tenure.start.offset {
+			return // sent before the wait was over
+		}
+		w.phase = claiming
+		return
+	}
+	if w.catalog != nil && w.phase == running {
+		w.known = e.Offset
+	}
+	if w.tenure.handing == committing && e.Offset == w.committable() {
+		w.tenure.handing = releasing
+	}
+}

@@ -1,0 +1,144 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// ConsumerOptions set a Consumer up. All are required.
+type ConsumerOptions struct {
+	// NewWorker makes the worker of a partition when it is assigned for the first time.
+	NewWorker func(topic string, partition int32) *Worker
+	Ports     Ports
+	Budget    *Budget
+	Clock     func() Instant
+	// CommitInterval is between two commits; Lease is how long one of them entitles to write.
+	CommitInterval, Lease time.Duration
+	Metrics               *Metrics
+}
+
+// Assignment is a partition that a generation brings.
+type Assignment struct {
+	Topic     string
+	Partition int32
+	Assigned
+}
+
+// Consumer runs the workers of the partitions that the group assigns to this process. Its methods Assigned, Revoke and
+// Lost are called one after the other, by the goroutine that owns the membership; the others may be called at any time.
+type Consumer struct {
+	o    ConsumerOptions
+	mu   sync.Mutex // guards runners and current, which the status page reads
+	all  map[partitionKey]*runner
+	now  []*runner // of the present generation
+	stop context.CancelFunc
+	wait sync.WaitGroup // the committer's goroutine
+	last map[partitionKey]bool
+}
+
+type partitionKey struct {
+	topic     string
+	partition int32
+}
+
+// NewConsumer returns a consumer without partitions.
+func NewConsumer(o ConsumerOptions) *Consumer {
+	return &Consumer{o: o, all: map[partitionKey]*runner{}, stop: func() {}}
+}
+
+// Assigned starts the workers of a new generation, and returns. Workers of partitions that went elsewhere are dropped.
+// Consecutive: it is the generation just after the one before.
+func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutive bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	commits := newCommitter(gen, c.o)
+	owned := map[partitionKey]bool{}
+	var runners []*runner
+	for _, a := range assignments {
+		key := partitionKey{a.Topic, a.Partition}
+		owned[key] = true
+		r := c.runner(key)
+		r.kick = commits.kick
+		r.events, r.revoke, r.ended = make(chan Event), make(chan bool, 1), make(chan struct{})
+		runners = append(runners, r)
+	}
+	c.dropOthers(owned)
+	commits.runners = runners
+	for i, r := range runners {
+		a := assignments[i].Assigned
+		a.Consecutive = consecutive && c.last[partitionKey{assignments[i].Topic, assignments[i].Partition}]
+		go r.run(ctx, gen, a) // ended by Revoke or Lost, which wait for r.ended
+	}
+	c.wait.Go(func() { commits.run(ctx) })
+	c.mu.Lock()
+	c.now, c.stop, c.last = runners, cancel, owned
+	c.mu.Unlock()
+}
+
+// runner returns the runner of a partition, made when it is asked for the first time.
+func (c *Consumer) runner(key partitionKey) *runner {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.all[key]
+	if !ok {
+		r = &runner{
+			worker: c.o.NewWorker(key.topic, key.partition), ports: c.o.Ports, letters: c.o.Ports.Letters(key.topic),
+			clock: c.o.Clock, budget: c.o.Budget,
+		}
+		c.all[key] = r
+	}
+	return r
+}
+
+// dropOthers frees the memory of partitions that are not ours any more. Their workers stay: they remember which writes of
+// this process are unknown.
+func (c *Consumer) dropOthers(owned map[partitionKey]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, r := range c.all {
+		if !owned[key] {
+			r.forget()
+			c.o.Metrics.forget(key.topic, key.partition)
+		}
+	}
+}
+
+// Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then what is left is
+// abandoned. In both cases nothing is sent any more when it returns. Last: the process ends.
+func (c *Consumer) Revoke(ctx context.Context, last bool) {
+	for _, r := range c.now {
+		r.revoke <- last
+	}
+	for _, r := range c.now {
+		select {
+		case <-r.ended:
+		case <-ctx.Done():
+		}
+	}
+	c.Lost()
+}
+
+// Lost ends the generation at once: what is under way is cancelled. It returns when nothing is sent any more.
+func (c *Consumer) Lost() {
+	c.stop()
+	for _, r := range c.now {
+		<-r.ended
+	}
+	c.wait.Wait()
+	c.mu.Lock()
+	c.now = nil
+	c.mu.Unlock()
+}
+
+// Statuses describes the partitions of the present generation, as of their last event.
+func (c *Consumer) Statuses() []*Status {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var statuses []*Status
+	for _, r := range c.now {
+		if s := r.status.Load(); s != nil {
+			statuses = append(statuses, s)
+		}
+	}
+	return statuses
+}

@@ -1,0 +1,181 @@
+package pipeline
+
+import (
+	"waterwheel/bucketer"
+	"waterwheel/timeseries"
+)
+
+// Moment is what a Worker may know of the world beside the event.
+type Moment struct {
+	Now Instant
+	// Held: the lease of the generation holds, claims and writes may be sent.
+	Held bool
+	// Target is how many bytes the worker may use while the process is over its memory budget; 0: no such bound now.
+	Target int64
+}
+
+// Event is something that happened to a partition. One that answers an action comes exactly once for it.
+type Event interface{ event() }
+
+// The events.
+type (
+	// Assigned begins a tenure: the partition was given to this process in a new generation.
+	Assigned struct {
+		TopicID   [16]byte
+		Committed int64 // the group's offset, -1: none
+		Metadata  string
+		// Consecutive: the partition was ours in the generation just before, too.
+		Consecutive bool
+	}
+	// Ticked: some time passed.
+	Ticked struct{}
+	// ClaimRead answers ReadClaim.
+	ClaimRead struct {
+		Seen   Seen
+		Bounds Bounds
+		Err    error
+	}
+	// Claimed answers SendClaim.
+	Claimed struct {
+		Won bool
+		Err error
+	}
+	// StoredLoaded answers LoadStored.
+	StoredLoaded struct {
+		Stored *timeseries.PositionSet
+		Err    error
+	}
+	// Fetched answers Fetch.
+	Fetched struct {
+		Batch Batch
+		Err   error
+	}
+	// BoundsAsked answers AskBounds.
+	BoundsAsked struct {
+		Bounds Bounds
+		Err    error
+	}
+	// TopicAsked answers AskTopic.
+	TopicAsked struct {
+		TopicID [16]byte
+		Err     error
+	}
+	// WritesSent answers SendWrites, by its writes.
+	WritesSent struct{ Sent []Sent }
+	// WritesResolved answers ResolveWrites, by its writes.
+	WritesResolved struct {
+		Found []Found
+		Err   error
+	}
+	// PositionsAsked answers AskPositions.
+	PositionsAsked struct {
+		Stored []timeseries.Position
+		Err    error
+	}
+	// BucketsFound answers FindBuckets.
+	BucketsFound struct {
+		Answers []bucketer.Answer
+		Err     error
+	}
+	// RecordRead answers ReadRecord. The batch begins with the wanted record, if the log still has it.
+	RecordRead struct {
+		Batch Batch
+		Err   error
+	}
+	// LettersProduced answers ProduceLetters.
+	LettersProduced struct{ Err error }
+	// Committed tells what became of a commit of this partition's offset.
+	Committed struct {
+		Offset int64
+		SentAt Instant
+		Err    error
+	}
+	// Revoked: hand the partition over. The answer is the action HandedOver.
+	Revoked struct{ Shutdown bool }
+	// Released answers SendRelease.
+	Released struct{ Err error }
+	// Abandoned ends the tenure at once. Actions that were under way have been cancelled and have returned; their events
+	// do not come any more.
+	Abandoned struct{}
+	// Dropped: the partition belongs to somebody else now, what is in memory is of no use.
+	Dropped struct{}
+)
+
+func (Assigned) event()        {}
+func (Ticked) event()          {}
+func (ClaimRead) event()       {}
+func (Claimed) event()         {}
+func (StoredLoaded) event()    {}
+func (Fetched) event()         {}
+func (BoundsAsked) event()     {}
+func (TopicAsked) event()      {}
+func (WritesSent) event()      {}
+func (WritesResolved) event()  {}
+func (PositionsAsked) event()  {}
+func (BucketsFound) event()    {}
+func (RecordRead) event()      {}
+func (LettersProduced) event() {}
+func (Committed) event()       {}
+func (Revoked) event()         {}
+func (Released) event()        {}
+func (Abandoned) event()       {}
+func (Dropped) event()         {}
+
+// Action is something a Worker wants done. Each is carried out once, beside the others, and answered by its event.
+type Action interface{ action() }
+
+// The actions.
+type (
+	// Open makes the ports of the partition ready for this source, before any other action for it.
+	Open struct{ Source timeseries.Source }
+	// ReadClaim reads the partition document and the log's bounds.
+	ReadClaim struct{}
+	// SendClaim claims the partition, if its document still shows what was seen.
+	SendClaim struct {
+		Seen  Seen
+		Claim Claim
+	}
+	// LoadStored reads D for the offsets [Start, End).
+	LoadStored struct{ Start, End int64 }
+	// Fetch reads the log from Offset.
+	Fetch struct{ Offset int64 }
+	// AskBounds reads the log's bounds.
+	AskBounds struct{}
+	// AskTopic reads the topic's id.
+	AskTopic struct{}
+	// SendWrites sends writes to MongoDB.
+	SendWrites struct{ Writes []*bucketer.Write }
+	// ResolveWrites reads unknown writes back.
+	ResolveWrites struct{ Writes []*bucketer.Write }
+	// AskPositions asks which positions of a write are stored.
+	AskPositions struct{ Write *bucketer.Write }
+	// FindBuckets looks stored buckets up.
+	FindBuckets struct{ Lookups []bucketer.Lookup }
+	// ReadRecord reads one record again, for its letter.
+	ReadRecord struct{ Offset int64 }
+	// ProduceLetters writes letters to the dead-letter topic.
+	ProduceLetters struct{ Letters []Letter }
+	// CommitNow asks for a commit of Worker.Want without waiting for the interval, even of an offset committed before.
+	CommitNow struct{}
+	// SendRelease marks the claim as released.
+	SendRelease struct{}
+	// HandedOver answers Revoked: everything is flushed and committed, or nothing can be.
+	HandedOver struct{}
+)
+
+func (Open) action()           {}
+func (ReadClaim) action()      {}
+func (SendClaim) action()      {}
+func (LoadStored) action()     {}
+func (Fetch) action()          {}
+func (AskBounds) action()      {}
+func (AskTopic) action()       {}
+func (SendWrites) action()     {}
+func (ResolveWrites) action()  {}
+func (AskPositions) action()   {}
+func (FindBuckets) action()    {}
+func (ReadRecord) action()     {}
+func (ProduceLetters) action() {}
+func (CommitNow) action()      {}
+func (SendRelease) action()    {}
+func (HandedOver) action()     {}

@@ -1,0 +1,275 @@
+package pipeline
+
+import (
+	"errors"
+
+	"waterwheel/bucketer"
+)
+
+// notAppliedLimit is how often an update may be found not applied in a row before its condition is taken as broken.
+const notAppliedLimit = 3
+
+// step is what a write of a flush needs next.
+type step uint8
+
+const (
+	toSend    step = iota
+	toResolve      // its outcome is unknown: read back
+	toAsk          // a conflict: after the grace, ask which of its positions are stored
+	done
+)
+
+// attempt is the course of one write. A write is unknown from its sending until it is done (E4).
+type attempt struct {
+	step       step
+	sent       bool
+	lastSent   Instant // when its last attempt was over at the latest
+	notApplied int
+	resolved   bool // its outcome came from a read-back
+	outcome    bucketer.Outcome
+}
+
+// flush is the writes cut by one Prepare, until each is applied or its measurements are back in the catalog.
+type flush struct {
+	cut      *bucketer.Flush
+	attempts []attempt
+	// acting are the indexes of the writes that the action under way is about; nil: none is.
+	acting  []int
+	retry   backoff
+	started Instant
+	newest  int64 // timestamp of the newest record in it
+}
+
+// unresolved tells whether a write that was sent may still be executed.
+func (f *flush) unresolved() bool {
+	for i := range f.attempts {
+		if a := &f.attempts[i]; a.sent && a.step != done {
+			return true
+		}
+	}
+	return false
+}
+
+// at lists the writes that are at a step.
+func (f *flush) at(s step) []int {
+	var indexes []int
+	for i := range f.attempts {
+		if f.attempts[i].step == s {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes
+}
+
+// writes picks writes by index.
+func (f *flush) writes(indexes []int) []*bucketer.Write {
+	writes := make([]*bucketer.Write, len(indexes))
+	for i, at := range indexes {
+		writes[i] = f.cut.Writes[at]
+	}
+	return writes
+}
+
+// advanceFlush cuts a flush when it is time, and takes the present one a step further. The second flush of a partition
+// starts only when the first is resolved, which makes batches larger exactly when the database is slow.
+func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
+	if w.flush == nil && !w.cut(m) {
+		return actions
+	}
+	f := w.flush
+	if f.acting != nil || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
+		return actions
+	}
+	if f.acting = f.at(toResolve); f.acting != nil { // before anything else is done with these buckets (E4)
+		return append(actions, ResolveWrites{Writes: f.writes(f.acting)})
+	}
+	if f.acting = f.at(toSend); f.acting != nil {
+		for _, i := range f.acting {
+			f.attempts[i].sent = true
+		}
+		return append(actions, SendWrites{Writes: f.writes(f.acting)})
+	}
+	for _, i := range f.at(toAsk) {
+		if m.Now > f.attempts[i].lastSent+w.o.Grace {
+			f.acting = []int{i}
+			return append(actions, AskPositions{Write: f.cut.Writes[i]})
+		}
+	}
+	return actions
+}
+
+// cut starts a flush if there is a reason to.
+func (w *Worker) cut(m Moment) bool {
+	pending, bytes := w.catalog.Pending()
+	if pending == 0 {
+		w.pendingSince = 0
+	} else if w.pendingSince == 0 {
+		w.pendingSince = m.Now
+	}
+	trigger := w.trigger(m, pending, bytes)
+	if trigger == "" || w.tenure.restart != nil {
+		return false
+	}
+	cut := w.catalog.Prepare(int64(m.Now))
+	w.pendingSince = 0
+	if cut == nil || len(cut.Writes) == 0 {
+		w.tenure.dry = w.revoked
+		return false
+	}
+	w.flush = &flush{cut: cut, attempts: make([]attempt, len(cut.Writes)), started: m.Now, newest: w.newest}
+	w.o.Metrics.flushCut(trigger, cut)
+	return true
+}
+
+// trigger names the reason to flush now, empty: none.
+func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
+	switch {
+	case pending == 0:
+		return ""
+	case w.revoked && w.tenure.shutdown:
+		return "shutdown"
+	case w.revoked:
+		return "revoke"
+	case bytes >= w.o.FlushBytes:
+		return "bytes"
+	case pending >= w.o.FlushCount:
+		return "count"
+	case m.Target > 0 && w.Bytes() > m.Target:
+		return "memory"
+	case m.Now-w.pendingSince >= w.o.FlushInterval:
+		return "interval"
+	}
+	return ""
+}
+
+// writesSent notes what one attempt told of each write.
+func (w *Worker) writesSent(m Moment, e WritesSent) {
+	f := w.flush
+	failed := error(nil)
+	for n, i := range f.acting {
+		a, s := &f.attempts[i], e.Sent[n]
+		a.lastSent = m.Now
+		switch s.Result {
+		case Acked:
+			a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.Applied}
+			w.o.Metrics.write(f.cut.Writes[i], a)
+		case Refused:
+			a.step = done
+			a.outcome = bucketer.Outcome{Verdict: bucketer.Refused, Code: s.Code, Message: s.Message}
+			w.o.Metrics.write(f.cut.Writes[i], a)
+		case NotExecuted:
+			a.sent = a.notApplied > 0 || a.resolved
+			w.o.Metrics.retried(f.cut.Writes[i])
+			failed = s.Err
+		case Unknown:
+			a.step = toResolve
+			failed = s.Err
+		}
+	}
+	f.acting = nil
+	w.settle(m, "writing buckets", failed)
+}
+
+// writesResolved notes what the read-back showed (exactly-once.md §6).
+func (w *Worker) writesResolved(m Moment, e WritesResolved) {
+	f := w.flush
+	acting := f.acting
+	f.acting = nil
+	if e.Err != nil {
+		if !w.foundOther(e.Err) {
+			w.settle(m, "reading writes back", e.Err)
+		}
+		return
+	}
+	for n, i := range acting {
+		a := &f.attempts[i]
+		a.resolved = true
+		switch e.Found[n] {
+		case FoundApplied:
+			a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.Applied}
+		case FoundAppliedForget:
+			a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.AppliedForget}
+		case FoundNotApplied:
+			a.step = toSend // the same bytes again
+			if a.notApplied++; a.notApplied >= notAppliedLimit && f.cut.Writes[i].Kind == bucketer.Update {
+				a.step = toAsk
+			}
+		case FoundDiffers:
+			a.step = toAsk
+		}
+		if a.step == done {
+			w.o.Metrics.write(f.cut.Writes[i], a)
+		}
+	}
+	w.settle(m, "", nil)
+}
+
+// positionsAsked ends a conflict: what is stored is dropped, the rest goes back through the catalog.
+func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
+	f := w.flush
+	i := f.acting[0]
+	f.acting = nil
+	if e.Err != nil {
+		if !w.foundOther(e.Err) {
+			w.settle(m, "asking for stored positions", e.Err)
+		}
+		return
+	}
+	a := &f.attempts[i]
+	a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.Conflicted, Stored: e.Stored}
+	w.o.Metrics.write(f.cut.Writes[i], a)
+	w.log.Warn("a bucket was changed by somebody else; its measurements go into another one", "bucket", f.cut.Writes[i].ID.Hex())
+	w.settle(m, "", nil)
+}
+
+// settle ends the flush when each of its writes is done, and backs off after a failure.
+func (w *Worker) settle(m Moment, doing string, failed error) {
+	f := w.flush
+	if failed != nil {
+		f.retry.fail(m.Now, w.o.Random)
+		w.outage(doing, failed)
+		return
+	}
+	f.retry.succeed()
+	outcomes := make([]bucketer.Outcome, len(f.attempts))
+	for i := range f.attempts {
+		if f.attempts[i].step != done {
+			return
+		}
+		outcomes[i] = f.attempts[i].outcome
+	}
+	w.flush = nil
+	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, outcomes, int64(m.Now))...)
+	w.durable = max(w.durable, f.newest)
+	w.countBuckets()
+	w.lastFlush, w.trouble = m.Now, ""
+	w.o.Metrics.flushDone(m.Now - f.started)
+}
+
+// foundOther drops everything and claims again when another owner was found (E7).
+func (w *Worker) foundOther(err error) bool {
+	if !errors.Is(err, ErrOtherOwner) {
+		return false
+	}
+	w.log.Warn("another consumer has claimed the partition: claiming again")
+	w.o.Metrics.claim("lost")
+	w.memory.unknownUntil = max(w.memory.unknownUntil, w.lastSent()+w.o.Grace)
+	w.flush = nil
+	again := w.assigned
+	if w.known >= 0 { // a committed offset never goes back
+		again.Committed, again.Metadata = w.known, w.provenance().String()
+	}
+	w.restart(again)
+	return true
+}
+
+// lastSent is when the last attempt of an unresolved write was over.
+func (w *Worker) lastSent() Instant {
+	var last Instant
+	for i := range w.flush.attempts {
+		if a := &w.flush.attempts[i]; a.sent && a.step != done {
+			last = max(last, a.lastSent)
+		}
+	}
+	return last
+}

@@ -1,0 +1,64 @@
+package pipeline
+
+import "errors"
+
+// advanceHandOver goes the last steps of a tenure, once all that was read is stored and all letters are acknowledged:
+// the final commit, the release.
+func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
+	if !w.drained() || w.busy.claim || !w.retry.claim.ready(m.Now) {
+		return actions
+	}
+	switch w.tenure.handing {
+	case notHanding:
+		w.retry.claim.succeed()
+		if w.tenure.handing = committing; w.known != w.committable() {
+			return append(actions, CommitNow{})
+		}
+		w.tenure.handing = releasing
+		return w.advanceHandOver(m, actions)
+	case releasing:
+		if m.Now <= w.memory.unknownUntil {
+			return w.handOver(actions) // no release while a write of ours is unknown
+		}
+		if m.Held { // E7
+			w.busy.claim = true
+			return append(actions, SendRelease{})
+		}
+	case released:
+		return w.handOver(actions)
+	}
+	return actions
+}
+
+// drained tells whether nothing is left to be done. Measurements that are parked, or whose series backs off, stay behind
+// the commit and are read again.
+func (w *Worker) drained() bool {
+	pending, _ := w.catalog.Pending()
+	return w.quiet() && (pending == 0 || w.tenure.dry) && w.letters.empty() && len(w.rejected) == 0
+}
+
+// released ends the tenure after the release was answered.
+func (w *Worker) released(m Moment, e Released) {
+	w.busy.claim = false
+	switch {
+	case errors.Is(e.Err, ErrOtherOwner):
+		w.drop()
+	case e.Err != nil:
+		w.retry.claim.fail(m.Now, w.o.Random)
+		w.outage("releasing the claim", e.Err)
+		return
+	}
+	w.tenure.handing = released
+}
+
+// handOver ends the tenure. The catalog stays, for the case that the next generation brings the partition back and
+// nobody was in between; what is not all stored is of no use.
+func (w *Worker) handOver(actions []Action) []Action {
+	if w.catalog != nil {
+		if _, open := w.catalog.Oldest(); open || w.asked != nil {
+			w.drop()
+		}
+	}
+	w.phase, w.tenure, w.busy = idle, tenure{}, busy{}
+	return append(actions, HandedOver{})
+}

@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+)
+
+// Metrics counts what the workers of a process do. The gauges are taken from their snapshots (Consumer.Collect). A nil
+// *Metrics counts nothing.
+type Metrics struct {
+	records, letters, skips, flushes, writes, claims, retries *prometheus.CounterVec
+	stored, expirations, abandons                             prometheus.Counter
+	flushSeconds, flushMeasurements, perWrite                 prometheus.Histogram
+	buckets                                                   bucketCounters
+}
+
+// NewMetrics registers the metrics of the pipeline. Each counter exists at zero from the start.
+func NewMetrics(reg prometheus.Registerer, topics []string) *Metrics {
+	r := registry{reg}
+	m := &Metrics{
+		records:     r.counter("records_read_total", "Records read from Kafka.", "topic", "partition"),
+		letters:     r.counter("letters_total", "Letters acknowledged by the dead-letter topic.", "topic", "reason"),
+		skips:       r.counter("measurements_skipped_total", "Measurements not stored again, and tombstones.", "reason"),
+		flushes:     r.counter("flush_total", "Flushes, by what caused them.", "trigger"),
+		writes:      r.counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
+		claims:      r.counter("claims_total", "Claims on partitions.", "outcome"),
+		retries:     r.counter("retries_total", "Attempts that failed and are repeated.", "doing"),
+		stored:      r.counter("measurements_stored_total", "Measurements that became durable.").WithLabelValues(),
+		expirations: r.counter("records_expired_total", "Records that retention deleted before they were read.").WithLabelValues(),
+		abandons:    r.counter("flushes_abandoned_total", "Flushes given up at the end of a tenure.").WithLabelValues(),
+		flushSeconds: r.histogram("flush_duration_seconds", "From the cut of a flush until all of it is resolved.",
+			prometheus.ExponentialBuckets(0.001, 2, 17)),
+		flushMeasurements: r.histogram("flush_measurements", "Measurements in a flush.", prometheus.ExponentialBuckets(1, 4, 12)),
+		perWrite:          r.histogram("measurements_per_write", "Measurements added by one bucket write.", prometheus.ExponentialBuckets(1, 2, 11)),
+		buckets:           newBucketCounters(r),
+	}
+	for _, topic := range topics {
+		for _, reason := range measurement.Reasons() {
+			m.letters.WithLabelValues(topic, string(reason))
+		}
+	}
+	zero(m.skips, "replayed", "tombstone")
+	zero(m.flushes, "interval", "bytes", "count", "memory", "revoke", "shutdown")
+	zero(m.claims, "cold", "warm", "lost")
+	for _, kind := range []string{"insert", "update"} {
+		for _, outcome := range []string{"applied", "reconciled", "conflict", "retried", "refused"} {
+			m.writes.WithLabelValues(kind, outcome)
+		}
+	}
+	return m
+}
+
+func zero(vec *prometheus.CounterVec, values ...string) {
+	for _, v := range values {
+		vec.WithLabelValues(v)
+	}
+}
+
+// registry makes and registers metrics under the program's prefix.
+type registry struct{ prometheus.Registerer }
+
+func (r registry) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "waterwheel", Name: name, Help: help}, labels)
+	r.MustRegister(c)
+	return c
+}
+
+func (r registry) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "waterwheel", Name: name, Help: help, Buckets: buckets})
+	r.MustRegister(h)
+	return h
+}
+
+func (m *Metrics) read(topic string, partition int32, records int) {
+	if m != nil && records > 0 {
+		m.records.WithLabelValues(topic, strconv.Itoa(int(partition))).Add(float64(records))
+	}
+}
+
+// forget takes the partition's series away.
+func (m *Metrics) forget(topic string, partition int32) {
+	if m != nil {
+		m.records.DeleteLabelValues(topic, strconv.Itoa(int(partition)))
+	}
+}
+
+func (m *Metrics) skipped(reason string) {
+	if m != nil {
+		m.skips.WithLabelValues(reason).Inc()
+	}
+}
+
+func (m *Metrics) letter(topic, reason string) {
+	if m != nil {
+		m.letters.WithLabelValues(topic, reason).Inc()
+	}
+}
+
+func (m *Metrics) claim(outcome string) {
+	if m != nil {
+		m.claims.WithLabelValues(outcome).Inc()
+	}
+}
+
+func (m *Metrics) expired(records int64) {
+	if m != nil {
+		m.expirations.Add(float64(records))
+	}
+}
+
+func (m *Metrics) abandoned() {
+	if m != nil {
+		m.abandons.Inc()
+	}
+}
+
+func (m *Metrics) failed(doing string) {
+	if m != nil {
+		m.retries.WithLabelValues(doing).Inc()
+	}
+}
+
+func (m *Metrics) flushCut(trigger string, f *bucketer.Flush) {
+	if m != nil {
+		m.flushes.WithLabelValues(trigger).Inc()
+		m.flushMeasurements.Observe(float64(f.Measurements))
+	}
+}
+
+func (m *Metrics) flushDone(took time.Duration) {
+	if m != nil {
+		m.flushSeconds.Observe(took.Seconds())
+	}
+}
+
+// write counts a write that is done.
+func (m *Metrics) write(w *bucketer.Write, a *attempt) {
+	if m == nil {
+		return
+	}
+	outcome := "applied"
+	switch {
+	case a.outcome.Verdict == bucketer.Conflicted:
+		outcome = "conflict"
+	case a.outcome.Verdict == bucketer.Refused:
+		outcome = "refused"
+	case a.resolved:
+		outcome = "reconciled"
+	}
+	m.writes.WithLabelValues(kind(w), outcome).Inc()
+	if a.outcome.Verdict <= bucketer.AppliedForget {
+		m.stored.Add(float64(w.Added))
+		m.perWrite.Observe(float64(w.Added))
+	}
+}
+
+func (m *Metrics) retried(w *bucketer.Write) {
+	if m != nil {
+		m.writes.WithLabelValues(kind(w), "retried").Inc()
+	}
+}
+
+func kind(w *bucketer.Write) string {
+	if w.Kind == bucketer.Insert {
+		return "insert"
+	}
+	return "update"
+}

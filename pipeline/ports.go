@@ -1,0 +1,193 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/timeseries"
+)
+
+// Instant is a reading of a clock that never goes back and does not stand still while the machine sleeps; its zero is
+// arbitrary.
+type Instant = time.Duration
+
+// Token identifies one claim on a partition.
+type Token [16]byte
+
+// Errors of the ports that the worker acts on. All other errors are outages: they are retried.
+var (
+	// ErrOtherOwner: the partition document shows a claim that is not ours (E7).
+	ErrOtherOwner = errors.New("another consumer has claimed the partition")
+	// ErrLapsed: the lease did not hold when the request was about to be sent. Nothing was sent.
+	ErrLapsed = errors.New("the lease has lapsed")
+	// ErrOutOfRange: the fetch position is outside the log.
+	ErrOutOfRange = errors.New("the offset is outside the log")
+	// ErrTopicGone: the topic id is not known (any more).
+	ErrTopicGone = errors.New("the topic id is unknown")
+)
+
+// StopError stops a partition until somebody acts: retrying does not help, and going on would lose or double records.
+type StopError struct {
+	// Reason is a short label for metrics and status; Detail the sentence for people, with the ways out.
+	Reason, Detail string
+}
+
+// Error gives the sentence.
+func (e *StopError) Error() string { return e.Detail }
+
+// Log is a partition of Kafka, read by topic id. Calls for one partition never overlap.
+type Log interface {
+	// Fetch returns what follows offset, at least the position after it; an empty batch when nothing came in time.
+	// Errors: ErrOutOfRange, ErrTopicGone, *StopError; others are outages.
+	Fetch(ctx context.Context, offset int64) (Batch, error)
+	// Bounds returns where the log begins and ends, and where the configured start (KAFKA_START) points to in it.
+	Bounds(ctx context.Context) (Bounds, error)
+}
+
+// Bounds are offsets of a log: the first, the one after the last, and the configured start.
+type Bounds struct{ First, End, Start int64 }
+
+// Record is one record of a batch. Its slices alias the batch.
+type Record struct {
+	Offset    int64
+	Timestamp int64 // milliseconds since 1970
+	Key       []byte
+	Value     []byte // nil: a tombstone
+	Headers   []byte // as Kafka encodes them; only letters look inside
+}
+
+// Batch is what one fetch returned.
+type Batch struct {
+	// Records ascend by offset; there may be gaps.
+	Records []Record
+	// Next is the position after the batch, past everything it covers. Equal to the offset asked for: nothing came.
+	Next int64
+	// End is the log's end (of what may be read), for the lag.
+	End int64
+	// Release gives the buffers back; nil: nothing to do. Records are invalid afterwards.
+	Release func()
+}
+
+// Letters is the dead-letter topic.
+type Letters interface {
+	// Produce returns nil when every letter is acknowledged by all in-sync replicas. After an error all may be sent
+	// again. The letters are not kept.
+	Produce(ctx context.Context, letters []Letter) error
+}
+
+// Letter is a record, or one element of it, that cannot be stored.
+type Letter struct {
+	Source            timeseries.Source
+	Offset            int64
+	Part              int32 // index of the element, -1 for a whole record
+	Timestamp         int64
+	Key, Value        []byte
+	Headers           []byte // the record's, as Kafka encodes them
+	Reason            string
+	Message           string
+	RefusedByDatabase bool
+}
+
+// Store is a partition's side of MongoDB. Each method is one attempt; what to do about a failure is the worker's. Calls
+// for one partition never overlap.
+type Store interface {
+	// Read returns the partition document.
+	Read(ctx context.Context) (Seen, error)
+	// Claim replaces exactly the claim seen by a new one. False: it was no longer there. An error: unknown, read again.
+	Claim(ctx context.Context, seen Seen, claim Claim) (bool, error)
+	// Stored returns D: the positions from start on, below end, that buckets of this partition list, read causally after
+	// the claim. *StopError: a bucket in this range is damaged.
+	Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error)
+	// Send sends the writes, each once, and says what is known of each.
+	Send(ctx context.Context, writes []*bucketer.Write) []Sent
+	// Resolve fences and reads back what became of unknown writes.
+	Resolve(ctx context.Context, writes []*bucketer.Write) ([]Found, error)
+	// Positions fences and returns those of the write's positions that any bucket of the partition lists.
+	Positions(ctx context.Context, write *bucketer.Write) ([]timeseries.Position, error)
+	// Find looks stored buckets up.
+	Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error)
+	// Release marks our claim as released.
+	Release(ctx context.Context) error
+}
+
+// Seen is a partition document, or the lack of one.
+type Seen struct {
+	Found    bool
+	Group    string
+	TopicID  [16]byte
+	Claim    Token
+	Released bool
+	Start    int64
+	Wait     time.Duration
+	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
+	HasBuckets bool
+	// FirstPartitions is how many partitions the topic had when this collection first saw it under its present id; 0 when
+	// it knows the topic under another id only.
+	FirstPartitions int32
+}
+
+// Claim is what a claim writes.
+type Claim struct {
+	Token Token
+	Start int64
+	Wait  time.Duration
+}
+
+// SendResult is what is known of a write after one attempt.
+type SendResult uint8
+
+// The results of an attempt.
+const (
+	Acked       SendResult = iota // durable
+	NotExecuted                   // certainly not executed, and never will be
+	Unknown                       // anything may have happened or still happen
+	Refused                       // executed never: MongoDB will not have its content
+)
+
+// Sent is the result of one write's attempt.
+type Sent struct {
+	Result  SendResult
+	Code    int32 // MongoDB's, when Refused
+	Message string
+	Err     error // why it is NotExecuted or Unknown
+}
+
+// Found is what a read-back shows of an unknown write.
+type Found uint8
+
+// The findings.
+const (
+	FoundApplied       Found = iota // it is in the bucket
+	FoundAppliedForget              // the same, but the bucket's meta or closed are not ours
+	FoundNotApplied                 // the bucket is as it was before the write
+	FoundDiffers                    // neither
+)
+
+// Ports opens what a worker reads and writes.
+type Ports interface {
+	// Open returns the ports of one partition under one topic id. It does no I/O. Those opened for the partition before
+	// are not used any more.
+	Open(source timeseries.Source) (Log, Store)
+	// Letters returns the dead-letter topic of a topic.
+	Letters(topic string) Letters
+	// TopicID returns the topic's id of now; the zero id when there is no such topic.
+	TopicID(ctx context.Context, topic string) ([16]byte, error)
+}
+
+// Generation is a tenure of this process in its group, with the partitions it was given.
+type Generation interface {
+	// Held tells whether the lease holds now. Safe for concurrent use, and cheap.
+	Held() bool
+	// Commit commits the offsets in one request; the errors are by partition, in their order.
+	Commit(ctx context.Context, commits []Commit) ([]error, error)
+}
+
+// Commit is one partition's offset to commit.
+type Commit struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Metadata  string
+}

@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+
+	"waterwheel/measurement"
+)
+
+// question is what must be found out before fetching can go on.
+type question uint8
+
+const (
+	askNothing question = iota
+	askBounds           // the position is outside the log
+	askTopic            // the topic id is unknown
+)
+
+// advanceQuestions asks what a failed fetch or a refused measurement needs to know. It takes the place of a fetch.
+func (w *Worker) advanceQuestions(m Moment, actions []Action) []Action {
+	if w.busy.fetch || w.halt != nil || w.tenure.restart != nil || !w.retry.fetch.ready(m.Now) {
+		return actions
+	}
+	var ask Action
+	switch {
+	case w.question == askBounds && !w.revoked:
+		ask = AskBounds{}
+	case w.question == askTopic && !w.revoked:
+		ask = AskTopic{}
+	case len(w.rejected) > 0:
+		ask = ReadRecord{Offset: w.rejected[0].Position.Offset}
+	default:
+		return actions
+	}
+	w.busy.fetch = true
+	return append(actions, ask)
+}
+
+// boundsAsked goes on after the fetch position was found outside the log.
+func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
+	w.busy.fetch = false
+	if e.Err != nil {
+		w.retry.fetch.fail(m.Now, w.o.Random)
+		w.outage("asking the log's bounds", e.Err)
+		return
+	}
+	w.question = askNothing
+	next := w.ledger.next
+	switch {
+	case next < e.Bounds.First:
+		w.o.Metrics.expired(e.Bounds.First - next)
+		w.log.Warn("records were deleted by retention before they were read", "records", e.Bounds.First-next)
+		w.ledger.next = e.Bounds.First
+	case next <= e.Bounds.End: // it was a replica that lagged
+	case w.o.OutOfRange == EarliestOutOfRange:
+		w.restart(Assigned{TopicID: w.source.TopicID, Committed: e.Bounds.First})
+	case w.o.OutOfRange == LatestOutOfRange:
+		w.restart(Assigned{TopicID: w.source.TopicID, Committed: e.Bounds.End})
+	default:
+		w.stop(&StopError{"offset_out_of_range", fmt.Sprintf(
+			"the position %d is beyond the log's end %d: the log was truncated (unclean leader election?); reset the group's "+
+				"offset, or set KAFKA_OUT_OF_RANGE", next, e.Bounds.End)})
+	}
+}
+
+// restart begins the tenure anew from another offset or topic id, as soon as the present flush is resolved: whenever the
+// position moves to a smaller offset, everything in memory is about other records.
+func (w *Worker) restart(a Assigned) {
+	a.Consecutive = true // nothing is known of another owner
+	w.tenure.restart = &a
+}
+
+// topicAsked goes on after a topic id became unknown: that alone proves nothing.
+func (w *Worker) topicAsked(m Moment, e TopicAsked) {
+	w.busy.fetch = false
+	w.retry.fetch.fail(m.Now, w.o.Random)
+	switch {
+	case e.Err != nil:
+		w.outage("asking the topic's id", e.Err)
+	case e.TopicID == [16]byte{}:
+		w.outage("fetching", errors.New("the topic does not exist (any more); waiting for it"))
+	case e.TopicID == w.source.TopicID:
+		w.question = askNothing
+	case w.phase == finding:
+		a := w.assigned
+		a.TopicID = e.TopicID
+		w.restart(a)
+	default:
+		w.question = askNothing
+		w.log.Warn("the topic was deleted and created again: starting at its beginning")
+		w.restart(Assigned{TopicID: e.TopicID, Committed: -1})
+	}
+}
+
+// recordRead makes the letter of a refused measurement from its record, read again.
+func (w *Worker) recordRead(m Moment, e RecordRead) {
+	w.busy.fetch = false
+	if e.Batch.Release != nil {
+		defer e.Batch.Release()
+	}
+	if e.Err != nil && !errors.Is(e.Err, ErrOutOfRange) {
+		w.retry.fetch.fail(m.Now, w.o.Random)
+		w.outage("reading a refused record again", e.Err)
+		return
+	}
+	rejected := w.rejected[0]
+	w.rejected = w.rejected[1:]
+	letter := Letter{
+		Source: w.source, Offset: rejected.Position.Offset, Part: measurement.WholeRecord,
+		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
+		Message: fmt.Sprintf("MongoDB refused the measurement with code %d: %s", rejected.Code, rejected.Message),
+	}
+	for i := range e.Batch.Records { // none when retention took it meanwhile
+		if r := &e.Batch.Records[i]; r.Offset == letter.Offset {
+			letter.Timestamp, letter.Key, letter.Value, letter.Headers = r.Timestamp, r.Key, r.Value, r.Headers
+			if element, ok := w.element(r, rejected.Position.Part); ok {
+				letter.Part, letter.Value = rejected.Position.Part, element
+			}
+		}
+	}
+	w.addLetter(letter)
+}
+
+// element is the bytes of one element of an array record; false when the record holds a single event.
+func (w *Worker) element(r *Record, part int32) ([]byte, bool) {
+	return w.o.Decoder.Element(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}, part)
+}

@@ -1,0 +1,189 @@
+package pipeline
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tickInterval is how often a worker looks at the clock. It bounds how late a flush or a retry may be.
+const tickInterval = 50 * time.Millisecond
+
+// runner feeds one worker and carries out its actions, each in a goroutine of its own. The goroutine of run is the only
+// one that touches the worker.
+type runner struct {
+	worker  *Worker
+	ports   Ports
+	letters Letters
+	clock   func() Instant
+	budget  *Budget
+	kick    func() // asks for a commit soon
+
+	log   Log
+	store Store
+
+	events chan Event
+	revoke chan bool // true: the process' last hand-over
+	ended  chan struct{}
+	acting sync.WaitGroup
+
+	want   atomic.Pointer[Commit] // nil: nothing may be committed
+	urgent atomic.Bool            // the next commit must not wait for a change of offset
+	status atomic.Pointer[Status]
+}
+
+// run is one tenure: it returns when the partition was handed over, or ctx is done and everything under way has stopped.
+func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
+	defer close(r.ended)
+	ctx, cancel := context.WithCancel(ctx)
+	defer r.acting.Wait()
+	defer cancel()
+	fetching, stopFetching := context.WithCancel(ctx)
+	defer stopFetching()
+	t := &tenancy{runner: r, gen: gen, writing: ctx, fetching: fetching}
+	tick := time.NewTicker(tickInterval)
+	defer tick.Stop()
+	handedOver := t.handle(first)
+	for !handedOver {
+		select {
+		case e := <-r.events:
+			handedOver = t.handle(e)
+		case <-tick.C:
+			handedOver = t.handle(Ticked{})
+		case shutdown := <-r.revoke:
+			stopFetching()
+			handedOver = t.handle(Revoked{Shutdown: shutdown})
+		case <-ctx.Done():
+			r.acting.Wait()
+			t.handle(Abandoned{})
+			return
+		}
+	}
+}
+
+// forget drops what the worker holds in memory. Only between tenures.
+func (r *runner) forget() {
+	r.worker.Handle(Moment{Now: r.clock()}, Dropped{})
+	r.budget.Leave(r.worker)
+	r.want.Store(nil)
+	r.status.Store(nil)
+}
+
+// post hands an event to the tenure, if it has not ended.
+func (r *runner) post(e Event) {
+	select {
+	case r.events <- e:
+	case <-r.ended:
+	}
+}
+
+// tenancy is a runner in one generation.
+type tenancy struct {
+	*runner
+	gen               Generation
+	writing, fetching context.Context // fetching ends first, when the partition is revoked
+}
+
+// handle gives an event to the worker, carries out what it wants, and publishes what others may see of it.
+func (t *tenancy) handle(e Event) (handedOver bool) {
+	m := Moment{Now: t.clock(), Held: t.gen.Held()}
+	m.Target = t.budget.Report(t.worker, t.worker.Bytes())
+	actions := t.worker.Handle(m, e)
+	t.publish(m) // first, so that a commit that is asked for now finds what to commit
+	for _, action := range actions {
+		if _, ok := action.(HandedOver); ok {
+			handedOver = true
+			continue
+		}
+		t.do(action)
+	}
+	return handedOver
+}
+
+func (t *tenancy) publish(m Moment) {
+	t.budget.Report(t.worker, t.worker.Bytes())
+	t.status.Store(t.worker.Status(m.Now))
+	want, ok := t.worker.Want()
+	if !ok {
+		t.want.Store(nil)
+		return
+	}
+	if old := t.want.Load(); old == nil || *old != want {
+		t.want.Store(&want)
+	}
+}
+
+// do starts an action; its event follows.
+func (t *tenancy) do(action Action) {
+	switch a := action.(type) {
+	case Open:
+		t.log, t.store = t.ports.Open(a.Source)
+	case CommitNow:
+		t.urgent.Store(true)
+		t.kick()
+	case Fetch:
+		t.start(func() Event { return eventOf(t.log.Fetch(t.fetching, a.Offset)) })
+	case ReadRecord:
+		t.start(func() Event {
+			batch, err := t.log.Fetch(t.writing, a.Offset)
+			return RecordRead{batch, err}
+		})
+	default:
+		t.start(func() Event { return t.perform(t.writing, action) })
+	}
+}
+
+func eventOf(b Batch, err error) Event { return Fetched{b, err} }
+
+// start runs an action beside the worker and posts its event, unless the tenure is over.
+func (t *tenancy) start(perform func() Event) {
+	t.acting.Go(func() {
+		event := perform()
+		select {
+		case t.events <- event:
+		case <-t.writing.Done():
+		}
+	})
+}
+
+// perform carries out one action.
+func (t *tenancy) perform(ctx context.Context, action Action) Event {
+	switch a := action.(type) {
+	case ReadClaim:
+		seen, err := t.store.Read(ctx)
+		if err != nil {
+			return ClaimRead{Err: err}
+		}
+		bounds, err := t.log.Bounds(ctx)
+		return ClaimRead{seen, bounds, err}
+	case SendClaim:
+		won, err := t.store.Claim(ctx, a.Seen, a.Claim)
+		return Claimed{won, err}
+	case LoadStored:
+		stored, err := t.store.Stored(ctx, a.Start, a.End)
+		return StoredLoaded{stored, err}
+	case AskBounds:
+		bounds, err := t.log.Bounds(ctx)
+		return BoundsAsked{bounds, err}
+	case AskTopic:
+		id, err := t.ports.TopicID(ctx, t.worker.o.Topic)
+		return TopicAsked{id, err}
+	case SendWrites:
+		return WritesSent{t.store.Send(ctx, a.Writes)}
+	case ResolveWrites:
+		found, err := t.store.Resolve(ctx, a.Writes)
+		return WritesResolved{found, err}
+	case AskPositions:
+		stored, err := t.store.Positions(ctx, a.Write)
+		return PositionsAsked{stored, err}
+	case FindBuckets:
+		answers, err := t.store.Find(ctx, a.Lookups)
+		return BucketsFound{answers, err}
+	case ProduceLetters:
+		return LettersProduced{t.letters.Produce(ctx, a.Letters)}
+	case SendRelease:
+		return Released{t.store.Release(ctx)}
+	}
+	panic("pipeline: an action without a way to carry it out")
+}

@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"time"
+
+	"waterwheel/bucketer"
+)
+
+// Status is what a partition looked like at one moment. It is immutable.
+type Status struct {
+	Topic     string
+	Partition int32
+	// Phase is the word for where the tenure stands; Stopped, when not nil, why nothing more is read.
+	Phase   string
+	Stopped *StopError
+	Paused  bool
+	// Position is the fetch position, End the log's end, Committed the last offset known to be committed (-1: none).
+	Position, End, Committed int64
+	// Newest and Durable are record timestamps in milliseconds: of the newest record read, and stored. 0: none yet.
+	Newest, Durable int64
+	// PendingFor is how long the oldest pending measurement has waited.
+	PendingFor time.Duration
+	// Pending are the measurements waiting for the next flush, Flushing those in the present one.
+	Pending, Flushing int
+	// Unknown are writes that were sent and not answered.
+	Unknown int
+	// LastFlush is when the last flush was resolved.
+	LastFlush Instant
+	// Trouble is the last failure that is being retried, "" when none.
+	Trouble string
+	// Memory by kind, in bytes.
+	BucketBytes, PendingBytes, StoredBytes, LetterBytes int64
+	Buckets                                             bucketer.Stats
+}
+
+// Status describes the worker now.
+func (w *Worker) Status(now Instant) *Status {
+	s := &Status{
+		Topic: w.o.Topic, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt, Paused: w.paused,
+		Position: w.ledger.next, End: w.end, Committed: w.known, Newest: w.newest, Durable: w.durable,
+		LastFlush: w.lastFlush, Trouble: w.trouble, LetterBytes: w.letters.bytes,
+	}
+	if w.pendingSince > 0 {
+		s.PendingFor = now - w.pendingSince
+	}
+	if w.flush != nil {
+		s.Flushing = w.flush.cut.Measurements
+		s.Unknown = len(w.flush.at(toResolve)) + len(w.flush.at(toAsk))
+	}
+	if w.stored != nil {
+		s.StoredBytes = w.stored.Bytes()
+	}
+	if w.catalog != nil {
+		s.Pending, s.PendingBytes = w.catalog.Pending()
+		s.BucketBytes = w.catalog.Bytes() - s.PendingBytes
+		s.Buckets = w.catalog.Stats()
+	}
+	return s
+}

@@ -1,0 +1,327 @@
+package pipeline
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+)
+
+// windowOffsets is how many offsets D covers at a time: 32 MiB at one bit each, in the worst case.
+const windowOffsets = 1 << 28
+
+// Options set a Worker up. All are required unless said otherwise.
+type Options struct {
+	Topic     string
+	Partition int32
+	Group     string
+	ClusterID string
+	// Namespace is database.collection, for the metadata of commits.
+	Namespace string
+	// Bucketing is the catalog's set-up; its Source is set by the worker.
+	Bucketing bucketer.Options
+	Decoder   *measurement.Decoder
+	// OutOfRange says what to do about an offset beyond the log's end.
+	OutOfRange OutOfRange
+	// StopOnBad: there is no dead-letter topic, a bad record stops the partition.
+	StopOnBad bool
+	// FlushInterval bounds how long a measurement waits for its write, FlushBytes and FlushCount how much may wait.
+	FlushInterval time.Duration
+	FlushBytes    int64
+	FlushCount    int
+	// Wait is how long the next owner must wait for us: lease and grace. Grace is how long a write may still be executed
+	// after it was sent.
+	Wait, Grace time.Duration
+	// Warm: a catalog outlives a hand-over if nobody was in between.
+	Warm bool
+	// NewToken makes a random token; Random feeds the jitter of retries.
+	NewToken func() Token
+	Random   *rand.Rand
+	Log      *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+}
+
+// phase is where a tenure stands.
+type phase uint8
+
+const (
+	idle     phase = iota // no tenure
+	finding               // asks for the topic's id
+	reading               // reads the partition document
+	waiting               // waits until nobody else's write can come any more
+	proving               // commits the start: a fresh proof of membership
+	claiming              // sends the claim
+	loading               // reads D
+	running               // reads and writes
+	stopped               // cannot go on until somebody acts
+)
+
+// String is the phase's word on the status page.
+func (p phase) String() string {
+	return [...]string{"idle", "finding topic", "reading claim", "waiting", "proving", "claiming", "loading", "running", "stopped"}[p]
+}
+
+// Worker owns one partition, from its first assignment to this process on. See the package's documentation.
+type Worker struct {
+	o   Options
+	log *slog.Logger
+
+	phase    phase
+	source   timeseries.Source
+	assigned Assigned
+	revoked  bool       // the tenure is to end in order
+	halt     *StopError // nothing more is read; what was read is still stored
+	busy     busy
+	retry    retries
+
+	tenure tenure
+	memory remembered
+
+	catalog *bucketer.Catalog
+	// caught is the claim under which the catalog lives.
+	caught  Token
+	stored  *timeseries.PositionSet // D; nil when the position has passed it
+	window  int64                   // D was read for offsets below
+	ledger  ledger
+	known   int64 // the last offset known to be committed in a tenure of the catalog, -1: none
+	flush   *flush
+	letters letterbox
+	asked   []bucketer.Lookup // look-ups under way, or to be asked again
+	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
+	rejected []bucketer.Rejected
+	question question // what a failed fetch must find out first
+
+	pendingSince Instant        // when the oldest pending measurement came, 0: none
+	newest       int64          // timestamp of the newest record read, milliseconds
+	durable      int64          // timestamp of the newest record whose measurement is stored, milliseconds
+	end          int64          // the log's end as of the last fetch
+	paused       bool           // too much waits already, nothing is fetched
+	counted      bucketer.Stats // of the catalog, as far as the metrics have it
+	lastFlush    Instant        // when the last flush was resolved
+	trouble      string         // the last failure that is being retried
+}
+
+// busy tells which actions are under way.
+type busy struct {
+	claim   bool // ReadClaim, SendClaim, LoadStored, SendRelease
+	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
+	find    bool
+	letters bool
+}
+
+// retries hold the back-off of each kind of action.
+type retries struct{ claim, fetch, find, letters backoff }
+
+// tenure is what belongs to one assignment.
+type tenure struct {
+	seen     Seen
+	start    start
+	resolved bool
+	until    Instant
+	provedBy Instant // a commit sent after this is the proof
+	sent     Token   // the claim sent and not answered
+	claimed  bool    // the claim in the document is ours
+	// handing is how far the hand-over is: the final commit, the release.
+	handing  handing
+	shutdown bool // the hand-over is the process' last
+	dry      bool // nothing more can be flushed in this tenure
+	// restart, when set, begins the tenure anew as soon as the flush is resolved.
+	restart *Assigned
+}
+
+type handing uint8
+
+const (
+	notHanding handing = iota
+	committing
+	releasing
+	released
+)
+
+// remembered outlives tenures and catalogs.
+type remembered struct {
+	mine         Token             // the last claim that we know we won
+	unknownUntil Instant           // until then, own unknown writes may still be executed (E4)
+	saw          map[Token]Instant // claims of others, by the first read that showed them since the assignment
+}
+
+// NewWorker returns a worker without a tenure.
+func NewWorker(o Options) *Worker {
+	return &Worker{
+		o:      o,
+		log:    o.Log.With("topic", o.Topic, "partition", o.Partition),
+		known:  -1,
+		memory: remembered{saw: map[Token]Instant{}},
+	}
+}
+
+// Handle takes an event and returns what is to be done next.
+func (w *Worker) Handle(m Moment, e Event) []Action {
+	var actions []Action
+	switch e := e.(type) {
+	case Assigned:
+		actions = w.assign(e)
+	case ClaimRead:
+		w.claimRead(m, e)
+	case Claimed:
+		w.claimAnswered(m, e)
+	case StoredLoaded:
+		w.storedLoaded(m, e)
+	case Fetched:
+		w.fetched(m, e)
+	case BoundsAsked:
+		w.boundsAsked(m, e)
+	case TopicAsked:
+		w.topicAsked(m, e)
+	case WritesSent:
+		w.writesSent(m, e)
+	case WritesResolved:
+		w.writesResolved(m, e)
+	case PositionsAsked:
+		w.positionsAsked(m, e)
+	case BucketsFound:
+		w.bucketsFound(m, e)
+	case RecordRead:
+		w.recordRead(m, e)
+	case LettersProduced:
+		w.lettersProduced(m, e)
+	case Committed:
+		w.committed(m, e)
+	case Revoked:
+		w.revoked, w.tenure.shutdown = true, e.Shutdown
+	case Released:
+		w.released(m, e)
+	case Abandoned:
+		w.abandon(m)
+		return nil
+	case Dropped:
+		w.drop()
+		return nil
+	}
+	return w.advance(m, actions)
+}
+
+// advance starts whatever can be started now.
+func (w *Worker) advance(m Moment, actions []Action) []Action {
+	if a := w.tenure.restart; a != nil && w.quiet() {
+		w.drop()
+		if w.revoked {
+			return w.leave(actions)
+		}
+		actions = w.assign(*a)
+	}
+	switch w.phase {
+	case finding, reading, waiting, proving, claiming, loading:
+		if w.revoked && w.busy == (busy{}) {
+			return w.leave(actions)
+		}
+		actions = w.advanceQuestions(m, w.advanceClaim(m, actions))
+	case running:
+		actions = w.advanceStream(m, actions)
+		if w.revoked {
+			actions = w.advanceHandOver(m, actions)
+		}
+	case stopped:
+		if w.revoked && w.busy == (busy{}) {
+			return w.leave(actions)
+		}
+	}
+	return actions
+}
+
+// leave ends a tenure that never came to read or write.
+func (w *Worker) leave(actions []Action) []Action {
+	w.phase, w.tenure = idle, tenure{}
+	return append(actions, HandedOver{})
+}
+
+// quiet tells whether no action is under way whose answer belongs to the present state.
+func (w *Worker) quiet() bool {
+	return w.flush == nil && w.busy == (busy{})
+}
+
+// stop ends the partition's work until somebody acts.
+func (w *Worker) stop(err *StopError) {
+	w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
+	w.halt = err
+	if w.phase != running {
+		w.phase = stopped
+	}
+}
+
+// drop forgets the catalog and all that was read with it. What was sent and not resolved is remembered apart.
+func (w *Worker) drop() {
+	w.countBuckets()
+	w.counted = bucketer.Stats{}
+	w.catalog, w.stored, w.flush, w.asked, w.rejected = nil, nil, nil, nil, nil
+	w.ledger, w.letters = ledger{}, letterbox{}
+	w.caught, w.known, w.pendingSince = Token{}, -1, 0
+}
+
+// abandon ends the tenure without a hand-over.
+func (w *Worker) abandon(m Moment) {
+	if w.flush != nil && w.flush.unresolved() {
+		w.memory.unknownUntil = m.Now + w.o.Grace
+		w.o.Metrics.abandoned()
+		w.drop()
+	}
+	if w.flush != nil || len(w.asked) > 0 {
+		w.drop() // cut or asked for, but never sent: the records are read again
+	}
+	w.letters.sending, w.question = 0, askNothing
+	w.phase, w.busy, w.tenure = idle, busy{}, tenure{}
+}
+
+// Want is the offset that should be committed now, with its metadata; false: none may be.
+func (w *Worker) Want() (Commit, bool) {
+	c := Commit{Topic: w.o.Topic, Partition: w.o.Partition, Metadata: w.provenance().String()}
+	switch {
+	case w.phase == idle || w.tenure.restart != nil:
+		return Commit{}, false
+	case w.catalog != nil && w.tenure.claimed:
+		c.Offset = w.committable()
+	case w.tenure.resolved && w.halt == nil: // before D only the start itself (E6)
+		c.Offset = w.tenure.start.offset
+	default:
+		return Commit{}, false
+	}
+	return c, true
+}
+
+// countBuckets brings the metrics up to what the catalog has done.
+func (w *Worker) countBuckets() {
+	if w.catalog != nil {
+		stats := w.catalog.Stats()
+		w.o.Metrics.countBuckets(&w.counted, &stats)
+		w.counted = stats
+	}
+}
+
+func (w *Worker) provenance() Provenance {
+	return Provenance{ClusterID: w.o.ClusterID, TopicID: w.source.TopicID, Namespace: w.o.Namespace}
+}
+
+func (w *Worker) committable() int64 {
+	oldest, pending := w.catalog.Oldest()
+	offset := w.ledger.committable(oldest, pending)
+	for _, r := range w.rejected {
+		offset = min(offset, r.Position.Offset)
+	}
+	return offset
+}
+
+// Bytes is the memory of the partition: catalog, D and letters.
+func (w *Worker) Bytes() int64 {
+	bytes := w.letters.bytes
+	if w.catalog != nil {
+		bytes += w.catalog.Bytes()
+	}
+	if w.stored != nil {
+		bytes += w.stored.Bytes()
+	}
+	return bytes
+}
