@@ -20,8 +20,12 @@ func TestExtremes(t *testing.T) {
 		{"strings by bytes", []any{"b", "a", "é"}, "a", "é"},
 		{"false is less", []any{true, false}, false, true},
 		{"ragged arrays by position", []any{a(int32(5)), a(int32(1), int32(9)), a()}, a(int32(1), int32(9)), a(int32(5), int32(9))},
-		{"objects field by field", []any{o("x", int32(1)), o("y", int32(2)), o("x", int32(0))},
-			bson.D{{Key: "x", Value: int32(0)}, {Key: "y", Value: int32(2)}}, bson.D{{Key: "x", Value: int32(1)}, {Key: "y", Value: int32(2)}}},
+		{
+			"objects field by field",
+			[]any{o("x", int32(1)), o("y", int32(2)), o("x", int32(0))},
+			bson.D{{Key: "x", Value: int32(0)}, {Key: "y", Value: int32(2)}},
+			bson.D{{Key: "x", Value: int32(1)}, {Key: "y", Value: int32(2)}},
+		},
 		{"an empty object counts", []any{bson.D{}}, bson.D{}, bson.D{}},
 		{"other kinds by rank", []any{int32(1), "a", nil}, nil, "a"},
 	} {

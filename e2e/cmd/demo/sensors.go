@@ -84,7 +84,8 @@ func (s *sensors) reading(sensor int, at time.Time) events.Event {
 			bson.E{Key: "humidity", Value: rounded(45 + 8*wave)})
 	case 1:
 		fields = append(fields, bson.E{Key: "wind", Value: bson.D{
-			{Key: "speed", Value: rounded(6 + 4*wave)}, {Key: "direction", Value: int32(s.random.IntN(360))}}})
+			{Key: "speed", Value: rounded(6 + 4*wave)}, {Key: "direction", Value: int32(s.random.IntN(360))},
+		}})
 	default:
 		fields = append(fields, bson.E{Key: "power", Value: bson.A{rounded(230 + wave), rounded(229 - wave), rounded(231 + wave/2)}},
 			bson.E{Key: "ok", Value: s.random.IntN(50) > 0})
