@@ -90,16 +90,16 @@ func (c *Catalog) newBucket(s *series, r row, attempt int32, minTime int64) *buc
 // keep takes a new bucket into the catalog.
 func (c *Catalog) keep(b *bucket) {
 	c.buckets[b.id] = b
-	c.memory.buckets += bucketBytes + int64(cap(b.bounds))
+	c.memory.buckets += bucketBytes
 	c.memory.peakBuckets = max(c.memory.peakBuckets, len(c.buckets))
 	c.memory.peakSeries = max(c.memory.peakSeries, len(c.series))
 }
 
-// setShape gives a bucket another shape.
-func (c *Catalog) setShape(b *bucket, s *shape) {
-	before := c.ownShapeBytes(b)
-	b.shape = s
-	c.memory.buckets += c.ownShapeBytes(b) - before
+// growShape makes a bucket's shape that of what it holds and a measurement, which was surveyed and does not clash.
+func (c *Catalog) growShape(b *bucket, elements []byte, v survey) {
+	c.memory.buckets -= c.ownShapeBytes(b)
+	b.shape = c.shapes.grow(b.shape, elements, v)
+	c.memory.buckets += c.ownShapeBytes(b)
 	if c.shapes.wantsSweep() {
 		for _, kept := range c.buckets {
 			kept.shape.marked = true

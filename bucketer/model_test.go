@@ -286,6 +286,7 @@ func (m *model) roll(s *modelSeries, b *modelBucket, act action) {
 // end forgets a bucket of which nothing waits.
 func (m *model) end(b *modelBucket) {
 	b.inMemory = false
+	m.touched = slices.DeleteFunc(m.touched, func(t *modelBucket) bool { return t == b })
 	if b.action != archive || !m.options.Reopen || b.isClosed {
 		return
 	}

@@ -92,7 +92,7 @@ func (c *Catalog) add(b *bucket, r row, v survey, why reason) {
 	}
 	b.size += int32(c.added(b.count(), v))
 	if v.match == grows {
-		c.setShape(b, c.shapes.grow(b.shape, r.elements, v))
+		c.growShape(b, r.elements, v)
 	}
 	b.pending.push(r, &c.buffers)
 	c.idle.remove(b)

@@ -111,9 +111,9 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 	}
 	b := &bucket{
 		id: d.id, flags: reopened, minTime: d.minTime, maxTime: d.maxTime,
-		series: s, shape: c.shapes.empty, stored: d.count, size: d.size,
+		series: s, shape: shape, stored: d.count, size: d.size,
 	}
-	c.setShape(b, shape)
+	c.memory.buckets += c.ownShapeBytes(b)
 	c.setBounds(b, lower, endDocument(upper, 0))
 	return b
 }
