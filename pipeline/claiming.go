@@ -18,6 +18,10 @@ func (w *Worker) assign(a Assigned) []Action {
 	}
 	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false
 	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
+	if a.Stop != nil {
+		w.stop(a.Stop)
+		return nil
+	}
 	if source.TopicID == [16]byte{} { // the topic is missing, or was when partitions were assigned
 		w.phase, w.question = finding, askTopic
 		return nil

@@ -26,6 +26,8 @@ type (
 		Metadata  string
 		// Consecutive: the partition was ours in the generation just before, too.
 		Consecutive bool
+		// Stop, when not nil, is why the partition cannot be worked on at all.
+		Stop *StopError
 	}
 	// Ticked: some time passed.
 	Ticked struct{}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/dlq"
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+)
+
+// corruptTries is how often a record batch may come damaged before its partition stops: a copy may be damaged on its way.
+const corruptTries = 3
+
+// startFunc tells where KAFKA_START points to in a partition whose log has these bounds.
+type startFunc func(ctx context.Context, topic string, partition int32, b pipeline.Bounds) (int64, error)
+
+// partitionLog is a partition of Kafka for its worker.
+type partitionLog struct {
+	client    *source.Client
+	source    timeseries.Source
+	isolation source.Isolation
+	start     startFunc
+
+	records []pipeline.Record // of the batch given out last
+	corrupt int               // fetches in a row that came damaged
+}
+
+// Fetch translates a batch record by record; their bytes stay where they are.
+func (l *partitionLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch, error) {
+	batch, err := l.client.Fetch(ctx, source.FetchRequest{
+		Topic: l.source.Topic, TopicID: l.source.TopicID, Partition: l.source.Partition, Offset: offset,
+	})
+	if err != nil {
+		return pipeline.Batch{}, l.failed(err)
+	}
+	l.corrupt = 0
+	l.records = l.records[:0]
+	for i := range batch.Records {
+		r := &batch.Records[i]
+		l.records = append(l.records, pipeline.Record{
+			Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.RawHeaders,
+		})
+	}
+	end := batch.HighWatermark
+	if l.isolation == source.ReadCommitted {
+		end = batch.LastStable
+	}
+	return pipeline.Batch{Records: l.records, Next: batch.Next, End: end, Release: batch.Release}, nil
+}
+
+// failed turns an error of Kafka into what the worker acts on.
+func (l *partitionLog) failed(err error) error {
+	switch source.Classify(err) {
+	case source.OutOfRange:
+		return fmt.Errorf("%w: %w", pipeline.ErrOutOfRange, err)
+	case source.LookAtMetadata:
+		return fmt.Errorf("%w: %w", pipeline.ErrTopicGone, err)
+	case source.StopIfPersists:
+		if l.corrupt++; l.corrupt < corruptTries {
+			return err
+		}
+		return &pipeline.StopError{Reason: "corrupt", Detail: err.Error()}
+	case source.StopPartition, source.StopProgram:
+		return &pipeline.StopError{Reason: "kafka", Detail: err.Error()}
+	}
+	return err
+}
+
+// Bounds asks for both ends of the log, and where KAFKA_START points to between them.
+func (l *partitionLog) Bounds(ctx context.Context) (pipeline.Bounds, error) {
+	first, end, err := l.client.Bounds(ctx, l.source.Topic, l.source.Partition)
+	if err != nil {
+		return pipeline.Bounds{}, err
+	}
+	b := pipeline.Bounds{First: first, End: end}
+	b.Start, err = l.start(ctx, l.source.Topic, l.source.Partition, b)
+	return b, err
+}
+
+// partitionStore is MongoDB for one worker.
+type partitionStore struct {
+	*sink.Partition
+	store     *sink.Store
+	client    *source.Client
+	clusterID string
+}
+
+// Read adds to the partition document how many partitions the topic had at its first sight.
+func (s *partitionStore) Read(ctx context.Context) (pipeline.Seen, error) {
+	seen, err := s.Partition.Read(ctx)
+	if err != nil {
+		return pipeline.Seen{}, translated(err)
+	}
+	src := s.Source()
+	topics, err := s.client.Topics(ctx, src.Topic)
+	if err == nil {
+		err = topics[0].Err
+	}
+	if err != nil {
+		return pipeline.Seen{}, err
+	}
+	first, err := s.store.Topic(ctx, s.clusterID, src.Topic, src.TopicID, int32(len(topics[0].Partitions)))
+	return pipeline.Seen{
+		Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released,
+		Start: seen.Start, Wait: seen.Wait, HasBuckets: seen.HasBuckets, FirstPartitions: first,
+	}, translated(err)
+}
+
+// Claim needs of the document only what the compare-and-set names.
+func (s *partitionStore) Claim(ctx context.Context, seen pipeline.Seen, claim pipeline.Claim) (bool, error) {
+	won, err := s.Partition.Claim(ctx, sink.Seen{Found: seen.Found, Claim: seen.Claim}, sink.Claim{
+		Token: claim.Token, Start: claim.Start, Wait: claim.Wait,
+	})
+	return won, translated(err)
+}
+
+// Stored leaves out the progress: a worker's log line says what was read.
+func (s *partitionStore) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
+	stored, err := s.Partition.Stored(ctx, start, end, nil)
+	return stored, translated(err)
+}
+
+// Send translates the results.
+func (s *partitionStore) Send(ctx context.Context, writes []*bucketer.Write) []pipeline.Sent {
+	results := s.Partition.Send(ctx, writes)
+	sent := make([]pipeline.Sent, len(results))
+	for i, r := range results {
+		sent[i] = pipeline.Sent{Result: pipeline.SendResult(r.Result), Code: r.Code, Message: r.Message, Err: translated(r.Err)}
+	}
+	return sent
+}
+
+// Resolve translates the findings.
+func (s *partitionStore) Resolve(ctx context.Context, writes []*bucketer.Write) ([]pipeline.Found, error) {
+	results, err := s.Partition.Resolve(ctx, writes)
+	found := make([]pipeline.Found, len(results))
+	for i, r := range results {
+		found[i] = pipeline.Found(r)
+	}
+	return found, translated(err)
+}
+
+// Positions translates the error.
+func (s *partitionStore) Positions(ctx context.Context, w *bucketer.Write) ([]timeseries.Position, error) {
+	stored, err := s.Partition.Positions(ctx, w)
+	return stored, translated(err)
+}
+
+// Find translates the error.
+func (s *partitionStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
+	answers, err := s.Partition.Find(ctx, lookups)
+	return answers, translated(err)
+}
+
+// Release translates the error.
+func (s *partitionStore) Release(ctx context.Context) error {
+	return translated(s.Partition.Release(ctx))
+}
+
+// translated turns an error of MongoDB's side into what the worker acts on.
+func translated(err error) error {
+	var damaged *sink.DamagedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sink.ErrOtherOwner):
+		return fmt.Errorf("%w: %w", pipeline.ErrOtherOwner, err)
+	case errors.Is(err, sink.ErrLapsed):
+		return fmt.Errorf("%w: %w", pipeline.ErrLapsed, err)
+	case errors.As(err, &damaged):
+		return &pipeline.StopError{Reason: "damaged_bucket", Detail: err.Error()}
+	}
+	return err
+}
+
+// letterTopic is the dead-letter topic of the process.
+type letterTopic struct {
+	producer *dlq.Producer // nil: there is none, and no letter is ever made
+	recent   *recentLetters
+}
+
+// Produce adds to the letters what only their headers tell.
+func (t letterTopic) Produce(ctx context.Context, letters []pipeline.Letter) error {
+	out := make([]dlq.Letter, len(letters))
+	for i := range letters {
+		l := &letters[i]
+		headers, err := source.ParseHeaders(l.Headers)
+		if err != nil {
+			return fmt.Errorf("reading the headers of the record at offset %d: %w", l.Offset, err)
+		}
+		kept := make([]dlq.Header, len(headers))
+		for h := range headers {
+			kept[h] = dlq.Header{Key: headers[h].Key, Value: headers[h].Value}
+		}
+		stage := dlq.StageDecode
+		if l.RefusedByDatabase {
+			stage = dlq.StageWrite
+		}
+		out[i] = dlq.Letter{
+			Topic: l.Source.Topic, TopicID: l.Source.TopicID, Partition: l.Source.Partition, Offset: l.Offset, Part: l.Part,
+			Key: l.Key, Value: l.Value, Headers: kept, Timestamp: l.Timestamp, Reason: l.Reason, Message: l.Message,
+			Stage: stage, Attempt: dlq.Attempt(kept),
+		}
+	}
+	if err := t.producer.Produce(ctx, out); err != nil {
+		return err
+	}
+	now := time.Now()
+	for i := range letters {
+		l := &letters[i]
+		t.recent.add(LetterView{
+			At: now, Topic: l.Source.Topic, Partition: l.Source.Partition, Offset: l.Offset, Part: l.Part, Reason: l.Reason,
+		})
+	}
+	return nil
+}
+
+// ports opens what workers read and write.
+type ports struct {
+	client    *source.Client
+	stores    map[string]*sink.Store // by topic
+	letters   letterTopic
+	isolation source.Isolation
+	group     string
+	owner     string
+	start     startFunc
+
+	mu   sync.Mutex
+	open openPartitions
+}
+
+type partitionName struct {
+	topic     string
+	partition int32
+}
+
+// openPartitions are those whose sessions must be ended when they are opened again.
+type openPartitions map[partitionName]*sink.Partition
+
+// Open ends the session of the partition's former store.
+func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
+	store := p.stores[src.Topic]
+	partition := store.Partition(src, p.client.ClusterID(), p.group, p.owner)
+	name := partitionName{src.Topic, src.Partition}
+	p.mu.Lock()
+	former := p.open[name]
+	p.open[name] = partition
+	p.mu.Unlock()
+	if former != nil {
+		former.Close()
+	}
+	return &partitionLog{client: p.client, source: src, isolation: p.isolation, start: p.start},
+		&partitionStore{Partition: partition, store: store, client: p.client, clusterID: p.client.ClusterID()}
+}
+
+// Letters is the same for all topics: a letter names its own.
+func (p *ports) Letters(string) pipeline.Letters { return p.letters }
+
+// TopicID is zero while the topic does not exist.
+func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
+	topics, err := p.client.Topics(ctx, topic)
+	switch {
+	case err != nil:
+		return [16]byte{}, err
+	case topics[0].Err == nil:
+		return topics[0].ID, nil
+	case source.Classify(topics[0].Err) == source.StopPartition, source.Classify(topics[0].Err) == source.StopProgram:
+		return [16]byte{}, topics[0].Err
+	}
+	return [16]byte{}, nil
+}
+
+// generation is a generation for its workers and committer.
+type generation struct{ *source.Generation }
+
+// Held is the lease's.
+func (g generation) Held() bool { return g.Lease.Held() }
+
+// Commit translates the commits.
+func (g generation) Commit(ctx context.Context, commits []pipeline.Commit) ([]error, error) {
+	out := make([]source.Commit, len(commits))
+	for i, c := range commits {
+		out[i] = source.Commit(c)
+	}
+	return g.Generation.Commit(ctx, out)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/sink"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+)
+
+// closingTimeout bounds closing connections at the end.
+const closingTimeout = 2 * time.Second
+
+// connections are both ends, connected and set up.
+type connections struct {
+	kafka      *source.Client
+	letters    *dlq.Producer // nil: DLQ_TOPIC is empty
+	database   *sink.Database
+	stores     map[string]*sink.Store // by topic
+	collection timeseries.Options
+	// lease is the present generation's; nil: there is none, and nothing may be written.
+	lease *atomic.Pointer[source.Lease]
+}
+
+// connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
+// is a mistake in the settings rather than an outage.
+func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) (_ *connections, err error) {
+	n := &connections{stores: map[string]*sink.Store{}, lease: &atomic.Pointer[source.Lease]{}}
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	if n.kafka, err = source.Open(ctx, sourceOptions(c, log), reg); err != nil {
+		return nil, err
+	}
+	if err = n.checkTopics(ctx, c.Kafka.Topics); err != nil {
+		return nil, err
+	}
+	if err = n.openDatabase(ctx, c, log, reg); err != nil {
+		return nil, err
+	}
+	return n, n.openLetters(ctx, c, log)
+}
+
+func (n *connections) checkTopics(ctx context.Context, names []string) error {
+	topics, err := n.kafka.Topics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("looking at the topics: %w", err)
+	}
+	var missing []error
+	for _, topic := range topics {
+		if topic.Err != nil && source.Classify(topic.Err) != source.Retry {
+			missing = append(missing, fmt.Errorf("topic %q of KAFKA_TOPICS: %w: create it, or correct the setting", topic.Name, topic.Err))
+		}
+	}
+	return errors.Join(missing...)
+}
+
+func (n *connections) openDatabase(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) error {
+	var err error
+	if n.collection, err = collection(c).Normalize(); err != nil {
+		return fmt.Errorf("defining the time series: %w", err)
+	}
+	o := sinkOptions(c, log)
+	o.Registerer = reg
+	o.Lease = func() bool {
+		lease := n.lease.Load()
+		return lease != nil && lease.Held()
+	}
+	if n.database, err = sink.Open(ctx, o); err != nil {
+		return err
+	}
+	for _, topic := range c.Kafka.Topics {
+		name := seriesName(c, topic)
+		if n.stores[topic], err = n.database.Setup(ctx, name, n.collection, c.Bucket.MaxCount); err != nil {
+			return fmt.Errorf("setting up the time series %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (n *connections) openLetters(ctx context.Context, c config.Config, log *slog.Logger) error {
+	if c.DLQ.Topic == "" {
+		return nil
+	}
+	o := letterOptions(c)
+	var err error
+	if o.Transport, err = security(c.Security).Transport("waterwheel", o.Topics(), log); err != nil {
+		return err
+	}
+	if n.letters, err = dlq.New(o); err != nil {
+		return err
+	}
+	return n.letters.Setup(ctx)
+}
+
+// close closes what is open.
+func (n *connections) close() {
+	if n.letters != nil {
+		n.letters.Close()
+	}
+	if n.database != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
+		defer cancel()
+		_ = n.database.Close(ctx) // all that matters was acknowledged before
+	}
+	if n.kafka != nil {
+		n.kafka.Close()
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"waterwheel/pipeline"
+	"waterwheel/source"
+)
+
+// member passes what the group decides on to the consumer.
+type member struct {
+	ctx      context.Context // ends when the process is asked to
+	consumer *pipeline.Consumer
+	lease    *atomic.Pointer[source.Lease]
+	log      *slog.Logger
+	last     int32 // the former generation
+}
+
+// Assigned begins a generation.
+func (m *member) Assigned(g *source.Generation) {
+	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
+	for _, p := range g.Partitions {
+		a := pipeline.Assignment{Topic: p.Topic, Partition: p.Partition, Assigned: pipeline.Assigned{
+			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata,
+		}}
+		if p.Err != nil {
+			a.Stop = &pipeline.StopError{Reason: "kafka", Detail: "reading the committed offset: " + p.Err.Error()}
+		}
+		assignments = append(assignments, a)
+	}
+	m.log.Info("assigned", "generation", g.ID, "partitions", len(assignments))
+	m.lease.Store(g.Lease)
+	m.consumer.Assigned(generation{g}, assignments, g.ID == m.last+1)
+	m.last = g.ID
+}
+
+// Revoke hands all partitions over.
+func (m *member) Revoke(ctx context.Context, _ *source.Generation) {
+	m.consumer.Revoke(ctx, m.ctx.Err() != nil)
+	m.lease.Store(nil)
+}
+
+// Lost drops all partitions.
+func (m *member) Lost(*source.Generation) {
+	m.consumer.Lost()
+	m.lease.Store(nil)
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"waterwheel/config"
+	"waterwheel/measurement"
+	"waterwheel/pipeline"
+	"waterwheel/source"
+)
+
+// run carries measurements until the context ends, then hands everything over in order.
+func run(ctx context.Context, c config.Config, log *slog.Logger) error {
+	debug.SetMemoryLimit(int64(c.Memory.Limit))
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registerBuildInfo(registry)
+	view := newView(c)
+	registry.MustRegister(view)
+
+	// The pages answer from the start, and until everything is handed over.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	var g errgroup.Group
+	g.Go(func() error { return newPages(c.Service.HTTPAddr, view.status, registry, log).Run(serving) })
+	g.Go(func() error { return newProfiles(c.Service.PprofAddr, log).Run(serving) })
+	g.Go(func() error {
+		defer stopServing()
+		return consume(ctx, c, log, registry, view)
+	})
+	return g.Wait()
+}
+
+// consume connects, joins the group, and works until the context ends.
+func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer, view *view) error {
+	log.Info("starting", "version", version, "group", c.Kafka.GroupID, "topics", strings.Join(c.Kafka.Topics, ","))
+	n, err := connect(ctx, c, log, reg)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	consumer, err := newConsumer(c, log, reg, n, view)
+	if err != nil {
+		return err
+	}
+	member := &member{ctx: ctx, consumer: consumer, lease: n.lease, log: log}
+	group := source.NewGroup(n.kafka, c.Service.ShutdownTimeout, member, reg)
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
+	view.attach(group, consumer, n.database)
+	go view.watch(watching, log)
+	err = group.Run(ctx)
+	log.Info("stopped")
+	return err
+}
+
+// newConsumer makes the consumer with the workers' options.
+func newConsumer(c config.Config, log *slog.Logger, reg prometheus.Registerer, n *connections, view *view) (*pipeline.Consumer, error) {
+	owner, err := os.Hostname()
+	if err != nil {
+		owner = "unknown"
+	}
+	if _, err := measurement.New(decoding(c, n.collection)); err != nil {
+		return nil, err
+	}
+	metrics := pipeline.NewMetrics(reg, c.Kafka.Topics)
+	return pipeline.NewConsumer(pipeline.ConsumerOptions{
+		NewWorker: func(topic string, partition int32) *pipeline.Worker {
+			return pipeline.NewWorker(workerOptions(c, n, topic, partition, log, metrics))
+		},
+		Ports: &ports{
+			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, view.letters}, group: c.Kafka.GroupID,
+			isolation: sourceOptions(c, log).Isolation, owner: owner, start: startOf(c, n.kafka), open: openPartitions{},
+		},
+		Budget: view.budget, Clock: source.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Metrics: metrics,
+	}), nil
+}
+
+func workerOptions(c config.Config, n *connections, topic string, partition int32, log *slog.Logger, metrics *pipeline.Metrics) pipeline.Options {
+	decoder, err := measurement.New(decoding(c, n.collection))
+	if err != nil {
+		panic("consumer: options that were checked at the start: " + err.Error())
+	}
+	grace := 2 * c.MongoDB.WriteTimeout // once on the way, once by maxTimeMS
+	return pipeline.Options{
+		Topic: topic, Partition: partition, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
+		Namespace: n.database.Name() + "." + seriesName(c, topic), Bucketing: bucketing(c, n.collection), Decoder: decoder,
+		OutOfRange: pipeline.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
+		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
+		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
+		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log, Metrics: metrics,
+	}
+}
+
+func newToken() (t pipeline.Token) {
+	_, _ = cryptorand.Read(t[:]) // never fails
+	return t
+}
+
+// startOf tells where KAFKA_START points to in a partition.
+func startOf(c config.Config, client *source.Client) startFunc {
+	return func(ctx context.Context, topic string, partition int32, b pipeline.Bounds) (int64, error) {
+		switch c.Kafka.Start.Policy {
+		case "latest":
+			return b.End, nil
+		case "time":
+			return client.OffsetAt(ctx, topic, partition, c.Kafka.Start.Time.UnixMilli())
+		}
+		return b.First, nil
+	}
+}
+
+// initialize makes what run needs, and says so.
+func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
+	n, err := connect(ctx, c, log, prometheus.NewRegistry())
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	for _, topic := range c.Kafka.Topics {
+		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), seriesName(c, topic))
+	}
+	if n.letters != nil {
+		o := letterOptions(c)
+		fmt.Fprintf(out, "dead-letter topics are ready: %s\n", strings.Join(o.Topics(), ", "))
+	}
+	return nil
+}

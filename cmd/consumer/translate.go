@@ -1,0 +1,111 @@
+package main
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/measurement"
+	"waterwheel/sink"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+)
+
+// budgetPercent is the part of MEMORY_LIMIT that catalogs, stored positions and letters may take together.
+const budgetPercent = 60
+
+// sourceOptions are the settings of Kafka in.
+func sourceOptions(c config.Config, log *slog.Logger) source.Options {
+	isolation := source.ReadCommitted
+	if c.Kafka.Isolation == "read_uncommitted" {
+		isolation = source.ReadUncommitted
+	}
+	return source.Options{
+		Brokers: c.Kafka.Brokers, Topics: c.Kafka.Topics, Security: security(c.Security), Logger: log,
+		GroupID: c.Kafka.GroupID, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
+		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
+		CommitInterval: c.Flush.CommitInterval, FetchBytes: int32(c.Kafka.FetchBytes), FetchWait: c.Kafka.FetchWait,
+		Isolation: isolation,
+	}
+}
+
+func security(c config.Security) source.Security {
+	var s source.Security
+	if c.Protocol == "tls" || c.Protocol == "sasl_tls" {
+		s.TLS = &source.TLS{
+			CAFile: c.TLSCAFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ServerName: c.TLSServerName,
+			Insecure: c.TLSInsecure,
+		}
+	}
+	if strings.HasPrefix(c.Protocol, "sasl_") {
+		s.SASL = &source.SASL{Mechanism: c.SASLMechanism, Username: c.SASLUsername, Password: c.SASLPassword.Reveal()}
+	}
+	return s
+}
+
+// sinkOptions are the settings of MongoDB.
+func sinkOptions(c config.Config, log *slog.Logger) sink.Options {
+	return sink.Options{
+		URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log,
+	}
+}
+
+// collection is the definition of the time series.
+func collection(c config.Config) timeseries.Options {
+	o := timeseries.Options{
+		TimeField: c.MongoDB.TimeField, MetaField: c.MongoDB.MetaField,
+		Granularity:        timeseries.Granularity(c.MongoDB.Granularity),
+		MaxSpanSeconds:     int32(c.MongoDB.BucketMaxSpan / time.Second),
+		RoundingSeconds:    int32(c.MongoDB.BucketRounding / time.Second),
+		ExpireAfterSeconds: int64(c.MongoDB.ExpireAfter / time.Second),
+	}
+	if c.Event.MetaFrom == string(measurement.MetaFromNone) {
+		o.MetaField = ""
+	}
+	return o
+}
+
+// seriesName is the name of the time series of a topic.
+func seriesName(c config.Config, topic string) string {
+	return strings.ReplaceAll(c.MongoDB.Collection, "{topic}", topic)
+}
+
+// bucketing are the catalog's settings; its collection must be normalised.
+func bucketing(c config.Config, o timeseries.Options) bucketer.Options {
+	return bucketer.Options{
+		Collection: o,
+		Limits: timeseries.Limits{
+			MaxCount: c.Bucket.MaxCount, MaxBytes: int32(c.Bucket.MaxBytes), MinCount: c.Bucket.MinCount,
+			CacheBytes: int64(c.Bucket.CacheBytes),
+		},
+		DeltaMax: c.Bucket.DeltaMax, Reopen: c.Bucket.Reopen,
+	}
+}
+
+// decoding are the settings of events.
+func decoding(c config.Config, o timeseries.Options) measurement.Options {
+	return measurement.Options{
+		Format: measurement.Format(c.Event.Format), TimeField: c.Event.TimeField, TimeFormat: c.Event.TimeFormat,
+		TimeMin: bound(c.Event.TimeMin), TimeMax: bound(c.Event.TimeMax), MetaField: c.Event.MetaField,
+		MetaFrom: measurement.MetaSource(c.Event.MetaFrom), DottedNames: measurement.DottedNames(c.Event.DottedNames),
+		MaxBytes: int(c.Event.MaxBytes), StoredTime: o.TimeField, StoredMeta: o.MetaField,
+	}
+}
+
+func bound(b config.TimeBound) measurement.Bound {
+	if b.Relative {
+		return measurement.FromRecord(b.Offset)
+	}
+	return measurement.At(b.Time.UnixMilli())
+}
+
+// letterOptions are the settings of dead letters, but for the transport.
+func letterOptions(c config.Config) dlq.Options {
+	return dlq.Options{
+		Brokers: c.Kafka.Brokers, Sources: c.Kafka.Topics, Topic: c.DLQ.Topic, GroupID: c.Kafka.GroupID,
+		Create: c.DLQ.Create, Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication,
+	}
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/config"
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/source"
+)
+
+const (
+	pingInterval     = 2 * time.Second
+	pingTimeout      = 2 * time.Second
+	progressInterval = time.Minute
+)
+
+// view is what pages and metrics show of the running consumer: snapshots of its parts, put together when asked for.
+type view struct {
+	group     string
+	limit     int64
+	seriesMax int64
+	budget    *pipeline.Budget
+	letters   *recentLetters
+	parts     atomic.Pointer[parts]
+	database  atomic.Pointer[outage] // nil: MongoDB answers
+}
+
+// parts exist once both ends are connected.
+type parts struct {
+	group    *source.Group
+	consumer *pipeline.Consumer
+	database *sink.Database
+}
+
+// outage is something that does not answer.
+type outage struct {
+	since time.Time
+	err   error
+}
+
+func newView(c config.Config) *view {
+	limit := int64(c.Memory.Limit)
+	return &view{
+		group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax,
+		budget: pipeline.NewBudget(limit / 100 * budgetPercent), letters: &recentLetters{},
+	}
+}
+
+func (v *view) attach(group *source.Group, consumer *pipeline.Consumer, database *sink.Database) {
+	v.parts.Store(&parts{group, consumer, database})
+}
+
+// watch asks MongoDB for a sign of life, and writes a line of progress a minute, until the context ends.
+func (v *view) watch(ctx context.Context, log *slog.Logger) {
+	ping, progress := time.NewTicker(pingInterval), time.NewTicker(progressInterval)
+	defer ping.Stop()
+	defer progress.Stop()
+	for {
+		select {
+		case <-ping.C:
+			v.ping(ctx)
+		case <-progress.C:
+			v.progress(log)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (v *view) ping(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	err := v.parts.Load().database.Ping(ctx)
+	if err == nil {
+		v.database.Store(nil)
+		return
+	}
+	out := outage{since: time.Now(), err: err}
+	if before := v.database.Load(); before != nil {
+		out.since = before.since
+	}
+	v.database.Store(&out)
+}
+
+// progress is the one line a minute that says that the consumer lives, and warns about a wrong meta.
+func (v *view) progress(log *slog.Logger) {
+	var lag, series, open int64
+	statuses := v.parts.Load().consumer.Statuses()
+	for _, s := range statuses {
+		lag += max(0, s.End-s.Position)
+		series += s.Buckets.Series
+		open += s.Buckets.OpenBuckets
+	}
+	log.Info("progress", "partitions", len(statuses), "lag", lag, "series", series, "open_buckets", open, "memory", v.budget.Total())
+	if v.seriesMax > 0 && series > v.seriesMax {
+		log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta?", "series", series, "max", v.seriesMax)
+	}
+}
+
+// status puts the snapshots together.
+func (v *view) status() StatusView {
+	view := StatusView{
+		At: time.Now(), Version: version, Group: v.group, Generation: -1, Letters: v.letters.list(),
+		Memory: MemoryView{Used: v.budget.Total(), Budget: v.budget.Limit(), Limit: v.limit},
+	}
+	p := v.parts.Load()
+	if p == nil {
+		view.NotReady = []string{"connecting to Kafka and MongoDB"}
+		return view
+	}
+	membership := p.group.Status()
+	view.Member = membership.MemberID
+	if membership.Generation == nil {
+		view.NotReady = append(view.NotReady, fmt.Sprintf("the group %s is not joined yet: %s", v.group, membership.State))
+	} else {
+		view.Generation = membership.Generation.ID
+	}
+	if out := v.database.Load(); out != nil {
+		view.NotReady = append(view.NotReady, fmt.Sprintf("MongoDB does not answer since %s: %v", out.since.UTC().Format(time.RFC3339), out.err))
+	}
+	for _, s := range p.consumer.Statuses() {
+		partition := partitionView(s, view.At)
+		if s.Stopped != nil {
+			view.NotReady = append(view.NotReady, fmt.Sprintf("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail))
+		}
+		view.Partitions = append(view.Partitions, partition)
+	}
+	return view
+}
+
+func partitionView(s *pipeline.Status, now time.Time) PartitionView {
+	view := PartitionView{
+		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Trouble: s.Trouble, Paused: s.Paused, Position: s.Position,
+		End: s.End, Committed: s.Committed, Lag: -1, Pending: s.Pending, Flushing: s.Flushing,
+		OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes,
+	}
+	if s.Stopped != nil {
+		view.Stopped = s.Stopped.Detail
+	}
+	if s.Committed >= 0 {
+		view.Lag = max(0, s.End-s.Committed)
+	}
+	if s.Durable > 0 {
+		age := now.Sub(time.UnixMilli(s.Durable)).Seconds()
+		view.FreshnessSeconds = &age
+	}
+	if s.LastFlush > 0 {
+		view.LastFlush = now.Add(s.LastFlush - source.Now())
+	}
+	return view
+}
+
+// gauges are the metrics taken from the snapshots: they vanish with their partition.
+var gauges = struct {
+	lag, lagSeconds, freshness, pending, paused, stopped, memory, memoryLimit, series, open, archived, unknown *prometheus.Desc
+}{
+	lag:         describe("lag_records", "Records of the log not committed yet.", "topic", "partition"),
+	lagSeconds:  describe("lag_seconds", "Time between the newest record read and the newest stored.", "topic", "partition"),
+	freshness:   describe("freshness_seconds", "Age of the newest durable measurement's record.", "topic", "partition"),
+	pending:     describe("oldest_pending_seconds", "How long the oldest pending measurement has waited.", "topic", "partition"),
+	paused:      describe("fetch_paused", "1 while nothing is fetched because too much waits already.", "topic", "partition"),
+	stopped:     describe("partitions_stopped", "Partitions that wait for somebody to act.", "reason"),
+	memory:      describe("memory_bytes", "Memory that counts towards the budget.", "kind"),
+	memoryLimit: describe("memory_limit_bytes", "The memory budget."),
+	series:      describe("series", "Series in memory."),
+	open:        describe("open_buckets", "Open buckets in memory."),
+	archived:    describe("archived_buckets", "Archived buckets in memory."),
+	unknown:     describe("unknown_writes", "Writes that were sent and whose outcome is not known."),
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("waterwheel_"+name, help, labels, nil)
+}
+
+// Describe sends nothing: which series there are depends on the assignment.
+func (v *view) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the gauges.
+func (v *view) Collect(out chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	send(gauges.memoryLimit, float64(v.budget.Limit()))
+	var statuses []*pipeline.Status
+	if p := v.parts.Load(); p != nil {
+		statuses = p.consumer.Statuses()
+	}
+	now := time.Now()
+	var sum pipeline.Status
+	stopped := map[string]int{}
+	for _, s := range statuses {
+		partition := partitionView(s, now)
+		labels := []string{s.Topic, strconv.Itoa(int(s.Partition))}
+		if partition.Lag >= 0 {
+			send(gauges.lag, float64(partition.Lag), labels...)
+		}
+		if partition.FreshnessSeconds != nil {
+			send(gauges.freshness, *partition.FreshnessSeconds, labels...)
+			send(gauges.lagSeconds, float64(max(0, s.Newest-s.Durable))/1000, labels...)
+		}
+		send(gauges.pending, s.PendingFor.Seconds(), labels...)
+		send(gauges.paused, map[bool]float64{true: 1}[s.Paused], labels...)
+		if s.Stopped != nil {
+			stopped[s.Stopped.Reason]++
+		}
+		sum.BucketBytes += s.BucketBytes
+		sum.PendingBytes += s.PendingBytes
+		sum.StoredBytes += s.StoredBytes
+		sum.LetterBytes += s.LetterBytes
+		sum.Unknown += s.Unknown
+		sum.Buckets.Series += s.Buckets.Series
+		sum.Buckets.OpenBuckets += s.Buckets.OpenBuckets
+		sum.Buckets.ArchivedBuckets += s.Buckets.ArchivedBuckets
+	}
+	for reason, n := range stopped {
+		send(gauges.stopped, float64(n), reason)
+	}
+	send(gauges.memory, float64(sum.BucketBytes), "buckets")
+	send(gauges.memory, float64(sum.PendingBytes), "pending")
+	send(gauges.memory, float64(sum.StoredBytes), "stored_positions")
+	send(gauges.memory, float64(sum.LetterBytes), "letters")
+	send(gauges.series, float64(sum.Buckets.Series))
+	send(gauges.open, float64(sum.Buckets.OpenBuckets))
+	send(gauges.archived, float64(sum.Buckets.ArchivedBuckets))
+	send(gauges.unknown, float64(sum.Unknown))
+}
