@@ -37,7 +37,11 @@ func (k *checker) good(names ...string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return k.bad[n] })
 }
 
+// fail reports a problem, except of a variable that has one already.
 func (k *checker) fail(variable string, value any, format string, args ...any) {
+	if k.bad[variable] {
+		return
+	}
 	k.problems = append(k.problems, Problem{Variable: variable, Value: fmt.Sprint(value), Message: fmt.Sprintf(format, args...)})
 }
 
@@ -86,7 +90,7 @@ func (k *checker) timing() {
 
 // wholeSeconds refuses durations that MongoDB cannot keep.
 func (k *checker) wholeSeconds(variable string, d time.Duration) {
-	if k.good(variable) && d%time.Second != 0 {
+	if d%time.Second != 0 {
 		k.fail(variable, formatDuration(d), "must be whole seconds")
 	}
 }

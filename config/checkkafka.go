@@ -43,7 +43,7 @@ func (k *checker) security() {
 			{"KAFKA_SASL_MECHANISM", s.SASLMechanism}, {"KAFKA_SASL_USERNAME", s.SASLUsername}, {"KAFKA_SASL_PASSWORD", string(s.SASLPassword)},
 		}
 		for _, n := range needed {
-			if n[1] == "" && k.good(n[0]) {
+			if n[1] == "" {
 				k.fail(n[0], "", "is required with KAFKA_SECURITY=%s", s.Protocol)
 			}
 		}

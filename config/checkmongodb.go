@@ -58,7 +58,7 @@ func (k *checker) storedFields() {
 			k.fail(f[0], f[1], "must be the name of a top-level field: without dots, not beginning with $, and not _id")
 		}
 	}
-	if m.TimeField == m.MetaField {
+	if m.TimeField == m.MetaField && k.good("MONGODB_TIME_FIELD") {
 		k.fail("MONGODB_META_FIELD", m.MetaField, "must differ from MONGODB_TIME_FIELD")
 	}
 }

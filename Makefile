@@ -1,0 +1,54 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# The modules of this repository.
+MODULES := . e2e tools
+# The tools are pinned in a module of their own, so that the program's module stays lean.
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+# More flags for go test, as in: make test TESTFLAGS=-short
+TESTFLAGS ?=
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/consumer, static
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/consumer ./cmd/consumer
+
+.PHONY: demo
+demo: ## show it at work on this machine, with embedded servers
+	cd e2e && go run ./cmd/demo
+
+.PHONY: test
+test: ## run the tests of the program's packages, with the race detector
+	go test -race -shuffle=on -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
+
+.PHONY: e2e
+e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones)
+	cd e2e && go test -count=1 -timeout=25m -json $(TESTFLAGS) ./... | (cd ../tools && go run ./testreport)
+
+.PHONY: lint
+lint: ## check format and code of all modules
+	@files=$$($(TOOL) gofumpt -l .); if [ -n "$$files" ]; then echo "not formatted (run make format):"; echo "$$files"; exit 1; fi
+	for m in $(MODULES); do echo "lint: module $$m"; (cd $$m && go vet ./... && $(TOOL) staticcheck ./... && $(TOOL) golangci-lint run ./...); done
+	bash -n .ci/run
+
+.PHONY: format
+format: ## format all code
+	$(TOOL) gofumpt -w .
+
+.PHONY: vuln
+vuln: ## look the dependencies up in Go's database of vulnerabilities (needs the internet)
+	$(TOOL) govulncheck ./...
+
+.PHONY: bench
+bench: ## run the benchmarks of the hot paths
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: docs
+docs: ## write the generated documents
+	go run ./cmd/consumer config --markdown > docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md

@@ -1,0 +1,170 @@
+package waterwheel_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "waterwheel"
+
+// mayImport is the table of ARCHITECTURE.md: for each package the packages of this module that it may import, tests apart.
+var mayImport = map[string][]string{
+	"":            {},
+	"compose":     {},
+	"config":      {},
+	"timeseries":  {},
+	"source":      {},
+	"dlq":         {},
+	"measurement": {"timeseries"},
+	"bucketer":    {"timeseries", "measurement"},
+	"sink":        {"timeseries", "bucketer"},
+	"pipeline":    {"timeseries", "measurement", "bucketer"},
+	"cmd/consumer": {
+		"config", "timeseries", "measurement", "bucketer", "source", "sink", "dlq", "pipeline",
+	},
+}
+
+// purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.
+var purePackages = []string{"timeseries", "measurement", "bucketer"}
+
+// pureModules are the modules beside the standard library that pure packages may import from.
+var pureModules = []string{
+	"go.mongodb.org/mongo-driver/v2/bson", "go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore", "github.com/RoaringBitmap/roaring/v2",
+	"github.com/go-json-experiment/json/jsontext",
+}
+
+// impure are packages of the standard library that a pure package has no use for.
+var impure = []string{"context", "log", "os", "net", "sync", "math/rand", "runtime"}
+
+type goPackage struct {
+	ImportPath, Dir  string
+	Imports, GoFiles []string
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,Imports,GoFiles", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []goPackage
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+// folder is an import path of this module without the module; false: of another module.
+func folder(importPath string) (string, bool) {
+	if importPath == module {
+		return "", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// within tells whether an import path is one of the paths or below it.
+func within(importPath string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return importPath == p || strings.HasPrefix(importPath, p+"/") })
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	listed := map[string]bool{}
+	for _, p := range listPackages(t) {
+		name, _ := folder(p.ImportPath)
+		listed[name] = true
+		allowed, known := mayImport[name]
+		if !known {
+			t.Errorf("package %q is not in the table: say what it may import", name)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if dependency, ours := folder(imported); ours && !slices.Contains(allowed, dependency) {
+				t.Errorf("%s imports %s: it may import only %v of this module", name, dependency, allowed)
+			}
+		}
+	}
+	for name := range mayImport {
+		if !listed[name] {
+			t.Errorf("package %q is in the table and does not exist", name)
+		}
+	}
+}
+
+func TestPurePackagesArePure(t *testing.T) {
+	for _, p := range listPackages(t) {
+		name, _ := folder(p.ImportPath)
+		if !slices.Contains(purePackages, name) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			_, ours := folder(imported)
+			standard := !strings.Contains(strings.SplitN(imported, "/", 2)[0], ".")
+			switch {
+			case ours:
+			case standard && within(imported, impure):
+				t.Errorf("%s imports %s, which a pure package has no use for", name, imported)
+			case !standard && !within(imported, pureModules):
+				t.Errorf("%s imports %s: pure packages import bson, roaring and jsontext at most", name, imported)
+			}
+		}
+	}
+}
+
+func TestExportedNamesAreDocumented(t *testing.T) {
+	for _, p := range listPackages(t) {
+		files := token.NewFileSet()
+		var parsed []*ast.File
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(files, filepath.Join(p.Dir, name), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, file)
+		}
+		docs, err := doc.NewFromFiles(files, parsed, p.ImportPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if docs.Doc == "" {
+			t.Errorf("package %s has no comment", p.ImportPath)
+		}
+		for _, name := range undocumented(docs) {
+			t.Errorf("%s.%s has no comment", p.ImportPath, name)
+		}
+	}
+}
+
+// undocumented lists the exported types, functions and methods without a comment.
+func undocumented(p *doc.Package) (names []string) {
+	functions := func(prefix string, list []*doc.Func) {
+		for _, f := range list {
+			if f.Doc == "" && ast.IsExported(f.Name) {
+				names = append(names, prefix+f.Name)
+			}
+		}
+	}
+	functions("", p.Funcs)
+	for _, t := range p.Types {
+		if t.Doc == "" && ast.IsExported(t.Name) {
+			names = append(names, t.Name)
+		}
+		functions("", t.Funcs)
+		functions(t.Name+".", t.Methods)
+	}
+	return names
+}
