@@ -62,6 +62,9 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	if e.Batch.Release != nil {
 		defer e.Batch.Release()
 	}
+	if w.revoked || w.tenure.restart != nil || w.phase != running {
+		return // it is read again
+	}
 	if e.Err != nil {
 		w.fetchFailed(m, e.Err)
 		return
@@ -70,9 +73,6 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 		w.trouble = ""
 	}
 	w.retry.fetch.succeed()
-	if w.revoked || w.tenure.restart != nil || w.phase != running {
-		return // it is read again
-	}
 	w.end = e.Batch.End
 	w.o.Metrics.read(w.o.Topic, w.o.Partition, len(e.Batch.Records))
 	for i := range e.Batch.Records {
