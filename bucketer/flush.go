@@ -38,21 +38,22 @@ func (c *Catalog) Prepare(now int64) *Flush {
 	f.sent = make([]sent, 0, len(c.dirty))
 	f.Writes = make([]*Write, 0, len(c.dirty))
 	c.flight = f
-	left := c.dirty[:0]
-	for at, b := range c.dirty {
-		c.dirty[at] = nil
-		b.unset(isDirty)
-		switch {
-		case b.pending.n == 0 && !b.mustClose() || c.buckets[b.id] != b:
-		case b.series.more != nil && now < b.series.more.notBefore:
-			b.set(isDirty)
-			left = append(left, b)
-		default:
-			c.cut(f, b)
+	var left []*bucket
+	list := c.dirty
+	for len(c.dirty) > 0 {
+		touched := c.dirty
+		c.dirty = nil // cut may touch others
+		for _, b := range touched {
+			if c.isLeftOut(b, now) {
+				left = append(left, b)
+			} else {
+				c.cut(f, b)
+			}
 		}
 	}
-	c.dirty = left
-	c.settlePending(left)
+	clear(list)
+	c.dirty = append(list[:0], left...)
+	c.settlePending()
 	c.encoder.rest()
 	f.bytes = c.encoder.arena.total + int64(cap(f.sent))*sentBytes + int64(cap(f.Writes))*8
 	c.encoder.arena = arena{}
@@ -63,29 +64,43 @@ func (c *Catalog) Prepare(now int64) *Flush {
 	return f.Flush
 }
 
-// cut adds the write of a bucket to the flush.
+// isLeftOut reports whether something waits for a bucket whose series backs off.
+func (c *Catalog) isLeftOut(b *bucket, now int64) bool {
+	return (b.pending.n > 0 || b.mustClose()) && b.series.more != nil && now < b.series.more.notBefore
+}
+
+// cut adds the write of a bucket to the flush, if something waits for it.
 func (c *Catalog) cut(f *flight, b *bucket) {
+	b.unset(isDirty)
+	if b.pending.n == 0 && !b.mustClose() || c.buckets[b.id] != b {
+		return
+	}
 	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount)
 	w := c.encoder.encode(c, b, closes)
-	if w.Added > 0 {
-		f.oldest = min(f.oldest, w.First)
-	}
-	f.Writes = append(f.Writes, w)
-	f.sent = append(f.sent, sent{bucket: b, rows: c.takePending(b)})
-	f.Bytes += len(w.Filter) + len(w.Document)
-	f.Measurements += int(w.Added)
+	one := sent{bucket: b, rows: c.takePending(b)}
 	b.stored = w.Count
 	b.set(inFlight)
 	if closes {
 		b.set(isClosed)
 	}
+	if len(w.Document) > maxDocument && w.Added > 1 {
+		c.refused(w, &one, &Outcome{Code: codeObjectTooLarge}, nil) // as MongoDB would
+		return
+	}
+	f.Writes = append(f.Writes, w)
+	f.sent = append(f.sent, one)
+	f.Bytes += len(w.Filter) + len(w.Document)
+	f.Measurements += int(w.Added)
+	if w.Added > 0 {
+		f.oldest = min(f.oldest, w.First)
+	}
 }
 
 // settlePending works out what is still pending after a flush was cut: the measurements of series that back off.
-func (c *Catalog) settlePending(left []*bucket) {
+func (c *Catalog) settlePending() {
 	c.prepares++
 	c.backoff, c.pending.oldest = 0, math.MaxInt64
-	for _, b := range left {
+	for _, b := range c.dirty {
 		if x := b.series.more; x.leftOut != c.prepares {
 			x.leftOut = c.prepares
 			c.backoff++
