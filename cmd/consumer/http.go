@@ -113,6 +113,10 @@ func serveReadiness(w http.ResponseWriter, reasons []string) {
 }
 
 func serveStatusJSON(w http.ResponseWriter, view StatusView) {
+	// Lists are lists to readers of JSON, also when they are empty.
+	view.NotReady = append([]string{}, view.NotReady...)
+	view.Partitions = append([]PartitionView{}, view.Partitions...)
+	view.Letters = append([]LetterView{}, view.Letters...)
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

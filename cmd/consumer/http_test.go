@@ -51,6 +51,8 @@ func TestPages(t *testing.T) {
 		{"/readyz", StatusView{}, 200, "ready"},
 		{"/readyz", busyView(), 503, "events/1: stopped: offset out of range"},
 		{"/metrics", StatusView{}, 200, `waterwheel_build_info{goversion="go`},
+		{"/api/status", StatusView{}, 200, `"notReady": [],`},
+		{"/api/status", StatusView{}, 200, `"letters": []`},
 		{"/", StatusView{}, 200, "none assigned"},
 		{"/", busyView(), 200, `value="75"`},
 		{"/", busyView(), 200, "1.3s"},
