@@ -255,11 +255,7 @@ func (w *Worker) foundOther(err error) bool {
 	w.o.Metrics.claim("lost")
 	w.memory.unknownUntil = max(w.memory.unknownUntil, w.lastSent()+w.o.Grace)
 	w.flush = nil
-	again := w.assigned
-	if w.known >= 0 { // a committed offset never goes back
-		again.Committed, again.Metadata = w.known, w.provenance().String()
-	}
-	w.restart(again)
+	w.restart(w.again())
 	return true
 }
 

@@ -24,6 +24,8 @@ type Status struct {
 	Pending, Flushing int
 	// Unknown are writes that were sent and not answered.
 	Unknown int
+	// Poisoned are records that made the program panic; each became a letter.
+	Poisoned int
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
 	// Trouble is the last failure that is being retried, "" when none.
@@ -38,7 +40,7 @@ func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Topic: w.o.Topic, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt, Paused: w.paused,
 		Position: w.ledger.next, End: w.end, Committed: w.known, Newest: w.newest, Durable: w.durable,
-		LastFlush: w.lastFlush, Trouble: w.trouble, LetterBytes: w.letters.bytes,
+		Poisoned: w.poisoned, LastFlush: w.lastFlush, Trouble: w.trouble, LetterBytes: w.letters.bytes,
 	}
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince

@@ -85,7 +85,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 			return
 		}
 		w.take(r)
-		if w.halt != nil {
+		if w.halt != nil || w.tenure.restart != nil {
 			return
 		}
 		w.ledger.next = r.Offset + 1
@@ -105,7 +105,7 @@ func (w *Worker) take(r *Record) {
 		w.o.Metrics.skipped("tombstone")
 		return
 	}
-	results, err := w.o.Decoder.Decode(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+	results, err := w.decode(r)
 	if err != nil {
 		w.bad(r, asDecodeError(err))
 		return
@@ -115,7 +115,9 @@ func (w *Worker) take(r *Record) {
 			w.bad(r, results[i].Err)
 			continue
 		}
-		w.insert(r, &results[i].Measurement)
+		if w.insert(r, &results[i].Measurement); w.tenure.restart != nil {
+			return
+		}
 	}
 }
 
@@ -124,9 +126,19 @@ func (w *Worker) insert(r *Record, measured *measurement.Measurement) {
 		w.o.Metrics.skipped("replayed")
 		return
 	}
-	if err := w.catalog.Insert(measured); err != nil {
-		w.bad(r, &measurement.DecodeError{Reason: measurement.TooLarge, Detail: err.Error(), Part: measurement.WholeRecord})
+	err := w.tryInsert(r, measured)
+	if err == nil || w.tenure.restart != nil {
+		return
 	}
+	bad := measurement.DecodeError{Reason: measurement.TooLarge, Detail: err.Error()}
+	if reason := (*measurement.DecodeError)(nil); errors.As(err, &reason) {
+		bad = *reason
+	}
+	bad.Part = measurement.WholeRecord
+	if element, ok := w.element(r, measured.Position.Part); ok {
+		bad.Part, bad.Value = measured.Position.Part, element
+	}
+	w.bad(r, &bad)
 }
 
 // bad makes a letter of a record, or of one of its elements.

@@ -93,6 +93,10 @@ type Worker struct {
 	asked   []bucketer.Lookup // look-ups under way, or to be asked again
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected []bucketer.Rejected
+	// poison are measurements whose insertion made the program panic; poisoned counts those and records that could not be
+	// decoded for the same reason.
+	poison   map[timeseries.Position]struct{}
+	poisoned int
 	question question // what a failed fetch must find out first
 
 	pendingSince Instant        // when the oldest pending measurement came, 0: none
@@ -155,6 +159,7 @@ func NewWorker(o Options) *Worker {
 		o:      o,
 		log:    o.Log.With("topic", o.Topic, "partition", o.Partition),
 		known:  -1,
+		poison: map[timeseries.Position]struct{}{},
 		memory: remembered{saw: map[Token]Instant{}},
 	}
 }

@@ -46,7 +46,7 @@ type server struct {
 func newPages(address string, status func() StatusView, metrics prometheus.Gatherer, log *slog.Logger) *server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { serveReadiness(w, status().NotReady) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { serveReadiness(w, status()) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) { serveStatusJSON(w, status()) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatusPage(w, status()) })
@@ -103,13 +103,13 @@ func (s *server) Run(ctx context.Context) error {
 	return fmt.Errorf("serving at %s (%s): %w", s.address, s.setting, err)
 }
 
-func serveReadiness(w http.ResponseWriter, reasons []string) {
-	if len(reasons) == 0 {
-		fmt.Fprintln(w, "ready")
+func serveReadiness(w http.ResponseWriter, view StatusView) {
+	if len(view.NotReady) > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, strings.Join(view.NotReady, "\n"))
 		return
 	}
-	w.WriteHeader(http.StatusServiceUnavailable)
-	fmt.Fprintln(w, strings.Join(reasons, "\n"))
+	fmt.Fprintln(w, strings.Join(append([]string{"ready"}, view.Degraded...), "\n"))
 }
 
 func serveStatusJSON(w http.ResponseWriter, view StatusView) {

@@ -14,7 +14,9 @@ type StatusView struct {
 	Member     string `json:"member"`
 	Generation int32  `json:"generation"`
 	// NotReady says why /readyz answers 503; empty: it does not.
-	NotReady   []string        `json:"notReady"`
+	NotReady []string `json:"notReady"`
+	// Degraded is what somebody should look at though the work goes on.
+	Degraded   []string        `json:"degraded,omitempty"`
 	Memory     MemoryView      `json:"memory"`
 	Partitions []PartitionView `json:"partitions"`
 	// Letters are the last ones, newest first.

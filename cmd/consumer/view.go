@@ -131,6 +131,9 @@ func (v *view) status() StatusView {
 		if s.Stopped != nil {
 			view.NotReady = append(view.NotReady, fmt.Sprintf("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail))
 		}
+		if s.Poisoned > 0 {
+			view.Degraded = append(view.Degraded, fmt.Sprintf("partition %s/%d: %d records made the program fail and became letters (internal_error); please report the log's stack", s.Topic, s.Partition, s.Poisoned))
+		}
 		view.Partitions = append(view.Partitions, partition)
 	}
 	return view

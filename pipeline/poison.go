@@ -1,0 +1,61 @@
+package pipeline
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"waterwheel/measurement"
+)
+
+// A record that makes our own code panic, by a bug, must not wedge its partition: it becomes a letter like any other that
+// cannot be stored. Broken invariants of the protocol are not caught: they end the process.
+
+// decode decodes a record; a panic becomes the record's error.
+func (w *Worker) decode(r *Record) (results []measurement.Result, err error) {
+	defer w.caughtPanic(r, &err)
+	results, err = w.o.Decoder.Decode(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+	return results, err
+}
+
+// tryInsert inserts a measurement. After a panic the catalog cannot be trusted: it is dropped, what it held is read
+// again, and this measurement is not tried a second time.
+func (w *Worker) tryInsert(r *Record, m *measurement.Measurement) (err error) {
+	if _, bad := w.poison[m.Position]; bad {
+		return internalError("storing it made the program fail before")
+	}
+	inserted := false
+	defer func() {
+		if !inserted {
+			w.poison[m.Position] = struct{}{}
+			w.restart(w.again())
+		}
+	}()
+	defer w.caughtPanic(r, &err)
+	err = w.catalog.Insert(m)
+	inserted = true
+	return err
+}
+
+// caughtPanic turns a panic into an error, and notes it.
+func (w *Worker) caughtPanic(r *Record, err *error) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	w.poisoned++
+	w.log.Error("a record made the program fail; please report it", "offset", r.Offset, "panic", cause, "stack", string(debug.Stack()))
+	*err = internalError(fmt.Sprintf("the program failed on it: %v", cause))
+}
+
+func internalError(detail string) error {
+	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: detail, Part: measurement.WholeRecord}
+}
+
+// again is the present assignment, from the last committed offset: a committed offset never goes back.
+func (w *Worker) again() Assigned {
+	a := w.assigned
+	if w.known >= 0 {
+		a.Committed, a.Metadata = w.known, w.provenance().String()
+	}
+	return a
+}
