@@ -164,9 +164,24 @@ func (c *Catalog) addSeries(key string) *series {
 	return s
 }
 
-// retire forgets a series of which nothing is left.
+// extra returns s.more, made when it is not there.
+func (c *Catalog) extra(s *series) *more {
+	if s.more == nil {
+		s.more = &more{}
+		c.memory.series += moreBytes
+	}
+	return s.more
+}
+
+// retire forgets what a series no longer needs, and the series when nothing is left of it. Bounds that were only to hold
+// for an open bucket end with it.
 func (c *Catalog) retire(s *series) {
-	if s.isEmpty() && c.series[s.key] == s {
+	empty := s.open == nil && (s.more == nil || len(s.more.rolled) == 0 && s.more.wanted == nil)
+	if s.more != nil && (empty || s.more.isOrdinary()) {
+		s.more = nil
+		c.memory.series -= moreBytes
+	}
+	if empty && c.series[s.key] == s {
 		delete(c.series, s.key)
 		c.memory.series -= seriesBytes + classBytes(len(s.key))
 	}

@@ -73,7 +73,7 @@ func (c *Catalog) clearBucket(b *bucket) rows {
 	s := b.series
 	if s.open == b {
 		s.open = nil
-		s.extra().rolled = append(s.more.rolled, b)
+		c.extra(s).rolled = append(s.more.rolled, b)
 	}
 	b.set(isCleared)
 	b.action = leave

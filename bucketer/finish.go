@@ -121,7 +121,7 @@ func (c *Catalog) conflicted(done *sent, o *Outcome, now int64) {
 	s := b.series
 	opened := b.stored == done.rows.n // the write would have inserted the bucket
 	waiting := c.abandon(b)
-	x := s.extra()
+	x := c.extra(s)
 	x.conflicts++
 	if x.conflicts > 1 {
 		x.notBefore = now + int64(min(firstBackoff<<min(x.conflicts-2, 10), maxBackoff))
@@ -174,7 +174,7 @@ func (c *Catalog) refused(w *Write, done *sent, o *Outcome, rejected []Rejected)
 	}
 	waiting := c.abandon(b)
 	if w.Kind == Update {
-		s.extra().excluded = append(s.more.excluded, b.id)
+		c.extra(s).excluded = append(s.more.excluded, b.id)
 	}
 	switch {
 	case done.rows.n == 1 && w.Kind == Insert:
@@ -228,7 +228,7 @@ func (c *Catalog) isolate(s *series, buf []byte, n int32, minTime int64) {
 	first, _ := readRow(buf)
 	b := c.newBucket(s, first, c.attempts[first.position], minTime)
 	b.action = leave
-	s.extra().rolled = append(s.more.rolled, b)
+	c.extra(s).rolled = append(s.more.rolled, b)
 	for range n {
 		var r row
 		r, buf = readRow(buf)

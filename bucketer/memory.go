@@ -13,7 +13,7 @@ import (
 const (
 	bucketBytes = int64(unsafe.Sizeof(bucket{}))
 	seriesBytes = int64(unsafe.Sizeof(series{}))
-	moreBytes   = int64(unsafe.Sizeof(more{}))
+	moreBytes   = int64(unsafe.Sizeof(more{})+15) &^ 15
 	shapeBytes  = int64(unsafe.Sizeof(shape{}))
 	schemaBytes = int64(unsafe.Sizeof(schema{}))
 	memberBytes = int64(unsafe.Sizeof(member{}))

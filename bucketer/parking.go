@@ -14,7 +14,10 @@ type wanted struct {
 	oldest int64 // smallest offset of the parked measurements
 }
 
-const wantedBytes = int64(unsafe.Sizeof(wanted{}) + unsafe.Sizeof(more{}) + 8 + unsafe.Sizeof(parkedSince{}))
+const (
+	wantedBytes = int64(unsafe.Sizeof(wanted{})+15) &^ 15
+	parkedBytes = int64(unsafe.Sizeof(parkedSince{}))
+)
 
 // parkedSince says that a series has a parked measurement of this offset, if it still waits for the same look-up.
 type parkedSince struct {
@@ -48,7 +51,7 @@ func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	} else if !query {
 		return false
 	}
-	s.extra().wanted = &wanted{lookup: lookup, oldest: r.position.Offset}
+	c.extra(s).wanted = &wanted{lookup: lookup, oldest: r.position.Offset}
 	c.lookups.series++
 	c.lookups.queue = append(c.lookups.queue, s)
 	c.lookups.note(s)
@@ -195,6 +198,7 @@ func (c *Catalog) resume(s *series, a *Answer) {
 		c.put(s, r)
 	}
 	c.buffers.release(waiting.buf)
+	c.retire(s)
 }
 
 // answer places the measurement that a look-up was for.

@@ -111,7 +111,7 @@ func (c *Catalog) replace(b *bucket, r row) {
 	taken := c.takePending(b)
 	id := b.id
 	c.rollOver(b, leave, byDeltaCost)
-	s.extra().excluded = append(s.more.excluded, id)
+	c.extra(s).excluded = append(s.more.excluded, id)
 	opened := false
 	for rest := taken.buf; len(rest) > 0; {
 		var waiting row
@@ -161,7 +161,7 @@ func (c *Catalog) rollOver(b *bucket, act action, why reason) {
 		c.settle(b)
 		return
 	}
-	s.extra().rolled = append(s.more.rolled, b)
+	c.extra(s).rolled = append(s.more.rolled, b)
 	if b.mustClose() {
 		c.touch(b)
 	}

@@ -37,14 +37,6 @@ func (s *series) metaIn(key []byte) bson.RawValue {
 	return bson.RawValue{Type: bson.Type(key[0]), Value: key[1:]}
 }
 
-// extra returns s.more, made when it is not there.
-func (s *series) extra() *more {
-	if s.more == nil {
-		s.more = &more{}
-	}
-	return s.more
-}
-
 func (s *series) isParked() bool { return s.more != nil && s.more.wanted != nil }
 
 // excludes reports whether a bucket is out of bounds for the series.
@@ -52,10 +44,9 @@ func (s *series) excludes(id bson.ObjectID) bool {
 	return s.more != nil && slices.Contains(s.more.excluded, id)
 }
 
-// isEmpty tells that forgetting the series changes nothing.
-func (s *series) isEmpty() bool {
-	return s.open == nil &&
-		(s.more == nil || len(s.more.rolled) == 0 && s.more.wanted == nil)
+// isOrdinary tells that nothing unusual goes on.
+func (x *more) isOrdinary() bool {
+	return x == nil || len(x.rolled) == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
 }
 
 // alternate is a bucket that has rolled over by time but is not fully written: it still takes a measurement of its
