@@ -17,6 +17,9 @@ type Options struct {
 	// DeltaMax is for how many measurements a stored bucket still gets an update; beyond it they open a new bucket.
 	// 0: no limit.
 	DeltaMax int32
+	// SetsInTextOrder: the database carries the paths of a $set out in the order of their text, not of the numbers in
+	// them, so that "10" would come before "9" in a column. No update then holds indexes of different lengths.
+	SetsInTextOrder bool
 	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.
 	Reopen bool
 }

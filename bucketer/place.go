@@ -75,9 +75,14 @@ func (c *Catalog) openBucket(s *series, r row, why opening) *bucket {
 	return b
 }
 
-// exceedsDelta reports whether a bucket that is stored would get an update for too many measurements with one more.
+// exceedsDelta reports whether a bucket that is stored would get an update for too many measurements with one more, or,
+// where that matters, one with indexes of different lengths.
 func (c *Catalog) exceedsDelta(b *bucket) bool {
-	return c.options.DeltaMax > 0 && b.stored > 0 && b.pending.n >= c.options.DeltaMax
+	if b.stored == 0 || b.pending.n == 0 {
+		return false
+	}
+	return c.options.DeltaMax > 0 && b.pending.n >= c.options.DeltaMax ||
+		c.options.SetsInTextOrder && digits(b.count()) > digits(b.stored)
 }
 
 // add puts a measurement into a bucket that takes it; why is what decide said.
