@@ -20,7 +20,7 @@ func sample() []*events.Reading {
 	meta := bson.D{{Key: "id", Value: int32(1)}, {Key: "at", Value: "x"}}
 	return []*events.Reading{
 		{Time: opened + 20_000, Meta: meta, Fields: bson.D{{Key: "v", Value: 2.5}, {Key: "o", Value: bson.D{{Key: "a", Value: int32(7)}}}}},
-		{Time: opened + 5_000, Meta: meta, Fields: bson.D{{Key: "v", Value: int32(2)}}},
+		{Time: opened + 5_000, Meta: meta, Fields: bson.D{{Key: "v", Value: int32(2)}, {Key: "n", Value: nil}}},
 		{Time: opened + 59_000, Meta: meta, Fields: bson.D{{Key: "v", Value: 2.0}, {Key: "o", Value: bson.D{{Key: "b", Value: "z"}}}}},
 	}
 }
@@ -36,8 +36,8 @@ func sampleBucket(t *testing.T) bson.D {
 		{Key: "_id", Value: id},
 		{Key: "control", Value: bson.D{
 			{Key: "version", Value: int32(1)},
-			{Key: "min", Value: bson.D{{Key: "time", Value: date(0)}, {Key: "v", Value: int32(2)}, {Key: "o", Value: o(int32(7), "z")}}},
-			{Key: "max", Value: bson.D{{Key: "time", Value: date(59_000)}, {Key: "v", Value: 2.5}, {Key: "o", Value: o(int32(7), "z")}}},
+			{Key: "min", Value: bson.D{{Key: "time", Value: date(0)}, {Key: "v", Value: int32(2)}, {Key: "o", Value: o(int32(7), "z")}, {Key: "n", Value: nil}}},
+			{Key: "max", Value: bson.D{{Key: "time", Value: date(59_000)}, {Key: "v", Value: 2.5}, {Key: "o", Value: o(int32(7), "z")}, {Key: "n", Value: nil}}},
 			{Key: "count", Value: int32(3)},
 			{Key: "size", Value: int32(300)},
 			{Key: "source", Value: bson.D{
@@ -55,6 +55,7 @@ func sampleBucket(t *testing.T) bson.D {
 			{Key: "time", Value: bson.D{{Key: "0", Value: date(20_000)}, {Key: "1", Value: date(5_000)}, {Key: "2", Value: date(59_000)}}},
 			{Key: "o", Value: bson.D{{Key: "0", Value: bson.D{{Key: "a", Value: int32(7)}}}, {Key: "2", Value: bson.D{{Key: "b", Value: "z"}}}}},
 			{Key: "v", Value: bson.D{{Key: "0", Value: 2.5}, {Key: "1", Value: int32(2)}, {Key: "2", Value: 2.0}}},
+			{Key: "n", Value: bson.D{{Key: "1", Value: nil}}},
 		}},
 	}
 }
@@ -116,6 +117,8 @@ func TestNoticesWhatIsWrong(t *testing.T) {
 		"data.time.2":               {bson.DateTime(opened), "time is"},
 		"data.w":                    {bson.D{{Key: "0", Value: true}}, "fields"},
 		"data.o":                    {nil, "o is"},
+		"data.n":                    {nil, "n is"},
+		"data.n.1":                  {false, "n is"},
 		"control.source.topic":      {"others", "control.source"},
 		"control.source.offsets..":  {bson.A{bson.Binary{Data: []byte{41, 3}}}, "control.count"},
 		"control.source.offsets...": {bson.A{bson.Binary{Data: []byte{41, 3}}, bson.Binary{Data: []byte{44, 4}}}, "time is"}, // 11, 12: another order

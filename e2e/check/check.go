@@ -149,9 +149,11 @@ func (j *judgement) judgeBucket(b *bucket) {
 	if len(faults) == 0 {
 		faults = b.compareWith(readings)
 	}
-	for _, f := range faults {
+	const listed = 3 // what is wrong with a bucket tends to be wrong all over
+	for _, f := range faults[:min(len(faults), listed)] {
 		j.report.fault("bucket %s: %s", b.ID.Hex(), f)
 	}
+	j.report.FaultCount += max(0, len(faults)-listed)
 }
 
 // countStored counts in how many buckets each valid measurement is.

@@ -31,6 +31,9 @@ func normalised(v any) any {
 
 // sameValue tells whether a stored value is the expected one, in type and bytes.
 func sameValue(stored bson.RawValue, want any) bool {
+	if want == nil { // MarshalValue does not take it
+		return stored.Type == bson.TypeNull
+	}
 	kind, data, err := bson.MarshalValue(want)
 	return err == nil && stored.Type == kind && bytes.Equal(stored.Value, data)
 }

@@ -26,7 +26,7 @@ func (s *stage) play(ctx context.Context) error {
 	defer cancel()
 	produced := make(chan error, 1)
 	go func() { produced <- s.produce(ctx) }()
-	s.out.step(blue, "▶", "measuring this machine and %d simulated sensors, 4 times a second", sensorCount)
+	s.out.step(blue, "▶", "measuring this machine 4 times a second, and %d simulated sensors", sensorCount)
 
 	begin := time.Now()
 	if err := s.watchUntil(ctx, begin.Add(killAfter), produced); err != nil {

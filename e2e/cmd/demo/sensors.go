@@ -31,16 +31,16 @@ func newSensors() *sensors {
 	return &sensors{random: rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 2))}
 }
 
-// measure makes a reading of every sensor and returns what arrives now, in a random order.
+// measure makes a reading of every other sensor and returns what arrives now, in a random order.
 func (s *sensors) measure(now time.Time) []events.Event {
 	s.turn++
 	var arrived []events.Event
-	for i := range sensorCount {
+	for i := s.turn % 2; i < sensorCount; i += 2 {
 		e := s.reading(i, now.Add(-time.Duration(s.random.IntN(200))*time.Millisecond))
 		switch luck := s.random.IntN(100); {
 		case luck < 6: // a slow radio link
 			s.held = append(s.held, held{now.Add(time.Duration(500+s.random.IntN(4000)) * time.Millisecond), e})
-		case luck < 7: // stored while offline, hours ago
+		case luck < 7 && i < 6: // kept while offline, for hours
 			arrived = append(arrived, e, s.reading(i, now.Add(-3*time.Hour)))
 		default:
 			arrived = append(arrived, e)

@@ -20,7 +20,7 @@ const (
 	topicName     = "measurements"
 	databaseName  = "demo"
 	groupName     = "waterwheel-demo"
-	partitions    = 4
+	partitions    = 3
 	maxEventBytes = 32 << 10
 )
 
@@ -77,7 +77,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 		"KAFKA_REBALANCE_TIMEOUT":  "6s",
 		"KAFKA_LEASE":              "2s",
 		"COMMIT_INTERVAL":          "500ms",
-		"FLUSH_INTERVAL":           "1s",
+		"FLUSH_INTERVAL":           "2s",
 		"EVENT_MAX_BYTES":          fmt.Sprint(maxEventBytes),
 		"MONGODB_URI":              s.mongo.URI(),
 		"MONGODB_DATABASE":         databaseName,

@@ -1,0 +1,135 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Broker is one broker of a Cluster.
+type Broker struct {
+	id                 int
+	jars, dir          string
+	direct, controller string   // addresses of the listeners for clients without a link and for the other brokers
+	listeners          []string // addresses of the listeners behind the links, by client
+	advertised         []string // addresses of these links
+
+	mu      sync.Mutex
+	process *Consumer
+}
+
+func newBroker(id int, o ClusterOptions) (*Broker, error) {
+	addresses, err := lowAddresses(2 + 2*o.Links)
+	if err != nil {
+		return nil, err
+	}
+	return &Broker{
+		id: id, jars: o.Jars, dir: filepath.Join(o.Dir, fmt.Sprint(id)),
+		direct: addresses[0], controller: addresses[1], listeners: addresses[2 : 2+o.Links], advertised: addresses[2+o.Links:],
+	}, nil
+}
+
+// settings are the broker's server.properties.
+func (b *Broker) settings(voters string) string {
+	listeners := []string{"DIRECT://" + b.direct, "CONTROLLER://" + b.controller}
+	advertised := []string{"DIRECT://" + b.direct}
+	protocols := []string{"DIRECT:PLAINTEXT", "CONTROLLER:PLAINTEXT"}
+	for i := range b.listeners {
+		listeners = append(listeners, fmt.Sprintf("CLIENT%d://%s", i, b.listeners[i]))
+		advertised = append(advertised, fmt.Sprintf("CLIENT%d://%s", i, b.advertised[i]))
+		protocols = append(protocols, fmt.Sprintf("CLIENT%d:PLAINTEXT", i))
+	}
+	return strings.Join([]string{
+		"process.roles=broker,controller",
+		fmt.Sprintf("node.id=%d", b.id),
+		"controller.quorum.voters=" + voters,
+		"controller.listener.names=CONTROLLER",
+		"inter.broker.listener.name=DIRECT",
+		"listeners=" + strings.Join(listeners, ","),
+		"advertised.listeners=" + strings.Join(advertised, ","),
+		"listener.security.protocol.map=" + strings.Join(protocols, ","),
+		"log.dirs=" + filepath.Join(b.dir, "data"),
+		"default.replication.factor=3",
+		"min.insync.replicas=2",
+		"offsets.topic.replication.factor=3",
+		"offsets.topic.num.partitions=8",
+		"transaction.state.log.replication.factor=3",
+		"transaction.state.log.num.partitions=8",
+		"share.coordinator.state.topic.replication.factor=3",
+		"group.initial.rebalance.delay.ms=0",
+		"group.min.session.timeout.ms=1000",
+		"auto.create.topics.enable=false",
+		"",
+	}, "\n")
+}
+
+// format writes the settings and prepares the data folder.
+func (b *Broker) format(ctx context.Context, clusterID, voters string) error {
+	if err := os.MkdirAll(b.dir, 0o750); err != nil {
+		return fmt.Errorf("making broker %d's folder: %w", b.id, err)
+	}
+	if err := os.WriteFile(b.properties(), []byte(b.settings(voters)), 0o600); err != nil {
+		return fmt.Errorf("writing broker %d's settings: %w", b.id, err)
+	}
+	command := exec.CommandContext(ctx, "java", b.java("kafka.tools.StorageTool", "format", "-t", clusterID, "-c", b.properties())...)
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("formatting broker %d's data folder: %w\n%s", b.id, err, output)
+	}
+	return nil
+}
+
+func (b *Broker) properties() string { return filepath.Join(b.dir, "server.properties") }
+
+// java are the arguments that run a class of Kafka's in little memory.
+func (b *Broker) java(class string, args ...string) []string {
+	return append([]string{"-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-cp", filepath.Join(b.jars, "*"), class}, args...)
+}
+
+// Start starts the broker's process, with the data it has. AwaitBrokers of the cluster waits until it answers.
+func (b *Broker) Start() error {
+	process, err := Start("java", Settings{}, b.java("kafka.Kafka", b.properties())...)
+	if err != nil {
+		return fmt.Errorf("starting broker %d: %w", b.id, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.process = process
+	return nil
+}
+
+// Running tells whether the broker's process runs.
+func (b *Broker) Running() bool {
+	p := b.current()
+	return p != nil && p.Running()
+}
+
+func (b *Broker) current() *Consumer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.process
+}
+
+// Kill ends the broker with SIGKILL.
+func (b *Broker) Kill() {
+	if p := b.current(); p != nil {
+		p.Kill()
+	}
+}
+
+// Stop ends the broker in order.
+func (b *Broker) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
+	defer cancel()
+	if _, err := b.current().Terminate(ctx); err != nil {
+		return fmt.Errorf("stopping broker %d: %w", b.id, err)
+	}
+	return nil
+}
+
+// ID is the broker's node id.
+func (b *Broker) ID() int { return b.id }

@@ -1,0 +1,184 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
+
+	"waterwheel/e2e/harness/link"
+)
+
+// ClusterOptions say which cluster to start.
+type ClusterOptions struct {
+	// Jars is the folder of Kafka's jars: "libs" of its distribution.
+	Jars string
+	// Dir keeps the brokers' settings, logs and data. It is deleted when the cluster is closed.
+	Dir string
+	// Brokers is their number, each a controller as well.
+	Brokers int
+	// Links is the number of clients that reach the brokers through links of their own.
+	Links int
+}
+
+// Cluster is a real Kafka of several brokers whose processes can be killed and started again. A client with a link is
+// told addresses of links only, so that all its connections can be disturbed without those of the others.
+type Cluster struct {
+	options ClusterOptions
+	brokers []*Broker
+	links   [][]*link.Link // by client, then by broker
+}
+
+// StartCluster starts a cluster and waits until all its brokers answer. The caller closes it.
+func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
+	c := &Cluster{options: o}
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting a Kafka cluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	if jars, err := filepath.Glob(filepath.Join(c.options.Jars, "kafka_*.jar")); err != nil || len(jars) == 0 {
+		return fmt.Errorf("there are no jars of Kafka in %s", c.options.Jars)
+	}
+	for id := 1; id <= c.options.Brokers; id++ {
+		b, err := newBroker(id, c.options)
+		if err != nil {
+			return err
+		}
+		c.brokers = append(c.brokers, b)
+	}
+	for range c.options.Links {
+		var links []*link.Link
+		for _, b := range c.brokers {
+			l, err := link.New(b.advertised[len(c.links)], b.listeners[len(c.links)])
+			if err != nil {
+				return err
+			}
+			links = append(links, l)
+		}
+		c.links = append(c.links, links)
+	}
+	return c.startBrokers(ctx)
+}
+
+// startBrokers formats the data folders and starts all brokers.
+func (c *Cluster) startBrokers(ctx context.Context) error {
+	id := make([]byte, 16)
+	rand.Read(id)
+	var group errgroup.Group
+	for _, b := range c.brokers {
+		group.Go(func() error {
+			if err := b.format(ctx, base64.RawURLEncoding.EncodeToString(id), c.voters()); err != nil {
+				return err
+			}
+			return b.Start()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return c.AwaitBrokers(ctx)
+}
+
+// voters are the controllers, as a broker's settings list them.
+func (c *Cluster) voters() string {
+	voters := make([]string, len(c.brokers))
+	for i, b := range c.brokers {
+		voters[i] = fmt.Sprintf("%d@%s", b.id, b.controller)
+	}
+	return strings.Join(voters, ",")
+}
+
+// Address is the bootstrap address of a client without a link.
+func (c *Cluster) Address() string {
+	addresses := make([]string, len(c.brokers))
+	for i, b := range c.brokers {
+		addresses[i] = b.direct
+	}
+	return strings.Join(addresses, ",")
+}
+
+// LinkedAddress is the bootstrap address of a client with links.
+func (c *Cluster) LinkedAddress(client int) string {
+	addresses := make([]string, len(c.brokers))
+	for i, l := range c.links[client] {
+		addresses[i] = l.Address()
+	}
+	return strings.Join(addresses, ",")
+}
+
+// Links are a client's links, one for each broker.
+func (c *Cluster) Links(client int) []*link.Link { return c.links[client] }
+
+// Brokers are the cluster's brokers.
+func (c *Cluster) Brokers() []*Broker { return c.brokers }
+
+// AwaitBrokers waits until every running broker is part of the cluster and every replica of every topic follows its
+// leader.
+func (c *Cluster) AwaitBrokers(ctx context.Context) error {
+	client := &kafka.Client{Addr: kafka.TCP(strings.Split(c.Address(), ",")...), Transport: &kafka.Transport{MetadataTTL: 200 * time.Millisecond}}
+	defer client.Transport.(*kafka.Transport).CloseIdleConnections()
+	for {
+		if c.settled(ctx, client) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the brokers (see %s): %w", c.options.Dir, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (c *Cluster) settled(ctx context.Context, client *kafka.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	metadata, err := client.Metadata(ctx, &kafka.MetadataRequest{})
+	if err != nil || len(metadata.Brokers) != c.running() {
+		return false
+	}
+	for _, t := range metadata.Topics {
+		for _, p := range t.Partitions {
+			if p.Error != nil || len(p.Isr) < min(len(p.Replicas), len(metadata.Brokers)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *Cluster) running() int {
+	n := 0
+	for _, b := range c.brokers {
+		if b.Running() {
+			n++
+		}
+	}
+	return n
+}
+
+// Close kills the brokers and deletes their folder.
+func (c *Cluster) Close() error {
+	for _, b := range c.brokers {
+		b.Kill()
+	}
+	for _, links := range c.links {
+		for _, l := range links {
+			l.Close()
+		}
+	}
+	if err := os.RemoveAll(c.options.Dir); err != nil {
+		return fmt.Errorf("deleting the cluster's folder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package link
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// pieceBytes is how much is forwarded at once.
+const pieceBytes = 256 << 10
+
+// pair is a client's connection and the one made to the server for it.
+type pair struct {
+	client, server net.Conn
+	once           sync.Once
+	ended          chan struct{}
+}
+
+// end closes both connections; what they have not delivered is lost.
+func (p *pair) end() {
+	p.once.Do(func() {
+		close(p.ended)
+		abort(p.client)
+		abort(p.server)
+	})
+}
+
+// abort closes a connection with a reset.
+func abort(c net.Conn) {
+	c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+}
+
+// pump forwards what comes from one connection to the other, as the link's mode says, until one of them ends. answers
+// tells that it comes from the server.
+func (l *Link) pump(p *pair, to, from net.Conn, answers bool) {
+	defer p.end()
+	piece := make([]byte, pieceBytes)
+	for {
+		n, err := from.Read(piece)
+		if n > 0 && l.pass(p, answers) {
+			if _, err := to.Write(piece[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass waits as long as the mode holds a piece back, and tells whether to deliver it then.
+func (l *Link) pass(p *pair, answers bool) bool {
+	for {
+		l.mu.Lock()
+		m, changed := l.mode, l.changed
+		l.mu.Unlock()
+		switch {
+		case m.held:
+			select {
+			case <-changed:
+				continue
+			case <-p.ended:
+				return false
+			}
+		case m.loseAnswers && answers:
+			return false
+		case m.delay > 0:
+			select {
+			case <-time.After(m.delay):
+			case <-p.ended:
+				return false
+			}
+		}
+		return true
+	}
+}
