@@ -28,7 +28,10 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.createIndexes(ctx); err != nil {
 			return err
 		}
-		return s.createView(ctx)
+		if err := s.createView(ctx); err != nil {
+			return err
+		}
+		return s.probeSetOrder(ctx)
 	})
 }
 
@@ -52,6 +55,8 @@ type series struct {
 	name    string
 	options timeseries.Options
 	ports   Ports
+	// textOrder: StoreOptions.SetsInTextOrder.
+	textOrder bool
 }
 
 func (d *Database) open(ctx context.Context, name string, o timeseries.Options, maxCount int32, prepare func(*series) error) (*Store, error) {
@@ -73,7 +78,8 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 	return NewStore(s.ports, StoreOptions{
 		Namespace: s.namespace() + bucketsSuffix, Collection: o, MaxCount: maxCount,
 		WriteTimeout: d.o.WriteTimeout, Parallel: d.o.Parallel, Lease: d.o.Lease,
-		BSONSize: s.measuresDocuments(ctx), Hint: true, Metrics: d.metrics, Logger: d.log,
+		BSONSize: s.measuresDocuments(ctx), Hint: true, SetsInTextOrder: s.textOrder,
+		Metrics: d.metrics, Logger: d.log,
 	}), nil
 }
 

@@ -31,6 +31,9 @@ type StoreOptions struct {
 	Lease        func() bool
 	// BSONSize: a query can ask for a document's size.
 	BSONSize bool
+	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
+	// ordered numeric names by number since 5.0.
+	SetsInTextOrder bool
 	// Hint: queries may name the index to use.
 	Hint    bool
 	Metrics *Metrics     // nil: not kept

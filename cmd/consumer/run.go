@@ -96,7 +96,7 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 	grace := 2 * c.MongoDB.WriteTimeout // once on the way, once by maxTimeMS
 	return pipeline.Options{
 		Topic: topic, Partition: partition, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
-		Namespace: n.database.Name() + "." + seriesName(c, topic), Bucketing: bucketing(c, n.collection), Decoder: decoder,
+		Namespace: n.database.Name() + "." + seriesName(c, topic), Bucketing: bucketing(c, n.stores[topic]), Decoder: decoder,
 		OutOfRange: pipeline.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,

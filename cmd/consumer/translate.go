@@ -73,15 +73,15 @@ func seriesName(c config.Config, topic string) string {
 	return strings.ReplaceAll(c.MongoDB.Collection, "{topic}", topic)
 }
 
-// bucketing are the catalog's settings; its collection must be normalised.
-func bucketing(c config.Config, o timeseries.Options) bucketer.Options {
+// bucketing are the catalog's settings for a time series.
+func bucketing(c config.Config, store *sink.Store) bucketer.Options {
 	return bucketer.Options{
-		Collection: o,
+		Collection: store.Collection,
 		Limits: timeseries.Limits{
 			MaxCount: c.Bucket.MaxCount, MaxBytes: int32(c.Bucket.MaxBytes), MinCount: c.Bucket.MinCount,
 			CacheBytes: int64(c.Bucket.CacheBytes),
 		},
-		DeltaMax: c.Bucket.DeltaMax, Reopen: c.Bucket.Reopen,
+		DeltaMax: c.Bucket.DeltaMax, Reopen: c.Bucket.Reopen, SetsInTextOrder: store.SetsInTextOrder,
 	}
 }
 
