@@ -65,9 +65,11 @@ func insertAt(series string, minTime int64, positions ...timeseries.Position) *b
 			{Key: "count", Value: w.Count},
 			{Key: "size", Value: int32(100)},
 			{Key: "source", Value: bson.D{
-				{Key: "topic", Value: source.Topic}, {Key: "partition", Value: source.Partition},
+				{Key: "topic", Value: source.Topic},
+				{Key: "partition", Value: source.Partition},
 				{Key: "topicId", Value: bson.Binary{Subtype: 4, Data: source.TopicID[:]}},
-				{Key: "first", Value: first}, {Key: "last", Value: last},
+				{Key: "first", Value: first},
+				{Key: "last", Value: last},
 				{Key: "offsets", Value: bson.A{bson.Binary{Data: w.Offsets}}},
 			}},
 		}},
@@ -87,7 +89,8 @@ func updateOf(w *bucketer.Write, position timeseries.Position) *bucketer.Write {
 	u.Document = marshal(bson.D{
 		{Key: "$set", Value: bson.D{
 			{Key: "control.count", Value: u.Count},
-			{Key: "data.time." + n, Value: bson.DateTime(w.MinTime + 1)}, {Key: "data.x." + n, Value: 1},
+			{Key: "data.time." + n, Value: bson.DateTime(w.MinTime + 1)},
+			{Key: "data.x." + n, Value: 1},
 		}},
 		{Key: "$push", Value: bson.D{{Key: "control.source.offsets", Value: bson.Binary{Data: u.Offsets}}}},
 		{Key: "$min", Value: bson.D{{Key: "control.source.first", Value: position.Offset}}},

@@ -31,7 +31,8 @@ func TestFindPicksBucketsThatMayTakeMore(t *testing.T) {
 
 	lookups := []bucketer.Lookup{
 		lookupOf("a", minute+1), lookupOf("a", minute-1), lookupOf("b", minute+1), lookupOf("c", minute+1), lookupOf("d", minute+hour),
-		lookupOf("d", minute+hour-1), lookupOf("none", minute), {Series: lookupOf("a", 0).Series, Meta: metaOf("a"), ID: older.ID},
+		lookupOf("d", minute+hour-1), lookupOf("none", minute),
+		{Series: lookupOf("a", 0).Series, Meta: metaOf("a"), ID: older.ID},
 		{Series: lookupOf("b", 0).Series, Meta: metaOf("b"), ID: full.ID},
 	}
 	answers, err := p.Find(t.Context(), lookups)

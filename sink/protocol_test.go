@@ -125,7 +125,9 @@ func TestLostAnswersAreUnknownAndNeverSentAgain(t *testing.T) {
 
 var (
 	overloaded = bson.D{
-		{Key: "ok", Value: 0}, {Key: "code", Value: int32(462)}, {Key: "errmsg", Value: "overloaded"},
+		{Key: "ok", Value: 0},
+		{Key: "code", Value: int32(462)},
+		{Key: "errmsg", Value: "overloaded"},
 		{Key: "errorLabels", Value: bson.A{"SystemOverloadedError", "RetryableError", "RetryableWriteError"}},
 	}
 	unconfirmed = bson.D{{Key: "n", Value: int32(1)}, {Key: "writeConcernError", Value: bson.D{

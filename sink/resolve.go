@@ -88,8 +88,11 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write, chun
 	query := Query{
 		Filter: document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}),
 		Projection: document(bson.D{
-			{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathClosed, Value: 1},
-			{Key: minimum, Value: 1}, {Key: timeseries.PathOffsets, Value: 1},
+			{Key: timeseries.FieldMeta, Value: 1},
+			{Key: timeseries.PathCount, Value: 1},
+			{Key: timeseries.PathClosed, Value: 1},
+			{Key: minimum, Value: 1},
+			{Key: timeseries.PathOffsets, Value: 1},
 		}),
 	}
 	buckets := make(map[bson.ObjectID]*stored, len(chunk))

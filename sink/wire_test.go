@@ -35,11 +35,18 @@ func newFake(t *testing.T, hello bson.D) *fake {
 	}
 	f := &fake{Listener: listener, answers: make(map[string]func(bson.Raw) bson.D)}
 	greeting := append(bson.D{
-		{Key: "isWritablePrimary", Value: true}, {Key: "ismaster", Value: true}, {Key: "helloOk", Value: true},
-		{Key: "maxBsonObjectSize", Value: int32(16 << 20)}, {Key: "maxMessageSizeBytes", Value: int32(48 << 20)},
-		{Key: "maxWriteBatchSize", Value: int32(100000)}, {Key: "minWireVersion", Value: int32(0)}, {Key: "maxWireVersion", Value: int32(17)},
-		{Key: "hosts", Value: bson.A{listener.Addr().String()}}, {Key: "me", Value: listener.Addr().String()},
-		{Key: "primary", Value: listener.Addr().String()}, {Key: "compression", Value: bson.A{"zstd", "snappy", "zlib"}},
+		{Key: "isWritablePrimary", Value: true},
+		{Key: "ismaster", Value: true},
+		{Key: "helloOk", Value: true},
+		{Key: "maxBsonObjectSize", Value: int32(16 << 20)},
+		{Key: "maxMessageSizeBytes", Value: int32(48 << 20)},
+		{Key: "maxWriteBatchSize", Value: int32(100000)},
+		{Key: "minWireVersion", Value: int32(0)},
+		{Key: "maxWireVersion", Value: int32(17)},
+		{Key: "hosts", Value: bson.A{listener.Addr().String()}},
+		{Key: "me", Value: listener.Addr().String()},
+		{Key: "primary", Value: listener.Addr().String()},
+		{Key: "compression", Value: bson.A{"zstd", "snappy", "zlib"}},
 	}, hello...)
 	for _, name := range []string{"hello", "isMaster", "ismaster"} {
 		f.answers[name] = func(bson.Raw) bson.D { return greeting }

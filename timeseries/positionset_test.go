@@ -44,8 +44,10 @@ func TestPositionSetCoversTheLargestWindow(t *testing.T) {
 	const start = 1 << 40
 	set := NewPositionSet(start, start+1<<32)
 	for _, p := range []Position{
-		{Offset: start}, {Offset: start, Part: MaxParts - 1},
-		{Offset: start + 1<<32 - 1}, {Offset: start + 1<<32 - 1, Part: MaxParts - 1},
+		{Offset: start},
+		{Offset: start, Part: MaxParts - 1},
+		{Offset: start + 1<<32 - 1},
+		{Offset: start + 1<<32 - 1, Part: MaxParts - 1},
 	} {
 		if set.Contains(p) {
 			t.Errorf("%v is in before it was put in", p)
