@@ -1,0 +1,119 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+)
+
+// maxPartitions is how far the topic may grow.
+const maxPartitions = 24
+
+// admin is a client for what only an operator does.
+func (r *run) admin() *kafka.Client {
+	return &kafka.Client{Addr: kafka.TCP(strings.Split(r.cluster.Address(), ",")...), Transport: &kafka.Transport{MetadataTTL: 200 * time.Millisecond}}
+}
+
+// eventually tries again for a while: a broker may just be away.
+func (r *run) eventually(ctx context.Context, what string, try func(context.Context, *kafka.Client) error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	admin := r.admin()
+	defer admin.Transport.(*kafka.Transport).CloseIdleConnections()
+	for {
+		short, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := try(short, admin)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// grow adds a partition to the topic.
+func (r *run) grow(ctx context.Context) (bool, error) {
+	if !r.standing.TryRLock() {
+		return false, nil
+	}
+	defer r.standing.RUnlock()
+	topic, ok, err := r.kafka.Topic(ctx, topicName)
+	if err != nil || !ok || topic.Partitions >= maxPartitions {
+		return false, nil // a broker may be away just now
+	}
+	count := topic.Partitions + 1
+	r.note("the topic grows to %d partitions", count)
+	return true, r.eventually(ctx, "adding a partition", func(ctx context.Context, admin *kafka.Client) error {
+		response, err := admin.CreatePartitions(ctx, &kafka.CreatePartitionsRequest{
+			Topics: []kafka.TopicPartitionsConfig{{Name: topicName, Count: count}},
+		})
+		if err != nil {
+			return err
+		}
+		if now, _, err := r.kafka.Topic(ctx, topicName); err == nil && now.Partitions == count {
+			return nil
+		}
+		return response.Errors[topicName]
+	})
+}
+
+// reset stops all members, sets the group's offsets back as Kafka's own tool does, and starts the members again.
+func (r *run) reset(ctx context.Context) (bool, error) {
+	r.standing.Lock()
+	defer r.standing.Unlock()
+	back := []int64{5_000, 50_000, 1 << 40}[r.random.IntN(3)]
+	var was []*member
+	for _, m := range r.members {
+		if m.consumer != nil {
+			was = append(was, m)
+		}
+	}
+	r.note("reset the group by up to %d offsets a partition", back)
+	r.stopAll(ctx)
+	if err := r.eventually(ctx, "resetting the group's offsets", func(ctx context.Context, admin *kafka.Client) error {
+		return r.commitBack(ctx, admin, back)
+	}); err != nil {
+		return true, err
+	}
+	for _, m := range was {
+		if err := m.start(); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// commitBack commits offsets smaller than the present ones, without metadata, for a group without members.
+func (r *run) commitBack(ctx context.Context, admin *kafka.Client, back int64) error {
+	topic, _, err := r.kafka.Topic(ctx, topicName)
+	if err != nil {
+		return err
+	}
+	committed, _, err := r.kafka.Committed(ctx, r.group(), topic)
+	if err != nil {
+		return err
+	}
+	var offsets []kafka.OffsetCommit
+	for p, offset := range committed {
+		offsets = append(offsets, kafka.OffsetCommit{Partition: p, Offset: max(0, offset-back)})
+	}
+	response, err := admin.OffsetCommit(ctx, &kafka.OffsetCommitRequest{
+		GroupID: r.group(), GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topicName: offsets},
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range response.Topics[topicName] {
+		if p.Error != nil {
+			return p.Error
+		}
+	}
+	return nil
+}

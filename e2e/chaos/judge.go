@@ -1,0 +1,75 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"waterwheel/e2e/check"
+)
+
+// Result is what became of a run.
+type Result struct {
+	// Produced records in Seconds, and how long the consumers needed for the rest at the end.
+	Produced              int
+	Seconds, DrainSeconds float64
+	// Actions counts the disturbances.
+	Actions map[string]int
+	// Measurements that must be stored; in exactly one place, in none, in more than one.
+	Valid, Stored, Missing, Doubled int
+	// Report is the independent check's, nil for the naive consumer; what it finds wrong is in Faults.
+	Report *check.Report
+	// Faults are sentences about what must not happen.
+	Faults []string
+}
+
+// Err is nil when every measurement is stored once and nothing else went wrong.
+func (r *Result) Err() error {
+	if len(r.Faults) == 0 && r.Missing == 0 && r.Doubled == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(append([]string{r.String()}, r.Faults...), "\n\t"))
+}
+
+// String is the result in one line.
+func (r *Result) String() string {
+	disturbances := 0
+	for _, n := range r.Actions {
+		disturbances += n
+	}
+	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances, the rest stored after %.0fs: "+
+		"%d measurements, stored once %d, missing %d, doubled %d; %d faults",
+		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, disturbances, r.DrainSeconds,
+		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults))
+}
+
+// judge fills the result with what is stored.
+func (r *run) judge(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	if r.options.Naive {
+		return r.judgeNaive(ctx)
+	}
+	if err := r.judgePast(ctx); err != nil {
+		return err
+	}
+	report, err := check.Run(ctx, check.Source{
+		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: topicName,
+		Group: r.group(), Fate: r.load.book.Fate,
+	})
+	if err != nil {
+		return err
+	}
+	result := &r.result
+	result.Report = report
+	result.Valid += report.Valid
+	result.Stored += report.Stored
+	result.Missing += report.Missing
+	result.Doubled += report.Doubled
+	if err := report.Err(); err != nil {
+		result.Faults = append(result.Faults, err.Error())
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/check"
+)
+
+// judgePast judges the buckets of topics that were deleted, and takes them away, so that the check of the present topic
+// finds only its own.
+func (r *run) judgePast(ctx context.Context) error {
+	if len(r.past) == 0 {
+		return nil
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(r.options.MongoURI))
+	if err != nil {
+		return fmt.Errorf("connecting to read the buckets: %w", err)
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	buckets := client.Database(r.databaseName()).Collection(topicName + ".buckets")
+	for _, past := range r.past {
+		id := bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: past.topic.ID[:]}}}
+		stored, err := positionsIn(ctx, buckets, id)
+		if err != nil {
+			return err
+		}
+		r.countPast(past, stored)
+		if _, err := buckets.DeleteMany(ctx, id); err != nil {
+			return fmt.Errorf("deleting the buckets of a past topic: %w", err)
+		}
+	}
+	return nil
+}
+
+// spot is a measurement's place in a topic.
+type spot struct {
+	partition int32
+	check.Position
+}
+
+// positionsIn counts how often each measurement is listed.
+func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D) (map[spot]int, error) {
+	cursor, err := buckets.Find(ctx, filter)
+	if err != nil {
+		return nil, fmt.Errorf("reading the buckets of a past topic: %w", err)
+	}
+	defer cursor.Close(ctx)
+	stored := map[spot]int{}
+	for cursor.Next(ctx) {
+		partition, positions, err := check.PositionsOf(cursor.Current)
+		if err != nil {
+			return nil, fmt.Errorf("reading the buckets of a past topic: %w", err)
+		}
+		for _, p := range positions {
+			stored[spot{partition, p}]++
+		}
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, fmt.Errorf("reading the buckets of a past topic: %w", err)
+	}
+	return stored, nil
+}
+
+// countPast adds a past topic to the result: what was committed must be stored once, the rest at most once.
+func (r *run) countPast(past incarnation, stored map[spot]int) {
+	result := &r.result
+	for _, record := range past.records {
+		fate, _ := r.load.book.Fate(record.Value)
+		for part := range fate.Parts {
+			n := stored[spot{record.Partition, check.Position{Offset: record.Offset, Part: part}}]
+			switch {
+			case n > 1:
+				result.Doubled++
+			case n == 1:
+				result.Stored++
+			case record.Offset < past.committed[record.Partition]:
+				result.Missing++
+			default:
+				continue // nobody had read it
+			}
+			result.Valid++
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
+)
+
+// maxEventBytes is the EVENT_MAX_BYTES of a run: small, so that too large events are cheap to make.
+const maxEventBytes = 64 << 10
+
+// load is a producer at work.
+type load struct {
+	book     *events.Book // only the producing goroutine uses it until stop
+	begin    time.Time
+	produced atomic.Int64
+	failed   chan error
+	pause    sync.Mutex // held while nothing may be produced
+	cancel   context.CancelFunc
+	done     chan struct{}
+}
+
+// startLoad produces about the options' rate until stopped.
+func startLoad(ctx context.Context, o Options, brokers string) *load {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &load{book: events.NewBook(), begin: time.Now(), failed: make(chan error, 1), cancel: cancel, done: make(chan struct{})}
+	generator := events.NewGenerator(events.Options{
+		Series: o.Series, Start: time.Now().Add(-4 * time.Hour).Truncate(time.Second), Step: 5 * time.Second,
+		MaxBytes: maxEventBytes, Seed: o.Seed,
+	})
+	next := generator.Next
+	if o.Naive || o.recreates() {
+		next = func() events.Event { return goodEvent(generator) }
+	}
+	go func() {
+		defer close(l.done)
+		if err := l.produce(ctx, next, o.Rate, brokers); err != nil {
+			l.failed <- err
+		}
+	}()
+	return l
+}
+
+// goodEvent makes an event of which every part must be stored.
+func goodEvent(g *events.Generator) events.Event {
+	for {
+		e := g.Next()
+		if n := e.Fate.Valid(); n > 0 && n == len(e.Fate.Parts) {
+			return e
+		}
+	}
+}
+
+// produce catches up when the cluster stood still for a moment, but not more than one second's worth at once.
+func (l *load) produce(ctx context.Context, next func() events.Event, rate int, brokers string) error {
+	producer := harness.NewProducer(brokers, topicName)
+	defer producer.Close()
+	for ctx.Err() == nil {
+		due := int(time.Since(l.begin).Seconds()*float64(rate)) - int(l.produced.Load())
+		batch := make([]events.Event, max(0, min(due, rate)))
+		for i := range batch {
+			batch[i] = l.book.Add(next())
+		}
+		l.pause.Lock()
+		err := producer.Send(context.WithoutCancel(ctx), batch...)
+		l.pause.Unlock()
+		if err != nil {
+			return fmt.Errorf("the load: %w", err)
+		}
+		l.produced.Add(int64(len(batch)))
+		sleep(ctx, 50*time.Millisecond)
+	}
+	return nil
+}
+
+// stop ends the load after its last batch is acknowledged.
+func (l *load) stop() error {
+	l.cancel()
+	<-l.done
+	select {
+	case err := <-l.failed:
+		return err
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,133 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/link"
+)
+
+// member is a place in the group: links of its own to the brokers and the database, and the process that uses them, if
+// there is one.
+type member struct {
+	run      *run
+	slot     int
+	kafka    []*link.Link
+	database []*link.Link
+	settings harness.Settings
+
+	// busy is held by the disturbance that has this member in hand; it guards what follows.
+	busy      sync.Mutex
+	consumer  *harness.Consumer
+	processes int
+}
+
+// newMember makes a place without a process.
+func (r *run) newMember(slot int) (*member, error) {
+	uri, err := url.Parse(r.options.MongoURI)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's URI: %w", err)
+	}
+	address, err := harness.NewLinkAddress()
+	if err != nil {
+		return nil, err
+	}
+	database, err := link.New(address, uri.Host)
+	if err != nil {
+		return nil, err
+	}
+	uri.Host = address
+	query := uri.Query()
+	query.Set("directConnection", "true") // the server would name its own address
+	uri.RawQuery = query.Encode()
+	if uri.Path == "" {
+		uri.Path = "/"
+	}
+	return &member{
+		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*link.Link{database},
+		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", uri.String()),
+	}, nil
+}
+
+// start starts a process if there is none.
+func (m *member) start() error {
+	if m.consumer != nil {
+		return nil
+	}
+	consumer, err := harness.Start(m.run.options.Binary, m.settings, m.run.options.Args...)
+	if err != nil {
+		return err
+	}
+	m.consumer = consumer
+	m.processes++
+	return nil
+}
+
+// kill ends the process without a chance to do anything.
+func (m *member) kill() {
+	if m.consumer != nil {
+		m.consumer.Kill()
+		m.forget()
+	}
+}
+
+// terminate ends the process in order; that it does not, or not with code 0, is a fault.
+func (m *member) terminate(ctx context.Context) {
+	if m.consumer == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
+	defer cancel()
+	code, err := m.consumer.Terminate(ctx)
+	if path := m.forget(); err != nil || code != 0 {
+		m.run.fault("consumer %d ended with code %d after SIGTERM (%v), its log is %s", m.slot, code, err != nil, path)
+	}
+}
+
+// watch notes that the process ended by itself, and starts another one.
+func (m *member) watch() {
+	if m.consumer == nil || m.consumer.Running() {
+		return
+	}
+	code, _ := m.consumer.Wait(context.Background())
+	m.run.fault("consumer %d ended by itself with code %d, its log is %s", m.slot, code, m.forget())
+	if err := m.start(); err != nil {
+		m.run.fault("%v", err)
+	}
+}
+
+// forget keeps the log of a process that has ended, and returns its path.
+func (m *member) forget() string {
+	path := filepath.Join(m.run.options.Dir, fmt.Sprintf("consumer-%d-%d.log", m.slot, m.processes))
+	if err := os.WriteFile(path, []byte(m.consumer.Log()), 0o600); err != nil {
+		m.run.note("keeping a log: %v", err)
+	}
+	m.consumer = nil
+	return path
+}
+
+func (m *member) close() {
+	m.kill()
+	for _, l := range m.database {
+		l.Close()
+	}
+}
+
+// stopAll ends all members in order.
+func (r *run) stopAll(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, m := range r.members {
+		all.Go(func() {
+			m.busy.Lock()
+			defer m.busy.Unlock()
+			m.terminate(ctx)
+		})
+	}
+	all.Wait()
+}

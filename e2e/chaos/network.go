@@ -1,0 +1,74 @@
+package chaos
+
+import (
+	"context"
+	"time"
+
+	"waterwheel/e2e/harness/link"
+)
+
+// maxHeld is how long bytes may be held and then delivered. It is less than the grace of two write timeouts: nobody
+// promises to store once what a network delivers later than that.
+const maxHeld = 3500 * time.Millisecond
+
+func (r *run) disturbDatabase(ctx context.Context) (bool, error) {
+	return r.disturbLinks(ctx, "database", func(m *member) []*link.Link { return m.database })
+}
+
+func (r *run) disturbKafka(ctx context.Context) (bool, error) {
+	return r.disturbLinks(ctx, "Kafka", func(m *member) []*link.Link { return m.kafka })
+}
+
+// disturbLinks disturbs a member's links to one of its servers for a while.
+func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) []*link.Link) (bool, error) {
+	kind := []string{"cut", "cut now and then", "refused", "slow", "held and delivered", "held and lost", "without answers"}[r.random.IntN(7)]
+	d := between(r.random, 500*time.Millisecond, 9*time.Second)
+	if kind == "held and delivered" {
+		d = between(r.random, 100*time.Millisecond, maxHeld)
+	}
+	delay := between(r.random, 10*time.Millisecond, 800*time.Millisecond)
+	return r.withMember(true, func(m *member) {
+		r.note("consumer %d's link to the %s: %s, %.1fs", m.slot, server, kind, d.Seconds())
+		links := of(m)
+		switch kind {
+		case "cut now and then":
+			for end := time.Now().Add(d); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, delay) {
+				each(links, (*link.Link).Cut)
+			}
+		case "refused":
+			each(links, (*link.Link).Refuse)
+			sleep(ctx, d)
+		case "slow":
+			each(links, func(l *link.Link) { l.Delay(delay) })
+			sleep(ctx, d)
+		case "held and delivered":
+			each(links, (*link.Link).Hold)
+			sleep(ctx, d)
+		case "held and lost":
+			each(links, (*link.Link).Hold)
+			sleep(ctx, d)
+			each(links, (*link.Link).Cut)
+		case "without answers":
+			each(links, (*link.Link).LoseAnswers)
+			sleep(ctx, d)
+		default:
+			each(links, (*link.Link).Cut)
+		}
+		r.restore(links)
+	}), nil
+}
+
+// restore lets links pass everything again.
+func (r *run) restore(links []*link.Link) {
+	for _, l := range links {
+		if err := l.Restore(); err != nil {
+			r.fault("%v", err)
+		}
+	}
+}
+
+func each(links []*link.Link, do func(*link.Link)) {
+	for _, l := range links {
+		do(l)
+	}
+}

@@ -1,0 +1,76 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options describe a run.
+type Options struct {
+	// Binary is the consumer's program and Args its arguments.
+	Binary string
+	Args   []string
+	// Naive tells that the program is the naive consumer of this package, which is judged by what it writes.
+	Naive bool
+	// Jars is the folder of Kafka's jars.
+	Jars string
+	// Dir keeps the brokers' data and the consumers' logs.
+	Dir string
+	// MongoURI names the database, with one host. DatabaseCommand, when set, is a program and arguments that serve a
+	// durable database there: the run starts it, kills it and starts it again.
+	MongoURI        string
+	DatabaseCommand []string
+	// Duration of the chaos and the mean time between two disturbances.
+	Duration, Every time.Duration
+	// Rate of records a second, over Series series, into Partitions partitions at first.
+	Rate, Series, Partitions int
+	// Reopen is BUCKET_REOPEN.
+	Reopen bool
+	// Seed decides which disturbances come. When they hit depends on the machine as well.
+	Seed uint64
+	// Actions are the names of the disturbances that come, each as often as it stands here.
+	Actions []string
+	// Patience is how long the consumers have at the end to store what is left.
+	Patience time.Duration
+	// Log gets a line for each disturbance.
+	Log io.Writer
+}
+
+// Members of a group: at first, at least and at most.
+const (
+	firstMembers = 3
+	leastMembers = 2
+	mostMembers  = 5
+)
+
+// DefaultActions are the disturbances of a run in which topic and database stay what they are.
+func DefaultActions() []string {
+	return []string{
+		"kill", "kill", "freeze", "freeze", "leave", "join", "join",
+		"broker-kill", "broker-restart", "database", "database", "kafka", "grow", "reset",
+	}
+}
+
+// validate names what is wrong with the options.
+func (o *Options) validate() error {
+	var wrong []error
+	if o.Rate < 10 || o.Series < 1 || o.Partitions < 1 {
+		wrong = append(wrong, errors.New("a run needs at least 10 records a second, one series and one partition"))
+	}
+	if o.Every < 100*time.Millisecond {
+		wrong = append(wrong, errors.New("less than 100ms between two disturbances"))
+	}
+	for _, name := range o.Actions {
+		if !slices.Contains(Names(), name) {
+			wrong = append(wrong, fmt.Errorf("no disturbance is named %s, only %s", name, strings.Join(Names(), ", ")))
+		}
+	}
+	if slices.Contains(o.Actions, "database-kill") && len(o.DatabaseCommand) == 0 {
+		wrong = append(wrong, errors.New("database-kill needs a database of the run's own"))
+	}
+	return errors.Join(wrong...)
+}

@@ -1,0 +1,82 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	kafka "github.com/segmentio/kafka-go"
+
+	"waterwheel/e2e/check"
+)
+
+// recreates tells whether the topic is deleted and created again in this run.
+func (o *Options) recreates() bool { return slices.Contains(o.Actions, "recreate") }
+
+// incarnation is a topic that was deleted: what had been committed before it was, must be stored.
+type incarnation struct {
+	topic     check.Topic
+	records   []check.Record
+	committed []int64
+}
+
+// recreate deletes the topic under the members and creates it again, with another id. What they had not read is lost
+// with the topic; everything else must still be stored once.
+func (r *run) recreate(ctx context.Context) (bool, error) {
+	if !r.broker.TryLock() {
+		return false, nil
+	}
+	defer r.broker.Unlock()
+	r.load.pause.Lock()
+	defer r.load.pause.Unlock()
+	past, err := r.remember(ctx)
+	if err != nil {
+		return false, err
+	}
+	r.past = append(r.past, past)
+	gone := between(r.random, 0, 6*time.Second)
+	r.note("the topic is deleted, %d records of it are committed, and created again after %.1fs", past.size(), gone.Seconds())
+	if err := r.eventually(ctx, "deleting the topic", func(ctx context.Context, admin *kafka.Client) error {
+		if _, err := admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topicName}}); err != nil {
+			return err
+		}
+		if _, there, err := r.kafka.Topic(ctx, topicName); err != nil || there {
+			return fmt.Errorf("it is still there (%v)", err)
+		}
+		return nil
+	}); err != nil {
+		return true, err
+	}
+	sleep(ctx, gone)
+	return true, r.eventually(ctx, "creating the topic", func(ctx context.Context, _ *kafka.Client) error {
+		return r.servers.CreateTopic(ctx, topicName, r.options.Partitions)
+	})
+}
+
+// remember reads the commits and then all records of the topic.
+func (r *run) remember(ctx context.Context) (incarnation, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var past incarnation
+	var err error
+	if past.topic, _, err = r.kafka.Topic(ctx, topicName); err != nil {
+		return past, err
+	}
+	if past.committed, _, err = r.kafka.Committed(ctx, r.group(), past.topic); err != nil {
+		return past, err
+	}
+	past.records, err = r.kafka.Read(ctx, past.topic)
+	return past, err
+}
+
+// size is the number of records below the commits. Offsets committed for an earlier incarnation may lie beyond the end.
+func (i incarnation) size() int {
+	n := 0
+	for _, r := range i.records {
+		if r.Offset < i.committed[r.Partition] {
+			n++
+		}
+	}
+	return n
+}

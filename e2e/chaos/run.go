@@ -1,0 +1,223 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
+)
+
+// topicName is the run's only topic: it has a cluster of its own.
+const topicName = "readings"
+
+// run is a run under way.
+type run struct {
+	options  Options
+	begin    time.Time
+	random   *rand.Rand // only the loop uses it
+	cluster  *harness.Cluster
+	servers  *harness.Servers
+	kafka    *check.Kafka
+	database *database
+	load     *load
+	members  []*member
+	settings harness.Settings
+
+	// standing is held for reading by a disturbance of one member, for writing by one that needs them all.
+	standing sync.RWMutex
+	broker   sync.Mutex // held while a broker is disturbed
+	working  sync.WaitGroup
+
+	mu     sync.Mutex
+	result Result
+	past   []incarnation
+}
+
+// Run makes a run and returns what became of the measurements. The error says that it could not be made to its end.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := &run{options: o, begin: time.Now(), random: rand.New(rand.NewPCG(o.Seed, 2)), result: Result{Actions: map[string]int{}}}
+	err := r.start(ctx)
+	if err == nil {
+		err = r.all(ctx)
+	}
+	if err = errors.Join(err, r.close()); err != nil {
+		return nil, err
+	}
+	return &r.result, nil
+}
+
+// start starts servers, members and the load.
+func (r *run) start(ctx context.Context) error {
+	if err := os.MkdirAll(r.options.Dir, 0o750); err != nil {
+		return fmt.Errorf("making the run's folder: %w", err)
+	}
+	var err error
+	if r.database, err = startDatabase(ctx, r.options); err != nil {
+		return err
+	}
+	if r.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
+		Jars: r.options.Jars, Dir: filepath.Join(r.options.Dir, "kafka"), Brokers: 3, Links: mostMembers,
+	}); err != nil {
+		return err
+	}
+	if r.servers, err = harness.GivenServers(ctx, r.cluster.Address(), r.options.MongoURI); err != nil {
+		return err
+	}
+	if r.kafka, err = check.DialKafka(r.cluster.Address()); err != nil {
+		return err
+	}
+	if err := r.servers.CreateTopic(ctx, topicName, r.options.Partitions); err != nil {
+		return err
+	}
+	r.settings = r.servers.Short(topicName, r.databaseName()).With(
+		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes))
+	for slot := range mostMembers {
+		m, err := r.newMember(slot)
+		if err != nil {
+			return err
+		}
+		r.members = append(r.members, m)
+	}
+	for _, m := range r.members[:firstMembers] {
+		if err := m.start(); err != nil {
+			return err
+		}
+	}
+	r.load = startLoad(ctx, r.options, r.cluster.Address())
+	return nil
+}
+
+// databaseName is a name of the run's own.
+func (r *run) databaseName() string { return fmt.Sprintf("chaos-%x", r.begin.UnixNano()) }
+
+// all is the run from its first disturbance to the verdict.
+func (r *run) all(ctx context.Context) error {
+	r.note("begin: seed %d, %d records/s over %d series, %s", r.options.Seed, r.options.Rate, r.options.Series, r.options.Duration)
+	err := r.disturb(ctx)
+	r.working.Wait()
+	r.watch()
+	r.result.Seconds = time.Since(r.load.begin).Seconds()
+	r.result.Produced = int(r.load.produced.Load())
+	err = errors.Join(err, r.load.stop())
+	if err != nil {
+		return err
+	}
+	if err := r.drain(ctx); err != nil {
+		return err
+	}
+	return r.judge(ctx)
+}
+
+// disturb starts disturbances until the run's time is over.
+func (r *run) disturb(ctx context.Context) error {
+	end := time.NewTimer(r.options.Duration)
+	defer end.Stop()
+	for {
+		wait := time.Duration((0.5 + r.random.Float64()) * float64(r.options.Every))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-end.C:
+			return nil
+		case err := <-r.load.failed:
+			return err
+		case <-time.After(wait):
+		}
+		r.watch()
+		if err := r.act(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// drain lets the group store all that is left, with everything in order again, and ends it.
+func (r *run) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Patience)
+	defer cancel()
+	begin := time.Now()
+	if err := r.cluster.AwaitBrokers(ctx); err != nil {
+		return err
+	}
+	for _, m := range r.members[:leastMembers] {
+		if err := m.start(); err != nil {
+			return err
+		}
+	}
+	r.note("no more disturbances; waiting for the rest to be stored")
+	topic, _, err := r.kafka.Topic(ctx, topicName)
+	if err != nil {
+		return err
+	}
+	err = r.kafka.AwaitCommitted(ctx, r.group(), topic)
+	r.result.DrainSeconds = time.Since(begin).Seconds()
+	r.watch()
+	if err != nil {
+		r.fault("%v", err)
+	}
+	r.stopAll(context.WithoutCancel(ctx))
+	return nil
+}
+
+func (r *run) group() string { return r.settings["KAFKA_GROUP_ID"] }
+
+// watch notes members that ended by themselves and starts them again.
+func (r *run) watch() {
+	for _, m := range r.members {
+		if !m.busy.TryLock() {
+			continue
+		}
+		m.watch()
+		m.busy.Unlock()
+	}
+}
+
+// note prints a line with the time since the run's begin.
+func (r *run) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.options.Log, "%7.1fs  %s\n", time.Since(r.begin).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// fault notes something that must not happen, whatever is stored.
+func (r *run) fault(format string, args ...any) {
+	r.note("FAULT: "+format, args...)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Faults = append(r.result.Faults, fmt.Sprintf(format, args...))
+}
+
+// close ends all that was started and drops the run's database.
+func (r *run) close() error {
+	var errs []error
+	for _, m := range r.members {
+		m.close()
+	}
+	if r.load != nil {
+		r.load.stop()
+	}
+	if r.kafka != nil {
+		r.kafka.Close()
+	}
+	if r.servers != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		errs = append(errs, r.servers.DropDatabase(ctx, r.databaseName()), r.servers.Close())
+	}
+	if r.cluster != nil {
+		errs = append(errs, r.cluster.Close())
+	}
+	if r.database != nil {
+		r.database.close()
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,12 @@
+package check
+
+import "go.mongodb.org/mongo-driver/v2/bson"
+
+// PositionsOf returns the partition and the positions that a stored bucket lists.
+func PositionsOf(raw bson.Raw) (int32, []Position, error) {
+	b, err := decodeBucket(raw)
+	if err != nil {
+		return 0, nil, err
+	}
+	return b.Control.Source.Partition, b.positions, nil
+}

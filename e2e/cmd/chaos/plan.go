@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"waterwheel/e2e/chaos"
+	"waterwheel/e2e/harness"
+)
+
+// plan is what the command line asks for.
+type plan struct {
+	options chaos.Options
+	naive   bool // run the naive consumer instead
+	compare bool // run both
+	own     bool // a database of its own
+	self    string
+}
+
+func newPlan(args []string) (*plan, error) {
+	p := &plan{}
+	o := &p.options
+	var actions string
+	flags := flag.NewFlagSet("chaos", flag.ExitOnError)
+	flags.DurationVar(&o.Duration, "duration", 3*time.Minute, "how long to disturb")
+	flags.DurationVar(&o.Every, "every", 3*time.Second, "mean time between two disturbances")
+	flags.DurationVar(&o.Patience, "patience", 5*time.Minute, "how long the consumers have at the end to store the rest")
+	flags.IntVar(&o.Rate, "rate", 2000, "records a second")
+	flags.IntVar(&o.Series, "series", 500, "number of series")
+	flags.IntVar(&o.Partitions, "partitions", 6, "partitions at first")
+	flags.BoolVar(&o.Reopen, "reopen", false, "BUCKET_REOPEN")
+	flags.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides about the disturbances and the events")
+	flags.StringVar(&actions, "actions", strings.Join(chaos.DefaultActions(), ","), "disturbances, each as often as it is named, of "+strings.Join(chaos.Names(), ", "))
+	flags.BoolVar(&p.naive, "naive", false, "disturb a naive consumer (insertMany, then commit) instead")
+	flags.BoolVar(&p.compare, "compare", false, "disturb both, the same way, and print a table")
+	flags.BoolVar(&p.own, "own-database", false, "start FerretDB even when E2E_MONGODB_URI is set")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	o.Actions = strings.Split(actions, ",")
+	o.Log = os.Stdout
+	o.MongoURI, o.Jars = os.Getenv("E2E_MONGODB_URI"), os.Getenv("E2E_KAFKA_LIBS")
+	if o.Jars == "" {
+		return nil, errors.New("E2E_KAFKA_LIBS is not set: the chaos needs Kafka's jars (the folder libs of its distribution)")
+	}
+	p.own = p.own || o.MongoURI == ""
+	var err error
+	if o.Dir, err = os.MkdirTemp("", "waterwheel-chaos-"); err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	if p.self, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("looking for this program: %w", err)
+	}
+	return p, nil
+}
+
+// run makes the runs that are asked for.
+func (p *plan) run(ctx context.Context) error {
+	binary, err := harness.Build(ctx, p.options.Dir, false)
+	if err != nil {
+		return err
+	}
+	var rows []string
+	var errs []error
+	for _, naive := range []bool{false, true} {
+		if !p.compare && naive != p.naive {
+			continue
+		}
+		o, err := p.optionsOf(naive, binary)
+		if err != nil {
+			return err
+		}
+		result, err := chaos.Run(ctx, o)
+		if err != nil {
+			return err
+		}
+		fmt.Println(result)
+		if result.Report != nil {
+			fmt.Println(result.Report)
+		}
+		rows = append(rows, row(o, result))
+		if !naive {
+			errs = append(errs, result.Err())
+		}
+	}
+	fmt.Println("\n| consumer | disturbances | measurements | stored once | missing | doubled |\n|---|---|---|---|---|---|")
+	fmt.Println(strings.Join(rows, "\n"))
+	return errors.Join(errs...)
+}
+
+// row is a line of the table.
+func row(o chaos.Options, r *chaos.Result) string {
+	name, disturbances := "waterwheel", 0
+	if o.Naive {
+		name = "insertMany, then commit"
+	}
+	for _, n := range r.Actions {
+		disturbances += n
+	}
+	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d |", name, disturbances, r.Valid, r.Stored, r.Missing, r.Doubled)
+}
+
+// optionsOf are the options of one consumer's run.
+func (p *plan) optionsOf(naive bool, binary string) (chaos.Options, error) {
+	o := p.options
+	o.Binary, o.Naive = binary, naive
+	o.Dir = filepath.Join(o.Dir, map[bool]string{false: "waterwheel", true: "naive"}[naive])
+	if naive {
+		o.Binary, o.Args = p.self, []string{"naive"}
+		// A reset would double everything that it sets back: nobody claims otherwise.
+		o.Actions = slices.DeleteFunc(slices.Clone(o.Actions), func(name string) bool { return name == "reset" })
+	}
+	if p.own {
+		address, err := harness.NewLinkAddress()
+		if err != nil {
+			return o, err
+		}
+		data := filepath.Join(o.Dir, "ferretdb")
+		if err := os.MkdirAll(data, 0o750); err != nil {
+			return o, fmt.Errorf("making the database's folder: %w", err)
+		}
+		o.MongoURI, o.DatabaseCommand = "mongodb://"+address+"/", []string{p.self, "ferretdb", address, data}
+	}
+	return o, nil
+}
+
+// close deletes the logs, unless something failed.
+func (p *plan) close(failed bool) error {
+	if failed {
+		fmt.Fprintln(os.Stderr, "the logs are in", p.options.Dir)
+		return nil
+	}
+	return os.RemoveAll(p.options.Dir)
+}
