@@ -45,8 +45,12 @@ func (a *arena) room(n int) []byte {
 	return a.chunk[start : start : start+n]
 }
 
-// write returns a new Write, one of those the arena was made for.
+// write returns a new Write.
 func (a *arena) write() *Write {
+	if len(a.writes) == cap(a.writes) { // of documents that were split
+		a.writes = make([]Write, 0, 2*cap(a.writes))
+		a.total += int64(cap(a.writes)) * writeBytes
+	}
 	a.writes = append(a.writes, Write{})
 	return &a.writes[len(a.writes)-1]
 }

@@ -41,7 +41,8 @@ const (
 	isClosed                    // a write has set control.closed
 	keptOpen                    // it was counted as kept open due to large measurements
 	isCleared                   // forget it when the write on its way is done
-	reopened                    // it came from the database
+	isRolled                    // it is in its series' list of buckets that have rolled over
+	isGone                      // the catalog has dropped it
 )
 
 func (b *bucket) is(f flags) bool { return b.flags&f != 0 }

@@ -45,7 +45,7 @@ type Catalog struct {
 	lookups parking
 
 	dirty   []*bucket // buckets with something to write, in the order they were first touched
-	pending waiting
+	pending totals
 	flight  *flight
 
 	prepares int64 // calls of Prepare
@@ -58,8 +58,8 @@ type Catalog struct {
 	key    []byte // scratch
 }
 
-// waiting accounts for the measurements in the next Prepare.
-type waiting struct {
+// totals accounts for the measurements in the next Prepare.
+type totals struct {
 	measurements int
 	bytes        int64
 	oldest       int64 // not above the smallest offset of them, exact after each Prepare; valid if there are any
@@ -179,7 +179,7 @@ func (c *Catalog) extra(s *series) *more {
 // retire forgets what a series no longer needs, and the series when nothing is left of it. Bounds that were only to hold
 // for an open bucket end with it.
 func (c *Catalog) retire(s *series) {
-	empty := s.open == nil && (s.more == nil || len(s.more.rolled) == 0 && s.more.wanted == nil)
+	empty := s.open == nil && (s.more == nil || s.more.waiting == 0 && s.more.wanted == nil)
 	if s.more != nil && (empty || s.more.isOrdinary()) {
 		s.more = nil
 		c.memory.series -= moreBytes

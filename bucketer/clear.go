@@ -51,7 +51,11 @@ func (c *Catalog) clearSeries(s *series) []rows {
 		known = append(known, s.open)
 	}
 	if x := s.more; x != nil {
-		known = append(known, x.rolled...)
+		for _, b := range x.rolled {
+			if !b.is(isGone) {
+				known = append(known, b)
+			}
+		}
 		if x.wanted != nil {
 			x.wanted.stale = x.wanted.stale || x.wanted.handed
 		}
@@ -73,7 +77,7 @@ func (c *Catalog) clearBucket(b *bucket) rows {
 	s := b.series
 	if s.open == b {
 		s.open = nil
-		c.extra(s).rolled = append(s.more.rolled, b)
+		c.extra(s).roll(b)
 	}
 	b.set(isCleared)
 	b.action = leave

@@ -34,7 +34,7 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 // applied goes on with a bucket whose write is stored.
 func (c *Catalog) applied(w *Write, done *sent, forget bool) {
 	b, s := done.bucket, done.bucket.series
-	c.count(w)
+	c.stats.committed(w)
 	c.forgetAttempts(done.rows)
 	c.buffers.release(done.rows.buf)
 	b.unset(inFlight)
@@ -54,20 +54,6 @@ func (c *Catalog) applied(w *Write, done *sent, forget bool) {
 		c.idle.push(b)
 	}
 	c.retire(s)
-}
-
-func (c *Catalog) count(w *Write) {
-	switch {
-	case w.Added == 0:
-		c.stats.Closes++
-		return
-	case w.Kind == Insert:
-		c.stats.BucketInserts++
-	default:
-		c.stats.BucketUpdates++
-	}
-	c.stats.Commits++
-	c.stats.MeasurementsCommitted += int64(w.Added)
 }
 
 // forgetAttempts drops the attempts of positions that are stored.
@@ -228,7 +214,7 @@ func (c *Catalog) isolate(s *series, buf []byte, n int32, minTime int64) {
 	first, _ := readRow(buf)
 	b := c.newBucket(s, first, c.attempts[first.position], minTime)
 	b.action = leave
-	c.extra(s).rolled = append(s.more.rolled, b)
+	c.extra(s).roll(b)
 	for range n {
 		var r row
 		r, buf = readRow(buf)

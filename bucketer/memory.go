@@ -135,5 +135,8 @@ func (c *Catalog) drop(b *bucket) {
 	if b.series.open == b {
 		b.series.open = nil
 	}
-	b.series.unroll(b)
+	b.set(isGone)
+	if b.series.more != nil {
+		b.series.more.unroll(b)
+	}
 }

@@ -37,7 +37,10 @@ type parking struct {
 	heap   []parkedSince // a binary heap by offset, which also holds what is no longer true
 }
 
-func (p *parking) bytes() int64 { return int64(p.series) * wantedBytes }
+// bytes is the memory of all that, without the measurements.
+func (p *parking) bytes() int64 {
+	return int64(p.series)*wantedBytes + int64(cap(p.queue))*8 + int64(cap(p.heap))*parkedBytes
+}
 
 // askFor parks a measurement if there is something to ask before its series opens another bucket: for an archived bucket
 // of its window, else, if a query is allowed, for any stored one.
@@ -83,11 +86,9 @@ func (c *Catalog) Lookups(max int) []Lookup {
 			out = append(out, s.more.wanted.lookup)
 		}
 	}
-	rest := c.lookups.queue[taken:]
-	if len(rest) == 0 {
+	clear(c.lookups.queue[:taken])
+	if c.lookups.queue = c.lookups.queue[taken:]; len(c.lookups.queue) == 0 {
 		c.lookups.queue = nil
-	} else {
-		c.lookups.queue = rest
 	}
 	return out
 }

@@ -1,22 +1,20 @@
 package bucketer
 
-// asking says whether a measurement may wait for a look-up.
-type asking bool
-
+// Whether a measurement may wait for a look-up.
 const (
-	mayAsk   asking = true
-	wasAsked asking = false
+	mayAsk   = true
+	wasAsked = false
 )
 
 // place puts a measurement into the bucket it belongs to; v is its survey against the open bucket, if there is one.
 // In MongoDB's words: pass A, which finds a bucket without rolling one over for its time, then pass B.
-func (c *Catalog) place(s *series, r row, v survey, ask asking) {
+func (c *Catalog) place(s *series, r row, v survey, ask bool) {
 	if s.isParked() {
 		c.park(s, r)
 		return
 	}
 	if s.open == nil {
-		if bool(ask) && c.askFor(s, r, true) {
+		if ask && c.askFor(s, r, true) {
 			return
 		}
 		c.openBucket(s, r, openedByMeta)
@@ -32,7 +30,7 @@ func (c *Catalog) place(s *series, r row, v survey, ask asking) {
 			return
 		}
 		// Never a query for what is newer than the open bucket: there can hardly be one.
-		if bool(ask) && c.askFor(s, r, act == archive) {
+		if ask && c.askFor(s, r, act == archive) {
 			return
 		}
 	}
@@ -64,7 +62,7 @@ const (
 )
 
 // openBucket opens a bucket for a measurement and makes it the open one of its series.
-func (c *Catalog) openBucket(s *series, r row, why opening) *bucket {
+func (c *Catalog) openBucket(s *series, r row, why opening) {
 	attempt := c.attempts[r.position]
 	if why == openedByMeta && attempt == 0 {
 		c.stats.BucketsOpenedDueToMetadata++
@@ -72,7 +70,6 @@ func (c *Catalog) openBucket(s *series, r row, why opening) *bucket {
 	b := c.newBucket(s, r, attempt, c.options.Collection.Round(r.time))
 	s.open = b
 	c.add(b, r, c.shapes.empty.survey(r.elements), 0)
-	return b
 }
 
 // exceedsDelta reports whether a bucket that is stored would get an update for too many measurements with one more, or,
@@ -166,7 +163,7 @@ func (c *Catalog) rollOver(b *bucket, act action, why reason) {
 		c.settle(b)
 		return
 	}
-	c.extra(s).rolled = append(s.more.rolled, b)
+	c.extra(s).roll(b)
 	if b.mustClose() {
 		c.touch(b)
 	}

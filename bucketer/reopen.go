@@ -110,7 +110,7 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 		upper = appendNamed(upper, value{e.kind, e.value}, name)
 	}
 	b := &bucket{
-		id: d.id, flags: reopened, minTime: d.minTime, maxTime: d.maxTime,
+		id: d.id, minTime: d.minTime, maxTime: d.maxTime,
 		series: s, shape: shape, stored: d.count, size: d.size,
 	}
 	c.memory.buckets += c.ownShapeBytes(b)

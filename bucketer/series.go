@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"slices"
+	"sort"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -15,7 +16,10 @@ type series struct {
 
 // more is what a series has while something unusual goes on.
 type more struct {
-	rolled   []*bucket       // no longer open, but something of them is not written yet
+	// rolled are buckets that are no longer open, but something of them is not written yet: by their minimum times, so
+	// that a stream of very late measurements does not search them all. Those gone are taken out many at a time.
+	rolled   []*bucket
+	waiting  int             // of rolled, not gone
 	excluded []bson.ObjectID // not to be reopened until the open bucket has rolled over
 
 	parked rows    // they wait for the answer to wanted
@@ -46,31 +50,43 @@ func (s *series) excludes(id bson.ObjectID) bool {
 
 // isOrdinary tells that nothing unusual goes on.
 func (x *more) isOrdinary() bool {
-	return x == nil || len(x.rolled) == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
+	return x == nil || x.waiting == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
 }
 
 // alternate is a bucket that has rolled over by time but is not fully written: it still takes a measurement of its
-// window. Of several the one with the largest minimum time.
+// window. Of several the one with the largest minimum time, then the one that rolled over first.
 func (s *series) alternate(time, span int64) *bucket {
 	if s.more == nil {
 		return nil
 	}
-	var best *bucket
-	for _, b := range s.more.rolled {
-		if (b.action == softClose || b.action == archive) && !b.is(isCleared) && b.takes(time, span) &&
-			(best == nil || b.minTime > best.minTime) {
-			best = b
+	rolled := s.more.rolled
+	for at := sort.Search(len(rolled), func(i int) bool { return rolled[i].minTime > time }) - 1; at >= 0; at-- {
+		b := rolled[at]
+		if spanExceeded(time, b.minTime, span) {
+			return nil
+		}
+		if !b.is(isGone) && (b.action == softClose || b.action == archive) {
+			return b
 		}
 	}
-	return best
+	return nil
 }
 
-// unroll takes a bucket out of those that have rolled over, if it is one.
-func (s *series) unroll(b *bucket) {
-	if s.more == nil {
+// roll adds a bucket that has rolled over.
+func (x *more) roll(b *bucket) {
+	at := sort.Search(len(x.rolled), func(i int) bool { return x.rolled[i].minTime >= b.minTime })
+	x.rolled = slices.Insert(x.rolled, at, b)
+	b.set(isRolled)
+	x.waiting++
+}
+
+// unroll takes a bucket that is gone out of those that have rolled over, if it was one.
+func (x *more) unroll(b *bucket) {
+	if !b.is(isRolled) {
 		return
 	}
-	if at := slices.Index(s.more.rolled, b); at >= 0 {
-		s.more.rolled = slices.Delete(s.more.rolled, at, at+1)
+	x.waiting--
+	if x.waiting < len(x.rolled)/2 {
+		x.rolled = slices.DeleteFunc(x.rolled, func(b *bucket) bool { return b.is(isGone) })
 	}
 }

@@ -168,8 +168,7 @@ func (s *shape) isPlainGrowth(from *shape, elements []byte) bool {
 			hint = known + 1
 			continue
 		}
-		if at == len(s.members) || isNested(e.kind) ||
-			s.members[at].name != string(e.name) || s.members[at].rank != ranks[e.kind] {
+		if at == len(s.members) || s.members[at].name != string(e.name) || s.members[at].rank != ranks[e.kind] {
 			return false
 		}
 		at++

@@ -146,3 +146,18 @@ func (s *Stats) rolledOver(act action, why reason) {
 		s.BucketsLeftDueToDeltaCost++
 	}
 }
+
+// committed counts a write that was applied.
+func (s *Stats) committed(w *Write) {
+	switch {
+	case w.Added == 0:
+		s.Closes++
+		return
+	case w.Kind == Insert:
+		s.BucketInserts++
+	default:
+		s.BucketUpdates++
+	}
+	s.Commits++
+	s.MeasurementsCommitted += int64(w.Added)
+}
