@@ -1,0 +1,281 @@
+package pipeline
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+)
+
+var errDown = errors.New("connection refused")
+
+// absent fails when one of the actions has the type.
+func absent[A Action](t *testing.T, actions []Action) {
+	t.Helper()
+	if i := slices.IndexFunc(actions, func(a Action) bool { _, ok := a.(A); return ok }); i >= 0 {
+		t.Fatalf("%T came too early", actions[i])
+	}
+}
+
+// flushing returns a worker whose only measurement, at offset 0, has just been sent.
+func flushing(t *testing.T) (*Worker, Moment) {
+	t.Helper()
+	w, m := newTestWorker(t)
+	absent[SendWrites](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 1}}))
+	m.Now += w.o.FlushInterval
+	if writes := expect[SendWrites](t, w.Handle(m, Ticked{})).Writes; len(writes) != 1 || writes[0].Kind != bucketer.Insert {
+		t.Fatalf("sent %+v", writes)
+	}
+	return w, m
+}
+
+func wants(t *testing.T, w *Worker, offset int64) {
+	t.Helper()
+	if c, ok := w.Want(); !ok || c.Offset != offset {
+		t.Fatalf("wants to commit %+v, %v, want offset %d", c, ok, offset)
+	}
+}
+
+func TestCommitWaitsForTheWrite(t *testing.T) {
+	w, m := flushing(t)
+	wants(t, w, 0)
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	wants(t, w, 1)
+}
+
+func TestUnknownWriteIsReadBackAndSentAgainUnchanged(t *testing.T) {
+	w, m := flushing(t)
+	first := w.flush.cut.Writes[0]
+	absent[SendWrites](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}}))
+	m.Now += longestDelay
+	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+	wants(t, w, 0)
+	again := expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []Found{FoundNotApplied}}))
+	if again.Writes[0] != first {
+		t.Fatal("another write was sent")
+	}
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+	m.Now += longestDelay
+	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesResolved{Found: []Found{FoundApplied}})
+	wants(t, w, 1)
+}
+
+func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
+	w, m := flushing(t)
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+	sent := m.Now
+	m.Now += longestDelay
+	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+	absent[AskPositions](t, w.Handle(m, WritesResolved{Found: []Found{FoundDiffers}}))
+	m.Now = sent + w.o.Grace
+	absent[AskPositions](t, w.Handle(m, Ticked{}))
+	m.Now++
+	expect[AskPositions](t, w.Handle(m, Ticked{}))
+	// Nothing of it is stored: it goes into another bucket.
+	actions := w.Handle(m, PositionsAsked{})
+	m.Now += w.o.FlushInterval
+	sentAgain := expect[SendWrites](t, append(actions, w.Handle(m, Ticked{})...))
+	if sentAgain.Writes[0].Added != 1 {
+		t.Fatalf("sent %+v", sentAgain.Writes[0])
+	}
+	wants(t, w, 0)
+}
+
+func TestNothingIsSentWithoutTheLease(t *testing.T) {
+	w, m := newTestWorker(t)
+	m.Held = false
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 1}})
+	m.Now += w.o.FlushInterval
+	absent[SendWrites](t, w.Handle(m, Ticked{}))
+	m.Held = true
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+}
+
+func TestHandOverFlushesCommitsAndReleasesInThisOrder(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good), record(1, "{")}, Next: 2, End: 2}})
+	actions := w.Handle(m, Revoked{}) // the fetch that follows is still under way
+	expect[SendWrites](t, actions)
+	w.Handle(m, Fetched{Err: errDown})
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	wants(t, w, 1) // the letter is not acknowledged
+	expect[CommitNow](t, w.Handle(m, LettersProduced{}))
+	wants(t, w, 2)
+	absent[SendRelease](t, w.Handle(m, Committed{Offset: 1, SentAt: m.Now})) // an older commit answers
+	expect[SendRelease](t, w.Handle(m, Committed{Offset: 2, SentAt: m.Now}))
+	expect[HandedOver](t, w.Handle(m, Released{}))
+	if _, ok := w.Want(); ok {
+		t.Fatal("wants to commit after it handed the partition over")
+	}
+}
+
+func TestCatalogIsDroppedWhenSomebodyWasInBetween(t *testing.T) {
+	for name, test := range map[string]struct {
+		claim     Token
+		committed int64
+		warm      bool
+	}{
+		"nobody was":         {Token{7}, 1, true},
+		"another claim":      {Token{9}, 1, false},
+		"the offset was set": {Token{7}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, m := flushing(t)
+			w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+			w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
+			w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+			w.Handle(m, Abandoned{})
+			w.Handle(m, Assigned{TopicID: thisTopic, Committed: test.committed})
+			w.Handle(m, ClaimRead{
+				Seen:   Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: test.claim, Released: true},
+				Bounds: Bounds{End: 1000},
+			})
+			w.Handle(m, Committed{Offset: test.committed, SentAt: m.Now})
+			actions := w.Handle(m, Claimed{Won: true})
+			if test.warm {
+				if at := expect[Fetch](t, actions).Offset; at != 1 {
+					t.Fatalf("went on at %d", at)
+				}
+				return
+			}
+			expect[LoadStored](t, actions)
+		})
+	}
+}
+
+func TestOwnUnknownWritesOutliveTheirCatalog(t *testing.T) {
+	w, m := flushing(t)
+	m.Now += time.Minute
+	w.Handle(m, Abandoned{}) // its write was sent and not answered
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0, Consecutive: true})
+	mine := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}}
+	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: Bounds{End: 1000}}))
+	m.Now += w.o.Grace - 1
+	absent[CommitNow](t, w.Handle(m, Ticked{}))
+	m.Now++
+	expect[CommitNow](t, w.Handle(m, Ticked{}))
+}
+
+func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Fetched{Err: errDown})
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	theirs := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{9}, Wait: 5 * w.o.Wait}
+	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: theirs, Bounds: Bounds{End: 1000}}))
+	m.Now += theirs.Wait - 1
+	absent[CommitNow](t, w.Handle(m, Ticked{}))
+	m.Now++
+	expect[CommitNow](t, w.Handle(m, Ticked{}))
+	absent[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now - 1})) // sent before the wait was over
+	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+}
+
+func TestOtherGroupIsRefused(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Fetched{Err: errDown})
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "another", TopicID: thisTopic}, Bounds: Bounds{End: 1000}})
+	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "other_group" {
+		t.Fatalf("stopped: %v", s.Stopped)
+	}
+	expect[HandedOver](t, w.Handle(m, Revoked{}))
+}
+
+func TestReplayedMeasurementsAreSkipped(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.stored = timeseries.NewPositionSet(0, windowOffsets)
+	w.stored.Add(timeseries.Position{Offset: 0})
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good), record(1, good)}, Next: 2, End: 2}})
+	if pending, _ := w.catalog.Pending(); pending != 1 {
+		t.Fatalf("%d measurements are pending, want 1", pending)
+	}
+	if w.stored != nil {
+		t.Fatal("D is kept though the position has passed it")
+	}
+	wants(t, w, 1)
+}
+
+func TestRefusedMeasurementBecomesALetterWithItsRecord(t *testing.T) {
+	w, m := flushing(t)
+	w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+	w.busy.fetch = false
+	actions := w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121, Message: "Document failed validation"}}})
+	if at := expect[ReadRecord](t, actions).Offset; at != 0 {
+		t.Fatalf("read offset %d again", at)
+	}
+	wants(t, w, 0)
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Records: []Record{record(0, good)}}})).Letters
+	if l := letters[0]; l.Reason != string(measurement.RefusedByDatabase) || string(l.Value) != good || l.Part != measurement.WholeRecord {
+		t.Fatalf("letter is %+v", l)
+	}
+	w.Handle(m, LettersProduced{})
+	wants(t, w, 1)
+}
+
+func TestTopicCreatedAgainStartsAtItsBeginning(t *testing.T) {
+	w, m := newTestWorker(t)
+	expect[AskTopic](t, after(w, m, Fetched{Err: ErrTopicGone}))
+	m.Now += longestDelay
+	absent[Open](t, w.Handle(m, TopicAsked{})) // gone: wait
+	expect[AskTopic](t, after(w, m, Ticked{}))
+	m.Now += 2 * longestDelay
+	if s := expect[Open](t, w.Handle(m, TopicAsked{TopicID: otherTopic})).Source; s.TopicID != otherTopic {
+		t.Fatalf("opened %+v", s)
+	}
+	if _, ok := w.Want(); ok {
+		t.Fatal("wants to commit an offset of the old topic")
+	}
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}}, Bounds: Bounds{First: 3, End: 9}}))
+	wants(t, w, 3)
+}
+
+// after handles an event and lets the longest delay pass.
+func after(w *Worker, m Moment, e Event) []Action {
+	actions := w.Handle(m, e)
+	m.Now += longestDelay
+	return append(actions, w.Handle(m, Ticked{})...)
+}
+
+func TestPositionBehindTheLogGoesOnAtItsStart(t *testing.T) {
+	w, m := newTestWorker(t)
+	expect[AskBounds](t, after(w, m, Fetched{Err: ErrOutOfRange}))
+	m.Now += longestDelay
+	if at := expect[Fetch](t, w.Handle(m, BoundsAsked{Bounds: Bounds{First: 40, End: 50}})).Offset; at != 40 {
+		t.Fatalf("fetches from %d", at)
+	}
+}
+
+func TestPositionBeyondTheLogStopsThePartition(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.ledger.next = 90
+	expect[AskBounds](t, after(w, m, Fetched{Err: ErrOutOfRange}))
+	w.Handle(m, BoundsAsked{Bounds: Bounds{First: 40, End: 50}})
+	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "offset_out_of_range" {
+		t.Fatalf("stopped: %v", s.Stopped)
+	}
+}
+
+func TestFetchPausesWhileTooMuchWaits(t *testing.T) {
+	w, m := flushing(t)
+	w.o.FlushCount = 1
+	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(1, good)}, Next: 2, End: 9}}))
+	if !w.Status(m.Now).Paused {
+		t.Fatal("the status does not say that fetching pauses")
+	}
+	expect[Fetch](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}}))
+}
+
+func TestMemoryTargetFlushesAndPauses(t *testing.T) {
+	w, m := newTestWorker(t)
+	m.Target = 1
+	actions := w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 9}})
+	expect[SendWrites](t, actions)
+	absent[Fetch](t, actions)
+}
