@@ -135,3 +135,27 @@ func TestTimesAtTheEnds(t *testing.T) {
 		t.Errorf("%d measurements are committed, want 6", got)
 	}
 }
+
+func TestStatisticsHaveTheirOwnNames(t *testing.T) {
+	c := New(testOptions(t))
+	mustInsert(t, c, simple(0, 1, number(1)), simple(1, 1, number(2)))
+	finishAll(t, c, 0, Outcome{})
+	seen := map[string]int64{}
+	for name, value := range c.Stats().All() {
+		if _, twice := seen[name]; twice {
+			t.Errorf("%s stands twice", name)
+		}
+		seen[name] = value
+	}
+	for name, want := range map[string]int64{
+		"numBucketInserts": 1, "numCommits": 1, "numMeasurementsCommitted": 2, "avgNumMeasurementsPerCommit": 2,
+		"numActiveBuckets": 1, "numWaits": 0, "keptBytes": c.Bytes(),
+	} {
+		if got, ok := seen[name]; !ok || got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+	for range c.Stats().All() {
+		break // an early end is no panic
+	}
+}

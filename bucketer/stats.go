@@ -45,11 +45,26 @@ type Stats struct {
 	KeptBytes       int64 // Bytes
 }
 
-// All yields each statistic under its name: "num" before the counters that MongoDB has too, as it names them.
+// never names what MongoDB counts and this catalog cannot do: it has one writer, archives what time backward closed
+// before 6.3, and neither compresses nor freezes.
+func never() []string {
+	return []string{
+		"numBucketsClosedDueToTimeBackward", "numMeasurementsGroupCommitted", "numWaits", "numBucketsFrozen",
+		"numCompressedBucketsConvertedToUnsorted",
+	}
+}
+
+// All yields each statistic under its name: "num" before the counters that MongoDB has too, as it names them. Those that
+// cannot move here are 0.
 func (s Stats) All() iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		for _, one := range s.named() {
 			if !yield(one.name, one.value) {
+				return
+			}
+		}
+		for _, name := range never() {
+			if !yield(name, 0) {
 				return
 			}
 		}
