@@ -9,6 +9,9 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
+// lookUps is how often the topics are looked up at the start: each goes to any broker, and one may be hanging up.
+const lookUps = 5
+
 // Setup finds the dead-letter topics and creates those that are missing, if the options allow it. It may be called again
 // after an error.
 func (p *Producer) Setup(ctx context.Context) error {
@@ -27,7 +30,13 @@ func (p *Producer) missing(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
 	names := p.options.Topics()
-	metadata, err := p.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names})
+	var metadata *kafka.MetadataResponse
+	var err error
+	for range lookUps {
+		if metadata, err = p.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names}); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("looking up the dead-letter topics %s: %w", strings.Join(names, ", "), err)
 	}

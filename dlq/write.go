@@ -157,25 +157,30 @@ func (p *Producer) restamp(m kafka.Message, timestamp int64) kafka.Message {
 
 // send writes records in one request and waits until all in-sync replicas have them.
 func (p *Producer) send(ctx context.Context, topic string, partition int, messages ...kafka.Message) error {
-	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
-	defer cancel()
 	records := make([]kafka.Record, len(messages))
 	for i, m := range messages {
 		records[i] = kafka.Record{Time: m.Time, Key: kafka.NewBytes(m.Key), Value: kafka.NewBytes(m.Value), Headers: m.Headers}
 	}
-	response, err := p.client.Produce(ctx, &kafka.ProduceRequest{
-		Topic:        topic,
-		Partition:    partition,
-		RequiredAcks: kafka.RequireAll,
-		Records:      kafka.NewRecordReader(records...),
-	})
-	if err == nil {
-		err = response.Error
-	}
-	if err != nil {
+	if err := produceRecords(ctx, p.client, p.options.Timeout, Place{topic, int32(partition)}, records); err != nil {
 		return fmt.Errorf("writing to dead-letter topic %q, partition %d: %w", topic, partition, err)
 	}
 	return nil
+}
+
+// produceRecords writes records in one request, which is one record batch, and waits until all in-sync replicas have them.
+func produceRecords(ctx context.Context, client *kafka.Client, timeout time.Duration, to Place, records []kafka.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	response, err := client.Produce(ctx, &kafka.ProduceRequest{
+		Topic:        to.Topic,
+		Partition:    int(to.Partition),
+		RequiredAcks: kafka.RequireAll,
+		Records:      kafka.NewRecordReader(records...),
+	})
+	if err != nil {
+		return err
+	}
+	return response.Error
 }
 
 // refusesLetter tells whether the broker refused a request for the content of a letter.

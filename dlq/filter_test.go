@@ -1,0 +1,53 @@
+package dlq
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFilterSelects(t *testing.T) {
+	l := sample() // not_json of events, 2023-11-14T22:13:20.123Z
+	at := time.UnixMilli(l.Timestamp)
+	cases := map[string]struct {
+		filter Filter
+		want   bool
+	}{
+		"all":          {Filter{}, true},
+		"reason":       {Filter{Reasons: []string{"bad_time", "not_json"}}, true},
+		"other reason": {Filter{Reasons: []string{"bad_time"}}, false},
+		"topic":        {Filter{Topics: []string{"events"}}, true},
+		"other topic":  {Filter{Topics: []string{"orders"}}, false},
+		"from then":    {Filter{From: at}, true},
+		"from later":   {Filter{From: at.Add(time.Millisecond)}, false},
+		"to later":     {Filter{To: at.Add(time.Millisecond)}, true},
+		"to then":      {Filter{To: at}, false},
+		"one of two":   {Filter{Reasons: []string{"not_json"}, Topics: []string{"orders"}}, false},
+	}
+	for name, c := range cases {
+		if got := c.filter.Selects(&l); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestStatsCountByReasonAndHour(t *testing.T) {
+	s := NewStats()
+	for i, reason := range []string{"not_json", "bad_time", "not_json"} {
+		l := sample()
+		l.Reason, l.Timestamp = reason, int64(3600_000*(10-i)+1)
+		s.Add(&Found{Letter: l})
+	}
+	s.Add(&Found{Err: ErrNotLetter})
+	hour := func(n int64) time.Time { return time.Unix(3600*n, 0).UTC() }
+	want := &Stats{
+		Letters: 3, Others: 1,
+		Reasons: map[string]int64{"not_json": 2, "bad_time": 1}, Topics: map[string]int64{"events": 3},
+		Hours:  map[time.Time]map[string]int64{hour(8): {"not_json": 1}, hour(9): {"bad_time": 1}, hour(10): {"not_json": 1}},
+		Oldest: time.UnixMilli(8*3600_000 + 1).UTC(), Newest: time.UnixMilli(10*3600_000 + 1).UTC(),
+	}
+	if diff := cmp.Diff(want, s); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,50 @@
+package dlq
+
+// parcelLetters and parcelBytes bound the letters that go back under one commit.
+const (
+	parcelLetters = 500
+	parcelBytes   = 1 << 20
+)
+
+// parcel is letters that go back under one commit.
+type parcel struct {
+	place   Place
+	start   int64 // everything before it is done
+	next    int64 // everything before it is done or in letters
+	letters []item
+	bytes   int
+	intent  *intent // committed already: a former run has begun with these letters
+	targets map[Place]bool
+	noted   int // bytes of the intent
+}
+
+// item is a letter on its way back.
+type item struct {
+	offset int64 // in the dead-letter topic
+	to     Place
+	reason string
+	record Record
+}
+
+func (b *parcel) add(f *Found) {
+	l := f.Letter.clone()
+	one := item{offset: f.Offset, to: Place{l.Topic, l.Partition}, reason: l.Reason, record: returned(&l)}
+	b.letters = append(b.letters, one)
+	b.bytes += size(&l)
+	if !b.targets[one.to] {
+		b.targets[one.to] = true
+		b.noted += intentBytes(len(one.to.Topic))
+	}
+}
+
+// isFull leaves a parcel that was begun before as it was cut then.
+func (b *parcel) isFull(rate int) bool {
+	if b.intent != nil {
+		return false
+	}
+	most := parcelLetters
+	if rate > 0 {
+		most = min(most, rate)
+	}
+	return len(b.letters) >= most || b.bytes >= parcelBytes || b.noted+intentBytes(longestTopic) > maxIntent
+}

@@ -1,0 +1,44 @@
+package dlq
+
+import "time"
+
+// Stats are counts of letters.
+type Stats struct {
+	// Letters is how many there are, Others how many records are none.
+	Letters, Others int64
+	// Reasons and Topics count letters by reason and by source topic.
+	Reasons, Topics map[string]int64
+	// Hours counts letters by the hour of their record's timestamp (UTC) and by reason.
+	Hours map[time.Time]map[string]int64
+	// Oldest and Newest are the bounds of the records' timestamps; zero without letters.
+	Oldest, Newest time.Time
+}
+
+// NewStats counts nothing yet.
+func NewStats() *Stats {
+	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}}
+}
+
+// Add counts a record of a dead-letter topic.
+func (s *Stats) Add(f *Found) {
+	if f.Err != nil {
+		s.Others++
+		return
+	}
+	l := &f.Letter
+	s.Letters++
+	s.Reasons[l.Reason]++
+	s.Topics[l.Topic]++
+	at := time.UnixMilli(l.Timestamp).UTC()
+	hour := at.Truncate(time.Hour)
+	if s.Hours[hour] == nil {
+		s.Hours[hour] = map[string]int64{}
+	}
+	s.Hours[hour][l.Reason]++
+	if s.Oldest.IsZero() || at.Before(s.Oldest) {
+		s.Oldest = at
+	}
+	if s.Newest.IsZero() || at.After(s.Newest) {
+		s.Newest = at
+	}
+}
