@@ -65,6 +65,29 @@ func TestProbeTriesTheNextBroker(t *testing.T) {
 	}
 }
 
+func TestProbePassesOverABrokerThatHangsUp(t *testing.T) {
+	hanging := listen(t)
+	defer hanging.Close()
+	go func() {
+		for {
+			c, err := hanging.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	fake := startFake(t, &fakeBroker{})
+	options := Options{Brokers: []string{hanging.Addr().String(), fake.address()}}
+	if err := quickConnector(t).probe(t.Context(), options); err != nil {
+		t.Error(err)
+	}
+	options.Brokers = options.Brokers[:1]
+	if err := quickConnector(t).probe(t.Context(), options); Classify(err) != StopProgram {
+		t.Errorf("it alone: %v", err)
+	}
+}
+
 // quickConnector does not wait long for silent listeners.
 func quickConnector(t *testing.T) *connector {
 	t.Helper()

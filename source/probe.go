@@ -27,20 +27,28 @@ var (
 	errNoAnswer = errors.New("no answer to the first request")
 )
 
-// probe connects to the first bootstrap broker that can be reached, the way every later connection will be made.
-// kafka-go's Transport says "unexpected EOF" to a wrong password, to missing TLS and to missing SASL alike; this finds
-// out which it is.
+// probe connects to the first bootstrap broker that answers, the way every later connection will be made. kafka-go's
+// Transport says "unexpected EOF" to a wrong password, to missing TLS and to missing SASL alike; this finds out which it
+// is. A broker that hangs up may be starting, or a proxy before one that is down: the settings are only to blame when no
+// other broker answers either.
 func (c *connector) probe(ctx context.Context, options Options) error {
-	var unreachable []error
+	var unreachable, mute []error
 	for _, broker := range options.Brokers {
 		err := c.probeBroker(ctx, broker, options.ClientID)
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, errUnreachable) {
+		switch {
+		case errors.Is(err, errUnreachable):
+			unreachable = append(unreachable, err)
+		case errors.Is(err, errNoAnswer):
+			mute = append(mute, err)
+		default:
 			return &settingError{err}
 		}
-		unreachable = append(unreachable, err)
+	}
+	if len(mute) > 0 {
+		return &settingError{errors.Join(mute...)}
 	}
 	return fmt.Errorf("no broker of KAFKA_BROKERS: %w", errors.Join(unreachable...))
 }
