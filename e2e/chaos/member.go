@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,18 +86,26 @@ func (m *member) terminate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
 	defer cancel()
 	code, err := m.consumer.Terminate(ctx)
-	if path := m.forget(); err != nil || code != 0 {
+	started := strings.Contains(m.consumer.Log(), "msg=starting") // before, the signal just ends it
+	if path := m.forget(); err != nil || code != 0 && started {
 		m.run.fault("consumer %d ended with code %d after SIGTERM (%v), its log is %s", m.slot, code, err != nil, path)
 	}
 }
 
-// watch notes that the process ended by itself, and starts another one.
+// watch notes that the process ended by itself, and starts another one, as a supervisor would. That it finds its servers
+// out of reach at the start is no fault.
 func (m *member) watch() {
 	if m.consumer == nil || m.consumer.Running() {
 		return
 	}
 	code, _ := m.consumer.Wait(context.Background())
-	m.run.fault("consumer %d ended by itself with code %d, its log is %s", m.slot, code, m.forget())
+	log := strings.TrimSpace(m.consumer.Log())
+	last := log[strings.LastIndexByte(log, '\n')+1:]
+	if path := m.forget(); code == 1 && !strings.Contains(log, "a generation begins") {
+		m.run.note("consumer %d could not start: %s", m.slot, last)
+	} else {
+		m.run.fault("consumer %d ended by itself with code %d (%s), its log is %s", m.slot, code, last, path)
+	}
 	if err := m.start(); err != nil {
 		m.run.fault("%v", err)
 	}
