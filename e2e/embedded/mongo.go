@@ -27,7 +27,7 @@ func StartMongo() (*Mongo, error) {
 		Listener:  ferretdb.ListenerConfig{TCP: "127.0.0.1:0"},
 		Logger:    slog.New(slog.DiscardHandler),
 		Handler:   "sqlite",
-		SQLiteURL: "file:" + dir + "/",
+		SQLiteURL: "file:" + dir + "/?_pragma=synchronous(off)", // nothing here outlives the process anyway
 	})
 	if err != nil {
 		os.RemoveAll(dir)
@@ -40,8 +40,12 @@ func StartMongo() (*Mongo, error) {
 	return m, nil
 }
 
-// URI is the connection string.
-func (m *Mongo) URI() string { return m.uri }
+// String names the server for people.
+func (m *Mongo) String() string { return m.uri }
+
+// URI is the connection string. It asks for one connection at a time: SQLite lets several writers wait for each other in
+// steps of 100 ms, a dozen updates side by side take seconds where they take a tenth one after the other.
+func (m *Mongo) URI() string { return m.uri + "?maxPoolSize=1" }
 
 // Close stops the server and deletes its files.
 func (m *Mongo) Close() error {

@@ -11,8 +11,8 @@ import (
 // The scenes of the demo, counted from the first measurement.
 const (
 	pace      = 250 * time.Millisecond // between two measurements of the machine
-	killAfter = 10 * time.Second
-	stopAfter = 26 * time.Second
+	killAfter = 9 * time.Second
+	stopAfter = 24 * time.Second
 )
 
 // play runs the scenes: work, crash, take-over, and the orderly end.

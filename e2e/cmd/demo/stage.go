@@ -58,7 +58,7 @@ func (s *stage) start(ctx context.Context) (err error) {
 	if s.reader, err = check.DialKafka(s.kafka.Brokers()); err != nil {
 		return err
 	}
-	s.out.step(green, "✓", "embedded Kafka at %s, embedded MongoDB at %s", s.kafka.Brokers(), s.mongo.URI())
+	s.out.step(green, "✓", "embedded Kafka at %s and %s", s.kafka.Brokers(), s.mongo)
 	if s.dir, err = os.MkdirTemp("", "waterwheel-demo-"); err != nil {
 		return fmt.Errorf("making a folder for the consumer: %w", err)
 	}
