@@ -76,7 +76,7 @@ func windowEnd(start int64) int64 {
 func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.busy.claim = false
 	if e.Err != nil {
-		w.claimFailed(m, "reading the claim", e.Err)
+		w.claimFailed(m, e.Of, "reading the claim", e.Err)
 		return
 	}
 	seen := e.Seen
@@ -94,6 +94,8 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		return
 	}
 	w.retry.claim.succeed()
+	w.answered(MongoDB)
+	w.answered(Kafka)
 	w.tenure.seen = seen
 	if executed {
 		w.won(m)
@@ -152,7 +154,7 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 	w.phase = reading // and see what became of it
 	w.o.Metrics.claim("lost")
 	if e.Err != nil {
-		w.claimFailed(m, "claiming", e.Err)
+		w.claimFailed(m, MongoDB, "claiming", e.Err)
 	}
 }
 
@@ -185,10 +187,11 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 			w.stop(stop)
 			return
 		}
-		w.claimFailed(m, "reading the stored positions", e.Err)
+		w.claimFailed(m, MongoDB, "reading the stored positions", e.Err)
 		return
 	}
 	w.retry.claim.succeed()
+	w.answered(MongoDB)
 	w.stored, w.window = e.Stored, windowEnd(w.ledger.next)
 	if e.Stored.Len() == 0 {
 		w.stored = nil
@@ -205,9 +208,9 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 }
 
 // claimFailed postpones the next step of the claim.
-func (w *Worker) claimFailed(m Moment, doing string, err error) {
+func (w *Worker) claimFailed(m Moment, of Server, doing string, err error) {
 	w.retry.claim.fail(m.Now, w.o.Random)
-	w.outage(doing, err)
+	w.outage(m, of, doing, err)
 }
 
 // committed takes the answer to a commit.

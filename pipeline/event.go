@@ -31,10 +31,11 @@ type (
 	}
 	// Ticked: some time passed.
 	Ticked struct{}
-	// ClaimRead answers ReadClaim.
+	// ClaimRead answers ReadClaim; Of is the server that failed.
 	ClaimRead struct {
 		Seen   Seen
 		Bounds Bounds
+		Of     Server
 		Err    error
 	}
 	// Claimed answers SendClaim.

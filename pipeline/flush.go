@@ -227,10 +227,11 @@ func (w *Worker) settle(m Moment, doing string, failed error) {
 	f := w.flush
 	if failed != nil {
 		f.retry.fail(m.Now, w.o.Random)
-		w.outage(doing, failed)
+		w.outage(m, MongoDB, doing, failed)
 		return
 	}
 	f.retry.succeed()
+	w.answered(MongoDB)
 	outcomes := make([]bucketer.Outcome, len(f.attempts))
 	for i := range f.attempts {
 		if f.attempts[i].step != done {
@@ -242,7 +243,7 @@ func (w *Worker) settle(m Moment, doing string, failed error) {
 	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, outcomes, int64(m.Now))...)
 	w.durable = max(w.durable, f.newest)
 	w.countBuckets()
-	w.lastFlush, w.trouble = m.Now, ""
+	w.lastFlush = m.Now
 	w.o.Metrics.flushDone(m.Now - f.started)
 }
 

@@ -45,7 +45,7 @@ func (w *Worker) released(m Moment, e Released) {
 		w.drop()
 	case e.Err != nil:
 		w.retry.claim.fail(m.Now, w.o.Random)
-		w.outage("releasing the claim", e.Err)
+		w.outage(m, MongoDB, "releasing the claim", e.Err)
 		return
 	}
 	w.tenure.handing = released

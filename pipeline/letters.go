@@ -46,10 +46,11 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 	w.letters.sending = 0
 	if e.Err != nil {
 		w.retry.letters.fail(m.Now, w.o.Random)
-		w.outage("writing letters", e.Err)
+		w.outage(m, DeadLetters, "writing letters", e.Err)
 		return
 	}
 	w.retry.letters.succeed()
+	w.answered(DeadLetters)
 	for i := range w.letters.waiting[:n] {
 		w.letters.bytes -= letterBytes(&w.letters.waiting[i])
 		w.o.Metrics.letter(w.o.Topic, w.letters.waiting[i].Reason)

@@ -41,7 +41,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 	w.busy.fetch = false
 	if e.Err != nil {
 		w.retry.fetch.fail(m.Now, w.o.Random)
-		w.outage("asking the log's bounds", e.Err)
+		w.outage(m, Kafka, "asking the log's bounds", e.Err)
 		return
 	}
 	w.question = askNothing
@@ -76,9 +76,9 @@ func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 	w.retry.fetch.fail(m.Now, w.o.Random)
 	switch {
 	case e.Err != nil:
-		w.outage("asking the topic's id", e.Err)
+		w.outage(m, Kafka, "asking the topic's id", e.Err)
 	case e.TopicID == [16]byte{}:
-		w.outage("fetching", errors.New("the topic does not exist (any more); waiting for it"))
+		w.outage(m, Kafka, "fetching", errors.New("the topic does not exist (any more); waiting for it"))
 	case e.TopicID == w.source.TopicID:
 		w.question = askNothing
 	case w.phase == finding:
@@ -100,7 +100,7 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 	}
 	if e.Err != nil && !errors.Is(e.Err, ErrOutOfRange) {
 		w.retry.fetch.fail(m.Now, w.o.Random)
-		w.outage("reading a refused record again", e.Err)
+		w.outage(m, Kafka, "reading a refused record again", e.Err)
 		return
 	}
 	rejected := w.rejected[0]

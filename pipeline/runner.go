@@ -156,7 +156,7 @@ func (t *tenancy) perform(ctx context.Context, action Action) Event {
 			return ClaimRead{Err: err}
 		}
 		bounds, err := t.log.Bounds(ctx)
-		return ClaimRead{seen, bounds, err}
+		return ClaimRead{Seen: seen, Bounds: bounds, Of: Kafka, Err: err}
 	case SendClaim:
 		won, err := t.store.Claim(ctx, a.Seen, a.Claim)
 		return Claimed{won, err}

@@ -28,8 +28,10 @@ type Status struct {
 	Poisoned int
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
-	// Trouble is the last failure that is being retried, "" when none.
-	Trouble string
+	// Troubles are the failures that are being retried, by server; nil: it works.
+	Troubles [servers]*Trouble
+	// ClaimWait is how much of the wait for a former owner's writes is left.
+	ClaimWait time.Duration
 	// Memory by kind, in bytes.
 	BucketBytes, PendingBytes, StoredBytes, LetterBytes int64
 	Buckets                                             bucketer.Stats
@@ -40,10 +42,13 @@ func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Topic: w.o.Topic, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt, Paused: w.paused,
 		Position: w.ledger.next, End: w.end, Committed: w.known, Newest: w.newest, Durable: w.durable,
-		Poisoned: w.poisoned, LastFlush: w.lastFlush, Trouble: w.trouble, LetterBytes: w.letters.bytes,
+		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.bytes,
 	}
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince
+	}
+	if w.phase == waiting {
+		s.ClaimWait = max(0, max(w.tenure.until, w.memory.unknownUntil)-now)
 	}
 	if w.flush != nil {
 		s.Flushing = w.flush.cut.Measurements

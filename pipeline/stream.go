@@ -69,10 +69,8 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 		w.fetchFailed(m, e.Err)
 		return
 	}
-	if w.retry.fetch.failures > 0 {
-		w.trouble = ""
-	}
 	w.retry.fetch.succeed()
+	w.answered(Kafka)
 	w.end = e.Batch.End
 	w.o.Metrics.read(w.o.Topic, w.o.Partition, len(e.Batch.Records))
 	for i := range e.Batch.Records {
@@ -171,7 +169,7 @@ func (w *Worker) fetchFailed(m Moment, err error) {
 	case errors.Is(err, ErrTopicGone):
 		w.question = askTopic
 	default:
-		w.outage("fetching", err)
+		w.outage(m, Kafka, "fetching", err)
 	}
 }
 
@@ -180,24 +178,15 @@ func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
 	w.busy.find = false
 	if e.Err != nil {
 		w.retry.find.fail(m.Now, w.o.Random)
-		w.outage("looking buckets up", e.Err)
+		w.outage(m, MongoDB, "looking buckets up", e.Err)
 		return
 	}
 	w.retry.find.succeed()
+	w.answered(MongoDB)
 	w.asked = nil
 	if w.catalog != nil {
 		w.catalog.Load(e.Answers)
 	}
-}
-
-// outage notes a failure that is retried.
-func (w *Worker) outage(doing string, err error) {
-	if errors.Is(err, ErrLapsed) {
-		return // the lease's own metric tells
-	}
-	w.o.Metrics.failed(doing)
-	w.trouble = doing + ": " + err.Error()
-	w.log.Warn("retrying", "doing", doing, "err", err)
 }
 
 func asDecodeError(err error) *measurement.DecodeError {

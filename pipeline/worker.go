@@ -99,14 +99,14 @@ type Worker struct {
 	poisoned int
 	question question // what a failed fetch must find out first
 
-	pendingSince Instant        // when the oldest pending measurement came, 0: none
-	newest       int64          // timestamp of the newest record read, milliseconds
-	durable      int64          // timestamp of the newest record whose measurement is stored, milliseconds
-	end          int64          // the log's end as of the last fetch
-	paused       bool           // too much waits already, nothing is fetched
-	counted      bucketer.Stats // of the catalog, as far as the metrics have it
-	lastFlush    Instant        // when the last flush was resolved
-	trouble      string         // the last failure that is being retried
+	pendingSince Instant           // when the oldest pending measurement came, 0: none
+	newest       int64             // timestamp of the newest record read, milliseconds
+	durable      int64             // timestamp of the newest record whose measurement is stored, milliseconds
+	end          int64             // the log's end as of the last fetch
+	paused       bool              // too much waits already, nothing is fetched
+	counted      bucketer.Stats    // of the catalog, as far as the metrics have it
+	lastFlush    Instant           // when the last flush was resolved
+	troubles     [servers]*Trouble // what is being retried
 }
 
 // busy tells which actions are under way.

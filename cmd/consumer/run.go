@@ -28,7 +28,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerBuildInfo(registry)
 	view := newView(c)
-	registry.MustRegister(view)
+	registry.MustRegister(view, view.outages)
 
 	// The pages answer from the start, and until everything is handed over.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))

@@ -20,6 +20,8 @@ const (
 	pingInterval     = 2 * time.Second
 	pingTimeout      = 2 * time.Second
 	progressInterval = time.Minute
+	// patience is how long something may fail before the consumer is not ready: a moved leader is no outage.
+	patience = 5 * time.Second
 )
 
 // view is what pages and metrics show of the running consumer: snapshots of its parts, put together when asked for.
@@ -31,6 +33,7 @@ type view struct {
 	letters   *recentLetters
 	parts     atomic.Pointer[parts]
 	database  atomic.Pointer[outage] // nil: MongoDB answers
+	outages   *prometheus.CounterVec
 }
 
 // parts exist once both ends are connected.
@@ -48,9 +51,15 @@ type outage struct {
 
 func newView(c config.Config) *view {
 	limit := int64(c.Memory.Limit)
+	outages := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "waterwheel_outage_seconds_total", Help: "Time in which a server did not do its part, as far as this consumer noticed.",
+	}, []string{"of"})
+	for _, of := range []pipeline.Server{pipeline.MongoDB, pipeline.Kafka, pipeline.DeadLetters} {
+		outages.WithLabelValues(of.String())
+	}
 	return &view{
 		group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax,
-		budget: pipeline.NewBudget(limit / 100 * budgetPercent), letters: &recentLetters{},
+		budget: pipeline.NewBudget(limit / 100 * budgetPercent), letters: &recentLetters{}, outages: outages,
 	}
 }
 
@@ -67,6 +76,7 @@ func (v *view) watch(ctx context.Context, log *slog.Logger) {
 		select {
 		case <-ping.C:
 			v.ping(ctx)
+			v.countOutages()
 		case <-progress.C:
 			v.progress(log)
 		case <-ctx.Done():
@@ -88,6 +98,21 @@ func (v *view) ping(ctx context.Context) {
 		out.since = before.since
 	}
 	v.database.Store(&out)
+}
+
+// countOutages adds the time since the last look to the servers that fail now.
+func (v *view) countOutages() {
+	failing := map[pipeline.Server]bool{pipeline.MongoDB: v.database.Load() != nil}
+	for _, s := range v.parts.Load().consumer.Statuses() {
+		for of, trouble := range s.Troubles {
+			failing[pipeline.Server(of)] = failing[pipeline.Server(of)] || trouble != nil
+		}
+	}
+	for of, fails := range failing {
+		if fails {
+			v.outages.WithLabelValues(of.String()).Add(pingInterval.Seconds())
+		}
+	}
 }
 
 // progress is the one line a minute that says that the consumer lives, and warns about a wrong meta.
@@ -131,6 +156,12 @@ func (v *view) status() StatusView {
 		if s.Stopped != nil {
 			view.NotReady = append(view.NotReady, fmt.Sprintf("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail))
 		}
+		for of, trouble := range s.Troubles {
+			if trouble != nil && source.Now()-trouble.Since > patience {
+				view.NotReady = append(view.NotReady, fmt.Sprintf("partition %s/%d: %s fails since %s: %s", s.Topic, s.Partition,
+					pipeline.Server(of), view.At.Add(trouble.Since-source.Now()).UTC().Format(time.RFC3339), trouble.Text))
+			}
+		}
 		if s.Poisoned > 0 {
 			view.Degraded = append(view.Degraded, fmt.Sprintf("partition %s/%d: %d records made the program fail and became letters (internal_error); please report the log's stack", s.Topic, s.Partition, s.Poisoned))
 		}
@@ -141,12 +172,20 @@ func (v *view) status() StatusView {
 
 func partitionView(s *pipeline.Status, now time.Time) PartitionView {
 	view := PartitionView{
-		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Trouble: s.Trouble, Paused: s.Paused, Position: s.Position,
+		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Paused: s.Paused, Position: s.Position,
 		End: s.End, Committed: s.Committed, Lag: -1, Pending: s.Pending, Flushing: s.Flushing,
 		OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes,
 	}
 	if s.Stopped != nil {
 		view.Stopped = s.Stopped.Detail
+	}
+	if s.ClaimWait > 0 {
+		view.State += " " + s.ClaimWait.Round(time.Second).String()
+	}
+	for _, trouble := range s.Troubles {
+		if trouble != nil {
+			view.Trouble = trouble.Text
+		}
 	}
 	if s.Committed >= 0 {
 		view.Lag = max(0, s.End-s.Committed)
@@ -163,8 +202,9 @@ func partitionView(s *pipeline.Status, now time.Time) PartitionView {
 
 // gauges are the metrics taken from the snapshots: they vanish with their partition.
 var gauges = struct {
-	lag, lagSeconds, freshness, pending, paused, stopped, memory, memoryLimit, series, open, archived, unknown *prometheus.Desc
+	claimWait, lag, lagSeconds, freshness, pending, paused, stopped, memory, memoryLimit, series, open, archived, unknown *prometheus.Desc
 }{
+	claimWait:   describe("claim_wait_seconds", "How much of the wait for a former owner's writes is left.", "topic", "partition"),
 	lag:         describe("lag_records", "Records of the log not committed yet.", "topic", "partition"),
 	lagSeconds:  describe("lag_seconds", "Time between the newest record read and the newest stored.", "topic", "partition"),
 	freshness:   describe("freshness_seconds", "Age of the newest durable measurement's record.", "topic", "partition"),
@@ -209,6 +249,7 @@ func (v *view) Collect(out chan<- prometheus.Metric) {
 			send(gauges.freshness, *partition.FreshnessSeconds, labels...)
 			send(gauges.lagSeconds, float64(max(0, s.Newest-s.Durable))/1000, labels...)
 		}
+		send(gauges.claimWait, s.ClaimWait.Seconds(), labels...)
 		send(gauges.pending, s.PendingFor.Seconds(), labels...)
 		send(gauges.paused, map[bool]float64{true: 1}[s.Paused], labels...)
 		if s.Stopped != nil {

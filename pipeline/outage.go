@@ -1,0 +1,42 @@
+package pipeline
+
+import "errors"
+
+// Server is what a failed attempt was made at.
+type Server uint8
+
+// The servers.
+const (
+	MongoDB Server = iota
+	Kafka
+	DeadLetters
+	servers // how many there are
+)
+
+// String is the server's label in metrics.
+func (s Server) String() string { return [...]string{"mongodb", "kafka", "dlq"}[s] }
+
+// Trouble is a failure that is being retried. It is immutable.
+type Trouble struct {
+	// Since is when the first of the attempts in a row failed.
+	Since Instant
+	// Text says what was being done, and the last error.
+	Text string
+}
+
+// outage notes a failure that is retried.
+func (w *Worker) outage(m Moment, of Server, doing string, err error) {
+	if errors.Is(err, ErrLapsed) {
+		return // the lease's own metric tells
+	}
+	w.o.Metrics.failed(doing)
+	w.log.Warn("retrying", "doing", doing, "err", err)
+	trouble := Trouble{Since: m.Now, Text: doing + ": " + err.Error()}
+	if before := w.troubles[of]; before != nil {
+		trouble.Since = before.Since
+	}
+	w.troubles[of] = &trouble
+}
+
+// answered notes that a server works again.
+func (w *Worker) answered(of Server) { w.troubles[of] = nil }
