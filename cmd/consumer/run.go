@@ -47,6 +47,10 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer, view *view) error {
 	log.Info("starting", "version", version, "group", c.Kafka.GroupID, "topics", strings.Join(c.Kafka.Topics, ","))
 	n, err := connect(ctx, c, log, reg)
+	if err != nil && ctx.Err() != nil {
+		log.Info("stopped before it was connected")
+		return nil // as asked
+	}
 	if err != nil {
 		return err
 	}
