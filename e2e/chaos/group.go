@@ -44,7 +44,7 @@ func (r *run) grow(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	defer r.standing.RUnlock()
-	topic, ok, err := r.kafka.Topic(ctx, topicName)
+	topic, ok, err := r.kafka.Topic(ctx, r.topic)
 	if err != nil || !ok || topic.Partitions >= maxPartitions {
 		return false, nil // a broker may be away just now
 	}
@@ -52,15 +52,15 @@ func (r *run) grow(ctx context.Context) (bool, error) {
 	r.note("the topic grows to %d partitions", count)
 	return true, r.eventually(ctx, "adding a partition", func(ctx context.Context, admin *kafka.Client) error {
 		response, err := admin.CreatePartitions(ctx, &kafka.CreatePartitionsRequest{
-			Topics: []kafka.TopicPartitionsConfig{{Name: topicName, Count: count}},
+			Topics: []kafka.TopicPartitionsConfig{{Name: r.topic, Count: count}},
 		})
 		if err != nil {
 			return err
 		}
-		if now, _, err := r.kafka.Topic(ctx, topicName); err == nil && now.Partitions == count {
+		if now, _, err := r.kafka.Topic(ctx, r.topic); err == nil && now.Partitions == count {
 			return nil
 		}
-		return response.Errors[topicName]
+		return response.Errors[r.topic]
 	})
 }
 
@@ -92,7 +92,7 @@ func (r *run) reset(ctx context.Context) (bool, error) {
 
 // commitBack commits offsets smaller than the present ones, without metadata, for a group without members.
 func (r *run) commitBack(ctx context.Context, admin *kafka.Client, back int64) error {
-	topic, _, err := r.kafka.Topic(ctx, topicName)
+	topic, _, err := r.kafka.Topic(ctx, r.topic)
 	if err != nil {
 		return err
 	}
@@ -105,12 +105,12 @@ func (r *run) commitBack(ctx context.Context, admin *kafka.Client, back int64) e
 		offsets = append(offsets, kafka.OffsetCommit{Partition: p, Offset: max(0, offset-back)})
 	}
 	response, err := admin.OffsetCommit(ctx, &kafka.OffsetCommitRequest{
-		GroupID: r.group(), GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topicName: offsets},
+		GroupID: r.group(), GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{r.topic: offsets},
 	})
 	if err != nil {
 		return err
 	}
-	for _, p := range response.Topics[topicName] {
+	for _, p := range response.Topics[r.topic] {
 		if p.Error != nil {
 			return p.Error
 		}

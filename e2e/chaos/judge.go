@@ -56,7 +56,7 @@ func (r *run) judge(ctx context.Context) error {
 		return err
 	}
 	report, err := check.Run(ctx, check.Source{
-		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: topicName,
+		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: r.topic,
 		Group: r.group(), Fate: r.load.book.Fate,
 	})
 	if err != nil {

@@ -17,7 +17,7 @@ func (r *run) judgeNaive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	topic, _, err := r.kafka.Topic(ctx, topicName)
+	topic, _, err := r.kafka.Topic(ctx, r.topic)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *run) naivePositions(ctx context.Context) (map[spot]int, error) {
 		return nil, fmt.Errorf("connecting to read the documents: %w", err)
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
-	cursor, err := client.Database(r.databaseName()).Collection(topicName).Find(ctx, bson.D{},
+	cursor, err := client.Database(r.databaseName()).Collection(r.topic).Find(ctx, bson.D{},
 		options.Find().SetProjection(bson.D{{Key: "values", Value: 0}}))
 	if err != nil {
 		return nil, fmt.Errorf("reading the documents: %w", err)

@@ -22,7 +22,7 @@ func (r *run) judgePast(ctx context.Context) error {
 		return fmt.Errorf("connecting to read the buckets: %w", err)
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
-	buckets := client.Database(r.databaseName()).Collection(topicName + ".buckets")
+	buckets := client.Database(r.databaseName()).Collection(r.topic + ".buckets")
 	for _, past := range r.past {
 		id := bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: past.topic.ID[:]}}}
 		stored, err := positionsIn(ctx, buckets, id)

@@ -26,7 +26,7 @@ type load struct {
 }
 
 // startLoad produces about the options' rate until stopped.
-func startLoad(ctx context.Context, o Options, brokers string) *load {
+func startLoad(ctx context.Context, o Options, brokers, topic string) *load {
 	ctx, cancel := context.WithCancel(ctx)
 	l := &load{book: events.NewBook(), begin: time.Now(), failed: make(chan error, 1), cancel: cancel, done: make(chan struct{})}
 	generator := events.NewGenerator(events.Options{
@@ -39,7 +39,7 @@ func startLoad(ctx context.Context, o Options, brokers string) *load {
 	}
 	go func() {
 		defer close(l.done)
-		if err := l.produce(ctx, next, o.Rate, brokers); err != nil {
+		if err := l.produce(ctx, next, o.Rate, harness.NewProducer(brokers, topic)); err != nil {
 			l.failed <- err
 		}
 	}()
@@ -57,8 +57,7 @@ func goodEvent(g *events.Generator) events.Event {
 }
 
 // produce catches up when the cluster stood still for a moment, but not more than one second's worth at once.
-func (l *load) produce(ctx context.Context, next func() events.Event, rate int, brokers string) error {
-	producer := harness.NewProducer(brokers, topicName)
+func (l *load) produce(ctx context.Context, next func() events.Event, rate int, producer *harness.Producer) error {
 	defer producer.Close()
 	for ctx.Err() == nil {
 		due := int(time.Since(l.begin).Seconds()*float64(rate)) - int(l.produced.Load())

@@ -26,6 +26,10 @@ type Options struct {
 	DatabaseCommand []string
 	// Duration of the chaos and the mean time between two disturbances.
 	Duration, Every time.Duration
+	// Members is the number of consumers at first, 2 to 5.
+	Members int
+	// Settings of the consumers beside the usual ones: pairs of name and value.
+	Settings []string
 	// Rate of records a second, over Series series, into Partitions partitions at first.
 	Rate, Series, Partitions int
 	// Reopen is BUCKET_REOPEN.
@@ -40,9 +44,8 @@ type Options struct {
 	Log io.Writer
 }
 
-// Members of a group: at first, at least and at most.
+// Members of a group, at least and at most.
 const (
-	firstMembers = 3
 	leastMembers = 2
 	mostMembers  = 5
 )
@@ -60,6 +63,9 @@ func (o *Options) validate() error {
 	var wrong []error
 	if o.Rate < 10 || o.Series < 1 || o.Partitions < 1 {
 		wrong = append(wrong, errors.New("a run needs at least 10 records a second, one series and one partition"))
+	}
+	if o.Members < leastMembers || o.Members > mostMembers {
+		wrong = append(wrong, fmt.Errorf("%d members, not %d to %d", o.Members, leastMembers, mostMembers))
 	}
 	if o.Every < 100*time.Millisecond {
 		wrong = append(wrong, errors.New("less than 100ms between two disturbances"))

@@ -38,10 +38,10 @@ func (r *run) recreate(ctx context.Context) (bool, error) {
 	gone := between(r.random, 0, 6*time.Second)
 	r.note("the topic is deleted, %d records of it are committed, and created again after %.1fs", past.size(), gone.Seconds())
 	if err := r.eventually(ctx, "deleting the topic", func(ctx context.Context, admin *kafka.Client) error {
-		if _, err := admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topicName}}); err != nil {
+		if _, err := admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{r.topic}}); err != nil {
 			return err
 		}
-		if _, there, err := r.kafka.Topic(ctx, topicName); err != nil || there {
+		if _, there, err := r.kafka.Topic(ctx, r.topic); err != nil || there {
 			return fmt.Errorf("it is still there (%v)", err)
 		}
 		return nil
@@ -50,7 +50,7 @@ func (r *run) recreate(ctx context.Context) (bool, error) {
 	}
 	sleep(ctx, gone)
 	return true, r.eventually(ctx, "creating the topic", func(ctx context.Context, _ *kafka.Client) error {
-		return r.servers.CreateTopic(ctx, topicName, r.options.Partitions)
+		return r.servers.CreateTopic(ctx, r.topic, r.options.Partitions)
 	})
 }
 
@@ -60,7 +60,7 @@ func (r *run) remember(ctx context.Context) (incarnation, error) {
 	defer cancel()
 	var past incarnation
 	var err error
-	if past.topic, _, err = r.kafka.Topic(ctx, topicName); err != nil {
+	if past.topic, _, err = r.kafka.Topic(ctx, r.topic); err != nil {
 		return past, err
 	}
 	if past.committed, _, err = r.kafka.Committed(ctx, r.group(), past.topic); err != nil {

@@ -14,12 +14,10 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// topicName is the run's only topic: it has a cluster of its own.
-const topicName = "readings"
-
 // run is a run under way.
 type run struct {
 	options  Options
+	topic    string
 	begin    time.Time
 	random   *rand.Rand // only the loop uses it
 	cluster  *harness.Cluster
@@ -45,7 +43,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &run{options: o, begin: time.Now(), random: rand.New(rand.NewPCG(o.Seed, 2)), result: Result{Actions: map[string]int{}}}
+	r := newRun(o, "readings")
 	err := r.start(ctx)
 	if err == nil {
 		err = r.all(ctx)
@@ -54,6 +52,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	return &r.result, nil
+}
+
+func newRun(o Options, topic string) *run {
+	return &run{
+		options: o, topic: topic, begin: time.Now(), random: rand.New(rand.NewPCG(o.Seed, 2)),
+		result: Result{Actions: map[string]int{}},
+	}
 }
 
 // start starts servers, members and the load.
@@ -70,17 +75,23 @@ func (r *run) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	return r.startMembers(ctx)
+}
+
+// startMembers creates the topic, and starts members and the load.
+func (r *run) startMembers(ctx context.Context) error {
+	var err error
 	if r.servers, err = harness.GivenServers(ctx, r.cluster.Address(), r.options.MongoURI); err != nil {
 		return err
 	}
 	if r.kafka, err = check.DialKafka(r.cluster.Address()); err != nil {
 		return err
 	}
-	if err := r.servers.CreateTopic(ctx, topicName, r.options.Partitions); err != nil {
+	if err := r.servers.CreateTopic(ctx, r.topic, r.options.Partitions); err != nil {
 		return err
 	}
-	r.settings = r.servers.Short(topicName, r.databaseName()).With(
-		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes))
+	r.settings = r.servers.Short(r.topic, r.databaseName()).With(
+		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes)).With(r.options.Settings...)
 	for slot := range mostMembers {
 		m, err := r.newMember(slot)
 		if err != nil {
@@ -88,12 +99,12 @@ func (r *run) start(ctx context.Context) error {
 		}
 		r.members = append(r.members, m)
 	}
-	for _, m := range r.members[:firstMembers] {
+	for _, m := range r.members[:r.options.Members] {
 		if err := m.start(); err != nil {
 			return err
 		}
 	}
-	r.load = startLoad(ctx, r.options, r.cluster.Address())
+	r.load = startLoad(ctx, r.options, r.cluster.Address(), r.topic)
 	return nil
 }
 
@@ -154,7 +165,7 @@ func (r *run) drain(ctx context.Context) error {
 		}
 	}
 	r.note("no more disturbances; waiting for the rest to be stored")
-	topic, _, err := r.kafka.Topic(ctx, topicName)
+	topic, _, err := r.kafka.Topic(ctx, r.topic)
 	if err != nil {
 		return err
 	}

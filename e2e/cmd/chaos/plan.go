@@ -32,6 +32,7 @@ func newPlan(args []string) (*plan, error) {
 	flags.DurationVar(&o.Duration, "duration", 3*time.Minute, "how long to disturb")
 	flags.DurationVar(&o.Every, "every", 3*time.Second, "mean time between two disturbances")
 	flags.DurationVar(&o.Patience, "patience", 5*time.Minute, "how long the consumers have at the end to store the rest")
+	flags.IntVar(&o.Members, "members", 3, "consumers at first")
 	flags.IntVar(&o.Rate, "rate", 2000, "records a second")
 	flags.IntVar(&o.Series, "series", 500, "number of series")
 	flags.IntVar(&o.Partitions, "partitions", 6, "partitions at first")

@@ -1,0 +1,331 @@
+package chaos
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/link"
+)
+
+// outage is a server that is away for a while, and what must be seen of it.
+type outage struct {
+	begin, end func(t *testing.T, r *run)
+	// reason is part of what /readyz says.
+	reason string
+	// recovery is how long it may take from its end until each consumer stores again.
+	recovery time.Duration
+	// steady tells that the group must not notice: no rebalance.
+	steady bool
+	// partial tells that some partitions go on.
+	partial bool
+}
+
+// writeTimeout is MONGODB_WRITE_TIMEOUT of the tests' settings.
+const writeTimeout = 2 * time.Second
+
+// soon is how quickly a consumer stores again, and how much more a loaded machine may need for the next flush.
+const (
+	soon  = 2 * time.Second
+	slack = time.Second
+)
+
+func TestDatabaseRefusesConnections(t *testing.T) {
+	testOutage(t, outage{
+		begin:  onLinks(databaseLinks, (*link.Link).Refuse),
+		end:    restored(databaseLinks),
+		reason: "MongoDB", recovery: soon, steady: true,
+	})
+}
+
+func TestDatabaseIsABlackHole(t *testing.T) {
+	testOutage(t, outage{
+		begin: onLinks(databaseLinks, (*link.Link).Hold),
+		// What the proxy holds must not be delivered after the grace: a network would have dropped it by then.
+		end:    onLinks(databaseLinks, (*link.Link).Cut),
+		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
+	})
+}
+
+func TestDatabaseLosesItsAnswers(t *testing.T) {
+	testOutage(t, outage{
+		begin:  onLinks(databaseLinks, (*link.Link).LoseAnswers),
+		end:    onLinks(databaseLinks, (*link.Link).Cut),
+		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
+	})
+}
+
+func TestKafkaRefusesConnections(t *testing.T) {
+	testOutage(t, outage{
+		begin:  onLinks(kafkaLinks, (*link.Link).Refuse),
+		end:    restored(kafkaLinks),
+		reason: "Kafka", recovery: soon,
+	})
+}
+
+func TestKafkaIsABlackHole(t *testing.T) {
+	testOutage(t, outage{
+		begin:  onLinks(kafkaLinks, (*link.Link).Hold),
+		end:    onLinks(kafkaLinks, (*link.Link).Cut),
+		reason: "Kafka", recovery: writeTimeout + soon,
+	})
+}
+
+func TestAllBrokersAreKilled(t *testing.T) {
+	testOutage(t, outage{
+		begin: func(_ *testing.T, r *run) {
+			for _, b := range r.cluster.Brokers() {
+				b.Kill()
+			}
+		},
+		end: func(t *testing.T, r *run) {
+			for _, b := range r.cluster.Brokers() {
+				if err := b.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.cluster.AwaitBrokers(within(t, time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		reason: "Kafka", recovery: soon,
+	})
+}
+
+// TestLettersCannotBeWritten: the dead-letter topic wants all three replicas, and one broker is away.
+func TestLettersCannotBeWritten(t *testing.T) {
+	testOutage(t, outage{
+		begin: func(_ *testing.T, r *run) { r.cluster.Brokers()[2].Kill() },
+		end: func(t *testing.T, r *run) {
+			if err := r.cluster.Brokers()[2].Start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.cluster.AwaitBrokers(within(t, time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		reason: "dead-letter", recovery: soon, partial: true,
+	})
+}
+
+func databaseLinks(m *member) []*link.Link { return m.database }
+func kafkaLinks(m *member) []*link.Link    { return m.kafka }
+
+func onLinks(of func(*member) []*link.Link, do func(*link.Link)) func(*testing.T, *run) {
+	return func(_ *testing.T, r *run) {
+		for _, m := range r.members {
+			each(of(m), do)
+		}
+	}
+}
+
+func restored(of func(*member) []*link.Link) func(*testing.T, *run) {
+	return func(t *testing.T, r *run) {
+		for _, m := range r.members {
+			for _, l := range of(m) {
+				if err := l.Restore(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// testOutage lets two consumers run into an outage under load, and out of it.
+func testOutage(t *testing.T, o outage) {
+	r := startTrial(t)
+	consumers := []*harness.Consumer{r.members[0].consumer, r.members[1].consumer}
+	before := storedBy(t, consumers)
+	rebalances := sumOf(t, consumers, "waterwheel_rebalances_total")
+
+	o.begin(t, r)
+	start := time.Now()
+	for i, c := range consumers {
+		if !o.partial || i == 0 {
+			awaitReason(t, c, o.reason, *outageTime+20*time.Second)
+		}
+	}
+	t.Logf("/readyz names it after %.1fs", time.Since(start).Seconds())
+	time.Sleep(*outageTime - time.Since(start))
+	during := storedBy(t, consumers)
+
+	o.end(t, r)
+	end := time.Now()
+	awaitStoredMore(t, consumers, during, o.recovery+20*time.Second)
+	took := time.Since(end)
+	t.Logf("each consumer stores again after %.2fs; stored before, during and after the outage: %v, %v, %v", took.Seconds(), before, during, storedBy(t, consumers))
+	if took > o.recovery+slack {
+		t.Errorf("storing again took %v, want at most %v", took, o.recovery)
+	}
+	for _, c := range consumers {
+		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("ready again after %.2fs", time.Since(end).Seconds())
+	if now := sumOf(t, consumers, "waterwheel_rebalances_total"); o.steady && now != rebalances {
+		t.Errorf("%v rebalances during the outage, want none", now-rebalances)
+	}
+	r.conclude(t)
+}
+
+// startTrial starts two consumers with half of four partitions each, at work.
+func startTrial(t *testing.T) *run {
+	t.Helper()
+	if world.cluster == nil {
+		t.Skip("E2E_KAFKA_LIBS, the folder of Kafka's jars, is not set: no outage is tried")
+	}
+	o := Options{
+		Binary: world.binary, Dir: t.TempDir(), MongoURI: world.mongoURI, Members: 2, Rate: world.rate, Series: world.series,
+		Partitions: 4, Seed: uint64(time.Now().UnixNano()), Log: testLog{t},
+		Settings: []string{"KAFKA_SESSION_TIMEOUT", "30s"},
+	}
+	r := newRun(o, strings.ToLower(t.Name()))
+	r.cluster = world.cluster
+	t.Cleanup(func() {
+		r.cluster = nil // the tests share it
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx := within(t, time.Minute)
+	createLetterTopic(ctx, t, r.topic+".dlq")
+	if err := r.startMembers(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for settled := false; !settled; time.Sleep(200 * time.Millisecond) {
+		settled = true
+		for _, m := range r.members[:2] {
+			metrics, err := m.consumer.Metrics(ctx)
+			settled = settled && err == nil && metrics.Sum("waterwheel_assigned_partitions") == 2 && metrics.Sum("waterwheel_measurements_stored_total") > 0
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the consumers do not share the work:\n%s\n%s", r.members[0].consumer.Log(), r.members[1].consumer.Log())
+		}
+	}
+	sleep(ctx, 8*time.Second) // the claims of the rebalance are made
+	return r
+}
+
+// createLetterTopic creates a topic that takes letters only while all brokers are there.
+func createLetterTopic(ctx context.Context, t *testing.T, name string) {
+	t.Helper()
+	servers, err := harness.GivenServers(ctx, world.cluster.Address(), world.mongoURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer servers.Close()
+	if err := servers.CreateTopic(ctx, name, 1, "min.insync.replicas", "3"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// conclude stops the load and judges what is stored.
+func (r *run) conclude(t *testing.T) {
+	t.Helper()
+	if err := r.load.stop(); err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 2*time.Minute)
+	topic, _, err := r.kafka.Topic(ctx, r.topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.kafka.AwaitCommitted(ctx, r.group(), topic); err != nil {
+		t.Error(err)
+	}
+	logs := r.members[0].consumer.Log() + "\n\n" + r.members[1].consumer.Log()
+	r.stopAll(ctx)
+	report, err := check.Run(ctx, check.Source{
+		Kafka: r.kafka, MongoURI: r.options.MongoURI, Database: r.databaseName(), Topic: r.topic, Group: r.group(), Fate: r.load.book.Fate,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report)
+	if err := report.Err(); err != nil {
+		t.Error(err)
+	}
+	for _, fault := range r.result.Faults {
+		t.Error(fault)
+	}
+	if t.Failed() {
+		t.Log(logs)
+	}
+}
+
+func awaitReason(t *testing.T, c *harness.Consumer, reason string, d time.Duration) {
+	t.Helper()
+	ctx := within(t, d)
+	var body string
+	for ctx.Err() == nil {
+		status, got, err := c.Get(ctx, "/readyz")
+		if err == nil {
+			if body = got; status == 503 && strings.Contains(body, reason) {
+				return
+			}
+		}
+		sleep(ctx, 50*time.Millisecond)
+	}
+	t.Errorf("/readyz does not name %s, but says %q\n%s", reason, body, c.Log())
+}
+
+func storedBy(t *testing.T, consumers []*harness.Consumer) []float64 {
+	t.Helper()
+	stored := make([]float64, len(consumers))
+	for i, c := range consumers {
+		stored[i] = sumOf(t, []*harness.Consumer{c}, "waterwheel_measurements_stored_total")
+	}
+	return stored
+}
+
+func sumOf(t *testing.T, consumers []*harness.Consumer, metric string) float64 {
+	t.Helper()
+	sum := 0.0
+	for _, c := range consumers {
+		metrics, err := c.Metrics(within(t, 5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += metrics.Sum(metric)
+	}
+	return sum
+}
+
+// awaitStoredMore waits until each consumer has stored more than it had.
+func awaitStoredMore(t *testing.T, consumers []*harness.Consumer, than []float64, d time.Duration) {
+	t.Helper()
+	ctx := within(t, d)
+	for {
+		now, more := storedBy(t, consumers), true
+		for i := range now {
+			more = more && now[i] > than[i]
+		}
+		if more {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Errorf("the consumers have stored %v, as many as before", now)
+			return
+		}
+		sleep(ctx, 20*time.Millisecond)
+	}
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// testLog writes lines to the test's log.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(p []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
