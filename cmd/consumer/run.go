@@ -30,10 +30,10 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	view := newView(c)
 	registry.MustRegister(view, view.outages)
 
-	// The pages answer from the start, and until everything is handed over.
+	// The pages answer from the start, and until everything is handed over. Pages that cannot be served end the consumer.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
-	var g errgroup.Group
+	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return newPages(c.Service.HTTPAddr, view.status, registry, log).Run(serving) })
 	g.Go(func() error { return newProfiles(c.Service.PprofAddr, log).Run(serving) })
 	g.Go(func() error {
