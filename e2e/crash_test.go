@@ -36,12 +36,12 @@ func testRestarts(t *testing.T, times int, end func(*stream, *harness.Consumer),
 	load := s.startLoad(s.generator(series), rate)
 	for range times {
 		c := s.start(pairs...)
-		s.awaitStored(c, 30*time.Second)
+		s.awaitStored(c, time.Minute)
 		end(s, c)
 	}
 	load.stop()
 	c := s.start(pairs...)
-	s.awaitCommitted(c, 60*time.Second)
+	s.awaitCommitted(c, 90*time.Second)
 	s.terminate(c)
 	if report := s.check(); report.Valid == 0 {
 		t.Error("nothing was produced")

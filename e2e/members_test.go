@@ -31,7 +31,7 @@ func TestMembersJoinAndLeave(t *testing.T) {
 	s.awaitAssigned(6, third)
 	load.stop()
 
-	s.awaitCommitted(third, 60*time.Second)
+	s.awaitCommitted(third, 90*time.Second)
 	s.terminate(third)
 	s.check()
 }
@@ -48,13 +48,13 @@ func TestPausedConsumerDoublesNothing(t *testing.T) {
 	load := s.startLoad(s.generator(series), rate)
 	first, second := s.start(), s.start()
 	s.awaitAssigned(2, first, second)
-	s.awaitStored(first, 30*time.Second)
+	s.awaitStored(first, time.Minute)
 	s.signal(first, syscall.SIGSTOP)
 	s.awaitAssigned(4, second)
 	s.signal(first, syscall.SIGCONT)
 	s.awaitAssigned(2, first, second)
 	load.stop()
-	s.awaitCommitted(second, 60*time.Second)
+	s.awaitCommitted(second, 90*time.Second)
 	s.terminate(first)
 	s.terminate(second)
 	s.check()
@@ -70,7 +70,7 @@ func (s *stream) signal(c *harness.Consumer, signal syscall.Signal) {
 // awaitAssigned waits until each of the consumers has that many partitions.
 func (s *stream) awaitAssigned(partitions int, consumers ...*harness.Consumer) {
 	s.t.Helper()
-	ctx := within(s.t, 40*time.Second)
+	ctx := within(s.t, time.Minute)
 	for {
 		settled := true
 		got := make([]int, len(consumers))

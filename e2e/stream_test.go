@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,12 +111,28 @@ func (s *stream) start(pairs ...string) *harness.Consumer {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
-		c.Kill()
 		if s.t.Failed() {
-			s.t.Logf("log of process %d:\n%s", c.PID(), c.Log())
+			s.explain(c)
 		}
+		c.Kill()
 	})
 	return c
+}
+
+// explain prints what a consumer says of itself.
+func (s *stream) explain(c *harness.Consumer) {
+	if c.Running() {
+		if _, status, err := c.Get(context.Background(), "/api/status"); err == nil {
+			s.t.Logf("status of process %d: %s", c.PID(), status)
+		}
+		if _, metrics, err := c.Get(context.Background(), "/metrics"); err == nil {
+			own := slices.DeleteFunc(strings.Split(metrics, "\n"), func(l string) bool {
+				return !strings.HasPrefix(l, "waterwheel_") || strings.Contains(l, "_bucket{") || strings.HasSuffix(l, " 0")
+			})
+			s.t.Logf("metrics of process %d:\n%s", c.PID(), strings.Join(own, "\n"))
+		}
+	}
+	s.t.Logf("log of process %d:\n%s", c.PID(), c.Log())
 }
 
 // terminate ends a consumer with SIGTERM; it must end by itself, with code 0.
