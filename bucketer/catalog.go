@@ -73,9 +73,9 @@ func New(o Options) *Catalog {
 		buckets:  map[bson.ObjectID]*bucket{},
 		archive:  newArchiveIndex(),
 		shapes:   newShapes(),
+		encoder:  newEncoder(o.Collection.TimeField, o.Source),
 		attempts: map[timeseries.Position]int32{},
 	}
-	c.encoder.init(o.Collection.TimeField, o.Source)
 	c.SetCollection(o.Collection)
 	return c
 }

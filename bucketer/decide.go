@@ -6,7 +6,8 @@ import "waterwheel/timeseries"
 type reason uint8
 
 const (
-	byTimeForward reason = iota
+	noReason reason = iota
+	byTimeForward
 	byTimeBackward
 	byCount
 	bySize
@@ -62,7 +63,7 @@ func (c *Catalog) decideSize(b *bucket, v survey) (action, reason) {
 	size := int64(b.size) + c.added(b.count(), v)
 	switch {
 	case size <= int64(effective):
-		return stay, 0
+		return stay, noReason
 	case b.count() >= limits.MinCount:
 		if effective == limits.MaxBytes {
 			return hardClose, bySize

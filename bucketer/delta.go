@@ -2,7 +2,6 @@ package bucketer
 
 import (
 	"bytes"
-	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -25,7 +24,7 @@ func (e *encoder) update(b *bucket, w *Write) []byte {
 		dst = appendInt32Named(dst, timeseries.PathCount, w.Count)
 		dst = appendInt32Named(dst, timeseries.PathSize, b.size)
 		dst = e.appendBounds(dst, b)
-		dst = e.appendData(dst, b)
+		dst = append(dst, e.places...)
 	}
 	if w.Closes {
 		dst = appendBoolNamed(dst, timeseries.PathClosed, true)
@@ -53,7 +52,7 @@ func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
 // appendBounds appends what changes in control.min and control.max.
 func (e *encoder) appendBounds(dst []byte, b *bucket) []byte {
 	if e.maxTime > b.maxTime {
-		dst = appendDateNamed(dst, timeseries.MaxPath(e.timeField), e.maxTime)
+		dst = appendDateNamed(dst, e.maxPath, e.maxTime)
 	}
 	for at := range e.fields {
 		x, name := &e.fields[at], b.shape.members[at].name
@@ -106,26 +105,6 @@ func isAddressable(object []byte) bool {
 	return true
 }
 
-// appendData appends the measurements, each value by the path of its place.
-func (e *encoder) appendData(dst []byte, b *bucket) []byte {
-	var digits [10]byte
-	for at, rest := b.stored, b.pending.buf; len(rest) > 0; at++ {
-		var r row
-		r, rest = readRow(rest)
-		index := append(strconv.AppendInt(digits[:0], int64(at), 10), 0)
-		dst = appendPlace(dst, bson.TypeDateTime, e.timeField, index)
-		dst = appendInt64(dst, r.time)
-		for fields := r.elements; len(fields) > 0; {
-			var f element
-			f, fields, _ = readElement(fields)
-			dst = append(append(append(dst, byte(f.kind)), dataPrefix...), f.name...)
-			dst = append(append(dst, '.'), index...)
-			dst = append(dst, f.value...)
-		}
-	}
-	return dst
-}
-
 // appendPlace appends the header of an element "data.<name>.<index>"; index ends with a NUL.
 func appendPlace(dst []byte, kind bson.Type, name string, index []byte) []byte {
 	dst = append(append(append(dst, byte(kind)), dataPrefix...), name...)
@@ -143,7 +122,7 @@ func (e *encoder) filter(b *bucket, w *Write) []byte {
 		dst = appendBoolNamed(dst, "$exists", false)
 	}
 	dst = endDocument(dst, meta)
-	dst = appendDateNamed(dst, timeseries.MinPath(e.timeField), b.minTime)
+	dst = appendDateNamed(dst, e.minPath, b.minTime)
 	dst = appendInt32Named(dst, timeseries.PathCount, b.stored)
 	dst, closed := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.PathClosed)
 	dst = endDocument(appendBoolNamed(dst, "$ne", true), closed)

@@ -10,12 +10,14 @@ import (
 
 // encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write.
 type encoder struct {
-	timeField string
-	source    timeseries.Source
+	timeField        string
+	minPath, maxPath string // of the time in control.min and control.max
+	source           timeseries.Source
 
 	fields         []extremes // by the bucket's shape
 	columns        [][]byte   // by the bucket's shape: elements of an insert's data
 	times          []byte     // elements of an insert's column of times
+	places         []byte     // elements of an update's $set for data: each value by the path of its place
 	positions      []timeseries.Position
 	encoded        []byte // positions
 	merged         []byte // extremes that no measurement has as a whole
@@ -28,13 +30,16 @@ type encoder struct {
 	arena arena
 }
 
-func (e *encoder) init(timeField string, source timeseries.Source) {
-	e.timeField, e.source = timeField, source
+func newEncoder(timeField string, source timeseries.Source) encoder {
+	return encoder{
+		timeField: timeField, source: source,
+		minPath: timeseries.MinPath(timeField), maxPath: timeseries.MaxPath(timeField),
+	}
 }
 
 // bytes is the memory of the scratch.
 func (e *encoder) bytes() int64 {
-	total := cap(e.times) + cap(e.encoded) + cap(e.merged) + cap(e.lower) + cap(e.upper) + cap(e.document) +
+	total := cap(e.times) + cap(e.places) + cap(e.encoded) + cap(e.merged) + cap(e.lower) + cap(e.upper) + cap(e.document) +
 		cap(e.path) + cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
 	for _, column := range e.columns[:cap(e.columns)] {
 		total += cap(column)
@@ -48,7 +53,9 @@ const maxScratch = 1 << 20
 // rest ends a flush: it leaves scratch that very large measurements have made to the garbage collector.
 func (e *encoder) rest() {
 	if e.bytes() > maxScratch {
-		*e = encoder{timeField: e.timeField, source: e.source, arena: e.arena}
+		kept := e.arena
+		*e = newEncoder(e.timeField, e.source)
+		e.arena = kept
 	}
 }
 
@@ -86,10 +93,11 @@ func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
 	return w
 }
 
-// gather walks the rows that wait for a bucket: extremes, positions, and for an insert the columns.
+// gather walks the rows that wait for a bucket: extremes, positions, and for an insert the columns, for an update the
+// places of the values.
 func (e *encoder) gather(b *bucket) {
 	e.load(b)
-	e.positions, e.times, e.merged = e.positions[:0], e.times[:0], e.merged[:0]
+	e.positions, e.times, e.places, e.merged = e.positions[:0], e.times[:0], e.places[:0], e.merged[:0]
 	e.maxTime = b.maxTime
 	var index [10]byte
 	for at, rest := b.stored, b.pending.buf; len(rest) > 0; at++ {
@@ -100,6 +108,9 @@ func (e *encoder) gather(b *bucket) {
 		if b.stored == 0 {
 			e.times = append(append(e.times, byte(bson.TypeDateTime)), digits...)
 			e.times = appendInt64(e.times, r.time)
+		} else {
+			e.places = appendPlace(e.places, bson.TypeDateTime, e.timeField, digits)
+			e.places = appendInt64(e.places, r.time)
 		}
 		e.gatherFields(b, r.elements, digits)
 	}
@@ -116,6 +127,9 @@ func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
 		if b.stored == 0 {
 			column := append(append(e.columns[at], byte(kind)), index...)
 			e.columns[at] = append(column, data...)
+		} else {
+			e.places = appendPlace(e.places, kind, b.shape.members[at].name, index)
+			e.places = append(e.places, data...)
 		}
 	}
 }

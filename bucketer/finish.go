@@ -218,6 +218,6 @@ func (c *Catalog) isolate(s *series, buf []byte, n int32, minTime int64) {
 	for range n {
 		var r row
 		r, buf = readRow(buf)
-		c.add(b, r, b.shape.survey(r.elements), 0)
+		c.add(b, r, b.shape.survey(r.elements), noReason)
 	}
 }

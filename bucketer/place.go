@@ -69,7 +69,7 @@ func (c *Catalog) openBucket(s *series, r row, why opening) {
 	}
 	b := c.newBucket(s, r, attempt, c.options.Collection.Round(r.time))
 	s.open = b
-	c.add(b, r, c.shapes.empty.survey(r.elements), 0)
+	c.add(b, r, c.shapes.empty.survey(r.elements), noReason)
 }
 
 // exceedsDelta reports whether a bucket that is stored would get an update for too many measurements with one more, or,
