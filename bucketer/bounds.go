@@ -19,6 +19,9 @@ const (
 	upper side = +1
 )
 
+// maxMerged is how many bytes of merged values are built one behind the other.
+const maxMerged = 256 << 10
+
 // value is a BSON value in place.
 type value struct {
 	kind bson.Type
@@ -83,6 +86,9 @@ func (d side) merge(kept, v value, scratch []byte) (value, []byte) {
 	}
 	if !d.improves(kept, v) {
 		return kept, scratch
+	}
+	if len(scratch) > maxMerged {
+		scratch = nil // most of it are values that were merged again since
 	}
 	start := len(scratch)
 	scratch = d.build(scratch, kept, v)

@@ -4,4 +4,24 @@
 //
 // It is pure and has one owner: no context, no clock, no logger, no goroutine, no lock. What it decides depends on the
 // measurements and the answers it was given, in their order, and on nothing else.
+//
+// # Where things are
+//
+//	catalog.go    the catalog: Insert, what waits, what a commit must not pass
+//	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it
+//	parking.go    measurements that wait for a look-up; reopen.go, stored.go: buckets made of its answer
+//	flush.go      Prepare; finish.go: Finish, and what becomes of writes that were not applied
+//	encode.go     a bucket's next write: document.go an insert, delta.go an update, arena.go their memory
+//	bucket.go     one bucket; series.go: one series; rows.go: measurements that are not written yet
+//	shape.go      the fields of buckets; schema.go: their types; bounds.go: control.min and control.max
+//	archive.go    buckets of which only the _id is known; expire.go, clear.go: forgetting; memory.go: accounting
+//
+// # What is not obvious
+//
+//   - Measurements wait as they came, row by row. Columns and bounds are made of them only when a write is: so a
+//     measurement that is taken back has left no trace, and a bucket that is taken back from is always forgotten.
+//   - A written bucket is counts, bounds and shape. Its columns are not kept, and neither are its positions.
+//   - Buckets with the same fields share one shape, so a schema is mostly compared by names and types that are in the
+//     processor's cache already.
+//   - Comparison is binary: collations of a collection are not taken into account, neither in bounds nor in series.
 package bucketer
