@@ -1,0 +1,48 @@
+package sink
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Buckets are a time series' buckets for work beside the consumer that owns them, such as verifying and mending: read as
+// a majority has them, and changed one at a time, always under a condition. It is safe for concurrent use.
+type Buckets struct{ c driverCollection }
+
+// Buckets returns the buckets of a time series, which need not exist.
+func (d *Database) Buckets(series string) Buckets {
+	return Buckets{driverCollection{d.db.Collection(series + bucketsSuffix)}}
+}
+
+// Find calls each for every document found, in no particular order; the document is valid during that call. An error of
+// each ends the query and is returned as it is.
+func (b Buckets) Find(ctx context.Context, q Query, each func(document bson.Raw) error) error {
+	var stopped error
+	err := b.c.Find(ctx, q, func(d bson.Raw) error {
+		stopped = each(d)
+		return stopped
+	})
+	if err == nil || stopped != nil {
+		return err
+	}
+	return failure("reading buckets", err)
+}
+
+// Update changes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
+func (b Buckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
+	result, err := b.c.c.UpdateOne(ctx, filter, update)
+	if err != nil {
+		return false, failure("changing a bucket", portError(err))
+	}
+	return result.MatchedCount > 0, nil
+}
+
+// Delete deletes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
+func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
+	result, err := b.c.c.DeleteOne(ctx, filter)
+	if err != nil {
+		return false, failure("deleting a bucket", portError(err))
+	}
+	return result.DeletedCount > 0, nil
+}

@@ -1,0 +1,62 @@
+package verify
+
+import (
+	"bytes"
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// element is one BSON element in place.
+type element struct {
+	name  []byte
+	value bson.RawValue
+	whole []byte // type byte, name, NUL, value
+}
+
+// elementsOf walks the elements of a document or array; one that is malformed ends early.
+func elementsOf(document []byte) iter.Seq[element] {
+	length, _, ok := bsoncore.ReadLength(document)
+	if !ok || length < 5 || int64(length) != int64(len(document)) {
+		return func(func(element) bool) {}
+	}
+	return elementsIn(document[4 : length-1])
+}
+
+// elementsIn walks elements that stand one after the other.
+func elementsIn(b []byte) iter.Seq[element] {
+	return func(yield func(element) bool) {
+		for rest := b; len(rest) > 0; {
+			end := bytes.IndexByte(rest[1:], 0)
+			if end < 0 {
+				return
+			}
+			value, after, ok := bsoncore.ReadValue(rest[end+2:], bsoncore.Type(rest[0]))
+			if !ok {
+				return
+			}
+			e := element{
+				name: rest[1 : end+1], value: bson.RawValue{Type: bson.Type(rest[0]), Value: value.Data},
+				whole: rest[:len(rest)-len(after)],
+			}
+			if !yield(e) {
+				return
+			}
+			rest = after
+		}
+	}
+}
+
+// find returns the value of an element by its name; Type 0: there is none.
+func find(elements []byte, name []byte) bson.RawValue {
+	for e := range elementsIn(elements) {
+		if bytes.Equal(e.name, name) {
+			return e.value
+		}
+	}
+	return bson.RawValue{}
+}
+
+// same tells whether two values are the same to the byte.
+func same(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }

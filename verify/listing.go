@@ -1,0 +1,140 @@
+package verify
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// listing is what a bucket says it holds. It is made for reuse.
+type listing struct {
+	document bson.Raw
+	// positions are those that could be decoded, in the order of the columns' indexes.
+	positions []timeseries.Position
+	// smallest and largest are the bounds of positions' offsets, if there are any.
+	smallest, largest int64
+	// broken is why the positions could not be decoded, empty when they could.
+	broken string
+}
+
+// read takes a bucket's control.source.offsets apart. Nothing in it is trusted.
+func (b *listing) read(document bson.Raw) {
+	*b = listing{document: document, positions: b.positions[:0]}
+	array, ok := document.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
+	if !ok {
+		b.broken = fmt.Sprintf("%s is no array", timeseries.PathOffsets)
+		return
+	}
+	elements, err := array.Values()
+	if err != nil {
+		b.broken = fmt.Sprintf("%s is no array: %v", timeseries.PathOffsets, err)
+		return
+	}
+	for i, element := range elements {
+		subtype, encoded, ok := element.BinaryOK()
+		if !ok || subtype != bson.TypeBinaryGeneric {
+			b.broken = fmt.Sprintf("%s.%d is no binary data of subtype 0", timeseries.PathOffsets, i)
+			return
+		}
+		if b.positions, err = timeseries.DecodePositions(b.positions, encoded); err != nil {
+			b.broken = fmt.Sprintf("%s.%d: %v", timeseries.PathOffsets, i, err)
+			return
+		}
+	}
+	b.bound()
+}
+
+func (b *listing) bound() {
+	for i, p := range b.positions {
+		if i == 0 {
+			b.smallest, b.largest = p.Offset, p.Offset
+		}
+		b.smallest, b.largest = min(b.smallest, p.Offset), max(b.largest, p.Offset)
+	}
+}
+
+// begins is the smallest offset that the bucket lists, or says it lists.
+func (b *listing) begins() int64 {
+	if b.broken == "" && len(b.positions) > 0 {
+		return b.smallest
+	}
+	first, _ := b.number(timeseries.FieldSource, timeseries.FieldFirst)
+	return first
+}
+
+// number reads a field below control.
+func (b *listing) number(path ...string) (int64, bool) {
+	return b.document.Lookup(append([]string{timeseries.FieldControl}, path...)...).AsInt64OK()
+}
+
+// id names the bucket to people.
+func (b *listing) id() string {
+	id := b.document.Lookup(timeseries.FieldID)
+	if object, ok := id.ObjectIDOK(); ok {
+		return object.Hex()
+	}
+	return show(id)
+}
+
+// fault makes a fault of the bucket.
+func (b *listing) fault(path, format string, args ...any) Fault {
+	return Fault{Bucket: b.id(), Path: path, Text: fmt.Sprintf(format, args...)}
+}
+
+// check looks whether the bucket's accounts of its positions agree.
+func (w *window) check(b *listing) {
+	count, counted := b.number(timeseries.FieldCount)
+	first, hasFirst := b.number(timeseries.FieldSource, timeseries.FieldFirst)
+	last, hasLast := b.number(timeseries.FieldSource, timeseries.FieldLast)
+	damaged := func(path, format string, args ...any) {
+		w.found.Damaged.add(b.fault(path, format, args...), w.Examples)
+	}
+	switch {
+	case b.broken != "":
+		damaged(timeseries.PathOffsets, "%s", b.broken)
+	case !counted:
+		damaged(timeseries.PathCount, "is no number, %d positions are listed", len(b.positions))
+	case count != int64(len(b.positions)):
+		damaged(timeseries.PathCount, "is %d, but %d positions are listed", count, len(b.positions))
+	case len(b.positions) == 0:
+		damaged(timeseries.PathOffsets, "lists nothing")
+	case !hasFirst || first != b.smallest:
+		damaged(timeseries.PathFirst, "is %s, the smallest offset listed is %d", shown(first, hasFirst), b.smallest)
+	case !hasLast || last != b.largest:
+		damaged(timeseries.PathLast, "is %s, the largest offset listed is %d", shown(last, hasLast), b.largest)
+	default:
+		if w.Content {
+			w.checkContent(b)
+		}
+	}
+}
+
+func shown(n int64, ok bool) string {
+	if !ok {
+		return "no number"
+	}
+	return fmt.Sprint(n)
+}
+
+// maxShown bounds how much of a value a report repeats, in bytes.
+const maxShown = 80
+
+// show writes a value as Extended JSON, cut.
+func show(v bson.RawValue) string {
+	if v.Type == 0 {
+		return "nothing"
+	}
+	if v.Validate() != nil {
+		return fmt.Sprintf("a malformed %s", v.Type)
+	}
+	if len(v.Value) > 16*maxShown {
+		return fmt.Sprintf("%s of %d bytes", v.Type, len(v.Value))
+	}
+	text := []rune(v.String())
+	if len(text) > maxShown {
+		return string(text[:maxShown]) + "…"
+	}
+	return string(text)
+}

@@ -1,0 +1,206 @@
+package verify
+
+import (
+	"context"
+	"math"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/timeseries"
+)
+
+// mend takes all copies but one out, bucket by bucket, or tells what it would do.
+func (w *window) mend(ctx context.Context, some map[timeseries.Position]*copies) error {
+	w.progress("taking doubles out", w.end)
+	err := w.scanOnce(ctx, some, true, func(b *listing, id string) error {
+		drop, removed := w.surplus(b, id, some)
+		if removed == 0 {
+			return nil
+		}
+		done, err := w.remove(ctx, b, drop, removed)
+		if err != nil {
+			return err
+		}
+		if !done {
+			w.found.Repair.Left.add(b.fault("", "was changed meanwhile: run the repair again"), w.Examples)
+			return nil
+		}
+		for i, p := range b.positions {
+			if drop[i] {
+				some[p].removed++
+			}
+		}
+		return nil
+	})
+	for _, c := range some {
+		if c.removed != c.count-1 {
+			continue
+		}
+		if w.Repair == Mend {
+			w.found.Repair.Mended++
+		} else {
+			w.found.Repair.Planned++
+		}
+	}
+	return err
+}
+
+// surplus tells which measurements of a bucket, by index, are copies to be taken out: those that another bucket with a
+// smaller _id, or this one at a smaller index, holds as well, if both are the same.
+func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, removed int) {
+	sums := w.sums(b)
+	drop = make([]bool, len(b.positions))
+	kept := map[timeseries.Position]bool{}
+	for i, p := range b.positions {
+		c := some[p]
+		if c == nil {
+			continue
+		}
+		if id == c.keep && !kept[p] {
+			kept[p] = true
+			continue
+		}
+		place := Place(p)
+		left := Fault{Bucket: b.id(), Position: &place}
+		switch {
+		case c.damaged || sums == nil:
+			left.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
+		case sums[i] != c.sum:
+			left.Text = "its copies differ: look with --content which one the record agrees with"
+		default:
+			drop[i] = true
+			removed++
+			continue
+		}
+		w.found.Repair.Left.add(left, w.Examples)
+	}
+	return drop, removed
+}
+
+// remove takes measurements out of a bucket, if it still is as it was read, and counts that.
+func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed int) (done bool, err error) {
+	kept := len(b.positions) - removed
+	r := &w.found.Repair
+	switch {
+	case w.Repair == DryRun:
+		done = true
+	case kept == 0:
+		done, err = w.Buckets.Delete(ctx, w.condition(b))
+	default:
+		done, err = w.Buckets.Update(ctx, w.condition(b), w.remainder(b, drop))
+	}
+	if err != nil || !done {
+		return false, err
+	}
+	r.Copies += int64(removed)
+	if kept == 0 {
+		r.Deleted++
+	} else {
+		r.Updated++
+	}
+	if len(r.First) < w.Examples {
+		r.First = append(r.First, Repair{Bucket: b.id(), Removed: removed, Kept: kept})
+	}
+	return true, nil
+}
+
+// condition finds the bucket as long as it has the measurements it was read with: each write of a live owner changes its
+// count. It names the shard key as well.
+func (w *window) condition(b *listing) bson.Raw {
+	control := func(path ...string) bson.RawValue {
+		return b.document.Lookup(append([]string{timeseries.FieldControl}, path...)...)
+	}
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	dst = appendValue(dst, timeseries.FieldID, b.document.Lookup(timeseries.FieldID))
+	inner, dst := bsoncore.AppendDocumentElementStart(dst, timeseries.FieldMeta)
+	if meta := b.document.Lookup(timeseries.FieldMeta); meta.Type != 0 {
+		dst = appendValue(dst, "$eq", meta)
+	} else {
+		dst = bsoncore.AppendBooleanElement(dst, "$exists", false)
+	}
+	dst, _ = bsoncore.AppendDocumentEnd(dst, inner)
+	if least := control(timeseries.FieldMin, w.Collection.TimeField); least.Type != 0 {
+		dst = appendValue(dst, timeseries.MinPath(w.Collection.TimeField), least)
+	}
+	dst = appendValue(dst, timeseries.PathCount, control(timeseries.FieldCount))
+	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
+	return dst
+}
+
+// remainder is the update that leaves a bucket with the measurements that are not dropped, closed: a live owner's next
+// update of it meets a conflict and asks again.
+func (w *window) remainder(b *listing, drop []bool) bson.Raw {
+	timeField := w.Collection.TimeField
+	data := remainingColumns(b.document.Lookup(timeseries.FieldData).Value, timeField, drop)
+	made := account(data, timeField)
+	var positions []timeseries.Position
+	first, last := int64(math.MaxInt64), int64(0)
+	for i, p := range b.positions {
+		if !drop[i] {
+			positions = append(positions, p)
+			first, last = min(first, p.Offset), max(last, p.Offset)
+		}
+	}
+	least := b.document.Lookup(timeseries.FieldControl, timeseries.FieldMin, timeField)
+
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	set, dst := bsoncore.AppendDocumentElementStart(dst, "$set")
+	dst = bsoncore.AppendInt32Element(dst, timeseries.PathCount, int32(len(positions)))
+	dst = bsoncore.AppendInt32Element(dst, timeseries.PathSize, int32(min(made.size(), math.MaxInt32)))
+	dst = bsoncore.AppendBooleanElement(dst, timeseries.PathClosed, true)
+	dst = appendBound(dst, timeseries.FieldMin, timeField, least, made.lower)
+	latest := bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendDateTime(nil, made.latest)}
+	dst = appendBound(dst, timeseries.FieldMax, timeField, latest, made.upper)
+	dst = bsoncore.AppendInt64Element(dst, timeseries.PathFirst, first)
+	dst = bsoncore.AppendInt64Element(dst, timeseries.PathLast, last)
+	offsets, dst := bsoncore.AppendArrayElementStart(dst, timeseries.PathOffsets)
+	dst = bsoncore.AppendBinaryElement(dst, "0", 0, timeseries.AppendPositions(nil, positions))
+	dst, _ = bsoncore.AppendArrayEnd(dst, offsets)
+	dst = bsoncore.AppendDocumentElement(dst, timeseries.FieldData, data)
+	dst, _ = bsoncore.AppendDocumentEnd(dst, set)
+	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
+	return dst
+}
+
+// appendBound appends control.min or control.max: the time, then the fields.
+func appendBound(dst []byte, field, timeField string, time bson.RawValue, fields *extreme) []byte {
+	start, dst := bsoncore.AppendDocumentElementStart(dst, timeseries.Path(timeseries.FieldControl, field))
+	dst = fields.appendMembers(appendValue(dst, timeField, time))
+	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
+	return dst
+}
+
+// remainingColumns is the object data without the dropped measurements, its indexes without gaps again.
+func remainingColumns(data []byte, timeField string, drop []bool) []byte {
+	indexes := make(map[string]string, len(drop)) // from old to new
+	at := 0
+	for e := range elementsOf(find(inside(data), []byte(timeField)).Value) {
+		if !drop[at] {
+			indexes[string(e.name)] = strconv.Itoa(len(indexes))
+		}
+		at++
+	}
+	start, dst := bsoncore.AppendDocumentStart(nil)
+	for column := range elementsOf(data) {
+		begin := len(dst)
+		inner, grown := bsoncore.AppendDocumentElementStart(dst, string(column.name))
+		empty := len(grown)
+		for e := range elementsOf(column.value.Value) {
+			if index, ok := indexes[string(e.name)]; ok {
+				grown = appendValue(grown, index, e.value)
+			}
+		}
+		if len(grown) == empty {
+			dst = grown[:begin] // nobody has the field any more
+			continue
+		}
+		dst, _ = bsoncore.AppendDocumentEnd(grown, inner)
+	}
+	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
+	return dst
+}
+
+// inside are the elements of a document, without its length and end.
+func inside(document []byte) []byte { return document[4 : len(document)-1] }

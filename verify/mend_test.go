@@ -1,0 +1,154 @@
+package verify_test
+
+import (
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/verify"
+)
+
+func mend(o *verify.Options) { o.Repair = verify.Mend }
+
+// rival stores the log's last n records again, and one more, as an owner would that knows nothing of another.
+func rival(w *world, n int) {
+	w.t.Helper()
+	w.catalog = w.newCatalog()
+	for _, r := range w.records[len(w.records)-n:] {
+		w.insert(r)
+	}
+	w.produce(w.event(3 * 90))
+	w.flush()
+}
+
+func TestRepairTakesOutTheCopyWithTheLargerID(t *testing.T) {
+	w := newWorld(t)
+	w.fill(200)
+	original := w.full()
+	larger := w.double(original)
+	documents := len(w.docs)
+
+	r := w.verify(func(o *verify.Options) { o.Repair = verify.DryRun })
+	if !r.Wrong() || r.Repair.Planned != 8 || r.Repair.Copies != 8 || r.Repair.Deleted != 1 || r.Repair.Mended != 0 || len(w.docs) != documents {
+		t.Fatalf("dry run: %+v", r.Repair)
+	}
+	if first := r.Repair.First; len(first) != 1 || first[0] != (verify.Repair{Bucket: larger.Hex(), Removed: 8}) {
+		t.Errorf("dry run: %+v", first)
+	}
+	r = w.verify(mend)
+	if r.Wrong() || r.Repair.Mended != 8 || r.Repair.Deleted != 1 {
+		t.Fatalf("repair: %+v", r)
+	}
+	if w.docs[larger] != nil || len(w.docs) != documents-1 {
+		t.Error("the larger _id is still there")
+	}
+	if r = w.verify(content); r.Wrong() || r.Doubled.Count != 0 {
+		t.Errorf("afterwards: %+v", r)
+	}
+}
+
+func TestRepairLeavesTheOthersInABucket(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	w.catalog = w.newCatalog()
+	for i := range 5 {
+		w.produce(w.event(3 * (50 + i))) // of one series
+	}
+	w.flush()
+	rival(w, 3)
+	if r := w.verify(content); r.Doubled.Count != 3 || r.Damaged.Count != 0 {
+		t.Fatalf("planted: %+v", r)
+	}
+	r := w.verify(mend)
+	if r.Wrong() || r.Repair.Mended != 3 || r.Repair.Updated != 1 || r.Repair.Deleted != 0 {
+		t.Fatalf("repair: %+v", r)
+	}
+	id, err := bson.ObjectIDFromHex(r.Repair.First[0].Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := w.docs[id].Lookup("control").Document()
+	if closed, _ := control.Lookup("closed").BooleanOK(); !closed {
+		t.Errorf("the changed bucket is open: %v", control)
+	}
+	if r := w.verify(content, mend); r.Wrong() || r.Doubled.Count != 0 || r.Repair.Mended != 0 {
+		t.Errorf("afterwards: %+v", r)
+	}
+}
+
+func TestRepairOfTheSamePositionTwiceInABucket(t *testing.T) {
+	w := newWorld(t)
+	w.fill(20)
+	r := w.records[0]
+	again := w.append(string(r.Value))
+	for range 2 {
+		w.insert(again)
+	}
+	w.flush()
+	if got := w.verify(mend); got.Wrong() || got.Repair.Mended != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if got := w.verify(content); got.Wrong() {
+		t.Errorf("afterwards: %+v", got)
+	}
+}
+
+func TestRepairMeetsALiveWriter(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	larger := w.double(w.full())
+	w.onUpdate = func() { w.edit(larger, "control.count", int32(9)) } // a delta came in between
+	r := w.verify(mend)
+	if !r.Wrong() || r.Repair.Mended != 0 || r.Repair.Left.Count != 1 || w.docs[larger] == nil {
+		t.Errorf("%+v", r.Repair)
+	}
+}
+
+func TestRepairLeavesWhatIsNotBelowTheCommit(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	larger := w.double(w.full())
+	first, _ := w.docs[larger].Lookup("control", "source", "first").AsInt64OK()
+	if r := w.verifyRange(100, first, mend); r.Doubled.Count != 0 || w.docs[larger] == nil {
+		t.Fatalf("%+v", r)
+	}
+	r := w.verifyRange(100, first+1, mend)
+	if r.Repair.Mended != 1 || r.Repair.First[0].Kept != 7 {
+		t.Fatalf("%+v", r.Repair)
+	}
+	if r := w.verify(content); r.Doubled.Count != 7 || r.Damaged.Count != 0 {
+		t.Errorf("afterwards: %+v", r)
+	}
+}
+
+func TestRepairLeavesCopiesThatDiffer(t *testing.T) {
+	for name, spoil := range map[string]func(w *world, id bson.ObjectID){
+		"a value":          func(w *world, id bson.ObjectID) { w.edit(id, "data.x.0", 77.5) },
+		"a damaged bucket": func(w *world, id bson.ObjectID) { w.edit(id, "data.x.99", 77.5) },
+	} {
+		for _, side := range []string{"kept", "removed"} {
+			t.Run(name+" "+side, func(t *testing.T) {
+				w := newWorld(t)
+				w.fill(100)
+				id := w.full()
+				larger := w.double(id)
+				if side == "removed" {
+					spoil(w, larger)
+				} else {
+					for _, other := range w.ids() {
+						if other != larger && w.docs[other].Lookup("control", "source").Equal(w.docs[larger].Lookup("control", "source")) {
+							spoil(w, other)
+						}
+					}
+				}
+				r := w.verify(mend)
+				if !r.Wrong() || r.Repair.Left.Count == 0 || w.docs[larger] == nil {
+					t.Errorf("%+v", r.Repair)
+				}
+				if name == "a value" && r.Repair.Mended != 7 {
+					t.Errorf("%d mended, want all but the one that differs", r.Repair.Mended)
+				}
+			})
+		}
+	}
+}

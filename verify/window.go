@@ -1,0 +1,179 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+)
+
+// progressEvery is how many records or buckets are read between two reports of progress.
+const progressEvery = 4096
+
+// errFull ends the reading of a log when a window has as many elements of arrays as it may.
+var errFull = errors.New("the window is full")
+
+// window is the part of a range that is judged at a time.
+type window struct {
+	Options
+	rng Range
+	// start is its first offset, end the one after its last; low is the first that the log still had.
+	start, end, low int64
+
+	// What the log says: valid measurements, those of them that may have expired, and bad records and elements.
+	valid, old, bad *set
+	// What buckets list, and what they seem to list more than once.
+	stored, twice *set
+	contents      *fingerprints // nil without Content
+	suspects      []suspect     // the first of those that differ
+
+	listing     listing
+	unpacker    *timeseries.Unpacker
+	hash        *hasher
+	before      int64 // records of the windows before
+	found       Findings
+	firstStored int64
+}
+
+func (v *Verifier) window(r Range, start, before int64) *window {
+	w := &window{
+		Options: v.o, rng: r, start: start, end: r.To, low: start, before: before, firstStored: -1,
+		unpacker: timeseries.NewUnpacker(v.o.Collection), hash: newHasher(),
+		valid: newSet(start), old: newSet(start), bad: newSet(start), stored: newSet(start), twice: newSet(start),
+	}
+	if r.To-start > v.o.Window {
+		w.end = start + v.o.Window
+	}
+	if v.o.Content {
+		w.contents = &fingerprints{start: start}
+	}
+	return w
+}
+
+// judge reads the log, then what buckets list of it, and compares.
+func (w *window) judge(ctx context.Context) error {
+	if err := w.readLog(ctx); err != nil {
+		return fmt.Errorf("reading records of %s/%d: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	if err := w.readBuckets(ctx); err != nil {
+		return fmt.Errorf("reading the buckets of %s/%d: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	if err := w.explain(ctx); err != nil {
+		return fmt.Errorf("reading records of %s/%d again: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	if err := w.settle(ctx); err != nil {
+		return fmt.Errorf("reading buckets of %s/%d again: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	return nil
+}
+
+// readLog learns from the records which positions there must be.
+func (w *window) readLog(ctx context.Context) error {
+	parts := int64(0)
+	first, err := w.Log.Records(ctx, w.rng.Source, w.start, w.end, func(r measurement.Record) error {
+		n := w.take(r)
+		if w.found.Records++; w.found.Records%progressEvery == 0 {
+			w.progress("reading records", r.Offset+1)
+		}
+		if parts += int64(max(0, n-1)); parts > w.Window/partsShare {
+			w.end = r.Offset + 1
+			return errFull
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errFull) {
+		return err
+	}
+	w.low = min(max(first, w.start), w.end)
+	w.found.Removed = w.low - w.start
+	w.progress("reading records", w.end)
+	return nil
+}
+
+// take notes what a record holds, and returns how many measurements.
+func (w *window) take(r measurement.Record) int {
+	if r.Value == nil {
+		w.found.Tombstones++
+		return 0
+	}
+	results, err := decode(w.Decoder, r)
+	if err != nil {
+		w.bad.add(timeseries.Position{Offset: r.Offset})
+		return 0
+	}
+	for i := range results {
+		m := &results[i].Measurement
+		if results[i].Err != nil {
+			w.bad.add(m.Position)
+			continue
+		}
+		w.valid.add(m.Position)
+		if keep := w.Collection.ExpireAfterSeconds; keep > 0 && m.Time < w.Now-keep*1000 {
+			w.old.add(m.Position)
+		}
+		if w.contents != nil {
+			w.contents.add(m.Position, w.hash.sum(m.Time, m.Meta, m.Elements))
+		}
+	}
+	return len(results)
+}
+
+// decode is Decoder.Decode. A record that makes it panic is a letter (internal_error) and no reason to end.
+func decode(d *measurement.Decoder, r measurement.Record) (results []measurement.Result, err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			results, err = nil, fmt.Errorf("decoding the record at offset %d: %v", r.Offset, failure)
+		}
+	}()
+	return d.Decode(r)
+}
+
+// readBuckets learns from the buckets which positions are stored.
+func (w *window) readBuckets(ctx context.Context) error {
+	return w.scan(ctx, w.low, w.end, w.Content, func(b *listing) error {
+		if w.found.Buckets++; w.found.Buckets%progressEvery == 0 {
+			w.progress("reading buckets", w.end)
+		}
+		for _, p := range b.positions {
+			if w.holds(p) && !w.stored.add(p) {
+				w.twice.add(p)
+			}
+		}
+		if w.owns(b) {
+			w.check(b)
+		}
+		if w.contents != nil {
+			w.compare(b)
+		}
+		return nil
+	})
+}
+
+// scan reads the buckets that may list offsets in [from, to).
+func (w *window) scan(ctx context.Context, from, to int64, whole bool, each func(b *listing) error) error {
+	return w.Buckets.Find(ctx, w.rng.Source, from, to, whole, func(document bson.Raw) error {
+		w.listing.read(document)
+		return each(&w.listing)
+	})
+}
+
+func (w *window) holds(p timeseries.Position) bool { return p.Offset >= w.low && p.Offset < w.end }
+
+// owns tells whether a bucket is to be checked in this window, so that one that reaches over several is checked once.
+func (w *window) owns(b *listing) bool {
+	first := b.begins()
+	return first >= w.start && first < w.end || first < w.rng.From && w.start == w.rng.From
+}
+
+func (w *window) progress(doing string, offset int64) {
+	if w.Options.Progress != nil {
+		w.Options.Progress(Progress{
+			Partition: w.rng.Source.Partition, From: w.rng.From, Offset: offset, To: w.rng.To,
+			Records: w.before + w.found.Records, Doing: doing,
+		})
+	}
+}

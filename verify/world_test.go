@@ -1,0 +1,347 @@
+package verify_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+	"waterwheel/verify"
+)
+
+const noon = int64(1_700_000_000_000) // of the first record, milliseconds
+
+// world is a log and the buckets that the catalog makes of it.
+type world struct {
+	t       *testing.T
+	source  timeseries.Source
+	options timeseries.Options
+	records []measurement.Record
+	first   int64 // of the log
+	letters verify.Letters
+	docs    map[bson.ObjectID]bson.Raw
+
+	catalog *bucketer.Catalog
+	decoder *measurement.Decoder
+	twice   bool // a query gives each bucket out twice, as one does that moves in the index
+	// onUpdate happens before an update or delete.
+	onUpdate func()
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{
+		t: t, options: o, docs: map[bson.ObjectID]bson.Raw{},
+		source: timeseries.Source{Topic: "events", TopicID: [16]byte{1, 2}, Partition: 3},
+	}
+	w.catalog = w.newCatalog()
+	w.decoder = w.newDecoder()
+	return w
+}
+
+// newCatalog makes an owner that knows of no bucket.
+func (w *world) newCatalog() *bucketer.Catalog {
+	limits, err := timeseries.Limits{MaxCount: 8}.Normalize()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return bucketer.New(bucketer.Options{Collection: w.options, Limits: limits, Source: w.source, DeltaMax: 2})
+}
+
+func (w *world) newDecoder() *measurement.Decoder {
+	d, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", StoredTime: "time", StoredMeta: "meta"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d
+}
+
+// produce appends a record and stores its measurements; what is bad becomes a letter.
+func (w *world) produce(value string) {
+	w.t.Helper()
+	w.insert(w.append(value))
+}
+
+func (w *world) insert(r measurement.Record) {
+	w.t.Helper()
+	results, err := w.decoder.Decode(r)
+	if err != nil {
+		w.letters.Add(w.source.Partition, r.Offset, measurement.WholeRecord)
+	}
+	for i := range results {
+		if results[i].Err != nil {
+			w.letters.Add(w.source.Partition, r.Offset, int32(i))
+		} else if err := w.catalog.Insert(&results[i].Measurement); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// append appends a record that nobody stores.
+func (w *world) append(value string) measurement.Record {
+	r := measurement.Record{Offset: 100, Timestamp: noon, Value: []byte(value)}
+	if n := len(w.records); n > 0 {
+		r.Offset = w.records[n-1].Offset + 1
+	}
+	w.records = append(w.records, r)
+	return r
+}
+
+// fill produces n records of three series: single measurements, and every tenth an array of three with a bad element.
+func (w *world) fill(n int) {
+	w.t.Helper()
+	for i := range n {
+		switch event := w.event(i); {
+		case i%50 == 49:
+			w.produce("not json")
+		case i%10 == 9:
+			w.produce("[" + event + `,{"x":1},` + w.event(i+1) + "]")
+		default:
+			w.produce(event)
+		}
+	}
+	w.flush()
+}
+
+func (w *world) event(i int) string {
+	return fmt.Sprintf(`{"time":%d,"meta":{"host":%d},"x":%d.5,"tags":["a","%c"],"inner":{"n":%d,"s":"%s"}}`,
+		noon+int64(i)*1000, i%3, i*7%11, 'a'+rune(i%5), i*13%17, strings.Repeat("s", i%4))
+}
+
+// flush stores what the catalog holds.
+func (w *world) flush() {
+	w.t.Helper()
+	f := w.catalog.Prepare(0)
+	if f == nil {
+		return
+	}
+	for _, write := range f.Writes {
+		if write.Kind == bucketer.Insert {
+			w.docs[write.ID] = write.Document
+		} else if done, err := w.Update(w.t.Context(), write.Filter, write.Document); err != nil || !done {
+			w.t.Fatalf("a delta was applied: %v, %v", done, err)
+		}
+	}
+	w.catalog.Finish(f, make([]bucketer.Outcome, len(f.Writes)), 0)
+}
+
+// ids are those of all buckets, in order.
+func (w *world) ids() []bson.ObjectID {
+	var ids []bson.ObjectID
+	for id := range w.docs {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b bson.ObjectID) int { return bytes.Compare(a[:], b[:]) })
+	return ids
+}
+
+// edit changes a value of a bucket by its dotted path; nil takes it away.
+func (w *world) edit(id bson.ObjectID, path string, value any) {
+	w.t.Helper()
+	var d bson.D
+	if err := bson.Unmarshal(w.docs[id], &d); err != nil {
+		w.t.Fatal(err)
+	}
+	raw, err := bson.Marshal(set(d, strings.Split(path, "."), value))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.docs[id] = raw
+}
+
+func set(d bson.D, path []string, value any) bson.D {
+	for i := range d {
+		if d[i].Key != path[0] {
+			continue
+		}
+		if len(path) > 1 {
+			value = set(d[i].Value.(bson.D), path[1:], value)
+		}
+		if value == nil {
+			return slices.Delete(d, i, i+1)
+		}
+		d[i].Value = value
+		return d
+	}
+	return append(d, bson.E{Key: path[0], Value: value})
+}
+
+// Records implements verify.Log.
+func (w *world) Records(_ context.Context, source timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+	if source != w.source {
+		return 0, fmt.Errorf("records of %v were asked for", source)
+	}
+	for _, r := range w.records {
+		if r.Offset >= max(from, w.first) && r.Offset < to {
+			if err := each(r); err != nil {
+				return max(from, w.first), err
+			}
+		}
+	}
+	return max(from, w.first), nil
+}
+
+// Find implements verify.Buckets as a MongoDB does: only whole documents have columns.
+func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
+	for _, id := range w.ids() {
+		d := w.docs[id]
+		part := d.Lookup("control", "source").Document()
+		last, ok := part.Lookup("last").AsInt64OK()
+		first, _ := part.Lookup("first").AsInt64OK()
+		if !ok || last < from || first >= to {
+			continue
+		}
+		if !whole {
+			short, err := bson.Marshal(bson.D{{Key: "_id", Value: id}, {Key: "control", Value: bson.D{
+				{Key: "count", Value: d.Lookup("control", "count")}, {Key: "source", Value: part},
+			}}})
+			if err != nil {
+				return err
+			}
+			d = short
+		}
+		for range 1 + count(w.twice) {
+			if err := each(slices.Clone(d)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Update implements verify.Buckets with the operators that the product writes.
+func (w *world) Update(_ context.Context, filter, update bson.Raw) (bool, error) {
+	id, ok := w.match(filter)
+	if !ok {
+		return false, nil
+	}
+	var operators bson.D
+	if err := bson.Unmarshal(update, &operators); err != nil {
+		return false, err
+	}
+	for _, operator := range operators {
+		for _, c := range operator.Value.(bson.D) {
+			path := strings.Split(c.Key, ".")
+			switch old := w.docs[id].Lookup(path...); operator.Key {
+			case "$push":
+				var list bson.A
+				if err := old.Unmarshal(&list); err != nil {
+					return false, err
+				}
+				c.Value = append(list, c.Value)
+			case "$min":
+				c.Value = min(c.Value.(int64), old.Int64())
+			case "$max":
+				c.Value = max(c.Value.(int64), old.Int64())
+			case "$set":
+			default:
+				return false, fmt.Errorf("unknown operator %s", operator.Key)
+			}
+			w.edit(id, c.Key, c.Value)
+		}
+	}
+	return true, nil
+}
+
+// Delete implements verify.Buckets.
+func (w *world) Delete(_ context.Context, filter bson.Raw) (bool, error) {
+	id, ok := w.match(filter)
+	if ok {
+		delete(w.docs, id)
+	}
+	return ok, nil
+}
+
+func (w *world) match(filter bson.Raw) (bson.ObjectID, bool) {
+	if w.onUpdate != nil {
+		w.onUpdate()
+	}
+	id := filter.Lookup("_id").ObjectID()
+	d, ok := w.docs[id]
+	if !ok {
+		return id, false
+	}
+	conditions, _ := filter.Elements()
+	for _, c := range conditions {
+		want, have := c.Value(), d.Lookup(strings.Split(c.Key(), ".")...)
+		if operator, ok := want.DocumentOK(); ok {
+			if ne := operator.Lookup("$ne"); ne.Type != 0 && !ne.Equal(have) {
+				continue
+			}
+			want = operator.Lookup("$eq")
+		}
+		if !want.Equal(have) {
+			return id, false
+		}
+	}
+	return id, true
+}
+
+// verify judges the whole log.
+func (w *world) verify(change ...func(*verify.Options)) verify.Report {
+	w.t.Helper()
+	from := w.records[0].Offset
+	return w.verifyRange(from, from+int64(len(w.records)), change...)
+}
+
+func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) verify.Report {
+	w.t.Helper()
+	o := verify.Options{
+		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Now: noon + 1_000_000,
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	v, err := verify.New(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	report, err := v.Partition(w.t.Context(), verify.Range{Source: w.source, From: from, To: to})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if report.Next != report.To {
+		w.t.Errorf("judged up to %d of %d", report.Next, report.To)
+	}
+	stored := report.Valid + report.Bad - report.Missing.Count - report.Doubled.Count - report.DeadLettered - report.Expired -
+		report.LetterMissing.Count
+	if stored != report.StoredOnce && report.Unknown.Count == 0 {
+		w.t.Errorf("the counts do not add up: %+v", report.Findings)
+	}
+	return report
+}
+
+func content(o *verify.Options) { o.Content = true }
+
+// double adds a copy of a bucket under a larger _id, with only some of its measurements when fewer than all are asked for.
+func (w *world) double(id bson.ObjectID) bson.ObjectID {
+	other := id
+	other[4] ^= 0xff
+	if bytes.Compare(other[:], id[:]) < 0 {
+		w.docs[other] = w.docs[id] // the larger one stays the copy
+		other, id = id, other
+		w.edit(id, "_id", id)
+		return other
+	}
+	w.docs[other] = w.docs[id]
+	w.edit(other, "_id", other)
+	return other
+}
