@@ -42,7 +42,7 @@ func (w *Worker) released(m Moment, e Released) {
 	w.busy.claim = false
 	switch {
 	case errors.Is(e.Err, ErrOtherOwner):
-		w.drop()
+		w.tenure.foreign = true
 	case e.Err != nil:
 		w.retry.claim.fail(m.Now, w.o.Random)
 		w.outage(m, MongoDB, "releasing the claim", e.Err)
@@ -55,7 +55,7 @@ func (w *Worker) released(m Moment, e Released) {
 // nobody was in between; what is not all stored is of no use.
 func (w *Worker) handOver(actions []Action) []Action {
 	if w.catalog != nil {
-		if _, open := w.catalog.Oldest(); open || w.asked != nil {
+		if _, open := w.catalog.Oldest(); open || w.asked != nil || w.tenure.foreign {
 			w.drop()
 		}
 	}

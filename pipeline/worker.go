@@ -129,6 +129,7 @@ type tenure struct {
 	provedBy Instant // a commit sent after this is the proof
 	sent     Token   // the claim sent and not answered
 	claimed  bool    // the claim in the document is ours
+	foreign  bool    // the release found another claim there
 	// handing is how far the hand-over is: the final commit, the release.
 	handing  handing
 	shutdown bool // the hand-over is the process' last
