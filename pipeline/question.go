@@ -27,7 +27,7 @@ func (w *Worker) advanceQuestions(m Moment, actions []Action) []Action {
 		ask = AskBounds{}
 	case w.question == askTopic && !w.revoked:
 		ask = AskTopic{}
-	case len(w.rejected) > 0:
+	case len(w.rejected) > 0 && w.phase == running: // a claim may still drop what they belong to
 		ask = ReadRecord{Offset: w.rejected[0].Position.Offset}
 	default:
 		return actions
