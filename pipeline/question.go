@@ -53,14 +53,20 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		w.ledger.next = e.Bounds.First
 	case next <= e.Bounds.End: // it was a replica that lagged
 	case w.o.OutOfRange == EarliestOutOfRange:
-		w.restart(Assigned{TopicID: w.source.TopicID, Committed: e.Bounds.First})
+		w.restart(w.from(e.Bounds.First))
 	case w.o.OutOfRange == LatestOutOfRange:
-		w.restart(Assigned{TopicID: w.source.TopicID, Committed: e.Bounds.End})
+		// What was read and is not stored comes again: a restart drops it.
+		w.restart(w.from(min(w.committable(), e.Bounds.End)))
 	default:
 		w.stop(&StopError{"offset_out_of_range", fmt.Sprintf(
 			"the position %d is beyond the log's end %d: the log was truncated (unclean leader election?); reset the group's "+
 				"offset, or set KAFKA_OUT_OF_RANGE", next, e.Bounds.End)})
 	}
+}
+
+// from is an assignment of this partition as if offset had been committed by us.
+func (w *Worker) from(offset int64) Assigned {
+	return Assigned{TopicID: w.source.TopicID, Committed: offset, Metadata: w.provenance().String()}
 }
 
 // restart begins the tenure anew from another offset or topic id, as soon as the present flush is resolved: whenever the
