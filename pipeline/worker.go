@@ -286,12 +286,19 @@ func (w *Worker) abandon(m Moment) {
 func (w *Worker) Want() (Commit, bool) {
 	c := Commit{Topic: w.o.Topic, Partition: w.o.Partition, Metadata: w.provenance().String()}
 	switch {
-	case w.phase == idle || w.tenure.restart != nil:
+	case w.phase == idle || w.tenure.restart != nil && w.known < 0:
 		return Commit{}, false
+	case w.tenure.restart != nil: // nothing new; but only an answered commit renews the lease, which the flush needs
+		c.Offset = w.known
 	case w.catalog != nil && w.tenure.claimed:
 		c.Offset = w.committable()
 	case w.tenure.resolved && w.halt == nil: // before D only the start itself (E6)
 		c.Offset = w.tenure.start.offset
+	case w.phase == reading && w.assigned.Committed >= 0: // as it was: only an answered commit renews the lease
+		c.Offset = w.assigned.Committed
+		if p, ok := ParseProvenance(w.assigned.Metadata); ok && p.ClusterID == w.o.ClusterID {
+			c.Metadata = w.assigned.Metadata // another topic id or collection must not become ours
+		}
 	default:
 		return Commit{}, false
 	}
