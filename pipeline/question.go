@@ -105,8 +105,7 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 		defer e.Batch.Release()
 	}
 	if e.Err != nil && !errors.Is(e.Err, ErrOutOfRange) {
-		w.retry.fetch.fail(m.Now, w.o.Random)
-		w.outage(m, Kafka, "reading a refused record again", e.Err)
+		w.fetchFailed(m, e.Err) // it takes the place of a fetch, and finds out the same
 		return
 	}
 	rejected := w.rejected[0]
