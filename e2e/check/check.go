@@ -23,6 +23,9 @@ type Source struct {
 	Fate func(value []byte) (events.Fate, bool)
 }
 
+// batchBuckets is how many buckets are asked for at once: some servers send all that one message can hold, and more.
+const batchBuckets = 1000
+
 // place is a measurement's place in a topic.
 type place struct {
 	partition int32
@@ -107,7 +110,7 @@ func (j *judgement) readBuckets(ctx context.Context) error {
 		return fmt.Errorf("connecting to read the buckets: %w", err)
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
-	cursor, err := client.Database(j.source.Database).Collection(j.source.Topic+".buckets").Find(ctx, bson.D{})
+	cursor, err := client.Database(j.source.Database).Collection(j.source.Topic+".buckets").Find(ctx, bson.D{}, options.Find().SetBatchSize(batchBuckets))
 	if err != nil {
 		return fmt.Errorf("reading the buckets: %w", err)
 	}
