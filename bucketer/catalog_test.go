@@ -30,8 +30,8 @@ func TestLargestMeasurementFitsItsBucket(t *testing.T) {
 	if n := len(finishAll(t, c, 0, Outcome{})[0].Document); n > maxDocument {
 		t.Errorf("the document has %d bytes", n)
 	}
-	fields := make([]bson.E, 0, 400_000)
-	for i := range 400_000 {
+	fields := make([]bson.E, 0, 100_000)
+	for i := range 100_000 {
 		fields = append(fields, bson.E{Key: fmt.Sprintf("%x", i), Value: nil})
 	}
 	mustInsert(t, c, simple(1, 2, fields...))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var memorySeries = flag.Int("series", 100_000, "open buckets of TestMemory")
+var memorySeries = flag.Int("series", 50_000, "open buckets of TestMemory")
 
 // heap is the bytes of all that is reachable.
 func heap() int64 {

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	streams = flag.Int("streams", 150, "random streams of TestModel and of TestStoredOnce")
+	streams = flag.Int("streams", 100, "random streams of TestModel and of TestStoredOnce")
 	seed    = flag.Uint64("seed", 1, "seed of their first stream; each further one has the next")
 )
 

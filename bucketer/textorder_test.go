@@ -10,7 +10,7 @@ func TestUpdatesKeepIndexesOfOneLength(t *testing.T) {
 		o.DeltaMax, o.SetsInTextOrder = 0, textOrder
 		c := New(o)
 		crossed, offset := 0, int64(0)
-		for flush := 0; flush < 60; flush++ {
+		for flush := range 60 {
 			for range 1 + flush%3 {
 				mustInsert(t, c, simple(offset, 'a', number(int(offset))))
 				offset++
