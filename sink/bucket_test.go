@@ -15,7 +15,7 @@ func metaOf(v any) bson.RawValue {
 	if err != nil {
 		panic(err)
 	}
-	return bson.RawValue{Type: bson.Type(kind), Value: value}
+	return bson.RawValue{Type: kind, Value: value}
 }
 
 func marshal(v any) bson.Raw {

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -107,7 +108,7 @@ func (d *dialer) failures() (text string, tlsFailed bool) {
 	var lines []string
 	for _, address := range slices.Sorted(maps.Keys(d.failed)) {
 		err := d.failed[address]
-		if e, ok := err.(*dialError); ok && e.TLS {
+		if e := (*dialError)(nil); errors.As(err, &e) && e.TLS {
 			tlsFailed = true
 		}
 		lines = append(lines, err.Error())

@@ -33,10 +33,10 @@ type ownership struct {
 	partitions []topicPartition
 }
 
-// appendOwnership encodes o: version, generation (32 bits), then, sorted, each topic's name and partitions. The same
+// encodeOwnership encodes o: version, generation (32 bits), then, sorted, each topic's name and partitions. The same
 // ownership always gives the same bytes: a changed byte on rejoining would make the coordinator rebalance a stable group.
-func appendOwnership(b []byte, o ownership) []byte {
-	b = append(b, userDataVersion)
+func encodeOwnership(o ownership) []byte {
+	b := []byte{userDataVersion}
 	b = binary.BigEndian.AppendUint32(b, uint32(o.generation))
 	byTopic := map[string][]int32{}
 	for _, p := range o.partitions {
@@ -54,7 +54,7 @@ func appendOwnership(b []byte, o ownership) []byte {
 	return b
 }
 
-// decodeOwnership decodes what appendOwnership made. The bytes come from other members: nothing in them is trusted.
+// decodeOwnership decodes what encodeOwnership made. The bytes come from other members: nothing in them is trusted.
 func decodeOwnership(b []byte) (ownership, error) {
 	r := reader{rest: b}
 	checkUserDataVersion(&r)

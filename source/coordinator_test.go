@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -191,19 +190,6 @@ func (s *script) asks(request string) []asked {
 		}
 	}
 	return found
-}
-
-// order is the kinds of requests so far, repetitions left out.
-func (s *script) order() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var kinds []string
-	for _, a := range s.requests {
-		if len(kinds) == 0 || kinds[len(kinds)-1] != a.request {
-			kinds = append(kinds, a.request)
-		}
-	}
-	return strings.Join(kinds, " ")
 }
 
 // scene is a member with a scripted coordinator in a bubble of simulated time.

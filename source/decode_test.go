@@ -157,7 +157,7 @@ func TestDecodeBeginsInsideABatch(t *testing.T) {
 
 func TestDecodeLeavesTheLastBatchThatIsCutOff(t *testing.T) {
 	first, second := batchSpec{base: 0, records: plainRecords(3)}.encode(), batchSpec{base: 3, records: plainRecords(3)}.encode()
-	for cut := range len(second) {
+	for cut := range second {
 		batch, err := decodeSet(concat(first, second[:cut]), 0)
 		if err != nil || len(batch.Records) != 3 || batch.Next != 3 {
 			t.Fatalf("cut to %d bytes: %d records, next %d, %v", cut, len(batch.Records), batch.Next, err)

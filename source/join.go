@@ -65,7 +65,7 @@ func (g *Group) join(ctx context.Context) (joined, error) {
 	if err != nil {
 		return joined{}, err
 	}
-	subscription := appendSubscription(nil, g.options.Topics, userData)
+	subscription := encodeSubscription(g.options.Topics, userData)
 	j, err := g.joinOnce(ctx, subscription)
 	if errors.Is(err, kafka.MemberIDRequired) && j.member != "" {
 		g.memberID = j.member

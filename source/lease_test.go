@@ -15,7 +15,7 @@ import (
 type handClock struct{ at atomic.Int64 }
 
 func (c *handClock) now() time.Duration { return time.Duration(c.at.Load()) }
-func (c *handClock) set(s float64) { c.at.Store(int64(s * float64(time.Second))) }
+func (c *handClock) set(s float64)      { c.at.Store(int64(s * float64(time.Second))) }
 
 func (c *handClock) sent(s float64) (t time.Duration) { return time.Duration(s * float64(time.Second)) }
 

@@ -113,7 +113,7 @@ func TestOffsetFetchAnswer(t *testing.T) {
 }
 
 func TestSubscriptionIsKafkas(t *testing.T) {
-	got := appendSubscription(nil, []string{"b", "a"}, []byte("data"))
+	got := encodeSubscription([]string{"b", "a"}, []byte("data"))
 	want, err := protocol.Marshal(0, consumer.Subscription{Topics: []string{"a", "b"}, UserData: []byte("data")})
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("encoded as %x, kafka-go does as %x (%v)", got, want, err)
@@ -145,8 +145,8 @@ func TestAssignmentIsKafkas(t *testing.T) {
 }
 
 func TestOwnershipIsEncodedTheSameAlways(t *testing.T) {
-	a := appendOwnership(nil, ownership{3, []topicPartition{{"b", 1}, {"a", 200}, {"a", 0}}})
-	b := appendOwnership(nil, ownership{3, []topicPartition{{"a", 0}, {"a", 200}, {"b", 1}}})
+	a := encodeOwnership(ownership{3, []topicPartition{{"b", 1}, {"a", 200}, {"a", 0}}})
+	b := encodeOwnership(ownership{3, []topicPartition{{"a", 0}, {"a", 200}, {"b", 1}}})
 	if !bytes.Equal(a, b) {
 		t.Errorf("%x and %x are of the same ownership", a, b)
 	}
@@ -170,13 +170,13 @@ func TestCommitResultsAreInTheOrderOfTheCommits(t *testing.T) {
 }
 
 func FuzzMembersData(f *testing.F) {
-	f.Add(appendOwnership(nil, ownership{3, []topicPartition{{"b", 1}, {"a", 200}}}))
+	f.Add(encodeOwnership(ownership{3, []topicPartition{{"b", 1}, {"a", 200}}}))
 	f.Add(appendShapes(nil, map[string]topicShape{"a": {[16]byte{1}, 3}}))
-	f.Add(appendSubscription(nil, []string{"b", "a"}, []byte("data")))
+	f.Add(encodeSubscription([]string{"b", "a"}, []byte("data")))
 	f.Add(appendAssignment(nil, map[string][]int{"a": {1}}, []byte("data")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if o, err := decodeOwnership(b); err == nil {
-			again, err := decodeOwnership(appendOwnership(nil, o))
+			again, err := decodeOwnership(encodeOwnership(o))
 			if err != nil || len(again.partitions) != len(o.partitions) {
 				t.Errorf("%+v became %+v, %v", o, again, err)
 			}
@@ -188,7 +188,7 @@ func FuzzMembersData(f *testing.F) {
 			}
 		}
 		if topics, userData, err := decodeSubscription(b); err == nil {
-			if _, again, err := decodeSubscription(appendSubscription(nil, topics, userData)); err != nil || !bytes.Equal(again, userData) {
+			if _, again, err := decodeSubscription(encodeSubscription(topics, userData)); err != nil || !bytes.Equal(again, userData) {
 				t.Errorf("%q became %q, %v", userData, again, err)
 			}
 		}

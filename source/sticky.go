@@ -22,8 +22,8 @@ var _ kafka.GroupBalancer = sticky{}
 // ProtocolName is the name of the assignment protocol.
 func (s sticky) ProtocolName() string { return stickyProtocol }
 
-// UserData is what this member owned last, see appendOwnership.
-func (s sticky) UserData() ([]byte, error) { return appendOwnership(nil, s.owned), nil }
+// UserData is what this member owned last, see encodeOwnership.
+func (s sticky) UserData() ([]byte, error) { return encodeOwnership(s.owned), nil }
 
 // AssignGroups gives the partitions to the members. It depends on nothing but its arguments, and not on their order.
 func (s sticky) AssignGroups(members []kafka.GroupMember, partitions []kafka.Partition) kafka.GroupMemberAssignments {

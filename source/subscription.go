@@ -16,9 +16,9 @@ const (
 	consumerProtocolVersion = 0
 )
 
-// appendSubscription encodes the topics (sorted, so that the same topics give the same bytes) and the user data.
-func appendSubscription(b []byte, topics []string, userData []byte) []byte {
-	b = binary.BigEndian.AppendUint16(b, consumerProtocolVersion)
+// encodeSubscription encodes the topics (sorted, so that the same topics give the same bytes) and the user data.
+func encodeSubscription(topics []string, userData []byte) []byte {
+	b := binary.BigEndian.AppendUint16(nil, consumerProtocolVersion)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(topics)))
 	for _, topic := range slices.Sorted(slices.Values(topics)) {
 		b = appendShortString(b, topic)

@@ -3,7 +3,7 @@ package timeseries
 import "fmt"
 
 // Mismatch says how many measurements a bucket has by each of its accounts, which should agree.
-type Mismatch struct {
+type Mismatch struct { //nolint:errname // the bucket has a mismatch, which is an error only to some
 	// Times is the number of values in the time column.
 	Times int
 	// Count is control.count, -1 when it is absent.
