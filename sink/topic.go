@@ -14,6 +14,9 @@ var errTopicLags = errors.New("another consumer has just noted the topic")
 // Topic notes how many partitions a topic has, at its first sight, and returns how many it had then: partitions counted in
 // it were there when the group began, others were added later (exactly-once.md §4). 0: the collection knows the topic
 // under another id only, so it was deleted and created again since.
+//
+// The document lies beside the options, where writes need no lease: until the start of a first partition is known, which
+// takes this number, nothing can be committed and so nothing renews one. It is only ever inserted, and may be late.
 func (s *Store) Topic(ctx context.Context, clusterID, topic string, id [16]byte, partitions int32) (int32, error) {
 	const doing = "noting the topic"
 	key := clusterID + "/" + topic
@@ -24,12 +27,9 @@ func (s *Store) Topic(ctx context.Context, clusterID, topic string, id [16]byte,
 	if found {
 		return first, nil
 	}
-	if !s.held() {
-		return 0, ErrLapsed
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.WriteTimeout)
 	defer cancel()
-	reply, err := s.ports.Partitions.Insert(ctx, []bson.Raw{document(bson.D{
+	reply, err := s.ports.Options.Insert(ctx, []bson.Raw{document(bson.D{
 		{Key: "_id", Value: key}, {Key: "topicId", Value: uuid(id)}, {Key: "partitions", Value: partitions},
 	})})
 	if err == nil && slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }) {
@@ -50,7 +50,7 @@ func (s *Store) Topic(ctx context.Context, clusterID, topic string, id [16]byte,
 // readTopic reads the topic's document, if there is one.
 func (s *Store) readTopic(ctx context.Context, key string, id [16]byte) (partitions int32, found bool, err error) {
 	query := Query{Filter: document(bson.D{{Key: "_id", Value: key}}), Limit: 1}
-	err = s.ports.Partitions.Find(ctx, query, func(d bson.Raw) error {
+	err = s.ports.Options.Find(ctx, query, func(d bson.Raw) error {
 		found = true
 		if n, ok := d.Lookup("partitions").AsInt64OK(); ok && uuidIn(d, "topicId") == id {
 			partitions = int32(n)
