@@ -9,6 +9,8 @@ MODULES := . e2e tools
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # More flags for go test, as in: make test TESTFLAGS=-short
 TESTFLAGS ?=
+# Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -reopen'; -help lists them
+CHAOSFLAGS ?=
 
 .PHONY: help
 help: ## print this list
@@ -29,6 +31,14 @@ test: ## run the tests of the program's packages, with the race detector
 .PHONY: e2e
 e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones)
 	cd e2e && go test -count=1 -timeout=25m -json $(TESTFLAGS) ./... | (cd ../tools && go run ./testreport)
+
+.PHONY: chaos
+chaos: ## disturb three consumers on a real cluster for 3 minutes, judge what they stored (E2E_KAFKA_LIBS, E2E_MONGODB_URI)
+	cd e2e && go run ./cmd/chaos $(CHAOSFLAGS)
+
+.PHONY: outages
+outages: ## time the recovery from each outage (E2E_KAFKA_LIBS, E2E_MONGODB_URI)
+	cd e2e && go test -count=1 -v -timeout=30m ./chaos $(TESTFLAGS)
 
 .PHONY: lint
 lint: ## check format and code of all modules
