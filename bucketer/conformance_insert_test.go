@@ -111,13 +111,18 @@ func setBucketing(t *testing.T, o *timeseries.Options, e bson.E) {
 	}
 }
 
-// preload stores a bucket as if a catalog of ours had written it: with count, size and positions.
+// preload stores a bucket as if a catalog of ours had written it: with count, size and positions. Some are no buckets.
 func (r *insertRun) preload(d bson.D) {
-	id := at(r.t, d, "_id").(bson.ObjectID)
+	id, ok := at(r.t, d, "_id").(bson.ObjectID)
 	for ; r.preloaded[id]; id[11]++ { // cases of several collections repeat an _id
 	}
 	r.preloaded[id] = true
-	count := len(at(r.t, d, "data."+r.options.Collection.TimeField).(bson.D))
+	times, _ := at(r.t, d, "data."+r.options.Collection.TimeField).(bson.D)
+	if _, hasControl := at(r.t, d, "control").(bson.D); !ok || !hasControl || len(times) == 0 {
+		r.store.put(id, d)
+		return
+	}
+	count := len(times)
 	var positions []timeseries.Position
 	for range count {
 		positions = append(positions, timeseries.Position{Offset: r.offset})
@@ -335,7 +340,9 @@ func (r *insertRun) checkBucket(i int, id bson.ObjectID, want bson.D) {
 	for _, e := range want {
 		switch e.Key {
 		case "count":
-			if got := at(r.t, d, "control.count"); toInt(r.t, got) != toInt(r.t, e.Value) {
+			if got := at(r.t, d, "control.count"); got == nil {
+				r.t.Logf("bucket %d is not of ours, its count is not compared", i)
+			} else if toInt(r.t, got) != toInt(r.t, e.Value) {
 				r.t.Errorf("bucket %d: count is %v, want %v", i, got, e.Value)
 			}
 		case "state":

@@ -61,8 +61,9 @@ func (s *store) answer(l Lookup) Answer {
 				continue
 			}
 		} else {
-			minTime := int64(at(s.t, d, "control.min."+s.options.TimeField).(bson.DateTime))
-			if seriesKey(s.t, d) != l.Series || minTime > l.Time || minTime <= l.Time-s.options.Span() {
+			date, ok := at(s.t, d, "control.min."+s.options.TimeField).(bson.DateTime)
+			minTime := int64(date)
+			if !ok || seriesKey(s.t, d) != l.Series || minTime > l.Time || minTime <= l.Time-s.options.Span() {
 				continue
 			}
 		}
@@ -79,8 +80,8 @@ func candidateOf(t testing.TB, d bson.D) Candidate {
 		if e.Key != timeseries.FieldData {
 			short = append(short, e)
 		}
-		if e.Key == timeseries.FieldControl {
-			control := slices.DeleteFunc(slices.Clone(e.Value.(bson.D)), func(e bson.E) bool {
+		if control, ok := e.Value.(bson.D); ok && e.Key == timeseries.FieldControl {
+			control = slices.DeleteFunc(slices.Clone(control), func(e bson.E) bool {
 				return slices.Contains([]string{timeseries.FieldCount, timeseries.FieldSize, timeseries.FieldSource}, e.Key)
 			})
 			e.Value = control
