@@ -7,27 +7,25 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// probeSetOrder finds out in which order the server makes the new fields of one $set: tried on a scratch document beside
-// the options, which is deleted again.
-func (s *series) probeSetOrder(ctx context.Context) error {
-	const doing = "probing the order of new fields"
+// setsInTextOrder tells whether the server makes the new fields of one $set in the order of their names' text: tried on a
+// scratch document beside the options, which is deleted again. A server on which that cannot be tried is taken to order
+// numeric names by number, as MongoDB has done since 5.0.
+func (s *series) setsInTextOrder(ctx context.Context) bool {
 	scratch := s.db.Collection(s.name + optionsSuffix)
 	id := bson.D{{Key: "_id", Value: "probe-" + rand.Text()}}
 	if _, err := scratch.InsertOne(ctx, append(id, bson.E{Key: "column", Value: bson.D{}})); err != nil {
-		return failure(doing, portError(err))
+		return false
 	}
 	defer func() { _, _ = scratch.DeleteOne(context.WithoutCancel(ctx), id) }() // one that stays does no harm
 	set := bson.D{{Key: "$set", Value: bson.D{{Key: "column.9", Value: 1}, {Key: "column.10", Value: 1}}}}
 	if _, err := scratch.UpdateOne(ctx, id, set); err != nil {
-		return failure(doing, portError(err))
+		return false
 	}
 	var after struct{ Column bson.D }
-	if err := scratch.FindOne(ctx, id).Decode(&after); err != nil {
-		return failure(doing, portError(err))
+	if err := scratch.FindOne(ctx, id).Decode(&after); err != nil || len(after.Column) == 0 || after.Column[0].Key == "9" {
+		return false
 	}
-	if s.textOrder = len(after.Column) > 0 && after.Column[0].Key == "10"; s.textOrder {
-		s.log.Info("this server orders the paths of an update as text: buckets are rolled over when their indexes get longer",
-			"collection", s.namespace())
-	}
-	return nil
+	s.log.Info("this server orders the paths of an update as text: buckets are rolled over when their indexes get longer",
+		"collection", s.namespace())
+	return true
 }

@@ -31,7 +31,8 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.createView(ctx); err != nil {
 			return err
 		}
-		return s.probeSetOrder(ctx)
+		s.textOrder = s.setsInTextOrder(ctx)
+		return nil
 	})
 }
 
