@@ -29,8 +29,5 @@ func StartKafka(options ...kfake.Opt) (*Kafka, error) {
 // Brokers is the bootstrap address list, comma-separated.
 func (k *Kafka) Brokers() string { return strings.Join(k.cluster.ListenAddrs(), ",") }
 
-// Cluster is the cluster itself, to inject faults.
-func (k *Kafka) Cluster() *kfake.Cluster { return k.cluster }
-
 // Close stops the cluster; its data is gone.
 func (k *Kafka) Close() { k.cluster.Close() }

@@ -66,15 +66,6 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 	return sum
 }
 
-// Count adds up the sample counts of a histogram.
-func (m Metrics) Count(name string) uint64 {
-	count := uint64(0)
-	for _, metric := range m[name].GetMetric() {
-		count += metric.GetHistogram().GetSampleCount()
-	}
-	return count
-}
-
 func labelled(metric *dto.Metric, pairs []string) bool {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		found := false
