@@ -1,0 +1,243 @@
+package pipeline_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// perform carries out one action through the real sink.
+func (r *runner) perform(t *task, action pipeline.Action) pipeline.Event {
+	ctx := t.context()
+	switch a := action.(type) {
+	case pipeline.ReadClaim:
+		return r.readClaim(t)
+	case pipeline.SendClaim:
+		won, err := r.store.Claim(ctx, sink.Seen{Found: a.Seen.Found, Claim: a.Seen.Claim},
+			sink.Claim{Token: a.Claim.Token, Start: a.Claim.Start, Wait: a.Claim.Wait})
+		return pipeline.Claimed{Won: won, Err: translated(err)}
+	case pipeline.LoadStored:
+		stored, err := r.store.Stored(ctx, a.Start, a.End, nil)
+		return pipeline.StoredLoaded{Stored: stored, Err: translated(err)}
+	case pipeline.SendWrites:
+		t.sendBy = r.p.w.now + r.p.W
+		return pipeline.WritesSent{Sent: translatedAll(r.store.Send(ctx, a.Writes))}
+	case pipeline.ResolveWrites:
+		results, err := r.store.Resolve(ctx, a.Writes)
+		found := make([]pipeline.Found, len(results))
+		for i := range results {
+			found[i] = pipeline.Found(results[i])
+		}
+		return pipeline.WritesResolved{Found: found, Err: translated(err)}
+	case pipeline.AskPositions:
+		stored, err := r.store.Positions(ctx, a.Write)
+		return pipeline.PositionsAsked{Stored: stored, Err: translated(err)}
+	case pipeline.FindBuckets:
+		answers, err := r.store.Find(ctx, a.Lookups)
+		return pipeline.BucketsFound{Answers: answers, Err: translated(err)}
+	case pipeline.SendRelease:
+		return pipeline.Released{Err: translated(r.store.Release(ctx))}
+	}
+	return r.performKafka(t, action)
+}
+
+// performKafka carries out an action that is about Kafka.
+func (r *runner) performKafka(t *task, action pipeline.Action) pipeline.Event {
+	switch a := action.(type) {
+	case pipeline.Fetch:
+		batch, err := r.fetch(t, a.Offset, true)
+		return pipeline.Fetched{Batch: batch, Err: err}
+	case pipeline.ReadRecord:
+		batch, err := r.fetch(t, a.Offset, false)
+		return pipeline.RecordRead{Batch: batch, Err: err}
+	case pipeline.AskBounds:
+		bounds, err := r.bounds(t)
+		return pipeline.BoundsAsked{Bounds: bounds, Err: err}
+	case pipeline.AskTopic:
+		id, ok := t.ask(3*time.Second, func() any { return r.p.w.topicSeen() })
+		if !ok {
+			return pipeline.TopicAsked{Err: errKafka}
+		}
+		return pipeline.TopicAsked{TopicID: id.([16]byte)}
+	case pipeline.ProduceLetters:
+		return pipeline.LettersProduced{Err: r.produce(t, a.Letters)}
+	}
+	panic(fmt.Sprintf("the simulation has no way to carry out %T", action))
+}
+
+// readClaim reads the partition document, the topic's document and the log's bounds.
+func (r *runner) readClaim(t *task) pipeline.Event {
+	seen, err := r.store.Read(t.context())
+	if err != nil {
+		return pipeline.ClaimRead{Err: translated(err)}
+	}
+	first, err := r.p.store.Topic(t.context(), clusterName, topicName, r.source.TopicID, r.p.w.kafka.partitions)
+	if err != nil {
+		return pipeline.ClaimRead{Err: translated(err)}
+	}
+	bounds, err := r.bounds(t)
+	if err != nil {
+		return pipeline.ClaimRead{Err: err}
+	}
+	e := pipeline.ClaimRead{Bounds: bounds, Seen: pipeline.Seen{
+		Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released,
+		Start: seen.Start, Wait: seen.Wait, HasBuckets: seen.HasBuckets, FirstPartitions: first,
+	}}
+	if r.committed < 0 && !seen.Found && r.partition < first { // KAFKA_START decides
+		if l := r.p.w.kafka.find(r.source.TopicID, r.partition); l != nil {
+			l.excuse(r.p.w, l.first, bounds.Start, "before the configured start")
+		}
+	}
+	return e
+}
+
+func (r *runner) bounds(t *task) (pipeline.Bounds, error) {
+	w := r.p.w
+	answer, ok := t.ask(3*time.Second, func() any {
+		l := w.kafka.find(w.kafka.topic, r.partition) // ListOffsets names the topic, not its id
+		if l == nil {
+			return nil
+		}
+		b := pipeline.Bounds{First: l.first, End: l.end, Start: l.first}
+		if w.traits.startAtEnd {
+			b.Start = l.end
+		}
+		return b
+	})
+	if !ok || answer == nil {
+		return pipeline.Bounds{}, errKafka
+	}
+	return answer.(pipeline.Bounds), nil
+}
+
+// fetch reads the log, and waits a while when there is nothing yet.
+func (r *runner) fetch(t *task, offset int64, wait bool) (pipeline.Batch, error) {
+	type fetched struct {
+		batch pipeline.Batch
+		err   error
+	}
+	for range 2 {
+		answer, ok := t.ask(5*time.Second, func() any {
+			l := r.p.w.kafka.find(r.source.TopicID, r.partition)
+			if l == nil {
+				return fetched{err: pipeline.ErrTopicGone}
+			}
+			batch, err := l.fetch(r.p.w, offset)
+			return fetched{batch, err}
+		})
+		if !ok {
+			return pipeline.Batch{}, errKafka
+		}
+		f := answer.(fetched)
+		if !wait || f.err != nil || f.batch.Next > offset {
+			return f.batch, f.err
+		}
+		wait = false
+		t.sleep(fetchWait)
+	}
+	return pipeline.Batch{Next: offset, End: offset}, nil
+}
+
+// letterKey names a part of a record; part -1 is the whole.
+type letterKey struct {
+	logKey
+	offset int64
+	part   int32
+}
+
+// produce writes letters.
+func (r *runner) produce(t *task, letters []pipeline.Letter) error {
+	w := r.p.w
+	if w.broken == lettersUnacknowledged {
+		t.kept(letters)
+		return nil
+	}
+	_, ok := t.ask(3*time.Second, func() any { w.keep(letters); return true })
+	if !ok {
+		return errKafka
+	}
+	return nil
+}
+
+// kept sends letters and does not wait.
+func (t *task) kept(letters []pipeline.Letter) {
+	w := t.p.w
+	if !w.mishap(0.3) {
+		w.at(w.now+w.between(0, 3), func() { w.keep(letters) })
+	}
+}
+
+func (w *world) keep(letters []pipeline.Letter) {
+	for _, l := range letters {
+		w.letters[letterKey{logKey{l.Source.TopicID, l.Source.Partition}, l.Offset, l.Part}] = true
+		w.note("letters")
+	}
+}
+
+// translated turns an error of the sink into what the worker acts on.
+func translated(err error) error {
+	var damaged *sink.DamagedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sink.ErrOtherOwner):
+		return pipeline.ErrOtherOwner
+	case errors.Is(err, sink.ErrLapsed):
+		return pipeline.ErrLapsed
+	case errors.As(err, &damaged):
+		return &pipeline.StopError{Reason: "damaged_bucket", Detail: err.Error()}
+	}
+	return err
+}
+
+func translatedAll(results []sink.Sent) []pipeline.Sent {
+	sent := make([]pipeline.Sent, len(results))
+	for i, s := range results {
+		sent[i] = pipeline.Sent{Result: pipeline.SendResult(s.Result), Code: s.Code, Message: s.Message, Err: translated(s.Err)}
+	}
+	return sent
+}
+
+// described is an event or action in the trace.
+func described(x any) string {
+	switch x := x.(type) {
+	case string:
+		return x
+	case pipeline.Fetched:
+		return fmt.Sprintf("Fetched %d records to %d of %d, %v", len(x.Batch.Records), x.Batch.Next, x.Batch.End, x.Err)
+	case pipeline.SendWrites:
+		return "SendWrites" + describedWrites(x.Writes)
+	case pipeline.ResolveWrites:
+		return "ResolveWrites" + describedWrites(x.Writes)
+	case pipeline.AskPositions:
+		return "AskPositions" + describedWrites([]*bucketer.Write{x.Write})
+	case pipeline.StoredLoaded:
+		if x.Stored != nil {
+			return fmt.Sprintf("StoredLoaded %d positions", x.Stored.Len())
+		}
+	case pipeline.BucketsFound:
+		return fmt.Sprintf("BucketsFound %d answers, %v", len(x.Answers), x.Err)
+	case pipeline.ProduceLetters:
+		return fmt.Sprintf("ProduceLetters %d", len(x.Letters))
+	case pipeline.FindBuckets:
+		return fmt.Sprintf("FindBuckets %d", len(x.Lookups))
+	}
+	return fmt.Sprintf("%T %+v", x, x)
+}
+
+func describedWrites(writes []*bucketer.Write) string {
+	text := ""
+	for _, w := range writes {
+		positions, err := timeseries.DecodePositions(nil, w.Offsets)
+		if err != nil {
+			panic(err)
+		}
+		text += fmt.Sprintf(" [kind %d %s count %d +%v closes %v]", w.Kind, w.ID.Hex(), w.Count, positions, w.Closes)
+	}
+	return text
+}

@@ -1,0 +1,225 @@
+package pipeline_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// checks are what is looked at while a run goes on. They know the protocol's invariants, and how often each measurement
+// is stored, by its value, which is its own.
+type checks struct {
+	values  map[int64]int
+	tenures []*tenure
+	edited  map[string]bool // buckets that an operator has changed
+}
+
+// tenure is a time in which a process wrote a partition: from its claim, with what it knew of the writes before.
+type tenure struct {
+	log      logKey
+	owner    string
+	claim    int64 // number of the claim's write
+	known    int64 // all writes up to this one were known when it began
+	released bool
+}
+
+// sending checks a write command when it is sent, and returns the tenure that it belongs to.
+func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *tenure {
+	if of == w.mongo.options {
+		return nil
+	}
+	g := t.p.tenancy
+	leaseless := w.broken == noLease || w.broken == leaseByHeartbeats
+	if (g == nil || !g.held(w.now)) && !leaseless {
+		w.fail("E7", "%s writes %s without a lease", t.p.name, of.name)
+	}
+	if of != w.mongo.buckets {
+		return nil
+	}
+	switch u := t.r.tenure; {
+	case u == nil:
+		w.fail("E7", "%s writes buckets without a claim, or before it read what is stored", t.p.name)
+	case u.released:
+		w.fail("E7", "%s writes buckets after its release", t.p.name)
+	}
+	for _, update := range updates {
+		for _, path := range []string{"_id", "meta", "control.min.time", "control.count", "control.closed"} {
+			if _, err := update.Filter.LookupErr(path); err != nil {
+				w.fail("E5", "an update has no condition on %s: %v", path, update.Filter)
+			}
+		}
+	}
+	return t.r.tenure
+}
+
+// changed follows a bucket from one version to the next; by is nil for operators and elections.
+func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
+	for _, m := range unpacked(before) {
+		c.values[m.value]--
+	}
+	now := unpacked(after)
+	for _, m := range now {
+		if c.values[m.value]++; c.values[m.value] > 1 {
+			w.fail("stored once", "offset %d part %d, value %d, is stored %d times", m.position.Offset, m.position.Part, m.value, c.values[m.value])
+		}
+	}
+	if by == nil {
+		if after != nil && before != nil {
+			c.edited[string(after.Lookup("_id").Value)] = true
+		}
+		return
+	}
+	w.logf("write of %s: %s holds %v", by.owner, after.Lookup("_id").ObjectID().Hex(), now)
+	c.stale(w, by)
+	c.content(w, after, now)
+}
+
+// stale: D was read after every earlier owner's last write (E2).
+func (c *checks) stale(w *world, by *tenure) {
+	for _, later := range c.tenures {
+		if later.log == by.log && later.claim > by.claim && w.mongo.seq > later.known {
+			w.fail("E2", "a write of %s (claim %d) is executed after %s (claim %d) read what is stored", by.owner, by.claim,
+				later.owner, later.claim)
+		}
+	}
+}
+
+// held is one measurement in a bucket.
+type held struct {
+	position timeseries.Position
+	time     int64
+	series   string
+	value    int64
+}
+
+// String is short, for the trace.
+func (h held) String() string { return fmt.Sprintf("%d.%d", h.position.Offset, h.position.Part) }
+
+// unpacked are the measurements of a bucket; nil for none.
+func unpacked(bucket bson.Raw) []held {
+	if bucket == nil {
+		return nil
+	}
+	u := timeseries.NewUnpacker(collection)
+	if err := u.Reset(bucket); err != nil {
+		panic(fmt.Sprintf("E1: %v", err))
+	}
+	var all []held
+	var m timeseries.Unpacked
+	for u.Next(&m) {
+		elements := bson.Raw(append(append(binary.LittleEndian.AppendUint32(nil, uint32(len(m.Elements)+5)), m.Elements...), 0))
+		series, _ := m.Meta.StringValueOK()
+		value, _ := elements.Lookup("v").AsInt64OK()
+		all = append(all, held{m.Position, m.Time, series, value})
+	}
+	if err := u.Err(); err != nil {
+		panic(fmt.Sprintf("E1: %v", err))
+	}
+	if err := u.Mismatch(); err != nil {
+		panic(fmt.Sprintf("E1: %v: %v", err, bucket))
+	}
+	return all
+}
+
+// content: a bucket lists exactly the positions of its measurements (E1), which are of its series and window, and its
+// bounds are theirs.
+func (c *checks) content(w *world, bucket bson.Raw, all []held) {
+	id := bucket.Lookup("_id")
+	if c.edited[string(id.Value)] || w.broken == noTopicID || len(all) == 0 {
+		return
+	}
+	first := bucket.Lookup("control", "min", "time").DateTime()
+	var times, values []int64
+	for _, m := range all {
+		times, values = append(times, m.time), append(values, m.value)
+		if m.time < first || m.time >= first+collection.Span() {
+			w.fail("window", "offset %d of time %d is in a bucket from %d on", m.position.Offset, m.time, first)
+		}
+		if want, ok := w.wanted(bucket, m.position); ok && (want.letter || want.series != m.series || want.time != m.time || want.value != m.value) {
+			w.fail("E1", "a bucket of %v lists offset %d part %d, which is %+v, for %+v", bucket.Lookup("meta"), m.position.Offset, m.position.Part, want, m)
+		}
+	}
+	for path, want := range map[string]int64{"min.v": slices.Min(values), "max.v": slices.Max(values), "max.time": slices.Max(times)} {
+		if have, _ := number(valueAt(bucket, "control."+path)); have != want {
+			w.fail("bounds", "control.%s of %v is %d, not %d", path, id, have, want)
+		}
+	}
+}
+
+// wanted is what a stored position must hold; false when that cannot be told any more.
+func (w *world) wanted(bucket bson.Raw, at timeseries.Position) (wanted, bool) {
+	_, topic, _ := valueAt(bucket, timeseries.PathTopicID).BinaryOK()
+	partition, _ := valueAt(bucket, timeseries.PathPartition).AsInt64OK()
+	l := w.kafka.logs[logKey{[16]byte(topic), int32(partition)}]
+	if l == nil || l.records[at.Offset] == nil || at.Offset < l.reused {
+		return wanted{}, false
+	}
+	for _, want := range l.records[at.Offset].wanted {
+		if max(0, want.part) == at.Part {
+			return want, true
+		}
+	}
+	return wanted{letter: true}, true
+}
+
+// done tells whether one part of a record is where it belongs.
+func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool {
+	if !want.letter {
+		return c.values[want.value] > 0
+	}
+	key := letterKey{l.logKey, offset, want.part}
+	if w.broken == noTopicID {
+		key.topic = w.topicSeen()
+	}
+	return w.letters[key]
+}
+
+// committing checks that everything below a committed offset is done (E6).
+func (c *checks) committing(w *world, commit pipeline.Commit) {
+	p, ok := pipeline.ParseProvenance(commit.Metadata)
+	if !ok {
+		w.fail("E6", "offset %d is committed with the metadata %q", commit.Offset, commit.Metadata)
+		return
+	}
+	if w.broken == noTopicID {
+		p.TopicID = w.kafka.topic
+	}
+	if l := w.kafka.find(p.TopicID, commit.Partition); l != nil { // else the topic is gone
+		c.below(w, l, commit.Offset)
+	}
+}
+
+func (c *checks) below(w *world, l *partitionLog, offset int64) {
+	for ; l.checked < min(offset, l.end); l.checked++ {
+		r := l.records[l.checked]
+		if r == nil {
+			continue
+		}
+		for _, want := range r.wanted {
+			_, excused := l.excused[timeseries.Position{Offset: l.checked, Part: max(0, want.part)}]
+			if !excused && !c.done(w, l, l.checked, want) {
+				w.fail("E6", "partition %d is committed to %d, but offset %d is missing: %+v", l.partition, offset, l.checked, want)
+				return
+			}
+		}
+	}
+}
+
+// last looks at everything again when the run is over.
+func (c *checks) last(w *world) {
+	for _, id := range w.mongo.buckets.ids() {
+		bucket := w.mongo.buckets.now(id)
+		c.content(w, bucket, unpacked(bucket))
+	}
+	for p := range w.kafka.partitions {
+		l := w.kafka.log(p)
+		l.checked = l.first
+		c.below(w, l, w.group.read(p).offset)
+	}
+}

@@ -1,0 +1,261 @@
+package pipeline_test
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"waterwheel/pipeline"
+)
+
+// Answers of the coordinator.
+const (
+	codeNone        = 0
+	codeIllegal     = 22 // ILLEGAL_GENERATION
+	codeUnknown     = 25 // UNKNOWN_MEMBER_ID
+	codeRebalancing = 27
+	codeFenced      = 82
+)
+
+// coordinator is Kafka's side of a consumer group.
+type coordinator struct {
+	w          *world
+	name       string
+	members    map[string]*membership
+	generation int32
+	preparing  bool // a rebalance
+	round      int
+	owners     map[int32]string
+	fenced     map[string]bool
+	commits    map[int32][]committed
+}
+
+// membership is a member as the coordinator knows it.
+type membership struct {
+	instance           string // static; empty: none
+	session, rebalance time.Duration
+	joined             func(any) // answers its JoinGroup; nil: it has not joined again
+	last               time.Duration
+}
+
+// committed is one committed offset; it can be read from a moment on.
+type committed struct {
+	visible  time.Duration
+	offset   int64 // -1: deleted
+	metadata string
+}
+
+// joined is the answer to JoinGroup.
+type joined struct {
+	code       int
+	generation int32
+}
+
+func newCoordinator(w *world, name string) *coordinator {
+	return &coordinator{
+		w: w, name: name, members: map[string]*membership{}, owners: map[int32]string{}, fenced: map[string]bool{},
+		commits: map[int32][]committed{},
+	}
+}
+
+// touch notes a sign of life, and that its lack ends the session.
+func (k *coordinator) touch(id string) {
+	m := k.members[id]
+	m.last = k.w.now
+	k.w.at(k.w.now+m.session, func() {
+		if k.members[id] == m && m.joined == nil && k.w.now >= m.last+m.session {
+			k.remove(id)
+		}
+	})
+}
+
+func (k *coordinator) remove(id string) {
+	k.w.logf("coordinator: %s is gone", id)
+	delete(k.members, id)
+	k.rebalance()
+	k.complete(false)
+}
+
+// rebalance begins one, which waits for every member as long as the slowest may take.
+func (k *coordinator) rebalance() {
+	if k.preparing {
+		return
+	}
+	k.preparing = true
+	k.round++
+	round, wait := k.round, time.Duration(0)
+	for _, m := range k.members {
+		wait = max(wait, m.rebalance)
+	}
+	k.w.at(k.w.now+wait, func() {
+		if k.preparing && k.round == round {
+			k.complete(true)
+		}
+	})
+}
+
+// complete begins the next generation when all have joined.
+func (k *coordinator) complete(force bool) {
+	if !k.preparing {
+		return
+	}
+	ids := slices.Sorted(maps.Keys(k.members))
+	for _, id := range ids {
+		if k.members[id].joined == nil && !force {
+			return
+		}
+	}
+	for _, id := range ids {
+		if k.members[id].joined == nil {
+			delete(k.members, id)
+		}
+	}
+	k.preparing = false
+	k.generation++
+	k.assign()
+	for _, id := range ids {
+		if m := k.members[id]; m != nil {
+			m.joined(joined{codeNone, k.generation})
+			m.joined = nil
+			k.touch(id)
+		}
+	}
+}
+
+// assign keeps a partition where it is, or moves it.
+func (k *coordinator) assign() {
+	ids := slices.Sorted(maps.Keys(k.members))
+	owners := map[int32]string{}
+	for p := range k.w.kafka.partitions {
+		if len(ids) == 0 {
+			break
+		}
+		owners[p] = k.owners[p]
+		if k.members[owners[p]] == nil || k.w.chance(0.5) {
+			owners[p] = ids[k.w.rnd.IntN(len(ids))]
+		}
+		k.w.logf("coordinator: generation %d, partition %d for %s", k.generation, p, owners[p])
+	}
+	k.owners = owners
+}
+
+// join is JoinGroup, which is answered when the rebalance is complete.
+func (k *coordinator) join(id string, p *process, reply func(any)) {
+	if k.fenced[id] {
+		reply(joined{code: codeFenced})
+		return
+	}
+	instance := ""
+	if p.static {
+		instance = p.slotName()
+	}
+	for _, old := range slices.Sorted(maps.Keys(k.members)) {
+		if m := k.members[old]; instance != "" && m.instance == instance && old != id {
+			k.replace(old, id, p, reply)
+			return
+		}
+	}
+	if k.members[id] == nil {
+		k.members[id] = &membership{instance: instance}
+	}
+	m := k.members[id]
+	m.session, m.rebalance, m.joined = p.S, p.R, reply
+	k.rebalance()
+	k.complete(false)
+}
+
+// replace puts a new incarnation of a static member in the old one's place.
+func (k *coordinator) replace(old, id string, p *process, reply func(any)) {
+	k.w.note("static member replaced")
+	k.fenced[old] = true
+	m := k.members[old]
+	delete(k.members, old)
+	k.members[id] = &membership{instance: m.instance, session: p.S, rebalance: p.R}
+	for partition, owner := range k.owners {
+		if owner == old {
+			k.owners[partition] = id
+		}
+	}
+	if k.preparing {
+		k.members[id].joined = reply
+		k.complete(false)
+		return
+	}
+	k.touch(id)
+	reply(joined{codeNone, k.generation})
+}
+
+// check is a heartbeat, or what every other request is checked for first.
+func (k *coordinator) check(id string, generation int32, preparing int) int {
+	switch {
+	case k.fenced[id]:
+		return codeFenced
+	case k.members[id] == nil:
+		return codeUnknown
+	case generation != k.generation:
+		return codeIllegal
+	}
+	k.touch(id)
+	if k.preparing {
+		return preparing
+	}
+	return codeNone
+}
+
+// owned is SyncGroup: the partitions of a member.
+func (k *coordinator) owned(id string, generation int32) (int, []int32) {
+	if code := k.check(id, generation, codeRebalancing); code != codeNone {
+		return code, nil
+	}
+	var partitions []int32
+	for _, p := range slices.Sorted(maps.Keys(k.owners)) {
+		if k.owners[p] == id {
+			partitions = append(partitions, p)
+		}
+	}
+	return codeNone, partitions
+}
+
+// commit is OffsetCommit, answered by one code for all partitions.
+func (k *coordinator) commit(id string, generation int32, commits []pipeline.Commit) int {
+	code := k.check(id, generation, codeNone)
+	if code != codeNone {
+		return code
+	}
+	for _, c := range commits {
+		k.w.checks.committing(k.w, c)
+		k.store(c.Partition, c.Offset, c.Metadata)
+		k.w.logf("coordinator: %s commits %d of partition %d", id, c.Offset, c.Partition)
+	}
+	return codeNone
+}
+
+func (k *coordinator) store(partition int32, offset int64, metadata string) {
+	visible := k.w.now
+	if k.w.traits.commitLag && k.w.chaos {
+		visible += k.w.between(0, 2)
+	}
+	if all := k.commits[partition]; len(all) > 0 {
+		visible = max(visible, all[len(all)-1].visible)
+	}
+	k.commits[partition] = append(k.commits[partition], committed{visible, offset, metadata})
+}
+
+// read is OffsetFetch.
+func (k *coordinator) read(partition int32) committed {
+	all := k.commits[partition]
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].visible <= k.w.now {
+			return all[i]
+		}
+	}
+	return committed{offset: -1}
+}
+
+// leave is LeaveGroup.
+func (k *coordinator) leave(id string) int {
+	if k.members[id] != nil {
+		k.remove(id)
+	}
+	return codeNone
+}

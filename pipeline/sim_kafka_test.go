@@ -1,0 +1,225 @@
+package pipeline_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"waterwheel/pipeline"
+	"waterwheel/timeseries"
+)
+
+// Names in the simulation.
+const (
+	topicName   = "events"
+	clusterName = "cluster"
+	namespace   = "db.events"
+)
+
+// eventEpoch is the time of the first measurement, milliseconds.
+const eventEpoch = int64(1_700_000_000_000)
+
+// broker is Kafka without its groups: one topic, whose logs stay known after it was deleted.
+type broker struct {
+	w          *world
+	topic      [16]byte // zero while it does not exist
+	topics     int      // created so far
+	partitions int32
+	logs       map[logKey]*partitionLog
+	clock      int64 // time of the newest measurement
+}
+
+type logKey struct {
+	topic     [16]byte
+	partition int32
+}
+
+// partitionLog is one partition under one topic id.
+type partitionLog struct {
+	logKey
+	first, end int64
+	records    map[int64]*logged
+	reused     int64 // offsets below were in use before the log was truncated
+	checked    int64 // below, everything was found where it belongs at some commit
+	excused    map[timeseries.Position]string
+}
+
+// logged is a record and what must become of it.
+type logged struct {
+	record pipeline.Record
+	wanted []wanted
+}
+
+// wanted is one part of a record: a measurement to be stored, or a letter.
+type wanted struct {
+	part   int32
+	letter bool
+	series string
+	time   int64
+	value  int64
+}
+
+func newBroker(w *world) *broker {
+	k := &broker{w: w, partitions: w.traits.partitions, logs: map[logKey]*partitionLog{}, clock: eventEpoch}
+	k.create()
+	return k
+}
+
+// create makes the topic, again.
+func (k *broker) create() {
+	k.topics++
+	binary.BigEndian.PutUint64(k.topic[:], uint64(0xabc0+k.topics))
+	for p := range k.partitions {
+		k.log(p)
+	}
+}
+
+// log is a partition of the present topic.
+func (k *broker) log(partition int32) *partitionLog {
+	key := logKey{k.topic, partition}
+	l, ok := k.logs[key]
+	if !ok {
+		l = &partitionLog{logKey: key, records: map[int64]*logged{}, excused: map[timeseries.Position]string{}}
+		k.logs[key] = l
+	}
+	return l
+}
+
+// find is the log that a topic id names; nil: there is none (any more).
+func (k *broker) find(topic [16]byte, partition int32) *partitionLog {
+	if k.w.broken == noTopicID {
+		topic = k.topic
+	}
+	if topic != k.topic || topic == ([16]byte{}) || partition >= k.partitions {
+		return nil
+	}
+	return k.log(partition)
+}
+
+// produce appends a record.
+func (k *broker) produce(partition int32) {
+	w, l := k.w, k.log(partition)
+	if w.chance(0.05) {
+		l.end++ // a control batch
+	}
+	r := &logged{record: pipeline.Record{Offset: l.end, Timestamp: k.clock}}
+	switch {
+	case w.chance(0.02): // a tombstone
+	case w.chance(w.traits.bad):
+		r.record.Value = []byte(`{"meta": "A", "time":`)
+		r.wanted = []wanted{{part: -1, letter: true}}
+	case w.chance(w.traits.arrays):
+		k.array(l, r)
+	default:
+		text, want := k.event(l, -1)
+		r.record.Value, r.wanted = []byte(text), []wanted{want}
+	}
+	for _, want := range r.wanted {
+		if l.end < l.reused {
+			l.excused[timeseries.Position{Offset: l.end, Part: max(0, want.part)}] = "its offset was in use before"
+		}
+	}
+	l.records[l.end] = r
+	l.end++
+}
+
+// array makes a record of several measurements, some of them bad.
+func (k *broker) array(l *partitionLog, r *logged) {
+	var texts []string
+	for part := range int32(2 + k.w.rnd.IntN(4)) {
+		text, want := k.event(l, part)
+		if k.w.chance(k.w.traits.bad) {
+			text, want = `{"meta": "A", "v": 1}`, wanted{part: part, letter: true}
+		}
+		texts, r.wanted = append(texts, text), append(r.wanted, want)
+	}
+	r.record.Value = []byte("[" + strings.Join(texts, ",") + "]")
+}
+
+// event makes one measurement; part is -1 when it is a record of its own.
+func (k *broker) event(l *partitionLog, part int32) (string, wanted) {
+	w := k.w
+	k.clock += int64(w.rnd.IntN(400)) * 1000
+	want := wanted{
+		part: max(0, part), series: pick(w, "A", "B", "C"), time: k.clock,
+		value: int64(k.topics)*1e9 + int64(l.partition)*1e8 + l.end*100 + int64(max(0, part)),
+	}
+	if w.chance(0.2) {
+		want.time -= int64(w.rnd.IntN(7200)) * 1000
+	}
+	poison := ""
+	if w.chance(w.traits.poison) {
+		want.letter, want.part, poison = true, part, `, "poison": 1`
+	}
+	return fmt.Sprintf(`{"meta": %q, "time": %d, "v": %d%s}`, want.series, want.time, want.value, poison), want
+}
+
+var errKafka = errors.New("no answer from Kafka")
+
+// fetch reads from a partition.
+func (l *partitionLog) fetch(w *world, offset int64) (pipeline.Batch, error) {
+	if offset < l.first || offset > l.end {
+		return pipeline.Batch{}, pipeline.ErrOutOfRange
+	}
+	b := pipeline.Batch{Next: offset, End: l.end}
+	from, limit := max(l.first, offset-int64(w.rnd.IntN(3))), offset+1+int64(w.rnd.IntN(12)) // a batch may begin earlier
+	for o := from; o < min(limit, l.end); o++ {
+		if r := l.records[o]; r != nil {
+			b.Records = append(b.Records, r.record)
+		}
+		b.Next = o + 1
+	}
+	b.Next = max(b.Next, offset)
+	return b, nil
+}
+
+// truncate is what an unclean election of a leader does.
+func (l *partitionLog) truncate(to int64) {
+	for o := to; o < l.end; o++ {
+		delete(l.records, o)
+	}
+	l.reused, l.end = max(l.reused, l.end), to
+	l.checked = min(l.checked, to)
+}
+
+// expire deletes the beginning of the log.
+func (l *partitionLog) expire(w *world, to int64) {
+	l.excuse(w, l.first, to, "it expired unread")
+	for o := l.first; o < to; o++ {
+		delete(l.records, o)
+	}
+	l.first = to
+}
+
+// excuse lifts the duty to store what is not stored now, for the offsets [from, to).
+func (l *partitionLog) excuse(w *world, from, to int64, why string) {
+	for o := from; o < to; o++ {
+		r := l.records[o]
+		if r == nil {
+			continue
+		}
+		for _, want := range r.wanted {
+			if !w.checks.done(w, l, o, want) {
+				l.excused[timeseries.Position{Offset: o, Part: max(0, want.part)}] = why
+			}
+		}
+	}
+}
+
+// producing keeps the topic growing.
+func (w *world) producing() {
+	if !w.chaos {
+		return
+	}
+	if w.kafka.topic != ([16]byte{}) {
+		for range w.rnd.IntN(4) {
+			w.kafka.produce(w.rnd.Int32N(w.kafka.partitions))
+		}
+	}
+	w.at(w.now+w.between(0.5, 3), w.producing)
+}
+
+// fetchWait is how long a fetch waits for records.
+const fetchWait = time.Second

@@ -1,0 +1,68 @@
+package pipeline_test
+
+import (
+	"waterwheel/pipeline"
+	"waterwheel/timeseries"
+)
+
+// mutation is one guard of the protocol taken away, outside the product's code: by what the ports answer, or by what the
+// process around a worker does.
+type mutation string
+
+// The mutations.
+const (
+	noStored              mutation = "no D"
+	storedFromSecondary   mutation = "D from a stale secondary"
+	claimsWithoutCompare  mutation = "claim without compare-and-set"
+	noWait                mutation = "no wait"
+	unknownForgotten      mutation = "own unknown writes forgotten"
+	noLease               mutation = "no lease"
+	leaseByHeartbeats     mutation = "lease renewed by heartbeats"
+	warmAnyway            mutation = "warm without the token"
+	conditionsIgnored     mutation = "ignored write conditions"
+	unknownAsApplied      mutation = "unknown taken as applied"
+	unknownAsNotApplied   mutation = "unknown taken as not applied"
+	fencesLie             mutation = "read-back without fence"
+	lettersUnacknowledged mutation = "offset committed before its letter is acknowledged"
+	noTopicID             mutation = "no topic id"
+)
+
+// mutated is an event as the worker gets it.
+func (r *runner) mutated(e pipeline.Event) pipeline.Event {
+	switch r.p.w.broken {
+	case noStored:
+		if e, ok := e.(pipeline.StoredLoaded); ok && e.Err == nil {
+			e.Stored = timeseries.NewPositionSet(e.Stored.Window())
+			return e
+		}
+	case noWait:
+		if e, ok := e.(pipeline.ClaimRead); ok {
+			e.Seen.Wait = 0
+			return e
+		}
+	case warmAnyway:
+		if e, ok := e.(pipeline.ClaimRead); ok {
+			r.hidden = e.Seen.Claim
+		}
+		if e, ok := e.(pipeline.ClaimRead); ok && e.Err == nil && e.Seen.Found && r.won != (pipeline.Token{}) {
+			e.Seen.Claim = r.won
+			return e
+		}
+	case unknownAsApplied:
+		return unknownAs(e, pipeline.Acked)
+	case unknownAsNotApplied:
+		return unknownAs(e, pipeline.NotExecuted)
+	}
+	return e
+}
+
+func unknownAs(e pipeline.Event, result pipeline.SendResult) pipeline.Event {
+	if e, ok := e.(pipeline.WritesSent); ok {
+		for i := range e.Sent {
+			if e.Sent[i].Result == pipeline.Unknown {
+				e.Sent[i].Result = result
+			}
+		}
+	}
+	return e
+}

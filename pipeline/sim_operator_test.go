@@ -1,0 +1,155 @@
+package pipeline_test
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/pipeline"
+	"waterwheel/timeseries"
+)
+
+// documentID is the _id of a partition document.
+func documentID(partition int32) string {
+	raw := encoded(bson.D{{Key: "_id", Value: fmt.Sprintf("%s/%s/%d", clusterName, topicName, partition)}})
+	return string(raw.Lookup("_id").Value)
+}
+
+func (w *world) deleteDocument() {
+	id := documentID(w.rnd.Int32N(w.kafka.partitions))
+	if w.mongo.parts.now(id) != nil {
+		w.mongo.put(w.mongo.parts, id, nil, nil)
+		w.logf("an operator deletes %s", id)
+	}
+}
+
+// editBucket changes some bucket.
+func (w *world) editBucket(change func(bson.D) bson.D) {
+	if ids := w.mongo.buckets.ids(); len(ids) > 0 {
+		id := pick(w, ids...)
+		w.logf("an operator edits %x", id)
+		w.mongo.edit(w.mongo.buckets, id, change)
+	}
+}
+
+// deleteBucket deletes some bucket. What it held need not be stored any more.
+func (w *world) deleteBucket() {
+	ids := w.mongo.buckets.ids()
+	if len(ids) == 0 {
+		return
+	}
+	id := pick(w, ids...)
+	w.logf("an operator deletes %x", id)
+	bucket := w.mongo.buckets.now(id)
+	_, topic, _ := valueAt(bucket, timeseries.PathTopicID).BinaryOK()
+	partition, _ := valueAt(bucket, timeseries.PathPartition).AsInt64OK()
+	key := logKey{[16]byte(topic), int32(partition)}
+	if w.broken == noTopicID {
+		key.topic = w.kafka.topic
+	}
+	for _, m := range unpacked(bucket) {
+		if l := w.kafka.logs[key]; l != nil {
+			l.excused[m.position] = "an operator deleted it"
+		}
+	}
+	w.mongo.put(w.mongo.buckets, id, nil, nil)
+}
+
+// reset moves the group's offsets, as kafka-consumer-groups.sh does.
+func (w *world) reset() {
+	if w.kafka.topic == ([16]byte{}) {
+		return
+	}
+	for p := range w.kafka.partitions {
+		l := w.kafka.log(p)
+		to := pick(w, l.first, l.end, l.first+w.rnd.Int64N(l.end-l.first+1))
+		l.excuse(w, l.first, to, "skipped by a reset")
+		w.group.commits[p] = append(w.group.commits[p], committed{w.now, to, ""})
+		w.note("partitions reset")
+		w.logf("an operator resets partition %d to %d", p, to)
+	}
+}
+
+// expireOffsets deletes the group's offsets. A claim's start counts then; a reset that nobody has claimed is forgotten.
+func (w *world) expireOffsets() {
+	for p := range w.kafka.partitions {
+		if _, ours := pipeline.ParseProvenance(w.group.read(p).metadata); !ours {
+			continue // so would what nobody has begun to read
+		}
+		w.excuseToStart(p)
+		w.group.commits[p] = append(w.group.commits[p], committed{w.now, -1, ""})
+		w.logf("the offset of partition %d expires", p)
+	}
+}
+
+// excuseToStart lifts the duty to store what lies before the start in the partition document.
+func (w *world) excuseToStart(p int32) {
+	document := w.mongo.parts.now(documentID(p))
+	if document == nil || w.kafka.topic == ([16]byte{}) {
+		return
+	}
+	l := w.kafka.log(p)
+	start, _ := document.Lookup("start").AsInt64OK()
+	if _, topic, _ := document.Lookup("topicId").BinaryOK(); [16]byte(topic) == w.topicSeen() {
+		l.excuse(w, l.first, min(start, l.end), "before the claim's start")
+	}
+}
+
+// takeOver gives the collection to another group, as `collection takeover` does.
+func (w *world) takeOver() {
+	if w.mongo.away > w.now || w.mongo.stalled {
+		return
+	}
+	w.group = newCoordinator(w, w.group.name+"'")
+	w.logf("the group %s takes over", w.group.name)
+	for p := range w.kafka.partitions {
+		id := documentID(p)
+		if w.mongo.parts.now(id) == nil {
+			continue
+		}
+		w.excuseToStart(p)
+		w.mongo.edit(w.mongo.parts, id, func(d bson.D) bson.D {
+			d = changed(d, []string{"group"}, "$set", w.group.name)
+			return changed(d, []string{"released"}, "$set", false)
+		})
+	}
+	w.mongo.floor = w.mongo.seq
+	for _, slot := range sortedKeys(w.slots) { // those of the old group are stopped for good sooner or later
+		p := w.slots[slot]
+		w.at(w.now+w.between(0, 20), p.crash)
+		w.restart(p, w.between(0, 20))
+	}
+}
+
+// takeOverAgain is for documents that a late claim of the old group has made since.
+func (w *world) takeOverAgain() {
+	for p := range w.kafka.partitions {
+		id := documentID(p)
+		document := w.mongo.parts.now(id)
+		if document == nil || document.Lookup("group").StringValue() == w.group.name {
+			continue
+		}
+		w.mongo.edit(w.mongo.parts, id, func(d bson.D) bson.D { return changed(d, []string{"group"}, "$set", w.group.name) })
+		for _, slot := range sortedKeys(w.slots) {
+			w.slots[slot].crash()
+		}
+	}
+}
+
+// recreateTopic deletes the topic, and creates it again after a while.
+func (w *world) recreateTopic() {
+	if w.kafka.topic == ([16]byte{}) || w.kafka.topics > 3 {
+		return
+	}
+	w.logf("the topic is deleted")
+	w.kafka.topic = [16]byte{}
+	for p := range w.kafka.partitions { // Kafka deletes the offsets as well, but a commit may be just on its way
+		if _, ours := pipeline.ParseProvenance(w.group.read(p).metadata); !ours || w.chance(0.5) {
+			w.group.commits[p] = append(w.group.commits[p], committed{w.now, -1, ""})
+		}
+	}
+	w.at(w.now+w.between(0, 10), func() {
+		w.kafka.create()
+		w.logf("the topic is created again: %x", w.kafka.topic)
+	})
+}

@@ -1,0 +1,321 @@
+package pipeline_test
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+var (
+	errNoAnswer  = errors.New("no answer came")
+	errNoPrimary = &sink.CommandError{Code: 10107, Message: "not primary"}
+)
+
+// Codes of MongoDB.
+const (
+	codeBadValue     = 2
+	codeDuplicateKey = 11000
+)
+
+// port is a collection of the model as the sink uses it.
+type port struct {
+	w  *world
+	of *docs
+}
+
+// session orders reads after the writes that were acknowledged with it.
+type session struct{ after int64 }
+
+type sessionKey struct{}
+
+// Context implements sink.Session.
+func (s *session) Context(parent context.Context) context.Context {
+	return context.WithValue(parent, sessionKey{}, s)
+}
+
+// End implements sink.Session.
+func (s *session) End() {}
+
+func (s *session) learn(seq int64) {
+	if s != nil {
+		s.after = max(s.after, seq)
+	}
+}
+
+// Insert implements sink.Collection.
+func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, error) {
+	by := c.w.checks.sending(c.w, taskOf(ctx), c.of, nil)
+	return c.write(ctx, len(documents), func(i int) (int, *sink.WriteError) {
+		id := string(documents[i].Lookup("_id").Value)
+		if poisoned(documents[i]) {
+			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
+		}
+		if c.of.now(id) != nil {
+			return 0, &sink.WriteError{Index: i, Code: codeDuplicateKey, Message: "duplicate key"}
+		}
+		c.w.mongo.put(c.of, id, documents[i], by)
+		return 1, nil
+	}, func(i int) bool { return poisoned(documents[i]) })
+}
+
+// Update implements sink.Collection.
+func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, error) {
+	t := taskOf(ctx)
+	if c.w.broken == fencesLie && c.of == c.w.mongo.parts && isFenced(t.what) {
+		return sink.Reply{N: 1}, nil
+	}
+	by := c.w.checks.sending(c.w, t, c.of, updates)
+	_, claims := t.what.(pipeline.SendClaim)
+	return c.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
+		filter := updates[i].Filter
+		id := string(filter.Lookup("_id").Value)
+		if poisoned(updates[i].Update) {
+			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
+		}
+		before := c.of.now(id)
+		anyway := c.of == c.w.mongo.buckets && c.w.broken == conditionsIgnored || claims && c.w.broken == claimsWithoutCompare
+		if before == nil || !anyway && !matches(before, filter) {
+			return 0, nil
+		}
+		c.w.mongo.put(c.of, id, updated(before, updates[i].Update), by)
+		return 1, nil
+	}, func(i int) bool { return poisoned(updates[i].Update) })
+}
+
+func isFenced(a pipeline.Action) bool {
+	switch a.(type) {
+	case pipeline.ResolveWrites, pipeline.AskPositions:
+		return true
+	}
+	return false
+}
+
+// write makes one write command. Its documents are executed at once, later within the grace, in two parts or never;
+// its answer comes when a majority has them, or never.
+func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.WriteError), refused func(int) bool) (sink.Reply, error) {
+	t, w := taskOf(ctx), c.w
+	session, _ := ctx.Value(sessionKey{}).(*session)
+	left := t.p.W
+	if t.sendBy > 0 {
+		left = t.sendBy - w.now
+	}
+	if left <= 0 || w.mishap(w.traits.lossy/2) {
+		return sink.Reply{}, &sink.NotSentError{Err: errors.New("connection refused")}
+	}
+	t.p.called()
+	sent := command{w: w, n: n, execute: execute, refused: refused}
+	answer, answered := t.await(left, func(answer func(any)) { sent.send(t.p, answer) })
+	if !answered {
+		w.note("writes without answer")
+		return sink.Reply{}, errNoAnswer
+	}
+	if err, failed := answer.(error); failed {
+		return sink.Reply{}, err
+	}
+	a := answer.(confirmed)
+	if a.reply.Unconfirmed == nil {
+		session.learn(a.seq)
+	}
+	return a.reply, nil
+}
+
+// command is a write command on its way.
+type command struct {
+	w       *world
+	n       int
+	execute func(int) (int, *sink.WriteError)
+	refused func(int) bool
+	reply   sink.Reply
+	term    int // in which it began
+}
+
+// confirmed is the answer to a command, and the last write that it is known to come after.
+type confirmed struct {
+	reply sink.Reply
+	seq   int64
+}
+
+// send decides what becomes of the command.
+func (c *command) send(p *process, answer func(any)) {
+	w := c.w
+	hangs := w.mongo.hanging > w.now
+	if w.mishap(w.traits.lossy) {
+		w.note("lost requests")
+		return
+	}
+	delay, lost := w.between(0, 0.1), w.mishap(w.traits.lossy) || hangs && w.mishap(0.4)
+	if w.mishap(w.traits.late) || hangs && w.mishap(0.7) {
+		delay = min(w.between(0, p.G.Seconds()), p.G)
+		if w.chance(0.3) {
+			delay = p.G // at the end of the grace
+			w.note("write at the end of its grace")
+		}
+	}
+	first := c.n
+	if c.n > 1 && w.mishap(w.traits.partial) {
+		first = w.rnd.IntN(c.n)
+		w.note("partial bulk")
+	}
+	w.at(w.now+delay, func() {
+		if w.mongo.away > w.now {
+			c.answer(lost, answer, error(errNoPrimary))
+			return
+		}
+		if c.refusedWhole() {
+			c.answer(lost, answer, error(&sink.CommandError{Code: codeBadValue, Message: "poison"}))
+			return
+		}
+		c.term = w.mongo.term
+		c.run(0, first)
+		if first == c.n {
+			c.finish(lost, answer)
+			return
+		}
+		if rest := w.between(0, (p.G - delay).Seconds()); w.chance(0.6) { // else the server died in the middle
+			w.at(w.now+min(rest, p.G-delay), func() { c.run(first, c.n); c.finish(lost, answer) })
+		}
+	})
+}
+
+// refusedWhole: a server may refuse all for the content of one.
+func (c *command) refusedWhole() bool {
+	for i := range c.n {
+		if c.refused(i) {
+			return c.w.chance(0.5)
+		}
+	}
+	return false
+}
+
+func (c *command) run(from, to int) {
+	for i := from; i < to; i++ {
+		n, err := c.execute(i)
+		c.reply.N += n
+		if err != nil {
+			c.reply.Errors = append(c.reply.Errors, *err)
+		}
+	}
+}
+
+// finish answers when the writes are durable, or says that they may not be.
+func (c *command) finish(lost bool, answer func(any)) {
+	m, seq := c.w.mongo, c.w.mongo.seq
+	if m.term != c.term {
+		return // the connection is gone
+	}
+	if m.stalled && c.w.chance(0.2) {
+		c.reply.Unconfirmed = errors.New("waiting for replication timed out")
+		c.answer(lost, answer, confirmed{c.reply, seq})
+		return
+	}
+	m.whenDurable(func() { c.answer(lost, answer, confirmed{c.reply, seq}) })
+}
+
+func (c *command) answer(lost bool, answer func(any), a any) {
+	if lost {
+		c.w.note("lost answers")
+		return
+	}
+	c.w.at(c.w.now+c.w.between(0, 0.05), func() { answer(a) })
+}
+
+// Find implements sink.Collection.
+func (c port) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
+	t, w := taskOf(ctx), c.w
+	session, _ := ctx.Value(sessionKey{}).(*session)
+	answer, answered := t.await(2*t.p.W, func(answer func(any)) {
+		if w.mishap(w.traits.lossy) {
+			return
+		}
+		delay := w.between(0, 0.1)
+		if w.mishap(w.traits.late) || w.mongo.hanging > w.now && w.mishap(0.7) {
+			delay = min(w.between(0, t.p.W.Seconds()), 2*t.p.W)
+		}
+		w.at(w.now+delay, func() {
+			if w.mongo.away > w.now {
+				answer(error(errNoPrimary))
+				return
+			}
+			answer(c.snapshot(t, session))
+		})
+	})
+	if !answered {
+		return errNoAnswer
+	}
+	if err, failed := answer.(error); failed {
+		return err
+	}
+	seq := answer.(int64)
+	if w.traits.sessions {
+		session.learn(seq)
+	}
+	if t.r != nil && c.of == w.mongo.buckets {
+		t.r.readAt = seq
+	}
+	return c.read(q, seq, each)
+}
+
+// snapshot is the state that a read sees.
+func (c port) snapshot(t *task, s *session) int64 {
+	w, m := c.w, c.w.mongo
+	if !w.traits.sessions {
+		return m.seq
+	}
+	low := max(m.floor, m.majority-30)
+	if s != nil {
+		low = max(s.after, m.floor)
+	}
+	if _, loads := t.what.(pipeline.LoadStored); loads && w.broken == storedFromSecondary {
+		low = max(0, m.majority-30)
+		return low + w.rnd.Int64N(m.majority-low+1)
+	}
+	if !w.chaos || !w.traits.lag || low >= m.majority {
+		return m.majority
+	}
+	return low + w.rnd.Int64N(m.majority-low+1)
+}
+
+func (c port) read(q sink.Query, seq int64, each func(bson.Raw) error) error {
+	found := int64(0)
+	for _, id := range c.of.order {
+		d := c.of.asOf(id, seq)
+		if d == nil || !matches(d, q.Filter) {
+			continue
+		}
+		if err := each(d); err != nil {
+			return err
+		}
+		if found++; found == q.Limit {
+			return nil
+		}
+	}
+	return nil
+}
+
+// poisoned tells whether a document or update has the field that the model refuses.
+func poisoned(raw bson.Raw) bool {
+	if raw.Lookup(timeseries.FieldData, poisonField).Type != 0 {
+		return true
+	}
+	set, ok := raw.Lookup("$set").DocumentOK()
+	if !ok {
+		return false
+	}
+	for _, e := range elementsOf(set) {
+		if key := e.Key(); len(key) > len(poisonPath) && key[:len(poisonPath)] == poisonPath {
+			return true
+		}
+	}
+	return false
+}
+
+// Fields of the measurements in the simulation.
+const (
+	poisonField = "poison"
+	poisonPath  = timeseries.FieldData + "." + poisonField
+)

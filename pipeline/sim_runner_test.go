@@ -1,0 +1,233 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// runner feeds one worker and carries out its actions, as the product's does.
+type runner struct {
+	p         *process
+	partition int32
+	worker    *pipeline.Worker
+	source    timeseries.Source
+	store     *sink.Partition
+	tasks     map[*task]bool
+	ended     bool // the tenure
+	want      pipeline.Commit
+	wants     bool
+	urgent    bool
+	phase     string
+
+	tenure    *tenure
+	committed int64 // of the assignment, -1: none
+	readAt    int64 // the state that the last read of buckets saw
+	sentClaim pipeline.Token
+	won       pipeline.Token // the claim of the last tenure that came to write
+	hidden    pipeline.Token // what a lying Read hid
+	sent      sentWrites
+}
+
+// runner returns the runner of a partition, which outlives tenures.
+func (p *process) runner(partition int32) *runner {
+	r, ok := p.runners[partition]
+	if !ok {
+		r = &runner{p: p, partition: partition, tasks: map[*task]bool{}}
+		r.worker = r.newWorker()
+		p.runners[partition] = r
+	}
+	return r
+}
+
+func (r *runner) newWorker() *pipeline.Worker {
+	p, w := r.p, r.p.w
+	wait := p.L + p.G
+	if w.broken == noWait {
+		wait = 0
+	}
+	return pipeline.NewWorker(pipeline.Options{
+		Topic: topicName, Partition: r.partition, Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
+		Bucketing: bucketer.Options{
+			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
+			DeltaMax: p.deltaMax, Reopen: p.reopen,
+		},
+		Decoder: decoder(), OutOfRange: w.traits.outOfRange,
+		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
+		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
+		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
+	})
+}
+
+func (w *world) token() (token pipeline.Token) {
+	w.n++
+	copy(token[:], fmt.Sprintf("claim %d", w.n))
+	return token
+}
+
+func decoder() *measurement.Decoder {
+	d, err := measurement.New(measurement.Options{
+		TimeField: "time", TimeFormat: "unix_ms", MetaField: "meta", StoredTime: "time", StoredMeta: "meta",
+	})
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// begin makes the runner ready for a generation.
+func (r *runner) begin(*generation) {
+	r.ended, r.wants, r.urgent, r.phase = false, false, false, "idle"
+}
+
+// deliver hands an event over if the tenure still stands.
+func (r *runner) deliver(g *generation, e pipeline.Event) {
+	if !r.ended && r.p.tenancy == g {
+		r.handle(e)
+	}
+}
+
+// handle gives the worker an event and carries out what it wants.
+func (r *runner) handle(e pipeline.Event) {
+	p, w := r.p, r.p.w
+	if r.ended || w.over {
+		return
+	}
+	m := pipeline.Moment{Now: w.now, Held: p.held()}
+	if w.mishap(w.traits.memory) {
+		m.Target = r.worker.Bytes()/2 + 1
+	}
+	e = r.mutated(e)
+	r.trace("<-", e)
+	actions := r.worker.Handle(m, e)
+	r.sent.heard(w, e)
+	if a, ok := e.(pipeline.Assigned); ok {
+		r.committed = a.Committed
+	}
+	r.follow(e)
+	r.want, r.wants = r.worker.Want()
+	for _, a := range actions {
+		r.trace("->", a)
+		r.do(a)
+	}
+}
+
+// do starts an action; its event follows.
+func (r *runner) do(action pipeline.Action) {
+	p, w := r.p, r.p.w
+	switch a := action.(type) {
+	case pipeline.Open:
+		r.source = a.Source
+		r.store = p.store.Partition(a.Source, clusterName, p.group.name, p.name)
+		return
+	case pipeline.CommitNow:
+		r.urgent = true
+		if g := p.tenancy; g.commits != nil {
+			g.commits.wakeSleeper()
+		}
+		return
+	case pipeline.HandedOver:
+		w.note("clean hand-over")
+		r.ended = true
+		return
+	case pipeline.SendClaim:
+		r.sentClaim = a.Claim.Token
+		if w.broken == warmAnyway {
+			a.Seen.Claim = r.hidden
+			action = a
+		}
+	case pipeline.SendRelease:
+		r.tenure.released = true
+	case pipeline.SendWrites:
+		r.sent.sending(w, a.Writes)
+	case pipeline.ResolveWrites:
+		r.sent.acting = a.Writes
+	case pipeline.AskPositions:
+		r.sent.acting = []*bucketer.Write{a.Write}
+	case pipeline.LoadStored:
+		r.sent = sentWrites{}
+	}
+	g := p.tenancy
+	var event pipeline.Event
+	t := p.spawn(func(t *task) { event = r.perform(t, action) }, nil)
+	t.r, t.what = r, action
+	r.tasks[t] = true
+	t.then = func() {
+		delete(r.tasks, t)
+		r.deliver(g, event)
+	}
+}
+
+// stopFetching lets a fetch return at once.
+func (r *runner) stopFetching() {
+	for t := range r.tasks {
+		if _, ok := t.what.(pipeline.Fetch); ok && t.wake != nil {
+			t.wake(nil, false)
+		}
+	}
+}
+
+// abandon ends the tenure: what is under way is cut.
+func (r *runner) abandon() {
+	for t := range r.tasks {
+		t.kill()
+	}
+	clear(r.tasks)
+	r.handle(pipeline.Abandoned{})
+	if r.p.w.broken == unknownForgotten {
+		r.worker = r.newWorker()
+	}
+	r.ended, r.wants, r.tenure = true, false, nil
+}
+
+// drop forgets what is in memory: the partition went elsewhere.
+func (r *runner) drop() {
+	r.worker.Handle(pipeline.Moment{Now: r.p.w.now}, pipeline.Dropped{})
+	r.wants = false
+}
+
+// follow notes when a tenure comes to write.
+func (r *runner) follow(e pipeline.Event) {
+	w, was := r.p.w, r.phase
+	r.phase = r.worker.Status(w.now).Phase
+	if r.phase == was {
+		return
+	}
+	r.trace("  ", r.phase)
+	if r.phase != "running" {
+		if r.phase != "stopped" {
+			r.tenure = nil
+		}
+		return
+	}
+	u := &tenure{log: logKey{r.source.TopicID, r.partition}, owner: r.p.name, claim: w.mongo.claims[r.sentClaim]}
+	u.known = u.claim
+	if was == "loading" {
+		u.known = r.readAt
+		w.note("cold start")
+	} else {
+		w.note("warm start")
+		r.sent.warm(w)
+	}
+	r.tenure, r.won = u, r.sentClaim
+	w.checks.tenures = append(w.checks.tenures, u)
+	if e, ok := e.(pipeline.ClaimRead); ok && e.Err == nil {
+		w.note("a lost claim was executed")
+	}
+}
+
+func (r *runner) trace(direction string, x any) {
+	w := r.p.w
+	if w.trace == nil {
+		return
+	}
+	if _, ok := x.(pipeline.Ticked); ok {
+		return
+	}
+	w.logf("%s/%d %s %s", r.p.name, r.partition, direction, described(x))
+}

@@ -1,0 +1,202 @@
+package pipeline_test
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// schedule is one kind of thing that happens to a world. Which of them happen in a run, and when, is up to its seed.
+type schedule struct {
+	name string
+	do   func(*world)
+}
+
+// schedules are all kinds; those that need no moment of their own (lost answers, late and partial bulks, commit lag and
+// so on) are traits.
+var schedules = []*schedule{
+	{"crash", func(w *world) { w.crashAndRestart(w.anyone(), w.between(0.1, 30)) }},
+	{"crash in the middle of a call", func(w *world) { w.anyone().crashIn = 1 + w.rnd.IntN(12) }},
+	{"process stopped and going on", func(w *world) { p := w.anyone(); p.paused = w.now + w.between(1, 30) }},
+	{"clean stop and start", func(w *world) { w.terminate(w.anyone()) }},
+	{"second incarnation beside the first", (*world).replaceProcess},
+	{"rebalance", func(w *world) { w.anyone().rejoin = true }},
+	{"Kafka cut off", func(w *world) { p := w.anyone(); p.cut = w.now + w.between(1, 30) }},
+	{"coordinator cut off that still answers heartbeats", func(w *world) {
+		p := w.anyone()
+		p.cut = w.now + w.between(1, 30)
+		p.zombie = p.cut
+	}},
+	{"lease lapse and resume in one generation", func(w *world) {
+		p := w.anyone()
+		p.deaf = w.now + p.L + w.between(0, 6)
+	}},
+	{"member evicted", (*world).evict},
+	{"MongoDB hangs, with a rebalance in the middle", (*world).hang},
+	{"MongoDB hangs", func(w *world) { w.mongo.hanging = w.now + w.between(3, 15) }},
+	{"new primary whose majority point lags", func(w *world) {
+		if w.traits.sessions && !w.mongo.stalled {
+			w.mongo.elect()
+			w.mongo.stall()
+			w.at(w.now+w.between(1, 10), w.mongo.resume)
+		}
+	}},
+	{"election that rolls back", func(w *world) {
+		if w.traits.sessions && !w.mongo.stalled {
+			w.mongo.stall()
+			w.at(w.now+w.between(1, 10), w.mongo.elect)
+		}
+	}},
+	{"partition document deleted", (*world).deleteDocument},
+	{"bucket closed by an operator", func(w *world) {
+		w.editBucket(func(d bson.D) bson.D { return changed(d, []string{"control", "closed"}, "$set", true) })
+	}},
+	{"meta edited by an operator", func(w *world) {
+		w.editBucket(func(d bson.D) bson.D { return changed(d, []string{"meta"}, "$set", pick(w, "A", "B", "C", "D")) })
+	}},
+	{"time edited by an operator", func(w *world) {
+		w.editBucket(func(d bson.D) bson.D {
+			return changed(d, []string{"control", "min", "time"}, "$set", bson.DateTime(eventEpoch+int64(w.rnd.IntN(7200))*1000))
+		})
+	}},
+	{"bucket deleted by an operator", (*world).deleteBucket},
+	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},
+	{"group offsets expired", func(w *world) { w.stopAll(); w.whenEmpty(12, w.expireOffsets) }},
+	{"takeover by another group", func(w *world) { w.stopAll(); w.whenEmpty(12, w.takeOver) }},
+	{"all stop", (*world).stopAll},
+	{"topic deleted and created again", (*world).recreateTopic},
+	{"partition added", func(w *world) {
+		if w.kafka.partitions < 3 && w.kafka.topic != ([16]byte{}) {
+			w.kafka.partitions++
+			w.kafka.log(w.kafka.partitions - 1)
+			w.at(w.now+w.between(0, 10), w.group.rebalance)
+		}
+	}},
+	{"log truncated", func(w *world) {
+		if l := w.anyLog(); l != nil {
+			l.truncate(l.first + w.rnd.Int64N(l.end-l.first+1))
+			w.logf("partition %d is truncated to %d", l.partition, l.end)
+		}
+	}},
+	{"records expired", func(w *world) {
+		if l := w.anyLog(); l != nil {
+			l.expire(w, l.first+w.rnd.Int64N(l.end-l.first+1))
+			w.logf("partition %d begins at %d", l.partition, l.first)
+		}
+	}},
+}
+
+// acting lets something happen, again and again.
+func (w *world) acting() {
+	if !w.chaos || w.over {
+		return
+	}
+	s := pick(w, w.kinds...)
+	w.note(s.name)
+	w.logf("--- %s", s.name)
+	s.do(w)
+	w.at(w.now+w.between(1, w.traits.pace), w.acting)
+}
+
+func (w *world) anyone() *process {
+	return w.slots[sortedKeys(w.slots)[w.rnd.IntN(len(w.slots))]]
+}
+
+func (w *world) anyLog() *partitionLog {
+	if w.kafka.topic == ([16]byte{}) {
+		return nil
+	}
+	return w.kafka.log(w.rnd.Int32N(w.kafka.partitions))
+}
+
+func (w *world) crashAndRestart(p *process, after time.Duration) {
+	p.crash()
+	w.restart(p, after)
+}
+
+// restart starts a slot's next process, if this one is its last.
+func (w *world) restart(p *process, after time.Duration) {
+	w.at(w.now+after, func() {
+		if w.slots[p.slot] == p && w.chaos {
+			w.start(p.slot)
+		}
+	})
+}
+
+func (w *world) terminate(p *process) {
+	p.term = true
+	w.restart(p, 2*p.W+w.between(1, 15))
+}
+
+// replaceProcess starts a second process of a slot while the first one cannot know.
+func (w *world) replaceProcess() {
+	p := w.anyone()
+	if w.chance(0.5) {
+		p.paused = w.now + w.between(2, 30)
+	} else {
+		p.cut = w.now + 30*time.Second
+	}
+	w.restart(p, w.between(1, 6))
+}
+
+// evict lets the admin tool remove a member that cannot hear of it.
+func (w *world) evict() {
+	p := w.anyone()
+	p.cut = w.now + w.between(5, 30)
+	if w.chance(0.5) {
+		p.zombie = p.cut
+	}
+	for _, id := range sortedKeys(w.group.members) {
+		if len(id) > len(p.name) && id[:len(p.name)+1] == p.name+"/" {
+			w.group.remove(id)
+		}
+	}
+}
+
+func (w *world) hang() {
+	w.mongo.hanging = w.now + w.between(3, 15)
+	p := w.anyone()
+	w.at(w.now+w.between(0, 8), func() {
+		if !w.chaos {
+			return
+		}
+		switch w.rnd.IntN(5) {
+		case 0, 1, 2:
+			p.rejoin = true
+		case 3:
+			p.paused = w.now + w.between(1, 15)
+		case 4:
+			w.terminate(p)
+		}
+	})
+}
+
+// stopAll stops all processes in one way or another.
+func (w *world) stopAll() {
+	for _, slot := range sortedKeys(w.slots) {
+		p := w.slots[slot]
+		switch w.rnd.IntN(4) {
+		case 0:
+			w.terminate(p)
+		case 1:
+			p.paused = w.now + w.between(1, 30)
+		case 2:
+			p.cut = w.now + w.between(10, 30)
+		default:
+			w.crashAndRestart(p, w.between(20, 40))
+		}
+	}
+}
+
+// whenEmpty does something as soon as the group has no members, as Kafka's tools demand.
+func (w *world) whenEmpty(tries int, do func()) {
+	w.at(w.now+3*time.Second, func() {
+		switch {
+		case !w.chaos || tries == 0:
+		case len(w.group.members) > 0 || w.group.preparing:
+			w.whenEmpty(tries-1, do)
+		default:
+			do()
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package pipeline_test
+
+import (
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/pipeline"
+	"waterwheel/timeseries"
+)
+
+// sentWrites follow what a worker sends since its D was read.
+type sentWrites struct {
+	of     map[timeseries.Position]*bucketer.Write // in which write a position was sent
+	open   map[bson.ObjectID]*bucketer.Write       // sent and not resolved
+	acting []*bucketer.Write                       // what the action under way is about
+}
+
+// sending: a position goes into one write only (E3), and a bucket gets no other write while one is unknown (E4).
+func (s *sentWrites) sending(w *world, writes []*bucketer.Write) {
+	if s.of == nil {
+		s.of, s.open = map[timeseries.Position]*bucketer.Write{}, map[bson.ObjectID]*bucketer.Write{}
+	}
+	s.acting = writes
+	for _, x := range writes {
+		if other := s.open[x.ID]; other != nil && other != x {
+			w.fail("E4", "bucket %s gets another write while one is unknown", x.ID.Hex())
+		}
+		s.open[x.ID] = x
+		for _, p := range positionsOf(x) {
+			if other := s.of[p]; other != nil && other != x {
+				w.fail("E3", "offset %d part %d is sent in a second write", p.Offset, p.Part)
+			}
+			s.of[p] = x
+		}
+	}
+}
+
+// heard takes the answers.
+func (s *sentWrites) heard(w *world, e pipeline.Event) {
+	switch e := e.(type) {
+	case pipeline.WritesSent:
+		for i, sent := range e.Sent {
+			w.note("write " + [...]string{"acknowledged", "not executed", "unknown", "refused"}[sent.Result])
+			switch sent.Result {
+			case pipeline.Acked:
+				delete(s.open, s.acting[i].ID)
+			case pipeline.Refused:
+				s.forget(s.acting[i], nil)
+			}
+		}
+	case pipeline.WritesResolved:
+		for i, found := range e.Found {
+			if e.Err == nil && (found == pipeline.FoundApplied || found == pipeline.FoundAppliedForget) {
+				delete(s.open, s.acting[i].ID)
+			}
+		}
+	case pipeline.PositionsAsked:
+		if e.Err == nil {
+			w.note("conflict")
+			s.forget(s.acting[0], e.Stored)
+		}
+	}
+}
+
+// forget lets a write's positions go into another, but for those that are stored.
+func (s *sentWrites) forget(x *bucketer.Write, stored []timeseries.Position) {
+	delete(s.open, x.ID)
+	for _, p := range positionsOf(x) {
+		if !slices.Contains(stored, p) {
+			delete(s.of, p)
+		}
+	}
+}
+
+// warm: nothing is unknown when a catalog goes on.
+func (s *sentWrites) warm(w *world) {
+	if len(s.open) > 0 && w.broken != warmAnyway {
+		w.fail("E4", "a catalog goes on with %d unknown writes", len(s.open))
+	}
+}
+
+func positionsOf(x *bucketer.Write) []timeseries.Position {
+	positions, err := timeseries.DecodePositions(nil, x.Offsets)
+	if err != nil {
+		panic(err)
+	}
+	return positions
+}

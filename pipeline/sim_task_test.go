@@ -1,0 +1,173 @@
+package pipeline_test
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"waterwheel/pipeline"
+)
+
+// task is a coroutine of a process: it runs until it waits, and nothing else runs meanwhile. The sink's methods, which
+// block, run in it unchanged.
+type task struct {
+	p     *process
+	r     *runner         // nil: not of a partition
+	what  pipeline.Action // what it carries out; nil: not an action
+	next  func() (struct{}, bool)
+	stop  func()
+	yield func(struct{}) bool
+	then  func() // after its end
+	// sendBy is the deadline of all its writes; 0: each has its own.
+	sendBy time.Duration
+
+	running, ended  bool
+	sleeping, woken bool
+	turn            int // counts the waits: a wake-up for an earlier one is void
+	wake            func(answer any, answered bool)
+	answer          any
+	answered        bool
+}
+
+// killed unwinds a task whose process is dead or whose generation is over.
+type killed struct{}
+
+// spawn starts a task at once; then is called after its end, unless it was killed.
+func (p *process) spawn(body func(*task), then func()) *task {
+	t := &task{p: p, then: then}
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		defer func() {
+			if r := recover(); r != nil && r != (killed{}) {
+				panic(r)
+			}
+		}()
+		t.yield = yield
+		body(t)
+	})
+	p.tasks[t] = true
+	p.w.at(p.w.now, func() { p.run(t.step) })
+	return t
+}
+
+// step lets the task run until it waits again.
+func (t *task) step() {
+	if t.ended {
+		return
+	}
+	t.running = true
+	_, more := t.next()
+	t.running = false
+	if !more && !t.ended {
+		t.ended = true
+		delete(t.p.tasks, t)
+		if t.then != nil {
+			t.then()
+		}
+	}
+}
+
+// kill ends the task where it waits. What it sent is on its way all the same.
+func (t *task) kill() {
+	if t.ended || t.running {
+		return
+	}
+	t.ended = true
+	delete(t.p.tasks, t)
+	t.stop()
+}
+
+// await waits for an answer to what ask starts, at most for the timeout; false: none came.
+func (t *task) await(timeout time.Duration, ask func(answer func(any))) (any, bool) {
+	t.turn++
+	turn, w := t.turn, t.p.w
+	t.wake = func(answer any, answered bool) {
+		t.p.run(func() {
+			if t.ended || t.turn != turn {
+				return
+			}
+			t.turn++
+			t.answer, t.answered = answer, answered
+			t.step()
+		})
+	}
+	wake := t.wake
+	w.at(w.now+timeout, func() { wake(nil, false) })
+	ask(func(answer any) { wake(answer, true) })
+	if !t.yield(struct{}{}) {
+		panic(killed{})
+	}
+	return t.answer, t.answered
+}
+
+// sleep waits, unless somebody has woken the task since it slept last.
+func (t *task) sleep(d time.Duration) {
+	if t.woken {
+		d = 0
+	}
+	t.woken, t.sleeping = false, true
+	t.await(d, func(func(any)) {})
+	t.sleeping = false
+}
+
+// wakeSleeper ends the present sleep, or the next one.
+func (t *task) wakeSleeper() {
+	t.woken = true
+	if t.sleeping {
+		t.wake(nil, false)
+	}
+}
+
+// ask makes one request to Kafka: it is executed at once, later or never, and answered once or never.
+func (t *task) ask(timeout time.Duration, execute func() any) (any, bool) {
+	return t.askLater(timeout, func(reply func(any)) { reply(execute()) })
+}
+
+// askLater is ask for requests that the broker may keep.
+func (t *task) askLater(timeout time.Duration, execute func(reply func(any))) (any, bool) {
+	w, p := t.p.w, t.p
+	p.called()
+	return t.await(timeout, func(answer func(any)) {
+		cut := p.cut > w.now
+		if w.mishap(w.traits.lossy) || cut && w.mishap(0.7) {
+			w.note("lost requests")
+			return
+		}
+		delay := w.between(0, 0.02)
+		if w.mishap(w.traits.late) {
+			delay = w.between(0, 3)
+		}
+		lost := w.mishap(w.traits.lossy) || cut && w.chaos
+		w.at(w.now+delay, func() {
+			execute(func(v any) {
+				if lost {
+					w.note("lost answers")
+					return
+				}
+				w.at(w.now+w.between(0, 0.02), func() { answer(v) })
+			})
+		})
+	})
+}
+
+type taskKey struct{}
+
+// context carries the task to the ports.
+func (t *task) context() context.Context {
+	return context.WithValue(context.Background(), taskKey{}, t)
+}
+
+func taskOf(ctx context.Context) *task { return ctx.Value(taskKey{}).(*task) }
+
+// called counts a call: the process may die in the middle of it, before its execution or after.
+func (p *process) called() {
+	if p.crashIn == 0 {
+		return
+	}
+	if p.crashIn--; p.crashIn == 0 {
+		p.w.at(p.w.now+p.w.between(0, 0.15), func() {
+			if p.w.chaos {
+				p.w.crashAndRestart(p, p.w.between(0.1, 20))
+			}
+		})
+	}
+}

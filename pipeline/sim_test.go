@@ -1,0 +1,204 @@
+package pipeline_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"flag"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"testing"
+	"time"
+
+	"waterwheel/pipeline"
+)
+
+var (
+	simRuns  = flag.Int("sim.runs", 2000, "runs of TestSimulation")
+	simSeed  = flag.Uint64("sim.seed", 1, "seed of the first run")
+	simTrace = flag.Bool("sim.trace", false, "print what happens")
+)
+
+// traits are what a whole run is like.
+type traits struct {
+	lossy, late, partial float64 // shares of requests and answers lost, late, and of bulks executed in parts
+	commitLag            bool    // a committed offset can be read a little later only
+	lag                  bool    // majority reads lag
+	sessions             bool    // the server has sessions, and more than one member
+	mixed                bool    // each process has its own settings
+	static               bool    // some members are static
+	startAtEnd           bool    // KAFKA_START is latest
+	outOfRange           pipeline.OutOfRange
+	bad, arrays, poison  float64 // shares of records
+	memory               float64 // share of events at which memory is short
+	partitions           int32
+	processes            int
+	pace                 float64 // longest time between two schedules, seconds
+	settings             settings
+}
+
+// newWorld draws a world from a seed.
+func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
+	w := &world{
+		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
+		seen: map[string]int{}, letters: map[letterKey]bool{},
+		checks: checks{values: map[int64]int{}, edited: map[string]bool{}},
+	}
+	w.log = w.logger()
+	w.traits = traits{
+		lossy: pick(w, 0, 0.03, 0.1), late: pick(w, 0.02, 0.1, 0.3), partial: pick(w, 0, 0.1, 0.3),
+		commitLag: w.chance(0.5), lag: w.chance(0.5), sessions: w.chance(0.85), mixed: w.chance(0.5), static: w.chance(0.3),
+		startAtEnd: w.chance(0.2), outOfRange: pick(w, pipeline.EarliestOutOfRange, pipeline.LatestOutOfRange),
+		bad: pick(w, 0, 0.1), arrays: pick(w, 0, 0.3), poison: pick(w, 0, 0, 0.1), memory: pick(w, 0, 0, 0.1),
+		partitions: pick[int32](w, 1, 1, 2), processes: pick(w, 1, 2, 2, 3), pace: pick(w, 3.0, 6, 15),
+	}
+	w.traits.settings = w.drawSettings()
+	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
+	w.kafka = newBroker(w)
+	for range pick(w, 1, 2, 3, 4, 8) {
+		w.kinds = append(w.kinds, pick(w, schedules...))
+	}
+	return w
+}
+
+func (w *world) settings() settings {
+	if w.traits.mixed {
+		return w.drawSettings()
+	}
+	return w.traits.settings
+}
+
+func (w *world) drawSettings() settings {
+	W := pick[time.Duration](w, 2, 3, 4) * time.Second
+	return settings{
+		W: W, G: 2 * W, L: pick[time.Duration](w, 4, 8, 16) * time.Second, S: pick[time.Duration](w, 6, 8, 16) * time.Second,
+		R: 2*W + pick[time.Duration](w, 2, 8)*time.Second, static: w.traits.static && w.chance(0.7),
+		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second),
+		flushCount: pick(w, 3, 1000), warm: w.chance(0.7), reopen: w.chance(0.6), deltaMax: pick[int32](w, 0, 1, 2, 16),
+		maxCount: pick[int32](w, 2, 4, 7), maxBytes: pick[int32](w, 400, 100_000),
+	}
+}
+
+// run lets a world live: first with all that can go wrong, then in peace, until everything is committed.
+func (w *world) run() {
+	defer w.end()
+	for slot := range w.traits.processes {
+		w.start(slot)
+	}
+	w.producing()
+	w.at(3*time.Second, w.acting)
+	calm := w.between(40, 160)
+	w.at(calm, w.calm)
+	settled := time.Duration(-1)
+	for !w.over && len(w.queue) > 0 {
+		w.step()
+		switch {
+		case w.chaos:
+		case w.now > calm+5*time.Minute:
+			w.fail("progress", "not everything is committed after five minutes without mishaps")
+		case settled < 0 && w.now > calm+25*time.Second && w.committed():
+			settled = w.now
+		case settled >= 0 && w.now > settled+5*time.Second:
+			w.checks.last(w)
+			return
+		}
+	}
+}
+
+// end turns a panic of the code under test into a violation, and leaves nothing behind.
+func (w *world) end() {
+	if r := recover(); r != nil {
+		w.fail("panic", "%v", r)
+		w.stack = debug.Stack()
+	}
+	for _, p := range w.all {
+		p.crash()
+	}
+}
+
+// calm ends the mishaps, again and again for those that have begun already.
+func (w *world) calm() {
+	w.chaos = false
+	w.logf("--- calm")
+	if w.kafka.topic == ([16]byte{}) {
+		w.kafka.create()
+	}
+	w.takeOverAgain()
+	alive := false
+	for _, p := range w.all {
+		p.cut, p.paused, p.zombie, p.deaf, p.crashIn = 0, 0, 0, 0, 0
+		if p.group != w.group || p.term {
+			p.crash()
+		}
+		alive = alive || !p.dead
+	}
+	if !alive {
+		w.start(0)
+	}
+	w.at(w.now+10*time.Second, w.calm)
+}
+
+// committed tells whether every partition is committed to its end.
+func (w *world) committed() bool {
+	for p := range w.kafka.partitions {
+		if w.group.read(p).offset != w.kafka.log(p).end {
+			return false
+		}
+	}
+	return true
+}
+
+func TestSimulation(t *testing.T) {
+	runs, occurrences := map[string]int{}, map[string]int{}
+	began := time.Now()
+	for n := range uint64(*simRuns) {
+		w := simulate(t, *simSeed+n, "")
+		if w.violation != "" {
+			t.Fatalf("seed %d: %s\n%sreplay: go test ./pipeline -run TestSimulation$ -sim.runs 1 -sim.seed %d -sim.trace", w.seed, w.violation, w.stack, w.seed)
+		}
+		for what, times := range w.seen {
+			runs[what]++
+			occurrences[what] += times
+		}
+	}
+	t.Logf("seeds %d to %d, %v", *simSeed, *simSeed+uint64(*simRuns)-1, time.Since(began).Round(time.Millisecond))
+	for _, what := range sortedKeys(runs) {
+		t.Logf("%7d runs %8d times  %s", runs[what], occurrences[what], what)
+	}
+	if *simRuns >= 1000 {
+		for _, s := range schedules {
+			if runs[s.name] == 0 {
+				t.Errorf("no run had the schedule %q", s.name)
+			}
+		}
+	}
+}
+
+// simulate makes one run.
+func simulate(t *testing.T, seed uint64, broken mutation) *world {
+	var trace io.Writer
+	if *simTrace {
+		trace = os.Stdout
+	}
+	w := newWorld(seed, broken, trace)
+	w.run()
+	return w
+}
+
+func TestSimulationRepeatsItself(t *testing.T) {
+	for seed := range uint64(20) {
+		var hashes [2][sha256.Size]byte
+		for i := range hashes {
+			var trace bytes.Buffer
+			newWorld(seed, "", &trace).run()
+			if trace.Len() < 1000 {
+				t.Fatalf("seed %d: hardly anything happened:\n%s", seed, trace.String())
+			}
+			hashes[i] = sha256.Sum256(trace.Bytes())
+		}
+		if hashes[0] != hashes[1] {
+			t.Fatalf("seed %d: two runs differ", seed)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package pipeline_test
+
+import (
+	"container/heap"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// world is everything outside the code under test: a discrete clock, Kafka, MongoDB, the dead-letter topic, operators,
+// and the processes that live in it. One goroutine's worth of it runs at a time, and all chance comes from one seed.
+type world struct {
+	seed  uint64
+	rnd   *rand.Rand
+	now   time.Duration
+	queue moments
+	n     int // of events scheduled so far
+	chaos bool
+	over  bool // a violation was found
+
+	traits  traits
+	broken  mutation
+	mongo   *mongod
+	kafka   *broker
+	letters map[letterKey]bool
+	group   *coordinator
+	checks  checks
+
+	slots map[int]*process // the present process of each slot
+	all   []*process
+	kinds []*schedule // what happens in this run
+	seen  map[string]int
+
+	violation string
+	stack     []byte    // of a panic
+	trace     io.Writer // nil: none
+	log       *slog.Logger
+}
+
+// moment is an event to come. Events of the same time come in random order.
+type moment struct {
+	at  time.Duration
+	tie uint64
+	n   int
+	do  func()
+}
+
+type moments []moment
+
+func (m moments) Len() int      { return len(m) }
+func (m moments) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+func (m moments) Less(i, j int) bool {
+	if m[i].at != m[j].at {
+		return m[i].at < m[j].at
+	}
+	if m[i].tie != m[j].tie {
+		return m[i].tie < m[j].tie
+	}
+	return m[i].n < m[j].n
+}
+func (m *moments) Push(x any) { *m = append(*m, x.(moment)) }
+func (m *moments) Pop() any {
+	last := (*m)[len(*m)-1]
+	*m = (*m)[:len(*m)-1]
+	return last
+}
+
+// at schedules an event.
+func (w *world) at(t time.Duration, do func()) {
+	w.n++
+	heap.Push(&w.queue, moment{max(t, w.now), w.rnd.Uint64(), w.n, do})
+}
+
+// step lets the next event happen.
+func (w *world) step() {
+	m := heap.Pop(&w.queue).(moment)
+	w.now = max(w.now, m.at)
+	m.do()
+}
+
+// logf adds a line to the trace.
+func (w *world) logf(format string, args ...any) {
+	if w.trace != nil {
+		fmt.Fprintf(w.trace, "%9.3f  %s\n", w.now.Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// fail notes the first violation, which ends the run.
+func (w *world) fail(invariant, format string, args ...any) {
+	if w.over {
+		return
+	}
+	w.over = true
+	w.violation = invariant + ": " + fmt.Sprintf(format, args...)
+	w.logf("VIOLATION %s", w.violation)
+}
+
+// note counts that something of interest happened.
+func (w *world) note(what string) { w.seen[what]++ }
+
+// chance is true with a probability.
+func (w *world) chance(p float64) bool { return p > 0 && w.rnd.Float64() < p }
+
+// mishap is a chance that ends with the chaos.
+func (w *world) mishap(p float64) bool { return w.chaos && w.chance(p) }
+
+// between is a random duration in seconds.
+func (w *world) between(low, high float64) time.Duration {
+	return time.Duration((low + w.rnd.Float64()*(high-low)) * float64(time.Second)).Round(time.Millisecond)
+}
+
+// pick is one of the values.
+func pick[T any](w *world, of ...T) T { return of[w.rnd.IntN(len(of))] }
+
+// traceLog writes the worker's own lines into the trace.
+type traceLog struct{ w *world }
+
+// Write implements io.Writer for one line.
+func (t traceLog) Write(line []byte) (int, error) {
+	fmt.Fprintf(t.w.trace, "%9.3f      %s", t.w.now.Seconds(), line)
+	return len(line), nil
+}
+
+func (w *world) logger() *slog.Logger {
+	if w.trace == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(traceLog{w}, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "topic" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
