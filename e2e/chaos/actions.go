@@ -96,9 +96,9 @@ func (r *run) freezeMember(ctx context.Context) (bool, error) {
 	still := session + between(r.random, time.Second, 8*time.Second)
 	return r.withMember(true, func(m *member) {
 		r.note("freeze consumer %d for %.1fs", m.slot, still.Seconds())
-		m.consumer.Signal(syscall.SIGSTOP)
+		m.signal(syscall.SIGSTOP)
 		sleep(ctx, still)
-		m.consumer.Signal(syscall.SIGCONT)
+		m.signal(syscall.SIGCONT)
 	}), nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"waterwheel/e2e/harness"
@@ -75,6 +76,13 @@ func (m *member) kill() {
 	if m.consumer != nil {
 		m.consumer.Kill()
 		m.forget()
+	}
+}
+
+// signal sends a signal; that the process has ended by itself is for watch to notice.
+func (m *member) signal(s syscall.Signal) {
+	if err := m.consumer.Signal(s); err != nil {
+		m.run.note("consumer %d: %v", m.slot, err)
 	}
 }
 

@@ -2,7 +2,7 @@ package chaos
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -41,10 +41,11 @@ func (r *run) recreate(ctx context.Context) (bool, error) {
 		if _, err := admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{r.topic}}); err != nil {
 			return err
 		}
-		if _, there, err := r.kafka.Topic(ctx, r.topic); err != nil || there {
-			return fmt.Errorf("it is still there (%v)", err)
+		_, there, err := r.kafka.Topic(ctx, r.topic)
+		if err == nil && there {
+			err = errors.New("it is still there")
 		}
-		return nil
+		return err
 	}); err != nil {
 		return true, err
 	}

@@ -214,7 +214,7 @@ func (r *run) close() error {
 		m.close()
 	}
 	if r.load != nil {
-		r.load.stop()
+		errs = append(errs, r.load.stop())
 	}
 	if r.kafka != nil {
 		r.kafka.Close()
