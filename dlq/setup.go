@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 )
 
-// lookUps is how often the topics are looked up at the start: each goes to any broker, and one may be hanging up.
-const lookUps = 5
+// The topics are looked up so often at the start, with a pause: each goes to any broker, and one may be hanging up.
+const (
+	lookUps     = 5
+	lookUpPause = 300 * time.Millisecond
+)
 
 // Setup finds the dead-letter topics and creates those that are missing, if the options allow it. It may be called again
 // after an error.
@@ -35,6 +39,10 @@ func (p *Producer) missing(ctx context.Context) ([]string, error) {
 	for range lookUps {
 		if metadata, err = p.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names}); err == nil || ctx.Err() != nil {
 			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookUpPause):
 		}
 	}
 	if err != nil {

@@ -14,6 +14,12 @@ import (
 // answerTimeout is added to what a request may wait at the broker: kafka-go waits for ever without a deadline.
 const answerTimeout = 5 * time.Second
 
+// The first request is tried so often, with a pause: what cannot be reached then ends the start.
+const (
+	firstTries = 5
+	firstPause = 300 * time.Millisecond
+)
+
 // Client asks one Kafka cluster. All its methods may be called at the same time.
 type Client struct {
 	options   Options
@@ -51,13 +57,28 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 	c.client = &kafka.Client{Addr: c.address, Transport: c.transport}
 	c.batches.New = func() any { return new(Batch) }
 	c.codecs.New = func() any { return &codecs{limit: maxBatchBytes} }
-	answer, err := c.metadata(ctx, nil)
+	answer, err := c.firstMetadata(ctx)
 	if err != nil {
 		c.Close()
 		return nil, fmt.Errorf("connecting to Kafka: %w", err)
 	}
 	c.clusterID = answer.clusterID
 	return c, nil
+}
+
+// firstMetadata asks a few times: each request goes to any broker, and one may be starting or hanging up.
+func (c *Client) firstMetadata(ctx context.Context) (answer *metadataAnswer, err error) {
+	for range firstTries {
+		if answer, err = c.metadata(ctx, nil); err == nil || Classify(err) != Retry {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(firstPause):
+		}
+	}
+	return answer, err
 }
 
 // ClusterID is the id the cluster was formatted with.
