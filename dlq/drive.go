@@ -30,7 +30,7 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 		all = b.letters
 	}
 	if !r.o.DryRun && len(all) > 0 {
-		if err := r.send(sending, b); err != nil {
+		if err := r.send(ctx, sending, b); err != nil {
 			return err
 		}
 	}
@@ -51,27 +51,27 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 }
 
 // send brings all letters of the parcel back. Before it sends, it commits what it is about to do; after a failure it looks
-// which letters have arrived.
-func (r *Redrive) send(ctx context.Context, b *parcel) error {
+// which letters have arrived. The end of ctx ends only the trying again.
+func (r *Redrive) send(ctx, sending context.Context, b *parcel) error {
 	if b.intent == nil {
-		i, err := r.plan(ctx, b)
+		i, err := r.plan(sending, b)
 		if err != nil {
 			return err
 		}
-		if err := r.commit(ctx, b.place, b.start, i); err != nil {
+		if err := r.commit(sending, b.place, b.start, i); err != nil {
 			return err
 		}
 		b.intent = i
 	}
 	for try := 1; ; try++ {
-		err := r.produce(ctx, b)
+		err := r.produce(sending, b)
 		if err == nil {
 			return nil
 		}
-		if try == produceTries || errors.As(err, new(*RefusedError)) {
+		if try == produceTries || ctx.Err() != nil || errors.As(err, new(*RefusedError)) {
 			return err
 		}
-		if err := r.drop(ctx, b); err != nil {
+		if err := r.drop(sending, b); err != nil {
 			return err
 		}
 	}

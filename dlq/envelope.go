@@ -51,7 +51,7 @@ func envelope(l *Letter, group string) []Header {
 	add(headerMessage, shorten(l.Message))
 	add(headerReason, l.Reason)
 	if l.TopicID != ([16]byte{}) {
-		add(headerTopicID, formatTopicID(l.TopicID))
+		add(headerTopicID, FormatTopicID(l.TopicID))
 	}
 	add(headerAttempt, strconv.Itoa(max(1, l.Attempt)))
 	if l.Part != WholeRecord {
@@ -63,8 +63,8 @@ func envelope(l *Letter, group string) []Header {
 	return headers
 }
 
-// formatTopicID writes a topic id as Kafka's own tools do.
-func formatTopicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+// FormatTopicID writes a topic id as Kafka's own tools do.
+func FormatTopicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // shorten cuts a message to maxMessage bytes of valid UTF-8.
 func shorten(message string) string {

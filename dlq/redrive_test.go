@@ -216,6 +216,39 @@ func TestLetterGoesBackAsTheRecordItWas(t *testing.T) {
 	}
 }
 
+// The letter of a sink connector of Kafka Connect with errors.deadletterqueue.context.headers.enable, made by hand of its
+// documentation.
+func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
+	w := newWorld()
+	headers := []Header{{Key: "trace", Value: []byte("7")}}
+	for _, pair := range [][2]string{
+		{"__connect.errors.topic", "events"}, {"__connect.errors.partition", "2"}, {"__connect.errors.offset", "41"},
+		{"__connect.errors.connector.name", "mongo-sink"}, {"__connect.errors.task.id", "0"},
+		{"__connect.errors.stage", "VALUE_CONVERTER"},
+		{"__connect.errors.class.name", "org.apache.kafka.connect.json.JsonConverter"},
+		{"__connect.errors.exception.class.name", "org.apache.kafka.connect.errors.DataException"},
+		{"__connect.errors.exception.message", "Converting byte[] to Kafka Connect data failed due to serialization error: "},
+		{"__connect.errors.exception.stacktrace", "org.apache.kafka.connect.errors.DataException\n\tat …"},
+	} {
+		headers = append(headers, Header{Key: pair[0], Value: []byte(pair[1])})
+	}
+	for range 2 {
+		w.append(dead, Record{Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: headers})
+	}
+	report, err := w.run(t, func(o *RedriveOptions) {
+		o.Selection.Reasons = []string{"org.apache.kafka.connect.errors.DataException"}
+	})
+	if err != nil || report.Driven != 1 || report.Doubles != 1 {
+		t.Fatalf("report %+v, %v", report, err)
+	}
+	want := []Record{{Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: []Header{
+		{Key: "trace", Value: []byte("7")}, {Key: "waterwheel.attempt", Value: []byte("2")},
+	}}}
+	if diff := cmp.Diff(want, w.logs[Place{"events", 2}]); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
+	}
+}
+
 func TestWhatStays(t *testing.T) {
 	w := newWorld()
 	for i, change := range []func(*Letter){

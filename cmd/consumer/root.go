@@ -81,7 +81,8 @@ func (p *program) root() *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(run, p.initCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(run, p.initCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(p.verifyCommand())
 	return root
 }
 
@@ -125,6 +126,15 @@ func (p *program) settings() (config.Config, *slog.Logger, error) {
 		return config.Config{}, nil, err
 	}
 	return c, newLogger(p.stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal), nil
+}
+
+// quietSettings are settings whose logger leaves the life cycle out, for commands whose output a person reads.
+func (p *program) quietSettings() (config.Config, *slog.Logger, error) {
+	c, log, err := p.settings()
+	if err == nil && c.Service.LogLevel == "info" {
+		log = newLogger(p.stderr, "warn", c.Service.LogFormat, p.onTerminal)
+	}
+	return c, log, err
 }
 
 // noArguments refuses arguments, with the commands that may have been meant.

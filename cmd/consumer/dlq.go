@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+)
+
+func (p *program) dlqCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dlq",
+		Short: "Look at dead letters and drive them back",
+		Long: "Dead letters are the records that could not be stored. They stand in the topic that DLQ_TOPIC names, with headers\n" +
+			"that say where they come from and why. The times of letters are the times of their records.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError{fmt.Errorf("%q needs one of its commands: list, show, stats or redrive", cmd.CommandPath())}
+		},
+		SuggestionsMinimumDistance: 2,
+	}
+	cmd.AddCommand(p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
+	return cmd
+}
+
+// letterFilter are the flags that select letters.
+type letterFilter struct {
+	reasons, topics []string
+	from, to        string
+}
+
+func (f *letterFilter) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.reasons, "reason", nil, "only letters of these reasons, comma-separated")
+	cmd.Flags().StringSliceVar(&f.topics, "topic", nil, "only letters from these topics of KAFKA_TOPICS, comma-separated")
+	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: RFC 3339, a date, or a distance from now as -2h")
+	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time")
+}
+
+// filter reads the flags.
+func (f *letterFilter) filter(c config.Config, now time.Time) (dlq.Filter, error) {
+	out := dlq.Filter{Reasons: f.reasons, Topics: f.topics}
+	for _, topic := range f.topics {
+		if !slices.Contains(c.Kafka.Topics, topic) {
+			return out, usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", topic, strings.Join(c.Kafka.Topics, ", "))}
+		}
+	}
+	var err error
+	if out.From, err = parseWhen("--from", f.from, now); err != nil {
+		return out, err
+	}
+	if out.To, err = parseWhen("--to", f.to, now); err != nil {
+		return out, err
+	}
+	return out, nil
+}
+
+// parseWhen reads a time from a flag: RFC 3339, a date, or a distance into the past; zero when it is empty.
+func parseWhen(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+") {
+		if d, err := time.ParseDuration(text); err == nil {
+			return now.Add(d).UTC().Truncate(time.Millisecond), nil
+		}
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, usageError{fmt.Errorf("%s is %q: a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, or a distance from now as -2h", flag, text)}
+}
+
+// outputFlag is how a command prints what it found.
+func outputFlag(cmd *cobra.Command, output *string) {
+	cmd.Flags().StringVar(output, "output", "table", "table or json")
+}
+
+func checkOutput(output string) error {
+	if output != "table" && output != "json" {
+		return usageError{fmt.Errorf("--output is %q: table or json", output)}
+	}
+	return nil
+}
+
+// letterReader is a log with the dead-letter topics that exist.
+type letterReader struct {
+	*topicLog
+	topics []string
+}
+
+// openLetters connects for reading dead letters. Topics that letters come from can be read too.
+func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letterReader, error) {
+	if c.DLQ.Topic == "" {
+		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, a bad record stops its partition instead")}
+	}
+	o := letterOptions(c)
+	topics := o.Topics()
+	reader, err := openTopicLog(ctx, c, log, slices.Concat(topics, c.Kafka.Topics))
+	if err != nil {
+		return nil, err
+	}
+	missing, err := reader.missing(ctx, topics)
+	if err != nil {
+		reader.close()
+		return nil, err
+	}
+	for _, topic := range missing {
+		fmt.Fprintf(p.stderr, "The dead-letter topic %s does not exist (yet): it has no letters.\n", topic)
+	}
+	topics = slices.DeleteFunc(topics, func(t string) bool { return slices.Contains(missing, t) })
+	return &letterReader{topicLog: reader, topics: topics}, nil
+}
+
+// scan calls each for every record of the dead-letter topics, with a line of progress.
+func (p *program) scan(ctx context.Context, reader *letterReader, each func(*dlq.Found) error) error {
+	spans, err := dlq.Spans(ctx, reader, reader.topics)
+	if err != nil {
+		return err
+	}
+	var total, done int64
+	for _, s := range spans {
+		total += s.End - s.First
+	}
+	line := p.newProgress("letters read")
+	defer line.end()
+	return dlq.Scan(ctx, reader, spans, func(f *dlq.Found) error {
+		done++
+		line.at(done, total)
+		return each(f)
+	})
+}

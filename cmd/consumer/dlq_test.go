@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+)
+
+func foundLetter(offset int64) *dlq.Found {
+	return &dlq.Found{Place: dlq.Place{Topic: "events.dlq"}, Offset: offset, Letter: dlq.Letter{
+		Topic: "events", Partition: 3, Offset: 100 + offset, Part: dlq.WholeRecord, Reason: "bad_time",
+		Message: "bad_time at time: \"\x1b[1m\" is no time", Timestamp: 1_700_000_000_000, Attempt: 1,
+	}}
+}
+
+func TestListShowsTheLastLetters(t *testing.T) {
+	for _, c := range []struct{ letters, limit, first, shown int }{{7, 3, 4, 3}, {2, 3, 0, 2}, {7, 0, 0, 7}, {0, 3, 0, 0}, {6, 3, 3, 3}} {
+		var out bytes.Buffer
+		list := newLetterList(&out, listOptions{limit: c.limit, output: "json"})
+		for i := range c.letters {
+			if err := list.add(newLetterRow(foundLetter(int64(i)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := list.end(); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		var row LetterRow
+		if c.shown > 0 {
+			if err := json.Unmarshal([]byte(lines[0]), &row); err != nil || row.Letter != fmt.Sprintf("events.dlq/0/%d", c.first) {
+				t.Errorf("%+v: the first row is %+v, %v", c, row, err)
+			}
+		}
+		if list.written != c.shown || strings.Count(out.String(), "\n") != c.shown {
+			t.Errorf("%+v: %d rows", c, list.written)
+		}
+	}
+}
+
+func TestListIsHarmlessForATerminal(t *testing.T) {
+	var out bytes.Buffer
+	list := newLetterList(&out, listOptions{limit: 5, output: "table"})
+	f := foundLetter(1)
+	f.Letter.Part, f.Letter.Cut = 4, "value of 9 bytes"
+	if err := list.add(newLetterRow(f)); err != nil {
+		t.Fatal(err)
+	}
+	if err := list.end(); err != nil {
+		t.Fatal(err)
+	}
+	const want = "LETTER          FROM             TIME                      REASON    ATTEMPT  MESSAGE\n" +
+		`events.dlq/0/1  events/3/101[4]  2023-11-14T22:13:20.000Z  bad_time  1        (cut) at time: "\x1b[1m" is no time` + "\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	place, offset, err := parsePlace("a/b/3/182")
+	if err != nil || place != (dlq.Place{Topic: "a/b", Partition: 3}) || offset != 182 {
+		t.Errorf("%v %d %v", place, offset, err)
+	}
+	for _, text := range []string{"", "a", "a/1", "/1/2", "a/x/1", "a/1/x", "a/-1/1", "a/99999999999/1"} {
+		if _, _, err := parsePlace(text); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+func TestTimesOfFlags(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"": {}, "-2h": now.Add(-2 * time.Hour), "2026-02-01": time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
+		"2026-02-01T10:00:00+02:00": time.Date(2026, 2, 1, 8, 0, 0, 0, time.UTC),
+	} {
+		if got, err := parseWhen("--from", text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+	}
+	if _, err := parseWhen("--from", "yesterday", now); err == nil {
+		t.Error("yesterday was taken")
+	}
+}
+
+func TestWrongUseOfDLQCommands(t *testing.T) {
+	off := settings()
+	off["DLQ_TOPIC"] = ""
+	for name, c := range map[string]struct {
+		env    map[string]string
+		args   []string
+		stderr string
+	}{
+		"no command":        {settings(), []string{"dlq"}, "list, show, stats or redrive"},
+		"unknown command":   {settings(), []string{"dlq", "lst"}, `did you mean list?`},
+		"no place":          {settings(), []string{"dlq", "show"}, "TOPIC/PARTITION/OFFSET"},
+		"no such topic":     {settings(), []string{"dlq", "list", "--topic", "x"}, "not one of KAFKA_TOPICS: events"},
+		"output":            {settings(), []string{"dlq", "stats", "--output", "x"}, "table or json"},
+		"attempts":          {settings(), []string{"dlq", "redrive", "--max-attempts", "0"}, "--max-attempts"},
+		"moving selection":  {settings(), []string{"dlq", "redrive", "--from", "-2h"}, "must select the same letters"},
+		"no dead letters":   {off, []string{"dlq", "list"}, "DLQ_TOPIC is empty"},
+		"wrong settings":    {map[string]string{}, []string{"dlq", "list"}, "KAFKA_BROKERS: is required"},
+		"negative limit":    {settings(), []string{"dlq", "list", "--limit", "-1"}, "--limit is -1"},
+		"time of no format": {settings(), []string{"dlq", "list", "--from", "noon"}, `--from is "noon"`},
+	} {
+		if code, _, stderr := try(t, c.env, nil, c.args...); code != exitUsage || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%s: exit code %d, %s", name, code, stderr)
+		}
+	}
+}
+
+func TestGroupNamesItsSelection(t *testing.T) {
+	c := config.Config{Kafka: config.Kafka{GroupID: "ww"}}
+	s := dlq.Selection{MaxAttempts: 5, Filter: dlq.Filter{Reasons: []string{"bad_time", "not_json"}, From: time.Unix(1_700_000_000, 0).UTC()}}
+	got, ok := redriveSelection(c, redriveGroup(c, s))
+	if !ok || got.String() != s.String() {
+		t.Errorf("%q came back as %q, %v", s, got, ok)
+	}
+	if redriveGroup(c, dlq.Selection{MaxAttempts: dlq.DefaultMaxAttempts}) != "ww.redrive" {
+		t.Error("the group of all letters has a longer name")
+	}
+	for _, group := range []string{"ww", "ww.redrive2", "ww.redrive.x=y", "other.redrive"} {
+		if _, ok := redriveSelection(c, group); ok {
+			t.Errorf("the group %q was taken for one of a re-drive", group)
+		}
+	}
+	const want = "consumer dlq redrive --reason bad_time,not_json --from 2023-11-14T22:13:20Z --max-attempts 5"
+	if line := redriveCommandLine(s); line != want {
+		t.Errorf("the command line is %q, want %q", line, want)
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/measurement"
+)
+
+// retrial decodes records of letters by the present settings.
+type retrial struct{ decoder *measurement.Decoder }
+
+func newRetrial(c config.Config) (retrial, error) {
+	o, err := collection(c).Normalize()
+	if err != nil {
+		return retrial{}, fmt.Errorf("defining the time series: %w", err)
+	}
+	decoder, err := measurement.New(decoding(c, o))
+	return retrial{decoder}, err
+}
+
+// of is what the present settings find wrong with a letter's record; nil: nothing.
+func (r retrial) of(l *dlq.Letter) *measurement.DecodeError {
+	results, err := r.decoder.Decode(measurement.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
+	var wrong *measurement.DecodeError
+	if errors.As(err, &wrong) {
+		return wrong
+	}
+	for _, one := range results {
+		if one.Err != nil {
+			return one.Err
+		}
+	}
+	return nil
+}
+
+// failingPath leads to the field that is wrong: as the record is read now, when that finds the same, or as the letter's
+// message says.
+func failingPath(l *dlq.Letter, now *measurement.DecodeError) string {
+	if now != nil && string(now.Reason) == l.Reason {
+		return now.Path
+	}
+	if rest, ok := strings.CutPrefix(l.Message, l.Reason+" at "); ok {
+		path, _, _ := strings.Cut(rest, ": ")
+		return path
+	}
+	return ""
+}
+
+func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.DecodeError) error {
+	l, row := &f.Letter, newLetterRow(f)
+	table := newTable(w)
+	line := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, printable(value)) }
+	line("letter", row.Letter)
+	line("from", row.from())
+	line("time", formatTime(row.Time))
+	line("reason", l.Reason)
+	line("message", l.Message)
+	line("attempt", strconv.Itoa(l.Attempt))
+	if l.Stage != "" {
+		line("stage", l.Stage)
+	}
+	if l.Cut != "" {
+		line("cut", l.Cut+": the letter was too long for its topic and cannot be driven back")
+	}
+	line("key", formatKey(l.Key))
+	for _, h := range l.Headers {
+		line("header", h.Key+" = "+formatKey(h.Value))
+	}
+	line("now", verdictNow(l, now))
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if l.Value == nil {
+		_, err := fmt.Fprint(w, "\nThe value is null.\n\n")
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", markedValue(l.Value, asBSON, failingPath(l, now)))
+	return err
+}
+
+// verdictNow says what would become of the record if it were driven back.
+func verdictNow(l *dlq.Letter, now *measurement.DecodeError) string {
+	switch {
+	case now != nil && now.Error() == l.Message:
+		return "the present settings refuse it just so"
+	case now != nil:
+		return "the present settings refuse it: " + now.Error()
+	case l.Stage == dlq.StageWrite:
+		return "the present settings can read it; whether MongoDB takes it is seen when it is driven back"
+	}
+	return "the present settings can read it: it may be driven back"
+}
+
+// formatKey shows bytes that are often text.
+func formatKey(b []byte) string {
+	const most = 256
+	if b == nil {
+		return "null"
+	}
+	return shorten(strconv.Quote(string(b)), most)
+}
+
+// ShownLetter is what dlq show prints as JSON. Bytes are base64.
+type ShownLetter struct {
+	LetterRow
+	TopicID string        `json:"topicId,omitempty"`
+	Key     []byte        `json:"key"`
+	Value   []byte        `json:"value"`
+	Headers []ShownHeader `json:"headers"`
+	// Path leads to the field that is wrong; Now is what the present settings find wrong, empty: nothing.
+	Path string `json:"path,omitempty"`
+	Now  string `json:"now,omitempty"`
+	// Text is the value where it is text.
+	Text string `json:"text,omitempty"`
+}
+
+// ShownHeader is a header of the record.
+type ShownHeader struct {
+	Key   string `json:"key"`
+	Value []byte `json:"value"`
+}
+
+func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
+	l := &f.Letter
+	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: []ShownHeader{}, Path: failingPath(l, now)}
+	if l.TopicID != ([16]byte{}) {
+		s.TopicID = dlq.FormatTopicID(l.TopicID)
+	}
+	for _, h := range l.Headers {
+		s.Headers = append(s.Headers, ShownHeader{h.Key, h.Value})
+	}
+	if now != nil {
+		s.Now = now.Error()
+	}
+	if isText(l.Value) {
+		s.Text = string(l.Value)
+	}
+	return s
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/dlq"
+)
+
+// LetterRow is a letter as a list shows it: without the record's contents.
+type LetterRow struct {
+	// Letter is its place in the dead-letter topic, From the place of its record: topic/partition/offset.
+	Letter string `json:"letter"`
+	From   string `json:"from"`
+	// Part is the index in an array record, nil: the whole record.
+	Part    *int32    `json:"part,omitempty"`
+	Time    time.Time `json:"time"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Stage   string    `json:"stage,omitempty"`
+	Attempt int       `json:"attempt"`
+	// Cut says what the letter lost; such a letter cannot be driven back.
+	Cut   string `json:"cut,omitempty"`
+	Bytes int    `json:"bytes"`
+}
+
+func newLetterRow(f *dlq.Found) LetterRow {
+	l := &f.Letter
+	row := LetterRow{
+		Letter: fmt.Sprintf("%s/%d", f.Place, f.Offset), From: fmt.Sprintf("%s/%d/%d", l.Topic, l.Partition, l.Offset),
+		Time: time.UnixMilli(l.Timestamp).UTC(), Reason: l.Reason, Message: l.Message, Stage: l.Stage, Attempt: l.Attempt,
+		Cut: l.Cut, Bytes: len(l.Value),
+	}
+	if l.Part != dlq.WholeRecord {
+		row.Part = new(l.Part)
+	}
+	return row
+}
+
+// from is the record's place with the index of its element.
+func (r *LetterRow) from() string {
+	if r.Part == nil {
+		return r.From
+	}
+	return fmt.Sprintf("%s[%d]", r.From, *r.Part)
+}
+
+type listOptions struct {
+	letterFilter
+	limit  int
+	output string
+}
+
+func (p *program) dlqListCommand() *cobra.Command {
+	var o listOptions
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List dead letters: where they come from and why",
+		Long: "Lists the last dead letters, oldest first, without the records' contents. \"dlq show\" takes the place of a letter or of\n" +
+			"its record and prints everything. With --output json there is one object a line.",
+		Example: "  consumer dlq list --reason bad_time,missing_time --from -24h\n  consumer dlq list --limit 0 --output json",
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.listLetters(cmd.Context(), o) },
+	}
+	o.flags(cmd)
+	cmd.Flags().IntVar(&o.limit, "limit", 50, "the last so many; 0: all")
+	outputFlag(cmd, &o.output)
+	return cmd
+}
+
+func (p *program) listLetters(ctx context.Context, o listOptions) error {
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	if o.limit < 0 {
+		return usageError{fmt.Errorf("--limit is %d: it must not be negative", o.limit)}
+	}
+	c, log, err := p.quietSettings()
+	if err != nil {
+		return err
+	}
+	filter, err := o.filter(c, time.Now())
+	if err != nil {
+		return err
+	}
+	reader, err := p.openLetters(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer reader.close()
+	list := newLetterList(p.stdout, o)
+	err = p.scan(ctx, reader, func(f *dlq.Found) error {
+		if f.Err != nil {
+			list.others++
+			return nil
+		}
+		if filter.Selects(&f.Letter) {
+			return list.add(newLetterRow(f))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := list.end(); err != nil {
+		return err
+	}
+	if rest := list.selected - list.written; rest > 0 {
+		fmt.Fprintf(p.stderr, "%d older letters are not shown: --limit 0 shows all.\n", rest)
+	}
+	if list.others > 0 {
+		fmt.Fprintf(p.stderr, "%d records of the dead-letter topics are no letters.\n", list.others)
+	}
+	return nil
+}
+
+// letterList prints rows, all of them or the last ones.
+type letterList struct {
+	table             *tabwriter.Writer // nil: JSON
+	json              *json.Encoder
+	limit             int
+	last              []LetterRow // a ring of limit rows
+	selected, written int
+	others            int
+}
+
+func newLetterList(w io.Writer, o listOptions) *letterList {
+	list := &letterList{limit: o.limit}
+	if o.output == "json" {
+		list.json = json.NewEncoder(w)
+		list.json.SetEscapeHTML(false)
+		return list
+	}
+	list.table = newTable(w)
+	return list
+}
+
+func (l *letterList) add(row LetterRow) error {
+	l.selected++
+	switch {
+	case l.limit == 0:
+		return l.write(row)
+	case len(l.last) < l.limit:
+		l.last = append(l.last, row)
+	default:
+		l.last[(l.selected-1)%l.limit] = row
+	}
+	return nil
+}
+
+func (l *letterList) end() error {
+	for i := range l.last {
+		if err := l.write(l.last[(l.selected+i)%len(l.last)]); err != nil {
+			return err
+		}
+	}
+	if l.table == nil {
+		return nil
+	}
+	return l.table.Flush()
+}
+
+// write prints a row. A long table is printed in pieces, each with columns of its own width.
+func (l *letterList) write(row LetterRow) error {
+	const piece = 1000
+	if l.table == nil {
+		l.written++
+		return l.json.Encode(row)
+	}
+	if l.written%piece == 0 {
+		if err := l.table.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(l.table, "LETTER\tFROM\tTIME\tREASON\tATTEMPT\tMESSAGE")
+	}
+	l.written++
+	message := strings.TrimSpace(printable(strings.TrimPrefix(strings.TrimPrefix(row.Message, row.Reason), ":")))
+	if row.Cut != "" {
+		message = "(cut) " + message
+	}
+	_, err := fmt.Fprintf(l.table, "%s\t%s\t%s\t%s\t%d\t%s\n", row.Letter, row.from(), formatTime(row.Time),
+		printable(row.Reason), row.Attempt, shorten(message, 120))
+	return err
+}

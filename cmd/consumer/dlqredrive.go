@@ -1,0 +1,320 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+)
+
+// redriveSettle is how long after a failure a record that was sent may still arrive: the time one request may take, for the
+// way there and at the broker.
+const redriveSettle = 10 * time.Second
+
+type redriveOptions struct {
+	letterFilter
+	dryRun      bool
+	limit       int64
+	rate        int
+	maxAttempts int
+	output      string
+}
+
+func (p *program) dlqRedriveCommand() *cobra.Command {
+	var o redriveOptions
+	cmd := &cobra.Command{
+		Use:   "redrive",
+		Short: "Bring the records of dead letters back to their topics, each once",
+		Long: "Produces the record of each letter to the partition it came from, as it was, with the header waterwheel.attempt counted\n" +
+			"up. A record that fails again becomes a letter again; one tried --max-attempts times stays. Letters stay in the\n" +
+			"dead-letter topic: what was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for\n" +
+			"each selection of letters. Letters driven by one selection are not driven by another. A run that was cut off goes on\n" +
+			"where it was, and looks first which records have arrived.\n\n" +
+			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
+			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.",
+		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000",
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return p.redriveLetters(cmd.Context(), o) },
+	}
+	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count what would be driven")
+	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters; 0: all")
+	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
+	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", dlq.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
+	outputFlag(cmd, &o.output)
+	return cmd
+}
+
+func (o *redriveOptions) check() error {
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	if o.limit < 0 || o.rate < 0 || o.maxAttempts < 1 {
+		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
+	}
+	return nil
+}
+
+func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	c, log, err := p.quietSettings()
+	if err != nil {
+		return err
+	}
+	filter, err := o.filter(c, time.Now())
+	if err != nil {
+		return err
+	}
+	if (strings.HasPrefix(o.from, "-") || strings.HasPrefix(o.to, "-")) && !o.dryRun {
+		return usageError{errors.New("--from and --to need a time here, not a distance from now: a run that is repeated must select the same letters")}
+	}
+	reader, err := p.openLetters(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer reader.close()
+	if len(reader.topics) == 0 {
+		return p.printRedrive(o, "", dlq.Report{})
+	}
+	selection := dlq.Selection{Filter: filter, MaxAttempts: o.maxAttempts}
+	group := redriveGroup(c, selection)
+	line := p.newProgress("letters driven back")
+	options := dlq.RedriveOptions{
+		Selection: selection, Sources: c.Kafka.Topics, Limit: o.limit, Rate: o.rate, DryRun: o.dryRun, Settle: redriveSettle,
+		Report: func(r dlq.Report) { line.at(r.Read, r.Total) },
+	}
+	var report dlq.Report
+	if o.dryRun {
+		report, err = p.countRedrive(ctx, c, reader, options)
+	} else {
+		err = withRedriveGroup(ctx, c, log, reader, group, func(ctx context.Context, m *redriveMembership) (err error) {
+			report, err = p.drive(ctx, c, reader, m, options)
+			return err
+		})
+	}
+	line.end()
+	if report.Reasons != nil {
+		if err := p.printRedrive(o, group, report); err != nil {
+			return err
+		}
+	}
+	return redriveError(ctx, err, selection)
+}
+
+// redriveError says how to go on.
+func redriveError(ctx context.Context, err error, selection dlq.Selection) error {
+	var unfinished *dlq.UnfinishedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unfinished):
+		return fmt.Errorf("a re-drive of another selection was cut off and must be finished first: run %q, then this again",
+			redriveCommandLine(unfinished.Selection))
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted: what was begun is done; %q goes on", redriveCommandLine(selection))
+	}
+	return fmt.Errorf("driving letters back: %w; the same command goes on where it stopped", err)
+}
+
+// redriveCommandLine is the command that selects these letters.
+func redriveCommandLine(s dlq.Selection) string {
+	words := []string{"consumer", "dlq", "redrive"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, value)
+		}
+	}
+	add("--reason", strings.Join(s.Reasons, ","))
+	add("--topic", strings.Join(s.Topics, ","))
+	for flag, t := range map[string]time.Time{"--from": s.From, "--to": s.To} {
+		if !t.IsZero() {
+			add(flag, t.Format(time.RFC3339Nano))
+		}
+	}
+	if s.MaxAttempts != dlq.DefaultMaxAttempts {
+		add("--max-attempts", fmt.Sprint(s.MaxAttempts))
+	}
+	return strings.Join(words, " ")
+}
+
+// countRedrive is a dry run.
+func (p *program) countRedrive(ctx context.Context, c config.Config, reader *letterReader, o dlq.RedriveOptions) (dlq.Report, error) {
+	spans, err := dlq.Spans(ctx, reader, reader.topics)
+	if err != nil {
+		return dlq.Report{}, err
+	}
+	pasts, err := redrivePasts(ctx, c, reader, spans)
+	if err != nil {
+		return dlq.Report{}, err
+	}
+	o.Own, o.Others = splitPasts(pasts, o.Selection)
+	return dlq.NewRedrive(reader, nil, nil, o).Run(ctx, spans)
+}
+
+// drive is a run of the group's only member.
+func (p *program) drive(ctx context.Context, c config.Config, reader *letterReader, m *redriveMembership, o dlq.RedriveOptions) (dlq.Report, error) {
+	spans, err := dlq.Spans(ctx, reader, reader.topics)
+	if err != nil {
+		return dlq.Report{}, err
+	}
+	pasts, err := redrivePasts(ctx, c, reader, spans)
+	if err != nil {
+		return dlq.Report{}, err
+	}
+	_, o.Others = splitPasts(pasts, o.Selection)
+	o.Own = dlq.Past{Selection: o.Selection, Committed: m.committed()}
+	transport, err := security(c.Security).Transport("waterwheel", c.Kafka.Topics, nil)
+	if err != nil {
+		return dlq.Report{}, err
+	}
+	returner := dlq.NewReturner(c.Kafka.Brokers, transport, redriveSettle/2)
+	defer returner.Close()
+	return dlq.NewRedrive(reader, returner, m, o).Run(ctx, spans)
+}
+
+// RedriveView is what dlq redrive prints as JSON.
+type RedriveView struct {
+	Group  string `json:"group"`
+	DryRun bool   `json:"dryRun"`
+	dlq.Report
+}
+
+func (p *program) printRedrive(o redriveOptions, group string, r dlq.Report) error {
+	if o.output == "json" {
+		if r.Reasons == nil {
+			r.Reasons = map[string]int64{}
+		}
+		return writeJSON(p.stdout, RedriveView{group, o.dryRun, r})
+	}
+	return printReport(p.stdout, o, group, r)
+}
+
+func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) error {
+	table := newTable(w)
+	verb := "driven back"
+	if o.dryRun {
+		verb = "would be driven back"
+	}
+	fmt.Fprintf(table, "%d\t%s\n", r.Driven, verb)
+	for _, reason := range byCount(r.Reasons) {
+		fmt.Fprintf(table, "\t  %s: %d\n", printable(reason), r.Reasons[reason])
+	}
+	for _, one := range []struct {
+		count int64
+		what  string
+	}{
+		{r.Arrived, "had arrived already when a former run was cut off"},
+		{r.Doubles, "doubles, or driven by another selection"},
+		{r.Exhausted, fmt.Sprintf("stay: tried %d times or more (--max-attempts)", o.maxAttempts)},
+		{r.Cut, "stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)"},
+		{r.Others, "are no letters"},
+		{r.Unselected, "not selected"},
+		{r.Total - r.Read, "not looked at yet"},
+	} {
+		if one.count > 0 {
+			fmt.Fprintf(table, "%d\t%s\n", one.count, one.what)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if group == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "progress is kept by the consumer group %s\n", group)
+	return err
+}
+
+// redriveGroup is the name of the group of a selection.
+func redriveGroup(c config.Config, s dlq.Selection) string {
+	base := redriveBase(c)
+	if text := s.String(); text != "" {
+		return base + "." + text
+	}
+	return base
+}
+
+func redriveBase(c config.Config) string { return c.Kafka.GroupID + ".redrive" }
+
+// redriveSelection is the selection of a group; false: it is none of a re-drive.
+func redriveSelection(c config.Config, group string) (dlq.Selection, bool) {
+	text, ok := strings.CutPrefix(group, redriveBase(c))
+	if !ok || text != "" && text[0] != '.' {
+		return dlq.Selection{}, false
+	}
+	s, err := dlq.ParseSelection(strings.TrimPrefix(text, "."))
+	return s, err == nil
+}
+
+// redrivePasts are what the groups of all selections have committed.
+func redrivePasts(ctx context.Context, c config.Config, reader *letterReader, spans []dlq.Span) ([]dlq.Past, error) {
+	var groups []string
+	err := patiently(ctx, func() (err error) {
+		groups, err = reader.client.Groups(ctx, redriveBase(c))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for other re-drives: %w", err)
+	}
+	var pasts []dlq.Past
+	for _, group := range groups {
+		selection, ok := redriveSelection(c, group)
+		if !ok {
+			continue
+		}
+		past := dlq.Past{Selection: selection, Committed: map[dlq.Place]dlq.Committed{}}
+		for _, topic := range reader.topics {
+			if err := addCommitted(ctx, reader, group, topic, spans, past.Committed); err != nil {
+				return nil, fmt.Errorf("reading what the group %s has committed: %w", group, err)
+			}
+		}
+		pasts = append(pasts, past)
+	}
+	slices.SortFunc(pasts, func(a, b dlq.Past) int { return cmp.Compare(a.Selection.String(), b.Selection.String()) })
+	return pasts, nil
+}
+
+func addCommitted(ctx context.Context, reader *letterReader, group, topic string, spans []dlq.Span, out map[dlq.Place]dlq.Committed) error {
+	var partitions []int32
+	for _, s := range spans {
+		if s.Topic == topic {
+			partitions = append(partitions, s.Partition)
+		}
+	}
+	return patiently(ctx, func() error {
+		answers, err := reader.client.Committed(ctx, group, topic, partitions)
+		for _, a := range answers {
+			if err == nil && a.Err != nil {
+				err = a.Err
+			}
+			if a.Committed >= 0 {
+				out[dlq.Place{Topic: a.Topic, Partition: a.Partition}] = dlq.Committed{Offset: a.Committed, Metadata: a.Metadata}
+			}
+		}
+		return err
+	})
+}
+
+// splitPasts parts what this selection's group has committed from the others.
+func splitPasts(pasts []dlq.Past, s dlq.Selection) (own dlq.Past, others []dlq.Past) {
+	own.Selection = s
+	for _, p := range pasts {
+		if p.Selection.String() == s.String() {
+			own.Committed = p.Committed
+		} else {
+			others = append(others, p)
+		}
+	}
+	return own, others
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/measurement"
+)
+
+// errNoLetter: nothing stands at the place asked for.
+var errNoLetter = errors.New("no such letter")
+
+type showOptions struct {
+	raw    bool
+	output string
+}
+
+func (p *program) dlqShowCommand() *cobra.Command {
+	var o showOptions
+	cmd := &cobra.Command{
+		Use:   "show TOPIC/PARTITION/OFFSET",
+		Short: "Print one dead letter with its record",
+		Long: "Prints a letter, its record, and a mark at the field that is wrong. The place is the letter's in the dead-letter topic,\n" +
+			"or that of its record in the topic it comes from: the topic's name tells which. A record may have several letters. What\n" +
+			"the present settings would make of the record is said too.",
+		Example: "  consumer dlq show events.dlq/0/12\n  consumer dlq show events/3/182 --raw > record.json",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("%q needs one place: TOPIC/PARTITION/OFFSET", cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return p.showLetter(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().BoolVar(&o.raw, "raw", false, "write the value of the record alone, as it is")
+	outputFlag(cmd, &o.output)
+	return cmd
+}
+
+func (p *program) showLetter(ctx context.Context, text string, o showOptions) error {
+	if err := checkOutput(o.output); err != nil {
+		return err
+	}
+	place, offset, err := parsePlace(text)
+	if err != nil {
+		return usageError{err}
+	}
+	c, log, err := p.quietSettings()
+	if err != nil {
+		return err
+	}
+	again, err := newRetrial(c)
+	if err != nil {
+		return err
+	}
+	show := func(f *dlq.Found) error {
+		switch {
+		case f.Err != nil:
+			return fmt.Errorf("%s/%d: %w", f.Place, f.Offset, f.Err)
+		case o.raw:
+			_, err := p.stdout.Write(f.Letter.Value)
+			return err
+		case o.output == "json":
+			return writeJSON(p.stdout, newShownLetter(f, again.of(&f.Letter)))
+		}
+		return printLetter(p.stdout, f, c.Event.Format == string(measurement.BSON), again.of(&f.Letter))
+	}
+	n, err := p.findLetters(ctx, c, log, place, offset, show)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters and of their records", errNoLetter, text)
+	}
+	return err
+}
+
+// parsePlace reads topic/partition/offset.
+func parsePlace(text string) (dlq.Place, int64, error) {
+	rest, last, ok := cutLast(text)
+	topic, middle, ok2 := cutLast(rest)
+	partition, err := strconv.ParseUint(middle, 10, 31)
+	offset, err2 := strconv.ParseUint(last, 10, 63)
+	if !ok || !ok2 || topic == "" || err != nil || err2 != nil {
+		return dlq.Place{}, 0, fmt.Errorf("%q is no place: TOPIC/PARTITION/OFFSET, as events.dlq/0/12", text)
+	}
+	return dlq.Place{Topic: topic, Partition: int32(partition)}, int64(offset), nil
+}
+
+// cutLast cuts a text at its last slash.
+func cutLast(text string) (before, after string, found bool) {
+	i := strings.LastIndexByte(text, '/')
+	if i < 0 {
+		return "", text, false
+	}
+	return text[:i], text[i+1:], true
+}
+
+// findLetters calls show for the letter at a place of a dead-letter topic, or for every letter of the record at a place of
+// a source topic, and counts them.
+func (p *program) findLetters(ctx context.Context, c config.Config, log *slog.Logger, place dlq.Place, offset int64, show func(*dlq.Found) error) (n int, err error) {
+	reader, err := p.openLetters(ctx, c, log)
+	if err != nil {
+		return 0, err
+	}
+	defer reader.close()
+	if !slices.Contains(reader.topics, place.Topic) {
+		err := p.scan(ctx, reader, func(f *dlq.Found) error {
+			l := &f.Letter
+			if f.Err != nil || l.Topic != place.Topic || l.Partition != place.Partition || l.Offset != offset {
+				return nil
+			}
+			n++
+			return show(f)
+		})
+		return n, err
+	}
+	spans, err := dlq.Spans(ctx, reader, []string{place.Topic})
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range spans {
+		if s.Place != place || offset < s.First || offset >= s.End {
+			continue
+		}
+		err := dlq.Scan(ctx, reader, []dlq.Span{{Place: place, First: offset, End: offset + 1}}, func(f *dlq.Found) error {
+			n++
+			return show(f)
+		})
+		return n, err
+	}
+	return 0, nil
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/source"
+)
+
+const (
+	// scanBytes is what one fetch of a scan brings, scanWait how long the broker waits for it.
+	scanBytes = 4 << 20
+	scanWait  = 100 * time.Millisecond
+	// scanTries is how often a question is asked when there is no answer, scanPause the time between.
+	scanTries = 20
+	scanPause = 250 * time.Millisecond
+)
+
+// topicLog is dlq.Log in Kafka. It reads what transactions leave uncommitted too: letters are written without.
+type topicLog struct {
+	client *source.Client
+	ids    map[string][16]byte
+}
+
+// openTopicLog connects to Kafka for reading topics from outside any group.
+func openTopicLog(ctx context.Context, c config.Config, log *slog.Logger, topics []string) (*topicLog, error) {
+	o := sourceOptions(c, log)
+	o.Topics, o.Isolation, o.FetchBytes, o.FetchWait = topics, source.ReadUncommitted, scanBytes, scanWait
+	client, err := source.Open(ctx, o, prometheus.NewRegistry())
+	if err != nil {
+		return nil, err
+	}
+	return &topicLog{client: client, ids: map[string][16]byte{}}, nil
+}
+
+// close closes the connections.
+func (l *topicLog) close() { l.client.Close() }
+
+// missing tells which of the topics do not exist.
+func (l *topicLog) missing(ctx context.Context, topics []string) ([]string, error) {
+	answers, err := l.client.Topics(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the topics: %w", err)
+	}
+	var missing []string
+	for _, t := range answers {
+		if source.Classify(t.Err) == source.LookAtMetadata {
+			missing = append(missing, t.Name)
+		}
+	}
+	return missing, nil
+}
+
+// Partitions implements dlq.Log.
+func (l *topicLog) Partitions(ctx context.Context, topic string) ([]int32, error) {
+	var found source.Topic
+	err := patiently(ctx, func() error {
+		answers, err := l.client.Topics(ctx, topic)
+		if err == nil {
+			found, err = answers[0], answers[0].Err
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking at topic %q: %w", topic, err)
+	}
+	l.ids[topic] = found.ID
+	list := make([]int32, len(found.Partitions))
+	for i, p := range found.Partitions {
+		list[i] = p.ID
+	}
+	return list, nil
+}
+
+// Bounds implements dlq.Log.
+func (l *topicLog) Bounds(ctx context.Context, topic string, partition int32) (first, end int64, err error) {
+	err = patiently(ctx, func() error {
+		first, end, err = l.client.Bounds(ctx, topic, partition)
+		return err
+	})
+	return first, end, err
+}
+
+// Read implements dlq.Log.
+func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from, to int64, each func(*dlq.Record) error) error {
+	if _, known := l.ids[topic]; !known {
+		if _, err := l.Partitions(ctx, topic); err != nil {
+			return err
+		}
+	}
+	for from < to {
+		var batch *source.Batch
+		err := patiently(ctx, func() (err error) {
+			batch, err = l.client.Fetch(ctx, source.FetchRequest{Topic: topic, TopicID: l.ids[topic], Partition: partition, Offset: from})
+			return err
+		})
+		if source.Classify(err) == source.OutOfRange {
+			if from, err = l.behind(ctx, topic, partition, from); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		next := batch.Next
+		err = giveOut(batch, to, each)
+		batch.Release()
+		switch {
+		case errors.Is(err, dlq.ErrStop):
+			return nil
+		case err != nil:
+			return err
+		}
+		from = next
+	}
+	return nil
+}
+
+// behind is where a log goes on whose records at an offset have been deleted while it was read.
+func (l *topicLog) behind(ctx context.Context, topic string, partition int32, offset int64) (int64, error) {
+	first, end, err := l.Bounds(ctx, topic, partition)
+	if err != nil {
+		return 0, err
+	}
+	if offset >= first {
+		return 0, fmt.Errorf("%s/%d ends at %d now, before offset %d: was it made anew?", topic, partition, end, offset)
+	}
+	return first, nil
+}
+
+func giveOut(batch *source.Batch, to int64, each func(*dlq.Record) error) error {
+	for i := range batch.Records {
+		r := &batch.Records[i]
+		if r.Offset >= to {
+			return nil
+		}
+		headers, err := source.ParseHeaders(r.RawHeaders)
+		if err != nil {
+			return fmt.Errorf("reading the headers of the record at offset %d: %w", r.Offset, err)
+		}
+		out := dlq.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: slices.Grow([]dlq.Header(nil), len(headers)+1)}
+		for _, h := range headers {
+			out.Headers = append(out.Headers, dlq.Header{Key: h.Key, Value: h.Value})
+		}
+		if err := each(&out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patiently asks again while an answer may still come.
+func patiently(ctx context.Context, ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		class := source.Classify(err)
+		if err == nil || try == scanTries || class != source.Retry && class != source.KeepCommit && class != source.StopIfPersists {
+			return err
+		}
+		select {
+		case <-time.After(scanPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/measurement"
+	"waterwheel/sink"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+	"waterwheel/verify"
+)
+
+const allPartitions = -1
+
+// verifyOptions are the flags of verify.
+type verifyOptions struct {
+	topic     string
+	partition int32
+	from, to  string
+	content   bool
+	repair    bool
+	dryRun    bool
+	examples  int
+	output    string
+}
+
+func (p *program) verifyCommand() *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Prove what is stored: each measurement of the log once",
+		Long: "Reads the records of a topic and the positions that its buckets list, and tells for each partition which\n" +
+			"measurements are stored once, dead-lettered, expired, missing or doubled, with the first offsets of each problem.\n" +
+			"It works beside running consumers, below the offset that the group has committed. Exit code 3 when something is\n" +
+			"wrong. A range that was interrupted is gone on with by --partition and --from.\n\n" +
+			"--content compares every value with its record, and every bucket with itself. A meta that was changed on purpose\n" +
+			"differs. --repair takes doubled measurements out of the bucket with the larger _id and closes that bucket;\n" +
+			"--dry-run shows what it would do.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, log, err := p.settings()
+			if err != nil {
+				return err
+			}
+			if err := o.check(c); err != nil {
+				return err
+			}
+			return p.verify(cmd.Context(), c, log, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.topic, "topic", "", "the topic, one of KAFKA_TOPICS; needed when there are several")
+	flags.Int32Var(&o.partition, "partition", allPartitions, "only this partition")
+	flags.StringVar(&o.from, "from", "", "first offset, or a time (RFC 3339); default: the log's start, or KAFKA_START when it is a time")
+	flags.StringVar(&o.to, "to", "", "offset, or time, to stop before; default, and at most: the committed offset")
+	flags.BoolVar(&o.content, "content", false, "compare every value, not only positions")
+	flags.BoolVar(&o.repair, "repair", false, "take doubled measurements out")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "show what --repair would do, and do nothing")
+	flags.IntVar(&o.examples, "examples", verify.DefaultExamples, "how many of the first of each problem to show")
+	outputFlag(cmd, &o.output)
+	return cmd
+}
+
+func (o *verifyOptions) check(c config.Config) error {
+	if o.topic == "" && len(c.Kafka.Topics) == 1 {
+		o.topic = c.Kafka.Topics[0]
+	}
+	switch {
+	case o.topic == "":
+		return usageError{fmt.Errorf("--topic is missing: one of KAFKA_TOPICS, %s", strings.Join(c.Kafka.Topics, ", "))}
+	case !slices.Contains(c.Kafka.Topics, o.topic):
+		return usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", o.topic, strings.Join(c.Kafka.Topics, ", "))}
+	case o.partition < allPartitions:
+		return usageError{fmt.Errorf("--partition is %d: partitions begin at 0", o.partition)}
+	case o.examples < 1 || o.examples > 1_000_000:
+		return usageError{fmt.Errorf("--examples is %d: 1 to 1000000", o.examples)}
+	}
+	for flag, text := range map[string]string{"--from": o.from, "--to": o.to} {
+		if _, _, err := parseOffset(flag, text, time.Now()); err != nil {
+			return err
+		}
+	}
+	return checkOutput(o.output)
+}
+
+func (o *verifyOptions) mode() verify.RepairMode {
+	switch {
+	case o.dryRun:
+		return verify.DryRun
+	case o.repair:
+		return verify.Mend
+	}
+	return verify.Leave
+}
+
+// verify connects, and judges one partition after the other. The committed offsets are read before anything else (E6).
+func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions) error {
+	client, err := openVerified(ctx, c, log, o.topic)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	definition, err := collection(c).Normalize()
+	if err != nil {
+		return fmt.Errorf("defining the time series: %w", err)
+	}
+	ranges, err := verifyRanges(ctx, c, client, o)
+	if err != nil {
+		return err
+	}
+	database, err := sink.Open(ctx, sinkOptions(c, log))
+	if err != nil {
+		return err
+	}
+	defer closeDatabase(database)
+	series := seriesName(c, o.topic)
+	if _, err := database.Check(ctx, series, definition, c.Bucket.MaxCount); err != nil {
+		return fmt.Errorf("looking at the time series %s: %w", series, err)
+	}
+	line := p.newProgress("verifying")
+	defer line.end()
+	letters, err := readLetters(ctx, c, client, ranges[0].Source, line)
+	if err != nil {
+		return err
+	}
+	decoder, err := measurement.New(decoding(c, definition))
+	if err != nil {
+		return err
+	}
+	verifier, err := verify.New(verify.Options{
+		Collection: definition, Decoder: decoder, Log: &recordLog{client}, Buckets: bucketStore{database.Buckets(series)},
+		Letters: letters, Content: o.content, Repair: o.mode(), Now: time.Now().UnixMilli(), Examples: o.examples,
+		Progress: func(at verify.Progress) {
+			line.what = fmt.Sprintf("verifying %s/%d, %s, offsets", o.topic, at.Partition, at.Doing)
+			line.at(at.Offset-at.From, at.To-at.From)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	view, err := judge(ctx, verifier, ranges, o)
+	line.end()
+	if printErr := view.print(p.stdout, o); printErr != nil {
+		return errors.Join(err, printErr)
+	}
+	if err == nil && view.Wrong {
+		return errFound
+	}
+	return err
+}
+
+// judge verifies the ranges. After an error the view holds what was judged until then.
+func judge(ctx context.Context, verifier *verify.Verifier, ranges []verifyRange, o verifyOptions) (verifyView, error) {
+	view := verifyView{Topic: o.topic, Content: o.content, Repair: o.mode() == verify.Mend, Partitions: []PartitionVerdict{}}
+	for i, r := range ranges {
+		report, err := verifier.Partition(ctx, r.Range)
+		view.add(PartitionVerdict{Report: report, Notes: r.notes})
+		if err == nil {
+			continue
+		}
+		for _, rest := range ranges[i+1:] {
+			view.Rest = append(view.Rest, Resume{Partition: rest.Source.Partition, From: rest.From})
+		}
+		return view, err
+	}
+	return view, nil
+}
+
+// openVerified connects to Kafka for a topic and its dead letters.
+func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic string) (*source.Client, error) {
+	o := sourceOptions(c, log)
+	o.Topics, o.FetchBytes, o.FetchWait = []string{topic}, scanBytes, scanWait
+	if c.DLQ.Topic != "" {
+		letters := letterOptions(c)
+		o.Topics = append(o.Topics, letters.TopicFor(topic))
+	}
+	return source.Open(ctx, o, prometheus.NewRegistry())
+}
+
+func closeDatabase(d *sink.Database) {
+	ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
+	defer cancel()
+	_ = d.Close(ctx) // nothing waits to be written
+}
+
+// readLetters notes the dead letters of a topic. It is read after the committed offsets: a letter of a record below them is
+// there by then.
+func readLetters(ctx context.Context, c config.Config, client *source.Client, src timeseries.Source, line *progress) (*verify.Letters, error) {
+	letters := new(verify.Letters)
+	if c.DLQ.Topic == "" {
+		return letters, nil
+	}
+	o := letterOptions(c)
+	name := o.TopicFor(src.Topic)
+	log := &topicLog{client: client, ids: map[string][16]byte{}}
+	missing, err := log.missing(ctx, []string{name})
+	if err != nil || len(missing) > 0 {
+		return letters, err
+	}
+	spans, err := dlq.Spans(ctx, log, []string{name})
+	if err != nil {
+		return nil, fmt.Errorf("reading the dead letters of %s: %w", src.Topic, err)
+	}
+	var done, total int64
+	for _, s := range spans {
+		total += s.End - s.First
+	}
+	line.what = "reading dead letters"
+	err = dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
+		done++
+		line.at(done, total)
+		l := &f.Letter
+		unknownID := l.TopicID == [16]byte{} // not written by us
+		if f.Err == nil && l.Topic == src.Topic && (unknownID || l.TopicID == src.TopicID) {
+			letters.Add(l.Partition, l.Offset, l.Part)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the dead letters of %s: %w", src.Topic, err)
+	}
+	return letters, nil
+}

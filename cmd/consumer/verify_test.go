@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waterwheel/pipeline"
+	"waterwheel/source"
+	"waterwheel/verify"
+)
+
+func TestWrongUseOfVerify(t *testing.T) {
+	several := settings()
+	several["KAFKA_TOPICS"] = "a,b"
+	for name, c := range map[string]struct {
+		env    map[string]string
+		args   []string
+		stderr string
+	}{
+		"no topic":      {several, nil, "--topic is missing: one of KAFKA_TOPICS, a, b"},
+		"no such topic": {settings(), []string{"--topic", "x"}, "not one of KAFKA_TOPICS: events"},
+		"partition":     {settings(), []string{"--partition", "-2"}, "--partition is -2"},
+		"from":          {settings(), []string{"--from", "noon"}, `--from is "noon": an offset, or a time as`},
+		"to":            {settings(), []string{"--to=-5"}, "--to is -5: offsets begin at 0"},
+		"examples":      {settings(), []string{"--examples", "0"}, "--examples is 0"},
+		"output":        {settings(), []string{"--output", "xml"}, "table or json"},
+		"settings":      {map[string]string{}, nil, "KAFKA_BROKERS: is required"},
+	} {
+		if code, _, stderr := try(t, c.env, nil, append([]string{"verify"}, c.args...)...); code != exitUsage || !strings.Contains(stderr, c.stderr) {
+			t.Errorf("%s: exit code %d, %s", name, code, stderr)
+		}
+	}
+}
+
+func TestCommittedOffsetBoundsWhatIsVerified(t *testing.T) {
+	ours := pipeline.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
+	deleted, elsewhere, mirrored := ours, ours, ours
+	deleted.TopicID, elsewhere.Namespace, mirrored.ClusterID = [16]byte{2}, "db.other", "d"
+	for name, c := range map[string]struct {
+		committed source.Assigned
+		want      int64
+		note, err string
+	}{
+		"ours":             {source.Assigned{Committed: 5, Metadata: ours.String()}, 5, "", ""},
+		"none":             {source.Assigned{Committed: -1}, 0, "has committed nothing", ""},
+		"a reset":          {source.Assigned{Committed: 5}, 5, "taken as it is", ""},
+		"a mirror":         {source.Assigned{Committed: 5, Metadata: mirrored.String()}, 5, "taken as it is", ""},
+		"a deleted topic":  {source.Assigned{Committed: 5, Metadata: deleted.String()}, 0, "that is deleted", ""},
+		"other collection": {source.Assigned{Committed: 5, Metadata: elsewhere.String()}, 0, "", "writes /0 to db.other, the settings name db.events"},
+	} {
+		var r verifyRange
+		got, err := r.committed("g", ours, &c.committed)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+		if notes := strings.Join(r.notes, " "); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
+			t.Errorf("%s: note %q", name, notes)
+		}
+	}
+}
+
+func TestOffsetsAndTimesOfFlags(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	if offset, _, err := parseOffset("--from", "17", now); err != nil || *offset != 17 {
+		t.Errorf("%v, %v", offset, err)
+	}
+	if offset, at, err := parseOffset("--from", "-2h", now); err != nil || offset != nil || !at.Equal(now.Add(-2*time.Hour)) {
+		t.Errorf("%v, %v, %v", offset, at, err)
+	}
+	if offset, at, err := parseOffset("--from", "", now); err != nil || offset != nil || !at.IsZero() {
+		t.Errorf("%v, %v, %v", offset, at, err)
+	}
+}
+
+// faulty is a report with one of each problem.
+func faulty() verify.Report {
+	tally := func(offsets ...verify.Place) verify.Tally {
+		return verify.Tally{Count: int64(len(offsets)), First: offsets}
+	}
+	return verify.Report{
+		Partition: 2, From: 100, To: 300, Next: 200, FirstStored: 150, Findings: verify.Findings{
+			Records: 100, Valid: 90, StoredOnce: 80, DeadLettered: 3,
+			Missing: verify.Tally{Count: 9, First: []verify.Place{{Offset: 101}, {Offset: 102, Part: 3}}},
+			Doubled: tally(verify.Place{Offset: 160}), Unknown: tally(verify.Place{Offset: 170}), LetterMissing: tally(verify.Place{Offset: 180}),
+			Damaged:   verify.Faults{Count: 2, First: []verify.Fault{{Bucket: "b1", Path: "control.count", Text: "is 9\x1b"}}},
+			Different: verify.Faults{Count: 1, First: []verify.Fault{{Bucket: "b2", Path: "data.x.1", Position: &verify.Place{Offset: 190}, Text: "is 1"}}},
+			Repair:    verify.Repairs{Planned: 1, Copies: 1, Updated: 1, First: []verify.Repair{{Bucket: "b3", Removed: 1, Kept: 7}}},
+		},
+	}
+}
+
+func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
+	view := verifyView{Topic: "events", Content: true, Rest: []Resume{{Partition: 3, From: 5}}}
+	view.add(PartitionVerdict{Report: faulty(), Notes: []string{"the log is short"}})
+	var out bytes.Buffer
+	if err := view.print(&out, verifyOptions{output: "table", content: true, to: "400"}); err != nil || !view.Wrong {
+		t.Fatal(err, view.Wrong)
+	}
+	for _, line := range []string{
+		"PARTITION  OFFSETS  RECORDS  MEASUREMENTS  STORED ONCE  DEAD-LETTERED  EXPIRED  MISSING  DOUBLED  UNKNOWN  LETTER MISSING  DAMAGED BUCKETS  DIFFERENT",
+		"2          100–199  100      90            80           3              0        9        1        1        1               2                1",
+		"events/2: note: the log is short",
+		"events/2: 9 missing: in the log, but neither stored nor a dead letter: offsets 101, 102[3], ….",
+		"  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.",
+		"--topic events:2 --to-offset 101",
+		"events/2: 1 doubled: listed by more than one bucket: offsets 160.",
+		"events/2: 1 unknown: ",
+		"events/2: 1 without a letter: ",
+		`events/2: damaged: bucket b1, control.count: is 9\x1b.`,
+		"events/2: damaged: and 1 more.",
+		"events/2: different: bucket b2, data.x.1 (offset 190): is 1.",
+		"events/2: repair: 1 copies would be taken out, so that 1 measurements are stored once: 1 buckets changed and closed, 0 deleted.",
+		"  bucket b3: 1 out, 7 stay.",
+		"  consumer verify --topic events --partition 2 --from 200 --to 400 --content",
+		"  consumer verify --topic events --partition 3 --from 5 --to 400 --content",
+		"verified 90 measurements of events: 80 stored once, 3 dead-lettered, 0 expired, 9 missing, 1 doubled, 1 unknown, 1 letters missing, 2 damaged buckets, 1 different",
+	} {
+		if !strings.Contains(out.String(), line) {
+			t.Errorf("%q is missing in:\n%s", line, out.String())
+		}
+	}
+}
+
+func TestVerifyAsJSONSaysTheSame(t *testing.T) {
+	view := verifyView{Topic: "events", Content: true}
+	view.add(PartitionVerdict{Report: faulty()})
+	var out bytes.Buffer
+	if err := view.print(&out, verifyOptions{output: "json"}); err != nil {
+		t.Fatal(err)
+	}
+	var back verifyView
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(view, back); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range []string{`"storedOnce": 80`, `"letterMissing": {`, `"wrong": true`, `"offset": 101`} {
+		if !strings.Contains(out.String(), name) {
+			t.Errorf("%s is missing in:\n%s", name, out.String())
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/measurement"
+	"waterwheel/sink"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+)
+
+// recordLog is verify.Log in Kafka.
+type recordLog struct{ client *source.Client }
+
+// Records implements verify.Log.
+func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+	first, idle := from, 0
+	for at := from; at < to; {
+		batch, err := l.fetch(ctx, src, at)
+		if source.Classify(err) == source.OutOfRange {
+			start, err := l.behind(ctx, src, at)
+			if err == nil && at > first {
+				err = fmt.Errorf("retention removed the records below offset %d while they were read: verify again from there", start)
+			}
+			if err != nil {
+				return first, err
+			}
+			first = min(start, to)
+			at = first
+			continue
+		}
+		if err != nil {
+			return first, err
+		}
+		next := batch.Next
+		err = eachRecord(batch, at, to, each)
+		batch.Release()
+		if err != nil {
+			return first, err
+		}
+		if idle++; next > at {
+			idle = 0
+		}
+		if idle == scanTries {
+			return first, fmt.Errorf("%s/%d gives out nothing at offset %d, though it reached to %d: was it truncated?", src.Topic, src.Partition, at, to)
+		}
+		at = next
+	}
+	return first, nil
+}
+
+func (l *recordLog) fetch(ctx context.Context, src timeseries.Source, offset int64) (batch *source.Batch, err error) {
+	request := source.FetchRequest{Topic: src.Topic, TopicID: src.TopicID, Partition: src.Partition, Offset: offset}
+	err = patiently(ctx, func() error {
+		batch, err = l.client.Fetch(ctx, request)
+		return err
+	})
+	return batch, err
+}
+
+// behind is where the log begins whose records at an offset are gone.
+func (l *recordLog) behind(ctx context.Context, src timeseries.Source, offset int64) (int64, error) {
+	log := topicLog{client: l.client}
+	return log.behind(ctx, src.Topic, src.Partition, offset)
+}
+
+// eachRecord calls each for the records of a batch in [from, to): a batch may begin before the offset asked for.
+func eachRecord(batch *source.Batch, from, to int64, each func(measurement.Record) error) error {
+	for i := range batch.Records {
+		r := &batch.Records[i]
+		if r.Offset < from {
+			continue
+		}
+		if r.Offset >= to {
+			return nil
+		}
+		if err := each(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bucketStore is verify.Buckets in MongoDB.
+type bucketStore struct{ sink.Buckets }
+
+// Find implements verify.Buckets. The condition on the smallest offset is put so that a bucket without one is found too.
+func (s bucketStore) Find(ctx context.Context, src timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
+	filter, err := bson.Marshal(bson.D{
+		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: src.TopicID[:]}},
+		{Key: timeseries.PathPartition, Value: src.Partition},
+		{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: from}}},
+		{Key: timeseries.PathFirst, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: to}}}}},
+	})
+	if err != nil {
+		return fmt.Errorf("asking for buckets: %w", err)
+	}
+	query := sink.Query{Filter: filter}
+	if !whole {
+		if query.Projection, err = bson.Marshal(bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSource, Value: 1}}); err != nil {
+			return fmt.Errorf("asking for buckets: %w", err)
+		}
+	}
+	return s.Buckets.Find(ctx, query, each)
+}

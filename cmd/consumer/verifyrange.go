@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"waterwheel/config"
+	"waterwheel/pipeline"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+	"waterwheel/verify"
+)
+
+// verifyRange is what to verify of a partition, and what to say about that.
+type verifyRange struct {
+	verify.Range
+	notes []string
+}
+
+// parseOffset reads a flag that is an offset or a time; neither when it is empty.
+func parseOffset(flag, text string, now time.Time) (offset *int64, at time.Time, err error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n < 0 {
+			return nil, time.Time{}, usageError{fmt.Errorf("%s is %d: offsets begin at 0", flag, n)}
+		}
+		return &n, time.Time{}, nil
+	}
+	if at, err = parseWhen(flag, text, now); err != nil {
+		return nil, time.Time{}, usageError{fmt.Errorf("%s is %q: an offset, or a time as 2026-01-31T12:00:00Z", flag, text)}
+	}
+	return nil, at, nil
+}
+
+// verifyRanges decides what to verify: per partition, below the committed offset, which is asked for first.
+func verifyRanges(ctx context.Context, c config.Config, client *source.Client, o verifyOptions) ([]verifyRange, error) {
+	topic, partitions, err := verifiedTopic(ctx, client, o)
+	if err != nil {
+		return nil, err
+	}
+	var committed []source.Assigned
+	err = patiently(ctx, func() (err error) {
+		if committed, err = client.Committed(ctx, c.Kafka.GroupID, o.topic, partitions); err != nil {
+			return err
+		}
+		for i := range committed {
+			err = errors.Join(err, committed[i].Err)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the committed offsets of group %q: %w", c.Kafka.GroupID, err)
+	}
+	ours := pipeline.Provenance{ClusterID: client.ClusterID(), TopicID: topic.ID}
+	ours.Namespace = c.MongoDB.Database + "." + seriesName(c, o.topic)
+	ranges := make([]verifyRange, 0, len(partitions))
+	for _, partition := range partitions {
+		r := verifyRange{Range: verify.Range{Source: timeseries.Source{Topic: o.topic, TopicID: topic.ID, Partition: partition}}}
+		i := slices.IndexFunc(committed, func(a source.Assigned) bool { return a.Partition == partition })
+		if i < 0 {
+			return nil, fmt.Errorf("reading the committed offset of %s/%d: it is not in the answer", o.topic, partition)
+		}
+		end, err := r.committed(c.Kafka.GroupID, ours, &committed[i])
+		if err != nil {
+			return nil, err
+		}
+		if err := r.bound(ctx, c, client, o, end); err != nil {
+			return nil, fmt.Errorf("asking for the offsets of %s/%d: %w", o.topic, partition, err)
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, nil
+}
+
+// verifiedTopic finds the topic and the partitions asked for.
+func verifiedTopic(ctx context.Context, client *source.Client, o verifyOptions) (source.Topic, []int32, error) {
+	var topic source.Topic
+	err := patiently(ctx, func() error {
+		answers, err := client.Topics(ctx, o.topic)
+		if err == nil {
+			topic, err = answers[0], answers[0].Err
+		}
+		return err
+	})
+	if err != nil {
+		return topic, nil, fmt.Errorf("looking at topic %q: %w", o.topic, err)
+	}
+	var partitions []int32
+	for _, p := range topic.Partitions {
+		if o.partition == allPartitions || o.partition == p.ID {
+			partitions = append(partitions, p.ID)
+		}
+	}
+	if len(partitions) == 0 {
+		return topic, nil, usageError{fmt.Errorf("--partition is %d: topic %s has partitions 0 to %d", o.partition, o.topic, len(topic.Partitions)-1)}
+	}
+	return topic, partitions, nil
+}
+
+// committed is the offset below which everything must be stored; 0 when nothing need be.
+func (r *verifyRange) committed(group string, ours pipeline.Provenance, a *source.Assigned) (int64, error) {
+	if a.Committed < 0 {
+		r.notes = append(r.notes, fmt.Sprintf("group %q has committed nothing: nothing to verify", group))
+		return 0, nil
+	}
+	have, ok := pipeline.ParseProvenance(a.Metadata)
+	switch {
+	case !ok || have.ClusterID != ours.ClusterID:
+		r.notes = append(r.notes, "the offset was committed by something else (a reset?): it is taken as it is")
+	case have.TopicID != ours.TopicID:
+		r.notes = append(r.notes, "the offset was committed for a topic of this name that is deleted: nothing to verify")
+		return 0, nil
+	case have.Namespace != ours.Namespace:
+		return 0, fmt.Errorf("group %q writes %s/%d to %s, the settings name %s: verify with the consumer's own settings",
+			group, r.Source.Topic, r.Source.Partition, have.Namespace, ours.Namespace)
+	}
+	return a.Committed, nil
+}
+
+// bound resolves From and To between the log's start and the offset that is committed.
+func (r *verifyRange) bound(ctx context.Context, c config.Config, client *source.Client, o verifyOptions, committed int64) error {
+	var first, end int64
+	err := patiently(ctx, func() (err error) {
+		first, end, err = client.Bounds(ctx, r.Source.Topic, r.Source.Partition)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if committed > end {
+		r.notes = append(r.notes, fmt.Sprintf("the committed offset %d is beyond the log's end %d: the log was truncated, or the offset set by hand", committed, end))
+		committed = end
+	}
+	if r.From, err = r.place(ctx, client, "--from", o.from, first); err != nil {
+		return err
+	}
+	if o.from == "" && c.Kafka.Start.Policy == "time" {
+		if r.From, err = client.OffsetAt(ctx, r.Source.Topic, r.Source.Partition, c.Kafka.Start.Time.UnixMilli()); err != nil {
+			return err
+		}
+	}
+	if r.To, err = r.place(ctx, client, "--to", o.to, committed); err != nil {
+		return err
+	}
+	if r.To > committed {
+		r.notes = append(r.notes, fmt.Sprintf("only offsets below the committed one, %d, can be verified", committed))
+		r.To = committed
+	}
+	if r.From < first && r.From < r.To {
+		r.notes = append(r.notes, fmt.Sprintf("retention has removed the records below offset %d: they cannot be verified", first))
+		r.From = first
+	}
+	r.To = max(r.To, r.From)
+	return nil
+}
+
+func (r *verifyRange) place(ctx context.Context, client *source.Client, flag, text string, otherwise int64) (int64, error) {
+	offset, at, err := parseOffset(flag, text, time.Now())
+	switch {
+	case err != nil:
+		return 0, err
+	case offset != nil:
+		return *offset, nil
+	case at.IsZero():
+		return otherwise, nil
+	}
+	return client.OffsetAt(ctx, r.Source.Topic, r.Source.Partition, at.UnixMilli())
+}

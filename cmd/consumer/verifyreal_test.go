@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/config"
+)
+
+// stage is a topic, a database and a consumer on real servers.
+type stage struct {
+	t       *testing.T
+	env     map[string]string
+	topic   string
+	admin   *kafka.Client
+	buckets *mongo.Collection
+	sent    int
+
+	valid, letters int // of what was sent
+}
+
+// newStage needs E2E_KAFKA_BROKERS and E2E_MONGODB_URI.
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	brokers, uri := os.Getenv("E2E_KAFKA_BROKERS"), os.Getenv("E2E_MONGODB_URI")
+	if brokers == "" || uri == "" {
+		t.Skip("needs real servers: set E2E_KAFKA_BROKERS and E2E_MONGODB_URI")
+	}
+	name := strings.ToLower("verify_" + rand.Text()[:8])
+	s := &stage{t: t, topic: name, env: map[string]string{
+		"KAFKA_BROKERS": brokers, "KAFKA_TOPICS": name, "KAFKA_GROUP_ID": name, "MONGODB_URI": uri, "MONGODB_DATABASE": name,
+		"HTTP_ADDR": "", "FLUSH_INTERVAL": "100ms", "COMMIT_INTERVAL": "100ms", "MEMORY_LIMIT": "256MiB", "BUCKET_MAX_COUNT": "50",
+		"BUCKET_DELTA_MAX": "0",
+	}}
+	transport := &kafka.Transport{MetadataTTL: time.Second}
+	t.Cleanup(transport.CloseIdleConnections)
+	s.admin = &kafka.Client{Addr: kafka.TCP(strings.Split(brokers, ",")...), Transport: transport, Timeout: 20 * time.Second}
+	created, err := s.admin.CreateTopics(t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
+		Topic: name, NumPartitions: 2, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}},
+	}}})
+	if err != nil || created.Errors[name] != nil {
+		t.Fatal(err, created)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.buckets = client.Database(name).Collection(name + ".buckets")
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_, _ = s.admin.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{name, name + ".dlq"}})
+		_ = s.buckets.Database().Drop(ctx)
+		_ = client.Disconnect(ctx)
+	})
+	return s
+}
+
+// consume runs the consumer until the test ends.
+func (s *stage) consume() {
+	s.t.Helper()
+	var environ []string
+	for name, value := range s.env {
+		environ = append(environ, name+"="+value)
+	}
+	c, err := config.Load(func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, environ)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, c, slog.New(slog.DiscardHandler)) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			s.t.Errorf("the consumer ended with %v", err)
+		}
+	})
+}
+
+// produce sends n records of five series: every 20th an array with a bad element, every 50th no JSON.
+func (s *stage) produce(n int) {
+	s.t.Helper()
+	w := &kafka.Writer{
+		Addr: s.admin.Addr, Topic: s.topic, Balancer: &kafka.Hash{}, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond,
+		Transport: s.admin.Transport,
+	}
+	defer w.Close()
+	messages := make([]kafka.Message, n)
+	for i := range messages {
+		at := s.sent + i
+		event := fmt.Sprintf(`{"time":%d,"meta":{"host":%d},"x":%d.5,"inner":{"tags":["a",%d]}}`, 1_700_000_000_000+at*100, at%5, at%17, at%3)
+		switch {
+		case at%50 == 49:
+			event = "no json"
+			s.letters++
+		case at%20 == 19:
+			event = "[" + event + `,{"x":1},` + event + "]"
+			s.letters++
+			s.valid += 2
+		default:
+			s.valid++
+		}
+		messages[i] = kafka.Message{Key: fmt.Append(nil, at%5), Value: []byte(event)}
+	}
+	if err := w.WriteMessages(s.t.Context(), messages...); err != nil {
+		s.t.Fatal(err)
+	}
+	s.sent += n
+}
+
+// verify runs the command.
+func (s *stage) verify(args ...string) (code int, out string) {
+	s.t.Helper()
+	code, stdout, stderr := try(s.t, s.env, nil, append([]string{"verify"}, args...)...)
+	return code, stdout + stderr
+}
+
+// verified waits until everything sent is committed, and verified.
+func (s *stage) verified() {
+	s.t.Helper()
+	want := fmt.Sprintf("verified %d measurements of %s: %d stored once, %d dead-lettered, 0 expired, 0 missing, 0 doubled, 0 unknown, "+
+		"0 letters missing, 0 damaged buckets, 0 different", s.valid, s.topic, s.valid, s.letters)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		code, out := s.verify("--content")
+		if code == exitDone && strings.Contains(out, want) {
+			return
+		}
+		if code == exitFound || time.Now().After(deadline) {
+			s.t.Fatalf("exit code %d, not %q:\n%s", code, want, out)
+		}
+	}
+}
+
+// find returns the buckets of a partition, the fullest first.
+func (s *stage) find() (found []bson.Raw) {
+	s.t.Helper()
+	cursor, err := s.buckets.Find(s.t.Context(), bson.D{{Key: "control.source.partition", Value: 0}},
+		options.Find().SetSort(bson.D{{Key: "control.count", Value: -1}}))
+	if err == nil {
+		err = cursor.All(s.t.Context(), &found)
+	}
+	if err != nil || len(found) < 4 {
+		s.t.Fatalf("%d buckets, %v", len(found), err)
+	}
+	return found
+}
+
+func (s *stage) change(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// double inserts a bucket again under a larger _id.
+func (s *stage) double(bucket bson.Raw) {
+	s.t.Helper()
+	var d bson.D
+	s.change(bson.Unmarshal(bucket, &d))
+	id := d[0].Value.(bson.ObjectID)
+	for i := 4; i < len(id); i++ {
+		id[i] = 0xff
+	}
+	d[0].Value = id
+	_, err := s.buckets.InsertOne(s.t.Context(), d)
+	s.change(err)
+}
+
+// TestVerifyBesideTheConsumer fills a topic, lets the product store it, and plants faults while it goes on.
+func TestVerifyBesideTheConsumer(t *testing.T) {
+	s := newStage(t)
+	s.consume()
+	s.produce(2000)
+	s.verified()
+
+	set := func(bucket bson.Raw, path string, value any) {
+		_, err := s.buckets.UpdateByID(t.Context(), bucket.Lookup("_id"), bson.D{{Key: "$set", Value: bson.D{{Key: path, Value: value}}}})
+		s.change(err)
+	}
+	buckets := s.find()
+	_, err := s.buckets.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: buckets[0].Lookup("_id")}})
+	s.change(err)
+	set(buckets[1], "data.x.0", 99.5)
+	set(buckets[2], "control.count", int32(3))
+	s.double(buckets[3])
+	s.produce(200)
+
+	code, out := s.verify("--content")
+	for _, line := range []string{"50 missing", "50 doubled", "control.count: is 3, but 50 positions are listed", `data.x.0 (offset `, `): is {"$numberDouble":"99.5"}`} {
+		if code != exitFound || !strings.Contains(out, line) {
+			t.Fatalf("exit code %d, %q is not said:\n%s", code, line, out)
+		}
+	}
+	if code, out = s.verify("--dry-run"); code != exitFound || !strings.Contains(out, "50 copies would be taken out") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	if code, out = s.verify("--repair"); code != exitFound || !strings.Contains(out, "50 copies were taken out") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	if code, out = s.verify("--partition", "0"); code != exitFound || !strings.Contains(out, ", 50 missing, 0 doubled") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	_, err = s.buckets.InsertOne(t.Context(), buckets[0])
+	s.change(err)
+	set(buckets[1], "data.x.0", buckets[1].Lookup("data", "x", "0"))
+	set(buckets[2], "control.count", int32(50))
+	s.produce(300)
+	s.verified()
+}
+
+// TestRepairBesideTheConsumer takes a copy out of a bucket that the consumer is writing.
+func TestRepairBesideTheConsumer(t *testing.T) {
+	s := newStage(t)
+	s.consume()
+	s.produce(300)
+	s.verified()
+	for _, bucket := range s.find() { // every bucket twice, under a larger and under a smaller _id
+		var d bson.D
+		s.change(bson.Unmarshal(bucket, &d))
+		id := d[0].Value.(bson.ObjectID)
+		for i := 4; i < len(id); i++ {
+			id[i] = 0
+		}
+		d[0].Value = id
+		_, err := s.buckets.InsertOne(t.Context(), d)
+		s.change(err)
+	}
+	s.produce(50) // deltas to buckets whose earlier half the repair takes out
+	code, out := s.verify("--repair")
+	if code != exitDone || !strings.Contains(out, "were taken out") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	s.produce(150)
+	s.verified()
+}

@@ -1,0 +1,62 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describegroups"
+	"github.com/segmentio/kafka-go/protocol/listgroups"
+)
+
+// Groups lists the consumer groups whose names begin with a prefix, as far as this user may see them, sorted.
+func (c *Client) Groups(ctx context.Context, prefix string) ([]string, error) {
+	answer, err := roundTrip[*listgroups.Response](ctx, c, &listgroups.Request{}, 0)
+	if err != nil {
+		return nil, unanswered(protocol.ListGroups, "", -1, err)
+	}
+	if err := answered(protocol.ListGroups, "", -1, answer.ErrorCode); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, g := range answer.Groups {
+		if strings.HasPrefix(g.GroupID, prefix) {
+			names = append(names, g.GroupID)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// Members counts the members of a group; 0 for a group that does not exist.
+func (c *Client) Members(ctx context.Context, group string) (int, error) {
+	answer, err := roundTrip[*describegroups.Response](ctx, c, &describegroups.Request{Groups: []string{group}}, 0)
+	if err != nil {
+		return 0, unanswered(protocol.DescribeGroups, "", -1, err)
+	}
+	if len(answer.Groups) != 1 {
+		return 0, unanswered(protocol.DescribeGroups, "", -1, fmt.Errorf("%w: %d groups", errMalformed, len(answer.Groups)))
+	}
+	g := answer.Groups[0]
+	if g.ErrorCode == int16(kafka.GroupIdNotFound) {
+		return 0, nil
+	}
+	return len(g.Members), answered(protocol.DescribeGroups, "", -1, g.ErrorCode)
+}
+
+// Committed is what a group has committed for partitions of a topic. An answer's Err says which could not be read.
+func (c *Client) Committed(ctx context.Context, group, topic string, partitions []int32) ([]Assigned, error) {
+	options := c.options
+	options.GroupID = group
+	k := &kafkaCoordinator{transport: c.transport, address: c.address, options: options}
+	asked := make([]topicPartition, len(partitions))
+	for i, p := range partitions {
+		asked[i] = topicPartition{topic, p}
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return k.Committed(ctx, asked)
+}
