@@ -19,9 +19,6 @@ type element struct {
 	value []byte
 }
 
-// raw is the element's value as the rules of timeseries take it.
-func (e element) raw() bson.RawValue { return bson.RawValue{Type: e.kind, Value: e.value} }
-
 // readElement cuts the first element off b. The contents of objects and arrays are not looked at.
 func readElement(b []byte) (e element, rest []byte, ok bool) {
 	if len(b) < 2 {

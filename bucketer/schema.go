@@ -175,7 +175,7 @@ func (s *schema) appendKey(dst []byte) []byte {
 
 // bytes is the memory of the schema and of all within it.
 func (s *schema) bytes() int64 {
-	total := int64(schemaBytes) + int64(cap(s.members))*memberBytes
+	total := schemaBytes + int64(cap(s.members))*memberBytes
 	if s.index != nil {
 		total += mapBytes(len(s.index), indexSlot)
 	}

@@ -121,9 +121,9 @@ func (u *Unpacker) Err() error { return u.err }
 // agrees. Otherwise the error is a *Mismatch, valid until Reset: something else edited the bucket, or made it.
 func (u *Unpacker) Mismatch() error {
 	if u.err != nil || u.state.agrees() {
-		return nil
+		return nil //nolint:nilerr // Err tells that one
 	}
-	return &u.state //nolint:nilerr // the iteration went well, the bucket is at odds with itself
+	return &u.state
 }
 
 // finish looks at what is left in the columns once the times have ended.
