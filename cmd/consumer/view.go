@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -198,81 +197,4 @@ func partitionView(s *pipeline.Status, now time.Time) PartitionView {
 		view.LastFlush = now.Add(s.LastFlush - source.Now())
 	}
 	return view
-}
-
-// gauges are the metrics taken from the snapshots: they vanish with their partition.
-var gauges = struct {
-	claimWait, lag, lagSeconds, freshness, pending, paused, stopped, memory, memoryLimit, series, open, archived, unknown *prometheus.Desc
-}{
-	claimWait:   describe("claim_wait_seconds", "How much of the wait for a former owner's writes is left.", "topic", "partition"),
-	lag:         describe("lag_records", "Records of the log not committed yet.", "topic", "partition"),
-	lagSeconds:  describe("lag_seconds", "Time between the newest record read and the newest stored.", "topic", "partition"),
-	freshness:   describe("freshness_seconds", "Age of the newest durable measurement's record.", "topic", "partition"),
-	pending:     describe("oldest_pending_seconds", "How long the oldest pending measurement has waited.", "topic", "partition"),
-	paused:      describe("fetch_paused", "1 while nothing is fetched because too much waits already.", "topic", "partition"),
-	stopped:     describe("partitions_stopped", "Partitions that wait for somebody to act.", "reason"),
-	memory:      describe("memory_bytes", "Memory that counts towards the budget.", "kind"),
-	memoryLimit: describe("memory_limit_bytes", "The memory budget."),
-	series:      describe("series", "Series in memory."),
-	open:        describe("open_buckets", "Open buckets in memory."),
-	archived:    describe("archived_buckets", "Archived buckets in memory."),
-	unknown:     describe("unknown_writes", "Writes that were sent and whose outcome is not known."),
-}
-
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("waterwheel_"+name, help, labels, nil)
-}
-
-// Describe sends nothing: which series there are depends on the assignment.
-func (v *view) Describe(chan<- *prometheus.Desc) {}
-
-// Collect sends the gauges.
-func (v *view) Collect(out chan<- prometheus.Metric) {
-	send := func(d *prometheus.Desc, value float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	send(gauges.memoryLimit, float64(v.budget.Limit()))
-	var statuses []*pipeline.Status
-	if p := v.parts.Load(); p != nil {
-		statuses = p.consumer.Statuses()
-	}
-	now := time.Now()
-	var sum pipeline.Status
-	stopped := map[string]int{}
-	for _, s := range statuses {
-		partition := partitionView(s, now)
-		labels := []string{s.Topic, strconv.Itoa(int(s.Partition))}
-		if partition.Lag >= 0 {
-			send(gauges.lag, float64(partition.Lag), labels...)
-		}
-		if partition.FreshnessSeconds != nil {
-			send(gauges.freshness, *partition.FreshnessSeconds, labels...)
-			send(gauges.lagSeconds, float64(max(0, s.Newest-s.Durable))/1000, labels...)
-		}
-		send(gauges.claimWait, s.ClaimWait.Seconds(), labels...)
-		send(gauges.pending, s.PendingFor.Seconds(), labels...)
-		send(gauges.paused, map[bool]float64{true: 1}[s.Paused], labels...)
-		if s.Stopped != nil {
-			stopped[s.Stopped.Reason]++
-		}
-		sum.BucketBytes += s.BucketBytes
-		sum.PendingBytes += s.PendingBytes
-		sum.StoredBytes += s.StoredBytes
-		sum.LetterBytes += s.LetterBytes
-		sum.Unknown += s.Unknown
-		sum.Buckets.Series += s.Buckets.Series
-		sum.Buckets.OpenBuckets += s.Buckets.OpenBuckets
-		sum.Buckets.ArchivedBuckets += s.Buckets.ArchivedBuckets
-	}
-	for reason, n := range stopped {
-		send(gauges.stopped, float64(n), reason)
-	}
-	send(gauges.memory, float64(sum.BucketBytes), "buckets")
-	send(gauges.memory, float64(sum.PendingBytes), "pending")
-	send(gauges.memory, float64(sum.StoredBytes), "stored_positions")
-	send(gauges.memory, float64(sum.LetterBytes), "letters")
-	send(gauges.series, float64(sum.Buckets.Series))
-	send(gauges.open, float64(sum.Buckets.OpenBuckets))
-	send(gauges.archived, float64(sum.Buckets.ArchivedBuckets))
-	send(gauges.unknown, float64(sum.Unknown))
 }

@@ -1,0 +1,65 @@
+package pipeline
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+)
+
+// BenchmarkDecodeInsertEncode is all that is done for a measurement between Kafka and MongoDB, without both: decoding an
+// event of 150 bytes with five numbers, inserting it, and encoding the writes, of 500 series in flushes of 100,000.
+func BenchmarkDecodeInsertEncode(b *testing.B) {
+	const series, each = 500, 200
+	var values [][]byte
+	for i := range series * each {
+		values = append(values, fmt.Appendf(nil,
+			`{"time":"2026-03-01T12:%02d:%02d.%03dZ","meta":"sensor-%04d","celsius":%d.%d,"humidity":%d,"pressure":%d.5,"rssi":-%d,"count":%d,"state":"on"}`,
+			i/series/60%60, i/series%60, i%1000, i%series, 15+i%10, i%10, 40+i%20, 1000+i%30, 40+i%50, i))
+	}
+	collection, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
+	if err != nil {
+		b.Fatal(err)
+	}
+	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	catalog := bucketer.New(bucketer.Options{Collection: collection, DeltaMax: 16})
+	flush := func() {
+		if f := catalog.Prepare(0); f != nil {
+			catalog.Finish(f, make([]bucketer.Outcome, len(f.Writes)), 0)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	started := processorTime(b)
+	for i := range b.N {
+		value := values[i%len(values)]
+		results, err := decoder.Decode(measurement.Record{Offset: int64(i), Timestamp: 1_772_366_400_000, Value: value})
+		if err != nil || results[0].Err != nil {
+			b.Fatal(err, results)
+		}
+		if err := catalog.Insert(&results[0].Measurement); err != nil {
+			b.Fatal(err)
+		}
+		if i%len(values) == len(values)-1 {
+			flush()
+		}
+	}
+	flush()
+	b.ReportMetric(float64(b.N)/(processorTime(b)-started).Seconds(), "measurements/s-cpu")
+}
+
+// processorTime is what the process has used of its processors so far: other programs on the machine do not count.
+func processorTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
