@@ -41,7 +41,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{t: t, topic: name, env: map[string]string{
 		"KAFKA_BROKERS": brokers, "KAFKA_TOPICS": name, "KAFKA_GROUP_ID": name, "MONGODB_URI": uri, "MONGODB_DATABASE": name,
 		"HTTP_ADDR": "", "FLUSH_INTERVAL": "100ms", "COMMIT_INTERVAL": "100ms", "MEMORY_LIMIT": "256MiB", "BUCKET_MAX_COUNT": "50",
-		"BUCKET_DELTA_MAX": "0",
+		"BUCKET_DELTA_MAX": "0", "MONGODB_WRITE_TIMEOUT": "500ms",
 	}}
 	transport := &kafka.Transport{MetadataTTL: time.Second}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -164,15 +164,13 @@ func (s *stage) change(err error) {
 	}
 }
 
-// double inserts a bucket again under a larger _id.
-func (s *stage) double(bucket bson.Raw) {
+// double inserts a bucket again under an _id with another byte behind its time.
+func (s *stage) double(bucket bson.Raw, other byte) {
 	s.t.Helper()
 	var d bson.D
 	s.change(bson.Unmarshal(bucket, &d))
 	id := d[0].Value.(bson.ObjectID)
-	for i := 4; i < len(id); i++ {
-		id[i] = 0xff
-	}
+	id[4], id[5] = other, id[5]^1
 	d[0].Value = id
 	_, err := s.buckets.InsertOne(s.t.Context(), d)
 	s.change(err)
@@ -194,7 +192,7 @@ func TestVerifyBesideTheConsumer(t *testing.T) {
 	s.change(err)
 	set(buckets[1], "data.x.0", 99.5)
 	set(buckets[2], "control.count", int32(3))
-	s.double(buckets[3])
+	s.double(buckets[3], 0xff)
 	s.produce(200)
 
 	code, out := s.verify("--content")
@@ -226,16 +224,8 @@ func TestRepairBesideTheConsumer(t *testing.T) {
 	s.consume()
 	s.produce(300)
 	s.verified()
-	for _, bucket := range s.find() { // every bucket twice, under a larger and under a smaller _id
-		var d bson.D
-		s.change(bson.Unmarshal(bucket, &d))
-		id := d[0].Value.(bson.ObjectID)
-		for i := 4; i < len(id); i++ {
-			id[i] = 0
-		}
-		d[0].Value = id
-		_, err := s.buckets.InsertOne(t.Context(), d)
-		s.change(err)
+	for _, bucket := range s.find() { // again under an _id that mostly is the smaller one: the copy to go is the consumer's
+		s.double(bucket, 0)
 	}
 	s.produce(50) // deltas to buckets whose earlier half the repair takes out
 	code, out := s.verify("--repair")
