@@ -175,7 +175,7 @@ func (t *task) kept(letters []pipeline.Letter) {
 func (w *world) keep(letters []pipeline.Letter) {
 	for _, l := range letters {
 		w.letters[letterKey{logKey{l.Source.TopicID, l.Source.Partition}, l.Offset, l.Part}] = true
-		w.note("letters")
+		w.note("(met) letters")
 	}
 }
 

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -60,10 +61,10 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 
 // changed follows a bucket from one version to the next; by is nil for operators and elections.
 func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
-	for _, m := range unpacked(before) {
+	for _, m := range unpacked(w, before) {
 		c.values[m.value]--
 	}
-	now := unpacked(after)
+	now := unpacked(w, after)
 	for _, m := range now {
 		if c.values[m.value]++; c.values[m.value] > 1 {
 			w.fail("stored once", "offset %d part %d, value %d, is stored %d times", m.position.Offset, m.position.Part, m.value, c.values[m.value])
@@ -102,13 +103,13 @@ type held struct {
 func (h held) String() string { return fmt.Sprintf("%d.%d", h.position.Offset, h.position.Part) }
 
 // unpacked are the measurements of a bucket; nil for none.
-func unpacked(bucket bson.Raw) []held {
+func unpacked(w *world, bucket bson.Raw) []held {
 	if bucket == nil {
 		return nil
 	}
 	u := timeseries.NewUnpacker(collection)
 	if err := u.Reset(bucket); err != nil {
-		panic(fmt.Sprintf("E1: %v", err))
+		w.fail("E1", "%v: %v", err, bucket)
 	}
 	var all []held
 	var m timeseries.Unpacked
@@ -118,11 +119,8 @@ func unpacked(bucket bson.Raw) []held {
 		value, _ := elements.Lookup("v").AsInt64OK()
 		all = append(all, held{m.Position, m.Time, series, value})
 	}
-	if err := u.Err(); err != nil {
-		panic(fmt.Sprintf("E1: %v", err))
-	}
-	if err := u.Mismatch(); err != nil {
-		panic(fmt.Sprintf("E1: %v: %v", err, bucket))
+	if err := errors.Join(u.Err(), u.Mismatch()); err != nil {
+		w.fail("E1", "%v: %v", err, bucket)
 	}
 	return all
 }
@@ -215,7 +213,7 @@ func (c *checks) below(w *world, l *partitionLog, offset int64) {
 func (c *checks) last(w *world) {
 	for _, id := range w.mongo.buckets.ids() {
 		bucket := w.mongo.buckets.now(id)
-		c.content(w, bucket, unpacked(bucket))
+		c.content(w, bucket, unpacked(w, bucket))
 	}
 	for p := range w.kafka.partitions {
 		l := w.kafka.log(p)

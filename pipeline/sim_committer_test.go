@@ -27,6 +27,9 @@ func (p *process) committing(t *task, g *generation) {
 		code := codeNone
 		if ok {
 			code = answer.(int)
+			if code == codeNone && !g.held(p.w.now) {
+				p.w.note("(met) a lapsed lease resumed")
+			}
 			g.learn(code, sent)
 		}
 		for i, r := range due {

@@ -107,6 +107,7 @@ func (k *coordinator) complete(force bool) {
 	}
 	for _, id := range ids {
 		if k.members[id].joined == nil {
+			k.w.note("(met) member too slow for a rebalance")
 			delete(k.members, id)
 		}
 	}
@@ -166,7 +167,7 @@ func (k *coordinator) join(id string, p *process, reply func(any)) {
 
 // replace puts a new incarnation of a static member in the old one's place.
 func (k *coordinator) replace(old, id string, p *process, reply func(any)) {
-	k.w.note("static member replaced")
+	k.w.note("(met) static member replaced")
 	k.fenced[old] = true
 	m := k.members[old]
 	delete(k.members, old)

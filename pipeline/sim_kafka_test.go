@@ -108,7 +108,7 @@ func (k *broker) produce(partition int32) {
 	switch {
 	case w.chance(0.02): // a tombstone
 	case w.chance(w.traits.bad):
-		r.record.Value = []byte(`{"meta": "A", "time":`)
+		r.record.Value = []byte(pick(w, `{"meta": "A", "time":`, `[{"meta": "A", "time": 1700000000000, "v": -1}, {"meta":`))
 		r.wanted = []wanted{{part: -1, letter: true}}
 	case w.chance(w.traits.arrays):
 		k.array(l, r)

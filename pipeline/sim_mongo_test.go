@@ -88,7 +88,9 @@ func (m *mongod) put(of *docs, id string, raw bson.Raw, by *tenure) {
 	if of == m.parts && raw != nil {
 		if claim, ok := claimIn(raw); ok && m.claims[claim] == 0 {
 			m.claims[claim] = m.seq
-			m.w.note("claims")
+			m.w.note("(met) claims")
+		} else if released, _ := raw.Lookup("released").BooleanOK(); released && m.w.rivalWaits(claim) {
+			m.w.note("(met) release while a rival waits")
 		}
 	}
 	if of == m.buckets {
@@ -146,7 +148,7 @@ func (m *mongod) elect() {
 }
 
 func (m *mongod) rollBack(e entry) {
-	m.w.note("writes rolled back")
+	m.w.note("(met) writes rolled back")
 	versions := e.of.byID[e.id]
 	gone := versions[len(versions)-1].raw
 	e.of.byID[e.id] = versions[:len(versions)-1]

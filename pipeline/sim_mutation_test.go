@@ -1,6 +1,8 @@
 package pipeline_test
 
 import (
+	"testing"
+
 	"waterwheel/pipeline"
 	"waterwheel/timeseries"
 )
@@ -65,4 +67,26 @@ func unknownAs(e pipeline.Event, result pipeline.SendResult) pipeline.Event {
 		}
 	}
 	return e
+}
+
+var mutations = []mutation{
+	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
+	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
+}
+
+// TestSimulationNotices… each guard that is missing. It prints how many runs that took.
+func TestSimulationNoticesEachMutation(t *testing.T) {
+	for _, m := range mutations {
+		runs := 0
+		w := &world{}
+		for w.violation == "" && runs < *simMutationRuns {
+			w = simulate(*simSeed+uint64(runs), m)
+			runs++
+		}
+		if w.violation == "" {
+			t.Errorf("%-55s not noticed in %d runs", m, runs)
+			continue
+		}
+		t.Logf("%-55s %5d runs  %s", m, runs, w.violation)
+	}
 }

@@ -47,7 +47,7 @@ func (w *world) deleteBucket() {
 	if w.broken == noTopicID {
 		key.topic = w.kafka.topic
 	}
-	for _, m := range unpacked(bucket) {
+	for _, m := range unpacked(w, bucket) {
 		if l := w.kafka.logs[key]; l != nil {
 			l.excused[m.position] = "an operator deleted it"
 		}
@@ -65,7 +65,7 @@ func (w *world) reset() {
 		to := pick(w, l.first, l.end, l.first+w.rnd.Int64N(l.end-l.first+1))
 		l.excuse(w, l.first, to, "skipped by a reset")
 		w.group.commits[p] = append(w.group.commits[p], committed{w.now, to, ""})
-		w.note("partitions reset")
+		w.note("(met) partitions reset")
 		w.logf("an operator resets partition %d to %d", p, to)
 	}
 }

@@ -108,10 +108,19 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 		return sink.Reply{}, &sink.NotSentError{Err: errors.New("connection refused")}
 	}
 	t.p.called()
-	sent := command{w: w, n: n, execute: execute, refused: refused}
+	sent := command{w: w, n: n, execute: execute, refused: refused, late: w.traits.late}
+	if _, release := t.what.(pipeline.SendRelease); release {
+		sent.late = max(sent.late, 0.3)
+	}
+	if _, claims := t.what.(pipeline.SendClaim); claims && t.p.evictIn && w.chaos {
+		t.p.evictIn = false
+		t.p.cut, t.p.only = w.now+w.between(10, 30), true
+		sent.delay = w.between(left.Seconds()/2, left.Seconds())
+		w.at(w.now, func() { w.remove(t.p) })
+	}
 	answer, answered := t.await(left, func(answer func(any)) { sent.send(t.p, answer) })
 	if !answered {
-		w.note("writes without answer")
+		w.note("(met) writes without answer")
 		return sink.Reply{}, errNoAnswer
 	}
 	if err, failed := answer.(error); failed {
@@ -122,106 +131,6 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 		session.learn(a.seq)
 	}
 	return a.reply, nil
-}
-
-// command is a write command on its way.
-type command struct {
-	w       *world
-	n       int
-	execute func(int) (int, *sink.WriteError)
-	refused func(int) bool
-	reply   sink.Reply
-	term    int // in which it began
-}
-
-// confirmed is the answer to a command, and the last write that it is known to come after.
-type confirmed struct {
-	reply sink.Reply
-	seq   int64
-}
-
-// send decides what becomes of the command.
-func (c *command) send(p *process, answer func(any)) {
-	w := c.w
-	hangs := w.mongo.hanging > w.now
-	if w.mishap(w.traits.lossy) {
-		w.note("lost requests")
-		return
-	}
-	delay, lost := w.between(0, 0.1), w.mishap(w.traits.lossy) || hangs && w.mishap(0.4)
-	if w.mishap(w.traits.late) || hangs && w.mishap(0.7) {
-		delay = min(w.between(0, p.G.Seconds()), p.G)
-		if w.chance(0.3) {
-			delay = p.G // at the end of the grace
-			w.note("write at the end of its grace")
-		}
-	}
-	first := c.n
-	if c.n > 1 && w.mishap(w.traits.partial) {
-		first = w.rnd.IntN(c.n)
-		w.note("partial bulk")
-	}
-	w.at(w.now+delay, func() {
-		if w.mongo.away > w.now {
-			c.answer(lost, answer, error(errNoPrimary))
-			return
-		}
-		if c.refusedWhole() {
-			c.answer(lost, answer, error(&sink.CommandError{Code: codeBadValue, Message: "poison"}))
-			return
-		}
-		c.term = w.mongo.term
-		c.run(0, first)
-		if first == c.n {
-			c.finish(lost, answer)
-			return
-		}
-		if rest := w.between(0, (p.G - delay).Seconds()); w.chance(0.6) { // else the server died in the middle
-			w.at(w.now+min(rest, p.G-delay), func() { c.run(first, c.n); c.finish(lost, answer) })
-		}
-	})
-}
-
-// refusedWhole: a server may refuse all for the content of one.
-func (c *command) refusedWhole() bool {
-	for i := range c.n {
-		if c.refused(i) {
-			return c.w.chance(0.5)
-		}
-	}
-	return false
-}
-
-func (c *command) run(from, to int) {
-	for i := from; i < to; i++ {
-		n, err := c.execute(i)
-		c.reply.N += n
-		if err != nil {
-			c.reply.Errors = append(c.reply.Errors, *err)
-		}
-	}
-}
-
-// finish answers when the writes are durable, or says that they may not be.
-func (c *command) finish(lost bool, answer func(any)) {
-	m, seq := c.w.mongo, c.w.mongo.seq
-	if m.term != c.term {
-		return // the connection is gone
-	}
-	if m.stalled && c.w.chance(0.2) {
-		c.reply.Unconfirmed = errors.New("waiting for replication timed out")
-		c.answer(lost, answer, confirmed{c.reply, seq})
-		return
-	}
-	m.whenDurable(func() { c.answer(lost, answer, confirmed{c.reply, seq}) })
-}
-
-func (c *command) answer(lost bool, answer func(any), a any) {
-	if lost {
-		c.w.note("lost answers")
-		return
-	}
-	c.w.at(c.w.now+c.w.between(0, 0.05), func() { answer(a) })
 }
 
 // Find implements sink.Collection.
@@ -254,7 +163,7 @@ func (c port) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error)
 	if w.traits.sessions {
 		session.learn(seq)
 	}
-	if t.r != nil && c.of == w.mongo.buckets {
+	if _, loads := t.what.(pipeline.LoadStored); loads {
 		t.r.readAt = seq
 	}
 	return c.read(q, seq, each)
@@ -295,23 +204,6 @@ func (c port) read(q sink.Query, seq int64, each func(bson.Raw) error) error {
 		}
 	}
 	return nil
-}
-
-// poisoned tells whether a document or update has the field that the model refuses.
-func poisoned(raw bson.Raw) bool {
-	if raw.Lookup(timeseries.FieldData, poisonField).Type != 0 {
-		return true
-	}
-	set, ok := raw.Lookup("$set").DocumentOK()
-	if !ok {
-		return false
-	}
-	for _, e := range elementsOf(set) {
-		if key := e.Key(); len(key) > len(poisonPath) && key[:len(poisonPath)] == poisonPath {
-			return true
-		}
-	}
-	return false
 }
 
 // Fields of the measurements in the simulation.

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
@@ -27,11 +28,13 @@ type runner struct {
 
 	tenure    *tenure
 	committed int64 // of the assignment, -1: none
-	readAt    int64 // the state that the last read of buckets saw
+	saw       pipeline.Token
+	readAt    int64 // the state that the last read of D saw
 	sentClaim pipeline.Token
 	won       pipeline.Token // the claim of the last tenure that came to write
 	hidden    pipeline.Token // what a lying Read hid
 	sent      sentWrites
+	cutOff    bool // the last tenure was abandoned with unknown writes
 }
 
 // runner returns the runner of a partition, which outlives tenures.
@@ -81,7 +84,7 @@ func decoder() *measurement.Decoder {
 }
 
 // begin makes the runner ready for a generation.
-func (r *runner) begin(*generation) {
+func (r *runner) begin() {
 	r.ended, r.wants, r.urgent, r.phase = false, false, false, "idle"
 }
 
@@ -106,8 +109,11 @@ func (r *runner) handle(e pipeline.Event) {
 	r.trace("<-", e)
 	actions := r.worker.Handle(m, e)
 	r.sent.heard(w, e)
-	if a, ok := e.(pipeline.Assigned); ok {
-		r.committed = a.Committed
+	switch e := e.(type) {
+	case pipeline.Assigned:
+		r.committed = e.Committed
+	case pipeline.ClaimRead:
+		r.saw = e.Seen.Claim
 	}
 	r.follow(e)
 	r.want, r.wants = r.worker.Want()
@@ -132,7 +138,7 @@ func (r *runner) do(action pipeline.Action) {
 		}
 		return
 	case pipeline.HandedOver:
-		w.note("clean hand-over")
+		w.note("(met) clean hand-over")
 		r.ended = true
 		return
 	case pipeline.SendClaim:
@@ -176,11 +182,14 @@ func (r *runner) stopFetching() {
 func (r *runner) abandon() {
 	for t := range r.tasks {
 		t.kill()
+		if x, ok := t.what.(pipeline.SendWrites); ok && r.p.w.broken == unknownForgotten {
+			r.handle(pipeline.WritesSent{Sent: slices.Repeat([]pipeline.Sent{{Result: pipeline.NotExecuted, Err: errNoAnswer}}, len(x.Writes))})
+		}
 	}
 	clear(r.tasks)
 	r.handle(pipeline.Abandoned{})
-	if r.p.w.broken == unknownForgotten {
-		r.worker = r.newWorker()
+	if r.cutOff = len(r.sent.open) > 0; r.cutOff {
+		r.p.w.note("(met) abandoned with unknown writes")
 	}
 	r.ended, r.wants, r.tenure = true, false, nil
 }
@@ -199,6 +208,9 @@ func (r *runner) follow(e pipeline.Event) {
 		return
 	}
 	r.trace("  ", r.phase)
+	if _, ok := e.(pipeline.ClaimRead); ok && (r.phase == "loading" || r.phase == "running") {
+		w.note("(met) a claim whose answer was lost was executed")
+	}
 	if r.phase != "running" {
 		if r.phase != "stopped" {
 			r.tenure = nil
@@ -209,16 +221,26 @@ func (r *runner) follow(e pipeline.Event) {
 	u.known = u.claim
 	if was == "loading" {
 		u.known = r.readAt
-		w.note("cold start")
+		w.note("(met) cold start")
 	} else {
-		w.note("warm start")
+		w.note("(met) warm start")
 		r.sent.warm(w)
 	}
 	r.tenure, r.won = u, r.sentClaim
-	w.checks.tenures = append(w.checks.tenures, u)
-	if e, ok := e.(pipeline.ClaimRead); ok && e.Err == nil {
-		w.note("a lost claim was executed")
+	if r.cutOff {
+		r.cutOff = false
+		w.note("(met) own claim after an abandoned flush")
 	}
+	w.checks.tenures = append(w.checks.tenures, u)
+}
+
+// rivalWaits tells whether somebody waits because of this claim.
+func (w *world) rivalWaits(claim [16]byte) bool {
+	return slices.ContainsFunc(w.all, func(p *process) bool {
+		return !p.dead && p.tenancy != nil && slices.ContainsFunc(p.tenancy.runners, func(r *runner) bool {
+			return r.phase == "waiting" && r.saw == claim
+		})
+	})
 }
 
 func (r *runner) trace(direction string, x any) {

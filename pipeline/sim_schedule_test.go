@@ -21,17 +21,18 @@ var schedules = []*schedule{
 	{"clean stop and start", func(w *world) { w.terminate(w.anyone()) }},
 	{"second incarnation beside the first", (*world).replaceProcess},
 	{"rebalance", func(w *world) { w.anyone().rejoin = true }},
-	{"Kafka cut off", func(w *world) { p := w.anyone(); p.cut = w.now + w.between(1, 30) }},
+	{"Kafka cut off", func(w *world) { p := w.anyone(); p.cut, p.only = w.now+w.between(1, 30), false }},
 	{"coordinator cut off that still answers heartbeats", func(w *world) {
 		p := w.anyone()
 		p.cut = w.now + w.between(1, 30)
-		p.zombie = p.cut
+		p.zombie, p.only = p.cut, w.chance(0.7)
 	}},
 	{"lease lapse and resume in one generation", func(w *world) {
 		p := w.anyone()
 		p.deaf = w.now + p.L + w.between(0, 6)
 	}},
 	{"member evicted", (*world).evict},
+	{"member evicted while its claim is on its way", func(w *world) { p := w.anyone(); p.rejoin, p.evictIn = true, true }},
 	{"MongoDB hangs, with a rebalance in the middle", (*world).hang},
 	{"MongoDB hangs", func(w *world) { w.mongo.hanging = w.now + w.between(3, 15) }},
 	{"new primary whose majority point lags", func(w *world) {
@@ -143,9 +144,14 @@ func (w *world) replaceProcess() {
 func (w *world) evict() {
 	p := w.anyone()
 	p.cut = w.now + w.between(5, 30)
-	if w.chance(0.5) {
+	if p.only = w.chance(0.5); w.chance(0.5) {
 		p.zombie = p.cut
 	}
+	w.remove(p)
+}
+
+// remove takes a process out of the group.
+func (w *world) remove(p *process) {
 	for _, id := range sortedKeys(w.group.members) {
 		if len(id) > len(p.name) && id[:len(p.name)+1] == p.name+"/" {
 			w.group.remove(id)

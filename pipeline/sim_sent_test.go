@@ -42,7 +42,7 @@ func (s *sentWrites) heard(w *world, e pipeline.Event) {
 	switch e := e.(type) {
 	case pipeline.WritesSent:
 		for i, sent := range e.Sent {
-			w.note("write " + [...]string{"acknowledged", "not executed", "unknown", "refused"}[sent.Result])
+			w.note("(met) write " + [...]string{"acknowledged", "not executed", "unknown", "refused"}[sent.Result])
 			switch sent.Result {
 			case pipeline.Acked:
 				delete(s.open, s.acting[i].ID)
@@ -58,7 +58,7 @@ func (s *sentWrites) heard(w *world, e pipeline.Event) {
 		}
 	case pipeline.PositionsAsked:
 		if e.Err == nil {
-			w.note("conflict")
+			w.note("(met) conflict")
 			s.forget(s.acting[0], e.Stored)
 		}
 	}

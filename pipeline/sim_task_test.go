@@ -127,9 +127,9 @@ func (t *task) askLater(timeout time.Duration, execute func(reply func(any))) (a
 	w, p := t.p.w, t.p
 	p.called()
 	return t.await(timeout, func(answer func(any)) {
-		cut := p.cut > w.now
+		cut := p.cut > w.now && (t.what == nil || !p.only)
 		if w.mishap(w.traits.lossy) || cut && w.mishap(0.7) {
-			w.note("lost requests")
+			w.note("(met) lost requests")
 			return
 		}
 		delay := w.between(0, 0.02)
@@ -140,7 +140,7 @@ func (t *task) askLater(timeout time.Duration, execute func(reply func(any))) (a
 		w.at(w.now+delay, func() {
 			execute(func(v any) {
 				if lost {
-					w.note("lost answers")
+					w.note("(met) lost answers")
 					return
 				}
 				w.at(w.now+w.between(0, 0.02), func() { answer(v) })

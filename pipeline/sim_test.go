@@ -7,7 +7,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,9 +18,10 @@ import (
 )
 
 var (
-	simRuns  = flag.Int("sim.runs", 2000, "runs of TestSimulation")
-	simSeed  = flag.Uint64("sim.seed", 1, "seed of the first run")
-	simTrace = flag.Bool("sim.trace", false, "print what happens")
+	simRuns         = flag.Int("sim.runs", 2000, "runs of TestSimulation")
+	simSeed         = flag.Uint64("sim.seed", 1, "seed of the first run")
+	simMutationRuns = flag.Int("sim.mutationruns", 3000, "runs in which each mutation must be noticed")
+	simTrace        = flag.Bool("sim.trace", false, "print what happens")
 )
 
 // traits are what a whole run is like.
@@ -56,10 +60,27 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w.traits.settings = w.drawSettings()
 	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
 	w.kafka = newBroker(w)
+	w.noteTraits()
 	for range pick(w, 1, 2, 3, 4, 8) {
 		w.kinds = append(w.kinds, pick(w, schedules...))
 	}
 	return w
+}
+
+// noteTraits counts the runs with each trait.
+func (w *world) noteTraits() {
+	t := &w.traits
+	for name, on := range map[string]bool{
+		"lost requests and answers": t.lossy > 0, "partial bulks": t.partial > 0, "commit lag": t.commitLag,
+		"majority reads that lag": t.lag && t.sessions, "a server without sessions": !t.sessions,
+		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
+		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
+		"short memory": t.memory > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
+	} {
+		if on {
+			w.note("(trait) " + name)
+		}
+	}
 }
 
 func (w *world) settings() settings {
@@ -127,7 +148,7 @@ func (w *world) calm() {
 	w.takeOverAgain()
 	alive := false
 	for _, p := range w.all {
-		p.cut, p.paused, p.zombie, p.deaf, p.crashIn = 0, 0, 0, 0, 0
+		p.cut, p.paused, p.zombie, p.deaf, p.crashIn, p.evictIn = 0, 0, 0, 0, 0, false
 		if p.group != w.group || p.term {
 			p.crash()
 		}
@@ -149,34 +170,61 @@ func (w *world) committed() bool {
 	return true
 }
 
+// TestSimulation makes many runs, and prints in how many of them each schedule came up, each trait was on, and some
+// situations were met.
 func TestSimulation(t *testing.T) {
-	runs, occurrences := map[string]int{}, map[string]int{}
-	began := time.Now()
-	for n := range uint64(*simRuns) {
-		w := simulate(t, *simSeed+n, "")
-		if w.violation != "" {
-			t.Fatalf("seed %d: %s\n%sreplay: go test ./pipeline -run TestSimulation$ -sim.runs 1 -sim.seed %d -sim.trace", w.seed, w.violation, w.stack, w.seed)
-		}
-		for what, times := range w.seen {
-			runs[what]++
-			occurrences[what] += times
-		}
-	}
-	t.Logf("seeds %d to %d, %v", *simSeed, *simSeed+uint64(*simRuns)-1, time.Since(began).Round(time.Millisecond))
-	for _, what := range sortedKeys(runs) {
-		t.Logf("%7d runs %8d times  %s", runs[what], occurrences[what], what)
-	}
-	if *simRuns >= 1000 {
-		for _, s := range schedules {
-			if runs[s.name] == 0 {
-				t.Errorf("no run had the schedule %q", s.name)
+	began, met := time.Now(), tally{runs: map[string]int{}, times: map[string]int{}}
+	var next atomic.Uint64
+	var workers sync.WaitGroup
+	for range workersOf(*simTrace) {
+		workers.Go(func() {
+			for n := next.Add(1) - 1; n < uint64(*simRuns) && !t.Failed(); n = next.Add(1) - 1 {
+				w := simulate(*simSeed+n, "")
+				met.add(w)
+				if w.violation != "" {
+					t.Errorf("seed %d: %s\n%sreplay: go test ./pipeline -run TestSimulation$ -sim.runs 1 -sim.seed %d -sim.trace",
+						w.seed, w.violation, w.stack, w.seed)
+				}
 			}
+		})
+	}
+	workers.Wait()
+	t.Logf("seeds %d to %d, %v", *simSeed, *simSeed+uint64(*simRuns)-1, time.Since(began).Round(time.Millisecond))
+	for _, what := range sortedKeys(met.runs) {
+		t.Logf("%7d runs %8d times  %s", met.runs[what], met.times[what], what)
+	}
+	for _, s := range schedules {
+		if *simRuns >= 1000 && met.runs[s.name] == 0 {
+			t.Errorf("no run had the schedule %q", s.name)
 		}
 	}
 }
 
+// workersOf is how many runs are made side by side: one when they are to be read.
+func workersOf(trace bool) int {
+	if trace {
+		return 1
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// tally counts what was met, over all runs.
+type tally struct {
+	mu          sync.Mutex
+	runs, times map[string]int
+}
+
+func (y *tally) add(w *world) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for what, times := range w.seen {
+		y.runs[what]++
+		y.times[what] += times
+	}
+}
+
 // simulate makes one run.
-func simulate(t *testing.T, seed uint64, broken mutation) *world {
+func simulate(seed uint64, broken mutation) *world {
 	var trace io.Writer
 	if *simTrace {
 		trace = os.Stdout
