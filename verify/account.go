@@ -62,30 +62,30 @@ func (a *accounts) size() int { return a.columns + a.extremes }
 // bucket that was looked up again began as that of its document, so it only has bounds. Of a minimum or maximum the value
 // counts and not its type: 1 and 1.0 are the same.
 func (a *accounts) disagrees(document bson.Raw) (path, text string) {
-	control, _ := document.Lookup(timeseries.FieldControl).DocumentOK()
-	least, ok := control.Lookup(timeseries.FieldMin, a.timeField).DateTimeOK()
+	control := lookup(document, timeseries.FieldControl).Value
+	least, ok := lookup(control, timeseries.FieldMin, a.timeField).DateTimeOK()
 	if !ok || least > a.earliest {
 		return timeseries.MinPath(a.timeField), fmt.Sprintf("is %s, the earliest measurement is of %s",
-			show(control.Lookup(timeseries.FieldMin, a.timeField)), showTime(a.earliest))
+			show(lookup(control, timeseries.FieldMin, a.timeField)), showTime(a.earliest))
 	}
-	largest, ok := control.Lookup(timeseries.FieldMax, a.timeField).DateTimeOK()
+	largest, ok := lookup(control, timeseries.FieldMax, a.timeField).DateTimeOK()
 	if !ok || largest != a.latest {
 		return timeseries.MaxPath(a.timeField), fmt.Sprintf("is %s, the latest measurement is of %s",
-			show(control.Lookup(timeseries.FieldMax, a.timeField)), showTime(a.latest))
+			show(lookup(control, timeseries.FieldMax, a.timeField)), showTime(a.latest))
 	}
 	for _, bound := range []struct {
 		field string
 		made  *extreme
 	}{{timeseries.FieldMin, a.lower}, {timeseries.FieldMax, a.upper}} {
-		stored := withoutField(control.Lookup(bound.field), a.timeField)
+		stored := withoutField(lookup(control, bound.field), a.timeField)
 		if path, text := bound.made.disagrees(stored, timeseries.Path(timeseries.FieldControl, bound.field)); path != "" {
 			return path, text
 		}
 	}
-	size, ok := control.Lookup(timeseries.FieldSize).AsInt64OK()
+	size, ok := lookup(control, timeseries.FieldSize).AsInt64OK()
 	if most := 3 * len(document); !ok || size < int64(a.columns) || size > int64(most) {
 		return timeseries.PathSize, fmt.Sprintf("is %s, these measurements account for %d to %d bytes",
-			show(control.Lookup(timeseries.FieldSize)), a.columns, most)
+			show(lookup(control, timeseries.FieldSize)), a.columns, most)
 	}
 	return "", ""
 }

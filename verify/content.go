@@ -100,7 +100,7 @@ func (w *window) checkContent(b *listing) {
 		damaged("", "%v", err)
 		return
 	}
-	made := account(b.document.Lookup(timeseries.FieldData).Value, w.Collection.TimeField)
+	made := account(lookup(b.document, timeseries.FieldData).Value, w.Collection.TimeField)
 	if path, text := made.disagrees(b.document); path != "" {
 		damaged(path, "%s", text)
 	}

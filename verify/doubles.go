@@ -105,7 +105,7 @@ func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*cop
 
 // idOf is a bucket's _id as a string that sorts as ObjectIDs do.
 func idOf(b *listing) string {
-	id := b.document.Lookup(timeseries.FieldID)
+	id := lookup(b.document, timeseries.FieldID)
 	return string(byte(id.Type)) + string(id.Value)
 }
 

@@ -84,7 +84,7 @@ func (x *extreme) disagrees(stored bson.RawValue, path string) (at, text string)
 			}
 		}
 		for _, name := range x.names {
-			if at, text := x.members[name].disagrees(stored.Document().Lookup(name), timeseries.Path(path, name)); at != "" {
+			if at, text := x.members[name].disagrees(lookup(stored.Value, name), timeseries.Path(path, name)); at != "" {
 				return at, text
 			}
 		}

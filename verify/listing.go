@@ -22,24 +22,20 @@ type listing struct {
 // read takes a bucket's control.source.offsets apart. Nothing in it is trusted.
 func (b *listing) read(document bson.Raw) {
 	*b = listing{document: document, positions: b.positions[:0]}
-	array, ok := document.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
-	if !ok {
+	offsets := lookup(document, timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets)
+	if offsets.Type != bson.TypeArray {
 		b.broken = fmt.Sprintf("%s is no array", timeseries.PathOffsets)
 		return
 	}
-	elements, err := array.Values()
-	if err != nil {
-		b.broken = fmt.Sprintf("%s is no array: %v", timeseries.PathOffsets, err)
-		return
-	}
-	for i, element := range elements {
-		subtype, encoded, ok := element.BinaryOK()
+	for e := range elementsOf(offsets.Value) {
+		subtype, encoded, ok := e.value.BinaryOK()
 		if !ok || subtype != bson.TypeBinaryGeneric {
-			b.broken = fmt.Sprintf("%s.%d is no binary data of subtype 0", timeseries.PathOffsets, i)
+			b.broken = fmt.Sprintf("%s.%s is no binary data of subtype 0", timeseries.PathOffsets, e.name)
 			return
 		}
+		var err error
 		if b.positions, err = timeseries.DecodePositions(b.positions, encoded); err != nil {
-			b.broken = fmt.Sprintf("%s.%d: %v", timeseries.PathOffsets, i, err)
+			b.broken = fmt.Sprintf("%s.%s: %v", timeseries.PathOffsets, e.name, err)
 			return
 		}
 	}
@@ -64,14 +60,19 @@ func (b *listing) begins() int64 {
 	return first
 }
 
+// control is the value of a field below control.
+func (b *listing) control(path ...string) bson.RawValue {
+	return lookup(b.document, append([]string{timeseries.FieldControl}, path...)...)
+}
+
 // number reads a field below control.
 func (b *listing) number(path ...string) (int64, bool) {
-	return b.document.Lookup(append([]string{timeseries.FieldControl}, path...)...).AsInt64OK()
+	return b.control(path...).AsInt64OK()
 }
 
 // id names the bucket to people.
 func (b *listing) id() string {
-	id := b.document.Lookup(timeseries.FieldID)
+	id := lookup(b.document, timeseries.FieldID)
 	if object, ok := id.ObjectIDOK(); ok {
 		return object.Hex()
 	}

@@ -109,22 +109,19 @@ func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed in
 // condition finds the bucket as long as it has the measurements it was read with: each write of a live owner changes its
 // count. It names the shard key as well.
 func (w *window) condition(b *listing) bson.Raw {
-	control := func(path ...string) bson.RawValue {
-		return b.document.Lookup(append([]string{timeseries.FieldControl}, path...)...)
-	}
 	start, dst := bsoncore.AppendDocumentStart(nil)
-	dst = appendValue(dst, timeseries.FieldID, b.document.Lookup(timeseries.FieldID))
+	dst = appendValue(dst, timeseries.FieldID, lookup(b.document, timeseries.FieldID))
 	inner, dst := bsoncore.AppendDocumentElementStart(dst, timeseries.FieldMeta)
-	if meta := b.document.Lookup(timeseries.FieldMeta); meta.Type != 0 {
+	if meta := lookup(b.document, timeseries.FieldMeta); meta.Type != 0 {
 		dst = appendValue(dst, "$eq", meta)
 	} else {
 		dst = bsoncore.AppendBooleanElement(dst, "$exists", false)
 	}
 	dst, _ = bsoncore.AppendDocumentEnd(dst, inner)
-	if least := control(timeseries.FieldMin, w.Collection.TimeField); least.Type != 0 {
+	if least := b.control(timeseries.FieldMin, w.Collection.TimeField); least.Type != 0 {
 		dst = appendValue(dst, timeseries.MinPath(w.Collection.TimeField), least)
 	}
-	dst = appendValue(dst, timeseries.PathCount, control(timeseries.FieldCount))
+	dst = appendValue(dst, timeseries.PathCount, b.control(timeseries.FieldCount))
 	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
 	return dst
 }
@@ -133,7 +130,7 @@ func (w *window) condition(b *listing) bson.Raw {
 // update of it meets a conflict and asks again.
 func (w *window) remainder(b *listing, drop []bool) bson.Raw {
 	timeField := w.Collection.TimeField
-	data := remainingColumns(b.document.Lookup(timeseries.FieldData).Value, timeField, drop)
+	data := remainingColumns(lookup(b.document, timeseries.FieldData).Value, timeField, drop)
 	made := account(data, timeField)
 	var positions []timeseries.Position
 	first, last := int64(math.MaxInt64), int64(0)
@@ -143,7 +140,7 @@ func (w *window) remainder(b *listing, drop []bool) bson.Raw {
 			first, last = min(first, p.Offset), max(last, p.Offset)
 		}
 	}
-	least := b.document.Lookup(timeseries.FieldControl, timeseries.FieldMin, timeField)
+	least := b.control(timeseries.FieldMin, timeField)
 
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	set, dst := bsoncore.AppendDocumentElementStart(dst, "$set")

@@ -20,7 +20,7 @@ const noon = int64(1_700_000_000_000) // of the first record, milliseconds
 
 // world is a log and the buckets that the catalog makes of it.
 type world struct {
-	t       *testing.T
+	t       testing.TB
 	source  timeseries.Source
 	options timeseries.Options
 	records []measurement.Record
@@ -35,7 +35,7 @@ type world struct {
 	onUpdate func()
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
 	if err != nil {
