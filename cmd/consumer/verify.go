@@ -111,10 +111,6 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return err
 	}
 	defer client.Close()
-	definition, err := collection(c).Normalize()
-	if err != nil {
-		return fmt.Errorf("defining the time series: %w", err)
-	}
 	ranges, err := verifyRanges(ctx, c, client, o)
 	if err != nil {
 		return err
@@ -124,28 +120,14 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return err
 	}
 	defer closeDatabase(database)
-	series := seriesName(c, o.topic)
-	if _, err := database.Check(ctx, series, definition, c.Bucket.MaxCount); err != nil {
-		return fmt.Errorf("looking at the time series %s: %w", series, err)
-	}
+
 	line := p.newProgress("verifying")
 	defer line.end()
 	letters, err := readLetters(ctx, c, client, ranges[0].Source, line)
 	if err != nil {
 		return err
 	}
-	decoder, err := measurement.New(decoding(c, definition))
-	if err != nil {
-		return err
-	}
-	verifier, err := verify.New(verify.Options{
-		Collection: definition, Decoder: decoder, Log: &recordLog{client}, Buckets: bucketStore{database.Buckets(series)},
-		Letters: letters, Content: o.content, Repair: o.mode(), Now: time.Now().UnixMilli(), Examples: o.examples,
-		Progress: func(at verify.Progress) {
-			line.what = fmt.Sprintf("verifying %s/%d, %s, offsets", o.topic, at.Partition, at.Doing)
-			line.at(at.Offset-at.From, at.To-at.From)
-		},
-	})
+	verifier, err := newVerifier(ctx, c, o, verifying{&recordLog{client}, database, letters, line})
 	if err != nil {
 		return err
 	}
@@ -158,6 +140,38 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return errFound
 	}
 	return err
+}
+
+// verifying is what a verifier is made of beside the settings.
+type verifying struct {
+	log      *recordLog
+	database *sink.Database
+	letters  *verify.Letters
+	line     *progress
+}
+
+// newVerifier makes a verifier of the topic's time series, which must be set up.
+func newVerifier(ctx context.Context, c config.Config, o verifyOptions, with verifying) (*verify.Verifier, error) {
+	definition, err := collection(c).Normalize()
+	if err != nil {
+		return nil, fmt.Errorf("defining the time series: %w", err)
+	}
+	series := seriesName(c, o.topic)
+	if _, err := with.database.Check(ctx, series, definition, c.Bucket.MaxCount); err != nil {
+		return nil, fmt.Errorf("looking at the time series %s: %w", series, err)
+	}
+	decoder, err := measurement.New(decoding(c, definition))
+	if err != nil {
+		return nil, err
+	}
+	return verify.New(verify.Options{
+		Collection: definition, Decoder: decoder, Log: with.log, Buckets: bucketStore{with.database.Buckets(series)},
+		Letters: with.letters, Content: o.content, Repair: o.mode(), Now: time.Now().UnixMilli(), Examples: o.examples,
+		Progress: func(at verify.Progress) {
+			with.line.what = fmt.Sprintf("verifying %s/%d, %s, offsets", o.topic, at.Partition, at.Doing)
+			with.line.at(at.Offset-at.From, at.To-at.From)
+		},
+	})
 }
 
 // judge verifies the ranges. After an error the view holds what was judged until then.

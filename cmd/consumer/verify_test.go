@@ -104,7 +104,7 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	for _, line := range []string{
 		"PARTITION  OFFSETS  RECORDS  MEASUREMENTS  STORED ONCE  DEAD-LETTERED  EXPIRED  MISSING  DOUBLED  UNKNOWN  LETTER MISSING  DAMAGED BUCKETS  DIFFERENT",
 		"2          100–199  100      90            80           3              0        9        1        1        1               2                1",
-		"events/2: note: the log is short",
+		"events/2: note: the log is short.",
 		"events/2: 9 missing: in the log, but neither stored nor a dead letter: offsets 101, 102[3], ….",
 		"  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.",
 		"--topic events:2 --to-offset 101",

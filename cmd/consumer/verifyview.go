@@ -49,7 +49,10 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) error {
 		p := &v.Partitions[i]
 		name := fmt.Sprintf("%s/%d", v.Topic, p.Partition)
 		for _, note := range p.Notes {
-			fmt.Fprintf(w, "%s: note: %s\n", name, note)
+			fmt.Fprintf(w, "%s: note: %s.\n", name, note)
+		}
+		if p.Removed > 0 {
+			fmt.Fprintf(w, "%s: note: retention removed %d offsets meanwhile: they were not verified.\n", name, p.Removed)
 		}
 		p.printProblems(w, name)
 		p.printRepair(w, name)
@@ -182,10 +185,14 @@ func (o *verifyOptions) flags() string {
 	if o.to != "" {
 		flags += " --to " + o.to
 	}
-	for name, set := range map[string]bool{" --content": o.content, " --repair": o.repair && !o.dryRun, " --dry-run": o.dryRun} {
-		if set {
-			flags += name
-		}
+	if o.content {
+		flags += " --content"
+	}
+	switch o.mode() {
+	case verify.DryRun:
+		flags += " --dry-run"
+	case verify.Mend:
+		flags += " --repair"
 	}
 	return flags
 }
