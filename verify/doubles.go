@@ -87,7 +87,7 @@ func (w *window) countCopies(ctx context.Context, some map[timeseries.Position]*
 
 // scanOnce reads the buckets that list some of the positions, each once.
 func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*copies, whole bool, each func(b *listing, id string) error) error {
-	var from, to int64 = w.end, w.start
+	from, to := w.end, w.start
 	for p := range some {
 		from, to = min(from, p.Offset), max(to, p.Offset+1)
 	}

@@ -42,7 +42,7 @@ func (m *madeUp) Records(ctx context.Context, _ timeseries.Source, from, to int6
 		m.value = append(m.value, `,"x":`...)
 		m.value = strconv.AppendInt(m.value, offset%97, 10)
 		m.value = append(m.value, '}')
-		if err := each(measurement.Record{Offset: offset, Timestamp: noon, Value: m.value}); err != nil {
+		if err := each(measurement.Record{Offset: offset, Timestamp: noon + offset, Value: m.value}); err != nil {
 			return from, err
 		}
 	}
