@@ -62,6 +62,7 @@ func (p *program) verifyCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.topic, "topic", "", "the topic, one of KAFKA_TOPICS; needed when there are several")
 	flags.Int32Var(&o.partition, "partition", allPartitions, "only this partition")
+	flags.Lookup("partition").DefValue = "all"
 	flags.StringVar(&o.from, "from", "", "first offset, or a time (RFC 3339); default: the log's start, or KAFKA_START when it is a time")
 	flags.StringVar(&o.to, "to", "", "offset, or time, to stop before; default, and at most: the committed offset")
 	flags.BoolVar(&o.content, "content", false, "compare every value, not only positions")

@@ -54,6 +54,10 @@ func verifyRanges(ctx context.Context, c config.Config, client *source.Client, o
 	if err != nil {
 		return nil, fmt.Errorf("reading the committed offsets of group %q: %w", c.Kafka.GroupID, err)
 	}
+	if !slices.ContainsFunc(committed, func(a source.Assigned) bool { return a.Committed >= 0 }) {
+		return nil, fmt.Errorf("group %q has committed no offset of %s, so nothing need be stored yet: has it run, and is KAFKA_GROUP_ID right?",
+			c.Kafka.GroupID, o.topic)
+	}
 	ours := pipeline.Provenance{ClusterID: client.ClusterID(), TopicID: topic.ID}
 	ours.Namespace = c.MongoDB.Database + "." + seriesName(c, o.topic)
 	ranges := make([]verifyRange, 0, len(partitions))
