@@ -181,11 +181,20 @@ func (l *letterList) write(row LetterRow) error {
 		fmt.Fprintln(l.table, "LETTER\tFROM\tTIME\tREASON\tATTEMPT\tMESSAGE")
 	}
 	l.written++
-	message := strings.TrimSpace(printable(strings.TrimPrefix(strings.TrimPrefix(row.Message, row.Reason), ":")))
+	message := printable(withoutReason(row.Message, row.Reason))
 	if row.Cut != "" {
 		message = "(cut) " + message
 	}
 	_, err := fmt.Fprintf(l.table, "%s\t%s\t%s\t%s\t%d\t%s\n", row.Letter, row.from(), formatTime(row.Time),
 		printable(row.Reason), row.Attempt, shorten(message, 120))
 	return err
+}
+
+// withoutReason is a message without the code it begins with.
+func withoutReason(message, reason string) string {
+	rest, ok := strings.CutPrefix(message, reason)
+	if !ok {
+		return message
+	}
+	return strings.TrimSpace(strings.TrimPrefix(rest, ":"))
 }

@@ -81,7 +81,7 @@ func (p *program) root() *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(run, p.initCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
 	root.AddCommand(p.verifyCommand())
 	return root
 }

@@ -125,7 +125,7 @@ func (v *view) progress(log *slog.Logger) {
 	}
 	log.Info("progress", "partitions", len(statuses), "lag", lag, "series", series, "open_buckets", open, "memory", v.budget.Total())
 	if v.seriesMax > 0 && series > v.seriesMax {
-		log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta?", "series", series, "max", v.seriesMax)
+		log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta? (consumer check --sample 10000 shows what varies)", "series", series, "max", v.seriesMax)
 	}
 }
 

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+)
+
+// maxSample bounds --sample: what is sampled is held in memory.
+const maxSample = 1_000_000
+
+// CheckView is what check prints as JSON.
+type CheckView struct {
+	Findings []Finding    `json:"findings"`
+	Samples  []SampleView `json:"samples,omitempty"`
+}
+
+func (p *program) checkCommand() *cobra.Command {
+	var sample int
+	var output string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Look whether everything is in place, and what events would become",
+		Long: "Connects to Kafka and MongoDB with the settings in effect and says what it finds, with the way out of what is wrong. It\n" +
+			"creates nothing: the one document written for a trial is removed. With --sample it also decodes the newest records of\n" +
+			"each topic, without joining the group, and prints what they would become: measurements, buckets, letters.\n\n" +
+			"Exit code 3: something is wrong.",
+		Example: "  consumer check\n  consumer check --sample 10000",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			if sample < 0 || sample > maxSample {
+				return usageError{fmt.Errorf("--sample is %d: it must be 0 to %d records", sample, maxSample)}
+			}
+			return p.check(cmd.Context(), sample, output)
+		},
+	}
+	cmd.Flags().IntVar(&sample, "sample", 0, "decode so many of the newest records of each topic; 0: none")
+	outputFlag(cmd, &output)
+	return cmd
+}
+
+func (p *program) check(ctx context.Context, sample int, output string) error {
+	c, log, err := p.quietSettings()
+	if err != nil {
+		return err
+	}
+	var found findings
+	var samples []SampleView
+	found.ok("settings", "%s", describeSettings(c))
+	if reader, err := openTopicLog(ctx, c, log, kafkaTopics(c)); err != nil {
+		found.failed("Kafka", err)
+	} else {
+		defer reader.close()
+		present := checkKafka(ctx, c, reader, &found)
+		if sample > 0 {
+			samples = p.samples(ctx, c, reader, present, sample, &found)
+		}
+	}
+	checkMongoDB(ctx, c, log, &found)
+	if err := p.printCheck(output, &found, samples); err != nil {
+		return err
+	}
+	if found.count(findingWrong) > 0 {
+		return errFound
+	}
+	return nil
+}
+
+func (p *program) printCheck(output string, found *findings, samples []SampleView) error {
+	if output == "json" {
+		return writeJSON(p.stdout, CheckView{found.list, samples})
+	}
+	for i := range samples {
+		if samples[i].Records == 0 {
+			continue
+		}
+		if err := printSample(p.stdout, &samples[i]); err != nil {
+			return err
+		}
+	}
+	return found.print(p.stdout)
+}
+
+// describeSettings says what the settings are about, in a line.
+func describeSettings(c config.Config) string {
+	return fmt.Sprintf("group %s reads %s as %s; \"consumer config\" prints all", c.Kafka.GroupID, strings.Join(c.Kafka.Topics, ", "), c.Event.Format)
+}
+
+// kafkaTopics are the topics read, and those of dead letters.
+func kafkaTopics(c config.Config) []string {
+	topics := append([]string(nil), c.Kafka.Topics...)
+	if c.DLQ.Topic != "" {
+		o := letterOptions(c)
+		topics = append(topics, o.Topics()...)
+	}
+	return topics
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/source"
+)
+
+const (
+	// shortRetention is a retention that an outage may outlast.
+	shortRetention = 24 * time.Hour
+	// aheadTolerated is how far a record's timestamp may be ahead of the clock here.
+	aheadTolerated = time.Minute
+)
+
+// checkKafka looks at the topics, the group and the dead-letter topics, and returns the topics that can be read.
+func checkKafka(ctx context.Context, c config.Config, log *topicLog, found *findings) []string {
+	as := "without a login"
+	if c.Security.SASLUsername != "" {
+		as = "as " + c.Security.SASLUsername
+	}
+	found.ok("Kafka", "connected %s, cluster %s", as, log.client.ClusterID())
+	var present []string
+	largest := 0
+	for _, topic := range c.Kafka.Topics {
+		spans, ok := checkTopic(ctx, log, topic, found)
+		if !ok {
+			continue
+		}
+		present = append(present, topic)
+		largest = max(largest, checkConfiguration(ctx, log, topic, found))
+		checkGroup(ctx, c, log, topic, spans, found)
+	}
+	checkDeadLetters(ctx, c, log, largest, found)
+	return present
+}
+
+// checkTopic looks at a topic's partitions and reads the last record of each.
+func checkTopic(ctx context.Context, log *topicLog, topic string, found *findings) ([]dlq.Span, bool) {
+	subject := "topic " + topic
+	answers, err := log.client.Topics(ctx, topic)
+	if err == nil {
+		err = answers[0].Err
+	}
+	if err != nil {
+		found.failed(subject, err)
+		return nil, false
+	}
+	var leaderless []string
+	for _, p := range answers[0].Partitions {
+		if p.Leader < 0 || p.Err != nil {
+			leaderless = append(leaderless, strconv.Itoa(int(p.ID)))
+		}
+	}
+	if leaderless != nil {
+		found.wrong(subject, "bring the brokers back that hold them", "no leader for partitions %s", strings.Join(leaderless, ", "))
+		return nil, false
+	}
+	spans, err := dlq.Spans(ctx, log, []string{topic})
+	if err != nil {
+		found.failed(subject, err)
+		return nil, false
+	}
+	records, newest := int64(0), int64(-1)
+	for _, s := range spans {
+		records += s.End - s.First
+		at, err := lastTimestamp(ctx, log, s)
+		if err != nil {
+			found.failed(subject, fmt.Errorf("reading the last record of %s: %w", s.Place, err))
+			return nil, false
+		}
+		newest = max(newest, at)
+	}
+	if newest < 0 {
+		found.ok(subject, "%d partitions, no records", len(spans))
+		return spans, true
+	}
+	age := time.Since(time.UnixMilli(newest))
+	found.ok(subject, "%d partitions, %d offsets, newest record of %s", len(spans), records, formatTime(time.UnixMilli(newest)))
+	if age < -aheadTolerated {
+		found.warn(subject, "set the producers' clocks right, and look at the unit of the records' timestamps (milliseconds)",
+			"the newest record's timestamp is %v ahead of the clock here", -age.Round(time.Second))
+	}
+	return spans, true
+}
+
+// lastTimestamp is the timestamp of a partition's last record, -1 when there is none.
+func lastTimestamp(ctx context.Context, log *topicLog, s dlq.Span) (int64, error) {
+	last := int64(-1)
+	if s.First >= s.End {
+		return last, nil
+	}
+	err := log.Read(ctx, s.Topic, s.Partition, s.End-1, s.End, func(r *dlq.Record) error {
+		last = r.Timestamp
+		return nil
+	})
+	return last, err
+}
+
+// checkConfiguration looks at what a topic's configuration does to the guarantee, and returns its longest record.
+func checkConfiguration(ctx context.Context, log *topicLog, topic string, found *findings) (longest int) {
+	subject := "topic " + topic
+	t, err := log.client.Configuration(ctx, topic)
+	if err != nil {
+		found.note(subject, "its configuration cannot be read (that needs DESCRIBE_CONFIGS): %v", err)
+		return 0
+	}
+	before := len(found.list)
+	if t.Values["unclean.leader.election.enable"] == "true" {
+		found.wrong(subject, "set unclean.leader.election.enable=false",
+			"unclean leader election: offsets may come twice with other records, which are then taken for stored")
+	}
+	durability(subject, t, found)
+	if strings.Contains(t.Values["cleanup.policy"], "compact") {
+		found.warn(subject, "set cleanup.policy=delete", "the topic is compacted: of measurements with the same key the older ones vanish before they are read")
+	}
+	if ms, err := strconv.ParseInt(t.Values["retention.ms"], 10, 64); err == nil && ms >= 0 && time.Duration(ms)*time.Millisecond < shortRetention {
+		found.warn(subject, "set retention.ms higher", "records are deleted after %v: an outage that lasts longer loses some", time.Duration(ms)*time.Millisecond)
+	}
+	if len(found.list) == before {
+		found.ok(subject, "%d replicas, min.insync.replicas=%s, unclean leader election is off", t.Replicas, t.Values["min.insync.replicas"])
+	}
+	longest, _ = strconv.Atoi(t.Values["max.message.bytes"])
+	return longest
+}
+
+// durability warns about replicas too few.
+func durability(subject string, t source.Configuration, found *findings) {
+	least, err := strconv.Atoi(t.Values["min.insync.replicas"])
+	switch {
+	case t.Replicas == 1:
+		found.warn(subject, "use three replicas and min.insync.replicas=2 where records must not be lost", "one replica: the loss of a broker's disk loses records")
+	case t.InSync < t.Replicas:
+		found.warn(subject, "look at the brokers", "%d of %d replicas are in sync", t.InSync, t.Replicas)
+	case err == nil && least >= t.Replicas:
+		found.warn(subject, "set min.insync.replicas one below the number of replicas", "min.insync.replicas=%d of %d replicas: nothing can be written when one broker is down", least, t.Replicas)
+	case err == nil && least < 2:
+		found.warn(subject, "set min.insync.replicas=2", "min.insync.replicas=%d: a record acknowledged by one broker alone is lost with it", least)
+	}
+}
+
+// checkGroup looks at what the group has committed for a topic.
+func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span, found *findings) {
+	subject := "group " + c.Kafka.GroupID
+	members, err := log.client.Members(ctx, c.Kafka.GroupID)
+	if err != nil {
+		found.failed(subject, err)
+		return
+	}
+	partitions := make([]int32, len(spans))
+	for i, s := range spans {
+		partitions[i] = s.Partition
+	}
+	committed := map[int32]int64{}
+	answers, err := log.client.Committed(ctx, c.Kafka.GroupID, topic, partitions)
+	for _, a := range answers {
+		if err == nil {
+			err = a.Err
+		}
+		committed[a.Partition] = a.Committed
+	}
+	if err != nil {
+		found.failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic, err))
+		return
+	}
+	known, lag := 0, int64(0)
+	for _, s := range spans {
+		offset, ok := committed[s.Partition]
+		switch {
+		case !ok || offset < 0:
+			continue
+		case offset > s.End:
+			found.wrong(subject, "reset the group with kafka-consumer-groups.sh, or set KAFKA_OUT_OF_RANGE", "offset %d is committed for %s, which ends at %d", offset, s.Place, s.End)
+		case offset < s.First:
+			found.warn(subject, "keep records longer (retention.ms), and the consumer running", "%d records of %s were deleted before they were read", s.First-offset, s.Place)
+		}
+		known++
+		lag += max(0, s.End-max(offset, s.First))
+	}
+	if known == 0 {
+		found.ok(subject, "%d members; nothing committed for %s yet: it will begin at %s", members, topic, startText(c))
+		return
+	}
+	found.ok(subject, "%d members; committed for %d of %d partitions of %s, %d offsets behind", members, known, len(spans), topic, lag)
+}
+
+func startText(c config.Config) string {
+	if c.Kafka.Start.Policy == "time" {
+		return c.Kafka.Start.Time.Format(time.RFC3339) + " (KAFKA_START)"
+	}
+	return "the " + c.Kafka.Start.Policy + " record (KAFKA_START)"
+}
+
+// checkDeadLetters looks at the dead-letter topics. longest is the longest record of the topics read.
+func checkDeadLetters(ctx context.Context, c config.Config, log *topicLog, longest int, found *findings) {
+	if c.DLQ.Topic == "" {
+		found.warn("dead letters", "set DLQ_TOPIC", "DLQ_TOPIC is empty: a bad record stops its partition")
+		return
+	}
+	o := letterOptions(c)
+	missing, err := log.missing(ctx, o.Topics())
+	if err != nil {
+		found.failed("dead letters", err)
+		return
+	}
+	for _, topic := range o.Topics() {
+		subject := "dead letters " + topic
+		switch {
+		case !slices.Contains(missing, topic):
+			checkDeadLetterTopic(ctx, log, topic, longest, found)
+		case c.DLQ.Create:
+			found.ok(subject, "does not exist yet: init and run create it")
+		default:
+			found.wrong(subject, "create it, or set DLQ_CREATE=true", "does not exist")
+		}
+	}
+}
+
+func checkDeadLetterTopic(ctx context.Context, log *topicLog, topic string, longest int, found *findings) {
+	subject := "dead letters " + topic
+	spans, err := dlq.Spans(ctx, log, []string{topic})
+	if err != nil {
+		found.failed(subject, err)
+		return
+	}
+	var letters int64
+	for _, s := range spans {
+		letters += s.End - s.First
+	}
+	found.ok(subject, "%d partitions, %d offsets; \"consumer dlq stats\" counts the letters", len(spans), letters)
+	t, err := log.client.Configuration(ctx, topic)
+	if err != nil {
+		found.note(subject, "its configuration cannot be read (that needs DESCRIBE_CONFIGS): %v", err)
+		return
+	}
+	durability(subject, t, found)
+	if t.Values["retention.ms"] != "-1" {
+		found.warn(subject, "set retention.ms=-1", "letters have their records' times, so that retention.ms=%s deletes letters of old records at once", t.Values["retention.ms"])
+	}
+	if strings.Contains(t.Values["cleanup.policy"], "compact") {
+		found.wrong(subject, "set cleanup.policy=delete", "the topic is compacted: letters whose records have the same key are lost")
+	}
+	if size, err := strconv.Atoi(t.Values["max.message.bytes"]); err == nil && size < longest {
+		found.warn(subject, "set its max.message.bytes higher than that of the topics read",
+			"max.message.bytes=%d is less than the %d of the topics read: long letters are cut and cannot be driven back", size, longest)
+	}
+}

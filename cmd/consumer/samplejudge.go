@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// judgedFrom is the least number of measurements that says something about the whole.
+	judgedFrom = 50
+	// aheadUsual and behindUsual are how far times lie from their records' timestamps as a rule.
+	aheadUsual  = time.Hour
+	behindUsual = 30 * 24 * time.Hour
+)
+
+// judge says what a finished sample shows of the settings.
+func (s *sampler) judge(found *findings) {
+	subject := "sample of " + s.view.Topic
+	if s.view.Records == 0 {
+		found.note(subject, "there are no records to sample")
+		return
+	}
+	bad := 0
+	for _, b := range s.view.Bad {
+		bad += b.Count
+	}
+	all := bad + s.view.Measurements
+	switch {
+	case bad == 0:
+		found.ok(subject, "%d records are %d measurements of %d series in %d buckets", s.view.Records, s.view.Measurements, s.view.Series, s.view.Buckets)
+	case bad*2 > all:
+		found.wrong(subject, "compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD", "%d of %d events would become letters: %s", bad, all, s.view.Bad[0].Example)
+	default:
+		found.warn(subject, "look at the reasons above", "%d of %d events would become letters", bad, all)
+	}
+	if s.hinted > 0 {
+		found.wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%d times look like another unit of time: %s", s.hinted, s.bad["time_out_of_range"].Example)
+	}
+	s.judgeTimes(subject, found)
+	s.judgeSeries(subject, found)
+}
+
+// judgeTimes warns when most times are far from when their records were made: a wrong unit or a wrong field.
+func (s *sampler) judgeTimes(subject string, found *findings) {
+	if len(s.offsets) == 0 {
+		return
+	}
+	slices.Sort(s.offsets)
+	middle := time.Duration(s.offsets[len(s.offsets)/2]) * time.Millisecond
+	const wayOut = "look at EVENT_TIME_FIELD, EVENT_TIME_FORMAT and the sources' clocks"
+	if middle > aheadUsual {
+		found.warn(subject, wayOut, "half of the measurements are %v or more later than their records", middle.Round(time.Second))
+	}
+	if middle < -behindUsual {
+		found.warn(subject, wayOut+"; a replay of old events is no mistake", "half of the measurements are %v or more older than their records", -middle.Round(time.Second))
+	}
+}
+
+// judgeSeries warns about a meta that differs in nearly every measurement: the most expensive mistake.
+func (s *sampler) judgeSeries(subject string, found *findings) {
+	n, series := s.view.Measurements, s.view.Series
+	if n < judgedFrom || series*2 <= n {
+		return
+	}
+	var varied []string
+	for _, f := range s.view.Fields {
+		if f.Values > 1 {
+			varied = append(varied, fmt.Sprintf("%s (%d values in %d)", fieldName(f), f.Values, f.Seen))
+		}
+	}
+	found.warn(subject, "take what changes with every event out of meta: EVENT_META_FIELD. If there are so many series, a larger --sample shows it",
+		"%d measurements are %d series: a bucket for nearly each of them. What varies most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
+}
+
+func fieldName(f FieldView) string {
+	if f.Path == "" {
+		return "meta"
+	}
+	return "meta." + f.Path
+}
+
+func printSample(w io.Writer, s *SampleView) error {
+	fmt.Fprintf(w, "The newest %d records of %s: %d measurements", s.Records, s.Topic, s.Measurements)
+	if s.Tombstones > 0 {
+		fmt.Fprintf(w, ", %d tombstones", s.Tombstones)
+	}
+	fmt.Fprintln(w)
+	for _, d := range s.Examples {
+		fmt.Fprintf(w, "  %s\n", shorten(printable(string(d)), 400))
+	}
+	table := newTable(w)
+	if len(s.Bad) > 0 {
+		fmt.Fprintln(table, "\nLETTERS\tREASON\tRECORD\tEXAMPLE")
+		for _, b := range s.Bad {
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", b.Count, b.Reason, b.From, shorten(printable(withoutReason(b.Example, b.Reason)), 160))
+		}
+	}
+	if s.Buckets > 0 {
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\nThey would be %d series in %d buckets, %.1f measurements in each; the fullest:\n", s.Series, s.Buckets, float64(s.Measurements)/float64(s.Buckets))
+		fmt.Fprintln(table, "MEASUREMENTS\tBYTES\tFIRST\tLAST\tPARTITION\tMETA")
+		for _, b := range s.Largest {
+			fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", b.Measurements, b.Bytes, formatTime(b.First), formatTime(b.Last), b.From, shorten(printable(string(b.Meta)), 100))
+		}
+	}
+	if len(s.Fields) > 0 {
+		fmt.Fprintln(table, "\nVALUES\tFIELD OF META")
+		for _, f := range s.Fields {
+			fmt.Fprintf(table, "%d\t%s\n", f.Values, printable(fieldName(f)))
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// FieldView is how many different values a field of meta has.
+type FieldView struct {
+	// Path is dotted, empty for a meta that is no object.
+	Path   string `json:"path"`
+	Values int    `json:"values"`
+	// Seen counts the measurements that have the field.
+	Seen int `json:"seen"`
+}
+
+// variety counts different metas, and different values of their fields, by hashes.
+type variety struct {
+	seed  maphash.Seed
+	metas map[uint64]struct{}
+	paths map[string]*varied
+}
+
+type varied struct {
+	values map[uint64]struct{}
+	seen   int
+}
+
+func newVariety() *variety {
+	return &variety{seed: maphash.MakeSeed(), metas: map[uint64]struct{}{}, paths: map[string]*varied{}}
+}
+
+// add counts one meta; Type 0: absent.
+func (v *variety) add(meta bson.RawValue) {
+	v.metas[v.hash(meta)] = struct{}{}
+	if meta.Type != 0 {
+		v.walk("", meta)
+	}
+}
+
+// series is how many different metas there were.
+func (v *variety) series() int { return len(v.metas) }
+
+func (v *variety) hash(value bson.RawValue) uint64 {
+	var h maphash.Hash
+	h.SetSeed(v.seed)
+	_ = h.WriteByte(byte(value.Type)) // never fails
+	_, _ = h.Write(value.Value)
+	return h.Sum64()
+}
+
+func (v *variety) walk(path string, value bson.RawValue) {
+	if value.Type == bson.TypeEmbeddedDocument || value.Type == bson.TypeArray {
+		elements, err := bson.Raw(value.Value).Elements()
+		if err == nil && len(elements) > 0 {
+			v.walkElements(path, elements, value.Type == bson.TypeArray)
+			return
+		}
+	}
+	one := v.paths[path]
+	if one == nil {
+		one = &varied{values: map[uint64]struct{}{}}
+		v.paths[path] = one
+	}
+	one.seen++
+	one.values[v.hash(value)] = struct{}{}
+}
+
+func (v *variety) walkElements(path string, elements []bson.RawElement, array bool) {
+	for i, e := range elements {
+		name := e.Key()
+		if array {
+			name = strconv.Itoa(i)
+		}
+		if path != "" {
+			name = path + "." + name
+		}
+		v.walk(name, e.Value())
+	}
+}
+
+// fields lists the most varied ones, the most varied first.
+func (v *variety) fields(most int) []FieldView {
+	var list []FieldView
+	for _, path := range slices.Sorted(maps.Keys(v.paths)) {
+		list = append(list, FieldView{Path: path, Values: len(v.paths[path].values), Seen: v.paths[path].seen})
+	}
+	slices.SortStableFunc(list, func(a, b FieldView) int { return cmp.Compare(b.Values, a.Values) })
+	return list[:min(len(list), most)]
+}

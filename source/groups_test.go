@@ -1,0 +1,44 @@
+package source
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestRealGroupsAndTheirMembers(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers)
+	client, _ := realClient(t, brokers, topic)
+	group := topic + ".group"
+	if n, err := client.Members(t.Context(), group); n != 0 || err != nil {
+		t.Errorf("a group that is not there has %d members, %v", n, err)
+	}
+	member := startMember(t, realOptions(brokers, topic, group))
+	g := member.holding(t, 1)
+	if n, err := client.Members(t.Context(), group); n != 1 || err != nil {
+		t.Errorf("%d members, %v; want 1", n, err)
+	}
+	commit := Commit{Topic: topic, Partition: 0, Offset: 7, Metadata: "seven"}
+	if results, err := g.Commit(t.Context(), []Commit{commit}); err != nil || results[0] != nil {
+		t.Fatalf("committing: %v, %v", results, err)
+	}
+	member.leave(t)
+	groups, err := client.Groups(t.Context(), topic)
+	if err != nil || !slices.Equal(groups, []string{group}) {
+		t.Errorf("groups %v, %v", groups, err)
+	}
+	answers, err := client.Committed(t.Context(), group, topic, []int32{0})
+	if err != nil || len(answers) != 1 || answers[0].Committed != 7 || answers[0].Metadata != "seven" {
+		t.Errorf("committed %+v, %v", answers, err)
+	}
+}
+
+func TestRealConfigurationOfATopic(t *testing.T) {
+	brokers := realBrokers(t)
+	client, _ := realClient(t, brokers, realTopic(t, brokers))
+	topic := client.options.Topics[0]
+	c, err := client.Configuration(t.Context(), topic)
+	if err != nil || c.Replicas != 1 || c.InSync != 1 || c.Values["cleanup.policy"] != "delete" || c.Values["min.insync.replicas"] == "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
