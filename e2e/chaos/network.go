@@ -7,9 +7,9 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// maxHeld is how long bytes may be held and then delivered. It is less than the grace of two write timeouts: nobody
-// promises to store once what a network delivers later than that.
-const maxHeld = 3500 * time.Millisecond
+// maxHeld is how long bytes may be held and then delivered. With what the server takes it must stay below the grace of
+// two write timeouts: nobody promises to store once what is executed later than that.
+const maxHeld = WriteTimeout
 
 func (r *run) disturbDatabase(ctx context.Context) (bool, error) {
 	return r.disturbLinks(ctx, "database", func(m *member) []*link.Link { return m.database })

@@ -44,6 +44,10 @@ type Options struct {
 	Log io.Writer
 }
 
+// WriteTimeout is MONGODB_WRITE_TIMEOUT in a run. The test servers do not honour maxTimeMS, and on a machine shared by
+// all processes they hold commands for seconds: the grace of twice this time must cover that.
+const WriteTimeout = 5 * time.Second
+
 // Members of a group, at least and at most.
 const (
 	leastMembers = 2

@@ -25,6 +25,7 @@ type run struct {
 	kafka    *check.Kafka
 	database *database
 	load     *load
+	pulse    *pulse
 	members  []*member
 	settings harness.Settings
 
@@ -91,7 +92,8 @@ func (r *run) startMembers(ctx context.Context) error {
 		return err
 	}
 	r.settings = r.servers.Short(r.topic, r.databaseName()).With(
-		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes)).With(r.options.Settings...)
+		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes),
+		"MONGODB_WRITE_TIMEOUT", WriteTimeout.String(), "KAFKA_REBALANCE_TIMEOUT", (3 * WriteTimeout).String()).With(r.options.Settings...)
 	for slot := range mostMembers {
 		m, err := r.newMember(slot)
 		if err != nil {
@@ -105,7 +107,8 @@ func (r *run) startMembers(ctx context.Context) error {
 		}
 	}
 	r.load = startLoad(ctx, r.options, r.cluster.Address(), r.topic)
-	return nil
+	r.pulse, err = startPulse(ctx, r.options.MongoURI, r.databaseName())
+	return err
 }
 
 // databaseName is a name of the run's own.
@@ -176,6 +179,7 @@ func (r *run) drain(ctx context.Context) error {
 		r.fault("%v", err)
 	}
 	r.stopAll(context.WithoutCancel(ctx))
+	r.result.SlowestAnswer = r.pulse.slowest()
 	return nil
 }
 
@@ -215,6 +219,9 @@ func (r *run) close() error {
 	}
 	if r.load != nil {
 		errs = append(errs, r.load.stop())
+	}
+	if r.pulse != nil {
+		r.pulse.stop()
 	}
 	if r.kafka != nil {
 		r.kafka.Close()

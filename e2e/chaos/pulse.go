@@ -1,0 +1,64 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// pulse writes a small document again and again, on a connection that nothing disturbs, to learn how long the database
+// itself holds a command before it executes it. A server that honours maxTimeMS gives a command up after the write
+// timeout; one that does not, and holds it for longer than the grace, breaks what the consumers rely on.
+type pulse struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu   sync.Mutex
+	most time.Duration
+}
+
+// startPulse begins to write; an outage of the database that the run itself makes is not counted.
+func startPulse(ctx context.Context, uri, database string) (*pulse, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetRetryWrites(false))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to measure the database: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &pulse{cancel: cancel}
+	p.done.Go(func() {
+		defer client.Disconnect(context.WithoutCancel(ctx))
+		p.beat(ctx, client.Database(database).Collection("pulse"))
+	})
+	return p, nil
+}
+
+func (p *pulse) beat(ctx context.Context, collection *mongo.Collection) {
+	for ctx.Err() == nil {
+		sent := time.Now()
+		_, err := collection.UpdateOne(ctx, bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}},
+			options.UpdateOne().SetUpsert(true))
+		if took := time.Since(sent); err == nil {
+			p.mu.Lock()
+			p.most = max(p.most, took)
+			p.mu.Unlock()
+		}
+		sleep(ctx, 100*time.Millisecond)
+	}
+}
+
+// slowest is the longest time a write took.
+func (p *pulse) slowest() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.most
+}
+
+func (p *pulse) stop() {
+	p.cancel()
+	p.done.Wait()
+}
