@@ -16,7 +16,7 @@ import (
 	"waterwheel/verify"
 )
 
-var scale = flag.Int64("scale", 400_000, "records of the test of memory, made up as they are read; a multiple of 4000")
+var scale = flag.Int64("scale", 120_000, "records of the test of memory, made up as they are read; a multiple of 4000")
 
 // Shape of what is made up: a bucket holds every stride-th of a stretch of offsets.
 const (
