@@ -119,11 +119,8 @@ func (r *Redrive) learn(ctx context.Context, spans []Span) error {
 		part := s
 		part.End = min(s.End, slices.Max(reach))
 		err := Scan(ctx, r.log, []Span{part}, func(f *Found) error {
-			if f.Err != nil {
-				return nil
-			}
 			for i := range pasts {
-				if f.Offset < reach[i] && pasts[i].Selection.drives(&f.Letter) {
+				if f.Err == nil && f.Offset < reach[i] && pasts[i].Selection.drives(&f.Letter) {
 					r.taken.add(&f.Letter)
 					break
 				}

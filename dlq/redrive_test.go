@@ -222,8 +222,11 @@ func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
 	w := newWorld()
 	headers := []Header{{Key: "trace", Value: []byte("7")}}
 	for _, pair := range [][2]string{
-		{"__connect.errors.topic", "events"}, {"__connect.errors.partition", "2"}, {"__connect.errors.offset", "41"},
-		{"__connect.errors.connector.name", "mongo-sink"}, {"__connect.errors.task.id", "0"},
+		{"__connect.errors.topic", "events"},
+		{"__connect.errors.partition", "2"},
+		{"__connect.errors.offset", "41"},
+		{"__connect.errors.connector.name", "mongo-sink"},
+		{"__connect.errors.task.id", "0"},
 		{"__connect.errors.stage", "VALUE_CONVERTER"},
 		{"__connect.errors.class.name", "org.apache.kafka.connect.json.JsonConverter"},
 		{"__connect.errors.exception.class.name", "org.apache.kafka.connect.errors.DataException"},
@@ -329,7 +332,8 @@ func TestLostAnswerIsLookedUp(t *testing.T) {
 // Selections that overlap, and crash, and take turns, bring each letter back once.
 func TestSelectionsTogetherDriveOnce(t *testing.T) {
 	selections := []Selection{
-		{MaxAttempts: 3}, {Filter: Filter{Reasons: []string{"bad_time"}}, MaxAttempts: 3},
+		{MaxAttempts: 3},
+		{Filter: Filter{Reasons: []string{"bad_time"}}, MaxAttempts: 3},
 		{Filter: Filter{Reasons: []string{"not_json", "bad_time"}}, MaxAttempts: 4},
 	}
 	refused := 0

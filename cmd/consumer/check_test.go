@@ -161,8 +161,11 @@ func TestDurabilityOfTopics(t *testing.T) {
 		replicas, inSync int
 		least, text      string
 	}{
-		{1, 1, "1", "one replica"}, {3, 2, "2", "2 of 3 replicas are in sync"}, {3, 3, "3", "nothing can be written when one broker is down"},
-		{3, 3, "1", "is lost with it"}, {3, 3, "2", ""},
+		{1, 1, "1", "one replica"},
+		{3, 2, "2", "2 of 3 replicas are in sync"},
+		{3, 3, "3", "nothing can be written when one broker is down"},
+		{3, 3, "1", "is lost with it"},
+		{3, 3, "2", ""},
 	} {
 		var found findings
 		durability("topic", source.Configuration{Replicas: c.replicas, InSync: c.inSync, Values: map[string]string{"min.insync.replicas": c.least}}, &found)

@@ -97,11 +97,10 @@ func (p *program) listLetters(ctx context.Context, o listOptions) error {
 	defer reader.close()
 	list := newLetterList(p.stdout, o)
 	err = p.scan(ctx, reader, func(f *dlq.Found) error {
-		if f.Err != nil {
+		switch {
+		case f.Err != nil:
 			list.others++
-			return nil
-		}
-		if filter.Selects(&f.Letter) {
+		case filter.Selects(&f.Letter):
 			return list.add(newLetterRow(f))
 		}
 		return nil

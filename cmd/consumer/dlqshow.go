@@ -113,11 +113,11 @@ func (p *program) findLetters(ctx context.Context, c config.Config, log *slog.Lo
 	if !slices.Contains(reader.topics, place.Topic) {
 		err := p.scan(ctx, reader, func(f *dlq.Found) error {
 			l := &f.Letter
-			if f.Err != nil || l.Topic != place.Topic || l.Partition != place.Partition || l.Offset != offset {
-				return nil
+			if f.Err == nil && l.Topic == place.Topic && l.Partition == place.Partition && l.Offset == offset {
+				n++
+				return show(f)
 			}
-			n++
-			return show(f)
+			return nil
 		})
 		return n, err
 	}

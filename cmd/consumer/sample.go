@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -18,56 +17,6 @@ import (
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
-
-// What of a sample is shown.
-const (
-	shownMeasurements = 3
-	shownBuckets      = 10
-	shownFields       = 5
-)
-
-// SampleView is what the newest records of a topic would become.
-type SampleView struct {
-	Topic string `json:"topic"`
-	// Records were read; Tombstones of them have a null value and are skipped.
-	Records      int `json:"records"`
-	Tombstones   int `json:"tombstones"`
-	Measurements int `json:"measurements"`
-	Series       int `json:"series"`
-	Buckets      int `json:"buckets"`
-	// Bad would become letters, by reason.
-	Bad []BadView `json:"bad,omitempty"`
-	// Examples are measurements as they would be stored, Largest the buckets with the most of them.
-	Examples []Document   `json:"examples"`
-	Largest  []BucketView `json:"largest"`
-	// Fields are those of meta, the most varied first.
-	Fields []FieldView `json:"fields,omitempty"`
-}
-
-// BadView is the records or elements that would become letters for one reason.
-type BadView struct {
-	Reason string `json:"reason"`
-	Count  int    `json:"count"`
-	// Example is what is wrong with one of them, at From.
-	Example string `json:"example"`
-	From    string `json:"from"`
-}
-
-// BucketView is a bucket that would be written.
-type BucketView struct {
-	From         string    `json:"from"` // topic/partition
-	Meta         Document  `json:"meta"`
-	First        time.Time `json:"first"` // rounded, as the bucket has it
-	Last         time.Time `json:"last"`
-	Measurements int32     `json:"measurements"`
-	Bytes        int       `json:"bytes"`
-}
-
-// Document is relaxed Extended JSON.
-type Document string
-
-// MarshalJSON gives the text as it is.
-func (d Document) MarshalJSON() ([]byte, error) { return []byte(d), nil }
 
 // samples decodes the newest records of topics.
 func (p *program) samples(ctx context.Context, c config.Config, log *topicLog, topics []string, n int, found *findings) []SampleView {
@@ -272,7 +221,7 @@ func (s *sampler) finish() SampleView {
 
 func (s *sampler) bucket(partition int32, w *bucketer.Write) BucketView {
 	view := BucketView{
-		From: fmt.Sprintf("%s/%d", s.view.Topic, partition), Meta: "null", Measurements: w.Count, Bytes: len(w.Document),
+		From: fmt.Sprintf("%s/%d", s.view.Topic, partition), Meta: Document("null"), Measurements: w.Count, Bytes: len(w.Document),
 	}
 	if w.Meta.Type != 0 {
 		view.Meta = documentOf(w.Meta)

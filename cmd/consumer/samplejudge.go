@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -80,43 +79,4 @@ func fieldName(f FieldView) string {
 		return "meta"
 	}
 	return "meta." + f.Path
-}
-
-func printSample(w io.Writer, s *SampleView) error {
-	fmt.Fprintf(w, "The newest %d records of %s: %d measurements", s.Records, s.Topic, s.Measurements)
-	if s.Tombstones > 0 {
-		fmt.Fprintf(w, ", %d tombstones", s.Tombstones)
-	}
-	fmt.Fprintln(w)
-	for _, d := range s.Examples {
-		fmt.Fprintf(w, "  %s\n", shorten(printable(string(d)), 400))
-	}
-	table := newTable(w)
-	if len(s.Bad) > 0 {
-		fmt.Fprintln(table, "\nLETTERS\tREASON\tRECORD\tEXAMPLE")
-		for _, b := range s.Bad {
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", b.Count, b.Reason, b.From, shorten(printable(withoutReason(b.Example, b.Reason)), 160))
-		}
-	}
-	if s.Buckets > 0 {
-		if err := table.Flush(); err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "\nThey would be %d series in %d buckets, %.1f measurements in each; the fullest:\n", s.Series, s.Buckets, float64(s.Measurements)/float64(s.Buckets))
-		fmt.Fprintln(table, "MEASUREMENTS\tBYTES\tFIRST\tLAST\tPARTITION\tMETA")
-		for _, b := range s.Largest {
-			fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", b.Measurements, b.Bytes, formatTime(b.First), formatTime(b.Last), b.From, shorten(printable(string(b.Meta)), 100))
-		}
-	}
-	if len(s.Fields) > 0 {
-		fmt.Fprintln(table, "\nVALUES\tFIELD OF META")
-		for _, f := range s.Fields {
-			fmt.Fprintf(table, "%d\t%s\n", f.Values, printable(fieldName(f)))
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
 }
