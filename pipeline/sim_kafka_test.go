@@ -193,15 +193,16 @@ func (l *partitionLog) expire(w *world, to int64) {
 	l.first = to
 }
 
-// excuse lifts the duty to store what is not stored now, for the offsets [from, to).
+// excuse lifts the duty to store what is not stored now, or may yet be rolled back, for the offsets [from, to).
 func (l *partitionLog) excuse(w *world, from, to int64, why string) {
+	durable := w.mongo.majority == w.mongo.seq
 	for o := from; o < to; o++ {
 		r := l.records[o]
 		if r == nil {
 			continue
 		}
 		for _, want := range r.wanted {
-			if !w.checks.done(w, l, o, want) {
+			if !durable || !w.checks.done(w, l, o, want) {
 				l.excused[timeseries.Position{Offset: o, Part: max(0, want.part)}] = why
 			}
 		}

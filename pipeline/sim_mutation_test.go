@@ -74,7 +74,7 @@ var mutations = []mutation{
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 }
 
-// TestSimulationNotices… each guard that is missing. It prints how many runs that took.
+// TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.
 func TestSimulationNoticesEachMutation(t *testing.T) {
 	for _, m := range mutations {
 		runs := 0
@@ -84,7 +84,7 @@ func TestSimulationNoticesEachMutation(t *testing.T) {
 			runs++
 		}
 		if w.violation == "" {
-			t.Errorf("%-55s not noticed in %d runs", m, runs)
+			t.Errorf("%q was not noticed in %d runs", m, runs)
 			continue
 		}
 		t.Logf("%-55s %5d runs  %s", m, runs, w.violation)

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,17 +15,21 @@ type schedule struct {
 
 // schedules are all kinds; those that need no moment of their own (lost answers, late and partial bulks, commit lag and
 // so on) are traits.
-var schedules = []*schedule{
+var schedules = slices.Concat(memberSchedules, serverSchedules, operatorSchedules)
+
+// memberSchedules make owners change. In half of the runs nothing else happens.
+var memberSchedules = []*schedule{
 	{"crash", func(w *world) { w.crashAndRestart(w.anyone(), w.between(0.1, 30)) }},
 	{"crash in the middle of a call", func(w *world) { w.anyone().crashIn = 1 + w.rnd.IntN(12) }},
-	{"process stopped and going on", func(w *world) { p := w.anyone(); p.paused = w.now + w.between(1, 30) }},
+	{"process stopped and going on", func(w *world) { p := w.anyone(); p.paused = w.now + w.between(1, 60) }},
 	{"clean stop and start", func(w *world) { w.terminate(w.anyone()) }},
 	{"second incarnation beside the first", (*world).replaceProcess},
 	{"rebalance", func(w *world) { w.anyone().rejoin = true }},
-	{"Kafka cut off", func(w *world) { p := w.anyone(); p.cut, p.only = w.now+w.between(1, 30), false }},
+	{"all stop", (*world).stopAll},
+	{"Kafka cut off", func(w *world) { p := w.anyone(); p.cut, p.only = w.now+w.between(1, 30), w.chance(0.4) }},
 	{"coordinator cut off that still answers heartbeats", func(w *world) {
 		p := w.anyone()
-		p.cut = w.now + w.between(1, 30)
+		p.cut = w.now + w.between(1, 60)
 		p.zombie, p.only = p.cut, w.chance(0.7)
 	}},
 	{"lease lapse and resume in one generation", func(w *world) {
@@ -34,6 +39,10 @@ var schedules = []*schedule{
 	{"member evicted", (*world).evict},
 	{"member evicted while its claim is on its way", func(w *world) { p := w.anyone(); p.rejoin, p.evictIn = true, true }},
 	{"MongoDB hangs, with a rebalance in the middle", (*world).hang},
+}
+
+// serverSchedules happen to MongoDB and Kafka.
+var serverSchedules = []*schedule{
 	{"MongoDB hangs", func(w *world) { w.mongo.hanging = w.now + w.between(3, 15) }},
 	{"new primary whose majority point lags", func(w *world) {
 		if w.traits.sessions && !w.mongo.stalled {
@@ -48,23 +57,6 @@ var schedules = []*schedule{
 			w.at(w.now+w.between(1, 10), w.mongo.elect)
 		}
 	}},
-	{"partition document deleted", (*world).deleteDocument},
-	{"bucket closed by an operator", func(w *world) {
-		w.editBucket(func(d bson.D) bson.D { return changed(d, []string{"control", "closed"}, "$set", true) })
-	}},
-	{"meta edited by an operator", func(w *world) {
-		w.editBucket(func(d bson.D) bson.D { return changed(d, []string{"meta"}, "$set", pick(w, "A", "B", "C", "D")) })
-	}},
-	{"time edited by an operator", func(w *world) {
-		w.editBucket(func(d bson.D) bson.D {
-			return changed(d, []string{"control", "min", "time"}, "$set", bson.DateTime(eventEpoch+int64(w.rnd.IntN(7200))*1000))
-		})
-	}},
-	{"bucket deleted by an operator", (*world).deleteBucket},
-	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},
-	{"group offsets expired", func(w *world) { w.stopAll(); w.whenEmpty(12, w.expireOffsets) }},
-	{"takeover by another group", func(w *world) { w.stopAll(); w.whenEmpty(12, w.takeOver) }},
-	{"all stop", (*world).stopAll},
 	{"topic deleted and created again", (*world).recreateTopic},
 	{"partition added", func(w *world) {
 		if w.kafka.partitions < 3 && w.kafka.topic != ([16]byte{}) {
@@ -85,6 +77,26 @@ var schedules = []*schedule{
 			w.logf("partition %d begins at %d", l.partition, l.first)
 		}
 	}},
+}
+
+// operatorSchedules are what people do.
+var operatorSchedules = []*schedule{
+	{"partition document deleted", (*world).deleteDocument},
+	{"bucket closed by an operator", func(w *world) {
+		w.editBucket(func(d bson.D) bson.D { return changed(d, []string{"control", "closed"}, "$set", true) })
+	}},
+	{"meta edited by an operator", func(w *world) {
+		w.editBucket(func(d bson.D) bson.D { return changed(d, []string{"meta"}, "$set", pick(w, "A", "B", "C", "D")) })
+	}},
+	{"time edited by an operator", func(w *world) {
+		w.editBucket(func(d bson.D) bson.D {
+			return changed(d, []string{"control", "min", "time"}, "$set", bson.DateTime(eventEpoch+int64(w.rnd.IntN(7200))*1000))
+		})
+	}},
+	{"bucket deleted by an operator", (*world).deleteBucket},
+	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},
+	{"group offsets expired", func(w *world) { w.stopAll(); w.whenEmpty(12, w.expireOffsets) }},
+	{"takeover by another group", func(w *world) { w.stopAll(); w.whenEmpty(12, w.takeOver) }},
 }
 
 // acting lets something happen, again and again.

@@ -61,8 +61,12 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
 	w.kafka = newBroker(w)
 	w.noteTraits()
+	pool := schedules
+	if w.chance(0.5) {
+		pool = memberSchedules
+	}
 	for range pick(w, 1, 2, 3, 4, 8) {
-		w.kinds = append(w.kinds, pick(w, schedules...))
+		w.kinds = append(w.kinds, pick(w, pool...))
 	}
 	return w
 }
@@ -95,7 +99,7 @@ func (w *world) drawSettings() settings {
 	return settings{
 		W: W, G: 2 * W, L: pick[time.Duration](w, 4, 8, 16) * time.Second, S: pick[time.Duration](w, 6, 8, 16) * time.Second,
 		R: 2*W + pick[time.Duration](w, 2, 8)*time.Second, static: w.traits.static && w.chance(0.7),
-		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second),
+		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second, 8*time.Second),
 		flushCount: pick(w, 3, 1000), warm: w.chance(0.7), reopen: w.chance(0.6), deltaMax: pick[int32](w, 0, 1, 2, 16),
 		maxCount: pick[int32](w, 2, 4, 7), maxBytes: pick[int32](w, 400, 100_000),
 	}
@@ -116,8 +120,8 @@ func (w *world) run() {
 		w.step()
 		switch {
 		case w.chaos:
-		case w.now > calm+5*time.Minute:
-			w.fail("progress", "not everything is committed after five minutes without mishaps")
+		case w.now > calm+2*time.Minute:
+			w.fail("progress", "not everything is committed two minutes after the last mishap")
 		case settled < 0 && w.now > calm+25*time.Second && w.committed():
 			settled = w.now
 		case settled >= 0 && w.now > settled+5*time.Second:
