@@ -47,7 +47,8 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 	if r.o.Report != nil {
 		r.o.Report(r.report)
 	}
-	return r.pace(ctx, len(all))
+	r.pace(ctx, len(all))
+	return nil
 }
 
 // send brings all letters of the parcel back. Before it sends, it commits what it is about to do; after a failure it looks
@@ -168,13 +169,12 @@ func (r *Redrive) commit(ctx context.Context, place Place, offset int64, i *inte
 }
 
 // pace waits until as much time has passed as the letters so far may take.
-func (r *Redrive) pace(ctx context.Context, letters int) error {
+func (r *Redrive) pace(ctx context.Context, letters int) {
 	r.paced += int64(letters)
 	if r.o.Rate > 0 && !r.o.DryRun {
 		due := r.begin.Add(time.Duration(float64(r.paced) / float64(r.o.Rate) * float64(time.Second)))
 		pause(ctx, time.Until(due))
 	}
-	return nil
 }
 
 // pause waits; false: ctx has ended before.

@@ -25,6 +25,7 @@ type world struct {
 	failAt  int    // fail from this effect on, 0: never
 	late    bool   // the first one that fails has its effect all the same
 	lasts   bool   // all that follow fail too: the process is gone
+	rate    int    // makes parcels of so many letters, 0: the usual
 	half    bool   // a request to produce that fails has written its first half
 }
 
@@ -107,7 +108,7 @@ func (w *world) Commit(_ context.Context, place Place, offset int64, metadata st
 // run is one run of the command.
 func (w *world) run(t *testing.T, change func(*RedriveOptions)) (Report, error) {
 	t.Helper()
-	o := RedriveOptions{Selection: Selection{MaxAttempts: DefaultMaxAttempts}, Sources: []string{"events"}, Settle: time.Second}
+	o := RedriveOptions{Selection: Selection{MaxAttempts: DefaultMaxAttempts}, Sources: []string{"events"}, Settle: time.Second, Rate: w.rate}
 	if change != nil {
 		change(&o)
 	}
@@ -276,13 +277,14 @@ func TestWhatStays(t *testing.T) {
 
 // A crash at any commit or request, before or after its effect, leaves the next run to finish the work.
 func TestCrashAnywhereIsHealed(t *testing.T) {
-	const n = 600
+	const n = 60
 	for _, late := range []bool{false, true} {
 		for _, half := range []bool{false, true} {
 			for failAt := 1; ; failAt++ {
 				crashed := true
 				synctest.Test(t, func(t *testing.T) {
 					w := filled(n)
+					w.rate = 10
 					w.failAt, w.late, w.lasts, w.half = failAt, late, true, half
 					_, err := w.run(t, nil)
 					if crashed = err != nil; !crashed {
@@ -298,7 +300,7 @@ func TestCrashAnywhereIsHealed(t *testing.T) {
 					w.isOnce(t, n)
 				})
 				if !crashed {
-					if failAt < 10 {
+					if failAt < 15 {
 						t.Fatalf("only %d effects: the letters did not go in several parcels", failAt)
 					}
 					break
@@ -314,7 +316,8 @@ func TestLostAnswerIsLookedUp(t *testing.T) {
 		for _, half := range []bool{false, true} {
 			for _, failAt := range []int{2, 3, 5, 8, 10} {
 				synctest.Test(t, func(t *testing.T) {
-					w := filled(1100)
+					w := filled(60)
+					w.rate = 10
 					w.failAt, w.late, w.half = failAt, late, half
 					if _, err := w.run(t, nil); err != nil && !strings.HasPrefix(err.Error(), "committing") {
 						t.Fatal(err)
@@ -322,7 +325,7 @@ func TestLostAnswerIsLookedUp(t *testing.T) {
 					if _, err := w.run(t, nil); err != nil {
 						t.Fatal(err)
 					}
-					w.isOnce(t, 1100)
+					w.isOnce(t, 60)
 				})
 			}
 		}
@@ -337,16 +340,17 @@ func TestSelectionsTogetherDriveOnce(t *testing.T) {
 		{Filter: Filter{Reasons: []string{"not_json", "bad_time"}}, MaxAttempts: 4},
 	}
 	refused := 0
-	for seed := range uint64(60) {
+	for seed := range uint64(300) {
 		var unfinished *UnfinishedError
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
-			w := filled(700)
+			w := filled(60)
+			w.rate = 10
 			for range 8 {
 				w.effects, w.failAt, w.lasts = 0, random.IntN(12), random.IntN(2) == 0
 				w.late, w.half = random.IntN(2) == 0, random.IntN(2) == 0
 				s := selections[random.IntN(len(selections))]
-				_, err := w.run(t, func(o *RedriveOptions) { o.Selection, o.Limit = s, int64(random.IntN(400)) })
+				_, err := w.run(t, func(o *RedriveOptions) { o.Selection, o.Limit = s, int64(random.IntN(40)) })
 				if err != nil && !errors.Is(err, errGone) && !errors.As(err, &unfinished) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
@@ -366,7 +370,7 @@ func TestSelectionsTogetherDriveOnce(t *testing.T) {
 			if unfinished != nil {
 				refused++
 			}
-			w.isOnce(t, 700)
+			w.isOnce(t, 60)
 		})
 	}
 	if refused == 0 {

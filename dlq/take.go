@@ -7,6 +7,8 @@ import (
 	"slices"
 )
 
+// drivePartition drives the letters of one partition, from where the group's commit says. A run that another ended in the
+// middle of a parcel begins with that parcel.
 func (r *Redrive) drivePartition(ctx context.Context, s Span) error {
 	own := r.o.Own.Committed[s.Place]
 	if own.Offset > s.End {

@@ -1,6 +1,9 @@
 package dlq
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Target takes letters back. Calls do not overlap.
 type Target interface {
@@ -38,4 +41,15 @@ type Committed struct {
 type Past struct {
 	Selection Selection
 	Committed map[Place]Committed
+}
+
+// IsCutOff tells whether the last run ended, in some partition, without knowing what of its letters has arrived. The next
+// run waits for them for Settle.
+func (p Past) IsCutOff() bool {
+	for _, c := range p.Committed {
+		if strings.HasPrefix(c.Metadata, intentMark) {
+			return true
+		}
+	}
+	return false
 }

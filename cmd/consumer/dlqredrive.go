@@ -171,6 +171,9 @@ func (p *program) drive(ctx context.Context, c config.Config, reader *letterRead
 	}
 	_, o.Others = splitPasts(pasts, o.Selection)
 	o.Own = dlq.Past{Selection: o.Selection, Committed: m.committed()}
+	if o.Own.IsCutOff() {
+		fmt.Fprintf(p.stderr, "The last run was cut off: in %v it is looked up which records have arrived.\n", o.Settle)
+	}
 	transport, err := security(c.Security).Transport("waterwheel", c.Kafka.Topics, nil)
 	if err != nil {
 		return dlq.Report{}, err
