@@ -310,6 +310,28 @@ func TestCrashAnywhereIsHealed(t *testing.T) {
 	}
 }
 
+// Of records that are equal, as many go back as there are, though half of a request is written before the crash.
+func TestEqualRecordsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.append(Place{"events", 3})
+		for i := range 20 {
+			l := sample()
+			l.Offset = int64(i)
+			w.letter(dead, l)
+		}
+		w.failAt, w.late, w.lasts, w.half = 2, true, true, true
+		if _, err := w.run(t, nil); !errors.Is(err, errGone) || w.arrived()["not json"] != 10 {
+			t.Fatalf("%v, %v arrived", err, w.arrived())
+		}
+		w.failAt = 0
+		report, err := w.run(t, nil)
+		if err != nil || report.Arrived != 10 || report.Driven != 10 || w.arrived()["not json"] != 20 {
+			t.Errorf("%+v, %v, %v arrived", report, err, w.arrived())
+		}
+	})
+}
+
 // An answer that is lost does not end the run, nor does a record arrive twice.
 func TestLostAnswerIsLookedUp(t *testing.T) {
 	for _, late := range []bool{false, true} {
