@@ -54,7 +54,7 @@ func (c *Consumer) attend(started chan<- error) {
 	if err != nil {
 		return
 	}
-	c.command.Wait() // the exit code is in ProcessState
+	_ = c.command.Wait() // the exit code is in ProcessState
 	close(c.ended)
 }
 
