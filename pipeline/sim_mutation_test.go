@@ -76,6 +76,9 @@ var mutations = []mutation{
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.
 func TestSimulationNoticesEachMutation(t *testing.T) {
+	if underRace {
+		t.Skip("the mutations take minutes with the race detector: they are tried without it")
+	}
 	for _, m := range mutations {
 		runs := 0
 		w := &world{}
