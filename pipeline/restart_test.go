@@ -1,0 +1,75 @@
+package pipeline
+
+import "testing"
+
+func TestRestartAtTheLogsEndLosesNothingThatWaits(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.o.OutOfRange = LatestOutOfRange
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 5, End: 5}})
+	w.Handle(m, Fetched{Err: ErrOutOfRange})
+	m.Now += longestDelay / 2
+	expect[AskBounds](t, w.Handle(m, Ticked{}))
+	expect[Open](t, w.Handle(m, BoundsAsked{Bounds: Bounds{End: 3}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", Claim: Token{7}}, Bounds: Bounds{End: 3}}))
+	wants(t, w, 0)
+}
+
+func TestLeaseIsRenewedWhileARestartWaitsForItsFlush(t *testing.T) {
+	w, m := flushing(t)
+	w.Handle(m, Fetched{Err: ErrTopicGone})
+	m.Now += longestDelay
+	expect[AskTopic](t, w.Handle(m, Ticked{}))
+	w.Handle(m, TopicAsked{TopicID: [16]byte{9}})
+	wants(t, w, 0)
+}
+
+func TestLeaseIsRenewedWhileTheClaimIsRead(t *testing.T) {
+	ours := Provenance{"cluster", thisTopic, "db.events"}.String()
+	oldTopic := Provenance{"cluster", [16]byte{9}, "db.events"}.String()
+	otherCollection := Provenance{"cluster", thisTopic, "db.x"}.String()
+	for metadata, want := range map[string]string{
+		"":   ours, // an operator's reset
+		ours: ours, oldTopic: oldTopic, otherCollection: otherCollection,
+	} {
+		w, m := newTestWorker(t)
+		w.Handle(m, Abandoned{})
+		w.Handle(m, Assigned{TopicID: thisTopic, Committed: 42, Metadata: metadata})
+		if got, ok := w.Want(); !ok || got.Offset != 42 || got.Metadata != want {
+			t.Errorf("%q: wants to commit %+v, %v", metadata, got, ok)
+		}
+	}
+}
+
+func TestReleaseThatFindsAnotherClaimEndsTheTenure(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Revoked{})
+	expect[SendRelease](t, w.Handle(m, Fetched{Batch: Batch{Next: 0}}))
+	expect[HandedOver](t, w.Handle(m, Released{Err: ErrOtherOwner}))
+	if w.catalog != nil {
+		t.Error("the catalog was kept, though somebody was in between")
+	}
+}
+
+func TestRefusedRecordOfATopicCreatedAgain(t *testing.T) {
+	w, m := flushing(t)
+	refuse(t, w, m)
+	w.Handle(m, RecordRead{Err: ErrTopicGone})
+	m.Now += longestDelay
+	expect[AskTopic](t, w.Handle(m, Ticked{}))
+}
+
+func TestRefusedRecordIsNotReadBetweenTenures(t *testing.T) {
+	w, m := flushing(t)
+	refuse(t, w, m)
+	w.Handle(m, Abandoned{})
+	absent[ReadRecord](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
+}
+
+// refuse lets MongoDB refuse the only measurement, whose record is then read again.
+func refuse(t *testing.T, w *Worker, m Moment) {
+	t.Helper()
+	w.Handle(m, Fetched{Err: errDown})
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121}}})
+	m.Now += longestDelay
+	expect[ReadRecord](t, w.Handle(m, Ticked{}))
+}
