@@ -149,7 +149,11 @@ func durability(subject string, t source.Configuration, found *findings) {
 // checkGroup looks at what the group has committed for a topic.
 func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span, found *findings) {
 	subject := "group " + c.Kafka.GroupID
-	members, err := log.client.Members(ctx, c.Kafka.GroupID)
+	members := 0
+	err := patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
+		members, err = log.client.Members(ctx, c.Kafka.GroupID)
+		return err
+	})
 	if err != nil {
 		found.failed(subject, err)
 		return
@@ -159,7 +163,11 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 		partitions[i] = s.Partition
 	}
 	committed := map[int32]int64{}
-	answers, err := log.client.Committed(ctx, c.Kafka.GroupID, topic, partitions)
+	var answers []source.Assigned
+	err = patiently(ctx, func() (err error) {
+		answers, err = log.client.Committed(ctx, c.Kafka.GroupID, topic, partitions)
+		return err
+	})
 	for _, a := range answers {
 		if err == nil {
 			err = a.Err
