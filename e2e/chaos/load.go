@@ -65,16 +65,26 @@ func (l *load) produce(ctx context.Context, next func() events.Event, rate int, 
 		for i := range batch {
 			batch[i] = l.book.Add(next())
 		}
-		l.pause.Lock()
-		err := producer.Send(context.WithoutCancel(ctx), batch...)
-		l.pause.Unlock()
-		if err != nil {
+		if err := l.send(context.WithoutCancel(ctx), producer, batch); err != nil {
 			return fmt.Errorf("the load: %w", err)
 		}
 		l.produced.Add(int64(len(batch)))
 		sleep(ctx, 50*time.Millisecond)
 	}
 	return nil
+}
+
+// send sends a batch, and again when it fails: records that come twice are valid both times. A producer does not know at
+// once that its topic was created again.
+func (l *load) send(ctx context.Context, producer *harness.Producer, batch []events.Event) error {
+	l.pause.Lock()
+	defer l.pause.Unlock()
+	for end := time.Now().Add(time.Minute); ; sleep(ctx, time.Second) {
+		err := producer.Send(ctx, batch...)
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // stop ends the load after its last batch is acknowledged.
