@@ -75,11 +75,11 @@ func (l *load) produce(ctx context.Context, next func() events.Event, rate int, 
 }
 
 // send sends a batch, and again when it fails: records that come twice are valid both times. A producer does not know at
-// once that its topic was created again.
+// once that its topic was created again, and gives up when all brokers are away.
 func (l *load) send(ctx context.Context, producer *harness.Producer, batch []events.Event) error {
 	l.pause.Lock()
 	defer l.pause.Unlock()
-	for end := time.Now().Add(time.Minute); ; sleep(ctx, time.Second) {
+	for end := time.Now().Add(3 * time.Minute); ; sleep(ctx, time.Second) {
 		err := producer.Send(ctx, batch...)
 		if err == nil || time.Now().After(end) {
 			return err

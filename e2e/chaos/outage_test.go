@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 // outage is a server that is away for a while, and what must be seen of it.
 type outage struct {
 	begin, end func(t *testing.T, r *run)
-	// reason is part of what /readyz says.
+	// reason is part of what /readyz says, in lower case.
 	reason string
 	// recovery is how long it may take from its end until each consumer stores again.
 	recovery time.Duration
@@ -37,7 +38,7 @@ func TestDatabaseRefusesConnections(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(databaseLinks, (*link.Link).Refuse),
 		end:    restored(databaseLinks),
-		reason: "MongoDB", recovery: soon, steady: true,
+		reason: "mongodb", recovery: soon, steady: true,
 	})
 }
 
@@ -46,7 +47,7 @@ func TestDatabaseIsABlackHole(t *testing.T) {
 		begin: onLinks(databaseLinks, (*link.Link).Hold),
 		// What the proxy holds must not be delivered after the grace: a network would have dropped it by then.
 		end:    onLinks(databaseLinks, (*link.Link).Cut),
-		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
+		reason: "mongodb", recovery: writeTimeout + soon, steady: true,
 	})
 }
 
@@ -54,7 +55,7 @@ func TestDatabaseLosesItsAnswers(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(databaseLinks, (*link.Link).LoseAnswers),
 		end:    onLinks(databaseLinks, (*link.Link).Cut),
-		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
+		reason: "mongodb", recovery: writeTimeout + soon, steady: true,
 	})
 }
 
@@ -62,7 +63,7 @@ func TestKafkaRefusesConnections(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(kafkaLinks, (*link.Link).Refuse),
 		end:    restored(kafkaLinks),
-		reason: "Kafka", recovery: soon,
+		reason: "kafka", recovery: soon,
 	})
 }
 
@@ -70,7 +71,7 @@ func TestKafkaIsABlackHole(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(kafkaLinks, (*link.Link).Hold),
 		end:    onLinks(kafkaLinks, (*link.Link).Cut),
-		reason: "Kafka", recovery: writeTimeout + soon,
+		reason: "kafka", recovery: writeTimeout + soon,
 	})
 }
 
@@ -91,7 +92,7 @@ func TestAllBrokersAreKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		reason: "Kafka", recovery: soon,
+		reason: "kafka", recovery: soon,
 	})
 }
 
@@ -264,7 +265,7 @@ func awaitReason(t *testing.T, c *harness.Consumer, reason string, d time.Durati
 	for ctx.Err() == nil {
 		status, got, err := c.Get(ctx, "/readyz")
 		if err == nil {
-			if body = got; status == 503 && strings.Contains(body, reason) {
+			if body = got; status == http.StatusServiceUnavailable && strings.Contains(strings.ToLower(body), reason) {
 				return
 			}
 		}
