@@ -16,6 +16,9 @@ const (
 // String is the server's label in metrics.
 func (s Server) String() string { return [...]string{"mongodb", "kafka", "dlq"}[s] }
 
+// Name is what people call the server.
+func (s Server) Name() string { return [...]string{"MongoDB", "Kafka", "the dead-letter topic"}[s] }
+
 // Trouble is a failure that is being retried. It is immutable.
 type Trouble struct {
 	// Since is when the first of the attempts in a row failed.

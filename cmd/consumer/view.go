@@ -158,7 +158,7 @@ func (v *view) status() StatusView {
 		for of, trouble := range s.Troubles {
 			if trouble != nil && source.Now()-trouble.Since > patience {
 				view.NotReady = append(view.NotReady, fmt.Sprintf("partition %s/%d: %s fails since %s: %s", s.Topic, s.Partition,
-					pipeline.Server(of), view.At.Add(trouble.Since-source.Now()).UTC().Format(time.RFC3339), trouble.Text))
+					pipeline.Server(of).Name(), view.At.Add(trouble.Since-source.Now()).UTC().Format(time.RFC3339), trouble.Text))
 			}
 		}
 		if s.Poisoned > 0 {
