@@ -164,6 +164,9 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		case Unknown:
 			a.step = toResolve
 			failed = s.Err
+			// This attempt may be executed until its grace has passed, even after another one was acknowledged (E4): then
+			// there is no release, and no claim of ours, before.
+			w.memory.unknownUntil = max(w.memory.unknownUntil, m.Now+w.o.Grace)
 		}
 	}
 	f.acting = nil
