@@ -279,3 +279,18 @@ func TestMemoryTargetFlushesAndPauses(t *testing.T) {
 	expect[SendWrites](t, actions)
 	absent[Fetch](t, actions)
 }
+
+func TestUnansweredAttemptForbidsTheRelease(t *testing.T) {
+	w, m := flushing(t)
+	w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+	m.Now += longestDelay
+	w.Handle(m, Ticked{})
+	w.Handle(m, WritesResolved{Found: []Found{FoundNotApplied}})
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}}) // the same bytes; the first may still come
+	w.Handle(m, Revoked{})
+	expect[CommitNow](t, w.Handle(m, Fetched{Err: errDown}))
+	actions := w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
+	absent[SendRelease](t, actions)
+	expect[HandedOver](t, actions)
+}
