@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"waterwheel/bucketer"
 	"waterwheel/timeseries"
 )
 
@@ -201,7 +202,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	if w.catalog == nil {
 		bucketing := w.o.Bucketing
 		bucketing.Source = w.source
-		w.catalog = newCatalog(bucketing)
+		w.catalog = bucketer.New(bucketing)
 		w.known = w.tenure.start.offset // the proof committed it
 	}
 	w.phase = running

@@ -4,15 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"waterwheel/bucketer"
 	"waterwheel/measurement"
 )
 
 // maxLookups is how many series one look-up asks for.
 const maxLookups = 1000
-
-// newCatalog makes an empty catalog.
-func newCatalog(o bucketer.Options) *bucketer.Catalog { return bucketer.New(o) }
 
 // advanceStream starts the next fetch, look-up, letters and flush.
 func (w *Worker) advanceStream(m Moment, actions []Action) []Action {

@@ -120,6 +120,30 @@ func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 	return &letterReader{topicLog: reader, topics: topics}, nil
 }
 
+// scanSelected opens the dead-letter topics and calls each for every letter that the flags select, and for every record
+// that is no letter (Found.Err).
+func (p *program) scanSelected(ctx context.Context, flags letterFilter, each func(*dlq.Found) error) error {
+	c, log, err := p.quietSettings()
+	if err != nil {
+		return err
+	}
+	filter, err := flags.filter(c, time.Now())
+	if err != nil {
+		return err
+	}
+	reader, err := p.openLetters(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer reader.close()
+	return p.scan(ctx, reader, func(f *dlq.Found) error {
+		if f.Err != nil || filter.Selects(&f.Letter) {
+			return each(f)
+		}
+		return nil
+	})
+}
+
 // scan calls each for every record of the dead-letter topics, with a line of progress.
 func (p *program) scan(ctx context.Context, reader *letterReader, each func(*dlq.Found) error) error {
 	spans, err := dlq.Spans(ctx, reader, reader.topics)

@@ -82,27 +82,12 @@ func (p *program) listLetters(ctx context.Context, o listOptions) error {
 	if o.limit < 0 {
 		return usageError{fmt.Errorf("--limit is %d: it must not be negative", o.limit)}
 	}
-	c, log, err := p.quietSettings()
-	if err != nil {
-		return err
-	}
-	filter, err := o.filter(c, time.Now())
-	if err != nil {
-		return err
-	}
-	reader, err := p.openLetters(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer reader.close()
 	list := newLetterList(p.stdout, o)
-	err = p.scan(ctx, reader, func(f *dlq.Found) error {
-		switch {
-		case f.Err != nil:
-			list.others++
-		case filter.Selects(&f.Letter):
+	err := p.scanSelected(ctx, o.letterFilter, func(f *dlq.Found) error {
+		if f.Err == nil {
 			return list.add(newLetterRow(f))
 		}
+		list.others++
 		return nil
 	})
 	if err != nil {

@@ -37,24 +37,9 @@ func (p *program) letterStats(ctx context.Context, flags letterFilter, output st
 	if err := checkOutput(output); err != nil {
 		return err
 	}
-	c, log, err := p.quietSettings()
-	if err != nil {
-		return err
-	}
-	filter, err := flags.filter(c, time.Now())
-	if err != nil {
-		return err
-	}
-	reader, err := p.openLetters(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer reader.close()
 	stats := dlq.NewStats()
-	err = p.scan(ctx, reader, func(f *dlq.Found) error {
-		if f.Err != nil || filter.Selects(&f.Letter) {
-			stats.Add(f)
-		}
+	err := p.scanSelected(ctx, flags, func(f *dlq.Found) error {
+		stats.Add(f)
 		return nil
 	})
 	if err != nil {
