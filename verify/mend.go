@@ -11,29 +11,36 @@ import (
 	"waterwheel/timeseries"
 )
 
+// mendPasses bounds how often a bucket is read again because a live owner changed it between its reading and its mending.
+const mendPasses = 10
+
 // mend takes all copies but one out, bucket by bucket, or tells what it would do.
 func (w *window) mend(ctx context.Context, some map[timeseries.Position]*copies) error {
 	w.progress("taking doubles out", w.end)
-	err := w.scanOnce(ctx, some, true, func(b *listing, id string) error {
-		drop, removed := w.surplus(b, id, some)
-		if removed == 0 {
+	var moved map[string]bool // the buckets that were changed meanwhile; nil before the first pass
+	for pass := 1; pass == 1 || len(moved) > 0; pass++ {
+		again := map[string]bool{}
+		err := w.scanOnce(ctx, some, true, func(b *listing, id string) error {
+			if moved != nil && !moved[id] {
+				return nil
+			}
+			done, err := w.mendBucket(ctx, b, id, some)
+			switch {
+			case err != nil:
+				return err
+			case done:
+			case pass == mendPasses:
+				w.found.Repair.Left.add(b.fault("", "was changed again and again meanwhile: run the repair again"), w.Examples)
+			default:
+				again[id] = true
+			}
 			return nil
-		}
-		done, err := w.remove(ctx, b, drop, removed)
+		})
 		if err != nil {
 			return err
 		}
-		if !done {
-			w.found.Repair.Left.add(b.fault("", "was changed meanwhile: run the repair again"), w.Examples)
-			return nil
-		}
-		for i, p := range b.positions {
-			if drop[i] {
-				some[p].removed++
-			}
-		}
-		return nil
-	})
+		moved = again
+	}
 	for _, c := range some {
 		if c.removed != c.count-1 {
 			continue
@@ -44,12 +51,40 @@ func (w *window) mend(ctx context.Context, some map[timeseries.Position]*copies)
 			w.found.Repair.Planned++
 		}
 	}
-	return err
+	return nil
+}
+
+// mendBucket takes the surplus out of one bucket; not done: the bucket is not any more what was read.
+func (w *window) mendBucket(ctx context.Context, b *listing, id string, some map[timeseries.Position]*copies) (done bool, err error) {
+	drop, left := w.surplus(b, id, some)
+	if removed := countTrue(drop); removed > 0 {
+		if done, err = w.remove(ctx, b, drop, removed); err != nil || !done {
+			return false, err
+		}
+	}
+	for _, fault := range left {
+		w.found.Repair.Left.add(fault, w.Examples)
+	}
+	for i, p := range b.positions {
+		if drop[i] {
+			some[p].removed++
+		}
+	}
+	return true, nil
+}
+
+func countTrue(flags []bool) (n int) {
+	for _, flag := range flags {
+		if flag {
+			n++
+		}
+	}
+	return n
 }
 
 // surplus tells which measurements of a bucket, by index, are copies to be taken out: those that another bucket with a
-// smaller _id, or this one at a smaller index, holds as well, if both are the same.
-func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, removed int) {
+// smaller _id, or this one at a smaller index, holds as well, if both are the same. What is left though it is a copy is told.
+func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, left []Fault) {
 	sums := w.sums(b)
 	drop = make([]bool, len(b.positions))
 	kept := map[timeseries.Position]bool{}
@@ -63,20 +98,19 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 			continue
 		}
 		place := Place(p)
-		left := Fault{Bucket: b.id(), Position: &place}
+		fault := Fault{Bucket: b.id(), Position: &place}
 		switch {
 		case c.damaged || sums == nil:
-			left.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
+			fault.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
 		case sums[i] != c.sum:
-			left.Text = "its copies differ: look with --content which one the record agrees with"
+			fault.Text = "its copies differ: look with --content which one the record agrees with"
 		default:
 			drop[i] = true
-			removed++
 			continue
 		}
-		w.found.Repair.Left.add(left, w.Examples)
+		left = append(left, fault)
 	}
-	return drop, removed
+	return drop, left
 }
 
 // remove takes measurements out of a bucket, if it still is as it was read, and counts that.

@@ -97,9 +97,22 @@ func TestRepairMeetsALiveWriter(t *testing.T) {
 	w := newWorld(t)
 	w.fill(100)
 	larger := w.double(w.full())
-	w.onUpdate = func() { w.edit(larger, "control.count", int32(9)) } // a delta came in between
+	writes := 0
+	w.beaten = func() bool { writes++; return true }
 	r := w.verify(mend)
-	if !r.Wrong() || r.Repair.Mended != 0 || r.Repair.Left.Count != 1 || w.docs[larger] == nil {
+	if !r.Wrong() || r.Repair.Mended != 0 || r.Repair.Left.Count != 1 || w.docs[larger] == nil || writes < 3 || writes > 20 {
+		t.Errorf("after %d writes: %+v", writes, r.Repair)
+	}
+}
+
+func TestRepairReadsAChangedBucketAgain(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	larger := w.double(w.full())
+	writes := 0
+	w.beaten = func() bool { writes++; return writes <= 2 }
+	r := w.verify(mend)
+	if r.Wrong() || r.Repair.Mended != 8 || r.Repair.Copies != 8 || r.Repair.Left.Count != 0 || w.docs[larger] != nil {
 		t.Errorf("%+v", r.Repair)
 	}
 }
