@@ -63,14 +63,14 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 // loadStored reads the next window of D.
 func (w *Worker) loadStored(actions []Action) []Action {
 	w.busy.claim = true
-	return append(actions, LoadStored{Start: w.ledger.next, End: windowEnd(w.ledger.next)})
+	return append(actions, LoadStored{Start: w.ledger.next, End: w.windowEnd(w.ledger.next)})
 }
 
-func windowEnd(start int64) int64 {
-	if start > math.MaxInt64-windowOffsets {
+func (w *Worker) windowEnd(start int64) int64 {
+	if start > math.MaxInt64-w.o.Window {
 		return math.MaxInt64
 	}
-	return start + windowOffsets
+	return start + w.o.Window
 }
 
 // claimRead decides what the partition document means: whose it is, where to start, how long to wait.
@@ -193,7 +193,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	}
 	w.retry.claim.succeed()
 	w.answered(MongoDB)
-	w.stored, w.window = e.Stored, windowEnd(w.ledger.next)
+	w.stored, w.window = e.Stored, w.windowEnd(w.ledger.next)
 	if e.Stored.Len() == 0 {
 		w.stored = nil
 	} else {

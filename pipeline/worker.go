@@ -10,8 +10,8 @@ import (
 	"waterwheel/timeseries"
 )
 
-// windowOffsets is how many offsets D covers at a time: 32 MiB at one bit each, in the worst case.
-const windowOffsets = 1 << 28
+// DefaultWindow is how many offsets D covers at a time: 32 MiB at one bit each, in the worst case.
+const DefaultWindow = 1 << 28
 
 // Options set a Worker up. All are required unless said otherwise.
 type Options struct {
@@ -35,6 +35,8 @@ type Options struct {
 	// Wait is how long the next owner must wait for us: lease and grace. Grace is how long a write may still be executed
 	// after it was sent.
 	Wait, Grace time.Duration
+	// Window is how many offsets D covers at a time; 0: DefaultWindow.
+	Window int64
 	// Warm: a catalog outlives a hand-over if nobody was in between.
 	Warm bool
 	// NewToken makes a random token; Random feeds the jitter of retries.
@@ -156,6 +158,9 @@ type remembered struct {
 
 // NewWorker returns a worker without a tenure.
 func NewWorker(o Options) *Worker {
+	if o.Window <= 0 {
+		o.Window = DefaultWindow
+	}
 	return &Worker{
 		o:      o,
 		log:    o.Log.With("topic", o.Topic, "partition", o.Partition),

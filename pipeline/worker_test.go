@@ -190,7 +190,7 @@ func TestOtherGroupIsRefused(t *testing.T) {
 
 func TestReplayedMeasurementsAreSkipped(t *testing.T) {
 	w, m := newTestWorker(t)
-	w.stored = timeseries.NewPositionSet(0, windowOffsets)
+	w.stored = timeseries.NewPositionSet(0, DefaultWindow)
 	w.stored.Add(timeseries.Position{Offset: 0})
 	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good), record(1, good)}, Next: 2, End: 2}})
 	if pending, _ := w.catalog.Pending(); pending != 1 {
