@@ -3,7 +3,6 @@ package sink
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -43,28 +42,6 @@ type Sent struct {
 	Err error
 	// At is when the attempt began. It cannot be executed any more when the grace has passed since.
 	At time.Time
-}
-
-// refusedCodes are answers to one document that blame its content: exactly-once.md §6.
-var refusedCodes = []int32{
-	2,     // BadValue
-	9,     // FailedToParse
-	14,    // TypeMismatch
-	28,    // PathNotViable
-	52,    // DollarPrefixedFieldName
-	56,    // EmptyFieldName
-	57,    // DottedFieldName
-	121,   // DocumentValidationFailure
-	10334, // BSONObjectTooLarge
-	17419, // the document after the update is too large
-	17420, // the same, after an insert by update
-}
-
-// notExecutedCodes are answers to a whole command by a server that is no primary: it looked at none of its documents.
-var notExecutedCodes = []int32{
-	10058, // LegacyNotPrimary
-	10107, // NotWritablePrimary
-	13435, // NotPrimaryNoSecondaryOk
 }
 
 // classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: what is
@@ -110,7 +87,7 @@ func classifyError(err error) Sent {
 	switch {
 	case errors.As(err, &notSent):
 		return Sent{Result: NotExecuted, Err: err}
-	case errors.As(err, &command) && slices.Contains(notExecutedCodes, command.Code):
+	case errors.As(err, &command) && answerOf(command.Code).class == notPrimary:
 		return Sent{Result: NotExecuted, Err: err}
 	case errors.As(err, &command):
 		return classifyCode(command.Code, command.Message)
@@ -122,7 +99,7 @@ func classifyError(err error) Sent {
 // classifyCode tells what an answer to one write means.
 func classifyCode(code int32, message string) Sent {
 	s := Sent{Result: Refused, Code: code, Message: message}
-	if !slices.Contains(refusedCodes, code) {
+	if !blamesDocument(code) {
 		s.Result, s.Err = Unknown, &CommandError{Code: code, Message: message}
 	}
 	return s
@@ -132,5 +109,5 @@ func classifyCode(code int32, message string) Sent {
 // of which.
 func refusedWhole(err error) bool {
 	var command *CommandError
-	return errors.As(err, &command) && slices.Contains(refusedCodes, command.Code)
+	return errors.As(err, &command) && blamesDocument(command.Code)
 }

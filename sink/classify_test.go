@@ -68,15 +68,6 @@ func TestClassifyByClosedLists(t *testing.T) {
 	}
 }
 
-func TestRefusedCodesAreThoseOfTheProtocol(t *testing.T) {
-	refused := map[int32]bool{2: true, 9: true, 14: true, 28: true, 52: true, 56: true, 57: true, 121: true, 10334: true, 17419: true, 17420: true}
-	for code := range int32(20000) {
-		if got := classifyCode(code, "").Result == Refused; got != refused[code] {
-			t.Errorf("code %d: refused %v", code, got)
-		}
-	}
-}
-
 func TestDriverErrorsThatTellNothingWasSent(t *testing.T) {
 	reset := driver.Error{Labels: []string{driver.NetworkError}, Wrapped: topology.ConnectionError{Wrapped: net.ErrClosed}}
 	for name, c := range map[string]struct {

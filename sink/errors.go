@@ -3,7 +3,6 @@ package sink
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -36,7 +35,7 @@ type RefusedError struct {
 
 // Error says what was refused, and why.
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("%s: MongoDB refuses it with code %d: %s", e.Doing, e.Code, e.Message)
+	return fmt.Sprintf("%s: MongoDB refuses it with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
 }
 
 // DamagedError names a bucket of this partition whose positions cannot be told, so that it is not known what is stored.
@@ -72,33 +71,12 @@ func (e *NotSentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// lastingCodes are answers that the same request would get again, until somebody changes a setting, a privilege or the
-// server.
-var lastingCodes = []int32{
-	2,     // BadValue
-	9,     // FailedToParse
-	13,    // Unauthorized
-	14,    // TypeMismatch
-	18,    // AuthenticationFailed
-	20,    // IllegalOperation
-	40,    // ConflictingUpdateOperators
-	59,    // CommandNotFound
-	72,    // InvalidOptions
-	73,    // InvalidNamespace
-	79,    // UnknownReplWriteConcern
-	100,   // UnsatisfiableWriteConcern
-	115,   // CommandNotSupported
-	166,   // CommandNotSupportedOnView
-	238,   // NotImplemented
-	40415, // an unknown field in a command
-}
-
 // failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError.
 func failure(doing string, err error) error {
 	if errors.Is(err, ErrLapsed) {
 		return fmt.Errorf("%s: %w", doing, ErrLapsed)
 	}
-	if c := (*CommandError)(nil); errors.As(err, &c) && slices.Contains(lastingCodes, c.Code) {
+	if c := (*CommandError)(nil); errors.As(err, &c) && (answerOf(c.Code).class == refused || blamesDocument(c.Code)) {
 		return &RefusedError{Doing: doing, Code: c.Code, Message: c.Message}
 	}
 	return &OutageError{Doing: doing, Err: err}
