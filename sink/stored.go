@@ -75,6 +75,9 @@ func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)
 			Namespace: p.store.Namespace, ID: cloned(d.Lookup(timeseries.FieldID)), Reason: fmt.Sprintf(format, args...),
 		}
 	}
+	if err := d.Validate(); err != nil { // the driver's look-ups below would panic
+		return damaged("it is no well-formed document: %v", err)
+	}
 	count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 	if !ok {
 		return damaged("%s is no number", timeseries.PathCount)
