@@ -62,8 +62,8 @@ func (e *Error) Error() string {
 		what = fmt.Sprintf("%s of %s", e.API, e.Topic)
 	}
 	text := fmt.Sprintf("%s: %v", what, e.Err)
-	if code, ok := errors.AsType[kafka.Error](e.Err); ok && advice(code) != "" {
-		text += "; " + advice(code)
+	if code, ok := errors.AsType[kafka.Error](e.Err); ok && answerOf(code).advice != "" {
+		text += "; " + answerOf(code).advice
 	}
 	return text
 }
@@ -109,7 +109,10 @@ func classify(err error) Class {
 		return StopProgram
 	}
 	if code, ok := errors.AsType[kafka.Error](err); ok {
-		return classOf(code)
+		if code == 0 {
+			return None
+		}
+		return answerOf(code).class
 	}
 	switch {
 	case errors.Is(err, ErrGenerationOver):
@@ -122,70 +125,5 @@ func classify(err error) Class {
 		return LookAtMetadata
 	default:
 		return Retry
-	}
-}
-
-// classOf is the table of Kafka's codes.
-func classOf(code kafka.Error) Class {
-	switch code {
-	case 0:
-		return None
-	case kafka.OffsetOutOfRange:
-		return OutOfRange
-	case kafka.InvalidMessage:
-		return StopIfPersists
-	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicID, kafka.InconsistentTopicID:
-		return LookAtMetadata
-	case kafka.RebalanceInProgress:
-		return KeepCommit
-	case kafka.IllegalGeneration, kafka.UnknownMemberId:
-		return GenerationOver
-	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed,
-		kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType, kafka.OffsetMetadataTooLarge:
-		return StopPartition
-	case kafka.FencedInstanceID, kafka.InvalidSessionTimeout, kafka.InconsistentGroupProtocol, kafka.InvalidGroupId,
-		kafka.InvalidTopic, kafka.UnsupportedSASLMechanism, kafka.IllegalSASLState, kafka.UnsupportedVersion,
-		kafka.SASLAuthenticationFailed:
-		return StopProgram
-	default:
-		return Retry
-	}
-}
-
-// advice is what a person can do about a code, empty for those that pass by themselves.
-func advice(code kafka.Error) string {
-	switch code {
-	case kafka.UnknownTopicOrPartition:
-		return "create the topic or correct KAFKA_TOPICS"
-	case kafka.InvalidTopic:
-		return "KAFKA_TOPICS holds a name that Kafka does not allow"
-	case kafka.OffsetOutOfRange:
-		return "KAFKA_OUT_OF_RANGE says where to go on"
-	case kafka.InvalidMessage:
-		return "if it persists, the broker's copy of the log is damaged"
-	case kafka.TopicAuthorizationFailed:
-		return "grant READ and DESCRIBE on the topic to this user"
-	case kafka.GroupAuthorizationFailed:
-		return "grant READ on the group KAFKA_GROUP_ID to this user"
-	case kafka.ClusterAuthorizationFailed:
-		return "this user may not do that on the cluster"
-	case kafka.FencedInstanceID:
-		return "another process uses this KAFKA_INSTANCE_ID: give each its own"
-	case kafka.InvalidSessionTimeout:
-		return "KAFKA_SESSION_TIMEOUT is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"
-	case kafka.InconsistentGroupProtocol:
-		return "KAFKA_GROUP_ID is used by another program: choose another"
-	case kafka.InvalidGroupId:
-		return "KAFKA_GROUP_ID is not a group name that Kafka allows"
-	case kafka.UnsupportedSASLMechanism:
-		return "the broker does not offer this KAFKA_SASL_MECHANISM"
-	case kafka.IllegalSASLState:
-		return "this listener does not take SASL: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"
-	case kafka.SASLAuthenticationFailed:
-		return "KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD is wrong, or this listener wants another KAFKA_SASL_MECHANISM"
-	case kafka.UnsupportedVersion:
-		return "the broker in KAFKA_BROKERS is too old: Kafka 3.1 or later is needed"
-	default:
-		return ""
 	}
 }

@@ -70,16 +70,6 @@ func TestErrorsSayWhatWasAskedAndWhatToDo(t *testing.T) {
 	}
 }
 
-// Whoever reads an error that stops something must learn from it what to change.
-func TestEveryErrorThatStopsHasAdvice(t *testing.T) {
-	for code := kafka.Error(1); code < 120; code++ {
-		class := classOf(code)
-		if class == StopProgram && advice(code) == "" {
-			t.Errorf("%v stops the program and has no advice", code)
-		}
-	}
-}
-
 func TestErrorsKeepTheCode(t *testing.T) {
 	err := fmt.Errorf("fetching: %w", answered(protocol.Fetch, "events", 0, 100))
 	if !errors.Is(err, kafka.UnknownTopicID) {

@@ -131,8 +131,8 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, otherName := errors.AsType[x509.HostnameError](err)
 	switch {
-	case coded && classOf(code) == StopProgram:
-		return fmt.Errorf("%s: %w; %s", broker, code, advice(code))
+	case coded && answerOf(code).class == StopProgram:
+		return fmt.Errorf("%s: %w; %s", broker, code, answerOf(code).advice)
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w", broker, errUnreachable, c.timeout, ctx.Err())
 	case network && operation.Op == "remote error": // an alert of TLS
