@@ -25,13 +25,20 @@ func BenchmarkDecodeInsertEncode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	limits, err := timeseries.Limits{}.Normalize()
+	if err != nil {
+		b.Fatal(err)
+	}
 	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	catalog := bucketer.New(bucketer.Options{Collection: collection, DeltaMax: 16})
+	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16})
 	flush := func() {
 		if f := catalog.Prepare(0); f != nil {
+			if len(f.Writes) > series {
+				b.Fatalf("a flush has %d writes for %d series", len(f.Writes), series)
+			}
 			catalog.Finish(f, make([]bucketer.Outcome, len(f.Writes)), 0)
 		}
 	}
