@@ -1,0 +1,158 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/timeseries"
+)
+
+// maxHoldings bounds the partitions that Holdings looks at.
+const maxHoldings = 100_000
+
+// Holding is what a time series holds of one source partition, or, with a zero TopicID, of none: buckets made by hand.
+type Holding struct {
+	Source       timeseries.Source
+	Buckets      int64
+	Measurements int64
+	Closed       int64 // buckets with control.closed
+	Bytes        int64 // of control.size: what the catalog accounts for them
+	// First and Last are the smallest and largest offset, -1 without a source.
+	First, Last int64
+	// Cut tells that there are more buckets: these are the ones with the largest offsets.
+	Cut bool
+}
+
+// Holdings tells what is stored of each partition, in the order of topic ids and partitions, looking at no more than
+// newest buckets of each (0: all). It jumps through the index of sources: besides those buckets it costs two or three
+// queries a partition, however much is stored.
+func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
+	buckets := d.db.Collection(series + bucketsSuffix)
+	doing := "reading the buckets of " + series
+	var all []Holding
+	foreign, err := holdingOf(ctx, buckets, bson.D{{Key: timeseries.PathTopicID, Value: nil}}, newest)
+	if err != nil {
+		return nil, failure(doing, portError(err))
+	}
+	if foreign.Buckets > 0 {
+		all = append(all, foreign)
+	}
+	source, found, err := nextSource(ctx, buckets, timeseries.Source{Partition: -1})
+	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets, source) {
+		h, err := holdingOf(ctx, buckets, sourceFilter(source), newest)
+		if err != nil {
+			return nil, failure(doing, portError(err))
+		}
+		h.Source = source
+		all = append(all, h)
+	}
+	if err != nil {
+		return nil, failure(doing, portError(err))
+	}
+	return all, nil
+}
+
+// nextSource is the source behind another one in the index: a later partition of the topic, or the first of the next.
+func nextSource(ctx context.Context, buckets *mongo.Collection, s timeseries.Source) (timeseries.Source, bool, error) {
+	above := func(v any) bson.D { return bson.D{{Key: "$gt", Value: v}} }
+	for _, filter := range []bson.D{
+		{{Key: timeseries.PathTopicID, Value: uuid(s.TopicID)}, {Key: timeseries.PathPartition, Value: above(s.Partition)}},
+		{{Key: timeseries.PathTopicID, Value: above(uuid(s.TopicID))}},
+	} {
+		raw, err := buckets.FindOne(ctx, filter, options.FindOne().SetSort(sourceIndex()).SetProjection(
+			bson.D{{Key: timeseries.PathSource, Value: 1}})).Raw()
+		if errors.Is(err, mongo.ErrNoDocuments) {
+			continue
+		}
+		if err != nil {
+			return timeseries.Source{}, false, err
+		}
+		from := bson.Raw(raw.Lookup(timeseries.FieldControl, timeseries.FieldSource).Value)
+		next := timeseries.Source{TopicID: uuidIn(from, timeseries.FieldTopicID)}
+		next.Topic, _ = from.Lookup(timeseries.FieldTopic).StringValueOK()
+		number, ok := from.Lookup(timeseries.FieldPartition).AsInt64OK()
+		if next.Partition = int32(number); !ok || next.TopicID == s.TopicID && next.Partition <= s.Partition {
+			return timeseries.Source{}, false, fmt.Errorf("the bucket %v has a control.source that no consumer writes", raw.Lookup(timeseries.FieldID))
+		}
+		return next, true, nil
+	}
+	return timeseries.Source{}, false, nil
+}
+
+// holdingOf adds up the buckets that a filter finds, those with the largest offsets first.
+func holdingOf(ctx context.Context, buckets *mongo.Collection, filter bson.D, newest int64) (Holding, error) {
+	h := Holding{First: -1, Last: -1}
+	o := options.Find().SetProjection(bson.D{
+		{Key: timeseries.FieldID, Value: 0},
+		{Key: timeseries.PathCount, Value: 1},
+		{Key: timeseries.PathSize, Value: 1},
+		{Key: timeseries.PathClosed, Value: 1},
+		{Key: timeseries.PathFirst, Value: 1},
+		{Key: timeseries.PathLast, Value: 1},
+	})
+	if newest > 0 {
+		o.SetLimit(newest + 1).SetSort(bson.D{{Key: timeseries.PathLast, Value: -1}})
+	}
+	cursor, err := buckets.Find(ctx, filter, o)
+	if err != nil {
+		return h, err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for cursor.Next(ctx) {
+		if newest > 0 && h.Buckets == newest {
+			h.Cut = true
+			break
+		}
+		h.add(cursor.Current)
+	}
+	return h, cursor.Err()
+}
+
+// add takes one bucket in; a field that is missing or of another type counts as nothing.
+func (h *Holding) add(bucket bson.Raw) {
+	number := func(path ...string) (int64, bool) {
+		return bucket.Lookup(append([]string{timeseries.FieldControl}, path...)...).AsInt64OK()
+	}
+	h.Buckets++
+	count, _ := number(timeseries.FieldCount)
+	size, _ := number(timeseries.FieldSize)
+	h.Measurements += count
+	h.Bytes += size
+	if closed, _ := bucket.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK(); closed {
+		h.Closed++
+	}
+	if first, ok := number(timeseries.FieldSource, timeseries.FieldFirst); ok && (h.First < 0 || first < h.First) {
+		h.First = first
+	}
+	if last, ok := number(timeseries.FieldSource, timeseries.FieldLast); ok {
+		h.Last = max(h.Last, last)
+	}
+}
+
+// Size is what the server tells of the buckets of a time series.
+type Size struct {
+	Buckets      int64
+	Bytes        int64 // of all buckets, uncompressed
+	StorageBytes int64 // on disk
+	IndexBytes   int64
+}
+
+// Size asks the server how large the buckets of a time series are; it does not look at them.
+func (d *Database) Size(ctx context.Context, series string) (Size, error) {
+	raw, err := d.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: series + bucketsSuffix}}).Raw()
+	if err != nil {
+		return Size{}, failure("asking for the size of "+series, portError(err))
+	}
+	number := func(key string) int64 {
+		n, _ := raw.Lookup(key).AsInt64OK()
+		return n
+	}
+	return Size{
+		Buckets: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
+	}, nil
+}

@@ -1,0 +1,89 @@
+package sink
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// PartitionDocument is a partition document as work beside the consumers sees it: whose claim stands on a partition.
+type PartitionDocument struct {
+	// ID is the document's _id; ClusterID, Topic and Partition are read from it, empty and -1 where it has another form.
+	ID        string
+	ClusterID string
+	Topic     string
+	Partition int32
+	// Owner is the host that claimed last, At when it last wrote the document: for people.
+	Owner string
+	At    time.Time
+	Seen
+}
+
+// Partitions returns the partition documents of a time series, in the order of their ids.
+func (d *Database) Partitions(ctx context.Context, series string) ([]PartitionDocument, error) {
+	var found []PartitionDocument
+	err := d.ports(series).Partitions.Find(ctx, Query{Filter: document(bson.D{})}, func(raw bson.Raw) error {
+		found = append(found, parsePartitionDocument(raw))
+		return nil
+	})
+	if err != nil {
+		return nil, failure("reading the claims of "+series, err)
+	}
+	sortPartitions(found)
+	return found, nil
+}
+
+// TakeOver gives a partition to another group, if its document still shows the group and the claim of seen. The claim
+// itself stays, not released: its writes may still be on their way, so the next owner waits for them. False: the document
+// has changed meanwhile, and nothing was done. After an error it is not known what happened; the same call may be repeated.
+//
+// That the former group has no members is the caller's to know.
+func (d *Database) TakeOver(ctx context.Context, series string, seen PartitionDocument, group string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.o.WriteTimeout)
+	defer cancel()
+	reply, err := d.ports(series).Partitions.Update(ctx, []Update{{
+		Filter: document(bson.D{
+			{Key: "_id", Value: seen.ID}, {Key: "group", Value: seen.Group}, {Key: "claim", Value: uuid(seen.Claim)},
+		}),
+		Update: document(bson.D{{Key: "$set", Value: bson.D{{Key: "group", Value: group}, {Key: "released", Value: false}}}}),
+	}})
+	return changed("giving the partition "+seen.ID+" to another group", reply, err)
+}
+
+func parsePartitionDocument(raw bson.Raw) PartitionDocument {
+	d := PartitionDocument{Seen: parseSeen(raw), Partition: -1}
+	d.ID, _ = raw.Lookup("_id").StringValueOK()
+	d.Owner, _ = raw.Lookup("owner").StringValueOK()
+	if at, ok := raw.Lookup("at").TimeOK(); ok {
+		d.At = at
+	}
+	rest, number, _ := cutLast(d.ID)
+	if n, err := strconv.ParseInt(number, 10, 32); err == nil && n >= 0 {
+		if cluster, topic, ok := cutLast(rest); ok {
+			d.ClusterID, d.Topic, d.Partition = cluster, topic, int32(n)
+		}
+	}
+	return d
+}
+
+// cutLast cuts an id at its last slash: topics and partition numbers have none.
+func cutLast(id string) (before, after string, found bool) {
+	i := strings.LastIndexByte(id, '/')
+	if i < 0 {
+		return "", id, false
+	}
+	return id[:i], id[i+1:], true
+}
+
+// sortPartitions puts partition 10 behind partition 9.
+func sortPartitions(all []PartitionDocument) {
+	slices.SortFunc(all, func(a, b PartitionDocument) int {
+		return cmp.Or(strings.Compare(a.ClusterID, b.ClusterID), strings.Compare(a.Topic, b.Topic),
+			cmp.Compare(a.Partition, b.Partition), strings.Compare(a.ID, b.ID))
+	})
+}

@@ -1,0 +1,132 @@
+package sink_test
+
+import (
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+func TestTakeOverIsCompareAndSet(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	former := e.claimed(t, s)
+	seen := onlyPartition(t, e)
+	if seen.ClusterID != "cluster" || seen.Topic != "events" || seen.Partition != 3 || seen.Group != "group" || seen.Owner != "host" || time.Since(seen.At).Abs() > time.Minute {
+		t.Errorf("%+v", seen)
+	}
+	if err := former.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claim(t, former) // after the document was looked at
+	if done, err := e.TakeOver(t.Context(), "events", seen, "next"); done || err != nil {
+		t.Fatalf("a claim that is gone was taken over: %v, %v", done, err)
+	}
+	seen = onlyPartition(t, e)
+	if done, err := e.TakeOver(t.Context(), "events", seen, "next"); !done || err != nil {
+		t.Fatalf("it was not taken over: %v, %v", done, err)
+	}
+	after := onlyPartition(t, e)
+	if after.Group != "next" || after.Released || after.Claim != seen.Claim || after.Start != seen.Start || after.Wait != seen.Wait {
+		t.Errorf("before %+v, after %+v", seen, after)
+	}
+	if err := former.Release(t.Context()); err == nil {
+		t.Error("the former group released what is not its own")
+	}
+	read, err := former.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if won, err := former.Claim(t.Context(), read, sink.Claim{Token: token()}); won || err != nil {
+		t.Errorf("the former group claimed it back: %v, %v", won, err)
+	}
+	next := s.Partition(source, "cluster", "next", "host")
+	t.Cleanup(next.Close)
+	claim(t, next)
+}
+
+func onlyPartition(t *testing.T, e *env) sink.PartitionDocument {
+	t.Helper()
+	all, err := e.Partitions(t.Context(), "events")
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	return all[0]
+}
+
+func TestPartitionsOfAnyForm(t *testing.T) {
+	e := connect(t)
+	for _, id := range []any{"c/t/10", "c/t/9", "c/d/t/0", "x", int32(4), "t/-1"} {
+		if _, err := e.raw.Collection("events.partitions").InsertOne(t.Context(), bson.D{{Key: "_id", Value: id}, {Key: "group", Value: 4}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := e.Partitions(t.Context(), "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, d := range all {
+		ids = append(ids, d.ID)
+	}
+	if got := ids[len(ids)-3:]; len(ids) != 6 || got[0] != "c/t/9" || got[1] != "c/t/10" || got[2] != "c/d/t/0" {
+		t.Errorf("%q", ids)
+	}
+}
+
+func TestHoldingsCountsEachPartition(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	p := e.claimed(t, s)
+	for i := range 4 {
+		sendAll(t, p, sink.Acked, insertOf(itoa(i), run(int64(i)*20, 20)...))
+	}
+	other := source
+	other.Partition = 11
+	q := s.Partition(other, "cluster", "group", "host")
+	t.Cleanup(q.Close)
+	claim(t, q)
+	moved := insertOf("x", run(1000, 7)...)
+	sendAll(t, q, sink.Acked, moved)
+	buckets := e.raw.Collection("events.buckets")
+	change := func(series string, set bson.D) {
+		t.Helper()
+		if r, err := buckets.UpdateMany(t.Context(), bson.D{{Key: "meta", Value: series}}, bson.D{{Key: "$set", Value: set}}); err != nil || r.MatchedCount != 1 {
+			t.Fatal(r, err)
+		}
+	}
+	change("x", bson.D{{Key: "control.source.partition", Value: int32(11)}})
+	change("3", bson.D{{Key: "control.closed", Value: true}})
+	if _, err := buckets.InsertOne(t.Context(), bson.D{{Key: "control", Value: bson.D{{Key: "count", Value: int32(9)}}}}); err != nil {
+		t.Fatal(err)
+	}
+	change("2", bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: 4, Data: append(make([]byte, 15), 9)}}})
+
+	all, err := e.Holdings(t.Context(), "events", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := timeseries.Source{Topic: "events", TopicID: [16]byte{15: 9}, Partition: 3}
+	for i, want := range []sink.Holding{
+		{Buckets: 1, Measurements: 9, First: -1, Last: -1},
+		{Source: older, Buckets: 1, Measurements: 20, First: 40, Last: 59},
+		{Source: source, Buckets: 2, Measurements: 40, Closed: 1, First: 20, Last: 79, Cut: true},
+		{Source: other, Buckets: 1, Measurements: 7, First: 1000, Last: 1006},
+	} {
+		if i >= len(all) {
+			t.Fatalf("%d holdings: %+v", len(all), all)
+		}
+		got := all[i]
+		got.Bytes = 0
+		if got != want {
+			t.Errorf("%d: %+v, want %+v", i, got, want)
+		}
+	}
+	size, err := e.Size(t.Context(), "events")
+	if err != nil || size.Buckets != 6 || size.Bytes == 0 {
+		t.Errorf("%+v, %v", size, err)
+	}
+}
