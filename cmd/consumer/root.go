@@ -82,7 +82,7 @@ func (p *program) root() *cobra.Command {
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
-	root.AddCommand(p.verifyCommand())
+	root.AddCommand(p.verifyCommand(), p.collectionCommand())
 	return root
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,8 +67,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// consume runs the consumer until the test ends.
-func (s *stage) consume() {
+// consume runs the consumer until stop is called or the test ends.
+func (s *stage) consume() (stop func()) {
 	s.t.Helper()
 	var environ []string
 	for name, value := range s.env {
@@ -77,15 +78,17 @@ func (s *stage) consume() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(s.t.Context())
+	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, c, slog.New(slog.DiscardHandler)) }()
-	s.t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			s.t.Errorf("the consumer ended with %v", err)
 		}
 	})
+	s.t.Cleanup(stop)
+	return stop
 }
 
 // produce sends n records of five series: every 20th an array with a bad element, every 50th no JSON.

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// claimTable is a claimStore and groupStates in memory.
+type claimTable struct {
+	documents []sink.PartitionDocument
+	members   map[string]int
+	racing    string // the document of this id changes before it is taken over
+	taken     []string
+}
+
+// Partitions implements claimStore.
+func (c *claimTable) Partitions(context.Context, string) ([]sink.PartitionDocument, error) {
+	return slices.Clone(c.documents), nil
+}
+
+// TakeOver implements claimStore.
+func (c *claimTable) TakeOver(_ context.Context, _ string, seen sink.PartitionDocument, group string) (bool, error) {
+	if seen.ID == c.racing {
+		return false, nil
+	}
+	i := slices.Index(c.documents, seen)
+	if i < 0 {
+		return false, errors.New("a document that is not there")
+	}
+	c.documents[i].Group, c.documents[i].Released = group, false
+	c.taken = append(c.taken, seen.ID)
+	return true, nil
+}
+
+// Members implements groupStates.
+func (c *claimTable) Members(_ context.Context, group string) (int, error) {
+	return c.members[group], nil
+}
+
+func claimedBy(cluster string, partition int32, group string) sink.PartitionDocument {
+	return sink.PartitionDocument{
+		ID: fmt.Sprintf("%s/events/%d", cluster, partition), ClusterID: cluster, Topic: "events", Partition: partition, Owner: "host",
+		Seen: sink.Seen{Found: true, Group: group, Claim: [16]byte{1, byte(partition)}, Released: true},
+	}
+}
+
+func TestTakeoverGivesOnlyWhatIsDead(t *testing.T) {
+	documents := []sink.PartitionDocument{
+		claimedBy("c", 0, "old"), claimedBy("c", 1, "older"), claimedBy("c", 2, "new"), claimedBy("d", 0, "old"), claimedBy("c", 3, ""),
+	}
+	for name, c := range map[string]struct {
+		members map[string]int
+		racing  string
+		dryRun  bool
+		states  []takeoverState
+		err     string
+	}{
+		"all dead":   {states: []takeoverState{takeoverDone, takeoverDone, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
+		"a dry run":  {dryRun: true, states: []takeoverState{takeoverDue, takeoverDue, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
+		"new lives":  {members: map[string]int{"new": 2}, states: []takeoverState{takeoverDone, takeoverDone, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
+		"one lives":  {members: map[string]int{"older": 3}, err: `"older" (3 members)`, states: []takeoverState{takeoverDue, takeoverLiving, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
+		"one claims": {racing: "c/events/0", err: "1 claims were changed", states: []takeoverState{takeoverMissed, takeoverDone, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
+	} {
+		table := &claimTable{documents: slices.Clone(documents), members: c.members, racing: c.racing}
+		view, err := takeover{claims: table, groups: table, clusterID: "c", to: "new", dryRun: c.dryRun}.run(t.Context(), []string{"events"})
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: error %v, want %q", name, err, c.err)
+		}
+		for i, one := range view.Partitions {
+			if one.State != c.states[i] {
+				t.Errorf("%s: %s: %q, want %q", name, one.seen.ID, one.State, c.states[i])
+			}
+			if changed := table.documents[i].Group != documents[i].Group; changed != (one.State == takeoverDone) {
+				t.Errorf("%s: %s is %q and changed: %v", name, one.seen.ID, one.State, changed)
+			}
+		}
+	}
+}
+
+func TestTakeoverSaysWhatItDid(t *testing.T) {
+	table := &claimTable{documents: []sink.PartitionDocument{claimedBy("c", 7, "old\x1b[2J")}}
+	job := takeover{claims: table, groups: table, clusterID: "c", to: "new", dryRun: true}
+	for _, want := range []string{"1 partitions would be given", "1 partitions belong to the group \"new\" now", "is the group's already"} {
+		view, err := job.run(t.Context(), []string{"events"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, asJSON bytes.Buffer
+		if err := errors.Join(view.print(&out, "table"), view.print(&asJSON, "json")); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "events/7") || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+		var back takeoverView
+		if err := json.Unmarshal(asJSON.Bytes(), &back); err != nil || len(back.Partitions) != 1 || back.Partitions[0].State != view.Partitions[0].State {
+			t.Errorf("%v in %s", err, asJSON.String())
+		}
+		job.dryRun = false
+	}
+	if len(table.taken) != 1 {
+		t.Errorf("taken: %v", table.taken)
+	}
+}
+
+func TestCollectionFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"collection"}, "needs one of its commands"},
+		{[]string{"collection", "set-granularity"}, "seconds, minutes or hours"},
+		{[]string{"collection", "set-granularity", "days"}, `"days"`},
+		{[]string{"collection", "set-granularity", ""}, "seconds, minutes or hours"},
+		{[]string{"collection", "show", "--buckets", "-1"}, "--buckets is -1"},
+		{[]string{"collection", "show", "--topic", "other"}, "not one of KAFKA_TOPICS"},
+		{[]string{"collection", "takeover", "--output", "yaml"}, `--output is "yaml"`},
+		{[]string{"collection", "takeover", "new"}, "takes no arguments"},
+	} {
+		if code, _, stderr := try(t, settings(), nil, c.args...); code != exitUsage || !strings.Contains(stderr, c.says) {
+			t.Errorf("%v: exit code %d, %q", c.args, code, stderr)
+		}
+	}
+}
+
+// shown is a collectionSource in memory.
+type shown struct {
+	size   sink.Size
+	held   []sink.Holding
+	claims []sink.PartitionDocument
+}
+
+// Definition implements collectionSource.
+func (s shown) Definition(context.Context, string) (timeseries.Options, int32, error) {
+	o, err := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes, ExpireAfterSeconds: 7200}.Normalize()
+	return o, 4, err
+}
+
+// HasView implements collectionSource.
+func (s shown) HasView(context.Context, string) (bool, error) { return true, nil }
+
+// Size implements collectionSource.
+func (s shown) Size(context.Context, string) (sink.Size, error) { return s.size, nil }
+
+// Holdings implements collectionSource.
+func (s shown) Holdings(context.Context, string, int64) ([]sink.Holding, error) { return s.held, nil }
+
+// Partitions implements collectionSource.
+func (s shown) Partitions(context.Context, string) ([]sink.PartitionDocument, error) {
+	return s.claims, nil
+}
+
+func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	present, former := [16]byte{7}, [16]byte{6}
+	claim := func(partition int32, released bool) sink.PartitionDocument {
+		d := claimedBy("c", partition, "group")
+		d.TopicID, d.Released, d.At = present, released, now.Add(-3*time.Second)
+		return d
+	}
+	from := shown{
+		size: sink.Size{Buckets: 47, Bytes: 3 << 20, StorageBytes: 1 << 20, IndexBytes: 2048},
+		held: []sink.Holding{
+			{Buckets: 2, Measurements: 5, First: -1, Last: -1},
+			{Source: timeseries.Source{Topic: "events", TopicID: former, Partition: 10}, Buckets: 5, Closed: 5, Measurements: 25, First: 0, Last: 24},
+			{Source: timeseries.Source{Topic: "events", TopicID: present, Partition: 10}, Buckets: 40, Closed: 30, Measurements: 20_000, First: 100, Last: 30_000, Cut: true},
+		},
+		claims: []sink.PartitionDocument{claim(10, false), claim(9, true)},
+	}
+	view, err := showCollection(t.Context(), from, "events", 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view.MaxCount = 1000
+	var out bytes.Buffer
+	if err := printCollections(&out, []CollectionView{view}, now); err != nil {
+		t.Fatal(err)
+	}
+	rows := []string{
+		"(no source)  2 0 5 2.5 0.2 % – – – – not claimed",
+		"events/10  5 5 25 5.0 0.5 % 0–24 – – – not claimed",
+		"events/9  0 0 0 – – – group host 01090000 released 3s ago",
+		"events/10  40+ 30+ 20000+ 500.0 50.0 % 100–30000 group host 010a0000 claimed, document written 3s ago",
+	}
+	at := 0
+	printed := strings.Join(strings.Fields(out.String()), " ")
+	for _, row := range append([]string{"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "47, 3.0 MiB, 1.0 MiB on disk, indexes 2.0 KiB"}, rows...) {
+		row = strings.Join(strings.Fields(row), " ")
+		i := strings.Index(printed[at:], row)
+		if i < 0 {
+			t.Fatalf("%q is not there, or in another order:\n%s", row, out.String())
+		}
+		at += i
+	}
+	if !strings.Contains(printed[at:], "only the 40 buckets") {
+		t.Errorf("it is not said that buckets were left out:\n%s", out.String())
+	}
+}
+
+// bucketings is a granularities in memory.
+type bucketings map[string]timeseries.Options
+
+// SetGranularity implements granularities.
+func (b bucketings) SetGranularity(_ context.Context, series string, g timeseries.Granularity) (before, after timeseries.Options, err error) {
+	before, ok := b[series]
+	if !ok {
+		return before, after, sink.ErrNotSetUp
+	}
+	if after, err = before.Change(timeseries.Options{Granularity: g}); err == nil {
+		b[series] = after
+	}
+	return before, after, err
+}
+
+func TestSetGranularityTellsEachChange(t *testing.T) {
+	normal := func(o timeseries.Options) timeseries.Options {
+		o.TimeField = "time"
+		o, err := o.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	b := bucketings{
+		"a": normal(timeseries.Options{}), "b": normal(timeseries.Options{Granularity: timeseries.Minutes}),
+		"c": normal(timeseries.Options{MaxSpanSeconds: 600, RoundingSeconds: 600}), "d": normal(timeseries.Options{Granularity: timeseries.Hours}),
+	}
+	changes, err := setGranularity(t.Context(), b, []string{"a", "b", "c", "d", "e"}, timeseries.Minutes)
+	if err == nil || !strings.Contains(err.Error(), "changing d: ") || !strings.Contains(err.Error(), "neither may shrink") {
+		t.Errorf("a smaller span: %v", err)
+	}
+	var out bytes.Buffer
+	if err := changes.print(&out, "table"); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{
+		"a: minutes (a bucket spans 86400 s) instead of seconds (a bucket spans 3600 s). Set MONGODB_GRANULARITY=minutes",
+		"b: minutes (a bucket spans 86400 s) already",
+		"c: minutes (a bucket spans 86400 s) instead of a bucket spans 600 s and begins at a multiple of 600 s.",
+	} {
+		if lines := strings.Split(out.String(), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[i], want) {
+			t.Errorf("line %d is not %q:\n%s", i, want, out.String())
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/timeseries"
+)
+
+func (p *program) setGranularityCommand() *cobra.Command {
+	var o collectionOptions
+	cmd := &cobra.Command{
+		Use:   "set-granularity seconds|minutes|hours",
+		Short: "Let new buckets span a longer time",
+		Long: "Changes the granularity of collections, as collMod does for MongoDB's own time series: only to a coarser one, which no\n" +
+			"stored bucket contradicts. Stored buckets stay as they are; the view of the measurements and the expiry are adjusted.\n" +
+			"Running consumers notice it by themselves; set MONGODB_GRANULARITY for the next start, which is refused otherwise.",
+		Example: "  consumer collection set-granularity minutes",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return usageError{fmt.Errorf("%q takes one argument: seconds, minutes or hours", cmd.CommandPath())}
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			granularity := timeseries.Granularity(args[0])
+			if _, err := (timeseries.Options{TimeField: "time", Granularity: granularity}).Normalize(); err != nil || granularity == "" {
+				return usageError{fmt.Errorf("the granularity is %q: seconds, minutes or hours", args[0])}
+			}
+			return p.onCollections(cmd.Context(), o, func(with collections) error {
+				changes, err := setGranularity(cmd.Context(), with.database, with.series, granularity)
+				return errors.Join(changes.print(p.stdout, o.output), err)
+			})
+		},
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+// granularities is where the bucketing of time series is changed; *sink.Database is one.
+type granularities interface {
+	// SetGranularity changes a time series and returns its definitions before and after; the same when nothing changed.
+	SetGranularity(ctx context.Context, series string, g timeseries.Granularity) (before, after timeseries.Options, err error)
+}
+
+// setGranularity changes one time series after the other; the first error ends it.
+func setGranularity(ctx context.Context, database granularities, series []string, g timeseries.Granularity) (granularityChanges, error) {
+	changes := granularityChanges{}
+	for _, name := range series {
+		before, after, err := database.SetGranularity(ctx, name, g)
+		if err != nil {
+			return changes, fmt.Errorf("changing %s: %w", name, err)
+		}
+		changes = append(changes, GranularityChange{
+			Series: name, Before: bucketingView(before), After: bucketingView(after), Changed: before != after,
+		})
+	}
+	return changes, nil
+}
+
+// GranularityChange is what set-granularity did to a time series.
+type GranularityChange struct {
+	Series  string        `json:"collection"`
+	Before  BucketingView `json:"before"`
+	After   BucketingView `json:"after"`
+	Changed bool          `json:"changed"`
+}
+
+type granularityChanges []GranularityChange
+
+func (c granularityChanges) print(w io.Writer, output string) error {
+	if output == "json" {
+		return writeJSON(w, c)
+	}
+	for _, one := range c {
+		text := fmt.Sprintf("%s: %s instead of %s. Set MONGODB_GRANULARITY=%s before its consumers start again.",
+			one.Series, one.After, one.Before, one.After.Granularity)
+		if !one.Changed {
+			text = fmt.Sprintf("%s: %s already. Nothing was changed.", one.Series, one.After)
+		}
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// command runs a command that must end with this code and say that.
+func (s *stage) command(code int, says string, args ...string) (out string) {
+	s.t.Helper()
+	got, stdout, stderr := try(s.t, s.env, nil, args...)
+	if out = stdout + stderr; got != code || !strings.Contains(out, says) {
+		s.t.Fatalf("%v: exit code %d, want %d and %q:\n%s", args, got, code, says, out)
+	}
+	return out
+}
+
+// TestTakeoverOnServers lets a second group go on where the first one was, each record stored once.
+func TestTakeoverOnServers(t *testing.T) {
+	s := newStage(t)
+	s.env["KAFKA_LEASE"] = "500ms" // what is taken over waits for it
+	stop := s.consume()
+	s.produce(500)
+	s.verified()
+	former := s.env["KAFKA_GROUP_ID"]
+	s.command(exitFailed, `Kafka knows members of "`+former+`" (1 members)`, "collection", "takeover", "--to", former+"-2")
+	s.command(exitDone, "is the group's already", "collection", "takeover")
+	stop()
+	s.produce(100)
+
+	s.env["KAFKA_GROUP_ID"] = former + "-2"
+	s.command(exitDone, "2 partitions would be given", "collection", "takeover", "--dry-run")
+	s.command(exitDone, `2 partitions belong to the group "`+former+`-2" now`, "collection", "takeover")
+	out := s.command(exitDone, "", "collection", "show", "--output", "json")
+	var views []CollectionView
+	if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != 1 || len(views[0].Partitions) != 2 {
+		t.Fatalf("%v in %s", err, out)
+	}
+	for _, p := range views[0].Partitions {
+		if p.Claim == nil || p.Claim.Group != former+"-2" || p.Claim.Released || p.Buckets == 0 || p.Measurements == 0 {
+			t.Errorf("%+v, claim %+v", p, p.Claim)
+		}
+	}
+	defer s.consume()()
+	s.verified()
+}
+
+// TestSetGranularityOnServers changes the bucketing beside a consumer, and starts another one with the new settings.
+func TestSetGranularityOnServers(t *testing.T) {
+	s := newStage(t)
+	stop := s.consume()
+	s.produce(200)
+	s.verified()
+	s.command(exitDone, "Set MONGODB_GRANULARITY=minutes", "collection", "set-granularity", "minutes")
+	s.command(exitFailed, "neither may shrink", "collection", "set-granularity", "seconds")
+	t.Log(s.command(exitDone, "(options version 2)", "collection", "show"))
+	stop()
+	s.env["MONGODB_GRANULARITY"] = "minutes"
+	defer s.consume()()
+	s.produce(200)
+	s.verified()
+}

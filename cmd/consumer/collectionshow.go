@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// defaultNewest is how many buckets of a partition show looks at unless told otherwise.
+const defaultNewest = 10_000
+
+func (p *program) collectionShowCommand() *cobra.Command {
+	var o collectionOptions
+	newest := int64(defaultNewest)
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the options of collections, what they hold of each partition, and who has claimed it",
+		Long: "Shows how a collection is defined, how large it is, how many buckets and measurements it holds of each source partition,\n" +
+			"and whose claim stands on that. Of a partition with more buckets than --buckets only those with the largest offsets are\n" +
+			"looked at, which is said; so it costs little on a collection of any size.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if newest < 0 {
+				return usageError{fmt.Errorf("--buckets is %d: 1 or more, or 0 for all", newest)}
+			}
+			return p.onCollections(cmd.Context(), o, func(with collections) error {
+				views := []CollectionView{}
+				for _, name := range with.series {
+					view, err := showCollection(cmd.Context(), with.database, name, newest)
+					if err != nil {
+						return err
+					}
+					view.MaxCount = with.config.Bucket.MaxCount
+					views = append(views, view)
+				}
+				if o.output == "json" {
+					return writeJSON(p.stdout, views)
+				}
+				return printCollections(p.stdout, views, time.Now())
+			})
+		},
+	}
+	cmd.Flags().Int64Var(&newest, "buckets", defaultNewest, "look at so many buckets of each partition at most; 0: all")
+	o.flags(cmd)
+	return cmd
+}
+
+// collectionSource is where a collection is looked at; *sink.Database is one.
+type collectionSource interface {
+	Definition(ctx context.Context, series string) (timeseries.Options, int32, error)
+	HasView(ctx context.Context, series string) (bool, error)
+	Size(ctx context.Context, series string) (sink.Size, error)
+	Holdings(ctx context.Context, series string, newest int64) ([]sink.Holding, error)
+	Partitions(ctx context.Context, series string) ([]sink.PartitionDocument, error)
+}
+
+// showCollection looks at a collection.
+func showCollection(ctx context.Context, from collectionSource, name string, newest int64) (CollectionView, error) {
+	view := CollectionView{Name: name, Newest: newest, Partitions: []HeldPartition{}}
+	definition, version, err := from.Definition(ctx, name)
+	if errors.Is(err, sink.ErrNotSetUp) {
+		return view, fmt.Errorf("there is no time series %s yet: `consumer init` makes it, and so does `consumer run`", name)
+	}
+	if err != nil {
+		return view, err
+	}
+	view.TimeField, view.MetaField, view.ExpireAfterSeconds = definition.TimeField, definition.MetaField, definition.ExpireAfterSeconds
+	view.Bucketing, view.Version = bucketingView(definition), version
+	if view.View, err = from.HasView(ctx, name); err != nil {
+		return view, err
+	}
+	size, err := from.Size(ctx, name)
+	if err != nil {
+		return view, err
+	}
+	view.Buckets, view.Bytes, view.StorageBytes, view.IndexBytes = size.Buckets, size.Bytes, size.StorageBytes, size.IndexBytes
+	holdings, err := from.Holdings(ctx, name, newest)
+	if err != nil {
+		return view, err
+	}
+	claims, err := from.Partitions(ctx, name)
+	if err != nil {
+		return view, err
+	}
+	view.Partitions = append(view.Partitions, joined(holdings, claims)...)
+	return view, nil
+}
+
+// joined puts what is held of partitions and the claims on them together, in the order of topics and partitions.
+func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []HeldPartition {
+	var all []HeldPartition
+	for _, h := range holdings {
+		one := HeldPartition{
+			Topic: h.Source.Topic, Partition: h.Source.Partition, Buckets: h.Buckets, Closed: h.Closed, Measurements: h.Measurements,
+			Bytes: h.Bytes, FirstOffset: h.First, LastOffset: h.Last, Cut: h.Cut,
+		}
+		if one.foreign = h.Source == (timeseries.Source{}); !one.foreign {
+			one.TopicID = formatUUID(h.Source.TopicID)
+		}
+		all = append(all, one)
+	}
+	for _, d := range claims {
+		i := slices.IndexFunc(all, func(h HeldPartition) bool {
+			return !h.foreign && h.Claim == nil && h.TopicID == formatUUID(d.TopicID) && h.Partition == d.Partition
+		})
+		if i < 0 {
+			i = len(all)
+			all = append(all, HeldPartition{
+				Topic: d.Topic, TopicID: formatUUID(d.TopicID), Partition: d.Partition, FirstOffset: -1, LastOffset: -1,
+			})
+		}
+		all[i].Claim = &ClaimView{
+			ClusterID: d.ClusterID, Group: d.Group, Token: formatUUID(d.Claim), Released: d.Released, Owner: d.Owner, At: d.At,
+			Start: d.Start, WaitMs: d.Wait.Milliseconds(),
+		}
+	}
+	slices.SortStableFunc(all, HeldPartition.compare)
+	return all
+}

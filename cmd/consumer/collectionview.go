@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// CollectionView is what collection show tells of a time series.
+type CollectionView struct {
+	Name               string        `json:"name"`
+	Version            int32         `json:"version"` // of the options: one more with every change
+	TimeField          string        `json:"timeField"`
+	MetaField          string        `json:"metaField,omitempty"`
+	Bucketing          BucketingView `json:"bucketing"`
+	ExpireAfterSeconds int64         `json:"expireAfterSeconds"` // 0: never
+	View               bool          `json:"view"`
+	MaxCount           int32         `json:"bucketMaxCount"` // of the settings
+	// Buckets and the sizes are the server's own figures, of all buckets: Bytes of their documents, StorageBytes on its disk.
+	Buckets      int64 `json:"buckets"`
+	Bytes        int64 `json:"bytes"`
+	StorageBytes int64 `json:"storageBytes"`
+	IndexBytes   int64 `json:"indexBytes"`
+	// Newest is how many buckets of a partition were looked at, at most; 0: all.
+	Newest     int64           `json:"newest"`
+	Partitions []HeldPartition `json:"partitions"`
+}
+
+// HeldPartition is what a collection holds of one source partition, and the claim on it.
+type HeldPartition struct {
+	Topic        string `json:"topic,omitempty"`
+	TopicID      string `json:"topicId,omitempty"` // empty: buckets without source, which no consumer touches
+	Partition    int32  `json:"partition"`
+	Buckets      int64  `json:"buckets"`
+	Closed       int64  `json:"closed"`
+	Measurements int64  `json:"measurements"`
+	Bytes        int64  `json:"bytes"` // control.size, as the catalog accounts for it
+	FirstOffset  int64  `json:"firstOffset"`
+	LastOffset   int64  `json:"lastOffset"`
+	// Cut: there are more buckets than were looked at.
+	Cut   bool       `json:"cut"`
+	Claim *ClaimView `json:"claim,omitempty"`
+
+	foreign bool
+}
+
+// ClaimView is a partition document.
+type ClaimView struct {
+	ClusterID string    `json:"clusterId"`
+	Group     string    `json:"group"`
+	Token     string    `json:"token"` // another one with every claim
+	Released  bool      `json:"released"`
+	Owner     string    `json:"owner"`
+	At        time.Time `json:"at,omitzero"`
+	Start     int64     `json:"start"` // offset from which its owner read
+	WaitMs    int64     `json:"waitMs"`
+}
+
+func (h HeldPartition) compare(other HeldPartition) int {
+	return cmp.Or(strings.Compare(h.Topic, other.Topic), strings.Compare(h.TopicID, other.TopicID), cmp.Compare(h.Partition, other.Partition))
+}
+
+func printCollections(w io.Writer, views []CollectionView, now time.Time) error {
+	for i, v := range views {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := v.print(w, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v CollectionView) print(w io.Writer, now time.Time) error {
+	expiry, view, meta := "never", "no view: this MongoDB cannot unpack buckets", "none, it is a single series"
+	if v.ExpireAfterSeconds > 0 {
+		expiry = "after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
+	}
+	if v.View {
+		view = v.Name
+	}
+	if v.MetaField != "" {
+		meta = v.MetaField
+	}
+	head := newTable(w)
+	fmt.Fprintf(head, "Collection\t%s (options version %d)\n", v.Name, v.Version)
+	fmt.Fprintf(head, "Time, meta\t%s, %s\n", printable(v.TimeField), printable(meta))
+	fmt.Fprintf(head, "Granularity\t%s\n", v.Bucketing)
+	fmt.Fprintf(head, "Expires\t%s\n", expiry)
+	fmt.Fprintf(head, "View\t%s\n", view)
+	fmt.Fprintf(head, "Buckets\t%s\n\n", v.size())
+	if err := head.Flush(); err != nil {
+		return err
+	}
+	if len(v.Partitions) == 0 {
+		_, err := fmt.Fprintln(w, "It holds nothing, and no partition is claimed.")
+		return err
+	}
+	return v.printPartitions(w, now)
+}
+
+// size is the server's figures; not every server knows those on disk.
+func (v CollectionView) size() string {
+	text := fmt.Sprintf("%d, %s", v.Buckets, formatBytes(v.Bytes))
+	if v.StorageBytes > 0 {
+		text += fmt.Sprintf(", %s on disk, indexes %s", formatBytes(v.StorageBytes), formatBytes(v.IndexBytes))
+	}
+	return text
+}
+
+func (v CollectionView) printPartitions(w io.Writer, now time.Time) error {
+	table := newTable(w)
+	fmt.Fprintln(table, "PARTITION\tBUCKETS\tCLOSED\tMEASUREMENTS\tPER BUCKET\tFILLED\tOFFSETS\tGROUP\tOWNER\tCLAIM\tSTATE")
+	cut := false
+	for _, h := range v.Partitions {
+		more := ""
+		if h.Cut {
+			more, cut = "+", true
+		}
+		fmt.Fprintf(table, "%s\t%d%s\t%d%s\t%d%s\t%s\t%s\t%s\t", h.name(), h.Buckets, more, h.Closed, more, h.Measurements, more,
+			ratio(h.Measurements, h.Buckets, "%.1f"), ratio(100*h.Measurements, h.Buckets*int64(v.MaxCount), "%.1f %%"), h.offsets())
+		fmt.Fprintln(table, h.Claim.columns(now))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if cut {
+		_, err := fmt.Fprintf(w, "\n+ only the %d buckets with the largest offsets were looked at; --buckets 0 looks at all.\n", v.Newest)
+		return err
+	}
+	return nil
+}
+
+func (h HeldPartition) name() string {
+	if h.foreign {
+		return "(no source)"
+	}
+	return fmt.Sprintf("%s/%d", printable(h.Topic), h.Partition)
+}
+
+func (h HeldPartition) offsets() string {
+	if h.LastOffset < 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d–%d", h.FirstOffset, h.LastOffset)
+}
+
+// columns are the group, the owner, the beginning of the token and the state.
+func (c *ClaimView) columns(now time.Time) string {
+	if c == nil {
+		return "–\t–\t–\tnot claimed"
+	}
+	state := "claimed, document written " + formatAgo(now, c.At)
+	if c.Released {
+		state = "released " + formatAgo(now, c.At)
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%s", printable(c.Group), printable(c.Owner), c.Token[:8], state)
+}
+
+func ratio(part, whole int64, format string) string {
+	if whole == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(format, float64(part)/float64(whole))
+}
