@@ -30,11 +30,12 @@ func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 	return actions
 }
 
-// drained tells whether nothing is left to be done. Measurements that are parked, or whose series backs off, stay behind
-// the commit and are read again.
+// drained tells whether nothing is left to be done. Measurements that are parked, or whose series backs off, or that wait
+// for letters in a partition that stopped, stay behind the commit and are read again.
 func (w *Worker) drained() bool {
 	pending, _ := w.catalog.Pending()
-	return w.quiet() && (pending == 0 || w.tenure.dry) && w.letters.empty() && len(w.rejected) == 0
+	return w.quiet() && (pending == 0 || w.tenure.dry) && w.letters.empty() &&
+		(len(w.rejected) == 0 || w.halt != nil)
 }
 
 // released ends the tenure after the release was answered.

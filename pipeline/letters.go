@@ -1,6 +1,9 @@
 package pipeline
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+)
 
 // maxLetterBytes is how much may wait for the dead-letter topic before nothing more is read.
 const maxLetterBytes = 4 << 20
@@ -28,6 +31,14 @@ func (w *Worker) addLetter(l Letter) {
 	w.letters.waiting = append(w.letters.waiting, l)
 	w.letters.bytes += letterBytes(&l)
 	w.ledger.open(l.Offset)
+}
+
+// stopAt stops the partition at a record that should become a letter, when there is no dead-letter topic. The record is
+// not done, so the commit stays at it.
+func (w *Worker) stopAt(offset int64, why error) {
+	w.stop(&StopError{"bad_record", fmt.Sprintf(
+		"the record at offset %d cannot be stored (%v) and DLQ_TOPIC is empty: set DLQ_TOPIC, or skip the record, once "+
+			"everything before it is committed, by setting the group's offset to %d", offset, why, offset+1)})
 }
 
 // advanceLetters sends all letters that wait, one request at a time.

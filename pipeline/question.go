@@ -3,7 +3,9 @@ package pipeline
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"waterwheel/bucketer"
 	"waterwheel/measurement"
 )
 
@@ -27,13 +29,22 @@ func (w *Worker) advanceQuestions(m Moment, actions []Action) []Action {
 		ask = AskBounds{}
 	case w.question == askTopic && !w.revoked:
 		ask = AskTopic{}
-	case len(w.rejected) > 0 && w.phase == running: // a claim may still drop what they belong to
-		ask = ReadRecord{Offset: w.rejected[0].Position.Offset}
-	default:
+	case len(w.rejected) == 0 || w.phase != running: // a claim may still drop what they belong to
 		return actions
+	case w.o.StopOnBad:
+		first := slices.MinFunc(w.rejected, func(a, b bucketer.Rejected) int { return a.Position.Compare(b.Position) })
+		w.stopAt(first.Position.Offset, refusal(&first))
+		return actions
+	default:
+		ask = ReadRecord{Offset: w.rejected[0].Position.Offset}
 	}
 	w.busy.fetch = true
 	return append(actions, ask)
+}
+
+// refusal is why MongoDB will not have a measurement.
+func refusal(r *bucketer.Rejected) error {
+	return fmt.Errorf("MongoDB refused the measurement with code %d: %s", r.Code, r.Message)
 }
 
 // boundsAsked goes on after the fetch position was found outside the log.
@@ -113,7 +124,7 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 	letter := Letter{
 		Source: w.source, Offset: rejected.Position.Offset, Part: measurement.WholeRecord,
 		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
-		Message: fmt.Sprintf("MongoDB refused the measurement with code %d: %s", rejected.Code, rejected.Message),
+		Message: refusal(&rejected).Error(),
 	}
 	for i := range e.Batch.Records { // none when retention took it meanwhile
 		if r := &e.Batch.Records[i]; r.Offset == letter.Offset {

@@ -65,6 +65,21 @@ func TestRefusedRecordIsNotReadBetweenTenures(t *testing.T) {
 	absent[ReadRecord](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
 }
 
+func TestRefusedMeasurementWithoutDeadLetterTopicStops(t *testing.T) {
+	w, m := flushing(t)
+	w.o.StopOnBad = true
+	w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+	w.busy.fetch = false
+	m.Now += longestDelay
+	absent[ReadRecord](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121}}}))
+	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "bad_record" {
+		t.Fatalf("stopped: %v", s.Stopped)
+	}
+	wants(t, w, 0)
+	expect[SendRelease](t, w.Handle(m, Revoked{}))
+	expect[HandedOver](t, w.Handle(m, Released{}))
+}
+
 // refuse lets MongoDB refuse the only measurement, whose record is then read again.
 func refuse(t *testing.T, w *Worker, m Moment) {
 	t.Helper()

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"errors"
-	"fmt"
 
 	"waterwheel/measurement"
 )
@@ -138,9 +137,7 @@ func (w *Worker) insert(r *Record, measured *measurement.Measurement) {
 // bad makes a letter of a record, or of one of its elements.
 func (w *Worker) bad(r *Record, e *measurement.DecodeError) {
 	if w.o.StopOnBad {
-		w.stop(&StopError{"bad_record", fmt.Sprintf(
-			"the record at offset %d cannot be stored (%v) and DLQ_TOPIC is empty: set DLQ_TOPIC, or skip the record by "+
-				"setting the group's offset to %d", r.Offset, e, r.Offset+1)})
+		w.stopAt(r.Offset, e)
 		return
 	}
 	value := r.Value
