@@ -13,6 +13,12 @@ func TestCrashesLoseAndDoubleNothing(t *testing.T) {
 	testRestarts(t, 3, func(_ *stream, c *harness.Consumer) { c.Kill() })
 }
 
+// TestCrashesWithoutReopening: the same where a stored bucket is never looked up, so that each life begins new buckets.
+func TestCrashesWithoutReopening(t *testing.T) {
+	t.Parallel()
+	testRestarts(t, 3, func(_ *stream, c *harness.Consumer) { c.Kill() }, "BUCKET_REOPEN", "false")
+}
+
 // TestCrashesOfAStaticMember: the same with static membership, where a restart finds its partitions at once, while the
 // writes of the process before it may still be on their way.
 func TestCrashesOfAStaticMember(t *testing.T) {

@@ -30,7 +30,8 @@ type stream struct {
 func newStream(t *testing.T, partitions int, settings ...string) *stream {
 	t.Helper()
 	ctx := within(t, 30*time.Second)
-	name := fmt.Sprintf("e2e-%s-%x", strings.ToLower(t.Name()), time.Now().UnixNano()&0xffffff)
+	test := strings.ReplaceAll(strings.ToLower(t.Name()), "/", "-")
+	name := fmt.Sprintf("e2e-%s-%x", test, time.Now().UnixNano()&0xffffff)
 	if err := world.servers.CreateTopic(ctx, name, partitions, settings...); err != nil {
 		t.Fatal(err)
 	}

@@ -14,16 +14,19 @@ type Options struct {
 	Step  time.Duration
 	// MaxBytes is the consumer's EVENT_MAX_BYTES.
 	MaxBytes int
+	// Late and VeryLate are the shares of readings that come up to ten minutes, and three hours, after their time; 0 and 0:
+	// the usual few of each.
+	Late, VeryLate float64
 	// Seed makes the same events again.
 	Seed uint64
 }
 
-// Shares of events, in percent: one in a hundred is bad, three in a hundred come late.
+// Shares of events: one in a hundred is bad, three in a hundred come late.
 const (
 	badShare       = 0.01
 	tombstoneShare = 0.001
 	arrayShare     = 0.01
-	lateShare      = 0.03
+	lateShare      = 0.028
 	veryLateShare  = 0.002
 )
 
@@ -39,6 +42,9 @@ type Generator struct {
 
 // NewGenerator returns a generator of the given events.
 func NewGenerator(o Options) *Generator {
+	if o.Late == 0 && o.VeryLate == 0 {
+		o.Late, o.VeryLate = lateShare, veryLateShare
+	}
 	return &Generator{options: o, random: rand.New(rand.NewPCG(o.Seed, 1)), steps: make([]int, o.Series)}
 }
 
@@ -97,9 +103,9 @@ func (g *Generator) reading(series int) Reading {
 	g.steps[series]++
 	at := g.options.Start.Add(time.Duration(step)*g.options.Step + time.Duration(g.random.IntN(1000))*time.Millisecond)
 	switch late := g.random.Float64(); {
-	case late < veryLateShare:
+	case late < g.options.VeryLate:
 		at = at.Add(-3 * time.Hour)
-	case late < lateShare:
+	case late < g.options.VeryLate+g.options.Late:
 		at = at.Add(-time.Duration(g.random.IntN(600)) * time.Second)
 	}
 	return Reading{Time: at.UnixMilli(), Meta: metaOf(series), Fields: g.fields(series, step)}
