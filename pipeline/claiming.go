@@ -14,7 +14,7 @@ func (w *Worker) assign(a Assigned) []Action {
 		clear(w.memory.saw) // somebody else may have owned the partition since
 	}
 	source := timeseries.Source{Topic: w.o.Topic, TopicID: a.TopicID, Partition: w.o.Partition}
-	if w.source != source || !w.o.Warm {
+	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
 		w.drop()
 	}
 	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false

@@ -80,6 +80,24 @@ func TestRefusedMeasurementWithoutDeadLetterTopicStops(t *testing.T) {
 	expect[HandedOver](t, w.Handle(m, Released{}))
 }
 
+func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.o.StopOnBad = true
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, "["+good+`,{"meta":"a"}]`)}, Next: 1, End: 1}})
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{})) // what is good of the record
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	wants(t, w, 0)
+	expect[SendRelease](t, w.Handle(m, Revoked{}))
+	expect[HandedOver](t, w.Handle(m, Released{}))
+
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0, Consecutive: true})
+	mine := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}, Released: true}
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: Bounds{End: 1}}))
+	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
+}
+
 // refuse lets MongoDB refuse the only measurement, whose record is then read again.
 func refuse(t *testing.T, w *Worker, m Moment) {
 	t.Helper()
