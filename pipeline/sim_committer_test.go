@@ -41,7 +41,7 @@ func (p *process) committing(t *task, g *generation) {
 				done[r], renewed = commits[i], sent
 			}
 			if !r.ended {
-				event := pipeline.Committed{Offset: commits[i].Offset, SentAt: sent, Err: err}
+				event := pipeline.Committed{Offset: commits[i].Offset, SentAt: p.zero + sent, Err: err}
 				p.w.at(p.w.now, func() { p.run(func() { r.deliver(g, event) }) })
 			}
 		}

@@ -255,6 +255,14 @@ func (k *coordinator) read(partition int32) committed {
 	return committed{offset: -1}
 }
 
+// last is the last commit, whether it can be read yet or not.
+func (k *coordinator) last(partition int32) committed {
+	if all := k.commits[partition]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return committed{offset: -1}
+}
+
 // leave is LeaveGroup.
 func (k *coordinator) leave(id string) int {
 	if k.members[id] != nil {

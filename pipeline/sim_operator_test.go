@@ -69,10 +69,8 @@ func (w *world) reset() {
 	for p := range w.kafka.partitions {
 		l := w.kafka.log(p)
 		to := pick(w, l.first, l.end, l.first+w.rnd.Int64N(l.end-l.first+1))
-		l.excuse(w, l.first, to, "skipped by a reset")
-		w.group.commits[p] = append(w.group.commits[p], committed{w.now, to, ""})
 		w.note("(met) partitions reset")
-		w.logf("an operator resets partition %d to %d", p, to)
+		w.setOffset(l, to, l.first)
 	}
 }
 

@@ -163,7 +163,7 @@ func (c port) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error)
 	if w.traits.sessions {
 		session.learn(seq)
 	}
-	if _, loads := t.what.(pipeline.LoadStored); loads {
+	if _, loads := t.what.(pipeline.LoadStored); loads && t.r.phase == "loading" {
 		t.r.readAt = seq
 	}
 	return c.read(q, seq, each)

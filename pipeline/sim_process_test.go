@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"waterwheel/pipeline"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -19,6 +20,9 @@ type settings struct {
 	deltaMax       int32
 	maxCount       int32
 	maxBytes       int32
+	window         int64 // of D
+	stopOnBad      bool  // DLQ_TOPIC is empty
+	outOfRange     pipeline.OutOfRange
 }
 
 // process is one consumer: its membership of the group, and its runners.
@@ -28,6 +32,7 @@ type process struct {
 	name string
 	settings
 	group *coordinator
+	zero  time.Duration // what its clock showed when the world began
 
 	dead                bool
 	term, rejoin        bool          // asked to stop; a new subscription makes it join again
@@ -68,7 +73,7 @@ func (w *world) start(slot int) {
 	}
 	p := &process{
 		w: w, slot: slot, name: fmt.Sprintf("P%d.%d", slot, len(w.all)), settings: w.settings(), group: w.group,
-		tasks: map[*task]bool{}, runners: map[int32]*runner{},
+		zero: w.between(0, 1e6), tasks: map[*task]bool{}, runners: map[int32]*runner{},
 	}
 	ports := sink.Ports{Buckets: port{w, w.mongo.buckets}, Partitions: port{w, w.mongo.parts}, Options: port{w, w.mongo.options}}
 	if w.traits.sessions {
@@ -83,6 +88,9 @@ func (w *world) start(slot int) {
 	w.logf("%s starts: %+v", p.name, p.settings)
 	p.spawn(p.live, nil)
 }
+
+// clock is the process's own: it means nothing to another.
+func (p *process) clock() pipeline.Instant { return p.zero + p.w.now }
 
 // run does something as the process: not when it is dead, later when it is stopped.
 func (p *process) run(do func()) {

@@ -60,7 +60,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
 			DeltaMax: p.deltaMax, Reopen: p.reopen,
 		},
-		Decoder: decoder(), OutOfRange: w.traits.outOfRange,
+		Decoder: decoder(), OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
 		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
 		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
@@ -101,7 +101,7 @@ func (r *runner) handle(e pipeline.Event) {
 	if r.ended || w.over {
 		return
 	}
-	m := pipeline.Moment{Now: w.now, Held: p.held()}
+	m := pipeline.Moment{Now: p.clock(), Held: p.held()}
 	if w.mishap(w.traits.memory) {
 		m.Target = r.worker.Bytes()/2 + 1
 	}
@@ -156,7 +156,15 @@ func (r *runner) do(action pipeline.Action) {
 	case pipeline.AskPositions:
 		r.sent.acting = []*bucketer.Write{a.Write}
 	case pipeline.LoadStored:
-		r.sent = sentWrites{}
+		if r.phase == "loading" {
+			r.sent = sentWrites{}
+		} else {
+			w.note("(met) a further window of D")
+		}
+	case pipeline.ProduceLetters:
+		if p.stopOnBad {
+			w.fail("letters", "%s writes letters without a dead-letter topic", p.name)
+		}
 	}
 	g := p.tenancy
 	var event pipeline.Event
@@ -196,14 +204,14 @@ func (r *runner) abandon() {
 
 // drop forgets what is in memory: the partition went elsewhere.
 func (r *runner) drop() {
-	r.worker.Handle(pipeline.Moment{Now: r.p.w.now}, pipeline.Dropped{})
+	r.worker.Handle(pipeline.Moment{Now: r.p.clock()}, pipeline.Dropped{})
 	r.wants = false
 }
 
 // follow notes when a tenure comes to write.
 func (r *runner) follow(e pipeline.Event) {
 	w, was := r.p.w, r.phase
-	r.phase = r.worker.Status(w.now).Phase
+	r.phase = r.worker.Status(r.p.clock()).Phase
 	if r.phase == was {
 		return
 	}

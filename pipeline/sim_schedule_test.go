@@ -130,7 +130,7 @@ func (w *world) crashAndRestart(p *process, after time.Duration) {
 // restart starts a slot's next process, if this one is its last.
 func (w *world) restart(p *process, after time.Duration) {
 	w.at(w.now+after, func() {
-		if w.slots[p.slot] == p && w.chaos {
+		if w.slots[p.slot] == p && w.chaos && !w.maintained {
 			w.start(p.slot)
 		}
 	})

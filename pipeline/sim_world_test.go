@@ -18,7 +18,10 @@ type world struct {
 	queue moments
 	n     int // of events scheduled so far
 	chaos bool
-	over  bool // a violation was found
+	over  bool          // a violation was found
+	eased time.Duration // when peace came, or an operator was last needed in it
+
+	maintained bool // an operator has stopped everything
 
 	traits  traits
 	broken  mutation

@@ -1,0 +1,125 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"waterwheel/pipeline"
+	"waterwheel/timeseries"
+)
+
+// alarm is a partition that stopped until somebody acts.
+type alarm struct {
+	source timeseries.Source
+	stop   *pipeline.StopError
+}
+
+// attending lets an operator look for alarms now and then.
+func (w *world) attending() {
+	w.at(w.now+w.between(3, 12), w.attending)
+	if alarms := w.alarms(); len(alarms) > 0 && !w.maintained {
+		w.maintain(alarms)
+	}
+}
+
+// alarms are what the processes show of partitions that need hands. Other reasons to stop pass by themselves here.
+func (w *world) alarms() (alarms []alarm) {
+	for _, p := range w.all {
+		if p.dead || p.paused > w.now || p.tenancy == nil || p.group != w.group {
+			continue
+		}
+		for _, r := range p.tenancy.runners {
+			stop := r.worker.Status(p.clock()).Stopped
+			if stop != nil && !r.ended && (stop.Reason == "bad_record" || stop.Reason == "offset_out_of_range") {
+				w.note("(met) partition stopped: " + stop.Reason)
+				alarms = append(alarms, alarm{r.source, stop})
+			}
+		}
+	}
+	return alarms
+}
+
+// maintain stops all processes, does what the alarms ask for, and starts them again.
+func (w *world) maintain(alarms []alarm) {
+	w.maintained = true
+	group := w.group
+	w.logf("an operator stops everything: %v", alarms)
+	for _, p := range w.all {
+		p.term = true
+	}
+	w.whenStopped(40, func() {
+		if group == w.group {
+			for _, a := range alarms {
+				w.answerAlarm(a)
+			}
+		}
+		w.maintained, w.eased = false, w.now
+		for _, slot := range sortedKeys(w.slots) {
+			w.start(slot)
+		}
+	})
+}
+
+// whenStopped does something as soon as no process lives and the group is empty, after some seconds by force.
+func (w *world) whenStopped(patience int, do func()) {
+	w.at(w.now+time.Second, func() {
+		if patience == 0 {
+			for _, p := range w.all {
+				p.crash()
+			}
+		}
+		if len(w.group.members) == 0 && !w.group.preparing && !slices.ContainsFunc(w.all, func(p *process) bool { return !p.dead }) {
+			do()
+			return
+		}
+		w.whenStopped(patience-1, do)
+	})
+}
+
+// answerAlarm does what one alarm's text says.
+func (w *world) answerAlarm(a alarm) {
+	l := w.kafka.find(a.source.TopicID, a.source.Partition)
+	switch {
+	case l == nil: // the topic is another one meanwhile
+	case a.stop.Reason == "offset_out_of_range":
+		w.setOffset(l, pick(w, l.first, l.end), l.first)
+	case !w.chaos || w.chance(0.3):
+		w.logf("an operator makes a dead-letter topic")
+		w.traits.noLetters, w.traits.settings.stopOnBad = false, false
+	default:
+		w.skip(l, a)
+	}
+}
+
+// skip sets the offset behind a bad record, if everything before it is committed.
+func (w *world) skip(l *partitionLog, a alarm) {
+	var bad, next int64
+	from := strings.Index(a.stop.Detail, "at offset ")
+	to := strings.LastIndex(a.stop.Detail, "group's offset to ")
+	if from < 0 || to < 0 {
+		w.fail("alarm", "does not name the record: %s", a.stop.Detail)
+		return
+	}
+	if _, err := fmt.Sscanf(a.stop.Detail[from:], "at offset %d", &bad); err != nil {
+		w.fail("alarm", "%v: %s", err, a.stop.Detail)
+	}
+	if _, err := fmt.Sscanf(a.stop.Detail[to:], "group's offset to %d", &next); err != nil || next != bad+1 {
+		w.fail("alarm", "%v: %s", err, a.stop.Detail)
+	}
+	for o := w.group.last(l.partition).offset; o < bad; o++ {
+		if o < 0 || l.records[o] != nil {
+			return // it will stop there again
+		}
+	}
+	w.note("(met) bad record skipped by an operator")
+	w.setOffset(l, next, bad)
+}
+
+// setOffset is an operator's reset of one partition; what is not stored between two offsets need not be any more.
+func (w *world) setOffset(l *partitionLog, to, from int64) {
+	l.excuse(w, from, to, "skipped by a reset")
+	w.group.commits[l.partition] = append(w.group.commits[l.partition], committed{w.now, to, ""})
+	w.logf("an operator resets partition %d to %d", l.partition, to)
+}

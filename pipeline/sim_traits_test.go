@@ -1,0 +1,96 @@
+package pipeline_test
+
+import (
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"waterwheel/pipeline"
+)
+
+// traits are what a whole run is like.
+type traits struct {
+	lossy, late, partial float64 // shares of requests and answers lost, late, and of bulks executed in parts
+	commitLag            bool    // a committed offset can be read a little later only
+	lag                  bool    // majority reads lag
+	sessions             bool    // the server has sessions, and more than one member
+	mixed                bool    // each process has its own settings
+	static               bool    // some members are static
+	startAtEnd           bool    // KAFKA_START is latest
+	noLetters            bool    // there is no dead-letter topic until an operator makes one
+	bad, arrays, poison  float64 // shares of records
+	memory               float64 // share of events at which memory is short
+	partitions           int32
+	processes            int
+	pace                 float64 // longest time between two schedules, seconds
+	settings             settings
+}
+
+// newWorld draws a world from a seed.
+func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
+	w := &world{
+		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
+		seen: map[string]int{}, letters: map[letterKey]bool{},
+		checks: checks{values: map[int64]int{}, edited: map[string]bool{}},
+	}
+	w.log = w.logger()
+	w.traits = traits{
+		lossy: pick(w, 0, 0.03, 0.1), late: pick(w, 0.02, 0.1, 0.3), partial: pick(w, 0, 0.1, 0.3),
+		commitLag: w.chance(0.5), lag: w.chance(0.5), sessions: w.chance(0.85), mixed: w.chance(0.5), static: w.chance(0.3),
+		startAtEnd: w.chance(0.2), noLetters: w.chance(0.15),
+		bad: pick(w, 0, 0.1), arrays: pick(w, 0, 0.3), poison: pick(w, 0, 0, 0.1), memory: pick(w, 0, 0, 0.1),
+		partitions: pick[int32](w, 1, 1, 2), processes: pick(w, 1, 2, 2, 3), pace: pick(w, 3.0, 6, 15),
+	}
+	if w.traits.noLetters { // each bad record needs an operator
+		w.traits.bad, w.traits.poison = pick(w, 0.02, 0.05), pick(w, 0, 0.02)
+	}
+	w.traits.settings = w.drawSettings()
+	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
+	w.kafka = newBroker(w)
+	w.noteTraits()
+	pool := schedules
+	if w.chance(0.5) {
+		pool = memberSchedules
+	}
+	for range pick(w, 1, 2, 3, 4, 8) {
+		w.kinds = append(w.kinds, pick(w, pool...))
+	}
+	return w
+}
+
+// noteTraits counts the runs with each trait.
+func (w *world) noteTraits() {
+	t := &w.traits
+	for name, on := range map[string]bool{
+		"lost requests and answers": t.lossy > 0, "partial bulks": t.partial > 0, "commit lag": t.commitLag,
+		"majority reads that lag": t.lag && t.sessions, "a server without sessions": !t.sessions,
+		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
+		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
+		"short memory": t.memory > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
+		"no dead-letter topic": t.noLetters,
+	} {
+		if on {
+			w.note("(trait) " + name)
+		}
+	}
+}
+
+func (w *world) settings() settings {
+	if w.traits.mixed {
+		return w.drawSettings()
+	}
+	return w.traits.settings
+}
+
+func (w *world) drawSettings() settings {
+	W := pick[time.Duration](w, 2, 3, 4) * time.Second
+	return settings{
+		W: W, G: 2 * W, L: pick[time.Duration](w, 4, 8, 16) * time.Second, S: pick[time.Duration](w, 6, 8, 16) * time.Second,
+		R: 2*W + pick[time.Duration](w, 2, 8)*time.Second, static: w.traits.static && w.chance(0.7),
+		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second, 8*time.Second),
+		flushCount: pick(w, 3, 1000), warm: w.chance(0.7), reopen: w.chance(0.6), deltaMax: pick[int32](w, 0, 1, 2, 16),
+		maxCount: pick[int32](w, 2, 4, 7), maxBytes: pick[int32](w, 400, 100_000),
+		window: pick[int64](w, 0, 2, 10, 40), stopOnBad: w.traits.noLetters,
+		outOfRange: pick(w, pipeline.EarliestOutOfRange, pipeline.LatestOutOfRange, pipeline.StopOutOfRange),
+	}
+}
