@@ -16,8 +16,8 @@ type Result struct {
 	Produced              int
 	Seconds, DrainSeconds float64
 	// SlowestAnswer is the longest time the database held a small write that nothing disturbed. Consumers rely on it being
-	// less than their grace, two write timeouts, or on maxTimeMS being honoured.
-	SlowestAnswer time.Duration
+	// less than their Grace, two write timeouts, or on maxTimeMS being honoured.
+	SlowestAnswer, Grace time.Duration
 	// Actions counts the disturbances.
 	Actions map[string]int
 	// Measurements that must be stored; in exactly one place, in none, in more than one.
@@ -45,7 +45,7 @@ func (r *Result) String() string {
 	return fmt.Sprintf("%d records in %.0fs (%.0f/s), %d disturbances, the rest stored after %.0fs: "+
 		"%d measurements, stored once %d, missing %d, doubled %d; %d faults; the database held a write for up to %.1fs (grace %.0fs)",
 		r.Produced, r.Seconds, float64(r.Produced)/r.Seconds, disturbances, r.DrainSeconds,
-		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults), r.SlowestAnswer.Seconds(), (2 * WriteTimeout).Seconds())
+		r.Valid, r.Stored, r.Missing, r.Doubled, len(r.Faults), r.SlowestAnswer.Seconds(), r.Grace.Seconds())
 }
 
 // judge fills the result with what is stored.

@@ -7,10 +7,6 @@ import (
 	"waterwheel/e2e/harness/link"
 )
 
-// maxHeld is how long bytes may be held and then delivered. With what the server takes it must stay below the grace of
-// two write timeouts: nobody promises to store once what is executed later than that.
-const maxHeld = WriteTimeout
-
 func (r *run) disturbDatabase(ctx context.Context) (bool, error) {
 	return r.disturbLinks(ctx, "database", func(m *member) []*link.Link { return m.database })
 }
@@ -24,7 +20,9 @@ func (r *run) disturbLinks(ctx context.Context, server string, of func(*member) 
 	kind := []string{"cut", "cut now and then", "refused", "slow", "held and delivered", "held and lost", "without answers"}[r.random.IntN(7)]
 	d := between(r.random, 500*time.Millisecond, 9*time.Second)
 	if kind == "held and delivered" {
-		d = between(r.random, 100*time.Millisecond, maxHeld)
+		// With what the server takes it must stay below the grace of two write timeouts: nobody promises to store once what is
+		// executed later than that.
+		d = between(r.random, 100*time.Millisecond, r.options.WriteTimeout)
 	}
 	delay := between(r.random, 10*time.Millisecond, 800*time.Millisecond)
 	return r.withMember(true, func(m *member) {

@@ -28,6 +28,9 @@ type Options struct {
 	Duration, Every time.Duration
 	// Members is the number of consumers at first, 2 to 5.
 	Members int
+	// WriteTimeout is MONGODB_WRITE_TIMEOUT. The test servers do not honour maxTimeMS, and on a machine shared by all
+	// processes they hold commands for seconds: the grace of twice this time must cover that.
+	WriteTimeout time.Duration
 	// Settings of the consumers beside the usual ones: pairs of name and value.
 	Settings []string
 	// Rate of records a second, over Series series, into Partitions partitions at first.
@@ -43,10 +46,6 @@ type Options struct {
 	// Log gets a line for each disturbance.
 	Log io.Writer
 }
-
-// WriteTimeout is MONGODB_WRITE_TIMEOUT in a run. The test servers do not honour maxTimeMS, and on a machine shared by
-// all processes they hold commands for seconds: the grace of twice this time must cover that.
-const WriteTimeout = 5 * time.Second
 
 // Members of a group, at least and at most.
 const (
@@ -70,6 +69,9 @@ func (o *Options) validate() error {
 	}
 	if o.Members < leastMembers || o.Members > mostMembers {
 		wrong = append(wrong, fmt.Errorf("%d members, not %d to %d", o.Members, leastMembers, mostMembers))
+	}
+	if o.WriteTimeout < time.Second {
+		wrong = append(wrong, errors.New("a write timeout below 1s"))
 	}
 	if o.Every < 100*time.Millisecond {
 		wrong = append(wrong, errors.New("less than 100ms between two disturbances"))

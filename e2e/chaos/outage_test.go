@@ -182,7 +182,8 @@ func startTrial(t *testing.T) *run {
 	o := Options{
 		Binary: world.binary, Dir: t.TempDir(), MongoURI: world.mongoURI, Members: 2, Rate: world.rate, Series: world.series,
 		Partitions: 4, Seed: uint64(time.Now().UnixNano()), Log: testLog{t},
-		Settings: []string{"KAFKA_SESSION_TIMEOUT", "30s", "MONGODB_WRITE_TIMEOUT", writeTimeout.String()},
+		WriteTimeout: writeTimeout,
+		Settings:     []string{"KAFKA_SESSION_TIMEOUT", "30s", "KAFKA_REBALANCE_TIMEOUT", "15s"},
 	}
 	r := newRun(o, strings.ToLower(t.Name()))
 	r.cluster = world.cluster

@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 func newRun(o Options, topic string) *run {
 	return &run{
 		options: o, topic: topic, begin: time.Now(), random: rand.New(rand.NewPCG(o.Seed, 2)),
-		result: Result{Actions: map[string]int{}},
+		result: Result{Actions: map[string]int{}, Grace: 2 * o.WriteTimeout},
 	}
 }
 
@@ -93,7 +93,7 @@ func (r *run) startMembers(ctx context.Context) error {
 	}
 	r.settings = r.servers.Short(r.topic, r.databaseName()).With(
 		"BUCKET_REOPEN", fmt.Sprint(r.options.Reopen), "EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes),
-		"MONGODB_WRITE_TIMEOUT", WriteTimeout.String(), "KAFKA_REBALANCE_TIMEOUT", (3 * WriteTimeout).String()).With(r.options.Settings...)
+		"MONGODB_WRITE_TIMEOUT", r.options.WriteTimeout.String(), "KAFKA_REBALANCE_TIMEOUT", (3 * r.options.WriteTimeout).String()).With(r.options.Settings...)
 	for slot := range mostMembers {
 		m, err := r.newMember(slot)
 		if err != nil {
@@ -211,7 +211,7 @@ func (r *run) fault(format string, args ...any) {
 	r.result.Faults = append(r.result.Faults, fmt.Sprintf(format, args...))
 }
 
-// close ends all that was started and drops the run's database.
+// close ends all that was started, and drops the run's database unless something is wrong in it.
 func (r *run) close() error {
 	var errs []error
 	for _, m := range r.members {
@@ -229,7 +229,12 @@ func (r *run) close() error {
 	if r.servers != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
-		errs = append(errs, r.servers.DropDatabase(ctx, r.databaseName()), r.servers.Close())
+		if r.result.Err() == nil {
+			errs = append(errs, r.servers.DropDatabase(ctx, r.databaseName()))
+		} else {
+			r.note("what is stored stays in the database %s", r.databaseName())
+		}
+		errs = append(errs, r.servers.Close())
 	}
 	if r.cluster != nil {
 		errs = append(errs, r.cluster.Close())
