@@ -32,11 +32,11 @@ type insertRun struct {
 // runInsertCase inserts a case's measurements and compares buckets and statistics.
 func runInsertCase(t *testing.T, one conformanceCase) {
 	run := newInsertRun(t, one)
-	for i, step := range at(t, one.fields, "steps").(bson.A) {
+	for i, step := range at(one.fields, "steps").(bson.A) {
 		run.step(i, step.(bson.D))
 	}
-	if at(t, one.fields, "options.schemaCheckOnLarge") != false {
-		run.checkBuckets(at(t, one.fields, "expect").(bson.D))
+	if at(one.fields, "options.schemaCheckOnLarge") != false {
+		run.checkBuckets(at(one.fields, "expect").(bson.D))
 		return
 	}
 	t.Log("this case states a bug of MongoDB 6.3 to 8.0 that is not repeated: its schema change must be noticed")
@@ -49,7 +49,7 @@ func newInsertRun(t *testing.T, one conformanceCase) *insertRun {
 	t.Helper()
 	options, limits := timeseries.Options{}, timeseries.Limits{}
 	indexed, hasIndex := false, false
-	for _, e := range at(t, one.fields, "options").(bson.D) {
+	for _, e := range at(one.fields, "options").(bson.D) {
 		switch e.Key {
 		case "timeField":
 			options.TimeField = e.Value.(string)
@@ -89,7 +89,7 @@ func newInsertRun(t *testing.T, one conformanceCase) *insertRun {
 	}
 	r.catalog = New(r.options)
 	r.store = newStore(t, options)
-	if preload := at(t, one.fields, "preload"); preload != nil {
+	if preload := at(one.fields, "preload"); preload != nil {
 		for _, d := range preload.(bson.A) {
 			r.preload(d.(bson.D))
 		}
@@ -113,12 +113,12 @@ func setBucketing(t *testing.T, o *timeseries.Options, e bson.E) {
 
 // preload stores a bucket as if a catalog of ours had written it: with count, size and positions. Some are no buckets.
 func (r *insertRun) preload(d bson.D) {
-	id, ok := at(r.t, d, "_id").(bson.ObjectID)
+	id, ok := at(d, "_id").(bson.ObjectID)
 	for ; r.preloaded[id]; id[11]++ { // cases of several collections repeat an _id
 	}
 	r.preloaded[id] = true
-	times, _ := at(r.t, d, "data."+r.options.Collection.TimeField).(bson.D)
-	if _, hasControl := at(r.t, d, "control").(bson.D); !ok || !hasControl || len(times) == 0 {
+	times, _ := at(d, "data."+r.options.Collection.TimeField).(bson.D)
+	if _, hasControl := at(d, "control").(bson.D); !ok || !hasControl || len(times) == 0 {
 		r.store.put(id, d)
 		return
 	}
@@ -128,7 +128,7 @@ func (r *insertRun) preload(d bson.D) {
 		positions = append(positions, timeseries.Position{Offset: r.offset})
 		r.offset++
 	}
-	d = set(r.t, d, "_id", id).(bson.D)
+	d = set(r.t, d, "_id", id)
 	for _, e := range []bson.E{
 		{Key: "count", Value: int32(count)},
 		{Key: "source.partition", Value: int32(0)},
@@ -137,7 +137,7 @@ func (r *insertRun) preload(d bson.D) {
 		{Key: "source.last", Value: r.offset - 1},
 		{Key: "source.offsets", Value: bson.A{bson.Binary{Data: timeseries.AppendPositions(nil, positions)}}},
 	} {
-		d = set(r.t, d, "control."+e.Key, e.Value).(bson.D)
+		d = set(r.t, d, "control."+e.Key, e.Value)
 	}
 	r.store.put(id, d)
 }
@@ -173,8 +173,8 @@ func (r *insertRun) step(i int, step bson.D) {
 
 func (r *insertRun) insert(i int, step bson.D, docs bson.A) {
 	r.t.Helper()
-	wanted, _ := at(r.t, step, "error").(string)
-	oneBatch, _ := at(r.t, step, "oneBatch").(bool)
+	wanted, _ := at(step, "error").(string)
+	oneBatch, _ := at(step, "oneBatch").(bool)
 	for _, d := range docs {
 		if failure := r.insertOne(d.(bson.D)); failure != wanted {
 			r.t.Errorf("step %d: inserting %s: error %q, want %q", i, text(d), failure, wanted)
@@ -190,7 +190,7 @@ func (r *insertRun) insert(i int, step bson.D, docs bson.A) {
 func (r *insertRun) insertOne(d bson.D) string {
 	r.t.Helper()
 	o := &r.options.Collection
-	time, ok := at(r.t, d, o.TimeField).(bson.DateTime)
+	time, ok := at(d, o.TimeField).(bson.DateTime)
 	if !ok {
 		return "BadValue" // what a Decoder refuses
 	}
@@ -335,12 +335,12 @@ func (r *insertRun) checkBuckets(expect bson.D) {
 
 func (r *insertRun) checkBucket(i int, id bson.ObjectID, want bson.D) {
 	d := r.store.byID[id]
-	ignored, _ := at(r.t, want, "ignore").(bson.A)
+	ignored, _ := at(want, "ignore").(bson.A)
 	// Without "exact" the bounds named are all there are, but for the time where a case leaves that out.
 	for _, e := range want {
 		switch e.Key {
 		case "count":
-			if got := at(r.t, d, "control.count"); got == nil {
+			if got := at(d, "control.count"); got == nil {
 				r.t.Logf("bucket %d is not of ours, its count is not compared", i)
 			} else if toInt(r.t, got) != toInt(r.t, e.Value) {
 				r.t.Errorf("bucket %d: count is %v, want %v", i, got, e.Value)
@@ -354,10 +354,10 @@ func (r *insertRun) checkBucket(i int, id bson.ObjectID, want bson.D) {
 				r.t.Errorf("bucket %d: it ended by %q, want %v", i, got, e.Value)
 			}
 		case "min", "max":
-			r.checkBound(i, e.Key, at(r.t, d, "control."+e.Key).(bson.D), e.Value.(bson.D), ignored)
+			r.checkBound(i, e.Key, at(d, "control."+e.Key).(bson.D), e.Value.(bson.D), ignored)
 		case "meta":
-			if !equal(r.t, at(r.t, d, "meta"), e.Value) {
-				r.t.Errorf("bucket %d: meta is %s, want %s", i, text(at(r.t, d, "meta")), text(e.Value))
+			if !equal(r.t, at(d, "meta"), e.Value) {
+				r.t.Errorf("bucket %d: meta is %s, want %s", i, text(at(d, "meta")), text(e.Value))
 			}
 		case "metaMissing":
 			if slices.ContainsFunc(d, func(e bson.E) bool { return e.Key == "meta" }) {
@@ -376,7 +376,7 @@ func (r *insertRun) checkBound(i int, name string, got, want bson.D, ignored bso
 	time := r.options.Collection.TimeField
 	without := func(d bson.D) bson.D {
 		return slices.DeleteFunc(slices.Clone(d), func(e bson.E) bool {
-			return slices.Contains(ignored, any(e.Key)) || e.Key == time && at(r.t, want, time) == nil
+			return slices.Contains(ignored, any(e.Key)) || e.Key == time && at(want, time) == nil
 		})
 	}
 	if g, w := sorted(without(got)), sorted(without(want)); !equal(r.t, g, w) {
@@ -388,7 +388,7 @@ func (r *insertRun) checkBound(i int, name string, got, want bson.D, ignored bso
 func (r *insertRun) state(id bson.ObjectID) string {
 	b := r.seen[id]
 	switch {
-	case b == nil && at(r.t, r.store.byID[id], "control.closed") == true:
+	case b == nil && at(r.store.byID[id], "control.closed") == true:
 		return "ineligible"
 	case b == nil:
 		return "stored"
@@ -414,8 +414,8 @@ func (r *insertRun) checkClosed(i int, id bson.ObjectID) {
 	if b == nil {
 		return
 	}
-	want := b.action == hardClose || at(r.t, d, "control.count").(int32) >= r.options.Limits.MaxCount
-	if got := at(r.t, d, "control.closed") == true; got != want {
+	want := b.action == hardClose || at(d, "control.count").(int32) >= r.options.Limits.MaxCount
+	if got := at(d, "control.closed") == true; got != want {
 		r.t.Errorf("bucket %d: control.closed is %v, want %v", i, got, want)
 	}
 }
@@ -437,7 +437,7 @@ func (r *insertRun) checkStats(want bson.D) {
 func (r *insertRun) checkColumns(want bson.D) {
 	for _, column := range want {
 		var indexes []string
-		for _, e := range at(r.t, r.store.byID[r.store.order[0]], "data."+column.Key).(bson.D) {
+		for _, e := range at(r.store.byID[r.store.order[0]], "data."+column.Key).(bson.D) {
 			indexes = append(indexes, e.Key)
 		}
 		var wanted []string
@@ -452,7 +452,7 @@ func (r *insertRun) checkColumns(want bson.D) {
 
 func (r *insertRun) checkIDs() {
 	for _, id := range r.store.order {
-		minTime := int64(at(r.t, r.store.byID[id], "control.min."+r.options.Collection.TimeField).(bson.DateTime))
+		minTime := int64(at(r.store.byID[id], "control.min."+r.options.Collection.TimeField).(bson.DateTime))
 		seconds := binary.BigEndian.AppendUint32(nil, uint32(minTime/1000))
 		if !bytes.Equal(id[:4], seconds) {
 			r.t.Errorf("the time of _id %s is not that of %d", id.Hex(), minTime)

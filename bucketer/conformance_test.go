@@ -72,7 +72,7 @@ func readCases(t *testing.T, file string) []conformanceCase {
 		}
 		fields = generate(t, fields, nil).(bson.D)
 		cases = append(cases, conformanceCase{
-			name: at(t, fields, "name").(string), kind: at(t, fields, "kind").(string), fields: fields,
+			name: at(fields, "name").(string), kind: at(fields, "kind").(string), fields: fields,
 		})
 	}
 	return cases
@@ -87,7 +87,7 @@ func generate(t *testing.T, v any, i any) any {
 		}
 	case bson.D:
 		if len(v) == 1 && v[0].Key == "$repeat" {
-			return strings.Repeat(at(t, v, "$repeat.s").(string), toInt(t, at(t, v, "$repeat.n")))
+			return strings.Repeat(at(v, "$repeat.s").(string), toInt(t, at(v, "$repeat.n")))
 		}
 		out := make(bson.D, 0, len(v))
 		for _, e := range v {
@@ -98,8 +98,8 @@ func generate(t *testing.T, v any, i any) any {
 		out := bson.A{}
 		for _, e := range v {
 			if d, ok := e.(bson.D); ok && len(d) == 1 && d[0].Key == "$generate" {
-				for k := range toInt(t, at(t, d, "$generate.n")) {
-					out = append(out, generate(t, at(t, d, "$generate.template"), int32(k)))
+				for k := range toInt(t, at(d, "$generate.n")) {
+					out = append(out, generate(t, at(d, "$generate.template"), int32(k)))
 				}
 				continue
 			}

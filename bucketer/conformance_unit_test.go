@@ -1,9 +1,7 @@
 package bucketer
 
 import (
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -11,7 +9,6 @@ import (
 
 // elementsOf is a measurement's elements: a document's without some fields.
 func elementsOf(t testing.TB, d bson.D, without ...any) []byte {
-	t.Helper()
 	var kept bson.D
 	for _, e := range d {
 		skip := false
@@ -29,10 +26,10 @@ func elementsOf(t testing.TB, d bson.D, without ...any) []byte {
 func runSchemaCase(t *testing.T, one conformanceCase) {
 	known := newShapes()
 	s := known.empty
-	for i, step := range at(t, one.fields, "steps").(bson.A) {
-		elements := elementsOf(t, at(t, step, "doc").(bson.D))
+	for i, step := range at(one.fields, "steps").(bson.A) {
+		elements := elementsOf(t, at(step, "doc").(bson.D))
 		v := s.survey(elements)
-		if want := at(t, step, "compatible").(bool); (v.match < clashes) != want {
+		if want := at(step, "compatible").(bool); (v.match < clashes) != want {
 			t.Errorf("step %d: %s: compatible is %v, want %v", i, text(step), !want, want)
 		}
 		if v.match == grows {
@@ -48,16 +45,16 @@ func runMinMaxCase(t *testing.T, one conformanceCase) {
 		side        side
 		known, told bson.D
 	}{"min": {side: lower}, "max": {side: upper}}
-	for i, step := range at(t, one.fields, "steps").(bson.A) {
-		if doc := at(t, step, "update"); doc != nil {
+	for i, step := range at(one.fields, "steps").(bson.A) {
+		if doc := at(step, "update"); doc != nil {
 			for _, s := range sides {
-				v := value{bson.TypeEmbeddedDocument, startFields(elementsOf(t, doc.(bson.D), at(t, one.fields, "metaField")))}
+				v := value{bson.TypeEmbeddedDocument, startFields(elementsOf(t, doc.(bson.D), at(one.fields, "metaField")))}
 				merged, _ := s.side.merge(value{bson.TypeEmbeddedDocument, encode(t, s.known)}, v, nil)
 				s.known = decode(t, merged.data)
 			}
 			continue
 		}
-		read := at(t, step, "read").(string)
+		read := at(step, "read").(string)
 		s := sides[read[:3]]
 		var got bson.D
 		switch read[3:] {
@@ -70,7 +67,7 @@ func runMinMaxCase(t *testing.T, one conformanceCase) {
 			t.Fatalf("step %d: unknown read %q", i, read)
 		}
 		s.told = s.known
-		if want := at(t, step, "expect"); !equal(t, sorted(got), sorted(want)) {
+		if want := at(step, "expect"); !equal(t, sorted(got), sorted(want)) {
 			t.Errorf("step %d: %s is %s, want %s", i, read, text(got), text(want))
 		}
 	}
@@ -81,7 +78,7 @@ func runMinMaxCase(t *testing.T, one conformanceCase) {
 func diff(t *testing.T, before, after bson.D) bson.D {
 	set, within := bson.D{}, bson.D{}
 	for _, e := range after {
-		old := at(t, before, e.Key)
+		old := at(before, e.Key)
 		switch v := e.Value.(type) {
 		case bson.D:
 			if was, ok := old.(bson.D); ok {
@@ -106,26 +103,6 @@ func diff(t *testing.T, before, after bson.D) bson.D {
 		return append(bson.D{{Key: "u", Value: set}}, within...)
 	}
 	return within
-}
-
-// sorted orders the fields of objects by name, at any depth.
-func sorted(v any) any {
-	switch v := v.(type) {
-	case bson.D:
-		out := bson.D{}
-		for _, e := range v {
-			out = append(out, bson.E{Key: e.Key, Value: sorted(e.Value)})
-		}
-		slices.SortFunc(out, func(a, b bson.E) int { return strings.Compare(a.Key, b.Key) })
-		return out
-	case bson.A:
-		out := bson.A{}
-		for _, e := range v {
-			out = append(out, sorted(e))
-		}
-		return out
-	}
-	return v
 }
 
 // named is an array as an object.
@@ -159,14 +136,14 @@ func checkChange(t *testing.T, before, after bson.D) {
 	dst := []byte{0, 0, 0, 0}
 	for _, field := range after {
 		var known value
-		if old := at(t, before, field.Key); old != nil {
+		if old := at(before, field.Key); old != nil {
 			known = valueOf(t, old)
 		}
 		dst = e.appendBoundChange(dst, "", field.Key, known, valueOf(t, field.Value))
 	}
 	changes := decode(t, endDocument(dst, 0))
 	for _, change := range changes {
-		if old := at(t, before, change.Key); old != nil && equal(t, old, change.Value) {
+		if old := at(before, change.Key); old != nil && equal(t, old, change.Value) {
 			t.Errorf("%s is set to what it is", change.Key)
 		}
 	}

@@ -41,10 +41,9 @@ func (g *golden) insertAt(p timeseries.Position, event string) {
 	if err := bson.UnmarshalExtJSON([]byte(event), false, &d); err != nil {
 		g.t.Fatal(err)
 	}
-	r := reading{position: p, time: int64(at(g.t, d, "time").(bson.DateTime)), series: ""}
-	if sensor := at(g.t, d, "sensor"); sensor != nil {
-		meta := rawOf(sensor)
-		r.series = string(byte(meta.Type)) + string(meta.Value)
+	r := reading{position: p, time: int64(at(d, "time").(bson.DateTime)), series: ""}
+	if sensor := at(d, "sensor"); sensor != nil {
+		r.series = keyOf(sensor)
 	}
 	for _, e := range d {
 		if e.Key != "time" && e.Key != "sensor" {

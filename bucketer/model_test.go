@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -116,41 +117,59 @@ func (m *model) decide(b *modelBucket, r reading) (action, string) {
 		return hardClose, "count"
 	}
 	effective, absolute := o.Limits.Sizes(int64(m.active()))
-	size := b.size(o, len(b.readings)) + added(o, b.readings, r)
+	with := append(slices.Clip(b.readings), r)
+	size := b.size(o, with)
 	if size > int(effective) && (len(b.readings) >= int(o.Limits.MinCount) || size > int(absolute)) {
 		return hardClose, "size"
 	}
-	all := map[string]int{}
-	for _, have := range b.readings {
-		learnTypes(all, "", have.fields)
-	}
-	if !learnTypes(all, "", r.fields) {
+	if !haveOneSchema(with) {
 		return hardClose, "schema"
 	}
 	return stay, ""
 }
 
-// learnTypes adds the canonical types at all paths of d to known; false when one is another there.
-func learnTypes(known map[string]int, path string, v any) bool {
-	visit := func(name string, v any) bool {
-		t := timeseries.CanonicalType(kindOf(v))
-		at := path + "\x00" + name
-		if have, ok := known[at]; ok && have != t {
-			return false
+// haveOneSchema reports whether no path has values of two canonical types.
+func haveOneSchema(readings []reading) bool {
+	all := known{}
+	for _, r := range readings {
+		for _, e := range r.fields {
+			if !all.learn(e.Key, e.Value) {
+				return false
+			}
 		}
-		known[at] = t
-		return learnTypes(known, at, v)
+	}
+	return true
+}
+
+// known is what was seen under the names of an object, or at the positions of an array.
+type known map[string]*knownType
+
+type knownType struct {
+	canonical int
+	within    known
+}
+
+// learn adds the canonical types of v and of all within it; false when one is another there.
+func (k known) learn(name string, v any) bool {
+	canonical := timeseries.CanonicalType(kindOf(v))
+	have := k[name]
+	if have == nil {
+		have = &knownType{canonical: canonical, within: known{}}
+		k[name] = have
+	}
+	if have.canonical != canonical {
+		return false
 	}
 	switch v := v.(type) {
 	case bson.D:
 		for _, e := range v {
-			if !visit(e.Key, e.Value) {
+			if !have.within.learn(e.Key, e.Value) {
 				return false
 			}
 		}
 	case bson.A:
 		for i, e := range v {
-			if !visit(string(rune('0'+i)), e) {
+			if !have.within.learn(strconv.Itoa(i), e) {
 				return false
 			}
 		}
@@ -168,50 +187,40 @@ func (m *model) active() int {
 	return n
 }
 
-// size is the accounted bytes of the first n readings.
-func (b *modelBucket) size(o *Options, n int) int {
-	size, from := 0, 0
-	if b.reopenedAt > 0 {
-		size, from = b.reopenedSize, b.reopenedAt
-	}
-	for i := from; i < n; i++ {
-		size += added(o, b.readings[:i], b.readings[i])
+// size is the accounted bytes of the bucket, would it hold these readings.
+func (b *modelBucket) size(o *Options, readings []reading) int {
+	names := map[string]bool{}
+	size := 0
+	for i, r := range readings {
+		size += added(o, names, i, r)
+		if i+1 == b.reopenedAt {
+			size = b.reopenedSize
+		}
 	}
 	return size
 }
 
-// added is what a reading adds to the accounted bytes of a bucket with these readings.
-func added(o *Options, have []reading, r reading) int {
+// added is what a reading adds to the accounted bytes of a bucket that has columns of these names, and so many readings.
+// It adds its own names.
+func added(o *Options, names map[string]bool, count int, r reading) int {
 	digits := 0
-	for n := len(have); n > 0; n /= 10 {
-		digits++
+	if count > 0 {
+		digits = len(strconv.Itoa(count))
 	}
 	size := 0
-	account := func(name string, value int, known bool) {
-		if !known {
+	account := func(name string, value int) {
+		if !names[name] {
+			names[name] = true
 			size += 12 + len(name) + 2*(1+len(name)+1+value)
 		}
 		size += 1 + value + digits + 1
 	}
-	account(o.Collection.TimeField, 8, len(have) > 0)
+	account(o.Collection.TimeField, 8)
 	for _, e := range r.fields {
-		known := slices.ContainsFunc(have, func(h reading) bool {
-			return slices.ContainsFunc(h.fields, func(f bson.E) bool { return f.Key == e.Key })
-		})
-		account(e.Key, len(rawOf(e.Value).Value), known)
+		account(e.Key, len(rawOf(e.Value).Value))
 	}
 	return size
 }
-
-func rawOf(v any) bson.RawValue {
-	raw, err := bson.Marshal(bson.D{{Key: "v", Value: v}})
-	if err != nil {
-		panic(err)
-	}
-	return bson.Raw(raw).Lookup("v")
-}
-
-func kindOf(v any) bson.Type { return rawOf(v).Type }
 
 func (m *model) alternate(r reading) *modelBucket {
 	var best *modelBucket
@@ -320,18 +329,18 @@ func (m *model) ask(s *modelSeries, r reading, query bool) bool {
 	return true
 }
 
-// load answers a look-up with what is stored now; sizes are those of the stored documents.
-func (m *model) load(l Lookup, sizes map[bson.ObjectID]int) {
+// load answers a look-up with what is stored now; size tells the size of a stored document.
+func (m *model) load(l Lookup, size func(bson.ObjectID) int) {
 	s := m.series[l.Series]
 	parked := s.parked
 	s.waits, s.parked = false, nil
 	if !s.stale {
-		if b := m.candidate(s, l, parked[0].time, sizes); b != nil {
+		if b := m.candidate(s, l, parked[0].time, size); b != nil {
 			if s.open != nil {
 				m.roll(s, s.open, softClose)
 			}
 			b.archived, b.inMemory, b.action = false, true, stay
-			b.reopenedAt, b.reopenedSize = len(b.readings), sizes[b.id]
+			b.reopenedAt, b.reopenedSize = len(b.readings), size(b.id)
 			s.open = b
 		} else {
 			m.unarchive(l.ID)
@@ -352,7 +361,7 @@ func (m *model) unarchive(id bson.ObjectID) {
 	}
 }
 
-func (m *model) candidate(s *modelSeries, l Lookup, time int64, sizes map[bson.ObjectID]int) *modelBucket {
+func (m *model) candidate(s *modelSeries, l Lookup, time int64, size func(bson.ObjectID) int) *modelBucket {
 	effective, _ := m.options.Limits.Sizes(int64(m.active()))
 	var found []*modelBucket
 	for _, b := range m.buckets {
@@ -360,7 +369,7 @@ func (m *model) candidate(s *modelSeries, l Lookup, time int64, sizes map[bson.O
 		case b.stored() == 0, b.inMemory, b.isClosed, b.series != l.Series, slices.Contains(s.excluded, b.id),
 			len(b.readings) >= int(m.options.Limits.MaxCount),
 			time < b.minTime, time-b.minTime >= m.options.Collection.Span():
-		case l.ID != (bson.ObjectID{}) && l.ID != b.id, l.ID == (bson.ObjectID{}) && sizes[b.id] >= int(effective):
+		case l.ID != (bson.ObjectID{}) && l.ID != b.id, l.ID == (bson.ObjectID{}) && size(b.id) >= int(effective):
 		default:
 			found = append(found, b)
 		}
@@ -383,7 +392,7 @@ func (m *model) prepare() []*modelBucket {
 		b.closing = !b.isClosed && (b.mustClose() || len(b.readings) >= int(m.options.Limits.MaxCount))
 		if n := b.pending(); n > 0 {
 			b.writes = append(b.writes, n)
-			b.written = b.size(&m.options, len(b.readings))
+			b.written = b.size(&m.options, b.readings)
 		}
 		b.inFlight, b.isClosed = true, b.isClosed || b.closing
 		out = append(out, b)

@@ -42,7 +42,10 @@ func (b *modelBucket) document(o *Options) bson.D {
 	}})
 	d := bson.D{{Key: "_id", Value: b.id}, {Key: "control", Value: control}}
 	if b.series != "" {
-		meta := bson.RawValue{Type: bson.Type(b.series[0]), Value: []byte(b.series[1:])}
+		meta, err := valueIn(bson.Type(b.series[0]), []byte(b.series[1:]))
+		if err != nil {
+			panic(err)
+		}
 		d = append(d, bson.E{Key: "meta", Value: meta})
 	}
 	return append(d, bson.E{Key: "data", Value: columnsOf(o, stored)})

@@ -1,7 +1,6 @@
 package bucketer
 
 import (
-	"flag"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -9,11 +8,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
-)
-
-var (
-	streams = flag.Int("streams", 100, "random streams of TestModel and of TestStoredOnce")
-	seed    = flag.Uint64("seed", 1, "seed of their first stream; each further one has the next")
 )
 
 // modelRun drives catalog, model and store with the same stream.
@@ -33,17 +27,13 @@ type modelRun struct {
 // TestModel compares the catalog with a naive model: the same look-ups, the same writes, the same documents, after any
 // number of flushes, reopenings, expiries and restarts.
 func TestModel(t *testing.T) {
-	for n := range uint64(*streams) {
-		r := newModelRun(t, *seed+n)
-		for range 20 + r.random.IntN(120) {
+	eachStream(t, func(t *testing.T, seed uint64) {
+		r := newModelRun(t, seed)
+		for range steps(r.random, 120) {
 			r.step()
 		}
 		r.drain()
-		if t.Failed() {
-			t.Fatalf("with -seed %d", *seed+n)
-		}
-	}
-	t.Logf("%d streams from seed %d", *streams, *seed)
+	})
 }
 
 func randomOptions(t testing.TB, random *rand.Rand) Options {
@@ -90,7 +80,6 @@ func (r *modelRun) step() {
 }
 
 func (r *modelRun) insert(one reading) {
-	r.t.Helper()
 	if err := r.catalog.Insert(one.measurement(r.t)); err != nil {
 		r.t.Fatalf("inserting %v: %v", one, err)
 	}
@@ -114,12 +103,8 @@ func (r *modelRun) load() {
 	for len(r.asked) > 0 {
 		l := r.asked[0]
 		r.asked = r.asked[1:]
-		sizes := map[bson.ObjectID]int{}
-		for id, d := range r.store.byID {
-			sizes[id] = int(candidateOf(r.t, d).Size)
-		}
 		r.catalog.Load([]Answer{r.store.answer(l)})
-		r.model.load(l, sizes)
+		r.model.load(l, func(id bson.ObjectID) int { return int(r.store.candidate(id).Size) })
 	}
 }
 
@@ -156,19 +141,17 @@ func (r *modelRun) prepare() {
 
 func (r *modelRun) compare(b *modelBucket) {
 	got, want := r.store.byID[b.id], b.document(&r.options)
-	if !equal(r.t, sorted(plain(r.t, got)), sorted(plain(r.t, want))) {
+	if !equalUnordered(r.t, got, want) {
 		r.t.Fatalf("the bucket is\n%s\nwant\n%s", bson.Raw(encode(r.t, got)), bson.Raw(encode(r.t, want)))
 	}
 	// The order of new columns is the database's affair, the order within a column is not.
-	for _, column := range at(r.t, want, "data").(bson.D) {
-		if !equal(r.t, at(r.t, got, "data."+column.Key), column.Value) {
+	columns := at(got, "data")
+	for _, column := range at(want, "data").(bson.D) {
+		if !equal(r.t, at(columns, column.Key), column.Value) {
 			r.t.Fatalf("column %s is not in order:\n%s", column.Key, bson.Raw(encode(r.t, got)))
 		}
 	}
 }
-
-// plain is the document as it is read back.
-func plain(t testing.TB, d bson.D) bson.D { return decode(t, encode(t, d)) }
 
 func (r *modelRun) finish() {
 	if r.flush == nil {

@@ -32,7 +32,7 @@ func parkedCatalog(t *testing.T) (*Catalog, Lookup) {
 
 func TestWhatIsNotReopened(t *testing.T) {
 	with := func(path string, v any) func(bson.D) bson.D {
-		return func(d bson.D) bson.D { return set(t, d, path, v).(bson.D) }
+		return func(d bson.D) bson.D { return set(t, d, path, v) }
 	}
 	without := func(name string) func(bson.D) bson.D {
 		return func(d bson.D) bson.D {
@@ -79,12 +79,12 @@ func TestWhatIsNotReopened(t *testing.T) {
 
 func TestReopenedBucketGoesOn(t *testing.T) {
 	c, l := parkedCatalog(t)
-	older := set(t, storedBucket(t), "control.min.time", bson.DateTime(1_699_999_000_000)).(bson.D)
-	older = set(t, older, "_id", bson.ObjectID{1}).(bson.D)
+	older := set(t, storedBucket(t), "control.min.time", bson.DateTime(1_699_999_000_000))
+	older = set(t, older, "_id", bson.ObjectID{1})
 	best := storedBucket(t)
 	c.Load([]Answer{{Lookup: l, Candidates: []Candidate{{Document: encode(t, older)}, {Document: encode(t, best), Size: 900}}}})
 	w := finishAll(t, c, 0, Outcome{})[0]
-	if w.Kind != Update || w.ID != at(t, best, "_id") || w.Count != 3 {
+	if w.Kind != Update || w.ID != at(best, "_id") || w.Count != 3 {
 		t.Fatalf("the write is %+v, want an update of the bucket with the larger minimum time", w)
 	}
 	d := decode(t, w.Document)
@@ -112,7 +112,7 @@ func TestKnownBucketIsNotReopenedByAnotherSeries(t *testing.T) {
 	mustInsert(t, c, simple(0, 1, number(1)))
 	loadNothing(c)
 	first := decode(t, finishAll(t, c, 0, Outcome{})[0].Document)
-	edited := set(t, first, "meta", int32(2)).(bson.D)
+	edited := set(t, first, "meta", int32(2))
 	mustInsert(t, c, simple(1, 2, number(1)))
 	c.Load([]Answer{{Lookup: c.Lookups(1)[0], Candidates: []Candidate{{Document: encode(t, edited)}}}})
 	if w := finishAll(t, c, 0, Outcome{})[0]; w.Kind != Insert {

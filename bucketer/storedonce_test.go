@@ -36,20 +36,16 @@ const poison = "poison"
 // TestStoredOnce checks that whatever happens to the writes, each measurement that can be stored is stored exactly once,
 // in a bucket of its series and window whose bounds are right, and that the catalog keeps no memory when it is done.
 func TestStoredOnce(t *testing.T) {
-	for n := range uint64(*streams) {
-		d := newDisturbed(t, *seed+n)
-		for range 20 + d.random.IntN(200) {
+	eachStream(t, func(t *testing.T, seed uint64) {
+		d := newDisturbed(t, seed)
+		for range steps(d.random, 200) {
 			d.step()
 			d.checkOldest()
 		}
 		d.drain()
 		d.checkStored()
 		d.checkEmpty()
-		if t.Failed() {
-			t.Fatalf("with -seed %d", *seed+n)
-		}
-	}
-	t.Logf("%d streams from seed %d", *streams, *seed)
+	})
 }
 
 func newDisturbed(t *testing.T, seed uint64) *disturbed {
@@ -99,7 +95,7 @@ func (d *disturbed) insertNext() {
 		r.fields = append(r.fields, bson.E{Key: poison, Value: true})
 	case 1: // many names, and others each time
 		for i := range d.random.IntN(40) {
-			r.fields = append(r.fields, bson.E{Key: fmt.Sprint("n", d.random.IntN(400), "-", i), Value: d.stream.value(0)})
+			r.fields = append(r.fields, bson.E{Key: fmt.Sprint("n", d.random.IntN(400), "-", i), Value: d.stream.value("n", 0)})
 		}
 	case 2:
 		wide := bson.D{}
@@ -177,7 +173,7 @@ func (d *disturbed) zombie(w *Write) Outcome {
 		}
 	}
 	if len(positions) == 0 {
-		d.store.byID[w.ID] = bson.D{{Key: "_id", Value: w.ID}}
+		d.store.put(w.ID, bson.D{{Key: "_id", Value: w.ID}})
 		d.edited[w.ID] = true
 		return Outcome{Verdict: Conflicted}
 	}
@@ -207,10 +203,10 @@ func storedOf(t *testing.T, s *store, positions []timeseries.Position) []timeser
 func (d *disturbed) edit(id bson.ObjectID) {
 	document := d.store.byID[id]
 	if d.random.IntN(2) == 0 {
-		d.store.byID[id] = set(d.t, document, "control.closed", true).(bson.D)
+		d.store.put(id, set(d.t, document, "control.closed", true))
 		return
 	}
-	d.store.byID[id] = set(d.t, document, "meta", "edited").(bson.D)
+	d.store.put(id, set(d.t, document, "meta", "edited"))
 	d.edited[id] = true
 }
 
@@ -315,7 +311,7 @@ func (d *disturbed) checkStored() {
 		if len(positions) == 0 {
 			continue
 		}
-		b := &modelBucket{minTime: int64(at(d.t, document, "control.min."+d.options.Collection.TimeField).(bson.DateTime))}
+		b := &modelBucket{minTime: int64(at(document, "control.min."+d.options.Collection.TimeField).(bson.DateTime))}
 		for _, p := range positions {
 			found[p]++
 			r := d.readings[p]
@@ -323,7 +319,7 @@ func (d *disturbed) checkStored() {
 			if r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
 				d.t.Errorf("%v is not in the window of its bucket", r)
 			}
-			if !d.edited[id] && seriesKey(d.t, document) != r.series {
+			if !d.edited[id] && seriesKey(document) != r.series {
 				d.t.Errorf("%v is in a bucket of another series", r)
 			}
 		}
@@ -347,7 +343,7 @@ func (d *disturbed) checkBucket(document bson.D, b *modelBucket) {
 		"control.max":   b.bound(&d.options, b.readings, upper),
 		"data":          columnsOf(&d.options, b.readings),
 	} {
-		if got := at(d.t, document, path); !equal(d.t, sorted(got), sorted(want)) {
+		if got := at(document, path); !equalUnordered(d.t, got, want) {
 			d.t.Errorf("%s is %s, want %s", path, text(got), text(want))
 		}
 	}
@@ -374,9 +370,9 @@ func (d *disturbed) checkEmpty() {
 }
 
 func decodePositions(t *testing.T, encoded []byte) []timeseries.Position {
-	t.Helper()
 	positions, err := timeseries.DecodePositions(nil, encoded)
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 	return positions
@@ -384,7 +380,7 @@ func decodePositions(t *testing.T, encoded []byte) []timeseries.Position {
 
 // positionsOf lists the positions in a stored bucket.
 func positionsOf(t *testing.T, document bson.D) []timeseries.Position {
-	elements, _ := at(t, document, "control.source.offsets").(bson.A)
+	elements, _ := at(document, "control.source.offsets").(bson.A)
 	var positions []timeseries.Position
 	for _, e := range elements {
 		positions = append(positions, decodePositions(t, e.(bson.Binary).Data)...)

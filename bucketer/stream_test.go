@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -28,15 +29,34 @@ type stream struct {
 	clock  int64
 	series int
 	spread int64 // by how many milliseconds times may be off
+	pace   int64 // up to how many milliseconds the clock moves from one measurement to the next
+	wild   int   // one value of so many is not what its field usually has
+	usual  map[string]habit
 }
 
+// habit is what the values of a field mostly are, so that a bucket takes many of them.
+type habit int
+
+const (
+	numbers habit = iota
+	texts
+	booleans
+	nulls
+	objects
+	arrays
+)
+
 func newStream(t testing.TB, random *rand.Rand) *stream {
-	spreads := []int64{1000, 600_000, 5_000_000, 20_000_000}
 	return &stream{
 		t: t, random: random, clock: 1_700_000_000_000, series: 1 + random.IntN(4),
-		spread: spreads[random.IntN(len(spreads))],
+		spread: oneOf[int64](random, 1000, 600_000, 5_000_000, 20_000_000),
+		pace:   oneOf[int64](random, 1000, 60_000, 60_000),
+		wild:   oneOf(random, 5, 20, 100, 1000),
+		usual:  map[string]habit{},
 	}
 }
+
+func oneOf[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] }
 
 func (s *stream) next() reading {
 	if s.part > 0 && s.random.IntN(3) > 0 {
@@ -45,7 +65,7 @@ func (s *stream) next() reading {
 		s.offset += 1 + s.random.Int64N(3)
 		s.part = s.random.Int32N(2)
 	}
-	s.clock += s.random.Int64N(60_000)
+	s.clock += s.random.Int64N(s.pace)
 	r := reading{
 		position: timeseries.Position{Offset: s.offset, Part: s.part},
 		time:     s.clock - s.random.Int64N(s.spread),
@@ -58,7 +78,7 @@ func (s *stream) next() reading {
 	}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		if s.random.IntN(4) > 0 {
-			r.fields = append(r.fields, bson.E{Key: name, Value: s.value(0)})
+			r.fields = append(r.fields, bson.E{Key: name, Value: s.value(name, 0)})
 		}
 	}
 	if s.random.IntN(6) == 0 {
@@ -67,38 +87,82 @@ func (s *stream) next() reading {
 	return r
 }
 
-// value is mostly a number, so that buckets grow.
-func (s *stream) value(depth int) any {
-	switch n := s.random.IntN(60); {
-	case n < 20:
-		return s.random.Int32N(100)
-	case n < 40:
-		return float64(s.random.IntN(1000)) / 8
-	case n < 44:
-		return s.random.Int64N(1 << 50)
-	case n < 46:
-		return bson.NewDecimal128(0x3040000000000000, uint64(s.random.IntN(100)))
-	case n == 46:
-		return strings.Repeat("x", s.random.IntN(300))
-	case n == 47:
-		return nil
-	case n == 48:
+// value makes a value for a path, mostly of the path's usual kind.
+func (s *stream) value(path string, depth int) any {
+	usual, ok := s.usual[path]
+	if !ok {
+		usual = s.habit(depth)
+		s.usual[path] = usual
+	}
+	if s.random.IntN(s.wild) == 0 {
+		usual = s.habit(depth)
+	}
+	switch usual {
+	case texts:
+		return strings.Repeat(string(rune('x'+s.random.IntN(2))), s.random.IntN(oneOf(s.random, 3, 3, 300)))
+	case booleans:
 		return s.random.IntN(2) == 0
-	case depth > 2 || n < 52:
-		return s.random.Int32N(10)
-	case n < 57:
+	case nulls:
+		return nil
+	case objects:
 		d := bson.D{}
 		for _, name := range []string{"x", "y", "z", "u.v", "$w"}[:s.random.IntN(6)] {
-			d = append(d, bson.E{Key: name, Value: s.value(depth + 1)})
+			if s.random.IntN(4) > 0 {
+				d = append(d, bson.E{Key: name, Value: s.value(path+"/"+name, depth+1)})
+			}
 		}
 		return d
-	default:
+	case arrays:
 		a := bson.A{}
 		for range s.random.IntN(4) {
-			a = append(a, s.value(depth+1))
+			a = append(a, s.value(path+"[]", depth+1))
 		}
 		return a
 	}
+	return s.number()
+}
+
+func (s *stream) habit(depth int) habit {
+	switch n := s.random.IntN(20); {
+	case n < 12 || n > 15 && depth > 2:
+		return numbers
+	case n == 12:
+		return texts
+	case n == 13:
+		return booleans
+	case n == 14:
+		return nulls
+	case n < 18:
+		return objects
+	default:
+		return arrays
+	}
+}
+
+// number makes a number of few values, so that many are equal, and the type tells which came first.
+func (s *stream) number() any {
+	n := s.random.IntN(100)
+	switch s.random.IntN(40) {
+	case 0:
+		return math.NaN()
+	case 1:
+		return math.Inf(1 - n%2*2)
+	case 2:
+		return math.Copysign(0, -1)
+	case 3:
+		return s.random.Int64N(1 << 50)
+	case 4:
+		return bson.NewDecimal128(0x7c00000000000000, 0) // NaN
+	case 5, 6:
+		return bson.NewDecimal128(0x303e000000000000, uint64(n)*5) // with one digit after the point
+	case 7, 8:
+		return bson.NewDecimal128(0x3040000000000000, uint64(n))
+	case 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24:
+		return float64(n) / 4
+	case 25, 26, 27, 28:
+		return int64(n)
+	}
+	return int32(n)
 }
 
 // measurement is the reading as a Decoder would make it.
