@@ -184,6 +184,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		}
 		return
 	}
+	sendAgain := false
 	for n, i := range acting {
 		a := &f.attempts[i]
 		a.resolved = true
@@ -193,7 +194,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		case FoundAppliedForget:
 			a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.AppliedForget}
 		case FoundNotApplied:
-			a.step = toSend // the same bytes again
+			a.step, sendAgain = toSend, true // the same bytes again
 			if a.notApplied++; a.notApplied >= notAppliedLimit && f.cut.Writes[i].Kind == bucketer.Update {
 				a.step = toAsk
 			}
@@ -203,6 +204,9 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		if a.step == done {
 			w.o.Metrics.write(f.cut.Writes[i], a)
 		}
+	}
+	if sendAgain {
+		return // that MongoDB can be read does not end the outage: a full disk or a lost privilege stops writes alone
 	}
 	w.settle(m, "", nil)
 }

@@ -41,5 +41,10 @@ func (w *Worker) outage(m Moment, of Server, doing string, err error) {
 	w.troubles[of] = &trouble
 }
 
-// answered notes that a server works again.
-func (w *Worker) answered(of Server) { w.troubles[of] = nil }
+// answered notes that a server works again. While writes fail, an answer of MongoDB to something else says little.
+func (w *Worker) answered(of Server) {
+	if of == MongoDB && w.flush != nil && w.flush.retry.failures > 0 {
+		return
+	}
+	w.troubles[of] = nil
+}
