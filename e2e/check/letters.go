@@ -92,10 +92,14 @@ func (j *judgement) placeOf(r Record) (place, bool) {
 // letterFaults compares a letter's content and headers with the record.
 func letterFaults(r Record, expected letter, source Record, group string) []string {
 	var faults []string
+	stage := "VALUE_CONVERTER"
+	if expected.reason == "refused_by_database" {
+		stage = "TASK_PUT"
+	}
 	headers := map[string]string{
 		"waterwheel.reason":                     expected.reason,
 		"__connect.errors.exception.class.name": expected.reason,
-		"__connect.errors.stage":                "VALUE_CONVERTER",
+		"__connect.errors.stage":                stage,
 		"__connect.errors.connector.name":       group,
 		"waterwheel.attempt":                    "1",
 	}

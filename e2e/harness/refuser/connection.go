@@ -1,0 +1,97 @@
+package refuser
+
+import (
+	"net"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// connection is a client's connection and the one made to the server for it.
+type connection struct {
+	refuser        *Refuser
+	client, server net.Conn
+
+	mu      sync.Mutex         // guards waiting, and writing to the client
+	waiting map[uint32]*sifted // by request: what the server was not asked
+}
+
+// requests forwards what comes from the client, without what is refused.
+func (c *connection) requests() {
+	defer c.server.Close()
+	for {
+		m, err := readMessage(c.client)
+		if err != nil {
+			return
+		}
+		if m, err = c.request(m); err != nil {
+			return
+		}
+		if m == nil {
+			continue
+		}
+		if _, err := c.server.Write(m); err != nil {
+			return
+		}
+	}
+}
+
+// request takes out of a message what is refused; nil: nothing is left, and it is answered.
+func (c *connection) request(m message) (message, error) {
+	asked, ok := parse(m)
+	if !ok {
+		return m, nil
+	}
+	s := c.refuser.decide(asked)
+	if s == nil {
+		return m, nil
+	}
+	if len(s.kept) == 0 {
+		reply, err := answer(m, s.alone())
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, err = c.client.Write(reply)
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[m.requestID()] = s
+	return s.without(asked).build(m), nil
+}
+
+// answers forwards what comes from the server, with what was refused before.
+func (c *connection) answers() {
+	defer c.client.Close()
+	for {
+		m, err := readMessage(c.server)
+		if err != nil {
+			return
+		}
+		if err := c.answer(m); err != nil {
+			return
+		}
+	}
+}
+
+func (c *connection) answer(m message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.waiting[m.responseTo()]; s != nil {
+		delete(c.waiting, m.responseTo())
+		if reply, ok := parse(m); ok {
+			joined, err := s.join(reply.body)
+			if err != nil {
+				return err
+			}
+			if reply.body, err = bson.Marshal(joined); err != nil {
+				return err
+			}
+			m = reply.build(m)
+		}
+	}
+	_, err := c.client.Write(m)
+	return err
+}

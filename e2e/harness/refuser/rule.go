@@ -1,0 +1,116 @@
+package refuser
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Refusal is how a write is refused.
+type Refusal struct {
+	Code    int32
+	Message string
+	// Whole refuses the whole command, of which then nothing is executed; otherwise only this one of its writes.
+	Whole bool
+}
+
+// Rule decides about one write, a document to insert or a statement of an update; nil: it may pass. Calls may overlap.
+type Rule func(collection string, write bson.Raw) *Refusal
+
+// sifted is a command of which some writes are refused.
+type sifted struct {
+	whole  *Refusal
+	kept   []int // the indexes of the writes that pass
+	errors bson.A
+	codes  []int32
+}
+
+// sift asks the rule about each write of a command; nil: all pass.
+func sift(c command, rule Rule) *sifted {
+	kind, collection, ok := writeOf(c)
+	if !ok || rule == nil {
+		return nil
+	}
+	s := &sifted{}
+	for i, write := range c.documents {
+		refusal := rule(collection, write)
+		switch {
+		case refusal == nil:
+			s.kept = append(s.kept, i)
+			continue
+		case refusal.Whole:
+			return &sifted{whole: refusal, codes: []int32{refusal.Code}}
+		}
+		s.codes = append(s.codes, refusal.Code)
+		s.errors = append(s.errors, bson.D{
+			{Key: "index", Value: int32(i)}, {Key: "code", Value: refusal.Code}, {Key: "errmsg", Value: kind + ": " + refusal.Message},
+		})
+	}
+	if len(s.errors) == 0 {
+		return nil
+	}
+	return s
+}
+
+// writeOf tells an insert or update command, and into what.
+func writeOf(c command) (kind, collection string, ok bool) {
+	first, err := c.body.IndexErr(0)
+	if err != nil {
+		return "", "", false
+	}
+	if kind = first.Key(); kind != "insert" && kind != "update" {
+		return "", "", false
+	}
+	collection, ok = first.Value().StringValueOK()
+	return kind, collection, ok
+}
+
+// without is the command that is left for the server.
+func (s *sifted) without(c command) command {
+	left := command{body: c.body, sequence: c.sequence}
+	for _, i := range s.kept {
+		left.documents = append(left.documents, c.documents[i])
+	}
+	return left
+}
+
+// alone is the answer when nothing is left for the server.
+func (s *sifted) alone() bson.D {
+	if s.whole != nil {
+		return bson.D{{Key: "ok", Value: float64(0)}, {Key: "code", Value: s.whole.Code}, {Key: "errmsg", Value: s.whole.Message}}
+	}
+	return bson.D{{Key: "n", Value: int32(0)}, {Key: "writeErrors", Value: s.errors}, {Key: "ok", Value: float64(1)}}
+}
+
+// join adds the refusals to the server's answer about the rest, whose indexes become those of the whole command.
+func (s *sifted) join(reply bson.Raw) (bson.D, error) {
+	var answered bson.D
+	if err := bson.Unmarshal(reply, &answered); err != nil {
+		return nil, err
+	}
+	joined := bson.D{}
+	all := s.errors
+	for _, e := range answered {
+		if e.Key != "writeErrors" {
+			joined = append(joined, e)
+			continue
+		}
+		own, _ := e.Value.(bson.A)
+		for _, w := range own {
+			all = append(all, s.moved(w))
+		}
+	}
+	return append(joined, bson.E{Key: "writeErrors", Value: all}), nil
+}
+
+// moved is a server's write error at the index that its write had before.
+func (s *sifted) moved(writeError any) any {
+	d, ok := writeError.(bson.D)
+	if !ok {
+		return writeError
+	}
+	for i, e := range d {
+		if index, ok := e.Value.(int32); ok && e.Key == "index" && int(index) < len(s.kept) {
+			d[i].Value = int32(s.kept[index])
+		}
+	}
+	return d
+}

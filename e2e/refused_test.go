@@ -1,0 +1,258 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/refuser"
+)
+
+// refusedBy is what a measurement's note says that must be refused with a code of MongoDB.
+func refusedBy(code int32) string { return fmt.Sprintf("<refuse with %d>", code) }
+
+// refusals are MongoDB's codes that blame a document, with their messages.
+func refusals() map[int32]string {
+	return map[int32]string{
+		2:     "a field's value is out of range",
+		121:   "Document failed validation",
+		10334: "object to insert too large",
+		17419: "Resulting document after update is larger than 16777216",
+		17420: "Document to upsert is larger than 16777216",
+	}
+}
+
+// refuseMarked refuses writes that hold a measurement made to be refused; 10334 hits the whole command, as on a server.
+func refuseMarked(_ string, write bson.Raw) *refuser.Refusal {
+	for code, message := range refusals() {
+		if bytes.Contains(write, []byte(refusedBy(code))) {
+			return &refuser.Refusal{Code: code, Message: message, Whole: code == 10334}
+		}
+	}
+	return nil
+}
+
+// between puts a refuser between consumers and the MongoDB of this run.
+func between(t *testing.T) *refuser.Refuser {
+	t.Helper()
+	r, err := refuser.New(world.servers.MongoURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// marked are the readings of one series, of which every tenth will be refused with a code, and an array with two such.
+func marked(code int32, from, n int) []events.Event {
+	made := make([]events.Event, 0, n+1)
+	at := time.Now().Add(-time.Hour).Truncate(time.Hour).UnixMilli() | 1
+	reading := func(i int, note string) events.Event {
+		return events.Of(events.Reading{
+			Time: at + int64(i)*100, Meta: fmt.Sprintf("series-%d", code),
+			Fields: bson.D{{Key: "n", Value: int32(i)}, {Key: "note", Value: note}},
+		})
+	}
+	for i := range n {
+		e := reading(from+i, "fine")
+		if i%10 == 7 {
+			e = reading(from+i, refusedBy(code))
+			e.Fate = events.Fate{Reason: "refused_by_database"}
+		}
+		made = append(made, e)
+	}
+	array := events.Event{Key: made[0].Key, Fate: events.Fate{Array: true}}
+	for i, note := range []string{refusedBy(code), "fine", "fine too", refusedBy(code)} {
+		e := reading(from+n+i, note)
+		array.Value = append(append(array.Value, ','), e.Value...)
+		part := e.Fate.Parts[0]
+		if note == refusedBy(code) {
+			part = events.Part{Reason: "refused_by_database", Value: e.Value}
+		}
+		array.Fate.Parts = append(array.Fate.Parts, part)
+	}
+	array.Value[0] = '['
+	array.Value = append(array.Value, ']')
+	return append(made, array)
+}
+
+// TestRefusedMeasurementsBecomeLetters: MongoDB refuses writes for what one of their measurements holds, be it alone in
+// the bucket's first write or among later ones. That one becomes a letter with MongoDB's code and message; those that
+// shared its bucket are stored once.
+func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
+	t.Parallel()
+	s, r := newStream(t, 2), between(t)
+	r.Obey(refuseMarked)
+	sendMarked := func(from, n int) {
+		t.Helper()
+		for code := range refusals() {
+			for _, e := range marked(code, from, n) {
+				if err := s.producer.Send(within(t, 20*time.Second), s.book.Add(e)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	sendMarked(0, 40)
+	c := s.start("MONGODB_URI", r.URI())
+	s.awaitCommitted(c, 60*time.Second)
+	first := r.Refused()
+	sendMarked(100, 10) // into buckets that are stored
+	s.awaitCommitted(c, 60*time.Second)
+	metrics, err := c.Metrics(within(t, 5*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.terminate(c)
+
+	report := s.check()
+	bad := len(refusals()) * (4 + 2 + 1 + 2)
+	if report.Letters["refused_by_database"] != bad || report.LetterCount() != bad || report.Stored != len(refusals())*(36+2+9+2) {
+		t.Errorf("want %d letters: %s", bad, report)
+	}
+	if inserts, updates := metrics.Sum("waterwheel_writes_total", "kind", "insert", "outcome", "refused"), metrics.Sum("waterwheel_writes_total", "kind", "update", "outcome", "refused"); inserts == 0 || updates == 0 {
+		t.Errorf("%v inserts and %v updates were refused, want some of each", inserts, updates)
+	}
+	for code, message := range refusals() {
+		if r.Refused()[code] <= first[code] {
+			t.Errorf("code %d: %d refusals at first, %d in all", code, first[code], r.Refused()[code])
+		}
+		s.wantMessage("refused_by_database", fmt.Sprintf("code %d: ", code))
+		s.wantMessage("refused_by_database", message)
+	}
+}
+
+// trouble is what readiness says of an outage of MongoDB: since when, and MongoDB's own words.
+var trouble = regexp.MustCompile(`MongoDB fails since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ: .*not authorized on .* \(code 13\)`)
+
+// TestRefusedCollectionIsAnOutage: a server that lets nobody write refuses every document alike. That is an outage: it
+// shows in readiness, nothing becomes a letter, and the stream goes on when the privilege is there.
+func TestRefusedCollectionIsAnOutage(t *testing.T) { testUnauthorized(t, true) }
+
+// TestRefusedWritesAreAnOutage is the same when the answer names each of the writes, as a router of shards does.
+func TestRefusedWritesAreAnOutage(t *testing.T) { testUnauthorized(t, false) }
+
+func testUnauthorized(t *testing.T, whole bool) {
+	t.Parallel()
+	s, r := newStream(t, 1), between(t)
+	r.Obey(func(collection string, _ bson.Raw) *refuser.Refusal {
+		if !strings.HasSuffix(collection, ".buckets") {
+			return nil
+		}
+		return &refuser.Refusal{Code: 13, Message: "not authorized on the database to execute the command", Whole: whole}
+	})
+	send := func(from, to int32) {
+		t.Helper()
+		for n := from; n < to; n++ {
+			at := time.Now().Truncate(time.Minute).UnixMilli() + 2*int64(n) + 1
+			e := events.Of(events.Reading{Time: at, Meta: "m", Fields: bson.D{{Key: "n", Value: n}}})
+			if err := s.producer.Send(within(t, 20*time.Second), s.book.Add(e)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send(0, 30)
+	c := s.start("MONGODB_URI", r.URI())
+	s.awaitTrouble(c, trouble)
+	send(30, 40)
+	if m, err := c.Metrics(within(t, 5*time.Second)); err != nil || m.Sum("waterwheel_measurements_stored_total") != 0 || m.Sum("waterwheel_letters_total") != 0 {
+		t.Errorf("during the outage something was stored, or became a letter (%v)", err)
+	}
+	r.Obey(nil)
+	begin := time.Now()
+	s.awaitCommitted(c, 20*time.Second)
+	t.Logf("all committed %.1fs after the privilege was granted", time.Since(begin).Seconds())
+	if err := c.AwaitReady(within(t, 20*time.Second)); err != nil {
+		t.Error(err)
+	}
+	s.terminate(c)
+	if report := s.check(); report.Stored != 40 || report.LetterCount() != 0 {
+		t.Errorf("want 40 stored and no letters: %s", report)
+	}
+	if r.Refused()[13] == 0 {
+		t.Error("nothing was refused")
+	}
+}
+
+// awaitTrouble waits until /readyz answers 503 and says something.
+func (s *stream) awaitTrouble(c *harness.Consumer, says *regexp.Regexp) {
+	s.t.Helper()
+	ctx, last := within(s.t, 40*time.Second), ""
+	for ctx.Err() == nil {
+		status, body, err := c.Get(ctx, "/readyz")
+		if err == nil && status == http.StatusServiceUnavailable && says.MatchString(body) {
+			return
+		}
+		if err == nil {
+			last = body
+		}
+		select {
+		case <-c.Ended():
+			s.t.Fatal("the consumer ended")
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	s.t.Fatalf("/readyz does not say %v, but %q", says, last)
+}
+
+// TestValidatorOfAServer is the same on a server that has validators: what one refuses becomes a letter.
+func TestValidatorOfAServer(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	s.needValidators()
+	for _, e := range marked(121, 0, 40) {
+		if err := s.producer.Send(within(t, 20*time.Second), s.book.Add(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := s.start()
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	if report := s.check(); report.Letters["refused_by_database"] != 6 || report.Stored != 38 {
+		t.Errorf("want 6 letters and 38 stored: %s", report)
+	}
+	s.wantMessage("refused_by_database", "code 121: ")
+}
+
+// needValidators gives the collection of buckets a validator that refuses what is marked, and skips the test on a server
+// that has none.
+func (s *stream) needValidators() {
+	s.t.Helper()
+	ctx := within(s.t, 20*time.Second)
+	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	database := client.Database(s.database)
+	validator := bson.D{{Key: "control.max.note", Value: bson.D{{Key: "$ne", Value: refusedBy(121)}}}, {Key: "control.min.note", Value: bson.D{{Key: "$ne", Value: refusedBy(121)}}}}
+	if err := database.CreateCollection(ctx, s.topic+".buckets", options.CreateCollection().SetValidator(validator)); err != nil {
+		s.t.Skipf("the MongoDB has no validators: %v", err)
+	}
+	bad := bson.D{{Key: "control", Value: bson.D{{Key: "max", Value: bson.D{{Key: "note", Value: refusedBy(121)}}}}}}
+	inserted, err := database.Collection(s.topic+".buckets").InsertOne(ctx, bad)
+	var refused mongo.WriteException
+	switch {
+	case errors.As(err, &refused) && refused.HasErrorCode(121):
+	case err != nil:
+		s.t.Fatal(err)
+	default:
+		if _, err := database.Collection(s.topic+".buckets").DeleteOne(ctx, bson.D{{Key: "_id", Value: inserted.InsertedID}}); err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Skip("the MongoDB takes a validator and does not ask it")
+	}
+}
