@@ -33,24 +33,26 @@ func (v value) raw() bson.RawValue { return bson.RawValue{Type: v.kind, Value: v
 // extremes are minimum and maximum of one field.
 type extremes struct {
 	lower, upper value
-	// known are the extremes that the database has; kind 0 in a new field.
+	// known are the extremes that the bucket has, in place; kind 0 in a new field.
 	knownLower, knownUpper value
+	widened                bool // lower or upper may differ from what is known
 }
 
 // include widens the extremes by a value. What it builds goes behind scratch, whose grown form it returns.
 func (x *extremes) include(v value, scratch []byte) []byte {
 	if x.lower.kind == 0 {
-		x.lower, x.upper = v, v
+		x.lower, x.upper, x.widened = v, v, true
 		return scratch
 	}
 	if !isNested(v.kind) && x.lower.kind == v.kind && x.upper.kind == v.kind {
 		if compareSame(v, x.lower) < 0 {
-			x.lower = v
+			x.lower, x.widened = v, true
 		} else if compareSame(v, x.upper) > 0 {
-			x.upper = v
+			x.upper, x.widened = v, true
 		}
 		return scratch
 	}
+	x.widened = true
 	x.lower, scratch = lower.merge(x.lower, v, scratch)
 	x.upper, scratch = upper.merge(x.upper, v, scratch)
 	return scratch

@@ -56,6 +56,9 @@ func (e *encoder) appendBounds(dst []byte, b *bucket) []byte {
 	}
 	for at := range e.fields {
 		x, name := &e.fields[at], b.shape.members[at].name
+		if !x.widened {
+			continue
+		}
 		dst = e.appendBoundChange(dst, minPrefix, name, x.knownLower, x.lower)
 		dst = e.appendBoundChange(dst, maxPrefix, name, x.knownUpper, x.upper)
 	}

@@ -36,6 +36,16 @@ func readElement(b []byte) (e element, rest []byte, ok bool) {
 	return element{kind: bson.Type(b[0]), name: b[1 : end+1], value: value[:size]}, value[size:], true
 }
 
+// readValue cuts the value off the first element of b, which is known to be whole and to have a name of this length.
+func readValue(b []byte, name int) (value, []byte) {
+	kind, data := bson.Type(b[0]), b[name+2:]
+	size := int(fixedSizes[kind])
+	if size < 0 {
+		size = valueSize(kind, data)
+	}
+	return value{kind: kind, data: data[:size]}, data[size:]
+}
+
 // fixedSizes holds the sizes of values by type byte, -1 where a value tells itself, or the type is unknown.
 var fixedSizes = func() (table [256]int8) {
 	for kind := range table {

@@ -77,19 +77,21 @@ func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
 	if w.Added > 0 {
 		e.encoded = timeseries.AppendPositions(e.encoded[:0], e.positions)
 		w.Offsets = e.arena.keep(e.encoded)
-		e.buildBounds(b)
 	}
 	if b.stored == 0 {
 		w.Kind = Insert
+		e.buildBounds(b)
 		w.Document = e.arena.keep(e.insert(b, w))
+		c.setBounds(b, e.lower, e.upper)
 	} else {
 		w.Document = e.arena.keep(e.update(b, w))
 		w.Filter = e.arena.keep(e.filter(b, w))
+		if !e.widenBounds() {
+			e.buildBounds(b)
+			c.setBounds(b, e.lower, e.upper)
+		}
 	}
-	if w.Added > 0 {
-		b.maxTime = e.maxTime
-		c.setBounds(b, e.lower, e.upper)
-	}
+	b.maxTime = e.maxTime
 	return w
 }
 
@@ -163,22 +165,46 @@ func (e *encoder) load(b *bucket) {
 	size := documentSize(b.bounds)
 	lower, upper := content(b.bounds[:size]), content(b.bounds[size:])
 	for at := 0; len(lower) > 0; at++ {
-		var l, u element
-		l, lower, _ = readElement(lower)
-		u, upper, _ = readElement(upper)
-		x := &e.fields[at]
-		x.lower, x.upper = value{l.kind, l.value}, value{u.kind, u.value}
+		x, name := &e.fields[at], len(b.shape.members[at].name)
+		x.lower, lower = readValue(lower, name)
+		x.upper, upper = readValue(upper, name)
 		x.knownLower, x.knownUpper = x.lower, x.upper
 	}
 }
 
+// widenBounds writes the new bounds over those of the bucket, in place; false if they have become of another size.
+func (e *encoder) widenBounds() bool {
+	for at := range e.fields {
+		if x := &e.fields[at]; x.widened && !(x.lower.replaces(x.knownLower) && x.upper.replaces(x.knownUpper)) {
+			return false
+		}
+	}
+	return true
+}
+
+// replaces writes v over a kept value of the same type and size; false if it has not.
+func (v value) replaces(kept value) bool {
+	if v.kind != kept.kind || len(v.data) != len(kept.data) {
+		return false
+	}
+	copy(kept.data, v.data)
+	return true
+}
+
 // buildBounds makes the new bounds, as documents without the time.
 func (e *encoder) buildBounds(b *bucket) {
-	e.lower, e.upper = append(e.lower[:0], 0, 0, 0, 0), append(e.upper[:0], 0, 0, 0, 0)
+	e.lower, e.upper = append(e.lower[:0], 0, 0, 0, 0), e.upper[:0]
 	for at := range e.fields {
-		x, name := &e.fields[at], b.shape.members[at].name
-		e.lower = appendNamed(e.lower, x.lower, name)
-		e.upper = appendNamed(e.upper, x.upper, name)
+		e.lower = appendNamed(e.lower, e.fields[at].lower, b.shape.members[at].name)
 	}
-	e.lower, e.upper = endDocument(e.lower, 0), endDocument(e.upper, 0)
+	e.lower = endDocument(e.lower, 0)
+	if b.count() == 1 {
+		e.upper = append(e.upper, e.lower...)
+		return
+	}
+	e.upper = append(e.upper, 0, 0, 0, 0)
+	for at := range e.fields {
+		e.upper = appendNamed(e.upper, e.fields[at].upper, b.shape.members[at].name)
+	}
+	e.upper = endDocument(e.upper, 0)
 }

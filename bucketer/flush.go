@@ -72,7 +72,7 @@ func (c *Catalog) isLeftOut(b *bucket, now int64) bool {
 // cut adds the write of a bucket to the flush, if something waits for it.
 func (c *Catalog) cut(f *flight, b *bucket) {
 	b.unset(isDirty)
-	if b.pending.n == 0 && !b.mustClose() || c.buckets[b.id] != b {
+	if b.pending.n == 0 && !b.mustClose() || b.is(isGone) {
 		return
 	}
 	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount)

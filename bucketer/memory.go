@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -121,7 +122,7 @@ func (c *Catalog) setBounds(b *bucket, lower, upper []byte) {
 	size := len(lower) + len(upper)
 	if cap(b.bounds) < size || cap(b.bounds) > 2*size+64 {
 		c.memory.buckets -= int64(cap(b.bounds))
-		b.bounds = append([]byte(nil), make([]byte, size)...)
+		b.bounds = slices.Grow([]byte(nil), size)
 		c.memory.buckets += int64(cap(b.bounds))
 	}
 	b.bounds = append(append(b.bounds[:0], lower...), upper...)
