@@ -1,0 +1,270 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// badCaseSeries is how many series the streams of the bad cases have: few, so that buckets hold several measurements.
+const badCaseSeries = 10
+
+// TestResetStoresOnlyWhatIsMissing: the group's offsets are set back and forward by Kafka's tool. What is stored is
+// skipped, what was skipped by a reset forward is loaded by one back.
+func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	s.storing(t, 300)
+	stored := s.measurements()
+	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 200); err != nil {
+		t.Fatal(err)
+	}
+	s.resetTo(true)
+	c := s.start()
+	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	if n := s.measurements(); n != stored {
+		t.Errorf("%d measurements after a reset to the end, %d before", n, stored)
+	}
+	for range 2 { // the second time nothing is missing
+		s.resetTo(false)
+		c = s.start()
+		s.awaitCommitted(c, 60*time.Second)
+		if n := int64(s.replayed(c)); n != stored {
+			t.Errorf("%d measurements were recognised, %d are stored", n, stored)
+		}
+		s.terminate(c)
+		stored = s.measurements()
+	}
+	s.check()
+}
+
+// TestDeletedOffsetsDoNotStartAnew: without committed offsets the partition documents say where to go on, whatever
+// KAFKA_START says.
+func TestDeletedOffsetsDoNotStartAnew(t *testing.T) {
+	for _, whole := range []bool{false, true} {
+		t.Run(fmt.Sprintf("whole group %v", whole), func(t *testing.T) {
+			t.Parallel()
+			s := newStream(t, 2)
+			s.storing(t, 200)
+			stored := s.measurements()
+			s.deleteOffsets(whole)
+			if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 100); err != nil {
+				t.Fatal(err)
+			}
+			c := s.start("KAFKA_START", "latest")
+			s.awaitCommitted(c, 60*time.Second)
+			if n := int64(s.replayed(c)); n != stored {
+				t.Errorf("%d measurements were recognised, %d are stored", n, stored)
+			}
+			s.terminate(c)
+			s.check()
+		})
+	}
+}
+
+// TestDeletedPartitionDocuments: an operator deletes them, once while a consumer writes that is killed then, once
+// between two consumers.
+func TestDeletedPartitionDocuments(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	rate := 500
+	if world.servers.Slow() {
+		rate = 80
+	}
+	forget := func() {
+		t.Helper()
+		gone, err := s.collection(".partitions").DeleteMany(within(t, 20*time.Second), bson.D{})
+		if err != nil || gone.DeletedCount != 2 {
+			t.Fatalf("%+v, %v", gone, err)
+		}
+	}
+	load := s.startLoad(s.generator(badCaseSeries), rate)
+	c := s.start()
+	s.awaitStored(c, time.Minute)
+	forget()
+	c.Kill()
+	c = s.start()
+	s.awaitStored(c, time.Minute)
+	s.terminate(c)
+	forget()
+	load.stop()
+	c = s.start()
+	s.awaitCommitted(c, 90*time.Second)
+	s.terminate(c)
+	s.check()
+}
+
+// TestHandMadeBucketsAreLeftAlone: buckets of the same series and time, without source, lie in the collection.
+func TestHandMadeBucketsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	s.storing(t, 100)
+	var made []bson.Raw
+	for i, b := range s.allBuckets(0) {
+		var d bson.D
+		if err := bson.Unmarshal(b, &d); err != nil {
+			t.Fatal(err)
+		}
+		id := d[0].Value.(bson.ObjectID)
+		id[11] ^= 0xff
+		d[0].Value = id
+		for j, field := range d {
+			if field.Key == "control" {
+				d[j].Value = slices.DeleteFunc(field.Value.(bson.D), func(e bson.E) bool {
+					return e.Key == "source" || e.Key == "closed" && i%2 == 0
+				})
+			}
+		}
+		raw, err := bson.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, raw)
+	}
+	if _, err := s.collection(".buckets").InsertMany(within(t, 20*time.Second), made); err != nil {
+		t.Fatal(err)
+	}
+	s.storing(t, 100)
+	s.resetTo(false)
+	c := s.start()
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	for _, b := range made {
+		if now := s.bucket(b.Lookup("_id")); !bytes.Equal(now, b) {
+			t.Errorf("a bucket without source was changed:\n%v\n%v", b, now)
+		}
+	}
+	gone, err := s.collection(".buckets").DeleteMany(within(t, 20*time.Second), bson.D{{Key: "control.source", Value: bson.D{{Key: "$exists", Value: false}}}})
+	if err != nil || int(gone.DeletedCount) != len(made) {
+		t.Fatalf("%+v of %d, %v", gone, len(made), err)
+	}
+	s.check()
+}
+
+// TestDamagedOffsets: a bucket whose positions cannot be read stops its partition when they are needed, and only then.
+func TestDamagedOffsets(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	s.storing(t, 200)
+	whole := s.allBuckets(0)[0]
+	id := whole.Lookup("_id")
+	damage := bson.D{{Key: "$set", Value: bson.D{{Key: "control.source.offsets", Value: bson.A{bson.Binary{Data: []byte{0x80}}}}}}}
+	if _, err := s.collection(".buckets").UpdateByID(within(t, 10*time.Second), id, damage); err != nil {
+		t.Fatal(err)
+	}
+	damaged := s.bucket(id)
+
+	s.storing(t, 100) // its offsets are below the committed one
+	if now := s.bucket(id); !bytes.Equal(now, damaged) {
+		t.Errorf("the damaged bucket was written to:\n%v\n%v", damaged, now)
+	}
+
+	s.resetTo(false)
+	c := s.start()
+	s.awaitNotReady(c, "/0 is stopped (damaged_bucket)", id.ObjectID().Hex(), "delete the bucket")
+	s.terminate(c)
+
+	// The way out: delete it; what only it held is stored again.
+	if _, err := s.collection(".buckets").DeleteOne(within(t, 10*time.Second), bson.D{{Key: "_id", Value: id}}); err != nil {
+		t.Fatal(err)
+	}
+	s.resetTo(false) // partition 1 went on
+	c = s.start()
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	s.check()
+}
+
+// TestTwoCollectionsUnderOneGroup: a second pipeline with the group id of another one stops, until it is told to begin
+// anew.
+func TestTwoCollectionsUnderOneGroup(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	s.storing(t, 100)
+	first := s.database
+	second := first[1:] + "2"
+	c := s.start("MONGODB_DATABASE", second)
+	s.awaitNotReady(c, "(other_collection)", first+"."+s.topic, second+"."+s.topic, "--reset-offsets")
+	s.terminate(c)
+	t.Cleanup(func() {
+		if err := world.servers.DropDatabase(context.WithoutCancel(t.Context()), second); err != nil {
+			t.Error(err)
+		}
+	})
+	s.resetTo(false)
+	c = s.start("MONGODB_DATABASE", second)
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	s.check() // the first one is as it was
+	s.database = second
+	s.check()
+}
+
+// TestCommittedOffsetBeyondTheLog: a partition whose committed offset is behind the log's end stops by default, and
+// begins anew where KAFKA_OUT_OF_RANGE says so.
+func TestCommittedOffsetBeyondTheLog(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	s.storing(t, 200)
+	_, ends := s.described()
+	s.commit([]int64{ends[0] + 1000, ends[1]})
+	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 100); err != nil {
+		t.Fatal(err)
+	}
+	c := s.start()
+	s.awaitNotReady(c, "/0 is stopped (offset_out_of_range)", fmt.Sprint(ends[0]+1000), "KAFKA_OUT_OF_RANGE")
+	s.terminate(c)
+	if committed := s.committed(); committed[0] != ends[0]+1000 {
+		t.Errorf("the stopped partition committed %d", committed[0])
+	}
+	c = s.start("KAFKA_OUT_OF_RANGE", "earliest")
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	s.check()
+}
+
+// TestCommittedOffsetBeforeTheLog: retention was quicker than the consumer; it goes on where the log begins and counts
+// what it lost.
+func TestCommittedOffsetBeforeTheLog(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 200); err != nil {
+		t.Fatal(err)
+	}
+	s.commit([]int64{10})
+	s.deleteRecords(50)
+	c := s.start()
+	s.awaitCommitted(c, 60*time.Second)
+	metrics, err := c.Metrics(within(t, 5*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := metrics.Sum("waterwheel_records_expired_total"); lost != 40 {
+		t.Errorf("%v records were counted as lost, 40 were", lost)
+	}
+	s.terminate(c)
+	s.check()
+}
+
+// TestWriteConcernOfTheURIIsNotUsed: whatever MONGODB_URI asks for, also what the server cannot do, writes are of the
+// majority.
+func TestWriteConcernOfTheURIIsNotUsed(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	uri, query, _ := strings.Cut(world.servers.MongoURI, "?")
+	if strings.Count(uri, "/") == 2 { // those of mongodb://
+		uri += "/"
+	}
+	s.storing(t, 50, "MONGODB_URI", uri+"?w=7&journal=false&readPreference=secondaryPreferred&retryWrites=true&"+query)
+	s.check()
+}

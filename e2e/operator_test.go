@@ -1,0 +1,256 @@
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
+)
+
+// What an operator does to a stream from outside, by hand or with Kafka's own tools. The group has no members meanwhile.
+
+const groupTool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+
+// admin sends one request to Kafka.
+func (s *stream) admin(request kmsg.Request) kmsg.Response {
+	s.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(world.servers.Brokers, ",")...), kgo.MaxVersions(kversion.V3_6_0()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	response, err := client.Request(within(s.t, 20*time.Second), request)
+	if err != nil {
+		s.t.Fatalf("%s: %v", kmsg.NameForKey(request.Key()), err)
+	}
+	return response
+}
+
+// answered fails the test on an error code.
+func (s *stream) answered(doing string, code int16) {
+	s.t.Helper()
+	if err := kerr.ErrorForCode(code); err != nil {
+		s.t.Fatalf("%s: %v", doing, err)
+	}
+}
+
+// tool runs Kafka's command for groups; false: it is not at hand.
+func (s *stream) tool(args ...string) bool {
+	s.t.Helper()
+	if !world.servers.GivenKafka || os.Getenv("E2E_KAFKA_TOOL") == "" {
+		return false
+	}
+	args = append([]string{"--bootstrap-server", world.servers.Brokers, "--group", s.group()}, args...)
+	s.t.Log(kafkaTool(s.t, within(s.t, time.Minute), nil, groupTool, args...))
+	return true
+}
+
+func (s *stream) group() string { return s.settings["KAFKA_GROUP_ID"] }
+
+// described is what Kafka says of the topic, and where its partitions end.
+func (s *stream) described() (check.Topic, []int64) {
+	s.t.Helper()
+	ctx := within(s.t, 20*time.Second)
+	topic, ok, err := s.kafka.Topic(ctx, s.topic)
+	if err != nil || !ok {
+		s.t.Fatal(ok, err)
+	}
+	ends, err := s.kafka.Ends(ctx, topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return topic, ends
+}
+
+// commit commits an offset for every partition as a tool does: outside a generation, without our metadata.
+func (s *stream) commit(offsets []int64) {
+	s.t.Helper()
+	request := kmsg.NewPtrOffsetCommitRequest()
+	request.Group, request.Generation = s.group(), -1
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic = s.topic
+	for p, offset := range offsets {
+		partition := kmsg.NewOffsetCommitRequestTopicPartition()
+		partition.Partition, partition.Offset = int32(p), offset
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	request.Topics = append(request.Topics, topic)
+	for _, p := range s.admin(request).(*kmsg.OffsetCommitResponse).Topics[0].Partitions {
+		s.answered("committing", p.ErrorCode)
+	}
+}
+
+// resetTo sets the group's offsets to the log's start or end, by Kafka's own tool where it is at hand.
+func (s *stream) resetTo(end bool) {
+	s.t.Helper()
+	to := "--to-earliest"
+	if end {
+		to = "--to-latest"
+	}
+	if s.tool("--topic", s.topic, "--reset-offsets", to, "--execute") {
+		return
+	}
+	_, offsets := s.described()
+	if !end {
+		clear(offsets)
+	}
+	s.commit(offsets)
+}
+
+// deleteOffsets deletes what the group has committed for the topic, or the whole group.
+func (s *stream) deleteOffsets(whole bool) {
+	s.t.Helper()
+	if whole {
+		if s.tool("--delete") {
+			return
+		}
+		request := kmsg.NewPtrDeleteGroupsRequest()
+		request.Groups = []string{s.group()}
+		s.answered("deleting the group", s.admin(request).(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode)
+		return
+	}
+	if s.tool("--topic", s.topic, "--delete-offsets") {
+		return
+	}
+	described, _ := s.described()
+	request := kmsg.NewPtrOffsetDeleteRequest()
+	request.Group = s.group()
+	topic := kmsg.NewOffsetDeleteRequestTopic()
+	topic.Topic = s.topic
+	for p := range described.Partitions {
+		partition := kmsg.NewOffsetDeleteRequestTopicPartition()
+		partition.Partition = p
+		topic.Partitions = append(topic.Partitions, partition)
+	}
+	request.Topics = append(request.Topics, topic)
+	response := s.admin(request).(*kmsg.OffsetDeleteResponse)
+	s.answered("deleting offsets", response.ErrorCode)
+	for _, p := range response.Topics[0].Partitions {
+		s.answered("deleting offsets", p.ErrorCode)
+	}
+}
+
+// deleteRecords lets partition 0 begin at an offset, as retention does.
+func (s *stream) deleteRecords(before int64) {
+	s.t.Helper()
+	request := kmsg.NewPtrDeleteRecordsRequest()
+	topic := kmsg.NewDeleteRecordsRequestTopic()
+	topic.Topic = s.topic
+	partition := kmsg.NewDeleteRecordsRequestTopicPartition()
+	partition.Partition, partition.Offset = 0, before
+	topic.Partitions = append(topic.Partitions, partition)
+	request.Topics = append(request.Topics, topic)
+	s.answered("deleting records", s.admin(request).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode)
+}
+
+// collection is one of the collections of the time series: ".buckets", ".partitions", ".options".
+func (s *stream) collection(suffix string) *mongo.Collection {
+	s.t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { client.Disconnect(context.Background()) })
+	return client.Database(s.database).Collection(s.topic + suffix)
+}
+
+// allBuckets are the buckets of a partition, those with the smallest offsets first.
+func (s *stream) allBuckets(partition int32) (found []bson.Raw) {
+	s.t.Helper()
+	ctx := within(s.t, 30*time.Second)
+	cursor, err := s.collection(".buckets").Find(ctx, bson.D{{Key: "control.source.partition", Value: partition}},
+		options.Find().SetSort(bson.D{{Key: "control.source.last", Value: 1}}))
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
+	if err != nil || len(found) == 0 {
+		s.t.Fatalf("%d buckets: %v", len(found), err)
+	}
+	return found
+}
+
+// measurements is how many measurements all buckets hold.
+func (s *stream) measurements() (n int64) {
+	s.t.Helper()
+	topic, _ := s.described()
+	for p := range topic.Partitions {
+		for _, b := range s.allBuckets(p) {
+			n += b.Lookup("control", "count").AsInt64()
+		}
+	}
+	return n
+}
+
+// bucket is a bucket as it lies there now.
+func (s *stream) bucket(id bson.RawValue) bson.Raw {
+	s.t.Helper()
+	raw, err := s.collection(".buckets").FindOne(within(s.t, 10*time.Second), bson.D{{Key: "_id", Value: id}}).Raw()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return raw
+}
+
+// awaitNotReady waits until /readyz says no, with all of these words.
+func (s *stream) awaitNotReady(c *harness.Consumer, words ...string) {
+	s.t.Helper()
+	ctx := within(s.t, 40*time.Second)
+	for {
+		status, body, err := c.Get(ctx, "/readyz")
+		said := err == nil && status == 503
+		for _, word := range words {
+			said = said && strings.Contains(body, word)
+		}
+		if said {
+			return
+		}
+		if ctx.Err() != nil || !c.Running() {
+			s.t.Fatalf("/readyz does not say %q: %d, %v\n%s", words, status, err, body)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// replayed is how many measurements a consumer recognised as stored.
+func (s *stream) replayed(c *harness.Consumer) int {
+	s.t.Helper()
+	metrics, err := c.Metrics(within(s.t, 5*time.Second))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return int(metrics.Sum("waterwheel_measurements_skipped_total", "reason", "replayed"))
+}
+
+// committed are the group's offsets.
+func (s *stream) committed() []int64 {
+	s.t.Helper()
+	topic, _ := s.described()
+	offsets, _, err := s.kafka.Committed(within(s.t, 10*time.Second), s.group(), topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return offsets
+}
+
+// storing sends events, and lets a consumer store them and end in order.
+func (s *stream) storing(t *testing.T, n int, pairs ...string) {
+	t.Helper()
+	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), n); err != nil {
+		t.Fatal(err)
+	}
+	c := s.start(pairs...)
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+}
