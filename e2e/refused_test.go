@@ -55,37 +55,49 @@ func between(t *testing.T) *refuser.Refuser {
 	return r
 }
 
-// marked are the readings of one series, of which every tenth will be refused with a code, and an array with two such.
-func marked(code int32, from, n int) []events.Event {
-	made := make([]events.Event, 0, n+1)
-	at := time.Now().Add(-time.Hour).Truncate(time.Hour).UnixMilli() | 1
-	reading := func(i int, note string) events.Event {
-		return events.Of(events.Reading{
-			Time: at + int64(i)*100, Meta: fmt.Sprintf("series-%d", code),
-			Fields: bson.D{{Key: "n", Value: int32(i)}, {Key: "note", Value: note}},
-		})
-	}
-	for i := range n {
-		e := reading(from+i, "fine")
-		if i%10 == 7 {
-			e = reading(from+i, refusedBy(code))
+// readingStep is the time between two readings of a series: all are within one minute, so that the parts that a refused
+// bucket is taken into have its time.
+const readingStep = 100 * time.Millisecond
+
+// numbered is a reading of the series of a code.
+func numbered(code int32, n int, note string) events.Event {
+	at := time.Now().Add(-time.Hour).Truncate(time.Hour).Add(time.Duration(n) * readingStep)
+	return events.Of(events.Reading{
+		Time: at.UnixMilli() | 1, Meta: fmt.Sprintf("series-%d", code),
+		Fields: bson.D{{Key: "n", Value: int32(n)}, {Key: "note", Value: note}},
+	})
+}
+
+// marked are the readings of one series with these numbers; each tenth will be refused with the code.
+func marked(code int32, from, to int) []events.Event {
+	var made []events.Event
+	for n := from; n < to; n++ {
+		e := numbered(code, n, "fine")
+		if n%10 == 7 {
+			e = numbered(code, n, refusedBy(code))
 			e.Fate = events.Fate{Reason: "refused_by_database"}
 		}
 		made = append(made, e)
 	}
-	array := events.Event{Key: made[0].Key, Fate: events.Fate{Array: true}}
+	return made
+}
+
+// markedArray is a record of four readings from a number on; the first and the last will be refused.
+func markedArray(code int32, from int) events.Event {
+	array := events.Event{Fate: events.Fate{Array: true}}
 	for i, note := range []string{refusedBy(code), "fine", "fine too", refusedBy(code)} {
-		e := reading(from+n+i, note)
-		array.Value = append(append(array.Value, ','), e.Value...)
+		e := numbered(code, from+i, note)
 		part := e.Fate.Parts[0]
 		if note == refusedBy(code) {
 			part = events.Part{Reason: "refused_by_database", Value: e.Value}
 		}
+		array.Key = e.Key
+		array.Value = append(append(array.Value, ','), e.Value...)
 		array.Fate.Parts = append(array.Fate.Parts, part)
 	}
 	array.Value[0] = '['
 	array.Value = append(array.Value, ']')
-	return append(made, array)
+	return array
 }
 
 // TestRefusedMeasurementsBecomeLetters: MongoDB refuses writes for what one of their measurements holds, be it alone in
@@ -95,21 +107,23 @@ func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 	t.Parallel()
 	s, r := newStream(t, 2), between(t)
 	r.Obey(refuseMarked)
-	sendMarked := func(from, n int) {
+	send := func(of func(code int32) []events.Event) {
 		t.Helper()
 		for code := range refusals() {
-			for _, e := range marked(code, from, n) {
+			for _, e := range of(code) {
 				if err := s.producer.Send(within(t, 20*time.Second), s.book.Add(e)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
-	sendMarked(0, 40)
+	send(func(code int32) []events.Event { return marked(code, 0, 5) })
 	c := s.start("MONGODB_URI", r.URI())
 	s.awaitCommitted(c, 60*time.Second)
+	send(func(code int32) []events.Event { return marked(code, 5, 8) }) // into buckets that are stored
+	s.awaitCommitted(c, 60*time.Second)
 	first := r.Refused()
-	sendMarked(100, 10) // into buckets that are stored
+	send(func(code int32) []events.Event { return append(marked(code, 8, 50), markedArray(code, 50)) })
 	s.awaitCommitted(c, 60*time.Second)
 	metrics, err := c.Metrics(within(t, 5*time.Second))
 	if err != nil {
@@ -118,15 +132,15 @@ func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 	s.terminate(c)
 
 	report := s.check()
-	bad := len(refusals()) * (4 + 2 + 1 + 2)
-	if report.Letters["refused_by_database"] != bad || report.LetterCount() != bad || report.Stored != len(refusals())*(36+2+9+2) {
-		t.Errorf("want %d letters: %s", bad, report)
+	const bad, good = 5 + 2, 45 + 2 // in each series
+	if n := len(refusals()); report.Letters["refused_by_database"] != n*bad || report.LetterCount() != n*bad || report.Stored != n*good {
+		t.Errorf("want %d letters and %d stored: %s", n*bad, n*good, report)
 	}
 	if inserts, updates := metrics.Sum("waterwheel_writes_total", "kind", "insert", "outcome", "refused"), metrics.Sum("waterwheel_writes_total", "kind", "update", "outcome", "refused"); inserts == 0 || updates == 0 {
 		t.Errorf("%v inserts and %v updates were refused, want some of each", inserts, updates)
 	}
 	for code, message := range refusals() {
-		if r.Refused()[code] <= first[code] {
+		if first[code] == 0 || r.Refused()[code] <= first[code] {
 			t.Errorf("code %d: %d refusals at first, %d in all", code, first[code], r.Refused()[code])
 		}
 		s.wantMessage("refused_by_database", fmt.Sprintf("code %d: ", code))
@@ -213,7 +227,7 @@ func TestValidatorOfAServer(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
 	s.needValidators()
-	for _, e := range marked(121, 0, 40) {
+	for _, e := range append(marked(121, 0, 50), markedArray(121, 50)) {
 		if err := s.producer.Send(within(t, 20*time.Second), s.book.Add(e)); err != nil {
 			t.Fatal(err)
 		}
@@ -221,8 +235,8 @@ func TestValidatorOfAServer(t *testing.T) {
 	c := s.start()
 	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)
-	if report := s.check(); report.Letters["refused_by_database"] != 6 || report.Stored != 38 {
-		t.Errorf("want 6 letters and 38 stored: %s", report)
+	if report := s.check(); report.Letters["refused_by_database"] != 7 || report.Stored != 47 {
+		t.Errorf("want 7 letters and 47 stored: %s", report)
 	}
 	s.wantMessage("refused_by_database", "code 121: ")
 }
