@@ -140,8 +140,9 @@ func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed in
 	return true, nil
 }
 
-// condition finds the bucket as long as it has the measurements it was read with: each write of a live owner changes its
-// count. It names the shard key as well.
+// condition finds the bucket as long as it has the measurements it was read with: each write of a live owner makes its
+// count larger or closes it, and a closed bucket is changed by repairs alone, each of which makes its count smaller. So the
+// two together never come back to what they were. It names the shard key as well.
 func (w *window) condition(b *listing) bson.Raw {
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = appendValue(dst, timeseries.FieldID, lookup(b.document, timeseries.FieldID))
@@ -156,6 +157,13 @@ func (w *window) condition(b *listing) bson.Raw {
 		dst = appendValue(dst, timeseries.MinPath(w.Collection.TimeField), least)
 	}
 	dst = appendValue(dst, timeseries.PathCount, b.control(timeseries.FieldCount))
+	if closed, _ := b.control(timeseries.FieldClosed).BooleanOK(); closed {
+		dst = bsoncore.AppendBooleanElement(dst, timeseries.PathClosed, true)
+	} else {
+		inner, dst = bsoncore.AppendDocumentElementStart(dst, timeseries.PathClosed)
+		dst = bsoncore.AppendBooleanElement(dst, "$ne", true)
+		dst, _ = bsoncore.AppendDocumentEnd(dst, inner)
+	}
 	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
 	return dst
 }

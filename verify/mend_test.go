@@ -117,6 +117,24 @@ func TestRepairReadsAChangedBucketAgain(t *testing.T) {
 	}
 }
 
+func TestRepairNoticesACountThatCameBack(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	larger := w.double(w.full())
+	w.edit(larger, "control.closed", false)
+	writes := 0
+	w.beaten = func() bool {
+		if writes++; writes == 1 { // an owner's write and another repair leave as many, closed
+			w.edit(larger, "control.closed", true)
+		}
+		return false
+	}
+	r := w.verify(mend)
+	if r.Wrong() || r.Repair.Mended != 8 || writes != 2 {
+		t.Errorf("after %d writes: %+v", writes, r.Repair)
+	}
+}
+
 func TestRepairLeavesWhatIsNotBelowTheCommit(t *testing.T) {
 	w := newWorld(t)
 	w.fill(100)

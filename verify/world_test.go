@@ -272,10 +272,10 @@ func (w *world) Delete(_ context.Context, filter bson.Raw) (bool, error) {
 
 func (w *world) match(filter bson.Raw) (bson.ObjectID, bool) {
 	id := filter.Lookup("_id").ObjectID()
-	d, ok := w.docs[id]
-	if !ok || w.beaten != nil && w.beaten() {
+	if w.docs[id] == nil || w.beaten != nil && w.beaten() {
 		return id, false
 	}
+	d := w.docs[id]
 	conditions, _ := filter.Elements()
 	for _, c := range conditions {
 		want, have := c.Value(), d.Lookup(strings.Split(c.Key(), ".")...)
