@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+
+	"waterwheel/bucketer"
+	"waterwheel/config"
+	"waterwheel/measurement"
+	"waterwheel/pipeline"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+)
+
+// refusedMark is in a measurement that the database of this test refuses.
+const refusedMark = "<refuse me>"
+
+// refusingPorts are the consumer's with a MongoDB that refuses what is marked.
+type refusingPorts struct{ *ports }
+
+func (p refusingPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
+	log, store := p.ports.Open(src)
+	return log, refusingStore{store}
+}
+
+type refusingStore struct{ pipeline.Store }
+
+func (s refusingStore) Send(ctx context.Context, writes []*bucketer.Write) []pipeline.Sent {
+	sent := make([]pipeline.Sent, len(writes))
+	var passing []*bucketer.Write
+	for i, w := range writes {
+		if bytes.Contains(w.Document, []byte(refusedMark)) {
+			sent[i] = pipeline.Sent{Result: pipeline.Refused, Code: 121, Message: "Document failed validation"}
+		} else {
+			passing = append(passing, w)
+		}
+	}
+	if len(passing) == 0 {
+		return sent
+	}
+	passed := s.Store.Send(ctx, passing)
+	for i := range sent {
+		if sent[i].Result != pipeline.Refused {
+			sent[i], passed = passed[0], passed[1:]
+		}
+	}
+	return sent
+}
+
+// consumeThrough runs a consumer on the servers until the test ends, with its workers' options changed and what is marked
+// refused.
+func (s *stage) consumeThrough(change func(*pipeline.Options)) {
+	s.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	c, err := config.Load(func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	n, err := connect(s.t.Context(), c, log, registry)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	metrics := pipeline.NewMetrics(registry, c.Kafka.Topics)
+	consumer := pipeline.NewConsumer(pipeline.ConsumerOptions{
+		NewWorker: func(topic string, partition int32) *pipeline.Worker {
+			o := workerOptions(c, n, topic, partition, log, metrics)
+			change(&o)
+			return pipeline.NewWorker(o)
+		},
+		Ports: refusingPorts{&ports{
+			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, &recentLetters{}}, group: c.Kafka.GroupID,
+			isolation: source.ReadCommitted, owner: "test", start: startOf(c, n.kafka), open: openPartitions{},
+		}},
+		Budget: pipeline.NewBudget(64 << 20), Clock: source.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease,
+		Metrics: metrics,
+	})
+	ctx, stop := context.WithCancel(s.t.Context())
+	group := source.NewGroup(n.kafka, time.Second, &member{ctx: ctx, consumer: consumer, lease: n.lease, log: log}, registry)
+	ended := make(chan error, 1)
+	go func() { ended <- group.Run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			s.t.Errorf("the consumer ended with %v", err)
+		}
+		n.close()
+	})
+}
+
+// send produces one record.
+func (s *stage) send(value string) {
+	s.t.Helper()
+	w := &kafka.Writer{
+		Addr: s.admin.Addr, Topic: s.topic, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond, Transport: s.admin.Transport,
+	}
+	defer w.Close()
+	if err := w.WriteMessages(s.t.Context(), kafka.Message{Key: []byte("k"), Value: []byte(value)}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// badRecord is a record that must become a letter.
+type badRecord struct {
+	reason measurement.Reason
+	value  string
+	path   string // to the field that is wrong
+}
+
+// badEvents has a record for each reason that JSON can give, and for the database's.
+func badEvents() []badRecord {
+	event := func(rest string) string { return `{"time":1700000000,"meta":1` + rest + `}` }
+	return []badRecord{
+		{measurement.NotJSON, `{"time":1`, ""},
+		{measurement.NotObject, `42`, ""},
+		{measurement.Empty, `[]`, ""},
+		{measurement.MissingTime, `{"meta":1}`, "time"},
+		{measurement.BadTime, `{"time":"noon","meta":1}`, "time"},
+		{measurement.TimeOutOfRange, `{"time":1,"meta":1}`, "time"},
+		{measurement.MissingMeta, `{"time":1700000000}`, "meta"},
+		{measurement.BadMeta, `{"time":1700000000,"meta":"` + strings.Repeat("m", 9<<10) + `"}`, "meta"},
+		{measurement.BadFieldName, event(`,"x":{"$y":1}`), "x.$y"},
+		{measurement.DuplicateField, event(`,"x":{"y":1,"y":2}`), "x.y"},
+		{measurement.TooDeep, event(`,"x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100)), "x" + strings.Repeat(".0", 99)},
+		{measurement.TooLarge, event(`,"x":"` + strings.Repeat("x", 64<<10) + `"`), ""},
+		{measurement.BadNumber, event(`,"x":1e999`), "x"},
+		{measurement.BadUTF8, event(",\"x\":\"\xff\""), "x"},
+		{measurement.RefusedByDatabase, event(`,"x":"` + refusedMark + `"`), ""},
+	}
+}
+
+// TestEachReasonIsReadBack: for every reason of the closed set a real record becomes a letter in Kafka, which "dlq list",
+// "dlq show" and "dlq stats" show.
+func TestEachReasonIsReadBack(t *testing.T) {
+	s := newStage(t)
+	s.env["DLQ_TOPIC"], s.env["EVENT_MAX_BYTES"] = s.topic+".dlq", "64KiB"
+	asBSON, failing := newStage(t), newStage(t)
+	for _, other := range []*stage{asBSON, failing} {
+		other.env["DLQ_TOPIC"] = s.env["DLQ_TOPIC"]
+	}
+	asBSON.env["EVENT_FORMAT"] = "bson"
+
+	bad := badEvents()
+	for _, r := range bad {
+		s.send(r.value)
+	}
+	s.send(`{"time":1700000000,"meta":1,"x":"good"}`)
+	asBSON.send("{}")
+	bad = append(bad, badRecord{measurement.NotBSON, "{}", ""})
+	failing.send(`{"time":1700000000,"meta":1}`)
+	bad = append(bad, badRecord{measurement.InternalError, `{"time":1700000000,"meta":1}`, ""})
+
+	s.consumeThrough(func(*pipeline.Options) {})
+	asBSON.consumeThrough(func(*pipeline.Options) {})
+	failing.consumeThrough(func(o *pipeline.Options) { o.Decoder = nil }) // a bug that no record can make
+
+	s.env["KAFKA_TOPICS"] = strings.Join([]string{s.topic, asBSON.topic, failing.topic}, ",")
+	s.awaitStats(bad)
+	for _, r := range bad {
+		s.showsLetter(r)
+	}
+}
+
+// awaitStats waits until "dlq stats" counts one letter of each record and reason, and compares the reasons with the closed
+// set.
+func (s *stage) awaitStats(bad []badRecord) {
+	s.t.Helper()
+	want := map[string]int64{}
+	for _, r := range bad {
+		want[string(r.reason)]++
+	}
+	for _, reason := range measurement.Reasons() {
+		if want[string(reason)] != 1 {
+			s.t.Errorf("there are %d records of reason %s", want[string(reason)], reason)
+		}
+	}
+	var stats struct {
+		Letters int64            `json:"letters"`
+		Reasons map[string]int64 `json:"reasons"`
+	}
+	for deadline := time.Now().Add(40 * time.Second); stats.Letters < int64(len(bad)); {
+		s.dlq(&stats, "stats")
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%+v", stats)
+		}
+	}
+	if stats.Letters != int64(len(bad)) || len(stats.Reasons) != len(measurement.Reasons()) {
+		s.t.Errorf("%d letters of %d reasons, want %d of %d", stats.Letters, len(stats.Reasons), len(bad), len(measurement.Reasons()))
+	}
+	for reason, n := range stats.Reasons {
+		if n != want[reason] {
+			s.t.Errorf("%d letters of reason %q, want %d", n, reason, want[reason])
+		}
+	}
+}
+
+// showsLetter looks a letter up by its reason, then by its own place and by its record's.
+func (s *stage) showsLetter(r badRecord) {
+	s.t.Helper()
+	var row LetterRow
+	s.dlq(&row, "list", "--reason", string(r.reason))
+	if row.Reason != string(r.reason) || len(row.Message) < 10 || row.Bytes != len(r.value) {
+		s.t.Errorf("%s: listed as %+v", r.reason, row)
+	}
+	for _, place := range []string{row.Letter, row.From} {
+		var shown ShownLetter
+		s.dlq(&shown, "show", place)
+		if shown.Letter != row.Letter || shown.Reason != string(r.reason) || string(shown.Value) != r.value || shown.Path != r.path {
+			s.t.Errorf("%s: %s shows reason %q, path %q, %d bytes", r.reason, place, shown.Reason, shown.Path, len(shown.Value))
+		}
+		if (shown.Now == "") != readableNow(r.reason) {
+			s.t.Errorf("%s: the present settings say %q", r.reason, shown.Now)
+		}
+	}
+	code, out, _ := try(s.t, s.env, nil, "dlq", "show", row.From)
+	if code != exitDone || !strings.Contains(out, string(r.reason)) {
+		s.t.Errorf("%s: exit code %d\n%s", r.reason, code, out)
+	}
+}
+
+// readableNow tells whether the settings that read JSON can read the record of a reason.
+func readableNow(reason measurement.Reason) bool {
+	return slices.Contains([]measurement.Reason{measurement.RefusedByDatabase, measurement.InternalError}, reason)
+}
+
+// dlq runs a command and decodes the JSON that it prints.
+func (s *stage) dlq(into any, args ...string) {
+	s.t.Helper()
+	code, stdout, stderr := try(s.t, s.env, nil, append(append([]string{"dlq"}, args...), "--output", "json")...)
+	if code != exitDone {
+		s.t.Fatalf("%v: exit code %d, %s", args, code, stderr)
+	}
+	if err := json.Unmarshal([]byte(stdout), into); err != nil {
+		s.t.Fatalf("%v: %v in %s", args, err, stdout)
+	}
+}
