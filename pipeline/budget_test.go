@@ -6,20 +6,22 @@ import (
 )
 
 func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
-	b := NewBudget(100)
+	b := NewBudget(160) // of which 150 may be used before anybody is told to shrink
 	small, middle, large := &Worker{}, &Worker{}, &Worker{}
 	for _, step := range []struct {
 		worker *Worker
 		bytes  int64
 		target int64
+		full   bool
 	}{
-		{small, 10, 0}, {middle, 40, 0}, {large, 50, 0}, // exactly the limit
-		{large, 200, 50}, // 10 + 40 stay, the large one may have 50
-		{middle, 90, 45}, // 10 + 45 + 45
-		{large, 0, 0}, {middle, 90, 0},
+		{small, 10, 0, false}, {middle, 40, 0, false}, {large, 100, 0, false},
+		{large, 110, 100, false}, // near the limit
+		{large, 200, 100, true},  // 10 + 40 stay, the large one may have 100
+		{middle, 90, 70, true},   // 10 + 70 + 70
+		{large, 0, 0, false}, {middle, 90, 0, false},
 	} {
-		if got := b.Report(step.worker, step.bytes); got != step.target {
-			t.Fatalf("after a report of %d the target is %d, want %d", step.bytes, got, step.target)
+		if target, full := b.Report(step.worker, step.bytes); target != step.target || full != step.full {
+			t.Fatalf("after a report of %d the target is %d (full: %v), want %d (%v)", step.bytes, target, full, step.target, step.full)
 		}
 	}
 	b.Leave(middle)
@@ -28,7 +30,24 @@ func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
 	}
 }
 
-// Whatever the sizes: when every partition above the level comes down to it, the sum is within the limit and wastes less
+func TestBudgetCountsWhatIsFetched(t *testing.T) {
+	b := NewBudget(160)
+	one, other := &Worker{}, &Worker{}
+	b.Report(one, 100)
+	b.Fetched(other, 70)
+	if b.Total() != 170 || b.Fetching() != 70 {
+		t.Fatalf("total is %d, of it fetched %d", b.Total(), b.Fetching())
+	}
+	if target, full := b.Report(one, 100); target != 80 || !full {
+		t.Fatalf("target %d (full: %v), want 80 beside a fetch of 70", target, full)
+	}
+	b.Fetched(other, 0)
+	if target, full := b.Report(one, 100); target != 0 || full || b.Fetching() != 0 {
+		t.Fatalf("target %d (full: %v) after the fetch was taken", target, full)
+	}
+}
+
+// Whatever the sizes: when every partition above the level comes down to it, the sum leaves the headroom and wastes less
 // than one byte a partition.
 func TestBudgetLevelMeetsTheLimit(t *testing.T) {
 	seed := rand.Uint64()
@@ -39,16 +58,16 @@ func TestBudgetLevelMeetsTheLimit(t *testing.T) {
 		n := 1 + rnd.IntN(64)
 		level := int64(0)
 		for range n {
-			level = b.Report(&Worker{}, rnd.Int64N(1+rnd.Int64N(2_000)))
+			level, _ = b.Report(&Worker{}, rnd.Int64N(1+rnd.Int64N(2_000)))
 		}
 		if level == 0 {
 			continue
 		}
 		sum := int64(0)
-		for _, bytes := range b.used {
-			sum += min(bytes, level)
+		for _, u := range b.used {
+			sum += min(u.held, level)
 		}
-		if sum > max(b.Limit(), int64(n)) || sum <= b.Limit()-int64(n) {
+		if want := b.Limit() - b.Limit()/headroom; sum > max(want, int64(n)) || sum <= want-int64(n) {
 			t.Fatalf("the level %d makes %d of a limit of %d, %d partitions", level, sum, b.Limit(), n)
 		}
 	}

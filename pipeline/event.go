@@ -10,8 +10,10 @@ type Moment struct {
 	Now Instant
 	// Held: the lease of the generation holds, claims and writes may be sent.
 	Held bool
-	// Target is how many bytes the worker may use while the process is over its memory budget; 0: no such bound now.
+	// Target is how many bytes the worker may use while the process is near its memory budget or over it; 0: no such
+	// bound now. Full: it is over it.
 	Target int64
+	Full   bool
 }
 
 // Event is something that happened to a partition. One that answers an action comes exactly once for it.

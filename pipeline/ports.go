@@ -66,6 +66,8 @@ type Batch struct {
 	Next int64
 	// End is the log's end (of what may be read), for the lag.
 	End int64
+	// Bytes is the memory that the batch holds until its release.
+	Bytes int64
 	// Release gives the buffers back; nil: nothing to do. Records are invalid afterwards.
 	Release func()
 }

@@ -37,6 +37,7 @@ type runner struct {
 func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 	defer close(r.ended)
 	ctx, cancel := context.WithCancel(ctx)
+	defer r.budget.Fetched(r.worker, 0) // nobody takes it any more
 	defer r.acting.Wait()
 	defer cancel()
 	fetching, stopFetching := context.WithCancel(ctx)
@@ -88,8 +89,12 @@ type tenancy struct {
 // handle gives an event to the worker, carries out what it wants, and publishes what others may see of it.
 func (t *tenancy) handle(e Event) (handedOver bool) {
 	m := Moment{Now: t.clock(), Held: t.gen.Held()}
-	m.Target = t.budget.Report(t.worker, t.worker.Bytes())
+	m.Target, m.Full = t.budget.Report(t.worker, t.worker.Bytes())
 	actions := t.worker.Handle(m, e)
+	switch e.(type) {
+	case Fetched, RecordRead:
+		t.budget.Fetched(t.worker, 0)
+	}
 	t.publish(m) // first, so that a commit that is asked for now finds what to commit
 	for _, action := range actions {
 		if _, ok := action.(HandedOver); ok {
@@ -123,10 +128,13 @@ func (t *tenancy) do(action Action) {
 		t.urgent.Store(true)
 		t.kick()
 	case Fetch:
-		t.start(func() Event { return eventOf(t.log.Fetch(t.fetching, a.Offset)) })
+		t.start(func() Event {
+			batch, err := t.fetch(t.fetching, a.Offset)
+			return Fetched{batch, err}
+		})
 	case ReadRecord:
 		t.start(func() Event {
-			batch, err := t.log.Fetch(t.writing, a.Offset)
+			batch, err := t.fetch(t.writing, a.Offset)
 			return RecordRead{batch, err}
 		})
 	default:
@@ -134,7 +142,12 @@ func (t *tenancy) do(action Action) {
 	}
 }
 
-func eventOf(b Batch, err error) Event { return Fetched{b, err} }
+// fetch reads the log; what it brought counts until the worker has taken it.
+func (t *tenancy) fetch(ctx context.Context, offset int64) (Batch, error) {
+	batch, err := t.log.Fetch(ctx, offset)
+	t.budget.Fetched(t.worker, batch.Bytes)
+	return batch, err
+}
 
 // start runs an action beside the worker and posts its event, unless the tenure is over.
 func (t *tenancy) start(perform func() Event) {

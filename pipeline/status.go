@@ -33,8 +33,8 @@ type Status struct {
 	// ClaimWait is how much of the wait for a former owner's writes is left.
 	ClaimWait time.Duration
 	// Memory by kind, in bytes.
-	BucketBytes, PendingBytes, StoredBytes, LetterBytes int64
-	Buckets                                             bucketer.Stats
+	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes int64
+	Buckets                                                          bucketer.Stats
 }
 
 // Status describes the worker now.
@@ -42,7 +42,7 @@ func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Topic: w.o.Topic, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt, Paused: w.paused,
 		Position: w.ledger.next, End: w.end, Committed: w.known, Newest: w.newest, Durable: w.durable,
-		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.bytes,
+		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.bytes, LedgerBytes: w.ledgerBytes(),
 	}
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince

@@ -33,20 +33,11 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	return w.advanceFlush(m, actions)
 }
 
-// shrink gives memory back while the process is over its budget: idle buckets are archived, then archived ones dropped.
-// What still exceeds the target is flushed early (trigger), and nothing is fetched meanwhile (mayFetch).
-func (w *Worker) shrink(m Moment) {
-	if m.Target > 0 && w.Bytes() > m.Target {
-		w.catalog.Expire(m.Target - (w.Bytes() - w.catalog.Bytes()))
-	}
-}
-
 // mayFetch tells whether the next fetch may start. It may not while too much waits already: the stream just pauses.
 func (w *Worker) mayFetch(m Moment) bool {
 	pending, bytes := w.catalog.Pending()
 	full := w.flush != nil && (bytes >= w.o.FlushBytes || pending >= w.o.FlushCount)
-	over := m.Target > 0 && w.Bytes() > m.Target
-	w.paused = full || over || w.letters.full()
+	w.paused = full || w.letters.full() || w.crowded(m)
 	return !w.paused && !w.busy.fetch && !w.revoked && w.halt == nil && w.tenure.restart == nil &&
 		w.ledger.next < w.window && w.retry.fetch.ready(m.Now)
 }

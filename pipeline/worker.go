@@ -331,15 +331,3 @@ func (w *Worker) committable() int64 {
 	}
 	return offset
 }
-
-// Bytes is the memory of the partition: catalog, D and letters.
-func (w *Worker) Bytes() int64 {
-	bytes := w.letters.bytes
-	if w.catalog != nil {
-		bytes += w.catalog.Bytes()
-	}
-	if w.stored != nil {
-		bytes += w.stored.Bytes()
-	}
-	return bytes
-}

@@ -52,7 +52,7 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch,
 	if l.isolation == source.ReadCommitted {
 		end = batch.LastStable
 	}
-	return pipeline.Batch{Records: l.records, Next: batch.Next, End: end, Release: batch.Release}, nil
+	return pipeline.Batch{Records: l.records, Next: batch.Next, End: end, Bytes: batch.Size(), Release: batch.Release}, nil
 }
 
 // failed turns an error of Kafka into what the worker acts on.

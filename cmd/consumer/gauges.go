@@ -49,6 +49,7 @@ func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	send(gauges.memoryLimit, float64(v.budget.Limit()))
+	send(gauges.memory, float64(v.budget.Fetching()), "fetch")
 	now := time.Now()
 	var sum pipeline.Status
 	stopped := map[string]int{}
@@ -72,6 +73,7 @@ func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 		sum.PendingBytes += s.PendingBytes
 		sum.StoredBytes += s.StoredBytes
 		sum.LetterBytes += s.LetterBytes
+		sum.LedgerBytes += s.LedgerBytes
 		sum.Unknown += s.Unknown
 		sum.Buckets.Series += s.Buckets.Series
 		sum.Buckets.OpenBuckets += s.Buckets.OpenBuckets
@@ -84,6 +86,7 @@ func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 	send(gauges.memory, float64(sum.PendingBytes), "pending")
 	send(gauges.memory, float64(sum.StoredBytes), "stored_positions")
 	send(gauges.memory, float64(sum.LetterBytes), "letters")
+	send(gauges.memory, float64(sum.LedgerBytes), "ledger")
 	send(gauges.series, float64(sum.Buckets.Series))
 	send(gauges.open, float64(sum.Buckets.OpenBuckets))
 	send(gauges.archived, float64(sum.Buckets.ArchivedBuckets))

@@ -82,7 +82,9 @@ func newConsumer(c config.Config, log *slog.Logger, reg prometheus.Registerer, n
 	metrics := pipeline.NewMetrics(reg, c.Kafka.Topics)
 	return pipeline.NewConsumer(pipeline.ConsumerOptions{
 		NewWorker: func(topic string, partition int32) *pipeline.Worker {
-			return pipeline.NewWorker(workerOptions(c, n, topic, partition, log, metrics))
+			o := workerOptions(c, n, topic, partition, log, metrics)
+			o.Window = window(view.budget.Limit())
+			return pipeline.NewWorker(o)
 		},
 		Ports: &ports{
 			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, view.letters}, group: c.Kafka.GroupID,
@@ -106,6 +108,14 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log, Metrics: metrics,
 	}
+}
+
+// windowShare is the part of the memory budget that the stored positions of one partition may take at a time.
+const windowShare = 32
+
+// window is how many offsets fit into that, at one bit each.
+func window(budget int64) int64 {
+	return max(1, min(pipeline.DefaultWindow, 8*(budget/windowShare)))
 }
 
 func newToken() (t pipeline.Token) {
