@@ -34,7 +34,14 @@ func NewBudget(limit int64) *Budget {
 	return &Budget{limit: limit, used: map[*Worker]usage{}}
 }
 
-// Report sets what a partition uses. It returns its target, 0 while there is no need to shrink, and whether the limit is
+// Use sets what a partition uses.
+func (b *Budget) Use(w *Worker, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.set(w, usage{held: bytes, fetched: b.used[w].fetched})
+}
+
+// Report is Use, and returns the partition's target, 0 while there is no need to shrink, and whether the limit is
 // exceeded.
 func (b *Budget) Report(w *Worker, bytes int64) (target int64, full bool) {
 	b.mu.Lock()

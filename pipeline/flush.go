@@ -134,7 +134,7 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 		return "bytes"
 	case pending >= w.o.FlushCount:
 		return "count"
-	case m.Target > 0 && w.Bytes() > m.Target:
+	case w.over(m):
 		return "memory"
 	case m.Now-w.pendingSince >= w.o.FlushInterval:
 		return "interval"

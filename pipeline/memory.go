@@ -8,17 +8,19 @@ import (
 
 // What a write takes when it is encoded, beside the measurements themselves: so much for itself, and for the names of its
 // fields so many times an average measurement, because an update names each of them up to three times by its path.
+// parkedBytes is what a series that waits for a look-up will take when it opens its bucket, and then for its write.
 const (
 	encodedBytes = 512
 	encodedNames = 4
+	parkedBytes  = 2048
 )
 
-// Bytes is the memory that the partition answers for: its catalog, what writing all that waits will take, D, letters, and
-// what keeps track of them. What a fetch has brought is not among it: the runner tells the budget.
+// Bytes is the memory that the partition answers for: its catalog and what that has yet to take, D, letters, and what
+// keeps track of them. What a fetch has brought is not among it: the runner tells the budget.
 func (w *Worker) Bytes() int64 {
 	bytes := w.letters.bytes + w.ledgerBytes()
 	if w.catalog != nil {
-		bytes += w.catalog.Bytes() + w.toEncode()
+		bytes += w.catalog.Bytes() + w.yetToTake()
 	}
 	if w.stored != nil {
 		bytes += w.stored.Bytes()
@@ -26,15 +28,17 @@ func (w *Worker) Bytes() int64 {
 	return bytes
 }
 
-// toEncode is about how much memory the next flush will take for its encoded writes. It counts from the beginning, so
-// that a flush, which is to free memory, does not first exceed the budget.
-func (w *Worker) toEncode() int64 {
-	pending, bytes := w.catalog.Pending()
-	if pending == 0 {
-		return 0
+// yetToTake is about how much more memory will be taken without another fetch: by the buckets of what is parked, and by
+// the encoded writes of the next flush. It counts from the beginning, so that a flush, which is to free memory, does not
+// first exceed the budget.
+func (w *Worker) yetToTake() int64 {
+	stats := w.catalog.Stats()
+	total := stats.ParkedSeries * parkedBytes
+	if pending, bytes := w.catalog.Pending(); pending > 0 {
+		writes := min(int64(pending), stats.OpenBuckets)
+		total += bytes + writes*(encodedBytes+encodedNames*bytes/int64(pending))
 	}
-	writes := min(int64(pending), w.catalog.Stats().OpenBuckets)
-	return bytes + writes*(encodedBytes+encodedNames*bytes/int64(pending))
+	return total
 }
 
 // ledgerBytes is the memory of what keeps track: of letters, of refused measurements, of look-ups, of writes in flight.
@@ -56,11 +60,14 @@ func (w *Worker) shrink(m Moment) {
 	}
 }
 
+// over tells that the partition must flush early: its memory is above its target, or that of the process above the limit,
+// when a partition that holds little does it for its own sake, because it may not fetch before.
+func (w *Worker) over(m Moment) bool { return m.Full || m.Target > 0 && w.Bytes() > m.Target }
+
 // crowded tells that memory forbids a fetch. A partition of which nothing waits may fetch all the same: its memory is not
 // what a flush would free, so it would wait for ever.
 func (w *Worker) crowded(m Moment) bool {
-	over := m.Full || m.Target > 0 && w.Bytes() > m.Target
-	if !over {
+	if !w.over(m) {
 		return false
 	}
 	_, waits := w.catalog.Oldest()

@@ -107,7 +107,7 @@ func (t *tenancy) handle(e Event) (handedOver bool) {
 }
 
 func (t *tenancy) publish(m Moment) {
-	t.budget.Report(t.worker, t.worker.Bytes())
+	t.budget.Use(t.worker, t.worker.Bytes())
 	t.status.Store(t.worker.Status(m.Now))
 	want, ok := t.worker.Want()
 	if !ok {

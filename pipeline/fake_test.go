@@ -1,0 +1,253 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/timeseries"
+)
+
+// fakeLog is a partition into which records come at a steady rate, from a moment on.
+type fakeLog struct {
+	partition int32
+	begin     time.Time
+	rate      int // records a second
+	total     int64
+	most      int // records a fetch
+	series    int64
+
+	mu      sync.Mutex
+	largest int // records that one fetch brought
+}
+
+// end is how many records there are now.
+func (l *fakeLog) end() int64 {
+	return min(l.total, int64(time.Since(l.begin).Seconds()*float64(l.rate)))
+}
+
+// at is when a record came.
+func (l *fakeLog) at(offset int64) time.Time {
+	return l.begin.Add(time.Duration(float64(offset+1) / float64(l.rate) * float64(time.Second)))
+}
+
+// Fetch implements Log.
+func (l *fakeLog) Fetch(ctx context.Context, offset int64) (Batch, error) {
+	if offset >= l.end() {
+		if err := wait(ctx, 500*time.Millisecond); err != nil {
+			return Batch{}, err
+		}
+	}
+	end := l.end()
+	b := Batch{Next: offset, End: end}
+	for ; b.Next < end && len(b.Records) < l.most; b.Next++ {
+		at := l.at(b.Next)
+		b.Records = append(b.Records, Record{Offset: b.Next, Timestamp: at.UnixMilli(), Value: fmt.Appendf(nil,
+			`{"time":%q,"meta":"p%d/s%d","celsius":%d.5,"humidity":%d,"pressure":%d,"rssi":-%d,"count":%d}`,
+			at.Format(time.RFC3339Nano), l.partition, b.Next%l.series, b.Next%50, b.Next%100, b.Next%1100, b.Next%90, b.Next)})
+		b.Bytes += int64(len(b.Records[len(b.Records)-1].Value)) + 100
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.largest = max(l.largest, len(b.Records))
+	return b, nil
+}
+
+// Bounds implements Log.
+func (l *fakeLog) Bounds(context.Context) (Bounds, error) { return Bounds{End: l.end()}, nil }
+
+// wait lets time pass, unless the context ends.
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errTimeout = errors.New("no answer within the write timeout")
+
+// fakeDatabase is what all partitions write to. While it stands still nothing is answered, though one write in two is
+// executed.
+type fakeDatabase struct {
+	timeout time.Duration
+	// perWrite is how long one write of a partition takes; those of others go on beside it.
+	perWrite time.Duration
+
+	mu      sync.Mutex
+	still   bool
+	buckets map[bson.ObjectID]int32
+	stored  map[int32]map[timeseries.Position]int
+	slowest map[int32]time.Duration // from a record's time until it was stored
+	logs    map[int32]*fakeLog
+}
+
+func newFakeDatabase() *fakeDatabase {
+	return &fakeDatabase{
+		timeout: 10 * time.Second, perWrite: time.Microsecond, buckets: map[bson.ObjectID]int32{},
+		stored: map[int32]map[timeseries.Position]int{}, slowest: map[int32]time.Duration{}, logs: map[int32]*fakeLog{},
+	}
+}
+
+// standStill stops it, or lets it go on.
+func (d *fakeDatabase) standStill(still bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.still = still
+}
+
+// answer takes the time of n writes; an error when no answer comes in time.
+func (d *fakeDatabase) answer(ctx context.Context, n int) error {
+	d.mu.Lock()
+	still := d.still
+	d.mu.Unlock()
+	if still {
+		_ = wait(ctx, d.timeout)
+		return errTimeout
+	}
+	return wait(ctx, time.Duration(n)*d.perWrite+time.Millisecond)
+}
+
+// execute carries a write out if its bucket is as it says.
+func (d *fakeDatabase) execute(partition int32, w *bucketer.Write) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.buckets[w.ID] != w.Count-w.Added {
+		return false
+	}
+	d.buckets[w.ID] = w.Count
+	if d.stored[partition] == nil {
+		d.stored[partition] = map[timeseries.Position]int{}
+	}
+	positions, err := timeseries.DecodePositions(nil, w.Offsets)
+	if err != nil {
+		panic(err)
+	}
+	for _, p := range positions {
+		d.stored[partition][p]++
+		d.slowest[partition] = max(d.slowest[partition], time.Since(d.logs[partition].at(p.Offset)))
+	}
+	return true
+}
+
+// fakeStore is a partition's side of it.
+type fakeStore struct {
+	*fakeDatabase
+	partition int32
+}
+
+// Read implements Store.
+func (s fakeStore) Read(context.Context) (Seen, error) { return Seen{}, nil }
+
+// Claim implements Store.
+func (s fakeStore) Claim(context.Context, Seen, Claim) (bool, error) { return true, nil }
+
+// Stored implements Store.
+func (s fakeStore) Stored(_ context.Context, start, end int64) (*timeseries.PositionSet, error) {
+	return timeseries.NewPositionSet(start, end), nil
+}
+
+// Send implements Store.
+func (s fakeStore) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
+	sent := make([]Sent, len(writes))
+	err := s.answer(ctx, len(writes))
+	for i, w := range writes {
+		if err != nil {
+			if sent[i] = (Sent{Result: Unknown, Err: err}); i%2 == 0 {
+				s.execute(s.partition, w)
+			}
+		} else if !s.execute(s.partition, w) {
+			sent[i] = Sent{Result: Unknown, Err: errors.New("the bucket is not as the write says")}
+		}
+	}
+	return sent
+}
+
+// Resolve implements Store.
+func (s fakeStore) Resolve(ctx context.Context, writes []*bucketer.Write) ([]Found, error) {
+	if err := s.answer(ctx, 1); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make([]Found, len(writes))
+	for i, w := range writes {
+		switch s.buckets[w.ID] {
+		case w.Count:
+			found[i] = FoundApplied
+		case w.Count - w.Added:
+			found[i] = FoundNotApplied
+		default:
+			found[i] = FoundDiffers
+		}
+	}
+	return found, nil
+}
+
+// Positions implements Store.
+func (s fakeStore) Positions(context.Context, *bucketer.Write) ([]timeseries.Position, error) {
+	panic("nobody else writes here: there is no conflict")
+}
+
+// Find implements Store.
+func (s fakeStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
+	answers := make([]bucketer.Answer, len(lookups))
+	for i := range lookups {
+		answers[i].Lookup = lookups[i]
+	}
+	return answers, s.answer(ctx, 1)
+}
+
+// Release implements Store.
+func (s fakeStore) Release(context.Context) error { return nil }
+
+// fakePorts opens both.
+type fakePorts struct {
+	database *fakeDatabase
+	logs     []*fakeLog
+}
+
+// Open implements Ports.
+func (p fakePorts) Open(source timeseries.Source) (Log, Store) {
+	return p.logs[source.Partition], fakeStore{p.database, source.Partition}
+}
+
+// Letters implements Ports.
+func (p fakePorts) Letters(string) Letters { return nil }
+
+// TopicID implements Ports.
+func (p fakePorts) TopicID(context.Context, string) ([16]byte, error) { return thisTopic, nil }
+
+// fakeGeneration answers every commit, and so renews the lease.
+type fakeGeneration struct {
+	mu        sync.Mutex
+	committed map[int32]int64
+	renewed   time.Time
+	longest   time.Duration // between two commits
+}
+
+// Held implements Generation.
+func (g *fakeGeneration) Held() bool { return true }
+
+// Commit implements Generation.
+func (g *fakeGeneration) Commit(_ context.Context, commits []Commit) ([]error, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.renewed.IsZero() {
+		g.longest = max(g.longest, time.Since(g.renewed))
+	}
+	g.renewed = time.Now()
+	for _, c := range commits {
+		g.committed[c.Partition] = c.Offset
+	}
+	return slices.Repeat([]error{nil}, len(commits)), nil
+}
