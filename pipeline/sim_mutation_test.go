@@ -27,6 +27,8 @@ const (
 	fencesLie             mutation = "read-back without fence"
 	lettersUnacknowledged mutation = "offset committed before its letter is acknowledged"
 	noTopicID             mutation = "no topic id"
+	firstWindowOnly       mutation = "D of the first window only"
+	repairUnconditional   mutation = "repair without its conditions"
 )
 
 // mutated is an event as the worker gets it.
@@ -34,6 +36,11 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 	switch r.p.w.broken {
 	case noStored:
 		if e, ok := e.(pipeline.StoredLoaded); ok && e.Err == nil {
+			e.Stored = timeseries.NewPositionSet(e.Stored.Window())
+			return e
+		}
+	case firstWindowOnly:
+		if e, ok := e.(pipeline.StoredLoaded); ok && e.Err == nil && r.phase == "running" {
 			e.Stored = timeseries.NewPositionSet(e.Stored.Window())
 			return e
 		}
@@ -72,6 +79,7 @@ func unknownAs(e pipeline.Event, result pipeline.SendResult) pipeline.Event {
 var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
+	firstWindowOnly, repairUnconditional,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

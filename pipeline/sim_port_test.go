@@ -135,6 +135,23 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 
 // Find implements sink.Collection.
 func (c port) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
+	seq, err := c.moment(ctx)
+	if err != nil {
+		return err
+	}
+	if t := taskOf(ctx); isLoad(t.what) && t.r.phase == "loading" {
+		t.r.readAt = seq
+	}
+	return c.read(q, seq, each)
+}
+
+func isLoad(a pipeline.Action) bool {
+	_, loads := a.(pipeline.LoadStored)
+	return loads
+}
+
+// moment asks for the state that a read sees.
+func (c port) moment(ctx context.Context) (int64, error) {
 	t, w := taskOf(ctx), c.w
 	session, _ := ctx.Value(sessionKey{}).(*session)
 	answer, answered := t.await(2*t.p.W, func(answer func(any)) {
@@ -154,19 +171,16 @@ func (c port) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error)
 		})
 	})
 	if !answered {
-		return errNoAnswer
+		return 0, errNoAnswer
 	}
 	if err, failed := answer.(error); failed {
-		return err
+		return 0, err
 	}
 	seq := answer.(int64)
 	if w.traits.sessions {
 		session.learn(seq)
 	}
-	if _, loads := t.what.(pipeline.LoadStored); loads && t.r.phase == "loading" {
-		t.r.readAt = seq
-	}
-	return c.read(q, seq, each)
+	return seq, nil
 }
 
 // snapshot is the state that a read sees.
@@ -179,7 +193,7 @@ func (c port) snapshot(t *task, s *session) int64 {
 	if s != nil {
 		low = max(s.after, m.floor)
 	}
-	if _, loads := t.what.(pipeline.LoadStored); loads && w.broken == storedFromSecondary {
+	if isLoad(t.what) && w.broken == storedFromSecondary {
 		low = max(0, m.majority-30)
 		return low + w.rnd.Int64N(m.majority-low+1)
 	}

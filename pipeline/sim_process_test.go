@@ -27,9 +27,10 @@ type settings struct {
 
 // process is one consumer: its membership of the group, and its runners.
 type process struct {
-	w    *world
-	slot int
-	name string
+	w     *world
+	slot  int
+	name  string
+	began time.Duration
 	settings
 	group *coordinator
 	zero  time.Duration // what its clock showed when the world began

@@ -94,6 +94,7 @@ var operatorSchedules = []*schedule{
 		})
 	}},
 	{"bucket deleted by an operator", (*world).deleteBucket},
+	{"repair beside a live writer", (*world).repair},
 	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},
 	{"group offsets expired", func(w *world) { w.stopAll(); w.whenEmpty(12, w.expireOffsets) }},
 	{"takeover by another group", func(w *world) { w.stopAll(); w.whenEmpty(12, w.takeOver) }},

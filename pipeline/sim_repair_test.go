@@ -1,0 +1,251 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+	"waterwheel/verify"
+)
+
+// doubled is a measurement that was stored a second time, against the protocol.
+type doubled struct {
+	log    *partitionLog
+	offset int64
+}
+
+// repair stores some measurements again, as a process does that breaks an assumption, and lets an operator repair that
+// beside the live owners, once or twice.
+func (w *world) repair() {
+	w.plant()
+	for range pick(w, 1, 1, 2) {
+		w.at(w.now+w.between(0, 10), w.mend)
+	}
+}
+
+// plant stores measurements below the committed offset again, those that are stored, in the buckets that an owner makes
+// of them who knows of no other.
+func (w *world) plant() {
+	l := w.anyLog()
+	if l == nil || w.mongo.away > w.now {
+		return
+	}
+	limits := timeseries.Limits{MaxCount: pick[int32](w, 2, 4, 7), MaxBytes: 100_000, MinCount: 1}
+	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: limits, Source: w.source(l.partition)})
+	committed := min(w.group.read(l.partition).offset, l.end)
+	for o := max(l.first, committed-1-w.rnd.Int64N(20)); o < committed; o++ {
+		r := l.records[o]
+		if r == nil || r.record.Value == nil || o < l.reused {
+			continue
+		}
+		results, err := decoder().Decode(measurement.Record{Offset: o, Timestamp: r.record.Timestamp, Value: r.record.Value})
+		if err != nil {
+			continue
+		}
+		for i := range results {
+			if m := &results[i]; m.Err == nil && w.checks.holds(r, m.Measurement.Position) {
+				w.checks.double(l, r, m.Measurement.Position)
+				if err := catalog.Insert(&m.Measurement); err != nil {
+					w.fail("plant", "%v", err)
+				}
+			}
+		}
+	}
+	cut := catalog.Prepare(0)
+	if cut == nil {
+		return
+	}
+	for _, x := range cut.Writes {
+		if id := string(x.ID[:]); w.mongo.buckets.now(id) == nil {
+			w.note("(met) buckets doubled")
+			w.mongo.put(w.mongo.buckets, id, x.Document, w.checks.zombie)
+		}
+	}
+}
+
+// source is a partition under the present topic id.
+func (w *world) source(partition int32) timeseries.Source {
+	return timeseries.Source{Topic: topicName, TopicID: w.topicSeen(), Partition: partition}
+}
+
+// holds tells whether the measurement at a position is stored.
+func (c *checks) holds(r *logged, at timeseries.Position) bool {
+	value, ok := r.value(at)
+	return ok && c.values[value] > 0
+}
+
+// double notes that a measurement may be stored twice from now on.
+func (c *checks) double(l *partitionLog, r *logged, at timeseries.Position) {
+	value, _ := r.value(at)
+	c.doubled[value] = doubled{l, at.Offset}
+}
+
+// value is that of the measurement at a position; false: there is none.
+func (r *logged) value(at timeseries.Position) (int64, bool) {
+	for _, want := range r.wanted {
+		if max(0, want.part) == at.Part && !want.letter {
+			return want.value, true
+		}
+	}
+	return 0, false
+}
+
+// mend runs `consumer verify --repair`, as a process that belongs to no group, one at a time.
+func (w *world) mend() {
+	if w.mender != nil && !w.mender.dead {
+		w.at(w.now+time.Second, w.mend)
+		return
+	}
+	p := &process{
+		began: w.now,
+		w:     w, slot: -1, name: fmt.Sprintf("repair %d", len(w.all)), settings: w.settings(), group: w.group,
+		tasks: map[*task]bool{}, runners: map[int32]*runner{},
+	}
+	w.mender, w.all = p, append(w.all, p)
+	w.logf("%s starts", p.name)
+	p.spawn(func(t *task) {
+		for partition := range w.kafka.partitions {
+			t.repair(partition)
+		}
+	}, p.crash)
+}
+
+// repairing tells whether doubles are still to be taken out, by a repair that began after a moment.
+func (w *world) repairing(after time.Duration) bool {
+	m := w.mender
+	switch {
+	case len(w.checks.doubled) == 0:
+		return false
+	case m == nil || m.dead && m.began < after:
+		w.mend()
+		return true
+	}
+	return !m.dead
+}
+
+// repair verifies one partition below the committed offset, which is read first, and takes doubles out.
+func (t *task) repair(partition int32) {
+	w := t.p.w
+	answer, ok := t.ask(3*time.Second, func() any { return t.p.group.read(partition) })
+	l := w.kafka.find(w.source(partition).TopicID, partition)
+	if w.broken == noTopicID || !ok || l == nil {
+		return
+	}
+	at := answer.(committed)
+	if p, ours := pipeline.ParseProvenance(at.metadata); ours && p.TopicID != l.topic {
+		return
+	}
+	v, err := verify.New(verify.Options{
+		Collection: collection, Decoder: decoder(), Log: repairLog{t}, Buckets: repairBuckets{t, port{w, w.mongo.buckets}},
+		Content: w.chance(0.5), Repair: verify.Mend, Window: pick[int64](w, 8, 1000),
+	})
+	if err != nil {
+		panic(err)
+	}
+	report, err := v.Partition(t.context(), verify.Range{Source: w.source(partition), From: l.first, To: max(l.first, min(at.offset, l.end))})
+	w.logf("%s: %+v, %v", t.p.name, report.Repair, err)
+	w.seen["(met) doubles repaired"] += int(report.Repair.Mended)
+}
+
+// repairLog is the log in the eyes of a repair.
+type repairLog struct{ t *task }
+
+// Records implements verify.Log.
+func (g repairLog) Records(_ context.Context, source timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+	w := g.t.p.w
+	answer, ok := g.t.ask(5*time.Second, func() any {
+		l := w.kafka.find(source.TopicID, source.Partition)
+		if l == nil {
+			return nil
+		}
+		var records []measurement.Record
+		for o := max(from, l.first); o < min(to, l.end); o++ {
+			if r := l.records[o]; r != nil {
+				records = append(records, measurement.Record{Offset: o, Timestamp: r.record.Timestamp, Value: r.record.Value})
+			}
+		}
+		return append(records, measurement.Record{Offset: l.first}) // the last tells where the log begins
+	})
+	if !ok || answer == nil {
+		return 0, errKafka
+	}
+	records := answer.([]measurement.Record)
+	last := len(records) - 1
+	for _, r := range records[:last] {
+		if err := each(r); err != nil {
+			return records[last].Offset, err
+		}
+	}
+	return records[last].Offset, nil
+}
+
+// repairBuckets are the buckets in the eyes of a repair: read some at a time, and without a session.
+type repairBuckets struct {
+	t *task
+	c port
+}
+
+// Find implements verify.Buckets.
+func (b repairBuckets) Find(ctx context.Context, src timeseries.Source, from, to int64, _ bool, each func(bson.Raw) error) error {
+	filter := encoded(bson.D{
+		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: src.TopicID[:]}},
+		{Key: timeseries.PathPartition, Value: src.Partition},
+		{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: from}}},
+		{Key: timeseries.PathFirst, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: to}}}}},
+	})
+	seq := int64(0)
+	for next := 0; next < len(b.c.of.order); {
+		now, err := b.c.moment(ctx)
+		if err != nil {
+			return err
+		}
+		seq = max(seq, now)
+		for range min(1+b.c.w.rnd.IntN(16), len(b.c.of.order)-next) {
+			d := b.c.of.asOf(b.c.of.order[next], seq)
+			next++
+			if d == nil || !matches(d, filter) {
+				continue
+			}
+			if err := each(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Update implements verify.Buckets.
+func (b repairBuckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
+	return b.change(ctx, filter, func(before bson.Raw) bson.Raw { return updated(before, update) })
+}
+
+// Delete implements verify.Buckets.
+func (b repairBuckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
+	return b.change(ctx, filter, func(bson.Raw) bson.Raw { return nil })
+}
+
+// change sends one conditional write of a bucket.
+func (b repairBuckets) change(ctx context.Context, filter bson.Raw, change func(before bson.Raw) bson.Raw) (bool, error) {
+	w := b.c.w
+	id := string(filter.Lookup("_id").Value)
+	reply, err := b.c.write(ctx, 1, func(int) (int, *sink.WriteError) {
+		before := b.c.of.now(id)
+		if before == nil || w.broken != repairUnconditional && !matches(before, filter) {
+			w.note("(met) repair meets a live owner's write")
+			return 0, nil
+		}
+		w.mongo.put(b.c.of, id, change(before), w.checks.repairer)
+		return 1, nil
+	}, func(int) bool { return false })
+	if err == nil {
+		err = reply.Unconfirmed
+	}
+	return reply.N > 0, err
+}
