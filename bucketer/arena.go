@@ -1,56 +1,57 @@
 package bucketer
 
-// Bounds of the bytes an arena allocates at once.
-const (
-	minChunk = 4 << 10
-	maxChunk = 256 << 10
-)
+import "bytes"
+
+// batchBytes is how many bytes of writes are encoded one behind the other before they are moved out of the scratch: as
+// many as stay in the processor's cache meanwhile.
+const batchBytes = 64 << 10
 
 // arena holds the writes of one flush and their bytes. They are never used again for anything else: whoever sends them
 // may do so as long as it likes.
 type arena struct {
-	chunk  []byte
 	writes []Write
-	size   int   // of a chunk
+	sealed int   // of writes, those whose bytes are theirs
 	total  int64 // bytes allocated
 }
 
-// newArena returns an arena for so many writes, whose measurements take so many bytes.
-func newArena(writes int, bytes int64) arena {
-	return arena{
-		writes: make([]Write, 0, writes),
-		size:   int(min(max(2*bytes, minChunk), maxChunk)),
-		total:  int64(writes) * writeBytes,
-	}
+func newArena(writes int) arena {
+	return arena{writes: make([]Write, 0, writes), total: int64(writes) * writeBytes}
 }
 
-// keep returns a copy of b.
-func (a *arena) keep(b []byte) []byte { return append(a.room(len(b)), b...) }
+// isFull tells that another write needs another list.
+func (a *arena) isFull() bool { return len(a.writes) == cap(a.writes) }
 
-// keepString returns a copy of s.
-func (a *arena) keepString(s string) []byte { return append(a.room(len(s)), s...) }
-
-// room returns an empty slice that n bytes fit into, and no more.
-func (a *arena) room(n int) []byte {
-	if n > a.size/4 {
-		a.total += int64(n)
-		return make([]byte, 0, n)
-	}
-	if cap(a.chunk)-len(a.chunk) < n {
-		a.chunk = make([]byte, 0, a.size)
-		a.total += int64(a.size)
-	}
-	start := len(a.chunk)
-	a.chunk = a.chunk[:start+n]
-	return a.chunk[start : start : start+n]
+// grow makes another list, for more writes: of documents that were split. Those before are sealed.
+func (a *arena) grow() {
+	a.writes, a.sealed = make([]Write, 0, 2*cap(a.writes)), 0
+	a.total += int64(cap(a.writes)) * writeBytes
 }
 
-// write returns a new Write.
+// write returns a new Write. The list is not full.
 func (a *arena) write() *Write {
-	if len(a.writes) == cap(a.writes) { // of documents that were split
-		a.writes = make([]Write, 0, 2*cap(a.writes))
-		a.total += int64(cap(a.writes)) * writeBytes
-	}
-	a.writes = append(a.writes, Write{})
+	a.writes = a.writes[:len(a.writes)+1]
 	return &a.writes[len(a.writes)-1]
+}
+
+// seal moves the bytes of the writes since the last time, which stand one behind the other, into memory of exactly their
+// size.
+func (a *arena) seal(encoded []byte) {
+	rest := bytes.Clone(encoded)
+	a.total += int64(cap(rest))
+	for i := range a.writes[a.sealed:] {
+		w := &a.writes[a.sealed+i]
+		w.Meta.Value, rest = moved(w.Meta.Value, rest)
+		w.Offsets, rest = moved(w.Offsets, rest)
+		w.Document, rest = moved(w.Document, rest)
+		w.Filter, rest = moved(w.Filter, rest)
+	}
+	a.sealed = len(a.writes)
+}
+
+// moved cuts what b holds off its copy.
+func moved(b, rest []byte) (out, after []byte) {
+	if len(b) == 0 {
+		return b, rest
+	}
+	return rest[:len(b):len(b)], rest[len(b):]
 }

@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -15,10 +16,10 @@ var (
 	dataPrefix = timeseries.DataPath("")
 )
 
-// update builds the operators of a later write from what gather found: what changes in control, what is new in data. It
-// is valid until the next write is encoded.
-func (e *encoder) update(b *bucket, w *Write) []byte {
-	dst := append(e.document[:0], 0, 0, 0, 0)
+// update appends the operators of a later write, of what gather found: what changes in control, what is new in data.
+func (e *encoder) update(b *bucket, w *Write) {
+	start := len(e.out)
+	dst := append(e.out, 0, 0, 0, 0)
 	dst, set := startDocument(dst, bson.TypeEmbeddedDocument, "$set")
 	if w.Added > 0 {
 		dst = appendInt32Named(dst, timeseries.PathCount, w.Count)
@@ -33,20 +34,14 @@ func (e *encoder) update(b *bucket, w *Write) []byte {
 	if w.Added > 0 {
 		dst = e.appendSourceOperators(dst, w)
 	}
-	e.document = endDocument(dst, 0)
-	return e.document
+	e.out = endDocument(dst, start)
+	w.Document = e.out[start:]
 }
 
 func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
 	dst, push := startDocument(dst, bson.TypeEmbeddedDocument, "$push")
 	dst = appendBinaryNamed(dst, timeseries.PathOffsets, 0, w.Offsets)
-	dst = endDocument(dst, push)
-	dst, lowest := startDocument(dst, bson.TypeEmbeddedDocument, "$min")
-	dst = appendInt64Named(dst, timeseries.PathFirst, e.first)
-	dst = endDocument(dst, lowest)
-	dst, highest := startDocument(dst, bson.TypeEmbeddedDocument, "$max")
-	dst = appendInt64Named(dst, timeseries.PathLast, e.last)
-	return endDocument(dst, highest)
+	return e.forms.ends.appendRange(endDocument(dst, push), e.first, e.last)
 }
 
 // appendBounds appends what changes in control.min and control.max.
@@ -114,21 +109,21 @@ func appendPlace(dst []byte, kind bson.Type, name string, index []byte) []byte {
 	return append(append(dst, '.'), index...)
 }
 
-// filter builds the condition of an update (E5).
-func (e *encoder) filter(b *bucket, w *Write) []byte {
-	dst := append(e.path[:0], 0, 0, 0, 0)
-	dst = append(appendHeader(dst, bson.TypeObjectID, timeseries.FieldID), b.id[:]...)
-	dst, meta := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMeta)
+// filter appends the condition of an update (E5).
+func (e *encoder) filter(b *bucket, w *Write) {
+	start, f := len(e.out), &e.forms
+	dst := append(e.out, f.series.bytes...)
+	copy(dst[start+f.series.gaps[0]:], b.id[:])
 	if w.Meta.Type != 0 {
 		dst = append(appendHeader(dst, w.Meta.Type, "$eq"), w.Meta.Value...)
 	} else {
 		dst = appendBoolNamed(dst, "$exists", false)
 	}
-	dst = endDocument(dst, meta)
-	dst = appendDateNamed(dst, e.minPath, b.minTime)
-	dst = appendInt32Named(dst, timeseries.PathCount, b.stored)
-	dst, closed := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.PathClosed)
-	dst = endDocument(appendBoolNamed(dst, "$ne", true), closed)
-	e.path = endDocument(dst, 0)
-	return e.path
+	dst = endDocument(dst, start+f.meta)
+	state := len(dst)
+	dst = append(dst, f.state.bytes...)
+	binary.LittleEndian.PutUint64(dst[state+f.state.gaps[0]:], uint64(b.minTime))
+	binary.LittleEndian.PutUint32(dst[state+f.state.gaps[1]:], uint32(b.stored))
+	e.out = endDocument(dst, start)
+	w.Filter = e.out[start:]
 }

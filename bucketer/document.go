@@ -1,6 +1,8 @@
 package bucketer
 
 import (
+	"encoding/binary"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
@@ -9,11 +11,11 @@ import (
 // uuidSubtype is BSON's binary subtype of a UUID.
 const uuidSubtype = 4
 
-// insert builds the whole document of a bucket from what gather found. It is valid until the next write is encoded.
-func (e *encoder) insert(b *bucket, w *Write) []byte {
-	dst := append(e.document[:0], 0, 0, 0, 0)
-	dst = append(appendHeader(dst, bson.TypeObjectID, timeseries.FieldID), b.id[:]...)
-	dst = e.appendControl(dst, b, w)
+// insert appends the whole document of a bucket, of what gather found.
+func (e *encoder) insert(b *bucket, w *Write) {
+	start := len(e.out)
+	dst := append(e.out, e.forms.head.bytes...)
+	dst = e.fillControl(dst, start, b, w)
 	if w.Meta.Type != 0 {
 		dst = append(appendHeader(dst, w.Meta.Type, timeseries.FieldMeta), w.Meta.Value...)
 	}
@@ -22,9 +24,8 @@ func (e *encoder) insert(b *bucket, w *Write) []byte {
 	for at := range e.columns {
 		dst = appendColumn(dst, b.shape.members[at].name, e.columns[at])
 	}
-	dst = endDocument(dst, data)
-	e.document = endDocument(dst, 0)
-	return e.document
+	e.out = endDocument(endDocument(dst, data), start)
+	w.Document = e.out[start:]
 }
 
 // appendColumn appends one column of data, of which elements are the content.
@@ -33,34 +34,31 @@ func appendColumn(dst []byte, name string, elements []byte) []byte {
 	return endDocument(append(dst, elements...), start)
 }
 
-func (e *encoder) appendControl(dst []byte, b *bucket, w *Write) []byte {
-	dst, control := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldControl)
-	dst = appendInt32Named(dst, timeseries.FieldVersion, timeseries.Version)
-	dst = e.appendBound(dst, timeseries.FieldMin, b.minTime, e.lower)
-	dst = e.appendBound(dst, timeseries.FieldMax, e.maxTime, e.upper)
+// fillControl fills the head of a document, which begins at start, and appends the rest of control.
+func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte {
+	head := &e.forms.head
+	copy(dst[start+head.gaps[0]:], b.id[:])
+	binary.LittleEndian.PutUint64(dst[start+head.gaps[1]:], uint64(b.minTime))
+	dst = endDocument(append(dst, content(e.lower)...), start+e.forms.min)
+	dst = e.appendMax(dst)
 	dst = appendInt32Named(dst, timeseries.FieldCount, w.Count)
 	dst = appendInt32Named(dst, timeseries.FieldSize, b.size)
 	if w.Closes {
 		dst = appendBoolNamed(dst, timeseries.FieldClosed, true)
 	}
-	return endDocument(e.appendSource(dst, w), control)
+	return endDocument(e.appendSource(dst, w), start+e.forms.control)
 }
 
-// appendBound appends control.min or control.max: the time, then the fields of a document without it.
-func (e *encoder) appendBound(dst []byte, name string, time int64, fields []byte) []byte {
-	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, name)
-	dst = appendDateNamed(dst, e.timeField, time)
-	return endDocument(append(dst, content(fields)...), start)
+// appendMax appends control.max: the time, then the fields.
+func (e *encoder) appendMax(dst []byte) []byte {
+	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMax)
+	dst = appendDateNamed(dst, e.timeField, e.maxTime)
+	return endDocument(append(dst, content(e.upper)...), start)
 }
 
 func (e *encoder) appendSource(dst []byte, w *Write) []byte {
-	dst, source := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldSource)
-	dst = appendStringNamed(dst, timeseries.FieldTopic, e.source.Topic)
-	dst = appendInt32Named(dst, timeseries.FieldPartition, e.source.Partition)
-	dst = appendBinaryNamed(dst, timeseries.FieldTopicID, uuidSubtype, e.source.TopicID[:])
-	dst = appendInt64Named(dst, timeseries.FieldFirst, e.first)
-	dst = appendInt64Named(dst, timeseries.FieldLast, e.last)
-	dst, offsets := startDocument(dst, bson.TypeArray, timeseries.FieldOffsets)
-	dst = appendBinaryNamed(dst, "0", 0, w.Offsets)
-	return endDocument(endDocument(dst, offsets), source)
+	start, f := len(dst), &e.forms
+	dst = append(f.source.appendRange(dst, e.first, e.last), w.Offsets...)
+	binary.LittleEndian.PutUint32(dst[start+f.binary:], uint32(len(w.Offsets)))
+	return endDocument(endDocument(dst, start+f.offsets), start+f.sourceStart)
 }

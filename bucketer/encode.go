@@ -10,19 +10,21 @@ import (
 
 // encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write.
 type encoder struct {
-	timeField        string
-	minPath, maxPath string // of the time in control.min and control.max
-	source           timeseries.Source
+	timeField string
+	maxPath   string // of the time in control.max
+	source    timeseries.Source
+	forms     forms
 
-	fields         []extremes // by the bucket's shape
-	columns        [][]byte   // by the bucket's shape: elements of an insert's data
-	times          []byte     // elements of an insert's column of times
-	places         []byte     // elements of an update's $set for data: each value by the path of its place
-	positions      []timeseries.Position
-	encoded        []byte // positions
-	merged         []byte // extremes that no measurement has as a whole
-	lower, upper   []byte // the new bounds
-	document, path []byte
+	fields       []extremes // by the bucket's shape
+	columns      [][]byte   // by the bucket's shape: elements of an insert's data
+	times        []byte     // elements of an insert's column of times
+	places       []byte     // elements of an update's $set for data: each value by the path of its place
+	positions    []timeseries.Position
+	merged       []byte // extremes that no measurement has as a whole
+	bounds       []byte // the new ones, lower and upper
+	lower, upper []byte // in bounds
+	path         []byte
+	out          []byte // writes that are not sealed yet
 
 	maxTime     int64
 	first, last int64 // smallest and largest offset
@@ -32,15 +34,15 @@ type encoder struct {
 
 func newEncoder(timeField string, source timeseries.Source) encoder {
 	return encoder{
-		timeField: timeField, source: source,
-		minPath: timeseries.MinPath(timeField), maxPath: timeseries.MaxPath(timeField),
+		timeField: timeField, maxPath: timeseries.MaxPath(timeField),
+		source: source, forms: newForms(timeField, source),
 	}
 }
 
 // bytes is the memory of the scratch.
 func (e *encoder) bytes() int64 {
-	total := cap(e.times) + cap(e.places) + cap(e.encoded) + cap(e.merged) + cap(e.lower) + cap(e.upper) + cap(e.document) +
-		cap(e.path) + cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
+	total := cap(e.times) + cap(e.places) + cap(e.merged) + cap(e.bounds) + cap(e.path) + cap(e.out) +
+		cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
 	for _, column := range e.columns[:cap(e.columns)] {
 		total += cap(column)
 	}
@@ -50,8 +52,15 @@ func (e *encoder) bytes() int64 {
 // maxScratch is how many bytes of scratch are kept from one flush to the next.
 const maxScratch = 1 << 20
 
+// seal gives the writes since the last time memory of their own.
+func (e *encoder) seal() {
+	e.arena.seal(e.out)
+	e.out = e.out[:0]
+}
+
 // rest ends a flush: it leaves scratch that very large measurements have made to the garbage collector.
 func (e *encoder) rest() {
+	e.seal()
 	if e.bytes() > maxScratch {
 		kept := e.arena
 		*e = newEncoder(e.timeField, e.source)
@@ -60,35 +69,39 @@ func (e *encoder) rest() {
 }
 
 // encode makes the write of a bucket: of the measurements that wait for it, and of the close. The bucket then holds the
-// new bounds. closes sets control.closed.
+// new bounds. closes sets control.closed. The bytes of the write are in the scratch until it is sealed.
 func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
+	if len(e.out) > batchBytes || e.arena.isFull() {
+		e.seal()
+	}
+	if e.arena.isFull() {
+		e.arena.grow()
+	}
 	e.gather(b)
 	w := e.arena.write()
-	*w = Write{
-		Kind:    Update,
-		ID:      b.id,
-		Meta:    b.series.metaIn(e.arena.keepString(b.series.key)),
-		MinTime: b.minTime,
-		Added:   b.pending.n,
-		Count:   b.count(),
-		First:   e.first,
-		Closes:  closes,
+	w.Kind, w.ID, w.MinTime, w.Closes = Update, b.id, b.minTime, closes
+	w.Added, w.Count = b.pending.n, b.count()
+	if key := b.series.key; key != "" {
+		start := len(e.out)
+		e.out = append(e.out, key[1:]...)
+		w.Meta = bson.RawValue{Type: bson.Type(key[0]), Value: e.out[start:]}
 	}
 	if w.Added > 0 {
-		e.encoded = timeseries.AppendPositions(e.encoded[:0], e.positions)
-		w.Offsets = e.arena.keep(e.encoded)
+		start := len(e.out)
+		e.out = timeseries.AppendPositions(e.out, e.positions)
+		w.Offsets, w.First = e.out[start:], e.first
 	}
 	if b.stored == 0 {
 		w.Kind = Insert
 		e.buildBounds(b)
-		w.Document = e.arena.keep(e.insert(b, w))
-		c.setBounds(b, e.lower, e.upper)
+		e.insert(b, w)
+		c.setBounds(b, e.bounds)
 	} else {
-		w.Document = e.arena.keep(e.update(b, w))
-		w.Filter = e.arena.keep(e.filter(b, w))
+		e.update(b, w)
+		e.filter(b, w)
 		if !e.widenBounds() {
 			e.buildBounds(b)
-			c.setBounds(b, e.lower, e.upper)
+			c.setBounds(b, e.bounds)
 		}
 	}
 	b.maxTime = e.maxTime
@@ -191,20 +204,22 @@ func (v value) replaces(kept value) bool {
 	return true
 }
 
-// buildBounds makes the new bounds, as documents without the time.
+// buildBounds makes the new bounds, as two documents without the time.
 func (e *encoder) buildBounds(b *bucket) {
-	e.lower, e.upper = append(e.lower[:0], 0, 0, 0, 0), e.upper[:0]
+	dst := append(e.bounds[:0], 0, 0, 0, 0)
 	for at := range e.fields {
-		e.lower = appendNamed(e.lower, e.fields[at].lower, b.shape.members[at].name)
+		dst = appendNamed(dst, e.fields[at].lower, b.shape.members[at].name)
 	}
-	e.lower = endDocument(e.lower, 0)
+	dst = endDocument(dst, 0)
+	size := len(dst)
 	if b.count() == 1 {
-		e.upper = append(e.upper, e.lower...)
-		return
+		dst = append(dst, dst...)
+	} else {
+		dst = append(dst, 0, 0, 0, 0)
+		for at := range e.fields {
+			dst = appendNamed(dst, e.fields[at].upper, b.shape.members[at].name)
+		}
+		dst = endDocument(dst, size)
 	}
-	e.upper = append(e.upper, 0, 0, 0, 0)
-	for at := range e.fields {
-		e.upper = appendNamed(e.upper, e.fields[at].upper, b.shape.members[at].name)
-	}
-	e.upper = endDocument(e.upper, 0)
+	e.bounds, e.lower, e.upper = dst, dst[:size], dst[size:]
 }

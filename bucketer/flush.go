@@ -34,7 +34,7 @@ func (c *Catalog) Prepare(now int64) *Flush {
 		panic("bucketer: E4: Prepare before the outcomes of the last flush were told")
 	}
 	f := &flight{Flush: &Flush{}, oldest: math.MaxInt64}
-	c.encoder.arena = newArena(len(c.dirty), c.pending.bytes)
+	c.encoder.arena = newArena(len(c.dirty))
 	f.sent = make([]sent, 0, len(c.dirty))
 	f.Writes = make([]*Write, 0, len(c.dirty))
 	c.flight = f

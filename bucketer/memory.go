@@ -1,8 +1,8 @@
 package bucketer
 
 import (
+	"bytes"
 	"math/bits"
-	"slices"
 	"unsafe"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -118,14 +118,15 @@ func (c *Catalog) ownShapeBytes(b *bucket) int64 {
 }
 
 // setBounds keeps a copy of the bounds, two documents.
-func (c *Catalog) setBounds(b *bucket, lower, upper []byte) {
-	size := len(lower) + len(upper)
-	if cap(b.bounds) < size || cap(b.bounds) > 2*size+64 {
-		c.memory.buckets -= int64(cap(b.bounds))
-		b.bounds = slices.Grow([]byte(nil), size)
-		c.memory.buckets += int64(cap(b.bounds))
+func (c *Catalog) setBounds(b *bucket, bounds []byte) {
+	size := len(bounds)
+	if cap(b.bounds) >= size && cap(b.bounds) <= 2*size+64 {
+		b.bounds = append(b.bounds[:0], bounds...)
+		return
 	}
-	b.bounds = append(append(b.bounds[:0], lower...), upper...)
+	c.memory.buckets -= int64(cap(b.bounds))
+	b.bounds = bytes.Clone(bounds)
+	c.memory.buckets += int64(cap(b.bounds))
 }
 
 // drop forgets a bucket of which nothing waits, without a word to the database. Its series may then be retired.

@@ -114,7 +114,7 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 		series: s, shape: shape, stored: d.count, size: d.size,
 	}
 	c.memory.buckets += c.ownShapeBytes(b)
-	c.setBounds(b, lower, endDocument(upper, 0))
+	c.setBounds(b, append(lower, endDocument(upper, 0)...))
 	return b
 }
 

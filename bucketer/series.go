@@ -31,14 +31,11 @@ type more struct {
 }
 
 // meta is the identity as a BSON value whose bytes are new.
-func (s *series) meta() bson.RawValue { return s.metaIn([]byte(s.key)) }
-
-// metaIn is the identity as a BSON value within a copy of the key.
-func (s *series) metaIn(key []byte) bson.RawValue {
-	if len(key) == 0 {
+func (s *series) meta() bson.RawValue {
+	if len(s.key) == 0 {
 		return bson.RawValue{}
 	}
-	return bson.RawValue{Type: bson.Type(key[0]), Value: key[1:]}
+	return bson.RawValue{Type: bson.Type(s.key[0]), Value: []byte(s.key[1:])}
 }
 
 func (s *series) isParked() bool { return s.more != nil && s.more.wanted != nil }
