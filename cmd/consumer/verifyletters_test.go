@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+)
+
+// readLetters reads the dead-letter topic as it is.
+func (s *stage) readLetters() (all []kafka.Message) {
+	s.t.Helper()
+	c, err := config.Load(func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, nil)
+	s.change(err)
+	log, err := openTopicLog(s.t.Context(), c, slog.New(slog.DiscardHandler), []string{s.topic + ".dlq"})
+	s.change(err)
+	defer log.close()
+	spans, err := dlq.Spans(s.t.Context(), log, []string{s.topic + ".dlq"})
+	s.change(err)
+	for _, span := range spans {
+		err := log.Read(s.t.Context(), span.Topic, span.Partition, span.First, span.End, func(r *dlq.Record) error {
+			m := kafka.Message{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Time: time.UnixMilli(r.Timestamp)}
+			for _, h := range r.Headers {
+				m.Headers = append(m.Headers, kafka.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+			}
+			all = append(all, m)
+			return nil
+		})
+		s.change(err)
+	}
+	return all
+}
+
+// replaceLetters creates the dead-letter topic again, with these letters in it.
+func (s *stage) replaceLetters(with []kafka.Message) {
+	s.t.Helper()
+	name := s.topic + ".dlq"
+	_, err := s.admin.DeleteTopics(s.t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{name}})
+	s.change(err)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the deletion takes a while
+		created, err := s.admin.CreateTopics(s.t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
+			Topic: name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}},
+		}}})
+		if err == nil && created.Errors[name] == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal(err, created)
+		}
+	}
+	w := &kafka.Writer{
+		Addr: s.admin.Addr, Topic: name, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond, MaxAttempts: 50,
+		Transport: s.admin.Transport,
+	}
+	defer w.Close()
+	s.change(w.WriteMessages(s.t.Context(), with...))
+}
+
+// header is a letter's header.
+func header(m *kafka.Message, name string) string {
+	for _, h := range m.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// TestVerifyMissesALetter takes one letter out of the dead-letter topic, and puts it back.
+func TestVerifyMissesALetter(t *testing.T) {
+	s := newStage(t)
+	s.consume()
+	s.produce(400)
+	s.verified()
+	whole := s.readLetters()
+	if len(whole) != s.letters {
+		t.Fatalf("%d letters, want %d", len(whole), s.letters)
+	}
+
+	gone := whole[len(whole)/2]
+	s.replaceLetters(append(append([]kafka.Message(nil), whole[:len(whole)/2]...), whole[len(whole)/2+1:]...))
+	code, out := s.verify()
+	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.letters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 letters missing") {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	place := header(&gone, "__connect.errors.offset")
+	if part := header(&gone, "waterwheel.part"); part != "" {
+		place += "[" + part + "]"
+	}
+	for _, says := range []string{fmt.Sprintf("%s/%s: 1 without a letter", s.topic, header(&gone, "__connect.errors.partition")), "offsets " + place + "."} {
+		if !strings.Contains(out, says) {
+			t.Errorf("%q is not said:\n%s", says, out)
+		}
+	}
+
+	s.replaceLetters(whole)
+	s.verified()
+}
