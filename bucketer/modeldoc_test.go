@@ -18,13 +18,12 @@ func (b *modelBucket) document(o *Options) bson.D {
 		{Key: "count", Value: int32(len(stored))},
 		{Key: "size", Value: int32(b.written)},
 	}
-	first, last := stored[0].position.Offset, stored[0].position.Offset
+	first, last := offsetsOf(stored)
 	var offsets bson.A
 	for at, n := 0, 0; n < len(b.writes); n++ {
 		var positions []timeseries.Position
 		for _, r := range stored[at : at+b.writes[n]] {
 			positions = append(positions, r.position)
-			first, last = min(first, r.position.Offset), max(last, r.position.Offset)
 		}
 		at += b.writes[n]
 		offsets = append(offsets, bson.Binary{Data: timeseries.AppendPositions(nil, positions)})
@@ -49,6 +48,15 @@ func (b *modelBucket) document(o *Options) bson.D {
 		d = append(d, bson.E{Key: "meta", Value: meta})
 	}
 	return append(d, bson.E{Key: "data", Value: columnsOf(o, stored)})
+}
+
+// offsetsOf are the smallest and the largest offset of readings.
+func offsetsOf(readings []reading) (first, last int64) {
+	first, last = readings[0].position.Offset, readings[0].position.Offset
+	for _, r := range readings {
+		first, last = min(first, r.position.Offset), max(last, r.position.Offset)
+	}
+	return first, last
 }
 
 func columnsOf(o *Options, stored []reading) bson.D {

@@ -33,7 +33,14 @@ func (s *store) apply(w *Write) bool {
 		}
 		return !ok
 	}
-	if !ok || !matches(s.t, d, decode(s.t, w.Filter)) {
+	filter := decode(s.t, w.Filter)
+	minPath := timeseries.MinPath(s.options.TimeField)
+	for _, path := range []string{timeseries.FieldID, timeseries.FieldMeta, minPath, timeseries.PathCount, timeseries.PathClosed} {
+		if !slices.ContainsFunc(filter, func(e bson.E) bool { return e.Key == path }) {
+			s.t.Errorf("E5: an update is sent without the condition on %s", path)
+		}
+	}
+	if !ok || !matches(s.t, d, filter) {
 		return false
 	}
 	s.put(w.ID, update(s.t, d, decode(s.t, w.Document)))

@@ -70,8 +70,11 @@ func (s *stream) next() reading {
 		position: timeseries.Position{Offset: s.offset, Part: s.part},
 		time:     s.clock - s.random.Int64N(s.spread),
 	}
-	if s.random.IntN(200) == 0 {
+	switch n := s.random.IntN(200); {
+	case n == 0:
 		r.time = -s.random.Int64N(1 << 40)
+	case n < 30: // where windows begin and end
+		r.time -= r.time % oneOf[int64](s.random, 60_000, 3_600_000)
 	}
 	if n := s.random.IntN(s.series); n > 0 {
 		r.series = string(rune(bson.TypeInt32)) + string([]byte{byte(n), 0, 0, 0})

@@ -1,0 +1,110 @@
+package bucketer
+
+import (
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// checkOldest compares Oldest with what waits.
+func (d *disturbed) checkOldest() {
+	oldest, ok := d.catalog.Oldest()
+	for p := range d.waiting {
+		if !ok || p.Offset < oldest {
+			d.t.Fatalf("%v waits, but the oldest is %d (%v)", p, oldest, ok)
+		}
+	}
+	if ok && len(d.waiting) == 0 {
+		d.t.Fatalf("nothing waits, but the oldest is %d", oldest)
+	}
+}
+
+// checkStored compares the store with the readings: each exactly once, and each bucket what its readings make it.
+func (d *disturbed) checkStored() {
+	found := map[timeseries.Position]int{}
+	for id, document := range d.store.byID {
+		positions := positionsOf(d.t, document)
+		if len(positions) == 0 || d.foreign[id] {
+			continue
+		}
+		b := &modelBucket{minTime: int64(at(document, "control.min."+d.options.Collection.TimeField).(bson.DateTime))}
+		for _, p := range positions {
+			found[p]++
+			r := d.readings[p]
+			b.readings = append(b.readings, r)
+			if r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
+				d.t.Errorf("%v is not in the window of its bucket", r)
+			}
+			if !d.edited[id] && seriesKey(document) != r.series {
+				d.t.Errorf("%v is in a bucket of another series", r)
+			}
+		}
+		d.checkBucket(document, b)
+	}
+	for p := range d.readings {
+		want := 1
+		if d.rejected[p] {
+			want = 0
+		}
+		if found[p] != want {
+			d.t.Errorf("%v is stored %d times, want %d", p, found[p], want)
+		}
+	}
+}
+
+func (d *disturbed) checkBucket(document bson.D, b *modelBucket) {
+	first, last := offsetsOf(b.readings)
+	for path, want := range map[string]any{
+		"control.source.first": first,
+		"control.source.last":  last,
+		"control.count":        int32(len(b.readings)),
+		"control.min":          b.bound(&d.options, b.readings, lower),
+		"control.max":          b.bound(&d.options, b.readings, upper),
+		"data":                 columnsOf(&d.options, b.readings),
+	} {
+		if got := at(document, path); !equalUnordered(d.t, got, want) {
+			d.t.Errorf("%s is %s, want %s", path, text(got), text(want))
+		}
+	}
+}
+
+// checkEmpty checks that a catalog that has nothing to do keeps nothing, and has accounted for all it gave back.
+func (d *disturbed) checkEmpty() {
+	c := d.catalog
+	if measurements, bytes := c.Pending(); measurements != 0 || bytes != 0 {
+		d.t.Errorf("%d measurements of %d bytes are pending, although all is stored", measurements, bytes)
+	}
+	if c.buffers.total != c.buffers.idle {
+		d.t.Errorf("%d bytes of buffers are lost", c.buffers.total-c.buffers.idle)
+	}
+	c.Expire(0)
+	if len(c.buckets) > 0 || len(c.series) > 0 || c.archive.len() > 0 || len(c.attempts) > 0 {
+		d.t.Errorf("left are %d buckets, %d series, %d archived ones, %d attempts",
+			len(c.buckets), len(c.series), c.archive.len(), len(c.attempts))
+	}
+	if c.memory.series != 0 || c.memory.buckets != 0 || c.buffers.total != 0 || c.lookups.series != 0 {
+		d.t.Errorf("accounted for are still %+v, %d bytes of buffers, %d parked series",
+			c.memory, c.buffers.total, c.lookups.series)
+	}
+}
+
+func decodePositions(t *testing.T, encoded []byte) []timeseries.Position {
+	positions, err := timeseries.DecodePositions(nil, encoded)
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+	return positions
+}
+
+// positionsOf lists the positions in a stored bucket.
+func positionsOf(t *testing.T, document bson.D) []timeseries.Position {
+	elements, _ := at(document, "control.source.offsets").(bson.A)
+	var positions []timeseries.Position
+	for _, e := range elements {
+		positions = append(positions, decodePositions(t, e.(bson.Binary).Data)...)
+	}
+	return positions
+}
