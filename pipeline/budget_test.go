@@ -14,11 +14,14 @@ func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
 		target int64
 		full   bool
 	}{
-		{small, 10, 0, false}, {middle, 40, 0, false}, {large, 100, 0, false},
+		{small, 10, 0, false},
+		{middle, 40, 0, false},
+		{large, 100, 0, false},
 		{large, 110, 100, false}, // near the limit
 		{large, 200, 100, true},  // 10 + 40 stay, the large one may have 100
 		{middle, 90, 70, true},   // 10 + 70 + 70
-		{large, 0, 0, false}, {middle, 90, 0, false},
+		{large, 0, 0, false},
+		{middle, 90, 0, false},
 	} {
 		if target, full := b.Report(step.worker, step.bytes); target != step.target || full != step.full {
 			t.Fatalf("after a report of %d the target is %d (full: %v), want %d (%v)", step.bytes, target, full, step.target, step.full)
