@@ -193,7 +193,8 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	}
 	w.retry.claim.succeed()
 	w.answered(MongoDB)
-	w.stored, w.window = e.Stored, w.windowEnd(w.ledger.next)
+	w.stored = e.Stored
+	_, w.window = e.Stored.Window() // it may be smaller than what was asked for
 	if e.Stored.Len() == 0 {
 		w.stored = nil
 	} else {

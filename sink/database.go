@@ -24,6 +24,9 @@ const defaultSelection = 10 * time.Second
 // DefaultParallel is how many bulk calls of one flush are in flight.
 const DefaultParallel = 4
 
+// DefaultStoredBytes is how much memory D of one partition takes at most.
+const DefaultStoredBytes = 64 << 20
+
 // Options say where MongoDB is and how to write to it.
 type Options struct {
 	// URI is MONGODB_URI. Its write concern, read concern, read preference, retryWrites, timeoutMS and
@@ -36,6 +39,8 @@ type Options struct {
 	// Parallel bounds the bulk calls of one Send in flight; 0: DefaultParallel. With 1 they are made one after the other,
 	// in the calling goroutine.
 	Parallel int
+	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. 0: DefaultStoredBytes.
+	StoredBytes int64
 	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
 	// always, for programs that write no buckets.
 	Lease func() bool

@@ -22,6 +22,8 @@ type Partition struct {
 	session Session
 	tenure  tenure
 	token   [16]byte // of the claim that tenure is about
+	// window is how many offsets of D fitted into its memory when last not all did; 0: it never was too much.
+	window int64
 	// stamped is the last time written as `at`.
 	stamped time.Time
 }
@@ -148,7 +150,7 @@ func (p *Partition) ordered(ctx context.Context) (context.Context, error) {
 
 // stamp is the present time for `at`, later than the one before: so a fence always changes its document.
 func (p *Partition) stamp() bson.DateTime {
-	now := time.Now()
+	now := time.Now().Round(0) // the clock on the wall: it may have been set back
 	if least := p.stamped.Add(time.Millisecond); now.Before(least) {
 		now = least
 	}

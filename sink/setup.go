@@ -78,7 +78,7 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 	}
 	return NewStore(s.ports, StoreOptions{
 		Namespace: s.namespace() + bucketsSuffix, Collection: o, MaxCount: maxCount,
-		WriteTimeout: d.o.WriteTimeout, Parallel: d.o.Parallel, Lease: d.o.Lease,
+		WriteTimeout: d.o.WriteTimeout, Parallel: d.o.Parallel, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
 		BSONSize: s.measuresDocuments(ctx), Hint: true, SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,
 	}), nil

@@ -29,6 +29,8 @@ type StoreOptions struct {
 	WriteTimeout time.Duration
 	Parallel     int
 	Lease        func() bool
+	// StoredBytes bounds the memory that D of one partition takes, as in Options.
+	StoredBytes int64
 	// BSONSize: a query can ask for a document's size.
 	BSONSize bool
 	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
@@ -52,6 +54,9 @@ type Store struct {
 func NewStore(ports Ports, o StoreOptions) *Store {
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
+	}
+	if o.StoredBytes <= 0 {
+		o.StoredBytes = DefaultStoredBytes
 	}
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)

@@ -14,10 +14,14 @@ import (
 // progressEvery is how many buckets are read between two reports of progress.
 const progressEvery = 1000
 
-// Stored reads D: the positions with offsets in [start, end) that buckets of this partition list, causally after the
-// claim (E2). The window holds at most 2^32 offsets. progress, if not nil, is told now and then how many buckets and
-// positions were read. A *DamagedError names a bucket of which it cannot be told what it holds.
+// Stored reads D: the positions with offsets from start on, below end, that buckets of this partition list, causally after
+// the claim (E2). The window from start to end holds at most 2^32 offsets. When D would take more than StoredBytes, the
+// window of the answer ends earlier, and what is beyond must be asked for again. progress, if not nil, is told now and then
+// how many buckets and positions were read. A *DamagedError names a bucket of which it cannot be told what it holds.
 func (p *Partition) Stored(ctx context.Context, start, end int64, progress func(buckets, positions int)) (*timeseries.PositionSet, error) {
+	if p.window > 0 && end-start > 2*p.window {
+		end = start + 2*p.window
+	}
 	set := timeseries.NewPositionSet(start, end)
 	buckets, positions := 0, 0
 	count := func(element []byte) (int, error) {
@@ -29,6 +33,7 @@ func (p *Partition) Stored(ctx context.Context, start, end int64, progress func(
 		if err := p.readListed(d, count); err != nil {
 			return err
 		}
+		shrink(set, p.store.StoredBytes)
 		if buckets++; progress != nil && buckets%progressEvery == 0 {
 			progress(buckets, positions)
 		}
@@ -41,7 +46,22 @@ func (p *Partition) Stored(ctx context.Context, start, end int64, progress func(
 	if err := p.findListed(ctx, start, last, each); err != nil {
 		return nil, err
 	}
+	if _, fits := set.Window(); fits < end {
+		p.window = fits - start
+	}
 	return set, nil
+}
+
+// shrink halves the window of D until it takes no more than so many bytes. A single record always fits.
+func shrink(set *timeseries.PositionSet, bytes int64) {
+	for set.Bytes() > bytes {
+		start, _ := set.Window()
+		last, _ := set.Max()
+		if last <= start {
+			return
+		}
+		set.Shrink(start + (last-start+1)/2)
+	}
 }
 
 // eachListed calls use with every element of offsets of the buckets that may list offsets from first to last.

@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -66,6 +67,24 @@ func (s *PositionSet) AddEncoded(b []byte) (n int, err error) {
 		s.Add(p)
 	}
 	return n, nil
+}
+
+// Shrink makes the window smaller: it ends at end from now on, and what lies beyond is taken out. An end that is not
+// within the window changes nothing.
+func (s *PositionSet) Shrink(end int64) {
+	if end < s.start || end >= s.end {
+		return
+	}
+	s.whole.RemoveRange(uint64(end-s.start), maxWindow)
+	s.parts.RemoveRange(s.key(Position{Offset: end}), math.MaxUint64)
+	s.end, s.max = end, s.start-1
+	if !s.whole.IsEmpty() {
+		s.max = s.start + int64(s.whole.Maximum())
+	}
+	if !s.parts.IsEmpty() {
+		s.max = max(s.max, s.start+int64(s.parts.Maximum()>>20))
+	}
+	s.measure()
 }
 
 // Contains tells whether a position is stored; false outside the window.

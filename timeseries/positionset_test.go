@@ -40,6 +40,40 @@ func TestPositionSetHoldsWhatWasPutIn(t *testing.T) {
 	}
 }
 
+func TestPositionSetShrinks(t *testing.T) {
+	const start, end = 1 << 40, 1<<40 + 300_000
+	set, kept := NewPositionSet(start, end), map[Position]bool{}
+	for i := range int64(30_000) {
+		p := Position{Offset: start + i*10, Part: int32(i % 3)}
+		set.Add(p)
+		kept[p] = true
+	}
+	for _, to := range []int64{end, end + 5, start - 1, start + 200_000, start + 131_072, start + 65_535, start + 11, start + 1, start} {
+		before := set.Bytes()
+		set.Shrink(to)
+		var last int64 = -1
+		for p := range kept {
+			if p.Offset >= to && to >= start {
+				delete(kept, p)
+				if set.Contains(p) {
+					t.Fatalf("shrunk to %d: %v is still in", to, p)
+				}
+			} else if last = max(last, p.Offset); !set.Contains(p) {
+				t.Fatalf("shrunk to %d: %v is not in any more", to, p)
+			}
+		}
+		if got, ok := set.Max(); set.Len() != len(kept) || ok != (len(kept) > 0) || ok && got != last {
+			t.Errorf("shrunk to %d: Max = %d, %v, want %d; Len = %d, want %d", to, got, ok, last, set.Len(), len(kept))
+		}
+		if _, ends := set.Window(); ends != min(end, max(to, start)) && to >= start || set.Bytes() > before {
+			t.Errorf("shrunk to %d: the window ends at %d, %d bytes after %d", to, ends, set.Bytes(), before)
+		}
+		if set.Add(Position{Offset: max(to, start)}); to < end && to >= start && set.Contains(Position{Offset: to}) {
+			t.Errorf("shrunk to %d: what lies beyond can be put in", to)
+		}
+	}
+}
+
 func TestPositionSetCoversTheLargestWindow(t *testing.T) {
 	const start = 1 << 40
 	set := NewPositionSet(start, start+1<<32)

@@ -17,6 +17,9 @@ import (
 // budgetPercent is the part of MEMORY_LIMIT that catalogs, stored positions and letters may take together.
 const budgetPercent = 60
 
+// storedShare is which part of that the stored positions of one partition may take: more is read in several windows.
+const storedShare = 8
+
 // sourceOptions are the settings of Kafka in.
 func sourceOptions(c config.Config, log *slog.Logger) source.Options {
 	isolation := source.ReadCommitted
@@ -50,6 +53,7 @@ func security(c config.Security) source.Security {
 func sinkOptions(c config.Config, log *slog.Logger) sink.Options {
 	return sink.Options{
 		URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log,
+		StoredBytes: min(sink.DefaultStoredBytes, int64(c.Memory.Limit)/100*budgetPercent/storedShare),
 	}
 }
 

@@ -1,0 +1,169 @@
+package sink_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// The buckets that madeUp makes: the records of a topic go round its series.
+const (
+	madeUpSeries = 1000
+	madeUpCount  = 1000 // measurements a bucket
+	// resetHeap bounds what the heap may grow by while D is read, however far back a group was reset.
+	resetHeap = 64 << 20
+)
+
+// madeUp is a Collection of buckets that are made while they are read. They list the first total offsets but every third,
+// which was lost: so D is as large as it gets, a bit an offset.
+type madeUp struct {
+	sink.Collection
+	total int64
+	parts int32 // elements of each record: 1 for no arrays
+	// looked is called before every thousandth bucket.
+	looked func()
+}
+
+// holds tells whether a bucket lists an offset.
+func (m *madeUp) holds(offset int64) bool { return offset < m.total && offset%3 != 2 }
+
+// Find implements sink.Collection. It gives every bucket out, also one that a server would leave out.
+func (m *madeUp) Find(_ context.Context, _ sink.Query, each func(bson.Raw) error) error {
+	const block = madeUpSeries * madeUpCount
+	var bucket []byte
+	var positions []timeseries.Position
+	made := 0
+	for first := int64(0); first < m.total; first += block {
+		for series := range int64(madeUpSeries) {
+			positions = positions[:0]
+			for offset := first + series; offset < first+block; offset += madeUpSeries {
+				if m.holds(offset) {
+					for part := range m.parts {
+						positions = append(positions, timeseries.Position{Offset: offset, Part: part})
+					}
+				}
+			}
+			if made++; made%1000 == 0 {
+				m.looked()
+			}
+			bucket = appendListing(bucket[:0], positions)
+			if err := each(bucket); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// appendListing is what D asks of a bucket: how many measurements it holds, and which.
+func appendListing(dst []byte, positions []timeseries.Position) []byte {
+	offsets := bsoncore.NewArrayBuilder().AppendBinary(bson.TypeBinaryGeneric, timeseries.AppendPositions(nil, positions)).Build()
+	source := bsoncore.NewDocumentBuilder().AppendArray(timeseries.FieldOffsets, offsets).Build()
+	control := bsoncore.NewDocumentBuilder().AppendInt32(timeseries.FieldCount, int32(len(positions))).
+		AppendDocument(timeseries.FieldSource, source).Build()
+	return append(dst, bsoncore.NewDocumentBuilder().AppendDocument(timeseries.FieldControl, control).Build()...)
+}
+
+// resetCost is what reading D after a reset to offset 0 took.
+type resetCost struct {
+	took    time.Duration
+	largest int64 // the memory of D, as it counts itself
+	grown   int64 // the heap, with its garbage
+	windows int
+}
+
+// reset reads D as after a reset to offset 0, window by window, and looks each offset up.
+func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
+	t.Helper()
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	runtime.GC()
+	before := heap()
+	m.looked = func() { cost.grown = max(cost.grown, heap()-before) }
+	store := sink.NewStore(sink.Ports{Buckets: m}, sink.StoreOptions{WriteTimeout: time.Second, StoredBytes: storedBytes})
+	p := store.Partition(source, "cluster", "group", "host")
+	for next := int64(0); next < m.total; cost.windows++ {
+		start := time.Now()
+		d, err := p.Stored(t.Context(), next, next+1<<28, nil)
+		cost.took += time.Since(start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.looked()
+		cost.largest = max(cost.largest, d.Bytes())
+		begin, end := d.Window()
+		if begin != next || end <= next {
+			t.Fatalf("the window that begins at %d is %d to %d", next, begin, end)
+		}
+		m.compare(t, d)
+		next = end
+	}
+	return cost
+}
+
+// compare looks up what D must hold in its window, and what it must not.
+func (m *madeUp) compare(t testing.TB, d *timeseries.PositionSet) {
+	t.Helper()
+	begin, end := d.Window()
+	step := max(1, (min(end, m.total)-begin)/100_003) // about as many, on all remainders by three
+	for offset := begin; offset < min(end, m.total+10); offset += step {
+		for _, part := range []int32{0, m.parts - 1} {
+			if got := d.Contains(timeseries.Position{Offset: offset, Part: part}); got != m.holds(offset) {
+				t.Fatalf("D of %d to %d tells %v of %d.%d", begin, end, got, offset, part)
+			}
+		}
+		if d.Contains(timeseries.Position{Offset: offset, Part: m.parts}) {
+			t.Fatalf("D holds part %d of %d", m.parts, offset)
+		}
+	}
+}
+
+func TestResetTakesABitAnOffset(t *testing.T) {
+	const total = 2_000_000
+	cost := reset(t, &madeUp{total: total, parts: 1}, 0)
+	t.Logf("%d offsets: %+v", total, cost)
+	if cost.windows != 1 || cost.largest > total/8*5/4 || cost.grown > resetHeap {
+		t.Errorf("%d offsets: %+v", total, cost)
+	}
+}
+
+// TestResetOfArraysComesInWindows: the elements of arrays take more than a bit, so D does not fit.
+func TestResetOfArraysComesInWindows(t *testing.T) {
+	const limit = 1 << 20
+	cost := reset(t, &madeUp{total: 50_000, parts: 6}, limit)
+	t.Logf("%+v", cost)
+	if cost.windows < 3 || cost.windows > 20 || cost.largest > limit {
+		t.Errorf("%+v", cost)
+	}
+}
+
+// TestOneRecordAlwaysFits: a window of D holds at least one offset, whatever that takes.
+func TestOneRecordAlwaysFits(t *testing.T) {
+	if cost := reset(t, &madeUp{total: 4, parts: 100_000}, 1); cost.windows > 4 {
+		t.Errorf("%+v", cost)
+	}
+}
+
+// BenchmarkReset100M reads D after a reset by 100 million offsets. It fails when the heap grows by more than 64 MiB.
+func BenchmarkReset100M(b *testing.B) {
+	const total = 100_000_000
+	for b.Loop() {
+		cost := reset(b, &madeUp{total: total, parts: 1}, 0)
+		if cost.grown > resetHeap {
+			b.Fatalf("%+v", cost)
+		}
+		b.ReportMetric(float64(cost.took.Nanoseconds())/total, "ns/offset")
+		b.ReportMetric(float64(cost.largest)/(1<<20), "MiB-of-D")
+		b.ReportMetric(float64(cost.grown)/(1<<20), "MiB-heap-growth")
+	}
+}
