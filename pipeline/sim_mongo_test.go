@@ -19,6 +19,7 @@ type mongod struct {
 	stalled        bool          // the secondaries do not replicate
 	hanging        time.Duration // until then, most calls are late
 	away           time.Duration // until then, there is no primary
+	elected        time.Duration // when the primary became it
 	claims         map[[16]byte]int64
 	term           int   // elections so far
 	floor          int64 // what every member is sure to have
@@ -52,7 +53,7 @@ type acknowledgement struct {
 
 func newMongod(w *world) *mongod {
 	return &mongod{
-		w: w, claims: map[[16]byte]int64{},
+		w: w, claims: map[[16]byte]int64{}, elected: -time.Hour,
 		buckets: &docs{name: "buckets", byID: map[string][]version{}},
 		parts:   &docs{name: "partitions", byID: map[string][]version{}},
 		options: &docs{name: "options", byID: map[string][]version{}},
@@ -143,6 +144,7 @@ func (m *mongod) elect() {
 	}
 	m.waiting = nil
 	m.term++
+	m.elected = m.w.now
 	m.away = m.w.now + m.w.between(0, 3)
 	m.resume()
 }

@@ -37,7 +37,7 @@ func (w *world) plant() {
 	if l == nil || w.mongo.away > w.now {
 		return
 	}
-	limits := timeseries.Limits{MaxCount: pick[int32](w, 2, 4, 7), MaxBytes: 100_000, MinCount: 1}
+	limits := timeseries.Limits{MaxCount: pick[int32](w, 2, 7, 20), MaxBytes: 100_000, MinCount: 1}
 	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: limits, Source: w.source(l.partition)})
 	committed := min(w.group.read(l.partition).offset, l.end)
 	for o := max(l.first, committed-1-w.rnd.Int64N(20)); o < committed; o++ {
@@ -110,6 +110,9 @@ func (w *world) mend() {
 	}
 	w.mender, w.all = p, append(w.all, p)
 	w.logf("%s starts", p.name)
+	if w.chaos && w.chance(0.5) { // stopped, it comes late with what it read
+		w.at(w.now+w.between(0, 2), func() { p.paused = w.now + w.between(1, 10) })
+	}
 	p.spawn(func(t *task) {
 		for partition := range w.kafka.partitions {
 			t.repair(partition)
@@ -223,6 +226,9 @@ func (b repairBuckets) Find(ctx context.Context, src timeseries.Source, from, to
 
 // Update implements verify.Buckets.
 func (b repairBuckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
+	if b.c.w.broken == repairLeavesOpen {
+		update = encoded(bson.D{{Key: "$set", Value: without(update.Lookup("$set").Document(), timeseries.PathClosed)}})
+	}
 	return b.change(ctx, filter, func(before bson.Raw) bson.Raw { return updated(before, update) })
 }
 
@@ -231,12 +237,26 @@ func (b repairBuckets) Delete(ctx context.Context, filter bson.Raw) (bool, error
 	return b.change(ctx, filter, func(bson.Raw) bson.Raw { return nil })
 }
 
+// without is a document without one of its fields.
+func without(d bson.Raw, key string) bson.Raw {
+	var rest bson.D
+	for _, e := range elementsOf(d) {
+		if e.Key() != key {
+			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	return encoded(rest)
+}
+
 // change sends one conditional write of a bucket.
 func (b repairBuckets) change(ctx context.Context, filter bson.Raw, change func(before bson.Raw) bson.Raw) (bool, error) {
 	w := b.c.w
 	id := string(filter.Lookup("_id").Value)
 	reply, err := b.c.write(ctx, 1, func(int) (int, *sink.WriteError) {
 		before := b.c.of.now(id)
+		if w.broken == repairByCount {
+			filter = without(filter, timeseries.PathClosed)
+		}
 		if before == nil || w.broken != repairUnconditional && !matches(before, filter) {
 			w.note("(met) repair meets a live owner's write")
 			return 0, nil

@@ -79,6 +79,8 @@ var serverSchedules = []*schedule{
 	}},
 }
 
+var repairs = &schedule{"repair beside a live writer", (*world).repair}
+
 // operatorSchedules are what people do.
 var operatorSchedules = []*schedule{
 	{"partition document deleted", (*world).deleteDocument},
@@ -94,7 +96,7 @@ var operatorSchedules = []*schedule{
 		})
 	}},
 	{"bucket deleted by an operator", (*world).deleteBucket},
-	{"repair beside a live writer", (*world).repair},
+	repairs,
 	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},
 	{"group offsets expired", func(w *world) { w.stopAll(); w.whenEmpty(12, w.expireOffsets) }},
 	{"takeover by another group", func(w *world) { w.stopAll(); w.whenEmpty(12, w.takeOver) }},

@@ -58,6 +58,11 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	for range pick(w, 1, 2, 3, 4, 8) {
 		w.kinds = append(w.kinds, pick(w, pool...))
 	}
+	for _, s := range schedules {
+		if s.name == *simWith || s == repairs && broken.ofRepair() {
+			w.kinds = append(w.kinds, s)
+		}
+	}
 	return w
 }
 
