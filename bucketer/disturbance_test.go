@@ -100,12 +100,18 @@ func storedOf(t *testing.T, s *store, positions []timeseries.Position) []timeser
 func (d *disturbed) edit(id bson.ObjectID) {
 	document := d.store.byID[id]
 	d.touched[id] = true
-	if d.random.IntN(2) == 0 {
+	switch d.random.IntN(5) {
+	case 0:
+		for _, p := range positionsOf(d.t, document) {
+			d.deleted[p] = true
+		}
+		d.store.remove(id)
+	case 1, 2:
 		d.store.put(id, set(d.t, document, "control.closed", true))
-		return
+	default:
+		d.store.put(id, set(d.t, document, "meta", "edited"))
+		d.edited[id] = true
 	}
-	d.store.put(id, set(d.t, document, "meta", "edited"))
-	d.edited[id] = true
 }
 
 // clear tells the catalog of direct writes: after that it may not write anything that they have made impossible.

@@ -56,6 +56,12 @@ func (s *store) put(id bson.ObjectID, d bson.D) {
 	delete(s.candidates, id)
 }
 
+func (s *store) remove(id bson.ObjectID) {
+	s.order = slices.DeleteFunc(s.order, func(o bson.ObjectID) bool { return o == id })
+	delete(s.byID, id)
+	delete(s.candidates, id)
+}
+
 // answer is what the sink would find for a look-up: the buckets of the series in the window, or the one with the _id.
 func (s *store) answer(l Lookup) Answer {
 	a := Answer{Lookup: l}

@@ -26,8 +26,9 @@ type disturbed struct {
 	readings map[timeseries.Position]reading // all that were inserted
 	waiting  map[timeseries.Position]bool    // neither stored nor rejected, as far as the catalog was told
 	rejected map[timeseries.Position]bool
-	touched  map[bson.ObjectID]bool // others have written there
-	edited   map[bson.ObjectID]bool // of these, the meta is not ours any more
+	deleted  map[timeseries.Position]bool // stored once, but somebody has deleted the bucket
+	touched  map[bson.ObjectID]bool       // others have written there
+	edited   map[bson.ObjectID]bool       // of these, the meta is not ours any more
 }
 
 // poison is the name of a field for which the store refuses a document.
@@ -58,6 +59,7 @@ func newDisturbed(t *testing.T, seed uint64) *disturbed {
 		readings: map[timeseries.Position]reading{},
 		waiting:  map[timeseries.Position]bool{},
 		rejected: map[timeseries.Position]bool{},
+		deleted:  map[timeseries.Position]bool{},
 		touched:  map[bson.ObjectID]bool{},
 		edited:   map[bson.ObjectID]bool{},
 	}

@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,10 @@ func equal(t testing.TB, a, b any) bool {
 	case bson.A:
 		w, ok := b.(bson.A)
 		return ok && slices.EqualFunc(v, w, func(x, y any) bool { return equal(t, x, y) })
+	case float64:
+		if w, ok := b.(float64); ok {
+			return math.Float64bits(v) == math.Float64bits(w)
+		}
 	case int32, int64, bson.DateTime, bson.Decimal128, bool, string, bson.ObjectID:
 		if a == b {
 			return true
