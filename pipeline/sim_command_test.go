@@ -38,6 +38,7 @@ func (c *command) send(p *process, answer func(any)) {
 	}
 	delay, lost := w.between(0, 0.1), w.mishap(w.traits.lossy) || hangs && w.mishap(0.4)
 	if w.mishap(c.late) || hangs && w.mishap(0.7) {
+		w.note("(met) late write")
 		delay = min(w.between(0, p.G.Seconds()), p.G)
 		if w.chance(0.3) {
 			delay = p.G // at the end of the grace

@@ -28,6 +28,7 @@ type coordinator struct {
 	owners     map[int32]string
 	fenced     map[string]bool
 	commits    map[int32][]committed
+	moves      int // so many generations more give each partition to another member
 }
 
 // membership is a member as the coordinator knows it.
@@ -131,13 +132,18 @@ func (k *coordinator) assign() {
 		if len(ids) == 0 {
 			break
 		}
-		owners[p] = k.owners[p]
-		if k.members[owners[p]] == nil || k.w.chance(0.5) {
-			owners[p] = ids[k.w.rnd.IntN(len(ids))]
+		owner := k.owners[p]
+		others := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == owner })
+		switch {
+		case k.moves > 0 && len(others) > 0:
+			owner = others[k.w.rnd.IntN(len(others))]
+		case k.members[owner] == nil || k.w.chance(0.5):
+			owner = ids[k.w.rnd.IntN(len(ids))]
 		}
+		owners[p] = owner
 		k.w.logf("coordinator: generation %d, partition %d for %s", k.generation, p, owners[p])
 	}
-	k.owners = owners
+	k.owners, k.moves = owners, max(0, k.moves-1)
 }
 
 // join is JoinGroup, which is answered when the rebalance is complete.

@@ -160,6 +160,7 @@ func (m *mongod) rollBack(e entry) {
 	}
 	if e.of == m.parts && gone != nil {
 		if claim, ok := claimIn(gone); ok && m.claims[claim] == e.seq {
+			m.w.note("(met) claims rolled back")
 			delete(m.claims, claim)
 		}
 	}

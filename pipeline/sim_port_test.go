@@ -71,7 +71,6 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 		return sink.Reply{N: 1}, nil
 	}
 	by := c.w.checks.sending(c.w, t, c.of, updates)
-	_, claims := t.what.(pipeline.SendClaim)
 	return c.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
 		filter := updates[i].Filter
 		id := string(filter.Lookup("_id").Value)
@@ -79,7 +78,7 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
 		before := c.of.now(id)
-		anyway := c.of == c.w.mongo.buckets && c.w.broken == conditionsIgnored || claims && c.w.broken == claimsWithoutCompare
+		anyway := c.of == c.w.mongo.buckets && c.w.broken == conditionsIgnored || isClaim(t.what) && c.w.broken == claimsWithoutCompare
 		if before == nil || !anyway && !matches(before, filter) {
 			return 0, nil
 		}
@@ -110,18 +109,21 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 	}
 	t.p.called()
 	sent := command{w: w, n: n, execute: execute, refused: refused, late: w.traits.late}
-	if _, release := t.what.(pipeline.SendRelease); release {
+	switch {
+	case isRelease(t.what):
 		sent.late = max(sent.late, 0.3)
+	case t.p == w.mender: // owners write meanwhile
+		sent.late = max(sent.late, 0.6)
 	}
-	if _, claims := t.what.(pipeline.SendClaim); claims && t.p.evictIn && w.chaos {
-		t.p.evictIn = false
+	if w.chaos && (isClaim(t.what) && isClaim(t.p.evictIn) || isRelease(t.what) && isRelease(t.p.evictIn)) {
+		t.p.evictIn = nil
 		t.p.cut, t.p.only = w.now+w.between(10, 30), true
 		sent.delay = w.between(left.Seconds()/2, left.Seconds())
 		w.at(w.now, func() { w.remove(t.p) })
 	}
 	answer, answered := t.await(left, func(answer func(any)) { sent.send(t.p, answer) })
 	if !answered {
-		w.note("(met) writes without answer")
+		w.note("(met) " + unansweredName(t.what))
 		return sink.Reply{}, errNoAnswer
 	}
 	if err, failed := answer.(error); failed {
@@ -132,6 +134,27 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 		session.learn(a.seq)
 	}
 	return a.reply, nil
+}
+
+func isClaim(a pipeline.Action) bool {
+	_, is := a.(pipeline.SendClaim)
+	return is
+}
+
+func isRelease(a pipeline.Action) bool {
+	_, is := a.(pipeline.SendRelease)
+	return is
+}
+
+// unansweredName is how a command without answer is counted.
+func unansweredName(a pipeline.Action) string {
+	switch {
+	case isClaim(a):
+		return "claim without answer"
+	case isRelease(a):
+		return "release without answer"
+	}
+	return "writes without answer"
 }
 
 // Find implements sink.Collection.

@@ -36,12 +36,12 @@ type process struct {
 	zero  time.Duration // what its clock showed when the world began
 
 	dead                bool
-	term, rejoin        bool          // asked to stop; a new subscription makes it join again
-	paused, cut, zombie time.Duration // until then: stopped; no Kafka; heartbeats alone are answered
-	only                bool          // the coordinator is cut off, the other brokers are not
-	deaf                time.Duration // until then no commit is answered
-	crashIn             int           // dies in this call from now on; 0: in none
-	evictIn             bool          // loses its membership while its next claim is on its way
+	term, rejoin        bool            // asked to stop; a new subscription makes it join again
+	paused, cut, zombie time.Duration   // until then: stopped; no Kafka; heartbeats alone are answered
+	only                bool            // the coordinator is cut off, the other brokers are not
+	deaf                time.Duration   // until then no commit is answered
+	crashIn             int             // dies in this call from now on; 0: in none
+	evictIn             pipeline.Action // loses its membership while its next claim, or release, is on its way; nil: does not
 	tasks               map[*task]bool
 	store               *sink.Store
 	runners             map[int32]*runner

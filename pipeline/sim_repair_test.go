@@ -154,7 +154,9 @@ func (t *task) repair(partition int32) {
 	}
 	report, err := v.Partition(t.context(), verify.Range{Source: w.source(partition), From: l.first, To: max(l.first, min(at.offset, l.end))})
 	w.logf("%s: %+v, %v", t.p.name, report.Repair, err)
-	w.seen["(met) doubles repaired"] += int(report.Repair.Mended)
+	if report.Repair.Mended > 0 {
+		w.note("(met) doubles repaired")
+	}
 }
 
 // repairLog is the log in the eyes of a repair.

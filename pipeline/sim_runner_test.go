@@ -107,6 +107,7 @@ func (r *runner) handle(e pipeline.Event) {
 	}
 	e = r.mutated(e)
 	r.trace("<-", e)
+	before := r.worker.Bytes()
 	actions := r.worker.Handle(m, e)
 	r.sent.heard(w, e)
 	switch e := e.(type) {
@@ -114,6 +115,9 @@ func (r *runner) handle(e pipeline.Event) {
 		r.committed = e.Committed
 	case pipeline.ClaimRead:
 		r.saw = e.Seen.Claim
+		if before > 0 && r.worker.Bytes() == 0 {
+			w.note("(met) warm catalog dropped: another owner in between")
+		}
 	}
 	r.follow(e)
 	r.want, r.wants = r.worker.Want()

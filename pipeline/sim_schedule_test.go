@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/pipeline"
 )
 
 // schedule is one kind of thing that happens to a world. Which of them happen in a run, and when, is up to its seed.
@@ -37,7 +39,20 @@ var memberSchedules = []*schedule{
 		p.deaf = w.now + p.L + w.between(0, 6)
 	}},
 	{"member evicted", (*world).evict},
-	{"member evicted while its claim is on its way", func(w *world) { p := w.anyone(); p.rejoin, p.evictIn = true, true }},
+	{"member evicted while its claim is on its way", func(w *world) {
+		p := w.anyone()
+		p.rejoin, p.evictIn = true, pipeline.SendClaim{}
+	}},
+	{"release on its way while a rival waits", func(w *world) {
+		p := w.anyone()
+		p.rejoin, p.evictIn = true, pipeline.SendRelease{}
+	}},
+	{"another owner in between", (*world).lend},
+	{"slow rebalance", func(w *world) {
+		w.anyone().rejoin = true
+		p := w.anyone()
+		w.at(w.now+w.between(0, 2), func() { p.paused = w.now + w.between(p.R.Seconds()/2, p.R.Seconds()*1.2) })
+	}},
 	{"MongoDB hangs, with a rebalance in the middle", (*world).hang},
 }
 
@@ -70,6 +85,15 @@ var serverSchedules = []*schedule{
 			l.truncate(l.first + w.rnd.Int64N(l.end-l.first+1))
 			w.logf("partition %d is truncated to %d", l.partition, l.end)
 		}
+	}},
+	{"a server without sessions loses what is not in its journal", func(w *world) {
+		if !w.traits.sessions && !w.mongo.stalled {
+			w.mongo.stall()
+			w.at(w.now+w.between(0.1, 3), w.mongo.elect)
+		}
+	}},
+	{"clocks of producers jump", func(w *world) {
+		w.kafka.clock = max(eventEpoch, w.kafka.clock+pick[int64](w, -86400, -7200, 7200, 86400, 30*86400)*1000)
 	}},
 	{"records expired", func(w *world) {
 		if l := w.anyLog(); l != nil {
@@ -172,6 +196,16 @@ func (w *world) remove(p *process) {
 			w.group.remove(id)
 		}
 	}
+}
+
+// lend moves the partitions to other members, and after a while again.
+func (w *world) lend() {
+	if w.group.moves > 0 {
+		return
+	}
+	w.group.moves = 2
+	w.anyone().rejoin = true
+	w.at(w.now+w.between(5, 25), func() { w.anyone().rejoin = true })
 }
 
 func (w *world) hang() {

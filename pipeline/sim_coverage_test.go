@@ -1,0 +1,76 @@
+package pipeline_test
+
+import "testing"
+
+// danger is something that the protocol is made for, and the rows of the table that count how often it came up.
+type danger struct {
+	name string
+	rows []string
+}
+
+// dangers are those that the design of the protocol lists, in its words and order; then those that were added since.
+var dangers = []danger{
+	{"crashes at every step", []string{"crash", "crash in the middle of a call"}},
+	{"lost answers (of claims and releases too)", []string{
+		"(trait) lost requests and answers", "(met) writes without answer", "(met) claim without answer", "(met) release without answer",
+		"(met) a claim whose answer was lost was executed",
+	}},
+	{"late and partial bulks", []string{"(met) late write", "(trait) partial bulks", "(met) partial bulk"}},
+	{"a former owner's write executed at the end of its grace", []string{"(met) write at the end of its grace"}},
+	{"late claims", []string{"member evicted while its claim is on its way"}},
+	{"a new primary whose majority point lags", []string{
+		"new primary whose majority point lags", "(trait) majority reads that lag",
+	}},
+	{"elections that roll back non-majority writes", []string{"election that rolls back", "(met) writes rolled back", "(met) claims rolled back"}},
+	{"a coordinator cut off that still answers", []string{
+		"coordinator cut off that still answers heartbeats", "(met) heartbeat answered by a coordinator cut off",
+	}},
+	{"lease lapse and resume in one generation", []string{"lease lapse and resume in one generation", "(met) a lapsed lease resumed"}},
+	{"warm owners with another owner in between", []string{
+		"another owner in between", "(met) warm start", "(met) warm catalog dropped: another owner in between",
+	}},
+	{"release during a rival's wait", []string{"release on its way while a rival waits", "(met) release while a rival waits"}},
+	{"an abandoned flush followed by our own claim", []string{
+		"MongoDB hangs, with a rebalance in the middle", "(met) abandoned with unknown writes", "(met) own claim after an abandoned flush",
+	}},
+	{"the partition document deleted", []string{"partition document deleted"}},
+	{"takeover", []string{"takeover by another group"}},
+	{"commit lag", []string{"(trait) commit lag"}},
+	{"offset resets forward and back", []string{"offsets reset, forward or back", "(met) partitions reset", "group offsets expired"}},
+	{"arrays", []string{"(trait) arrays"}},
+	{"letters", []string{"(trait) bad records", "(trait) records that MongoDB refuses", "(met) letters"}},
+	{"meta and time edits", []string{"meta edited by an operator", "time edited by an operator"}},
+	{"deletes", []string{"bucket deleted by an operator"}},
+	{"closes", []string{"bucket closed by an operator"}},
+	{"a repair beside a live writer", []string{
+		"repair beside a live writer", "(met) buckets doubled", "(met) doubles repaired", "(met) repair meets a live owner's write",
+	}},
+	{"topic re-creation", []string{"topic deleted and created again"}},
+	{"partitions added", []string{"partition added"}},
+	{"changed settings between owners", []string{"(trait) settings that differ between owners"}},
+	{"log truncation", []string{"log truncated", "records expired"}},
+	{"slow rebalances", []string{"slow rebalance", "(met) member too slow for a rebalance"}},
+
+	{"D in several windows", []string{"(met) a further window of D"}},
+	{"no dead-letter topic", []string{
+		"(trait) no dead-letter topic", "(met) partition stopped: bad_record", "(met) bad record skipped by an operator",
+	}},
+	{"an offset out of range that stops", []string{"(met) partition stopped: offset_out_of_range"}},
+	{"clocks", []string{"process stopped and going on", "clocks of producers jump"}},
+	{"a server without sessions", []string{
+		"(trait) a server without sessions", "a server without sessions loses what is not in its journal",
+	}},
+}
+
+// covered prints how often each danger came up, and fails when one did not.
+func (y *tally) covered(t *testing.T) {
+	for _, d := range dangers {
+		t.Log(d.name)
+		for _, row := range d.rows {
+			t.Logf("%7d runs %8d times  %s", y.runs[row], y.times[row], row)
+			if y.runs[row] == 0 {
+				t.Errorf("no run had %q", row)
+			}
+		}
+	}
+}
