@@ -18,10 +18,6 @@ func appendInt32Named(dst []byte, name string, v int32) []byte {
 	return binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeInt32, name), uint32(v))
 }
 
-func appendInt64Named(dst []byte, name string, v int64) []byte {
-	return appendInt64(appendHeader(dst, bson.TypeInt64, name), v)
-}
-
 func appendDateNamed(dst []byte, name string, v int64) []byte {
 	return appendInt64(appendHeader(dst, bson.TypeDateTime, name), v)
 }
@@ -45,7 +41,15 @@ func appendBinaryNamed(dst []byte, name string, subtype byte, v []byte) []byte {
 }
 
 func appendNamed(dst []byte, v value, name string) []byte {
-	return append(appendHeader(dst, v.kind, name), v.data...)
+	return appendData(appendHeader(dst, v.kind, name), v.data)
+}
+
+// appendData appends a value's bytes, those of most numbers and dates without a call.
+func appendData(dst, data []byte) []byte {
+	if len(data) == 8 {
+		return binary.LittleEndian.AppendUint64(dst, binary.LittleEndian.Uint64(data))
+	}
+	return append(dst, data...)
 }
 
 // startDocument appends an object or array that endDocument ends; start is for it.

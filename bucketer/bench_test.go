@@ -43,7 +43,7 @@ func newNumeric(series int) *numeric {
 	for _, name := range []string{"temperature", "humidity", "pressure", "voltage", "current"} {
 		n.fields = appendInt64(appendHeader(n.fields, bson.TypeDouble, name), 0)
 	}
-	n.meta = startFields(appendInt64Named(nil, "id", 0))
+	n.meta = startFields(appendInt64(appendHeader(nil, bson.TypeInt64, "id"), 0))
 	n.Elements = n.fields
 	n.Meta = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: n.meta}
 	return n

@@ -28,6 +28,9 @@ type value struct {
 	data []byte
 }
 
+// equals tells that two values are the same bytes, which is more than comparing as equal.
+func (v value) equals(w value) bool { return v.kind == w.kind && bytes.Equal(v.data, w.data) }
+
 func (v value) raw() bson.RawValue { return bson.RawValue{Type: v.kind, Value: v.data} }
 
 // extremes are minimum and maximum of one field.
@@ -35,26 +38,26 @@ type extremes struct {
 	lower, upper value
 	// known are the extremes that the bucket has, in place; kind 0 in a new field.
 	knownLower, knownUpper value
-	widened                bool // lower or upper may differ from what is known
+	lowered, raised        bool // lower or upper may be another than the known one
 }
 
 // include widens the extremes by a value. What it builds goes behind scratch, whose grown form it returns.
 func (x *extremes) include(v value, scratch []byte) []byte {
 	if x.lower.kind == 0 {
-		x.lower, x.upper, x.widened = v, v, true
+		x.lower, x.upper, x.lowered, x.raised = v, v, true, true
 		return scratch
 	}
 	if !isNested(v.kind) && x.lower.kind == v.kind && x.upper.kind == v.kind {
 		if compareSame(v, x.lower) < 0 {
-			x.lower, x.widened = v, true
+			x.lower, x.lowered = v, true
 		} else if compareSame(v, x.upper) > 0 {
-			x.upper, x.widened = v, true
+			x.upper, x.raised = v, true
 		}
 		return scratch
 	}
-	x.widened = true
 	x.lower, scratch = lower.merge(x.lower, v, scratch)
 	x.upper, scratch = upper.merge(x.upper, v, scratch)
+	x.lowered, x.raised = true, true
 	return scratch
 }
 

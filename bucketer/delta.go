@@ -1,7 +1,6 @@
 package bucketer
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -51,18 +50,23 @@ func (e *encoder) appendBounds(dst []byte, b *bucket) []byte {
 	}
 	for at := range e.fields {
 		x, name := &e.fields[at], b.shape.members[at].name
-		if !x.widened {
-			continue
+		if x.lowered {
+			dst = e.appendBoundChange(dst, minPrefix, name, x.knownLower, x.lower)
 		}
-		dst = e.appendBoundChange(dst, minPrefix, name, x.knownLower, x.lower)
-		dst = e.appendBoundChange(dst, maxPrefix, name, x.knownUpper, x.upper)
+		if x.raised {
+			dst = e.appendBoundChange(dst, maxPrefix, name, x.knownUpper, x.upper)
+		}
 	}
 	return dst
 }
 
 func (e *encoder) appendBoundChange(dst []byte, prefix, name string, known, now value) []byte {
-	if known.kind == now.kind && bytes.Equal(known.data, now.data) {
+	if known.equals(now) {
 		return dst
+	}
+	if now.kind != bson.TypeEmbeddedDocument {
+		dst = append(append(append(dst, byte(now.kind)), prefix...), name...)
+		return appendData(append(dst, 0), now.data)
 	}
 	e.path = append(append(e.path[:0], prefix...), name...)
 	return e.appendChange(dst, known, now)
@@ -72,7 +76,7 @@ func (e *encoder) appendBoundChange(dst []byte, prefix, name string, known, now 
 // is in e.path. Within objects only changed members are set. Arrays are set whole, and so are objects with names that a
 // path cannot address: a path into an array means another thing when the array is shorter than thought.
 func (e *encoder) appendChange(dst []byte, known, now value) []byte {
-	if known.kind == now.kind && bytes.Equal(known.data, now.data) {
+	if known.equals(now) {
 		return dst
 	}
 	if known.kind != bson.TypeEmbeddedDocument || now.kind != known.kind || !isAddressable(now.data) {
@@ -104,10 +108,31 @@ func isAddressable(object []byte) bool {
 }
 
 // appendPlace appends the header of an element "data.<name>.<index>"; index ends with a NUL.
-func appendPlace(dst []byte, kind bson.Type, name string, index []byte) []byte {
-	dst = append(append(append(dst, byte(kind)), dataPrefix...), name...)
-	return append(append(dst, '.'), index...)
+func appendPlace(dst []byte, kind bson.Type, prefix, index []byte) []byte {
+	return append(append(append(dst, byte(kind)), prefix...), index...)
 }
+
+// loadPrefixes makes the prefixes of the places of a bucket's values, "data.<name>.", the time's first, unless the
+// bucket before had the same.
+func (e *encoder) loadPrefixes(s *shape) {
+	if e.shape == s && len(e.prefixEnds) == len(s.members)+2 {
+		return
+	}
+	e.shape = s
+	e.prefixes, e.prefixEnds = e.prefixes[:0], append(e.prefixEnds[:0], 0)
+	e.addPrefix(e.timeField)
+	for at := range s.members {
+		e.addPrefix(s.members[at].name)
+	}
+}
+
+func (e *encoder) addPrefix(name string) {
+	e.prefixes = append(append(append(e.prefixes, dataPrefix...), name...), '.')
+	e.prefixEnds = append(e.prefixEnds, len(e.prefixes))
+}
+
+// prefix is that of the time's column (-1) or of a field's, by the bucket's shape.
+func (e *encoder) prefix(at int) []byte { return e.prefixes[e.prefixEnds[at+1]:e.prefixEnds[at+2]] }
 
 // filter appends the condition of an update (E5).
 func (e *encoder) filter(b *bucket, w *Write) {

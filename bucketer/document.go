@@ -22,7 +22,11 @@ func (e *encoder) insert(b *bucket, w *Write) {
 	dst, data := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldData)
 	dst = appendColumn(dst, e.timeField, e.times)
 	for at := range e.columns {
-		dst = appendColumn(dst, b.shape.members[at].name, e.columns[at])
+		if name := b.shape.members[at].name; w.Count == 1 {
+			dst = appendOnly(dst, name, e.fields[at].lower)
+		} else {
+			dst = appendColumn(dst, name, e.columns[at])
+		}
 	}
 	e.out = endDocument(endDocument(dst, data), start)
 	w.Document = e.out[start:]
@@ -32,6 +36,13 @@ func (e *encoder) insert(b *bucket, w *Write) {
 func appendColumn(dst []byte, name string, elements []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, name)
 	return endDocument(append(dst, elements...), start)
+}
+
+// appendOnly appends a column of one value.
+func appendOnly(dst []byte, name string, v value) []byte {
+	dst = appendHeader(dst, bson.TypeEmbeddedDocument, name)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+3+len(v.data)+1))
+	return append(appendData(append(dst, byte(v.kind), '0', 0), v.data), 0)
 }
 
 // fillControl fills the head of a document, which begins at start, and appends the rest of control.

@@ -19,6 +19,9 @@ type encoder struct {
 	columns      [][]byte   // by the bucket's shape: elements of an insert's data
 	times        []byte     // elements of an insert's column of times
 	places       []byte     // elements of an update's $set for data: each value by the path of its place
+	shape        *shape     // whose prefixes these are
+	prefixes     []byte
+	prefixEnds   []int
 	positions    []timeseries.Position
 	merged       []byte // extremes that no measurement has as a whole
 	bounds       []byte // the new ones, lower and upper
@@ -42,7 +45,7 @@ func newEncoder(timeField string, source timeseries.Source) encoder {
 // bytes is the memory of the scratch.
 func (e *encoder) bytes() int64 {
 	total := cap(e.times) + cap(e.places) + cap(e.merged) + cap(e.bounds) + cap(e.path) + cap(e.out) +
-		cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
+		cap(e.prefixes) + cap(e.prefixEnds)*8 + cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
 	for _, column := range e.columns[:cap(e.columns)] {
 		total += cap(column)
 	}
@@ -61,6 +64,7 @@ func (e *encoder) seal() {
 // rest ends a flush: it leaves scratch that very large measurements have made to the garbage collector.
 func (e *encoder) rest() {
 	e.seal()
+	e.shape = nil
 	if e.bytes() > maxScratch {
 		kept := e.arena
 		*e = newEncoder(e.timeField, e.source)
@@ -124,13 +128,15 @@ func (e *encoder) gather(b *bucket) {
 			e.times = append(append(e.times, byte(bson.TypeDateTime)), digits...)
 			e.times = appendInt64(e.times, r.time)
 		} else {
-			e.places = appendPlace(e.places, bson.TypeDateTime, e.timeField, digits)
+			e.places = appendPlace(e.places, bson.TypeDateTime, e.prefix(-1), digits)
 			e.places = appendInt64(e.places, r.time)
 		}
 		e.gatherFields(b, r.elements, digits)
 	}
 }
 
+// gatherFields takes up the fields of a row. Of the only measurement of a bucket no columns are made: its values are the
+// extremes.
 func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
 	hint := 0
 	for rest := elements; len(rest) > 0; {
@@ -139,12 +145,11 @@ func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
 		kind, data := bson.Type(rest[0]), rest[start:end]
 		rest = rest[end:]
 		e.merged = e.fields[at].include(value{kind, data}, e.merged)
-		if b.stored == 0 {
-			column := append(append(e.columns[at], byte(kind)), index...)
-			e.columns[at] = append(column, data...)
-		} else {
-			e.places = appendPlace(e.places, kind, b.shape.members[at].name, index)
-			e.places = append(e.places, data...)
+		switch {
+		case b.stored > 0:
+			e.places = appendData(appendPlace(e.places, kind, e.prefix(at), index), data)
+		case b.pending.n > 1:
+			e.columns[at] = appendData(append(append(e.columns[at], byte(kind)), index...), data)
 		}
 	}
 }
@@ -168,27 +173,31 @@ func (e *encoder) load(b *bucket) {
 		e.columns = append(e.columns[:cap(e.columns)], make([][]byte, 2*n-cap(e.columns))...)
 	}
 	e.fields, e.columns = e.fields[:n], e.columns[:n]
-	clear(e.fields)
 	if b.stored == 0 {
+		clear(e.fields)
 		for at := range e.columns {
 			e.columns[at] = e.columns[at][:0]
 		}
 		return
 	}
+	e.loadPrefixes(b.shape)
 	size := documentSize(b.bounds)
 	lower, upper := content(b.bounds[:size]), content(b.bounds[size:])
-	for at := 0; len(lower) > 0; at++ {
+	at := 0
+	for ; len(lower) > 0; at++ {
 		x, name := &e.fields[at], len(b.shape.members[at].name)
 		x.lower, lower = readValue(lower, name)
 		x.upper, upper = readValue(upper, name)
-		x.knownLower, x.knownUpper = x.lower, x.upper
+		x.knownLower, x.knownUpper, x.lowered, x.raised = x.lower, x.upper, false, false
 	}
+	clear(e.fields[at:])
 }
 
 // widenBounds writes the new bounds over those of the bucket, in place; false if they have become of another size.
 func (e *encoder) widenBounds() bool {
 	for at := range e.fields {
-		if x := &e.fields[at]; x.widened && !(x.lower.replaces(x.knownLower) && x.upper.replaces(x.knownUpper)) {
+		x := &e.fields[at]
+		if x.lowered && !x.lower.replaces(x.knownLower) || x.raised && !x.upper.replaces(x.knownUpper) {
 			return false
 		}
 	}

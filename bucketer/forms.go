@@ -56,9 +56,9 @@ func (f *forms) buildSource(source timeseries.Source) {
 	dst = appendStringNamed(dst, timeseries.FieldTopic, source.Topic)
 	dst = appendInt32Named(dst, timeseries.FieldPartition, source.Partition)
 	dst = appendBinaryNamed(dst, timeseries.FieldTopicID, uuidSubtype, source.TopicID[:])
-	dst = appendInt64Named(dst, timeseries.FieldFirst, 0)
+	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.FieldFirst), 0)
 	f.source.gaps[0] = len(dst) - 8
-	dst = appendInt64Named(dst, timeseries.FieldLast, 0)
+	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.FieldLast), 0)
 	f.source.gaps[1] = len(dst) - 8
 	dst, f.offsets = startDocument(dst, bson.TypeArray, timeseries.FieldOffsets)
 	dst = appendBinaryNamed(dst, "0", 0, nil)
@@ -68,11 +68,11 @@ func (f *forms) buildSource(source timeseries.Source) {
 
 func (f *forms) buildEnds() {
 	dst, lowest := startDocument(nil, bson.TypeEmbeddedDocument, "$min")
-	dst = appendInt64Named(dst, timeseries.PathFirst, 0)
+	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.PathFirst), 0)
 	f.ends.gaps[0] = len(dst) - 8
 	dst = endDocument(dst, lowest)
 	dst, highest := startDocument(dst, bson.TypeEmbeddedDocument, "$max")
-	dst = appendInt64Named(dst, timeseries.PathLast, 0)
+	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.PathLast), 0)
 	f.ends.gaps[1] = len(dst) - 8
 	f.ends.bytes = endDocument(dst, highest)
 }
