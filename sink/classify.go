@@ -42,6 +42,9 @@ type Sent struct {
 	Err error
 	// At is when the attempt began. It cannot be executed any more when the grace has passed since.
 	At time.Time
+
+	// whole: the command was refused, which may be for something else in it than the document.
+	whole bool
 }
 
 // classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: what is
@@ -90,7 +93,9 @@ func classifyError(err error) Sent {
 	case errors.As(err, &command) && answerOf(command.Code).class == notPrimary:
 		return Sent{Result: NotExecuted, Err: err}
 	case errors.As(err, &command):
-		return classifyCode(command.Code, command.Message)
+		s := classifyCode(command.Code, command.Message)
+		s.whole = s.Result == Refused && command.Code != codeObjectTooLarge
+		return s
 	default:
 		return Sent{Result: Unknown, Err: err}
 	}

@@ -286,6 +286,29 @@ func TestAnUnsupportedWriteConcernIsRefused(t *testing.T) {
 	}
 }
 
+// TestARefusedWriteConcernBlamesNoDocument: a server that lost its journal refuses every command with a code that a bad
+// document gets as well.
+func TestARefusedWriteConcernBlamesNoDocument(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	refusing := failing(2, "cannot use 'j' option when a host does not have journaling enabled")
+	f.answer("insert", refusing)
+	writes := []*bucketer.Write{insertOf("a", run(0, 1)...), insertOf("b", run(1, 1)...)}
+	sendAll(t, p, sink.Refused, writes...) // other commands are executed: it is the documents
+	f.answer("update", refusing)
+	sendAll(t, p, sink.Unknown, writes...)
+	var refused *sink.RefusedError
+	if _, err := p.Resolve(t.Context(), writes); !errors.As(err, &refused) || refused.Code != 2 {
+		t.Errorf("%v", err)
+	}
+	if won, err := p.Claim(t.Context(), sink.Seen{Found: true}, sink.Claim{Token: token()}); won || !errors.As(err, &refused) {
+		t.Errorf("a claim: %v, %v", won, err)
+	}
+	f.answer("insert", counting(1))
+	f.answer("update", counting(1))
+	claim(t, p)
+	sendAll(t, p, sink.Acked, writes[:1]...)
+}
+
 func TestAWriteWithoutAnAnswerIsGivenUpAtItsDeadline(t *testing.T) {
 	f, p := onFake(t, replicaSet, func(o *sink.Options) { o.WriteTimeout = 300 * time.Millisecond })
 	cut := make(chan struct{})

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,7 +30,8 @@ type call struct {
 // and updates go in separate commands, several in flight.
 //
 // A command that MongoDB refuses as a whole for its content is sent again, one write a command: nothing of it was
-// executed, or what was is found by its _id and count.
+// executed, or what was is found by its _id and count. A write whose own command is refused is to blame only if a command
+// of ours without it is not refused.
 func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
 	if p.tenure != holding {
 		panic("sink: E7: bucket writes were to be sent without a claim")
@@ -55,11 +57,31 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
 		}
 		_ = g.Wait() // the outcomes are in sent
 	}
+	p.blame(ctx, sent)
 	for i := range sent {
 		sent[i].At = at
 		p.store.Metrics.attempt(writes[i].Kind, sent[i].Result)
 	}
 	return sent
+}
+
+// blame finds out whether commands were refused for their documents, or for what every command has, such as the write
+// concern: by one that has no bucket in it. If that fails too nobody's data is bad, and the writes are unknown as in any
+// outage; what has become of our claim, the next fence tells.
+func (p *Partition) blame(ctx context.Context, sent []Sent) {
+	refused := func(s Sent) bool { return s.whole }
+	if !slices.ContainsFunc(sent, refused) {
+		return
+	}
+	err := p.conditional(ctx, "trying a write without buckets", bson.D{{Key: "at", Value: p.stamp()}})
+	if err == nil {
+		return
+	}
+	for i := range sent {
+		if refused(sent[i]) {
+			sent[i] = Sent{Result: Unknown, Code: sent[i].Code, Message: sent[i].Message, Err: err}
+		}
+	}
 }
 
 // split makes bulk calls of writes: inserts and updates apart, because the driver hides the results of one when the other
