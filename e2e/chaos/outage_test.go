@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // outage is a server that is away for a while, and what must be seen of it.
 type outage struct {
 	begin, end func(t *testing.T, r *run)
-	// reason is part of what /readyz says, in lower case.
+	// reason is what /readyz calls the server.
 	reason string
 	// recovery is how long it may take from its end until each consumer stores again.
 	recovery time.Duration
@@ -23,10 +24,23 @@ type outage struct {
 	steady bool
 	// partial tells that some partitions go on.
 	partial bool
+	// stalled is the metric that stands still meanwhile; empty: the measurements stored.
+	stalled string
+}
+
+// sign is the metric that shows the recovery.
+func (o outage) sign() string {
+	if o.stalled != "" {
+		return o.stalled
+	}
+	return "waterwheel_measurements_stored_total"
 }
 
 // writeTimeout is MONGODB_WRITE_TIMEOUT of the tests' settings.
 const writeTimeout = 2 * time.Second
+
+// trialMemory is their MEMORY_LIMIT, in bytes.
+const trialMemory = 256 << 20
 
 // soon is how quickly a consumer stores again, and how much more a loaded machine may need for the next flush.
 const (
@@ -38,7 +52,7 @@ func TestDatabaseRefusesConnections(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(databaseLinks, (*link.Link).Refuse),
 		end:    restored(databaseLinks),
-		reason: "mongodb", recovery: soon, steady: true,
+		reason: "MongoDB", recovery: soon, steady: true,
 	})
 }
 
@@ -47,7 +61,7 @@ func TestDatabaseIsABlackHole(t *testing.T) {
 		begin: onLinks(databaseLinks, (*link.Link).Hold),
 		// What the proxy holds must not be delivered after the grace: a network would have dropped it by then.
 		end:    onLinks(databaseLinks, (*link.Link).Cut),
-		reason: "mongodb", recovery: writeTimeout + soon, steady: true,
+		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
 	})
 }
 
@@ -55,7 +69,7 @@ func TestDatabaseLosesItsAnswers(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(databaseLinks, (*link.Link).LoseAnswers),
 		end:    onLinks(databaseLinks, (*link.Link).Cut),
-		reason: "mongodb", recovery: writeTimeout + soon, steady: true,
+		reason: "MongoDB", recovery: writeTimeout + soon, steady: true,
 	})
 }
 
@@ -63,7 +77,7 @@ func TestKafkaRefusesConnections(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(kafkaLinks, (*link.Link).Refuse),
 		end:    restored(kafkaLinks),
-		reason: "kafka", recovery: soon,
+		reason: "Kafka", recovery: soon,
 	})
 }
 
@@ -71,7 +85,7 @@ func TestKafkaIsABlackHole(t *testing.T) {
 	testOutage(t, outage{
 		begin:  onLinks(kafkaLinks, (*link.Link).Hold),
 		end:    onLinks(kafkaLinks, (*link.Link).Cut),
-		reason: "kafka", recovery: writeTimeout + soon,
+		reason: "Kafka", recovery: writeTimeout + soon,
 	})
 }
 
@@ -92,7 +106,7 @@ func TestAllBrokersAreKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		reason: "kafka", recovery: soon,
+		reason: "Kafka", recovery: soon,
 	})
 }
 
@@ -108,7 +122,23 @@ func TestLettersCannotBeWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		reason: "dead-letter", recovery: soon, partial: true,
+		reason: "the dead-letter topic", recovery: soon, partial: true, stalled: "waterwheel_letters_total",
+	})
+}
+
+// TestLetterTopicIsDeleted: there is no dead-letter topic until somebody creates it again, with the letters it had.
+func TestLetterTopicIsDeleted(t *testing.T) {
+	var had []check.Record
+	testOutage(t, outage{
+		begin: func(t *testing.T, r *run) { had = r.deleteLetters(t) },
+		end: func(t *testing.T, r *run) {
+			ctx := within(t, time.Minute)
+			createLetterTopic(ctx, t, r.topic+".dlq")
+			if err := r.writeLetters(ctx, had); err != nil {
+				t.Fatal(err)
+			}
+		},
+		reason: "the dead-letter topic", recovery: soon, steady: true, stalled: "waterwheel_letters_total",
 	})
 }
 
@@ -139,9 +169,10 @@ func restored(of func(*member) []*link.Link) func(*testing.T, *run) {
 func testOutage(t *testing.T, o outage) {
 	r := startTrial(t)
 	consumers := []*harness.Consumer{r.members[0].consumer, r.members[1].consumer}
-	before := storedBy(t, consumers)
+	before := storedBy(t, consumers, o.sign())
 	rebalances := sumOf(t, consumers, "waterwheel_rebalances_total")
 
+	early := time.Now()
 	o.begin(t, r)
 	start := time.Now()
 	for i, c := range consumers {
@@ -151,15 +182,25 @@ func testOutage(t *testing.T, o outage) {
 	}
 	t.Logf("/readyz names it after %.1fs", time.Since(start).Seconds())
 	time.Sleep(*outageTime - time.Since(start))
-	during := storedBy(t, consumers)
+	during := storedBy(t, consumers, o.sign())
+	for i, c := range consumers {
+		if !o.partial || i == 0 {
+			o.wantNamed(t, c, early, start)
+		}
+		wantWithinMemory(t, c)
+	}
 
 	o.end(t, r)
 	end := time.Now()
-	awaitStoredMore(t, consumers, during, o.recovery+20*time.Second)
+	awaitMore(t, consumers, o.sign(), during, o.recovery+20*time.Second)
 	took := time.Since(end)
-	t.Logf("each consumer stores again after %.2fs; stored before, during and after the outage: %v, %v, %v", took.Seconds(), before, during, storedBy(t, consumers))
+	t.Logf("each consumer writes again after %.2fs; %s before, during and after the outage: %v, %v, %v",
+		took.Seconds(), o.sign(), before, during, storedBy(t, consumers, o.sign()))
 	if took > o.recovery+slack {
-		t.Errorf("storing again took %v, want at most %v", took, o.recovery)
+		t.Errorf("writing again took %v, want at most %v", took, o.recovery)
+	}
+	for _, c := range consumers {
+		wantFewLines(t, c, early, end)
 	}
 	for _, c := range consumers {
 		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil {
@@ -183,7 +224,7 @@ func startTrial(t *testing.T) *run {
 		Binary: world.binary, Dir: t.TempDir(), MongoURI: world.mongoURI, Members: 2, Rate: world.rate, Series: world.series,
 		Partitions: 4, Seed: uint64(time.Now().UnixNano()), Log: testLog{t},
 		WriteTimeout: writeTimeout,
-		Settings:     []string{"KAFKA_SESSION_TIMEOUT", "30s", "KAFKA_REBALANCE_TIMEOUT", "15s"},
+		Settings:     []string{"MEMORY_LIMIT", fmt.Sprint(trialMemory), "KAFKA_SESSION_TIMEOUT", "30s", "KAFKA_REBALANCE_TIMEOUT", "15s"},
 	}
 	r := newRun(o, strings.ToLower(t.Name()))
 	r.cluster = world.cluster
@@ -266,7 +307,7 @@ func awaitReason(t *testing.T, c *harness.Consumer, reason string, d time.Durati
 	for ctx.Err() == nil {
 		status, got, err := c.Get(ctx, "/readyz")
 		if err == nil {
-			if body = got; status == http.StatusServiceUnavailable && strings.Contains(strings.ToLower(body), reason) {
+			if body = got; status == http.StatusServiceUnavailable && strings.Contains(body, reason) {
 				return
 			}
 		}
@@ -275,11 +316,12 @@ func awaitReason(t *testing.T, c *harness.Consumer, reason string, d time.Durati
 	t.Errorf("/readyz does not name %s, but says %q\n%s", reason, body, c.Log())
 }
 
-func storedBy(t *testing.T, consumers []*harness.Consumer) []float64 {
+// storedBy is a metric's value of each consumer.
+func storedBy(t *testing.T, consumers []*harness.Consumer, metric string) []float64 {
 	t.Helper()
 	stored := make([]float64, len(consumers))
 	for i, c := range consumers {
-		stored[i] = sumOf(t, []*harness.Consumer{c}, "waterwheel_measurements_stored_total")
+		stored[i] = sumOf(t, []*harness.Consumer{c}, metric)
 	}
 	return stored
 }
@@ -297,12 +339,12 @@ func sumOf(t *testing.T, consumers []*harness.Consumer, metric string) float64 {
 	return sum
 }
 
-// awaitStoredMore waits until each consumer has stored more than it had.
-func awaitStoredMore(t *testing.T, consumers []*harness.Consumer, than []float64, d time.Duration) {
+// awaitMore waits until a metric of each consumer is more than it was.
+func awaitMore(t *testing.T, consumers []*harness.Consumer, metric string, than []float64, d time.Duration) {
 	t.Helper()
 	ctx := within(t, d)
 	for {
-		now, more := storedBy(t, consumers), true
+		now, more := storedBy(t, consumers, metric), true
 		for i := range now {
 			more = more && now[i] > than[i]
 		}
@@ -310,7 +352,7 @@ func awaitStoredMore(t *testing.T, consumers []*harness.Consumer, than []float64
 			return
 		}
 		if ctx.Err() != nil {
-			t.Errorf("the consumers have stored %v, as many as before", now)
+			t.Errorf("%s of the consumers are %v, as before", metric, now)
 			return
 		}
 		sleep(ctx, 20*time.Millisecond)
