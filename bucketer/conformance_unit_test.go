@@ -147,7 +147,7 @@ func checkChange(t *testing.T, before, after bson.D) {
 			t.Errorf("%s is set to what it is", change.Key)
 		}
 	}
-	if got := update(t, before, bson.D{{Key: "$set", Value: changes}}); !equal(t, got, after) {
+	if got := update(t, before, bson.D{{Key: "$set", Value: changes}}, false); !equal(t, got, after) {
 		t.Errorf("setting %s makes %s, want %s", text(changes), text(got), text(after))
 	}
 }

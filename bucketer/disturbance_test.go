@@ -149,10 +149,7 @@ func (d *disturbed) neighbour() {
 
 // widen changes the granularity while buckets are open.
 func (d *disturbed) widen() {
-	o, err := d.options.Collection.Change(timeseries.Options{Granularity: timeseries.Minutes})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	o := widened(d.t, d.options.Collection)
 	d.options.Collection, d.store.options = o, o
 	d.catalog.SetCollection(o)
 }

@@ -2,8 +2,8 @@ package bucketer
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -25,6 +25,7 @@ type modelSeries struct {
 	open     *modelBucket
 	excluded []bson.ObjectID
 	waits    bool
+	handed   bool // the look-up, to whom answers it
 	stale    bool
 	lookup   Lookup
 	parked   []reading
@@ -121,7 +122,11 @@ func (m *model) alternate(r reading) *modelBucket {
 }
 
 func (m *model) tooDear(b *modelBucket) bool {
-	return m.options.DeltaMax > 0 && b.stored() > 0 && b.pending() >= int(m.options.DeltaMax)
+	if b.stored() == 0 || b.pending() == 0 {
+		return false
+	}
+	crosses := len(strconv.Itoa(len(b.readings))) > len(strconv.Itoa(b.stored()))
+	return m.options.DeltaMax > 0 && b.pending() >= int(m.options.DeltaMax) || m.options.SetsInTextOrder && crosses
 }
 
 func (m *model) add(s *modelSeries, b *modelBucket, r reading) {
@@ -204,9 +209,17 @@ func (m *model) ask(s *modelSeries, r reading, query bool) bool {
 	} else if !query {
 		return false
 	}
-	s.waits, s.stale, s.lookup, s.parked = true, false, l, []reading{r}
+	s.waits, s.handed, s.stale, s.lookup, s.parked = true, false, false, l, []reading{r}
 	m.lookups = append(m.lookups, l)
 	return true
+}
+
+// handOut takes the first look-ups, which somebody is to answer.
+func (m *model) handOut(n int) {
+	for _, l := range m.lookups[:n] {
+		m.series[l.Series].handed = true
+	}
+	m.lookups = m.lookups[n:]
 }
 
 // load answers a look-up with what is stored now; size tells the size of a stored document.
@@ -293,35 +306,9 @@ func (m *model) finish(written []*modelBucket, updated map[bson.ObjectID]bool) {
 		}
 		if b.action != stay {
 			m.end(b)
+			m.retire(b.series)
 		} else {
 			m.idle = append(m.idle, b)
 		}
 	}
-}
-
-// expire archives the bucket that was not used for the longest time.
-func (m *model) expire() {
-	b := m.idle[0]
-	m.idle = m.idle[1:]
-	s := m.series[b.series]
-	s.open, s.excluded = nil, nil
-	b.action = archive
-	m.end(b)
-}
-
-// restart forgets all but what is stored and returns the readings that are not, in their order.
-func (m *model) restart() []reading {
-	var lost []reading
-	for _, key := range slices.Sorted(maps.Keys(m.series)) {
-		lost = append(lost, m.series[key].parked...)
-	}
-	for _, b := range m.buckets {
-		lost = append(lost, b.readings[b.stored():]...)
-		b.readings = b.readings[:b.stored()]
-		b.inMemory, b.archived, b.inFlight, b.action = false, false, false, leave
-	}
-	m.buckets = slices.DeleteFunc(m.buckets, func(b *modelBucket) bool { return len(b.readings) == 0 })
-	m.series, m.touched, m.idle, m.lookups = map[string]*modelSeries{}, nil, nil, nil
-	slices.SortFunc(lost, func(a, b reading) int { return a.position.Compare(b.position) })
-	return lost
 }

@@ -45,8 +45,15 @@ func randomOptions(t testing.TB, random *rand.Rand) Options {
 		o.Limits.CacheBytes = 10_000 + random.Int64N(40_000)
 	}
 	o.DeltaMax = random.Int32N(6)
+	o.SetsInTextOrder = random.IntN(4) == 0
 	o.Reopen = random.IntN(4) > 0
 	return o
+}
+
+func randomStore(t testing.TB, o Options) *store {
+	s := newStore(t, o.Collection)
+	s.textOrder = o.SetsInTextOrder
+	return s
 }
 
 func newModelRun(t *testing.T, seed uint64) *modelRun {
@@ -54,7 +61,7 @@ func newModelRun(t *testing.T, seed uint64) *modelRun {
 	o := randomOptions(t, random)
 	return &modelRun{
 		t: t, random: random, options: o, catalog: New(o), model: newModel(o),
-		store: newStore(t, o.Collection), stream: newStream(t, random),
+		store: randomStore(t, o), stream: newStream(t, random),
 	}
 }
 
@@ -69,11 +76,15 @@ func (r *modelRun) step() {
 		r.prepare()
 	case n < 95:
 		r.finish()
-	case n < 98:
+	case n < 97:
 		if len(r.model.idle) > 0 {
 			r.catalog.expireBucket(r.catalog.idle.oldest)
 			r.model.expire()
 		}
+	case n == 97:
+		r.clear()
+	case n == 98:
+		r.widen()
 	default:
 		r.restart()
 	}
@@ -95,7 +106,7 @@ func (r *modelRun) ask(n int) {
 			r.t.Fatalf("look-ups %+v, want %+v", got, r.model.lookups)
 		}
 	}
-	r.model.lookups = r.model.lookups[len(got):]
+	r.model.handOut(len(got))
 	r.asked = append(r.asked, got...)
 }
 
@@ -164,6 +175,32 @@ func (r *modelRun) finish() {
 	r.catalog.Finish(r.flush, make([]Outcome, len(r.flush.Writes)), 0)
 	r.model.finish(r.written, updated)
 	r.flush, r.written = nil, nil
+}
+
+// clear forgets buckets of some series, as after direct writes.
+func (r *modelRun) clear() {
+	if r.random.IntN(2) == 0 {
+		r.catalog.Clear(nil)
+		r.model.clear(func(string) bool { return true })
+		return
+	}
+	r.catalog.Clear(func(meta bson.RawValue) bool { return meta.Type == 0 })
+	r.model.clear(func(key string) bool { return key == "" })
+}
+
+// widen changes the granularity while buckets are open.
+func (r *modelRun) widen() {
+	o := widened(r.t, r.options.Collection)
+	r.options.Collection, r.model.options.Collection, r.store.options = o, o, o
+	r.catalog.SetCollection(o)
+}
+
+func widened(t testing.TB, o timeseries.Options) timeseries.Options {
+	changed, err := o.Change(timeseries.Options{Granularity: timeseries.Minutes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
 }
 
 // restart loses both memories. A flush on its way was executed.

@@ -18,6 +18,7 @@ type store struct {
 	order      []bson.ObjectID // of insertion
 	byID       map[bson.ObjectID]bson.D
 	candidates map[bson.ObjectID]Candidate // of documents as they are now, as far as they were asked for
+	textOrder  bool                        // it carries out the paths of a $set in the order of their text
 }
 
 func newStore(t testing.TB, o timeseries.Options) *store {
@@ -43,7 +44,7 @@ func (s *store) apply(w *Write) bool {
 	if !ok || !matches(s.t, d, filter) {
 		return false
 	}
-	s.put(w.ID, update(s.t, d, decode(s.t, w.Document)))
+	s.put(w.ID, update(s.t, d, decode(s.t, w.Document), s.textOrder))
 	return true
 }
 
@@ -154,9 +155,9 @@ func hasNull(d bson.D, name string) bool {
 }
 
 // update applies $set, $push, $min and $max. To set a bound to what it is already is an error.
-func update(t testing.TB, d, operators bson.D) bson.D {
+func update(t testing.TB, d, operators bson.D, textOrder bool) bson.D {
 	for _, o := range operators {
-		for _, e := range inOrderOfPaths(t, o.Value.(bson.D)) {
+		for _, e := range inOrderOfPaths(t, o.Value.(bson.D), textOrder) {
 			value := e.Value
 			have := at(d, e.Key)
 			switch o.Key {
@@ -185,8 +186,8 @@ func isBound(path string) bool {
 }
 
 // inOrderOfPaths checks that no path leads to or into another, which MongoDB refuses, and orders paths as it applies
-// them: numbers by their value.
-func inOrderOfPaths(t testing.TB, set bson.D) bson.D {
+// them: numbers by their value, or in the order of their text.
+func inOrderOfPaths(t testing.TB, set bson.D, textOrder bool) bson.D {
 	if !slices.IsSortedFunc(set, comparePaths) {
 		set = slices.SortedStableFunc(slices.Values(set), comparePaths)
 	}
@@ -194,6 +195,9 @@ func inOrderOfPaths(t testing.TB, set bson.D) bson.D {
 		if a, b := set[i-1].Key, set[i].Key; a == b || strings.HasPrefix(b, a) && b[len(a)] == '.' {
 			t.Fatalf("paths in conflict: %s and %s", a, b)
 		}
+	}
+	if textOrder {
+		return byName(set)
 	}
 	return set
 }

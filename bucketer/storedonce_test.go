@@ -53,7 +53,7 @@ func newDisturbed(t *testing.T, seed uint64) *disturbed {
 	random := rand.New(rand.NewPCG(seed, 1))
 	o := randomOptions(t, random)
 	return &disturbed{
-		t: t, random: random, options: o, catalog: New(o), store: newStore(t, o.Collection),
+		t: t, random: random, options: o, catalog: New(o), store: randomStore(t, o),
 		stream:   newStream(t, random),
 		foreign:  map[bson.ObjectID]bool{},
 		readings: map[timeseries.Position]reading{},

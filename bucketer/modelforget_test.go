@@ -1,0 +1,70 @@
+package bucketer
+
+import (
+	"maps"
+	"slices"
+)
+
+// expire archives the bucket that was not used for the longest time.
+func (m *model) expire() {
+	b := m.idle[0]
+	m.idle = m.idle[1:]
+	s := m.series[b.series]
+	s.open, s.excluded = nil, nil
+	b.action = archive
+	m.end(b)
+}
+
+// clear forgets the buckets of some series, and the archive. What waits for them is inserted again.
+func (m *model) clear(match func(series string) bool) {
+	var out []reading
+	for _, b := range m.buckets {
+		b.archived = false
+		if !b.inMemory || !match(b.series) {
+			continue
+		}
+		out = append(out, b.readings[b.stored():]...)
+		b.readings, b.action, b.inMemory = b.readings[:b.stored()], leave, b.inFlight
+	}
+	m.buckets = slices.DeleteFunc(m.buckets, func(b *modelBucket) bool { return len(b.readings) == 0 })
+	isGone := func(b *modelBucket) bool { return !b.inMemory }
+	m.idle, m.touched = slices.DeleteFunc(m.idle, isGone), slices.DeleteFunc(m.touched, isGone)
+	for key, s := range m.series {
+		if match(key) {
+			s.open, s.stale = nil, s.stale || s.handed
+		}
+	}
+	slices.SortFunc(out, func(a, b reading) int { return a.position.Compare(b.position) })
+	for _, r := range out {
+		m.insert(r)
+	}
+	for key := range m.series {
+		m.retire(key)
+	}
+}
+
+// retire forgets what was only to hold as long as a series has buckets.
+func (m *model) retire(key string) {
+	s := m.series[key]
+	inMemory := slices.ContainsFunc(m.buckets, func(b *modelBucket) bool { return b.inMemory && b.series == key })
+	if !inMemory && !s.waits {
+		s.excluded = nil
+	}
+}
+
+// restart forgets all but what is stored and returns the readings that are not, in their order.
+func (m *model) restart() []reading {
+	var lost []reading
+	for _, key := range slices.Sorted(maps.Keys(m.series)) {
+		lost = append(lost, m.series[key].parked...)
+	}
+	for _, b := range m.buckets {
+		lost = append(lost, b.readings[b.stored():]...)
+		b.readings = b.readings[:b.stored()]
+		b.inMemory, b.archived, b.inFlight, b.action = false, false, false, leave
+	}
+	m.buckets = slices.DeleteFunc(m.buckets, func(b *modelBucket) bool { return len(b.readings) == 0 })
+	m.series, m.touched, m.idle, m.lookups = map[string]*modelSeries{}, nil, nil, nil
+	slices.SortFunc(lost, func(a, b reading) int { return a.position.Compare(b.position) })
+	return lost
+}
