@@ -168,6 +168,7 @@ func (w *Worker) won(m Moment) {
 		w.assigned.Committed == w.known && start.offset == w.known
 	if warm {
 		w.caught, w.phase = token, running
+		w.followCollection()
 		w.o.Metrics.claim("warm")
 		w.log.Info("claimed", "kind", "warm", "offset", w.ledger.next)
 		return
@@ -207,6 +208,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 		w.known = w.tenure.start.offset // the proof committed it
 	}
 	w.phase = running
+	w.followCollection()
 }
 
 // claimFailed postpones the next step of the claim.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"waterwheel/timeseries"
 )
 
 // ConsumerOptions set a Consumer up. All are required.
@@ -29,12 +31,14 @@ type Assignment struct {
 // Lost are called one after the other, by the goroutine that owns the membership; the others may be called at any time.
 type Consumer struct {
 	o    ConsumerOptions
-	mu   sync.Mutex // guards runners and current, which the status page reads
+	mu   sync.Mutex // guards all, now and collections
 	all  map[partitionKey]*runner
 	now  []*runner // of the present generation
 	stop context.CancelFunc
 	wait sync.WaitGroup // the committer's goroutine
 	last map[partitionKey]bool
+	// collections are the options that have changed, by topic.
+	collections map[string]*timeseries.Options
 }
 
 type partitionKey struct {
@@ -44,7 +48,7 @@ type partitionKey struct {
 
 // NewConsumer returns a consumer without partitions.
 func NewConsumer(o ConsumerOptions) *Consumer {
-	return &Consumer{o: o, all: map[partitionKey]*runner{}, stop: func() {}}
+	return &Consumer{o: o, all: map[partitionKey]*runner{}, stop: func() {}, collections: map[string]*timeseries.Options{}}
 }
 
 // Assigned starts the workers of a new generation, and returns. Workers of partitions that went elsewhere are dropped.
@@ -85,6 +89,7 @@ func (c *Consumer) runner(key partitionKey) *runner {
 			worker: c.o.NewWorker(key.topic, key.partition), ports: c.o.Ports, letters: c.o.Ports.Letters(key.topic),
 			clock: c.o.Clock, budget: c.o.Budget,
 		}
+		r.collection.Store(c.collections[key.topic])
 		c.all[key] = r
 	}
 	return r
@@ -128,6 +133,19 @@ func (c *Consumer) Lost() {
 	c.mu.Lock()
 	c.now = nil
 	c.mu.Unlock()
+}
+
+// SetCollection makes the workers of a topic follow changed options of its collection, also those between two tenures. Each
+// worker applies them by itself; options that would make buckets smaller stop it.
+func (c *Consumer) SetCollection(topic string, o timeseries.Options) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.collections[topic] = &o
+	for key, r := range c.all {
+		if key.topic == topic {
+			r.collection.Store(&o)
+		}
+	}
 }
 
 // Statuses describes the partitions of the present generation, as of their last event.

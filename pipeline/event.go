@@ -102,29 +102,32 @@ type (
 	// Abandoned ends the tenure at once. Actions that were under way have been cancelled and have returned; their events
 	// do not come any more.
 	Abandoned struct{}
+	// CollectionChanged: the options of the collection are others from now on.
+	CollectionChanged struct{ Options timeseries.Options }
 	// Dropped: the partition belongs to somebody else now, what is in memory is of no use.
 	Dropped struct{}
 )
 
-func (Assigned) event()        {}
-func (Ticked) event()          {}
-func (ClaimRead) event()       {}
-func (Claimed) event()         {}
-func (StoredLoaded) event()    {}
-func (Fetched) event()         {}
-func (BoundsAsked) event()     {}
-func (TopicAsked) event()      {}
-func (WritesSent) event()      {}
-func (WritesResolved) event()  {}
-func (PositionsAsked) event()  {}
-func (BucketsFound) event()    {}
-func (RecordRead) event()      {}
-func (LettersProduced) event() {}
-func (Committed) event()       {}
-func (Revoked) event()         {}
-func (Released) event()        {}
-func (Abandoned) event()       {}
-func (Dropped) event()         {}
+func (Assigned) event()          {}
+func (Ticked) event()            {}
+func (ClaimRead) event()         {}
+func (Claimed) event()           {}
+func (StoredLoaded) event()      {}
+func (Fetched) event()           {}
+func (BoundsAsked) event()       {}
+func (TopicAsked) event()        {}
+func (WritesSent) event()        {}
+func (WritesResolved) event()    {}
+func (PositionsAsked) event()    {}
+func (BucketsFound) event()      {}
+func (RecordRead) event()        {}
+func (LettersProduced) event()   {}
+func (Committed) event()         {}
+func (Revoked) event()           {}
+func (Released) event()          {}
+func (Abandoned) event()         {}
+func (CollectionChanged) event() {}
+func (Dropped) event()           {}
 
 // Action is something a Worker wants done. Each is carried out once, beside the others, and answered by its event.
 type Action interface{ action() }

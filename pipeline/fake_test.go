@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/measurement"
 	"waterwheel/timeseries"
 )
 
@@ -87,6 +91,7 @@ type fakeDatabase struct {
 	still   bool
 	buckets map[bson.ObjectID]int32
 	stored  map[int32]map[timeseries.Position]int
+	claims  map[int32]Seen
 	slowest map[int32]time.Duration // from a record's time until it was stored
 	logs    map[int32]*fakeLog
 }
@@ -94,7 +99,7 @@ type fakeDatabase struct {
 func newFakeDatabase() *fakeDatabase {
 	return &fakeDatabase{
 		timeout: 10 * time.Second, perWrite: time.Microsecond, buckets: map[bson.ObjectID]int32{},
-		stored: map[int32]map[timeseries.Position]int{}, slowest: map[int32]time.Duration{}, logs: map[int32]*fakeLog{},
+		stored: map[int32]map[timeseries.Position]int{}, slowest: map[int32]time.Duration{}, claims: map[int32]Seen{}, logs: map[int32]*fakeLog{},
 	}
 }
 
@@ -146,14 +151,34 @@ type fakeStore struct {
 }
 
 // Read implements Store.
-func (s fakeStore) Read(context.Context) (Seen, error) { return Seen{}, nil }
+func (s fakeStore) Read(context.Context) (Seen, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claims[s.partition], nil
+}
 
 // Claim implements Store.
-func (s fakeStore) Claim(context.Context, Seen, Claim) (bool, error) { return true, nil }
+func (s fakeStore) Claim(_ context.Context, seen Seen, claim Claim) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[s.partition].Claim != seen.Claim {
+		return false, nil
+	}
+	s.claims[s.partition] = Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token, Start: claim.Start, Wait: claim.Wait}
+	return true, nil
+}
 
 // Stored implements Store.
 func (s fakeStore) Stored(_ context.Context, start, end int64) (*timeseries.PositionSet, error) {
-	return timeseries.NewPositionSet(start, end), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set := timeseries.NewPositionSet(start, end)
+	for p := range s.stored[s.partition] {
+		if p.Offset >= start && p.Offset < end {
+			set.Add(p)
+		}
+	}
+	return set, nil
 }
 
 // Send implements Store.
@@ -208,7 +233,14 @@ func (s fakeStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucke
 }
 
 // Release implements Store.
-func (s fakeStore) Release(context.Context) error { return nil }
+func (s fakeStore) Release(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := s.claims[s.partition]
+	seen.Released = true
+	s.claims[s.partition] = seen
+	return nil
+}
 
 // fakePorts opens both.
 type fakePorts struct {
@@ -250,4 +282,33 @@ func (g *fakeGeneration) Commit(_ context.Context, commits []Commit) ([]error, e
 		g.committed[c.Partition] = c.Offset
 	}
 	return slices.Repeat([]error{nil}, len(commits)), nil
+}
+
+// newFakeConsumer returns a consumer on the fakes, with the defaults of the program; partitions of even numbers reopen
+// buckets.
+func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Options) *Consumer {
+	t.Helper()
+	collection, err := o.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+	base := time.Now()
+	return NewConsumer(ConsumerOptions{
+		NewWorker: func(topic string, partition int32) *Worker {
+			decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
+			if err != nil {
+				panic(err)
+			}
+			return NewWorker(Options{
+				Topic: topic, Partition: partition, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
+				Bucketing:     bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16, Reopen: partition%2 == 0},
+				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
+				Warm: true, NewToken: func() Token { return Token{byte(time.Since(base) / time.Second), byte(partition), 1} }, Random: rand.New(rand.NewPCG(uint64(partition), 2)),
+				Log: slog.New(slog.DiscardHandler),
+			})
+		},
+		Ports: ports, Budget: budget, CommitInterval: time.Second, Lease: 10 * time.Second,
+		Clock: func() Instant { return time.Hour + time.Since(base) },
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"waterwheel/timeseries"
 )
 
 // tickInterval is how often a worker looks at the clock. It bounds how late a flush or a retry may be.
@@ -31,6 +33,9 @@ type runner struct {
 	want   atomic.Pointer[Commit] // nil: nothing may be committed
 	urgent atomic.Bool            // the next commit must not wait for a change of offset
 	status atomic.Pointer[Status]
+
+	collection atomic.Pointer[timeseries.Options] // as it was last changed; nil: it was not
+	applied    *timeseries.Options                // the one that the worker was told
 }
 
 // run is one tenure: it returns when the partition was handed over, or ctx is done and everything under way has stopped.
@@ -45,12 +50,14 @@ func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 	t := &tenancy{runner: r, gen: gen, writing: ctx, fetching: fetching}
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
+	t.applyCollection()
 	handedOver := t.handle(first)
 	for !handedOver {
 		select {
 		case e := <-r.events:
 			handedOver = t.handle(e)
 		case <-tick.C:
+			t.applyCollection()
 			handedOver = t.handle(Ticked{})
 		case shutdown := <-r.revoke:
 			stopFetching()
@@ -104,6 +111,14 @@ func (t *tenancy) handle(e Event) (handedOver bool) {
 		t.do(action)
 	}
 	return handedOver
+}
+
+// applyCollection tells the worker when the options of the collection have changed.
+func (t *tenancy) applyCollection() {
+	if o := t.collection.Load(); o != t.applied {
+		t.applied = o
+		t.handle(CollectionChanged{Options: *o})
+	}
 }
 
 func (t *tenancy) publish(m Moment) {

@@ -6,15 +6,11 @@ package pipeline
 
 import (
 	"context"
-	"log/slog"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"waterwheel/bucketer"
-	"waterwheel/measurement"
 	"waterwheel/timeseries"
 )
 
@@ -46,28 +42,7 @@ func newStandstill(t *testing.T) *standstill {
 		s.logs = append(s.logs, l)
 		s.database.logs[i] = l
 	}
-	collection, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits := timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
-	s.consumer = NewConsumer(ConsumerOptions{
-		NewWorker: func(topic string, partition int32) *Worker {
-			decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
-			if err != nil {
-				panic(err)
-			}
-			return NewWorker(Options{
-				Topic: topic, Partition: partition, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
-				Bucketing:     bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16, Reopen: partition%2 == 0},
-				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
-				NewToken: func() Token { return Token{byte(partition), 1} }, Random: rand.New(rand.NewPCG(uint64(partition), 2)),
-				Log: slog.New(slog.DiscardHandler),
-			})
-		},
-		Ports: fakePorts{s.database, s.logs}, Budget: s.budget, CommitInterval: time.Second, Lease: 10 * time.Second,
-		Clock: func() Instant { return time.Hour + time.Since(base) },
-	})
+	s.consumer = newFakeConsumer(t, fakePorts{s.database, s.logs}, s.budget, definedBy(timeseries.Seconds))
 	return s
 }
 

@@ -21,7 +21,7 @@ type Options struct {
 	ClusterID string
 	// Namespace is database.collection, for the metadata of commits.
 	Namespace string
-	// Bucketing is the catalog's set-up; its Source is set by the worker.
+	// Bucketing is the catalog's set-up; its Source is set by the worker, its Collection changes by CollectionChanged.
 	Bucketing bucketer.Options
 	Decoder   *measurement.Decoder
 	// OutOfRange says what to do about an offset beyond the log's end.
@@ -99,7 +99,8 @@ type Worker struct {
 	// decoded for the same reason.
 	poison   map[timeseries.Position]struct{}
 	poisoned int
-	question question // what a failed fetch must find out first
+	question question            // what a failed fetch must find out first
+	told     *timeseries.Options // the collection's, changed and not yet applied; nil: nothing has changed
 
 	pendingSince Instant           // when the oldest pending measurement came, 0: none
 	newest       int64             // timestamp of the newest record read, milliseconds
@@ -208,6 +209,10 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.released(m, e)
 	case Abandoned:
 		w.abandon(m)
+		return nil
+	case CollectionChanged:
+		w.told = &e.Options
+		w.followCollection()
 		return nil
 	case Dropped:
 		w.drop()

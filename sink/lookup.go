@@ -30,7 +30,7 @@ func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]buck
 	for i, l := range lookups {
 		answers[i].Lookup = l
 	}
-	for _, batch := range batches(lookups, p.store.Collection.Span()) {
+	for _, batch := range batches(lookups, p.store.span()) {
 		if err := p.findBatch(ctx, batch, answers); err != nil {
 			return nil, failure("looking buckets up", err)
 		}
@@ -90,7 +90,7 @@ func (p *Partition) findBatch(ctx context.Context, b batch, answers []bucketer.A
 		return err
 	}
 	for _, i := range b.indexes {
-		answers[i].Candidates = found.of(answers[i].Lookup, p.store.Collection.Span())
+		answers[i].Candidates = found.of(answers[i].Lookup, p.store.span())
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (p *Partition) appendSeries(filter []byte, b batch, answers []bucketer.Answ
 	first, last := answers[b.indexes[0]].Lookup.Time, answers[b.indexes[len(b.indexes)-1]].Lookup.Time
 	return append(filter, inner(document(bson.D{{
 		Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.D{
-			{Key: "$gt", Value: bson.DateTime(first - p.store.Collection.Span())}, {Key: "$lte", Value: bson.DateTime(last)},
+			{Key: "$gt", Value: bson.DateTime(first - p.store.span())}, {Key: "$lte", Value: bson.DateTime(last)},
 		},
 	}}))...)
 }

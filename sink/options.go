@@ -59,6 +59,13 @@ func (s *Store) Definition(ctx context.Context) (timeseries.Options, int32, erro
 	return d.options(), d.Version, nil
 }
 
+// SetCollection makes look-ups follow changed options: a bucket whose minimum time is less than the new span ago may take a
+// measurement. The names of the fields do not change.
+func (s *Store) SetCollection(o timeseries.Options) { s.collection.Store(&o) }
+
+// span is how long after its minimum time a bucket takes measurements, in milliseconds.
+func (s *Store) span() int64 { return s.collection.Load().Span() }
+
 func readDefinition(ctx context.Context, c Collection) (definition, error) {
 	const doing = "reading the collection's options"
 	var d definition
@@ -78,8 +85,9 @@ func readDefinition(ctx context.Context, c Collection) (definition, error) {
 	return d, nil
 }
 
-// define writes the definition unless there is one, and checks that it is the one wanted.
-func define(ctx context.Context, c Collection, namespace string, o timeseries.Options) error {
+// define writes the definition unless there is one, which then holds if it fits what is wanted.
+func (s *series) define(ctx context.Context) error {
+	c, o := s.ports.Options, s.options
 	d, err := readDefinition(ctx, c)
 	if errors.Is(err, ErrNotSetUp) {
 		d = definition{
@@ -91,7 +99,24 @@ func define(ctx context.Context, c Collection, namespace string, o timeseries.Op
 	if err != nil {
 		return err
 	}
-	return compareOptions(namespace, o, d.options())
+	return s.adopt(d.options())
+}
+
+// adopt takes the options of the collection if they are the wanted ones, or were made from them since by raising the
+// granularity: otherwise no consumer could be started again before its settings were changed as well.
+func (s *series) adopt(have timeseries.Options) error {
+	raised := have
+	raised.ExpireAfterSeconds = s.options.ExpireAfterSeconds
+	grown, err := s.options.Change(raised)
+	if err != nil || grown != have {
+		return compareOptions(s.namespace(), s.options, have)
+	}
+	if grown != s.options {
+		s.log.Warn("the collection's granularity was raised since: the settings are not followed",
+			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
+		s.options = grown
+	}
+	return nil
 }
 
 // insertDefinition returns the definition that then exists: another consumer may have been quicker.

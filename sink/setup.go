@@ -22,7 +22,7 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.refuseForeign(ctx); err != nil {
 			return err
 		}
-		if err := define(ctx, s.ports.Options, s.namespace(), s.options); err != nil {
+		if err := s.define(ctx); err != nil {
 			return err
 		}
 		if err := s.createIndexes(ctx); err != nil {
@@ -43,7 +43,7 @@ func (d *Database) Check(ctx context.Context, name string, o timeseries.Options,
 		if err != nil {
 			return err
 		}
-		if err := compareOptions(s.namespace(), s.options, have.options()); err != nil {
+		if err := s.adopt(have.options()); err != nil {
 			return err
 		}
 		return s.checkIndexes(ctx)
@@ -77,7 +77,7 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
 	}
 	return NewStore(s.ports, StoreOptions{
-		Namespace: s.namespace() + bucketsSuffix, Collection: o, MaxCount: maxCount,
+		Namespace: s.namespace() + bucketsSuffix, Collection: s.options, MaxCount: maxCount,
 		WriteTimeout: d.o.WriteTimeout, Parallel: d.o.Parallel, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
 		BSONSize: s.measuresDocuments(ctx), Hint: true, SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,

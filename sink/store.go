@@ -46,6 +46,8 @@ type StoreOptions struct {
 type Store struct {
 	StoreOptions
 	ports Ports
+	// collection is the definition of now: StoreOptions has that of the beginning.
+	collection atomic.Pointer[timeseries.Options]
 	// unhinted: the index named by the hint was found missing.
 	unhinted atomic.Bool
 }
@@ -64,7 +66,9 @@ func NewStore(ports Ports, o StoreOptions) *Store {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Store{StoreOptions: o, ports: ports}
+	s := &Store{StoreOptions: o, ports: ports}
+	s.SetCollection(o.Collection)
+	return s
 }
 
 // held tells whether the lease allows bucket writes and claims now (E7).

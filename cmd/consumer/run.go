@@ -19,6 +19,7 @@ import (
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/source"
+	"waterwheel/timeseries"
 )
 
 // run carries measurements until the context ends, then hands everything over in order.
@@ -65,6 +66,10 @@ func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometh
 	defer stopWatching()
 	view.attach(group, consumer, n.database)
 	go view.watch(watching, log)
+	for topic, store := range n.stores {
+		apply := func(o timeseries.Options) { consumer.SetCollection(topic, o) }
+		go watchCollection(watching, collectionInterval, store, apply, log)
+	}
 	err = group.Run(ctx)
 	log.Info("stopped")
 	return err
@@ -82,9 +87,7 @@ func newConsumer(c config.Config, log *slog.Logger, reg prometheus.Registerer, n
 	metrics := pipeline.NewMetrics(reg, c.Kafka.Topics)
 	return pipeline.NewConsumer(pipeline.ConsumerOptions{
 		NewWorker: func(topic string, partition int32) *pipeline.Worker {
-			o := workerOptions(c, n, topic, partition, log, metrics)
-			o.Window = window(view.budget.Limit())
-			return pipeline.NewWorker(o)
+			return pipeline.NewWorker(workerOptions(c, n, topic, partition, log, metrics))
 		},
 		Ports: &ports{
 			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, view.letters}, group: c.Kafka.GroupID,
@@ -108,14 +111,6 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log, Metrics: metrics,
 	}
-}
-
-// windowShare is the part of the memory budget that the stored positions of one partition may take at a time.
-const windowShare = 32
-
-// window is how many offsets fit into that, at one bit each.
-func window(budget int64) int64 {
-	return max(1, min(pipeline.DefaultWindow, 8*(budget/windowShare)))
 }
 
 func newToken() (t pipeline.Token) {

@@ -1,0 +1,134 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/timeseries"
+)
+
+func definedBy(g timeseries.Granularity) timeseries.Options {
+	return timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: g}
+}
+
+// hourly is a measurement of the same series, hours after the first.
+func hourly(offset int64, hours int) Record {
+	return record(offset, fmt.Sprintf(`{"time":%d,"meta":"a","x":1}`, 1_767_000_000_000+hours*3_600_000))
+}
+
+// withStoredBucket returns a worker with a stored bucket that begins at hour 0, and room in it.
+func withStoredBucket(t *testing.T) (*Worker, Moment) {
+	t.Helper()
+	w, m := newTestWorker(t)
+	w.catalog, w.o.Bucketing.Limits = nil, timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+	w.Handle(m, Abandoned{})
+	claim(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(0, 0)}, Next: 1, End: 1}})
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
+	return w, m
+}
+
+// extends fails unless a measurement of so many hours later goes into the stored bucket, or not.
+func extends(t *testing.T, w *Worker, m Moment, hours int, want bucketer.Kind) {
+	t.Helper()
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(1, hours)}, Next: 2, End: 2}})
+	m.Now += w.o.FlushInterval
+	if sent := expect[SendWrites](t, w.Handle(m, Ticked{})).Writes; len(sent) != 1 || sent[0].Kind != want {
+		t.Fatalf("%d hours later: %d writes, the first of kind %v, want one of %v", hours, len(sent), sent[0].Kind, want)
+	}
+}
+
+func TestRaisedGranularityHoldsForOpenBucketsAtOnce(t *testing.T) {
+	w, m := withStoredBucket(t)
+	extends(t, w, m, 3, bucketer.Insert)
+	w, m = withStoredBucket(t)
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Minutes)})
+	extends(t, w, m, 3, bucketer.Update)
+}
+
+func TestWarmCatalogFollowsChangedOptionsWhenItIsTakenUp(t *testing.T) {
+	w, m := withStoredBucket(t)
+	w.Handle(m, Fetched{Err: errDown})
+	w.Handle(m, Abandoned{})
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Minutes)})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 1, Consecutive: true})
+	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}}, Bounds: Bounds{End: 1000}})
+	w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
+	expect[Fetch](t, w.Handle(m, Claimed{Won: true}))
+	extends(t, w, m, 3, bucketer.Update)
+}
+
+func TestLoweredGranularityStopsThePartitionUntilItIsSetBack(t *testing.T) {
+	w, m := withStoredBucket(t)
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Seconds)})
+	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != collectionRefused {
+		t.Fatalf("stopped: %v", s.Stopped)
+	}
+	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 2}}))
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
+	expect[Fetch](t, w.Handle(m, Ticked{}))
+	extends(t, w, m, 12, bucketer.Update)
+}
+
+func TestLoweredGranularityStopsThePartitionInEveryTenure(t *testing.T) {
+	w, m := withStoredBucket(t)
+	w.Handle(m, CollectionChanged{Options: timeseries.Options{TimeField: "t", MetaField: "meta"}})
+	w.Handle(m, Fetched{Err: errDown})
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Dropped{})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}})
+	w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
+	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
+	absent[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
+}
+
+// The consumer hands changed options to its workers while they run, and to those that are made later.
+func TestChangedOptionsReachEveryWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		custom := func(seconds int32) timeseries.Options {
+			return timeseries.Options{TimeField: "time", MetaField: "meta", MaxSpanSeconds: seconds, RoundingSeconds: seconds}
+		}
+		database, gen := newFakeDatabase(), &fakeGeneration{committed: map[int32]int64{}}
+		logs := []*fakeLog{
+			{partition: 0, begin: time.Now(), rate: 2, total: 1 << 40, most: 100, series: 1},
+			{partition: 1, begin: time.Now(), rate: 2, total: 1 << 40, most: 100, series: 1},
+		}
+		database.logs[0], database.logs[1] = logs[0], logs[1]
+		consumer := newFakeConsumer(t, fakePorts{database, logs}, NewBudget(1<<30), custom(10))
+		opened := func() (sum int64) {
+			for _, s := range consumer.Statuses() {
+				sum += s.Buckets.BucketsOpened
+			}
+			return sum
+		}
+		first := Assignment{"events", 0, Assigned{TopicID: thisTopic}}
+		other := Assignment{"events", 1, Assigned{TopicID: thisTopic}}
+
+		consumer.Assigned(gen, []Assignment{first}, false)
+		_ = wait(t.Context(), 61*time.Second)
+		before := opened()
+		consumer.SetCollection("events", custom(3600))
+		_ = wait(t.Context(), time.Minute)
+		if now := opened(); before < 5 || now != before {
+			t.Errorf("%d buckets were opened in a minute with a span of 10 s, then %d more with one of an hour", before, now-before)
+		}
+		consumer.Revoke(context.Background(), false)
+		consumer.Assigned(gen, []Assignment{first, other}, true)
+		_ = wait(t.Context(), 40*time.Second) // the catalog of the first went on, the other reads all from the start
+		for _, s := range consumer.Statuses() {
+			if s.Partition == other.Partition && (s.Buckets.BucketsOpened != 1 || s.Position < 300) {
+				t.Errorf("a worker made later opened %d buckets of %d records, want one", s.Buckets.BucketsOpened, s.Position)
+			}
+		}
+		consumer.Revoke(context.Background(), true)
+	})
+}
