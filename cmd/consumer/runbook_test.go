@@ -1,0 +1,204 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"waterwheel/measurement"
+)
+
+// runbookSection is the text of a section of docs/runbook.md.
+func runbookSection(t *testing.T, title string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, ok := strings.Cut(string(text), "\n## "+title+"\n")
+	if !ok {
+		t.Fatalf("docs/runbook.md has no section %q", title)
+	}
+	section, _, _ := strings.Cut(after, "\n## ")
+	return section
+}
+
+// entries are the code words in the first column of a section's tables, sorted.
+func entries(t *testing.T, title string) []string {
+	t.Helper()
+	var found []string
+	for line := range strings.Lines(runbookSection(t, title)) {
+		if first, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok && strings.HasPrefix(line, "| `") {
+			for _, word := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(first, -1) {
+				found = append(found, word[1])
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// wantSame compares the entries of a section with what the code has.
+func wantSame(t *testing.T, section string, documented, have []string) {
+	t.Helper()
+	slices.Sort(have)
+	have = slices.Compact(have)
+	for _, name := range have {
+		if !slices.Contains(documented, name) {
+			t.Errorf("%s: docs/runbook.md has no entry for %s", section, name)
+		}
+	}
+	for _, name := range documented {
+		if !slices.Contains(have, name) {
+			t.Errorf("%s: docs/runbook.md has an entry for %s, which the code does not have", section, name)
+		}
+	}
+}
+
+func TestRunbookHasEveryLetter(t *testing.T) {
+	var reasons []string
+	for _, r := range measurement.Reasons() {
+		reasons = append(reasons, string(r))
+	}
+	wantSame(t, "Letters", entries(t, "Letters"), reasons)
+}
+
+// eachFile parses the files of a package that are no tests.
+func eachFile(t *testing.T, dir string, use func(*ast.File)) {
+	t.Helper()
+	names, err := filepath.Glob(dir + "/*.go")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no files in %s: %v", dir, err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use(file)
+	}
+}
+
+// text is the value of a string literal, empty for anything else.
+func text(e ast.Expr) string {
+	if field, ok := e.(*ast.KeyValueExpr); ok {
+		e = field.Value
+	}
+	if literal, ok := e.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+		if s, err := strconv.Unquote(literal.Value); err == nil {
+			return s
+		}
+	}
+	return ""
+}
+
+// stopReason is the reason of a StopError made here, empty for any other expression.
+func stopReason(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.CompositeLit:
+		name := ""
+		switch typ := n.Type.(type) {
+		case *ast.Ident:
+			name = typ.Name
+		case *ast.SelectorExpr:
+			name = typ.Sel.Name
+		}
+		if name == "StopError" && len(n.Elts) > 0 {
+			return text(n.Elts[0])
+		}
+	case *ast.CallExpr: // asStop(err, reason)
+		if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "asStop" && len(n.Args) == 2 {
+			return text(n.Args[1])
+		}
+	}
+	return ""
+}
+
+func TestRunbookHasEveryStoppedPartition(t *testing.T) {
+	var reasons []string
+	for _, dir := range []string{".", "../../pipeline"} {
+		eachFile(t, dir, func(file *ast.File) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if reason := stopReason(n); reason != "" {
+					reasons = append(reasons, reason)
+				}
+				return true
+			})
+		})
+	}
+	if len(reasons) < 8 {
+		t.Fatalf("only the reasons %v were found in the code", reasons)
+	}
+	wantSame(t, "Stopped partitions", entries(t, "Stopped partitions"), reasons)
+}
+
+// TestRunbookHasEveryReadinessReason compares the sentences that the status makes with those of the runbook, where "…"
+// stands for what is filled in.
+func TestRunbookHasEveryReadinessReason(t *testing.T) {
+	var sentences []string
+	eachFile(t, ".", func(file *ast.File) {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Name.Name == "status" && f.Recv != nil {
+				ast.Inspect(f, func(n ast.Node) bool {
+					if e, ok := n.(ast.Expr); ok && strings.Contains(text(e), " ") {
+						sentences = append(sentences, text(e))
+					}
+					return true
+				})
+			}
+		}
+	})
+	if len(sentences) < 6 {
+		t.Fatalf("only the sentences %q were found in the code", sentences)
+	}
+	filled := regexp.MustCompile(`%[a-z]`)
+	matched := map[string]bool{}
+	for _, entry := range entries(t, "Readiness") {
+		parts := strings.Split(entry, "…")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		pattern := regexp.MustCompile("^" + strings.Join(parts, ".*"))
+		found := false
+		for _, s := range sentences {
+			if pattern.MatchString(filled.ReplaceAllString(s, "…")) {
+				matched[s], found = true, true
+			}
+		}
+		if !found {
+			t.Errorf("docs/runbook.md has an entry for %q, which /readyz does not say", entry)
+		}
+	}
+	for _, s := range sentences {
+		if !matched[s] {
+			t.Errorf("docs/runbook.md has no entry for %q", s)
+		}
+	}
+}
+
+// TestRunbookNamesMetricsThatThereAre: an alarm is about a metric of docs/metrics.md.
+func TestRunbookNamesMetricsThatThereAre(t *testing.T) {
+	metrics, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`waterwheel_\w+`).FindAllString(runbookSection(t, "Alarms"), -1)
+	if len(named) < 10 {
+		t.Fatalf("only %v are named", named)
+	}
+	for _, name := range named {
+		if !strings.Contains(string(metrics), "`"+name) {
+			t.Errorf("docs/runbook.md names %s, which docs/metrics.md does not have", name)
+		}
+	}
+}
