@@ -29,14 +29,7 @@ const (
 	noTopicID             mutation = "no topic id"
 	firstWindowOnly       mutation = "D of the first window only"
 	repairUnconditional   mutation = "repair without its conditions"
-	repairByCount         mutation = "repair conditional on the count alone"
-	repairLeavesOpen      mutation = "repair that does not close the bucket"
 )
-
-// ofRepair tells whether the guard is one of the repair's, which happens in few runs.
-func (m mutation) ofRepair() bool {
-	return m == repairUnconditional || m == repairByCount || m == repairLeavesOpen
-}
 
 // mutated is an event as the worker gets it.
 func (r *runner) mutated(e pipeline.Event) pipeline.Event {
@@ -86,7 +79,7 @@ func unknownAs(e pipeline.Event, result pipeline.SendResult) pipeline.Event {
 var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
-	firstWindowOnly, repairUnconditional, repairByCount, repairLeavesOpen,
+	firstWindowOnly, repairUnconditional,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

@@ -100,7 +100,11 @@ func (r *logged) value(at timeseries.Position) (int64, bool) {
 // mend runs `consumer verify --repair`, as a process that belongs to no group, one at a time.
 func (w *world) mend() {
 	if w.mender != nil && !w.mender.dead {
-		w.at(w.now+time.Second, w.mend)
+		w.at(w.now+time.Second, func() {
+			if w.chaos {
+				w.mend()
+			}
+		})
 		return
 	}
 	p := &process{
@@ -145,9 +149,13 @@ func (t *task) repair(partition int32) {
 	if p, ours := pipeline.ParseProvenance(at.metadata); ours && p.TopicID != l.topic {
 		return
 	}
+	window := pick[int64](w, 8, 1000)
+	if !w.chaos {
+		window = 1000
+	}
 	v, err := verify.New(verify.Options{
 		Collection: collection, Decoder: decoder(), Log: repairLog{t}, Buckets: repairBuckets{t, port{w, w.mongo.buckets}},
-		Content: w.chance(0.5), Repair: verify.Mend, Window: pick[int64](w, 8, 1000),
+		Content: w.chance(0.5), Repair: verify.Mend, Window: window,
 	})
 	if err != nil {
 		panic(err)
@@ -228,9 +236,6 @@ func (b repairBuckets) Find(ctx context.Context, src timeseries.Source, from, to
 
 // Update implements verify.Buckets.
 func (b repairBuckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
-	if b.c.w.broken == repairLeavesOpen {
-		update = encoded(bson.D{{Key: "$set", Value: without(update.Lookup("$set").Document(), timeseries.PathClosed)}})
-	}
 	return b.change(ctx, filter, func(before bson.Raw) bson.Raw { return updated(before, update) })
 }
 
@@ -239,26 +244,12 @@ func (b repairBuckets) Delete(ctx context.Context, filter bson.Raw) (bool, error
 	return b.change(ctx, filter, func(bson.Raw) bson.Raw { return nil })
 }
 
-// without is a document without one of its fields.
-func without(d bson.Raw, key string) bson.Raw {
-	var rest bson.D
-	for _, e := range elementsOf(d) {
-		if e.Key() != key {
-			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
-		}
-	}
-	return encoded(rest)
-}
-
 // change sends one conditional write of a bucket.
 func (b repairBuckets) change(ctx context.Context, filter bson.Raw, change func(before bson.Raw) bson.Raw) (bool, error) {
 	w := b.c.w
 	id := string(filter.Lookup("_id").Value)
 	reply, err := b.c.write(ctx, 1, func(int) (int, *sink.WriteError) {
 		before := b.c.of.now(id)
-		if w.broken == repairByCount {
-			filter = without(filter, timeseries.PathClosed)
-		}
 		if before == nil || w.broken != repairUnconditional && !matches(before, filter) {
 			w.note("(met) repair meets a live owner's write")
 			return 0, nil

@@ -34,7 +34,7 @@ const enoughRuns = 2000
 var (
 	simRuns         = flag.Int("sim.runs", 2000, "runs of TestSimulation; with the race detector a tenth of them")
 	simSeed         = flag.Uint64("sim.seed", 1, "seed of the first run")
-	simMutationRuns = flag.Int("sim.mutationruns", 3000, "runs in which each mutation must be noticed")
+	simMutationRuns = flag.Int("sim.mutationruns", 5000, "runs in which each mutation must be noticed")
 	simWith         = flag.String("sim.with", "", "name of a schedule that every run has")
 	simTrace        = flag.Bool("sim.trace", false, "print what happens")
 )
