@@ -3,10 +3,15 @@ package pipeline
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"waterwheel/bucketer"
 	"waterwheel/timeseries"
 )
+
+// otherGroupPatience is how long a claim of another group is read again before the partition stops for it: just after an
+// election, what a majority is known to have may lag behind a takeover.
+const otherGroupPatience = 15 * time.Second
 
 // assign begins a tenure.
 func (w *Worker) assign(a Assigned) []Action {
@@ -82,9 +87,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	seen := e.Seen
 	if seen.Found && seen.Group != w.o.Group {
-		w.stop(&StopError{"other_group", fmt.Sprintf(
-			"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
-				"may write a collection; use another MONGODB_COLLECTION", w.o.Namespace, seen.Group, w.o.Group)})
+		w.otherGroup(m, seen.Group)
 		return
 	}
 	executed := w.tenure.sent != (Token{}) && seen.Claim == w.tenure.sent // a claim whose answer was lost
@@ -107,6 +110,22 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	if left := max(w.tenure.until, w.memory.unknownUntil) - m.Now; left > 0 {
 		w.log.Info("waiting before the claim: a former owner's writes may still come", "wait", left)
 	}
+}
+
+// otherGroup stops the partition when the document goes on to show another group.
+func (w *Worker) otherGroup(m Moment, group string) {
+	if w.tenure.refused == 0 {
+		w.tenure.refused = m.Now
+	}
+	if m.Now-w.tenure.refused < otherGroupPatience {
+		w.retry.claim.fail(m.Now, w.o.Random)
+		return
+	}
+	w.o.Metrics.claim("refused")
+	w.stop(&StopError{"other_group", fmt.Sprintf(
+		"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
+			"may write a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
+		w.o.Namespace, group, w.o.Group)})
 }
 
 // resolve decides the start; false: the partition stopped.

@@ -133,6 +133,7 @@ type tenure struct {
 	sent     Token   // the claim sent and not answered
 	claimed  bool    // the claim in the document is ours
 	foreign  bool    // the release found another claim there
+	refused  Instant // when another group's claim was seen first, 0: none was
 	// handing is how far the hand-over is: the final commit, the release.
 	handing  handing
 	shutdown bool // the hand-over is the process' last

@@ -176,16 +176,43 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 }
 
-func TestOtherGroupIsRefused(t *testing.T) {
+// seeingOtherGroup returns a worker that has just read a claim of another group.
+func seeingOtherGroup(t *testing.T) (*Worker, Moment, ClaimRead) {
+	t.Helper()
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
-	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "another", TopicID: thisTopic}, Bounds: Bounds{End: 1000}})
-	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "other_group" {
-		t.Fatalf("stopped: %v", s.Stopped)
+	others := ClaimRead{Seen: Seen{Found: true, Group: "another", TopicID: thisTopic}, Bounds: Bounds{End: 1000}}
+	absent[ReadClaim](t, w.Handle(m, others)) // not at once again
+	return w, m, others
+}
+
+func TestOtherGroupIsRefused(t *testing.T) {
+	w, m, others := seeingOtherGroup(t)
+	for began := m.Now; w.Status(m.Now).Stopped == nil; {
+		if m.Now > began+otherGroupPatience+2*longestDelay {
+			t.Fatal("the partition is not stopped")
+		}
+		m.Now += longestDelay
+		expect[ReadClaim](t, w.Handle(m, Ticked{}))
+		absent[CommitNow](t, w.Handle(m, others))
+	}
+	if reason := w.Status(m.Now).Stopped.Reason; reason != "other_group" {
+		t.Fatalf("stopped for %s", reason)
 	}
 	expect[HandedOver](t, w.Handle(m, Revoked{}))
+}
+
+func TestStaleClaimOfAnotherGroupIsReadAgain(t *testing.T) {
+	w, m, _ := seeingOtherGroup(t)
+	m.Now += longestDelay
+	expect[ReadClaim](t, w.Handle(m, Ticked{}))
+	takenOver := ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Released: true}, Bounds: Bounds{End: 1000}}
+	expect[CommitNow](t, w.Handle(m, takenOver))
+	if s := w.Status(m.Now); s.Stopped != nil {
+		t.Fatalf("stopped: %v", s.Stopped)
+	}
 }
 
 func TestReplayedMeasurementsAreSkipped(t *testing.T) {
