@@ -46,7 +46,7 @@ func NewMetrics(reg prometheus.Registerer, topics []string) *Metrics {
 	}
 	zero(m.skips, "replayed", "tombstone")
 	zero(m.flushes, "interval", "bytes", "count", "memory", "revoke", "shutdown")
-	zero(m.claims, "cold", "warm", "lost")
+	zero(m.claims, "cold", "warm", "lost", "refused")
 	for _, kind := range []string{"insert", "update"} {
 		for _, outcome := range []string{"applied", "reconciled", "conflict", "retried", "refused"} {
 			m.writes.WithLabelValues(kind, outcome)

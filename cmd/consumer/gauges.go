@@ -11,7 +11,7 @@ import (
 
 // gauges are the metrics taken from the snapshots: they vanish with their partition.
 var gauges = struct {
-	claimWait, lag, lagSeconds, freshness, pending, paused, stopped, memory, memoryLimit, series, open, archived, unknown *prometheus.Desc
+	claimWait, lag, lagSeconds, freshness, pending, paused, stopped, memory, memoryLimit, series, open, archived, active, fill, unknown *prometheus.Desc
 }{
 	claimWait:   describe("claim_wait_seconds", "How much of the wait for a former owner's writes is left.", "topic", "partition"),
 	lag:         describe("lag_records", "Records of the log not committed yet.", "topic", "partition"),
@@ -25,6 +25,8 @@ var gauges = struct {
 	series:      describe("series", "Series in memory."),
 	open:        describe("open_buckets", "Open buckets in memory."),
 	archived:    describe("archived_buckets", "Archived buckets in memory."),
+	active:      describe("active_buckets", "Open and archived buckets in memory."),
+	fill:        describe("bucket_fill_ratio", "Measurements stored by the catalogs in memory for each bucket they wrote to, of BUCKET_MAX_COUNT."),
 	unknown:     describe("unknown_writes", "Writes that were sent and whose outcome is not known."),
 }
 
@@ -78,6 +80,9 @@ func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 		sum.Buckets.Series += s.Buckets.Series
 		sum.Buckets.OpenBuckets += s.Buckets.OpenBuckets
 		sum.Buckets.ArchivedBuckets += s.Buckets.ArchivedBuckets
+		sum.Buckets.MeasurementsCommitted += s.Buckets.MeasurementsCommitted
+		sum.Buckets.BucketInserts += s.Buckets.BucketInserts
+		sum.Buckets.BucketsReopened += s.Buckets.BucketsReopened
 	}
 	for reason, n := range stopped {
 		send(gauges.stopped, float64(n), reason)
@@ -90,5 +95,9 @@ func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 	send(gauges.series, float64(sum.Buckets.Series))
 	send(gauges.open, float64(sum.Buckets.OpenBuckets))
 	send(gauges.archived, float64(sum.Buckets.ArchivedBuckets))
+	send(gauges.active, float64(sum.Buckets.OpenBuckets+sum.Buckets.ArchivedBuckets))
+	if written := sum.Buckets.BucketInserts + sum.Buckets.BucketsReopened; written > 0 && v.maxCount > 0 {
+		send(gauges.fill, float64(sum.Buckets.MeasurementsCommitted)/float64(written)/float64(v.maxCount))
+	}
 	send(gauges.unknown, float64(sum.Unknown))
 }

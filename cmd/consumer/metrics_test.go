@@ -3,12 +3,14 @@ package main
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waterwheel/bucketer"
 	"waterwheel/config"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -21,7 +23,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	v := newView(config.Config{})
+	v := newView(config.Config{Bucket: config.Bucket{MaxCount: 1000}})
 	registry.MustRegister(v, v.outages)
 	registerBuildInfo(registry)
 	pipeline.NewMetrics(registry, []string{"events"})
@@ -36,6 +38,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	status := &pipeline.Status{
 		Topic: "events", Stopped: &pipeline.StopError{Reason: "kafka"}, Durable: time.Now().UnixMilli(), ClaimWait: 1,
+		Buckets: bucketer.Stats{BucketInserts: 1},
 	}
 	for _, d := range partitionDescriptions(v, status) {
 		names[d] = true
@@ -47,6 +50,40 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	if len(names) < 30 {
 		t.Errorf("only %d metrics were found", len(names))
+	}
+}
+
+// What MongoDB's own catalog counts has its row, and each counter named there is one of ours.
+func TestCountersOfMongoDBAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	pipeline.NewMetrics(registry, nil)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := map[string]bool{"active_buckets": true}
+	for _, f := range families {
+		ours[strings.TrimPrefix(f.GetName(), "waterwheel_")] = true
+	}
+	rows := strings.Split(string(text), "\n")
+	for name := range (bucketer.Stats{}).All() {
+		if !strings.HasPrefix(name, "num") && !strings.HasPrefix(name, "avgNum") {
+			continue
+		}
+		i := slices.IndexFunc(rows, func(row string) bool { return strings.Contains(row, "`"+name+"`") })
+		if i < 0 {
+			t.Errorf("docs/metrics.md does not say what %s is here", name)
+			continue
+		}
+		for _, quoted := range regexp.MustCompile("`([a-z_]+)(?:{[^}]*})?`").FindAllStringSubmatch(strings.Split(rows[i], "|")[2], -1) {
+			if word := quoted[1]; strings.Contains(word, "_") && !ours[word] {
+				t.Errorf("docs/metrics.md names %s for %s: there is no such metric", word, name)
+			}
+		}
 	}
 }
 

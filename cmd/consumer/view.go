@@ -28,6 +28,7 @@ type view struct {
 	group     string
 	limit     int64
 	seriesMax int64
+	maxCount  int32 // BUCKET_MAX_COUNT
 	budget    *pipeline.Budget
 	letters   *recentLetters
 	parts     atomic.Pointer[parts]
@@ -57,7 +58,7 @@ func newView(c config.Config) *view {
 		outages.WithLabelValues(of.String())
 	}
 	return &view{
-		group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax,
+		group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax, maxCount: c.Bucket.MaxCount,
 		budget: pipeline.NewBudget(limit / 100 * budgetPercent), letters: &recentLetters{}, outages: outages,
 	}
 }
