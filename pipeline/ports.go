@@ -100,7 +100,7 @@ type Store interface {
 	// Claim replaces exactly the claim seen by a new one. False: it was no longer there. An error: unknown, read again.
 	Claim(ctx context.Context, seen Seen, claim Claim) (bool, error)
 	// Stored returns D: the positions from start on, below end, that buckets of this partition list, read causally after
-	// the claim. *StopError: a bucket in this range is damaged.
+	// the claim. The set's window may end before end: then there were too many. *StopError: a bucket in this range is damaged.
 	Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error)
 	// Send sends the writes, each once, and says what is known of each.
 	Send(ctx context.Context, writes []*bucketer.Write) []Sent
