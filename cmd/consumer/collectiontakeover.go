@@ -199,7 +199,7 @@ func (v takeoverView) living(members map[string]int) error {
 		return nil
 	}
 	slices.Sort(groups)
-	return fmt.Errorf("nothing was changed: Kafka knows members of %s; stop those consumers and wait for KAFKA_SESSION_TIMEOUT, then run this again",
+	return fmt.Errorf("nothing was changed: Kafka knows members of %s; stop those consumers (one that crashed counts for KAFKA_SESSION_TIMEOUT), then run this again",
 		strings.Join(groups, ", "))
 }
 
