@@ -24,6 +24,9 @@ type doubled struct {
 // repair stores some measurements again, as a process does that breaks an assumption, and lets an operator repair that
 // beside the live owners, once or twice.
 func (w *world) repair() {
+	if w.broken == noTopicID {
+		return // it knows topics by their ids
+	}
 	w.plant()
 	for range pick(w, 1, 1, 2) {
 		w.at(w.now+w.between(0, 10), w.mend)
@@ -142,7 +145,7 @@ func (t *task) repair(partition int32) {
 	w := t.p.w
 	answer, ok := t.ask(3*time.Second, func() any { return t.p.group.read(partition) })
 	l := w.kafka.find(w.source(partition).TopicID, partition)
-	if w.broken == noTopicID || !ok || l == nil {
+	if !ok || l == nil {
 		return
 	}
 	at := answer.(committed)
