@@ -190,6 +190,12 @@ func testOutage(t *testing.T, o outage) {
 		wantWithinMemory(t, c)
 	}
 
+	select {
+	case <-r.load.done:
+		t.Error("the load ended before the outage")
+	default:
+	}
+
 	o.end(t, r)
 	end := time.Now()
 	awaitMore(t, consumers, o.sign(), during, o.recovery+20*time.Second)
@@ -236,7 +242,7 @@ func startTrial(t *testing.T) *run {
 	})
 	ctx := within(t, time.Minute)
 	createLetterTopic(ctx, t, r.topic+".dlq")
-	if err := r.startMembers(ctx); err != nil {
+	if err := r.startMembers(t.Context()); err != nil { // the load lasts as long as its context
 		t.Fatal(err)
 	}
 	for settled := false; !settled; time.Sleep(200 * time.Millisecond) {
