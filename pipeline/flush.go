@@ -225,7 +225,11 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	a := &f.attempts[i]
 	a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.Conflicted, Stored: e.Stored}
 	w.o.Metrics.write(f.cut.Writes[i], a)
-	w.log.Warn("a bucket was changed by somebody else; its measurements go into another one", "bucket", f.cut.Writes[i].ID.Hex())
+	why := "a bucket was changed by somebody else"
+	if a.notApplied >= notAppliedLimit { // its condition is broken in a way that a look does not show, or MongoDB takes no updates
+		why = "an update was not executed, time and again"
+	}
+	w.log.Warn(why+"; its measurements go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
 	w.settle(m, "", nil)
 }
 

@@ -1,8 +1,14 @@
 package pipeline
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/timeseries"
 )
 
 // TestOutageOfWritesLastsThoughReadsAreAnswered: a full disk or a lost privilege stops writes alone. That they are read
@@ -28,6 +34,40 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
 	if w.troubles[MongoDB] != nil {
 		t.Error("the outage outlasts a write that was acknowledged")
+	}
+	wants(t, w, 1)
+}
+
+// TestUpdateThatIsNeverExecutedBlamesNobody: the log tells a bucket that somebody changed from a MongoDB that takes no
+// updates.
+func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
+	template, m := newTestWorker(t)
+	var log bytes.Buffer
+	o := template.o
+	o.Bucketing.Limits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w := NewWorker(o)
+	claim(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 1}})
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(1, good)}, Next: 2, End: 2}})
+	m.Now += w.o.FlushInterval
+	if sent := expect[SendWrites](t, w.Handle(m, Ticked{})); sent.Writes[0].Kind != bucketer.Update {
+		t.Fatalf("sent %+v, want an update", sent.Writes[0])
+	}
+	for range notAppliedLimit {
+		w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+		m.Now += longestDelay
+		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+		w.Handle(m, WritesResolved{Found: []Found{FoundNotApplied}})
+	}
+	m.Now += w.o.Grace
+	expect[AskPositions](t, w.Handle(m, Ticked{}))
+	w.Handle(m, PositionsAsked{})
+	if says := log.String(); !strings.Contains(says, "an update was not executed") || strings.Contains(says, "somebody") {
+		t.Errorf("the log says:\n%s", says)
 	}
 	wants(t, w, 1)
 }
