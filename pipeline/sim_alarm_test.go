@@ -16,6 +16,9 @@ type alarm struct {
 	stop   *pipeline.StopError
 }
 
+// String is short, for the trace.
+func (a alarm) String() string { return fmt.Sprintf("partition %d: %s", a.source.Partition, a.stop.Reason) }
+
 // attending lets an operator look for alarms now and then.
 func (w *world) attending() {
 	w.at(w.now+w.between(3, 12), w.attending)

@@ -93,20 +93,6 @@ func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
 	c.content(w, after, now)
 }
 
-// repaired: a repair leaves one copy of each measurement that it takes out of a bucket.
-func (c *checks) repaired(w *world, was []held) {
-	for _, m := range was {
-		d, may := c.doubled[m.value]
-		switch {
-		case c.values[m.value] > 0:
-		case !may:
-			w.fail("repair", "offset %d part %d was not doubled, and is taken out", m.position.Offset, m.position.Part)
-		case d.log.excused[m.position] == "":
-			w.fail("repair", "the last copy of offset %d part %d is taken out", m.position.Offset, m.position.Part)
-		}
-	}
-}
-
 // stale: D was read after every earlier owner's last write (E2).
 func (c *checks) stale(w *world, by *tenure) {
 	for _, later := range c.tenures {

@@ -7,19 +7,12 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/bucketer"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
-
-// doubled is a measurement that was stored a second time, against the protocol.
-type doubled struct {
-	log    *partitionLog
-	offset int64
-}
 
 // repair stores some measurements again, as a process does that breaks an assumption, and lets an operator repair that
 // beside the live owners, once or twice.
@@ -33,71 +26,9 @@ func (w *world) repair() {
 	}
 }
 
-// plant stores measurements below the committed offset again, those that are stored, in the buckets that an owner makes
-// of them who knows of no other.
-func (w *world) plant() {
-	l := w.anyLog()
-	if l == nil || w.mongo.away > w.now {
-		return
-	}
-	limits := timeseries.Limits{MaxCount: pick[int32](w, 2, 7, 20), MaxBytes: 100_000, MinCount: 1}
-	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: limits, Source: w.source(l.partition)})
-	committed := min(w.group.read(l.partition).offset, l.end)
-	for o := max(l.first, committed-1-w.rnd.Int64N(20)); o < committed; o++ {
-		r := l.records[o]
-		if r == nil || r.record.Value == nil || o < l.reused {
-			continue
-		}
-		results, err := decoder().Decode(measurement.Record{Offset: o, Timestamp: r.record.Timestamp, Value: r.record.Value})
-		if err != nil {
-			continue
-		}
-		for i := range results {
-			if m := &results[i]; m.Err == nil && w.checks.holds(r, m.Measurement.Position) {
-				w.checks.double(l, r, m.Measurement.Position)
-				if err := catalog.Insert(&m.Measurement); err != nil {
-					w.fail("plant", "%v", err)
-				}
-			}
-		}
-	}
-	cut := catalog.Prepare(0)
-	if cut == nil {
-		return
-	}
-	for _, x := range cut.Writes {
-		if id := string(x.ID[:]); w.mongo.buckets.now(id) == nil {
-			w.note("(met) buckets doubled")
-			w.mongo.put(w.mongo.buckets, id, x.Document, w.checks.zombie)
-		}
-	}
-}
-
 // source is a partition under the present topic id.
 func (w *world) source(partition int32) timeseries.Source {
 	return timeseries.Source{Topic: topicName, TopicID: w.topicSeen(), Partition: partition}
-}
-
-// holds tells whether the measurement at a position is stored.
-func (c *checks) holds(r *logged, at timeseries.Position) bool {
-	value, ok := r.value(at)
-	return ok && c.values[value] > 0
-}
-
-// double notes that a measurement may be stored twice from now on.
-func (c *checks) double(l *partitionLog, r *logged, at timeseries.Position) {
-	value, _ := r.value(at)
-	c.doubled[value] = doubled{l, at.Offset}
-}
-
-// value is that of the measurement at a position; false: there is none.
-func (r *logged) value(at timeseries.Position) (int64, bool) {
-	for _, want := range r.wanted {
-		if max(0, want.part) == at.Part && !want.letter {
-			return want.value, true
-		}
-	}
-	return 0, false
 }
 
 // mend runs `consumer verify --repair`, as a process that belongs to no group, one at a time.

@@ -21,7 +21,7 @@ import (
 //	sim_kafka, sim_group    Kafka: logs, and the coordinator
 //	sim_process, _member    a process and its membership; sim_runner, _action, _committer: what drives its workers
 //	sim_traits              what a whole run is like
-//	sim_schedule            what goes wrong, by name; sim_operator, _alarm, _repair: what people do
+//	sim_schedule            what goes wrong, by name; sim_operator, _alarm, _double, _repair: what people do
 //	sim_coverage            every danger that the protocol is made for, and what counts it
 //	sim_check, sim_sent     what must hold all the while
 //	sim_mutation            guards taken away
