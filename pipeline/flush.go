@@ -3,6 +3,8 @@ package pipeline
 import (
 	"errors"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 )
 
@@ -252,11 +254,32 @@ func (w *Worker) settle(m Moment, doing string, failed error) {
 	}
 	w.flush = nil
 	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, outcomes, int64(m.Now))...)
+	w.clearConflicted(f)
 	w.durable = max(w.durable, f.newest)
 	w.countBuckets()
 	w.lastFlush = m.Now
 	w.o.Metrics.flushDone(m.Now - f.started)
 }
+
+// clearConflicted forgets the other buckets of each series that had a conflict, and what look-ups said of it: whoever
+// changed one bucket may have changed them all, and each would cost the grace to find out.
+func (w *Worker) clearConflicted(f *flush) {
+	changed := map[string]struct{}{}
+	for i := range f.attempts {
+		if f.attempts[i].outcome.Verdict == bucketer.Conflicted {
+			changed[seriesKey(f.cut.Writes[i].Meta)] = struct{}{}
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	w.catalog.Clear(func(meta bson.RawValue) bool {
+		_, ok := changed[seriesKey(meta)]
+		return ok
+	})
+}
+
+func seriesKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
 
 // foundOther drops everything and claims again when another owner was found (E7).
 func (w *Worker) foundOther(err error) bool {

@@ -86,6 +86,40 @@ func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 	wants(t, w, 0)
 }
 
+// A conflict tells that somebody writes to the series: what is known of its other buckets does not hold either.
+func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
+	w, m := withStoredBucket(t) // at hour 0, and open
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(1, 3), otherSeries(2)}, Next: 3, End: 3}})
+	m.Now += w.o.FlushInterval
+	sent := expect[SendWrites](t, w.Handle(m, Ticked{})).Writes
+	if len(sent) != 2 {
+		t.Fatalf("%d writes", len(sent))
+	}
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(3, 3), otherSeries(4)}, Next: 5, End: 5}}) // for the same buckets
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}, {Result: Acked}}})
+	m.Now += longestDelay
+	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesResolved{Found: []Found{FoundDiffers}})
+	m.Now += w.o.Grace
+	expect[AskPositions](t, w.Handle(m, Ticked{}))
+	actions := w.Handle(m, PositionsAsked{Stored: []timeseries.Position{{Offset: 1}}})
+	if cleared := w.catalog.Stats().BucketsCleared; cleared != 1 { // the one that offset 3 opened instead
+		t.Errorf("%d buckets were cleared, want that of the series with the conflict", cleared)
+	}
+	m.Now += w.o.FlushInterval
+	kinds := map[bucketer.Kind]int{}
+	for _, write := range expect[SendWrites](t, append(actions, w.Handle(m, Ticked{})...)).Writes {
+		kinds[write.Kind]++
+	}
+	if kinds[bucketer.Insert] != 1 || kinds[bucketer.Update] != 1 {
+		t.Errorf("then the writes were %v, want a new bucket for the one series and an update of the other's", kinds)
+	}
+}
+
+func otherSeries(offset int64) Record {
+	return record(offset, `{"time":1767000000000,"meta":"b","x":1}`)
+}
+
 func TestNothingIsSentWithoutTheLease(t *testing.T) {
 	w, m := newTestWorker(t)
 	m.Held = false
