@@ -101,7 +101,7 @@ func (t takeover) run(ctx context.Context, series []string) (takeoverView, error
 	if err := view.living(members); err != nil || t.dryRun {
 		return view, err
 	}
-	return view, t.change(ctx, &view)
+	return view, t.change(ctx, view.Partitions)
 }
 
 // judge decides about a claim, and notes how many members its group has.
@@ -131,11 +131,11 @@ func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members m
 	return takeoverDue, nil
 }
 
-// change gives one partition after the other away; the same command goes on after an error.
-func (t takeover) change(ctx context.Context, view *takeoverView) error {
+// change gives one partition after the other away, and notes what became of each. The same command goes on after an error.
+func (t takeover) change(ctx context.Context, partitions []TakenPartition) error {
 	changed := 0
-	for i := range view.Partitions {
-		one := &view.Partitions[i]
+	for i := range partitions {
+		one := &partitions[i]
 		if one.State != takeoverDue {
 			continue
 		}
