@@ -3,8 +3,9 @@ package bucketer
 import "bytes"
 
 // batchBytes is how many bytes of writes are encoded one behind the other before they are moved out of the scratch: as
-// many as stay in the processor's cache meanwhile.
-const batchBytes = 64 << 10
+// many as stay in the processor's cache meanwhile, and, with another small write, not more than 64 KiB, because memory
+// comes in pages.
+const batchBytes = 63 << 10
 
 // arena holds the writes of one flush and their bytes. They are never used again for anything else: whoever sends them
 // may do so as long as it likes.

@@ -21,11 +21,11 @@ func (e *encoder) insert(b *bucket, w *Write) {
 	}
 	dst, data := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldData)
 	dst = appendColumn(dst, e.timeField, e.times)
-	for at := range e.columns {
-		if name := b.shape.members[at].name; w.Count == 1 {
-			dst = appendOnly(dst, name, e.fields[at].lower)
-		} else {
-			dst = appendColumn(dst, name, e.columns[at])
+	if w.Count == 1 {
+		dst = appendOnly(dst, content(e.lower))
+	} else {
+		for at := range e.columns {
+			dst = appendColumn(dst, b.shape.members[at].name, e.columns[at])
 		}
 	}
 	e.out = endDocument(endDocument(dst, data), start)
@@ -38,11 +38,17 @@ func appendColumn(dst []byte, name string, elements []byte) []byte {
 	return endDocument(append(dst, elements...), start)
 }
 
-// appendOnly appends a column of one value.
-func appendOnly(dst []byte, name string, v value) []byte {
-	dst = appendHeader(dst, bson.TypeEmbeddedDocument, name)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+3+len(v.data)+1))
-	return append(appendData(append(dst, byte(v.kind), '0', 0), v.data), 0)
+// appendOnly appends a column of one value for each element of the only measurement.
+func appendOnly(dst, elements []byte) []byte {
+	for rest := elements; len(rest) > 0; {
+		var one element
+		one, rest, _ = readElement(rest)
+		dst = append(append(dst, byte(bson.TypeEmbeddedDocument)), one.name...)
+		size := uint32(4 + 3 + len(one.value) + 1)
+		dst = binary.LittleEndian.AppendUint32(append(dst, 0), size)
+		dst = append(appendData(append(dst, byte(one.kind), '0', 0), one.value), 0)
+	}
+	return dst
 }
 
 // fillControl fills the head of a document, which begins at start, and appends the rest of control.

@@ -97,7 +97,9 @@ func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
 	}
 	if b.stored == 0 {
 		w.Kind = Insert
-		e.buildBounds(b)
+		if w.Count > 1 {
+			e.buildBounds(b)
+		}
 		e.insert(b, w)
 		c.setBounds(b, e.bounds)
 	} else {
@@ -115,6 +117,10 @@ func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
 // gather walks the rows that wait for a bucket: extremes, positions, and for an insert the columns, for an update the
 // places of the values.
 func (e *encoder) gather(b *bucket) {
+	if b.stored == 0 && b.pending.n == 1 {
+		e.gatherOnly(b)
+		return
+	}
 	e.load(b)
 	e.positions, e.times, e.places, e.merged = e.positions[:0], e.times[:0], e.places[:0], e.merged[:0]
 	e.maxTime = b.maxTime
@@ -135,8 +141,20 @@ func (e *encoder) gather(b *bucket) {
 	}
 }
 
-// gatherFields takes up the fields of a row. Of the only measurement of a bucket no columns are made: its values are the
-// extremes.
+// gatherOnly is gather for the only measurement of a bucket: its fields are those of the shape, in the same order, and
+// are both bounds as they stand.
+func (e *encoder) gatherOnly(b *bucket) {
+	r, _ := readRow(b.pending.buf)
+	e.positions, e.maxTime = e.positions[:0], b.maxTime
+	e.note(r, true)
+	e.times = appendInt64(append(e.times[:0], byte(bson.TypeDateTime), '0', 0), r.time)
+	dst := append(append(e.bounds[:0], 0, 0, 0, 0), r.elements...)
+	dst = endDocument(dst, 0)
+	size := len(dst)
+	dst = append(dst, dst...)
+	e.bounds, e.lower, e.upper = dst, dst[:size], dst[size:]
+}
+
 func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
 	hint := 0
 	for rest := elements; len(rest) > 0; {
@@ -145,11 +163,10 @@ func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
 		kind, data := bson.Type(rest[0]), rest[start:end]
 		rest = rest[end:]
 		e.merged = e.fields[at].include(value{kind, data}, e.merged)
-		switch {
-		case b.stored > 0:
-			e.places = appendData(appendPlace(e.places, kind, e.prefix(at), index), data)
-		case b.pending.n > 1:
+		if b.stored == 0 {
 			e.columns[at] = appendData(append(append(e.columns[at], byte(kind)), index...), data)
+		} else {
+			e.places = appendData(appendPlace(e.places, kind, e.prefix(at), index), data)
 		}
 	}
 }
@@ -221,14 +238,10 @@ func (e *encoder) buildBounds(b *bucket) {
 	}
 	dst = endDocument(dst, 0)
 	size := len(dst)
-	if b.count() == 1 {
-		dst = append(dst, dst...)
-	} else {
-		dst = append(dst, 0, 0, 0, 0)
-		for at := range e.fields {
-			dst = appendNamed(dst, e.fields[at].upper, b.shape.members[at].name)
-		}
-		dst = endDocument(dst, size)
+	dst = append(dst, 0, 0, 0, 0)
+	for at := range e.fields {
+		dst = appendNamed(dst, e.fields[at].upper, b.shape.members[at].name)
 	}
+	dst = endDocument(dst, size)
 	e.bounds, e.lower, e.upper = dst, dst[:size], dst[size:]
 }
