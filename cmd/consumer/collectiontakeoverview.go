@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"waterwheel/sink"
+)
+
+// takeoverState is what becomes of a claim.
+type takeoverState string
+
+const (
+	takeoverDue       takeoverState = "to be taken over"
+	takeoverDone      takeoverState = "taken over"
+	takeoverNotNeeded takeoverState = "is the group's already"
+	takeoverLiving    takeoverState = "its group has members"
+	takeoverForeign   takeoverState = "of another Kafka cluster, left alone"
+	takeoverDamaged   takeoverState = "names no group or no claim, left alone: delete this document"
+	takeoverMissed    takeoverState = "changed meanwhile, left alone"
+)
+
+// TakenPartition is one claim in the output of takeover.
+type TakenPartition struct {
+	Series    string        `json:"collection"`
+	Topic     string        `json:"topic"`
+	Partition int32         `json:"partition"`
+	From      string        `json:"from"`
+	Owner     string        `json:"owner"` // the host that claimed last
+	Released  bool          `json:"released"`
+	State     takeoverState `json:"state"`
+
+	seen sink.PartitionDocument
+}
+
+// takeoverView is what takeover prints.
+type takeoverView struct {
+	To         string           `json:"to"`
+	DryRun     bool             `json:"dryRun"`
+	Partitions []TakenPartition `json:"partitions"`
+}
+
+// living names the groups that Kafka knows members of.
+func (v takeoverView) living(members map[string]int) error {
+	var groups []string
+	for group, n := range members {
+		if n > 0 {
+			groups = append(groups, fmt.Sprintf("%q (%d members)", group, n))
+		}
+	}
+	if groups == nil {
+		return nil
+	}
+	slices.Sort(groups)
+	return fmt.Errorf("nothing was changed: Kafka knows members of %s; stop those consumers (one that crashed counts for KAFKA_SESSION_TIMEOUT), then run this again",
+		strings.Join(groups, ", "))
+}
+
+func (v takeoverView) print(w io.Writer, output string) error {
+	if output == "json" {
+		return writeJSON(w, v)
+	}
+	if len(v.Partitions) == 0 {
+		_, err := fmt.Fprintln(w, "No partition has been claimed yet: any group may begin.")
+		return err
+	}
+	table := newTable(w)
+	fmt.Fprintln(table, "COLLECTION\tPARTITION\tGROUP\tLAST OWNER\t")
+	for _, one := range v.Partitions {
+		name := one.seen.ID
+		if one.Partition >= 0 {
+			name = fmt.Sprintf("%s/%d", one.Topic, one.Partition)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.Series, printable(name), printable(one.From), printable(one.Owner), one.State)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return v.printNext(w)
+}
+
+// printNext says what to do now.
+func (v takeoverView) printNext(w io.Writer) error {
+	count := func(state takeoverState) (n int) {
+		for _, one := range v.Partitions {
+			if one.State == state {
+				n++
+			}
+		}
+		return n
+	}
+	switch due, done := count(takeoverDue), count(takeoverDone); {
+	case v.DryRun && due > 0:
+		_, err := fmt.Fprintf(w, "\n%d partitions would be given to the group %q. Nothing was changed.\n", due, printable(v.To))
+		return err
+	case done > 0:
+		_, err := fmt.Fprintf(w, "\n%d partitions belong to the group %q now. Start its consumers with KAFKA_GROUP_ID=%s; those that wait for a partition\n"+
+			"already look again at the next rebalance, or when they are restarted.\n", done, printable(v.To), printable(v.To))
+		return err
+	}
+	return nil
+}
