@@ -129,7 +129,7 @@ func (m *madeUp) compare(t testing.TB, d *timeseries.PositionSet) {
 }
 
 func TestResetTakesABitAnOffset(t *testing.T) {
-	const total = 2_000_000
+	const total = 1_000_000
 	cost := reset(t, &madeUp{total: total, parts: 1}, 0)
 	t.Logf("%d offsets: %+v", total, cost)
 	if cost.windows != 1 || cost.largest > total/8*5/4 || cost.grown > resetHeap {
