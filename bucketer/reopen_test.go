@@ -123,6 +123,21 @@ func TestKnownBucketIsNotReopenedByAnotherSeries(t *testing.T) {
 	}
 }
 
+func TestConflictedBucketIsNotReopened(t *testing.T) {
+	c, l := parkedCatalog(t)
+	found := []Candidate{{Document: encode(t, storedBucket(t))}}
+	c.Load([]Answer{{Lookup: l, Candidates: found}})
+	update := finishAll(t, c, 0, Outcome{Verdict: Conflicted})[0]
+	again := c.Lookups(1)
+	if update.Kind != Update || len(again) != 1 {
+		t.Fatalf("after a conflict of %+v the catalog asks %+v, want an update and one look-up", update, again)
+	}
+	c.Load([]Answer{{Lookup: again[0], Candidates: found}})
+	if w := finishAll(t, c, 0, Outcome{})[0]; w.Kind != Insert {
+		t.Errorf("the measurement goes into the bucket of the conflict: %s", w.Document)
+	}
+}
+
 func TestAnswersNobodyWaitsForAreIgnored(t *testing.T) {
 	c, l := parkedCatalog(t)
 	other := l
