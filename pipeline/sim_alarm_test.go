@@ -27,7 +27,13 @@ func (w *world) attending() {
 	}
 }
 
-// alarms are what the processes show of partitions that need hands. Other reasons to stop pass by themselves here.
+// needsHands tells whether a partition that stopped for a reason needs an operator. One that found a late claim of a group
+// that was taken over from does in the end.
+func (w *world) needsHands(reason string) bool {
+	return reason == "bad_record" || reason == "offset_out_of_range" || reason == "other_group" && !w.chaos
+}
+
+// alarms are what the processes show of partitions that need hands.
 func (w *world) alarms() (alarms []alarm) {
 	for _, p := range w.all {
 		if p.dead || p.paused > w.now || p.tenancy == nil || p.group != w.group {
@@ -35,7 +41,7 @@ func (w *world) alarms() (alarms []alarm) {
 		}
 		for _, r := range p.tenancy.runners {
 			stop := r.worker.Status(p.clock()).Stopped
-			if stop != nil && !r.ended && (stop.Reason == "bad_record" || stop.Reason == "offset_out_of_range") {
+			if stop != nil && !r.ended && w.needsHands(stop.Reason) {
 				w.note("(met) partition stopped: " + stop.Reason)
 				alarms = append(alarms, alarm{r.source, stop})
 			}
@@ -85,6 +91,8 @@ func (w *world) whenStopped(patience int, do func()) {
 func (w *world) answerAlarm(a alarm) {
 	l := w.kafka.find(a.source.TopicID, a.source.Partition)
 	switch {
+	case a.stop.Reason == "other_group":
+		w.takeOverAgain()
 	case l == nil: // the topic is another one meanwhile
 	case a.stop.Reason == "offset_out_of_range":
 		w.setOffset(l, pick(w, l.first, l.end), l.first)
