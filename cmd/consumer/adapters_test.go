@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// counts are the commands sent to MongoDB, as "collection command".
+type counts struct {
+	mu   sync.Mutex
+	made map[string]int
+}
+
+func (c *counts) add(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.made[what]++
+}
+
+// since returns what was added to an earlier state.
+func (c *counts) since(before map[string]int) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	added := map[string]int{}
+	for what, n := range c.made {
+		if n > before[what] {
+			added[what] = n - before[what]
+		}
+	}
+	return added
+}
+
+// counted is a collection that nobody else uses: conditions of updates are always met. It keeps what was inserted last.
+type counted struct {
+	*counts
+	name string
+	mu   *sync.Mutex
+	last *bson.Raw
+}
+
+func (c counted) Insert(_ context.Context, documents []bson.Raw) (sink.Reply, error) {
+	c.add(c.name + " insert")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*c.last = slices.Clone(documents[len(documents)-1])
+	return sink.Reply{N: len(documents)}, nil
+}
+
+func (c counted) Update(_ context.Context, updates []sink.Update) (sink.Reply, error) {
+	c.add(c.name + " update")
+	return sink.Reply{N: len(updates)}, nil
+}
+
+func (c counted) Find(_ context.Context, _ sink.Query, each func(bson.Raw) error) error {
+	c.add(c.name + " find")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if *c.last == nil || c.name == "buckets" { // D is empty, and nothing is reopened
+		return nil
+	}
+	return each(*c.last)
+}
+
+// steadyLog has ten records a second, of ten series, and a hundred series from the second minute on.
+type steadyLog struct{ begin time.Time }
+
+func (l steadyLog) end() int64 { return int64(time.Since(l.begin).Seconds() * 10) }
+
+func (l steadyLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch, error) {
+	select {
+	case <-time.After(500 * time.Millisecond):
+	case <-ctx.Done():
+		return pipeline.Batch{}, ctx.Err()
+	}
+	b := pipeline.Batch{Next: l.end(), End: l.end()}
+	for ; offset < b.Next; offset++ {
+		at := l.begin.Add(time.Duration(offset) * 100 * time.Millisecond)
+		series := offset % 10
+		if offset > 1200 {
+			series = offset % 100
+		}
+		b.Records = append(b.Records, pipeline.Record{
+			Offset: offset, Timestamp: at.UnixMilli(),
+			Value: fmt.Appendf(nil, `{"time":%d,"meta":"s%d","celsius":%d}`, at.UnixMilli(), series, offset%40),
+		})
+	}
+	return b, nil
+}
+
+func (l steadyLog) Bounds(context.Context) (pipeline.Bounds, error) {
+	return pipeline.Bounds{End: l.end()}, nil
+}
+
+// steadyStore has no Kafka to ask for the partitions of the topic.
+type steadyStore struct{ *partitionStore }
+
+func (s steadyStore) Read(ctx context.Context) (pipeline.Seen, error) {
+	seen, err := s.Partition.Read(ctx)
+	return pipeline.Seen{Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released}, err
+}
+
+// steadyPorts opens both; the topic never changes.
+type steadyPorts struct {
+	log   steadyLog
+	store *sink.Store
+}
+
+func (p steadyPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
+	return p.log, steadyStore{&partitionStore{Partition: p.store.Partition(src, "cluster", "g", "host"), store: p.store}}
+}
+
+func (p steadyPorts) Letters(string) pipeline.Letters                          { return nil }
+func (p steadyPorts) TopicID(context.Context, string) (id [16]byte, err error) { return id, nil }
+
+// steadyGeneration never ends.
+type steadyGeneration struct{}
+
+func (steadyGeneration) Held() bool { return true }
+
+func (steadyGeneration) Commit(_ context.Context, commits []pipeline.Commit) ([]error, error) {
+	return make([]error, len(commits)), nil
+}
+
+// After the claim, one read and one write of the partition document, MongoDB is only written to. With BUCKET_REOPEN new
+// series are looked up, and nothing else.
+func TestSteadyStateCostsNoReads(t *testing.T) {
+	for _, reopen := range []bool{false, true} {
+		t.Run(fmt.Sprintf("reopen %v", reopen), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { steadyState(t, reopen) })
+		})
+	}
+}
+
+func steadyState(t *testing.T, reopen bool) {
+	made := &counts{made: map[string]int{}}
+	collection := func(name string) counted { return counted{made, name, &sync.Mutex{}, new(bson.Raw)} }
+	options, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := sink.NewStore(sink.Ports{
+		Buckets: collection("buckets"), Partitions: collection("partitions"), Options: collection("options"),
+	}, sink.StoreOptions{Namespace: "db.events.buckets", Collection: options, MaxCount: 1000, WriteTimeout: 10 * time.Second})
+	consumer := steadyConsumer(t, store, options, reopen)
+
+	assignment := []pipeline.Assignment{{Topic: "events", Assigned: pipeline.Assigned{TopicID: [16]byte{1}, Committed: 0}}}
+	consumer.Assigned(steadyGeneration{}, assignment, false)
+	time.Sleep(30 * time.Second)
+	// No document: also whether there are buckets without one. Then D, which is one query.
+	wantMade(t, "the first claim", made.since(nil), map[string]int{"partitions find": 1, "buckets find": 2, "partitions insert": 1}, reopen)
+	before := made.since(nil)
+	time.Sleep(time.Minute)
+	wantMade(t, "a steady minute", made.since(before), map[string]int{}, false)
+	before = made.since(nil)
+	time.Sleep(2 * time.Minute)
+	wantMade(t, "ninety new series", made.since(before), map[string]int{}, reopen)
+	before = made.since(nil)
+	consumer.Revoke(context.Background(), false)
+	wantMade(t, "the hand-over", made.since(before), map[string]int{"partitions update": 1}, false)
+}
+
+// wantMade compares the commands, without writes of buckets, of which there must be some, and, where series are looked up,
+// the queries for them.
+func wantMade(t *testing.T, when string, made, want map[string]int, lookups bool) {
+	t.Helper()
+	if made["buckets insert"]+made["buckets update"] == 0 {
+		t.Errorf("%s: nothing was written", when)
+	}
+	delete(made, "buckets insert")
+	delete(made, "buckets update")
+	if lookups {
+		if made["buckets find"] <= want["buckets find"] {
+			t.Errorf("%s: no series was looked up", when)
+		}
+		made["buckets find"] = want["buckets find"]
+	}
+	maps.DeleteFunc(made, func(_ string, n int) bool { return n == 0 })
+	if !maps.Equal(made, want) {
+		t.Errorf("%s: beside writes of buckets %v, want %v", when, made, want)
+	}
+}
+
+func steadyConsumer(t *testing.T, store *sink.Store, options timeseries.Options, reopen bool) *pipeline.Consumer {
+	t.Helper()
+	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	return pipeline.NewConsumer(pipeline.ConsumerOptions{
+		NewWorker: func(topic string, partition int32) *pipeline.Worker {
+			return pipeline.NewWorker(pipeline.Options{
+				Topic: topic, Partition: partition, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
+				Bucketing: bucketer.Options{
+					Collection: options, Limits: timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}, DeltaMax: 16, Reopen: reopen,
+				},
+				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
+				Warm: true, NewToken: newToken, Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
+			})
+		},
+		Ports:  steadyPorts{steadyLog{begin}, store},
+		Budget: pipeline.NewBudget(1 << 30), Clock: func() pipeline.Instant { return time.Hour + time.Since(begin) },
+		CommitInterval: time.Second, Lease: 10 * time.Second,
+	})
+}
