@@ -2,8 +2,11 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
 )
@@ -87,7 +90,7 @@ func (c *Consumer) runner(key partitionKey) *runner {
 	if !ok {
 		r = &runner{
 			worker: c.o.NewWorker(key.topic, key.partition), ports: c.o.Ports, letters: c.o.Ports.Letters(key.topic),
-			clock: c.o.Clock, budget: c.o.Budget,
+			clock: c.o.Clock, budget: c.o.Budget, asks: make(chan func(*Worker)),
 		}
 		r.collection.Store(c.collections[key.topic])
 		c.all[key] = r
@@ -146,6 +149,27 @@ func (c *Consumer) SetCollection(topic string, o timeseries.Options) {
 			r.collection.Store(&o)
 		}
 	}
+}
+
+// askPatience bounds how long one partition is asked; its answer takes no time, but it may be between two tenures.
+const askPatience = time.Second
+
+// Metas returns the identities of up to most of the series in memory, about equally many of each partition.
+func (c *Consumer) Metas(most int) []bson.RawValue {
+	c.mu.Lock()
+	runners := slices.Clone(c.now)
+	c.mu.Unlock()
+	var metas []bson.RawValue
+	for i, r := range runners {
+		share := (most - len(metas)) / (len(runners) - i)
+		answer := make(chan []bson.RawValue, 1)
+		select {
+		case r.asks <- func(w *Worker) { answer <- w.metas(share) }:
+			metas = append(metas, <-answer...)
+		case <-time.After(askPatience):
+		}
+	}
+	return metas
 }
 
 // Statuses describes the partitions of the present generation, as of their last event.

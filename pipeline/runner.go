@@ -26,7 +26,8 @@ type runner struct {
 	store Store
 
 	events chan Event
-	revoke chan bool // true: the process' last hand-over
+	asks   chan func(*Worker) // questions of other goroutines, for as long as the process lives
+	revoke chan bool          // true: the process' last hand-over
 	ended  chan struct{}
 	acting sync.WaitGroup
 
@@ -56,6 +57,8 @@ func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 		select {
 		case e := <-r.events:
 			handedOver = t.handle(e)
+		case ask := <-r.asks:
+			ask(r.worker)
 		case <-tick.C:
 			t.applyCollection()
 			handedOver = t.handle(Ticked{})

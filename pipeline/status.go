@@ -3,6 +3,8 @@ package pipeline
 import (
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 )
 
@@ -35,6 +37,14 @@ type Status struct {
 	// Memory by kind, in bytes.
 	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes int64
 	Buckets                                                          bucketer.Stats
+}
+
+// metas are identities of series in memory, see bucketer.Catalog.Metas.
+func (w *Worker) metas(most int) []bson.RawValue {
+	if w.catalog == nil {
+		return nil
+	}
+	return w.catalog.Metas(most)
 }
 
 // Status describes the worker now.

@@ -24,7 +24,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	registry := prometheus.NewRegistry()
 	v := newView(config.Config{Bucket: config.Bucket{MaxCount: 1000}})
-	registry.MustRegister(v, v.outages)
+	registry.MustRegister(v, v.outages, v.overSeries)
 	registerBuildInfo(registry)
 	pipeline.NewMetrics(registry, []string{"events"})
 	sink.NewMetrics(registry)

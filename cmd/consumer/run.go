@@ -29,7 +29,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerBuildInfo(registry)
 	view := newView(c)
-	registry.MustRegister(view, view.outages)
+	registry.MustRegister(view, view.outages, view.overSeries)
 
 	// The pages answer from the start, and until everything is handed over. Pages that cannot be served end the consumer.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))

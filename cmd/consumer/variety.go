@@ -2,12 +2,20 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"hash/maphash"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// A warning about too many series looks at so many of them, and names so many fields.
+const (
+	sampledSeries = 5000
+	namedFields   = 3
 )
 
 // FieldView is how many different values a field of meta has.
@@ -92,4 +100,21 @@ func (v *variety) fields(most int) []FieldView {
 	}
 	slices.SortStableFunc(list, func(a, b FieldView) int { return cmp.Compare(b.Values, a.Values) })
 	return list[:min(len(list), most)]
+}
+
+// mostVaried names the fields that have the most different values among these metas, with their numbers: "session 4998,
+// host 12 (of 5000 series)".
+func mostVaried(metas []bson.RawValue) string {
+	v := newVariety()
+	for _, meta := range metas {
+		v.add(meta)
+	}
+	var named []string
+	for _, f := range v.fields(namedFields) {
+		named = append(named, fmt.Sprintf("%s %d", cmp.Or(f.Path, "meta itself"), f.Values))
+	}
+	if named == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s (of %d series)", strings.Join(named, ", "), len(metas))
 }

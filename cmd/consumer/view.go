@@ -34,6 +34,8 @@ type view struct {
 	parts     atomic.Pointer[parts]
 	database  atomic.Pointer[outage] // nil: MongoDB answers
 	outages   *prometheus.CounterVec
+	// overSeries counts the looks, once a minute, that found more series than seriesMax.
+	overSeries prometheus.Counter
 }
 
 // parts exist once both ends are connected.
@@ -57,8 +59,11 @@ func newView(c config.Config) *view {
 	for _, of := range []pipeline.Server{pipeline.MongoDB, pipeline.Kafka, pipeline.DeadLetters} {
 		outages.WithLabelValues(of.String())
 	}
+	overSeries := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "waterwheel_series_max_exceeded_total", Help: "Looks, once a minute, that found more series in memory than SERIES_MAX.",
+	})
 	return &view{
-		group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax, maxCount: c.Bucket.MaxCount,
+		overSeries: overSeries, group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax, maxCount: c.Bucket.MaxCount,
 		budget: pipeline.NewBudget(limit / 100 * budgetPercent), letters: &recentLetters{}, outages: outages,
 	}
 }
@@ -126,7 +131,9 @@ func (v *view) progress(log *slog.Logger) {
 	}
 	log.Info("progress", "partitions", len(statuses), "lag", lag, "series", series, "open_buckets", open, "memory", v.budget.Total())
 	if v.seriesMax > 0 && series > v.seriesMax {
-		log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta? (consumer check --sample 10000 shows what varies)", "series", series, "max", v.seriesMax)
+		v.overSeries.Inc()
+		log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta?", "series", series, "max", v.seriesMax,
+			"varies_most", mostVaried(v.parts.Load().consumer.Metas(sampledSeries)))
 	}
 }
 
