@@ -19,6 +19,7 @@ type model struct {
 	touched []*modelBucket // in the order a flush takes them
 	idle    []*modelBucket // least recently used first
 	lookups []Lookup       // not handed out yet
+	stats   map[string]int64
 }
 
 type modelSeries struct {
@@ -41,6 +42,7 @@ type modelBucket struct {
 	inMemory bool
 	inFlight bool
 	isClosed bool
+	keptOpen bool // although it is too large
 	closing  bool // by the write in flight
 	archived bool
 	written  int // accounted bytes at the last write with readings
@@ -48,7 +50,9 @@ type modelBucket struct {
 	reopenedAt, reopenedSize int
 }
 
-func newModel(o Options) *model { return &model{options: o, series: map[string]*modelSeries{}} }
+func newModel(o Options) *model {
+	return &model{options: o, series: map[string]*modelSeries{}, stats: map[string]int64{}}
+}
 
 func (b *modelBucket) stored() int {
 	n := 0
@@ -81,25 +85,27 @@ func (m *model) insert(r reading) {
 func (m *model) place(s *modelSeries, r reading, ask bool) {
 	if s.open == nil {
 		if !ask || !m.ask(s, r, true) {
+			m.stats["numBucketsOpenedDueToMetadata"]++
 			m.open(s, r)
 		}
 		return
 	}
-	act := m.decide(s.open, r)
+	act, why := m.decide(s.open, r)
 	if act == stay {
-		m.add(s, s.open, r)
+		m.add(s, s.open, r, why)
 		return
 	}
 	if act != hardClose {
 		if b := m.alternate(r); b != nil {
-			m.add(s, b, r)
+			_, why := m.decide(b, r)
+			m.add(s, b, r, why)
 			return
 		}
 		if ask && m.ask(s, r, act == archive) {
 			return
 		}
 	}
-	m.roll(s, s.open, act)
+	m.roll(s, s.open, act, why)
 	m.open(s, r)
 }
 
@@ -115,7 +121,7 @@ func (m *model) alternate(r reading) *modelBucket {
 	if best == nil || m.tooDear(best) {
 		return nil
 	}
-	if act := m.decide(best, r); act != stay {
+	if act, _ := m.decide(best, r); act != stay {
 		return nil
 	}
 	return best
@@ -129,17 +135,22 @@ func (m *model) tooDear(b *modelBucket) bool {
 	return m.options.DeltaMax > 0 && b.pending() >= int(m.options.DeltaMax) || m.options.SetsInTextOrder && crosses
 }
 
-func (m *model) add(s *modelSeries, b *modelBucket, r reading) {
+// add puts a reading into a bucket; why is what decide said.
+func (m *model) add(s *modelSeries, b *modelBucket, r reading, why string) {
 	if m.tooDear(b) {
 		taken := slices.Clone(b.readings[b.stored():])
 		b.readings = b.readings[:b.stored()]
-		m.roll(s, b, leave)
+		m.roll(s, b, leave, "bucketsLeftDueToDeltaCost")
 		s.excluded = append(s.excluded, b.id)
 		m.open(s, taken[0])
 		for _, back := range append(taken[1:], r) {
 			m.insert(back)
 		}
 		return
+	}
+	if why == isLarge && !b.keptOpen {
+		b.keptOpen = true
+		m.stats[isLarge]++
 	}
 	b.readings = append(b.readings, r)
 	m.use(b)
@@ -160,11 +171,13 @@ func (m *model) open(s *modelSeries, r reading) {
 		readings: []reading{r}, inMemory: true,
 	}
 	m.buckets = append(m.buckets, b)
+	m.stats["bucketsOpened"]++
 	s.open = b
 	m.use(b)
 }
 
-func (m *model) roll(s *modelSeries, b *modelBucket, act action) {
+func (m *model) roll(s *modelSeries, b *modelBucket, act action, why string) {
+	m.stats[why]++
 	if s.open == b {
 		s.open, s.excluded = nil, nil
 	}
@@ -230,9 +243,10 @@ func (m *model) load(l Lookup, size func(bson.ObjectID) int) {
 	if !s.stale {
 		if b := m.candidate(s, l, parked[0].time, size); b != nil {
 			if s.open != nil {
-				m.roll(s, s.open, softClose)
+				m.roll(s, s.open, softClose, "numBucketsClosedDueToReopening")
 			}
-			b.archived, b.inMemory, b.action = false, true, stay
+			m.stats["numBucketsReopened"]++
+			b.archived, b.inMemory, b.keptOpen, b.action = false, true, false, stay
 			b.reopenedAt, b.reopenedSize = len(b.readings), size(b.id)
 			s.open = b
 		} else {

@@ -9,29 +9,42 @@ import (
 	"waterwheel/timeseries"
 )
 
-// decide is bucket-catalog's table of decisions, from the list of readings.
-func (m *model) decide(b *modelBucket, r reading) action {
+// isLarge is the statistic of a bucket that stays although it is too large.
+const isLarge = "numBucketsKeptOpenDueToLargeMeasurements"
+
+// decide is bucket-catalog's table of decisions, from the list of readings. With an action comes the statistic of it.
+func (m *model) decide(b *modelBucket, r reading) (action, string) {
 	o := &m.options
 	span := o.Collection.Span()
 	if r.time-b.minTime >= span {
-		return softClose
+		return softClose, "numBucketsClosedDueToTimeForward"
 	}
 	if r.time < b.minTime {
-		return archive
+		return archive, "numBucketsArchivedDueToTimeBackward"
 	}
 	if len(b.readings) == int(o.Limits.MaxCount) {
-		return hardClose
+		return hardClose, "numBucketsClosedDueToCount"
 	}
 	effective, absolute := o.Limits.Sizes(int64(m.active()))
 	with := append(slices.Clip(b.readings), r)
-	size := b.size(o, with)
-	if size > int(effective) && (len(b.readings) >= int(o.Limits.MinCount) || size > int(absolute)) {
-		return hardClose
+	size, limit, uncapped, why := b.size(o, with), effective, o.Limits.MaxBytes, ""
+	if len(b.readings) < int(o.Limits.MinCount) {
+		limit, uncapped = absolute, timeseries.LargeBytes
+		if size > int(effective) {
+			why = isLarge
+		}
+	}
+	switch {
+	case size <= int(limit):
+	case limit == uncapped:
+		return hardClose, "numBucketsClosedDueToSize"
+	default:
+		return hardClose, "numBucketsClosedDueToCachePressure"
 	}
 	if !haveOneSchema(with) {
-		return hardClose
+		return hardClose, "numBucketsClosedDueToSchemaChange"
 	}
-	return stay
+	return stay, why
 }
 
 // haveOneSchema reports whether no path has values of two canonical types.

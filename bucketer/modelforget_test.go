@@ -13,6 +13,11 @@ func (m *model) expire() {
 	s.open, s.excluded = nil, nil
 	b.action = archive
 	m.end(b)
+	if b.archived {
+		m.stats["numBucketsArchivedDueToMemoryThreshold"]++
+	} else {
+		m.stats["numBucketsClosedDueToMemoryThreshold"]++
+	}
 }
 
 // clear forgets the buckets of some series, and the archive. What waits for them is inserted again.
@@ -65,6 +70,7 @@ func (m *model) restart() []reading {
 	}
 	m.buckets = slices.DeleteFunc(m.buckets, func(b *modelBucket) bool { return len(b.readings) == 0 })
 	m.series, m.touched, m.idle, m.lookups = map[string]*modelSeries{}, nil, nil, nil
+	clear(m.stats)
 	slices.SortFunc(lost, func(a, b reading) int { return a.position.Compare(b.position) })
 	return lost
 }

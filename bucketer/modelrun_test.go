@@ -3,6 +3,7 @@ package bucketer
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -211,6 +212,18 @@ func (r *modelRun) restart() {
 	}
 }
 
+// checkStats compares the statistics of buckets that were opened and that ended.
+func (r *modelRun) checkStats() {
+	r.model.stats["numActiveBuckets"] = int64(r.model.active())
+	for name, n := range r.catalog.Stats().All() {
+		isOfModel := strings.Contains(name, "DueTo") || slices.Contains(
+			[]string{"bucketsOpened", "numBucketsReopened", "numActiveBuckets"}, name)
+		if want := r.model.stats[name]; isOfModel && n != want {
+			r.t.Errorf("%s is %d, want %d", name, n, want)
+		}
+	}
+}
+
 // drain writes everything and compares all buckets.
 func (r *modelRun) drain() {
 	for r.catalog.Stats().ParkedSeries > 0 || r.flush != nil || len(r.catalog.dirty) > 0 {
@@ -219,6 +232,7 @@ func (r *modelRun) drain() {
 		r.finish()
 		r.prepare()
 	}
+	r.checkStats()
 	if offset, ok := r.catalog.Oldest(); ok {
 		r.t.Errorf("offset %d waits although all is written", offset)
 	}
