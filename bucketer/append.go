@@ -52,6 +52,12 @@ func appendData(dst, data []byte) []byte {
 	return append(dst, data...)
 }
 
+// appendFields appends a document of elements.
+func appendFields(dst, elements []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+len(elements)+1))
+	return append(append(dst, elements...), 0)
+}
+
 // startDocument appends an object or array that endDocument ends; start is for it.
 func startDocument(dst []byte, kind bson.Type, name string) (_ []byte, start int) {
 	dst = appendHeader(dst, kind, name)

@@ -20,16 +20,21 @@ func (e *encoder) insert(b *bucket, w *Write) {
 		dst = append(appendHeader(dst, w.Meta.Type, timeseries.FieldMeta), w.Meta.Value...)
 	}
 	dst, data := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldData)
-	dst = appendColumn(dst, e.timeField, e.times)
 	if w.Count == 1 {
-		dst = appendOnly(dst, content(e.lower))
+		dst = e.appendOnly(dst, b.shape)
 	} else {
-		for at := range e.columns {
-			dst = appendColumn(dst, b.shape.members[at].name, e.columns[at])
-		}
+		dst = e.appendColumns(dst, b.shape)
 	}
 	e.out = endDocument(endDocument(dst, data), start)
 	w.Document = e.out[start:]
+}
+
+func (e *encoder) appendColumns(dst []byte, s *shape) []byte {
+	dst = appendColumn(dst, e.timeField, e.times)
+	for at := range e.columns {
+		dst = appendColumn(dst, s.members[at].name, e.columns[at])
+	}
+	return dst
 }
 
 // appendColumn appends one column of data, of which elements are the content.
@@ -38,17 +43,25 @@ func appendColumn(dst []byte, name string, elements []byte) []byte {
 	return endDocument(append(dst, elements...), start)
 }
 
-// appendOnly appends a column of one value for each element of the only measurement.
-func appendOnly(dst, elements []byte) []byte {
-	for rest := elements; len(rest) > 0; {
-		var one element
-		one, rest, _ = readElement(rest)
-		dst = append(append(dst, byte(bson.TypeEmbeddedDocument)), one.name...)
-		size := uint32(4 + 3 + len(one.value) + 1)
-		dst = binary.LittleEndian.AppendUint32(append(dst, 0), size)
-		dst = append(appendData(append(dst, byte(one.kind), '0', 0), one.value), 0)
+// appendOnly appends the columns of the only measurement. It reads the row, and not what was just made of it, for which
+// the processor would have to wait.
+func (e *encoder) appendOnly(dst []byte, s *shape) []byte {
+	dst = appendCell(dst, e.timeField, value{kind: bson.TypeDateTime, data: e.times})
+	rest := e.lower
+	for at := range s.members {
+		var v value
+		name := s.members[at].name
+		v, rest = readValue(rest, len(name))
+		dst = appendCell(dst, name, v)
 	}
 	return dst
+}
+
+// appendCell appends a column of one value.
+func appendCell(dst []byte, name string, v value) []byte {
+	dst = appendHeader(dst, bson.TypeEmbeddedDocument, name)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+3+len(v.data)+1))
+	return append(appendData(append(dst, byte(v.kind), '0', 0), v.data), 0)
 }
 
 // fillControl fills the head of a document, which begins at start, and appends the rest of control.
@@ -56,7 +69,7 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 	head := &e.forms.head
 	copy(dst[start+head.gaps[0]:], b.id[:])
 	binary.LittleEndian.PutUint64(dst[start+head.gaps[1]:], uint64(b.minTime))
-	dst = endDocument(append(dst, content(e.lower)...), start+e.forms.min)
+	dst = endDocument(append(dst, e.lower...), start+e.forms.min)
 	dst = e.appendMax(dst)
 	dst = appendInt32Named(dst, timeseries.FieldCount, w.Count)
 	dst = appendInt32Named(dst, timeseries.FieldSize, b.size)
@@ -70,7 +83,7 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 func (e *encoder) appendMax(dst []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMax)
 	dst = appendDateNamed(dst, e.timeField, e.maxTime)
-	return endDocument(append(dst, content(e.upper)...), start)
+	return endDocument(append(dst, e.upper...), start)
 }
 
 func (e *encoder) appendSource(dst []byte, w *Write) []byte {

@@ -17,7 +17,7 @@ type encoder struct {
 
 	fields       []extremes // by the bucket's shape
 	columns      [][]byte   // by the bucket's shape: elements of an insert's data
-	times        []byte     // elements of an insert's column of times
+	times        []byte     // elements of an insert's column of times; of the only measurement its time
 	places       []byte     // elements of an update's $set for data: each value by the path of its place
 	shape        *shape     // whose prefixes these are
 	prefixes     []byte
@@ -25,7 +25,7 @@ type encoder struct {
 	positions    []timeseries.Position
 	merged       []byte // extremes that no measurement has as a whole
 	bounds       []byte // the new ones, lower and upper
-	lower, upper []byte // in bounds
+	lower, upper []byte // their elements
 	path         []byte
 	out          []byte // writes that are not sealed yet
 
@@ -147,12 +147,9 @@ func (e *encoder) gatherOnly(b *bucket) {
 	r, _ := readRow(b.pending.buf)
 	e.positions, e.maxTime = e.positions[:0], b.maxTime
 	e.note(r, true)
-	e.times = appendInt64(append(e.times[:0], byte(bson.TypeDateTime), '0', 0), r.time)
-	dst := append(append(e.bounds[:0], 0, 0, 0, 0), r.elements...)
-	dst = endDocument(dst, 0)
-	size := len(dst)
-	dst = append(dst, dst...)
-	e.bounds, e.lower, e.upper = dst, dst[:size], dst[size:]
+	e.times = appendInt64(e.times[:0], r.time)
+	e.lower, e.upper = r.elements, r.elements
+	e.bounds = appendFields(appendFields(e.bounds[:0], r.elements), r.elements)
 }
 
 func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
@@ -243,5 +240,5 @@ func (e *encoder) buildBounds(b *bucket) {
 		dst = appendNamed(dst, e.fields[at].upper, b.shape.members[at].name)
 	}
 	dst = endDocument(dst, size)
-	e.bounds, e.lower, e.upper = dst, dst[:size], dst[size:]
+	e.bounds, e.lower, e.upper = dst, content(dst[:size]), content(dst[size:])
 }
