@@ -2,9 +2,6 @@ package pipeline
 
 import "fmt"
 
-// collectionRefused is the reason of a partition that stopped because of its collection's options.
-const collectionRefused = "collection_changed"
-
 // followCollection applies the options of the collection that the worker was told last, once there is a catalog. Open
 // buckets keep their minimum times, the new span holds for them at once. What existing buckets do not fit, a smaller span
 // or another field, stops the partition until it is set back.
@@ -15,13 +12,13 @@ func (w *Worker) followCollection() {
 	have := w.o.Bucketing.Collection
 	changed, err := have.Change(*w.told)
 	if err != nil {
-		w.stop(&StopError{collectionRefused, fmt.Sprintf(
+		w.stop(&StopError{"collection_changed", fmt.Sprintf(
 			"the options of the collection %s were changed to what its buckets do not allow: %v; set its options document "+
 				"back, and the partition goes on", w.o.Namespace, err)})
 		return
 	}
 	w.told = nil
-	if w.halt != nil && w.halt.Reason == collectionRefused {
+	if w.halt != nil && w.halt.Reason == "collection_changed" {
 		w.halt = nil
 	}
 	if changed == have {

@@ -69,7 +69,7 @@ func TestLoweredGranularityStopsThePartitionUntilItIsSetBack(t *testing.T) {
 	w, m := withStoredBucket(t)
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Seconds)})
-	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != collectionRefused {
+	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "collection_changed" {
 		t.Fatalf("stopped: %v", s.Stopped)
 	}
 	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 2}}))

@@ -65,6 +65,29 @@ func TestFindPicksBucketsThatMayTakeMore(t *testing.T) {
 	}
 }
 
+func TestFindFollowsARaisedGranularity(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	p := e.claimed(t, s)
+	sendAll(t, p, sink.Acked, insertOf("a", run(0, 2)...))
+	const hour = 3_600_000
+	found := func(time int64) int {
+		t.Helper()
+		answers, err := p.Find(t.Context(), []bucketer.Lookup{lookupOf("a", time)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(answers[0].Candidates)
+	}
+	if n := found(minute + 5*hour); n != 0 {
+		t.Errorf("%d buckets were found five hours later, with a span of one", n)
+	}
+	s.SetCollection(timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes})
+	if n, after := found(minute+5*hour), found(minute+24*hour); n != 1 || after != 0 {
+		t.Errorf("%d buckets were found five hours later, with a span of 24, and %d after them", n, after)
+	}
+}
+
 func storedSize(t *testing.T, e *env, id bson.ObjectID) int32 {
 	t.Helper()
 	raw, err := e.raw.Collection("events.buckets").FindOne(t.Context(), bson.D{{Key: "_id", Value: id}}).Raw()
