@@ -47,6 +47,26 @@ var answers = []answer{
 	{57, "DottedFieldName", badContent},
 	{121, "DocumentValidationFailure", badContent}, // "only for the document validator on collections"
 
+	// An index of the collection's users cannot take the document: the list of such errors in
+	// src/mongo/db/index/index_access_method.cpp.
+	{171, "CannotIndexParallelArrays", badContent},
+	{201, "CannotBuildIndexKeys", badContent},
+	{13026, "a geo value is no number", badContent}, // 2d, as the next three and 16804
+	{13027, "a point is not in the interval", badContent},
+	{13067, "a geo field is empty", badContent},
+	{13068, "a geo field has one element", badContent},
+	{16675, "a weight is too small", badContent}, // text, as 16732, 16733, 17261 and 17262
+	{16732, "too many terms", badContent},
+	{16733, "a term is too long", badContent},
+	{16746, "an ambiguous field name in an array", badContent},
+	{16755, "no geo keys can be made of the value", badContent}, // 2dsphere, as the next
+	{16756, "no geo keys can be made of the geometry", badContent},
+	{16766, "a hashed index takes no array", badContent},
+	{16804, "a geo location is no array", badContent},
+	{17261, "a language override is no text", badContent},
+	{17262, "a language is not supported", badContent},
+	{17280, "KeyTooLong", badContent},
+
 	{10334, "BSONObjectTooLarge", tooLarge}, // of an insert, and of newer servers an update
 	{17419, "the document after the update is too large", tooLarge},
 	{17420, "the document after the upsert is too large", tooLarge}, // both by number in src/mongo/db/exec/update_stage.cpp

@@ -25,6 +25,9 @@ func TestWhatComesOfEachCode(t *testing.T) {
 	want := map[int32]effect{
 		10058: resent, 10107: resent, 13435: resent,
 		2: isBadData, 9: isBadData, 14: isBadData, 28: isBadData, 52: isBadData, 56: isBadData, 57: isBadData, 121: isBadData,
+		171: isBadData, 201: isBadData, 13026: isBadData, 13027: isBadData, 13067: isBadData, 13068: isBadData,
+		16675: isBadData, 16732: isBadData, 16733: isBadData, 16746: isBadData, 16755: isBadData, 16756: isBadData,
+		16766: isBadData, 16804: isBadData, 17261: isBadData, 17262: isBadData, 17280: isBadData,
 		10334: isBadData, 17419: isBadData, 17420: isBadData,
 		13: isRefusal, 18: isRefusal, 20: isRefusal, 40: isRefusal, 59: isRefusal, 61: isRefusal, 66: isRefusal, 72: isRefusal,
 		73: isRefusal, 79: isRefusal, 100: isRefusal, 115: isRefusal, 166: isRefusal, 238: isRefusal, 371: isRefusal, 40415: isRefusal,
