@@ -1,0 +1,69 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// metricsOf reads /metrics of a consumer that runs: samples by their line without the value; empty while it does not
+// answer.
+func metricsOf(t *testing.T, addr string) map[string]float64 {
+	t.Helper()
+	samples := map[string]float64{}
+	response, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		return samples
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(line, "#") {
+			samples[name], _ = strconv.ParseFloat(value, 64) // what is no number here is none of ours
+		}
+	}
+	return samples
+}
+
+// On real servers as well: once the partitions are claimed, nothing is read.
+func TestSteadyStateCostsNoReadsOnServers(t *testing.T) {
+	s := newStage(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	_ = listener.Close() // for the consumer to take
+	s.env["HTTP_ADDR"], s.env["BUCKET_REOPEN"] = addr, "false"
+	const reads = `waterwheel_mongodb_command_duration_seconds_count{command="find"}`
+	stored := func() map[string]float64 {
+		t.Helper()
+		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			samples := metricsOf(t, addr)
+			if int(samples["waterwheel_measurements_stored_total"]) == s.valid {
+				return samples
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%v of %d measurements are stored", samples["waterwheel_measurements_stored_total"], s.valid)
+			}
+		}
+	}
+	s.produce(400)
+	s.consume()
+	before := stored()
+	s.produce(2000)
+	after := stored()
+	if before[reads] == 0 || after[reads] != before[reads] {
+		t.Errorf("%v reads until the first measurements were stored, then %v more", before[reads], after[reads]-before[reads])
+	}
+	if claims := after[`waterwheel_claims_total{outcome="cold"}`]; claims != 2 {
+		t.Errorf("%v claims of 2 partitions", claims)
+	}
+}
