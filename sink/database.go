@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/ocsp"
 )
 
@@ -138,6 +140,10 @@ func newDialer(co *options.ClientOptions, o Options, m *Metrics) *dialer {
 // greet learns about the server and chooses the read concern it understands.
 func (d *Database) greet(ctx context.Context) error {
 	server, err := probe(ctx, d.client.Database("admin"))
+	if cleared := driver.RetryablePoolError(nil); errors.As(err, &cleared) {
+		// The driver's own first connection failed meanwhile, which says less about why than one that is asked for.
+		server, err = probe(ctx, d.client.Database("admin"))
+	}
 	if err != nil {
 		return d.explain(err)
 	}
