@@ -127,6 +127,14 @@ func TestMemoryStaysWithinTheBudgetWhileTheDatabaseStandsStill(t *testing.T) {
 		if n := s.paused(); n < large {
 			t.Errorf("%d partitions pause, want the %d large ones at least", n, large)
 		}
+		synctest.Wait()
+		sum := s.budget.Fetching()
+		for _, status := range s.consumer.Statuses() {
+			sum += status.Bytes()
+		}
+		if sum != s.budget.Total() {
+			t.Errorf("the partitions' memory of all kinds is %d bytes, the budget has %d", sum, s.budget.Total())
+		}
 		s.database.standStill(false)
 		_ = wait(t.Context(), 70*time.Second)
 		s.consumer.Revoke(t.Context(), true)

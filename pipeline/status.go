@@ -34,9 +34,9 @@ type Status struct {
 	Troubles [servers]*Trouble
 	// ClaimWait is how much of the wait for a former owner's writes is left.
 	ClaimWait time.Duration
-	// Memory by kind, in bytes.
-	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes int64
-	Buckets                                                          bucketer.Stats
+	// Memory by kind, in bytes; ReservedBytes is what will be taken without another fetch, by the next flush above all.
+	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes, ReservedBytes int64
+	Buckets                                                                         bucketer.Stats
 }
 
 // metas are identities of series in memory, see bucketer.Catalog.Metas.
@@ -45,6 +45,11 @@ func (w *Worker) metas(most int) []bson.RawValue {
 		return nil
 	}
 	return w.catalog.Metas(most)
+}
+
+// Bytes is the sum of the memory of all kinds.
+func (s *Status) Bytes() int64 {
+	return s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes + s.LedgerBytes + s.ReservedBytes
 }
 
 // Status describes the worker now.
@@ -70,6 +75,7 @@ func (w *Worker) Status(now Instant) *Status {
 	if w.catalog != nil {
 		s.Pending, s.PendingBytes = w.catalog.Pending()
 		s.BucketBytes = w.catalog.Bytes() - s.PendingBytes
+		s.ReservedBytes = w.yetToTake()
 		s.Buckets = w.catalog.Stats()
 	}
 	return s

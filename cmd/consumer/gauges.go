@@ -76,6 +76,7 @@ func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 		sum.StoredBytes += s.StoredBytes
 		sum.LetterBytes += s.LetterBytes
 		sum.LedgerBytes += s.LedgerBytes
+		sum.ReservedBytes += s.ReservedBytes
 		sum.Unknown += s.Unknown
 		sum.Buckets.Series += s.Buckets.Series
 		sum.Buckets.OpenBuckets += s.Buckets.OpenBuckets
@@ -92,6 +93,7 @@ func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 	send(gauges.memory, float64(sum.StoredBytes), "stored_positions")
 	send(gauges.memory, float64(sum.LetterBytes), "letters")
 	send(gauges.memory, float64(sum.LedgerBytes), "ledger")
+	send(gauges.memory, float64(sum.ReservedBytes), "reserved")
 	send(gauges.series, float64(sum.Buckets.Series))
 	send(gauges.open, float64(sum.Buckets.OpenBuckets))
 	send(gauges.archived, float64(sum.Buckets.ArchivedBuckets))

@@ -181,7 +181,7 @@ func partitionView(s *pipeline.Status, now time.Time) PartitionView {
 	view := PartitionView{
 		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Paused: s.Paused, Position: s.Position,
 		End: s.End, Committed: s.Committed, Lag: -1, Pending: s.Pending, Flushing: s.Flushing,
-		OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes,
+		OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.Bytes(),
 	}
 	if s.Stopped != nil {
 		view.Stopped = s.Stopped.Detail
