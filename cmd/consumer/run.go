@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -102,7 +103,7 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 	if err != nil {
 		panic("consumer: options that were checked at the start: " + err.Error())
 	}
-	grace := 2 * c.MongoDB.WriteTimeout // once on the way, once by maxTimeMS
+	grace := graceOf(c)
 	return pipeline.Options{
 		Topic: topic, Partition: partition, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
 		Namespace: n.database.Name() + "." + seriesName(c, topic), Bucketing: bucketing(c, n.stores[topic]), Decoder: decoder,
@@ -112,6 +113,9 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log, Metrics: metrics,
 	}
 }
+
+// graceOf is how long a write may still be executed after it was sent: once the write timeout on the way, once by maxTimeMS.
+func graceOf(c config.Config) time.Duration { return 2 * c.MongoDB.WriteTimeout }
 
 func newToken() (t pipeline.Token) {
 	_, _ = cryptorand.Read(t[:]) // never fails

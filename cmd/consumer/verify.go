@@ -46,7 +46,8 @@ func (p *program) verifyCommand() *cobra.Command {
 			"wrong. A range that was interrupted is gone on with by --partition and --from.\n\n" +
 			"--content compares every value with its record, and every bucket with itself. A meta that was changed on purpose\n" +
 			"differs. --repair takes doubled measurements out of the bucket with the larger _id and closes that bucket;\n" +
-			"--dry-run shows what it would do.",
+			"--dry-run shows what it would do. Run one repair at a time, and none while MongoDB elects a primary: what one\n" +
+			"does not see of the other could take the last copy out.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, log, err := p.settings()
@@ -128,6 +129,11 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
+	if o.mode() == verify.Mend {
+		if err := outlast(ctx, graceOf(c), line); err != nil {
+			return err
+		}
+	}
 	verifier, err := newVerifier(ctx, c, o, verifying{&recordLog{client}, database, letters, line})
 	if err != nil {
 		return err
@@ -141,6 +147,23 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return errFound
 	}
 	return err
+}
+
+// outlast waits until no write of a bucket below the committed offsets can come any more: a late one would bring back what a
+// repair has taken out.
+func outlast(ctx context.Context, grace time.Duration, line *progress) error {
+	line.what = "waiting for writes that are on their way, seconds"
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); time.Since(begin) < grace; {
+		line.at(int64(time.Since(begin).Seconds()), int64(grace.Seconds()))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
 }
 
 // verifying is what a verifier is made of beside the settings.
