@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -19,15 +22,24 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	if uri == "" {
 		t.Skip("no MongoDB: E2E_MONGODB_URI is not set")
 	}
-	ctx := t.Context()
+	ctx, name := t.Context(), fmt.Sprintf("granularity_%d", time.Now().UnixNano())
+	raw, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		t.Fatal(err)
+	}
 	database, err := sink.Open(ctx, sink.Options{
-		URI: uri, Database: fmt.Sprintf("granularity_%d", time.Now().UnixNano()), WriteTimeout: 5 * time.Second,
+		URI: uri, Database: name, WriteTimeout: 5 * time.Second,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = database.Close(context.Background()) })
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_ = database.Close(ctx)
+		_ = raw.Database(name).Drop(ctx)
+		_ = raw.Disconnect(ctx)
+	})
 	settings := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}
 	store, err := database.Setup(ctx, "events", settings, 1000)
 	if err != nil {
