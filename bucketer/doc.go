@@ -11,7 +11,8 @@
 //	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it
 //	parking.go    measurements that wait for a look-up; reopen.go, stored.go: buckets made of its answer
 //	flush.go      Prepare; finish.go: Finish, and what becomes of writes that were not applied
-//	encode.go     a bucket's next write: document.go an insert, delta.go an update, arena.go their memory
+//	encode.go     a bucket's next write: document.go an insert, delta.go an update
+//	forms.go      what all writes have in common; arena.go: the memory of the writes of a flush
 //	bucket.go     one bucket; series.go: one series; rows.go: measurements that are not written yet
 //	shape.go      the fields of buckets; schema.go: their types; bounds.go: control.min and control.max
 //	archive.go    buckets of which only the _id is known; expire.go, clear.go: forgetting; memory.go: accounting

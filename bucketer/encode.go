@@ -8,7 +8,8 @@ import (
 	"waterwheel/timeseries"
 )
 
-// encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write.
+// encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write, out
+// for each batch of them.
 type encoder struct {
 	timeField string
 	maxPath   string // of the time in control.max
