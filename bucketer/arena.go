@@ -49,10 +49,10 @@ func (a *arena) seal(encoded []byte) {
 	a.sealed = len(a.writes)
 }
 
-// moved cuts what b holds off its copy.
+// moved cuts what b holds off its copy. Without bytes nothing of the scratch may stay within reach.
 func moved(b, rest []byte) (out, after []byte) {
 	if len(b) == 0 {
-		return b, rest
+		return b[:0:0], rest
 	}
 	return rest[:len(b):len(b)], rest[len(b):]
 }
