@@ -29,8 +29,8 @@ test: ## run the tests of the program's packages, with the race detector
 	go test -race -shuffle=on -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
 
 .PHONY: sim
-sim: ## simulate the protocol, and see that each guard is missed (TESTFLAGS='-sim.runs 20000' for more)
-	go test ./pipeline -count=1 -run TestSimulation -v $(TESTFLAGS)
+sim: ## simulate the protocol and a crowd of partitions, and see that each guard is missed (TESTFLAGS='-sim.runs 20000' for more)
+	go test ./pipeline -count=1 -run 'TestSimulation|StandsStill|NotSlowed' -v $(TESTFLAGS)
 
 .PHONY: e2e
 e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones)
