@@ -185,12 +185,17 @@ func (c *Catalog) closeTooLarge(w *Write, b *bucket, done *sent) {
 		b.unset(isClosed)
 	}
 	waiting := c.takePending(b)
-	if s.open == b {
+	switch {
+	case b.is(isCleared):
+		b.action = leave
+		c.drop(b) // it is not what the catalog thinks: not even the close is written
+	case s.open == b:
 		c.rollOver(b, hardClose, bySize)
-	} else {
+		c.touch(b)
+	default:
 		b.action = hardClose
+		c.touch(b)
 	}
-	c.touch(b)
 	c.isolate(s, done.rows.buf, done.rows.n, b.minTime)
 	c.buffers.release(done.rows.buf)
 	c.putBack(s, waiting)

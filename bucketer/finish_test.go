@@ -218,3 +218,21 @@ func TestEditedBucketIsForgotten(t *testing.T) {
 		t.Errorf("the next measurement goes into the bucket that was to be forgotten: %s", second.Document)
 	}
 }
+
+func TestClearedBucketIsNotClosedWhenItsUpdateIsTooLarge(t *testing.T) {
+	c := New(testOptions(t))
+	mustInsert(t, c, simple(0, 1, number(1)))
+	stored := finishAll(t, c, 0, Outcome{})[0].ID
+	mustInsert(t, c, simple(1, 1, number(2)))
+	f := c.Prepare(0)
+	c.Clear(nil)
+	c.Finish(f, []Outcome{{Verdict: Refused, Code: codeUpdateTooLarge}}, 0)
+	for _, w := range finishAll(t, c, 0, Outcome{}) {
+		if w.ID == stored {
+			t.Errorf("a bucket that was cleared is written to: %s", w.Document)
+		}
+	}
+	if measurements, _ := c.Pending(); measurements != 0 || c.Stats().OpenBuckets != 0 {
+		t.Errorf("left are %d measurements, %+v", measurements, c.Stats())
+	}
+}
