@@ -32,6 +32,10 @@ test: ## run the tests of the program's packages, with the race detector
 sim: ## simulate the protocol and a crowd of partitions, and see that each guard is missed (TESTFLAGS='-sim.runs 20000' for more)
 	go test ./pipeline -count=1 -run 'TestSimulation|StandsStill|NotSlowed' -v $(TESTFLAGS)
 
+.PHONY: model
+model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others)
+	go test ./bucketer -count=1 -timeout=1h -run 'TestModel$$|TestStoredOnce' -v -streams 100000 $(TESTFLAGS)
+
 .PHONY: e2e
 e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones)
 	cd e2e && go test -count=1 -timeout=25m -json $(TESTFLAGS) ./... | (cd ../tools && go run ./testreport)
