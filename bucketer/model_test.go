@@ -20,6 +20,7 @@ type model struct {
 	idle    []*modelBucket // least recently used first
 	lookups []Lookup       // not handed out yet
 	stats   map[string]int64
+	rolls   int // roll-overs so far
 }
 
 type modelSeries struct {
@@ -39,6 +40,7 @@ type modelBucket struct {
 	readings []reading
 	writes   []int // readings of each write
 	action   action
+	rolledAt int // the number of roll-overs with this one
 	inMemory bool
 	inFlight bool
 	isClosed bool
@@ -114,7 +116,7 @@ func (m *model) alternate(r reading) *modelBucket {
 	for _, b := range m.buckets {
 		fits := b.inMemory && b.series == r.series && (b.action == softClose || b.action == archive) && b.busy() &&
 			r.time >= b.minTime && r.time-b.minTime < m.options.Collection.Span()
-		if fits && (best == nil || b.minTime > best.minTime) {
+		if fits && (best == nil || b.minTime > best.minTime || b.minTime == best.minTime && b.rolledAt < best.rolledAt) {
 			best = b
 		}
 	}
@@ -181,7 +183,8 @@ func (m *model) roll(s *modelSeries, b *modelBucket, act action, why string) {
 	if s.open == b {
 		s.open, s.excluded = nil, nil
 	}
-	b.action = act
+	m.rolls++
+	b.action, b.rolledAt = act, m.rolls
 	m.idle = slices.DeleteFunc(m.idle, func(i *modelBucket) bool { return i == b })
 	if !b.busy() {
 		m.end(b)
