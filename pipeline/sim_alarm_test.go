@@ -17,7 +17,9 @@ type alarm struct {
 }
 
 // String is short, for the trace.
-func (a alarm) String() string { return fmt.Sprintf("partition %d: %s", a.source.Partition, a.stop.Reason) }
+func (a alarm) String() string {
+	return fmt.Sprintf("partition %d: %s", a.source.Partition, a.stop.Reason)
+}
 
 // attending lets an operator look for alarms now and then.
 func (w *world) attending() {
