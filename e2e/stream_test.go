@@ -103,7 +103,8 @@ func (s *stream) send(ctx context.Context, g *events.Generator, n int) error {
 	return nil
 }
 
-// start starts a consumer, and ends it with the test if the test does not.
+// start starts a consumer, and ends it with the test if the test does not. It returns when the process answers or has ended:
+// a signal that comes before a process can catch it kills it.
 func (s *stream) start(pairs ...string) *harness.Consumer {
 	s.t.Helper()
 	settings := s.settings.With("EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes)).With(pairs...)
@@ -117,6 +118,14 @@ func (s *stream) start(pairs ...string) *harness.Consumer {
 		}
 		c.Kill()
 	})
+	for ctx := within(s.t, 20*time.Second); c.Running(); time.Sleep(20 * time.Millisecond) {
+		if _, _, err := c.Get(ctx, "/healthz"); err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			s.t.Fatal("the consumer does not answer")
+		}
+	}
 	return c
 }
 
