@@ -109,7 +109,8 @@ func (w *Worker) cut(m Moment) bool {
 		w.pendingSince = m.Now
 	}
 	trigger := w.trigger(m, pending, bytes)
-	if trigger == "" || w.tenure.restart != nil {
+	// Once the hand-over has begun the release may be on its way (E7): a series that has backed off until now is read again.
+	if trigger == "" || w.tenure.restart != nil || w.tenure.handing != notHanding {
 		return false
 	}
 	cut := w.catalog.Prepare(int64(m.Now))

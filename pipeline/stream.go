@@ -12,7 +12,7 @@ const maxLookups = 1000
 // advanceStream starts the next fetch, look-up, letters and flush.
 func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	w.shrink(m)
-	if !w.busy.claim && w.ledger.next >= w.window && w.halt == nil && w.retry.claim.ready(m.Now) {
+	if !w.busy.claim && !w.revoked && w.ledger.next >= w.window && w.halt == nil && w.retry.claim.ready(m.Now) {
 		actions = w.loadStored(actions)
 	}
 	actions = w.advanceQuestions(m, actions)

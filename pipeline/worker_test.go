@@ -355,3 +355,34 @@ func TestUnansweredAttemptForbidsTheRelease(t *testing.T) {
 	absent[SendRelease](t, actions)
 	expect[HandedOver](t, actions)
 }
+
+// A series whose conflicts repeat backs off, so that a hand-over does not wait for it. Should it end meanwhile, nothing of
+// the series may be sent any more: the release may be on its way (E7).
+func TestHandOverSendsNothingOfASeriesThatBackedOff(t *testing.T) {
+	w, m := flushing(t)
+	conflict := func() {
+		t.Helper()
+		w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+		m.Now += longestDelay
+		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+		w.Handle(m, WritesResolved{Found: []Found{FoundDiffers}})
+		m.Now += w.o.Grace
+		expect[AskPositions](t, w.Handle(m, Ticked{}))
+	}
+	conflict()
+	actions := w.Handle(m, PositionsAsked{})
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, append(actions, w.Handle(m, Ticked{})...))
+	conflict()
+	w.Handle(m, PositionsAsked{})
+	wants(t, w, 0)
+
+	absent[SendWrites](t, w.Handle(m, Revoked{}))
+	expect[SendRelease](t, w.Handle(m, Fetched{Err: errDown}))
+	m.Now += 2 * time.Minute // more than any series backs off
+	absent[SendWrites](t, w.Handle(m, Ticked{}))
+	expect[HandedOver](t, w.Handle(m, Released{}))
+	if w.catalog != nil {
+		t.Error("a catalog outlived the hand-over in which a measurement waits")
+	}
+}
