@@ -94,14 +94,22 @@ func (m *member) terminate(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
 	defer cancel()
 	code, err := m.consumer.Terminate(ctx)
-	started := strings.Contains(m.consumer.Log(), "msg=starting") // before, the signal just ends it
-	if path := m.forget(); err != nil || code != 0 && started {
+	log := m.consumer.Log()
+	started := strings.Contains(log, "msg=starting") // before, the signal just ends it
+	switch path := m.forget(); {
+	case err == nil && couldNotStart(code, log):
+		m.run.note("consumer %d could not start", m.slot)
+	case err != nil || code != 0 && started:
 		m.run.fault("consumer %d ended with code %d after SIGTERM (%v), its log is %s", m.slot, code, err != nil, path)
 	}
 }
 
-// watch notes that the process ended by itself, and starts another one, as a supervisor would. That it finds its servers
-// out of reach at the start is no fault.
+// couldNotStart tells that a process ended because its servers were out of reach at its start, which is no fault.
+func couldNotStart(code int, log string) bool {
+	return code == 1 && !strings.Contains(log, "a generation begins")
+}
+
+// watch notes that the process ended by itself, and starts another one, as a supervisor would.
 func (m *member) watch() {
 	if m.consumer == nil || m.consumer.Running() {
 		return
@@ -109,7 +117,7 @@ func (m *member) watch() {
 	code, _ := m.consumer.Wait(context.Background())
 	log := strings.TrimSpace(m.consumer.Log())
 	last := log[strings.LastIndexByte(log, '\n')+1:]
-	if path := m.forget(); code == 1 && !strings.Contains(log, "a generation begins") {
+	if path := m.forget(); couldNotStart(code, log) {
 		m.run.note("consumer %d could not start: %s", m.slot, last)
 	} else {
 		m.run.fault("consumer %d ended by itself with code %d (%s), its log is %s", m.slot, code, last, path)
