@@ -87,6 +87,7 @@ func countTrue(flags []bool) (n int) {
 func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, left []Fault) {
 	sums := w.sums(b)
 	drop = make([]bool, len(b.positions))
+	newer := false
 	kept := map[timeseries.Position]bool{}
 	for i, p := range b.positions {
 		c := some[p]
@@ -95,6 +96,10 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 		}
 		if id == c.keep && !kept[p] {
 			kept[p] = true
+			continue
+		}
+		if id < c.keep {
+			newer = true // it came meanwhile, and another repair would keep just this copy
 			continue
 		}
 		place := Place(p)
@@ -109,6 +114,9 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 			continue
 		}
 		left = append(left, fault)
+	}
+	if newer {
+		left = append(left, b.fault("", "holds copies that came meanwhile: run the repair again"))
 	}
 	return drop, left
 }

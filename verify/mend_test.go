@@ -135,6 +135,32 @@ func TestRepairNoticesACountThatCameBack(t *testing.T) {
 	}
 }
 
+// A copy that comes while the repair runs, in a bucket with a smaller _id, is the one that the next repair will keep: this
+// one must not take it out, or between them none would stay.
+func TestRepairLeavesANewcomerWithASmallerID(t *testing.T) {
+	w := newWorld(t)
+	w.fill(100)
+	larger := w.double(w.full())
+	newcomer := larger
+	newcomer[3]-- // of a second before
+	planted := false
+	r := w.verify(mend, func(o *verify.Options) {
+		o.Progress = func(at verify.Progress) {
+			if at.Doing == "taking doubles out" && !planted {
+				planted = true
+				w.docs[newcomer] = w.docs[larger]
+				w.edit(newcomer, "_id", newcomer)
+			}
+		}
+	})
+	if !planted || w.docs[newcomer] == nil || w.docs[larger] != nil || !r.Wrong() || r.Repair.Left.Count != 1 {
+		t.Fatalf("planted: %v, %+v", planted, r.Repair)
+	}
+	if r = w.verify(mend); r.Wrong() || r.Repair.Mended != 8 || w.docs[newcomer] == nil {
+		t.Errorf("the next repair: %+v", r.Repair)
+	}
+}
+
 func TestRepairLeavesWhatIsNotBelowTheCommit(t *testing.T) {
 	w := newWorld(t)
 	w.fill(100)
