@@ -58,7 +58,7 @@ type Findings struct {
 // Wrong tells whether anything is not as it must be. Doubles that were taken out are as they must be.
 func (f *Findings) Wrong() bool {
 	return f.Missing.Count > 0 || f.Doubled.Count > f.Repair.Mended || f.Unknown.Count > 0 || f.LetterMissing.Count > 0 ||
-		f.Damaged.Count > 0 || f.Different.Count > 0
+		f.Damaged.Count > 0 || f.Different.Count > 0 || f.Repair.Left.Count > 0
 }
 
 // Add adds up what was found elsewhere, keeping as many examples as each list keeps.
