@@ -13,10 +13,10 @@ import (
 )
 
 // Ends of the time in which an outage is noticed: clocks of lines and pages count whole seconds, and an attempt under way
-// takes its time to fail.
+// takes its time to fail. A broker that was killed counts as in sync until its session of nine seconds is over.
 const (
 	noticedEarly = 2 * time.Second
-	noticedLate  = 10 * time.Second
+	noticedLate  = 20 * time.Second
 )
 
 // sinceWhen finds, in a line of /readyz, what fails and since when.
