@@ -16,19 +16,10 @@ import (
 )
 
 func (p *program) collectionCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "collection",
-		Short: "Look at the collections of measurements and change them",
-		Long: "A time series is kept in MongoDB as its buckets, the claims of the consumers that write them, and its options. These\n" +
+	return family("collection", "Look at the collections of measurements and change them",
+		"A time series is kept in MongoDB as its buckets, the claims of the consumers that write them, and its options. These\n"+
 			"commands work on the time series of KAFKA_TOPICS, beside running consumers.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%q needs one of its commands: show, set-granularity or takeover", cmd.CommandPath())}
-		},
-		SuggestionsMinimumDistance: 2,
-	}
-	cmd.AddCommand(p.collectionShowCommand(), p.setGranularityCommand(), p.takeoverCommand())
-	return cmd
+		p.collectionShowCommand(), p.setGranularityCommand(), p.takeoverCommand())
 }
 
 // collectionOptions are the flags of every command on collections.

@@ -15,19 +15,10 @@ import (
 )
 
 func (p *program) dlqCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "dlq",
-		Short: "Look at dead letters and drive them back",
-		Long: "Dead letters are the records that could not be stored. They stand in the topic that DLQ_TOPIC names, with headers\n" +
+	return family("dlq", "Look at dead letters and drive them back",
+		"Dead letters are the records that could not be stored. They stand in the topic that DLQ_TOPIC names, with headers\n"+
 			"that say where they come from and why. The times of letters are the times of their records.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%q needs one of its commands: list, show, stats or redrive", cmd.CommandPath())}
-		},
-		SuggestionsMinimumDistance: 2,
-	}
-	cmd.AddCommand(p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
-	return cmd
+		p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
 }
 
 // letterFilter are the flags that select letters.

@@ -137,6 +137,23 @@ func (p *program) quietSettings() (config.Config, *slog.Logger, error) {
 	return c, log, err
 }
 
+// family is a command that does nothing but lead to its own commands.
+func family(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+	names := make([]string, len(commands))
+	for i, c := range commands {
+		names[i] = c.Name()
+	}
+	last := len(names) - 1
+	cmd := &cobra.Command{
+		Use: name, Short: short, Long: long, Args: noArguments, SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError{fmt.Errorf("%q needs one of its commands: %s or %s", cmd.CommandPath(), strings.Join(names[:last], ", "), names[last])}
+		},
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 // noArguments refuses arguments, with the commands that may have been meant.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
