@@ -90,7 +90,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		w.otherGroup(m, seen.Group)
 		return
 	}
-	executed := w.tenure.sent != (Token{}) && seen.Claim == w.tenure.sent // a claim whose answer was lost
+	executed := w.tenure.sent != (Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
 	if w.catalog != nil && seen.Claim != w.caught && !executed {
 		w.drop() // for good: somebody was in between
 	}
@@ -101,8 +101,8 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.answered(MongoDB)
 	w.answered(Kafka)
 	w.tenure.seen = seen
-	if executed {
-		w.won(m)
+	if executed { // not durable perhaps: claimed once more, until an acknowledgement says so
+		w.phase = claiming
 		return
 	}
 	w.tenure.until = w.waitUntil(m.Now, seen)

@@ -220,7 +220,7 @@ func (r *runner) follow(e pipeline.Event) {
 		return
 	}
 	r.trace("  ", r.phase)
-	if _, ok := e.(pipeline.ClaimRead); ok && (r.phase == "loading" || r.phase == "running") {
+	if _, ok := e.(pipeline.ClaimRead); ok && r.phase == "claiming" {
 		w.note("(met) a claim whose answer was lost was executed")
 	}
 	if r.phase != "running" {

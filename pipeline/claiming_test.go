@@ -1,0 +1,25 @@
+package pipeline
+
+import "testing"
+
+// TestClaimIsSentAgainUntilItIsAcknowledged: a claim that is read back without having been acknowledged may be lost again
+// when the server crashes, so D is not read on its account.
+func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
+	w, m := newTestWorker(t)
+	tokens := byte(0)
+	w.o.NewToken = func() Token { tokens++; return Token{9, tokens} }
+	w.Handle(m, Abandoned{})
+	m.Now += w.o.Wait
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
+	first := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	w.Handle(m, Claimed{Err: errDown})
+	m.Now += longestDelay
+	expect[ReadClaim](t, w.Handle(m, Ticked{}))
+	ours := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: first.Claim.Token, Wait: w.o.Wait}
+	again := expect[SendClaim](t, w.Handle(m, ClaimRead{Seen: ours, Bounds: Bounds{End: 1000}})) // without another wait
+	if again.Seen != ours || again.Claim.Token == first.Claim.Token {
+		t.Fatalf("%+v after %+v", again, first)
+	}
+	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
+}
