@@ -11,7 +11,8 @@ const headroom = 16
 
 // Budget bounds the memory of all partitions of the process together. While the sum is near the limit, each partition is
 // told the level that it must come down to: the one at which the sum fits when only the larger ones shrink. So the largest
-// give first, and a small partition is never slowed by a large one. Over the limit nobody fetches of whom something waits
+// give first, and a small partition is never slowed by a large one. One that could not come down to its level (its flush is
+// under way) counts as it is for the others' level: meanwhile they give what it cannot. Over the limit nobody fetches of whom something waits
 // to be written; since each has one fetch under way at most, the limit is never exceeded by more than what one fetch a
 // partition brings. Safe for concurrent use.
 type Budget struct {
@@ -27,6 +28,8 @@ type Budget struct {
 type usage struct {
 	held    int64 // Worker.Bytes
 	fetched int64 // by a fetch that the worker has not taken yet
+	target  int64 // that it was told last, 0: none
+	firm    bool  // it could not come down to its target
 }
 
 // NewBudget returns a budget of limit bytes.
@@ -34,30 +37,37 @@ func NewBudget(limit int64) *Budget {
 	return &Budget{limit: limit, used: map[*Worker]usage{}}
 }
 
-// Use sets what a partition uses.
+// Use sets what a partition uses, after it heeded the target it was told last.
 func (b *Budget) Use(w *Worker, bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.set(w, usage{held: bytes, fetched: b.used[w].fetched})
+	u := b.used[w]
+	u.held, u.firm = bytes, u.target > 0 && bytes > u.target
+	b.set(w, u)
 }
 
-// Report is Use, and returns the partition's target, 0 while there is no need to shrink, and whether the limit is
+// Report sets what a partition uses, and returns its target, 0 while there is no need to shrink, and whether the limit is
 // exceeded.
 func (b *Budget) Report(w *Worker, bytes int64) (target int64, full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.set(w, usage{held: bytes, fetched: b.used[w].fetched})
-	if b.total <= b.limit-b.limit/headroom {
-		return 0, false
+	u := b.used[w]
+	u.held, u.target = bytes, 0
+	b.set(w, u)
+	if b.total > b.limit-b.limit/headroom {
+		u.target = b.level(w)
+		b.set(w, u)
 	}
-	return b.level(), b.total > b.limit
+	return u.target, b.total > b.limit
 }
 
 // Fetched sets what a fetch has brought for a partition, until the worker has taken it: then 0.
 func (b *Budget) Fetched(w *Worker, bytes int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.set(w, usage{held: b.used[w].held, fetched: bytes})
+	u := b.used[w]
+	u.fetched = bytes
+	b.set(w, u)
 }
 
 // Leave takes a partition out of the sum.
@@ -71,7 +81,7 @@ func (b *Budget) set(w *Worker, now usage) {
 	before := b.used[w]
 	b.total += now.held + now.fetched - before.held - before.fetched
 	b.fetched += now.fetched - before.fetched
-	if b.used[w] = now; now == (usage{}) {
+	if b.used[w] = now; now.held == 0 && now.fetched == 0 {
 		delete(b.used, w)
 	}
 }
@@ -93,13 +103,18 @@ func (b *Budget) Fetching() int64 {
 // Limit is the bound, in bytes.
 func (b *Budget) Limit() int64 { return b.limit }
 
-// level is the largest level to which the partitions above it must shrink for the sum to leave the headroom; at least 1.
-func (b *Budget) level() int64 {
+// level is the largest level to which the partitions above it must shrink for the sum to leave the headroom, at least 1.
+// Those that cannot are left out, but not the one that asks: it may be able to by now.
+func (b *Budget) level(asks *Worker) int64 {
 	sizes := make([]int64, 0, len(b.used))
 	left := b.limit - b.limit/headroom
-	for _, u := range b.used {
-		sizes = append(sizes, u.held)
+	for w, u := range b.used {
 		left -= u.fetched // it goes by itself
+		if u.firm && w != asks {
+			left -= u.held
+			continue
+		}
+		sizes = append(sizes, u.held)
 	}
 	slices.Sort(sizes)
 	for i, bytes := range sizes {

@@ -33,6 +33,25 @@ func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
 	}
 }
 
+func TestBudgetLetsOthersGiveWhatTheLargestCannot(t *testing.T) {
+	b := NewBudget(160) // of which 150 may be used before anybody is told to shrink
+	middle, large := &Worker{}, &Worker{}
+	told := func(w *Worker, bytes, want, then int64) {
+		t.Helper()
+		if target, _ := b.Report(w, bytes); target != want {
+			t.Fatalf("after a report of %d the target is %d, want %d", bytes, target, want)
+		}
+		b.Use(w, then)
+	}
+	told(middle, 70, 0, 70)
+	told(large, 110, 80, 110) // it cannot come down
+	told(middle, 70, 40, 40)  // so the other one does
+	told(large, 110, 0, 110)
+	told(middle, 60, 90, 60)
+	told(large, 110, 90, 80) // now it can
+	told(middle, 60, 0, 60)
+}
+
 func TestBudgetCountsWhatIsFetched(t *testing.T) {
 	b := NewBudget(160)
 	one, other := &Worker{}, &Worker{}
