@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +107,19 @@ func (b *Broker) Start() error {
 func (b *Broker) Running() bool {
 	p := b.current()
 	return p != nil && p.Running()
+}
+
+// listening tells whether the broker takes connections on all its listeners.
+func (b *Broker) listening(ctx context.Context) bool {
+	dialer := net.Dialer{Timeout: time.Second}
+	for _, address := range append([]string{b.direct}, b.listeners...) {
+		connection, err := dialer.DialContext(ctx, "tcp", address)
+		if err != nil {
+			return false
+		}
+		connection.Close()
+	}
+	return true
 }
 
 func (b *Broker) current() *Consumer {

@@ -141,6 +141,11 @@ func (c *Cluster) AwaitBrokers(ctx context.Context) error {
 }
 
 func (c *Cluster) settled(ctx context.Context, client *kafka.Client) bool {
+	for _, b := range c.brokers { // Kafka lists a broker before it opens the broker's ports
+		if b.Running() && !b.listening(ctx) {
+			return false
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	metadata, err := client.Metadata(ctx, &kafka.MetadataRequest{})
