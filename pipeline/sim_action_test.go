@@ -23,6 +23,11 @@ func (r *runner) perform(t *task, action pipeline.Action) pipeline.Event {
 		return pipeline.Claimed{Won: won, Err: translated(err)}
 	case pipeline.LoadStored:
 		stored, err := r.store.Stored(ctx, a.Start, a.End, nil)
+		if stored != nil {
+			if _, end := stored.Window(); end < a.End {
+				r.p.w.note("(met) a window of D ended early for its memory")
+			}
+		}
 		return pipeline.StoredLoaded{Stored: stored, Err: translated(err)}
 	case pipeline.SendWrites:
 		t.sendBy = r.p.w.now + r.p.W

@@ -20,7 +20,8 @@ type settings struct {
 	deltaMax       int32
 	maxCount       int32
 	maxBytes       int32
-	window         int64 // of D
+	window         int64 // of D, offsets
+	storedBytes    int64 // of D
 	stopOnBad      bool  // DLQ_TOPIC is empty
 	outOfRange     pipeline.OutOfRange
 }
@@ -81,7 +82,7 @@ func (w *world) start(slot int) {
 		ports.Session = func() (sink.Session, error) { return &session{}, nil }
 	}
 	p.store = sink.NewStore(ports, sink.StoreOptions{
-		Namespace: namespace, Collection: collection, MaxCount: p.maxCount, WriteTimeout: time.Minute, Parallel: 1,
+		Namespace: namespace, Collection: collection, MaxCount: p.maxCount, WriteTimeout: time.Minute, Parallel: 1, StoredBytes: p.storedBytes,
 		Lease: p.held, Metrics: sinkMetrics, Logger: w.log,
 	})
 	w.slots[slot] = p

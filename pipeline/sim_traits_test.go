@@ -98,7 +98,7 @@ func (w *world) drawSettings() settings {
 		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second, 8*time.Second),
 		flushCount: pick(w, 3, 1000), warm: w.chance(0.7), reopen: w.chance(0.6), deltaMax: pick[int32](w, 0, 1, 2, 16),
 		maxCount: pick[int32](w, 2, 4, 7), maxBytes: pick[int32](w, 400, 100_000),
-		window: pick[int64](w, 0, 2, 10, 40), stopOnBad: w.traits.noLetters,
+		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noLetters,
 		outOfRange: pick(w, pipeline.EarliestOutOfRange, pipeline.LatestOutOfRange, pipeline.StopOutOfRange),
 	}
 }
