@@ -83,6 +83,7 @@ func (t *task) repair(partition int32) {
 	if p, ours := pipeline.ParseProvenance(at.metadata); ours && p.TopicID != l.topic {
 		return
 	}
+	t.sleep(longestGrace) // a write of what is committed may still come
 	window := pick[int64](w, 8, 1000)
 	if !w.chaos {
 		window = 1000

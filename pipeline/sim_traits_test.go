@@ -90,6 +90,9 @@ func (w *world) settings() settings {
 	return w.traits.settings
 }
 
+// longestGrace is the grace of the longest write timeout that drawSettings draws.
+const longestGrace = 8 * time.Second
+
 func (w *world) drawSettings() settings {
 	W := pick[time.Duration](w, 2, 3, 4) * time.Second
 	return settings{

@@ -130,7 +130,7 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return err
 	}
 	if o.mode() == verify.Mend {
-		if err := outlast(ctx, graceOf(c), line); err != nil {
+		if err := outlast(ctx, database, seriesName(c, o.topic), graceOf(c), line); err != nil {
 			return err
 		}
 	}
@@ -150,8 +150,17 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 }
 
 // outlast waits until no write of a bucket below the committed offsets can come any more: a late one would bring back what a
-// repair has taken out.
-func outlast(ctx context.Context, grace time.Duration, line *progress) error {
+// repair has taken out. Owners with a longer write timeout than ours left a longer wait in their claims.
+func outlast(ctx context.Context, database *sink.Database, series string, grace time.Duration, line *progress) error {
+	claims, err := database.Partitions(ctx, series)
+	if err != nil {
+		return err
+	}
+	for _, claim := range claims {
+		if !claim.Released {
+			grace = max(grace, claim.Wait)
+		}
+	}
 	line.what = "waiting for writes that are on their way, seconds"
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
