@@ -26,7 +26,7 @@ func newRetrial(c config.Config) (retrial, error) {
 
 // of is what the present settings find wrong with a letter's record; nil: nothing.
 func (r retrial) of(l *dlq.Letter) *measurement.DecodeError {
-	results, err := r.decoder.Decode(measurement.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
+	results, err := decode(r.decoder, measurement.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
 	var wrong *measurement.DecodeError
 	if errors.As(err, &wrong) {
 		return wrong
@@ -66,7 +66,7 @@ func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.Decode
 		line("stage", l.Stage)
 	}
 	if l.Cut != "" {
-		line("cut", l.Cut+": the letter was too long for its topic and cannot be driven back")
+		line("cut", "the letter lacks "+l.Cut+": it cannot be driven back")
 	}
 	line("key", formatKey(l.Key))
 	for _, h := range l.Headers {

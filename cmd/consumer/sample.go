@@ -113,7 +113,7 @@ func (s *sampler) take(partition int32, r *dlq.Record) {
 		return
 	}
 	at := fmt.Sprintf("%s/%d/%d", s.view.Topic, partition, r.Offset)
-	results, err := s.decoder.Decode(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+	results, err := decode(s.decoder, measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 	if err != nil {
 		s.refuse(at, err)
 		return
@@ -155,7 +155,11 @@ func (s *sampler) measure(partition int32, at string, timestamp int64, m *measur
 		catalog = bucketer.New(o)
 		s.catalogs[partition] = catalog
 	}
-	if err := catalog.Insert(m); err != nil {
+	sound, err := insert(catalog, m)
+	if !sound {
+		delete(s.catalogs, partition) // what it held is left out of the buckets
+	}
+	if err != nil {
 		s.refuse(at, err)
 		return
 	}
