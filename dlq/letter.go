@@ -41,8 +41,8 @@ type Letter struct {
 	Stage string
 	// Attempt counts how often the record has come to the dead-letter topic, this letter included; 0 is written as 1.
 	Attempt int
-	// Cut, when not empty, says what was taken off a letter too long for its topic. Such a letter cannot be driven back.
-	// Produce sets it, callers do not.
+	// Cut, when not empty, says what of the record the letter lacks: Produce takes it off a letter too long for its topic, and
+	// a record may be gone when its letter is made. Such a letter cannot be driven back.
 	Cut string
 }
 

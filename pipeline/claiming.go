@@ -82,7 +82,7 @@ func (w *Worker) windowEnd(start int64) int64 {
 func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.busy.claim = false
 	if e.Err != nil {
-		w.claimFailed(m, e.Of, "reading the claim", e.Err)
+		w.claimFailed(m, e.Of, readingTheClaim, e.Err)
 		return
 	}
 	seen := e.Seen
@@ -172,9 +172,10 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 		return
 	}
 	w.phase = reading // and see what became of it
-	w.o.Metrics.claim("lost")
-	if e.Err != nil {
-		w.claimFailed(m, MongoDB, "claiming", e.Err)
+	if e.Err == nil {
+		w.o.Metrics.claim("lost")
+	} else {
+		w.claimFailed(m, MongoDB, sendingTheClaim, e.Err)
 	}
 }
 
@@ -208,7 +209,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 			w.stop(stop)
 			return
 		}
-		w.claimFailed(m, MongoDB, "reading the stored positions", e.Err)
+		w.claimFailed(m, MongoDB, readingPositions, e.Err)
 		return
 	}
 	w.retry.claim.succeed()
@@ -231,9 +232,9 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 }
 
 // claimFailed postpones the next step of the claim.
-func (w *Worker) claimFailed(m Moment, of Server, doing string, err error) {
+func (w *Worker) claimFailed(m Moment, of Server, trying doing, err error) {
 	w.retry.claim.fail(m.Now, w.o.Random)
-	w.outage(m, of, doing, err)
+	w.outage(m, of, trying, err)
 }
 
 // committed takes the answer to a commit.

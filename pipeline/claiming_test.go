@@ -1,12 +1,18 @@
 package pipeline
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
 
 // TestClaimIsSentAgainUntilItIsAcknowledged: a claim that is read back without having been acknowledged may be lost again
 // when the server crashes, so D is not read on its account.
 func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	w, m := newTestWorker(t)
 	tokens := byte(0)
+	w.o.Metrics = NewMetrics(prometheus.NewRegistry(), nil)
 	w.o.NewToken = func() Token { tokens++; return Token{9, tokens} }
 	w.Handle(m, Abandoned{})
 	m.Now += w.o.Wait
@@ -14,6 +20,10 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
 	first := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	w.Handle(m, Claimed{Err: errDown})
+	failed := testutil.ToFloat64(w.o.Metrics.retries.WithLabelValues("claiming"))
+	if lost := testutil.ToFloat64(w.o.Metrics.claims.WithLabelValues("lost")); failed != 1 || lost != 0 {
+		t.Errorf("counted %g failed attempts and %g lost claims", failed, lost)
+	}
 	m.Now += longestDelay
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
 	ours := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: first.Claim.Token, Wait: w.o.Wait}

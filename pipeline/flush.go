@@ -173,7 +173,11 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		}
 	}
 	f.acting = nil
-	w.settle(m, "writing buckets", failed)
+	if failed != nil {
+		w.flushFailed(m, writingBuckets, failed)
+		return
+	}
+	w.settle(m)
 }
 
 // writesResolved notes what the read-back showed (exactly-once.md §6).
@@ -183,7 +187,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	f.acting = nil
 	if e.Err != nil {
 		if !w.foundOther(e.Err) {
-			w.settle(m, "reading writes back", e.Err)
+			w.flushFailed(m, readingBack, e.Err)
 		}
 		return
 	}
@@ -211,7 +215,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	if sendAgain {
 		return // that MongoDB can be read does not end the outage: a full disk or a lost privilege stops writes alone
 	}
-	w.settle(m, "", nil)
+	w.settle(m)
 }
 
 // positionsAsked ends a conflict: what is stored is dropped, the rest goes back through the catalog.
@@ -221,7 +225,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	f.acting = nil
 	if e.Err != nil {
 		if !w.foundOther(e.Err) {
-			w.settle(m, "asking for stored positions", e.Err)
+			w.flushFailed(m, askingPositions, e.Err)
 		}
 		return
 	}
@@ -233,17 +237,18 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 		why = "an update was not executed, time and again"
 	}
 	w.log.Warn(why+"; its measurements go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
-	w.settle(m, "", nil)
+	w.settle(m)
 }
 
-// settle ends the flush when each of its writes is done, and backs off after a failure.
-func (w *Worker) settle(m Moment, doing string, failed error) {
+// flushFailed postpones the next step of the flush.
+func (w *Worker) flushFailed(m Moment, trying doing, err error) {
+	w.flush.retry.fail(m.Now, w.o.Random)
+	w.outage(m, MongoDB, trying, err)
+}
+
+// settle ends the flush when each of its writes is done.
+func (w *Worker) settle(m Moment) {
 	f := w.flush
-	if failed != nil {
-		f.retry.fail(m.Now, w.o.Random)
-		w.outage(m, MongoDB, doing, failed)
-		return
-	}
 	f.retry.succeed()
 	w.answered(MongoDB)
 	outcomes := make([]bucketer.Outcome, len(f.attempts))

@@ -46,7 +46,7 @@ func (w *Worker) released(m Moment, e Released) {
 		w.tenure.foreign = true
 	case e.Err != nil:
 		w.retry.claim.fail(m.Now, w.o.Random)
-		w.outage(m, MongoDB, "releasing the claim", e.Err)
+		w.outage(m, MongoDB, releasingTheClaim, e.Err)
 		return
 	}
 	w.tenure.handing = released

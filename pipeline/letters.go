@@ -57,7 +57,7 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 	w.letters.sending = 0
 	if e.Err != nil {
 		w.retry.letters.fail(m.Now, w.o.Random)
-		w.outage(m, DeadLetters, "writing letters", e.Err)
+		w.outage(m, DeadLetters, writingLetters, e.Err)
 		return
 	}
 	w.retry.letters.succeed()

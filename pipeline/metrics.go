@@ -47,6 +47,9 @@ func NewMetrics(reg prometheus.Registerer, topics []string) *Metrics {
 	zero(m.skips, "replayed", "tombstone")
 	zero(m.flushes, "interval", "bytes", "count", "memory", "revoke", "shutdown")
 	zero(m.claims, "cold", "warm", "lost", "refused")
+	for d := range doings {
+		m.retries.WithLabelValues(d.String())
+	}
 	for _, kind := range []string{"insert", "update"} {
 		for _, outcome := range []string{"applied", "reconciled", "conflict", "retried", "refused"} {
 			m.writes.WithLabelValues(kind, outcome)
@@ -119,9 +122,9 @@ func (m *Metrics) abandoned() {
 	}
 }
 
-func (m *Metrics) failed(doing string) {
+func (m *Metrics) failed(trying doing) {
 	if m != nil {
-		m.retries.WithLabelValues(doing).Inc()
+		m.retries.WithLabelValues(trying.String()).Inc()
 	}
 }
 

@@ -19,6 +19,34 @@ func (s Server) String() string { return [...]string{"mongodb", "kafka", "dlq"}[
 // Name is what people call the server.
 func (s Server) Name() string { return [...]string{"MongoDB", "Kafka", "the dead-letter topic"}[s] }
 
+// doing is what an attempt is for.
+type doing uint8
+
+const (
+	readingTheClaim doing = iota
+	sendingTheClaim
+	readingPositions
+	releasingTheClaim
+	writingBuckets
+	readingBack
+	askingPositions
+	lookingUp
+	fetchingRecords
+	askingBounds
+	askingTopic
+	writingLetters
+	doings // how many there are
+)
+
+// String is what messages and metrics call it.
+func (d doing) String() string {
+	return [...]string{
+		"reading the claim", "claiming", "reading the stored positions", "releasing the claim", "writing buckets",
+		"reading writes back", "asking for stored positions", "looking buckets up", "fetching", "asking the log's bounds",
+		"asking the topic's id", "writing letters",
+	}[d]
+}
+
 // Trouble is a failure that is being retried. It is immutable.
 type Trouble struct {
 	// Since is when the first of the attempts in a row failed.
@@ -28,13 +56,13 @@ type Trouble struct {
 }
 
 // outage notes a failure that is retried.
-func (w *Worker) outage(m Moment, of Server, doing string, err error) {
+func (w *Worker) outage(m Moment, of Server, trying doing, err error) {
 	if errors.Is(err, ErrLapsed) {
 		return // the lease's own metric tells
 	}
-	w.o.Metrics.failed(doing)
-	w.log.Warn("retrying", "doing", doing, "err", err)
-	trouble := Trouble{Since: m.Now, Text: doing + ": " + err.Error()}
+	w.o.Metrics.failed(trying)
+	w.log.Warn("retrying", "doing", trying, "err", err)
+	trouble := Trouble{Since: m.Now, Text: trying.String() + ": " + err.Error()}
 	if before := w.troubles[of]; before != nil {
 		trouble.Since = before.Since
 	}

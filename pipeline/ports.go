@@ -90,6 +90,8 @@ type Letter struct {
 	Reason            string
 	Message           string
 	RefusedByDatabase bool
+	// Lost: the record was gone when it was read again for the letter, so there is neither key nor value.
+	Lost bool
 }
 
 // Store is a partition's side of MongoDB. Each method is one attempt; what to do about a failure is the worker's. Calls

@@ -52,7 +52,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 	w.busy.fetch = false
 	if e.Err != nil {
 		w.retry.fetch.fail(m.Now, w.o.Random)
-		w.outage(m, Kafka, "asking the log's bounds", e.Err)
+		w.outage(m, Kafka, askingBounds, e.Err)
 		return
 	}
 	w.question = askNothing
@@ -93,9 +93,9 @@ func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 	w.retry.fetch.fail(m.Now, w.o.Random)
 	switch {
 	case e.Err != nil:
-		w.outage(m, Kafka, "asking the topic's id", e.Err)
+		w.outage(m, Kafka, askingTopic, e.Err)
 	case e.TopicID == [16]byte{}:
-		w.outage(m, Kafka, "fetching", errors.New("the topic does not exist (any more); waiting for it"))
+		w.outage(m, Kafka, fetchingRecords, errors.New("the topic does not exist (any more); waiting for it"))
 	case e.TopicID == w.source.TopicID:
 		w.question = askNothing
 	case w.phase == finding:
@@ -126,8 +126,10 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
 		Message: refusal(&rejected).Error(),
 	}
-	for i := range e.Batch.Records { // none when retention took it meanwhile
+	letter.Lost = true
+	for i := range e.Batch.Records {
 		if r := &e.Batch.Records[i]; r.Offset == letter.Offset {
+			letter.Lost = false
 			letter.Timestamp, letter.Key, letter.Value, letter.Headers = r.Timestamp, r.Key, r.Value, r.Headers
 			if element, ok := w.element(r, rejected.Position.Part); ok {
 				letter.Part, letter.Value = rejected.Position.Part, element

@@ -153,7 +153,7 @@ func (w *Worker) fetchFailed(m Moment, err error) {
 	case errors.Is(err, ErrTopicGone):
 		w.question = askTopic
 	default:
-		w.outage(m, Kafka, "fetching", err)
+		w.outage(m, Kafka, fetchingRecords, err)
 	}
 }
 
@@ -162,7 +162,7 @@ func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
 	w.busy.find = false
 	if e.Err != nil {
 		w.retry.find.fail(m.Now, w.o.Random)
-		w.outage(m, MongoDB, "looking buckets up", e.Err)
+		w.outage(m, MongoDB, lookingUp, e.Err)
 		return
 	}
 	w.retry.find.succeed()

@@ -280,6 +280,16 @@ func TestRefusedMeasurementBecomesALetterWithItsRecord(t *testing.T) {
 	wants(t, w, 1)
 }
 
+func TestLetterSaysThatRetentionTookItsRecord(t *testing.T) {
+	w, m := flushing(t)
+	refuse(t, w, m)
+	m.Now += longestDelay
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Err: ErrOutOfRange})).Letters
+	if l := letters[0]; !l.Lost || l.Value != nil || l.Reason != string(measurement.RefusedByDatabase) {
+		t.Fatalf("letter is %+v", l)
+	}
+}
+
 func TestTopicCreatedAgainStartsAtItsBeginning(t *testing.T) {
 	w, m := newTestWorker(t)
 	expect[AskTopic](t, after(w, m, Fetched{Err: ErrTopicGone}))

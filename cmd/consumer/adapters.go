@@ -203,10 +203,14 @@ func (t letterTopic) Produce(ctx context.Context, letters []pipeline.Letter) err
 		if l.RefusedByDatabase {
 			stage = dlq.StageWrite
 		}
+		lost := ""
+		if l.Lost {
+			lost = "the whole record, which retention removed first"
+		}
 		out[i] = dlq.Letter{
 			Topic: l.Source.Topic, TopicID: l.Source.TopicID, Partition: l.Source.Partition, Offset: l.Offset, Part: l.Part,
 			Key: l.Key, Value: l.Value, Headers: kept, Timestamp: l.Timestamp, Reason: l.Reason, Message: l.Message,
-			Stage: stage, Attempt: dlq.Attempt(kept),
+			Stage: stage, Attempt: dlq.Attempt(kept), Cut: lost,
 		}
 	}
 	if err := t.producer.Produce(ctx, out); err != nil {
