@@ -17,7 +17,7 @@ import (
 const (
 	exitDone   = 0
 	exitFailed = 1
-	exitUsage  = 2 // wrong usage or settings
+	exitUsage  = 2 // wrong usage or settings; Go ends with it too, after a panic
 	exitFound  = 3 // the work is done and found something
 )
 
@@ -70,7 +70,8 @@ func (p *program) root() *cobra.Command {
 		Short: "Keep Kafka's measurement events as buckets in MongoDB, every record exactly once",
 		Long: "Reads measurement events from Kafka, groups them by series and time into buckets, and keeps those in MongoDB,\n" +
 			"every record exactly once. Settings are environment variables; \"consumer config\" shows those in effect.\n\n" +
-			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something.",
+			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something. Also 2, with a stack, after a\n" +
+			"bug was noticed: restart it, and report the stack.",
 		Args:          noArguments,
 		RunE:          run.RunE,
 		SilenceUsage:  true,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -183,6 +184,20 @@ func TestRunbookHasEveryReadinessReason(t *testing.T) {
 		if !matched[s] {
 			t.Errorf("docs/runbook.md has no entry for %q", s)
 		}
+	}
+}
+
+// TestExitCodesAreExplained: Go's own code after a panic is that of wrong settings, and asks for something else.
+func TestExitCodesAreExplained(t *testing.T) {
+	_, help, _ := try(t, nil, nil, "help")
+	section := runbookSection(t, "Exits")
+	for _, code := range []int{exitDone, exitFailed, exitUsage, exitFound} {
+		if !strings.Contains(section, fmt.Sprintf("| `%d`", code)) || !strings.Contains(help, fmt.Sprintf("%d ", code)) {
+			t.Errorf("the exit code %d is not explained", code)
+		}
+	}
+	if !strings.Contains(section, "| `2` and a stack | a panic") || !strings.Contains(help, "Also 2, with a stack") {
+		t.Error("the exit code after a panic is not explained")
 	}
 }
 
