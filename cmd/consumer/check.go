@@ -26,8 +26,9 @@ func (p *program) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Look whether everything is in place, and what events would become",
 		Long: "Connects to Kafka and MongoDB with the settings in effect and says what it finds, with the way out of what is wrong. It\n" +
-			"creates nothing: the one document written for a trial is removed. With --sample it also decodes the newest records of\n" +
-			"each topic, without joining the group, and prints what they would become: measurements, buckets, letters.\n\n" +
+			"creates nothing: the one document written for a trial is removed. Whether letters may be written cannot be tried so.\n" +
+			"With --sample it also decodes the newest records of each topic, without joining the group, and prints what they would\n" +
+			"become: measurements, buckets, letters.\n\n" +
 			"Exit code 3: something is wrong.",
 		Example: "  consumer check\n  consumer check --sample 10000",
 		Args:    noArguments,
@@ -53,17 +54,19 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 	}
 	var found findings
 	var samples []SampleView
+	clusterID := ""
 	found.ok("settings", "%s", describeSettings(c))
 	if reader, err := openTopicLog(ctx, c, log, kafkaTopics(c)); err != nil {
 		found.failed("Kafka", err)
 	} else {
 		defer reader.close()
+		clusterID = reader.client.ClusterID()
 		present := checkKafka(ctx, c, reader, &found)
 		if sample > 0 {
 			samples = p.samples(ctx, c, reader, present, sample, &found)
 		}
 	}
-	checkMongoDB(ctx, c, log, &found)
+	checkMongoDB(ctx, c, log, clusterID, &found)
 	if err := p.printCheck(output, &found, samples); err != nil {
 		return err
 	}

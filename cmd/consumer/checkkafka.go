@@ -146,66 +146,6 @@ func durability(subject string, t source.Configuration, found *findings) {
 	}
 }
 
-// checkGroup looks at what the group has committed for a topic.
-func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span, found *findings) {
-	subject := "group " + c.Kafka.GroupID
-	members := 0
-	err := patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
-		members, err = log.client.Members(ctx, c.Kafka.GroupID)
-		return err
-	})
-	if err != nil {
-		found.failed(subject, err)
-		return
-	}
-	partitions := make([]int32, len(spans))
-	for i, s := range spans {
-		partitions[i] = s.Partition
-	}
-	committed := map[int32]int64{}
-	var answers []source.Assigned
-	err = patiently(ctx, func() (err error) {
-		answers, err = log.client.Committed(ctx, c.Kafka.GroupID, topic, partitions)
-		return err
-	})
-	for _, a := range answers {
-		if err == nil {
-			err = a.Err
-		}
-		committed[a.Partition] = a.Committed
-	}
-	if err != nil {
-		found.failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic, err))
-		return
-	}
-	known, lag := 0, int64(0)
-	for _, s := range spans {
-		offset, ok := committed[s.Partition]
-		switch {
-		case !ok || offset < 0:
-			continue
-		case offset > s.End:
-			found.wrong(subject, "reset the group with kafka-consumer-groups.sh, or set KAFKA_OUT_OF_RANGE", "offset %d is committed for %s, which ends at %d", offset, s.Place, s.End)
-		case offset < s.First:
-			found.warn(subject, "keep records longer (retention.ms), and the consumer running", "%d records of %s were deleted before they were read", s.First-offset, s.Place)
-		}
-		known++
-		lag += max(0, s.End-max(offset, s.First))
-	}
-	if known == 0 {
-		found.ok(subject, "%d members; nothing committed for %s yet: it will begin at %s", members, topic, startText(c))
-		return
-	}
-	found.ok(subject, "%d members; committed for %d of %d partitions of %s, %d offsets behind", members, known, len(spans), topic, lag)
-}
-
-func startText(c config.Config) string {
-	if c.Kafka.Start.Policy == "time" {
-		return c.Kafka.Start.Time.Format(time.RFC3339) + " (KAFKA_START)"
-	}
-	return "the " + c.Kafka.Start.Policy + " record (KAFKA_START)"
-}
-
 // checkDeadLetters looks at the dead-letter topics. longest is the longest record of the topics read.
 func checkDeadLetters(ctx context.Context, c config.Config, log *topicLog, longest int, found *findings) {
 	if c.DLQ.Topic == "" {

@@ -19,8 +19,8 @@ const (
 	mongoTimeout = 30 * time.Second
 )
 
-// checkMongoDB looks at the server and the time series.
-func checkMongoDB(ctx context.Context, c config.Config, log *slog.Logger, found *findings) {
+// checkMongoDB looks at the server and the time series. clusterID is Kafka's, empty when it does not answer.
+func checkMongoDB(ctx context.Context, c config.Config, log *slog.Logger, clusterID string, found *findings) {
 	definition, err := collection(c).Normalize()
 	if err != nil {
 		found.failed("time series", err)
@@ -50,6 +50,7 @@ func checkMongoDB(ctx context.Context, c config.Config, log *slog.Logger, found 
 		default:
 			found.ok(subject, "collections, definition and indexes are there, in the database %s", database.Name())
 			checkView(asking, database, name, found)
+			checkClaims(asking, database, claimed{series: name, clusterID: clusterID, topic: topic, group: c.Kafka.GroupID}, found)
 		}
 		checkPrivileges(asking, database, name, found)
 		cancel()

@@ -57,8 +57,7 @@ func (p *program) takeover(ctx context.Context, with collections, o collectionOp
 
 // claimStore is where claims are read and given to another group; *sink.Database is one.
 type claimStore interface {
-	// Partitions returns the partition documents of a time series.
-	Partitions(ctx context.Context, series string) ([]sink.PartitionDocument, error)
+	claimSource
 	// TakeOver gives one partition to a group; false: its document is not as seen any more.
 	TakeOver(ctx context.Context, series string, seen sink.PartitionDocument, group string) (bool, error)
 }

@@ -57,13 +57,17 @@ func (n *connections) checkTopics(ctx context.Context, names []string) error {
 	if err != nil {
 		return fmt.Errorf("looking at the topics: %w", err)
 	}
-	var missing []error
+	return errors.Join(unreadable(topics)...)
+}
+
+// unreadable says of topics that do not exist, or that this user may not see, what to do about each.
+func unreadable(topics []source.Topic) (errs []error) {
 	for _, topic := range topics {
 		if topic.Err != nil && source.Classify(topic.Err) != source.Retry {
-			missing = append(missing, fmt.Errorf("topic %q of KAFKA_TOPICS: %w: create it, or correct the setting", topic.Name, topic.Err))
+			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
 		}
 	}
-	return errors.Join(missing...)
+	return errs
 }
 
 func (n *connections) openDatabase(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) error {
