@@ -214,7 +214,7 @@ func (t letterTopic) Produce(ctx context.Context, letters []pipeline.Letter) err
 		}
 	}
 	if err := t.producer.Produce(ctx, out); err != nil {
-		return err
+		return advisedLetter(err)
 	}
 	now := time.Now()
 	for i := range letters {
