@@ -9,7 +9,7 @@ import (
 // Report is what was found out about a range of one partition.
 type Report struct {
 	Partition int32 `json:"partition"`
-	// From and To are the range of offsets that was asked for, [From, To).
+	// From and To are the range of offsets that was asked for, [From, To): with a To at or below From it is empty.
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
 	// Next is how far the range is judged: To when all of it is. The findings are about [From, Next).

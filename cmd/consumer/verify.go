@@ -88,12 +88,28 @@ func (o *verifyOptions) check(c config.Config) error {
 	case o.examples < 1 || o.examples > 1_000_000:
 		return usageError{fmt.Errorf("--examples is %d: 1 to 1000000", o.examples)}
 	}
-	for flag, text := range map[string]string{"--from": o.from, "--to": o.to} {
-		if _, _, err := parseOffset(flag, text, time.Now()); err != nil {
-			return err
-		}
+	if err := o.checkRange(time.Now()); err != nil {
+		return err
 	}
 	return checkOutput(o.output)
+}
+
+// checkRange refuses a range that is empty whatever the log holds.
+func (o *verifyOptions) checkRange(now time.Time) error {
+	from, begin, err := parseOffset("--from", o.from, now)
+	if err != nil {
+		return err
+	}
+	to, end, err := parseOffset("--to", o.to, now)
+	if err != nil {
+		return err
+	}
+	offsets := from != nil && to != nil && *to <= *from
+	times := !begin.IsZero() && !end.IsZero() && !end.After(begin)
+	if offsets || times {
+		return usageError{fmt.Errorf("--to is %s: it must be above --from, %s", o.to, o.from)}
+	}
+	return nil
 }
 
 func (o *verifyOptions) mode() verify.RepairMode {

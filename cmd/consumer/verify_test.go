@@ -27,6 +27,8 @@ func TestWrongUseOfVerify(t *testing.T) {
 		"partition":     {settings(), []string{"--partition", "-2"}, "--partition is -2"},
 		"from":          {settings(), []string{"--from", "noon"}, `--from is "noon": an offset, or a time as`},
 		"to":            {settings(), []string{"--to=-5"}, "--to is -5: offsets begin at 0"},
+		"empty":         {settings(), []string{"--from", "7", "--to", "7"}, "--to is 7: it must be above --from, 7"},
+		"empty times":   {settings(), []string{"--from=-1h", "--to=-2h"}, "--to is -2h: it must be above --from, -1h"},
 		"examples":      {settings(), []string{"--examples", "0"}, "--examples is 0"},
 		"output":        {settings(), []string{"--output", "xml"}, "table or json"},
 		"settings":      {map[string]string{}, nil, "KAFKA_BROKERS: is required"},
@@ -61,6 +63,38 @@ func TestCommittedOffsetBoundsWhatIsVerified(t *testing.T) {
 		if notes := strings.Join(r.notes, " "); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
 			t.Errorf("%s: note %q", name, notes)
 		}
+	}
+}
+
+// TestARangeOfNothingSaysSo: a check of nothing must not look like one that found nothing.
+func TestARangeOfNothingSaysSo(t *testing.T) {
+	const first, committed = 10, 300
+	for name, c := range map[string]struct {
+		from, to int64
+		begin    string
+		nothing  bool
+		want     verify.Range
+		note     string // empty: there is none
+	}{
+		"all":                  {first, committed, logStart, false, verify.Range{From: 10, To: 300}, ""},
+		"a part":               {20, 30, "--from", false, verify.Range{From: 20, To: 30}, ""},
+		"beyond the commit":    {500, committed, "--from", false, verify.Range{From: 500, To: 300}, "nothing to verify: --from (offset 500) is not below the committed offset (300)"},
+		"at the commit":        {300, committed, "--from", false, verify.Range{From: 300, To: 300}, "nothing to verify: --from (offset 300) is not below the committed offset (300)"},
+		"to beyond the commit": {20, 400, "--from", false, verify.Range{From: 20, To: 300}, "only offsets below the committed one, 300, can be verified"},
+		"after the end":        {310, committed, "KAFKA_START", false, verify.Range{From: 310, To: 300}, "nothing to verify: KAFKA_START (offset 310) is not below the committed offset (300)"},
+		"before the log":       {first, 5, logStart, false, verify.Range{From: 10, To: 5}, "nothing to verify: the log's start (offset 10) is not below --to (5)"},
+		"known to be nothing":  {first, 0, logStart, true, verify.Range{From: 10, To: 0}, ""},
+		"retention":            {3, committed, "--from", false, verify.Range{From: 10, To: 300}, "retention has removed the records below offset 10: they cannot be verified"},
+	} {
+		r := verifyRange{Range: verify.Range{From: c.from, To: c.to}, nothing: c.nothing}
+		r.clip(c.begin, first, committed)
+		if notes := strings.Join(r.notes, ". "); r.Range != c.want || notes != c.note {
+			t.Errorf("%s: %+v, notes %q", name, r.Range, notes)
+		}
+	}
+	r := verifyRange{Range: verify.Range{From: 300, To: 300}}
+	if r.clip(logStart, 300, 300); r.notes != nil {
+		t.Errorf("an empty partition: %q", r.notes)
 	}
 }
 

@@ -19,7 +19,12 @@ import (
 type verifyRange struct {
 	verify.Range
 	notes []string
+	// nothing: the notes say that nothing need be stored, wherever the range begins.
+	nothing bool
 }
+
+// logStart is what a range begins with unless something else is asked for.
+const logStart = "the log's start"
 
 // parseOffset reads a flag that is an offset or a time; neither when it is empty.
 func parseOffset(flag, text string, now time.Time) (offset *int64, at time.Time, err error) {
@@ -107,7 +112,7 @@ func verifiedTopic(ctx context.Context, client *source.Client, o verifyOptions) 
 // committed is the offset below which everything must be stored; 0 when nothing need be.
 func (r *verifyRange) committed(group string, ours pipeline.Provenance, a *source.Assigned) (int64, error) {
 	if a.Committed < 0 {
-		r.notes = append(r.notes, fmt.Sprintf("group %q has committed nothing: nothing to verify", group))
+		r.notes, r.nothing = append(r.notes, fmt.Sprintf("group %q has committed nothing: nothing to verify", group)), true
 		return 0, nil
 	}
 	have, ok := pipeline.ParseProvenance(a.Metadata)
@@ -115,7 +120,7 @@ func (r *verifyRange) committed(group string, ours pipeline.Provenance, a *sourc
 	case !ok || have.ClusterID != ours.ClusterID:
 		r.notes = append(r.notes, "the offset was committed by something else (a reset?): it is taken as it is")
 	case have.TopicID != ours.TopicID:
-		r.notes = append(r.notes, "the offset was committed for a topic of this name that is deleted: nothing to verify")
+		r.notes, r.nothing = append(r.notes, "the offset was committed for a topic of this name that is deleted: nothing to verify"), true
 		return 0, nil
 	case have.Namespace != ours.Namespace:
 		return 0, fmt.Errorf("group %q writes %s/%d to %s, the settings name %s: verify with the consumer's own settings",
@@ -138,10 +143,15 @@ func (r *verifyRange) bound(ctx context.Context, c config.Config, client *source
 		r.notes = append(r.notes, fmt.Sprintf("the committed offset %d is beyond the log's end %d: the log was truncated, or the offset set by hand", committed, end))
 		committed = end
 	}
+	begin := logStart
 	if r.From, err = r.place(ctx, client, "--from", o.from, first); err != nil {
 		return err
 	}
-	if o.from == "" && c.Kafka.Start.Policy == "time" {
+	switch {
+	case o.from != "":
+		begin = "--from"
+	case c.Kafka.Start.Policy == "time":
+		begin = "KAFKA_START"
 		if r.From, err = client.OffsetAt(ctx, r.Source.Topic, r.Source.Partition, c.Kafka.Start.Time.UnixMilli()); err != nil {
 			return err
 		}
@@ -149,16 +159,28 @@ func (r *verifyRange) bound(ctx context.Context, c config.Config, client *source
 	if r.To, err = r.place(ctx, client, "--to", o.to, committed); err != nil {
 		return err
 	}
+	r.clip(begin, first, committed)
+	return nil
+}
+
+// clip keeps the range to what can be verified, of a log that begins at first, and says so. begin is what From comes from.
+func (r *verifyRange) clip(begin string, first, committed int64) {
+	end := "--to"
 	if r.To > committed {
 		r.notes = append(r.notes, fmt.Sprintf("only offsets below the committed one, %d, can be verified", committed))
 		r.To = committed
 	}
+	if r.To == committed {
+		end = "the committed offset"
+	}
 	if r.From < first && r.From < r.To {
 		r.notes = append(r.notes, fmt.Sprintf("retention has removed the records below offset %d: they cannot be verified", first))
-		r.From = first
+		r.From, begin = first, logStart
 	}
-	r.To = max(r.To, r.From)
-	return nil
+	asked := begin != logStart || end == "--to" || r.From > r.To // else all of a partition without records
+	if r.From >= r.To && asked && !r.nothing {
+		r.notes = append(r.notes, fmt.Sprintf("nothing to verify: %s (offset %d) is not below %s (%d)", begin, r.From, end, r.To))
+	}
 }
 
 func (r *verifyRange) place(ctx context.Context, client *source.Client, flag, text string, otherwise int64) (int64, error) {
