@@ -166,6 +166,8 @@ func TestForeignVariablesAreLeftAlone(t *testing.T) {
 	env := with(
 		"KAFKA_SERVICE_HOST", "10.0.0.1", "KAFKA_SERVICE_PORT", "9092", "KAFKA_SERVICE_PORT_CLIENT", "9092", "KAFKA_PORT", "tcp://10.0.0.1:9092",
 		"KAFKA_PORT_9092_TCP_ADDR", "10.0.0.1", "MONGODB_PORT_27017_TCP", "tcp://10.0.0.2:27017", "HTTP_PROXY", "http://proxy",
+		"KAFKA_OPTS", "-Djava.security.auth.login.config=/etc/jaas", "KAFKA_HEAP_OPTS", "-Xmx1g", "KAFKA_HOME", "/opt/kafka", "KAFKA_LOG4J_OPTS", "-D",
+		"KAFKA_JMX_OPTS", "-D", "KAFKA_JVM_PERFORMANCE_OPTS", "-server", "LOG_DIR", "/var/log/kafka",
 		"MEMORY_PRESSURE_WATCH", "/sys", "PATH", "/bin", "KAFKAESQUE", "1", "LOGNAME", "me",
 	)
 	if got := problems(t, env); got != nil {

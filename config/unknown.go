@@ -23,9 +23,16 @@ func systemNames() []string {
 	return []string{"HTTP_PROXY", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"}
 }
 
+// toolNames are what Kafka's own tools read: they are used from the same shells.
+func toolNames() []string {
+	return []string{
+		"KAFKA_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_HOME", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "LOG_DIR",
+	}
+}
+
 // foreign tells whether a variable with one of our prefixes is somebody else's all the same.
 func foreign(name, value string) bool {
-	return slices.Contains(systemNames(), name) || serviceLink.MatchString(name) ||
+	return slices.Contains(systemNames(), name) || slices.Contains(toolNames(), name) || serviceLink.MatchString(name) ||
 		strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
