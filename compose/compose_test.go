@@ -168,6 +168,22 @@ func TestEverythingIsPinnedAndChecked(t *testing.T) {
 	}
 }
 
+// TestCommandsNameTheFile: they are given from the root of the repository, where there is no compose file.
+func TestCommandsNameTheFile(t *testing.T) {
+	commands := 0
+	for line := range strings.Lines(readFile(t, "docker-compose.yml")) {
+		if _, rest, ok := strings.Cut(line, "docker compose "); ok {
+			commands++
+			if !strings.HasPrefix(rest, "-f compose/docker-compose.yml ") {
+				t.Errorf("%q does not say which file", strings.TrimSpace(line))
+			}
+		}
+	}
+	if commands != 2 {
+		t.Errorf("%d commands, want 2", commands)
+	}
+}
+
 func TestDockerfileBuildsTheProgram(t *testing.T) {
 	dockerfile := readFile(t, "Dockerfile")
 	release := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readFile(t, "../go.mod"))[1]
