@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"waterwheel/config"
 	"waterwheel/measurement"
 )
 
@@ -198,6 +201,27 @@ func TestExitCodesAreExplained(t *testing.T) {
 	}
 	if !strings.Contains(section, "| `2` and a stack | a panic") || !strings.Contains(help, "Also 2, with a stack") {
 		t.Error("the exit code after a panic is not explained")
+	}
+}
+
+// TestRunbookCommandsWorkWithTheDefaultGroup: the group is a setting that need not be set.
+func TestRunbookCommandsWorkWithTheDefaultGroup(t *testing.T) {
+	var group string
+	try(t, settings(), func(p *program) {
+		p.run = func(_ context.Context, c config.Config, _ *slog.Logger) error { group = c.Kafka.GroupID; return nil }
+	}, "run")
+	text, err := os.ReadFile("../../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`--group (\S+)`).FindAllStringSubmatch(strings.ReplaceAll(string(text), "`", " "), -1)
+	for _, c := range commands {
+		if c[1] != "${KAFKA_GROUP_ID:-"+group+"}" {
+			t.Errorf("docs/runbook.md has a command with --group %s", c[1])
+		}
+	}
+	if len(commands) < 4 {
+		t.Errorf("only %d commands about the group were found", len(commands))
 	}
 }
 

@@ -154,7 +154,10 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	view, err := judge(ctx, verifier, ranges, o)
+	view := verifyView{
+		Topic: o.topic, Group: c.Kafka.GroupID, Content: o.content, Repair: o.mode() == verify.Mend, Partitions: []PartitionVerdict{},
+	}
+	err = view.judge(ctx, verifier, ranges)
 	line.end()
 	if printErr := view.print(p.stdout, o); printErr != nil {
 		return errors.Join(err, printErr)
@@ -224,20 +227,19 @@ func newVerifier(ctx context.Context, c config.Config, o verifyOptions, with ver
 }
 
 // judge verifies the ranges. After an error the view holds what was judged until then.
-func judge(ctx context.Context, verifier *verify.Verifier, ranges []verifyRange, o verifyOptions) (verifyView, error) {
-	view := verifyView{Topic: o.topic, Content: o.content, Repair: o.mode() == verify.Mend, Partitions: []PartitionVerdict{}}
+func (v *verifyView) judge(ctx context.Context, verifier *verify.Verifier, ranges []verifyRange) error {
 	for i, r := range ranges {
 		report, err := verifier.Partition(ctx, r.Range)
-		view.add(PartitionVerdict{Report: report, Notes: r.notes})
+		v.add(PartitionVerdict{Report: report, Notes: r.notes})
 		if err == nil {
 			continue
 		}
 		for _, rest := range ranges[i+1:] {
-			view.Rest = append(view.Rest, Resume{Partition: rest.Source.Partition, From: rest.From})
+			v.Rest = append(v.Rest, Resume{Partition: rest.Source.Partition, From: rest.From})
 		}
-		return view, err
+		return err
 	}
-	return view, nil
+	return nil
 }
 
 // openVerified connects to Kafka for a topic and its dead letters.

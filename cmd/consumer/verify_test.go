@@ -129,7 +129,7 @@ func faulty() verify.Report {
 }
 
 func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
-	view := verifyView{Topic: "events", Content: true, Rest: []Resume{{Partition: 3, From: 5}}}
+	view := verifyView{Topic: "events", Group: "meters", Content: true, Rest: []Resume{{Partition: 3, From: 5}}}
 	view.add(PartitionVerdict{Report: faulty(), Notes: []string{"the log is short"}})
 	var out bytes.Buffer
 	if err := view.print(&out, verifyOptions{output: "table", content: true, to: "400"}); err != nil || !view.Wrong {
@@ -141,7 +141,7 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"events/2: note: the log is short.",
 		"events/2: 9 missing: in the log, but neither stored nor a dead letter: offsets 101, 102[3], ….",
 		"  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.",
-		"--topic events:2 --to-offset 101",
+		"  kafka-consumer-groups.sh --bootstrap-server $KAFKA_BROKERS --group meters --topic events:2 --reset-offsets --to-offset 101 --execute\n",
 		"events/2: 1 doubled: listed by more than one bucket: offsets 160.",
 		"events/2: 1 unknown: ",
 		"events/2: 1 without a letter: ",

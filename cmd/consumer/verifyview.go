@@ -12,6 +12,7 @@ import (
 // verifyView is what verify prints.
 type verifyView struct {
 	Topic      string             `json:"topic"`
+	Group      string             `json:"group"`
 	Content    bool               `json:"content"`
 	Repair     bool               `json:"repair"`
 	Wrong      bool               `json:"wrong"`
@@ -54,7 +55,7 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) error {
 		if p.Removed > 0 {
 			fmt.Fprintf(w, "%s: note: retention removed %d offsets meanwhile: they were not verified.\n", name, p.Removed)
 		}
-		p.printProblems(w, name)
+		p.printProblems(w, name, v.Group)
 		p.printRepair(w, name)
 	}
 	v.printResume(w, o)
@@ -89,16 +90,17 @@ func formatRange(from, to int64) string {
 	return fmt.Sprintf("%d–%d", from, to-1)
 }
 
-// printProblems says of each problem where it is first, and what to do.
-func (p *PartitionVerdict) printProblems(w io.Writer, name string) {
+// printProblems says of each problem where it is first, and what to do about the group's offsets.
+func (p *PartitionVerdict) printProblems(w io.Writer, name, group string) {
 	if n := p.Missing.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d missing: in the log, but neither stored nor a dead letter: offsets %s.\n", name, n, formatPlaces(&p.Missing))
 		first := p.Missing.First[0].Offset
 		if p.FirstStored < 0 || first < p.FirstStored {
 			fmt.Fprintf(w, "  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.\n")
 		}
-		fmt.Fprintf(w, "  To store what is missing, stop the group and set its offset back with kafka-consumer-groups.sh --reset-offsets\n"+
-			"  --topic %s --to-offset %d: what is stored already is skipped.\n", strings.Replace(name, "/", ":", 1), first)
+		fmt.Fprintf(w, "  To store what is missing, stop the group and set its offset back; what is stored already is skipped:\n"+
+			"  kafka-consumer-groups.sh --bootstrap-server $KAFKA_BROKERS --group %s --topic %s --reset-offsets --to-offset %d --execute\n",
+			group, strings.Replace(name, "/", ":", 1), first)
 	}
 	if n := p.Doubled.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d doubled: listed by more than one bucket: offsets %s.\n", name, n, formatPlaces(&p.Doubled))
