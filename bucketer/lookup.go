@@ -11,11 +11,16 @@ type Lookup struct {
 	// Time is the measurement's time in milliseconds: wanted is control.min.<time> in (Time - span, Time]. Not used when
 	// ID is set.
 	Time int64
+	// Size is the accounted bytes from which a bucket is full now: wanted is one of less; 0: of any size. Not used when ID
+	// is set.
+	Size int32
 	// ID, when not zero, names the archived bucket wanted.
 	ID bson.ObjectID
 }
 
 // Answer is what the database had for a Lookup: candidates that the catalog still checks one by one, and may refuse all.
+// Of many the few with the largest control.min.<time> are enough, of the same those with the fewest measurements: the
+// catalog takes them in that order.
 type Answer struct {
 	Lookup     Lookup
 	Candidates []Candidate

@@ -51,7 +51,9 @@ func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	lookup := Lookup{Series: s.key, Meta: s.meta(), Time: r.time}
 	if id, ok := c.archive.find(s.key, r.time, c.span); ok && !s.excludes(id) {
 		lookup.ID = id
-	} else if !query {
+	} else if query {
+		lookup.Size, _ = c.options.Limits.Sizes(c.active())
+	} else {
 		return false
 	}
 	c.extra(s).wanted = &wanted{lookup: lookup, oldest: r.position.Offset}

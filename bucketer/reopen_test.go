@@ -163,3 +163,20 @@ func TestClearAsksAgain(t *testing.T) {
 		t.Fatal("an answer from before the clear was taken")
 	}
 }
+
+// TestLookupsTellWhenABucketIsFull: the query leaves out what would be refused for its size, so that of a few candidates
+// none is one of these.
+func TestLookupsTellWhenABucketIsFull(t *testing.T) {
+	o := testOptions(t)
+	o.Reopen = true
+	for cache, want := range map[int64]int32{0: o.Limits.MaxBytes, 2 * 10_000: 10_000} {
+		o.Limits.CacheBytes = cache
+		c := New(o)
+		mustInsert(t, c, simple(0, 1, number(1)))
+		loadNothing(c)
+		mustInsert(t, c, simple(1, 2, number(1)))
+		if l := c.Lookups(1)[0]; l.Size != want {
+			t.Errorf("with a cache of %d a bucket of %d bytes is full, want %d", cache, l.Size, want)
+		}
+	}
+}

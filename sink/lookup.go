@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -24,7 +23,8 @@ const (
 const sizeField = "size"
 
 // Find looks up stored buckets of this partition that may take measurements: of version 1, not closed, not full. The
-// answers come in the order of the look-ups. It needs no fence: a stale answer meets the condition of the update (E5).
+// answers come in the order of the look-ups, each with at most maxCandidates buckets. It needs no fence: a stale answer
+// meets the condition of the update (E5).
 func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
 	answers := make([]bucketer.Answer, len(lookups))
 	for i, l := range lookups {
@@ -82,16 +82,16 @@ func (p *Partition) findBatch(ctx context.Context, b batch, answers []bucketer.A
 	if !b.byID && p.store.Hint && !p.store.unhinted.Load() {
 		query.Hint = document(metaIndex(p.store.Collection))
 	}
-	found, err := p.candidates(ctx, query)
+	found := p.newShortlists(b, answers)
+	err := p.shortlist(ctx, query, found)
 	if query.Hint != nil && badHint(err) {
-		found, err = p.unhinted(ctx, query)
+		found = p.newShortlists(b, answers)
+		err = p.unhinted(ctx, query, found)
 	}
 	if err != nil {
 		return err
 	}
-	for _, i := range b.indexes {
-		answers[i].Candidates = found.of(answers[i].Lookup, p.store.span())
-	}
+	found.answer()
 	return nil
 }
 
@@ -102,14 +102,14 @@ func badHint(err error) bool {
 }
 
 // unhinted makes a query without its hint. If that helps, the index is missing, and no hint is given any more.
-func (p *Partition) unhinted(ctx context.Context, q Query) (foundBuckets, error) {
+func (p *Partition) unhinted(ctx context.Context, q Query, found shortlists) error {
 	q.Hint = nil
-	found, err := p.candidates(ctx, q)
+	err := p.shortlist(ctx, q, found)
 	if err == nil && !p.store.unhinted.Swap(true) {
 		p.store.Logger.Warn("the index for looking buckets up is missing: queries are slow until the consumer is started again",
 			"collection", p.store.Namespace)
 	}
-	return found, err
+	return err
 }
 
 // lookupFilter is the query of a batch, put together as bytes: it may be of megabytes.
@@ -176,55 +176,4 @@ func (p *Partition) lookupProjection() bson.Raw {
 		fields = append(fields, bson.E{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}})
 	}
 	return document(fields)
-}
-
-// candidate is a bucket found, with what tells whether a look-up wants it.
-type candidate struct {
-	bucketer.Candidate
-	id      bson.ObjectID
-	minTime int64
-}
-
-// foundBuckets are the buckets of one query, by the binary key of their series.
-type foundBuckets map[string][]candidate
-
-// candidates makes the query. It is not ordered after writes, so it needs no session and may overlap other calls.
-func (p *Partition) candidates(ctx context.Context, q Query) (foundBuckets, error) {
-	defer p.store.Metrics.command("find", time.Now())
-	found := make(foundBuckets)
-	err := p.store.ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
-		c := candidate{Candidate: bucketer.Candidate{Document: slices.Clone(d)}}
-		id, isID := d.Lookup(timeseries.FieldID).ObjectIDOK()
-		minTime, isTime := d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField).DateTimeOK()
-		if !isID || !isTime {
-			return nil // made by hand: never reopened
-		}
-		c.id, c.minTime = id, minTime
-		if size, ok := d.Lookup(sizeField).AsInt64OK(); ok {
-			c.Size = int32(size)
-		}
-		series := seriesOf(d.Lookup(timeseries.FieldMeta))
-		found[series] = append(found[series], c)
-		return nil
-	})
-	return found, err
-}
-
-// seriesOf is the binary key of a series: exactly this meta, type and value. A query finds also what only compares equal.
-func seriesOf(meta bson.RawValue) string {
-	if meta.Type == 0 {
-		return ""
-	}
-	return string(byte(meta.Type)) + string(meta.Value)
-}
-
-// of picks a look-up's candidates.
-func (f foundBuckets) of(l bucketer.Lookup, span int64) []bucketer.Candidate {
-	var picked []bucketer.Candidate
-	for _, c := range f[l.Series] {
-		if l.ID != (bson.ObjectID{}) && c.id == l.ID || l.ID == (bson.ObjectID{}) && c.minTime <= l.Time && c.minTime > l.Time-span {
-			picked = append(picked, c.Candidate)
-		}
-	}
-	return picked
 }
