@@ -3,15 +3,18 @@ package bucketer
 import "maps"
 
 // Expire frees memory until Bytes is at most target, or nothing is left that can be freed without a flush: buffers that
-// are not in use, then idle buckets, least recently used first, of which only the _id is kept, then those, first
-// archived first.
+// are not in use, then idle buckets, least recently used first, of which only the _id is kept, with the shapes that no
+// bucket has any more, then archived buckets, first archived first.
 func (c *Catalog) Expire(target int64) {
 	if c.Bytes() <= target {
 		return
 	}
 	c.buffers.trim()
-	for c.idle.oldest != nil && c.Bytes() > target {
+	for c.idle.oldest != nil && c.Bytes()-c.shapes.garbage() > target {
 		c.expireBucket(c.idle.oldest)
+	}
+	if c.Bytes() > target && c.shapes.garbage() > 0 {
+		c.shapes.sweep()
 	}
 	c.shrink()
 	for c.archive.len() > 0 && c.Bytes() > target {

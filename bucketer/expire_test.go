@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -113,5 +114,69 @@ func TestClearPutsBackInOrder(t *testing.T) {
 		if w.Kind != wantKind || !slices.Equal(got, want) {
 			t.Errorf("series %d: a write of kind %d with %v, want %d with %v", w.Meta.Value[0], w.Kind, got, wantKind, want)
 		}
+	}
+}
+
+// TestExpireFreesShapes: what is known of the fields of buckets goes with them, before anything archived does.
+func TestExpireFreesShapes(t *testing.T) {
+	o := testOptions(t)
+	o.Reopen = true
+	c := New(o)
+	const series = 100
+	for i := range byte(series) {
+		mustInsert(t, c, simple(int64(i), i, wide(int(i), 20)...))
+	}
+	loadNothing(c)
+	finishAll(t, c, 0, Outcome{})
+	c.buffers.trim()
+	full := c.Bytes()
+	if c.shapes.total < full/2 {
+		t.Fatalf("shapes take %d of %d bytes: this proves nothing", c.shapes.total, full)
+	}
+	c.Expire(full / 2)
+	stats := c.Stats()
+	if c.Bytes() > full/2 || stats.OpenBuckets < series/4 || stats.OpenBuckets+stats.ArchivedBuckets != series {
+		t.Errorf("of %d bytes %d are left, with %d open buckets and %d archived ones", full, c.Bytes(), stats.OpenBuckets,
+			stats.ArchivedBuckets)
+	}
+	for c.idle.oldest != nil {
+		c.expireBucket(c.idle.oldest)
+	}
+	c.Expire(c.Bytes() - 1)
+	if stats := c.Stats(); c.shapes.total != 0 || c.shapes.unused != 0 || stats.ArchivedBuckets != series {
+		t.Errorf("without buckets shapes take %d bytes, %d buckets are archived", c.shapes.total, stats.ArchivedBuckets)
+	}
+}
+
+// wide is n fields that no other number has.
+func wide(number, n int) []bson.E {
+	var fields []bson.E
+	for i := range n {
+		fields = append(fields, bson.E{Key: fmt.Sprint("field", number, "of", i), Value: true})
+	}
+	return fields
+}
+
+// TestReopenedShapesAreSwept reopens buckets of ever new fields, which are then expired.
+func TestReopenedShapesAreSwept(t *testing.T) {
+	o := testOptions(t)
+	o.Reopen = true
+	c := New(o)
+	peak := int64(0)
+	for i := range 2000 {
+		elsewhere := New(testOptions(t))
+		mustInsert(t, elsewhere, simple(0, 1, wide(i, 20)...))
+		document := finishAll(t, elsewhere, 0, Outcome{})[0].Document
+		mustInsert(t, c, simple(int64(i+1), 1, wide(i, 1)...))
+		c.Load([]Answer{{Lookup: c.Lookups(1)[0], Candidates: []Candidate{{Document: document}}}})
+		if w := finishAll(t, c, 0, Outcome{})[0]; w.Kind != Update {
+			t.Fatal("the bucket is not reopened")
+		}
+		peak = max(peak, c.shapes.total)
+		c.expireBucket(c.idle.oldest)
+		c.archive.clear()
+	}
+	if limit := int64(2 << 20); peak > limit {
+		t.Errorf("shapes take up to %d bytes, want at most %d", peak, limit)
 	}
 }

@@ -99,14 +99,11 @@ func (c *Catalog) keep(b *bucket) {
 // growShape makes a bucket's shape that of what it holds and a measurement, which was surveyed and does not clash.
 func (c *Catalog) growShape(b *bucket, elements []byte, v survey) {
 	c.memory.buckets -= c.ownShapeBytes(b)
-	b.shape = c.shapes.grow(b.shape, elements, v)
+	grown := c.shapes.grow(b.shape, elements, v)
+	c.shapes.hold(grown)
+	c.shapes.release(b.shape)
+	b.shape = grown
 	c.memory.buckets += c.ownShapeBytes(b)
-	if c.shapes.wantsSweep() {
-		for _, kept := range c.buckets {
-			kept.shape.marked = true
-		}
-		c.shapes.sweep()
-	}
 }
 
 // ownShapeBytes is the memory of a shape that only this bucket has.
@@ -133,6 +130,7 @@ func (c *Catalog) setBounds(b *bucket, bounds []byte) {
 func (c *Catalog) drop(b *bucket) {
 	c.idle.remove(b)
 	c.memory.buckets -= bucketBytes + int64(cap(b.bounds)) + c.ownShapeBytes(b)
+	c.shapes.release(b.shape)
 	delete(c.buckets, b.id)
 	if b.series.open == b {
 		b.series.open = nil

@@ -74,3 +74,33 @@ func (m *model) restart() []reading {
 	slices.SortFunc(lost, func(a, b reading) int { return a.position.Compare(b.position) })
 	return lost
 }
+
+// expire drops shapes as when memory is short, then a bucket.
+func (r *modelRun) expire() {
+	r.catalog.shapes.sweep()
+	if len(r.model.idle) > 0 {
+		r.catalog.expireBucket(r.catalog.idle.oldest)
+		r.model.expire()
+	}
+}
+
+// checkShapes compares what is noted of shapes with the buckets that have them.
+func (r *modelRun) checkShapes() {
+	users := map[*shape]int32{}
+	for _, b := range r.catalog.buckets {
+		users[b.shape]++
+	}
+	var total, unused int64
+	for _, s := range r.catalog.shapes.known {
+		if s.users != users[s] {
+			r.t.Errorf("%d buckets have a shape, %d are noted", users[s], s.users)
+		}
+		total += s.bytes
+		if s.users == 0 {
+			unused += s.bytes
+		}
+	}
+	if have := &r.catalog.shapes; have.total != total || have.unused != unused {
+		r.t.Errorf("shapes have %d bytes, %d unused; noted are %d and %d", total, unused, have.total, have.unused)
+	}
+}

@@ -78,10 +78,7 @@ func (r *modelRun) step() {
 	case n < 95:
 		r.finish()
 	case n < 97:
-		if len(r.model.idle) > 0 {
-			r.catalog.expireBucket(r.catalog.idle.oldest)
-			r.model.expire()
-		}
+		r.expire()
 	case n == 97:
 		r.clear()
 	case n == 98:
@@ -233,6 +230,7 @@ func (r *modelRun) drain() {
 		r.prepare()
 	}
 	r.checkStats()
+	r.checkShapes()
 	if offset, ok := r.catalog.Oldest(); ok {
 		r.t.Errorf("offset %d waits although all is written", offset)
 	}

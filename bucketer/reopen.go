@@ -113,6 +113,7 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 		id: d.id, minTime: d.minTime, maxTime: d.maxTime,
 		series: s, shape: shape, stored: d.count, size: d.size,
 	}
+	c.shapes.hold(shape)
 	c.memory.buckets += c.ownShapeBytes(b)
 	c.setBounds(b, append(lower, endDocument(upper, 0)...))
 	return b

@@ -11,7 +11,7 @@ const sharedFields = 256
 type shape struct {
 	schema
 	shared bool
-	marked bool   // by a sweep
+	users  int32  // buckets of a shared one
 	next   *shape // what a measurement of plain new fields last made of this one
 	bytes  int64
 }
@@ -98,41 +98,6 @@ func (v *survey) checkNested(known *schema, kind bson.Type, data []byte) {
 // and control.max.
 func columnBytes(name, value int) int64 { return int64(12 + name + 2*(1+name+1+value)) }
 
-// shapes are the shapes that buckets share.
-type shapes struct {
-	empty *shape
-	known map[string]*shape
-	total int64 // bytes of the known ones
-	swept int64 // total after the last sweep
-	key   []byte
-}
-
-func newShapes() shapes {
-	return shapes{empty: &shape{shared: true}, known: map[string]*shape{}}
-}
-
-// grow returns the shape of a bucket of shape s that takes a measurement, which was surveyed and does not clash.
-func (t *shapes) grow(s *shape, elements []byte, v survey) *shape {
-	if s.next != nil && !v.nested && s.next.isPlainGrowth(s, elements) {
-		return s.next
-	}
-	grown := s
-	if s.shared {
-		grown = &shape{}
-		grown.members = append(make([]member, 0, len(s.members)+int(v.fields)), s.members...)
-	}
-	grown.learnFields(elements)
-	if len(grown.members) > sharedFields || !s.shared {
-		grown.bytes = shapeBytes + grown.schema.bytes()
-		return grown
-	}
-	grown = t.share(grown)
-	if !v.nested {
-		s.next = grown
-	}
-	return grown
-}
-
 // learnFields is schema.learn, in place, for the elements of a measurement.
 func (s *shape) learnFields(elements []byte) {
 	if len(s.members) > indexed && s.index == nil {
@@ -174,33 +139,4 @@ func (s *shape) isPlainGrowth(from *shape, elements []byte) bool {
 		at++
 	}
 	return at == len(s.members)
-}
-
-// share returns the known shape that equals s, or makes s the known one.
-func (t *shapes) share(s *shape) *shape {
-	t.key = s.appendKey(t.key[:0])
-	if known, ok := t.known[string(t.key)]; ok {
-		return known
-	}
-	s.shared = true
-	s.bytes = shapeBytes + s.schema.bytes() + classBytes(len(t.key)) + knownSlot*2
-	t.known[string(t.key)] = s
-	t.total += s.bytes
-	return s
-}
-
-// wantsSweep reports whether so many shapes were made since the last sweep that it is time to drop the unused ones.
-func (t *shapes) wantsSweep() bool { return t.total > 2*t.swept+1<<20 }
-
-// sweep drops the shapes that were not marked.
-func (t *shapes) sweep() {
-	t.empty.next = nil
-	for key, s := range t.known {
-		if !s.marked {
-			delete(t.known, key)
-			t.total -= s.bytes
-		}
-		s.marked, s.next = false, nil
-	}
-	t.swept = t.total
 }

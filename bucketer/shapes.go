@@ -1,0 +1,110 @@
+package bucketer
+
+import "maps"
+
+// shapes are the shapes that buckets share. One that no bucket has any more is kept for a while: the next bucket of its
+// series most likely has the same fields.
+type shapes struct {
+	empty  *shape
+	known  map[string]*shape
+	total  int64 // bytes of the known ones
+	unused int64 // part of it, of those that no bucket has
+	key    []byte
+}
+
+func newShapes() shapes {
+	return shapes{empty: &shape{shared: true}, known: map[string]*shape{}}
+}
+
+// grow returns the shape of a bucket of shape s that takes a measurement, which was surveyed and does not clash.
+func (t *shapes) grow(s *shape, elements []byte, v survey) *shape {
+	if s.next != nil && !v.nested && s.next.isPlainGrowth(s, elements) {
+		return s.next
+	}
+	grown := s
+	if s.shared {
+		grown = &shape{}
+		grown.members = append(make([]member, 0, len(s.members)+int(v.fields)), s.members...)
+	}
+	grown.learnFields(elements)
+	if len(grown.members) > sharedFields || !s.shared {
+		grown.bytes = shapeBytes + grown.schema.bytes()
+		return grown
+	}
+	grown = t.share(grown)
+	if !v.nested {
+		s.next = grown
+	}
+	return grown
+}
+
+// share returns the known shape that equals s, or makes s the known one.
+func (t *shapes) share(s *shape) *shape {
+	t.key = s.appendKey(t.key[:0])
+	if known, ok := t.known[string(t.key)]; ok {
+		return known
+	}
+	if used := t.total - t.unused; t.unused > used+minSwept {
+		t.sweep()
+	}
+	s.shared = true
+	s.bytes = shapeBytes + s.schema.bytes() + classBytes(len(t.key)) + knownSlot*2
+	t.known[string(t.key)] = s
+	t.total += s.bytes
+	t.unused += s.bytes
+	return s
+}
+
+// hold notes that a bucket has got a shape.
+func (t *shapes) hold(s *shape) {
+	if !s.shared || s == t.empty {
+		return
+	}
+	if s.users == 0 {
+		t.unused -= s.bytes
+	}
+	s.users++
+}
+
+// release notes that a bucket no longer has a shape.
+func (t *shapes) release(s *shape) {
+	if !s.shared || s == t.empty {
+		return
+	}
+	s.users--
+	if s.users == 0 {
+		t.unused += s.bytes
+	}
+}
+
+// A sweep walks all known shapes, so it must free a part of them: more than half, and so many bytes, when shapes are
+// made; one in freedPart when memory is short.
+const (
+	minSwept  = 1 << 20
+	freedPart = 8
+)
+
+// garbage is the bytes that a sweep frees, 0 when they are not worth one.
+func (t *shapes) garbage() int64 {
+	if t.unused <= t.total/freedPart {
+		return 0
+	}
+	return t.unused
+}
+
+// sweep drops the shapes that no bucket has.
+func (t *shapes) sweep() {
+	t.empty.next = nil
+	before := len(t.known)
+	for key, s := range t.known {
+		s.next = nil
+		if s.users == 0 {
+			delete(t.known, key)
+		}
+	}
+	if len(t.known) < before/2 {
+		t.known = maps.Collect(maps.All(t.known)) // a map never gives memory back by itself
+	}
+	t.total -= t.unused
+	t.unused = 0
+}
