@@ -14,6 +14,7 @@ const maxPartOffset = 1 << 44
 type Letters struct {
 	partitions map[int32]*letterSet
 	count      int64
+	deleted    bool // NoteDeleted
 }
 
 // letterSet holds the letters of one partition.
@@ -43,6 +44,10 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 
 // Count is the number of letters noted, doubles included.
 func (l *Letters) Count() int64 { return l.count }
+
+// NoteDeleted says that the dead-letter topic does not have all the letters that were written to it, as after a re-drive: it
+// cannot be told of a record without a letter whether it had one.
+func (l *Letters) NoteDeleted() { l.deleted = true }
 
 // has tells whether there is a letter for a measurement: its own, or its whole record's.
 func (l *Letters) has(partition int32, p timeseries.Position) bool {

@@ -44,6 +44,9 @@ type Findings struct {
 	Unknown Tally `json:"unknown"`
 	// LetterMissing are bad and neither dead-lettered nor stored.
 	LetterMissing Tally `json:"letterMissing"`
+	// LetterDeleted are as LetterMissing, but letters were deleted from the dead-letter topic: theirs may have been among
+	// them, so nothing is known to be wrong.
+	LetterDeleted Tally `json:"letterDeleted"`
 
 	// Buckets is the number of buckets that were looked at; one that reaches over two windows counts in both.
 	Buckets int64 `json:"buckets"`
@@ -75,6 +78,7 @@ func (f *Findings) Add(g *Findings, examples int) {
 	f.Doubled.merge(&g.Doubled, examples)
 	f.Unknown.merge(&g.Unknown, examples)
 	f.LetterMissing.merge(&g.LetterMissing, examples)
+	f.LetterDeleted.merge(&g.LetterDeleted, examples)
 	f.Buckets += g.Buckets
 	f.Damaged.merge(&g.Damaged, examples)
 	f.Different.merge(&g.Different, examples)

@@ -52,7 +52,10 @@ func (w *window) judgeBad(p timeseries.Position) {
 	switch {
 	case w.lettered(p):
 		w.found.DeadLettered++
-	case !w.stored.has(p):
+	case w.stored.has(p):
+	case w.Letters.deleted:
+		w.found.LetterDeleted.add(p, w.Examples)
+	default:
 		w.found.LetterMissing.add(p, w.Examples)
 	}
 }

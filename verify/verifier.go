@@ -126,7 +126,7 @@ func newFindings() Findings {
 	none := func() Tally { return Tally{First: []Place{}} }
 	faultless := func() Faults { return Faults{First: []Fault{}} }
 	return Findings{
-		Missing: none(), Doubled: none(), Unknown: none(), LetterMissing: none(), Damaged: faultless(), Different: faultless(),
-		Repair: Repairs{Left: faultless(), First: []Repair{}},
+		Missing: none(), Doubled: none(), Unknown: none(), LetterMissing: none(), LetterDeleted: none(),
+		Damaged: faultless(), Different: faultless(), Repair: Repairs{Left: faultless(), First: []Repair{}},
 	}
 }

@@ -161,6 +161,31 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 	}
 }
 
+// TestDeletedLettersAreNotMissing: after a re-drive the letters that are done are deleted, as the runbook says.
+func TestDeletedLettersAreNotMissing(t *testing.T) {
+	w := newWorld(t)
+	w.fill(40)
+	w.append("bad")
+	w.append(`[{"x":1},` + w.event(1) + `]`)
+	w.letters.NoteDeleted()
+	r := w.verify()
+	want := verify.Tally{Count: 2, First: []verify.Place{{Offset: 140}, {Offset: 141}}}
+	if diff := cmp.Diff(want, r.LetterDeleted); diff != "" || r.LetterMissing.Count != 0 {
+		t.Errorf("%s%+v", diff, r.LetterMissing)
+	}
+	if r.Missing.Count != 1 || !r.Wrong() {
+		t.Errorf("what can be decoded is missing all the same: %+v", r)
+	}
+	w.records = w.records[:len(w.records)-1]
+	if r := w.verify(); r.Wrong() || r.LetterDeleted.Count != 1 {
+		t.Errorf("%+v", r)
+	}
+	w.letters = verify.Letters{}
+	if r := w.verify(); !r.Wrong() || r.LetterMissing.Count == 0 || r.LetterDeleted.Count != 0 {
+		t.Errorf("with all letters that ever were: %+v", r)
+	}
+}
+
 // full is a bucket of eight measurements.
 func (w *world) full() bson.ObjectID {
 	w.t.Helper()

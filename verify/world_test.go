@@ -319,7 +319,7 @@ func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) ver
 		w.t.Errorf("judged up to %d of %d", report.Next, report.To)
 	}
 	stored := report.Valid + report.Bad - report.Missing.Count - report.Doubled.Count - report.DeadLettered - report.Expired -
-		report.LetterMissing.Count
+		report.LetterMissing.Count - report.LetterDeleted.Count
 	if stored != report.StoredOnce && report.Unknown.Count == 0 {
 		w.t.Errorf("the counts do not add up: %+v", report.Findings)
 	}

@@ -9,15 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"waterwheel/config"
-	"waterwheel/dlq"
 	"waterwheel/measurement"
 	"waterwheel/sink"
-	"waterwheel/source"
-	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
 
@@ -150,12 +146,13 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 			return err
 		}
 	}
-	verifier, err := newVerifier(ctx, c, o, verifying{&recordLog{client}, database, letters, line})
+	verifier, err := newVerifier(ctx, c, o, verifying{&recordLog{client}, database, letters.Letters, line})
 	if err != nil {
 		return err
 	}
 	view := verifyView{
 		Topic: o.topic, Group: c.Kafka.GroupID, Content: o.content, Repair: o.mode() == verify.Mend, Partitions: []PartitionVerdict{},
+		DeletedLetters: letters.deleted,
 	}
 	err = view.judge(ctx, verifier, ranges)
 	line.end()
@@ -240,60 +237,4 @@ func (v *verifyView) judge(ctx context.Context, verifier *verify.Verifier, range
 		return err
 	}
 	return nil
-}
-
-// openVerified connects to Kafka for a topic and its dead letters.
-func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic string) (*source.Client, error) {
-	o := sourceOptions(c, log)
-	o.Topics, o.FetchBytes, o.FetchWait = []string{topic}, scanBytes, scanWait
-	if c.DLQ.Topic != "" {
-		letters := letterOptions(c)
-		o.Topics = append(o.Topics, letters.TopicFor(topic))
-	}
-	return source.Open(ctx, o, prometheus.NewRegistry())
-}
-
-func closeDatabase(d *sink.Database) {
-	ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
-	defer cancel()
-	_ = d.Close(ctx) // nothing waits to be written
-}
-
-// readLetters notes the dead letters of a topic. It is read after the committed offsets: a letter of a record below them is
-// there by then.
-func readLetters(ctx context.Context, c config.Config, client *source.Client, src timeseries.Source, line *progress) (*verify.Letters, error) {
-	letters := new(verify.Letters)
-	if c.DLQ.Topic == "" {
-		return letters, nil
-	}
-	o := letterOptions(c)
-	name := o.TopicFor(src.Topic)
-	log := &topicLog{client: client, ids: map[string][16]byte{}}
-	missing, err := log.missing(ctx, []string{name})
-	if err != nil || len(missing) > 0 {
-		return letters, err
-	}
-	spans, err := dlq.Spans(ctx, log, []string{name})
-	if err != nil {
-		return nil, fmt.Errorf("reading the dead letters of %s: %w", src.Topic, err)
-	}
-	var done, total int64
-	for _, s := range spans {
-		total += s.End - s.First
-	}
-	line.what = "reading dead letters"
-	err = dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
-		done++
-		line.at(done, total)
-		l := &f.Letter
-		unknownID := l.TopicID == [16]byte{} // not written by us
-		if f.Err == nil && l.Topic == src.Topic && (unknownID || l.TopicID == src.TopicID) {
-			letters.Add(l.Partition, l.Offset, l.Part)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading the dead letters of %s: %w", src.Topic, err)
-	}
-	return letters, nil
 }

@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"waterwheel/dlq"
 	"waterwheel/pipeline"
 	"waterwheel/source"
+	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
 
@@ -156,6 +160,70 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is missing in:\n%s", line, out.String())
+		}
+	}
+}
+
+// TestVerifySaysWhichLettersCannotBeTold: a topic whose letters were deleted after a re-drive is not wrong.
+func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
+	deleted := verify.Report{Partition: 2, From: 100, To: 200, Next: 200, Findings: verify.Findings{
+		Records: 100, Valid: 97, StoredOnce: 97, Bad: 3, DeadLettered: 1,
+		LetterDeleted: verify.Tally{Count: 2, First: []verify.Place{{Offset: 101}, {Offset: 102}}},
+	}}
+	view := verifyView{Topic: "events", DeletedLetters: []DeletedLetters{{"events.dlq/0", 12}}}
+	view.add(PartitionVerdict{Report: deleted})
+	var out bytes.Buffer
+	if err := view.print(&out, verifyOptions{output: "table"}); err != nil || view.Wrong {
+		t.Fatal(err, view.Wrong)
+	}
+	for _, text := range []string{
+		"events/2: note: 2 cannot be decoded, and their letters may have been deleted: offsets 101, 102.",
+		"Letters before offset 12 of events.dlq/0 were deleted.",
+		"0 letters missing, 0 damaged buckets, 2 letters perhaps deleted",
+	} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("%q is missing in:\n%s", text, out.String())
+		}
+	}
+	deleted.LetterDeleted = verify.Tally{}
+	view.Partitions = nil
+	view.add(PartitionVerdict{Report: deleted})
+	out.Reset()
+	if err := view.print(&out, verifyOptions{output: "table"}); err != nil || strings.Contains(out.String(), "deleted") {
+		t.Errorf("%v, where all letters that matter are there:\n%s", err, out.String())
+	}
+}
+
+// letterShelf is a dead-letter topic of two partitions in memory, without any letters that are still there.
+type letterShelf struct{ first, later []int64 }
+
+func (l *letterShelf) Partitions(context.Context, string) ([]int32, error) { return []int32{0, 1}, nil }
+
+// Bounds are those of the first look, then the later ones.
+func (l *letterShelf) Bounds(_ context.Context, _ string, partition int32) (first, end int64, err error) {
+	first = l.first[partition]
+	l.first[partition] = l.later[partition]
+	return first, 9, nil
+}
+
+func (l *letterShelf) Read(context.Context, string, int32, int64, int64, func(*dlq.Record) error) error {
+	return nil
+}
+
+func TestDeletedLettersAreNoticed(t *testing.T) {
+	for name, c := range map[string]struct {
+		shelf letterShelf
+		want  []DeletedLetters
+	}{
+		"none":                 {letterShelf{[]int64{0, 0}, []int64{0, 0}}, nil},
+		"before":               {letterShelf{[]int64{0, 4}, []int64{0, 4}}, []DeletedLetters{{"events.dlq/1", 4}}},
+		"while they were read": {letterShelf{[]int64{0, 0}, []int64{9, 0}}, []DeletedLetters{{"events.dlq/0", 9}}},
+	} {
+		index := letterIndex{Letters: new(verify.Letters)}
+		p := &program{stderr: io.Discard}
+		err := index.read(t.Context(), &c.shelf, "events.dlq", timeseries.Source{Topic: "events"}, p.newProgress("letters"))
+		if diff := cmp.Diff(c.want, index.deleted); err != nil || diff != "" {
+			t.Errorf("%s: %v%s", name, err, diff)
 		}
 	}
 }

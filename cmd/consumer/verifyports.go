@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/config"
 	"waterwheel/measurement"
 	"waterwheel/sink"
 	"waterwheel/source"
@@ -105,4 +108,21 @@ func (s bucketStore) Find(ctx context.Context, src timeseries.Source, from, to i
 		}
 	}
 	return s.Buckets.Find(ctx, query, each)
+}
+
+// openVerified connects to Kafka for a topic and its dead letters.
+func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic string) (*source.Client, error) {
+	o := sourceOptions(c, log)
+	o.Topics, o.FetchBytes, o.FetchWait = []string{topic}, scanBytes, scanWait
+	if c.DLQ.Topic != "" {
+		letters := letterOptions(c)
+		o.Topics = append(o.Topics, letters.TopicFor(topic))
+	}
+	return source.Open(ctx, o, prometheus.NewRegistry())
+}
+
+func closeDatabase(d *sink.Database) {
+	ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
+	defer cancel()
+	_ = d.Close(ctx) // nothing waits to be written
 }

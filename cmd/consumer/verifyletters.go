@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+	"waterwheel/verify"
+)
+
+// letterIndex are the dead letters of a topic, and which of them are not there any more.
+type letterIndex struct {
+	*verify.Letters
+	deleted []DeletedLetters
+}
+
+// DeletedLetters are letters that a partition of a dead-letter topic does not have any more.
+type DeletedLetters struct {
+	// Place is topic/partition, Before the first offset that is still there.
+	Place  string `json:"place"`
+	Before int64  `json:"before"`
+}
+
+// readLetters notes the dead letters of a topic. It is read after the committed offsets: a letter of a record below them is
+// there by then.
+func readLetters(ctx context.Context, c config.Config, client *source.Client, src timeseries.Source, line *progress) (letterIndex, error) {
+	index := letterIndex{Letters: new(verify.Letters)}
+	if c.DLQ.Topic == "" {
+		return index, nil
+	}
+	o := letterOptions(c)
+	name := o.TopicFor(src.Topic)
+	log := &topicLog{client: client, ids: map[string][16]byte{}}
+	missing, err := log.missing(ctx, []string{name})
+	if err != nil || len(missing) > 0 {
+		return index, err
+	}
+	if err := index.read(ctx, log, name, src, line); err != nil {
+		return index, fmt.Errorf("reading the dead letters of %s: %w", src.Topic, err)
+	}
+	return index, nil
+}
+
+// read notes the letters of a dead-letter topic. What was deleted is looked at behind the reading: letters may go meanwhile.
+func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src timeseries.Source, line *progress) error {
+	spans, err := dlq.Spans(ctx, log, []string{name})
+	if err != nil {
+		return err
+	}
+	var done, total int64
+	for _, s := range spans {
+		total += s.End - s.First
+	}
+	line.what = "reading dead letters"
+	err = dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
+		done++
+		line.at(done, total)
+		l := &f.Letter
+		unknownID := l.TopicID == [16]byte{} // not written by us
+		if f.Err == nil && l.Topic == src.Topic && (unknownID || l.TopicID == src.TopicID) {
+			x.Add(l.Partition, l.Offset, l.Part)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if spans, err = dlq.Spans(ctx, log, []string{name}); err != nil {
+		return err
+	}
+	for _, s := range spans {
+		if s.First > 0 {
+			x.NoteDeleted()
+			x.deleted = append(x.deleted, DeletedLetters{Place: s.Place.String(), Before: s.First})
+		}
+	}
+	return nil
+}
