@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -88,6 +89,10 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	seen := e.Seen
 	if seen.Found && seen.Group != w.o.Group {
 		w.otherGroup(m, seen.Group)
+		return
+	}
+	if seen.Found && seen.Claim == (Token{}) {
+		w.claimFailed(m, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
 		return
 	}
 	executed := w.tenure.sent != (Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it

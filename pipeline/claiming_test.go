@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,4 +33,20 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 		t.Fatalf("%+v after %+v", again, first)
 	}
 	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
+}
+
+// TestClaimThatIsNoneIsNotReplaced: a partition document edited by hand is nobody's claim, and not ours either.
+func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Abandoned{})
+	w.memory.mine = Token{}
+	m.Now += w.o.Wait
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic}, Bounds: Bounds{End: 1000}}))
+	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Text, "delete it") {
+		t.Fatalf("trouble: %v", trouble)
+	}
+	m.Now += longestDelay
+	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until somebody deletes it
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
 }

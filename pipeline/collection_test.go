@@ -72,10 +72,28 @@ func TestLoweredGranularityStopsThePartitionUntilItIsSetBack(t *testing.T) {
 	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "collection_changed" {
 		t.Fatalf("stopped: %v", s.Stopped)
 	}
-	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 2}}))
+	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(1, 1)}, Next: 2, End: 2}}))
+	if pending, _ := w.catalog.Pending(); pending != 0 {
+		t.Fatal("what a stopped partition fetched was inserted, and will be read again")
+	}
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
-	expect[Fetch](t, w.Handle(m, Ticked{}))
+	if again := expect[Fetch](t, w.Handle(m, Ticked{})).Offset; again != 1 {
+		t.Fatalf("reads on at %d", again)
+	}
 	extends(t, w, m, 12, bucketer.Update)
+}
+
+func TestFirstReasonToStopStays(t *testing.T) {
+	w, m := withStoredBucket(t)
+	w.o.StopOnBad = true
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(1, "["+good+`,{"meta":"a"}]`)}, Next: 2, End: 2}})
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Seconds)})
+	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
+	absent[Fetch](t, w.Handle(m, Ticked{})) // what is good of the record waits already
+	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "bad_record" {
+		t.Fatalf("stopped: %v", s.Stopped)
+	}
 }
 
 func TestLoweredGranularityStopsThePartitionInEveryTenure(t *testing.T) {

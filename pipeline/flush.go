@@ -79,7 +79,7 @@ func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
 		return actions
 	}
 	f := w.flush
-	if f.acting != nil || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
+	if f.acting != nil || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
 		return actions
 	}
 	if f.acting = f.at(toResolve); f.acting != nil { // before anything else is done with these buckets (E4)

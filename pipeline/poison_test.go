@@ -87,3 +87,13 @@ func TestPanicOfTheCatalogBecomesALetter(t *testing.T) {
 		t.Fatalf("commits %+v, poisoned %d", c, w.Status(m.Now).Poisoned)
 	}
 }
+
+func TestCatalogThatPanickedIsNotTakenUpAgain(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.busy.letters = true // the restart waits for their answer
+	w.restart(w.again())
+	w.Handle(m, Abandoned{})
+	if w.catalog != nil {
+		t.Fatal("the catalog outlived the tenure")
+	}
+}

@@ -46,8 +46,13 @@ type Log interface {
 	Bounds(ctx context.Context) (Bounds, error)
 }
 
-// Bounds are offsets of a log: the first, the one after the last, and the configured start.
-type Bounds struct{ First, End, Start int64 }
+// Bounds are offsets of a log: the first, the one after the last that may be read, the high watermark, which is beyond it
+// while a transaction is open, and the configured start.
+type Bounds struct{ First, End, High, Start int64 }
+
+// exceededBy tells whether an offset is none of the log's. The bounds were asked for one after the other: what comes
+// meanwhile may lie beyond End.
+func (b Bounds) exceededBy(offset int64) bool { return offset > max(b.End, b.High, b.Start) }
 
 // Record is one record of a batch. Its slices alias the batch.
 type Record struct {

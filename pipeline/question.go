@@ -62,7 +62,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		w.o.Metrics.expired(e.Bounds.First - next)
 		w.log.Warn("records were deleted by retention before they were read", "records", e.Bounds.First-next)
 		w.ledger.next = e.Bounds.First
-	case next <= e.Bounds.End: // it was a replica that lagged
+	case !e.Bounds.exceededBy(next): // it was a replica that lagged
 	case w.o.OutOfRange == EarliestOutOfRange:
 		w.restart(w.from(e.Bounds.First))
 	case w.o.OutOfRange == LatestOutOfRange:

@@ -21,8 +21,13 @@ func (w *world) repair() {
 		return // it knows topics by their ids
 	}
 	w.plant()
+	w.at(w.now+w.between(0, longestGrace.Seconds()), func() { // while the repair waits
+		if w.chaos {
+			w.plant()
+		}
+	})
 	for range pick(w, 1, 1, 2) {
-		w.at(w.now+w.between(0, 10), w.mend)
+		w.at(w.now+w.between(0, 4), w.mend)
 	}
 }
 
@@ -48,9 +53,6 @@ func (w *world) mend() {
 	}
 	w.mender, w.all = p, append(w.all, p)
 	w.logf("%s starts", p.name)
-	if w.chaos && w.chance(0.5) { // stopped, it comes late with what it read
-		w.at(w.now+w.between(0, 2), func() { p.paused = w.now + w.between(1, 10) })
-	}
 	p.spawn(func(t *task) {
 		for partition := range w.kafka.partitions {
 			t.repair(partition)
@@ -182,6 +184,9 @@ func (b repairBuckets) Delete(ctx context.Context, filter bson.Raw) (bool, error
 // change sends one conditional write of a bucket.
 func (b repairBuckets) change(ctx context.Context, filter bson.Raw, change func(before bson.Raw) bson.Raw) (bool, error) {
 	w := b.c.w
+	if w.chaos && w.chance(0.6) { // stopped, it comes late with what it read
+		b.t.sleep(w.between(0, 20))
+	}
 	id := string(filter.Lookup("_id").Value)
 	reply, err := b.c.write(ctx, 1, func(int) (int, *sink.WriteError) {
 		before := b.c.of.now(id)

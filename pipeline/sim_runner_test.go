@@ -170,6 +170,13 @@ func (r *runner) do(action pipeline.Action) {
 			w.fail("letters", "%s writes letters without a dead-letter topic", p.name)
 		}
 	}
+	if usesSession(action) {
+		for t := range r.tasks {
+			if usesSession(t.what) {
+				w.fail("calls", "%T begins while %T is under way", action, t.what)
+			}
+		}
+	}
 	g := p.tenancy
 	var event pipeline.Event
 	t := p.spawn(func(t *task) { event = r.perform(t, action) }, nil)
@@ -179,6 +186,16 @@ func (r *runner) do(action pipeline.Action) {
 		delete(r.tasks, t)
 		r.deliver(g, event)
 	}
+}
+
+// usesSession tells whether an action is one of those of which a partition makes one at a time, in its session.
+func usesSession(a pipeline.Action) bool {
+	switch a.(type) {
+	case pipeline.ReadClaim, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
+		pipeline.AskPositions, pipeline.SendRelease:
+		return true
+	}
+	return false
 }
 
 // stopFetching lets a fetch return at once.

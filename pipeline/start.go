@@ -72,7 +72,7 @@ func resolveStart(f startFacts) (start, error) {
 	switch {
 	case offset < f.bounds.First:
 		return start{offset: f.bounds.First, lost: f.bounds.First - offset}, nil
-	case offset <= f.bounds.End:
+	case !f.bounds.exceededBy(offset):
 		return start{offset: offset}, nil
 	}
 	switch f.outOfRange {

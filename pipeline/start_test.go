@@ -12,7 +12,7 @@ var (
 )
 
 func TestStartIsResolvedAgainstTheLog(t *testing.T) {
-	bounds := Bounds{First: 10, End: 100, Start: 90}
+	bounds := Bounds{First: 10, End: 100, High: 105, Start: 90}
 	document := func(topic [16]byte, start int64) Seen { return Seen{Found: true, TopicID: topic, Start: start} }
 	with := func(change func(*Provenance)) string { p := ours; change(&p); return p.String() }
 	tests := map[string]struct {
@@ -35,9 +35,10 @@ func TestStartIsResolvedAgainstTheLog(t *testing.T) {
 		"a partition added later begins at first": {committed: -1, seen: Seen{FirstPartitions: 3}, want: start{offset: 10}},
 		"behind the log start":                    {committed: 4, want: start{offset: 10, lost: 6}},
 		"at the log end":                          {committed: 100, want: start{offset: 100}},
-		"beyond the log end":                      {committed: 101, policy: StopOutOfRange, stopped: "offset_out_of_range"},
-		"beyond the log end, earliest":            {committed: 101, policy: EarliestOutOfRange, want: start{offset: 10}},
-		"beyond the log end, latest":              {committed: 101, policy: LatestOutOfRange, want: start{offset: 100}},
+		"beyond an open transaction":              {committed: 105, want: start{offset: 105}},
+		"beyond the log end":                      {committed: 106, policy: StopOutOfRange, stopped: "offset_out_of_range"},
+		"beyond the log end, earliest":            {committed: 106, policy: EarliestOutOfRange, want: start{offset: 10}},
+		"beyond the log end, latest":              {committed: 106, policy: LatestOutOfRange, want: start{offset: 100}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

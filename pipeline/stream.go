@@ -12,7 +12,8 @@ const maxLookups = 1000
 // advanceStream starts the next fetch, look-up, letters and flush.
 func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	w.shrink(m)
-	if !w.busy.claim && !w.revoked && w.ledger.next >= w.window && w.halt == nil && w.retry.claim.ready(m.Now) {
+	acting := w.flush != nil && w.flush.acting != nil // the calls of one partition do not overlap, but for look-ups
+	if !w.busy.claim && !acting && !w.revoked && w.ledger.next >= w.window && w.halt == nil && w.retry.claim.ready(m.Now) {
 		actions = w.loadStored(actions)
 	}
 	actions = w.advanceQuestions(m, actions)
@@ -48,7 +49,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	if e.Batch.Release != nil {
 		defer e.Batch.Release()
 	}
-	if w.revoked || w.tenure.restart != nil || w.phase != running {
+	if w.revoked || w.tenure.restart != nil || w.halt != nil || w.phase != running {
 		return // it is read again
 	}
 	if e.Err != nil {

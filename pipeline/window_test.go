@@ -28,6 +28,11 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	if pending, _ := w.catalog.Pending(); load.Start != 10 || pending != 10 {
 		t.Fatalf("%d measurements were inserted, D is asked for from %d on", pending, load.Start)
 	}
+	w.flush = &flush{acting: []int{0}} // a write is under way
+	if again := w.advanceStream(m, nil); len(again) != 0 {
+		t.Fatalf("%+v beside the reading of D", again)
+	}
+	w.flush = nil
 	rest := timeseries.NewPositionSet(10, 20)
 	rest.Add(timeseries.Position{Offset: 12})
 	if fetch := expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: rest})); fetch.Offset != 10 {

@@ -261,10 +261,12 @@ func (w *Worker) quiet() bool {
 	return w.flush == nil && w.busy == (busy{})
 }
 
-// stop ends the partition's work until somebody acts.
+// stop ends the partition's work until somebody acts. The first reason stays: what comes after it comes again.
 func (w *Worker) stop(err *StopError) {
 	w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
-	w.halt = err
+	if w.halt == nil {
+		w.halt = err
+	}
 	if w.phase != running {
 		w.phase = stopped
 	}
@@ -286,8 +288,8 @@ func (w *Worker) abandon(m Moment) {
 		w.o.Metrics.abandoned()
 		w.drop()
 	}
-	if w.flush != nil || len(w.asked) > 0 {
-		w.drop() // cut or asked for, but never sent: the records are read again
+	if w.flush != nil || len(w.asked) > 0 || w.tenure.restart != nil {
+		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
 	}
 	w.letters.sending, w.question = 0, askNothing
 	w.phase, w.busy, w.tenure = idle, busy{}, tenure{}

@@ -242,7 +242,7 @@ func TestStaleClaimOfAnotherGroupIsReadAgain(t *testing.T) {
 	w, m, _ := seeingOtherGroup(t)
 	m.Now += longestDelay
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
-	takenOver := ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Released: true}, Bounds: Bounds{End: 1000}}
+	takenOver := ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{8}, Released: true}, Bounds: Bounds{End: 1000}}
 	expect[CommitNow](t, w.Handle(m, takenOver))
 	if s := w.Status(m.Now); s.Stopped != nil {
 		t.Fatalf("stopped: %v", s.Stopped)

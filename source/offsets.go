@@ -12,23 +12,28 @@ import (
 // lets it read: with ReadCommitted the end is before the first open transaction, else it is the high watermark. They
 // go by the topic's name: look at its id again before acting on them.
 func (c *Client) Bounds(ctx context.Context, topic string, partition int32) (first, end int64, err error) {
-	if first, err = c.listOffset(ctx, topic, partition, kafka.FirstOffset); err != nil {
+	if first, err = c.listOffset(ctx, topic, partition, kafka.FirstOffset, c.options.Isolation); err != nil {
 		return 0, 0, err
 	}
-	if end, err = c.listOffset(ctx, topic, partition, kafka.LastOffset); err != nil {
+	if end, err = c.listOffset(ctx, topic, partition, kafka.LastOffset, c.options.Isolation); err != nil {
 		return 0, 0, err
 	}
 	return first, end, nil
 }
 
+// HighWatermark is the offset after the partition's last record, whoever may read that.
+func (c *Client) HighWatermark(ctx context.Context, topic string, partition int32) (int64, error) {
+	return c.listOffset(ctx, topic, partition, kafka.LastOffset, ReadUncommitted)
+}
+
 // OffsetAt is the first offset whose record has this time (milliseconds since 1970) or a later one, the end when none has.
 func (c *Client) OffsetAt(ctx context.Context, topic string, partition int32, time int64) (int64, error) {
 	// The end is asked first: a record that arrives between the two questions must not be passed over.
-	end, err := c.listOffset(ctx, topic, partition, kafka.LastOffset)
+	end, err := c.listOffset(ctx, topic, partition, kafka.LastOffset, c.options.Isolation)
 	if err != nil {
 		return 0, err
 	}
-	offset, err := c.listOffset(ctx, topic, partition, max(time, 0)) // negative times are Kafka's first and last
+	offset, err := c.listOffset(ctx, topic, partition, max(time, 0), c.options.Isolation) // negative times are Kafka's first and last
 	if err != nil {
 		return 0, err
 	}
@@ -40,10 +45,10 @@ func (c *Client) OffsetAt(ctx context.Context, topic string, partition int32, ti
 
 // listOffset asks the partition's leader one question. kafka-go's message splits and merges questions, and loses errors
 // when it merges; with a single one it passes the answer through.
-func (c *Client) listOffset(ctx context.Context, topic string, partition int32, time int64) (int64, error) {
+func (c *Client) listOffset(ctx context.Context, topic string, partition int32, time int64, isolation Isolation) (int64, error) {
 	request := &listoffsets.Request{
 		ReplicaID:      -1,
-		IsolationLevel: int8(c.options.Isolation),
+		IsolationLevel: int8(isolation),
 		Topics: []listoffsets.RequestTopic{{
 			Topic:      topic,
 			Partitions: []listoffsets.RequestPartition{{Partition: partition, CurrentLeaderEpoch: -1, Timestamp: time}},

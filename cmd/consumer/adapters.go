@@ -80,6 +80,9 @@ func (l *partitionLog) Bounds(ctx context.Context) (pipeline.Bounds, error) {
 		return pipeline.Bounds{}, err
 	}
 	b := pipeline.Bounds{First: first, End: end}
+	if b.High, err = l.client.HighWatermark(ctx, l.source.Topic, l.source.Partition); err != nil {
+		return pipeline.Bounds{}, err
+	}
 	b.Start, err = l.start(ctx, l.source.Topic, l.source.Partition, b)
 	return b, err
 }
