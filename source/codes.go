@@ -32,7 +32,10 @@ var answers = []answer{
 	{kafka.UnknownMemberId, GenerationOver, ""},
 
 	{kafka.TopicAuthorizationFailed, StopPartition, "grant READ and DESCRIBE on the topic to this user"},
-	{kafka.GroupAuthorizationFailed, StopPartition, "grant READ on the group KAFKA_GROUP_ID to this user"},
+	{
+		kafka.GroupAuthorizationFailed, StopPartition,
+		"grant READ on this group to this user: on KAFKA_GROUP_ID, for re-drives on all that begin with KAFKA_GROUP_ID.redrive",
+	},
 	{kafka.ClusterAuthorizationFailed, StopPartition, "this user may not do that on the cluster"},
 	{kafka.UnsupportedForMessageFormat, StopPartition, ""},
 	{kafka.UnsupportedCompressionType, StopPartition, ""},

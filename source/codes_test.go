@@ -1,6 +1,7 @@
 package source
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/segmentio/kafka-go"
@@ -60,5 +61,12 @@ func TestEveryRowIsOfUse(t *testing.T) {
 				t.Errorf("%s: %v has no row", name, code)
 			}
 		}
+	}
+}
+
+// TestARefusedGroupMayBeARedrives: its name is another than KAFKA_GROUP_ID, and so is what is to be granted.
+func TestARefusedGroupMayBeARedrives(t *testing.T) {
+	if advice := answerOf(kafka.GroupAuthorizationFailed).advice; !strings.Contains(advice, "KAFKA_GROUP_ID.redrive") {
+		t.Errorf("the advice is %q", advice)
 	}
 }
