@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,20 +54,15 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 		return err
 	}
 	var found findings
-	var samples []SampleView
-	clusterID := ""
 	found.ok("settings", "%s", describeSettings(c))
-	if reader, err := openTopicLog(ctx, c, log, kafkaTopics(c)); err != nil {
-		found.failed("Kafka", err)
-	} else {
-		defer reader.close()
-		clusterID = reader.client.ClusterID()
-		present := checkKafka(ctx, c, reader, &found)
-		if sample > 0 {
-			samples = p.samples(ctx, c, reader, present, sample, &found)
-		}
+	clusterID, samples, err := p.checkSource(ctx, c, log, sample, &found)
+	if err != nil {
+		return err
 	}
 	checkMongoDB(ctx, c, log, clusterID, &found)
+	if err := interrupted(ctx); err != nil {
+		return err
+	}
 	if err := p.printCheck(output, &found, samples); err != nil {
 		return err
 	}
@@ -74,6 +70,32 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 		return errFound
 	}
 	return nil
+}
+
+// checkSource looks at Kafka, and at the newest records of its topics. clusterID is empty when Kafka does not answer.
+func (p *program) checkSource(ctx context.Context, c config.Config, log *slog.Logger, sample int, found *findings) (clusterID string, samples []SampleView, err error) {
+	reader, err := openTopicLog(ctx, c, log, kafkaTopics(c))
+	if err != nil {
+		found.failed("Kafka", err)
+		return "", nil, interrupted(ctx)
+	}
+	defer reader.close()
+	present := checkKafka(ctx, c, reader, found)
+	if err := interrupted(ctx); err != nil {
+		return "", nil, err
+	}
+	if sample > 0 {
+		samples = p.samples(ctx, c, reader, present, sample, found)
+	}
+	return reader.client.ClusterID(), samples, interrupted(ctx)
+}
+
+// interrupted tells that the context has ended: what failed since then says nothing about the servers.
+func interrupted(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 }
 
 func (p *program) printCheck(output string, found *findings, samples []SampleView) error {

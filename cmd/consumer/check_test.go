@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -201,6 +202,19 @@ func TestCheckOfServersThatAreNotThere(t *testing.T) {
 	}
 	if code, _, stderr := try(t, env, nil, "check", "--sample", "-1"); code != exitUsage {
 		t.Errorf("a negative sample: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestInterruptedCheckFindsNothing: Ctrl-C is no fault of the servers.
+func TestInterruptedCheckFindsNothing(t *testing.T) {
+	env := settings()
+	env["KAFKA_BROKERS"], env["MONGODB_URI"] = "127.0.0.1:1", "mongodb://127.0.0.1:1/db?serverSelectionTimeoutMS=100"
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var out, stderr bytes.Buffer
+	p := &program{stdout: &out, stderr: &stderr, lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }}
+	if code := p.execute(ctx, []string{"check"}); code != exitFailed || out.Len() > 0 || !strings.Contains(stderr.String(), "interrupted") {
+		t.Errorf("exit code %d, %q, %q", code, out.String(), stderr.String())
 	}
 }
 
