@@ -57,7 +57,7 @@ func parseWhen(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+") {
+	if isDistance(text) {
 		if d, err := time.ParseDuration(text); err == nil {
 			return now.Add(d).UTC().Truncate(time.Millisecond), nil
 		}
@@ -68,6 +68,11 @@ func parseWhen(flag, text string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, usageError{fmt.Errorf("%s is %q: a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, or a distance from now as -2h", flag, text)}
+}
+
+// isDistance tells whether a time of a flag is written as a distance from now.
+func isDistance(text string) bool {
+	return strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+")
 }
 
 // outputFlag is how a command prints what it found.
@@ -127,12 +132,20 @@ func (p *program) scanSelected(ctx context.Context, flags letterFilter, each fun
 		return err
 	}
 	defer reader.close()
-	return p.scan(ctx, reader, func(f *dlq.Found) error {
+	seen := map[string]int64{}
+	err = p.scan(ctx, reader, func(f *dlq.Found) error {
+		if f.Err == nil {
+			seen[f.Letter.Reason]++
+		}
 		if f.Err != nil || filter.Selects(&f.Letter) {
 			return each(f)
 		}
 		return nil
 	})
+	if err == nil {
+		p.warnOfReasons(flags.reasons, seen)
+	}
+	return err
 }
 
 // scan calls each for every record of the dead-letter topics, with a line of progress.

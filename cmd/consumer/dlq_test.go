@@ -135,3 +135,35 @@ func TestGroupNamesItsSelection(t *testing.T) {
 		t.Errorf("the command line is %q, want %q", line, want)
 	}
 }
+
+// TestRedriveRefusesDistancesFromNow: the command that goes on with a run must select the same letters.
+func TestRedriveRefusesDistancesFromNow(t *testing.T) {
+	for _, args := range [][]string{{"--from=-2h"}, {"--from=+2h"}, {"--to=-2h"}, {"--to=+1h"}} {
+		code, _, stderr := try(t, settings(), nil, append([]string{"dlq", "redrive"}, args...)...)
+		if code != exitUsage || !strings.Contains(stderr, "not a distance from now") {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+	if _, help, _ := try(t, nil, nil, "help", "dlq", "redrive"); strings.Contains(help, "-2h") {
+		t.Errorf("the help offers a distance:\n%s", help)
+	}
+	if _, help, _ := try(t, nil, nil, "help", "dlq", "list"); !strings.Contains(help, "-2h") {
+		t.Errorf("the help of list offers none:\n%s", help)
+	}
+}
+
+func TestReasonsThatNoLetterHasAreTold(t *testing.T) {
+	for _, c := range []struct {
+		asked []string
+		want  string // the reason warned of; empty: none
+	}{
+		{nil, ""}, {[]string{"bad_time", "internal_error"}, ""}, {[]string{"theirs"}, ""}, {[]string{"bad_time", "bad-time"}, `"bad-time"`},
+	} {
+		var stderr bytes.Buffer
+		p := &program{stderr: &stderr}
+		p.warnOfReasons(c.asked, map[string]int64{"theirs": 2})
+		if (c.want == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%v: %q", c.asked, stderr.String())
+		}
+	}
+}

@@ -43,6 +43,7 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return p.redriveLetters(cmd.Context(), o) },
 	}
 	o.flags(cmd)
+	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date"
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count what would be driven")
 	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters; 0: all")
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
@@ -73,7 +74,7 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	if err != nil {
 		return err
 	}
-	if (strings.HasPrefix(o.from, "-") || strings.HasPrefix(o.to, "-")) && !o.dryRun {
+	if (isDistance(o.from) || isDistance(o.to)) && !o.dryRun {
 		return usageError{errors.New("--from and --to need a time here, not a distance from now: a run that is repeated must select the same letters")}
 	}
 	reader, err := p.openLetters(ctx, c, log)
@@ -101,6 +102,9 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 		})
 	}
 	line.end()
+	if err == nil {
+		p.warnOfReasons(o.reasons, report.Reasons)
+	}
 	if report.Reasons != nil {
 		if err := p.printRedrive(o, group, report); err != nil {
 			return err
