@@ -14,7 +14,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-var outageTime = flag.Duration("outage", 8*time.Second, "how long an outage lasts")
+var outageTime = flag.Duration("outage", time.Minute, "how long an outage lasts")
 
 // world is what the tests share; it does not change once they run.
 var world struct {
