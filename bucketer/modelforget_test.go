@@ -89,6 +89,9 @@ func (r *modelRun) checkShapes() {
 	users := map[*shape]int32{}
 	for _, b := range r.catalog.buckets {
 		users[b.shape]++
+		if have := b.shape.schema.bytes(); b.shape != r.catalog.shapes.empty && b.shape.bytes < shapeBytes+have {
+			r.t.Errorf("%d bytes are noted of a shape with a schema of %d", b.shape.bytes, have)
+		}
 	}
 	var total, unused int64
 	for _, s := range r.catalog.shapes.known {

@@ -1,6 +1,8 @@
 package bucketer
 
 import (
+	"maps"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -8,7 +10,7 @@ import (
 const indexed = 16
 
 // schema is what a bucket knows of one object or array within its measurements: which canonical types its members have.
-// A member that was never seen may have any type. It is immutable; what learns makes another one.
+// A member that was never seen may have any type. It belongs to one shape, with all within it.
 type schema struct {
 	members []member
 	index   map[string]int // of members, for more than indexed ones of an object
@@ -104,44 +106,42 @@ func (s *schema) checkMember(at int, e element, depth int) match {
 	return result
 }
 
-// learn returns s with the members of a nested value added. s may be nil, the value has passed check. Where a value
-// contradicts itself (an object with a name twice) the first one counts.
-func (s *schema) learn(kind bson.Type, value []byte) *schema {
-	learnt := &schema{}
-	if s != nil {
-		learnt.members = append(learnt.members, s.members...)
-		learnt.index = s.index
-	}
-	shared, position := learnt.index != nil, 0
-	for rest := content(value); len(rest) > 0; position++ {
+// learn adds the members of a nested value, of which these are the elements and which has passed check. Where a value
+// contradicts itself (an object with a name twice) the first one counts. It returns how many bytes of memory that takes.
+func (s *schema) learn(kind bson.Type, elements []byte) int64 {
+	before, within, hint := s.ownBytes(), int64(0), 0
+	for rest := elements; len(rest) > 0; {
 		e, after, _ := readElement(rest)
 		rest = after
-		at := learnt.locate(kind, e.name, position)
-		if at >= 0 {
-			if known := &learnt.members[at]; known.rank == ranks[e.kind] && isNested(e.kind) {
-				known.sub = known.sub.learn(e.kind, e.value)
+		at := s.locate(kind, e.name, hint)
+		if at < 0 {
+			within += s.add(kind, e)
+			if kind == bson.TypeArray {
+				hint++
 			}
 			continue
 		}
-		m := member{rank: ranks[e.kind]}
-		if isNested(e.kind) {
-			m.sub = (*schema)(nil).learn(e.kind, e.value)
+		hint = at + 1
+		if known := &s.members[at]; known.rank == ranks[e.kind] && isNested(e.kind) {
+			within += known.sub.learn(e.kind, content(e.value))
 		}
-		if kind != bson.TypeEmbeddedDocument {
-			learnt.members = append(learnt.members, m)
-			continue
-		}
-		if shared {
-			learnt.index, shared = nil, false
-		}
-		m.name = string(e.name)
-		learnt.add(m)
 	}
-	return learnt
+	return s.ownBytes() - before + within
 }
 
-// add appends a named member; the index is made when there are enough names.
-func (s *schema) add(m member) {
+// add appends a member; an index is made of an object when there are enough names. It returns the bytes of memory behind
+// the member.
+func (s *schema) add(kind bson.Type, e element) int64 {
+	m, bytes := member{rank: ranks[e.kind]}, int64(0)
+	if isNested(e.kind) {
+		m.sub = &schema{}
+		bytes = schemaBytes + m.sub.learn(e.kind, content(e.value))
+	}
+	if kind == bson.TypeArray {
+		s.members = append(s.members, m)
+		return bytes
+	}
+	m.name = string(e.name)
 	s.members = append(s.members, m)
 	switch {
 	case len(s.members) <= indexed:
@@ -150,6 +150,19 @@ func (s *schema) add(m member) {
 	default:
 		s.index[m.name] = len(s.members) - 1
 	}
+	return bytes + classBytes(len(m.name))
+}
+
+// copied returns a copy, with all within it, and with room for more members.
+func (s *schema) copied(more int) schema {
+	members := append(make([]member, 0, len(s.members)+more), s.members...)
+	for at := range members {
+		if sub := members[at].sub; sub != nil {
+			own := sub.copied(0)
+			members[at].sub = &own
+		}
+	}
+	return schema{members: members, index: maps.Clone(s.index)}
 }
 
 // reindex makes the index anew. Of a name that stands twice it finds the first.
@@ -175,15 +188,21 @@ func (s *schema) appendKey(dst []byte) []byte {
 
 // bytes is the memory of the schema and of all within it.
 func (s *schema) bytes() int64 {
-	total := schemaBytes + int64(cap(s.members))*memberBytes
-	if s.index != nil {
-		total += mapBytes(len(s.index), indexSlot)
-	}
+	total := s.ownBytes()
 	for i := range s.members {
 		total += classBytes(len(s.members[i].name))
 		if s.members[i].sub != nil {
 			total += s.members[i].sub.bytes()
 		}
+	}
+	return total
+}
+
+// ownBytes is the memory of the schema without names and what is within members.
+func (s *schema) ownBytes() int64 {
+	total := schemaBytes + int64(cap(s.members))*memberBytes
+	if s.index != nil {
+		total += mapBytes(len(s.index), indexSlot)
 	}
 	return total
 }

@@ -2,12 +2,13 @@ package bucketer
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// sharedFields is up to how many fields a shape is shared by all buckets that have the same ones.
-const sharedFields = 256
+// sharedBytes is up to how much memory a shape is shared by all buckets that have the same fields: enough for some
+// hundred fields, at all depths.
+const sharedBytes = 64 << 10
 
 // shape is the fields of a bucket, in the order of its columns, with what is known of their types: a schema. Buckets
-// with the same fields share one shape, which then never changes. A shape of very many fields belongs to one bucket and
-// grows in place, so that a stream whose every measurement has a new name does not leave a shape behind for each.
+// with the same fields share one shape, which then never changes. A very large shape belongs to one bucket and grows in
+// place, so that a stream whose every measurement has a new name, be it within an object, does not make a shape for each.
 type shape struct {
 	schema
 	shared bool
@@ -97,31 +98,6 @@ func (v *survey) checkNested(known *schema, kind bson.Type, data []byte) {
 // columnBytes is what MongoDB accounts for a new column: an empty object under its name, and its value in control.min
 // and control.max.
 func columnBytes(name, value int) int64 { return int64(12 + name + 2*(1+name+1+value)) }
-
-// learnFields is schema.learn, in place, for the elements of a measurement.
-func (s *shape) learnFields(elements []byte) {
-	if len(s.members) > indexed && s.index == nil {
-		s.reindex()
-	}
-	hint := 0
-	for rest := elements; len(rest) > 0; {
-		e, after, _ := readElement(rest)
-		rest = after
-		at := s.find(e.name, hint)
-		if at < 0 {
-			m := member{name: string(e.name), rank: ranks[e.kind]}
-			if isNested(e.kind) {
-				m.sub = (*schema)(nil).learn(e.kind, e.value)
-			}
-			s.add(m)
-			continue
-		}
-		hint = at + 1
-		if known := &s.members[at]; isNested(e.kind) && known.sub.check(e.kind, e.value, 1) != fits {
-			known.sub = known.sub.learn(e.kind, e.value)
-		}
-	}
-}
 
 // isPlainGrowth reports whether s is from with exactly the plain fields added that elements have and from has not.
 func (s *shape) isPlainGrowth(from *shape, elements []byte) bool {

@@ -1,6 +1,10 @@
 package bucketer
 
-import "maps"
+import (
+	"maps"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
 
 // shapes are the shapes that buckets share. One that no bucket has any more is kept for a while: the next bucket of its
 // series most likely has the same fields.
@@ -23,12 +27,11 @@ func (t *shapes) grow(s *shape, elements []byte, v survey) *shape {
 	}
 	grown := s
 	if s.shared {
-		grown = &shape{}
-		grown.members = append(make([]member, 0, len(s.members)+int(v.fields)), s.members...)
-	}
-	grown.learnFields(elements)
-	if len(grown.members) > sharedFields || !s.shared {
+		grown = &shape{schema: s.copied(int(v.fields))}
 		grown.bytes = shapeBytes + grown.schema.bytes()
+	}
+	grown.bytes += grown.learn(bson.TypeEmbeddedDocument, elements)
+	if !s.shared || grown.bytes > sharedBytes {
 		return grown
 	}
 	grown = t.share(grown)
@@ -48,7 +51,7 @@ func (t *shapes) share(s *shape) *shape {
 		t.sweep()
 	}
 	s.shared = true
-	s.bytes = shapeBytes + s.schema.bytes() + classBytes(len(t.key)) + knownSlot*2
+	s.bytes += classBytes(len(t.key)) + knownSlot*2
 	t.known[string(t.key)] = s
 	t.total += s.bytes
 	t.unused += s.bytes
