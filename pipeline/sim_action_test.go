@@ -246,3 +246,13 @@ func describedWrites(writes []*bucketer.Write) string {
 	}
 	return text
 }
+
+// usesSession tells whether an action is one of those of which a partition makes one at a time, in its session.
+func usesSession(a pipeline.Action) bool {
+	switch a.(type) {
+	case pipeline.ReadClaim, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
+		pipeline.AskPositions, pipeline.SendRelease:
+		return true
+	}
+	return false
+}

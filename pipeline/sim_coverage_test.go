@@ -56,6 +56,9 @@ var dangers = []danger{
 		"(trait) no dead-letter topic", "(met) partition stopped: bad_record", "(met) bad record skipped by an operator",
 	}},
 	{"an offset out of range that stops", []string{"(met) partition stopped: offset_out_of_range"}},
+	{"options that the buckets do not allow", []string{
+		"options of the collection changed and set back", "(met) partition stopped for its collection's options",
+	}},
 	{"clocks", []string{"process stopped and going on", "clocks of producers jump"}},
 	{"a server without sessions", []string{
 		"(trait) a server without sessions", "a server without sessions loses what is not in its journal",

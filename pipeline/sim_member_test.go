@@ -159,6 +159,7 @@ func (p *process) assigned(g *generation, owned []int32, read map[int32]committe
 	}
 	for i, r := range g.runners {
 		at := read[owned[i]]
+		r.applyCollection()
 		r.handle(pipeline.Assigned{
 			TopicID: p.w.topicSeen(), Committed: at.offset, Metadata: at.metadata,
 			Consecutive: consecutive && slices.Contains(p.lastOwned, owned[i]),
@@ -177,6 +178,7 @@ func (p *process) ticking(g *generation) {
 				return
 			}
 			for _, r := range g.runners {
+				r.applyCollection()
 				r.handle(pipeline.Ticked{})
 			}
 			p.ticking(g)
@@ -207,4 +209,12 @@ func (p *process) endGeneration(g *generation, starting *task) {
 		}
 	}
 	p.tenancy = nil
+}
+
+// applyCollection tells the worker when the options of the collection have changed.
+func (r *runner) applyCollection() {
+	if o := r.p.w.mongo.definition; o != r.applied && !r.ended {
+		r.applied = o
+		r.handle(pipeline.CollectionChanged{Options: o})
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
 )
 
 // mongod is a replica set: one total order of writes on the primary, of which a majority has a prefix. A majority read
@@ -14,6 +16,7 @@ type mongod struct {
 	seq, majority  int64 // numbers of the last write, and of the last one that a majority has
 	buckets, parts *docs
 	options        *docs
+	definition     timeseries.Options // of the time series, as its options document says
 	journal        []entry
 	waiting        []acknowledgement
 	stalled        bool          // the secondaries do not replicate
@@ -53,7 +56,7 @@ type acknowledgement struct {
 
 func newMongod(w *world) *mongod {
 	return &mongod{
-		w: w, claims: map[[16]byte]int64{}, elected: -time.Hour,
+		w: w, definition: collection, claims: map[[16]byte]int64{}, elected: -time.Hour,
 		buckets: &docs{name: "buckets", byID: map[string][]version{}},
 		parts:   &docs{name: "partitions", byID: map[string][]version{}},
 		options: &docs{name: "options", byID: map[string][]version{}},

@@ -19,8 +19,10 @@ type runner struct {
 	worker    *pipeline.Worker
 	source    timeseries.Source
 	store     *sink.Partition
+	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
 	ended     bool // the tenure
+	halted    bool
 	want      pipeline.Commit
 	wants     bool
 	urgent    bool
@@ -41,7 +43,7 @@ type runner struct {
 func (p *process) runner(partition int32) *runner {
 	r, ok := p.runners[partition]
 	if !ok {
-		r = &runner{p: p, partition: partition, tasks: map[*task]bool{}}
+		r = &runner{p: p, partition: partition, applied: collection, tasks: map[*task]bool{}}
 		r.worker = r.newWorker()
 		p.runners[partition] = r
 	}
@@ -188,16 +190,6 @@ func (r *runner) do(action pipeline.Action) {
 	}
 }
 
-// usesSession tells whether an action is one of those of which a partition makes one at a time, in its session.
-func usesSession(a pipeline.Action) bool {
-	switch a.(type) {
-	case pipeline.ReadClaim, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
-		pipeline.AskPositions, pipeline.SendRelease:
-		return true
-	}
-	return false
-}
-
 // stopFetching lets a fetch return at once.
 func (r *runner) stopFetching() {
 	for t := range r.tasks {
@@ -232,7 +224,12 @@ func (r *runner) drop() {
 // follow notes when a tenure comes to write.
 func (r *runner) follow(e pipeline.Event) {
 	w, was := r.p.w, r.phase
-	r.phase = r.worker.Status(r.p.clock()).Phase
+	status := r.worker.Status(r.p.clock())
+	r.phase = status.Phase
+	if stop := status.Stopped; stop != nil && stop.Reason == "collection_changed" && r.phase == "running" && !r.halted {
+		w.note("(met) partition stopped for its collection's options")
+	}
+	r.halted = status.Stopped != nil
 	if r.phase == was {
 		return
 	}

@@ -120,6 +120,10 @@ var operatorSchedules = []*schedule{
 		})
 	}},
 	{"bucket deleted by an operator", (*world).deleteBucket},
+	{"options of the collection changed and set back", func(w *world) {
+		w.mongo.definition.MetaField = "another"
+		w.at(w.now+w.between(1, 10), func() { w.mongo.definition = collection })
+	}},
 	repairs,
 	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},
 	{"group offsets expired", func(w *world) { w.stopAll(); w.whenEmpty(12, w.expireOffsets) }},

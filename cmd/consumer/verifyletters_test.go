@@ -103,3 +103,24 @@ func TestVerifyMissesALetter(t *testing.T) {
 	s.replaceLetters(whole)
 	s.verified()
 }
+
+// TestVerifyOfDeletedLetters deletes letters as one does after a re-drive.
+func TestVerifyOfDeletedLetters(t *testing.T) {
+	s := newStage(t)
+	stop := s.consume()
+	s.produce(400)
+	s.verified()
+	stop()
+	half := int64(s.letters / 2)
+	_, err := s.admin.Transport.RoundTrip(t.Context(), s.admin.Addr, &deleteRecords{s.topic + ".dlq", 0, half})
+	s.change(err)
+	code, out := s.verify()
+	for _, says := range []string{
+		fmt.Sprintf("Letters before offset %d of %s.dlq/0 were deleted.", half, s.topic), " 0 letters missing, 0 damaged buckets, ",
+		fmt.Sprintf("%d dead-lettered", int64(s.letters)-half), fmt.Sprintf(", %d letters perhaps deleted", half),
+	} {
+		if code != exitDone || !strings.Contains(out, says) {
+			t.Fatalf("exit code %d, %q is not said:\n%s", code, says, out)
+		}
+	}
+}
