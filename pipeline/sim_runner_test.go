@@ -172,7 +172,7 @@ func (r *runner) do(action pipeline.Action) {
 			w.fail("letters", "%s writes letters without a dead-letter topic", p.name)
 		}
 	}
-	if usesSession(action) {
+	if usesSession(action) && w.broken == "" {
 		for t := range r.tasks {
 			if usesSession(t.what) {
 				w.fail("calls", "%T begins while %T is under way", action, t.what)
