@@ -84,73 +84,63 @@ func compareSame(v, w value) int {
 // merged value is built behind scratch.
 func (d side) merge(kept, v value, scratch []byte) (value, []byte) {
 	if kept.kind != v.kind || !isNested(v.kind) {
-		if int(d)*timeseries.Compare(v.raw(), kept.raw()) > 0 {
+		if d.isBeyond(v, kept) {
 			return v, scratch
 		}
-		return kept, scratch
-	}
-	if !d.improves(kept, v) {
 		return kept, scratch
 	}
 	if len(scratch) > maxMerged {
 		scratch = nil // most of it are values that were merged again since
 	}
 	start := len(scratch)
-	scratch = d.build(scratch, kept, v)
+	scratch, improved := d.build(scratch, kept, v)
+	if !improved {
+		return kept, scratch[:start]
+	}
 	return value{kind: v.kind, data: scratch[start:len(scratch):len(scratch)]}, scratch
 }
 
-// improves reports whether merging a newcomer changes a kept value of the same nested kind.
-func (d side) improves(kept, v value) bool {
-	known := finder{kind: kept.kind, document: kept.data}
-	for rest := content(v.data); len(rest) > 0; {
-		e, after, _ := readElement(rest)
-		rest = after
-		old, ok := known.next(e.name)
-		if !ok || d.improvesMember(value{old.kind, old.value}, value{e.kind, e.value}) {
-			return true
-		}
-	}
-	return false
-}
-
-func (d side) improvesMember(kept, v value) bool {
-	if kept.kind == v.kind && isNested(v.kind) {
-		return d.improves(kept, v)
+// isBeyond reports whether a newcomer takes the place of a kept value.
+func (d side) isBeyond(v, kept value) bool {
+	if v.kind == kept.kind {
+		return int(d)*compareSame(v, kept) > 0
 	}
 	return int(d)*timeseries.Compare(v.raw(), kept.raw()) > 0
 }
 
-// build appends the merge of two values of the same nested kind: the members of the kept one, then what is new.
-func (d side) build(dst []byte, kept, v value) []byte {
+// build appends the merge of two values of the same nested kind: the members of the kept one, then what is new. Whether
+// that improved the kept value it says afterwards: to find it out first would be another walk, at each depth.
+func (d side) build(dst []byte, kept, v value) (_ []byte, improved bool) {
 	start, dst := bsoncore.AppendDocumentStart(dst)
-	newcomers := finder{kind: v.kind, document: v.data}
-	position := 0
-	for rest := content(kept.data); len(rest) > 0; position++ {
+	newcomers := finder{kind: v.kind, rest: content(v.data)}
+	for rest := content(kept.data); len(rest) > 0; {
+		if newcomers.isEmpty() {
+			dst = append(dst, rest...)
+			break
+		}
 		old, after, _ := readElement(rest)
+		whole := rest[:len(rest)-len(after)]
 		rest = after
 		e, ok := newcomers.next(old.name)
-		if ok && d.improvesMember(value{old.kind, old.value}, value{e.kind, e.value}) {
-			if old.kind != e.kind || !isNested(e.kind) {
-				dst = appendElement(dst, e.kind, old.name, e.value)
-				continue
-			}
-			dst = append(append(append(dst, byte(e.kind)), old.name...), 0)
-			dst = d.build(dst, value{old.kind, old.value}, value{e.kind, e.value})
-			continue
-		}
-		dst = appendElement(dst, old.kind, old.name, old.value)
-	}
-	known := finder{kind: kept.kind, document: kept.data}
-	for rest := content(v.data); len(rest) > 0; {
-		e, after, _ := readElement(rest)
-		rest = after
-		if _, ok := known.next(e.name); !ok {
-			dst = appendElement(dst, e.kind, e.name, e.value)
+		was, now := value{old.kind, old.value}, value{e.kind, e.value}
+		switch {
+		case !ok:
+			dst = append(dst, whole...)
+		case was.kind == now.kind && isNested(now.kind):
+			var within bool
+			dst = append(append(append(dst, byte(now.kind)), old.name...), 0)
+			dst, within = d.build(dst, was, now)
+			improved = improved || within
+		case d.isBeyond(now, was):
+			dst = appendElement(dst, now.kind, old.name, now.data)
+			improved = true
+		default:
+			dst = append(dst, whole...)
 		}
 	}
-	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
-	return dst
+	improved = improved || !newcomers.isEmpty()
+	dst, _ = bsoncore.AppendDocumentEnd(newcomers.appendRest(dst), start)
+	return dst, improved
 }
 
 // appendElement appends a BSON element.
@@ -158,63 +148,4 @@ func appendElement(dst []byte, kind bson.Type, name, data []byte) []byte {
 	dst = append(dst, byte(kind))
 	dst = append(append(dst, name...), 0)
 	return append(dst, data...)
-}
-
-// finder finds the members of an object by name, of an array by position. It expects to be asked in their order.
-type finder struct {
-	kind     bson.Type
-	document []byte
-	rest     []byte
-	started  bool
-	index    map[string]element
-}
-
-// next returns the member for a name; in an array the next one, whatever the name.
-func (f *finder) next(name []byte) (element, bool) {
-	if !f.started {
-		f.rest, f.started = content(f.document), true
-	}
-	if len(f.rest) > 0 {
-		e, after, _ := readElement(f.rest)
-		if f.kind == bson.TypeArray || bytes.Equal(e.name, name) {
-			f.rest = after
-			return e, true
-		}
-	}
-	if f.kind == bson.TypeArray {
-		return element{}, false
-	}
-	return f.search(name)
-}
-
-// smallDocument is up to how many bytes a search without an index is the quicker one.
-const smallDocument = 256
-
-// search looks everywhere in the object. The first of two members with the same name counts.
-func (f *finder) search(name []byte) (element, bool) {
-	if f.index != nil {
-		e, ok := f.index[string(name)]
-		return e, ok
-	}
-	index := len(f.document) > smallDocument
-	if index {
-		f.index = map[string]element{}
-	}
-	for rest := content(f.document); len(rest) > 0; {
-		e, after, _ := readElement(rest)
-		rest = after
-		switch {
-		case index:
-			if _, twin := f.index[string(e.name)]; !twin {
-				f.index[string(e.name)] = e
-			}
-		case bytes.Equal(e.name, name):
-			f.rest = after
-			return e, true
-		}
-	}
-	if index {
-		return f.search(name)
-	}
-	return element{}, false
 }

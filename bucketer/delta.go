@@ -83,7 +83,7 @@ func (e *encoder) appendChange(dst []byte, known, now value) []byte {
 		return appendElement(dst, now.kind, e.path, now.data)
 	}
 	length := len(e.path)
-	members := finder{kind: known.kind, document: known.data}
+	members := finder{kind: known.kind, rest: content(known.data)}
 	for rest := content(now.data); len(rest) > 0; {
 		var member element
 		member, rest, _ = readElement(rest)

@@ -100,7 +100,7 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 		shape = c.shapes.grow(shape, d.upper, v)
 	}
 	lower, upper := startFields(d.lower), []byte{0, 0, 0, 0}
-	members := finder{kind: bson.TypeEmbeddedDocument, document: startFields(d.upper)}
+	members := finder{kind: bson.TypeEmbeddedDocument, rest: d.upper}
 	for at := range shape.members {
 		name := shape.members[at].name
 		e, ok := members.next([]byte(name))

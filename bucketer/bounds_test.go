@@ -1,0 +1,104 @@
+package bucketer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// TestMergeAsTheModel merges random objects: narrow and wide, sparse, in any order of their fields, within each other.
+func TestMergeAsTheModel(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	var object func(width, depth int) bson.D
+	object = func(width, depth int) bson.D {
+		d := bson.D{}
+		for i := range width {
+			var v any = random.Int32N(5)
+			switch {
+			case random.IntN(3) == 0:
+				continue
+			case i == 0 && depth > 0:
+				v = object(width, depth-1)
+			case i == 1:
+				v = bson.A(make([]any, 0))
+				for range random.IntN(4) {
+					v = append(v.(bson.A), random.Int32N(5))
+				}
+			}
+			d = append(d, bson.E{Key: fmt.Sprint("field", i), Value: v})
+		}
+		if random.IntN(2) == 0 {
+			random.Shuffle(len(d), func(i, j int) { d[i], d[j] = d[j], d[i] })
+		}
+		return d
+	}
+	for range 3000 {
+		width := 1 + random.IntN(60)
+		first := object(width, 2)
+		var x extremes
+		scratch := x.include(valueOf(t, first), nil)
+		var least, most any = first, first
+		for range 1 + random.IntN(5) {
+			next := object(1+random.IntN(width), 2)
+			scratch = x.include(valueOf(t, next), scratch)
+			least, most = extreme(least, next, lower), extreme(most, next, upper)
+		}
+		if !x.lower.equals(valueOf(t, least)) || !x.upper.equals(valueOf(t, most)) {
+			t.Fatalf("extremes are\n%v\n%v, want\n%v\n%v", bson.Raw(x.lower.data), bson.Raw(x.upper.data), least, most)
+		}
+	}
+}
+
+// TestMergeWalksOnce: what a merge takes does not depend on how deep the values are that it compares.
+func TestMergeWalksOnce(t *testing.T) {
+	took := func(depth int) time.Duration {
+		nested := func(n int32) value {
+			leaf := bson.D{}
+			for i := range 2000 {
+				leaf = append(leaf, bson.E{Key: fmt.Sprint("f", i), Value: int32(1)})
+			}
+			leaf[len(leaf)-1].Value = n
+			for range depth {
+				leaf = bson.D{{Key: "o", Value: leaf}}
+			}
+			return valueOf(t, leaf)
+		}
+		kept, beyond := nested(1), nested(2)
+		var all []time.Duration
+		for range 7 {
+			start := time.Now()
+			merged, _ := upper.merge(kept, beyond, nil)
+			all = append(all, time.Since(start))
+			if !merged.equals(beyond) {
+				t.Fatal("the merge is wrong")
+			}
+		}
+		return slices.Min(all)
+	}
+	if flat, deep := took(1), took(maxDepth-10); deep > 10*flat {
+		t.Errorf("a merge takes %v, %v when the same is deep within objects", flat, deep)
+	}
+}
+
+// TestMergeOfAFewIntoManyAllocatesNothing: one name, known or new, does not make an index of all that are kept.
+func TestMergeOfAFewIntoManyAllocatesNothing(t *testing.T) {
+	many := bson.D{}
+	for i := range 5000 {
+		many = append(many, bson.E{Key: fmt.Sprint("f", i), Value: int32(1)})
+	}
+	kept, scratch := valueOf(t, many), make([]byte, 0, 1<<20)
+	for name, v := range map[string]value{
+		"new":          valueOf(t, bson.D{{Key: "new", Value: int32(1)}}),
+		"beyond":       valueOf(t, bson.D{{Key: "f2500", Value: int32(2)}}),
+		"not beyond":   valueOf(t, bson.D{{Key: "f2500", Value: int32(1)}}),
+		"two in order": valueOf(t, bson.D{{Key: "f1", Value: int32(2)}, {Key: "f2", Value: int32(2)}}),
+	} {
+		if n := testing.AllocsPerRun(10, func() { upper.merge(kept, v, scratch) }); n > 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
