@@ -71,3 +71,11 @@ func TestProvenanceComesBackFromMetadata(t *testing.T) {
 		}
 	}
 }
+
+// TestStartMayLieBehindTheEnd: the end is asked first, and a record that comes then may be the one that KAFKA_START means.
+func TestStartMayLieBehindTheEnd(t *testing.T) {
+	got, err := resolveStart(startFacts{ours: ours, committed: -1, seen: Seen{FirstPartitions: 1}, bounds: Bounds{End: 100, Start: 101}})
+	if err != nil || got != (start{offset: 101}) {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+}
