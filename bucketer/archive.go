@@ -6,18 +6,19 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// archived is a stored bucket that is not in memory, but whose _id is known.
+// archived is a stored bucket that is not in memory, but whose _id is known. Those of a series are a tree.
 type archived struct {
 	id      bson.ObjectID
+	earlier int32 // root of those with smaller minimum times, none: there are none
 	minTime int64
 	series  uint64 // hash of the series' key
-	older   int32  // index of the series' entry with the next smaller minTime, -1: none
+	later   int32  // root of those with larger minimum times
 	gone    bool
 }
 
 const (
 	archivedBytes = int64(unsafe.Sizeof(archived{}))
-	chainSlot     = 16 // uint64, int32
+	rootSlot      = 16 // uint64, int32
 	placeSlot     = 16 // ObjectID, int32
 )
 
@@ -26,19 +27,19 @@ const (
 type archiveIndex struct {
 	entries []archived
 	live    int
-	chains  map[uint64]int32 // the series' entry with the largest minTime
+	roots   map[uint64]int32 // of the series' trees
 	places  map[bson.ObjectID]int32
 	peak    int // live entries the maps have held
 }
 
 func newArchiveIndex() archiveIndex {
-	return archiveIndex{chains: map[uint64]int32{}, places: map[bson.ObjectID]int32{}}
+	return archiveIndex{roots: map[uint64]int32{}, places: map[bson.ObjectID]int32{}}
 }
 
 func (a *archiveIndex) len() int { return a.live }
 
 func (a *archiveIndex) bytes() int64 {
-	return int64(cap(a.entries))*archivedBytes + mapBytes(a.peak, chainSlot) + mapBytes(a.peak, placeSlot)
+	return int64(cap(a.entries))*archivedBytes + mapBytes(a.peak, rootSlot) + mapBytes(a.peak, placeSlot)
 }
 
 // hashOf is FNV-1a, so that nothing depends on a process.
@@ -55,47 +56,43 @@ func (a *archiveIndex) find(key string, time, span int64) (bson.ObjectID, bool) 
 	if a.live == 0 {
 		return bson.ObjectID{}, false
 	}
-	at, ok := a.chains[hashOf(key)]
-	for ok && at >= 0 {
-		if e := &a.entries[at]; e.minTime <= time {
-			return e.id, !spanExceeded(time, e.minTime, span)
-		}
-		at = a.entries[at].older
+	at := a.latest(a.root(hashOf(key)), time)
+	if at == none {
+		return bson.ObjectID{}, false
 	}
-	return bson.ObjectID{}, false
+	e := &a.entries[at]
+	return e.id, !spanExceeded(time, e.minTime, span)
 }
 
 // add archives a bucket; false when the series has one of the same minimum time, which stays.
 func (a *archiveIndex) add(key string, id bson.ObjectID, minTime int64) bool {
 	hash := hashOf(key)
-	newer, older := int32(-1), int32(-1)
-	if at, ok := a.chains[hash]; ok {
-		for older = at; older >= 0 && a.entries[older].minTime > minTime; older = a.entries[older].older {
-			newer = older
-		}
-	}
-	if older >= 0 && a.entries[older].minTime == minTime {
+	root := a.root(hash)
+	if known := a.latest(root, minTime); known != none && a.entries[known].minTime == minTime {
 		return false
 	}
 	at := int32(len(a.entries))
-	a.entries = append(a.entries, archived{id: id, minTime: minTime, series: hash, older: older})
-	a.link(hash, newer, at)
+	a.entries = append(a.entries, archived{id: id, minTime: minTime, series: hash, earlier: none, later: none})
+	a.setRoot(hash, a.insert(root, at))
 	a.places[id] = at
 	a.live++
 	a.peak = max(a.peak, a.live)
 	return true
 }
 
-// link makes at what follows newer in a series' chain, or its head.
-func (a *archiveIndex) link(hash uint64, newer, at int32) {
-	switch {
-	case newer >= 0:
-		a.entries[newer].older = at
-	case at >= 0:
-		a.chains[hash] = at
-	default:
-		delete(a.chains, hash)
+func (a *archiveIndex) root(hash uint64) int32 {
+	if root, ok := a.roots[hash]; ok {
+		return root
 	}
+	return none
+}
+
+func (a *archiveIndex) setRoot(hash uint64, root int32) {
+	if root == none {
+		delete(a.roots, hash)
+		return
+	}
+	a.roots[hash] = root
 }
 
 // holdsForOther reports whether a bucket is archived for another series than the one with this key.
@@ -116,11 +113,7 @@ func (a *archiveIndex) remove(id bson.ObjectID) {
 
 func (a *archiveIndex) unlink(at int32) {
 	e := &a.entries[at]
-	newer := int32(-1)
-	for other := a.chains[e.series]; other != at; other = a.entries[other].older {
-		newer = other
-	}
-	a.link(e.series, newer, e.older)
+	a.setRoot(e.series, a.without(a.root(e.series), at))
 	e.gone = true
 	delete(a.places, e.id)
 	a.live--
@@ -136,29 +129,36 @@ func (a *archiveIndex) compact() {
 			kept = append(kept, e)
 		}
 	}
+	move := func(at int32) int32 {
+		if at == none {
+			return none
+		}
+		return moved[at]
+	}
 	compacted := newArchiveIndex()
 	for at := range kept {
-		if kept[at].older >= 0 {
-			kept[at].older = moved[kept[at].older]
-		}
-		compacted.places[kept[at].id] = int32(at)
+		e := &kept[at]
+		e.earlier, e.later = move(e.earlier), move(e.later)
+		compacted.places[e.id] = int32(at)
 	}
-	for hash, at := range a.chains {
-		compacted.chains[hash] = moved[at]
+	for hash, root := range a.roots {
+		compacted.roots[hash] = moved[root]
 	}
 	compacted.entries, compacted.live, compacted.peak = kept, len(kept), len(kept)
 	*a = compacted
 }
 
-// dropOldest forgets about a quarter of the archived buckets, those archived first.
-func (a *archiveIndex) dropOldest() {
-	for at, left := 0, a.live/4+1; left > 0; at++ {
+// dropOldest forgets about a quarter of the archived buckets, those archived first. It returns how many.
+func (a *archiveIndex) dropOldest() int {
+	dropped := min(a.live, a.live/4+1)
+	for at, left := 0, dropped; left > 0; at++ {
 		if e := &a.entries[at]; !e.gone {
 			a.unlink(int32(at))
 			left--
 		}
 	}
 	a.compact()
+	return dropped
 }
 
 // clear forgets all archived buckets and gives their memory back.

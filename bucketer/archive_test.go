@@ -1,0 +1,79 @@
+package bucketer
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"waterwheel/timeseries"
+)
+
+// orders are the orders in which buckets of a series may be archived.
+func orders(n int) map[string][]int {
+	ascending := make([]int, n)
+	for i := range ascending {
+		ascending[i] = i
+	}
+	descending := slices.Clone(ascending)
+	slices.Reverse(descending)
+	return map[string][]int{"ascending": ascending, "descending": descending, "shuffled": rand.New(rand.NewPCG(8, 9)).Perm(n)}
+}
+
+func archiveOf(order []int) archiveIndex {
+	a := newArchiveIndex()
+	for i, n := range order {
+		at := timeseries.Position{Offset: int64(i)}
+		a.add("s", timeseries.BucketID(timeseries.Source{}, at, 0, int64(n)), int64(n))
+	}
+	return a
+}
+
+// TestArchiveInAnyOrder: whether a backfill comes oldest or newest first, one bucket does not take longer to archive, to
+// find or to drop for all the others there are.
+func TestArchiveInAnyOrder(t *testing.T) {
+	const few, many = 2000, 20_000
+	small := orders(few)
+	for name, large := range orders(many) {
+		took := func(order []int) time.Duration {
+			start := time.Now()
+			a := archiveOf(order)
+			for time := range int64(len(order)) {
+				if _, ok := a.find("s", time, 1); !ok {
+					t.Fatalf("%s: %d is not found", name, time)
+				}
+			}
+			for a.len() > 0 {
+				a.dropOldest()
+			}
+			return time.Since(start)
+		}
+		least := func(order []int) time.Duration { return min(took(order), took(order), took(order)) }
+		if short, long := least(small[name]), least(large); long > 40*short {
+			t.Errorf("%s: %d buckets take %v, %d %v", name, few, short, many, long)
+		}
+	}
+}
+
+func TestArchiveForgetsWhatIsRemoved(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for name, order := range orders(3000) {
+		a, times := archiveOf(order), slices.Clone(order)
+		slices.Sort(times)
+		for range 2900 {
+			i := random.IntN(len(times))
+			id, ok := a.find("s", int64(times[i]), 1)
+			if !ok {
+				t.Fatalf("%s: %d is not found", name, times[i])
+			}
+			a.remove(id)
+			if _, ok := a.find("s", int64(times[i]), 1); ok {
+				t.Fatalf("%s: %d was removed, and is found", name, times[i])
+			}
+			times = slices.Delete(times, i, i+1)
+		}
+		if a.len() != len(times) {
+			t.Errorf("%s: %d are archived, want %d", name, a.len(), len(times))
+		}
+	}
+}
