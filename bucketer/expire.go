@@ -18,7 +18,7 @@ func (c *Catalog) Expire(target int64) {
 	}
 	c.shrink()
 	for c.archive.len() > 0 && c.Bytes() > target {
-		c.archive.dropOldest()
+		c.dropArchived()
 	}
 }
 
@@ -34,6 +34,11 @@ func (c *Catalog) expireBucket(b *bucket) {
 		s.more.excluded = nil
 	}
 	c.retire(s)
+}
+
+// dropArchived forgets archived buckets. A query may still find them.
+func (c *Catalog) dropArchived() {
+	c.stats.BucketsClosedDueToMemoryThreshold += int64(c.archive.dropOldest())
 }
 
 // shrink makes the maps anew that have become much emptier: a map never gives memory back by itself.

@@ -41,6 +41,10 @@ func TestExpireTakesTheLeastRecentlyUsed(t *testing.T) {
 		t.Errorf("%d are archived, open are %v, want %v", archived, left, want)
 	}
 	c.Expire(0)
+	if got := c.Stats(); got.BucketsArchivedDueToMemoryThreshold != series-1 || got.BucketsClosedDueToMemoryThreshold != series-1 {
+		t.Errorf("of %d buckets %d were archived and %d of these dropped, by the statistics", series-1,
+			got.BucketsArchivedDueToMemoryThreshold, got.BucketsClosedDueToMemoryThreshold)
+	}
 	if stats := c.Stats(); stats.OpenBuckets != 1 || stats.ArchivedBuckets != 0 {
 		t.Errorf("after Expire(0) there are %d buckets, %d archived; want the one that waits",
 			stats.OpenBuckets, stats.ArchivedBuckets)

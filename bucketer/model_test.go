@@ -13,14 +13,15 @@ import (
 // model is the rules of the catalog once more, without any of its cleverness: a bucket is the list of its readings, and
 // whatever is to be known of it is worked out from that list when it is needed.
 type model struct {
-	options Options
-	series  map[string]*modelSeries
-	buckets []*modelBucket // in the order they were opened
-	touched []*modelBucket // in the order a flush takes them
-	idle    []*modelBucket // least recently used first
-	lookups []Lookup       // not handed out yet
-	stats   map[string]int64
-	rolls   int // roll-overs so far
+	options    Options
+	series     map[string]*modelSeries
+	buckets    []*modelBucket // in the order they were opened
+	touched    []*modelBucket // in the order a flush takes them
+	idle       []*modelBucket // least recently used first
+	lookups    []Lookup       // not handed out yet
+	stats      map[string]int64
+	rolls      int // roll-overs so far
+	archivings int // archivings so far
 }
 
 type modelSeries struct {
@@ -47,6 +48,7 @@ type modelBucket struct {
 	keptOpen bool // although it is too large
 	closing  bool // by the write in flight
 	archived bool
+	since    int // the number of archivings with this one
 	written  int // accounted bytes at the last write with readings
 	// A reopened bucket has the size of its document, whatever its first readings came to.
 	reopenedAt, reopenedSize int
@@ -205,7 +207,8 @@ func (m *model) end(b *modelBucket) {
 			return
 		}
 	}
-	b.archived = true
+	m.archivings++
+	b.archived, b.since = true, m.archivings
 }
 
 // ask makes the series wait if there is something to ask before it opens a bucket.

@@ -20,6 +20,21 @@ func (m *model) expire() {
 	}
 }
 
+// dropArchived forgets a quarter of what is archived, and one, those archived first.
+func (m *model) dropArchived() {
+	var known []*modelBucket
+	for _, b := range m.buckets {
+		if b.archived {
+			known = append(known, b)
+		}
+	}
+	slices.SortFunc(known, func(a, b *modelBucket) int { return a.since - b.since })
+	for _, b := range known[:min(len(known), len(known)/4+1)] {
+		b.archived = false
+		m.stats["numBucketsClosedDueToMemoryThreshold"]++
+	}
+}
+
 // clear forgets the buckets of some series, and the archive. What waits for them is inserted again.
 func (m *model) clear(match func(series string) bool) {
 	var out []reading
@@ -75,9 +90,13 @@ func (m *model) restart() []reading {
 	return lost
 }
 
-// expire drops shapes as when memory is short, then a bucket.
+// expire does some of what is done when memory is short.
 func (r *modelRun) expire() {
 	r.catalog.shapes.sweep()
+	if r.random.IntN(3) == 0 {
+		r.catalog.dropArchived()
+		r.model.dropArchived()
+	}
 	if len(r.model.idle) > 0 {
 		r.catalog.expireBucket(r.catalog.idle.oldest)
 		r.model.expire()

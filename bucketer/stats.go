@@ -13,7 +13,7 @@ type Stats struct {
 	BucketsClosedDueToCachePressure       int64
 	BucketsClosedDueToSchemaChange        int64
 	BucketsClosedDueToTimeForward         int64
-	BucketsClosedDueToMemoryThreshold     int64
+	BucketsClosedDueToMemoryThreshold     int64 // idle ones that are not archived, archived ones that are dropped
 	BucketsClosedDueToReopening           int64
 	BucketsArchivedDueToTimeBackward      int64
 	BucketsArchivedDueToMemoryThreshold   int64
