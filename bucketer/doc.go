@@ -26,5 +26,7 @@
 //   - A written bucket is counts, bounds and shape. Its columns are not kept, and neither are its positions.
 //   - Buckets with the same fields share one shape, so a schema is mostly compared by names and types that are in the
 //     processor's cache already.
+//   - The cache that buckets share (Limits.CacheBytes) is the share of this partition. MongoDB counts the buckets of all
+//     collections of a process; here nobody knows the buckets of all partitions, which belong to many processes.
 //   - Comparison is binary: collations of a collection are not taken into account, neither in bounds nor in series.
 package bucketer

@@ -85,7 +85,7 @@ type Bucket struct {
 	MaxCount   int32 `env:"BUCKET_MAX_COUNT,default=1000" min:"1" max:"1000000" unit:"measurements" doc:"most in one bucket"`
 	MaxBytes   Size  `env:"BUCKET_MAX_BYTES,default=125KiB" min:"1B" max:"12MiB" doc:"largest bucket"`
 	MinCount   int32 `env:"BUCKET_MIN_COUNT,default=10" min:"1" max:"1000000" unit:"measurements" doc:"a bucket of fewer may be larger than BUCKET_MAX_BYTES"`
-	CacheBytes Size  `env:"BUCKET_CACHE_BYTES,default=0B" min:"0B" max:"1TiB" doc:"buckets shrink when there are more series than fit into a cache of this size; 0: off"`
+	CacheBytes Size  `env:"BUCKET_CACHE_BYTES,default=0B" min:"0B" max:"1TiB" doc:"a partition's buckets shrink when it has more of them than fit into a cache of this size: give each partition its share of the database's cache, since none knows of the others; 0: off"`
 	Reopen     bool  `env:"BUCKET_REOPEN,default=true" doc:"look stored buckets up before opening new ones"`
 	DeltaMax   int32 `env:"BUCKET_DELTA_MAX,default=16" min:"0" max:"1000000" unit:"measurements" doc:"most that are added to a stored bucket in one write; more go into a new bucket. 0: no limit"`
 }

@@ -15,7 +15,7 @@ type Limits struct {
 	MaxCount   int32 // measurements in a bucket, default 1000
 	MaxBytes   int32 // accounted bytes of a bucket, default 125 KiB
 	MinCount   int32 // below it an oversize bucket stays open, default 10; 1 switches that off
-	CacheBytes int64 // for the cache-derived limit of bytes; 0: off
+	CacheBytes int64 // of which the active buckets of one catalog share half; 0: no limit from it
 }
 
 // Normalize fills in the defaults and checks the bounds; the error is an *Error.
