@@ -34,9 +34,19 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 	}
 	commits := commits{subject: subject, policy: c.Kafka.OutOfRange, ours: ours}
 	for _, s := range spans {
-		if a, ok := committed[s.Partition]; ok && a.Committed >= 0 {
-			commits.judge(s, a, found)
+		a, ok := committed[s.Partition]
+		if !ok || a.Committed < 0 {
+			continue
 		}
+		if a.Committed > s.End { // behind an open transaction perhaps
+			high, err := log.client.HighWatermark(ctx, topic, s.Partition)
+			if err != nil {
+				found.failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Place, err))
+				continue
+			}
+			s.End = max(s.End, high)
+		}
+		commits.judge(s, a, found)
 	}
 	if commits.known == 0 {
 		found.ok(subject, "%d members; nothing committed for %s yet: it will begin at %s", members, topic, startText(c))

@@ -140,7 +140,7 @@ func (r *verifyRange) bound(ctx context.Context, c config.Config, client *source
 		return err
 	}
 	if committed > end {
-		r.notes = append(r.notes, fmt.Sprintf("the committed offset %d is beyond the log's end %d: the log was truncated, or the offset set by hand", committed, end))
+		r.notes = append(r.notes, fmt.Sprintf("the committed offset %d is beyond the log's end %d: the log was truncated, the offset set by hand, or a transaction is open", committed, end))
 		committed = end
 	}
 	begin := logStart
