@@ -102,3 +102,33 @@ func TestMergeOfAFewIntoManyAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkMerge merges an object of five numbers, and of fifty, into the maximum of others like it.
+func BenchmarkMerge(b *testing.B) {
+	for _, width := range []int{5, 50} {
+		var all, reverse bson.D
+		for i := range width {
+			all = append(all, bson.E{Key: fmt.Sprint("field", i), Value: float64(i)})
+			reverse = append(bson.D{{Key: fmt.Sprint("field", i), Value: float64(i)}}, reverse...)
+		}
+		beyond := append(slices.Clone(all[:width-1]), bson.E{Key: all[width-1].Key, Value: 1000.0})
+		for _, one := range []struct {
+			name string
+			v    bson.D
+		}{
+			{"same", all},
+			{"beyond", beyond},
+			{"sparse", bson.D{all[1], all[width-1]}},
+			{"reversed", reverse},
+			{"new", bson.D{all[1], {Key: "new", Value: true}}},
+		} {
+			b.Run(fmt.Sprintf("%d/%s", width, one.name), func(b *testing.B) {
+				kept, v, scratch := valueOf(b, all), valueOf(b, one.v), make([]byte, 0, 1<<20)
+				b.ReportAllocs()
+				for b.Loop() {
+					upper.merge(kept, v, scratch)
+				}
+			})
+		}
+	}
+}

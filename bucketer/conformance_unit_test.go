@@ -152,7 +152,7 @@ func checkChange(t *testing.T, before, after bson.D) {
 	}
 }
 
-func valueOf(t *testing.T, v any) value {
+func valueOf(t testing.TB, v any) value {
 	t.Helper()
 	e, _, ok := readElement(content(encode(t, bson.D{{Key: "v", Value: v}})))
 	if !ok {

@@ -15,7 +15,7 @@
 //	forms.go      what all writes have in common; arena.go: the memory of the writes of a flush
 //	bucket.go     one bucket; series.go: one series; rows.go: measurements that are not written yet
 //	shape.go      the fields of buckets; shapes.go: those they share; schema.go: their types
-//	bounds.go     control.min and control.max; finder.go: members of objects by name
+//	bounds.go     control.min and control.max; finder.go, spread.go: members of objects by name
 //	archive.go    buckets of which only the _id is known, archivetree.go: by their times
 //	expire.go     forgetting for the sake of memory; clear.go: on demand; memory.go: accounting
 //

@@ -7,21 +7,20 @@ import (
 )
 
 // finder finds the members of an object by name, of an array by position, each once. It expects to be asked in their
-// order, or for names that are not there; otherwise it has to spread them out.
+// order, or for names that are not there. Small objects it reads again for what comes out of order, others it spreads out.
 type finder struct {
-	kind bson.Type
-	rest []byte // the elements that were not found yet, unless they are spread out
-	read int    // how often rest was read for a name that it does not hold
+	kind  bson.Type
+	rest  []byte // elements, the first of which was not found yet
+	found uint64 // those of rest that were, by their bits
+	reads int    // how often rest was read for what is not its first element
 	spread
 }
 
-// spread is the members of an object, found in any order.
-type spread struct {
-	members []element
-	found   []bool
-	left    int
-	index   map[string]int // of the first member with a name, for more than indexed members
-}
+// Up to so many bytes, so many times, it is quicker to read elements again than to spread them out.
+const (
+	smallObject = 256
+	mostReads   = 32
+)
 
 // next returns the member for a name; in an array the next one, whatever the name.
 func (f *finder) next(name []byte) (element, bool) {
@@ -33,35 +32,45 @@ func (f *finder) next(name []byte) (element, bool) {
 	}
 	e, after, _ := readElement(f.rest)
 	if f.kind == bson.TypeArray || bytes.Equal(e.name, name) {
-		f.rest = after
+		f.rest, f.found = after, f.found>>1
+		f.skip()
 		return e, true
 	}
 	if len(after) == 0 {
 		return element{}, false
 	}
-	if f.read < mostReads && len(after) <= smallDocument && !hasMember(after, name) {
-		f.read++
-		return element{}, false
+	if len(after) > smallObject || f.reads == mostReads {
+		f.spread = spreadOut(f.rest, f.found)
+		return f.spread.find(name)
 	}
-	f.spread = spreadOut(f.rest)
-	return f.spread.find(name)
+	f.reads++
+	return f.search(after, name)
 }
 
-// Up to so many bytes, so many times, it is quicker to read elements again than to spread them out.
-const (
-	smallDocument = 256
-	mostReads     = 16
-)
-
-func hasMember(elements, name []byte) bool {
-	for rest := elements; len(rest) > 0; {
-		e, after, _ := readElement(rest)
-		rest = after
-		if bytes.Equal(e.name, name) {
-			return true
+// search looks for a name behind the first element. What stands too far behind is not noted as found, but spread out.
+func (f *finder) search(after, name []byte) (element, bool) {
+	at := 1
+	for rest := after; len(rest) > 0; at++ {
+		var e element
+		e, rest, _ = readElement(rest)
+		switch {
+		case !bytes.Equal(e.name, name) || f.found>>at&1 == 1:
+		case at < 64:
+			f.found |= 1 << at
+			return e, true
+		default:
+			f.spread = spreadOut(f.rest, f.found)
+			return f.spread.find(name)
 		}
 	}
-	return false
+	return element{}, false
+}
+
+// skip passes what was found already.
+func (f *finder) skip() {
+	for ; f.found&1 == 1; f.found >>= 1 {
+		_, f.rest, _ = readElement(f.rest)
+	}
 }
 
 // isEmpty tells that all members were found.
@@ -74,55 +83,16 @@ func (f *finder) isEmpty() bool {
 
 // appendRest appends the members that were not found, in their order.
 func (f *finder) appendRest(dst []byte) []byte {
-	if f.members == nil {
-		return append(dst, f.rest...)
+	if f.members != nil {
+		return f.appendLeft(dst)
 	}
-	for at, e := range f.members {
-		if !f.found[at] {
-			dst = appendElement(dst, e.kind, e.name, e.value)
+	found := f.found
+	for rest := f.rest; len(rest) > 0; found >>= 1 {
+		_, after, _ := readElement(rest)
+		if found&1 == 0 {
+			dst = append(dst, rest[:len(rest)-len(after)]...)
 		}
+		rest = after
 	}
 	return dst
-}
-
-func spreadOut(elements []byte) spread {
-	var s spread
-	for rest := elements; len(rest) > 0; {
-		var e element
-		e, rest, _ = readElement(rest)
-		s.members = append(s.members, e)
-	}
-	s.left = len(s.members)
-	s.found = make([]bool, s.left)
-	if s.left > indexed {
-		s.index = make(map[string]int, s.left)
-		for at := s.left - 1; at >= 0; at-- {
-			s.index[string(s.members[at].name)] = at
-		}
-	}
-	return s
-}
-
-func (s *spread) find(name []byte) (element, bool) {
-	at, ok := s.locate(name)
-	if !ok || s.found[at] {
-		return element{}, false
-	}
-	s.found[at] = true
-	s.left--
-	return s.members[at], true
-}
-
-// locate returns the index of the first member with a name.
-func (s *spread) locate(name []byte) (int, bool) {
-	if s.index != nil {
-		at, ok := s.index[string(name)]
-		return at, ok
-	}
-	for at := range s.members {
-		if bytes.Equal(s.members[at].name, name) {
-			return at, true
-		}
-	}
-	return 0, false
 }

@@ -1,0 +1,66 @@
+package bucketer
+
+import "bytes"
+
+// spread is the members of an object, to be found in any order, each once.
+type spread struct {
+	members []element
+	found   []bool
+	left    int
+	index   map[string]int // of the first member with a name, for more than indexed ones
+}
+
+// spreadOut spreads elements out but those that were found already, by their bits.
+func spreadOut(elements []byte, found uint64) spread {
+	var s spread
+	for rest := elements; len(rest) > 0; found >>= 1 {
+		var e element
+		e, rest, _ = readElement(rest)
+		if found&1 == 0 {
+			s.members = append(s.members, e)
+		}
+	}
+	s.left = len(s.members)
+	s.found = make([]bool, s.left)
+	if s.left > indexed {
+		s.index = make(map[string]int, s.left)
+		for at := s.left - 1; at >= 0; at-- {
+			s.index[string(s.members[at].name)] = at
+		}
+	}
+	return s
+}
+
+func (s *spread) find(name []byte) (element, bool) {
+	at, ok := s.locate(name)
+	if !ok || s.found[at] {
+		return element{}, false
+	}
+	s.found[at] = true
+	s.left--
+	return s.members[at], true
+}
+
+// locate returns the index of the first member with a name.
+func (s *spread) locate(name []byte) (int, bool) {
+	if s.index != nil {
+		at, ok := s.index[string(name)]
+		return at, ok
+	}
+	for at := range s.members {
+		if bytes.Equal(s.members[at].name, name) {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// appendLeft appends the members that were not found, in their order.
+func (s *spread) appendLeft(dst []byte) []byte {
+	for at, e := range s.members {
+		if !s.found[at] {
+			dst = appendElement(dst, e.kind, e.name, e.value)
+		}
+	}
+	return dst
+}
