@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -44,7 +45,7 @@ func (c *Client) fetch(ctx context.Context, request FetchRequest) (*Batch, error
 		isolation:    c.options.Isolation,
 		batches:      &c.batches,
 	}
-	answer, err := roundTrip[*fetchAnswer](ctx, c, message, c.options.FetchWait)
+	answer, err := c.exchangeFetch(ctx, message)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +68,25 @@ func (c *Client) fetch(ctx context.Context, request FetchRequest) (*Batch, error
 		return nil, err
 	}
 	return batch, nil
+}
+
+// maxThrottle bounds how long one answer of a broker makes a fetch wait.
+const maxThrottle = 30 * time.Second
+
+// exchangeFetch asks until the broker reads: while the quota is used up it answers with nothing, and says for how long.
+func (c *Client) exchangeFetch(ctx context.Context, message *fetchMessage) (*fetchAnswer, error) {
+	for {
+		answer, err := roundTrip[*fetchAnswer](ctx, c, message, c.options.FetchWait)
+		if err != nil || answer.throttled == 0 {
+			return answer, err
+		}
+		answer.batch.Release()
+		select {
+		case <-time.After(min(answer.throttled, maxThrottle)):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // fetchMessage is Fetch v13 of one partition without a fetch session. kafka-go's own ends at v11, which addresses topics

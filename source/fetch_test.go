@@ -50,6 +50,25 @@ func TestFetchOfNothingStaysWhereItIs(t *testing.T) {
 	}
 }
 
+// TestFetchWaitsWhileItIsThrottled: a broker whose quota is used up answers at once, with nothing.
+func TestFetchWaitsWhileItIsThrottled(t *testing.T) {
+	const throttle = 120
+	throttled := []byte{0, 0, 0, 0, throttle, 0, 0, 0, 0, 0, 0, 1, 0} // time, code, session, no topics
+	var asked []time.Time
+	_, batch, err := fetchFrom(t, 7, func() []byte {
+		if asked = append(asked, time.Now()); len(asked) < 3 {
+			return throttled
+		}
+		return fetchSpec{id: fakeID, highWatermark: 9, lastStable: 9, set: batchSpec{base: 7, records: plainRecords(2)}.encode()}.encode()
+	})
+	if err != nil || len(batch.Records) != 2 {
+		t.Fatal(batch, err)
+	}
+	if took := asked[2].Sub(asked[0]); took < 2*throttle*time.Millisecond {
+		t.Errorf("asked three times within %v", took)
+	}
+}
+
 func TestFetchAsksForWhatWasAsked(t *testing.T) {
 	var asked []byte
 	fake := &fakeBroker{topics: []string{"events"}, fetch: fetchSpec{id: fakeID, partition: 0}.encode}

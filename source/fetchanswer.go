@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -13,6 +14,8 @@ import (
 type fetchAnswer struct {
 	batch *Batch
 	code  kafka.Error
+	// throttled is, when not 0, how long a broker whose quota is used up wants to be left alone; it has not read anything.
+	throttled time.Duration
 
 	highWatermark, lastStable, logStart int64
 
@@ -30,13 +33,18 @@ var errOtherPartition = errors.New("the answer is not about the partition that w
 func (m *fetchMessage) parse(answer []byte) (*fetchAnswer, error) {
 	a := new(fetchAnswer)
 	r := reader{rest: answer}
-	r.tags()  // of the header
-	r.int32() // throttle time
+	r.tags() // of the header
+	throttle := time.Duration(r.int32()) * time.Millisecond
 	if a.code = kafka.Error(r.int16()); a.code != 0 && r.err == nil {
 		return a, nil
 	}
 	r.int32() // session
-	topics, id, partitions, partition := r.compactLen(), r.uuid(), r.compactLen(), r.int32()
+	topics := r.compactLen()
+	if topics == 0 && throttle > 0 && r.err == nil {
+		a.throttled = throttle
+		return a, nil
+	}
+	id, partitions, partition := r.uuid(), r.compactLen(), r.int32()
 	if r.err == nil && (topics != 1 || id != m.TopicID || partitions != 1 || partition != m.Partition) {
 		return nil, errOtherPartition
 	}

@@ -14,12 +14,9 @@ import (
 
 // Groups lists the consumer groups whose names begin with a prefix, as far as this user may see them, sorted.
 func (c *Client) Groups(ctx context.Context, prefix string) ([]string, error) {
-	answer, err := roundTrip[*listgroups.Response](ctx, c, &listgroups.Request{}, 0)
+	answer, err := roundTrip[*listgroups.Response](ctx, c, &listGroups{}, 0)
 	if err != nil {
 		return nil, unanswered(protocol.ListGroups, "", -1, err)
-	}
-	if err := answered(protocol.ListGroups, "", -1, answer.ErrorCode); err != nil {
-		return nil, err
 	}
 	var names []string
 	for _, g := range answer.Groups {
@@ -29,6 +26,33 @@ func (c *Client) Groups(ctx context.Context, prefix string) ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
+}
+
+// listGroups asks every broker for the groups that it coordinates. A broker that cannot tell fails the whole answer:
+// kafka-go's own message leaves its groups out.
+type listGroups struct{ listgroups.Request }
+
+// Split implements protocol.Splitter.
+func (r *listGroups) Split(cluster protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
+	messages, _, err := r.Request.Split(cluster)
+	return messages, new(listedGroups), err
+}
+
+// listedGroups merges the answers.
+type listedGroups struct{ listgroups.Response }
+
+// Merge implements protocol.Merger.
+func (m *listedGroups) Merge(requests []protocol.Message, results []any) (protocol.Message, error) {
+	for _, result := range results {
+		answer, err := protocol.Result(result)
+		if err != nil {
+			return nil, err
+		}
+		if code := answer.(*listgroups.Response).ErrorCode; code != 0 {
+			return nil, kafka.Error(code)
+		}
+	}
+	return m.Response.Merge(requests, results)
 }
 
 // Members counts the members of a group; 0 for a group that does not exist.

@@ -1,9 +1,32 @@
 package source
 
 import (
+	"errors"
 	"slices"
 	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/listgroups"
 )
+
+// TestGroupsOfABrokerThatCannotTellAreNotLeftOut: a coordinator that still loads its groups lists none.
+func TestGroupsOfABrokerThatCannotTellAreNotLeftOut(t *testing.T) {
+	request := &listGroups{}
+	messages, merger, err := request.Split(protocol.Cluster{Brokers: map[int32]protocol.Broker{1: {ID: 1}, 2: {ID: 2}}})
+	if err != nil || len(messages) != 2 {
+		t.Fatal(messages, err)
+	}
+	one := &listgroups.Response{Groups: []listgroups.ResponseGroup{{GroupID: "a"}}}
+	merged, err := merger.Merge(messages, []any{one, &listgroups.Response{Groups: []listgroups.ResponseGroup{{GroupID: "b"}}}})
+	if err != nil || len(merged.(*listgroups.Response).Groups) != 2 {
+		t.Errorf("%+v, %v", merged, err)
+	}
+	_, err = merger.Merge(messages, []any{one, &listgroups.Response{ErrorCode: 14}})
+	if !errors.Is(err, kafka.GroupLoadInProgress) || Classify(unanswered(protocol.ListGroups, "", -1, err)) != Retry {
+		t.Errorf("%v", err)
+	}
+}
 
 func TestRealGroupsAndTheirMembers(t *testing.T) {
 	brokers := realBrokers(t)
