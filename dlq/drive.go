@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -21,20 +19,19 @@ const (
 func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceTries*(r.o.Settle+produceRoom))
 	defer cancel()
-	all := b.letters
 	if b.intent != nil {
-		if err := r.drop(sending, b); err != nil {
+		if err := r.lookUp(sending, b); err != nil {
 			return err
 		}
-		r.report.Arrived += int64(len(all) - len(b.letters))
-		all = b.letters
 	}
-	if !r.o.DryRun && len(all) > 0 {
+	due := b.waiting()
+	r.report.Arrived += int64(len(b.letters) - len(due))
+	if !r.o.DryRun && len(due) > 0 {
 		if err := r.send(ctx, sending, b); err != nil {
 			return err
 		}
 	}
-	for _, one := range all {
+	for _, one := range due {
 		r.report.Driven++
 		r.report.Reasons[one.reason]++
 	}
@@ -47,7 +44,7 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 	if r.o.Report != nil {
 		r.o.Report(r.report)
 	}
-	r.pace(ctx, len(all))
+	r.pace(ctx, len(due))
 	return nil
 }
 
@@ -72,7 +69,7 @@ func (r *Redrive) send(ctx, sending context.Context, b *parcel) error {
 		if try == produceTries || ctx.Err() != nil || errors.As(err, new(*RefusedError)) {
 			return err
 		}
-		if err := r.drop(sending, b); err != nil {
+		if err := r.lookUp(sending, b); err != nil {
 			return err
 		}
 	}
@@ -91,59 +88,28 @@ func (r *Redrive) plan(ctx context.Context, b *parcel) (*intent, error) {
 	return i, nil
 }
 
-// produce sends the parcel's letters partition by partition, and takes those that are acknowledged out of it.
+// produce sends the parcel's waiting letters partition by partition.
 func (r *Redrive) produce(ctx context.Context, b *parcel) error {
-	for len(b.letters) > 0 {
-		to := b.letters[0].to
-		var records []Record
-		var offsets []int64
-		for _, one := range b.letters {
-			if one.to == to {
-				records, offsets = append(records, one.record), append(offsets, one.offset)
-			}
+	for due := b.waiting(); len(due) > 0; due = b.waiting() {
+		to := due[0].to
+		due = slices.DeleteFunc(due, func(one *item) bool { return one.to != to })
+		records := make([]Record, len(due))
+		for i, one := range due {
+			records[i] = one.record
 		}
 		err := r.target.Produce(ctx, to, records)
 		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
+			at := due[refused.Index].offset
 			return fmt.Errorf("%s does not take the letter %s/%d back; change the topic's configuration, leave the letter out by a filter, or set the group's offset to %d with kafka-consumer-groups.sh: %w",
-				to, b.place, offsets[refused.Index], offsets[refused.Index]+1, err)
+				to, b.place, at, at+1, err)
 		}
 		if err != nil {
 			return fmt.Errorf("bringing letters back to %s: %w", to, err)
 		}
-		b.letters = slices.DeleteFunc(slices.Clone(b.letters), func(one item) bool { return one.to == to })
-	}
-	return nil
-}
-
-// drop takes letters that have arrived out of the parcel. Letters of one partition arrive in their order, so what is found
-// of them is compared in that order.
-func (r *Redrive) drop(ctx context.Context, b *parcel) error {
-	if !r.o.DryRun && !pause(ctx, r.o.Settle) {
-		return context.Cause(ctx)
-	}
-	arrived := map[Place][]fingerprint{}
-	for _, to := range slices.SortedFunc(maps.Keys(b.intent.ends), comparePlaces) {
-		_, end, err := r.log.Bounds(ctx, to.Topic, to.Partition)
-		if err == nil && end > b.intent.ends[to] {
-			err = r.log.Read(ctx, to.Topic, to.Partition, b.intent.ends[to], end, func(record *Record) error {
-				if isReturned(record) {
-					arrived[to] = append(arrived[to], fingerprintOf(record))
-				}
-				return nil
-			})
-		}
-		if err != nil {
-			return fmt.Errorf("looking for letters that have arrived in %s: %w", to, err)
+		for _, one := range due {
+			one.done = true
 		}
 	}
-	b.letters = slices.DeleteFunc(slices.Clone(b.letters), func(one item) bool {
-		queue := arrived[one.to]
-		i := slices.Index(queue, fingerprintOf(&one.record))
-		if i >= 0 {
-			arrived[one.to] = queue[i+1:]
-		}
-		return i >= 0
-	})
 	return nil
 }
 
@@ -188,5 +154,3 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-
-func comparePlaces(a, b Place) int { return strings.Compare(a.String(), b.String()) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // ErrStop, returned by what Scan or Log.Read call for each record, ends the reading without an error.
@@ -39,6 +40,8 @@ type Place struct {
 
 // String is topic/partition.
 func (p Place) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.Partition) }
+
+func comparePlaces(a, b Place) int { return strings.Compare(a.String(), b.String()) }
 
 // Found is a letter where it stands in a dead-letter topic.
 type Found struct {

@@ -24,6 +24,7 @@ type item struct {
 	to     Place
 	reason string
 	record Record
+	done   bool // it has gone back
 }
 
 func (b *parcel) add(f *Found) {
@@ -47,4 +48,15 @@ func (b *parcel) isFull(rate int) bool {
 		most = min(most, rate)
 	}
 	return len(b.letters) >= most || b.bytes >= parcelBytes || b.noted+intentBytes(longestTopic) > maxIntent
+}
+
+// waiting are the letters that have not gone back yet, in order.
+func (b *parcel) waiting() []*item {
+	var waiting []*item
+	for i := range b.letters {
+		if one := &b.letters[i]; !one.done {
+			waiting = append(waiting, one)
+		}
+	}
+	return waiting
 }

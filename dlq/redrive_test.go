@@ -27,6 +27,7 @@ type world struct {
 	lasts   bool   // all that follow fail too: the process is gone
 	rate    int    // makes parcels of so many letters, 0: the usual
 	half    bool   // a request to produce that fails has written its first half
+	tries   []int  // the coming requests to produce fail after they have written so many records
 }
 
 var errGone = errors.New("gone")
@@ -83,6 +84,12 @@ func (w *world) effect() (happens bool, err error) {
 }
 
 func (w *world) Produce(_ context.Context, to Place, records []Record) error {
+	if len(w.tries) > 0 {
+		written := w.tries[0]
+		w.tries = w.tries[1:]
+		w.append(to, records[:written]...)
+		return errGone
+	}
 	happens, err := w.effect()
 	if !happens {
 		return err
@@ -330,6 +337,36 @@ func TestEqualRecordsAreCounted(t *testing.T) {
 			t.Errorf("%+v, %v, %v arrived", report, err, w.arrived())
 		}
 	})
+}
+
+// Equal records are counted too when several tries of one run fail: the half that the first has written, and what the second
+// has, or has not.
+func TestEqualRecordsAreCountedAtEachTry(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		tries []int // how many records each request writes before it fails
+	}{
+		{"the first writes a half, the second nothing", []int{10, 0}},
+		{"each writes a part", []int{7, 6, 5}},
+		{"the answer alone is lost, after a half", []int{10, 10}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.append(Place{"events", 3})
+				for i := range 20 {
+					l := sample()
+					l.Offset = int64(i)
+					w.letter(dead, l)
+				}
+				w.tries = c.tries
+				report, err := w.run(t, nil)
+				if err != nil || report.Driven != 20 || report.Arrived != 0 || w.arrived()["not json"] != 20 {
+					t.Errorf("%+v, %v, %v arrived", report, err, w.arrived())
+				}
+			})
+		})
+	}
 }
 
 // An answer that is lost does not end the run, nor does a record arrive twice.
