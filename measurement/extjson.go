@@ -50,10 +50,10 @@ func oneOrTwo(document []byte) (a, b element, ok bool) {
 // unwrapFields is unwrap of an object with the fields a and perhaps b. Not ok: they are malformed.
 func unwrapFields(dst []byte, a, b element) (kind bson.Type, out []byte, ok bool) {
 	if b.kind != 0 {
-		switch string(a.name) + string(b.name) {
-		case "$code$scope":
+		switch [2]string{string(a.name), string(b.name)} {
+		case [2]string{"$code", "$scope"}:
 			return appendCodeWithScope(dst, a, b)
-		case "$binary$type": // Extended JSON 1
+		case [2]string{"$binary", "$type"}: // Extended JSON 1
 			return appendBinary(dst, a, b)
 		}
 		return 0, dst, true

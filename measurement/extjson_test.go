@@ -58,7 +58,7 @@ func TestMalformedExtendedJSON(t *testing.T) {
 		BadNumber: {
 			`{"$numberInt": 5}`, `{"$numberInt": ""}`, `{"$numberInt": "1.0"}`, `{"$numberInt": "-2147483649"}`,
 			`{"$numberLong": "9223372036854775808"}`, `{"$numberLong": " 1"}`, `{"$numberLong": {"$numberLong": "1"}}`,
-			`{"$numberDouble": "0x1p4"}`, `{"$numberDouble": "1_0"}`, `{"$numberDouble": "inf"}`, `{"$numberDouble": "1e999"}`,
+			`{"$numberDouble": "0x1p4"}`, `{"$numberDouble": "1_0"}`, `{"$numberDouble": "inf"}`, `{"$numberDouble": "."}`, `{"$numberDouble": "-."}`, `{"$numberDouble": "1e999"}`,
 			`{"$numberDecimal": "1e9999"}`, `{"$numberDecimal": "x"}`, `{"$numberDecimal": "` + strings.Repeat("0", 1000) + `"}`,
 		},
 		BadTime: {`{"$date": "2023"}`, `{"$date": 1.5}`, `{"$date": null}`, `{"$date": {"x": 1}}`},
@@ -74,7 +74,7 @@ func TestMalformedExtendedJSON(t *testing.T) {
 			`{"$dbPointer": {"$ref": "n", "$id": "x"}}`, `{"$symbol": 1}`, `{"$code": 1}`, `{"$code": "", "$scope": 1}`,
 			`{"$minKey": 2}`, `{"$maxKey": "1"}`, `{"$undefined": false}`,
 		},
-		BadFieldName: {`{"$ref": "c", "$id": 1}`, `{"$numberLong": "1", "x": 1}`, `{"$oid": "", "a": 1, "b": 2}`, `{"a": 1, "$numberInt": "1"}`, `{"$regex": "^a", "$options": "i"}`},
+		BadFieldName: {`{"$ref": "c", "$id": 1}`, `{"$numberLong": "1", "x": 1}`, `{"$oid": "", "a": 1, "b": 2}`, `{"a": 1, "$numberInt": "1"}`, `{"$regex": "^a", "$options": "i"}`, `{"$bin": "AQID", "ary$type": "00"}`, `{"$co": "x", "de$scope": {}}`},
 	}
 	d := newDecoder(t, extOptions)
 	for reason, values := range tests {

@@ -82,6 +82,9 @@ func (d *Decoder) parseKey(key []byte) (value element, isObject bool, err *Decod
 
 // normalize appends a meta value with the fields of all its objects sorted by their names' bytes, and returns it.
 func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
+	if kind == bson.TypeTimestamp && bytes.Equal(value, make([]byte, 8)) {
+		return bson.RawValue{}, newError(BadMeta, string(d.path), "the timestamp (0, 0) cannot name a series: MongoDB stores the present time instead")
+	}
 	start := len(d.out)
 	if err := d.appendNormal(kind, value, 1); err != nil {
 		return bson.RawValue{}, err

@@ -52,7 +52,7 @@ func parseDecimal(text []byte) (d decimal) {
 			return d
 		}
 	}
-	d.isDecimal = len(text) > 0
+	d.isDecimal = len(text) > 1 || len(text) == 1 && !d.isFraction // a point alone is no number
 	return d
 }
 

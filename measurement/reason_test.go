@@ -61,6 +61,7 @@ func TestReasons(t *testing.T) {
 			BadMeta, "meta.a.0", "a regex cannot name a series", inFormat(ExtJSON),
 			`{"time": 1700000000, "meta": {"a": [{"$regularExpression": {"pattern": "x", "options": ""}}]}}`,
 		},
+		{BadMeta, "meta", "the timestamp (0, 0) cannot", inFormat(ExtJSON), `{"time": 1700000000, "meta": {"$timestamp": {"t": 0, "i": 0}}}`},
 		{BadMeta, "meta", "a undefined cannot", inFormat(ExtJSON), `{"time": 1700000000, "meta": {"$undefined": true}}`},
 		{
 			BadMeta, "meta.p", "a dbPointer cannot", inFormat(ExtJSON),

@@ -55,7 +55,10 @@ func (d *Database) SetGranularity(ctx context.Context, name string, g timeseries
 	if after == before {
 		return before, after, nil
 	}
-	return before, after, s.writeBucketing(ctx, have.Version)
+	if err := s.writeBucketing(ctx, have.Version); err != nil {
+		return before, after, err
+	}
+	return before, after, s.adjustView(ctx) // a consumer that began before may have made it as it was
 }
 
 // writeBucketing writes the bucketing of the series' options, if the document is still of this version.

@@ -39,7 +39,7 @@ func (d *Database) HasView(ctx context.Context, name string) (bool, error) {
 
 // Trial tries the privileges that a consumer needs: it reads the collections of a time series, tries an update of a bucket
 // that does not exist, and inserts, reads, updates and deletes a document of its own among those of the partitions, with
-// the write concern of every write. Nothing of it stays.
+// the write concern of every write. Nothing of it stays but that collection, empty.
 func (d *Database) Trial(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.o.WriteTimeout)
 	defer cancel()
@@ -61,14 +61,7 @@ func (d *Database) Trial(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	there, err := d.hasCollection(ctx, name+partitionsSuffix)
-	if err != nil {
-		return err
-	}
-	if !there {
-		// Where it may not be dropped it stays, empty, for run.
-		defer func() { _ = d.db.Collection(name + partitionsSuffix).Drop(ctx) }()
-	}
+	// What it makes of the collection stays, empty: a consumer that starts meanwhile may have its claims there.
 	return d.tryDocument(ctx, name, own, update)
 }
 

@@ -25,15 +25,29 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.define(ctx); err != nil {
 			return err
 		}
+		if err := s.createReading(ctx); err != nil {
+			return err
+		}
+		s.textOrder = s.setsInTextOrder(ctx)
+		return nil
+	})
+}
+
+// createReading makes the indexes and the view, again when the granularity was raised meanwhile: a view of the smaller span
+// does not show all that buckets of the larger hold.
+func (s *series) createReading(ctx context.Context) error {
+	for {
+		made := s.options
 		if err := s.createIndexes(ctx); err != nil {
 			return err
 		}
 		if err := s.createView(ctx); err != nil {
 			return err
 		}
-		s.textOrder = s.setsInTextOrder(ctx)
-		return nil
-	})
+		if err := s.define(ctx); err != nil || s.options == made {
+			return err
+		}
+	}
 }
 
 // Check is Setup without making anything: ErrNotSetUp tells that something is missing.

@@ -88,7 +88,11 @@ func (s *series) createView(ctx context.Context) error {
 	if have.kind == "view" {
 		return s.updateView(ctx, have, pipeline)
 	}
-	if err := s.tryUnpack(ctx, pipeline); err != nil {
+	err = portError(s.tryUnpack(ctx, pipeline))
+	if refused := (*CommandError)(nil); err != nil && !errors.As(err, &refused) {
+		return failure("trying a view of the measurements", err)
+	}
+	if err != nil {
 		s.log.Info("this MongoDB cannot unpack buckets in a view: there is no view of the measurements",
 			"collection", s.namespace(), "err", err)
 		return nil

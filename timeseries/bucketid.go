@@ -30,6 +30,12 @@ func BucketID(src Source, opened Position, attempt int32, minTime int64) bson.Ob
 	return id
 }
 
+// IDFits tells whether the _id of a bucket has the seconds of its minimum time (milliseconds): readers that look for a
+// range of times go by either.
+func IDFits(id bson.ObjectID, minTime int64) bool {
+	return binary.BigEndian.Uint32(id[:4]) == idSeconds(minTime)
+}
+
 // idSeconds is the timestamp of a bucket's _id for a minimum time in milliseconds.
 func idSeconds(minTime int64) uint32 {
 	seconds := floorTo(minTime, 1000) / 1000

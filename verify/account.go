@@ -68,6 +68,9 @@ func (a *accounts) disagrees(document bson.Raw) (path, text string) {
 		return timeseries.MinPath(a.timeField), fmt.Sprintf("is %s, the earliest measurement is of %s",
 			show(lookup(control, timeseries.FieldMin, a.timeField)), showTime(a.earliest))
 	}
+	if id, ok := document.Lookup(timeseries.FieldID).ObjectIDOK(); ok && !timeseries.IDFits(id, least) {
+		return timeseries.FieldID, fmt.Sprintf("is %s, which has other seconds than %s: %s", id.Hex(), timeseries.MinPath(a.timeField), showTime(least))
+	}
 	largest, ok := lookup(control, timeseries.FieldMax, a.timeField).DateTimeOK()
 	if !ok || largest != a.latest {
 		return timeseries.MaxPath(a.timeField), fmt.Sprintf("is %s, the latest measurement is of %s",

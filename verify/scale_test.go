@@ -71,14 +71,14 @@ func (m *madeUp) Find(_ context.Context, _ timeseries.Source, from, to int64, wh
 }
 
 // bucket makes up the bucket whose first offset this is; copies have other ids.
-func (m *madeUp) bucket(first int64, copied byte, whole bool) bson.Raw {
+func (m *madeUp) bucket(first int64, copied int32, whole bool) bson.Raw {
 	positions := make([]timeseries.Position, perBucket)
 	for i := range positions {
 		positions[i].Offset = first + int64(i)*stride
 	}
 	last := positions[perBucket-1].Offset
 	start, d := bsoncore.AppendDocumentStart(m.document[:0])
-	d = bsoncore.AppendObjectIDElement(d, "_id", bson.ObjectID{byte(first >> 32), byte(first >> 24), byte(first >> 16), byte(first >> 8), byte(first), copied})
+	d = bsoncore.AppendObjectIDElement(d, "_id", timeseries.BucketID(timeseries.Source{}, positions[0], copied, noon+first))
 	control, d := bsoncore.AppendDocumentElementStart(d, "control")
 	d = bsoncore.AppendInt32Element(d, "version", 1)
 	if whole {

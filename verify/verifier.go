@@ -45,8 +45,9 @@ type Options struct {
 	Content bool
 	// Repair says what to do about doubles.
 	Repair RepairMode
-	// Now is the present time in milliseconds since 1970: what has expired is not missing.
-	Now int64
+	// Now tells the present time in milliseconds since 1970: what has expired, or expires within the hour and may do so
+	// while it is verified, is not missing.
+	Now func() int64
 	// Window is how many offsets are judged at a time; 0: DefaultWindow. Memory is a few bits an offset of it; with
 	// Content, which bounds it further, eight bytes.
 	Window int64

@@ -127,6 +127,11 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			counts{damaged: 1},
 			"control.min.time: is",
 		},
+		"an _id of another time": {func(w *world, id bson.ObjectID) { w.edit(id, "control.min.time", bson.DateTime(noon-9e6)) }, counts{damaged: 1}, "_id: is"},
+		"a bucket that expires within the hour": {func(w *world, id bson.ObjectID) {
+			delete(w.docs, id)
+			w.options.ExpireAfterSeconds = 3600
+		}, counts{expired: 8}, ""},
 		"a wrong size":       {func(w *world, id bson.ObjectID) { w.edit(id, "control.size", int32(3)) }, counts{damaged: 1}, "control.size: is {\"$numberInt\":\"3\"}, these measurements account for"},
 		"an unknown version": {func(w *world, id bson.ObjectID) { w.edit(id, "control.version", int32(2)) }, counts{damaged: 1}, "cannot be unpacked"},
 		"a lost column":      {func(w *world, id bson.ObjectID) { w.edit(id, "data.x.99", 1.5) }, counts{damaged: 1}, "data.x.99"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -37,6 +38,7 @@ type window struct {
 	before      int64 // records of the windows before
 	found       Findings
 	firstStored int64
+	expiring    int64 // measurements of before then, less the time they are kept, may be gone; milliseconds
 }
 
 func (v *Verifier) window(r Range, start, before int64) *window {
@@ -73,6 +75,9 @@ func (w *window) judge(ctx context.Context) error {
 
 // readLog learns from the records which positions there must be.
 func (w *window) readLog(ctx context.Context) error {
+	if w.Collection.ExpireAfterSeconds > 0 {
+		w.expiring = w.Now() + time.Hour.Milliseconds()
+	}
 	parts := int64(0)
 	first, err := w.Log.Records(ctx, w.rng.Source, w.start, w.end, func(r measurement.Record) error {
 		n := w.take(r)
@@ -112,7 +117,7 @@ func (w *window) take(r measurement.Record) int {
 			continue
 		}
 		w.valid.add(m.Position)
-		if keep := w.Collection.ExpireAfterSeconds; keep > 0 && m.Time < w.Now-keep*1000 {
+		if keep := w.Collection.ExpireAfterSeconds; keep > 0 && m.Time < w.expiring-keep*1000 {
 			w.old.add(m.Position)
 		}
 		if w.contents != nil {

@@ -302,7 +302,7 @@ func (w *world) verify(change ...func(*verify.Options)) verify.Report {
 func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) verify.Report {
 	w.t.Helper()
 	o := verify.Options{
-		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Now: noon + 1_000_000,
+		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Now: func() int64 { return noon + 1_000_000 },
 	}
 	for _, c := range change {
 		c(&o)
