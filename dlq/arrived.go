@@ -9,7 +9,8 @@ import (
 
 // lookUp marks the letters of a begun parcel that have arrived. It compares what was written since the parcel began with all
 // of its letters, also with those that are known to be there: of letters that are equal, an arrival that an earlier look has
-// counted would otherwise pass for one that never left. Letters of one partition arrive in their order.
+// counted would otherwise pass for one that never left. Only those that were refused are none of them. Letters of one
+// partition arrive in their order.
 func (r *Redrive) lookUp(ctx context.Context, b *parcel) error {
 	if !r.o.DryRun && !pause(ctx, r.o.Settle) {
 		return context.Cause(ctx)
@@ -20,6 +21,9 @@ func (r *Redrive) lookUp(ctx context.Context, b *parcel) error {
 	}
 	for i := range b.letters {
 		one := &b.letters[i]
+		if one.refused {
+			continue
+		}
 		queue := arrived[one.to]
 		if at := slices.Index(queue, fingerprintOf(&one.record)); at >= 0 {
 			arrived[one.to] = queue[at+1:]

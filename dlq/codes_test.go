@@ -29,3 +29,16 @@ func TestOnlyThreeCodesBlameALetter(t *testing.T) {
 		}
 	}
 }
+
+// TestOneMoreCodeBlamesAReturningRecord: the rest is an outage of the source topic, and nothing stays behind for it.
+func TestOneMoreCodeBlamesAReturningRecord(t *testing.T) {
+	for code := kafka.Error(-1); code < 1000; code++ {
+		if code == 0 {
+			continue
+		}
+		err := fmt.Errorf("writing: %w", code)
+		if want := refusesLetter(err) || code == 87; refusesRecord(err) != want {
+			t.Errorf("%v: refuses %v", code, !want)
+		}
+	}
+}

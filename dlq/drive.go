@@ -32,8 +32,10 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 		}
 	}
 	for _, one := range due {
-		r.report.Driven++
-		r.report.Reasons[one.reason]++
+		if !one.refused {
+			r.report.Driven++
+			r.report.Reasons[one.reason]++
+		}
 	}
 	if b.intent != nil && b.start < b.next && !r.o.DryRun {
 		if err := r.commit(sending, b.place, b.next, nil); err != nil {
@@ -66,7 +68,7 @@ func (r *Redrive) send(ctx, sending context.Context, b *parcel) error {
 		if err == nil {
 			return nil
 		}
-		if try == produceTries || ctx.Err() != nil || errors.As(err, new(*RefusedError)) {
+		if try == produceTries || ctx.Err() != nil {
 			return err
 		}
 		if err := r.lookUp(sending, b); err != nil {
@@ -88,7 +90,8 @@ func (r *Redrive) plan(ctx context.Context, b *parcel) (*intent, error) {
 	return i, nil
 }
 
-// produce sends the parcel's waiting letters partition by partition.
+// produce sends the parcel's waiting letters partition by partition. One that its topic refuses stays and holds up no other:
+// what is then committed says nothing of it, so that it does not hold up other selections either.
 func (r *Redrive) produce(ctx context.Context, b *parcel) error {
 	for due := b.waiting(); len(due) > 0; due = b.waiting() {
 		to := due[0].to
@@ -98,16 +101,20 @@ func (r *Redrive) produce(ctx context.Context, b *parcel) error {
 			records[i] = one.record
 		}
 		err := r.target.Produce(ctx, to, records)
-		if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-			at := due[refused.Index].offset
-			return fmt.Errorf("%s does not take the letter %s/%d back; change the topic's configuration, leave the letter out by a filter, or set the group's offset to %d with kafka-consumer-groups.sh: %w",
-				to, b.place, at, at+1, err)
-		}
-		if err != nil {
+		var refused *RefusedError
+		if err != nil && !errors.As(err, &refused) {
 			return fmt.Errorf("bringing letters back to %s: %w", to, err)
 		}
-		for _, one := range due {
-			one.done = true
+		for i, one := range due {
+			if refused == nil || refused.Errs[i] == nil {
+				one.done = true
+				continue
+			}
+			one.refused = true
+			r.report.Refused++
+			if r.o.Refused != nil {
+				r.o.Refused(Refusal{Place: b.place, Offset: one.offset, To: to, Err: refused.Errs[i]})
+			}
 		}
 	}
 	return nil

@@ -20,11 +20,12 @@ type parcel struct {
 
 // item is a letter on its way back.
 type item struct {
-	offset int64 // in the dead-letter topic
-	to     Place
-	reason string
-	record Record
-	done   bool // it has gone back
+	offset  int64 // in the dead-letter topic
+	to      Place
+	reason  string
+	record  Record
+	done    bool // it has gone back
+	refused bool // its topic does not take it: it stays
 }
 
 func (b *parcel) add(f *Found) {
@@ -50,11 +51,11 @@ func (b *parcel) isFull(rate int) bool {
 	return len(b.letters) >= most || b.bytes >= parcelBytes || b.noted+intentBytes(longestTopic) > maxIntent
 }
 
-// waiting are the letters that have not gone back yet, in order.
+// waiting are the letters that are still to go back, in order.
 func (b *parcel) waiting() []*item {
 	var waiting []*item
 	for i := range b.letters {
-		if one := &b.letters[i]; !one.done {
+		if one := &b.letters[i]; !one.done && !one.refused {
 			waiting = append(waiting, one)
 		}
 	}

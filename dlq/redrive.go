@@ -13,7 +13,7 @@ type RedriveOptions struct {
 	Selection Selection
 	// Sources are the topics that letters may go back to.
 	Sources []string
-	// Limit bounds the letters driven; 0: all. What a former run has begun is finished whatever it says.
+	// Limit bounds the letters driven or refused; 0: all. What a former run has begun is finished whatever it says.
 	Limit int64
 	// Rate bounds the letters a second; 0: none.
 	Rate int
@@ -26,6 +26,9 @@ type RedriveOptions struct {
 	Others []Past
 	// Report is told the counts after each parcel; nil: nobody is.
 	Report func(Report)
+	// Refused is told each letter that its topic does not take; nil: nobody is. A letter may be told of again by a later run
+	// when this one is cut off.
+	Refused func(Refusal)
 }
 
 // UnfinishedError: a re-drive of another selection was cut off, and which of its letters have gone back is not looked up
@@ -47,6 +50,8 @@ type Report struct {
 	Reasons map[string]int64 `json:"reasons"`
 	// Arrived had gone back already when a former run was cut off.
 	Arrived int64 `json:"arrived"`
+	// Refused were not taken by their topics: these stay.
+	Refused int64 `json:"refused"`
 	// Doubles stand in the dead-letter topic a second time, or were driven by another selection.
 	Doubles int64 `json:"doubles"`
 	// Exhausted were tried often enough; Cut lost a part of their value; Others are no letters: these stay.

@@ -3,6 +3,7 @@ package dlq
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,6 +37,7 @@ func (r *Returner) Close() { r.transport.CloseIdleConnections() }
 
 // Produce implements Target. A record whose timestamp Kafka cannot keep gets the present time.
 func (r *Returner) Produce(ctx context.Context, to Place, records []Record) error {
+	refused := map[int]error{}
 	for start := 0; start < len(records); {
 		end := start + 1
 		for n := recordSize(&records[start]); end < len(records); end++ {
@@ -44,30 +46,37 @@ func (r *Returner) Produce(ctx context.Context, to Place, records []Record) erro
 			}
 		}
 		err := r.send(ctx, to, records[start:end])
-		if refusesLetter(err) {
-			err = r.sendOneByOne(ctx, to, records[start:end], start)
+		if refusesRecord(err) {
+			err = r.sendOneByOne(ctx, to, records[start:end], func(i int, err error) { refused[start+i] = err })
 		}
 		if err != nil {
 			return err
 		}
 		start = end
 	}
+	if len(refused) > 0 {
+		return &RefusedError{Errs: refused}
+	}
 	return nil
 }
 
-// sendOneByOne finds the record that the topic refuses. first is the index of the records' first.
-func (r *Returner) sendOneByOne(ctx context.Context, to Place, records []Record, first int) error {
+// sendOneByOne finds the records that the topic refuses, and sends the others.
+func (r *Returner) sendOneByOne(ctx context.Context, to Place, records []Record, refused func(i int, err error)) error {
 	for i := range records {
 		err := r.send(ctx, to, records[i:i+1])
-		if refusesLetter(err) {
-			return &RefusedError{Index: first + i, Err: err}
-		}
-		if err != nil {
+		switch {
+		case refusesRecord(err):
+			refused(i, err)
+		case err != nil:
 			return err
 		}
 	}
 	return nil
 }
+
+// refusesRecord tells whether the broker refused a request for the content of a record. INVALID_RECORD is what a topic says
+// that is compacted, since the letter was written, to a record without a key.
+func refusesRecord(err error) bool { return refusesLetter(err) || errors.Is(err, kafka.InvalidRecord) }
 
 func (r *Returner) send(ctx context.Context, to Place, records []Record) error {
 	out := make([]kafka.Record, len(records))

@@ -96,7 +96,8 @@ func (r *Redrive) judge(f *Found) (bool, error) {
 	return false, nil
 }
 
-// isEnough tells whether the limit is reached.
+// isEnough tells whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be
+// offered everything.
 func (r *Redrive) isEnough(b *parcel) bool {
-	return r.o.Limit > 0 && b.intent == nil && r.report.Driven+int64(len(b.letters)) >= r.o.Limit
+	return r.o.Limit > 0 && b.intent == nil && r.report.Driven+r.report.Refused+int64(len(b.letters)) >= r.o.Limit
 }

@@ -2,28 +2,40 @@ package dlq
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // Target takes letters back. Calls do not overlap.
 type Target interface {
-	// Produce appends records to a partition, in order, and returns nil when all in-sync replicas have them. After an error
-	// the first ones of them may have been written, or may be within Settle. A *RefusedError will come again.
+	// Produce appends records to a partition, in order, and returns nil when all in-sync replicas have them. A *RefusedError
+	// is about some of them, and all others were written. After another error the first ones may have been written, or may be
+	// within Settle.
 	Produce(ctx context.Context, to Place, records []Record) error
 }
 
-// RefusedError: a topic does not take a record for what it is.
+// RefusedError: a partition does not take some records for what they are, and will not at another try.
 type RefusedError struct {
-	// Index is the record's in the call; those before it were written.
-	Index int
-	Err   error
+	// Errs are the broker's answers, by the records' indexes in the call.
+	Errs map[int]error
 }
 
-// Error is the broker's.
-func (e *RefusedError) Error() string { return e.Err.Error() }
+// Error is the first one's.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("%d records are refused: %v", len(e.Errs), e.Errs[slices.Min(slices.Collect(maps.Keys(e.Errs)))])
+}
 
-// Unwrap returns the cause.
-func (e *RefusedError) Unwrap() error { return e.Err }
+// Refusal is a letter that its topic does not take back.
+type Refusal struct {
+	// Place and Offset are where it stands, and stays.
+	Place
+	Offset int64
+	// To is the partition that refuses it.
+	To  Place
+	Err error
+}
 
 // Progress keeps offsets of dead-letter topics for the consumer group of a re-drive. Calls do not overlap.
 type Progress interface {

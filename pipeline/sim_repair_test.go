@@ -66,7 +66,10 @@ func (w *world) repairing(after time.Duration) bool {
 	switch {
 	case len(w.checks.doubled) == 0:
 		return false
-	case m == nil || m.dead && m.began < after:
+	case m == nil || m.began < after:
+		if m != nil {
+			m.crash() // it works in small steps, and may be late for long
+		}
 		w.mend()
 		return true
 	}

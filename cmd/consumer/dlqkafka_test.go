@@ -74,29 +74,40 @@ func newRedriving(t *testing.T) *redriving {
 	return r
 }
 
+// letter is the one of a record of a source topic.
+func (r *redriving) letter(i int) dlq.Letter {
+	l := dlq.Letter{
+		Topic: r.topic, TopicID: [16]byte{1}, Partition: int32(i % sourcePartitions), Offset: int64(i), Part: dlq.WholeRecord,
+		Value: fmt.Appendf(nil, "letter %d", i), Timestamp: 1_700_000_000_000 + int64(i), Reason: "bad_time", Stage: dlq.StageDecode,
+		Headers: []dlq.Header{{Key: "own", Value: []byte{}}},
+	}
+	if i%2 == 0 {
+		l.Reason, l.Key = "not_json", []byte("key")
+	}
+	return l
+}
+
 // fill writes n letters, the tenth part of them twice.
 func (r *redriving) fill(t *testing.T, n int) {
+	t.Helper()
+	var letters []dlq.Letter
+	for i := range n {
+		letters = append(letters, r.letter(i))
+		if i%10 == 0 {
+			letters = append(letters, r.letter(i))
+		}
+	}
+	r.write(t, letters...)
+}
+
+// write writes letters.
+func (r *redriving) write(t *testing.T, letters ...dlq.Letter) {
 	t.Helper()
 	producer, err := dlq.New(dlq.Options{Brokers: strings.Split(r.env["KAFKA_BROKERS"], ","), Sources: []string{r.topic}, Topic: "{topic}.dlq"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	var letters []dlq.Letter
-	for i := range n {
-		l := dlq.Letter{
-			Topic: r.topic, TopicID: [16]byte{1}, Partition: int32(i % sourcePartitions), Offset: int64(i), Part: dlq.WholeRecord,
-			Value: fmt.Appendf(nil, "letter %d", i), Timestamp: 1_700_000_000_000 + int64(i), Reason: "bad_time", Stage: dlq.StageDecode,
-			Headers: []dlq.Header{{Key: "own", Value: []byte{}}},
-		}
-		if i%2 == 0 {
-			l.Reason, l.Key = "not_json", []byte("key")
-		}
-		letters = append(letters, l)
-		if i%10 == 0 {
-			letters = append(letters, l)
-		}
-	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the leaders may not be there yet
 		err := producer.Produce(t.Context(), letters[:1])
 		if err == nil {
@@ -105,6 +116,9 @@ func (r *redriving) fill(t *testing.T, n int) {
 		if time.Now().After(deadline) {
 			t.Fatal(err)
 		}
+	}
+	if len(letters) == 1 {
+		return
 	}
 	if err := producer.Produce(t.Context(), letters[1:]); err != nil {
 		t.Fatal(err)

@@ -32,10 +32,11 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 		Use:   "redrive",
 		Short: "Bring the records of dead letters back to their topics, each once",
 		Long: "Produces the record of each letter to the partition it came from, as it was, with the header waterwheel.attempt counted\n" +
-			"up. A record that fails again becomes a letter again; one tried --max-attempts times stays. Letters stay in the\n" +
-			"dead-letter topic: what was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for\n" +
-			"each selection of letters. Letters driven by one selection are not driven by another. A run that was cut off goes on\n" +
-			"where it was, and looks first which records have arrived.\n\n" +
+			"up. A record that fails again becomes a letter again; one tried --max-attempts times stays, and so does one that its\n" +
+			"topic does not take (too large, say): it is named, and the exit code is 3. Letters stay in the dead-letter topic: what\n" +
+			"was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of\n" +
+			"letters. Letters driven by one selection are not driven by another. A run that was cut off goes on where it was, and\n" +
+			"looks first which records have arrived.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.",
 		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000",
@@ -45,7 +46,7 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 	o.flags(cmd)
 	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date"
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count what would be driven")
-	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters; 0: all")
+	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
 	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", dlq.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
 	outputFlag(cmd, &o.output)
@@ -91,6 +92,10 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	options := dlq.RedriveOptions{
 		Selection: selection, Sources: c.Kafka.Topics, Limit: o.limit, Rate: o.rate, DryRun: o.dryRun, Settle: redriveSettle,
 		Report: func(r dlq.Report) { line.at(r.Read, r.Total) },
+		Refused: func(r dlq.Refusal) {
+			line.end()
+			fmt.Fprintf(p.stderr, "The letter %s/%d stays: %s does not take it: %v\n", r.Place, r.Offset, r.To, r.Err)
+		},
 	}
 	var report dlq.Report
 	if o.dryRun {
@@ -109,6 +114,11 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 		if err := p.printRedrive(o, group, report); err != nil {
 			return err
 		}
+	}
+	if err == nil && report.Refused > 0 {
+		fmt.Fprintf(p.stderr, "%d letters stay until the configuration of their topics is changed. docs/runbook.md, \"Drive letters back\", says how to bring them back then.\n",
+			report.Refused)
+		return errFound
 	}
 	return redriveError(ctx, err, selection)
 }

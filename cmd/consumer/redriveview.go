@@ -39,6 +39,7 @@ func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) erro
 		what  string
 	}{
 		{r.Arrived, "had arrived already when a former run was cut off"},
+		{r.Refused, "stay: their topics do not take them; each is named above"},
 		{r.Doubles, "doubles, or driven by another selection"},
 		{r.Exhausted, fmt.Sprintf("stay: tried %d times or more (--max-attempts)", o.maxAttempts)},
 		{r.Cut, "stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)"},
