@@ -130,6 +130,15 @@ func (r *Redrive) settle(ctx context.Context, b *parcel) error {
 	return r.commit(ctx, b.place, b.start, nil)
 }
 
+// forget commits the end of a partition that has no more letters, where a former run was cut off: those that it was about have
+// been deleted since, and its intent would hold up all other selections for ever.
+func (r *Redrive) forget(ctx context.Context, b *parcel) error {
+	if r.o.DryRun || b.intent == nil {
+		return nil
+	}
+	return r.commit(ctx, b.place, b.next, nil)
+}
+
 func (r *Redrive) commit(ctx context.Context, place Place, offset int64, i *intent) error {
 	metadata := ""
 	if i != nil {

@@ -28,6 +28,7 @@ type world struct {
 	rate    int                // makes parcels of so many letters, 0: the usual
 	half    bool               // a request to produce that fails has written its first half
 	refuses func(*Record) bool // nil: every record is taken
+	first   int64              // the first offset of the dead-letter topic that is still there
 	tries   []int              // the coming requests to produce fail after they have written so many records
 }
 
@@ -63,7 +64,11 @@ func (w *world) Partitions(_ context.Context, topic string) (list []int32, _ err
 }
 
 func (w *world) Bounds(_ context.Context, topic string, partition int32) (int64, int64, error) {
-	return 0, int64(len(w.logs[Place{topic, partition}])), nil
+	p, first := Place{topic, partition}, int64(0)
+	if p == dead {
+		first = w.first
+	}
+	return first, int64(len(w.logs[p])), nil
 }
 
 func (w *world) Read(_ context.Context, topic string, partition int32, from, to int64, each func(*Record) error) error {
@@ -328,6 +333,40 @@ func TestCrashAnywhereIsHealed(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Letters that are deleted after a run was killed in the middle of them hold up no other selection: neither all, nor those of
+// its parcel and of the next.
+func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
+	for _, first := range []int64{22, 15, 5} {
+		synctest.Test(t, func(t *testing.T) {
+			w := filled(20) // 22 letters
+			w.rate, w.failAt, w.lasts = 10, 2, true
+			if _, err := w.run(t, nil); !errors.Is(err, errGone) {
+				t.Fatal(err)
+			}
+			w.failAt, w.first = 0, first
+			other := func(o *RedriveOptions) { o.Selection.MaxAttempts++ }
+			if _, err := w.run(t, other); !errors.As(err, new(*UnfinishedError)) {
+				t.Fatalf("the intent is not seen: %v", err)
+			}
+			if _, err := w.run(t, func(o *RedriveOptions) { o.DryRun = true }); err != nil {
+				t.Fatal(err)
+			}
+			if c := w.commits[""][dead]; c.Metadata == "" {
+				t.Fatalf("a dry run committed %+v", c)
+			}
+			if _, err := w.run(t, nil); err != nil {
+				t.Fatal(err)
+			}
+			if c := w.commits[""][dead]; c != (Committed{Offset: 22}) {
+				t.Errorf("committed %+v", c)
+			}
+			if _, err := w.run(t, other); err != nil {
+				t.Errorf("another selection: %v", err)
+			}
+		})
 	}
 }
 

@@ -21,7 +21,10 @@ func (r *Redrive) drivePartition(ctx context.Context, s Span) error {
 	if b.intent, err = parseIntent(own.Metadata); err != nil {
 		return fmt.Errorf("%s: %w", s.Place, err)
 	}
-	if b.next >= s.End || r.isEnough(b) {
+	if b.next >= s.End {
+		return r.forget(ctx, b)
+	}
+	if r.isEnough(b) {
 		return nil
 	}
 	failed := false
