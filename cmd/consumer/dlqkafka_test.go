@@ -109,19 +109,19 @@ func (r *redriving) write(t *testing.T, letters ...dlq.Letter) {
 	}
 	defer producer.Close()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the leaders may not be there yet
-		err := producer.Produce(t.Context(), letters[:1])
+		err := producer.Produce(t.Context(), letters)
 		if err == nil {
-			break
+			return
 		}
-		if time.Now().After(deadline) {
+		var failed *dlq.ProduceError
+		if !errors.As(err, &failed) || time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-	}
-	if len(letters) == 1 {
-		return
-	}
-	if err := producer.Produce(t.Context(), letters[1:]); err != nil {
-		t.Fatal(err)
+		var again []dlq.Letter
+		for _, i := range failed.Unacknowledged {
+			again = append(again, letters[i])
+		}
+		letters = again
 	}
 }
 
