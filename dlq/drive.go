@@ -50,20 +50,20 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 	return nil
 }
 
-// send brings all letters of the parcel back. Before it sends, it commits what it is about to do; after a failure it looks
-// which letters have arrived. The end of ctx ends only the trying again.
+// send brings all letters of the parcel back. Before each try it commits what it is about to do, which also tells whether
+// the group is still this run's; after a failure it looks which letters have arrived. The end of ctx ends only the trying
+// again.
 func (r *Redrive) send(ctx, sending context.Context, b *parcel) error {
 	if b.intent == nil {
-		i, err := r.plan(sending, b)
-		if err != nil {
+		var err error
+		if b.intent, err = r.plan(sending, b); err != nil {
 			return err
 		}
-		if err := r.commit(sending, b.place, b.start, i); err != nil {
-			return err
-		}
-		b.intent = i
 	}
 	for try := 1; ; try++ {
+		if err := r.commit(sending, b.place, b.start, b.intent); err != nil {
+			return err
+		}
 		err := r.produce(sending, b)
 		if err == nil {
 			return nil

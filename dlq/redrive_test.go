@@ -336,6 +336,18 @@ func TestCrashAnywhereIsHealed(t *testing.T) {
 	}
 }
 
+// A run whose group has passed to another tries nothing again: the other has.
+func TestNoTryAfterTheGroupIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := filled(20)
+		w.tries = []int{2}
+		w.failAt, w.lasts = 2, true // the commit after the first request, and all that follows
+		if _, err := w.run(t, nil); err == nil || !strings.HasPrefix(err.Error(), "committing") || w.effects != 2 {
+			t.Errorf("%v after %d effects", err, w.effects)
+		}
+	})
+}
+
 // Letters that are deleted after a run was killed in the middle of them hold up no other selection: neither all, nor those of
 // its parcel and of the next.
 func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {

@@ -15,19 +15,25 @@ type Returner struct {
 	transport *kafka.Transport
 	client    *kafka.Client
 	timeout   time.Duration
+	hold      func(context.Context) error
 	now       func() time.Time
 }
 
 // NewReturner connects to nothing yet. The transport belongs to the Returner, which closes its connections; it must know the
-// topics that letters go back to. timeout bounds one request; 0: 5 s.
-func NewReturner(brokers []string, transport *kafka.Transport, timeout time.Duration) *Returner {
+// topics that letters go back to. timeout bounds one request; 0: 5 s. hold is asked before each request, and forbids it with
+// an error: another run may have taken over; nil: there is no other.
+func NewReturner(brokers []string, transport *kafka.Transport, timeout time.Duration, hold func(context.Context) error) *Returner {
 	if timeout == 0 {
 		timeout = defaultTimeout
+	}
+	if hold == nil {
+		hold = func(context.Context) error { return nil }
 	}
 	return &Returner{
 		transport: transport,
 		client:    &kafka.Client{Addr: kafka.TCP(brokers...), Transport: transport, Timeout: timeout},
 		timeout:   timeout,
+		hold:      hold,
 		now:       time.Now,
 	}
 }
@@ -89,6 +95,9 @@ func (r *Returner) send(ctx context.Context, to Place, records []Record) error {
 		for _, h := range record.Headers {
 			out[i].Headers = append(out[i].Headers, Header{Key: h.Key, Value: bytes.Clone(h.Value)})
 		}
+	}
+	if err := r.hold(ctx); err != nil {
+		return err
 	}
 	if err := produceRecords(ctx, r.client, r.timeout, to, out); err != nil {
 		return fmt.Errorf("writing to %s: %w", to, err)

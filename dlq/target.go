@@ -39,7 +39,7 @@ type Refusal struct {
 
 // Progress keeps offsets of dead-letter topics for the consumer group of a re-drive. Calls do not overlap.
 type Progress interface {
-	// Commit fails when the group has passed to another member.
+	// Commit fails when the group has passed to another member. It may be given the same again.
 	Commit(ctx context.Context, place Place, offset int64, metadata string) error
 }
 

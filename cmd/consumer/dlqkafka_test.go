@@ -261,7 +261,7 @@ func TestCrashBetweenProduceAndCommit(t *testing.T) {
 			return err
 		}
 		transport := &kafka.Transport{MetadataTopics: []string{r.topic}}
-		returner := dlq.NewReturner(r.config.Kafka.Brokers, transport, 0)
+		returner := dlq.NewReturner(r.config.Kafka.Brokers, transport, 0, m.hold)
 		defer returner.Close()
 		o := dlq.RedriveOptions{Selection: all, Sources: []string{r.topic}, Own: dlq.Past{Selection: all, Committed: m.committed()}}
 		report, err = dlq.NewRedrive(reader, returner, deaf{m}, o).Run(ctx, spans)

@@ -192,7 +192,7 @@ func (p *program) drive(ctx context.Context, c config.Config, reader *letterRead
 	if err != nil {
 		return dlq.Report{}, err
 	}
-	returner := dlq.NewReturner(c.Kafka.Brokers, transport, redriveSettle/2)
+	returner := dlq.NewReturner(c.Kafka.Brokers, transport, redriveSettle/2, m.hold)
 	defer returner.Close()
 	return dlq.NewRedrive(reader, returner, m, o).Run(ctx, spans)
 }

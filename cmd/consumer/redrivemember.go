@@ -29,13 +29,20 @@ var (
 
 // redriveMembership is the work of the only member of a re-drive's group, and where it commits.
 type redriveMembership struct {
-	generation *source.Generation
+	partitions []source.Assigned
+	held       func() bool // of the lease, which each commit renews
+	send       func(context.Context, []source.Commit) ([]error, error)
+	last       []source.Commit
+}
+
+func newRedriveMembership(g *source.Generation) *redriveMembership {
+	return &redriveMembership{partitions: g.Partitions, held: g.Lease.Held, send: g.Commit}
 }
 
 // committed is what the group has committed so far.
 func (m *redriveMembership) committed() map[dlq.Place]dlq.Committed {
 	out := map[dlq.Place]dlq.Committed{}
-	for _, a := range m.generation.Partitions {
+	for _, a := range m.partitions {
 		if a.Committed >= 0 {
 			out[dlq.Place{Topic: a.Topic, Partition: a.Partition}] = dlq.Committed{Offset: a.Committed, Metadata: a.Metadata}
 		}
@@ -43,16 +50,37 @@ func (m *redriveMembership) committed() map[dlq.Place]dlq.Committed {
 	return out
 }
 
-// Commit implements dlq.Progress. It repeats a commit of which nothing was heard.
+// Commit implements dlq.Progress.
 func (m *redriveMembership) Commit(ctx context.Context, place dlq.Place, offset int64, metadata string) error {
-	commit := []source.Commit{{Topic: place.Topic, Partition: place.Partition, Offset: offset, Metadata: metadata}}
+	m.last = []source.Commit{{Topic: place.Topic, Partition: place.Partition, Offset: offset, Metadata: metadata}}
+	return m.commit(ctx)
+}
+
+// commit repeats a commit of which nothing was heard.
+func (m *redriveMembership) commit(ctx context.Context) error {
 	return patiently(ctx, func() error {
-		results, err := m.generation.Commit(ctx, commit)
+		results, err := m.send(ctx, m.last)
 		if err != nil {
 			return err
 		}
 		return results[0]
 	})
+}
+
+// hold makes sure that the group is still this run's, before a request that brings letters back: a process that was stopped
+// goes on in the middle of a parcel, which another run may have finished meanwhile. When the lease has lapsed, the parcel's
+// commit is made again: no other run has been a member if it is taken.
+func (m *redriveMembership) hold(ctx context.Context) error {
+	if m.held() {
+		return nil
+	}
+	if err := m.commit(ctx); err != nil {
+		return fmt.Errorf("asking whether the group is still this run's: %w", err)
+	}
+	if !m.held() {
+		return errRedriveEnds
+	}
+	return nil
 }
 
 // withRedriveGroup runs work as the only member of a group, and of all re-drives. The context of work ends when the group
@@ -65,6 +93,7 @@ func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, re
 	o.Topics, o.GroupID, o.InstanceID = reader.topics, group, ""
 	o.SessionTimeout = min(o.SessionTimeout, redriveSession)
 	o.HeartbeatInterval = min(o.HeartbeatInterval, o.SessionTimeout/3)
+	o.Lease = min(o.SessionTimeout, o.RebalanceTimeout) // no other can be the member so soon after a commit
 	client, err := source.Open(ctx, o, prometheus.NewRegistry())
 	if err != nil {
 		return err
@@ -89,7 +118,7 @@ func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, re
 			if err := checkAlone(working, c, reader, group, generation); err != nil {
 				return err
 			}
-			return work(working, &redriveMembership{generation})
+			return work(working, newRedriveMembership(generation))
 		case <-working.Done():
 			return context.Cause(working)
 		}
