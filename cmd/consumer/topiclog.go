@@ -96,6 +96,7 @@ func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from
 			return err
 		}
 	}
+	moves := movement{place: dlq.Place{Topic: topic, Partition: partition}}
 	for from < to {
 		var batch *source.Batch
 		err := patiently(ctx, func() (err error) {
@@ -119,7 +120,27 @@ func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from
 		case err != nil:
 			return err
 		}
+		if err := moves.check(from, next, to); err != nil {
+			return err
+		}
 		from = next
+	}
+	return nil
+}
+
+// movement sees to it that reading a log comes to an end: one that was truncated meanwhile gives out nothing for ever.
+type movement struct {
+	place dlq.Place
+	idle  int // fetches in a row that brought nothing
+}
+
+// check takes the offset of a fetch, the one after it, and the one that is read up to.
+func (m *movement) check(from, next, to int64) error {
+	if m.idle++; next > from {
+		m.idle = 0
+	}
+	if m.idle == scanTries {
+		return fmt.Errorf("%s gives out nothing at offset %d, though it reached to %d: was it truncated?", m.place, from, to)
 	}
 	return nil
 }

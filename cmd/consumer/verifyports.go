@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/dlq"
 	"waterwheel/measurement"
 	"waterwheel/sink"
 	"waterwheel/source"
@@ -20,7 +21,8 @@ type recordLog struct{ client *source.Client }
 
 // Records implements verify.Log.
 func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
-	first, idle := from, 0
+	first := from
+	moves := movement{place: dlq.Place{Topic: src.Topic, Partition: src.Partition}}
 	for at := from; at < to; {
 		batch, err := l.fetch(ctx, src, at)
 		if source.Classify(err) == source.OutOfRange {
@@ -44,11 +46,8 @@ func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to
 		if err != nil {
 			return first, err
 		}
-		if idle++; next > at {
-			idle = 0
-		}
-		if idle == scanTries {
-			return first, fmt.Errorf("%s/%d gives out nothing at offset %d, though it reached to %d: was it truncated?", src.Topic, src.Partition, at, to)
+		if err := moves.check(at, next, to); err != nil {
+			return first, err
 		}
 		at = next
 	}
