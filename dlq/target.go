@@ -65,3 +65,15 @@ func (p Past) IsCutOff() bool {
 	}
 	return false
 }
+
+// Passed tells whether a re-drive has been at the letter: it went back, or was refused, and none takes it again.
+func Passed(pasts []Past, f *Found) bool {
+	return slices.ContainsFunc(pasts, func(p Past) bool {
+		return f.Err == nil && f.Offset < p.Committed[f.Place].Offset && p.Selection.drives(&f.Letter)
+	})
+}
+
+// Return brings one letter back, whatever went back before.
+func Return(ctx context.Context, target Target, l *Letter) error {
+	return target.Produce(ctx, Place{l.Topic, l.Partition}, []Record{returned(l)})
+}

@@ -23,6 +23,7 @@ type redriveOptions struct {
 	limit       int64
 	rate        int
 	maxAttempts int
+	letter      string // one alone, by its place
 	output      string
 }
 
@@ -37,11 +38,20 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 			"was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of\n" +
 			"letters. Letters driven by one selection are not driven by another. A run that was cut off goes on where it was, and\n" +
 			"looks first which records have arrived.\n\n" +
+			"No selection drives a letter again that was refused. --letter brings it back, each time it is said: of this alone no\n" +
+			"account is kept.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.",
-		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000",
+		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000\n  consumer dlq redrive --letter events.dlq/0/12",
 		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.redriveLetters(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"reason", "topic", "from", "to", "dry-run", "limit", "rate", "max-attempts"} {
+				if o.letter != "" && cmd.Flags().Changed(name) {
+					return usageError{fmt.Errorf("--letter is about one letter: --%s has no place beside it", name)}
+				}
+			}
+			return p.redriveLetters(cmd.Context(), o)
+		},
 	}
 	o.flags(cmd)
 	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date"
@@ -49,6 +59,7 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
 	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", dlq.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
+	cmd.Flags().StringVar(&o.letter, "letter", "", "bring back the one at TOPIC/PARTITION/OFFSET of a dead-letter topic, which its topic refused before")
 	outputFlag(cmd, &o.output)
 	return cmd
 }
@@ -70,6 +81,9 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	c, log, err := p.quietSettings()
 	if err != nil {
 		return err
+	}
+	if o.letter != "" {
+		return p.redriveLetter(ctx, c, log, o)
 	}
 	filter, err := o.filter(c, time.Now())
 	if err != nil {
@@ -94,7 +108,7 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 		Report: func(r dlq.Report) { line.at(r.Read, r.Total) },
 		Refused: func(r dlq.Refusal) {
 			line.end()
-			fmt.Fprintf(p.stderr, "The letter %s/%d stays: %s does not take it: %v\n", r.Place, r.Offset, r.To, r.Err)
+			p.nameRefused(r)
 		},
 	}
 	var report dlq.Report
@@ -115,10 +129,8 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 			return err
 		}
 	}
-	if err == nil && report.Refused > 0 {
-		fmt.Fprintf(p.stderr, "%d letters stay until the configuration of their topics is changed. docs/runbook.md, \"Drive letters back\", says how to bring them back then.\n",
-			report.Refused)
-		return errFound
+	if err == nil {
+		return p.tellRefused(report)
 	}
 	return redriveError(ctx, err, selection)
 }

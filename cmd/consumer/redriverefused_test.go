@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -51,6 +52,45 @@ func TestRefusedLetterStaysAlone(t *testing.T) {
 	}
 	if other := r.redrive(t, "--reason", "not_json"); other.Driven != 0 || other.Refused != 0 {
 		t.Errorf("another selection: %+v", other)
+	}
+}
+
+// A letter that was refused comes back alone when its topic takes it; one that no re-drive has been at does not, since the
+// next would bring it back again.
+func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
+	const large = 1000
+	r := newRedriving(t)
+	r.configure(t, "max.message.bytes", "2000")
+	l := r.letter(large)
+	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
+	r.write(t, l)
+	place := r.topic + ".dlq/0/0"
+	if code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no re-drive has been at it yet") {
+		t.Errorf("before any re-drive: exit code %d\n%s", code, stderr)
+	}
+	_, _ = r.refusing(t)
+	r.redrive(t, "--reason", "not_json") // another selection passes it
+	if view, stderr := r.refusing(t, "--letter", place); view.Refused != 1 || !strings.Contains(stderr, place+" stays") {
+		t.Errorf("it is taken: %+v\n%s", view, stderr)
+	}
+	r.configure(t, "max.message.bytes", "1000000")
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive", "--letter", place)
+		if code == exitDone && strings.Contains(stdout, "1  driven back") {
+			break
+		}
+		if code != exitFound || time.Now().After(deadline) { // the broker may not know of the setting yet
+			t.Fatalf("exit code %d\n%s%s", code, stdout, stderr)
+		}
+	}
+	if again := r.redrive(t); again.Driven != 0 {
+		t.Errorf("at the end: %+v", again)
+	}
+	r.isOnce(t, 1)
+	for where, says := range map[string]string{r.topic + ".dlq/0/1": "no such letter", r.topic + "/0/0": "is no dead-letter topic"} {
+		if code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--letter", where); code == exitDone || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit code %d\n%s", where, code, stderr)
+		}
 	}
 }
 
