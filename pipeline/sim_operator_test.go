@@ -104,6 +104,11 @@ func (w *world) takeOver() {
 	if w.mongo.away > w.now || w.mongo.stalled {
 		return
 	}
+	for p := range w.kafka.partitions {
+		if id := documentID(p); w.mongo.parts.now(id) == nil && len(w.mongo.parts.byID[id]) > 0 {
+			return // it was deleted: the documents say that the new group would not wait for the old one then
+		}
+	}
 	w.group = newCoordinator(w, w.group.name+"'")
 	w.logf("the group %s takes over", w.group.name)
 	for p := range w.kafka.partitions {
