@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -151,39 +150,36 @@ func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 // TestRefusedCollectionIsAnOutage: a server that lets nobody write refuses every document alike. That is an outage: it
 // shows in readiness, nothing becomes a letter, and the stream goes on when the privilege is there.
 func TestRefusedCollectionIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.Refusal{Code: 13, Message: "not authorized to execute the command", Whole: true})
+	testOutage(t, refuser.Unauthorized())
 }
 
 // TestRefusedWritesAreAnOutage is the same when the answer names each of the writes, as a router of shards does.
 func TestRefusedWritesAreAnOutage(t *testing.T) {
-	testOutage(t, refuser.Refusal{Code: 13, Message: "not authorized to execute the command"})
+	one := refuser.Unauthorized()
+	one.Whole = false
+	testOutage(t, one)
 }
 
 // TestNoPrimaryIsAnOutage: during an election nobody takes writes.
 func TestNoPrimaryIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.Refusal{Code: 10107, Message: "not primary", Whole: true})
+	testOutage(t, refuser.NoPrimary())
 }
 
 // TestFullDiskIsAnOutage: a server whose disk is full can be read.
 func TestFullDiskIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.Refusal{Code: 14031, Message: "No space left on device"})
+	testOutage(t, refuser.FullDisk())
 }
 
 // TestThrottlingIsAnOutage: a server that limits requests asks for patience.
 func TestThrottlingIsAnOutage(t *testing.T) {
-	testOutage(t, refuser.Refusal{Code: 16500, Message: "Request rate is large"})
+	testOutage(t, refuser.Throttled())
 }
 
 // testOutage lets MongoDB answer all writes of buckets so for a while.
 func testOutage(t *testing.T, with refuser.Refusal) {
 	t.Parallel()
 	s, r := newStream(t, 1), between(t)
-	r.Obey(func(collection string, _ bson.Raw) *refuser.Refusal {
-		if !strings.HasSuffix(collection, ".buckets") {
-			return nil
-		}
-		return &with
-	})
+	r.Obey(refuser.AllBuckets(with))
 	send := func(from, to int) {
 		t.Helper()
 		for n := from; n < to; n++ {

@@ -1,28 +1,25 @@
 package chaos
 
 import (
-	"strings"
 	"testing"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/e2e/harness/refuser"
 )
 
 func TestDatabaseHasNoPrimary(t *testing.T) {
-	testRefusal(t, refuser.Refusal{Code: 10107, Message: "not primary", Whole: true})
+	testRefusal(t, refuser.NoPrimary())
 }
 
 func TestDatabaseHasNoRoomOnItsDisk(t *testing.T) {
-	testRefusal(t, refuser.Refusal{Code: 14031, Message: "No space left on device"})
+	testRefusal(t, refuser.FullDisk())
 }
 
 func TestDatabaseThrottles(t *testing.T) {
-	testRefusal(t, refuser.Refusal{Code: 16500, Message: "Request rate is large"})
+	testRefusal(t, refuser.Throttled())
 }
 
 func TestDatabaseTakesThePrivilegeAway(t *testing.T) {
-	testRefusal(t, refuser.Refusal{Code: 13, Message: "not authorized to execute the command", Whole: true})
+	testRefusal(t, refuser.Unauthorized())
 }
 
 // testRefusal lets MongoDB be read, and answer writes of buckets so.
@@ -38,14 +35,7 @@ func (o *outage) answering(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Close)
-	o.begin = func(*testing.T, *run) {
-		proxy.Obey(func(collection string, _ bson.Raw) *refuser.Refusal {
-			if !strings.HasSuffix(collection, ".buckets") {
-				return nil
-			}
-			return o.answer
-		})
-	}
+	o.begin = func(*testing.T, *run) { proxy.Obey(refuser.AllBuckets(*o.answer)) }
 	o.end = func(*testing.T, *run) { proxy.Obey(nil) }
 	return proxy.URI()
 }
