@@ -91,16 +91,22 @@ func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 	}
 }
 
+// filledWithEqual is a world with letters that differ in their records' offsets only.
+func filledWithEqual(n int) *world {
+	w := newWorld()
+	w.append(Place{"events", 3})
+	for i := range n {
+		l := sample()
+		l.Offset = int64(i)
+		w.letter(dead, l)
+	}
+	return w
+}
+
 // Of records that are equal, as many go back as there are, though half of a request is written before the crash.
 func TestEqualRecordsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.append(Place{"events", 3})
-		for i := range 20 {
-			l := sample()
-			l.Offset = int64(i)
-			w.letter(dead, l)
-		}
+		w := filledWithEqual(20)
 		w.failAt, w.late, w.lasts, w.half = 2, true, true, true
 		if _, err := w.run(t, nil); !errors.Is(err, errGone) || w.arrived()["not json"] != 10 {
 			t.Fatalf("%v, %v arrived", err, w.arrived())
@@ -126,13 +132,7 @@ func TestEqualRecordsAreCountedAtEachTry(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.append(Place{"events", 3})
-				for i := range 20 {
-					l := sample()
-					l.Offset = int64(i)
-					w.letter(dead, l)
-				}
+				w := filledWithEqual(20)
 				w.tries = c.tries
 				report, err := w.run(t, nil)
 				if err != nil || report.Driven != 20 || report.Arrived != 0 || w.arrived()["not json"] != 20 {

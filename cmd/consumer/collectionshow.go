@@ -54,11 +54,11 @@ func (p *program) collectionShowCommand() *cobra.Command {
 
 // collectionSource is where a collection is looked at; *sink.Database is one.
 type collectionSource interface {
+	claimSource
 	Definition(ctx context.Context, series string) (timeseries.Options, int32, error)
 	HasView(ctx context.Context, series string) (bool, error)
 	Size(ctx context.Context, series string) (sink.Size, error)
 	Holdings(ctx context.Context, series string, newest int64) ([]sink.Holding, error)
-	Partitions(ctx context.Context, series string) ([]sink.PartitionDocument, error)
 }
 
 // showCollection looks at a collection.

@@ -244,29 +244,40 @@ func (d deaf) Commit(ctx context.Context, place dlq.Place, offset int64, metadat
 	return d.redriveMembership.Commit(ctx, place, offset, metadata)
 }
 
-func TestCrashBetweenProduceAndCommit(t *testing.T) {
-	const n = 1200
-	r := newRedriving(t)
-	r.fill(t, n)
+// allLetters are those that a re-drive without filters takes.
+func allLetters() dlq.Selection { return dlq.Selection{MaxAttempts: dlq.DefaultMaxAttempts} }
+
+// redriveIn re-drives all letters in this process, as a member of which with makes what is asked before each request, and
+// what commits.
+func (r *redriving) redriveIn(
+	t *testing.T, with func(*redriveMembership) (hold func(context.Context) error, commits dlq.Progress),
+) (report dlq.Report, err error) {
+	t.Helper()
 	reader, err := r.program.openLetters(t.Context(), r.config, r.slog)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.close()
-	all := dlq.Selection{MaxAttempts: dlq.DefaultMaxAttempts}
-	var report dlq.Report
-	err = withRedriveGroup(t.Context(), r.config, r.slog, reader, redriveGroup(r.config, all), func(ctx context.Context, m *redriveMembership) error {
+	err = withRedriveGroup(t.Context(), r.config, r.slog, reader, redriveGroup(r.config, allLetters()), func(ctx context.Context, m *redriveMembership) error {
 		spans, err := dlq.Spans(ctx, reader, reader.topics)
 		if err != nil {
 			return err
 		}
-		transport := &kafka.Transport{MetadataTopics: []string{r.topic}}
-		returner := dlq.NewReturner(r.config.Kafka.Brokers, transport, 0, m.hold)
+		hold, commits := with(m)
+		returner := dlq.NewReturner(r.config.Kafka.Brokers, &kafka.Transport{MetadataTopics: []string{r.topic}}, 0, hold)
 		defer returner.Close()
-		o := dlq.RedriveOptions{Selection: all, Sources: []string{r.topic}, Own: dlq.Past{Selection: all, Committed: m.committed()}}
-		report, err = dlq.NewRedrive(reader, returner, deaf{m}, o).Run(ctx, spans)
+		o := dlq.RedriveOptions{Selection: allLetters(), Sources: []string{r.topic}, Own: dlq.Past{Selection: allLetters(), Committed: m.committed()}}
+		report, err = dlq.NewRedrive(reader, returner, commits, o).Run(ctx, spans)
 		return err
 	})
+	return report, err
+}
+
+func TestCrashBetweenProduceAndCommit(t *testing.T) {
+	const n = 1200
+	r := newRedriving(t)
+	r.fill(t, n)
+	report, err := r.redriveIn(t, func(m *redriveMembership) (func(context.Context) error, dlq.Progress) { return m.hold, deaf{m} })
 	if crashed := len(r.returned(t)); !errors.Is(err, errCrash) || crashed == 0 || crashed == n {
 		t.Fatalf("%v, %d letters back: %+v", err, crashed, report)
 	}

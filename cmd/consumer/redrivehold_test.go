@@ -55,32 +55,16 @@ func TestRedriveTakenOverInAParcelSendsNothingMore(t *testing.T) {
 	const n = 1200
 	r := newRedriving(t)
 	r.fill(t, n)
-	reader, err := r.program.openLetters(t.Context(), r.config, r.slog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.close()
-	all := dlq.Selection{MaxAttempts: dlq.DefaultMaxAttempts}
-	group := redriveGroup(r.config, all)
 	var next RedriveView
-	err = withRedriveGroup(t.Context(), r.config, r.slog, reader, group, func(ctx context.Context, m *redriveMembership) error {
-		spans, err := dlq.Spans(ctx, reader, reader.topics)
-		if err != nil {
-			return err
-		}
+	_, err := r.redriveIn(t, func(m *redriveMembership) (func(context.Context) error, dlq.Progress) {
 		requests := 0
-		hold := func(ctx context.Context) error {
+		return func(ctx context.Context) error {
 			if requests++; requests == 3 {
-				r.removeMembers(t, group)
+				r.removeMembers(t, redriveGroup(r.config, allLetters()))
 				next = r.redrive(t)
 			}
 			return m.hold(ctx)
-		}
-		returner := dlq.NewReturner(r.config.Kafka.Brokers, &kafka.Transport{MetadataTopics: []string{r.topic}}, 0, hold)
-		defer returner.Close()
-		o := dlq.RedriveOptions{Selection: all, Sources: []string{r.topic}, Own: dlq.Past{Selection: all, Committed: m.committed()}}
-		_, err = dlq.NewRedrive(reader, returner, m, o).Run(ctx, spans)
-		return err
+		}, m
 	})
 	if err == nil || next.Arrived == 0 || next.Arrived+next.Driven != n {
 		t.Errorf("%v; the next run: %+v", err, next)
