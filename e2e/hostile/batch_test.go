@@ -1,0 +1,111 @@
+package hostile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// The codecs of a record batch.
+const (
+	plain int16 = 0
+	gzip  int16 = 1
+	zstd  int16 = 4
+)
+
+// record is one record as a batch holds it, with all lengths free to be wrong.
+type record struct {
+	offset     int64 // from the batch's first
+	key, value []byte
+	headers    []byte // from their number on; nil: no headers
+}
+
+// appendTo appends the record with its length.
+func (r record) appendTo(b []byte) []byte {
+	body := []byte{0, 0} // attributes, time from the batch's first
+	body = binary.AppendVarint(body, r.offset)
+	body = appendBytes(body, r.key)
+	body = appendBytes(body, r.value)
+	if r.headers == nil {
+		body = append(body, 0)
+	}
+	body = append(body, r.headers...)
+	return append(binary.AppendVarint(b, int64(len(body))), body...)
+}
+
+// appendBytes appends a byte string with its length, -1 for nil.
+func appendBytes(b, field []byte) []byte {
+	if field == nil {
+		return binary.AppendVarint(b, -1)
+	}
+	return append(binary.AppendVarint(b, int64(len(field))), field...)
+}
+
+// recordBatch is a batch of n records, whose encoded, and compressed, form is given. Brokers put the offset of the first in.
+func recordBatch(codec int16, n int, encoded []byte) []byte {
+	now := time.Now().UnixMilli()
+	batch := kmsg.RecordBatch{
+		Length: int32(49 + len(encoded)), PartitionLeaderEpoch: -1, Magic: 2, Attributes: codec,
+		LastOffsetDelta: int32(n - 1), FirstTimestamp: now, MaxTimestamp: now, ProducerID: -1, ProducerEpoch: -1,
+		FirstSequence: -1, NumRecords: int32(n), Records: encoded,
+	}
+	b := batch.AppendTo(nil)
+	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
+
+// compressed is what a codec makes of bytes.
+func compressed(t *testing.T, codec int16, b []byte) []byte {
+	t.Helper()
+	choice := map[int16]kgo.CompressionCodec{plain: kgo.NoCompression(), gzip: kgo.GzipCompression(), zstd: kgo.ZstdCompression()}[codec]
+	compressor, err := kgo.DefaultCompressor(choice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compressor == nil {
+		return b
+	}
+	out, _ := compressor.Compress(new(bytes.Buffer), b)
+	return out
+}
+
+// produce writes a record batch to a partition as it is, and returns the broker's error.
+func (r *trial) produce(partition int32, batch []byte) error {
+	r.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.settings["KAFKA_BROKERS"]), kgo.MaxVersions(kversion.V3_6_0())) // names topics
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	request := kmsg.NewPtrProduceRequest()
+	request.Acks, request.TimeoutMillis = -1, 10_000
+	request.Topics = []kmsg.ProduceRequestTopic{{
+		Topic: r.topic, Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: partition, Records: batch}},
+	}}
+	response, err := request.RequestWith(within(r.t, 20*time.Second), client)
+	if err != nil {
+		return fmt.Errorf("producing a batch of %d bytes: %w", len(batch), err)
+	}
+	return kerr.ErrorForCode(response.Topics[0].Partitions[0].ErrorCode)
+}
+
+// mustProduce writes records as one batch.
+func (r *trial) mustProduce(partition int32, codec int16, records ...record) {
+	r.t.Helper()
+	var encoded []byte
+	for i, one := range records {
+		one.offset += int64(i)
+		encoded = one.appendTo(encoded)
+	}
+	if err := r.produce(partition, recordBatch(codec, len(records), compressed(r.t, codec, encoded))); err != nil {
+		r.t.Fatal(err)
+	}
+}
