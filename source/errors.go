@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -62,7 +63,7 @@ func (e *Error) Error() string {
 		what = fmt.Sprintf("%s of %s", e.API, e.Topic)
 	}
 	text := fmt.Sprintf("%s: %v", what, e.Err)
-	if code, ok := errors.AsType[kafka.Error](e.Err); ok && answerOf(code).advice != "" {
+	if code, ok := errors.AsType[kafka.Error](e.Err); ok && !strings.Contains(text, answerOf(code).advice) {
 		text += "; " + answerOf(code).advice
 	}
 	return text

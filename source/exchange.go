@@ -15,12 +15,21 @@ const (
 	// maxResponseBytes bounds what a broker's length field can make this process read. Kafka's own brokers refuse
 	// record batches of 100 MiB and more unless told otherwise.
 	maxResponseBytes = 256 << 20
+	// maxAnswerBytes is the same for answers that bring no records.
+	maxAnswerBytes = 16 << 20
 	// readStep bounds what is allocated ahead of the bytes that really arrive.
 	readStep = 4 << 20
 )
 
-// errMalformed is an answer that is not what the protocol says.
-var errMalformed = errors.New("malformed answer")
+var (
+	// errMalformed is an answer that is not what the protocol says.
+	errMalformed = errors.New("malformed answer")
+	// errTLSAlert is what a listener with TLS answers to who speaks without.
+	errTLSAlert = errors.New("answered in TLS")
+)
+
+// answerHead is the size and the correlation id that each answer begins with.
+const answerHead = 8
 
 // call is one request of our own messages: what the protocol's header says of it, and its encoded body.
 type call struct {
@@ -38,18 +47,35 @@ func exchange(rw io.ReadWriter, c call, buffer []byte) ([]byte, error) {
 	if _, err := rw.Write(c.encode(correlation)); err != nil {
 		return buffer, err
 	}
-	var head [8]byte
+	var head [answerHead]byte
 	if _, err := io.ReadFull(rw, head[:]); err != nil {
 		return buffer, noEOF(err)
 	}
-	size := int(int32(binary.BigEndian.Uint32(head[:4]))) - 4
-	if size < 0 || size > maxResponseBytes {
-		return buffer, fmt.Errorf("%w: %d bytes announced", errMalformed, size)
+	size, err := answerSize(c.api, head)
+	if err != nil {
+		return buffer, err
 	}
 	if answered := int32(binary.BigEndian.Uint32(head[4:])); answered != correlation {
 		return buffer, fmt.Errorf("%w: it belongs to request %d, not %d", errMalformed, answered, correlation)
 	}
 	return readInto(buffer, rw, size)
+}
+
+// answerSize is how many bytes come after an answer's head.
+func answerSize(api protocol.ApiKey, head [answerHead]byte) (int, error) {
+	const alert, version = 0x15, 0x03
+	if head[0] == alert && head[1] == version {
+		return 0, errTLSAlert
+	}
+	most := maxAnswerBytes
+	if api == protocol.Fetch {
+		most = maxResponseBytes
+	}
+	size := int(int32(binary.BigEndian.Uint32(head[:4]))) - 4
+	if size < 0 || size > most {
+		return 0, fmt.Errorf("%w: %d bytes announced", errMalformed, size)
+	}
+	return size, nil
 }
 
 // encode is the whole request: size, header, body.

@@ -95,6 +95,7 @@ func (b *fakeBroker) serve(conn net.Conn) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	authenticated := b.password == ""
+	versions := 0 // how often they were asked for before the login
 	for {
 		frame, err := readFrame(in)
 		if err != nil {
@@ -104,6 +105,12 @@ func (b *fakeBroker) serve(conn net.Conn) {
 		version := int16(binary.BigEndian.Uint16(frame[6:]))
 		correlation := int32(binary.BigEndian.Uint32(frame[8:]))
 		if !authenticated && api != protocol.ApiVersions && api != protocol.SaslHandshake && api != protocol.SaslAuthenticate {
+			return
+		}
+		if versions++; api != protocol.ApiVersions || authenticated {
+			versions = 0
+		}
+		if versions > 1 { // Kafka takes one: "Unexpected ApiVersions request received during SASL authentication"
 			return
 		}
 		var out bytes.Buffer

@@ -1,12 +1,14 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 
@@ -25,11 +27,14 @@ var (
 	errUnreachable = errors.New("cannot be reached")
 	// errNoAnswer is a broker that hangs up on the very first request, which any Kafka answers to anybody.
 	errNoAnswer = errors.New("no answer to the first request")
+	// errNoLogin is a broker that hangs up on the first request for which one must be logged in.
+	errNoLogin = errors.New("not logged in")
+	// errHandshake is a TLS handshake that failed, at whichever side.
+	errHandshake = errors.New("TLS handshake")
 )
 
-// probe connects to the first bootstrap broker that answers, the way every later connection will be made. kafka-go's
-// Transport says "unexpected EOF" to a wrong password, to missing TLS and to missing SASL alike; this finds out which it
-// is. A broker that hangs up may be starting, or a proxy before one that is down: the settings are only to blame when no
+// probe connects to the first bootstrap broker that answers, the way every later connection is made, and finds out which
+// setting is wrong where a broker only hangs up. A broker that hangs up may be starting, or a proxy before one that is down: the settings are only to blame when no
 // other broker answers either.
 func (c *connector) probe(ctx context.Context, options Options) error {
 	var unreachable, mute []error
@@ -56,47 +61,27 @@ func (c *connector) probe(ctx context.Context, options Options) error {
 func (c *connector) probeBroker(ctx context.Context, broker, clientID string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	var dialing error
-	dialer := kafka.Dialer{
-		ClientID:      clientID,
-		SASLMechanism: c.sasl,
-		DialFunc: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-			conn, dialing = c.dialProbe(ctx, network, address, clientID)
-			return conn, dialing
-		},
-	}
-	conn, err := dialer.DialContext(ctx, "tcp", broker)
-	if dialing != nil { // without kafka-go's words around it
-		return c.explain(ctx, broker, dialing)
-	}
+	conn, err := c.open(ctx, "tcp", broker)
 	if err != nil {
 		return c.explain(ctx, broker, err)
 	}
 	defer conn.Close()
-	_, err = conn.Brokers() // the first request that needs authentication
-	switch {
-	case err == nil:
-		return nil
-	case c.sasl == nil && hungUp(err):
-		return fmt.Errorf("%s hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to sasl_plaintext or sasl_tls", broker)
-	default:
+	if err := within(ctx, conn, func() error { return c.ask(conn, broker, clientID) }); err != nil {
 		return c.explain(ctx, broker, err)
 	}
+	return nil
 }
 
-// dialProbe opens a connection that is closed when the context ends, for kafka-go's Dialer does not look at it while
-// it authenticates, and sees that the broker is a Kafka of our time.
-func (c *connector) dialProbe(ctx context.Context, network, address, clientID string) (net.Conn, error) {
-	conn, err := c.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	context.AfterFunc(ctx, func() { conn.Close() })
+// ask asks for the versions, which any Kafka tells anybody, and for the cluster, which it tells those only who may know.
+func (c *connector) ask(conn *conn, broker, clientID string) error {
 	if err := checkVersions(conn, clientID); err != nil {
-		conn.Close()
-		return nil, err
+		return err
 	}
-	return conn, nil
+	_, err := (&metadataRequest{clientID: clientID}).RawExchange(conn)
+	if c.sasl == nil && hungUp(err) {
+		return fmt.Errorf("%w: %w", errNoLogin, err)
+	}
+	return err
 }
 
 // checkVersions asks which requests the broker knows.
@@ -127,30 +112,68 @@ func checkVersions(rw io.ReadWriter, clientID string) error {
 // explain turns what a connection died of into the setting to look at.
 func (c *connector) explain(ctx context.Context, broker string, err error) error {
 	code, coded := errors.AsType[kafka.Error](err)
-	operation, network := errors.AsType[*net.OpError](err)
-	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, otherName := errors.AsType[x509.HostnameError](err)
+	if coded && answerOf(code).class == StopProgram {
+		return fmt.Errorf("%s: %w; %s", broker, err, answerOf(code).advice)
+	}
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w",
+			broker, errUnreachable, c.timeout, cmp.Or(ctx.Err(), context.DeadlineExceeded))
+	}
+	says := ""
 	switch {
-	case coded && answerOf(code).class == StopProgram:
-		return fmt.Errorf("%s: %w; %s", broker, code, answerOf(code).advice)
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w", broker, errUnreachable, c.timeout, ctx.Err())
-	case network && operation.Op == "remote error": // an alert of TLS
-		return fmt.Errorf("%s refuses this client: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE: %w", broker, err)
-	case unknownAuthority:
-		return fmt.Errorf("%s has a certificate of an unknown authority: put its CA into KAFKA_TLS_CA_FILE: %w", broker, err)
-	case otherName:
-		return fmt.Errorf("%s has a certificate for another name: set KAFKA_TLS_SERVER_NAME or dial it by that name: %w", broker, err)
-	case c.tls != nil && (hungUp(err) || strings.Contains(err.Error(), "does not look like a TLS handshake")):
-		return fmt.Errorf("%s does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS: %w", broker, err)
+	case errors.Is(err, errHandshake):
+		says = explainHandshake(err)
+	case alerted(err):
+		says = "refuses this client's certificate, or that it has none: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+	case errors.Is(err, errNoLogin):
+		says = "hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to " + c.withSASL()
+	case errors.Is(err, errNoAnswer) && c.tls != nil:
+		says = "agrees on TLS and then hangs up: it may want another client certificate (KAFKA_TLS_CERT_FILE), or be no Kafka (the port in KAFKA_BROKERS)"
 	case errors.Is(err, errNoAnswer):
-		return fmt.Errorf("%s does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS: %w", broker, err)
+		says = "does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS"
 	default:
 		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
 	}
+	return fmt.Errorf("%s %s: %w", broker, says, err)
+}
+
+// explainHandshake is about a handshake of TLS that failed.
+func explainHandshake(err error) string {
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, otherName := errors.AsType[x509.HostnameError](err)
+	switch {
+	case alerted(err):
+		return "refuses this client: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+	case unknownAuthority:
+		return "has a certificate of an unknown authority: put its CA into KAFKA_TLS_CA_FILE"
+	case otherName:
+		return "has a certificate for another name: set KAFKA_TLS_SERVER_NAME or dial it by that name"
+	case isInvalid && invalid.Reason == x509.Expired:
+		return "has a certificate that is not valid at this time: the broker needs a new one, or a clock is wrong"
+	case isInvalid:
+		return "has a certificate that is not good for a server: the broker needs another one"
+	case hungUp(err) || strings.Contains(err.Error(), "does not look like a TLS handshake"):
+		return "does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"
+	}
+	return "cannot agree on TLS with this client: look at the broker's ssl.enabled.protocols and ssl.cipher.suites, and at KAFKA_TLS_…"
+}
+
+// withSASL is what KAFKA_SECURITY should be when SASL is missing.
+func (c *connector) withSASL() string {
+	if c.tls != nil {
+		return "sasl_tls"
+	}
+	return "sasl_plaintext"
+}
+
+// alerted tells an alert of TLS: the other side says what it does not like.
+func alerted(err error) bool {
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && operation.Op == "remote error"
 }
 
 // hungUp says whether the broker ended the connection instead of answering.
 func hungUp(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

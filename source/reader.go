@@ -57,6 +57,12 @@ func (r *reader) int64() int64 {
 	return 0
 }
 
+// shortLen and longLen are the lengths of strings, and of byte strings and arrays, where they are not compact; negative for
+// null.
+func (r *reader) shortLen() int { return int(r.int16()) }
+
+func (r *reader) longLen() int { return int(r.int32()) }
+
 func (r *reader) uuid() (id [16]byte) {
 	copy(id[:], r.take(16))
 	return id

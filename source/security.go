@@ -59,8 +59,8 @@ func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) 
 	return mechanism, nil
 }
 
-// connector opens connections for kafka-go's Transport and Dialer alike. TLS is done here and not there, because
-// kafka-go takes one fixed configuration and cannot say why a handshake failed.
+// connector opens connections for kafka-go's Transport, logged in already. TLS and SASL are done here and not there,
+// because kafka-go takes one fixed configuration of TLS, cannot say why a handshake failed, and decodes without bounds.
 type connector struct {
 	sasl    sasl.Mechanism
 	tls     *tlsFiles     // nil without TLS
@@ -84,19 +84,44 @@ func (s Security) connector(logger *slog.Logger) (*connector, error) {
 	return c, nil
 }
 
-// dial opens a connection whose TLS handshake, if any, is done. Its signature is kafka-go's.
+// dial opens a connection that is encrypted and logged in as far as the settings say. Its signature is kafka-go's.
 func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	opened, err := c.open(ctx, network, address)
+	if err != nil {
+		return nil, c.explain(ctx, address, err)
+	}
+	return opened, nil
+}
+
+// open is dial, with errors that explain explains.
+func (c *connector) open(ctx context.Context, network, address string) (*conn, error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, address)
-	if err != nil || c.tls == nil {
-		return conn, err
+	raw, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-	secured := tls.Client(conn, c.tls.config(address))
-	if err := secured.HandshakeContext(ctx); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("TLS with %s: %w", address, err)
+	opened := &conn{Conn: raw}
+	if err := c.secure(ctx, opened, address); err != nil {
+		raw.Close()
+		return nil, err
 	}
-	return secured, nil
+	return opened, nil
+}
+
+// secure encrypts a connection and logs in on it.
+func (c *connector) secure(ctx context.Context, opened *conn, address string) error {
+	if c.tls != nil {
+		secured := tls.Client(opened.Conn, c.tls.config(address))
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("%w: %w", errHandshake, err)
+		}
+		opened.Conn = secured
+	}
+	if c.sasl == nil {
+		return nil
+	}
+	opened.session = &session{mechanism: c.sasl}
+	return within(ctx, opened.Conn, func() error { return opened.session.prove(ctx, opened.Conn) })
 }
 
 // Transport makes a kafka-go transport for these topics, secured like the client's own. Who writes needs one apart from
@@ -116,6 +141,5 @@ func (c *connector) transport(clientID string, topics []string) *kafka.Transport
 		MetadataTTL:    time.Second, // how long a moved leader may stay unknown
 		MetadataTopics: topics,
 		ClientID:       clientID,
-		SASL:           c.sasl,
 	}
 }

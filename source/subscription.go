@@ -80,11 +80,7 @@ func decodeAssignment(b []byte) (partitions []topicPartition, userData []byte, e
 
 // readString reads a string with a 16-bit length; null is empty.
 func readShortString(r *reader) string {
-	n := r.int16()
-	if n < 0 {
-		return ""
-	}
-	return string(r.take(int(n)))
+	return string(r.take(max(0, r.shortLen())))
 }
 
 // readBytes reads bytes with a 32-bit length; null is nil.
