@@ -9,6 +9,8 @@ MODULES := . e2e tools
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 # More flags for go test, as in: make test TESTFLAGS=-short
 TESTFLAGS ?=
+# The packages of the end-to-end tests, as in: make e2e PACKAGES=.
+PACKAGES ?= ./...
 # Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -reopen'; -help lists them
 CHAOSFLAGS ?=
 
@@ -26,19 +28,20 @@ demo: ## show it at work on this machine, with embedded servers
 
 .PHONY: test
 test: ## run the tests of the program's packages, with the race detector
+	cd tools && go test ./testreport ./gate
 	go test -race -shuffle=on -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
 
 .PHONY: sim
 sim: ## simulate the protocol and a crowd of partitions, and see that each guard is missed (TESTFLAGS='-sim.runs 20000' for more)
-	go test ./pipeline -count=1 -run 'TestSimulation|StandsStill|NotSlowed' -v $(TESTFLAGS)
+	go test ./pipeline -count=1 -timeout=1h -run 'TestSimulation|StandsStill|NotSlowed' -v $(TESTFLAGS)
 
 .PHONY: model
 model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others)
 	go test ./bucketer -count=1 -timeout=1h -run 'TestModel$$|TestStoredOnce' -v -streams 100000 $(TESTFLAGS)
 
 .PHONY: e2e
-e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones)
-	cd e2e && go test -count=1 -timeout=25m -json $(TESTFLAGS) ./... | (cd ../tools && go run ./testreport)
+e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones); what fails runs again
+	cd tools && go run ./testreport -in ../e2e -of '$(PACKAGES)' go test -count=1 -timeout=25m -parallel=4 -json $(TESTFLAGS)
 
 .PHONY: chaos
 chaos: ## disturb three consumers on a real cluster for 3 minutes, judge what they stored (E2E_KAFKA_LIBS, E2E_MONGODB_URI)
@@ -46,7 +49,7 @@ chaos: ## disturb three consumers on a real cluster for 3 minutes, judge what th
 
 .PHONY: outages
 outages: ## time the recovery from each outage (E2E_KAFKA_LIBS, E2E_MONGODB_URI)
-	cd e2e && go test -count=1 -v -timeout=30m ./chaos $(TESTFLAGS)
+	cd e2e && go test -count=1 -v -timeout=30m ./chaos -outage=1m $(TESTFLAGS)
 
 .PHONY: lint
 lint: ## check format and code of all modules

@@ -22,7 +22,7 @@ func onKafka(t *testing.T, change func(*Options)) (*Producer, string) {
 	t.Helper()
 	brokers := os.Getenv("E2E_KAFKA_BROKERS")
 	if brokers == "" {
-		t.Skip("no Kafka: E2E_KAFKA_BROKERS is not set")
+		t.Skip("E2E_KAFKA_BROKERS is not set: no real Kafka to test with")
 	}
 	source := fmt.Sprintf("dlq-test-%d", time.Now().UnixNano())
 	options := Options{

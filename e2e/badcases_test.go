@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/check"
 )
 
 // badCaseSeries is how many series the streams of the bad cases have: few, so that buckets hold several measurements.
@@ -33,14 +35,14 @@ func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)
 	if n := s.measurements(); n != stored {
-		t.Errorf("%d measurements after a reset to the end, %d before", n, stored)
+		t.Errorf(check.Verdict+"%d measurements after a reset to the end, %d before", n, stored)
 	}
 	for range 2 { // the second time nothing is missing
 		s.resetTo(false)
 		c = s.start()
 		s.awaitCommitted(c, 60*time.Second)
 		if n := int64(s.replayed(c)); n != stored {
-			t.Errorf("%d measurements were recognised, %d are stored", n, stored)
+			t.Errorf(check.Verdict+"%d measurements were recognised, %d are stored", n, stored)
 		}
 		s.terminate(c)
 		stored = s.measurements()
@@ -64,7 +66,7 @@ func TestDeletedOffsetsDoNotStartAnew(t *testing.T) {
 			c := s.start("KAFKA_START", "latest")
 			s.awaitCommitted(c, 60*time.Second)
 			if n := int64(s.replayed(c)); n != stored {
-				t.Errorf("%d measurements were recognised, %d are stored", n, stored)
+				t.Errorf(check.Verdict+"%d measurements were recognised, %d are stored", n, stored)
 			}
 			s.terminate(c)
 			s.check()
@@ -142,7 +144,7 @@ func TestHandMadeBucketsAreLeftAlone(t *testing.T) {
 	s.terminate(c)
 	for _, b := range made {
 		if now := s.bucket(b.Lookup("_id")); !bytes.Equal(now, b) {
-			t.Errorf("a bucket without source was changed:\n%v\n%v", b, now)
+			t.Errorf(check.Verdict+"a bucket without source was changed:\n%v\n%v", b, now)
 		}
 	}
 	gone, err := s.collection(".buckets").DeleteMany(within(t, 20*time.Second), bson.D{{Key: "control.source", Value: bson.D{{Key: "$exists", Value: false}}}})
@@ -167,7 +169,7 @@ func TestDamagedOffsets(t *testing.T) {
 
 	s.storing(t, 100) // its offsets are below the committed one
 	if now := s.bucket(id); !bytes.Equal(now, damaged) {
-		t.Errorf("the damaged bucket was written to:\n%v\n%v", damaged, now)
+		t.Errorf(check.Verdict+"the damaged bucket was written to:\n%v\n%v", damaged, now)
 	}
 
 	s.resetTo(false)

@@ -7,6 +7,7 @@
 //	E2E_KAFKA_TOOL="command args"     also with Kafka's own Java programs: the command runs the class given to it
 //	E2E_KAFKA_CLUSTER="command dir"   also a rolling restart of the cluster of E2E_KAFKA_BROKERS: "command stop dir --node 1"
 //	                                  and "command up dir --node 1" stop and start a broker
+//	E2E_KAFKA_LIBS=/opt/kafka/libs    also what needs a Kafka with settings of its own, started from these jars
 //	go test . -consumer.race          with the binary under the race detector
 //
 // Topics and databases have names of their own and are removed at the end. The embedded MongoDB scans collections, so the

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
 )
 
@@ -63,7 +64,7 @@ func TestOutlandishRecords(t *testing.T) {
 	s.awaitCommitted(c, 40*time.Second)
 	s.terminate(c)
 	if report := s.check(); report.Stored != 3 || report.LetterCount() != len(made)-3 {
-		t.Errorf("stored %d and %d letters, want 3 and %d", report.Stored, report.LetterCount(), len(made)-3)
+		t.Errorf(check.Verdict+"stored %d and %d letters, want 3 and %d", report.Stored, report.LetterCount(), len(made)-3)
 	}
 	s.wantMessage("time_out_of_range", "microseconds")
 }

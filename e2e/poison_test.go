@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
 )
@@ -44,7 +45,7 @@ func TestPoisonUnderLoad(t *testing.T) {
 		}
 	}
 	if bad := report.LetterCount(); bad < report.Records/100 || report.Repeated != 0 {
-		t.Errorf("%d letters of %d records, %d of them more than once", bad, report.Records, report.Repeated)
+		t.Errorf(check.Verdict+"%d letters of %d records, %d of them more than once", bad, report.Records, report.Repeated)
 	}
 	if enough := 1000 * int(duration.Seconds()); report.Records < enough && !world.servers.Slow() {
 		t.Errorf("%d records in %v: the load was too small for a test, want %d", report.Records, duration, enough)

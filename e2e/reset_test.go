@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/e2e/check"
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
 )
@@ -50,7 +51,7 @@ func TestResetOfALongLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	if stored := int(metrics.Sum("waterwheel_measurements_stored_total")); stored != lost {
-		t.Errorf("%d measurements were stored, %d were missing", stored, lost)
+		t.Errorf(check.Verdict+"%d measurements were stored, %d were missing", stored, lost)
 	}
 	s.terminate(c)
 	s.verify(t, records)
@@ -122,6 +123,6 @@ func (s *stream) verify(t *testing.T, measurements int) {
 	t.Helper()
 	code, out := s.run("verify")
 	if want := fmt.Sprintf("%d stored once", measurements); code != 0 || !strings.Contains(out, want) {
-		t.Errorf("verify ended with code %d, without %q:\n%s", code, want, out)
+		t.Errorf(check.Verdict+"verify ended with code %d, without %q:\n%s", code, want, out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
 )
 
@@ -50,7 +51,7 @@ func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)
 	if now := s.measurements(); now <= stored {
-		t.Errorf("%d measurements are stored, as before", now)
+		t.Errorf(check.Verdict+"%d measurements are stored, as before", now)
 	}
 }
 

@@ -20,7 +20,7 @@ func realBrokers(t *testing.T) []string {
 	t.Helper()
 	brokers := os.Getenv("E2E_KAFKA_BROKERS")
 	if brokers == "" {
-		t.Skip("needs a real Kafka: set E2E_KAFKA_BROKERS")
+		t.Skip("E2E_KAFKA_BROKERS is not set: no real Kafka to test with")
 	}
 	return strings.Split(brokers, ",")
 }

@@ -221,7 +221,7 @@ func TestInterruptedCheckFindsNothing(t *testing.T) {
 func TestCheckOnServers(t *testing.T) {
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
-		t.Skip("no MongoDB: E2E_MONGODB_URI is not set")
+		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
 	}
 	r := newRedriving(t)
 	r.fill(t, 100)

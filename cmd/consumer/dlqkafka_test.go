@@ -46,7 +46,7 @@ func newRedriving(t *testing.T) *redriving {
 	t.Helper()
 	brokers := os.Getenv("E2E_KAFKA_BROKERS")
 	if brokers == "" {
-		t.Skip("no Kafka: E2E_KAFKA_BROKERS is not set")
+		t.Skip("E2E_KAFKA_BROKERS is not set: no real Kafka to test with")
 	}
 	r := &redriving{env: settings(), topic: fmt.Sprintf("redrive-test-%d", time.Now().UnixNano())}
 	r.env["KAFKA_BROKERS"], r.env["KAFKA_TOPICS"], r.env["KAFKA_GROUP_ID"] = brokers, r.topic, r.topic

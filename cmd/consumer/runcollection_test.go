@@ -20,7 +20,7 @@ import (
 func TestRaisedGranularityIsNoticed(t *testing.T) {
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
-		t.Skip("no MongoDB: E2E_MONGODB_URI is not set")
+		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
 	}
 	ctx, name := t.Context(), fmt.Sprintf("granularity_%d", time.Now().UnixNano())
 	raw, err := mongo.Connect(options.Client().ApplyURI(uri))

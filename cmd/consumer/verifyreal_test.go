@@ -36,7 +36,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	brokers, uri := os.Getenv("E2E_KAFKA_BROKERS"), os.Getenv("E2E_MONGODB_URI")
 	if brokers == "" || uri == "" {
-		t.Skip("needs real servers: set E2E_KAFKA_BROKERS and E2E_MONGODB_URI")
+		t.Skip("E2E_KAFKA_BROKERS or E2E_MONGODB_URI is not set: no real Kafka with a MongoDB to test with")
 	}
 	name := strings.ToLower("verify_" + rand.Text()[:8])
 	s := &stage{t: t, topic: name, env: map[string]string{

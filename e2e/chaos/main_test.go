@@ -8,17 +8,16 @@ import (
 	"os"
 	"os/signal"
 	"testing"
-	"time"
 
 	"waterwheel/e2e/embedded"
 	"waterwheel/e2e/harness"
 )
 
-var outageTime = flag.Duration("outage", time.Minute, "how long an outage lasts")
+var outageTime = flag.Duration("outage", 0, "how long an outage lasts; 0: none is tried")
 
 // world is what the tests share; it does not change once they run.
 var world struct {
-	cluster  *harness.Cluster // nil: Kafka's jars are not given
+	cluster  *harness.Cluster // nil: no outage is to be tried
 	mongoURI string
 	binary   string
 	dir      string
@@ -39,7 +38,7 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) (code int, err error) {
 	jars := os.Getenv("E2E_KAFKA_LIBS")
-	if jars == "" || testing.Short() {
+	if jars == "" || *outageTime == 0 {
 		return m.Run(), nil
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -171,7 +171,7 @@ func restored(of func(*member) []*link.Link) func(*testing.T, *run) {
 // testOutage lets two consumers run into an outage under load, and out of it.
 func testOutage(t *testing.T, o outage) {
 	if world.cluster == nil {
-		t.Skip("E2E_KAFKA_LIBS, the folder of Kafka's jars, is not set: no outage is tried")
+		t.Skip("no outage is tried: make outages does, with E2E_KAFKA_LIBS, the folder of Kafka's jars")
 	}
 	uri := world.mongoURI
 	if o.answer != nil {

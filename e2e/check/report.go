@@ -8,6 +8,10 @@ import (
 	"strings"
 )
 
+// Verdict begins every failure that is about data which is missing, doubled or otherwise not what it must be. Whoever runs tests
+// again to see whether a failure was chance (tools/testreport) knows it: such a failure is none.
+const Verdict = "DATA VERDICT: "
+
 // maxFaults bounds the faults a report lists; the others are only counted.
 const maxFaults = 20
 
@@ -49,12 +53,12 @@ func (r *Report) LetterCount() int {
 	return n
 }
 
-// Err is nil when everything is as it must be, and otherwise says all that is not.
+// Err is nil when everything is as it must be, and otherwise a Verdict with all that is not.
 func (r *Report) Err() error {
 	if r.FaultCount == 0 && r.Missing == 0 && r.Doubled == 0 && r.Unknown == 0 && r.Uncommitted == 0 {
 		return nil
 	}
-	lines := append([]string{r.String()}, r.Faults...)
+	lines := append([]string{Verdict + r.String()}, r.Faults...)
 	if more := r.FaultCount - len(r.Faults); more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}

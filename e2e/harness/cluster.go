@@ -37,19 +37,33 @@ type Cluster struct {
 	links   [][]*link.Link // by client, then by broker
 }
 
-// StartCluster starts a cluster and waits until all its brokers answer. The caller closes it.
+// How often a cluster is tried to start, and how long each time: a port may be taken meanwhile, a machine slow.
+const (
+	clusterTries    = 3
+	clusterPatience = 2 * time.Minute
+)
+
+// StartCluster starts a cluster and waits until all its brokers answer; what fails is tried again, at other ports. The caller
+// closes it.
 func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
-	c := &Cluster{options: o}
-	if err := c.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a Kafka cluster: %w", err), c.Close())
+	if jars, err := filepath.Glob(filepath.Join(o.Jars, "kafka_*.jar")); err != nil || len(jars) == 0 {
+		return nil, fmt.Errorf("starting a Kafka cluster: there are no jars of Kafka in %s", o.Jars)
 	}
-	return c, nil
+	var errs []error
+	for try := 0; try < clusterTries && ctx.Err() == nil; try++ {
+		c := &Cluster{options: o}
+		err := c.start(ctx)
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err, c.Close())
+	}
+	return nil, fmt.Errorf("starting a Kafka cluster: %w", errors.Join(append(errs, ctx.Err())...))
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	if jars, err := filepath.Glob(filepath.Join(c.options.Jars, "kafka_*.jar")); err != nil || len(jars) == 0 {
-		return fmt.Errorf("there are no jars of Kafka in %s", c.options.Jars)
-	}
+	ctx, cancel := context.WithTimeout(ctx, clusterPatience)
+	defer cancel()
 	for id := 1; id <= c.options.Brokers; id++ {
 		b, err := newBroker(id, c.options)
 		if err != nil {
@@ -87,7 +101,15 @@ func (c *Cluster) startBrokers(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return c.AwaitBrokers(ctx)
+	if err := c.AwaitBrokers(ctx); err != nil {
+		return err
+	}
+	for _, b := range c.brokers {
+		if !b.Running() { // the others may well have settled without it
+			return fmt.Errorf("broker %d ended:\n%s", b.id, b.current().Log())
+		}
+	}
+	return nil
 }
 
 // voters are the controllers, as a broker's settings list them.

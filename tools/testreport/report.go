@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// event is a line of go test's output, as "go doc test2json" describes it.
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+}
+
+// test is a test, or with an empty name its package.
+type test struct{ pkg, name string }
+
+// top is the test that has this one as a subtest, or the test itself.
+func (t test) top() test {
+	name, _, _ := strings.Cut(t.name, "/")
+	return test{t.pkg, name}
+}
+
+func (t test) String() string { return strings.TrimSuffix(t.pkg+"."+t.name, ".") }
+
+// failure is a test that failed, with its subtests that did.
+type failure struct {
+	test   test
+	output []string
+	tests  int // how many failed: it and subtests
+}
+
+type report struct {
+	out                     io.Writer
+	output                  map[test][]string // of tests that run, and of packages under the empty name
+	skips                   skips
+	failures                []*failure
+	ended                   map[string]bool // packages whose tests all came to their end, although some failed
+	passed, skipped, failed int
+	broken                  bool // a package could not be built, or failed otherwise than by its tests
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, output: map[test][]string{}, skips: skips{}, ended: map[string]bool{}}
+}
+
+// good tells whether something was run and nothing is wrong.
+func (r *report) good() bool { return r.passed > 0 && r.failed == 0 && !r.broken }
+
+// read takes all events. Lines that are none are printed as they are.
+func (r *report) read(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		var e event
+		switch {
+		case line == "" && err == io.EOF:
+			return nil
+		case json.Unmarshal([]byte(line), &e) == nil:
+			r.take(e)
+		default:
+			fmt.Fprint(r.out, line)
+		}
+		if err != nil && err != io.EOF {
+			return fmt.Errorf("reading the tests' output: %w", err)
+		}
+	}
+}
+
+func (r *report) take(e event) {
+	t := test{e.Package, e.Test}
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(r.out, e.Output)
+	case "build-fail":
+		r.broken = true
+	case "output":
+		r.note(t, e.Output)
+	case "pass":
+		r.end(t, &r.passed)
+	case "skip":
+		if t.name != "" {
+			r.skips.add(t, r.output[t])
+		}
+		r.end(t, &r.skipped)
+	case "fail":
+		if t.name == "" {
+			r.failPackage(t)
+		} else {
+			r.failTest(t)
+		}
+		r.end(t, &r.failed)
+	}
+}
+
+// note keeps a test's output, in case it fails. What a package says beside its tests is printed at once.
+func (r *report) note(t test, line string) {
+	switch {
+	case t.name != "":
+		r.output[t] = append(r.output[t], line)
+	case line == "FAIL\n": // said after the last test, and neither by a panic nor by an exit on the way
+		r.ended[t.pkg] = true
+	case line != "PASS\n" && !strings.HasPrefix(line, "-test.shuffle"):
+		fmt.Fprint(r.out, line)
+	default:
+		r.output[t] = append(r.output[t], line)
+	}
+}
+
+// failTest prints a failed test's output and keeps it with that of the test it belongs to.
+func (r *report) failTest(t test) {
+	r.print(r.output[t])
+	i := slices.IndexFunc(r.failures, func(f *failure) bool { return f.test == t.top() })
+	if i < 0 {
+		i = len(r.failures)
+		r.failures = append(r.failures, &failure{test: t.top()})
+	}
+	r.failures[i].output = append(r.failures[i].output, r.output[t]...)
+	r.failures[i].tests++
+}
+
+// failPackage prints what is known of a failed package beside its failed tests: how it was shuffled, and tests without an end.
+func (r *report) failPackage(t test) {
+	r.print(r.output[t])
+	failed := slices.ContainsFunc(r.failures, func(f *failure) bool { return f.test.pkg == t.pkg })
+	if failed && r.ended[t.pkg] {
+		return
+	}
+	r.broken = true
+	for _, unfinished := range r.unfinished(t.pkg) {
+		fmt.Fprintf(r.out, "without an end: %s\n", unfinished)
+		r.print(r.output[unfinished])
+		delete(r.output, unfinished)
+	}
+}
+
+// unfinished are the tests of a package that were begun and not ended, by name.
+func (r *report) unfinished(pkg string) (list []test) {
+	for t := range r.output {
+		if t.pkg == pkg && t.name != "" {
+			list = append(list, t)
+		}
+	}
+	slices.SortFunc(list, func(a, b test) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+func (r *report) print(lines []string) {
+	for _, line := range lines {
+		fmt.Fprint(r.out, line)
+	}
+}
+
+// end counts a test and forgets its output. Packages are not counted.
+func (r *report) end(t test, count *int) {
+	if t.name != "" {
+		*count++
+	}
+	delete(r.output, t)
+}
+
+func (r *report) close() {
+	r.skips.print(r.out)
+	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+}
