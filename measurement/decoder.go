@@ -117,6 +117,9 @@ func (d *Decoder) bufferBytes() int {
 
 // decode fills the results. Its error is of the whole record.
 func (d *Decoder) decode() *DecodeError {
+	if n := d.record.Cut; n > 0 {
+		return newError(TooLarge, "", "the record has %d bytes, more than are read of one: only its beginning is here (EVENT_MAX_BYTES = %d)", n, d.options.MaxBytes)
+	}
 	if n := len(d.record.Value); n > d.options.MaxBytes {
 		return newError(TooLarge, "", "the value has %d bytes, more than EVENT_MAX_BYTES = %d", n, d.options.MaxBytes)
 	}

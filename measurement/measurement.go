@@ -26,4 +26,5 @@ type Record struct {
 	Timestamp int64 // milliseconds since 1970, as Kafka has it
 	Key       []byte
 	Value     []byte // nil: a tombstone
+	Cut       int64  // bytes of a record that was too long to be read whole: key and value are its beginning; 0: it is whole
 }

@@ -13,7 +13,7 @@ import (
 // decode decodes a record; a panic becomes the record's error.
 func (w *Worker) decode(r *Record) (results []measurement.Result, err error) {
 	defer w.caughtPanic(r, &err)
-	results, err = w.o.Decoder.Decode(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+	results, err = w.o.Decoder.Decode(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut})
 	return results, err
 }
 

@@ -61,6 +61,7 @@ type Record struct {
 	Key       []byte
 	Value     []byte // nil: a tombstone
 	Headers   []byte // as Kafka encodes them; only letters look inside
+	Cut       int64  // bytes of a record that is too long to be read whole: key and value are its beginning; 0: it is whole
 }
 
 // Batch is what one fetch returned.

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Batch is what one fetch brought. Its records alias its buffers.
+// Batch is a piece of the log. Its records alias its buffers, or the answer that its Cursor holds.
 type Batch struct {
 	// Records are in the order of their offsets, which may have gaps.
 	Records []Record
@@ -16,38 +16,45 @@ type Batch struct {
 	// transaction or else the same, LogStart the first offset that is still there.
 	HighWatermark, LastStable, LogStart int64
 
-	response []byte   // the answer as it came; records that were not compressed lie in it
-	plain    [][]byte // decompressed record batches, the first used of them in use
-	used     int
-	home     *sync.Pool
+	bytes int      // of the records
+	plain [][]byte // what was decompressed, the first used of them in use
+	used  int
+	home  *sync.Pool
 }
 
-// keepBytes is the size up to which a released batch waits for the next fetch.
-const keepBytes = 64 << 20
+// keepBytes is the size up to which a released batch waits for the next piece.
+const keepBytes = 4 << 20
 
-// Size is the memory in bytes that the batch holds until it is released.
+// Size is the memory in bytes that the batch holds until it is released, beside the answer (Cursor.Size).
 func (b *Batch) Size() int64 {
-	size := int64(cap(b.response)) + int64(cap(b.Records))*int64(unsafe.Sizeof(Record{}))
+	size := int64(cap(b.Records)) * int64(unsafe.Sizeof(Record{}))
 	for _, plain := range b.plain {
 		size += int64(cap(plain))
 	}
 	return size
 }
 
-// Release gives the batch's memory back for another fetch. Call it at most once; records are gone after it.
+// Release gives the batch's memory back for another piece. Call it at most once; records are gone after it.
 func (b *Batch) Release() {
 	if b.home == nil || b.Size() > keepBytes {
 		return
 	}
-	b.Records, b.used = b.Records[:0], 0
+	clear(b.Records)
+	b.Records, b.bytes, b.used = b.Records[:0], 0, 0
 	b.home.Put(b)
 }
 
-// nextPlain gives the buffer for the next decompressed record batch.
+// nextPlain gives the buffer for what is decompressed next.
 func (b *Batch) nextPlain() *[]byte {
 	if b.used == len(b.plain) {
 		b.plain = append(b.plain, nil)
 	}
 	b.used++
 	return &b.plain[b.used-1]
+}
+
+// keepPlain leaves the buffer that was given last to whoever goes on reading it: the next batch gets another one.
+func (b *Batch) keepPlain() {
+	b.used--
+	b.plain[b.used] = nil
 }

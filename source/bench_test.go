@@ -33,12 +33,19 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(set)))
-			batch, codecs := new(Batch), &codecs{limit: maxBatchBytes}
+			batch := new(Batch)
+			pool := newTestDecoder(nil, 0, 1<<20)
 			for b.Loop() {
-				batch.Records, batch.used, batch.Next = batch.Records[:0], 0, 0
-				d := decoder{batch: batch, codecs: codecs, fullBytes: 1 << 30}
-				if err := d.decode(set); err != nil || len(batch.Records) != records {
-					b.Fatal(len(batch.Records), err)
+				d, n := *pool, 0
+				for d.set = set; d.more(); n += len(batch.Records) {
+					clear(batch.Records)
+					batch.Records, batch.used, batch.bytes = batch.Records[:0], 0, 0
+					if err := d.piece(batch, Piece{1 << 20, 8192}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if n != records {
+					b.Fatal(n)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*records), "ns/record")

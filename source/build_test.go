@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
@@ -167,11 +168,33 @@ func compressors(t testing.TB) map[string]struct {
 // concat joins record batches to a set.
 func concat(batches ...[]byte) []byte { return bytes.Join(batches, nil) }
 
-// decodeSet decodes a set from an offset on.
+// newTestDecoder decodes a set from an offset on.
+func newTestDecoder(set []byte, from int64, pieceBytes int, aborted ...abortedTransaction) *decoder {
+	pool := &sync.Pool{New: func() any { return &codecs{limit: pieceBytes} }}
+	return &decoder{
+		set: set, next: from, first: from, aborted: newAbortedTransactions(aborted),
+		codecs: pool, unfolders: newUnfolders(), recordBytes: 2 * pieceBytes,
+	}
+}
+
+// decodeSet decodes a set from an offset on, up to the first error.
 func decodeSet(set []byte, from int64, aborted ...abortedTransaction) (*Batch, error) {
-	batch := &Batch{Next: from}
-	d := decoder{batch: batch, aborted: newAbortedTransactions(aborted), codecs: &codecs{limit: maxBatchBytes}, fullBytes: 64 << 20}
-	return batch, d.decode(set)
+	return decodePieces(newTestDecoder(set, from, 1<<20, aborted...), Piece{1 << 20, 8192})
+}
+
+// decodePieces joins all pieces to one batch.
+func decodePieces(d *decoder, most Piece) (*Batch, error) {
+	all := &Batch{Next: d.next}
+	for {
+		b := &Batch{Next: d.next}
+		if err := d.piece(b, most); err != nil {
+			return all, err
+		}
+		if len(b.Records) == 0 && b.Next == all.Next {
+			return all, nil
+		}
+		all.Records, all.Next = append(all.Records, b.Records...), b.Next
+	}
 }
 
 // offsets are those of a batch's records.

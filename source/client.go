@@ -29,8 +29,9 @@ type Client struct {
 	clusterID string
 	metrics   *fetchMetrics
 
-	batches sync.Pool // of *Batch
-	codecs  sync.Pool // of *codecs
+	batches   sync.Pool // of *Batch
+	codecs    sync.Pool // of *codecs
+	unfolders *unfolders
 }
 
 // Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
@@ -56,7 +57,8 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 	}
 	c.client = &kafka.Client{Addr: c.address, Transport: c.transport}
 	c.batches.New = func() any { return new(Batch) }
-	c.codecs.New = func() any { return &codecs{limit: maxBatchBytes} }
+	c.codecs.New = func() any { return &codecs{limit: options.PieceBytes} }
+	c.unfolders = newUnfolders()
 	answer, err := c.firstMetadata(ctx)
 	if err != nil {
 		c.Close()

@@ -2,10 +2,11 @@ package source
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
-	"slices"
+	"sync"
 )
 
 // A record batch of format 2, the only one Kafka 4 writes, begins with these fields, big-endian, at these offsets.
@@ -33,113 +34,194 @@ const (
 	attributeControl       = 0x20
 )
 
+// maxBatchBytes and maxBatchRecords bound what one record batch may unfold to.
 const (
-	// maxBatchBytes and maxBatchRecords bound what one record batch may unfold to.
 	maxBatchBytes   = 128 << 20
 	maxBatchRecords = 4 << 20
-	// fullRecords ends a fetch after the record batch that reaches it: the rest is fetched again. So do decompressed
-	// bytes beyond fullRatio times the size of the answer's buffers.
-	fullRecords = 1 << 19
-	fullRatio   = 16
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// decoder unfolds the record batches of one answer into a Batch. Every size and count in them is checked before it is
-// believed.
+// decoder takes the record batches of one answer apart, piece by piece. Every size and count in them is checked before it
+// is believed. After an error it stands where it stood before.
 type decoder struct {
-	batch     *Batch // Next is the first offset still wanted
-	aborted   abortedTransactions
-	codecs    *codecs
-	fullBytes int // of decompressed record batches
-	unfolded  int
+	set     []byte // record batches that have not been begun
+	next    int64  // the first offset still wanted
+	first   int64  // the one it began with
+	aborted abortedTransactions
+	open    *openBatch // the record batch that is being given out; nil: none
+
+	codecs      *sync.Pool // of *codecs
+	unfolders   *unfolders
+	recordBytes int // the longest record that is unfolded whole
 }
 
-// decode reads a record set. On an error the record batches before the bad one are there and Next is the bad one's.
-// The last batch may be cut off by the size that was asked for: it is left for the next fetch.
-func (d *decoder) decode(set []byte) error {
-	from := d.batch.Next
-	for len(set) > batchMagic {
-		size, err := d.extent(set)
+// piece fills a batch with what comes next. On an error the records before what is wrong are there, and it is returned by
+// the next call. The last record batch may be cut off by the size that was asked for: it is left for the next fetch.
+func (d *decoder) piece(b *Batch, most Piece) error {
+	from := d.next
+	err := d.fill(b, most)
+	b.Next = d.next
+	if len(b.Records) > 0 || d.next > from {
+		return nil
+	}
+	return err
+}
+
+func (d *decoder) fill(b *Batch, most Piece) error {
+	for len(b.Records) < most.Records && b.bytes < most.Bytes {
+		if d.open == nil {
+			if began, err := d.begin(b); err != nil || !began {
+				return err
+			}
+			continue // it may have nothing to give out
+		}
+		done, err := d.records(b, most)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w (record batch %d to %d)", err, d.open.header.base, d.open.last)
 		}
-		if size > len(set) {
-			break
-		}
-		if err := d.recordBatch(set[:size:size]); err != nil {
-			return err
-		}
-		set = set[size:]
-		if len(d.batch.Records) >= fullRecords || d.unfolded >= d.fullBytes {
+		if !done {
 			return nil
 		}
-	}
-	if len(set) > 0 && d.batch.Next == from {
-		return fmt.Errorf("%w: the first at offset %d is cut off after %d bytes", ErrCorrupt, from, len(set))
+		d.next = d.open.last + 1
+		d.close()
 	}
 	return nil
 }
 
-// extent is the size of the record batch that a set begins with. Older formats have the magic byte in the same place.
-func (d *decoder) extent(set []byte) (int, error) {
-	switch magic := set[batchMagic]; {
+// begin goes to the next record batch; false: there is none left that is whole.
+func (d *decoder) begin(b *Batch) (bool, error) {
+	if !d.more() {
+		if len(d.set) > 0 && d.next == d.first {
+			return false, fmt.Errorf("%w: the first at offset %d is cut off after %d bytes", ErrCorrupt, d.next, len(d.set))
+		}
+		return false, nil
+	}
+	size, err := d.extent()
+	if err != nil {
+		return false, err
+	}
+	if err := d.recordBatch(b, d.set[:size:size]); err != nil {
+		return false, err
+	}
+	d.set = d.set[size:]
+	return true, nil
+}
+
+// more tells whether there is anything left to give out, or an error to return.
+func (d *decoder) more() bool {
+	if d.open != nil {
+		return true
+	}
+	if len(d.set) <= batchMagic {
+		return false
+	}
+	size, err := d.extent()
+	return err != nil || size <= len(d.set)
+}
+
+// kept is the memory in bytes that is held between two pieces, beside the answer.
+func (d *decoder) kept() int64 {
+	if d.open == nil || d.open.codec() == 0 {
+		return 0
+	}
+	return int64(cap(d.open.plain))
+}
+
+// close ends the record batch that is being given out.
+func (d *decoder) close() {
+	if d.open != nil {
+		d.unfolders.forget(d.open)
+		d.open = nil
+	}
+}
+
+// extent is the size of the next record batch. Older formats have the magic byte in the same place.
+func (d *decoder) extent() (int, error) {
+	switch magic := d.set[batchMagic]; {
 	case magic < 2:
 		return 0, fmt.Errorf("%w at offset %d: format %d was last written by brokers before Kafka 0.11; copy the topic with a current producer",
-			ErrUnreadable, d.batch.Next, magic)
+			ErrUnreadable, d.next, magic)
 	case magic > 2:
-		return 0, fmt.Errorf("%w at offset %d: format %d is not known", ErrUnreadable, d.batch.Next, magic)
+		return 0, fmt.Errorf("%w at offset %d: format %d is not known", ErrUnreadable, d.next, magic)
 	}
-	length := int(int32(binary.BigEndian.Uint32(set[batchLength:])))
+	length := int(int32(binary.BigEndian.Uint32(d.set[batchLength:])))
 	if length < batchRecords-batchLengthField {
-		return 0, fmt.Errorf("%w at offset %d: it says it is %d bytes long", ErrCorrupt, d.batch.Next, length)
+		return 0, fmt.Errorf("%w at offset %d: it says it is %d bytes long", ErrCorrupt, d.next, length)
 	}
 	return batchLengthField + length, nil
 }
 
-// recordBatch takes one whole record batch and moves Next past it.
-func (d *decoder) recordBatch(b []byte) error {
-	if sum, want := crc32.Checksum(b[batchAttributes:], castagnoli), binary.BigEndian.Uint32(b[batchChecksum:]); sum != want {
-		return fmt.Errorf("%w at offset %d: its checksum is %08x and says %08x", ErrCorrupt, d.batch.Next, sum, want)
+// recordBatch opens one whole record batch, or moves past it.
+func (d *decoder) recordBatch(b *Batch, raw []byte) error {
+	if sum, want := crc32.Checksum(raw[batchAttributes:], castagnoli), binary.BigEndian.Uint32(raw[batchChecksum:]); sum != want {
+		return fmt.Errorf("%w at offset %d: its checksum is %08x and says %08x", ErrCorrupt, d.next, sum, want)
 	}
-	h := parseBatchHeader(b)
+	h := parseBatchHeader(raw)
 	if h.base < 0 || h.base > math.MaxInt64-math.MaxInt32-1 || h.lastDelta < 0 {
-		return fmt.Errorf("%w at offset %d: its offsets are %d and %d more", ErrCorrupt, d.batch.Next, h.base, h.lastDelta)
+		return fmt.Errorf("%w at offset %d: its offsets are %d and %d more", ErrCorrupt, d.next, h.base, h.lastDelta)
 	}
 	last := h.base + int64(h.lastDelta)
-	if last < d.batch.Next {
-		return nil
+	aborted := d.aborted.covers(h, last)
+	var err error
+	switch {
+	case h.attributes&attributeControl != 0:
+		err = d.marker(h, raw[batchRecords:])
+	case aborted || h.count == 0 || last < d.next:
+	default:
+		d.open, err = d.openBatch(b, h, raw[batchRecords:])
 	}
-	if err := d.contents(h, b[batchRecords:], last); err != nil {
+	if err != nil {
 		return fmt.Errorf("%w (record batch %d to %d)", err, h.base, last)
 	}
-	d.batch.Next = last + 1
+	if d.open == nil {
+		d.next = max(d.next, last+1)
+	}
 	return nil
 }
 
-// contents gives out the records of a batch unless they are markers or aborted.
-func (d *decoder) contents(h batchHeader, payload []byte, last int64) error {
-	aborted := d.aborted.covers(h, last)
-	if aborted && h.attributes&attributeControl == 0 || h.count == 0 {
-		return nil
-	}
-	if codec := h.attributes & attributeCodec; codec != 0 {
-		plain := d.batch.nextPlain()
+// openBatch begins with a record batch, and unfolds it if it fits into one piece.
+func (d *decoder) openBatch(b *Batch, h batchHeader, payload []byte) (*openBatch, error) {
+	o := &openBatch{header: h, last: h.base + int64(h.lastDelta), delta: -1, packed: payload}
+	if o.codec() == 0 {
+		o.plain, o.whole = payload, true
+	} else {
+		plain := b.nextPlain()
 		var err error
-		if *plain, err = d.codecs.decompress((*plain)[:0], codec, payload); err != nil {
-			return err
+		*plain, err = d.unfold(*plain, o.codec(), payload)
+		switch {
+		case err == nil:
+			o.plain, o.whole, o.inBatch = *plain, true, b
+		case errors.Is(err, errTooLarge):
+			b.used-- // it is unfolded piece by piece
+		default:
+			return nil, err
 		}
-		payload = *plain
-		d.unfolded += len(payload)
 	}
-	if h.attributes&attributeControl != 0 {
-		return d.marker(h, payload)
+	switch {
+	case h.count < 0 || o.whole && int(h.count) > len(o.plain)/minRecordBytes:
+		return nil, fmt.Errorf("%w: %d records in %d bytes", ErrCorrupt, h.count, len(o.plain))
+	case h.count > maxBatchRecords:
+		return nil, fmt.Errorf("%w: %d records, at most %d are taken", ErrUnreadable, h.count, maxBatchRecords)
 	}
-	return d.records(h, payload)
+	return o, nil
+}
+
+// unfold decompresses a payload whole.
+func (d *decoder) unfold(buffer []byte, codec int16, payload []byte) ([]byte, error) {
+	c := d.codecs.Get().(*codecs)
+	defer d.codecs.Put(c)
+	return c.decompress(buffer[:0], codec, payload)
 }
 
 // marker ends a transaction. An abort ends the skipping of its producer's batches too.
 func (d *decoder) marker(h batchHeader, payload []byte) error {
+	if codec := h.attributes & attributeCodec; codec != 0 {
+		var err error
+		if payload, err = d.unfold(nil, codec, payload); err != nil {
+			return err
+		}
+	}
 	var marker Record
 	size, at := varint(payload, 0)
 	if at < 0 || size != int64(len(payload)-at) || !marker.parse(payload[at:]) || len(marker.Key) < 4 {
@@ -149,41 +231,6 @@ func (d *decoder) marker(h batchHeader, payload []byte) error {
 	if binary.BigEndian.Uint16(marker.Key[2:]) == abort {
 		d.aborted.end(h.producer)
 	}
-	return nil
-}
-
-// records appends the batch's records from Next on, or none when one of them is wrong.
-func (d *decoder) records(h batchHeader, payload []byte) error {
-	switch {
-	case h.count < 0 || int(h.count) > len(payload)/minRecordBytes:
-		return fmt.Errorf("%w: %d records in %d bytes", ErrCorrupt, h.count, len(payload))
-	case h.count > maxBatchRecords:
-		return fmt.Errorf("%w: %d records, at most %d are taken", ErrUnreadable, h.count, maxBatchRecords)
-	}
-	records := slices.Grow(d.batch.Records, int(h.count))
-	at, previous := 0, int64(-1)
-	for i := range h.count {
-		size, from := varint(payload, at)
-		if from < 0 || size < 0 || size > int64(len(payload)-from) {
-			return fmt.Errorf("%w: record %d of %d ends early", ErrCorrupt, i+1, h.count)
-		}
-		at = from + int(size)
-		records = records[:len(records)+1]
-		r := &records[len(records)-1]
-		if !r.parse(payload[from:at:at]) || r.Offset <= previous || r.Offset > int64(h.lastDelta) {
-			return fmt.Errorf("%w: record %d of %d is malformed", ErrCorrupt, i+1, h.count)
-		}
-		previous = r.Offset
-		r.Offset += h.base
-		r.Timestamp = h.time(r.Timestamp)
-		if r.Offset < d.batch.Next {
-			records = records[:len(records)-1]
-		}
-	}
-	if at != len(payload) {
-		return fmt.Errorf("%w: %d bytes after the last of %d records", ErrCorrupt, len(payload)-at, h.count)
-	}
-	d.batch.Records = records
 	return nil
 }
 

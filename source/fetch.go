@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -20,54 +19,27 @@ type FetchRequest struct {
 	Partition int32
 	// Offset is the first offset wanted. There need not be a record at it.
 	Offset int64
+	// MaxBytes is the most the broker shall send, when it is less than Options.FetchBytes; 0: that.
+	MaxBytes int32
 }
 
-// Fetch reads from the partition's leader, waiting up to FetchWait when there is nothing new. The batch is the caller's
-// until its Release. Fetches of different partitions may overlap; those of one partition are best made one after
-// another. Every error is an *Error: Classify it.
-func (c *Client) Fetch(ctx context.Context, request FetchRequest) (*Batch, error) {
-	batch, err := c.fetch(ctx, request)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.metrics.count(err)
-		}
-		return nil, unanswered(protocol.Fetch, request.Topic, request.Partition, err)
-	}
-	return batch, nil
-}
-
-func (c *Client) fetch(ctx context.Context, request FetchRequest) (*Batch, error) {
+// fetch asks the partition's leader, waiting up to FetchWait when there is nothing new.
+func (c *Client) fetch(ctx context.Context, request FetchRequest) (*fetchAnswer, error) {
 	message := &fetchMessage{
 		FetchRequest: request,
 		clientID:     c.options.ClientID,
 		wait:         int32(c.options.FetchWait.Milliseconds()),
 		maxBytes:     c.options.FetchBytes,
 		isolation:    c.options.Isolation,
-		batches:      &c.batches,
+	}
+	if request.MaxBytes > 0 {
+		message.maxBytes = min(message.maxBytes, request.MaxBytes)
 	}
 	answer, err := c.exchangeFetch(ctx, message)
-	if err != nil {
-		return nil, err
+	if err == nil && answer.code != 0 {
+		err = answer.code
 	}
-	batch := answer.batch
-	if answer.code != 0 {
-		batch.Release()
-		return nil, answer.code
-	}
-	codecs := c.codecs.Get().(*codecs)
-	defer c.codecs.Put(codecs)
-	d := decoder{
-		batch:     batch,
-		aborted:   newAbortedTransactions(answer.aborted),
-		codecs:    codecs,
-		fullBytes: fullRatio * int(c.options.FetchBytes),
-	}
-	err = d.decode(answer.records)
-	if err != nil && batch.Next == request.Offset { // else the records before the bad batch come first
-		batch.Release()
-		return nil, err
-	}
-	return batch, nil
+	return answer, err
 }
 
 // maxThrottle bounds how long one answer of a broker makes a fetch wait.
@@ -80,7 +52,6 @@ func (c *Client) exchangeFetch(ctx context.Context, message *fetchMessage) (*fet
 		if err != nil || answer.throttled == 0 {
 			return answer, err
 		}
-		answer.batch.Release()
 		select {
 		case <-time.After(min(answer.throttled, maxThrottle)):
 		case <-ctx.Done():
@@ -97,7 +68,6 @@ type fetchMessage struct {
 	wait      int32 // milliseconds
 	maxBytes  int32
 	isolation Isolation
-	batches   *sync.Pool
 }
 
 var (
@@ -128,26 +98,15 @@ func (m *fetchMessage) Broker(cluster protocol.Cluster) (protocol.Broker, error)
 	return leader, nil
 }
 
-// RawExchange implements protocol.RawExchanger. The batch is taken here and not by the caller, who may have given up
-// and gone while this is still reading.
+// RawExchange implements protocol.RawExchanger. The answer's memory is its own: the caller may have given up and gone while
+// this is still reading.
 func (m *fetchMessage) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	batch := m.batches.Get().(*Batch)
-	batch.home = m.batches
 	call := call{api: protocol.Fetch, version: fetchVersion, flexible: true, clientID: m.clientID, body: m.body()}
-	var err error
-	if batch.response, err = exchange(rw, call, batch.response); err != nil {
-		batch.Release()
-		return nil, err
-	}
-	answer, err := m.parse(batch.response)
+	response, err := exchange(rw, call, nil)
 	if err != nil {
-		batch.Release()
 		return nil, err
 	}
-	batch.Next = m.Offset
-	batch.HighWatermark, batch.LastStable, batch.LogStart = answer.highWatermark, answer.lastStable, answer.logStart
-	answer.batch = batch
-	return answer, nil
+	return m.parse(response)
 }
 
 func (m *fetchMessage) body() []byte {

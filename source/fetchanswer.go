@@ -12,15 +12,15 @@ import (
 // fetchAnswer is the answer to a fetchMessage. An error code is part of it and no error of the exchange: after one of
 // those kafka-go drops the connection.
 type fetchAnswer struct {
-	batch *Batch
-	code  kafka.Error
+	response []byte
+	code     kafka.Error
 	// throttled is, when not 0, how long a broker whose quota is used up wants to be left alone; it has not read anything.
 	throttled time.Duration
 
 	highWatermark, lastStable, logStart int64
 
 	aborted []abortedTransaction
-	records []byte // record batches, in the batch's response
+	records []byte // record batches, in the response
 }
 
 // ApiKey implements protocol.Message.
@@ -31,7 +31,7 @@ var errOtherPartition = errors.New("the answer is not about the partition that w
 
 // parse reads the answer, which must be about the one partition that was asked for.
 func (m *fetchMessage) parse(answer []byte) (*fetchAnswer, error) {
-	a := new(fetchAnswer)
+	a := &fetchAnswer{response: answer}
 	r := reader{rest: answer}
 	r.tags() // of the header
 	throttle := time.Duration(r.int32()) * time.Millisecond

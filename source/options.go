@@ -48,6 +48,10 @@ type Options struct {
 	// FetchBytes is the most the broker shall send for one fetch, 2 MiB; its first record batch comes whole even
 	// when it is larger.
 	FetchBytes int32
+	// PieceBytes is how much a Cursor unfolds at a time, 1 MiB, of records that take so much on the average that there are
+	// no more than a 128th of it. RecordBytes is the longest record that is unfolded whole, 2 MiB; of a longer one the
+	// beginning of key and value is given out (Record.Cut).
+	PieceBytes, RecordBytes int
 	// FetchWait is how long the broker waits for the first new record, 500 ms.
 	FetchWait time.Duration
 	// Isolation is ReadUncommitted when zero.
@@ -66,6 +70,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Lease, 10*time.Second)
 	setDefault(&o.CommitInterval, time.Second)
 	setDefault(&o.FetchBytes, 2<<20)
+	setDefault(&o.PieceBytes, 1<<20)
+	setDefault(&o.RecordBytes, 2<<20)
 	setDefault(&o.FetchWait, 500*time.Millisecond)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -79,6 +85,12 @@ func setDefault[T comparable](field *T, value T) {
 		*field = value
 	}
 }
+
+// recordBytes is how small the records of a piece are on the average before it is bounded by their number.
+const recordBytes = 128
+
+// piece are the bounds of the largest piece.
+func (o *Options) piece() Piece { return Piece{o.PieceBytes, max(o.PieceBytes/recordBytes, 1)} }
 
 // validate refuses what could never work, all problems at once.
 func (o Options) validate() error {

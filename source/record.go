@@ -11,6 +11,9 @@ type Record struct {
 	Key, Value []byte
 	// RawHeaders are the headers as the log has them, nil without any. ParseHeaders reads them.
 	RawHeaders []byte
+	// Cut is, when not 0, how many bytes the record has: more than are unfolded, so that of key and value there is the
+	// beginning only, and of headers none if they are long.
+	Cut int64
 }
 
 // Header is one header of a record. Keys may repeat, and order counts.

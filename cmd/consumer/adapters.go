@@ -24,6 +24,7 @@ type startFunc func(ctx context.Context, topic string, partition int32, b pipeli
 // partitionLog is a partition of Kafka for its worker.
 type partitionLog struct {
 	client    *source.Client
+	cursor    *source.Cursor
 	source    timeseries.Source
 	isolation source.Isolation
 	start     startFunc
@@ -34,9 +35,7 @@ type partitionLog struct {
 
 // Fetch translates a batch record by record; their bytes stay where they are.
 func (l *partitionLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch, error) {
-	batch, err := l.client.Fetch(ctx, source.FetchRequest{
-		Topic: l.source.Topic, TopicID: l.source.TopicID, Partition: l.source.Partition, Offset: offset,
-	})
+	batch, err := l.cursor.Fetch(ctx, offset)
 	if err != nil {
 		return pipeline.Batch{}, l.failed(err)
 	}
@@ -45,7 +44,7 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch,
 	for i := range batch.Records {
 		r := &batch.Records[i]
 		l.records = append(l.records, pipeline.Record{
-			Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.RawHeaders,
+			Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.RawHeaders, Cut: r.Cut,
 		})
 	}
 	end := batch.HighWatermark
@@ -263,7 +262,8 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	if former != nil {
 		former.Close()
 	}
-	return &partitionLog{client: p.client, source: src, isolation: p.isolation, start: p.start},
+	cursor := p.client.Cursor(src.Topic, src.TopicID, src.Partition)
+	return &partitionLog{client: p.client, cursor: cursor, source: src, isolation: p.isolation, start: p.start},
 		&partitionStore{Partition: partition, store: store, client: p.client, clusterID: p.client.ClusterID()}
 }
 

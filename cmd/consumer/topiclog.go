@@ -19,6 +19,8 @@ const (
 	// scanBytes is what one fetch of a scan brings, scanWait how long the broker waits for it.
 	scanBytes = 4 << 20
 	scanWait  = 100 * time.Millisecond
+	// scanRecord is more than any record has: what is sent somewhere else must be whole.
+	scanRecord = 1 << 30
 	// scanTries is how often a question is asked when there is no answer, scanPause the time between.
 	scanTries = 20
 	scanPause = 250 * time.Millisecond
@@ -34,6 +36,7 @@ type topicLog struct {
 func openTopicLog(ctx context.Context, c config.Config, log *slog.Logger, topics []string) (*topicLog, error) {
 	o := sourceOptions(c, log)
 	o.Topics, o.Isolation, o.FetchBytes, o.FetchWait = topics, source.ReadUncommitted, scanBytes, scanWait
+	o.RecordBytes = scanRecord
 	client, err := source.Open(ctx, o, prometheus.NewRegistry())
 	if err != nil {
 		return nil, err
@@ -97,10 +100,11 @@ func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from
 		}
 	}
 	moves := movement{place: dlq.Place{Topic: topic, Partition: partition}}
+	cursor := l.client.Cursor(topic, l.ids[topic], partition)
 	for from < to {
 		var batch *source.Batch
 		err := patiently(ctx, func() (err error) {
-			batch, err = l.client.Fetch(ctx, source.FetchRequest{Topic: topic, TopicID: l.ids[topic], Partition: partition, Offset: from})
+			batch, err = cursor.Fetch(ctx, from)
 			return err
 		})
 		if source.Classify(err) == source.OutOfRange {

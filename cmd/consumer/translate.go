@@ -17,6 +17,9 @@ import (
 // budgetPercent is the part of MEMORY_LIMIT that catalogs, stored positions and letters may take together.
 const budgetPercent = 60
 
+// keyBytes is how much longer a record may be than its value, and still be unfolded whole.
+const keyBytes = 1 << 20
+
 // storedShare is which part of that the stored positions of one partition may take: more is read in several windows.
 const storedShare = 8
 
@@ -31,7 +34,7 @@ func sourceOptions(c config.Config, log *slog.Logger) source.Options {
 		GroupID: c.Kafka.GroupID, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
 		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
 		CommitInterval: c.Flush.CommitInterval, FetchBytes: int32(c.Kafka.FetchBytes), FetchWait: c.Kafka.FetchWait,
-		Isolation: isolation,
+		Isolation: isolation, RecordBytes: int(c.Event.MaxBytes) + keyBytes,
 	}
 }
 

@@ -23,8 +23,13 @@ type recordLog struct{ client *source.Client }
 func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
 	first := from
 	moves := movement{place: dlq.Place{Topic: src.Topic, Partition: src.Partition}}
+	cursor := l.client.Cursor(src.Topic, src.TopicID, src.Partition)
 	for at := from; at < to; {
-		batch, err := l.fetch(ctx, src, at)
+		var batch *source.Batch
+		err := patiently(ctx, func() (err error) {
+			batch, err = cursor.Fetch(ctx, at)
+			return err
+		})
 		if source.Classify(err) == source.OutOfRange {
 			start, err := l.behind(ctx, src, at)
 			if err == nil && at > first {
@@ -54,15 +59,6 @@ func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to
 	return first, nil
 }
 
-func (l *recordLog) fetch(ctx context.Context, src timeseries.Source, offset int64) (batch *source.Batch, err error) {
-	request := source.FetchRequest{Topic: src.Topic, TopicID: src.TopicID, Partition: src.Partition, Offset: offset}
-	err = patiently(ctx, func() error {
-		batch, err = l.client.Fetch(ctx, request)
-		return err
-	})
-	return batch, err
-}
-
 // behind is where the log begins whose records at an offset are gone.
 func (l *recordLog) behind(ctx context.Context, src timeseries.Source, offset int64) (int64, error) {
 	log := topicLog{client: l.client}
@@ -79,7 +75,7 @@ func eachRecord(batch *source.Batch, from, to int64, each func(measurement.Recor
 		if r.Offset >= to {
 			return nil
 		}
-		if err := each(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}); err != nil {
+		if err := each(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut}); err != nil {
 			return err
 		}
 	}
