@@ -62,6 +62,27 @@ func TestBrokenArrayIsRefusedWhole(t *testing.T) {
 	}
 }
 
+// TestBadElementsAreBounded: up to a hundred bad elements stand alone, whatever their number is of the good ones. With one more
+// the record is refused as a whole, for little memory however many there are; and broken JSON behind them is found.
+func TestBadElementsAreBounded(t *testing.T) {
+	d := newDecoder(t, plainOptions)
+	const good = `{"time": 1700000000, "meta": 1}`
+	results, err := d.Decode(record(`[` + good + strings.Repeat(`,3,`+good, maxBadParts) + `]`))
+	if err != nil || len(results) != 2*maxBadParts+1 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	if err := refusal(t, d, record(`[`+good+strings.Repeat(`,3,`+good, maxBadParts+1)+`]`)); err.Reason != BadElements || err.Part != WholeRecord {
+		t.Error(err)
+	}
+	if err := refusal(t, d, record(`[`+good+strings.Repeat(`,3,`+good, 2*maxBadParts)+`,}]`)); err.Reason != NotJSON {
+		t.Error(err)
+	}
+	many := record(`[3` + strings.Repeat(`,3`, 300_000) + `]`)
+	if n := testing.AllocsPerRun(1, func() { _ = refusal(t, d, many) }); n > 20*maxBadParts {
+		t.Errorf("%v allocations for 300,001 bad elements", n)
+	}
+}
+
 func TestArrayOfTooManyElements(t *testing.T) {
 	d := newDecoder(t, Options{MetaFrom: MetaFromNone, MaxBytes: 8 << 20})
 	most := strings.Repeat("{},", timeseries.MaxParts-1) + "{}"

@@ -13,6 +13,9 @@ const (
 	// maxDepth bounds how deep an event may be nested; the event itself is the first level. MongoDB stops at 200, a
 	// bucket adds three.
 	maxDepth = 100
+	// maxBadParts is how many elements of one record may be bad, each for itself. Their errors, and what is made of them with
+	// the record's key and headers, would otherwise take many thousand times the record's own bytes.
+	maxBadParts = 100
 	// keptBytes is how much of a large record's buffers is kept for the next records.
 	keptBytes = 4 << 20
 )
@@ -27,8 +30,9 @@ type Decoder struct {
 	bson     bsonChecker
 	nester   nester
 
-	results []Result
-	out     []byte // elements and meta of the results
+	results  []Result
+	out      []byte // elements and meta of the results
+	badParts int    // results that are errors
 
 	// Of the record being decoded:
 	record  Record
@@ -105,7 +109,7 @@ func (d *Decoder) reset(r Record) {
 		d.out, d.results, d.names, d.fields = nil, nil, nil, nil
 		d.json.out, d.json.wrapped, d.nester = nil, nil, nester{}
 	}
-	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
+	d.record, d.results, d.out, d.badParts = r, d.results[:0], d.out[:0], 0
 }
 
 // bufferBytes is what the buffers that a large record makes large take, nearly.
@@ -168,27 +172,54 @@ func (d *Decoder) decodeJSON() *DecodeError {
 	return notObject(bytes.TrimSpace(d.record.Value))
 }
 
-// decodeArray decodes every element of an array record, to the array's end.
+// decodeArray decodes every element of an array record, to the array's end. When too many are bad the rest is only read as
+// JSON.
 func (d *Decoder) decodeArray() *DecodeError {
 	if err := d.json.enter(); err != nil {
 		return err
 	}
-	for d.json.next() != ']' {
-		if len(d.results) == timeseries.MaxParts {
+	parts := 0
+	for ; d.json.next() != ']'; parts++ {
+		if parts == timeseries.MaxParts {
 			return newError(TooLarge, "", "the array has more than %d elements: send several records", timeseries.MaxParts)
 		}
-		if err := d.decodePart(int32(len(d.results))); err != nil {
+		read := d.decodePart
+		if d.badParts > maxBadParts {
+			read = d.skipPart
+		}
+		if err := read(int32(parts)); err != nil {
 			return err
 		}
 	}
 	if err := d.json.leave(); err != nil {
 		return err
 	}
-	if len(d.results) == 0 {
+	if parts == 0 {
 		return newError(Empty, "", "the array has no elements: send no record instead")
 	}
-	return d.json.end()
+	if err := d.json.end(); err != nil {
+		return err
+	}
+	if d.badParts > maxBadParts {
+		return d.tooManyBad(parts)
+	}
+	return nil
 }
+
+// tooManyBad is the error of a record with so many bad elements that it is refused as a whole: none of it is stored, so that
+// the record can go back whole when it is mended.
+func (d *Decoder) tooManyBad(parts int) *DecodeError {
+	for i := range d.results {
+		if bad := d.results[i].Err; bad != nil {
+			return newError(BadElements, "", "more than %d of its %d elements cannot be stored, so none is; element %d: %s",
+				maxBadParts, parts, bad.Part, bad)
+		}
+	}
+	return nil
+}
+
+// skipPart reads one element of an array record as JSON.
+func (d *Decoder) skipPart(int32) *DecodeError { return d.json.skipValue() }
 
 // decodePart decodes one element of an array record. Its error is of the whole record: the text is not JSON.
 func (d *Decoder) decodePart(part int32) *DecodeError {
@@ -199,6 +230,7 @@ func (d *Decoder) decodePart(part int32) *DecodeError {
 		return err
 	}
 	if err != nil {
+		d.badParts++
 		if broken := d.json.skip(); broken != nil {
 			return broken
 		}

@@ -23,6 +23,8 @@ const (
 	TooLarge          Reason = "too_large"
 	BadNumber         Reason = "bad_number"
 	BadUTF8           Reason = "bad_utf8"
+	BadElements       Reason = "bad_elements"
+	Unreadable        Reason = "unreadable"
 	RefusedByDatabase Reason = "refused_by_database"
 	InternalError     Reason = "internal_error"
 )
@@ -31,7 +33,8 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		NotJSON, NotBSON, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, BadFieldName,
-		DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, RefusedByDatabase, InternalError,
+		DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
+		InternalError,
 	}
 }
 

@@ -89,9 +89,10 @@ func TestReasons(t *testing.T) {
 		{BadUTF8, "x", `"a\xff"`, plainOptions, event(`, "x": "a` + "\xff" + `"`)},
 		{BadUTF8, "\uFFFD", "is not UTF-8", plainOptions, event(`, "` + "\xff" + `": 1`)},
 		{BadUTF8, "x", "is not UTF-8", plainOptions, event(`, "x": "\udc00"`)},
+		{BadElements, "", "more than 100 of its 150 elements cannot be stored, so none is; element 1: not_object: \"3\"", plainOptions, `[` + event(``) + strings.Repeat(",3", 149) + `]`},
 		{BadUTF8, "x", "is not UTF-8", inFormat(BSON), unhex("0f000000" + "027800" + "02000000ff00" + "0000")},
 	}
-	seen := map[Reason]bool{RefusedByDatabase: true, InternalError: true} // not of decoding
+	seen := map[Reason]bool{Unreadable: true, RefusedByDatabase: true, InternalError: true} // not of decoding
 	for _, test := range tests {
 		seen[test.reason] = true
 		t.Run(fmt.Sprintf("%s %.40q", test.reason, test.value), func(t *testing.T) {
