@@ -55,7 +55,7 @@ type Security struct {
 
 // Event says how records become measurements.
 type Event struct {
-	Format      string    `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson" doc:"json, extjson (relaxed or canonical Extended JSON) or bson. A record holds one object or, not in bson, an array of them"`
+	Format      string    `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson" doc:"json, extjson (relaxed or canonical Extended JSON) or bson. A record holds one object or, not in bson, an array of them: of an array up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
 	TimeField   string    `env:"EVENT_TIME_FIELD,default=time" empty:"the Kafka record's timestamp" doc:"dotted path to the measurement's time in the event"`
 	TimeFormat  string    `env:"EVENT_TIME_FORMAT,default=auto" doc:"auto, rfc3339, unix, unix_ms, unix_us, unix_ns, or a Go layout. auto: an RFC 3339 string, an Extended JSON date, or a number: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds"`
 	TimeMin     TimeBound `env:"EVENT_TIME_MIN,default=1990-01-01T00:00:00Z" doc:"earliest time accepted: an RFC 3339 time, or a distance from the record's Kafka timestamp as +24h or -72h"`
@@ -106,10 +106,11 @@ type Memory struct {
 
 // DLQ says what becomes of records that cannot be stored.
 type DLQ struct {
-	Topic       string `env:"DLQ_TOPIC,default={topic}.dlq" empty:"a bad record stops its partition instead" doc:"dead-letter topic, {topic} standing for the record's topic"`
-	Create      bool   `env:"DLQ_CREATE,default=true" doc:"create missing dead-letter topics"`
-	Partitions  int    `env:"DLQ_PARTITIONS,default=1" min:"1" max:"10000" unit:"partitions" doc:"of a created dead-letter topic"`
-	Replication int    `env:"DLQ_REPLICATION" min:"1" max:"100" unit:"replicas" shown:"the broker's" doc:"of a created dead-letter topic"`
+	Topic       string        `env:"DLQ_TOPIC,default={topic}.dlq" empty:"a bad record stops its partition instead" doc:"dead-letter topic, {topic} standing for the record's topic"`
+	Create      bool          `env:"DLQ_CREATE,default=true" doc:"create missing dead-letter topics"`
+	Partitions  int           `env:"DLQ_PARTITIONS,default=1" min:"1" max:"10000" unit:"partitions" doc:"of a created dead-letter topic"`
+	Replication int           `env:"DLQ_REPLICATION" min:"1" max:"100" unit:"replicas" shown:"the broker's" doc:"of a created dead-letter topic"`
+	Retention   time.Duration `env:"DLQ_RETENTION,default=720h" min:"0s" max:"876000h" doc:"how long a created dead-letter topic keeps letters after they were written; 0s: until somebody deletes them"`
 }
 
 // Service is what surrounds the work: pages, logs, the end.

@@ -25,7 +25,8 @@ const (
 	headerPart      = "waterwheel.part"
 	// headerCut says what was taken off an over-long letter.
 	headerCut = "waterwheel.cut"
-	// headerTimestamp holds the record's timestamp (milliseconds) where the letter cannot have it as its own.
+	// headerTimestamp holds the record's timestamp (milliseconds): the letter's own is the time of its writing in a topic that
+	// keeps letters for a while, and wherever Kafka refuses the record's.
 	headerTimestamp = "waterwheel.timestamp"
 )
 
@@ -60,6 +61,7 @@ func envelope(l *Letter, group string) []Header {
 	if l.Cut != "" {
 		add(headerCut, l.Cut)
 	}
+	add(headerTimestamp, strconv.FormatInt(l.Timestamp, 10))
 	return headers
 }
 

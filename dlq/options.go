@@ -34,6 +34,8 @@ type Options struct {
 	Create bool
 	// Partitions and Replication are those of a created topic; 0: one partition, and the broker's default replication.
 	Partitions, Replication int
+	// Retention is how long a created topic keeps letters after they were written; 0: until somebody deletes them.
+	Retention time.Duration
 	// Timeout bounds one request, broker's time included; 0: 5 s.
 	Timeout time.Duration
 }

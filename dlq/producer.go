@@ -22,12 +22,30 @@ type Producer struct {
 	now       func() time.Time
 }
 
-// ProduceError says which letters of a Produce call are not known to be written, by their index, ascending. Err is the
-// first thing that went wrong. It is an outage, not a fault of the letters: the same letters may be produced again.
+// ProduceError says which letters of a Produce call are not known to be written, by their index, ascending. Err is what went
+// wrong: an *UntakenError, or else an outage, after which the same letters may be produced again.
 type ProduceError struct {
 	Unacknowledged []int
 	Err            error
 }
+
+// UntakenError: a dead-letter topic takes a letter in no form. Trying again helps only after its settings were changed.
+type UntakenError struct {
+	Topic string
+	Err   error
+}
+
+// Error names the topic and the way out.
+func (e *UntakenError) Error() string {
+	wayOut := "raise its max.message.bytes, which is to be at least the source topic's and some KiB more"
+	if errors.Is(e.Err, kafka.InvalidRecord) {
+		wayOut = "set its cleanup.policy to delete: a compacted topic takes no letter without a key, and drops letters of equal keys"
+	}
+	return fmt.Sprintf("the dead-letter topic %q takes no letter, however short (%v): %s, then restart", e.Topic, e.Err, wayOut)
+}
+
+// Unwrap returns the cause.
+func (e *UntakenError) Unwrap() error { return e.Err }
 
 // Error names the number of letters and the cause.
 func (e *ProduceError) Error() string {
@@ -55,36 +73,41 @@ func New(options Options) (*Producer, error) {
 }
 
 // Produce writes the letters and returns nil only when every one of them is acknowledged by all in-sync replicas. It
-// makes one try; a *ProduceError says which letters to bring again. A letter whose acknowledgement was lost is then
-// written twice, which its headers let readers notice.
+// makes one try and ends with the first request that fails; a *ProduceError says which letters to bring again. A letter
+// whose acknowledgement was lost is then written twice, which its headers let readers notice.
 //
-// A letter too long for its topic is written alone, its value cut, with a header that says so.
+// A letter too long for its topic is written alone, its value, headers and key cut, with a header that says so.
 // The letters and their slices are not kept.
 func (p *Producer) Produce(ctx context.Context, letters []Letter) error {
 	var failed ProduceError
-	fail := func(indexes []int, err error) {
-		failed.Unacknowledged = append(failed.Unacknowledged, indexes...)
-		if failed.Err == nil {
-			failed.Err = err
-		}
-	}
 	for _, batch := range p.batches(letters) {
-		partition, err := p.partition(ctx, batch.topic, batch.source)
-		if err != nil {
-			fail(batch.indexes, err)
-			continue
+		unwritten := batch.indexes
+		if failed.Err == nil {
+			unwritten, failed.Err = p.writeBatch(ctx, batch, letters)
 		}
-		for chunk := range chunks(letters, batch.indexes) {
-			if unwritten, err := p.writeChunk(ctx, batch.topic, partition, letters, chunk); err != nil {
-				fail(unwritten, err)
-			}
-		}
+		failed.Unacknowledged = append(failed.Unacknowledged, unwritten...)
 	}
 	if failed.Err == nil {
 		return nil
 	}
 	slices.Sort(failed.Unacknowledged)
 	return &failed
+}
+
+// writeBatch writes letters in their order. After an error it returns those that are not acknowledged.
+func (p *Producer) writeBatch(ctx context.Context, b *batch, letters []Letter) ([]int, error) {
+	partition, err := p.partition(ctx, b.topic, b.source)
+	if err != nil {
+		return b.indexes, err
+	}
+	left := b.indexes
+	for chunk := range chunks(letters, b.indexes) {
+		left = left[len(chunk):]
+		if unwritten, err := p.writeChunk(ctx, b.topic, partition, letters, chunk); err != nil {
+			return append(slices.Clone(unwritten), left...), err
+		}
+	}
+	return nil, nil
 }
 
 // Close closes the connections.

@@ -71,8 +71,23 @@ func TestCutKeepsTheEnvelope(t *testing.T) {
 	if size(&got) > 8<<10 || got.Key != nil || got.Headers != nil || got.Offset != long.Offset {
 		t.Errorf("a long key: cut to %d bytes, key %d", size(&got), len(got.Key))
 	}
-	if got.Cut != "value of 10485760 bytes, key of 1048576 bytes, 2 headers" {
+	if got.Cut != "value of 10485760 bytes, 2 headers, key of 1048576 bytes" {
 		t.Errorf("Cut = %q", got.Cut)
+	}
+}
+
+// TestCutLeavesTheKey: headers that are too long go before the key does, and a value that fits beside it stays.
+func TestCutLeavesTheKey(t *testing.T) {
+	l := sample()
+	value := len(l.Value)
+	l.Headers = []Header{{Key: "long", Value: make([]byte, 1<<20)}}
+	got := cut(l, 8<<10)
+	if string(got.Key) != "k" || len(got.Value) != value || got.Headers != nil || !strings.HasSuffix(got.Cut, "1 headers") {
+		t.Errorf("key %q, value of %d bytes, %d headers, cut %q", got.Key, len(got.Value), len(got.Headers), got.Cut)
+	}
+	l.Cut = "what was cut before"
+	if got := cut(l, 8<<10); !strings.HasPrefix(got.Cut, l.Cut+", ") {
+		t.Errorf("cut %q", got.Cut)
 	}
 }
 

@@ -3,7 +3,6 @@ package dlq
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -52,7 +51,7 @@ func (r *Returner) Produce(ctx context.Context, to Place, records []Record) erro
 			}
 		}
 		err := r.send(ctx, to, records[start:end])
-		if refusesRecord(err) {
+		if refusesLetter(err) {
 			err = r.sendOneByOne(ctx, to, records[start:end], func(i int, err error) { refused[start+i] = err })
 		}
 		if err != nil {
@@ -71,7 +70,7 @@ func (r *Returner) sendOneByOne(ctx context.Context, to Place, records []Record,
 	for i := range records {
 		err := r.send(ctx, to, records[i:i+1])
 		switch {
-		case refusesRecord(err):
+		case refusesLetter(err):
 			refused(i, err)
 		case err != nil:
 			return err
@@ -79,10 +78,6 @@ func (r *Returner) sendOneByOne(ctx context.Context, to Place, records []Record,
 	}
 	return nil
 }
-
-// refusesRecord tells whether the broker refused a request for the content of a record. INVALID_RECORD is what a topic says
-// that is compacted, since the letter was written, to a record without a key.
-func refusesRecord(err error) bool { return refusesLetter(err) || errors.Is(err, kafka.InvalidRecord) }
 
 func (r *Returner) send(ctx context.Context, to Place, records []Record) error {
 	out := make([]kafka.Record, len(records))

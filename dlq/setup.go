@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,8 +62,8 @@ func (p *Producer) missing(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
-// create makes topics that keep their letters until somebody deletes them: letters carry the times of their records, so
-// that retention by time would delete letters of old records at once.
+// create makes topics that keep letters for a time after they were written. By the times of their records, which they would
+// have otherwise, Kafka would delete letters of old records at once.
 func (p *Producer) create(ctx context.Context, names []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*p.options.Timeout)
 	defer cancel()
@@ -74,7 +75,8 @@ func (p *Producer) create(ctx context.Context, names []string) error {
 			ReplicationFactor: p.options.Replication,
 			ConfigEntries: []kafka.ConfigEntry{
 				{ConfigName: "cleanup.policy", ConfigValue: "delete"},
-				{ConfigName: "retention.ms", ConfigValue: "-1"},
+				{ConfigName: "message.timestamp.type", ConfigValue: "LogAppendTime"},
+				{ConfigName: "retention.ms", ConfigValue: p.options.retention()},
 			},
 		})
 	}
@@ -89,4 +91,12 @@ func (p *Producer) create(ctx context.Context, names []string) error {
 		}
 	}
 	return nil
+}
+
+// retention is the setting of a created topic.
+func (o *Options) retention() string {
+	if o.Retention <= 0 {
+		return "-1"
+	}
+	return strconv.FormatInt(o.Retention.Milliseconds(), 10)
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -27,9 +27,9 @@ const (
 // takes 0 for the current time).
 const latestTimestamp = math.MaxInt64 / 1_000_000
 
-// cutSizes are the lengths tried, one after the other, for a letter that its topic does not take whole. The first fits
-// the broker's default limit.
-func cutSizes() []int { return []int{1000 << 10, 250 << 10, 60 << 10, 8 << 10} }
+// longestCut is the first length tried for a letter that its topic does not take whole: it fits the broker's default limit.
+// Each further one is half as long, and the last is that of a letter with nothing of its record.
+const longestCut = 1000 << 10
 
 // chunks splits the letters of one partition into requests. A letter longer than chunkBytes is alone in its own.
 func chunks(letters []Letter, indexes []int) iter.Seq[[]int] {
@@ -61,34 +61,23 @@ func size(l *Letter) int {
 }
 
 // writeChunk writes the letters of one request. When the broker refuses the request for what one of them is, each is
-// written alone. It returns the letters not acknowledged and the first error.
+// written alone. After an error it returns the letters that are not acknowledged: from one on, those behind it are not tried.
 func (p *Producer) writeChunk(ctx context.Context, topic string, partition int, letters []Letter, chunk []int) ([]int, error) {
-	if len(chunk) == 1 {
-		if err := p.writeAlone(ctx, topic, partition, letters[chunk[0]]); err != nil {
+	if len(chunk) > 1 {
+		messages := make([]kafka.Message, len(chunk))
+		for n, i := range chunk {
+			messages[n] = p.message(&letters[i])
+		}
+		if err := p.send(ctx, topic, partition, messages...); !refusesLetter(err) {
 			return chunk, err
 		}
-		return nil, nil
 	}
-	messages := make([]kafka.Message, len(chunk))
 	for n, i := range chunk {
-		messages[n] = p.message(&letters[i])
-	}
-	err := p.send(ctx, topic, partition, messages...)
-	if !refusesLetter(err) {
-		if err != nil {
-			return chunk, err
-		}
-		return nil, nil
-	}
-	var unwritten []int
-	var first error
-	for _, i := range chunk {
 		if err := p.writeAlone(ctx, topic, partition, letters[i]); err != nil {
-			unwritten = append(unwritten, i)
-			first = errors.Join(first, err)
+			return chunk[n:], err
 		}
 	}
-	return unwritten, first
+	return nil, nil
 }
 
 // writeAlone writes one letter, changed as far as its topic demands.
@@ -97,12 +86,12 @@ func (p *Producer) writeAlone(ctx context.Context, topic string, partition int, 
 	if size(&letter) <= longestLetter {
 		err = p.sendOne(ctx, topic, partition, &letter)
 	}
-	for _, limit := range cutSizes() {
-		if !tooLarge(err) {
-			break
-		}
-		shorter := cut(letter, limit)
+	for limit := longestCut; tooLarge(err) && limit >= letterOverhead/2; limit /= 2 {
+		shorter := cut(letter, max(limit, letterOverhead))
 		err = p.sendOne(ctx, topic, partition, &shorter)
+	}
+	if refusesLetter(err) {
+		return &UntakenError{Topic: topic, Err: err}
 	}
 	return err
 }
@@ -114,21 +103,30 @@ func (p *Producer) sendOne(ctx context.Context, topic string, partition int, let
 	if !errors.Is(err, kafka.InvalidTimestamp) {
 		return err
 	}
-	return p.send(ctx, topic, partition, p.restamp(message, letter.Timestamp))
+	message.Time = p.now()
+	return p.send(ctx, topic, partition, message)
 }
 
-// cut shortens a letter to about limit bytes: the value first; key and the record's own headers go whole if they alone
-// are longer.
+// cut shortens a letter to about limit bytes: its value's end goes first, then the record's headers as a whole, then the key.
 func cut(l Letter, limit int) Letter {
-	rest := size(&l) - len(l.Value)
-	if rest > limit {
-		l.Cut = fmt.Sprintf("value of %d bytes, key of %d bytes, %d headers", len(l.Value), len(l.Key), len(l.Headers))
-		l.Key, l.Headers = nil, nil
-		rest = letterOverhead
-	} else {
-		l.Cut = fmt.Sprintf("value of %d bytes", len(l.Value))
+	rest := func() int { return size(&l) - len(l.Value) }
+	var lost []string
+	if l.Cut != "" {
+		lost = append(lost, l.Cut)
 	}
-	l.Value = l.Value[:min(len(l.Value), max(0, limit-rest))]
+	if kept := max(0, limit-rest()); len(l.Value) > kept {
+		lost = append(lost, fmt.Sprintf("value of %d bytes", len(l.Value)))
+	}
+	if rest() > limit && len(l.Headers) > 0 {
+		lost = append(lost, fmt.Sprintf("%d headers", len(l.Headers)))
+		l.Headers = nil
+	}
+	if rest() > limit && l.Key != nil {
+		lost = append(lost, fmt.Sprintf("key of %d bytes", len(l.Key)))
+		l.Key = nil
+	}
+	l.Value = l.Value[:min(len(l.Value), max(0, limit-rest()))]
+	l.Cut = strings.Join(lost, ", ")
 	return l
 }
 
@@ -142,16 +140,8 @@ func (p *Producer) message(l *Letter) kafka.Message {
 		Headers: envelope(l, p.options.GroupID),
 	}
 	if l.Timestamp <= 0 || l.Timestamp > latestTimestamp {
-		return p.restamp(m, l.Timestamp)
+		m.Time = p.now()
 	}
-	return m
-}
-
-// restamp gives a message the current time and keeps the record's in a header.
-func (p *Producer) restamp(m kafka.Message, timestamp int64) kafka.Message {
-	text := strconv.FormatInt(timestamp, 10)
-	m.Headers = append(m.Headers, Header{Key: headerTimestamp, Value: []byte(text)})
-	m.Time = p.now()
 	return m
 }
 
@@ -184,7 +174,10 @@ func produceRecords(ctx context.Context, client *kafka.Client, timeout time.Dura
 }
 
 // refusesLetter tells whether the broker refused a request for the content of a letter.
-func refusesLetter(err error) bool { return tooLarge(err) || errors.Is(err, kafka.InvalidTimestamp) }
+// INVALID_RECORD is what a compacted topic says to a record without a key.
+func refusesLetter(err error) bool {
+	return tooLarge(err) || errors.Is(err, kafka.InvalidTimestamp) || errors.Is(err, kafka.InvalidRecord)
+}
 
 // tooLarge tells whether a letter exceeds the topic's longest record or the log's segment.
 func tooLarge(err error) bool {

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/dlq"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 	"waterwheel/source"
@@ -180,52 +178,6 @@ func translated(err error) error {
 		return &pipeline.StopError{Reason: "damaged_bucket", Detail: err.Error()}
 	}
 	return err
-}
-
-// letterTopic is the dead-letter topic of the process.
-type letterTopic struct {
-	producer *dlq.Producer // nil: there is none, and no letter is ever made
-	recent   *recentLetters
-}
-
-// Produce adds to the letters what only their headers tell.
-func (t letterTopic) Produce(ctx context.Context, letters []pipeline.Letter) error {
-	out := make([]dlq.Letter, len(letters))
-	for i := range letters {
-		l := &letters[i]
-		headers, err := source.ParseHeaders(l.Headers)
-		if err != nil {
-			return fmt.Errorf("reading the headers of the record at offset %d: %w", l.Offset, err)
-		}
-		kept := make([]dlq.Header, len(headers))
-		for h := range headers {
-			kept[h] = dlq.Header{Key: headers[h].Key, Value: headers[h].Value}
-		}
-		stage := dlq.StageDecode
-		if l.RefusedByDatabase {
-			stage = dlq.StageWrite
-		}
-		lost := ""
-		if l.Lost {
-			lost = "the whole record, which retention removed first"
-		}
-		out[i] = dlq.Letter{
-			Topic: l.Source.Topic, TopicID: l.Source.TopicID, Partition: l.Source.Partition, Offset: l.Offset, Part: l.Part,
-			Key: l.Key, Value: l.Value, Headers: kept, Timestamp: l.Timestamp, Reason: l.Reason, Message: l.Message,
-			Stage: stage, Attempt: dlq.Attempt(kept), Cut: lost,
-		}
-	}
-	if err := t.producer.Produce(ctx, out); err != nil {
-		return advisedLetter(err)
-	}
-	now := time.Now()
-	for i := range letters {
-		l := &letters[i]
-		t.recent.add(LetterView{
-			At: now, Topic: l.Source.Topic, Partition: l.Source.Partition, Offset: l.Offset, Part: l.Part, Reason: l.Reason,
-		})
-	}
-	return nil
 }
 
 // ports opens what workers read and write.

@@ -189,14 +189,27 @@ func checkDeadLetterTopic(ctx context.Context, log *topicLog, topic string, long
 		return
 	}
 	durability(subject, t, found)
-	if t.Values["retention.ms"] != "-1" {
-		found.warn(subject, "set retention.ms=-1", "letters have their records' times, so that retention.ms=%s deletes letters of old records at once", t.Values["retention.ms"])
-	}
+	checkRetention(subject, t.Values, found)
 	if strings.Contains(t.Values["cleanup.policy"], "compact") {
 		found.wrong(subject, "set cleanup.policy=delete", "the topic is compacted: letters whose records have the same key are lost")
 	}
 	if size, err := strconv.Atoi(t.Values["max.message.bytes"]); err == nil && size < longest {
 		found.warn(subject, "set its max.message.bytes higher than that of the topics read",
 			"max.message.bytes=%d is less than the %d of the topics read: long letters are cut and cannot be driven back", size, longest)
+	}
+}
+
+// checkRetention looks at how long a dead-letter topic keeps letters.
+func checkRetention(subject string, values map[string]string, found *findings) {
+	kept := values["retention.ms"]
+	ms, err := strconv.ParseInt(kept, 10, 64)
+	switch {
+	case err != nil:
+	case ms < 0:
+		found.note(subject, "it keeps letters until somebody deletes them, however many are sent: retention.ms=-1")
+	case values["message.timestamp.type"] != "LogAppendTime":
+		found.warn(subject, "set message.timestamp.type=LogAppendTime", "letters have their records' times, so that retention.ms=%s deletes letters of old records at once", kept)
+	default:
+		found.ok(subject, "it keeps letters for %s", time.Duration(ms)*time.Millisecond)
 	}
 }

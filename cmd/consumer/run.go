@@ -108,6 +108,7 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 		Topic: topic, Partition: partition, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
 		Namespace: n.database.Name() + "." + seriesName(c, topic), Bucketing: bucketing(c, n.stores[topic]), Decoder: decoder,
 		OutOfRange: pipeline.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
+		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log, Metrics: metrics,

@@ -113,6 +113,6 @@ func bound(b config.TimeBound) measurement.Bound {
 func letterOptions(c config.Config) dlq.Options {
 	return dlq.Options{
 		Brokers: c.Kafka.Brokers, Sources: c.Kafka.Topics, Topic: c.DLQ.Topic, GroupID: c.Kafka.GroupID,
-		Create: c.DLQ.Create, Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication,
+		Create: c.DLQ.Create, Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication, Retention: c.DLQ.Retention,
 	}
 }
