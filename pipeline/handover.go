@@ -31,10 +31,11 @@ func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 }
 
 // drained tells whether nothing is left to be done. Measurements that are parked, or whose series backs off, or that wait
-// for letters in a partition that stopped, stay behind the commit and are read again.
+// for letters in a partition that stopped, stay behind the commit and are read again; so do letters that the dead-letter
+// topic refuses.
 func (w *Worker) drained() bool {
 	pending, _ := w.catalog.Pending()
-	return w.quiet() && (pending == 0 || w.tenure.dry) && w.letters.empty() &&
+	return w.quiet() && (pending == 0 || w.tenure.dry) && (w.letters.empty() || w.letters.refused) &&
 		(len(w.rejected) == 0 || w.halt != nil)
 }
 
@@ -56,7 +57,7 @@ func (w *Worker) released(m Moment, e Released) {
 // nobody was in between; what is not all stored is of no use.
 func (w *Worker) handOver(actions []Action) []Action {
 	if w.catalog != nil {
-		if _, open := w.catalog.Oldest(); open || w.asked != nil || w.tenure.foreign {
+		if _, open := w.catalog.Oldest(); open || w.asked != nil || w.letters.refused || w.tenure.foreign {
 			w.drop()
 		}
 	}

@@ -2,35 +2,118 @@ package pipeline
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
+	"unsafe"
+
+	"waterwheel/measurement"
 )
 
-// maxLetterBytes is how much may wait for the dead-letter topic before nothing more is read.
-const maxLetterBytes = 4 << 20
+// DefaultLetterbox is how much may wait for the dead-letter topic before nothing more is taken.
+const DefaultLetterbox = 4 << 20
 
-// letterbox holds the letters that are not acknowledged, in the order they came up.
+// letterbox holds the letters that are not acknowledged, in the order they came up: those under way, then those that wait.
 type letterbox struct {
-	waiting []Letter
-	// sending is how many of the first are under way.
-	sending int
-	bytes   int64
+	sending, waiting []Letter
+	// bytes is what the letters refer to: messages, values, and their records' keys and headers, once for each record.
+	bytes int64
+	// refused: the dead-letter topic will not have one of them, and somebody must act.
+	refused bool
 }
 
-func (b *letterbox) full() bool { return b.bytes > maxLetterBytes }
-
-func (b *letterbox) empty() bool { return len(b.waiting) == 0 }
-
-// letterBytes is what a letter occupies in memory, roughly.
-func letterBytes(l *Letter) int64 {
-	return int64(len(l.Key)+len(l.Value)+len(l.Headers)+len(l.Message)) + 200
+// origin is what the letters of one record share.
+type origin struct {
+	key, headers []byte
+	letters      int // that are in the letterbox
 }
 
-// addLetter keeps a copy of the letter until it is acknowledged, and the commit below its offset.
+func (o *origin) size() int64 { return int64(len(o.key) + len(o.headers)) }
+
+// size is the memory of the letters, in bytes.
+func (b *letterbox) size() int64 {
+	return b.bytes + int64(cap(b.sending)+cap(b.waiting))*int64(unsafe.Sizeof(Letter{}))
+}
+
+func (b *letterbox) empty() bool { return len(b.sending) == 0 && len(b.waiting) == 0 }
+
+// put keeps a copy of a letter, and of its record's key and headers unless the letter before was of the same record.
+func (b *letterbox) put(l Letter) {
+	if n := len(b.waiting); n > 0 && b.waiting[n-1].Offset == l.Offset {
+		l.origin = b.waiting[n-1].origin
+	} else {
+		l.origin = &origin{key: bytes.Clone(l.Key), headers: bytes.Clone(l.Headers)}
+		b.bytes += l.origin.size()
+	}
+	l.origin.letters++
+	l.Key, l.Value, l.Headers = l.origin.key, bytes.Clone(l.Value), l.origin.headers
+	b.bytes += int64(len(l.Value) + len(l.Message) + len(l.Cut))
+	b.waiting = append(b.waiting, l)
+}
+
+// took forgets a letter that was acknowledged.
+func (b *letterbox) took(l *Letter) {
+	b.bytes -= int64(len(l.Value) + len(l.Message) + len(l.Cut))
+	if l.origin.letters--; l.origin.letters == 0 {
+		b.bytes -= l.origin.size()
+	}
+}
+
+// recall takes what was under way for not sent.
+func (b *letterbox) recall() {
+	b.sending, b.waiting = nil, append(b.sending, b.waiting...)
+}
+
+// letterboxFull tells that so many letters wait that no more may be made.
+func (w *Worker) letterboxFull() bool { return w.letters.size() >= w.o.Letterbox }
+
+// addLetter keeps a letter until it is acknowledged, and the commit below its offset.
 func (w *Worker) addLetter(l Letter) {
-	l.Key, l.Value, l.Headers = bytes.Clone(l.Key), bytes.Clone(l.Value), bytes.Clone(l.Headers)
-	w.letters.waiting = append(w.letters.waiting, l)
-	w.letters.bytes += letterBytes(&l)
+	l.cut(w.o.LongestLetter)
+	w.letters.put(l)
 	w.ledger.open(l.Offset)
+}
+
+// cut takes off what of a record is longer than letters are kept for: headers, which take many times their bytes when they
+// are read, then the key, then the value's end.
+func (l *Letter) cut(longest int) {
+	if longest <= 0 {
+		return
+	}
+	lost := func(what string, length int) {
+		if l.Cut != "" {
+			l.Cut += ", "
+		}
+		l.Cut += fmt.Sprintf("%s of %d bytes", what, length)
+	}
+	if n := len(l.Headers); n > longest/16 {
+		lost("headers", n)
+		l.Headers = nil
+	}
+	if n := len(l.Key); n > longest/2 {
+		lost("key", n)
+		l.Key = nil
+	}
+	if n, kept := len(l.Value), longest-len(l.Key)-len(l.Headers); n > kept {
+		lost("value", n)
+		l.Value = l.Value[:kept]
+	}
+}
+
+// bad makes a letter of a record, or of one of its elements.
+func (w *Worker) bad(r *Record, e *measurement.DecodeError) {
+	if w.o.StopOnBad {
+		w.stopAt(r.Offset, e)
+		return
+	}
+	value := r.Value
+	if e.Part != measurement.WholeRecord {
+		value = e.Value
+	}
+	w.addLetter(Letter{
+		Source: w.source, Offset: r.Offset, Part: e.Part, Timestamp: r.Timestamp, Key: r.Key, Value: value,
+		Headers: r.Headers, Reason: string(e.Reason), Message: e.Error(),
+	})
 }
 
 // stopAt stops the partition at a record that should become a letter, when there is no dead-letter topic. The record is
@@ -43,18 +126,23 @@ func (w *Worker) stopAt(offset int64, why error) {
 
 // advanceLetters sends all letters that wait, one request at a time.
 func (w *Worker) advanceLetters(m Moment, actions []Action) []Action {
-	if w.busy.letters || w.letters.empty() || !w.retry.letters.ready(m.Now) {
+	if w.busy.letters || w.letters.refused || len(w.letters.waiting) == 0 || !w.retry.letters.ready(m.Now) {
 		return actions
 	}
-	w.busy.letters, w.letters.sending = true, len(w.letters.waiting)
-	return append(actions, ProduceLetters{Letters: w.letters.waiting[:w.letters.sending:w.letters.sending]})
+	w.busy.letters = true
+	w.letters.sending, w.letters.waiting = w.letters.waiting, nil
+	return append(actions, ProduceLetters{Letters: w.letters.sending})
 }
 
-// lettersProduced forgets the acknowledged letters; after a failure all of them are sent again.
+// lettersProduced forgets the acknowledged letters; the others are sent again.
 func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 	w.busy.letters = false
-	n := w.letters.sending
-	w.letters.sending = 0
+	w.acknowledge(written(e.Err, len(w.letters.sending)))
+	if stop, ok := isStop(e.Err); ok {
+		w.letters.refused = true
+		w.stop(stop)
+		return
+	}
 	if e.Err != nil {
 		w.retry.letters.fail(m.Now, w.o.Random)
 		w.outage(m, DeadLetters, writingLetters, e.Err)
@@ -62,10 +150,28 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 	}
 	w.retry.letters.succeed()
 	w.answered(DeadLetters)
-	for i := range w.letters.waiting[:n] {
-		w.letters.bytes -= letterBytes(&w.letters.waiting[i])
-		w.o.Metrics.letter(w.o.Topic, w.letters.waiting[i].Reason)
+}
+
+// acknowledge takes the first n letters out of those under way, and puts the others back before what waits.
+func (w *Worker) acknowledge(n int) {
+	sent := w.letters.sending
+	for i := range sent[:n] {
+		w.letters.took(&sent[i])
+		w.o.Metrics.letter(w.o.Topic, sent[i].Reason)
 	}
-	w.letters.waiting = append([]Letter(nil), w.letters.waiting[n:]...) // the runner may still hold the old array
 	w.ledger.acknowledge(n)
+	w.letters.sending = slices.Clone(sent[n:]) // the acknowledged ones go
+	w.letters.recall()
+}
+
+// written is how many of n letters are known to be written after an attempt that ended so.
+func written(err error, n int) int {
+	var partly *LettersError
+	switch {
+	case err == nil:
+		return n
+	case errors.As(err, &partly):
+		return partly.Written
+	}
+	return 0
 }

@@ -18,7 +18,7 @@ const (
 // Bytes is the memory that the partition answers for: its catalog and what that has yet to take, D, letters, and what
 // keeps track of them. What a fetch has brought is not among it: the runner tells the budget.
 func (w *Worker) Bytes() int64 {
-	bytes := w.letters.bytes + w.ledgerBytes()
+	bytes := w.letters.size() + w.ledgerBytes()
 	if w.catalog != nil {
 		bytes += w.catalog.Bytes() + w.yetToTake()
 	}

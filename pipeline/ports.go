@@ -80,8 +80,9 @@ type Batch struct {
 
 // Letters is the dead-letter topic.
 type Letters interface {
-	// Produce returns nil when every letter is acknowledged by all in-sync replicas. After an error all may be sent
-	// again. The letters are not kept.
+	// Produce writes letters in their order and returns nil when every one is acknowledged by all in-sync replicas. A
+	// *LettersError says how many are; after another error none is known to be. *StopError: the topic will not have the
+	// first that is not. The letters are not kept.
 	Produce(ctx context.Context, letters []Letter) error
 }
 
@@ -92,13 +93,27 @@ type Letter struct {
 	Part              int32 // index of the element, -1 for a whole record
 	Timestamp         int64
 	Key, Value        []byte
-	Headers           []byte // the record's, as Kafka encodes them
+	Headers           []byte // the record's, as Kafka encodes them; letters of one record share them and its key
 	Reason            string
 	Message           string
 	RefusedByDatabase bool
-	// Lost: the record was gone when it was read again for the letter, so there is neither key nor value.
-	Lost bool
+	// Cut, when not empty, says what of the record the letter lacks.
+	Cut string
+
+	origin *origin // has Key and Headers
 }
+
+// LettersError: the first Written letters of an attempt are acknowledged, and the next one is not.
+type LettersError struct {
+	Written int
+	Err     error
+}
+
+// Error gives the cause.
+func (e *LettersError) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *LettersError) Unwrap() error { return e.Err }
 
 // Store is a partition's side of MongoDB. Each method is one attempt; what to do about a failure is the worker's. Calls
 // for one partition never overlap.

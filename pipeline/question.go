@@ -29,7 +29,7 @@ func (w *Worker) advanceQuestions(m Moment, actions []Action) []Action {
 		ask = AskBounds{}
 	case w.question == askTopic && !w.revoked:
 		ask = AskTopic{}
-	case len(w.rejected) == 0 || w.phase != running: // a claim may still drop what they belong to
+	case len(w.rejected) == 0 || w.phase != running || w.letterboxFull(): // a claim may still drop what they belong to
 		return actions
 	case w.o.StopOnBad:
 		first := slices.MinFunc(w.rejected, func(a, b bucketer.Rejected) int { return a.Position.Compare(b.Position) })
@@ -109,7 +109,7 @@ func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 	}
 }
 
-// recordRead makes the letter of a refused measurement from its record, read again.
+// recordRead makes the letters of refused measurements from their record, read again.
 func (w *Worker) recordRead(m Moment, e RecordRead) {
 	w.busy.fetch = false
 	if e.Batch.Release != nil {
@@ -119,24 +119,36 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 		w.fetchFailed(m, e.Err) // it takes the place of a fetch, and finds out the same
 		return
 	}
-	rejected := w.rejected[0]
-	w.rejected = w.rejected[1:]
+	offset := w.rejected[0].Position.Offset
+	var found *Record
+	if i := slices.IndexFunc(e.Batch.Records, func(r Record) bool { return r.Offset == offset }); i >= 0 {
+		found = &e.Batch.Records[i]
+	}
+	for work := 0; len(w.rejected) > 0 && w.rejected[0].Position.Offset == offset && work < w.o.Portion && !w.letterboxFull(); {
+		work += w.addRefused(found, &w.rejected[0])
+		w.rejected = w.rejected[1:]
+	}
+}
+
+// addRefused makes the letter of a refused measurement; its record is nil when the log does not have it any more. It returns
+// the bytes looked at.
+func (w *Worker) addRefused(r *Record, rejected *bucketer.Rejected) (work int) {
 	letter := Letter{
 		Source: w.source, Offset: rejected.Position.Offset, Part: measurement.WholeRecord,
 		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
-		Message: refusal(&rejected).Error(),
+		Message: refusal(rejected).Error(),
 	}
-	letter.Lost = true
-	for i := range e.Batch.Records {
-		if r := &e.Batch.Records[i]; r.Offset == letter.Offset {
-			letter.Lost = false
-			letter.Timestamp, letter.Key, letter.Value, letter.Headers = r.Timestamp, r.Key, r.Value, r.Headers
-			if element, ok := w.element(r, rejected.Position.Part); ok {
-				letter.Part, letter.Value = rejected.Position.Part, element
-			}
+	if r == nil {
+		letter.Cut = "the whole record, which retention removed first"
+	} else {
+		letter.Timestamp, letter.Key, letter.Value, letter.Headers = r.Timestamp, r.Key, r.Value, r.Headers
+		if element, ok := w.element(r, rejected.Position.Part); ok {
+			letter.Part, letter.Value = rejected.Position.Part, element
 		}
+		work = len(r.Value)
 	}
 	w.addLetter(letter)
+	return work + recordWork
 }
 
 // element is the bytes of one element of an array record; false when the record holds a single event.

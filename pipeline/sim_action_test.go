@@ -162,9 +162,17 @@ func (r *runner) produce(t *task, letters []pipeline.Letter) error {
 		t.kept(letters)
 		return nil
 	}
-	_, ok := t.ask(3*time.Second, func() any { w.keep(letters); return true })
-	if !ok {
+	written := len(letters)
+	if w.mishap(0.1) {
+		written = w.rnd.IntN(len(letters) + 1)
+	}
+	_, ok := t.ask(3*time.Second, func() any { w.keep(letters[:written]); return true })
+	switch {
+	case !ok:
 		return errKafka
+	case written < len(letters):
+		w.note("(met) letters written in part")
+		return &pipeline.LettersError{Written: written, Err: errKafka}
 	}
 	return nil
 }

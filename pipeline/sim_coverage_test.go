@@ -38,7 +38,7 @@ var dangers = []danger{
 	{"commit lag", []string{"(trait) commit lag"}},
 	{"offset resets forward and back", []string{"offsets reset, forward or back", "(met) partitions reset", "group offsets expired"}},
 	{"arrays", []string{"(trait) arrays"}},
-	{"letters", []string{"(trait) bad records", "(trait) records that MongoDB refuses", "(met) letters"}},
+	{"letters", []string{"(trait) bad records", "(trait) records that MongoDB refuses", "(met) letters", "(met) letters written in part"}},
 	{"meta and time edits", []string{"meta edited by an operator", "time edited by an operator"}},
 	{"deletes", []string{"bucket deleted by an operator"}},
 	{"closes", []string{"bucket closed by an operator"}},

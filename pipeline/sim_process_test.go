@@ -16,6 +16,8 @@ type settings struct {
 	commitInterval time.Duration
 	flushInterval  time.Duration
 	flushCount     int
+	portion        int   // a small one takes a record or two at a time
+	letterbox      int64 // a small one is full with one letter
 	warm, reopen   bool
 	deltaMax       int32
 	maxCount       int32

@@ -101,7 +101,8 @@ func (t *task) repair(partition int32) {
 		panic(err)
 	}
 	report, err := v.Partition(t.context(), verify.Range{Source: w.source(partition), From: l.first, To: max(l.first, min(at.offset, l.end))})
-	w.logf("%s: %+v, %v", t.p.name, report.Repair, err)
+	r := &report.Repair // its examples are pointers, which differ from run to run
+	w.logf("%s: %d mended, %d copies, %d updated, %d deleted, %d left, %v", t.p.name, r.Mended, r.Copies, r.Updated, r.Deleted, r.Left.Count, err)
 	if report.Repair.Mended > 0 {
 		w.note("(met) doubles repaired")
 	}

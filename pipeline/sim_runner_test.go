@@ -64,6 +64,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 		},
 		Decoder: decoder(), OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
+		Portion: p.portion, Letterbox: p.letterbox,
 		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
 		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
 	})

@@ -57,7 +57,7 @@ func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Topic: w.o.Topic, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt, Paused: w.paused,
 		Position: w.ledger.next, End: w.end, Committed: w.known, Newest: w.newest, Durable: w.durable,
-		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.bytes, LedgerBytes: w.ledgerBytes(),
+		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
 	}
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince

@@ -9,6 +9,13 @@ import (
 // maxLookups is how many series one look-up asks for.
 const maxLookups = 1000
 
+// DefaultPortion is how much of a batch is taken in one call: some ten milliseconds' work. recordWork is what a measurement,
+// or a letter, takes beside its bytes.
+const (
+	DefaultPortion = 4 << 20
+	recordWork     = 200
+)
+
 // advanceStream starts the next fetch, look-up, letters and flush.
 func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	w.shrink(m)
@@ -38,12 +45,13 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 func (w *Worker) mayFetch(m Moment) bool {
 	pending, bytes := w.catalog.Pending()
 	full := w.flush != nil && (bytes >= w.o.FlushBytes || pending >= w.o.FlushCount)
-	w.paused = full || w.letters.full() || w.crowded(m)
+	w.paused = full || w.letterboxFull() || w.crowded(m)
 	return !w.paused && !w.busy.fetch && !w.revoked && w.halt == nil && w.tenure.restart == nil &&
 		w.ledger.next < w.window && w.retry.fetch.ready(m.Now)
 }
 
-// fetched takes a batch in: each measurement is skipped as stored, inserted, or becomes a letter.
+// fetched takes a batch in: each measurement is skipped as stored, inserted, or becomes a letter. What is too much for one
+// call, or for the letterbox, is left: the next fetch begins with it.
 func (w *Worker) fetched(m Moment, e Fetched) {
 	w.busy.fetch = false
 	if e.Batch.Release != nil {
@@ -59,21 +67,8 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	w.retry.fetch.succeed()
 	w.answered(Kafka)
 	w.end = e.Batch.End
-	w.o.Metrics.read(w.o.Topic, w.o.Partition, len(e.Batch.Records))
-	for i := range e.Batch.Records {
-		r := &e.Batch.Records[i]
-		if r.Offset < w.ledger.next {
-			continue // a batch may begin before the offset asked for
-		}
-		if r.Offset >= w.window {
-			w.ledger.next = r.Offset // the next window of D comes first
-			return
-		}
-		w.take(r)
-		if w.halt != nil || w.tenure.restart != nil {
-			return
-		}
-		w.ledger.next = r.Offset + 1
+	if !w.takeAll(e.Batch.Records) {
+		return
 	}
 	w.ledger.next = max(w.ledger.next, e.Batch.Next)
 	if w.stored != nil {
@@ -83,17 +78,41 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	}
 }
 
-// take decodes one record and inserts its measurements.
-func (w *Worker) take(r *Record) {
+// takeAll takes records in until one may not be taken now; the position then stands at that one.
+func (w *Worker) takeAll(records []Record) bool {
+	read, work := 0, 0
+	defer func() { w.o.Metrics.read(w.o.Topic, w.o.Partition, read) }()
+	for i := range records {
+		r := &records[i]
+		if r.Offset < w.ledger.next {
+			continue // a batch may begin before the offset asked for
+		}
+		if r.Offset >= w.window || work >= w.o.Portion || w.letterboxFull() { // or the next window of D comes first
+			w.ledger.next = r.Offset
+			return false
+		}
+		work += w.take(r)
+		if w.halt != nil || w.tenure.restart != nil {
+			return false
+		}
+		read++
+		w.ledger.next = r.Offset + 1
+	}
+	return true
+}
+
+// take decodes one record and inserts its measurements. It returns about how many bytes of JSON take as long.
+func (w *Worker) take(r *Record) (work int) {
 	w.newest = max(w.newest, r.Timestamp)
 	if r.Value == nil {
 		w.o.Metrics.skipped("tombstone")
-		return
+		return recordWork
 	}
 	results, err := w.decode(r)
+	work = len(r.Value) + recordWork*max(1, len(results))
 	if err != nil {
 		w.bad(r, asDecodeError(err))
-		return
+		return work
 	}
 	for i := range results {
 		if results[i].Err != nil {
@@ -101,9 +120,10 @@ func (w *Worker) take(r *Record) {
 			continue
 		}
 		if w.insert(r, &results[i].Measurement); w.tenure.restart != nil {
-			return
+			return work
 		}
 	}
+	return work
 }
 
 func (w *Worker) insert(r *Record, measured *measurement.Measurement) {
@@ -124,22 +144,6 @@ func (w *Worker) insert(r *Record, measured *measurement.Measurement) {
 		bad.Part, bad.Value = measured.Position.Part, element
 	}
 	w.bad(r, &bad)
-}
-
-// bad makes a letter of a record, or of one of its elements.
-func (w *Worker) bad(r *Record, e *measurement.DecodeError) {
-	if w.o.StopOnBad {
-		w.stopAt(r.Offset, e)
-		return
-	}
-	value := r.Value
-	if e.Part != measurement.WholeRecord {
-		value = e.Value
-	}
-	w.addLetter(Letter{
-		Source: w.source, Offset: r.Offset, Part: e.Part, Timestamp: r.Timestamp, Key: r.Key, Value: value,
-		Headers: r.Headers, Reason: string(e.Reason), Message: e.Error(),
-	})
 }
 
 func (w *Worker) fetchFailed(m Moment, err error) {

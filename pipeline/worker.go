@@ -37,6 +37,13 @@ type Options struct {
 	Wait, Grace time.Duration
 	// Window is how many offsets D covers at a time; 0: DefaultWindow.
 	Window int64
+	// Portion is how many bytes of records one call of Handle takes, or what takes as long; 0: DefaultPortion. One record is
+	// always taken whole.
+	Portion int
+	// Letterbox is how many bytes of letters may wait before no record is taken; 0: DefaultLetterbox. LongestLetter is how
+	// many bytes of a record its letter keeps; 0: all.
+	Letterbox     int64
+	LongestLetter int
 	// Warm: a catalog outlives a hand-over if nobody was in between.
 	Warm bool
 	// NewToken makes a random token; Random feeds the jitter of retries.
@@ -162,6 +169,12 @@ type remembered struct {
 func NewWorker(o Options) *Worker {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
+	}
+	if o.Portion <= 0 {
+		o.Portion = DefaultPortion
+	}
+	if o.Letterbox <= 0 {
+		o.Letterbox = DefaultLetterbox
 	}
 	return &Worker{
 		o:      o,
@@ -291,7 +304,8 @@ func (w *Worker) abandon(m Moment) {
 	if w.flush != nil || len(w.asked) > 0 || w.tenure.restart != nil {
 		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
 	}
-	w.letters.sending, w.question = 0, askNothing
+	w.letters.recall()
+	w.question = askNothing
 	w.phase, w.busy, w.tenure = idle, busy{}, tenure{}
 }
 

@@ -285,7 +285,7 @@ func TestLetterSaysThatRetentionTookItsRecord(t *testing.T) {
 	refuse(t, w, m)
 	m.Now += longestDelay
 	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Err: ErrOutOfRange})).Letters
-	if l := letters[0]; !l.Lost || l.Value != nil || l.Reason != string(measurement.RefusedByDatabase) {
+	if l := letters[0]; l.Cut == "" || l.Value != nil || l.Reason != string(measurement.RefusedByDatabase) {
 		t.Fatalf("letter is %+v", l)
 	}
 }

@@ -146,3 +146,17 @@ func (r *trial) staysWithin(c *harness.Consumer, limit int64) {
 		r.t.Errorf("%d MiB were resident, more than the limit of %d MiB and %d MiB", peak>>20, limit>>20, room>>20)
 	}
 }
+
+// awaitMetric waits until the sum of a metric is no less than wanted. The consumer must not end meanwhile.
+func (r *trial) awaitMetric(c *harness.Consumer, want float64, name string, labels ...string) {
+	r.t.Helper()
+	for ctx := within(r.t, time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		metrics, err := c.Metrics(ctx)
+		if err == nil && metrics.Sum(name, labels...) >= want {
+			return
+		}
+		if ctx.Err() != nil || !c.Running() {
+			r.t.Fatalf("%s is %v, want %v (the consumer runs: %v, %v)", name, metrics.Sum(name, labels...), want, c.Running(), err)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+)
+
+// bads are bad records from an offset on.
+func bads(from int64, n int) Batch {
+	b := Batch{Next: from + int64(n), End: from + int64(n)}
+	for i := range n {
+		b.Records = append(b.Records, record(from+int64(i), "{"))
+	}
+	return b
+}
+
+// TestFullLetterboxStopsTaking: a batch of bad records alone is taken no further than the letterbox has room, and not fetched
+// again before the letters are written.
+func TestFullLetterboxStopsTaking(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.o.Letterbox = 10_000
+	batch := bads(0, 1000)
+	actions := w.Handle(m, Fetched{Batch: batch})
+	absent[Fetch](t, actions)
+	letters := expect[ProduceLetters](t, actions).Letters
+	if n := len(letters); n == 0 || n > 100 {
+		t.Fatalf("%d letters in 10,000 bytes", n)
+	}
+	if size := w.letters.size(); size < w.o.Letterbox || size > 2*w.o.Letterbox {
+		t.Errorf("the letters take %d bytes", size)
+	}
+	for range 3 {
+		absent[Fetch](t, w.Handle(m, Ticked{}))
+	}
+	wants(t, w, 0)
+	actions = w.Handle(m, LettersProduced{})
+	at := expect[Fetch](t, actions).Offset
+	if at != int64(len(letters)) {
+		t.Errorf("fetches at %d after %d letters", at, len(letters))
+	}
+	wants(t, w, at)
+	for produced := len(letters); produced < 1000; produced += len(letters) {
+		letters = expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: batch})).Letters
+		if letters[0].Offset != int64(produced) {
+			t.Fatalf("letter of offset %d after %d letters", letters[0].Offset, produced)
+		}
+		w.Handle(m, LettersProduced{})
+	}
+	wants(t, w, 1000)
+	if size := w.letters.size(); size != 0 {
+		t.Errorf("an empty letterbox takes %d bytes", size)
+	}
+}
+
+// TestBatchIsTakenInPortions: one call takes so much; the next fetch begins with the first record that was left.
+func TestBatchIsTakenInPortions(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.o.Portion = 500 // two records of some 30 bytes
+	batch := Batch{Next: 9, End: 9}
+	for i := range 4 {
+		batch.Records = append(batch.Records, record(int64(2*i), good)) // with gaps
+	}
+	for _, next := range []int64{6, 9} {
+		if at := expect[Fetch](t, w.Handle(m, Fetched{Batch: batch})).Offset; at != next {
+			t.Fatalf("fetches at %d, want %d", at, next)
+		}
+	}
+	if pending, _ := w.catalog.Pending(); pending != 4 {
+		t.Errorf("%d measurements are pending", pending)
+	}
+	wants(t, w, 0)
+}
+
+// TestLettersOfARecordShareIt: its key and headers are kept once, and are gone with the last of its letters.
+func TestLettersOfARecordShareIt(t *testing.T) {
+	w, m := newTestWorker(t)
+	r := record(0, "["+strings.Repeat("3,", 49)+"3]")
+	r.Key, r.Headers = bytes.Repeat([]byte("k"), 100_000), bytes.Repeat([]byte("h"), 50_000)
+	letters := expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{r, record(1, "{")}, Next: 2, End: 2}})).Letters
+	if len(letters) != 51 || &letters[0].Key[0] != &letters[49].Key[0] || &letters[0].Headers[0] != &letters[49].Headers[0] {
+		t.Fatalf("%d letters", len(letters))
+	}
+	if &letters[0].Key[0] == &r.Key[0] {
+		t.Error("the letters keep the batch's bytes")
+	}
+	if size := w.letters.size(); size < 150_000 || size > 200_000 {
+		t.Errorf("the letters take %d bytes", size)
+	}
+	w.Handle(m, LettersProduced{Err: &LettersError{Written: 49, Err: errDown}})
+	if size := w.letters.size(); size < 150_000 {
+		t.Errorf("with one letter left they take %d bytes", size)
+	}
+	wants(t, w, 0)
+	m.Now += longestDelay
+	if left := expect[ProduceLetters](t, w.Handle(m, Ticked{})).Letters; len(left) != 2 || left[0].Part != 49 || left[1].Offset != 1 {
+		t.Fatalf("then %d letters go, the first %+v", len(left), left[0])
+	}
+	w.Handle(m, LettersProduced{Err: &LettersError{Written: 1, Err: errDown}})
+	if size := w.letters.size(); size > 1000 {
+		t.Errorf("the letter of another record takes %d bytes", size)
+	}
+	wants(t, w, 1)
+}
+
+// TestLetterIsCutToItsBound: value, headers and key of any length take no more than the bound.
+func TestLetterIsCutToItsBound(t *testing.T) {
+	for _, test := range []struct {
+		key, value, headers int
+		cut                 string
+	}{
+		{400, 550, 50, ""},
+		{400, 900, 50, "value of 900 bytes"},
+		{100_000, 10, 0, "key of 100000 bytes"},
+		{0, 10, 5000, "headers of 5000 bytes"},
+		{501, 5000, 63, "headers of 63 bytes, key of 501 bytes, value of 5000 bytes"},
+	} {
+		l := Letter{Key: make([]byte, test.key), Value: make([]byte, test.value), Headers: make([]byte, test.headers)}
+		l.cut(1000)
+		if size := len(l.Key) + len(l.Value) + len(l.Headers); size > 1000 || l.Cut != test.cut {
+			t.Errorf("%+v: %d bytes, cut %q", test, size, l.Cut)
+		}
+	}
+}
+
+// TestRefusedLetterStopsThePartition: a dead-letter topic that will not have a letter is not asked again and again. What was
+// read is stored, the commit stays before the letter, and the partition is handed over.
+func TestRefusedLetterStopsThePartition(t *testing.T) {
+	w, m := newTestWorker(t)
+	batch := Batch{Records: []Record{record(0, "{"), record(1, "{"), record(2, good)}, Next: 3, End: 3}
+	expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: batch}))
+	stop := &StopError{Reason: "letter_refused", Detail: "raise max.message.bytes"}
+	w.busy.fetch = false
+	w.Handle(m, LettersProduced{Err: &LettersError{Written: 1, Err: stop}})
+	if w.halt != stop {
+		t.Fatalf("stopped for %v", w.halt)
+	}
+	m.Now += w.o.FlushInterval
+	actions := w.Handle(m, Ticked{})
+	absent[ProduceLetters](t, actions)
+	absent[Fetch](t, actions)
+	expect[SendWrites](t, actions)
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	wants(t, w, 1)
+	expect[CommitNow](t, w.Handle(m, Revoked{}))
+	expect[SendRelease](t, w.Handle(m, Committed{Offset: 1, SentAt: m.Now}))
+	expect[HandedOver](t, w.Handle(m, Released{}))
+	if w.catalog != nil || !w.letters.empty() {
+		t.Error("the letter is kept though its record is read again")
+	}
+}
+
+// TestHandleIsBounded: whatever a record or a batch holds, one call ends soon.
+func TestHandleIsBounded(t *testing.T) {
+	many := Batch{Next: 1 << 20, End: 1 << 20}
+	for i := range int64(1 << 20) {
+		many.Records = append(many.Records, record(i, "{"))
+	}
+	array := record(0, "["+strings.Repeat("3,", 299_999)+"3]")
+	array.Key = make([]byte, 400<<10)
+	for name, batch := range map[string]Batch{
+		"a million bad records":     many,
+		"a bad array, its key long": {Records: []Record{array}, Next: 1, End: 1},
+	} {
+		w, m := newTestWorker(t)
+		start := time.Now()
+		w.Handle(m, Fetched{Batch: batch})
+		took, size := time.Since(start), w.letters.size()
+		t.Logf("%s: %v, %d bytes of letters", name, took, size)
+		if took > time.Second || size > 2*DefaultLetterbox { // it is some ten milliseconds on a machine that does nothing else
+			t.Errorf("%s: %v, %d bytes", name, took, size)
+		}
+	}
+}
+
+// TestRefusedMeasurementsOfARecordAreReadOnce: their records are not read while it is full, and one reading makes the letters
+// of all that were refused of a record.
+func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
+	w, m := newTestWorker(t)
+	array := record(0, fmt.Sprintf("[%s,%s,%s]", good, good, good))
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{array}, Next: 1, End: 1}})
+	w.busy.fetch = false
+	for part := range int32(3) {
+		w.rejected = append(w.rejected, rejectedAt(0, part))
+	}
+	expect[ReadRecord](t, w.Handle(m, Ticked{}))
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Records: []Record{array}}})).Letters
+	if len(letters) != 3 || letters[2].Part != 2 || letters[2].Reason != string(measurement.RefusedByDatabase) {
+		t.Fatalf("letters are %+v", letters)
+	}
+	w.Handle(m, LettersProduced{Err: errors.New("away")})
+	w.o.Letterbox = 1
+	w.rejected = append(w.rejected, rejectedAt(0, 0))
+	w.busy.fetch = false
+	absent[ReadRecord](t, w.Handle(m, Ticked{}))
+}
+
+func rejectedAt(offset int64, part int32) bucketer.Rejected {
+	return bucketer.Rejected{Position: timeseries.Position{Offset: offset, Part: part}, Code: 121, Message: "no"}
+}
