@@ -61,14 +61,32 @@ func (s *Servers) start() error {
 	return nil
 }
 
+// How often servers are asked for a first answer, and how long each time: a machine may be slow.
+const (
+	probeTries    = 3
+	probePatience = 20 * time.Second
+)
+
 // probe asks both servers for an answer, and MongoDB for what it is.
 func (s *Servers) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	var errs []error
+	for try := 0; try < probeTries && ctx.Err() == nil; try++ {
+		err := s.ask(ctx)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, ctx.Err())...)
+}
+
+func (s *Servers) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probePatience)
 	defer cancel()
 	s.admin = &kafka.Client{
 		Addr:      kafka.TCP(strings.Split(s.Brokers, ",")...),
 		Transport: &kafka.Transport{MetadataTTL: time.Second},
-		Timeout:   20 * time.Second,
+		Timeout:   probePatience,
 	}
 	if _, err := s.admin.Metadata(ctx, &kafka.MetadataRequest{}); err != nil {
 		return fmt.Errorf("asking the Kafka at %s for metadata: %w", s.Brokers, err)
