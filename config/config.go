@@ -119,5 +119,6 @@ type Service struct {
 	PprofAddr       string        `env:"PPROF_ADDR" shown:"off" doc:"address of Go's profiles"`
 	LogLevel        string        `env:"LOG_LEVEL,default=info" oneof:"debug,info,warn,error" doc:"least severe lines that are written"`
 	LogFormat       string        `env:"LOG_FORMAT" oneof:"text,json" shown:"text on a terminal, else json" doc:"form of the lines"`
+	LogProgress     time.Duration `env:"LOG_PROGRESS,default=1m" min:"1s" max:"24h" doc:"time between two lines that say how far the consumer is"`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT,default=25s" min:"1s" max:"1h" doc:"from the signal to the exit; more than MONGODB_WRITE_TIMEOUT. Kubernetes' grace should be longer"`
 }

@@ -79,7 +79,7 @@ func TestDefaults(t *testing.T) {
 		Flush:   Flush{Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second},
 		Memory:  Memory{Limit: 1 << 30},
 		DLQ:     DLQ{Topic: "{topic}.dlq", Create: true, Partitions: 1, Retention: 720 * time.Hour},
-		Service: Service{HTTPAddr: ":9464", LogLevel: "info", ShutdownTimeout: 25 * time.Second},
+		Service: Service{HTTPAddr: ":9464", LogLevel: "info", LogProgress: time.Minute, ShutdownTimeout: 25 * time.Second},
 	}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)

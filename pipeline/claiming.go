@@ -15,7 +15,7 @@ import (
 const otherGroupPatience = 15 * time.Second
 
 // assign begins a tenure.
-func (w *Worker) assign(a Assigned) []Action {
+func (w *Worker) assign(m Moment, a Assigned) []Action {
 	if !a.Consecutive {
 		clear(w.memory.saw) // somebody else may have owned the partition since
 	}
@@ -23,6 +23,7 @@ func (w *Worker) assign(a Assigned) []Action {
 	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
 		w.drop()
 	}
+	w.signs.begin(m.Now, a.Committed, a.Consecutive && w.source == source)
 	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false
 	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
 	if a.Stop != nil {
@@ -105,6 +106,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.retry.claim.succeed()
 	w.answered(MongoDB)
 	w.answered(Kafka)
+	w.signs.sawEnd(m.Now, e.Bounds.End)
 	w.tenure.seen = seen
 	if executed { // not durable perhaps: claimed once more, until an acknowledgement says so
 		w.phase = claiming
@@ -250,6 +252,7 @@ func (w *Worker) committed(m Moment, e Committed) {
 		}
 		return
 	}
+	w.signs.committed = e.Offset
 	if w.phase == proving {
 		if e.SentAt < w.tenure.provedBy || e.Offset != w.tenure.start.offset {
 			return // sent before the wait was over

@@ -21,7 +21,7 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
 	first := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	w.Handle(m, Claimed{Err: errDown})
-	failed := testutil.ToFloat64(w.o.Metrics.retries.WithLabelValues("claiming"))
+	failed := testutil.ToFloat64(w.o.Metrics.retries.WithLabelValues("claiming the partition"))
 	if lost := testutil.ToFloat64(w.o.Metrics.claims.WithLabelValues("lost")); failed != 1 || lost != 0 {
 		t.Errorf("counted %g failed attempts and %g lost claims", failed, lost)
 	}
@@ -43,7 +43,7 @@ func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	m.Now += w.o.Wait
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic}, Bounds: Bounds{End: 1000}}))
-	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Text, "delete it") {
+	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Cause, "delete it") {
 		t.Fatalf("trouble: %v", trouble)
 	}
 	m.Now += longestDelay

@@ -18,9 +18,10 @@ type ConsumerOptions struct {
 	Ports     Ports
 	Budget    *Budget
 	Clock     func() Instant
-	// CommitInterval is between two commits; Lease is how long one of them entitles to write.
-	CommitInterval, Lease time.Duration
-	Metrics               *Metrics
+	// CommitInterval is between two commits; Lease is how long one of them entitles to write; Between is how long the
+	// partitions are shown between two generations, when the next one does not come.
+	CommitInterval, Lease, Between time.Duration
+	Metrics                        *Metrics
 }
 
 // Assignment is a partition that a generation brings.
@@ -33,13 +34,15 @@ type Assignment struct {
 // Consumer runs the workers of the partitions that the group assigns to this process. Its methods Assigned, Revoke and
 // Lost are called one after the other, by the goroutine that owns the membership; the others may be called at any time.
 type Consumer struct {
-	o    ConsumerOptions
-	mu   sync.Mutex // guards all, now and collections
-	all  map[partitionKey]*runner
-	now  []*runner // of the present generation
-	stop context.CancelFunc
-	wait sync.WaitGroup // the committer's goroutine
-	last map[partitionKey]bool
+	o   ConsumerOptions
+	mu  sync.Mutex // guards all, now, ended and collections
+	all map[partitionKey]*runner
+	now []*runner // of the present generation, or after it of the last one
+	// ended is when the last generation did, 0 while there is one.
+	ended Instant
+	stop  context.CancelFunc
+	wait  sync.WaitGroup // the committer's goroutine
+	last  map[partitionKey]bool
 	// collections are the options that have changed, by topic.
 	collections map[string]*timeseries.Options
 }
@@ -78,7 +81,7 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 	}
 	c.wait.Go(func() { commits.run(ctx) })
 	c.mu.Lock()
-	c.now, c.stop, c.last = runners, cancel, owned
+	c.now, c.ended, c.stop, c.last = runners, 0, cancel, owned
 	c.mu.Unlock()
 }
 
@@ -134,7 +137,7 @@ func (c *Consumer) Lost() {
 	}
 	c.wait.Wait()
 	c.mu.Lock()
-	c.now = nil
+	c.ended = c.o.Clock()
 	c.mu.Unlock()
 }
 
@@ -158,6 +161,9 @@ const askPatience = time.Second
 func (c *Consumer) Metas(most int) []bson.RawValue {
 	c.mu.Lock()
 	runners := slices.Clone(c.now)
+	if c.ended > 0 {
+		runners = nil // nobody answers
+	}
 	c.mu.Unlock()
 	var metas []bson.RawValue
 	for i, r := range runners {
@@ -172,11 +178,15 @@ func (c *Consumer) Metas(most int) []bson.RawValue {
 	return metas
 }
 
-// Statuses describes the partitions of the present generation, as of their last event.
+// Statuses describes the partitions of the present generation, as of their last event. While the group joins the next one
+// they are those of the last: most of them come back.
 func (c *Consumer) Statuses() []*Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var statuses []*Status
+	if c.ended > 0 && c.o.Clock()-c.ended > c.o.Between {
+		return nil
+	}
 	for _, r := range c.now {
 		if s := r.status.Load(); s != nil {
 			statuses = append(statuses, s)

@@ -39,7 +39,6 @@ type flush struct {
 	acting  []int
 	retry   backoff
 	started Instant
-	newest  int64 // timestamp of the newest record in it
 }
 
 // unresolved tells whether a write that was sent may still be executed.
@@ -119,7 +118,7 @@ func (w *Worker) cut(m Moment) bool {
 		w.tenure.dry = w.revoked
 		return false
 	}
-	w.flush = &flush{cut: cut, attempts: make([]attempt, len(cut.Writes)), started: m.Now, newest: w.newest}
+	w.flush = &flush{cut: cut, attempts: make([]attempt, len(cut.Writes)), started: m.Now}
 	w.o.Metrics.flushCut(trigger, cut)
 	return true
 }
@@ -261,7 +260,6 @@ func (w *Worker) settle(m Moment) {
 	w.flush = nil
 	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, outcomes, int64(m.Now))...)
 	w.clearConflicted(f)
-	w.durable = max(w.durable, f.newest)
 	w.countBuckets()
 	w.lastFlush = m.Now
 	w.o.Metrics.flushDone(m.Now - f.started)

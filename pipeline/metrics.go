@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,15 @@ type Metrics struct {
 	stored, expirations, abandons                             prometheus.Counter
 	flushSeconds, flushMeasurements, perWrite                 prometheus.Histogram
 	buckets                                                   bucketCounters
+	totals                                                    struct{ stored, letters atomic.Int64 }
+}
+
+// Totals are what a process has done since its start.
+type Totals struct{ Stored, Letters int64 }
+
+// Totals are what the metrics have counted so far.
+func (m *Metrics) Totals() Totals {
+	return Totals{Stored: m.totals.stored.Load(), Letters: m.totals.letters.Load()}
 }
 
 // NewMetrics registers the metrics of the pipeline. Each counter exists at zero from the start.
@@ -101,6 +111,7 @@ func (m *Metrics) skipped(reason string) {
 func (m *Metrics) letter(topic, reason string) {
 	if m != nil {
 		m.letters.WithLabelValues(topic, reason).Inc()
+		m.totals.letters.Add(1)
 	}
 }
 
@@ -158,6 +169,7 @@ func (m *Metrics) write(w *bucketer.Write, a *attempt) {
 	m.writes.WithLabelValues(kind(w), outcome).Inc()
 	if a.outcome.Verdict <= bucketer.AppliedForget {
 		m.stored.Add(float64(w.Added))
+		m.totals.stored.Add(int64(w.Added))
 		m.perWrite.Observe(float64(w.Added))
 	}
 }

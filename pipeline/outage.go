@@ -1,6 +1,10 @@
 package pipeline
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
 
 // Server is what a failed attempt was made at.
 type Server uint8
@@ -10,7 +14,7 @@ const (
 	MongoDB Server = iota
 	Kafka
 	DeadLetters
-	servers // how many there are
+	Servers // how many there are
 )
 
 // String is the server's label in metrics.
@@ -41,7 +45,7 @@ const (
 // String is what messages and metrics call it.
 func (d doing) String() string {
 	return [...]string{
-		"reading the claim", "claiming", "reading the stored positions", "releasing the claim", "writing buckets",
+		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking buckets up", "fetching", "asking the log's bounds",
 		"asking the topic's id", "writing letters",
 	}[d]
@@ -51,9 +55,12 @@ func (d doing) String() string {
 type Trouble struct {
 	// Since is when the first of the attempts in a row failed.
 	Since Instant
-	// Text says what was being done, and the last error.
-	Text string
+	// Doing is what was being done, Cause the last error.
+	Doing, Cause string
 }
+
+// String says both.
+func (t *Trouble) String() string { return t.Doing + ": " + t.Cause }
 
 // outage notes a failure that is retried.
 func (w *Worker) outage(m Moment, of Server, trying doing, err error) {
@@ -61,12 +68,14 @@ func (w *Worker) outage(m Moment, of Server, trying doing, err error) {
 		return // the lease's own metric tells
 	}
 	w.o.Metrics.failed(trying)
-	w.log.Warn("retrying", "doing", trying, "err", err)
-	trouble := Trouble{Since: m.Now, Text: trying.String() + ": " + err.Error()}
+	// Whoever made the attempt may have said already what it was for.
+	cause := strings.TrimPrefix(err.Error(), trying.String()+": ")
+	trouble := Trouble{Since: m.Now, Doing: trying.String(), Cause: cause}
 	if before := w.troubles[of]; before != nil {
 		trouble.Since = before.Since
 	}
 	w.troubles[of] = &trouble
+	w.o.Outages.Failed(of, w.name(), trouble)
 }
 
 // answered notes that a server works again. While writes fail, an answer of MongoDB to something else says little.
@@ -74,5 +83,20 @@ func (w *Worker) answered(of Server) {
 	if of == MongoDB && w.flush != nil && w.flush.retry.failures > 0 {
 		return
 	}
-	w.troubles[of] = nil
+	if w.troubles[of] != nil {
+		w.troubles[of] = nil
+		w.o.Outages.Answered(of, w.name())
+	}
 }
+
+// giveUp notes that nothing is tried again at these servers, so that nobody will hear whether they work.
+func (w *Worker) giveUp(servers ...Server) {
+	for _, of := range servers {
+		if w.troubles[of] != nil {
+			w.troubles[of] = nil
+			w.o.Outages.GaveUp(of, w.name())
+		}
+	}
+}
+
+func (w *Worker) name() string { return w.o.Topic + "/" + strconv.Itoa(int(w.o.Partition)) }

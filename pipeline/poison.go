@@ -43,7 +43,7 @@ func (w *Worker) caughtPanic(r *Record, err *error) {
 		return
 	}
 	w.poisoned++
-	w.log.Error("a record made the program fail; please report it", "offset", r.Offset, "panic", cause, "stack", string(debug.Stack()))
+	w.log.Error("a record made the program fail; please report it", "offset", r.Offset, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	*err = internalError(fmt.Sprintf("the program failed on it: %v", cause))
 }
 

@@ -56,6 +56,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		return
 	}
 	w.question = askNothing
+	w.signs.sawEnd(m.Now, e.Bounds.End)
 	next := w.ledger.next
 	switch {
 	case next < e.Bounds.First:

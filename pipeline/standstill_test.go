@@ -67,7 +67,7 @@ func (s *standstill) allowed() int64 {
 
 func (s *standstill) paused() (n int) {
 	for _, status := range s.consumer.Statuses() {
-		if status.Paused {
+		if status.Paused != "" {
 			n++
 		}
 	}

@@ -11,15 +11,27 @@ import (
 // Status is what a partition looked like at one moment. It is immutable.
 type Status struct {
 	Topic     string
+	TopicID   [16]byte
 	Partition int32
 	// Phase is the word for where the tenure stands; Stopped, when not nil, why nothing more is read.
 	Phase   string
 	Stopped *StopError
-	Paused  bool
-	// Position is the fetch position, End the log's end, Committed the last offset known to be committed (-1: none).
-	Position, End, Committed int64
-	// Newest and Durable are record timestamps in milliseconds: of the newest record read, and stored. 0: none yet.
-	Newest, Durable int64
+	// Paused is why nothing is fetched though there may be more, empty: it is.
+	Paused string
+	// Between: there is no tenure, the group joins. Running: records are read, or were until the partition stopped. Since is when the tenure began.
+	Between, Running bool
+	Since            Instant
+	// Position is the next offset to read, Committed the group's offset, Undurable that of the first record that is not
+	// durable: Position, when nothing that was read waits. -1: not known, or there is none.
+	Position, Committed, Undurable int64
+	// End is the log's end and EndAt when it was learnt; -1: not known.
+	End   int64
+	EndAt Instant
+	// UndurableTime and Newest are timestamps of records in milliseconds, 0: not known. UndurableTime is that of the record
+	// at Undurable, Newest of the newest one read.
+	UndurableTime, Newest int64
+	// ReadTo is the offset after the last record read since the assignment, 0: none was. It outlives what was read.
+	ReadTo int64
 	// PendingFor is how long the oldest pending measurement has waited.
 	PendingFor time.Duration
 	// Pending are the measurements waiting for the next flush, Flushing those in the present one.
@@ -31,7 +43,7 @@ type Status struct {
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
 	// Troubles are the failures that are being retried, by server; nil: it works.
-	Troubles [servers]*Trouble
+	Troubles [Servers]*Trouble
 	// ClaimWait is how much of the wait for a former owner's writes is left.
 	ClaimWait time.Duration
 	// Memory by kind, in bytes; ReservedBytes is what will be taken without another fetch, by the next flush above all.
@@ -52,12 +64,45 @@ func (s *Status) Bytes() int64 {
 	return s.BucketBytes + s.PendingBytes + s.StoredBytes + s.LetterBytes + s.LedgerBytes + s.ReservedBytes
 }
 
+// Lag is how many records of the log are not committed; false: not known.
+func (s *Status) Lag() (records int64, known bool) {
+	from := s.Committed
+	if from < 0 { // the group has no offset yet
+		from = s.Undurable
+	}
+	if from < 0 || s.End < 0 {
+		return 0, false
+	}
+	return max(0, s.End-from), true
+}
+
+// Freshness is the age of the oldest record that is not durable, 0 when nothing that was read waits and nothing is left to
+// read; false: not known.
+func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
+	switch {
+	case s.Undurable >= 0 && s.UndurableTime > 0 && (s.Undurable < s.Position || s.Undurable < s.End):
+		return max(0, now.Sub(time.UnixMilli(s.UndurableTime))), true
+	case s.Undurable < 0 || s.End < 0:
+		return 0, false
+	}
+	return 0, s.Undurable >= s.End
+}
+
 // Status describes the worker now.
 func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
-		Topic: w.o.Topic, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt, Paused: w.paused,
-		Position: w.ledger.next, End: w.end, Committed: w.known, Newest: w.newest, Durable: w.durable,
+		Topic: w.o.Topic, TopicID: w.source.TopicID, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt,
+		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
+		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read,
 		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
+	}
+	if s.Running {
+		s.Paused = w.paused.String()
+	}
+	s.Undurable = s.Position
+	if w.catalog != nil {
+		s.Undurable = w.committable()
+		s.UndurableTime = w.signs.timeOf(s.Undurable)
 	}
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince
@@ -79,4 +124,15 @@ func (w *Worker) Status(now Instant) *Status {
 		s.Buckets = w.catalog.Stats()
 	}
 	return s
+}
+
+// position is the next offset to read: before anything is read the start, and before that is decided the committed offset.
+func (w *Worker) position() int64 {
+	switch {
+	case w.catalog != nil || w.tenure.claimed:
+		return w.ledger.next
+	case w.tenure.resolved:
+		return w.tenure.start.offset
+	}
+	return w.signs.committed
 }

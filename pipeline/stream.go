@@ -43,11 +43,23 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 
 // mayFetch tells whether the next fetch may start. It may not while too much waits already: the stream just pauses.
 func (w *Worker) mayFetch(m Moment) bool {
-	pending, bytes := w.catalog.Pending()
-	full := w.flush != nil && (bytes >= w.o.FlushBytes || pending >= w.o.FlushCount)
-	w.paused = full || w.letterboxFull() || w.crowded(m)
-	return !w.paused && !w.busy.fetch && !w.revoked && w.halt == nil && w.tenure.restart == nil &&
+	w.paused = w.pause(m)
+	return w.paused == notPaused && !w.busy.fetch && !w.revoked && w.halt == nil && w.tenure.restart == nil &&
 		w.ledger.next < w.window && w.retry.fetch.ready(m.Now)
+}
+
+// pause is why nothing is to be fetched though there may be more.
+func (w *Worker) pause(m Moment) pause {
+	pending, bytes := w.catalog.Pending()
+	switch {
+	case w.flush != nil && (bytes >= w.o.FlushBytes || pending >= w.o.FlushCount):
+		return forFlush
+	case w.letterboxFull():
+		return forLetters
+	case w.crowded(m):
+		return forMemory
+	}
+	return notPaused
 }
 
 // fetched takes a batch in: each measurement is skipped as stored, inserted, or becomes a letter. What is too much for one
@@ -66,7 +78,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	}
 	w.retry.fetch.succeed()
 	w.answered(Kafka)
-	w.end = e.Batch.End
+	w.signs.sawEnd(m.Now, e.Batch.End)
 	if !w.takeAll(e.Batch.Records) {
 		return
 	}
@@ -103,7 +115,7 @@ func (w *Worker) takeAll(records []Record) bool {
 
 // take decodes one record and inserts its measurements. It returns about how many bytes of JSON take as long.
 func (w *Worker) take(r *Record) (work int) {
-	w.newest = max(w.newest, r.Timestamp)
+	w.signs.took(r)
 	if r.Value == nil {
 		w.o.Metrics.skipped("tombstone")
 		return recordWork

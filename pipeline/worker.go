@@ -50,8 +50,9 @@ type Options struct {
 	NewToken func() Token
 	Random   *rand.Rand
 	Log      *slog.Logger
-	// Metrics may be nil.
+	// Metrics and Outages may be nil.
 	Metrics *Metrics
+	Outages *Outages
 }
 
 // phase is where a tenure stands.
@@ -110,13 +111,11 @@ type Worker struct {
 	told     *timeseries.Options // the collection's, changed and not yet applied; nil: nothing has changed
 
 	pendingSince Instant           // when the oldest pending measurement came, 0: none
-	newest       int64             // timestamp of the newest record read, milliseconds
-	durable      int64             // timestamp of the newest record whose measurement is stored, milliseconds
-	end          int64             // the log's end as of the last fetch
-	paused       bool              // too much waits already, nothing is fetched
+	signs        signs             // what is shown and decides nothing
+	paused       pause             // why nothing is fetched
 	counted      bucketer.Stats    // of the catalog, as far as the metrics have it
 	lastFlush    Instant           // when the last flush was resolved
-	troubles     [servers]*Trouble // what is being retried
+	troubles     [Servers]*Trouble // what is being retried
 }
 
 // busy tells which actions are under way.
@@ -182,6 +181,7 @@ func NewWorker(o Options) *Worker {
 		known:  -1,
 		poison: map[timeseries.Position]struct{}{},
 		memory: remembered{saw: map[Token]Instant{}},
+		signs:  signs{committed: -1, end: -1},
 	}
 }
 
@@ -190,7 +190,7 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 	var actions []Action
 	switch e := e.(type) {
 	case Assigned:
-		actions = w.assign(e)
+		actions = w.assign(m, e)
 	case ClaimRead:
 		w.claimRead(m, e)
 	case Claimed:
@@ -230,6 +230,7 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		return nil
 	case Dropped:
 		w.drop()
+		w.giveUp(MongoDB, Kafka, DeadLetters)
 		return nil
 	}
 	return w.advance(m, actions)
@@ -242,7 +243,7 @@ func (w *Worker) advance(m Moment, actions []Action) []Action {
 		if w.revoked {
 			return w.leave(actions)
 		}
-		actions = w.assign(*a)
+		actions = w.assign(m, *a)
 	}
 	switch w.phase {
 	case finding, reading, waiting, proving, claiming, loading:
@@ -280,8 +281,10 @@ func (w *Worker) stop(err *StopError) {
 	if w.halt == nil {
 		w.halt = err
 	}
+	w.giveUp(Kafka) // nothing is fetched any more
 	if w.phase != running {
 		w.phase = stopped
+		w.giveUp(MongoDB, DeadLetters)
 	}
 }
 
@@ -292,6 +295,8 @@ func (w *Worker) drop() {
 	w.catalog, w.stored, w.flush, w.asked, w.rejected = nil, nil, nil, nil, nil
 	w.ledger, w.letters = ledger{}, letterbox{}
 	w.caught, w.known, w.pendingSince = Token{}, -1, 0
+	w.signs.ages, w.signs.newest, w.signs.last = ages{}, 0, 0
+	w.giveUp(DeadLetters)
 }
 
 // abandon ends the tenure without a hand-over.

@@ -337,7 +337,7 @@ func TestFetchPausesWhileTooMuchWaits(t *testing.T) {
 	w, m := flushing(t)
 	w.o.FlushCount = 1
 	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(1, good)}, Next: 2, End: 9}}))
-	if !w.Status(m.Now).Paused {
+	if w.Status(m.Now).Paused == "" {
 		t.Fatal("the status does not say that fetching pauses")
 	}
 	expect[Fetch](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}}))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -34,4 +35,12 @@ func formatSeconds(seconds *float64) string {
 		return "–"
 	}
 	return time.Duration(*seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
+}
+
+// formatOffset writes an offset, or a number of records, that may not be known.
+func formatOffset(n *int64) string {
+	if n == nil {
+		return "–"
+	}
+	return strconv.FormatInt(*n, 10)
 }

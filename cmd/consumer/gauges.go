@@ -15,8 +15,8 @@ var gauges = struct {
 }{
 	claimWait:   describe("claim_wait_seconds", "How much of the wait for a former owner's writes is left.", "topic", "partition"),
 	lag:         describe("lag_records", "Records of the log not committed yet.", "topic", "partition"),
-	lagSeconds:  describe("lag_seconds", "Time between the newest record read and the newest stored.", "topic", "partition"),
-	freshness:   describe("freshness_seconds", "Age of the newest durable measurement's record.", "topic", "partition"),
+	lagSeconds:  describe("lag_seconds", "Time between the oldest record read that is not durable and the newest one read.", "topic", "partition"),
+	freshness:   describe("freshness_seconds", "Age of the oldest record that is not durable, 0 when there is none.", "topic", "partition"),
 	pending:     describe("oldest_pending_seconds", "How long the oldest pending measurement has waited.", "topic", "partition"),
 	paused:      describe("fetch_paused", "1 while nothing is fetched because too much waits already.", "topic", "partition"),
 	stopped:     describe("partitions_stopped", "Partitions that wait for somebody to act.", "reason"),
@@ -39,35 +39,34 @@ func (v *view) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the gauges.
 func (v *view) Collect(out chan<- prometheus.Metric) {
-	var statuses []*pipeline.Status
-	if p := v.parts.Load(); p != nil {
-		statuses = p.consumer.Statuses()
-	}
-	v.collect(out, statuses)
+	now := time.Now()
+	v.collect(out, v.statuses(now), now)
 }
 
-func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status) {
+func (v *view) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status, now time.Time) {
 	send := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	send(gauges.memoryLimit, float64(v.budget.Limit()))
 	send(gauges.memory, float64(v.budget.Fetching()), "fetch")
-	now := time.Now()
 	var sum pipeline.Status
 	stopped := map[string]int{}
 	for _, s := range statuses {
-		partition := partitionView(s, now)
 		labels := []string{s.Topic, strconv.Itoa(int(s.Partition))}
-		if partition.Lag >= 0 {
-			send(gauges.lag, float64(partition.Lag), labels...)
+		if lag, ok := s.Lag(); ok {
+			send(gauges.lag, float64(lag), labels...)
 		}
-		if partition.FreshnessSeconds != nil {
-			send(gauges.freshness, *partition.FreshnessSeconds, labels...)
-			send(gauges.lagSeconds, float64(max(0, s.Newest-s.Durable))/1000, labels...)
+		if age, ok := s.Freshness(now); ok {
+			send(gauges.freshness, age.Seconds(), labels...)
+		}
+		if s.Undurable < s.Position && s.UndurableTime > 0 {
+			send(gauges.lagSeconds, float64(max(0, s.Newest-s.UndurableTime))/1000, labels...)
+		} else {
+			send(gauges.lagSeconds, 0, labels...)
 		}
 		send(gauges.claimWait, s.ClaimWait.Seconds(), labels...)
 		send(gauges.pending, s.PendingFor.Seconds(), labels...)
-		send(gauges.paused, map[bool]float64{true: 1}[s.Paused], labels...)
+		send(gauges.paused, map[bool]float64{true: 1}[s.Paused != ""], labels...)
 		if s.Stopped != nil {
 			stopped[s.Stopped.Reason]++
 		}

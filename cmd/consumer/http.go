@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,13 +25,16 @@ const (
 	readTimeout  = 5 * time.Second
 	pageTimeout  = 15 * time.Second
 	closeTimeout = time.Second
+	// maxRequests are answered at a time, beside those that ask for health: a supervisor must not take a consumer that many
+	// look at for a dead one.
+	maxRequests = 16
 )
 
 //go:embed status.html
 var statusHTML string
 
 var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
-	"bytes": formatBytes, "ago": formatAgo, "seconds": formatSeconds,
+	"bytes": formatBytes, "ago": formatAgo, "seconds": formatSeconds, "offset": formatOffset,
 }).Parse(statusHTML))
 
 // server is one address that answers HTTP.
@@ -50,7 +54,44 @@ func newPages(address string, status func() StatusView, metrics prometheus.Gathe
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) { serveStatusJSON(w, status()) })
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatusPage(w, status()) })
-	return &server{setting: "HTTP_ADDR", address: address, handler: mux, log: log}
+	return &server{setting: "HTTP_ADDR", address: address, handler: guarded(limited(mux, maxRequests)), log: log}
+}
+
+// limited answers so many requests at a time and sends the others away, but for health and readiness.
+func limited(next http.Handler, most int) http.Handler {
+	places := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// guarded tells browsers to take every answer for nothing but what it is, from nowhere else and for nobody else.
+func guarded(next http.Handler) http.Handler {
+	headers := map[string]string{
+		"X-Content-Type-Options":       "nosniff",
+		"Content-Security-Policy":      "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"X-Frame-Options":              "DENY", // frame-ancestors, for older browsers
+		"Cross-Origin-Resource-Policy": "same-origin",
+		"Referrer-Policy":              "no-referrer",
+		"Cache-Control":                "no-store",
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // newProfiles serves Go's profiles at PPROF_ADDR.
@@ -71,6 +112,9 @@ func (s *server) Run(ctx context.Context) error {
 		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listening at %s: another process has this port: choose another %s: %w", s.address, s.setting, err)
+	}
 	if err != nil {
 		return fmt.Errorf("listening at %s (%s): %w", s.address, s.setting, err)
 	}
@@ -130,6 +174,5 @@ func serveStatusPage(w http.ResponseWriter, view StatusView) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	_, _ = page.WriteTo(w)
 }

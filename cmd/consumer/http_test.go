@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +24,8 @@ func busyView() StatusView {
 		At: now, Version: "v1", Group: "g", Member: "m", Generation: 4, NotReady: []string{"events/1: stopped: offset out of range"},
 		Memory: MemoryView{Used: 3 << 20, Budget: 4 << 20, Limit: 8 << 20},
 		Partitions: []PartitionView{
-			{Topic: "events", Partition: 0, State: "running", Position: 20, End: 22, Committed: 10, Lag: 12, FreshnessSeconds: &fresh, LastFlush: now.Add(-3 * time.Second), OpenBuckets: 7},
-			{Topic: "events", Partition: 1, State: "stopped", Stopped: "<script>alert(1)</script>", Committed: -1, Lag: -1},
+			{Topic: "events", Partition: 0, State: "running", Working: true, Position: new(int64(20)), End: new(int64(22)), Committed: new(int64(10)), Lag: new(int64(12)), FreshnessSeconds: &fresh, LastFlush: now.Add(-3 * time.Second), OpenBuckets: 7},
+			{Topic: "events", Partition: 1, State: "stopped", Stopped: "<script>alert(1)</script>", StopReason: "<script>"},
 		},
 		Letters: []LetterView{{At: now, Topic: "events", Partition: 1, Offset: 99, Part: -1, Reason: "not_json"}},
 	}
@@ -82,8 +83,55 @@ func TestStatusAsJSONSaysTheSame(t *testing.T) {
 	if err := json.Unmarshal(get(t, want, "/api/status").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Partitions) != 2 || got.Partitions[0].Lag != 12 || *got.Partitions[0].FreshnessSeconds != 1.25 || got.Letters[0].Offset != 99 {
+	if len(got.Partitions) != 2 || *got.Partitions[0].Lag != 12 || got.Partitions[1].Lag != nil || *got.Partitions[0].FreshnessSeconds != 1.25 || got.Letters[0].Offset != 99 {
 		t.Errorf("read back %+v", got)
+	}
+}
+
+// TestRequestsAreLimited: those beyond the limit are sent away, while whoever asks for health is answered.
+func TestRequestsAreLimited(t *testing.T) {
+	entered, leave := make(chan bool), make(chan bool)
+	handler := limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			entered <- true
+			<-leave
+		}
+	}), 2)
+	ask := func(path string) *httptest.ResponseRecorder {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		return recorder
+	}
+	var asking sync.WaitGroup
+	for range 2 {
+		asking.Go(func() { ask("/") })
+		<-entered
+	}
+	if r := ask("/metrics"); r.Code != http.StatusServiceUnavailable || r.Header().Get("Retry-After") == "" {
+		t.Errorf("one too many: %d, %v", r.Code, r.Header())
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if r := ask(path); r.Code != http.StatusOK {
+			t.Errorf("%s: %d", path, r.Code)
+		}
+	}
+	close(leave)
+	asking.Wait()
+	if r := ask("/metrics"); r.Code != http.StatusOK {
+		t.Errorf("afterwards: %d", r.Code)
+	}
+}
+
+func TestEveryAnswerIsGuarded(t *testing.T) {
+	for _, path := range []string{"/", "/api/status", "/metrics", "/readyz", "/nothing"} {
+		header := get(t, busyView(), path).Header()
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "frame-ancestors 'none'", "Cache-Control": "no-store",
+		} {
+			if got := header.Get(name); !strings.Contains(got, want) {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
 	}
 }
 
@@ -95,8 +143,9 @@ func TestServerEndsWithItsContext(t *testing.T) {
 	address := listener.Addr().String()
 	var log bytes.Buffer
 	s := newPages(address, func() StatusView { return StatusView{} }, prometheus.NewRegistry(), newLogger(&log, "info", "text", false))
-	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), address) {
-		t.Errorf("the address is taken: %v, want an error that names it and its setting", err)
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), address) ||
+		!strings.Contains(err.Error(), "choose another HTTP_ADDR") {
+		t.Errorf("the address is taken: %v, want an error that names it, its setting and the way out", err)
 	}
 	listener.Close()
 

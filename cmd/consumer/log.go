@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -21,7 +22,7 @@ func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger 
 	if err := least.UnmarshalText([]byte(level)); err != nil {
 		least = slog.LevelInfo
 	}
-	options := &slog.HandlerOptions{Level: least}
+	options := &slog.HandlerOptions{Level: least, ReplaceAttr: inWords}
 	var handler slog.Handler
 	if format == "text" || format == "" && onTerminal {
 		handler = slog.NewTextHandler(w, options)
@@ -31,8 +32,22 @@ func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger 
 	return slog.New(&limiter{next: handler, seen: &seen{lines: map[string]*repeats{}}})
 }
 
+// inWords gives an attribute the same form in every format, one for people: a duration as 30s, and what has a name by its
+// name instead of its number.
+func inWords(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindDuration:
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	case slog.KindAny:
+		if word, ok := a.Value.Any().(fmt.Stringer); ok {
+			a.Value = slog.StringValue(word.String())
+		}
+	}
+	return a
+}
+
 // limiter is a handler that writes the same warning or error at most once in repeatAfter, with the number of those held
-// back as "repeated". Two are the same when level, message, topic and partition are: an error's text may differ every
+// back as "repeated". Two are the same when level, message, topic, partition and reason are: an error's text may differ every
 // time, by a port or a duration.
 type limiter struct {
 	next slog.Handler
@@ -94,7 +109,7 @@ func (l *limiter) WithGroup(name string) slog.Handler {
 
 // identity is what an attribute adds to the identity of a line.
 func identity(a slog.Attr) string {
-	if a.Key == "topic" || a.Key == "partition" {
+	if a.Key == "topic" || a.Key == "partition" || a.Key == "reason" {
 		return "\x00" + a.Value.String()
 	}
 	return ""

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"waterwheel/pipeline"
 )
 
 func TestRepeatedErrorsAreHeldBack(t *testing.T) {
@@ -48,6 +50,20 @@ func TestRememberedLinesAreBounded(t *testing.T) {
 	}
 	if n := len(log.Handler().(*limiter).seen.lines); n > maxRemembered {
 		t.Errorf("%d lines are remembered, at most %d may be", n, maxRemembered)
+	}
+}
+
+// TestLinesAreInWordsInEveryFormat: a duration is not nanoseconds, and what has a name is not its number.
+func TestLinesAreInWordsInEveryFormat(t *testing.T) {
+	for format, want := range map[string]string{
+		"text": `wait=30s of=kafka err=x bytes=3`, "json": `"wait":"30s","of":"kafka","err":"x","bytes":3`,
+	} {
+		var out bytes.Buffer
+		newLogger(&out, "info", format, false).With("wait", 30*time.Second).
+			Info("x", "of", pipeline.Kafka, "err", errors.New("x"), "bytes", 3)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %s, want %s", format, out.String(), want)
+		}
 	}
 }
 

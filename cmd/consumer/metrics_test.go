@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"regexp"
 	"slices"
@@ -23,7 +24,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	v := newView(config.Config{Bucket: config.Bucket{MaxCount: 1000}})
+	v := newView(config.Config{Bucket: config.Bucket{MaxCount: 1000}}, slog.New(slog.DiscardHandler))
 	registry.MustRegister(v, v.outages, v.overSeries)
 	registerBuildInfo(registry)
 	pipeline.NewMetrics(registry, []string{"events"})
@@ -37,7 +38,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		names[f.GetName()] = true
 	}
 	status := &pipeline.Status{
-		Topic: "events", Stopped: &pipeline.StopError{Reason: "kafka"}, Durable: time.Now().UnixMilli(), ClaimWait: 1,
+		Topic: "events", Stopped: &pipeline.StopError{Reason: "kafka"}, UndurableTime: time.Now().UnixMilli(), Position: 1, ClaimWait: 1,
 		Buckets: bucketer.Stats{BucketInserts: 1},
 	}
 	for _, d := range partitionDescriptions(v, status) {
@@ -90,7 +91,7 @@ func TestCountersOfMongoDBAreDocumented(t *testing.T) {
 // partitionDescriptions lists the names of the gauges that a partition has.
 func partitionDescriptions(v *view, s *pipeline.Status) []string {
 	out := make(chan prometheus.Metric, 100)
-	v.collect(out, []*pipeline.Status{s})
+	v.collect(out, []*pipeline.Status{s}, time.Now())
 	close(out)
 	var names []string
 	for m := range out {

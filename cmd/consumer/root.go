@@ -73,12 +73,14 @@ func (p *program) root() *cobra.Command {
 			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something. Also 2, with a stack, after a\n" +
 			"bug was noticed: restart it, and report the stack.",
 		Args:          noArguments,
+		Version:       versionText(),
 		RunE:          run.RunE,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 
 		SuggestionsMinimumDistance: 2,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,7 +30,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerBuildInfo(registry)
-	view := newView(c)
+	view := newView(c, log)
 	registry.MustRegister(view, view.outages, view.overSeries)
 
 	// The pages answer from the start, and until everything is handed over. Pages that cannot be served end the consumer.
@@ -57,7 +58,8 @@ func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometh
 		return err
 	}
 	defer n.close()
-	consumer, err := newConsumer(c, log, reg, n, view)
+	metrics := pipeline.NewMetrics(reg, c.Kafka.Topics)
+	consumer, err := newConsumer(c, log, metrics, n, view)
 	if err != nil {
 		return err
 	}
@@ -65,19 +67,22 @@ func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometh
 	group := source.NewGroup(n.kafka, c.Service.ShutdownTimeout, member, reg)
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	view.attach(group, consumer, n.database)
-	go view.watch(watching, log)
+	view.attach(&parts{group: group, consumer: consumer, database: n.database, metrics: metrics, kafka: kafkaLogs{n.kafka}})
+	var watchers sync.WaitGroup
+	watchers.Go(func() { view.watch(watching, log) })
 	for topic, store := range n.stores {
 		apply := func(o timeseries.Options) { consumer.SetCollection(topic, o) }
 		go watchCollection(watching, collectionInterval, store, apply, log)
 	}
 	err = group.Run(ctx)
-	log.Info("stopped")
+	stopWatching()
+	watchers.Wait()
+	view.stopped(log)
 	return err
 }
 
 // newConsumer makes the consumer with the workers' options.
-func newConsumer(c config.Config, log *slog.Logger, reg prometheus.Registerer, n *connections, view *view) (*pipeline.Consumer, error) {
+func newConsumer(c config.Config, log *slog.Logger, metrics *pipeline.Metrics, n *connections, view *view) (*pipeline.Consumer, error) {
 	owner, err := os.Hostname()
 	if err != nil {
 		owner = "unknown"
@@ -85,16 +90,17 @@ func newConsumer(c config.Config, log *slog.Logger, reg prometheus.Registerer, n
 	if _, err := measurement.New(decoding(c, n.collection)); err != nil {
 		return nil, err
 	}
-	metrics := pipeline.NewMetrics(reg, c.Kafka.Topics)
 	return pipeline.NewConsumer(pipeline.ConsumerOptions{
 		NewWorker: func(topic string, partition int32) *pipeline.Worker {
-			return pipeline.NewWorker(workerOptions(c, n, topic, partition, log, metrics))
+			o := workerOptions(c, n, topic, partition, log, metrics)
+			o.Outages = view.down
+			return pipeline.NewWorker(o)
 		},
 		Ports: &ports{
 			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, view.letters}, group: c.Kafka.GroupID,
 			isolation: sourceOptions(c, log).Isolation, owner: owner, start: startOf(c, n.kafka), open: openPartitions{},
 		},
-		Budget: view.budget, Clock: source.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Metrics: metrics,
+		Budget: view.budget, Clock: source.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout, Metrics: metrics,
 	}), nil
 }
 

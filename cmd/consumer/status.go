@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -42,19 +46,24 @@ func (m MemoryView) Percent() int64 {
 type PartitionView struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	// State is the worker's own word for where it stands.
-	State string `json:"state"`
-	// Stopped says why the partition is not read any more, Trouble what is being tried again; empty: nothing.
-	Stopped string `json:"stopped,omitempty"`
-	Trouble string `json:"trouble,omitempty"`
-	Paused  bool   `json:"paused"`
-	// Position is the next offset to read, End the log's end, Committed the committed offset; -1: not known.
-	Position  int64 `json:"position"`
-	End       int64 `json:"end"`
-	Committed int64 `json:"committed"`
-	// Lag is End - Committed in records, -1: not known.
-	Lag int64 `json:"lag"`
-	// FreshnessSeconds is the age of the newest durable measurement; nil: there is none yet.
+	// State is the worker's own word for where it stands, Working whether records are read.
+	State   string `json:"state"`
+	Working bool   `json:"working"`
+	// Stopped says why the partition is not read any more and StopReason the label of that, Trouble what is being tried
+	// again and Retrying the same without errors, Paused why nothing is fetched for now; empty: nothing of the kind.
+	Stopped    string   `json:"stopped,omitempty"`
+	StopReason string   `json:"stopReason,omitempty"`
+	Trouble    string   `json:"trouble,omitempty"`
+	Retrying   []string `json:"-"`
+	Paused     string   `json:"paused,omitempty"`
+	// Position is the next offset to read, End the log's end, Committed the committed offset; nil: there is none, or it is
+	// not known.
+	Position  *int64 `json:"position"`
+	End       *int64 `json:"end"`
+	Committed *int64 `json:"committed"`
+	// Lag is how many records of the log are not committed; nil: not known.
+	Lag *int64 `json:"lag"`
+	// FreshnessSeconds is the age of the oldest record that is not durable, 0 when there is none; nil: not known.
 	FreshnessSeconds *float64 `json:"freshnessSeconds"`
 	// Pending and Flushing are measurements waiting for the next flush and in the present one.
 	Pending  int `json:"pending"`
@@ -79,11 +88,23 @@ type LetterView struct {
 // shownLetters is how many letters the status page remembers.
 const shownLetters = 10
 
-// recentLetters remembers the last letters. It is safe for concurrent use.
+// lettersApart is the least time between two lines about letters of one reason. It is more than what the logger holds
+// back, so that no count is lost.
+const lettersApart = repeatAfter + time.Second
+
+// recentLetters remembers the last letters, and how many there were since the log said so. It is safe for concurrent use.
 type recentLetters struct {
-	mu   sync.Mutex
-	ring [shownLetters]LetterView
-	next int // counts all letters added
+	mu     sync.Mutex
+	ring   [shownLetters]LetterView
+	next   int                       // counts all letters added
+	untold map[string]*untoldLetters // by reason
+}
+
+// untoldLetters are those of one reason that the log has not told of.
+type untoldLetters struct {
+	count int
+	last  LetterView
+	told  time.Time // when it last did
 }
 
 // add remembers a letter.
@@ -92,6 +113,31 @@ func (r *recentLetters) add(l LetterView) {
 	defer r.mu.Unlock()
 	r.ring[r.next%shownLetters] = l
 	r.next++
+	if r.untold == nil {
+		r.untold = map[string]*untoldLetters{}
+	}
+	u := r.untold[l.Reason]
+	if u == nil {
+		u = &untoldLetters{}
+		r.untold[l.Reason] = u
+	}
+	u.count, u.last = u.count+1, l
+}
+
+// report writes a line for each reason that new letters have, if the last one is long enough ago.
+func (r *recentLetters) report(log *slog.Logger, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, reason := range slices.Sorted(maps.Keys(r.untold)) {
+		u := r.untold[reason]
+		if u.count == 0 || now.Sub(u.told) < lettersApart {
+			continue
+		}
+		log.Warn("records became letters", "reason", reason, "letters", u.count,
+			"last", fmt.Sprintf("%s/%d/%d", u.last.Topic, u.last.Partition, u.last.Offset),
+			"show", "consumer dlq list --reason "+reason)
+		u.count, u.told = 0, now
+	}
 }
 
 // list returns the letters, newest first.

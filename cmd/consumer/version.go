@@ -30,14 +30,18 @@ func revision() string {
 	return commit + modified
 }
 
+// versionText is what "version" and --version print.
+func versionText() string {
+	return fmt.Sprintf("waterwheel %s (commit %s, %s, %s/%s)", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the program's version",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(p.stdout, "waterwheel %s (commit %s, %s, %s/%s)\n",
-				version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(p.stdout, versionText())
 			return err
 		},
 	}

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,9 +17,9 @@ import (
 )
 
 const (
-	pingInterval     = 2 * time.Second
-	pingTimeout      = 2 * time.Second
-	progressInterval = time.Minute
+	pingInterval = 2 * time.Second
+	pingTimeout  = 2 * time.Second
+	lookInterval = 2 * time.Second
 	// patience is how long something may fail before the consumer is not ready: a moved leader is no outage.
 	patience = 5 * time.Second
 )
@@ -33,6 +34,9 @@ type view struct {
 	letters   *recentLetters
 	parts     atomic.Pointer[parts]
 	database  atomic.Pointer[outage] // nil: MongoDB answers
+	down      *pipeline.Outages
+	looks     *looks
+	reports   progressReport
 	outages   *prometheus.CounterVec
 	// overSeries counts the looks, once a minute, that found more series than seriesMax.
 	overSeries prometheus.Counter
@@ -43,6 +47,8 @@ type parts struct {
 	group    *source.Group
 	consumer *pipeline.Consumer
 	database *sink.Database
+	metrics  *pipeline.Metrics
+	kafka    logLooker
 }
 
 // outage is something that does not answer.
@@ -51,7 +57,7 @@ type outage struct {
 	err   error
 }
 
-func newView(c config.Config) *view {
+func newView(c config.Config, log *slog.Logger) *view {
 	limit := int64(c.Memory.Limit)
 	outages := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waterwheel_outage_seconds_total", Help: "Time in which a server did not do its part, as far as this consumer noticed.",
@@ -65,44 +71,79 @@ func newView(c config.Config) *view {
 	return &view{
 		overSeries: overSeries, group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax, maxCount: c.Bucket.MaxCount,
 		budget: pipeline.NewBudget(limit / 100 * budgetPercent), letters: &recentLetters{}, outages: outages,
+		down: pipeline.NewOutages(log, source.Now), looks: newLooks(source.Now),
+		reports: progressReport{every: c.Service.LogProgress, last: time.Now()},
 	}
 }
 
-func (v *view) attach(group *source.Group, consumer *pipeline.Consumer, database *sink.Database) {
-	v.parts.Store(&parts{group, consumer, database})
-}
+func (v *view) attach(p *parts) { v.parts.Store(p) }
 
-// watch asks MongoDB for a sign of life, and writes a line of progress a minute, until the context ends.
+// watch asks MongoDB for a sign of life and Kafka for what the workers do not, and writes lines of progress and of letters,
+// until the context ends.
 func (v *view) watch(ctx context.Context, log *slog.Logger) {
-	ping, progress := time.NewTicker(pingInterval), time.NewTicker(progressInterval)
-	defer ping.Stop()
-	defer progress.Stop()
-	for {
-		select {
-		case <-ping.C:
+	var together sync.WaitGroup
+	defer together.Wait()
+	together.Go(func() {
+		every(ctx, pingInterval, func() {
 			v.ping(ctx)
 			v.countOutages()
-		case <-progress.C:
-			v.progress(log)
+			v.letters.report(log, time.Now())
+		})
+	})
+	together.Go(func() {
+		every(ctx, lookInterval, func() {
+			p := v.parts.Load()
+			v.looks.refresh(ctx, p.kafka, p.consumer.Statuses())
+		})
+	})
+	every(ctx, v.reports.every, func() { v.progress(log) })
+}
+
+// every does something again and again until the context ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			do()
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
+// statuses are the partitions as of now: every sign of them is taken from here.
+func (v *view) statuses(now time.Time) []*pipeline.Status {
+	p := v.parts.Load()
+	if p == nil {
+		return nil
+	}
+	return v.looks.completed(p.consumer.Statuses(), now)
+}
+
 func (v *view) ping(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	err := v.parts.Load().database.Ping(ctx)
-	if err == nil {
+	before := v.database.Load()
+	switch {
+	case err == nil && before != nil:
+		v.down.Answered(pipeline.MongoDB, pipeline.Prober)
+		fallthrough
+	case err == nil:
 		v.database.Store(nil)
 		return
+	case before == nil:
+		before = &outage{since: time.Now()}
 	}
-	out := outage{since: time.Now(), err: err}
-	if before := v.database.Load(); before != nil {
-		out.since = before.since
+	if out := (*sink.OutageError)(nil); errors.As(err, &out) {
+		err = out.Err // that it is asked for a sign of life is said by the sentence
 	}
-	v.database.Store(&out)
+	v.database.Store(&outage{since: before.since, err: err})
+	v.down.Failed(pipeline.MongoDB, pipeline.Prober, pipeline.Trouble{
+		Since: source.Now() - time.Since(before.since), Doing: "asking for a sign of life", Cause: err.Error(),
+	})
 }
 
 // countOutages adds the time since the last look to the servers that fail now.
@@ -118,91 +159,4 @@ func (v *view) countOutages() {
 			v.outages.WithLabelValues(of.String()).Add(pingInterval.Seconds())
 		}
 	}
-}
-
-// progress is the one line a minute that says that the consumer lives, and warns about a wrong meta.
-func (v *view) progress(log *slog.Logger) {
-	var lag, series, open int64
-	statuses := v.parts.Load().consumer.Statuses()
-	for _, s := range statuses {
-		lag += max(0, s.End-s.Position)
-		series += s.Buckets.Series
-		open += s.Buckets.OpenBuckets
-	}
-	log.Info("progress", "partitions", len(statuses), "lag", lag, "series", series, "open_buckets", open, "memory", v.budget.Total())
-	if v.seriesMax > 0 && series > v.seriesMax {
-		v.overSeries.Inc()
-		log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta?", "series", series, "max", v.seriesMax,
-			"varies_most", mostVaried(v.parts.Load().consumer.Metas(sampledSeries)))
-	}
-}
-
-// status puts the snapshots together.
-func (v *view) status() StatusView {
-	view := StatusView{
-		At: time.Now(), Version: version, Group: v.group, Generation: -1, Letters: v.letters.list(),
-		Memory: MemoryView{Used: v.budget.Total(), Budget: v.budget.Limit(), Limit: v.limit},
-	}
-	p := v.parts.Load()
-	if p == nil {
-		view.NotReady = []string{"connecting to Kafka and MongoDB"}
-		return view
-	}
-	membership := p.group.Status()
-	view.Member = membership.MemberID
-	if membership.Generation == nil {
-		view.NotReady = append(view.NotReady, fmt.Sprintf("the group %s is not joined yet: %s", v.group, membership.State))
-	} else {
-		view.Generation = membership.Generation.ID
-	}
-	if out := v.database.Load(); out != nil {
-		view.NotReady = append(view.NotReady, fmt.Sprintf("MongoDB does not answer since %s: %v", out.since.UTC().Format(time.RFC3339), out.err))
-	}
-	for _, s := range p.consumer.Statuses() {
-		partition := partitionView(s, view.At)
-		if s.Stopped != nil {
-			view.NotReady = append(view.NotReady, fmt.Sprintf("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail))
-		}
-		for of, trouble := range s.Troubles {
-			if trouble != nil && source.Now()-trouble.Since > patience {
-				view.NotReady = append(view.NotReady, fmt.Sprintf("partition %s/%d: %s fails since %s: %s", s.Topic, s.Partition,
-					pipeline.Server(of).Name(), view.At.Add(trouble.Since-source.Now()).UTC().Format(time.RFC3339), trouble.Text))
-			}
-		}
-		if s.Poisoned > 0 {
-			view.Degraded = append(view.Degraded, fmt.Sprintf("partition %s/%d: %d records made the program fail and became letters (internal_error); please report the log's stack", s.Topic, s.Partition, s.Poisoned))
-		}
-		view.Partitions = append(view.Partitions, partition)
-	}
-	return view
-}
-
-func partitionView(s *pipeline.Status, now time.Time) PartitionView {
-	view := PartitionView{
-		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Paused: s.Paused, Position: s.Position,
-		End: s.End, Committed: s.Committed, Lag: -1, Pending: s.Pending, Flushing: s.Flushing,
-		OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.Bytes(),
-	}
-	if s.Stopped != nil {
-		view.Stopped = s.Stopped.Detail
-	}
-	if s.ClaimWait > 0 {
-		view.State += " " + s.ClaimWait.Round(time.Second).String()
-	}
-	for _, trouble := range s.Troubles {
-		if trouble != nil {
-			view.Trouble = trouble.Text
-		}
-	}
-	if s.Committed >= 0 {
-		view.Lag = max(0, s.End-s.Committed)
-	}
-	if s.Durable > 0 {
-		age := now.Sub(time.UnixMilli(s.Durable)).Seconds()
-		view.FreshnessSeconds = &age
-	}
-	if s.LastFlush > 0 {
-		view.LastFlush = now.Add(s.LastFlush - source.Now())
-	}
-	return view
 }

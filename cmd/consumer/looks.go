@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"waterwheel/pipeline"
+	"waterwheel/source"
+	"waterwheel/timeseries"
+)
+
+// When the log of a partition is looked at: some time after its worker learnt anything of it, because it waits, is paused
+// or has stopped.
+const (
+	lookAfter   = 5 * time.Second
+	lookTimeout = 2 * time.Second
+	// lookAgain is between two tries to find out how old a record is.
+	lookAgain = 30 * time.Second
+)
+
+// logLooker asks Kafka about a partition.
+type logLooker interface {
+	// End is the log's end, as far as it may be read.
+	End(ctx context.Context, topic string, partition int32) (int64, error)
+	// Timestamp is that of the first record from an offset on, 0 when there is none.
+	Timestamp(ctx context.Context, of timeseries.Source, offset int64) (int64, error)
+}
+
+// looks know of each partition what its worker cannot know while it does not fetch: where the log ends, and how old the
+// first record is that was not read. They are safe for concurrent use.
+type looks struct {
+	clock func() pipeline.Instant
+
+	mu sync.Mutex
+	by map[partitionName]look
+}
+
+// look is what was seen of a partition.
+type look struct {
+	end int64
+	at  pipeline.Instant // when end was asked, 0: never
+	// unread is the first record that was not read, noticed says when it was seen to be there, and time is its timestamp in
+	// milliseconds, 0: not known.
+	unread  int64
+	noticed time.Time
+	time    int64
+	tried   pipeline.Instant // when its timestamp was asked, 0: never
+}
+
+func newLooks(clock func() pipeline.Instant) *looks {
+	return &looks{clock: clock, by: map[partitionName]look{}}
+}
+
+// refresh looks at the partitions of which the workers know nothing recent. It ends with the first question that is not
+// answered: the others would not be either.
+func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeline.Status) {
+	seen := map[partitionName]look{}
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.by = seen
+	}()
+	failed := false
+	for _, s := range statuses {
+		name := partitionName{s.Topic, s.Partition}
+		last := l.at(name)
+		if !failed && l.clock()-max(s.EndAt, last.at) >= lookAfter {
+			failed = last.askEnd(ctx, kafka, s, l.clock) != nil
+		}
+		last.notice(s)
+		if !failed && last.time == 0 && !last.noticed.IsZero() && l.clock()-s.EndAt >= lookAfter &&
+			(last.tried == 0 || l.clock()-last.tried >= lookAgain) {
+			last.askTime(ctx, kafka, s, l.clock)
+		}
+		seen[name] = last
+	}
+}
+
+func (l *looks) at(name partitionName) look {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.by[name]
+}
+
+func (l *look) askEnd(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	end, err := kafka.End(ctx, s.Topic, s.Partition)
+	if err == nil {
+		l.end, l.at = end, clock()
+	}
+	return err
+}
+
+// askTime may fail for this partition alone: its record may be what it has stopped for.
+func (l *look) askTime(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	l.tried = clock()
+	timestamp, err := kafka.Timestamp(ctx, timeseries.Source{Topic: s.Topic, TopicID: s.TopicID, Partition: s.Partition}, l.unread)
+	if err == nil {
+		l.time = timestamp
+	}
+}
+
+// notice remembers since when the first unread record is known to be there.
+func (l *look) notice(s *pipeline.Status) {
+	if s.Undurable < 0 || s.Undurable < s.Position || l.endOf(s) <= s.Undurable {
+		l.unread, l.noticed, l.time, l.tried = 0, time.Time{}, 0, 0
+		return
+	}
+	if l.noticed.IsZero() || l.unread != s.Undurable {
+		l.unread, l.noticed, l.time, l.tried = s.Undurable, time.Now(), 0, 0
+	}
+}
+
+func (l *look) endOf(s *pipeline.Status) int64 {
+	if l.at > s.EndAt {
+		return l.end
+	}
+	return s.End
+}
+
+// completed are the statuses with what was seen of their logs.
+func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipeline.Status {
+	complete := make([]*pipeline.Status, len(statuses))
+	for i, s := range statuses {
+		known := *s
+		last := l.at(partitionName{s.Topic, s.Partition})
+		known.End = last.endOf(s)
+		noticed := !last.noticed.IsZero() && last.unread == s.Undurable
+		switch {
+		case noticed && last.time > 0:
+			known.UndurableTime = last.time
+		case s.UndurableTime > 0:
+		case noticed:
+			known.UndurableTime = last.noticed.UnixMilli() // it is that old at least
+		default:
+			known.UndurableTime = now.Add(-s.PendingFor).UnixMilli()
+		}
+		complete[i] = &known
+	}
+	return complete
+}
+
+// kafkaLogs look by the consumer's own client.
+type kafkaLogs struct{ *source.Client }
+
+// End is the log's end, as far as it may be read.
+func (k kafkaLogs) End(ctx context.Context, topic string, partition int32) (int64, error) {
+	_, end, err := k.Bounds(ctx, topic, partition)
+	return end, err
+}
+
+// Timestamp fetches once for it, as little as a broker sends and as a batch unfolds to.
+func (k kafkaLogs) Timestamp(ctx context.Context, of timeseries.Source, offset int64) (int64, error) {
+	cursor := k.Cursor(of.Topic, of.TopicID, of.Partition)
+	defer cursor.Drop()
+	if err := cursor.Await(ctx, offset, 1); err != nil {
+		return 0, err
+	}
+	batch, err := cursor.Take(offset, source.Piece{Bytes: 1, Records: 1})
+	if err != nil {
+		return 0, err
+	}
+	defer batch.Release()
+	if len(batch.Records) == 0 {
+		return 0, nil
+	}
+	return max(0, batch.Records[0].Timestamp), nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"waterwheel/pipeline"
+	"waterwheel/source"
+)
+
+// maxNamed is how many partitions a sentence names.
+const maxNamed = 8
+
+// status puts the snapshots together.
+func (v *view) status() StatusView {
+	view := StatusView{
+		At: time.Now(), Version: version, Group: v.group, Generation: -1, Letters: v.letters.list(),
+		Memory: MemoryView{Used: v.budget.Total(), Budget: v.budget.Limit(), Limit: v.limit},
+	}
+	p := v.parts.Load()
+	if p == nil {
+		view.NotReady = []string{"connecting to Kafka and MongoDB"}
+		return view
+	}
+	r := readiness{at: view.At}
+	membership := p.group.Status()
+	view.Member = membership.MemberID
+	if membership.Generation == nil {
+		r.notReady("the group %s is not joined yet: %s", v.group, membership.State)
+	} else {
+		view.Generation = membership.Generation.ID
+	}
+	statuses := v.statuses(view.At)
+	r.servers(statuses, v.database.Load())
+	for _, s := range statuses {
+		r.partition(s)
+		view.Partitions = append(view.Partitions, partitionView(s, view.At))
+	}
+	view.NotReady, view.Degraded = r.bad, r.doubtful
+	return view
+}
+
+// readiness collects the sentences of /readyz.
+type readiness struct {
+	at            time.Time
+	bad, doubtful []string
+}
+
+func (r *readiness) notReady(format string, args ...any) {
+	r.bad = append(r.bad, fmt.Sprintf(format, args...))
+}
+
+func (r *readiness) degraded(format string, args ...any) {
+	r.doubtful = append(r.doubtful, fmt.Sprintf(format, args...))
+}
+
+// servers has one sentence for each server that fails, whoever found out.
+func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
+	var failing [pipeline.Servers]struct {
+		first *pipeline.Trouble
+		by    []string
+	}
+	for _, s := range statuses {
+		for of, trouble := range s.Troubles {
+			if trouble == nil || source.Now()-trouble.Since <= patience {
+				continue
+			}
+			f := &failing[of]
+			f.by = append(f.by, fmt.Sprintf("%s/%d", s.Topic, s.Partition))
+			if f.first == nil || trouble.Since < f.first.Since {
+				f.first = trouble
+			}
+		}
+	}
+	for of, f := range failing {
+		server := pipeline.Server(of)
+		switch {
+		case server == pipeline.MongoDB && ping != nil:
+			r.notReady("MongoDB does not answer since %s: %v%s", formatTime(ping.since), ping.err, waiting(f.by))
+		case f.first != nil:
+			since := r.at.Add(f.first.Since - source.Now())
+			r.notReady("%s fails since %s: %v%s", server.Name(), formatTime(since), f.first, waiting(f.by))
+		}
+	}
+}
+
+// waiting names the partitions that wait for a server.
+func waiting(partitions []string) string {
+	if len(partitions) == 0 {
+		return ""
+	}
+	return " [" + partitionCount(len(partitions)) + ": " + named(partitions) + "]"
+}
+
+// partition has the sentences about one partition.
+func (r *readiness) partition(s *pipeline.Status) {
+	if s.Stopped != nil {
+		r.notReady("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail)
+	} else if since := source.Now() - s.Since; !s.Running && !s.Between && (s.ClaimWait > 0 || since > patience) {
+		r.degraded("partition %s/%d is not read yet: %s", s.Topic, s.Partition, standing(s))
+	}
+	if s.Poisoned > 0 {
+		r.degraded("partition %s/%d: %d records made the program fail and became letters (internal_error); please report the log's stack", s.Topic, s.Partition, s.Poisoned)
+	}
+}
+
+// standing is where a partition's tenure stands, in words.
+func standing(s *pipeline.Status) string {
+	if s.ClaimWait > 0 {
+		return "a former owner's writes may still come for " + s.ClaimWait.Round(time.Second).String()
+	}
+	return s.Phase
+}
+
+func partitionView(s *pipeline.Status, now time.Time) PartitionView {
+	view := PartitionView{
+		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Working: s.Running && s.Stopped == nil,
+		Paused: s.Paused, Position: known(s.Position), End: known(s.End), Committed: known(s.Committed),
+		Pending: s.Pending, Flushing: s.Flushing, OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.Bytes(),
+	}
+	if s.Stopped != nil {
+		view.State, view.StopReason, view.Stopped = "stopped", s.Stopped.Reason, s.Stopped.Detail
+	}
+	if s.ClaimWait > 0 {
+		view.State += " " + s.ClaimWait.Round(time.Second).String()
+	}
+	var troubles []string
+	for of, trouble := range s.Troubles {
+		if trouble != nil {
+			view.Retrying = append(view.Retrying, pipeline.Server(of).Name()+": "+trouble.Doing)
+			troubles = append(troubles, trouble.String())
+		}
+	}
+	view.Trouble = strings.Join(troubles, "; ")
+	if lag, ok := s.Lag(); ok {
+		view.Lag = &lag
+	}
+	if age, ok := s.Freshness(now); ok {
+		seconds := age.Seconds()
+		view.FreshnessSeconds = &seconds
+	}
+	if s.LastFlush > 0 {
+		view.LastFlush = now.Add(s.LastFlush - source.Now())
+	}
+	return view
+}
+
+// known is an offset, nil when there is none or it is not known.
+func known(offset int64) *int64 {
+	if offset < 0 {
+		return nil
+	}
+	return &offset
+}
+
+func partitionCount(n int) string {
+	if n == 1 {
+		return "1 partition"
+	}
+	return fmt.Sprintf("%d partitions", n)
+}
+
+// named lists names, not too many.
+func named(names []string) string {
+	if over := len(names) - maxNamed; over > 1 {
+		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", over)
+	}
+	return strings.Join(names, ", ")
+}

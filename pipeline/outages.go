@@ -1,0 +1,96 @@
+package pipeline
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// endsApart is the least time between two lines that say that a server answers again, unless it was away for as long.
+const endsApart = 10 * time.Second
+
+// Outages writes the lines about servers that do not do their part: for each server one for all who try it, with how many
+// they are, and one when it works again. How often a line may come is the logger's to bound. It is safe for concurrent use;
+// a nil *Outages writes nothing.
+type Outages struct {
+	log   *slog.Logger
+	clock func() Instant
+
+	mu      sync.Mutex
+	servers [Servers]failing
+}
+
+// failing is one server as those see it who try it.
+type failing struct {
+	open  bool // it was said that it fails, and not yet that it works
+	since Instant
+	by    map[string]bool // who tries it without success; true: a partition
+	most  int             // how many partitions there were at most
+	ended Instant         // when the last end was written
+}
+
+// Prober is the name of whoever tries a server and is no partition.
+const Prober = ""
+
+// NewOutages returns Outages without any.
+func NewOutages(log *slog.Logger, clock func() Instant) *Outages {
+	return &Outages{log: log, clock: clock}
+}
+
+// Failed notes an attempt that failed and is repeated; by is the partition that made it, or Prober.
+func (o *Outages) Failed(of Server, by string, t Trouble) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &o.servers[of]
+	if !f.open {
+		f.open, f.since, f.by, f.most = true, t.Since, map[string]bool{}, 0
+	}
+	f.by[by] = by != Prober
+	f.most = max(f.most, f.partitions())
+	o.log.Warn(of.Name()+" fails, trying again", "partitions", f.partitions(), "for", (o.clock() - f.since).Round(time.Millisecond),
+		"doing", t.Doing, "err", t.Cause)
+}
+
+// Answered notes that an attempt of somebody who had failed was answered. The outage is over with the last of them.
+func (o *Outages) Answered(of Server, by string) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &o.servers[of]
+	delete(f.by, by)
+	if !f.open || len(f.by) > 0 {
+		return
+	}
+	f.open = false
+	now := o.clock()
+	if lasted := now - f.since; f.ended == 0 || now-f.ended >= endsApart || lasted >= endsApart {
+		f.ended = now
+		o.log.Info(of.Name()+" answers again", "after", lasted.Round(time.Millisecond), "partitions", f.most)
+	}
+}
+
+// GaveUp notes that somebody does not try any more: whether the server works, somebody else will find out.
+func (o *Outages) GaveUp(of Server, by string) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &o.servers[of]
+	delete(f.by, by)
+	f.open = f.open && len(f.by) > 0
+}
+
+func (f *failing) partitions() (n int) {
+	for _, partition := range f.by {
+		if partition {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,123 @@
+package pipeline
+
+import "time"
+
+// signs are what is shown of a partition. They decide nothing, and outlive what the protocol forgets.
+type signs struct {
+	assigned  Instant // when the tenure began
+	committed int64   // the group's offset, -1: none, or not known
+	end       int64   // the log's end, -1: not known
+	endAt     Instant // when that was learnt
+	read      int64   // the offset after the last record read in this tenure, 0: none was
+	newest    int64   // timestamp of the newest record that was read with the catalog, milliseconds
+	last      int64   // that of the last one
+	ages      ages
+}
+
+// begin forgets what an earlier tenure saw; known tells that it saw the same log a moment ago.
+func (s *signs) begin(now Instant, committed int64, known bool) {
+	s.assigned, s.committed, s.read = now, committed, 0
+	if !known {
+		s.end, s.endAt = -1, 0
+	}
+}
+
+// took notes a record that was read.
+func (s *signs) took(r *Record) {
+	s.read, s.newest, s.last = r.Offset+1, max(s.newest, r.Timestamp), max(0, r.Timestamp)
+	s.ages.read(r.Offset, r.Timestamp)
+}
+
+// timeOf is the timestamp of the first record that is not durable, 0 when it is not known. One that follows the last record
+// read in the log is taken to be as old as that.
+func (s *signs) timeOf(undurable int64) int64 {
+	s.ages.durable(undurable)
+	if len(s.ages.marks) > 0 && undurable >= s.ages.next && undurable < s.end {
+		return s.last
+	}
+	return s.ages.of(undurable)
+}
+
+func (s *signs) sawEnd(now Instant, end int64) { s.end, s.endAt = end, now }
+
+// pause is why nothing is fetched though there may be more: too much waits already.
+type pause uint8
+
+const (
+	notPaused  pause = iota
+	forFlush         // the next flush is full, and the present one not done
+	forLetters       // for the dead-letter topic
+	forMemory        // the budget is used up
+)
+
+// String is what people are told, empty when nothing is paused.
+func (p pause) String() string {
+	return [...]string{"", "the next flush is full", "too many letters wait", "the memory is full"}[p]
+}
+
+// The records whose timestamps are kept: one a second of them, and fewer as soon as there would be more than maxMarks.
+const (
+	markEvery = int64(time.Second / time.Millisecond)
+	maxMarks  = 1024
+)
+
+// ages know how old the records are that were read and are not durable, roughly and in little memory: a record counts as
+// old as the last mark at or before it.
+type ages struct {
+	marks []mark
+	every int64 // least distance of two marks, milliseconds; 0: markEvery
+	next  int64 // the offset after the last record read
+}
+
+type mark struct{ offset, timestamp int64 }
+
+// read notes a record.
+func (a *ages) read(offset, timestamp int64) {
+	a.next = offset + 1
+	if n := len(a.marks); n > 0 {
+		every := max(a.every, markEvery)
+		if apart := timestamp - a.marks[n-1].timestamp; apart > -every && apart < every {
+			return
+		}
+		if n == maxMarks {
+			a.thin()
+			a.every = 2 * every
+		}
+	}
+	a.marks = append(a.marks, mark{offset, timestamp})
+}
+
+// thin forgets every second mark.
+func (a *ages) thin() {
+	kept := a.marks[:0]
+	for i := 0; i < len(a.marks); i += 2 {
+		kept = append(kept, a.marks[i])
+	}
+	a.marks = kept
+}
+
+// durable notes that all records before an offset are.
+func (a *ages) durable(offset int64) {
+	past := 0
+	for past+1 < len(a.marks) && a.marks[past+1].offset <= offset {
+		past++
+	}
+	if past > 0 {
+		a.marks = append(a.marks[:0], a.marks[past:]...)
+	}
+	if len(a.marks) <= 1 {
+		a.every = 0
+	}
+}
+
+// of is the timestamp of a record that was read, 0 when it is not known.
+func (a *ages) of(offset int64) int64 {
+	if offset >= a.next || len(a.marks) == 0 || a.marks[0].offset > offset {
+		return 0
+	}
+	i := 0
+	for i+1 < len(a.marks) && a.marks[i+1].offset <= offset {
+		i++
+	}
+	return max(0, a.marks[i].timestamp)
+}

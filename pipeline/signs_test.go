@@ -1,0 +1,205 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waterwheel/timeseries"
+)
+
+// at is a moment on the records' clock.
+func at(seconds int64) time.Time {
+	return time.UnixMilli(1_767_000_000_000).Add(time.Duration(seconds) * time.Second)
+}
+
+// madeAt is a good record of that moment.
+func madeAt(offset, seconds int64) Record {
+	r := record(offset, good)
+	r.Timestamp = at(seconds).UnixMilli()
+	return r
+}
+
+func wantSigns(t *testing.T, w *Worker, m Moment, now time.Time, lag int64, freshness time.Duration) {
+	t.Helper()
+	s := w.Status(m.Now)
+	if got, known := s.Lag(); !known || got != lag {
+		t.Errorf("lag %d, known %v, want %d", got, known, lag)
+	}
+	if got, known := s.Freshness(now); !known || got != freshness {
+		t.Errorf("freshness %v, known %v, want %v", got, known, freshness)
+	}
+}
+
+// TestLagAndFreshnessOfAnOutage: records that are read and not stored lag, and the oldest of them says how stale the
+// collection is.
+func TestLagAndFreshnessOfAnOutage(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{madeAt(0, 0), madeAt(1, 10)}, Next: 2, End: 2}})
+	wantSigns(t, w, m, at(12), 2, 12*time.Second)
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}, {Result: Unknown, Err: errDown}}}) // a bucket each
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{madeAt(2, 60)}, Next: 3, End: 3}})
+	wantSigns(t, w, m, at(61), 3, 61*time.Second)
+
+	m.Now += longestDelay
+	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesResolved{Found: []Found{FoundApplied, FoundApplied}})
+	wantSigns(t, w, m, at(63), 3, 3*time.Second) // the third is to be written
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	wantSigns(t, w, m, at(64), 3, 0) // stored, and not yet committed
+	w.Handle(m, Committed{Offset: 3, SentAt: m.Now})
+	wantSigns(t, w, m, at(1000), 0, 0) // an idle topic stays fresh
+}
+
+// TestFreshnessForgetsEarlierTenures: what was stored or read ten minutes ago says nothing about the partition when it
+// comes back.
+func TestFreshnessForgetsEarlierTenures(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{madeAt(0, 0)}, Next: 1, End: 1}})
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Dropped{})
+	m.Now += 10 * time.Minute
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 500}))
+	if lag, known := w.Status(m.Now).Lag(); known {
+		t.Errorf("lag %d, though nothing is known of the log's end", lag)
+	}
+	if age, known := w.Status(m.Now).Freshness(at(600)); known {
+		t.Errorf("freshness %v of a log that was not looked at", age)
+	}
+	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{1}, Released: true}, Bounds: Bounds{End: 500}})
+	wantSigns(t, w, m, at(600), 0, 0)
+}
+
+// TestStoppedPartitionStillLags: what is not read any more is not done.
+func TestStoppedPartitionStillLags(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.o.StopOnBad = true
+	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, "{"), record(1, good)}, Next: 2, End: 40}})
+	s := w.Status(m.Now)
+	if s.Stopped == nil {
+		t.Fatal("the partition goes on")
+	}
+	wantSigns(t, w, m, at(7), 40, 7*time.Second)
+}
+
+// TestSignsOfAWaitingPartition: before the claim the committed offset says where the partition stands.
+func TestSignsOfAWaitingPartition(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Abandoned{})
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 5}))
+	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{1}}, Bounds: Bounds{End: 9}})
+	s := w.Status(m.Now)
+	if s.ClaimWait != w.o.Wait || s.Running || s.Position != 5 || s.Undurable != 5 {
+		t.Fatalf("the status is %+v", s)
+	}
+	if lag, known := s.Lag(); !known || lag != 4 {
+		t.Errorf("lag %d, %v", lag, known)
+	}
+}
+
+func TestAgesAreKeptInLittleMemory(t *testing.T) {
+	var a ages
+	for i := range int64(10 * maxMarks) {
+		a.read(i, i*2000)
+		if len(a.marks) > maxMarks {
+			t.Fatalf("%d marks", len(a.marks))
+		}
+	}
+	for _, offset := range []int64{0, 4 * maxMarks, 10*maxMarks - 1} {
+		if got, want := a.of(offset), offset*2000; got > want || want-got > 200_000 {
+			t.Errorf("the record at %d is of %d, want about %d", offset, got, want)
+		}
+	}
+	a.durable(9 * maxMarks)
+	if got := a.of(9*maxMarks + 1); got == 0 || len(a.marks) > maxMarks/4 {
+		t.Errorf("after most is durable: %d, %d marks", got, len(a.marks))
+	}
+}
+
+// TestOutageIsOneLine: however many partitions try a server, one line says that it fails and one that it works again.
+func TestOutageIsOneLine(t *testing.T) {
+	now := time.Hour
+	var log bytes.Buffer
+	o := NewOutages(slog.New(slog.NewTextHandler(&log, nil)), func() Instant { return now })
+	trouble := Trouble{Since: now, Doing: "writing buckets", Cause: "connection refused"}
+	for _, by := range []string{"a/0", "a/1", Prober} {
+		o.Failed(MongoDB, by, trouble)
+	}
+	if says := log.String(); !strings.Contains(says, "MongoDB fails, trying again") || !strings.Contains(says, "partitions=2") {
+		t.Errorf("the log says:\n%s", says)
+	}
+	log.Reset()
+	now += 61 * time.Second
+	o.Answered(MongoDB, "a/0")
+	o.GaveUp(MongoDB, "a/1")
+	if log.Len() > 0 {
+		t.Errorf("one still tries: %s", log.String())
+	}
+	o.Answered(MongoDB, Prober)
+	if says := log.String(); !strings.Contains(says, `msg="MongoDB answers again" after=1m1s partitions=2`) {
+		t.Errorf("the log says:\n%s", says)
+	}
+	log.Reset()
+	o.Failed(MongoDB, "a/0", Trouble{Since: now})
+	o.Answered(MongoDB, "a/0")
+	if strings.Contains(log.String(), "answers again") {
+		t.Errorf("two ends within a moment:\n%s", log.String())
+	}
+}
+
+// TestTroubleNamesOnce what was being done, whoever says it first.
+func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.outage(m, MongoDB, lookingUp, errors.New("looking buckets up: connection refused"))
+	if got := w.troubles[MongoDB].String(); got != "looking buckets up: connection refused" {
+		t.Errorf("the trouble reads %q", got)
+	}
+}
+
+// TestStoppedPartitionBlamesNoServer: what is not tried any more is no outage.
+func TestStoppedPartitionBlamesNoServer(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Fetched{Err: errDown})
+	if w.troubles[Kafka] == nil {
+		t.Fatal("a failed fetch is no trouble")
+	}
+	w.Handle(m, Fetched{Err: &StopError{Reason: "corrupt"}})
+	if w.troubles[Kafka] != nil {
+		t.Error("Kafka is blamed for ever")
+	}
+}
+
+// TestPartitionsAreShownWhileTheGroupJoins: their series must not vanish at each rebalance, nor stay when the next
+// generation does not come.
+func TestPartitionsAreShownWhileTheGroupJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database := newFakeDatabase()
+		l := &fakeLog{begin: time.Now(), rate: 50, total: 1 << 40, most: 100, series: 1}
+		database.logs[0] = l
+		consumer := newFakeConsumer(t, fakePorts{database: database, logs: []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		consumer.o.Between = time.Minute
+		consumer.Assigned(&fakeGeneration{committed: map[int32]int64{}}, []Assignment{{"events", 0, Assigned{TopicID: thisTopic}}}, false)
+		_ = wait(t.Context(), 10*time.Second)
+		consumer.Revoke(context.Background(), false)
+		statuses := consumer.Statuses()
+		if len(statuses) != 1 || !statuses[0].Between {
+			t.Fatalf("between two generations: %d partitions", len(statuses))
+		}
+		if lag, known := statuses[0].Lag(); !known {
+			t.Errorf("lag %d is not known", lag)
+		}
+		_ = wait(t.Context(), 2*time.Minute)
+		if n := len(consumer.Statuses()); n != 0 {
+			t.Errorf("%d partitions long after the generation", n)
+		}
+	})
+}
