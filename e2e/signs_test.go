@@ -1,0 +1,211 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/link"
+)
+
+// linked puts a network that can be cut between consumers and the MongoDB of this run, and returns the URI through it.
+func linked(t *testing.T) (*link.Link, string) {
+	t.Helper()
+	uri, err := url.Parse(world.servers.MongoURI)
+	if err != nil {
+		t.Skip("MONGODB_URI names several servers: one cannot be put behind a link")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	l, err := link.New(address, uri.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	query := uri.Query()
+	query.Del("replicaSet") // whose members would be found by their own addresses
+	query.Set("directConnection", "true")
+	uri.Host, uri.RawQuery = address, query.Encode()
+	if uri.Path == "" {
+		uri.Path = "/"
+	}
+	return l, uri.String()
+}
+
+// signs are what a consumer says of how far it is, in one of three places.
+type signs struct {
+	lag, freshness float64
+}
+
+// signsOf reads the signs from the log's last line of progress, the page's JSON and the metrics.
+func (s *stream) signsOf(c *harness.Consumer) map[string]signs {
+	s.t.Helper()
+	ctx := within(s.t, 10*time.Second)
+	metrics, err := c.Metrics(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, body, err := c.Get(ctx, "/api/status")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var page struct {
+		Partitions []struct {
+			Lag              *float64
+			FreshnessSeconds *float64
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &page); err != nil {
+		s.t.Fatal(err)
+	}
+	all := map[string]signs{}
+	shown := signs{}
+	for _, p := range page.Partitions {
+		if p.Lag == nil || p.FreshnessSeconds == nil {
+			shown.lag = -1
+			break
+		}
+		shown.lag += *p.Lag
+		shown.freshness = max(shown.freshness, *p.FreshnessSeconds)
+	}
+	all["the page"] = shown
+	worst := 0.0
+	for _, m := range metrics["waterwheel_freshness_seconds"].GetMetric() {
+		worst = max(worst, m.GetGauge().GetValue())
+	}
+	all["the metrics"] = signs{metrics.Sum("waterwheel_lag_records"), worst}
+	if line := lastLine(c, `"msg":"progress"`); line != "" {
+		var progress struct {
+			Lag       float64
+			Freshness string
+		}
+		if err := json.Unmarshal([]byte(line), &progress); err != nil {
+			s.t.Fatal(err)
+		}
+		fresh, err := time.ParseDuration(progress.Freshness)
+		if err != nil {
+			s.t.Errorf("freshness in %s: %v", line, err)
+		}
+		all["the log"] = signs{progress.Lag, fresh.Seconds()}
+	}
+	return all
+}
+
+// lastLine is the last line of a consumer's log that has a text, empty: none.
+func lastLine(c *harness.Consumer, with string) string {
+	last := ""
+	for line := range strings.Lines(c.Log()) {
+		if strings.Contains(line, with) && strings.HasSuffix(line, "\n") {
+			last = line
+		}
+	}
+	return last
+}
+
+// awaitSigns waits until log, page and metrics agree on a lag, and a freshness between two bounds.
+func (s *stream) awaitSigns(c *harness.Consumer, lag, fresh, stale float64) {
+	s.t.Helper()
+	ctx := within(s.t, 30*time.Second)
+	for {
+		all := s.signsOf(c)
+		agree := len(all) == 3
+		for _, of := range all {
+			agree = agree && of.lag == lag && of.freshness >= fresh && of.freshness <= stale
+		}
+		if agree {
+			return
+		}
+		if ctx.Err() != nil {
+			s.t.Fatalf("the signs are %+v, want lag %g everywhere and a freshness from %g to %g s", all, lag, fresh, stale)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// TestSignsOfAnOutage: while MongoDB is away the log, the page and the metrics show the same lag and say how stale the
+// collection is; before, afterwards and after a rebalance, that nothing is left to do.
+func TestSignsOfAnOutage(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 4)
+	l, uri := linked(t)
+	g := s.generator(4)
+	progress := []string{"MONGODB_URI", uri, "LOG_PROGRESS", "1s", "LOG_FORMAT", "json"}
+	c := s.start(progress...)
+	if err := s.send(within(t, 20*time.Second), g, 40); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(c, time.Minute)
+	s.awaitSigns(c, 0, 0, 0)
+
+	l.Refuse()
+	away := time.Now()
+	if err := s.send(within(t, 20*time.Second), g, 30); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(6 * time.Second)
+	lasted := time.Since(away).Seconds()
+	s.awaitSigns(c, 30, 5, lasted+10)
+	if status, body, err := c.Get(t.Context(), "/readyz"); err != nil || status != 503 || strings.Count(body, "\n") != 1 {
+		t.Errorf("/readyz: %d, %v, want one line for MongoDB:\n%s", status, err, body)
+	}
+	if n := strings.Count(c.Log(), "MongoDB fails, trying again"); n != 1 {
+		t.Errorf("%d lines about the outage, want one in ten seconds", n)
+	}
+
+	if err := l.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(c, time.Minute)
+	s.awaitSigns(c, 0, 0, 0)
+	if line := lastLine(c, "MongoDB answers again"); !strings.Contains(line, `"after":"`) {
+		t.Errorf("the end of the outage: %q", line)
+	}
+
+	s.wantSignsThroughRebalance(c, progress)
+	s.terminate(c)
+	s.check()
+}
+
+// wantSignsThroughRebalance lets another consumer in and out again: the series of the first one's partitions go on, and an
+// idle topic stays fresh.
+func (s *stream) wantSignsThroughRebalance(c *harness.Consumer, settings []string) {
+	s.t.Helper()
+	ended, watched := make(chan bool), make(chan []string)
+	go func() {
+		var wrong []string
+		defer func() { watched <- wrong }()
+		for {
+			metrics, err := c.Metrics(s.t.Context())
+			if n := len(metrics["waterwheel_lag_records"].GetMetric()); err == nil && n < 2 {
+				wrong = append(wrong, "series vanish")
+			}
+			if fresh := metrics.Sum("waterwheel_freshness_seconds"); fresh > 3 {
+				wrong = append(wrong, "stale")
+			}
+			select {
+			case <-ended:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	second := s.start(settings...)
+	s.awaitAssigned(2, c, second)
+	s.awaitSigns(c, 0, 0, 0)
+	s.awaitSigns(second, 0, 0, 0)
+	s.terminate(second)
+	s.awaitAssigned(4, c)
+	s.awaitSigns(c, 0, 0, 0)
+	close(ended)
+	if wrong := <-watched; len(wrong) > 0 {
+		s.t.Errorf("through the rebalances, in %d scrapes: %v", len(wrong), wrong[:min(5, len(wrong))])
+	}
+}
