@@ -71,7 +71,8 @@ func TestEverySignShowsTheSameLag(t *testing.T) {
 
 func TestUnwrittenRecordsAreNamed(t *testing.T) {
 	got := unwritten([]*pipeline.Status{
-		{Topic: "a", Partition: 1, Committed: 10, ReadTo: 25}, {Topic: "a", Partition: 2, Committed: 30, ReadTo: 30},
+		{Topic: "a", Partition: 1, Committed: 10, ReadTo: 25},
+		{Topic: "a", Partition: 2, Committed: 30, ReadTo: 30},
 		{Topic: "a", Partition: 3, Committed: -1, ReadTo: 2},
 	})
 	if want := "a/1 from 10 to 24, a/3 from 0 to 1"; got != want {
