@@ -51,17 +51,18 @@ func hashOf(key string) uint64 {
 	return hash
 }
 
-// find returns the series' bucket with the largest minimum time that is not after time, if its window holds that time.
-func (a *archiveIndex) find(key string, time, span int64) (bson.ObjectID, bool) {
+// find returns the series' bucket with the largest minimum time that is not after time, and that, if its window holds
+// that time.
+func (a *archiveIndex) find(key string, time, span int64) (id bson.ObjectID, minTime int64, ok bool) {
 	if a.live == 0 {
-		return bson.ObjectID{}, false
+		return id, 0, false
 	}
 	at := a.latest(a.root(hashOf(key)), time)
 	if at == none {
-		return bson.ObjectID{}, false
+		return id, 0, false
 	}
 	e := &a.entries[at]
-	return e.id, !spanExceeded(time, e.minTime, span)
+	return e.id, e.minTime, !spanExceeded(time, e.minTime, span)
 }
 
 // add archives a bucket; false when the series has one of the same minimum time, which stays.

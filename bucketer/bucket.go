@@ -58,6 +58,11 @@ func (b *bucket) mustClose() bool { return b.action == hardClose && !b.is(isClos
 // isBusy tells that something of the bucket has yet to be written, or is on its way.
 func (b *bucket) isBusy() bool { return b.pending.n > 0 || b.is(inFlight) || b.mustClose() }
 
+// spans reports whether a time is within the bucket's window.
+func (b *bucket) spans(time, span int64) bool {
+	return time >= b.minTime && !spanExceeded(time, b.minTime, span)
+}
+
 // spanExceeded reports whether time is span or more after minTime, which it is not before.
 func spanExceeded(time, minTime, span int64) bool {
 	return uint64(time)-uint64(minTime) >= uint64(span)

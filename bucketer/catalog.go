@@ -32,17 +32,18 @@ type Options struct {
 //
 // Between Prepare and Finish everything else may be called, except Prepare.
 type Catalog struct {
-	options Options
-	span    int64 // milliseconds
-	time    int64 // accounted bytes of the column of the time, when it is new
-	series  map[string]*series
-	buckets map[bson.ObjectID]*bucket // all in memory: open, rolled over, in flight
-	archive archiveIndex
-	shapes  shapes
-	buffers buffers
-	encoder encoder
-	idle    idleList
-	lookups parking
+	options  Options
+	span     int64 // milliseconds
+	time     int64 // accounted bytes of the column of the time, when it is new
+	series   map[string]*series
+	buckets  map[bson.ObjectID]*bucket // all in memory: open, rolled over, in flight
+	archive  archiveIndex
+	shapes   shapes
+	buffers  buffers
+	encoder  encoder
+	idle     idleList
+	lookups  parking
+	foreseen foreseen // only while Load places measurements
 
 	dirty   []*bucket // buckets with something to write, in the order they were first touched
 	pending totals
@@ -179,7 +180,7 @@ func (c *Catalog) extra(s *series) *more {
 // retire forgets what a series no longer needs, and the series when nothing is left of it. Bounds that were only to hold
 // for an open bucket end with it.
 func (c *Catalog) retire(s *series) {
-	empty := s.open == nil && (s.more == nil || s.more.waiting == 0 && s.more.wanted == nil)
+	empty := s.open == nil && (s.more == nil || s.more.rolled.live == 0 && s.more.wanted == nil)
 	if s.more != nil && (empty || s.more.isOrdinary()) {
 		s.more = nil
 		c.memory.series -= moreBytes

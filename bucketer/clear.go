@@ -51,9 +51,11 @@ func (c *Catalog) clearSeries(s *series) []rows {
 		known = append(known, s.open)
 	}
 	if x := s.more; x != nil {
-		for _, b := range x.rolled {
-			if !b.is(isGone) {
-				known = append(known, b)
+		for _, chunk := range x.rolled.chunks {
+			for _, b := range chunk {
+				if !b.is(isGone) {
+					known = append(known, b)
+				}
 			}
 		}
 		if x.wanted != nil {

@@ -9,11 +9,13 @@
 //
 //	catalog.go    the catalog: Insert, what waits, what a commit must not pass
 //	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it
-//	parking.go    measurements that wait for a look-up; reopen.go, stored.go: buckets made of its answer
+//	parking.go    measurements that wait for a look-up, line.go: in their order; ahead.go: what they will ask for
+//	resume.go     how they go on; reopen.go, stored.go: buckets made of an answer
 //	flush.go      Prepare; finish.go: Finish, and what becomes of writes that were not applied
 //	encode.go     a bucket's next write: document.go an insert, delta.go an update
 //	forms.go      what all writes have in common; arena.go: the memory of the writes of a flush
-//	bucket.go     one bucket; series.go: one series; rows.go: measurements that are not written yet
+//	bucket.go     one bucket; series.go: one series; rolled.go: its buckets that are no longer open
+//	rows.go       measurements that are not written yet
 //	shape.go      the fields of buckets; shapes.go: those they share; schema.go: their types
 //	bounds.go     control.min and control.max; finder.go, spread.go: members of objects by name
 //	archive.go    buckets of which only the _id is known, archivetree.go: by their times
@@ -28,5 +30,7 @@
 //     processor's cache already.
 //   - The cache that buckets share (Limits.CacheBytes) is the share of this partition. MongoDB counts the buckets of all
 //     collections of a process; here nobody knows the buckets of all partitions, which belong to many processes.
+//   - Look-ups ahead change only the asking: the answers serve measurements placed in the same Load, which then find what
+//     they would have been told had they asked.
 //   - Comparison is binary: collations of a collection are not taken into account, neither in bounds nor in series.
 package bucketer

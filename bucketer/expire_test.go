@@ -65,7 +65,7 @@ func TestArchiveFindsTheLargestMinimumTime(t *testing.T) {
 	a.add("other", id(200), 35)
 	find := func(time int64, want int64) {
 		t.Helper()
-		if got, ok := a.find("s", time, 15); ok != (want > 0) || ok && got != id(want) {
+		if got, _, ok := a.find("s", time, 15); ok != (want > 0) || ok && got != id(want) {
 			t.Errorf("at %d: found %v (%v), want %d", time, got, ok, want)
 		}
 	}
@@ -85,12 +85,12 @@ func TestArchiveFindsTheLargestMinimumTime(t *testing.T) {
 		a.remove(id(1000 + n))
 	}
 	find(34, 20)
-	if got, ok := a.find("many", 950, 1); !ok || got != id(1950) {
+	if got, _, ok := a.find("many", 950, 1); !ok || got != id(1950) {
 		t.Errorf("after removals 950 is %v (%v)", got, ok)
 	}
 	a.dropOldest()
 	find(64, 0)
-	if got, ok := a.find("many", 999, 1); !ok || got != id(1999) {
+	if got, _, ok := a.find("many", 999, 1); !ok || got != id(1999) {
 		t.Errorf("the newest is dropped first: %v (%v)", got, ok)
 	}
 }

@@ -16,6 +16,14 @@ type Lookup struct {
 	Size int32
 	// ID, when not zero, names the archived bucket wanted.
 	ID bson.ObjectID
+	// Ahead: the look-up is for a measurement that waits behind that of the one before it, and will probably ask for this.
+	// It may be left without an answer.
+	Ahead bool
+}
+
+// IsSame reports whether two look-ups ask for the same buckets.
+func (l *Lookup) IsSame(other *Lookup) bool {
+	return l.Series == other.Series && l.ID == other.ID && l.Time == other.Time
 }
 
 // Answer is what the database had for a Lookup: candidates that the catalog still checks one by one, and may refuse all.

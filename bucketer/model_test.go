@@ -18,10 +18,13 @@ type model struct {
 	buckets    []*modelBucket // in the order they were opened
 	touched    []*modelBucket // in the order a flush takes them
 	idle       []*modelBucket // least recently used first
-	lookups    []Lookup       // not handed out yet
+	asking     []string       // the series whose look-ups are not handed out yet
 	stats      map[string]int64
-	rolls      int // roll-overs so far
-	archivings int // archivings so far
+	rolls      int      // roll-overs so far
+	archivings int      // archivings so far
+	ahead      []Lookup // handed out for readings behind the one that is answered
+	// size tells the size of a stored document.
+	size func(bson.ObjectID) int
 }
 
 type modelSeries struct {
@@ -114,6 +117,18 @@ func (m *model) place(s *modelSeries, r reading, ask bool) {
 }
 
 func (m *model) alternate(r reading) *modelBucket {
+	best := m.rolled(r)
+	if best == nil || m.tooDear(best) {
+		return nil
+	}
+	if act, _ := m.decide(best, r); act != stay {
+		return nil
+	}
+	return best
+}
+
+// rolled is the bucket that has rolled over for its time and is not written yet, whose window a reading is in.
+func (m *model) rolled(r reading) *modelBucket {
 	var best *modelBucket
 	for _, b := range m.buckets {
 		fits := b.inMemory && b.series == r.series && (b.action == softClose || b.action == archive) && b.busy() &&
@@ -121,12 +136,6 @@ func (m *model) alternate(r reading) *modelBucket {
 		if fits && (best == nil || b.minTime > best.minTime || b.minTime == best.minTime && b.rolledAt < best.rolledAt) {
 			best = b
 		}
-	}
-	if best == nil || m.tooDear(best) {
-		return nil
-	}
-	if act, _ := m.decide(best, r); act != stay {
-		return nil
 	}
 	return best
 }
@@ -217,53 +226,64 @@ func (m *model) ask(s *modelSeries, r reading, query bool) bool {
 		return false
 	}
 	l := Lookup{Series: r.series, Time: r.time}
+	if b := m.archived(s, r); b != nil {
+		l.ID = b.id
+	} else if !query {
+		return false
+	}
+	if m.foreseen(l) {
+		m.answer(s, l, r)
+		return true
+	}
+	s.waits, s.handed, s.stale, s.lookup, s.parked = true, false, false, l, []reading{r}
+	m.asking = append(m.asking, r.series)
+	return true
+}
+
+// archived is the archived bucket that is to be asked for a reading.
+func (m *model) archived(s *modelSeries, r reading) *modelBucket {
 	var best *modelBucket
 	for _, b := range m.buckets {
 		if b.archived && b.series == r.series && b.minTime <= r.time && (best == nil || b.minTime > best.minTime) {
 			best = b
 		}
 	}
-	if best != nil && r.time-best.minTime < m.options.Collection.Span() && !slices.Contains(s.excluded, best.id) {
-		l.ID = best.id
-	} else if !query {
-		return false
+	if best == nil || r.time-best.minTime >= m.options.Collection.Span() || slices.Contains(s.excluded, best.id) {
+		return nil
 	}
-	s.waits, s.handed, s.stale, s.lookup, s.parked = true, false, false, l, []reading{r}
-	m.lookups = append(m.lookups, l)
-	return true
+	return best
 }
 
-// handOut takes the first look-ups, which somebody is to answer.
-func (m *model) handOut(n int) {
-	for _, l := range m.lookups[:n] {
-		m.series[l.Series].handed = true
-	}
-	m.lookups = m.lookups[n:]
-}
-
-// load answers a look-up with what is stored now; size tells the size of a stored document.
-func (m *model) load(l Lookup, size func(bson.ObjectID) int) {
-	s := m.series[l.Series]
+// load answers the look-up of a series with what is stored now, and those handed out behind it where they are asked for.
+func (m *model) load(answered []Lookup) {
+	s := m.series[answered[0].Series]
 	parked := s.parked
 	s.waits, s.parked = false, nil
 	if !s.stale {
-		if b := m.candidate(s, l, parked[0].time, size); b != nil {
-			if s.open != nil {
-				m.roll(s, s.open, softClose, "numBucketsClosedDueToReopening")
-			}
-			m.stats["numBucketsReopened"]++
-			b.archived, b.inMemory, b.keptOpen, b.action = false, true, false, stay
-			b.reopenedAt, b.reopenedSize = len(b.readings), size(b.id)
-			s.open = b
-		} else {
-			m.unarchive(l.ID)
-		}
-		m.place(s, parked[0], false)
+		m.ahead = answered[1:]
+		m.answer(s, answered[0], parked[0])
 		parked = parked[1:]
 	}
 	for _, r := range parked {
 		m.insert(r)
 	}
+	m.ahead = nil
+}
+
+// answer places a reading with what is stored now.
+func (m *model) answer(s *modelSeries, l Lookup, r reading) {
+	if b := m.candidate(s, l, r.time); b != nil {
+		if s.open != nil {
+			m.roll(s, s.open, softClose, "numBucketsClosedDueToReopening")
+		}
+		m.stats["numBucketsReopened"]++
+		b.archived, b.inMemory, b.keptOpen, b.action = false, true, false, stay
+		b.reopenedAt, b.reopenedSize = len(b.readings), m.size(b.id)
+		s.open = b
+	} else {
+		m.unarchive(l.ID)
+	}
+	m.place(s, r, false)
 }
 
 func (m *model) unarchive(id bson.ObjectID) {
@@ -274,7 +294,7 @@ func (m *model) unarchive(id bson.ObjectID) {
 	}
 }
 
-func (m *model) candidate(s *modelSeries, l Lookup, time int64, size func(bson.ObjectID) int) *modelBucket {
+func (m *model) candidate(s *modelSeries, l Lookup, time int64) *modelBucket {
 	effective, _ := m.options.Limits.Sizes(int64(m.active()))
 	var found []*modelBucket
 	for _, b := range m.buckets {
@@ -282,7 +302,7 @@ func (m *model) candidate(s *modelSeries, l Lookup, time int64, size func(bson.O
 		case b.stored() == 0, b.inMemory, b.isClosed, b.series != l.Series, slices.Contains(s.excluded, b.id),
 			len(b.readings) >= int(m.options.Limits.MaxCount),
 			time < b.minTime, time-b.minTime >= m.options.Collection.Span():
-		case l.ID != (bson.ObjectID{}) && l.ID != b.id, l.ID == (bson.ObjectID{}) && size(b.id) >= int(effective):
+		case l.ID != (bson.ObjectID{}) && l.ID != b.id, l.ID == (bson.ObjectID{}) && m.size(b.id) >= int(effective):
 		default:
 			found = append(found, b)
 		}

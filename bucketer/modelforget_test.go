@@ -84,7 +84,7 @@ func (m *model) restart() []reading {
 		b.inMemory, b.archived, b.inFlight, b.action = false, false, false, leave
 	}
 	m.buckets = slices.DeleteFunc(m.buckets, func(b *modelBucket) bool { return len(b.readings) == 0 })
-	m.series, m.touched, m.idle, m.lookups = map[string]*modelSeries{}, nil, nil, nil
+	m.series, m.touched, m.idle, m.asking = map[string]*modelSeries{}, nil, nil, nil
 	clear(m.stats)
 	slices.SortFunc(lost, func(a, b reading) int { return a.position.Compare(b.position) })
 	return lost

@@ -1,10 +1,6 @@
 package bucketer
 
-import (
-	"unsafe"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-)
+import "unsafe"
 
 // wanted is the look-up a series waits for.
 type wanted struct {
@@ -42,20 +38,26 @@ func (p *parking) bytes() int64 {
 	return int64(p.series)*wantedBytes + int64(cap(p.queue))*8 + int64(cap(p.heap))*parkedBytes
 }
 
-// askFor parks a measurement if there is something to ask before its series opens another bucket: for an archived bucket
-// of its window, else, if a query is allowed, for any stored one.
+// askFor finds out whether there is a stored bucket for a measurement before its series opens another: an archived one of
+// its window, else, if a query is allowed, any. If there is something to ask, the measurement is placed when that is
+// answered: at once, if the answer is here already, else it is parked. False: there is nothing to ask.
 func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	if !c.options.Reopen {
 		return false
 	}
-	lookup := Lookup{Series: s.key, Meta: s.meta(), Time: r.time}
-	if id, ok := c.archive.find(s.key, r.time, c.span); ok && !s.excludes(id) {
+	lookup := Lookup{Series: s.key, Time: r.time}
+	if id, _, ok := c.archive.find(s.key, r.time, c.span); ok && !s.excludes(id) {
 		lookup.ID = id
 	} else if query {
 		lookup.Size, _ = c.options.Limits.Sizes(c.active())
 	} else {
 		return false
 	}
+	if a := c.foreseen.take(s, &lookup); a != nil {
+		c.answer(s, r, a)
+		return true
+	}
+	lookup.Meta = s.meta()
 	c.extra(s).wanted = &wanted{lookup: lookup, oldest: r.position.Offset}
 	c.lookups.series++
 	c.lookups.queue = append(c.lookups.queue, s)
@@ -67,40 +69,52 @@ func (c *Catalog) askFor(s *series, r row, query bool) bool {
 // park adds a measurement to those of its series that wait.
 func (c *Catalog) park(s *series, r row) {
 	s.more.parked.push(r, &c.buffers)
-	if w := s.more.wanted; r.position.Offset < w.oldest {
-		w.oldest = r.position.Offset
-		c.lookups.note(s)
+	c.lookups.lower(s, r.position.Offset)
+}
+
+// unpark takes the parked measurements out, which the caller then owns.
+func (c *Catalog) unpark(s *series) line {
+	waiting := s.more.parked
+	s.more.parked, s.more.wanted = line{}, nil
+	c.lookups.series--
+	return waiting
+}
+
+// parkAgain takes back what unpark gave, behind what was parked since.
+func (c *Catalog) parkAgain(s *series, rest *line) {
+	if oldest, ok := rest.oldest(); ok {
+		c.lookups.lower(s, oldest)
+	}
+	s.more.parked.follow(rest, &c.buffers)
+}
+
+// lower notes that a series has a parked measurement of this offset.
+func (p *parking) lower(s *series, offset int64) {
+	if w := s.more.wanted; offset < w.oldest {
+		w.oldest = offset
+		p.note(s)
 	}
 }
 
-// Lookups returns up to max of the look-ups that were not handed out before, first asked first. Each waits for its
-// Answer in Load.
-func (c *Catalog) Lookups(max int) []Lookup {
-	var out []Lookup
+// take returns up to max series whose look-ups were not handed out before, first asked first.
+func (p *parking) take(max int) []*series {
+	var first []*series
 	taken := 0
-	for _, s := range c.lookups.queue {
-		if len(out) == max {
+	for _, s := range p.queue {
+		if len(first) == max {
 			break
 		}
 		taken++
 		if s.isParked() && !s.more.wanted.handed {
 			s.more.wanted.handed = true
-			out = append(out, s.more.wanted.lookup)
+			first = append(first, s)
 		}
 	}
-	clear(c.lookups.queue[:taken])
-	if c.lookups.queue = c.lookups.queue[taken:]; len(c.lookups.queue) == 0 {
-		c.lookups.queue = nil
+	clear(p.queue[:taken])
+	if p.queue = p.queue[taken:]; len(p.queue) == 0 {
+		p.queue = nil
 	}
-	return out
-}
-
-// unpark takes the parked measurements out, which the caller then owns.
-func (c *Catalog) unpark(s *series) rows {
-	waiting := s.more.parked
-	s.more.parked, s.more.wanted = rows{}, nil
-	c.lookups.series--
-	return waiting
+	return first
 }
 
 // note remembers the smallest offset of a parked series.
@@ -166,58 +180,4 @@ func (p *parking) down(at int) {
 		p.heap[at], p.heap[least] = p.heap[least], p.heap[at]
 		at = least
 	}
-}
-
-// Load takes answers to look-ups: each series reopens a bucket or opens a new one, and its parked measurements go on, up
-// to one that has to ask again. An answer nobody waits for is ignored.
-func (c *Catalog) Load(answers []Answer) {
-	for i := range answers {
-		a := &answers[i]
-		s := c.series[a.Lookup.Series]
-		if s == nil || !s.isParked() {
-			continue
-		}
-		w := s.more.wanted
-		if !w.handed || w.lookup.ID != a.Lookup.ID || w.lookup.Time != a.Lookup.Time {
-			continue
-		}
-		c.resume(s, a)
-	}
-}
-
-// resume places the parked measurements of a series.
-func (c *Catalog) resume(s *series, a *Answer) {
-	stale := s.more.wanted.stale
-	waiting := c.unpark(s)
-	rest := waiting.buf
-	if !stale {
-		var first row
-		first, rest = readRow(rest)
-		c.answer(s, first, a)
-	}
-	for len(rest) > 0 {
-		var r row
-		r, rest = readRow(rest)
-		c.put(s, r)
-	}
-	c.buffers.release(waiting.buf)
-	c.retire(s)
-}
-
-// answer places the measurement that a look-up was for.
-func (c *Catalog) answer(s *series, r row, a *Answer) {
-	if b := c.reopen(s, r.time, a); b != nil {
-		if s.open != nil {
-			c.rollOver(s.open, softClose, byReopening)
-		}
-		c.keep(b)
-		s.open = b
-	} else if a.Lookup.ID != (bson.ObjectID{}) {
-		c.archive.remove(a.Lookup.ID)
-	}
-	var v survey
-	if s.open != nil {
-		v = s.open.shape.survey(r.elements)
-	}
-	c.place(s, r, v, wasAsked)
 }

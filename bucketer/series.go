@@ -2,7 +2,6 @@ package bucketer
 
 import (
 	"slices"
-	"sort"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -16,13 +15,10 @@ type series struct {
 
 // more is what a series has while something unusual goes on.
 type more struct {
-	// rolled are buckets that are no longer open, but something of them is not written yet: by their minimum times, so
-	// that a stream of very late measurements does not search them all. Those gone are taken out many at a time.
-	rolled   []*bucket
-	waiting  int             // of rolled, not gone
+	rolled   rolled
 	excluded []bson.ObjectID // not to be reopened until the open bucket has rolled over
 
-	parked rows    // they wait for the answer to wanted
+	parked line    // they wait for the answer to wanted
 	wanted *wanted // nil: nothing is asked
 
 	conflicts int   // in a row
@@ -47,7 +43,7 @@ func (s *series) excludes(id bson.ObjectID) bool {
 
 // isOrdinary tells that nothing unusual goes on.
 func (x *more) isOrdinary() bool {
-	return x == nil || x.waiting == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
+	return x == nil || x.rolled.live == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
 }
 
 // alternate is a bucket that has rolled over by time but is not fully written: it still takes a measurement of its
@@ -56,9 +52,7 @@ func (s *series) alternate(time, span int64) *bucket {
 	if s.more == nil {
 		return nil
 	}
-	rolled := s.more.rolled
-	for at := sort.Search(len(rolled), func(i int) bool { return rolled[i].minTime > time }) - 1; at >= 0; at-- {
-		b := rolled[at]
+	for b := range s.more.rolled.before(time) {
 		if spanExceeded(time, b.minTime, span) {
 			return nil
 		}
@@ -71,19 +65,13 @@ func (s *series) alternate(time, span int64) *bucket {
 
 // roll adds a bucket that has rolled over.
 func (x *more) roll(b *bucket) {
-	at := sort.Search(len(x.rolled), func(i int) bool { return x.rolled[i].minTime >= b.minTime })
-	x.rolled = slices.Insert(x.rolled, at, b)
+	x.rolled.add(b)
 	b.set(isRolled)
-	x.waiting++
 }
 
 // unroll takes a bucket that is gone out of those that have rolled over, if it was one.
 func (x *more) unroll(b *bucket) {
-	if !b.is(isRolled) {
-		return
-	}
-	x.waiting--
-	if x.waiting < len(x.rolled)/2 {
-		x.rolled = slices.DeleteFunc(x.rolled, func(b *bucket) bool { return b.is(isGone) })
+	if b.is(isRolled) {
+		x.rolled.drop()
 	}
 }

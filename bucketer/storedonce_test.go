@@ -71,7 +71,7 @@ func (d *disturbed) step() {
 	case n < 55:
 		d.insertNext()
 	case n < 67:
-		for _, l := range d.catalog.Lookups(1 + d.random.IntN(3)) {
+		for _, l := range d.catalog.Lookups(1 + d.random.IntN(oneOf(d.random, 3, 20))) {
 			d.answers = append(d.answers, d.store.answer(l))
 		}
 	case n < 77:

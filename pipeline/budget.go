@@ -28,9 +28,12 @@ type Budget struct {
 type usage struct {
 	held    int64 // Worker.Bytes
 	fetched int64 // by a fetch that the worker has not taken yet
+	found   int64 // by a look-up, likewise
 	target  int64 // that it was told last, 0: none
 	firm    bool  // it could not come down to its target
 }
+
+func (u usage) sum() int64 { return u.held + u.fetched + u.found }
 
 // NewBudget returns a budget of limit bytes.
 func NewBudget(limit int64) *Budget {
@@ -70,6 +73,15 @@ func (b *Budget) Fetched(w *Worker, bytes int64) {
 	b.set(w, u)
 }
 
+// Found sets what a look-up has brought for a partition, until the worker has taken it: then 0.
+func (b *Budget) Found(w *Worker, bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := b.used[w]
+	u.found = bytes
+	b.set(w, u)
+}
+
 // Leave takes a partition out of the sum.
 func (b *Budget) Leave(w *Worker) {
 	b.mu.Lock()
@@ -79,9 +91,9 @@ func (b *Budget) Leave(w *Worker) {
 
 func (b *Budget) set(w *Worker, now usage) {
 	before := b.used[w]
-	b.total += now.held + now.fetched - before.held - before.fetched
-	b.fetched += now.fetched - before.fetched
-	if b.used[w] = now; now.held == 0 && now.fetched == 0 {
+	b.total += now.sum() - before.sum()
+	b.fetched += now.fetched + now.found - before.fetched - before.found
+	if b.used[w] = now; now.sum() == 0 {
 		delete(b.used, w)
 	}
 }
@@ -93,7 +105,7 @@ func (b *Budget) Total() int64 {
 	return b.total
 }
 
-// Fetching is the memory of what was fetched and not taken by its worker yet, in bytes.
+// Fetching is the memory of what was fetched or found and not taken by its worker yet, in bytes.
 func (b *Budget) Fetching() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +121,7 @@ func (b *Budget) level(asks *Worker) int64 {
 	sizes := make([]int64, 0, len(b.used))
 	left := b.limit - b.limit/headroom
 	for w, u := range b.used {
-		left -= u.fetched // it goes by itself
+		left -= u.fetched + u.found // it goes by itself
 		if u.firm && w != asks {
 			left -= u.held
 			continue

@@ -131,7 +131,8 @@ type Store interface {
 	Resolve(ctx context.Context, writes []*bucketer.Write) ([]Found, error)
 	// Positions fences and returns those of the write's positions that any bucket of the partition lists.
 	Positions(ctx context.Context, write *bucketer.Write) ([]timeseries.Position, error)
-	// Find looks stored buckets up.
+	// Find looks stored buckets up. The answers come in the order of the look-ups; some may be left out, those ahead first,
+	// but never all of the others.
 	Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error)
 	// Release marks our claim as released.
 	Release(ctx context.Context) error

@@ -44,6 +44,7 @@ func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 	defer close(r.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.budget.Fetched(r.worker, 0) // nobody takes it any more
+	defer r.budget.Found(r.worker, 0)
 	defer r.acting.Wait()
 	defer cancel()
 	fetching, stopFetching := context.WithCancel(ctx)
@@ -104,6 +105,8 @@ func (t *tenancy) handle(e Event) (handedOver bool) {
 	switch e.(type) {
 	case Fetched, RecordRead:
 		t.budget.Fetched(t.worker, 0)
+	case BucketsFound:
+		t.budget.Found(t.worker, 0)
 	}
 	t.publish(m) // first, so that a commit that is asked for now finds what to commit
 	for _, action := range actions {
@@ -210,6 +213,7 @@ func (t *tenancy) perform(ctx context.Context, action Action) Event {
 		return PositionsAsked{stored, err}
 	case FindBuckets:
 		answers, err := t.store.Find(ctx, a.Lookups)
+		t.budget.Found(t.worker, answerBytes(answers))
 		return BucketsFound{answers, err}
 	case ProduceLetters:
 		return LettersProduced{t.letters.Produce(ctx, a.Letters)}

@@ -6,9 +6,6 @@ import (
 	"waterwheel/measurement"
 )
 
-// maxLookups is how many series one look-up asks for.
-const maxLookups = 1000
-
 // DefaultPortion is how much of a batch is taken in one call: some ten milliseconds' work. recordWork is what a measurement,
 // or a letter, takes beside its bytes.
 const (
@@ -28,15 +25,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 		w.busy.fetch = true
 		actions = append(actions, Fetch{Offset: w.ledger.next})
 	}
-	if !w.busy.find && !w.revoked && w.retry.find.ready(m.Now) {
-		if w.asked == nil {
-			w.asked = w.catalog.Lookups(maxLookups)
-		}
-		if len(w.asked) > 0 {
-			w.busy.find = true
-			actions = append(actions, FindBuckets{Lookups: w.asked})
-		}
-	}
+	actions = w.advanceLookups(m, actions)
 	actions = w.advanceLetters(m, actions)
 	return w.advanceFlush(m, actions)
 }
@@ -171,22 +160,6 @@ func (w *Worker) fetchFailed(m Moment, err error) {
 		w.question = askTopic
 	default:
 		w.outage(m, Kafka, fetchingRecords, err)
-	}
-}
-
-// bucketsFound gives the catalog the answers it asked for.
-func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
-	w.busy.find = false
-	if e.Err != nil {
-		w.retry.find.fail(m.Now, w.o.Random)
-		w.outage(m, MongoDB, lookingUp, e.Err)
-		return
-	}
-	w.retry.find.succeed()
-	w.answered(MongoDB)
-	w.asked = nil
-	if w.catalog != nil {
-		w.catalog.Load(e.Answers)
 	}
 }
 

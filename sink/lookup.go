@@ -13,29 +13,41 @@ import (
 	"waterwheel/timeseries"
 )
 
-// Bounds of one look-up query.
+// Bounds of one look-up query, and of what all of one Find bring.
 const (
 	maxQuerySeries = 1000
 	maxQueryBytes  = 8 << 20
+	maxAnswerBytes = 1 << 20
 )
 
 // sizeField is where a look-up puts the size of the whole document.
 const sizeField = "size"
 
 // Find looks up stored buckets of this partition that may take measurements: of version 1, not closed, not full. The
-// answers come in the order of the look-ups, each with at most maxCandidates buckets. It needs no fence: a stale answer
-// meets the condition of the update (E5).
+// answers come in the order of the look-ups, each with at most maxCandidates buckets. When they become more than memory
+// should hold, some look-ups are left without an answer, those ahead first, but never all. It needs no fence: a stale
+// answer meets the condition of the update (E5).
 func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
 	answers := make([]bucketer.Answer, len(lookups))
 	for i, l := range lookups {
 		answers[i].Lookup = l
 	}
-	for _, batch := range batches(lookups, p.store.span()) {
-		if err := p.findBatch(ctx, batch, answers); err != nil {
+	s := search{answers: answers, answered: make([]bool, len(lookups)), span: p.store.span()}
+	for _, batch := range batches(lookups, s.span) {
+		if err := p.findBatch(ctx, batch, &s); err != nil {
 			return nil, failure("looking buckets up", err)
 		}
+		if s.held > maxAnswerBytes {
+			break
+		}
 	}
-	return answers, nil
+	kept := answers[:0]
+	for i := range answers {
+		if s.answered[i] {
+			kept = append(kept, answers[i])
+		}
+	}
+	return kept, nil
 }
 
 // batch is the look-ups, by index, of one query.
@@ -45,7 +57,8 @@ type batch struct {
 }
 
 // batches groups look-ups so that a query asks for one range of times, at most two spans wide, so that it does not read
-// a series' whole past for the sake of one late measurement of another.
+// a series' whole past for the sake of one late measurement of another. Those come first that are not only ahead: nothing
+// goes on without them.
 func batches(lookups []bucketer.Lookup, span int64) []batch {
 	var byID, byTime []int
 	for i, l := range lookups {
@@ -73,19 +86,28 @@ func batches(lookups []bucketer.Lookup, span int64) []batch {
 	if first < len(byTime) {
 		all = append(all, batch{indexes: byTime[first:]})
 	}
+	slices.SortStableFunc(all, func(a, b batch) int { return b.due(lookups) - a.due(lookups) })
 	return all
 }
 
+// due is 1 for a batch with a look-up that is not only ahead, else 0.
+func (b batch) due(lookups []bucketer.Lookup) int {
+	if slices.ContainsFunc(b.indexes, func(i int) bool { return !lookups[i].Ahead }) {
+		return 1
+	}
+	return 0
+}
+
 // findBatch makes one query and gives each look-up of it its candidates.
-func (p *Partition) findBatch(ctx context.Context, b batch, answers []bucketer.Answer) error {
-	query := Query{Filter: p.lookupFilter(b, answers), Projection: p.lookupProjection()}
+func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
+	query := Query{Filter: p.lookupFilter(b, s.answers), Projection: p.lookupProjection()}
 	if !b.byID && p.store.Hint && !p.store.unhinted.Load() {
 		query.Hint = document(metaIndex(p.store.Collection))
 	}
-	found := p.newShortlists(b, answers)
+	found := s.newShortlists(b)
 	err := p.shortlist(ctx, query, found)
 	if query.Hint != nil && badHint(err) {
-		found = p.newShortlists(b, answers)
+		found = s.newShortlists(b)
 		err = p.unhinted(ctx, query, found)
 	}
 	if err != nil {
@@ -102,7 +124,7 @@ func badHint(err error) bool {
 }
 
 // unhinted makes a query without its hint. If that helps, the index is missing, and no hint is given any more.
-func (p *Partition) unhinted(ctx context.Context, q Query, found shortlists) error {
+func (p *Partition) unhinted(ctx context.Context, q Query, found *shortlists) error {
 	q.Hint = nil
 	err := p.shortlist(ctx, q, found)
 	if err == nil && !p.store.unhinted.Swap(true) {

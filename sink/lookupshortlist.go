@@ -22,11 +22,18 @@ const maxCandidates = 4
 
 // candidate is a bucket found, with what tells whether a look-up wants it, and how much.
 type candidate struct {
-	bucketer.Candidate
-	id      bson.ObjectID
-	minTime int64
-	count   int64
-	size    int64
+	document *held
+	bson     int32 // size of the whole document, 0: not told
+	id       bson.ObjectID
+	minTime  int64
+	count    int64
+	size     int64
+}
+
+// held is the document of a candidate, one for all look-ups that keep it.
+type held struct {
+	bytes bson.Raw
+	users int
 }
 
 // isBetter is the order in which the catalog takes candidates: the largest minimum time, then the fewest measurements.
@@ -34,86 +41,142 @@ func (c *candidate) isBetter(than *candidate) bool {
 	return cmp.Or(cmp.Compare(than.minTime, c.minTime), cmp.Compare(c.count, than.count)) < 0
 }
 
+// search is one Find.
+type search struct {
+	answers  []bucketer.Answer // by look-up
+	answered []bool
+	span     int64 // milliseconds
+	held     int   // bytes of the documents kept
+}
+
 // shortlist is the best candidates for one look-up, best first; of equals the one found first.
 type shortlist struct {
-	answer *bucketer.Answer
-	span   int64 // milliseconds
+	index  int // of the look-up
+	lookup *bucketer.Lookup
 	best   []candidate
 }
 
-// wants is the condition of the look-up, of which the query has only what is common to all of a batch.
-func (s *shortlist) wants(c *candidate) bool {
-	l := &s.answer.Lookup
-	if l.ID != (bson.ObjectID{}) {
-		return c.id == l.ID
-	}
-	return c.minTime <= l.Time && c.minTime > l.Time-s.span && (l.Size == 0 || c.size < int64(l.Size))
+// shortlists are those of the look-ups of one query.
+type shortlists struct {
+	*search
+	lists    []*shortlist            // those only ahead behind the others
+	bySeries map[string][]*shortlist // by the binary key
+	spare    bson.Raw                // memory of a document that nobody keeps any more
 }
 
-// offer takes a copy of a candidate if it is among the best.
-func (s *shortlist) offer(c candidate) {
-	at := sort.Search(len(s.best), func(i int) bool { return c.isBetter(&s.best[i]) })
-	if at == maxCandidates {
-		return
-	}
-	var memory []byte
-	if last := maxCandidates - 1; len(s.best) > last {
-		memory = s.best[last].Document[:0]
-		s.best = s.best[:last]
-	}
-	c.Document = append(memory, c.Document...)
-	s.best = slices.Insert(s.best, at, c)
-}
-
-// shortlists are those of the look-ups of one query, by the binary key of their series.
-type shortlists map[string][]*shortlist
-
-func (p *Partition) newShortlists(b batch, answers []bucketer.Answer) shortlists {
-	all, span := make(shortlists, len(b.indexes)), p.store.span()
+func (s *search) newShortlists(b batch) *shortlists {
+	all := &shortlists{search: s, bySeries: make(map[string][]*shortlist, len(b.indexes))}
 	for _, i := range b.indexes {
-		series := answers[i].Lookup.Series
-		all[series] = append(all[series], &shortlist{answer: &answers[i], span: span})
+		all.lists = append(all.lists, &shortlist{index: i, lookup: &s.answers[i].Lookup})
 	}
+	slices.SortStableFunc(all.lists, func(a, b *shortlist) int { return ahead(a) - ahead(b) })
+	all.group()
 	return all
 }
 
+// group sets bySeries.
+func (all *shortlists) group() {
+	clear(all.bySeries)
+	for _, s := range all.lists {
+		all.bySeries[s.lookup.Series] = append(all.bySeries[s.lookup.Series], s)
+	}
+}
+
+func ahead(s *shortlist) int {
+	if s.lookup.Ahead {
+		return 1
+	}
+	return 0
+}
+
+// offer gives a candidate, whose document is the caller's, to the look-ups that want it.
+func (all *shortlists) offer(c candidate, document bson.Raw) {
+	c.document = &held{}
+	for _, s := range all.bySeries[seriesOf(document.Lookup(timeseries.FieldMeta))] {
+		if !s.wants(&c, all.span) {
+			continue
+		}
+		at := sort.Search(len(s.best), func(i int) bool { return c.isBetter(&s.best[i]) })
+		if at == maxCandidates {
+			continue
+		}
+		if len(s.best) == maxCandidates {
+			all.letGo(s, maxCandidates-1)
+		}
+		if c.document.users++; c.document.users == 1 {
+			c.document.bytes, all.spare = append(all.spare[:0], document...), nil
+			all.held += len(document)
+		}
+		s.best = slices.Insert(s.best, at, c)
+	}
+	for all.held > maxAnswerBytes && len(all.lists) > 1 {
+		all.shed()
+	}
+}
+
+// letGo shortens a list to n candidates.
+func (all *shortlists) letGo(s *shortlist, n int) {
+	for _, c := range s.best[n:] {
+		if c.document.users--; c.document.users == 0 {
+			all.held -= len(c.document.bytes)
+			all.spare = c.document.bytes
+		}
+	}
+	clear(s.best[n:])
+	s.best = s.best[:n]
+}
+
+// shed leaves half of the look-ups without an answer.
+func (all *shortlists) shed() {
+	keep := (len(all.lists) + 1) / 2
+	for _, s := range all.lists[keep:] {
+		all.letGo(s, 0)
+	}
+	all.lists = all.lists[:keep]
+	all.group()
+}
+
+// wants is the condition of the look-up, of which the query has only what is common to all of a batch.
+func (s *shortlist) wants(c *candidate, span int64) bool {
+	l := s.lookup
+	if l.ID != (bson.ObjectID{}) {
+		return c.id == l.ID
+	}
+	return c.minTime <= l.Time && c.minTime > l.Time-span && (l.Size == 0 || c.size < int64(l.Size))
+}
+
 // answer gives each look-up its candidates.
-func (all shortlists) answer() {
-	for _, lists := range all {
-		for _, s := range lists {
-			for i := range s.best {
-				s.answer.Candidates = append(s.answer.Candidates, s.best[i].Candidate)
-			}
+func (all *shortlists) answer() {
+	for _, s := range all.lists {
+		all.answered[s.index] = true
+		for i := range s.best {
+			c := &s.best[i]
+			a := &all.answers[s.index]
+			a.Candidates = append(a.Candidates, bucketer.Candidate{Document: c.document.bytes, Size: c.bson})
 		}
 	}
 }
 
 // shortlist makes the query. It is not ordered after writes, so it needs no session and may overlap other calls.
-func (p *Partition) shortlist(ctx context.Context, q Query, all shortlists) error {
+func (p *Partition) shortlist(ctx context.Context, q Query, all *shortlists) error {
 	defer p.store.Metrics.command("find", time.Now())
 	return p.store.ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
-		c, ok := p.candidate(d)
-		if !ok {
-			return nil // made by hand: never reopened
-		}
-		for _, s := range all[seriesOf(d.Lookup(timeseries.FieldMeta))] {
-			if s.wants(&c) {
-				s.offer(c)
-			}
+		if c, ok := p.candidate(d); ok { // others were made by hand, and are never reopened
+			all.offer(c, d)
 		}
 		return nil
 	})
 }
 
-// candidate reads a bucket, whose document it does not copy; false when it is none that a catalog writes.
+// candidate reads a bucket; false when it is none that a catalog writes.
 func (p *Partition) candidate(d bson.Raw) (candidate, bool) {
-	c := candidate{Candidate: bucketer.Candidate{Document: d}}
+	var c candidate
 	var isID, isTime, isCount bool
 	c.id, isID = d.Lookup(timeseries.FieldID).ObjectIDOK()
 	c.minTime, isTime = d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField).DateTimeOK()
 	c.count, isCount = d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 	if size, ok := d.Lookup(sizeField).AsInt64OK(); ok {
-		c.size, c.Size = size, int32(size)
+		c.size, c.bson = size, int32(size)
 	} else {
 		c.size, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldSize).AsInt64OK()
 	}

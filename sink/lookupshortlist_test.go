@@ -116,3 +116,44 @@ func TestFindOfAnyBucketByID(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestFindBoundsWhatItHolds: buckets that are large without their columns, each wanted by many look-ups, do not bring more
+// than memory should hold. Look-ups that are only ahead are left without an answer first, and one is always answered.
+func TestFindBoundsWhatItHolds(t *testing.T) {
+	const hour = 3_600_000
+	var documents []bson.Raw
+	var lookups []bucketer.Lookup
+	for n := range 200 {
+		d := leftBehind{n: n, minTime: minute + int64(n)*60_000, count: 1}.document("a")
+		large := bson.D{{Key: "_id", Value: d.Lookup("_id")}, {Key: "control", Value: d.Lookup("control")}, {Key: "meta", Value: "a"}}
+		documents = append(documents, marshal(append(large, bson.E{Key: "large", Value: make([]byte, 100<<10)})))
+		l := lookupOf("a", minute+hour/2+int64(n)*60_000)
+		l.Ahead = n != 150
+		lookups = append(lookups, l)
+	}
+	store := sink.NewStore(sink.Ports{Buckets: &listed{documents: documents}},
+		sink.StoreOptions{Collection: definition, MaxCount: 1000, WriteTimeout: time.Second})
+	answers, err := store.Partition(source, "cluster", "group", "host").Find(t.Context(), lookups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, due := map[*byte]int{}, 0
+	for _, a := range answers {
+		if !a.Lookup.Ahead {
+			due++
+		}
+		for _, c := range a.Candidates {
+			held[&c.Document[0]] = len(c.Document)
+		}
+	}
+	total := 0
+	for _, n := range held {
+		total += n
+	}
+	if total > 1<<20+4*110<<10 || due != 1 {
+		t.Errorf("%d answers hold %d bytes, and the look-up that is not ahead has %d", len(answers), total, due)
+	}
+	if len(answers) == 200 {
+		t.Error("no look-up is left without an answer")
+	}
+}

@@ -1,0 +1,55 @@
+package bucketer
+
+import "slices"
+
+// handOut returns the look-ups of up to n series, which somebody is to answer, each followed by those that it expects of
+// the readings behind the first.
+func (m *model) handOut(n int) []Lookup {
+	first := m.asking[:min(n, len(m.asking))]
+	m.asking = m.asking[len(first):]
+	var out []Lookup
+	for _, key := range first {
+		s := m.series[key]
+		s.handed = true
+		out = append(out, s.lookup)
+		out = append(out, m.expected(s, n/len(first)-1)...)
+	}
+	return out
+}
+
+// expected are up to n look-ups of the readings parked behind the first, should each that finds no bucket for its window
+// open one. It looks only so far.
+func (m *model) expected(s *modelSeries, n int) []Lookup {
+	var out []Lookup
+	var opened []int64 // minimum times; the last is that of the open bucket
+	isIn := func(minTime, time int64) bool {
+		return time >= minTime && time-minTime < m.options.Collection.Span()
+	}
+	for i, r := range s.parked {
+		if len(out) == n || i > n*aheadStride {
+			break
+		}
+		known := slices.ContainsFunc(opened, func(minTime int64) bool { return isIn(minTime, r.time) })
+		if i > 0 && (known || s.open != nil && isIn(s.open.minTime, r.time) || m.rolled(r) != nil) {
+			continue
+		}
+		l := Lookup{Series: r.series, Time: r.time, Ahead: true}
+		asks, minTime := i > 0 && r.time < opened[len(opened)-1], m.options.Collection.Round(r.time)
+		if b := m.archived(s, r); b != nil {
+			l.ID, asks, minTime = b.id, i > 0, b.minTime
+		}
+		if opened = append(opened, minTime); asks {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// foreseen tells whether a look-up was handed out together with the one that is answered. Those before it are given up.
+func (m *model) foreseen(l Lookup) bool {
+	at := slices.IndexFunc(m.ahead, func(a Lookup) bool {
+		return a.Series == l.Series && a.Time == l.Time && a.ID == l.ID
+	})
+	m.ahead = m.ahead[at+1:]
+	return at >= 0
+}

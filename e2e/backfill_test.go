@@ -1,0 +1,37 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"waterwheel/e2e/events"
+)
+
+// TestNewestFirst: a backfill whose times go back by a minute with each record opens a bucket for each, and asks for the
+// stored ones of another window before. They are asked for many at a time, so that it takes seconds.
+func TestNewestFirst(t *testing.T) {
+	t.Parallel()
+	records := 20_000
+	if world.servers.Slow() {
+		records = 500
+	}
+	s := newStream(t, 1)
+	g := events.NewGenerator(events.Options{
+		Series: 2, Start: time.Now().Add(-time.Hour).Truncate(time.Second), Step: -time.Minute,
+		MaxBytes: maxEventBytes, Seed: 5,
+	})
+	if err := s.send(within(t, time.Minute), g, records); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	c := s.start()
+	s.awaitCommitted(c, 60*time.Second)
+	t.Logf("%d records stored and committed after %.1fs", records, time.Since(start).Seconds())
+	metrics, err := c.Metrics(within(t, 5*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.terminate(c)
+	t.Logf("%v look-ups", metrics.Sum("waterwheel_bucket_lookups_total"))
+	s.check()
+}
