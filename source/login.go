@@ -29,12 +29,20 @@ var noDeadline time.Time
 // session is the login of one connection.
 type session struct {
 	mechanism sasl.Mechanism
+	user      string // for messages
 	// renewAt is when the login is to be proved again; zero: it lasts.
 	renewAt time.Time
 }
 
 // prove logs in. The context only names the broker to mechanisms that ask for it.
 func (s *session) prove(ctx context.Context, rw io.ReadWriter) error {
+	if err := s.converse(ctx, rw); err != nil {
+		return fmt.Errorf("logging in as %q by %s: %w", s.user, s.mechanism.Name(), err)
+	}
+	return nil
+}
+
+func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
 	if err := s.choose(rw); err != nil {
 		return err
 	}
@@ -86,14 +94,14 @@ func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
 	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(proof))), proof...)
 	answer, err := exchange(rw, call{api: protocol.SaslAuthenticate, version: saslAuthenticateVersion, body: body}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("logging in: %w", err)
+		return nil, err
 	}
 	r := reader{rest: answer}
 	code, _ := kafka.Error(r.int16()), readShortString(&r) // its message says no more than the code
 	challenge := r.take(max(0, r.longLen()))
 	lifetime := time.Duration(r.int64()) * time.Millisecond
 	if r.err != nil {
-		return nil, fmt.Errorf("logging in: %w", r.err)
+		return nil, r.err
 	}
 	if code != 0 {
 		return nil, code
@@ -111,10 +119,7 @@ func (s *session) renew(conn net.Conn) error {
 		return nil
 	}
 	s.renewAt = time.Time{}
-	if err := s.prove(context.Background(), conn); err != nil {
-		return fmt.Errorf("renewing the login: %w", err)
-	}
-	return nil
+	return s.prove(context.Background(), conn)
 }
 
 // bearable refuses a challenge of SCRAM that asks for work without end.

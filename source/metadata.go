@@ -18,6 +18,8 @@ type Topic struct {
 	ID [16]byte
 	// Partitions are in the order of their ids.
 	Partitions []Partition
+	// Rights are what this user may do with it.
+	Rights Rights
 	// Err is why the rest is empty: no such topic, not authorised, not a name. Classify it.
 	Err error
 }
@@ -95,8 +97,8 @@ func (m *metadataRequest) body() []byte {
 		b = appendCompactString(b, name)
 		b = append(b, 0) // tags
 	}
-	const createTopics, authorizedOperations, tags = 0, 0, 0
-	return append(b, createTopics, authorizedOperations, tags)
+	const createTopics, rights, tags = 0, 1, 0
+	return append(b, createTopics, rights, tags)
 }
 
 // metadataAnswer is what of the answer is of use here; brokers' addresses are the transport's affair.
@@ -139,7 +141,7 @@ func parseTopic(r *reader) Topic {
 	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
 		topic.Partitions = append(topic.Partitions, parsePartition(r, topic.Name))
 	}
-	r.int32() // authorised operations
+	topic.Rights = Rights(r.int32())
 	r.tags()
 	slices.SortFunc(topic.Partitions, func(a, b Partition) int { return cmp.Compare(a.ID, b.ID) })
 	return topic

@@ -62,9 +62,10 @@ func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) 
 // connector opens connections for kafka-go's Transport, logged in already. TLS and SASL are done here and not there,
 // because kafka-go takes one fixed configuration of TLS, cannot say why a handshake failed, and decodes without bounds.
 type connector struct {
-	sasl    sasl.Mechanism
-	tls     *tlsFiles     // nil without TLS
-	timeout time.Duration // of opening one connection: TCP, TLS and authentication
+	sasl    sasl.Mechanism // nil without authentication
+	user    string         // who it logs in as
+	tls     *tlsFiles      // nil without TLS
+	timeout time.Duration  // of opening one connection: TCP, TLS and authentication
 }
 
 func (s Security) connector(logger *slog.Logger) (*connector, error) {
@@ -76,6 +77,9 @@ func (s Security) connector(logger *slog.Logger) (*connector, error) {
 		return nil, err
 	}
 	c := &connector{sasl: mechanism, timeout: 5 * time.Second}
+	if s.SASL != nil {
+		c.user = s.SASL.Username
+	}
 	if s.TLS != nil {
 		if c.tls, err = newTLSFiles(*s.TLS, logger); err != nil {
 			return nil, err
@@ -120,7 +124,7 @@ func (c *connector) secure(ctx context.Context, opened *conn, address string) er
 	if c.sasl == nil {
 		return nil
 	}
-	opened.session = &session{mechanism: c.sasl}
+	opened.session = &session{mechanism: c.sasl, user: c.user}
 	return within(ctx, opened.Conn, func() error { return opened.session.prove(ctx, opened.Conn) })
 }
 

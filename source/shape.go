@@ -46,6 +46,8 @@ var decoded = map[protocol.ApiKey]any{
 // isOwn tells the requests whose answers this package reads itself.
 func isOwn(api protocol.ApiKey, version int16) bool {
 	switch api {
+	case protocol.CreateTopics:
+		return version == createTopicsVersion
 	case protocol.Fetch:
 		return version == fetchVersion
 	case protocol.Metadata:

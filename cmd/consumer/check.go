@@ -28,7 +28,7 @@ func (p *program) checkCommand() *cobra.Command {
 		Short: "Look whether everything is in place, and what events would become",
 		Long: "Connects to Kafka and MongoDB with the settings in effect and says what it finds, with the way out of what is wrong. It\n" +
 			"changes nothing: the one document written for a trial is removed again, though the collection of claims may be made\n" +
-			"for it. Whether letters may be written cannot be tried so.\n" +
+			"for it.\n" +
 			"With --sample it also decodes the newest records of each topic, without joining the group, and prints what they would\n" +
 			"become: measurements, buckets, letters.\n\n" +
 			"Exit code 3: something is wrong.",

@@ -24,6 +24,10 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 		found.failed(subject, err)
 		return
 	}
+	if rights, err := log.client.GroupRights(ctx, c.Kafka.GroupID); err == nil && !rights.Allow(source.Read) {
+		found.wrong(subject, "grant this user READ on the group", "may be seen and not joined (KAFKA_GROUP_ID)")
+		return
+	}
 	committed, err := committedOf(ctx, c, log, topic, spans)
 	if err != nil {
 		found.failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic, err))

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/segmentio/kafka-go"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
@@ -51,6 +53,10 @@ func checkTopic(ctx context.Context, log *topicLog, topic string, found *finding
 	}
 	if err != nil {
 		found.failed(subject, err)
+		return nil, false
+	}
+	if !answers[0].Rights.Allow(source.Read) {
+		found.failed(subject, unreadableTopic(topic))
 		return nil, false
 	}
 	var leaderless []string
@@ -153,21 +159,43 @@ func checkDeadLetters(ctx context.Context, c config.Config, log *topicLog, longe
 		return
 	}
 	o := letterOptions(c)
-	missing, err := log.missing(ctx, o.Topics())
+	topics, err := log.client.Topics(ctx, o.Topics()...)
 	if err != nil {
-		found.failed("dead letters", err)
+		found.failed("dead letters", fmt.Errorf("looking at the topics: %w", err))
 		return
 	}
-	for _, topic := range o.Topics() {
-		subject := "dead letters " + topic
+	for _, topic := range topics {
+		subject := "dead letters " + topic.Name
 		switch {
-		case !slices.Contains(missing, topic):
-			checkDeadLetterTopic(ctx, log, topic, longest, found)
-		case c.DLQ.Create:
-			found.ok(subject, "does not exist yet: init and run create it")
+		case source.Classify(topic.Err) == source.LookAtMetadata:
+			checkMissingLetters(ctx, c, log, topic.Name, found)
+		case source.Classify(topic.Err) == source.StopPartition:
+			found.wrong(subject, mayWriteLetters+", and CREATE if DLQ_CREATE is to make it", "may not be seen by this user")
+		case !topic.Rights.Allow(source.Write):
+			found.failed(subject, errors.Join(unwritable([]source.Topic{topic})...))
+		case !topic.Rights.Allow(source.Read):
+			found.ok(subject, "%d partitions; letters can be written, and not be read by this user: dlq and verify need READ", len(topic.Partitions))
 		default:
-			found.wrong(subject, "create it, or set DLQ_CREATE=true", "does not exist")
+			checkDeadLetterTopic(ctx, log, topic.Name, longest, found)
 		}
+	}
+}
+
+// checkMissingLetters looks whether a dead-letter topic that does not exist will be made.
+func checkMissingLetters(ctx context.Context, c config.Config, log *topicLog, topic string, found *findings) {
+	subject := "dead letters " + topic
+	if !c.DLQ.Create {
+		found.wrong(subject, "create it, or set DLQ_CREATE=true", "does not exist")
+		return
+	}
+	err := patiently(ctx, func() error { return log.client.TryCreate(ctx, topic, c.DLQ.Partitions, c.DLQ.Replication) })
+	switch {
+	case err == nil:
+		found.ok(subject, "does not exist yet: init and run create it")
+	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
+		found.wrong(subject, mayCreateLetters, "does not exist, and this user may not create it (DLQ_CREATE)")
+	default:
+		found.failed(subject, fmt.Errorf("it does not exist, and cannot be created: %w", err))
 	}
 }
 

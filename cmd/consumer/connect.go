@@ -63,8 +63,11 @@ func (n *connections) checkTopics(ctx context.Context, names []string) error {
 // unreadable says of topics that do not exist, or that this user may not see, what to do about each.
 func unreadable(topics []source.Topic) (errs []error) {
 	for _, topic := range topics {
-		if topic.Err != nil && source.Classify(topic.Err) != source.Retry {
+		switch {
+		case topic.Err != nil && source.Classify(topic.Err) != source.Retry:
 			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
+		case topic.Err == nil && !topic.Rights.Allow(source.Read):
+			errs = append(errs, unreadableTopic(topic.Name))
 		}
 	}
 	return errs
@@ -105,7 +108,14 @@ func (n *connections) openLetters(ctx context.Context, c config.Config, log *slo
 	if n.letters, err = dlq.New(o); err != nil {
 		return err
 	}
-	return n.letters.Setup(ctx)
+	if err := n.letters.Setup(ctx); err != nil {
+		return advisedLetter(err)
+	}
+	topics, err := n.kafka.Topics(ctx, o.Topics()...)
+	if err != nil {
+		return fmt.Errorf("looking at the dead-letter topics: %w", err)
+	}
+	return errors.Join(unwritable(topics)...)
 }
 
 // close closes what is open.

@@ -5,13 +5,35 @@ import (
 	"fmt"
 
 	"github.com/segmentio/kafka-go"
+
+	"waterwheel/source"
 )
 
-// advisedLetter is an error of writing letters that says what to do about a right that is lacking: no start notices it,
-// and check cannot try it without leaving a record behind.
+// What each error of a missing right ends with.
+const (
+	mayWriteLetters  = "grant this user WRITE on the dead-letter topic"
+	mayCreateLetters = "grant this user CREATE and WRITE on the dead-letter topic; or create it, and set DLQ_CREATE=false"
+)
+
+// advisedLetter is an error of writing letters, or of making their topic, that says what to do about a right that is lacking.
 func advisedLetter(err error) error {
-	if errors.Is(err, kafka.TopicAuthorizationFailed) {
-		return fmt.Errorf("%w; grant this user WRITE and DESCRIBE on the dead-letter topic", err)
+	if errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.ClusterAuthorizationFailed) {
+		return fmt.Errorf("%w; %s, and CREATE if DLQ_CREATE is to make it", err, mayWriteLetters)
 	}
 	return err
+}
+
+// unreadableTopic is about a topic that this user may see and not read.
+func unreadableTopic(topic string) error {
+	return fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic)
+}
+
+// unwritable says of dead-letter topics that this user may see and not write, what to do about each.
+func unwritable(topics []source.Topic) (errs []error) {
+	for _, topic := range topics {
+		if topic.Err == nil && !topic.Rights.Allow(source.Write) {
+			errs = append(errs, fmt.Errorf("dead-letter topic %q may be seen and not written: %s", topic.Name, mayWriteLetters))
+		}
+	}
+	return errs
 }

@@ -3,10 +3,12 @@ package harness
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,20 +21,26 @@ type Broker struct {
 	direct, controller string   // addresses of the listeners for clients without a link and for the other brokers
 	listeners          []string // addresses of the listeners behind the links, by client
 	advertised         []string // addresses of these links
+	options            ClusterOptions
+	named              map[string]string // addresses of the options' Listeners
 
 	mu      sync.Mutex
 	process *Consumer
 }
 
 func newBroker(id int, o ClusterOptions) (*Broker, error) {
-	addresses, err := lowAddresses(2 + 2*o.Links)
+	addresses, err := lowAddresses(2 + 2*o.Links + len(o.Listeners))
 	if err != nil {
 		return nil, err
 	}
-	return &Broker{
-		id: id, jars: o.Jars, dir: filepath.Join(o.Dir, fmt.Sprint(id)),
-		direct: addresses[0], controller: addresses[1], listeners: addresses[2 : 2+o.Links], advertised: addresses[2+o.Links:],
-	}, nil
+	b := &Broker{
+		id: id, jars: o.Jars, dir: filepath.Join(o.Dir, fmt.Sprint(id)), options: o, named: map[string]string{},
+		direct: addresses[0], controller: addresses[1], listeners: addresses[2 : 2+o.Links], advertised: addresses[2+o.Links : 2+2*o.Links],
+	}
+	for i, l := range o.Listeners {
+		b.named[l.Name] = addresses[2+2*o.Links+i]
+	}
+	return b, nil
 }
 
 // settings are the broker's server.properties.
@@ -45,7 +53,18 @@ func (b *Broker) settings(voters string) string {
 		advertised = append(advertised, fmt.Sprintf("CLIENT%d://%s", i, b.advertised[i]))
 		protocols = append(protocols, fmt.Sprintf("CLIENT%d:PLAINTEXT", i))
 	}
-	return strings.Join([]string{
+	var further []string
+	for _, l := range b.options.Listeners {
+		listeners = append(listeners, l.Name+"://"+b.named[l.Name])
+		advertised = append(advertised, l.Name+"://"+b.named[l.Name])
+		protocols = append(protocols, l.Name+":"+l.Protocol)
+		for _, line := range l.Settings {
+			further = append(further, "listener.name."+strings.ToLower(l.Name)+"."+line)
+		}
+	}
+	further = append(further, b.options.Settings...)
+	replicas, inSync := min(3, b.options.Brokers), min(2, b.options.Brokers)
+	return strings.Join(append([]string{
 		"process.roles=broker,controller",
 		fmt.Sprintf("node.id=%d", b.id),
 		"controller.quorum.voters=" + voters,
@@ -55,29 +74,29 @@ func (b *Broker) settings(voters string) string {
 		"advertised.listeners=" + strings.Join(advertised, ","),
 		"listener.security.protocol.map=" + strings.Join(protocols, ","),
 		"log.dirs=" + filepath.Join(b.dir, "data"),
-		"default.replication.factor=3",
-		"min.insync.replicas=2",
-		"offsets.topic.replication.factor=3",
+		fmt.Sprintf("default.replication.factor=%d", replicas),
+		fmt.Sprintf("min.insync.replicas=%d", inSync),
+		fmt.Sprintf("offsets.topic.replication.factor=%d", replicas),
 		"offsets.topic.num.partitions=8",
-		"transaction.state.log.replication.factor=3",
+		fmt.Sprintf("transaction.state.log.replication.factor=%d", replicas),
 		"transaction.state.log.num.partitions=8",
-		"share.coordinator.state.topic.replication.factor=3",
+		fmt.Sprintf("share.coordinator.state.topic.replication.factor=%d", replicas),
 		"group.initial.rebalance.delay.ms=0",
 		"group.min.session.timeout.ms=1000",
 		"auto.create.topics.enable=false",
-		"",
-	}, "\n")
+	}, append(further, "")...), "\n")
 }
 
 // format writes the settings and prepares the data folder.
-func (b *Broker) format(ctx context.Context, clusterID, voters string) error {
+func (b *Broker) format(ctx context.Context, clusterID, voters string, further []string) error {
 	if err := os.MkdirAll(b.dir, 0o750); err != nil {
 		return fmt.Errorf("making broker %d's folder: %w", b.id, err)
 	}
 	if err := os.WriteFile(b.properties(), []byte(b.settings(voters)), 0o600); err != nil {
 		return fmt.Errorf("writing broker %d's settings: %w", b.id, err)
 	}
-	command := exec.CommandContext(ctx, "java", b.java("kafka.tools.StorageTool", "format", "-t", clusterID, "-c", b.properties())...)
+	args := append([]string{"format", "-t", clusterID, "-c", b.properties()}, further...)
+	command := exec.CommandContext(ctx, "java", b.java("kafka.tools.StorageTool", args...)...)
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("formatting broker %d's data folder: %w\n%s", b.id, err, output)
 	}
@@ -112,7 +131,7 @@ func (b *Broker) Running() bool {
 // listening tells whether the broker takes connections on all its listeners.
 func (b *Broker) listening(ctx context.Context) bool {
 	dialer := net.Dialer{Timeout: time.Second}
-	for _, address := range append([]string{b.direct}, b.listeners...) {
+	for _, address := range slices.Concat([]string{b.direct}, b.listeners, slices.Collect(maps.Values(b.named))) {
 		connection, err := dialer.DialContext(ctx, "tcp", address)
 		if err != nil {
 			return false

@@ -27,6 +27,22 @@ type ClusterOptions struct {
 	Brokers int
 	// Links is the number of clients that reach the brokers through links of their own.
 	Links int
+	// Listeners are further listeners of each broker, secured each in its way.
+	Listeners []Listener
+	// Settings are further lines of the brokers' server.properties.
+	Settings []string
+	// Format are further arguments of the command that prepares the data folders.
+	Format []string
+}
+
+// Listener is a listener of the brokers beside the plain ones.
+type Listener struct {
+	// Name has upper-case letters only.
+	Name string
+	// Protocol is Kafka's: SASL_PLAINTEXT, SSL, SASL_SSL.
+	Protocol string
+	// Settings are lines of server.properties about this listener alone, without its prefix.
+	Settings []string
 }
 
 // Cluster is a real Kafka of several brokers whose processes can be killed and started again. A client with a link is
@@ -92,7 +108,7 @@ func (c *Cluster) startBrokers(ctx context.Context) error {
 	var group errgroup.Group
 	for _, b := range c.brokers {
 		group.Go(func() error {
-			if err := b.format(ctx, base64.RawURLEncoding.EncodeToString(id), c.voters()); err != nil {
+			if err := b.format(ctx, base64.RawURLEncoding.EncodeToString(id), c.voters(), c.options.Format); err != nil {
 				return err
 			}
 			return b.Start()
@@ -126,6 +142,15 @@ func (c *Cluster) Address() string {
 	addresses := make([]string, len(c.brokers))
 	for i, b := range c.brokers {
 		addresses[i] = b.direct
+	}
+	return strings.Join(addresses, ",")
+}
+
+// ListenerAddress is the bootstrap address of a client of one of the Listeners.
+func (c *Cluster) ListenerAddress(name string) string {
+	addresses := make([]string, len(c.brokers))
+	for i, b := range c.brokers {
+		addresses[i] = b.named[name]
 	}
 	return strings.Join(addresses, ",")
 }

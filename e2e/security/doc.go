@@ -1,0 +1,8 @@
+// Package security runs the real program against a real Kafka that wants logins, certificates and rights: what is right
+// works over each kind of listener, what is wrong ends at the start with one message that says what to do.
+//
+//	E2E_KAFKA_LIBS=/opt/kafka/libs go test ./security
+//
+// E2E_KAFKA_LIBS is the folder of Kafka's jars; without it nothing is tried. E2E_MONGODB_URI names a MongoDB as everywhere.
+// Certificates, users and rights are made by the tests.
+package security
