@@ -7,6 +7,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 MODULES := . e2e tools
 # The tools are pinned in a module of their own, so that the program's module stays lean.
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+# Flags for the demo, as in: make demo DEMOFLAGS=-keep
+DEMOFLAGS ?=
+# A consumer that is built already, for the demo
+CONSUMER ?=
 # More flags for go test, as in: make test TESTFLAGS=-short
 TESTFLAGS ?=
 # The packages of the end-to-end tests, as in: make e2e PACKAGES=.
@@ -23,8 +27,8 @@ build: ## build bin/consumer, static
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/consumer ./cmd/consumer
 
 .PHONY: demo
-demo: ## show it at work on this machine, with embedded servers
-	cd e2e && go run ./cmd/demo
+demo: ## show it at work on this machine, with embedded servers (DEMOFLAGS=-h explains it, CONSUMER=path takes a built consumer)
+	@cd e2e && go run ./cmd/demo/launch $(if $(CONSUMER),-consumer $(abspath $(CONSUMER))) $(DEMOFLAGS)
 
 .PHONY: test
 test: ## run the tests of the program's packages, with the race detector

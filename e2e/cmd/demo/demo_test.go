@@ -13,6 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
 )
 
 // TestChart: bars as high as their values, the crash where it was, and nothing wider than the screen.
@@ -115,5 +116,13 @@ func TestMachineMeasures(t *testing.T) {
 		if e.Fate.Valid() != 1 || !json.Valid(e.Value) {
 			t.Errorf("not a good event: %s", e.Value)
 		}
+	}
+}
+
+// TestKeptSettingsAreForAShell: what -keep says to read can be read.
+func TestKeptSettingsAreForAShell(t *testing.T) {
+	s := &stage{settings: harness.Settings{"MONGODB_URI": "mongodb://127.0.0.1:1/?a=b&c=d", "KAFKA_TOPICS": "x"}}
+	if got, want := s.environment(), "KAFKA_TOPICS='x'\nMONGODB_URI='mongodb://127.0.0.1:1/?a=b&c=d'\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,38 +1,49 @@
 // Command demo shows waterwheel at work on one machine, with nothing installed: an embedded Kafka and an embedded MongoDB,
-// measurements of this machine and of some simulated sensors, and the real consumer, which is killed on the way. At the
-// end everything stored is compared with everything produced.
+// measurements of this machine and of some simulated sensors, and the real consumer, which is killed on the way, and whose
+// group is set back to the earliest offset then. At the end everything stored is compared with everything produced. The
+// command launch compiles it.
 //
 // It exits with 0 only if every valid measurement is stored exactly once and every bad record is a letter.
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
+
+	"waterwheel/e2e/cmd/demo/choices"
 )
 
-// limit bounds the whole demo.
+// limit bounds the demo, to its last line.
 const limit = 3 * time.Minute
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	err := run(ctx, newScreen(os.Stdout))
-	cancel()
-	stop()
+	c, err := choices.Parse(os.Args[1:], os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = run(ctx, newScreen(os.Stdout), c)
+		stop()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-// run plays the demo from the start of the servers to the last line.
-func run(ctx context.Context, out *screen) (err error) {
+// run plays the demo from the start of the servers to the last line, and keeps it if that is chosen.
+func run(ctx context.Context, out *screen, c choices.Choices) (err error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	out.title("waterwheel: measurements from Kafka to MongoDB, each stored exactly once")
-	s, err := open(ctx, out)
+	s, err := open(limited, out, c.Consumer)
 	if err != nil {
 		return err
 	}
@@ -41,8 +52,14 @@ func run(ctx context.Context, out *screen) (err error) {
 			err = closing
 		}
 	}()
-	if err := s.play(ctx); err != nil {
+	if err := s.play(limited); err != nil {
 		return err
 	}
-	return s.show(ctx)
+	if err := s.show(limited, c.Keep); err != nil {
+		return err
+	}
+	if c.Keep {
+		return s.keep(ctx)
+	}
+	return nil
 }

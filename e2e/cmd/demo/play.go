@@ -11,11 +11,11 @@ import (
 // The scenes of the demo, counted from the first measurement.
 const (
 	pace      = 250 * time.Millisecond // between two measurements of the machine
-	killAfter = 9 * time.Second
-	stopAfter = 24 * time.Second
+	killAfter = 8 * time.Second
+	stopAfter = 20 * time.Second
 )
 
-// play runs the scenes: work, crash, take-over, and the orderly end.
+// play runs the scenes: work, crash, take-over, the orderly end, and everything once more.
 func (s *stage) play(ctx context.Context) error {
 	if err := s.startConsumer(ctx); err != nil {
 		return err
@@ -25,7 +25,7 @@ func (s *stage) play(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	produced := make(chan error, 1)
-	go func() { produced <- s.produce(ctx) }()
+	go func() { produced <- s.produce(ctx, time.Now().Add(stopAfter)) }()
 	s.out.step(blue, "▶", "measuring this machine 4 times a second, and %d simulated sensors", sensorCount)
 
 	begin := time.Now()
@@ -42,7 +42,13 @@ func (s *stage) play(ctx context.Context) error {
 		return err
 	}
 	s.out.step(blue, "■", "no more measurements")
-	return s.finish(ctx)
+	m, err := s.finish(ctx)
+	if err != nil {
+		return err
+	}
+	s.recognised = int(m.Sum("waterwheel_measurements_skipped_total", "reason", "replayed"))
+	s.out.step(green, "✓", "everything committed; the consumer ended on SIGTERM")
+	return s.readAgain(ctx)
 }
 
 // watchUntil shows how it goes until a time, or until producing has failed.
@@ -101,35 +107,33 @@ func (s *stage) awaitFlush(ctx context.Context) bool {
 	return false
 }
 
-// finish waits until all is committed and ends the consumer in order.
-func (s *stage) finish(ctx context.Context) error {
+// finish waits until all is committed, ends the consumer in order and returns its last metrics.
+func (s *stage) finish(ctx context.Context) (harness.Metrics, error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Second)
 	defer cancel()
 	topic, _, err := s.reader.Topic(ctx, topicName)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.reader.AwaitCommitted(ctx, groupName, topic); err != nil {
-		return fmt.Errorf("%w\n%s", err, s.consumer.Log())
+		return nil, fmt.Errorf("%w\n%s", err, s.consumer.Log())
 	}
 	m, err := s.consumer.Metrics(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.skipped = int(m.Sum("waterwheel_measurements_skipped_total", "reason", "replayed"))
 	code, err := s.consumer.Terminate(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if code != 0 {
-		return fmt.Errorf("the consumer ended with code %d after SIGTERM:\n%s", code, s.consumer.Log())
+		return nil, fmt.Errorf("the consumer ended with code %d after SIGTERM:\n%s", code, s.consumer.Log())
 	}
-	s.out.step(green, "✓", "everything committed; the consumer ended on SIGTERM")
-	return nil
+	return m, nil
 }
 
-// produce sends what is measured until the end of the last scene.
-func (s *stage) produce(ctx context.Context) error {
+// produce sends what is measured until a time.
+func (s *stage) produce(ctx context.Context, end time.Time) error {
 	m, err := newMachine(ctx)
 	if err != nil {
 		return err
@@ -139,7 +143,7 @@ func (s *stage) produce(ctx context.Context) error {
 	defer producer.Close()
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
-	for end := time.Now().Add(stopAfter); time.Now().Before(end); {
+	for time.Now().Before(end) {
 		made := append(m.measure(ctx), field.measure(time.Now())...)
 		for _, e := range made {
 			s.book.Add(e)

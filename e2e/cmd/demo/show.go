@@ -14,8 +14,8 @@ import (
 	"waterwheel/e2e/check"
 )
 
-// show compares what is stored with what was produced, and prints it.
-func (s *stage) show(ctx context.Context) error {
+// show compares what is stored with what was produced, and prints it. kept tells that all goes on afterwards.
+func (s *stage) show(ctx context.Context, kept bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	report, err := check.Run(ctx, check.Source{
@@ -31,20 +31,22 @@ func (s *stage) show(ctx context.Context) error {
 	defer client.Disconnect(context.WithoutCancel(ctx))
 	buckets := client.Database(databaseName).Collection(topicName + ".buckets")
 
+	s.showTable(report)
 	if err := s.showProcessors(ctx, buckets); err != nil {
 		return err
 	}
 	if err := s.showBucket(ctx, buckets); err != nil {
 		return err
 	}
-	s.showTable(report)
-	s.out.line("\n/metrics was at http://%s/metrics", s.consumer.Address())
+	if !kept {
+		s.out.line("\nmake demo DEMOFLAGS=-keep leaves it running at the end, to look around: status page, database, topic.")
+	}
 	problem := report.Err()
 	if problem != nil {
 		s.out.line("\n%s\n%v", s.out.paint(red, "What is stored is not what was produced:"), problem)
 	}
 	s.out.line("\ndemo: stored %d, skipped %d, letters %d, missing %d, doubled %d",
-		report.Stored, s.skipped+report.Tombstones, report.LetterCount(), report.Missing, report.Doubled)
+		report.Stored, s.recognised+s.readTwice+report.Tombstones, report.LetterCount(), report.Missing, report.Doubled)
 	if problem != nil {
 		return fmt.Errorf("the promise is broken: %d missing, %d doubled, %d faults", report.Missing, report.Doubled, report.FaultCount)
 	}
@@ -59,7 +61,9 @@ func (s *stage) showTable(r *check.Report) {
 	}
 	row("produced", r.Records, fmt.Sprintf("records in %d partitions", partitions))
 	row("stored", r.Stored, fmt.Sprintf("of %s valid measurements, each in exactly one bucket", grouped(r.Valid)))
-	row("skipped", s.skipped+r.Tombstones, fmt.Sprintf("%s came again after the crash, %d tombstones", grouped(s.skipped), r.Tombstones))
+	row("skipped", s.recognised+s.readTwice+r.Tombstones, fmt.Sprintf("came again: %s after the crash, %s after the reset",
+		grouped(s.recognised), grouped(s.readTwice)))
+	s.out.line("%36s%s", "", s.out.paint(dim, fmt.Sprintf("and %d tombstones", r.Tombstones)))
 	row("letters", r.LetterCount(), "bad records, by reason:")
 	for line := range slices.Chunk(reasonCounts(r.Letters), 3) {
 		s.out.line("%36s%s", "", s.out.paint(yellow, strings.TrimRight(strings.Join(line, ""), " ")))

@@ -30,18 +30,19 @@ type stage struct {
 	kafka    *embedded.Kafka
 	mongo    *embedded.Mongo
 	reader   *check.Kafka
-	dir      string // holds the consumer's binary
+	dir      string // holds the consumer's binary, unless one is given, and its settings
 	binary   string
 	settings harness.Settings
 	consumer *harness.Consumer // the one running, or the last
 	killed   time.Time         // when the first one was
 	book     *events.Book
-	skipped  int // records recognised as stored already, after the crash
+	// Measurements that were recognised as stored already, after the crash and after the reset.
+	recognised, readTwice int
 }
 
-// open starts the servers and builds the consumer. On an error nothing is left running.
-func open(ctx context.Context, out *screen) (*stage, error) {
-	s := &stage{out: out, book: events.NewBook()}
+// open starts the servers, and builds the consumer where none is given. On an error nothing is left running.
+func open(ctx context.Context, out *screen, consumer string) (*stage, error) {
+	s := &stage{out: out, binary: consumer, book: events.NewBook()}
 	if err := s.start(ctx); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -62,11 +63,13 @@ func (s *stage) start(ctx context.Context) (err error) {
 	if s.dir, err = os.MkdirTemp("", "waterwheel-demo-"); err != nil {
 		return fmt.Errorf("making a folder for the consumer: %w", err)
 	}
-	s.out.progress("building the consumer …")
-	if s.binary, err = harness.Build(ctx, s.dir, false); err != nil {
-		return err
+	if s.binary == "" {
+		s.out.progress("building the consumer …")
+		if s.binary, err = harness.Build(ctx, s.dir, false); err != nil {
+			return err
+		}
+		s.out.step(green, "✓", "consumer built")
 	}
-	s.out.step(green, "✓", "consumer built")
 	s.settings = harness.Settings{
 		"KAFKA_BROKERS":  s.kafka.Brokers(),
 		"KAFKA_TOPICS":   topicName,

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// keep lets measuring and storing go on until the context ends, and says where everything is.
+func (s *stage) keep(ctx context.Context) error {
+	if err := s.startConsumer(ctx); err != nil {
+		return err
+	}
+	settings := filepath.Join(s.dir, "settings")
+	if err := os.WriteFile(settings, []byte(s.environment()), 0o600); err != nil {
+		return fmt.Errorf("writing the consumer's settings: %w", err)
+	}
+	s.out.title("Look around: all goes on until Ctrl-C")
+	s.out.line("  status page   http://%s/", s.consumer.Address())
+	s.out.line("  Kafka         %s", s.kafka.Brokers())
+	s.out.line("                topic %s, letters in %s.dlq, group %s", topicName, topicName, groupName)
+	s.out.line("  MongoDB       %s", s.mongo)
+	s.out.line("                database %s, collection %s.buckets", databaseName, topicName)
+	s.out.line("  the program   in another terminal:")
+	s.out.line("                set -a; . %s", settings)
+	for _, arguments := range []string{"verify", "collection show", "dlq stats", "check --sample 10"} {
+		s.out.line("                %s %s", s.binary, arguments)
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	produced := make(chan error, 1)
+	go func() { produced <- s.produce(ctx, time.Now().AddDate(1, 0, 0)) }()
+	select {
+	case <-s.consumer.Ended():
+		return fmt.Errorf("the consumer ended:\n%s", s.consumer.Log())
+	case err := <-produced:
+		if !errors.Is(err, context.Canceled) {
+			return err
+		}
+	}
+	s.out.line("\ndemo: ended; nothing is left of it")
+	return nil
+}
+
+// environment is the consumer's settings as a shell reads them.
+func (s *stage) environment() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(s.settings)) {
+		fmt.Fprintf(&b, "%s='%s'\n", name, s.settings[name])
+	}
+	return b.String()
+}
