@@ -124,6 +124,12 @@ func answerOf(code int32) answer {
 	return answer{code: code, name: "no code that is known here"}
 }
 
+// passes tells a code that is known to be of a cause that passes by itself: it says nothing about what the server can do.
+func passes(code int32) bool {
+	i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code })
+	return i >= 0 && (answers[i].class == passing || answers[i].class == notPrimary)
+}
+
 // blamesDocument tells a code that refuses a document, or the bucket it would become.
 func blamesDocument(code int32) bool {
 	c := answerOf(code).class

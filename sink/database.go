@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,6 +56,7 @@ type Options struct {
 // Database is a MongoDB database, connected to. It is safe for concurrent use.
 type Database struct {
 	o       Options
+	hosts   string // as the URI names them
 	client  *mongo.Client
 	dialer  *dialer
 	db      *mongo.Database
@@ -79,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel
 	}
-	d := &Database{o: o, metrics: NewMetrics(o.Registerer), log: o.Logger}
+	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: o.Logger}
 	if d.log == nil {
 		d.log = slog.Default()
 	}
@@ -167,7 +169,7 @@ func (d *Database) Name() string { return d.o.Database }
 // Ping asks the primary for a sign of life.
 func (d *Database) Ping(ctx context.Context) error {
 	if err := d.client.Ping(ctx, readpref.Primary()); err != nil {
-		return &OutageError{Doing: "asking MongoDB for a sign of life", Err: err}
+		return &OutageError{Doing: "asking MongoDB for a sign of life", Err: d.reached(err)}
 	}
 	return nil
 }

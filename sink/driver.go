@@ -16,7 +16,10 @@ import (
 const codeObjectTooLarge = 10334
 
 // driverCollection is a Collection of a real server.
-type driverCollection struct{ c *mongo.Collection }
+type driverCollection struct {
+	c *mongo.Collection
+	d *Database
+}
 
 // Insert implements Collection.
 func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Reply, error) {
@@ -25,7 +28,7 @@ func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Rep
 		models[i] = &mongo.InsertOneModel{Document: document}
 	}
 	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	return replyOf(int(result.InsertedCount), err)
+	return d.d.replyOf(int(result.InsertedCount), err)
 }
 
 // Update implements Collection.
@@ -35,17 +38,17 @@ func (d driverCollection) Update(ctx context.Context, updates []Update) (Reply, 
 		models[i] = &mongo.UpdateOneModel{Filter: u.Filter, Update: u.Update}
 	}
 	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
-	return replyOf(int(result.MatchedCount), err)
+	return d.d.replyOf(int(result.MatchedCount), err)
 }
 
 // replyOf takes a bulk call's result apart. Only per-document errors leave the others' results in sight.
-func replyOf(n int, err error) (Reply, error) {
+func (d *Database) replyOf(n int, err error) (Reply, error) {
 	if err == nil {
 		return Reply{N: n}, nil
 	}
 	var bulk mongo.BulkWriteException
 	if !errors.As(err, &bulk) {
-		return Reply{}, portError(err)
+		return Reply{}, d.portError(err)
 	}
 	reply := Reply{N: n, Errors: make([]WriteError, len(bulk.WriteErrors))}
 	for i, e := range bulk.WriteErrors {
@@ -70,7 +73,7 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	}
 	cursor, err := d.c.Find(ctx, q.Filter, o)
 	if err != nil {
-		return portError(err)
+		return d.d.portError(err)
 	}
 	defer cursor.Close(context.WithoutCancel(ctx))
 	for cursor.Next(ctx) {
@@ -78,7 +81,7 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 			return err
 		}
 	}
-	return portError(cursor.Err())
+	return d.d.portError(cursor.Err())
 }
 
 // portError translates the driver's errors into those of a Collection. What it says to have not been sent is a closed

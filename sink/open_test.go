@@ -1,7 +1,9 @@
 package sink_test
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/sink"
+	"waterwheel/timeseries"
 )
 
 // closedPort is an address that nobody listens at.
@@ -60,6 +63,104 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 				t.Errorf("the password is in: %v", err)
 			}
 		})
+	}
+}
+
+// TestOpenTellsSilenceFromARefusal: a server that says nothing is not one that is no primary.
+func TestOpenTellsSilenceFromARefusal(t *testing.T) {
+	for name, c := range map[string]struct {
+		with func(net.Conn)
+		want []string
+	}{
+		"silent":     {func(net.Conn) {}, []string{"does not answer", "nothing comes back"}},
+		"hanging up": {func(c net.Conn) { c.Close() }, []string{"hangs up at the first word", "tls=true"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := acceptor(t, c.with)
+			for _, quick := range []string{"serverSelectionTimeoutMS=300", "serverSelectionTimeoutMS=600&connectTimeoutMS=200"} {
+				_, err := sink.Open(t.Context(), sink.Options{URI: "mongodb://user:s3cret@" + address + "/db?" + quick, WriteTimeout: time.Second})
+				if err == nil {
+					t.Fatal("it opened")
+				}
+				for _, want := range append(c.want, address) {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("%q is not in: %v", want, err)
+					}
+				}
+				if strings.Contains(err.Error(), "not as a primary") || strings.Contains(err.Error(), "s3cret") {
+					t.Errorf("misleading: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// acceptor is the address of a server that does something with each connection and never answers.
+func acceptor(t *testing.T, with func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			with(conn)
+		}
+	}()
+	t.Cleanup(func() { listener.Close(); <-served })
+	return listener.Addr().String()
+}
+
+// TestUnreachedServerIsNamed: what comes of a command without a server or a connection names the address and the cause, and
+// no times of the driver's.
+func TestUnreachedServerIsNamed(t *testing.T) {
+	f := newFake(t, nil)
+	f.answer("ping", func(bson.Raw) bson.D { return bson.D{} })
+	d := openFake(t, f)
+	f.answer("ping", func(bson.Raw) bson.D { time.Sleep(2 * time.Second); return bson.D{} })
+	f.Close() // no new connections
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		err := d.Ping(ctx)
+		cancel()
+		if err == nil {
+			t.Fatal("it answers")
+		}
+		t.Log(err)
+		for _, noise := range []string{"maxPoolSize", "wait duration", "current topology"} {
+			if strings.Contains(err.Error(), noise) {
+				t.Errorf("%q is in: %v", noise, err)
+			}
+		}
+	}
+}
+
+// TestSetupMeetsAnElection: no index and no view is given up for it.
+func TestSetupMeetsAnElection(t *testing.T) {
+	nothing := func(bson.Raw) bson.D {
+		cursor := bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.c"}, {Key: "firstBatch", Value: bson.A{}}}
+		return bson.D{{Key: "cursor", Value: cursor}}
+	}
+	for _, during := range []string{"createIndexes", "aggregate"} {
+		f := newFake(t, nil)
+		for _, command := range []string{"listCollections", "find", "aggregate"} {
+			f.answer(command, nothing)
+		}
+		f.answer("insert", counting(1))
+		f.answer("createIndexes", func(bson.Raw) bson.D { return bson.D{} })
+		f.answer(during, failing(10107, "not primary"))
+		_, err := openFake(t, f).Setup(t.Context(), "events", timeseries.Options{TimeField: "time", MetaField: "meta"}, 1000)
+		if out := (*sink.OutageError)(nil); !errors.As(err, &out) {
+			t.Errorf("%s: %v, want an outage", during, err)
+		}
 	}
 }
 

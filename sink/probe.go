@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
@@ -75,10 +76,26 @@ func (d *Database) explain(err error) error {
 		return fmt.Errorf("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall let it through?",
 			hosts)
 	case errors.As(err, &selection):
-		return fmt.Errorf("MongoDB answers, but not as a primary (does the server want TLS? add tls=true to MONGODB_URI; is the replica "+
-			"set initiated, and its replicaSet name right?): %s", redact(err.Error(), d.o.URI))
+		return d.unchosen(selection.Desc)
 	case errors.As(err, &command) && command.Code == 13:
 		return fmt.Errorf("MongoDB wants a login: add user:password@ to MONGODB_URI: %s", command.Message)
 	}
 	return fmt.Errorf("greeting MongoDB: %s", redact(err.Error(), d.o.URI))
+}
+
+// unchosen says what to do where servers can be connected to and none was chosen.
+func (d *Database) unchosen(t description.Topology) error {
+	states := serverStates(t)
+	switch silent, hangingUp := silence(t); {
+	case silent && d.dialer.tls != nil:
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens and nothing comes back: does the server speak TLS (else take "+
+			"tls=true out of MONGODB_URI), is it MongoDB's port, does the server hang?", states)
+	case silent:
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens and nothing comes back: is it MongoDB's port, does the server "+
+			"hang, does something between let nothing through?", states)
+	case hangingUp:
+		return fmt.Errorf("the server hangs up at the first word: %s: does it want TLS? add tls=true to MONGODB_URI; is it MongoDB's port?", states)
+	}
+	return fmt.Errorf("MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its "+
+		"replicaSet name in MONGODB_URI right; or does the server want TLS (tls=true)?", states)
 }

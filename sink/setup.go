@@ -100,9 +100,9 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 
 func (d *Database) ports(name string) Ports {
 	p := Ports{
-		Buckets:    driverCollection{d.db.Collection(name + bucketsSuffix)},
-		Partitions: driverCollection{d.db.Collection(name + partitionsSuffix)},
-		Options:    driverCollection{d.db.Collection(name + optionsSuffix)},
+		Buckets:    driverCollection{d.db.Collection(name + bucketsSuffix), d},
+		Partitions: driverCollection{d.db.Collection(name + partitionsSuffix), d},
+		Options:    driverCollection{d.db.Collection(name + optionsSuffix), d},
 	}
 	if d.server.Sessions {
 		p.Session = func() (Session, error) {
@@ -175,14 +175,14 @@ func (s *series) createIndexes(ctx context.Context) error {
 
 func (s *series) createIndex(ctx context.Context, index mongo.IndexModel) error {
 	_, err := s.db.Collection(s.name+bucketsSuffix).Indexes().CreateOne(ctx, index)
-	return portError(err)
+	return s.portError(err)
 }
 
 // checkIndexes tells by ErrNotSetUp whether one is missing.
 func (s *series) checkIndexes(ctx context.Context) error {
 	specs, err := s.db.Collection(s.name + bucketsSuffix).Indexes().ListSpecifications(ctx)
 	if err != nil {
-		return failure("listing indexes", portError(err))
+		return failure("listing indexes", s.portError(err))
 	}
 	for _, index := range s.indexes() {
 		if !slices.ContainsFunc(specs, func(spec mongo.IndexSpecification) bool { return sameKeys(spec.KeysDocument, index.Keys.(bson.D)) }) {

@@ -24,7 +24,7 @@ type existing struct {
 func (s *series) existing(ctx context.Context) (existing, error) {
 	cursor, err := s.db.ListCollections(ctx, bson.D{{Key: "name", Value: s.name}})
 	if err != nil {
-		return existing{}, failure("listing collections", portError(err))
+		return existing{}, failure("listing collections", s.portError(err))
 	}
 	var found []struct {
 		Name    string `bson:"name"`
@@ -35,7 +35,7 @@ func (s *series) existing(ctx context.Context) (existing, error) {
 		} `bson:"options"`
 	}
 	if err := cursor.All(ctx, &found); err != nil {
-		return existing{}, failure("listing collections", portError(err))
+		return existing{}, failure("listing collections", s.portError(err))
 	}
 	for _, c := range found {
 		if c.Name != s.name {
@@ -88,8 +88,8 @@ func (s *series) createView(ctx context.Context) error {
 	if have.kind == "view" {
 		return s.updateView(ctx, have, pipeline)
 	}
-	err = portError(s.tryUnpack(ctx, pipeline))
-	if refused := (*CommandError)(nil); err != nil && !errors.As(err, &refused) {
+	err = s.portError(s.tryUnpack(ctx, pipeline))
+	if refused := (*CommandError)(nil); err != nil && (!errors.As(err, &refused) || passes(refused.Code)) {
 		return failure("trying a view of the measurements", err)
 	}
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *series) createView(ctx context.Context) error {
 			"collection", s.namespace(), "err", err)
 		return nil
 	}
-	err = portError(s.db.CreateView(ctx, s.name, s.name+bucketsSuffix, pipeline))
-	if c := (*CommandError)(nil); errors.As(err, &c) {
+	err = s.portError(s.db.CreateView(ctx, s.name, s.name+bucketsSuffix, pipeline))
+	if c := (*CommandError)(nil); errors.As(err, &c) && !passes(c.Code) {
 		if c.Code != codeNamespaceExists {
 			s.log.Info("this MongoDB makes no view of the measurements", "collection", s.namespace(), "err", err)
 		}
@@ -131,7 +131,7 @@ func (s *series) updateView(ctx context.Context, have existing, pipeline bson.A)
 	}
 	command := bson.D{{Key: "collMod", Value: s.name}, {Key: "viewOn", Value: s.name + bucketsSuffix}, {Key: "pipeline", Value: pipeline}}
 	if err := s.db.RunCommand(ctx, command).Err(); err != nil {
-		return failure("changing the view", portError(err))
+		return failure("changing the view", s.portError(err))
 	}
 	return nil
 }

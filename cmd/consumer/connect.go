@@ -17,6 +17,12 @@ import (
 	"waterwheel/timeseries"
 )
 
+// How long setting MongoDB up is tried again, and the time between two tries. An election takes about ten seconds.
+const (
+	setupPatience = 30 * time.Second
+	setupPause    = 500 * time.Millisecond
+)
+
 // closingTimeout bounds closing connections at the end.
 const closingTimeout = 2 * time.Second
 
@@ -89,11 +95,35 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, log *sl
 	}
 	for _, topic := range c.Kafka.Topics {
 		name := seriesName(c, topic)
-		if n.stores[topic], err = n.database.Setup(ctx, name, n.collection, c.Bucket.MaxCount); err != nil {
+		setup := func() (err error) {
+			n.stores[topic], err = n.database.Setup(ctx, name, n.collection, c.Bucket.MaxCount)
+			return err
+		}
+		if err := persist(ctx, log.With("collection", name), setup); err != nil {
 			return fmt.Errorf("setting up the time series %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// persist sets something up in MongoDB, again and again while that fails for what passes by itself: an election takes longer
+// than one try.
+func persist(ctx context.Context, log *slog.Logger, setup func() error) error {
+	for begin := time.Now(); ; {
+		err := setup()
+		out := (*sink.OutageError)(nil)
+		if err == nil || !errors.As(err, &out) || ctx.Err() != nil {
+			return err
+		}
+		if time.Since(begin) >= setupPatience {
+			return fmt.Errorf("tried again for %v: %w", setupPatience, err)
+		}
+		log.Warn("MongoDB cannot be set up yet, trying again", "for", time.Since(begin).Round(time.Millisecond), "err", err)
+		select {
+		case <-time.After(setupPause):
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (n *connections) openLetters(ctx context.Context, c config.Config, log *slog.Logger) error {

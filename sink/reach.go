@@ -1,0 +1,120 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// unreachedError is the driver's error about a command that found no server, or no connection to it, in words that name the
+// address and the cause.
+type unreachedError struct {
+	text string
+	err  error
+}
+
+// Error is the text.
+func (e *unreachedError) Error() string { return e.text }
+
+// Unwrap returns the driver's error, which tells that nothing was sent.
+func (e *unreachedError) Unwrap() error { return e.err }
+
+// portError is portError with the address and the cause where there was nobody to send to.
+func (d *Database) portError(err error) error { return portError(d.reached(err)) }
+
+// reached gives errors from before there was a connection their text; others stay as they are.
+func (d *Database) reached(err error) error {
+	var (
+		selection topology.ServerSelectionError
+		queue     topology.WaitQueueTimeoutError
+		dialing   *dialError
+	)
+	switch {
+	case errors.As(err, &dialing):
+		return &unreachedError{"no connection to MongoDB at " + dialing.Address + ": " + cause(dialing.Err), err}
+	case errors.As(err, &selection):
+		return &unreachedError{"no server takes the command: " + serverStates(selection.Desc), err}
+	case errors.As(err, &queue):
+		return &unreachedError{d.noConnection(queue), err}
+	}
+	return err
+}
+
+// poolUse finds, in the driver's text, how many connections there are and how many there may be.
+var poolUse = regexp.MustCompile(`total connections: (\d+), maxPoolSize: (\d+)`)
+
+// noConnection says why a command got no connection in its time.
+func (d *Database) noConnection(err topology.WaitQueueTimeoutError) string {
+	if errors.Is(err, context.Canceled) {
+		return "no connection to MongoDB at " + d.hosts + " was there yet"
+	}
+	if use := poolUse.FindStringSubmatch(err.Error()); use != nil {
+		total, _ := strconv.Atoi(use[1])
+		if most, _ := strconv.Atoi(use[2]); most > 0 && total >= most {
+			return fmt.Sprintf("all %d connections to MongoDB at %s are in use, and none became free in time: it is slow, or "+
+				"maxPoolSize in MONGODB_URI too small", total, d.hosts)
+		}
+	}
+	if failures, _ := d.dialer.failures(); failures != "" {
+		return "no connection to MongoDB: " + failures
+	}
+	return "MongoDB at " + d.hosts + " does not answer: a connection opens, and nothing comes back in time"
+}
+
+// serverStates says of each server why it was not chosen.
+func serverStates(t description.Topology) string {
+	if len(t.Servers) == 0 {
+		return "none is known"
+	}
+	states := make([]string, len(t.Servers))
+	for i, s := range t.Servers {
+		switch {
+		case s.LastError != nil:
+			states[i] = string(s.Addr) + ": " + cause(s.LastError)
+		case s.Kind == description.Unknown:
+			states[i] = string(s.Addr) + ": nothing comes back"
+		default:
+			states[i] = fmt.Sprintf("%s is %s", s.Addr, s.Kind)
+		}
+	}
+	return strings.Join(states, "; ")
+}
+
+// cause is what went wrong with a connection, without whom it was with and what it was for.
+func cause(err error) string {
+	var (
+		operation *net.OpError
+		dialing   *dialError
+	)
+	switch {
+	case errors.As(err, &operation) && operation.Timeout():
+		return "nothing comes back: " + operation.Err.Error()
+	case errors.As(err, &operation):
+		return operation.Err.Error()
+	case errors.As(err, &dialing):
+		return dialing.Err.Error()
+	}
+	return err.Error()
+}
+
+// silence tells what all servers that could not be chosen have in common: that nothing comes back, or that they hang up.
+func silence(t description.Topology) (silent, hangingUp bool) {
+	silent, hangingUp = len(t.Servers) > 0, len(t.Servers) > 0
+	for _, s := range t.Servers {
+		timeout := net.Error(nil)
+		silent = silent && s.Kind == description.Unknown &&
+			(s.LastError == nil || errors.Is(s.LastError, context.DeadlineExceeded) || errors.As(s.LastError, &timeout) && timeout.Timeout())
+		hangingUp = hangingUp && s.Kind == description.Unknown &&
+			(errors.Is(s.LastError, io.EOF) || errors.Is(s.LastError, syscall.ECONNRESET))
+	}
+	return silent, hangingUp
+}

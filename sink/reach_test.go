@@ -1,0 +1,42 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// TestUnreachedNamesAddressAndCause, in the words of whoever looks for it, and stays what tells that nothing was sent.
+func TestUnreachedNamesAddressAndCause(t *testing.T) {
+	refused := &dialError{Address: "b:2", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errors.New("connection refused"))}}
+	queue := topology.WaitQueueTimeoutError{Wrapped: context.DeadlineExceeded}
+	for name, c := range map[string]struct {
+		failed map[string]error
+		err    error
+		want   string
+	}{
+		"silence":      {nil, queue, "MongoDB at a:1,b:2 does not answer: a connection opens, and nothing comes back in time"},
+		"a failure":    {map[string]error{"b:2": refused}, queue, "no connection to MongoDB: b:2: "},
+		"a connection": {nil, refused, "no connection to MongoDB at b:2: connect: connection refused"},
+		"no primary": {nil, topology.ServerSelectionError{
+			Wrapped: context.DeadlineExceeded, Desc: description.Topology{Servers: []description.Server{
+				{Addr: "a:1", Kind: description.ServerKindRSSecondary}, {Addr: "b:2", LastError: refused}, {Addr: "c:3"},
+			}},
+		}, "no server takes the command: a:1 is RSSecondary; b:2: connect: connection refused; c:3: nothing comes back"},
+	} {
+		d := &Database{hosts: "a:1,b:2", dialer: &dialer{failed: c.failed}}
+		err := d.portError(c.err)
+		if !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "wait duration") {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if notSent := (*NotSentError)(nil); !errors.As(err, &notSent) {
+			t.Errorf("%s: it is not known any more that nothing was sent", name)
+		}
+	}
+}
