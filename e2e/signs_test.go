@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -207,5 +208,63 @@ func (s *stream) wantSignsThroughRebalance(c *harness.Consumer, settings []strin
 	close(ended)
 	if wrong := <-watched; len(wrong) > 0 {
 		s.t.Errorf("through the rebalances, in %d scrapes: %v", len(wrong), wrong[:min(5, len(wrong))])
+	}
+}
+
+// TestStopDuringAnOutageSaysWhatIsReadAgain: what cannot be written in time is named, with code 0, and so is what a second
+// signal leaves, with code 1. The next consumer stores it.
+func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	l, uri := linked(t)
+	g := s.generator(4)
+	for _, hurried := range []bool{false, true} {
+		c := s.start("MONGODB_URI", uri, "SHUTDOWN_TIMEOUT", "3s", "LOG_FORMAT", "json")
+		s.awaitAssigned(2, c)
+		if err := s.send(within(t, 20*time.Second), g, 20); err != nil {
+			t.Fatal(err)
+		}
+		s.awaitCommitted(c, time.Minute)
+		l.Refuse()
+		if err := s.send(within(t, 20*time.Second), g, 20); err != nil {
+			t.Fatal(err)
+		}
+		s.awaitRead(c, map[bool]float64{false: 40, true: 60}[hurried]) // the second one reads again what the first left
+		s.signal(c, syscall.SIGTERM)
+		if hurried {
+			time.Sleep(500 * time.Millisecond)
+			s.signal(c, syscall.SIGINT)
+		}
+		code, err := c.Wait(within(t, 20*time.Second))
+		want, says := 0, "stopped before all that was read was stored and committed"
+		if hurried {
+			want, says = 1, "a second signal ended it before all that was read was stored and committed"
+		}
+		if err != nil || code != want || !strings.Contains(lastLine(c, says), s.topic+"/") {
+			t.Errorf("ended with %d, %v, and %q; want %d", code, err, lastLine(c, says), want)
+		}
+		if err := l.Restore(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := s.start()
+	s.awaitCommitted(c, time.Minute)
+	s.terminate(c)
+	s.check()
+}
+
+// awaitRead waits until a consumer has read so many records.
+func (s *stream) awaitRead(c *harness.Consumer, records float64) {
+	s.t.Helper()
+	ctx := within(s.t, 20*time.Second)
+	for {
+		metrics, err := c.Metrics(ctx)
+		if err == nil && metrics.Sum("waterwheel_records_read_total") >= records {
+			return
+		}
+		if ctx.Err() != nil {
+			s.t.Fatalf("not %g records were read: %v", records, err)
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 func main() {
 	// The first signal asks for an orderly end. It also gives the signals back to the system, so that the second ends the
-	// process at once.
+	// process at once; "run" listens to that one itself, to say what was not written.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	p := program{

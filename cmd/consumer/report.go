@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -107,6 +108,19 @@ func (v *view) stopped(log *slog.Logger) {
 		return
 	}
 	log.Info("stopped", "stored_in_all", done.Stored, "letters_in_all", done.Letters)
+}
+
+// hurried is the error of a process that was not given the time to end in order.
+func (v *view) hurried() error {
+	again := ""
+	if p := v.parts.Load(); p != nil {
+		again = unwritten(p.consumer.Statuses())
+	}
+	if again == "" {
+		return errors.New("a second signal ended it before it had left the group: the others wait for its session to end")
+	}
+	return fmt.Errorf("a second signal ended it before all that was read was stored and committed: read again, and recognised "+
+		"where it is stored: %s", again)
 }
 
 // unwritten names the records that were read since the assignment and are not committed; empty: none.

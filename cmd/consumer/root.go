@@ -94,7 +94,8 @@ func (p *program) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Read and write until a signal comes (the default)",
 		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
-			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. A second signal ends it at once.",
+			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. What it cannot write\n" +
+			"by then it names: it is read again. A second signal ends it at once, with exit code 1.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, log, err := p.settings()

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +28,8 @@ import (
 
 // run carries measurements until the context ends, then hands everything over in order.
 func run(ctx context.Context, c config.Config, log *slog.Logger) error {
+	hurried, stopHurrying := hurriedBySignal(ctx)
+	defer stopHurrying()
 	debug.SetMemoryLimit(int64(c.Memory.Limit))
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -43,7 +47,35 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 		defer stopServing()
 		return consume(ctx, c, log, registry, view)
 	})
-	return g.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- g.Wait() }() // after a second signal the process ends without it
+	select {
+	case err := <-ended:
+		return err
+	case <-hurried:
+		return view.hurried()
+	}
+}
+
+// hurriedBySignal is closed when the process is asked to end while it does already. stop gives the signals back.
+func hurriedBySignal(ctx context.Context) (hurried <-chan struct{}, stop func()) {
+	left := 2
+	if ctx.Err() != nil {
+		left = 1
+	}
+	signals, second, done := make(chan os.Signal, left), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for range left {
+			select {
+			case <-signals:
+			case <-done:
+				return
+			}
+		}
+		close(second)
+	}()
+	return second, func() { signal.Stop(signals); close(done) }
 }
 
 // consume connects, joins the group, and works until the context ends.
