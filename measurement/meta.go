@@ -12,7 +12,7 @@ import (
 const maxMetaBytes = 8 << 10
 
 // metaOf returns the normalised meta of the event that was copied.
-func (d *Decoder) metaOf() (bson.RawValue, *DecodeError) {
+func (d *Decoder) metaOf(event []byte) (bson.RawValue, *DecodeError) {
 	switch d.options.MetaFrom {
 	case MetaFromNone:
 		return bson.RawValue{}, nil
@@ -20,8 +20,7 @@ func (d *Decoder) metaOf() (bson.RawValue, *DecodeError) {
 		return d.keyMeta, nil
 	}
 	if d.foundMeta.kind == 0 {
-		return bson.RawValue{}, newError(MissingMeta, d.options.MetaField, "the event has no such field: send it, or set "+
-			"EVENT_META_FIELD to its path, or EVENT_META_FROM to key or none")
+		return bson.RawValue{}, d.missingMeta(event)
 	}
 	d.path = append(d.path[:0], d.options.MetaField...)
 	return d.normalize(d.foundMeta.kind, d.foundMeta.value)

@@ -4,7 +4,10 @@ import "time"
 
 // parseRFC3339 returns the milliseconds since 1970 of an RFC 3339 time, digits below a millisecond cut off. The time
 // package does the same slower, and allocates for a zone other than UTC.
-func parseRFC3339(text []byte) (millis int64, ok bool) {
+func parseRFC3339(text []byte) (millis int64, ok bool) { return parseTime(text, false) }
+
+// parseTime also takes the short offsets of ISO 8601, if it shall: +0100 and +01.
+func parseTime(text []byte, short bool) (millis int64, ok bool) {
 	const shortest = len("2006-01-02T15:04:05Z")
 	if len(text) < shortest || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':' {
 		return 0, false
@@ -26,7 +29,7 @@ func parseRFC3339(text []byte) (millis int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	offset, ok := parseOffset(rest)
+	offset, ok := parseOffset(rest, short)
 	return t.UnixMilli() + fraction - offset, ok
 }
 
@@ -40,6 +43,15 @@ func digits(text []byte) int {
 		n = n*10 + int(c-'0')
 	}
 	return n
+}
+
+func isDigits(text []byte) bool {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 // cutFraction returns the milliseconds of a fraction of a second, if there is one, and what follows it.
@@ -57,14 +69,24 @@ func cutFraction(text []byte) (millis int64, rest []byte, ok bool) {
 }
 
 // parseOffset returns the milliseconds by which a zone is ahead of UTC.
-func parseOffset(text []byte) (millis int64, ok bool) {
+func parseOffset(text []byte, short bool) (millis int64, ok bool) {
 	if len(text) == 1 && (text[0] == 'Z' || text[0] == 'z') {
 		return 0, true
 	}
-	if len(text) != len("+01:00") || text[3] != ':' || (text[0] != '+' && text[0] != '-') {
+	if len(text) == 0 || text[0] != '+' && text[0] != '-' {
 		return 0, false
 	}
-	hours, minutes := digits(text[1:3]), digits(text[4:6])
+	var hours, minutes int
+	switch {
+	case len(text) == len("+01:00") && text[3] == ':':
+		hours, minutes = digits(text[1:3]), digits(text[4:6])
+	case short && len(text) == len("+0100"):
+		hours, minutes = digits(text[1:3]), digits(text[3:5])
+	case short && len(text) == len("+01"):
+		hours = digits(text[1:3])
+	default:
+		return 0, false
+	}
 	if hours < 0 || hours > 23 || minutes < 0 || minutes > 59 {
 		return 0, false
 	}

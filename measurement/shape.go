@@ -38,10 +38,10 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 			"does not fit a document of 16 MiB: split the event", end-start)
 	}
 	var err *DecodeError
-	if m.Time, err = d.timeOf(); err != nil {
+	if m.Time, err = d.timeOf(event); err != nil {
 		return err
 	}
-	if m.Meta, err = d.metaOf(); err != nil {
+	if m.Meta, err = d.metaOf(event); err != nil {
 		return err
 	}
 	m.Elements = d.out[start:end:end]

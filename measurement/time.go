@@ -65,6 +65,7 @@ type reading struct {
 	millis int64
 	value  int64
 	unit   unit
+	isText bool // and no number
 }
 
 // parse reads a BSON value as a time.
@@ -81,8 +82,8 @@ func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError)
 			return r, nil
 		}
 	case bson.TypeString:
-		if millis, ok := p.parseText(stringOf(value)); ok {
-			return readingOf(millis), nil
+		if r, ok := p.parseText(stringOf(value)); ok {
+			return r, nil
 		}
 	case bson.TypeEmbeddedDocument:
 		if p.auto {
@@ -95,7 +96,9 @@ func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError)
 }
 
 // readingOf is a time that came as no number: as if it were one of milliseconds.
-func readingOf(millis int64) reading { return reading{millis, millis, milliseconds} }
+func readingOf(millis int64) reading {
+	return reading{millis: millis, value: millis, unit: milliseconds}
+}
 
 // integerOf returns an int32 or int64.
 func integerOf(kind bson.Type, value []byte) int64 {
@@ -123,7 +126,7 @@ func (p *timeParser) parseInteger(value int64) (reading, bool) {
 		return reading{}, false
 	}
 	millis, ok := u.millis(value)
-	return reading{millis, value, u}, ok
+	return reading{millis: millis, value: value, unit: u}, ok
 }
 
 func (p *timeParser) parseFloat(value float64) (reading, bool) {
@@ -135,18 +138,51 @@ func (p *timeParser) parseFloat(value float64) (reading, bool) {
 	if !ok {
 		return reading{}, false
 	}
-	return reading{millis, int64(value), u}, true
+	return reading{millis: millis, value: int64(value), unit: u}, true
 }
 
-func (p *timeParser) parseText(text []byte) (int64, bool) {
-	switch {
-	case p.layout != "":
+func (p *timeParser) parseText(text []byte) (reading, bool) {
+	if p.layout != "" {
 		t, err := time.ParseInLocation(p.layout, string(text), time.UTC)
-		return t.UnixMilli(), err == nil
-	case p.unit.name != "":
-		return 0, false
+		return textReading(t.UnixMilli()), err == nil
 	}
-	return parseRFC3339(text)
+	if p.unit.name == "" {
+		if millis, ok := parseTime(text, p.auto); ok {
+			return textReading(millis), true
+		}
+	}
+	if p.auto && !tellsUnit(text) {
+		return reading{}, false
+	}
+	return p.parseNumber(text)
+}
+
+func textReading(millis int64) reading {
+	return reading{millis: millis, value: millis, unit: milliseconds, isText: true}
+}
+
+// tellsUnit reports whether a text can be nothing but a number of some unit since 1970: its size says which in the years
+// 2001 to 2286, where seconds have 10 digits, and each finer unit three more. Of any other length it may be a date without
+// separators.
+func tellsUnit(text []byte) bool {
+	whole, _, _ := bytes.Cut(text, []byte{'.'})
+	n := len(whole)
+	return (n == 10 || n == 13 || n == 16 || n == 19) && whole[0] != '0' && isDigits(whole)
+}
+
+// parseNumber reads a number that was sent as a text, exactly.
+func (p *timeParser) parseNumber(text []byte) (reading, bool) {
+	whole, fraction, isFraction := bytes.Cut(text, []byte{'.'})
+	value, ok := parseDecimal(whole).integer()
+	if !ok || isFraction && (value < 0 || len(fraction) == 0 || !isDigits(fraction)) {
+		return reading{}, false
+	}
+	r, ok := p.parseInteger(value)
+	if r.unit == seconds && isFraction {
+		below, _, _ := cutFraction(text[len(whole):])
+		r.millis += below
+	}
+	return r, ok
 }
 
 // advice says how to have a value read that was refused.
@@ -159,14 +195,16 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	if _, ok := parseRFC3339(append(bytes.Clone(text), 'Z')); ok {
 		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_FORMAT to a Go layout, which is read as UTC"
 	}
-	if _, ok := parseDecimal(text).integer(); ok {
-		return "it is a number sent as a string: send it without quotes"
+	if d := parseDecimal(text); d.isDecimal && p.auto {
+		return "as a number sent as a string it does not tell its unit: send it without quotes, or set EVENT_TIME_FORMAT"
+	} else if d.isDecimal {
+		return "it is a number sent as a string: set EVENT_TIME_FORMAT to its unit"
 	}
 	return general
 }
 
 // timeOf returns the time of the event that was copied, in milliseconds.
-func (d *Decoder) timeOf() (int64, *DecodeError) {
+func (d *Decoder) timeOf(event []byte) (int64, *DecodeError) {
 	o := &d.options
 	if d.timePath == nil {
 		timestamp := d.record.Timestamp
@@ -176,8 +214,7 @@ func (d *Decoder) timeOf() (int64, *DecodeError) {
 		return timestamp, o.checkWindow(readingOf(timestamp), timestamp)
 	}
 	if d.foundTime.kind == 0 {
-		return 0, newError(MissingTime, o.TimeField, "the event has no such field: send it, or set EVENT_TIME_FIELD to its path, "+
-			"or to nothing for the record's timestamp")
+		return 0, d.missingTime(event)
 	}
 	r, err := d.time.parse(d.foundTime.kind, d.foundTime.value)
 	if err != nil {

@@ -6,8 +6,15 @@ import (
 	"time"
 )
 
-// lastMillis is the end of the year 9999.
-const lastMillis = 253_402_300_799_999
+// No setting makes a time acceptable outside the years 0 to 9999: further ones have no RFC 3339 text, and most who read
+// buckets cannot show them.
+const (
+	firstMillis = -62_167_219_200_000
+	lastMillis  = 253_402_300_799_999
+)
+
+// noTimestamp is the timestamp of a record that has none.
+const noTimestamp = -1
 
 // Bound is an end of the window of accepted times: a time, or a distance from the record's timestamp, so that a replay
 // decides the same. The zero value means the default of its option.
@@ -67,8 +74,8 @@ func (b Bound) String() string {
 // describe says which bound it is for a record.
 func (b Bound) describe(timestamp int64) string {
 	if b.kind == relative {
-		if timestamp > lastMillis {
-			return fmt.Sprintf("%s of the record's timestamp, at most %s", b, formatMillis(lastMillis))
+		if timestamp != withinYears(timestamp) {
+			return fmt.Sprintf("%s of the record's timestamp, taken as %s", b, formatMillis(withinYears(timestamp)))
 		}
 		return fmt.Sprintf("%s of the record's timestamp %s", b, formatMillis(timestamp))
 	}
@@ -76,20 +83,22 @@ func (b Bound) describe(timestamp int64) string {
 }
 
 // of returns the bound for a record; false when it does not bind it. A timestamp in a wrong unit must not make its own
-// wrong time acceptable, so none counts as later than lastMillis.
+// wrong time acceptable, so none counts as outside the years.
 func (b Bound) of(timestamp int64) (int64, bool) {
 	if b.kind == relative {
-		return min(timestamp, lastMillis) + b.millis, timestamp >= 0
+		return withinYears(timestamp) + b.millis, timestamp != noTimestamp
 	}
 	return b.millis, true
 }
 
+func withinYears(millis int64) int64 { return min(max(millis, firstMillis), lastMillis) }
+
 // side reports on which side of the window a time is: -1 before, 0 in it, 1 after.
 func (o *Options) side(millis, timestamp int64) int {
-	if low, binds := o.TimeMin.of(timestamp); binds && millis < low {
+	if low, binds := o.TimeMin.of(timestamp); millis < firstMillis || binds && millis < low {
 		return -1
 	}
-	if high, binds := o.TimeMax.of(timestamp); binds && millis > high {
+	if high, binds := o.TimeMax.of(timestamp); millis > lastMillis || binds && millis > high {
 		return 1
 	}
 	return 0
@@ -97,30 +106,36 @@ func (o *Options) side(millis, timestamp int64) int {
 
 // checkWindow refuses a time outside the window.
 func (o *Options) checkWindow(r reading, timestamp int64) *DecodeError {
-	side := o.side(r.millis, timestamp)
-	if side == 0 {
+	if o.side(r.millis, timestamp) == 0 {
 		return nil
 	}
-	bound := "before EVENT_TIME_MIN = " + o.TimeMin.describe(timestamp)
-	if side > 0 {
-		bound = "after EVENT_TIME_MAX = " + o.TimeMax.describe(timestamp)
+	const advise = "set the clock of its source right"
+	bound, advice := "outside the years 0 to 9999, of which times are stored", advise
+	if low, binds := o.TimeMin.of(timestamp); binds && r.millis < low {
+		bound, advice = "before EVENT_TIME_MIN = "+o.TimeMin.describe(timestamp), advise+", or widen the bound"
+	} else if high, binds := o.TimeMax.of(timestamp); binds && r.millis > high {
+		bound, advice = "after EVENT_TIME_MAX = "+o.TimeMax.describe(timestamp), advise+", or widen the bound"
 	}
-	hint := o.hint(r, timestamp)
-	if hint == "" {
-		hint = "set the clock of its source right, or widen the bound"
+	if hint := o.hint(r, timestamp); hint != "" {
+		advice = hint
 	}
-	return newError(TimeOutOfRange, o.TimeField, "%s is %s: %s", formatMillis(r.millis), bound, hint)
+	return newError(TimeOutOfRange, o.TimeField, "%s is %s: %s", formatMillis(r.millis), bound, advice)
 }
 
-// hint names the unit in which the value would be a time inside the window.
+// hint names the unit in which the value would be a time inside the window. A text has none: only its source can have
+// taken seconds for milliseconds, for what is wrong the other way has more than four digits of a year.
 func (o *Options) hint(r reading, timestamp int64) string {
 	for _, u := range units {
-		if u == r.unit {
+		if u == r.unit || r.isText && u != seconds {
 			continue
 		}
-		if millis, ok := u.millis(r.value); ok && o.side(millis, timestamp) == 0 {
-			return fmt.Sprintf("%d looks like %s and was read as %s: set EVENT_TIME_FORMAT, or send the right unit", r.value, u.name, r.unit.name)
+		if millis, ok := u.millis(r.value); !ok || o.side(millis, timestamp) != 0 {
+			continue
 		}
+		if r.isText {
+			return fmt.Sprintf("as if its source had taken %d seconds for milliseconds: set it right there", r.value)
+		}
+		return fmt.Sprintf("%d looks like %s and was read as %s: set EVENT_TIME_FORMAT, or send the right unit", r.value, u.name, r.unit.name)
 	}
 	return ""
 }

@@ -1,0 +1,92 @@
+package measurement
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// What a message about a missing field says of those that are there: so many names of so many bytes, of the first fields
+// only, for an event may have hundreds of thousands.
+const (
+	maxNamed      = 5
+	maxNamedBytes = 64
+	maxLookedAt   = 200
+)
+
+// lookAround names the fields of an event that may be meant where another is missing, else its first ones.
+type lookAround struct {
+	seems  func(e element) bool
+	left   int
+	likely []string
+	others []string
+}
+
+// walk looks at the fields of an event, and at those of its objects where levels are left.
+func (l *lookAround) walk(list []byte, prefix string, levels int) {
+	for len(list) > 0 && l.left > 0 && len(l.likely) < maxNamed {
+		var e element
+		list = e.cut(list)
+		l.left--
+		path := prefix + string(e.name)
+		if !isNameable(e.name) || len(path) > maxNamedBytes {
+			continue
+		}
+		if l.seems(e) {
+			l.likely = append(l.likely, path)
+		} else if len(l.others) < maxNamed {
+			l.others = append(l.others, path)
+		}
+		if e.kind == bson.TypeEmbeddedDocument && levels > 1 {
+			l.walk(elementsOf(e.value), path+".", levels-1)
+		}
+	}
+}
+
+// isNameable reports whether a path can lead to a field of this name, and a message show it.
+func isNameable(name []byte) bool {
+	if len(name) == 0 || name[0] == '$' || !utf8.Valid(name) {
+		return false
+	}
+	return strings.IndexFunc(string(name), func(c rune) bool { return !unicode.IsPrint(c) || c == '.' || c == ',' }) < 0
+}
+
+// missing is the detail of an error about a field that is not in the event: what is, and which setting names it.
+func missing(event []byte, levels int, setting, instead string, seems func(e element) bool) string {
+	l := lookAround{seems: seems, left: maxLookedAt}
+	l.walk(elementsOf(event), "", levels)
+	switch {
+	case len(l.likely) > 0:
+		return "the event has no such field, it has " + strings.Join(l.likely, ", ") + ": set " + setting + " to the right one, " + instead
+	case len(l.others) > 0:
+		return "the event has no such field, it has " + strings.Join(l.others, ", ") + ": send it, or set " + setting + " to its path, " + instead
+	}
+	return "the event has no such field: send it, or set " + setting + " to its path, " + instead
+}
+
+// missingTime names the fields whose values are times that would be accepted.
+func (d *Decoder) missingTime(event []byte) *DecodeError {
+	return newError(MissingTime, d.options.TimeField, "%s", missing(event, 2, "EVENT_TIME_FIELD", "or to nothing for the record's timestamp", d.seemsTime))
+}
+
+func (d *Decoder) seemsTime(e element) bool {
+	switch e.kind {
+	case bson.TypeDateTime, bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeString, bson.TypeEmbeddedDocument:
+		r, err := d.time.parse(e.kind, e.value)
+		return err == nil && d.options.side(r.millis, d.record.Timestamp) == 0
+	}
+	return false
+}
+
+// missingMeta names the fields whose values may name a series: texts, integers and objects that are no times.
+func (d *Decoder) missingMeta(event []byte) *DecodeError {
+	return newError(MissingMeta, d.options.MetaField, "%s", missing(event, 1, "EVENT_META_FIELD", "or EVENT_META_FROM to key or none", func(e element) bool {
+		switch e.kind {
+		case bson.TypeString, bson.TypeObjectID, bson.TypeEmbeddedDocument, bson.TypeInt32, bson.TypeInt64:
+			return string(e.name) != d.options.TimeField && !d.seemsTime(e)
+		}
+		return false
+	}))
+}
