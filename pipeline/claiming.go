@@ -24,6 +24,7 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 		w.drop()
 	}
 	w.signs.begin(m.Now, a.Committed, a.Consecutive && w.source == source)
+	a.Consumed = a.Consumed || a.Metadata == consumedMetadata
 	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false
 	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
 	if a.Stop != nil {
@@ -139,11 +140,16 @@ func (w *Worker) otherGroup(m Moment, group string) {
 func (w *Worker) resolve(seen Seen, bounds Bounds) bool {
 	s, err := resolveStart(startFacts{
 		partition: w.o.Partition, ours: w.provenance(), committed: w.assigned.Committed, metadata: w.assigned.Metadata,
-		seen: seen, bounds: bounds, outOfRange: w.o.OutOfRange,
+		consumed: w.assigned.Consumed, seen: seen, bounds: bounds, outOfRange: w.o.OutOfRange,
 	})
 	if err != nil {
 		w.stop(asStop(err, "start"))
 		return false
+	}
+	if w.assigned.Consumed && s.offset < w.assigned.Committed && !w.tenure.resolved {
+		w.log.Warn("another program committed the group's offset: going on where the last owner began, what is stored is skipped "+
+			"(to go on at its offset all the same: kafka-consumer-groups.sh --reset-offsets --to-current)",
+			"committed", w.assigned.Committed, "offset", s.offset)
 	}
 	w.tenure.start, w.tenure.resolved = s, true
 	return true

@@ -26,6 +26,8 @@ type (
 		TopicID   [16]byte
 		Committed int64 // the group's offset, -1: none
 		Metadata  string
+		// Consumed: another program's consumer committed the offset, after it had read up to it.
+		Consumed bool
 		// Consecutive: the partition was ours in the generation just before, too.
 		Consecutive bool
 		// Stop, when not nil, is why the partition cannot be worked on at all.

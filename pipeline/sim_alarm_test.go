@@ -121,7 +121,11 @@ func (w *world) skip(l *partitionLog, a alarm) {
 	if _, err := fmt.Sscanf(a.stop.Detail[to:], "group's offset to %d", &next); err != nil || next != bad+1 {
 		w.fail("alarm", "%v: %s", err, a.stop.Detail)
 	}
-	for o := w.group.last(l.partition).offset; o < bad; o++ {
+	last := w.group.last(l.partition)
+	if last.consumed {
+		return // a reset would forget what the other program's commit passed over
+	}
+	for o := last.offset; o < bad; o++ {
 		if o < 0 || l.records[o] != nil {
 			return // it will stop there again
 		}
@@ -133,6 +137,6 @@ func (w *world) skip(l *partitionLog, a alarm) {
 // setOffset is an operator's reset of one partition; what is not stored between two offsets need not be any more.
 func (w *world) setOffset(l *partitionLog, to, from int64) {
 	l.excuse(w, from, to, "skipped by a reset")
-	w.group.commits[l.partition] = append(w.group.commits[l.partition], committed{w.now, to, ""})
+	w.group.commits[l.partition] = append(w.group.commits[l.partition], committed{visible: w.now, offset: to})
 	w.logf("an operator resets partition %d to %d", l.partition, to)
 }

@@ -51,6 +51,7 @@ var dangers = []danger{
 	{"log truncation", []string{"log truncated", "records expired"}},
 	{"slow rebalances", []string{"slow rebalance", "(met) member too slow for a rebalance"}},
 
+	{"another program in the group", []string{"another program was a member", "(met) another program's commit beyond ours"}},
 	{"D in several windows", []string{"(met) a further window of D", "(met) a window of D ended early for its memory"}},
 	{"no dead-letter topic", []string{
 		"(trait) no dead-letter topic", "(met) partition stopped: bad_record", "(met) bad record skipped by an operator",

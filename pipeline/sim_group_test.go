@@ -44,6 +44,7 @@ type committed struct {
 	visible  time.Duration
 	offset   int64 // -1: deleted
 	metadata string
+	consumed bool // by another program's consumer
 }
 
 // joined is the answer to JoinGroup.
@@ -247,7 +248,7 @@ func (k *coordinator) store(partition int32, offset int64, metadata string) {
 	if all := k.commits[partition]; len(all) > 0 {
 		visible = max(visible, all[len(all)-1].visible)
 	}
-	k.commits[partition] = append(k.commits[partition], committed{visible, offset, metadata})
+	k.commits[partition] = append(k.commits[partition], committed{visible: visible, offset: offset, metadata: metadata})
 }
 
 // read is OffsetFetch.

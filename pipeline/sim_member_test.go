@@ -162,6 +162,7 @@ func (p *process) assigned(g *generation, owned []int32, read map[int32]committe
 		r.applyCollection()
 		r.handle(pipeline.Assigned{
 			TopicID: p.w.topicSeen(), Committed: at.offset, Metadata: at.metadata,
+			Consumed:    at.consumed,
 			Consecutive: consecutive && slices.Contains(p.lastOwned, owned[i]),
 		})
 	}

@@ -29,11 +29,17 @@ const (
 	noTopicID             mutation = "no topic id"
 	firstWindowOnly       mutation = "D of the first window only"
 	repairUnconditional   mutation = "repair without its conditions"
+	strangersTrusted      mutation = "commits of another program taken as ours"
 )
 
 // mutated is an event as the worker gets it.
 func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 	switch r.p.w.broken {
+	case strangersTrusted:
+		if e, ok := e.(pipeline.Assigned); ok && (e.Consumed || e.Metadata == strangersMetadata) {
+			e.Consumed, e.Metadata = false, ""
+			return e
+		}
 	case noStored:
 		if e, ok := e.(pipeline.StoredLoaded); ok && e.Err == nil {
 			e.Stored = timeseries.NewPositionSet(e.Stored.Window())
@@ -79,7 +85,7 @@ func unknownAs(e pipeline.Event, result pipeline.SendResult) pipeline.Event {
 var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
-	firstWindowOnly, repairUnconditional,
+	firstWindowOnly, repairUnconditional, strangersTrusted,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

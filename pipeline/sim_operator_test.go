@@ -22,8 +22,9 @@ func (w *world) deleteDocument() {
 	if slices.ContainsFunc(w.all, func(p *process) bool { return !p.dead && p.group != w.group }) {
 		return
 	}
-	id := documentID(w.rnd.Int32N(w.kafka.partitions))
-	if w.mongo.parts.now(id) != nil {
+	partition := w.rnd.Int32N(w.kafka.partitions)
+	id := documentID(partition)
+	if w.mongo.parts.now(id) != nil && !w.group.last(partition).consumed {
 		w.mongo.put(w.mongo.parts, id, nil, nil)
 		w.logf("an operator deletes %s", id)
 	}
@@ -81,8 +82,28 @@ func (w *world) expireOffsets() {
 			continue // so would what nobody has begun to read
 		}
 		w.excuseToStart(p)
-		w.group.commits[p] = append(w.group.commits[p], committed{w.now, -1, ""})
+		w.group.commits[p] = append(w.group.commits[p], committed{visible: w.now, offset: -1})
 		w.logf("the offset of partition %d expires", p)
+	}
+}
+
+// strangerCommits is what a consumer of another program does that was a member of the group for a while. Before the first
+// claim it is not known from the one whose group this pipeline was given.
+func (w *world) strangerCommits() {
+	if w.kafka.topic == ([16]byte{}) || w.mongo.majority != w.mongo.seq {
+		return
+	}
+	for p := range w.kafka.partitions {
+		last, l := w.group.last(p), w.kafka.log(p)
+		if _, ours := pipeline.ParseProvenance(last.metadata); !ours || last.offset > l.end || w.mongo.parts.now(documentID(p)) == nil {
+			continue // an operator's reset, which nobody has seen yet, would be forgotten
+		}
+		to := last.offset + w.rnd.Int64N(l.end-last.offset+1)
+		w.group.commits[p] = append(w.group.commits[p], committed{visible: max(w.now, last.visible), offset: to, consumed: true})
+		if to > last.offset {
+			w.note("(met) another program's commit beyond ours")
+		}
+		w.logf("another program commits %d of partition %d", to, p)
 	}
 }
 
@@ -153,7 +174,7 @@ func (w *world) recreateTopic() {
 	w.kafka.topic = [16]byte{}
 	for p := range w.kafka.partitions { // Kafka deletes the offsets as well, but a commit may be just on its way
 		if _, ours := pipeline.ParseProvenance(w.group.read(p).metadata); !ours || w.chance(0.5) {
-			w.group.commits[p] = append(w.group.commits[p], committed{w.now, -1, ""})
+			w.group.commits[p] = append(w.group.commits[p], committed{visible: w.now, offset: -1})
 		}
 	}
 	w.at(w.now+w.between(0, 10), func() {

@@ -127,6 +127,7 @@ var operatorSchedules = []*schedule{
 	repairs,
 	{"offsets reset, forward or back", func(w *world) { w.stopAll(); w.whenEmpty(12, w.reset) }},
 	{"group offsets expired", func(w *world) { w.stopAll(); w.whenEmpty(12, w.expireOffsets) }},
+	{"another program was a member", func(w *world) { w.stopAll(); w.whenEmpty(12, w.strangerCommits) }},
 	{"takeover by another group", func(w *world) { w.stopAll(); w.whenEmpty(12, w.takeOver) }},
 }
 

@@ -19,6 +19,10 @@ const (
 // metadataVersion opens the metadata of our commits.
 const metadataVersion = "ww1"
 
+// consumedMetadata is the metadata of a commit made before the claim of a partition whose offset another program
+// committed: it is no more ours than that one was.
+const consumedMetadata = metadataVersion + ";of another program"
+
 // Provenance is what the metadata of a commit says about where its offset belongs.
 type Provenance struct {
 	ClusterID string
@@ -52,6 +56,7 @@ type startFacts struct {
 	ours       Provenance
 	committed  int64 // -1: none
 	metadata   string
+	consumed   bool // by another program's consumer
 	seen       Seen
 	bounds     Bounds
 	outOfRange OutOfRange
@@ -91,6 +96,8 @@ func wantedStart(f startFacts) (int64, error) {
 	if f.committed >= 0 {
 		p, ok := ParseProvenance(f.metadata)
 		switch {
+		case !ok && f.consumed && f.begun(): // what it read is not stored here
+			return min(f.committed, documentStart(f)), nil
 		case !ok || p.ClusterID != f.ours.ClusterID: // an operator's reset, or a mirror's copy: taken as it is
 			return f.committed, nil
 		case p.Namespace != f.ours.Namespace:
@@ -104,13 +111,21 @@ func wantedStart(f startFacts) (int64, error) {
 		return f.committed, nil
 	}
 	if f.seen.Found {
-		if f.seen.TopicID == f.ours.TopicID {
-			return f.seen.Start, nil
-		}
-		return f.bounds.First, nil
+		return documentStart(f), nil
 	}
 	if f.partition < f.seen.FirstPartitions {
 		return f.bounds.Start, nil
 	}
 	return f.bounds.First, nil // added later, or of a topic created again: nothing of it may be missed
+}
+
+// begun tells whether this pipeline had the partition before.
+func (f startFacts) begun() bool { return f.seen.Found || f.seen.HasBuckets }
+
+// documentStart is where the last owner of the partition began.
+func documentStart(f startFacts) int64 {
+	if f.seen.Found && f.seen.TopicID == f.ours.TopicID {
+		return f.seen.Start
+	}
+	return f.bounds.First // the document is of a topic deleted since, or was deleted
 }

@@ -18,32 +18,39 @@ func TestStartIsResolvedAgainstTheLog(t *testing.T) {
 	tests := map[string]struct {
 		committed int64
 		metadata  string
+		consumed  bool
 		seen      Seen
 		policy    OutOfRange
 		want      start
 		stopped   string // the reason
 	}{
-		"a commit of ours":                        {committed: 50, metadata: ours.String(), want: start{offset: 50}},
-		"an operator's reset has no metadata":     {committed: 20, want: start{offset: 20}},
-		"metadata of something else":              {committed: 20, metadata: "ww1;x", want: start{offset: 20}},
-		"a mirror's copy":                         {committed: 33, metadata: with(func(p *Provenance) { p.ClusterID = "far"; p.Namespace = "x.y" }), want: start{offset: 33}},
-		"of a topic deleted since":                {committed: 50, metadata: with(func(p *Provenance) { p.TopicID = otherTopic }), want: start{offset: 10}},
-		"of another collection":                   {committed: 50, metadata: with(func(p *Provenance) { p.Namespace = "db.other" }), stopped: "other_collection"},
-		"offsets expired: the document's start":   {committed: -1, seen: document(thisTopic, 44), want: start{offset: 44}},
-		"a document of a topic deleted since":     {committed: -1, seen: document(otherTopic, 44), want: start{offset: 10}},
-		"a new group begins where configured":     {committed: -1, seen: Seen{FirstPartitions: 4}, want: start{offset: 90}},
-		"a partition added later begins at first": {committed: -1, seen: Seen{FirstPartitions: 3}, want: start{offset: 10}},
-		"behind the log start":                    {committed: 4, want: start{offset: 10, lost: 6}},
-		"at the log end":                          {committed: 100, want: start{offset: 100}},
-		"beyond an open transaction":              {committed: 105, want: start{offset: 105}},
-		"beyond the log end":                      {committed: 106, policy: StopOutOfRange, stopped: "offset_out_of_range"},
-		"beyond the log end, earliest":            {committed: 106, policy: EarliestOutOfRange, want: start{offset: 10}},
-		"beyond the log end, latest":              {committed: 106, policy: LatestOutOfRange, want: start{offset: 100}},
+		"a commit of ours":                                       {committed: 50, metadata: ours.String(), want: start{offset: 50}},
+		"an operator's reset has no metadata":                    {committed: 20, want: start{offset: 20}},
+		"metadata of something else":                             {committed: 20, metadata: "ww1;x", want: start{offset: 20}},
+		"another consumer's, before this pipeline's first claim": {committed: 60, consumed: true, want: start{offset: 60}},
+		"another consumer's, after a claim":                      {committed: 60, consumed: true, seen: document(thisTopic, 44), want: start{offset: 44}},
+		"another consumer's, before the claim's start":           {committed: 40, consumed: true, seen: document(thisTopic, 44), want: start{offset: 40}},
+		"another consumer's, of a topic created again":           {committed: 60, consumed: true, seen: document(otherTopic, 44), want: start{offset: 10}},
+		"another consumer's, the document was deleted":           {committed: 60, consumed: true, seen: Seen{HasBuckets: true}, want: start{offset: 10}},
+		"ours, though with an epoch":                             {committed: 50, metadata: ours.String(), consumed: true, seen: document(thisTopic, 44), want: start{offset: 50}},
+		"a mirror's copy":                                        {committed: 33, metadata: with(func(p *Provenance) { p.ClusterID = "far"; p.Namespace = "x.y" }), want: start{offset: 33}},
+		"of a topic deleted since":                               {committed: 50, metadata: with(func(p *Provenance) { p.TopicID = otherTopic }), want: start{offset: 10}},
+		"of another collection":                                  {committed: 50, metadata: with(func(p *Provenance) { p.Namespace = "db.other" }), stopped: "other_collection"},
+		"offsets expired: the document's start":                  {committed: -1, seen: document(thisTopic, 44), want: start{offset: 44}},
+		"a document of a topic deleted since":                    {committed: -1, seen: document(otherTopic, 44), want: start{offset: 10}},
+		"a new group begins where configured":                    {committed: -1, seen: Seen{FirstPartitions: 4}, want: start{offset: 90}},
+		"a partition added later begins at first":                {committed: -1, seen: Seen{FirstPartitions: 3}, want: start{offset: 10}},
+		"behind the log start":                                   {committed: 4, want: start{offset: 10, lost: 6}},
+		"at the log end":                                         {committed: 100, want: start{offset: 100}},
+		"beyond an open transaction":                             {committed: 105, want: start{offset: 105}},
+		"beyond the log end":                                     {committed: 106, policy: StopOutOfRange, stopped: "offset_out_of_range"},
+		"beyond the log end, earliest":                           {committed: 106, policy: EarliestOutOfRange, want: start{offset: 10}},
+		"beyond the log end, latest":                             {committed: 106, policy: LatestOutOfRange, want: start{offset: 100}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := resolveStart(startFacts{
-				partition: 3, ours: ours, committed: test.committed, metadata: test.metadata, seen: test.seen, bounds: bounds,
+				partition: 3, ours: ours, committed: test.committed, metadata: test.metadata, consumed: test.consumed, seen: test.seen, bounds: bounds,
 				outOfRange: test.policy,
 			})
 			if test.stopped != "" {

@@ -326,7 +326,10 @@ func (w *Worker) Want() (Commit, bool) {
 		c.Offset = w.committable()
 	case w.tenure.resolved && w.halt == nil: // before D only the start itself (E6)
 		c.Offset = w.tenure.start.offset
-	case w.phase == reading && w.assigned.Committed >= 0: // as it was: only an answered commit renews the lease
+		if w.assigned.Consumed && !w.tenure.claimed { // the document it was decided by may be an old one
+			c.Metadata = consumedMetadata
+		}
+	case w.phase == reading && w.assigned.Committed >= 0 && !w.assigned.Consumed: // as it was: only an answered commit renews the lease
 		c.Offset = w.assigned.Committed
 		if p, ok := ParseProvenance(w.assigned.Metadata); ok && p.ClusterID == w.o.ClusterID {
 			c.Metadata = w.assigned.Metadata // another topic id or collection must not become ours

@@ -12,7 +12,8 @@ import (
 const (
 	// noGeneration is the generation of a member that has not been assigned anything yet.
 	noGeneration = -1
-	// userDataVersion is the first byte of all that this file encodes.
+	// userDataVersion is the first byte of all that this file encodes, and by which consumers of this program know each
+	// other: what has another version is refused, as another program's.
 	userDataVersion = 1
 )
 

@@ -28,6 +28,8 @@ type coordinator interface {
 	Leave(ctx context.Context, memberID string) error
 	// Commit commits offsets. It returns one result for each, in their order, or an error when none was answered.
 	Commit(ctx context.Context, m membership, commits []Commit) ([]error, error)
+	// Members describes the members of the group.
+	Members(ctx context.Context) ([]Member, error)
 	// Committed looks the committed offsets of partitions up; its answers' Err says which could not be.
 	Committed(ctx context.Context, partitions []topicPartition) ([]Assigned, error)
 }
@@ -165,6 +167,11 @@ func commitResults(commits []Commit, answer *offsetcommit.Response) []error {
 		}
 	}
 	return results
+}
+
+// Members implements coordinator.
+func (k *kafkaCoordinator) Members(ctx context.Context) ([]Member, error) {
+	return members(ctx, k.transport, k.address, k.options.ClientID, k.options.GroupID)
 }
 
 // Committed implements coordinator.

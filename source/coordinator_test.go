@@ -42,6 +42,8 @@ type script struct {
 	topics    []Topic
 	refused   map[int32]error // results of committing, or of looking up, partitions
 	committed map[int32]Commit
+	others    []Member // of the group
+	made      []byte   // the assignment of somebody else, nil: our leader's
 }
 
 // answer sets what a request is answered from now on; nil: well.
@@ -105,7 +107,27 @@ func (s *script) Sync(ctx context.Context, m membership, assignments map[string]
 	if err := s.step(ctx, asked{request: requestSync, membership: m}); err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.made != nil {
+		return s.made, nil
+	}
 	return assignments[m.member], nil
+}
+
+// Members implements coordinator.
+func (s *script) Members(ctx context.Context) ([]Member, error) {
+	err := s.step(ctx, asked{request: "members"})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Concat([]Member{{ID: "member-1", ClientID: "waterwheel", Ours: true}}, s.others), err
+}
+
+// assignedBy is the assignment that a leader that is not this member makes from now on; nil: this member leads.
+func (s *script) assignedBy(assignment []byte, others ...Member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made, s.others = assignment, others
 }
 
 // Heartbeat implements coordinator.

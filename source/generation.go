@@ -24,6 +24,9 @@ type Assigned struct {
 	Committed int64
 	// Metadata is the text that was committed with it.
 	Metadata string
+	// Epoch is the leader epoch that was committed with it: consumers commit that of the last record they read, tools that
+	// set offsets, and this package, none: -1.
+	Epoch int32
 	// Err is why the commit could not be read, for this partition alone: not authorised. Committed says nothing then.
 	Err error
 }

@@ -59,6 +59,8 @@ type Status struct {
 	MemberID string
 	// Generation is nil outside one.
 	Generation *Generation
+	// Refused is why nothing is taken of the generation's assignment, nil where it is taken.
+	Refused error
 }
 
 // Group is one member of a consumer group. The goroutine in Run owns its state; what the others do (heartbeats, looking at
@@ -75,6 +77,8 @@ type Group struct {
 	// owned by Run
 	memberID string
 	owned    ownership     // what this member claims when it joins
+	refused  error         // why nothing is taken of the present assignment
+	ignoring bool          // the last assignment held partitions of topics that are not read
 	outage   outage        // of the coordinator
 	leaveBy  time.Duration // when Run must return; 0 before the shutdown has begun
 }
@@ -112,7 +116,7 @@ func newGroup(options Options, shutdown time.Duration, handler Handler, s surrou
 func (g *Group) Status() Status { return *g.status.Load() }
 
 func (g *Group) setStatus(state State, generation *Generation) {
-	g.status.Store(&Status{State: state, MemberID: g.memberID, Generation: generation})
+	g.status.Store(&Status{State: state, MemberID: g.memberID, Generation: generation, Refused: g.refused})
 }
 
 // Run is the membership: it joins and rejoins until ctx is done, then lets the handler finish, leaves the group (unless the

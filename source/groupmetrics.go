@@ -42,6 +42,8 @@ type groupMetrics struct {
 	assigned   prometheus.Gauge
 	lapsed     prometheus.Counter
 	retries    *prometheus.CounterVec
+	refused    prometheus.Counter
+	ignored    prometheus.Counter
 	since      atomic.Int64 // when the generation began, in nanoseconds on the clock of now; negative: there is none
 }
 
@@ -69,6 +71,14 @@ func newGroupMetrics(registerer prometheus.Registerer, now func() time.Duration)
 			Help: "Requests about the membership that were not answered, or with an error that passes, and are sent again.",
 		}, []string{"request"}),
 	}
+	m.refused = factory.NewCounter(prometheus.CounterOpts{
+		Name: "waterwheel_assignments_refused_total",
+		Help: "Assignments of which nothing was taken, because another program is a member of the group.",
+	})
+	m.ignored = factory.NewCounter(prometheus.CounterOpts{
+		Name: "waterwheel_partitions_ignored_total",
+		Help: "Assigned partitions that were left alone, because their topic is not in KAFKA_TOPICS.",
+	})
 	m.since.Store(-1)
 	factory.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waterwheel_generation_seconds",

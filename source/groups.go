@@ -2,13 +2,11 @@ package source
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/describegroups"
 	"github.com/segmentio/kafka-go/protocol/listgroups"
 )
 
@@ -53,27 +51,6 @@ func (m *listedGroups) Merge(requests []protocol.Message, results []any) (protoc
 		}
 	}
 	return m.Response.Merge(requests, results)
-}
-
-// Members counts the members of a group; 0 for a group that does not exist.
-func (c *Client) Members(ctx context.Context, group string) (int, error) {
-	g, err := c.describeGroup(ctx, group)
-	if g.ErrorCode == int16(kafka.GroupIdNotFound) {
-		return 0, nil
-	}
-	return len(g.Members), err
-}
-
-func (c *Client) describeGroup(ctx context.Context, group string) (describegroups.ResponseGroup, error) {
-	request := &describegroups.Request{Groups: []string{group}, IncludeAuthorizedOperations: true}
-	answer, err := roundTrip[*describegroups.Response](ctx, c, request, 0)
-	if err != nil {
-		return describegroups.ResponseGroup{}, unanswered(protocol.DescribeGroups, "", -1, err)
-	}
-	if len(answer.Groups) != 1 {
-		return describegroups.ResponseGroup{}, unanswered(protocol.DescribeGroups, "", -1, fmt.Errorf("%w: %d groups", errMalformed, len(answer.Groups)))
-	}
-	return answer.Groups[0], answered(protocol.DescribeGroups, "", -1, answer.Groups[0].ErrorCode)
 }
 
 // Committed is what a group has committed for partitions of a topic. An answer's Err says which could not be read.

@@ -33,13 +33,13 @@ func TestRealGroupsAndTheirMembers(t *testing.T) {
 	topic := realTopic(t, brokers)
 	client, _ := realClient(t, brokers, topic)
 	group := topic + ".group"
-	if n, err := client.Members(t.Context(), group); n != 0 || err != nil {
-		t.Errorf("a group that is not there has %d members, %v", n, err)
+	if members, err := client.Members(t.Context(), group); len(members) != 0 || err != nil {
+		t.Errorf("a group that is not there has the members %v, %v", members, err)
 	}
 	member := startMember(t, realOptions(brokers, topic, group))
 	g := member.holding(t, 1)
-	if n, err := client.Members(t.Context(), group); n != 1 || err != nil {
-		t.Errorf("%d members, %v; want 1", n, err)
+	if members, err := client.Members(t.Context(), group); len(members) != 1 || err != nil || !members[0].Ours || members[0].ID != g.MemberID {
+		t.Errorf("members %v, %v; want this one", members, err)
 	}
 	commit := Commit{Topic: topic, Partition: 0, Offset: 7, Metadata: "seven"}
 	if results, err := g.Commit(t.Context(), []Commit{commit}); err != nil || results[0] != nil {

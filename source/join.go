@@ -20,7 +20,7 @@ func (g *Group) enter(ctx context.Context) (*period, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case fatal(err) != nil:
-			return nil, g.fatalError(err)
+			return nil, g.fatalError(g.named(ctx, err))
 		case errors.Is(err, kafka.UnknownMemberId):
 			// The coordinator has given this member up. Only now is its id forgotten: a coordinator that died or moved
 			// still knows it, and a new id would leave a ghost behind for a whole session.
@@ -55,8 +55,7 @@ func (g *Group) attempt(ctx context.Context) (*period, string, error) {
 	if err != nil {
 		return nil, requestSync, err
 	}
-	p, err := g.newPeriod(j.membership, sent, assignment)
-	return p, requestSync, err
+	return g.newPeriod(j.membership, sent, assignment), requestSync, nil
 }
 
 // join asks for the next generation and waits until it begins.
@@ -88,10 +87,10 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 	balanced := make([]kafka.GroupMember, 0, len(members))
 	var names []string
 	for _, m := range members {
-		topics, userData, err := decodeSubscription(m.subscription)
+		topics, userData, err := decodeClaim(m.subscription)
 		if err != nil {
-			// No member of this protocol writes such a thing. It gets nothing, the others go on.
-			g.log.Error("a member's subscription cannot be read", "member", m.id, "err", err)
+			// What it would commit is not stored: it gets nothing, and the others go on.
+			g.log.Error("a member of the group is of another program: it gets no partitions", "member", m.id, "err", err)
 		}
 		balanced = append(balanced, kafka.GroupMember{ID: m.id, Topics: topics, UserData: userData})
 		names = append(names, topics...)

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ type period struct {
 	shapes   map[string]topicShape // what the assignment was made from; nil when the leader did not say
 	answered time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
 	assigned bool                  // the handler knows of it
+	refused  error                 // why nothing is taken of the assignment, nil where it is taken
+	unread   string                // a topic that was assigned and is not read: the others must learn that; empty: none
 	beats    chan beat
 }
 
@@ -25,18 +28,19 @@ type beat struct {
 	err  error
 }
 
-// newPeriod begins a generation with the answer to a SyncGroup sent at sent.
-func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) (*period, error) {
-	owned, userData, err := decodeAssignment(assignment)
-	if err != nil {
-		return nil, err
-	}
-	p := &period{owned: owned, answered: sent, beats: make(chan beat)}
-	if p.shapes, err = decodeShapes(userData); err != nil && len(owned) > 0 {
-		g.log.Warn("the leader does not say from what it made the assignment: growing topics will not be noticed", "err", err)
+// newPeriod begins a generation with the answer to a SyncGroup sent at sent. An assignment that no leader of this program
+// made is an assignment of nothing: the member stays, so that it learns when the group is its own again.
+func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) *period {
+	p := &period{answered: sent, beats: make(chan beat)}
+	p.owned, p.shapes, p.refused = readAssignment(assignment)
+	if g.refused = p.refused; p.refused != nil {
+		g.metrics.refused.Inc()
+	} else {
+		g.ignoreUnread(p)
+		g.owned = ownership{generation: m.generation, partitions: p.owned}
 	}
 	lapsed := g.metrics.lapsed
-	if len(owned) == 0 {
+	if len(p.owned) == 0 {
 		lapsed = nil // nothing to commit: such a lease lapses as a matter of course
 	}
 	p.Generation = &Generation{
@@ -51,8 +55,28 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) (
 		over:        make(chan struct{}),
 	}
 	p.turn <- struct{}{}
-	g.owned = ownership{generation: m.generation, partitions: owned}
-	return p, nil
+	return p
+}
+
+// ignoreUnread takes partitions of topics that this member does not read out of an assignment. A static member that comes
+// back with fewer topics is given its former assignment: it asks for a rebalance once, so that members that still read
+// those topics get them.
+func (g *Group) ignoreUnread(p *period) {
+	all := len(p.owned)
+	unread := ""
+	p.owned = slices.DeleteFunc(p.owned, func(o topicPartition) bool {
+		ours := slices.Contains(g.options.Topics, o.topic)
+		if !ours {
+			unread = o.topic
+		}
+		return !ours
+	})
+	g.metrics.ignored.Add(float64(all - len(p.owned)))
+	if unread != "" && !g.ignoring {
+		g.log.Warn("assigned partitions of topics that are not in KAFKA_TOPICS are ignored", "partitions", all-len(p.owned), "topic", unread)
+		p.unread = unread
+	}
+	g.ignoring = unread != ""
 }
 
 // live is the life of one generation, from its first heartbeat until all that was sent in it has returned. Its error is
@@ -60,13 +84,14 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) (
 func (g *Group) live(ctx context.Context, p *period) error {
 	var senders sync.WaitGroup
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	committed, changed := make(chan []Assigned), make(chan string)
+	committed, changed, strangers := make(chan []Assigned), make(chan string), make(chan *ForeignError)
 	senders.Go(func() { g.heartbeat(work, p) })
 	senders.Go(func() { g.fetchCommitted(work, p, committed) })
-	senders.Go(func() { g.watch(work, p.shapes, changed) })
+	senders.Go(func() { g.watch(work, p, changed) })
+	senders.Go(func() { g.identify(work, p, strangers) })
 	g.metrics.began(g.now(), len(p.owned))
 
-	kind := g.stable(ctx, p, committed, changed)
+	kind := g.stable(ctx, p, committed, changed, strangers)
 	g.log.Info("the generation ends", "member", p.MemberID, "generation", p.ID, "why", kind)
 	switch {
 	case !p.assigned:
@@ -89,7 +114,7 @@ func (g *Group) live(ctx context.Context, p *period) error {
 }
 
 // stable waits until something ends the generation, and says what.
-func (g *Group) stable(ctx context.Context, p *period, committed <-chan []Assigned, changed <-chan string) (kind string) {
+func (g *Group) stable(ctx context.Context, p *period, committed <-chan []Assigned, changed <-chan string, strangers <-chan *ForeignError) (kind string) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -97,8 +122,12 @@ func (g *Group) stable(ctx context.Context, p *period, committed <-chan []Assign
 		case <-p.over: // an answer to a commit said so
 			return kindLost
 		case topic := <-changed:
-			g.log.Info("a topic has changed: asking for a rebalance", "topic", topic)
+			g.log.Info("a topic has changed, or is not read here: asking for a rebalance", "topic", topic)
 			return kindTopics
+		case e := <-strangers:
+			g.log.Error("nothing is read", "member", p.MemberID, "generation", p.ID, "err", e)
+			g.refused = e
+			g.setStatus(g.Status().State, g.Status().Generation)
 		case b := <-p.beats:
 			p.Lease.account()
 			if kind := g.heard(p, b); kind != "" {

@@ -162,8 +162,7 @@ func parseOffsetFetch(answer []byte) (*offsetFetchAnswer, error) {
 	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
 		topic := r.compactString()
 		for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-			p := Assigned{Topic: topic, Partition: r.int32(), Committed: r.int64()}
-			r.int32() // leader epoch
+			p := Assigned{Topic: topic, Partition: r.int32(), Committed: r.int64(), Epoch: r.int32()}
 			p.Metadata = r.compactString()
 			p.Err = answered(protocol.OffsetFetch, topic, p.Partition, r.int16())
 			r.tags()

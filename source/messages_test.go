@@ -99,8 +99,8 @@ func TestOffsetFetchAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &offsetFetchAnswer{code: 16, partitions: []Assigned{
-		{Topic: "events", Partition: 0, Committed: 42, Metadata: "ww1"},
-		{Topic: "events", Partition: 1, Committed: -1, Err: answered(protocol.OffsetFetch, "events", 1, 29)},
+		{Topic: "events", Partition: 0, Committed: 42, Metadata: "ww1", Epoch: 3},
+		{Topic: "events", Partition: 1, Committed: -1, Epoch: -1, Err: answered(protocol.OffsetFetch, "events", 1, 29)},
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(offsetFetchAnswer{})); diff != "" {
 		t.Error(diff)

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 
@@ -107,8 +108,10 @@ func (m *tryCreate) body() []byte {
 
 // GroupRights are what this user may do with a group.
 func (c *Client) GroupRights(ctx context.Context, group string) (Rights, error) {
-	g, err := c.describeGroup(ctx, group)
-	if g.ErrorCode == int16(kafka.GroupIdNotFound) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	g, err := describeGroup(ctx, c.transport, c.address, group)
+	if errors.Is(err, kafka.GroupIdNotFound) {
 		err = nil
 	}
 	return Rights(g.AuthorizedOperations), err

@@ -6,10 +6,10 @@ import (
 )
 
 // watch looks at the topics every watchInterval and reports one that grew, appeared or was created again since the
-// assignment was made from shapes. Every member watches, not the leader alone: a static leader that restarted is not told
+// assignment was made, or that is assigned here and not read. Every member watches, not the leader alone: a static leader that restarted is not told
 // that it leads. An error ends nothing; a topic that cannot be seen has not changed.
-func (g *Group) watch(ctx context.Context, shapes map[string]topicShape, changed chan<- string) {
-	if shapes == nil {
+func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
+	if p.refused != nil {
 		return
 	}
 	ticker := time.NewTicker(watchInterval)
@@ -25,16 +25,20 @@ func (g *Group) watch(ctx context.Context, shapes map[string]topicShape, changed
 			g.metrics.retries.WithLabelValues(requestTopics).Inc()
 			g.log.Debug("looking at the topics", "err", err)
 		}
-		for _, topic := range g.options.Topics {
-			if !hasChanged(shapes[topic], seen[topic]) {
-				continue
+		topic := p.unread
+		for _, name := range g.options.Topics {
+			if hasChanged(p.shapes[name], seen[name]) {
+				topic = name
 			}
-			select {
-			case changed <- topic:
-			case <-ctx.Done():
-			}
-			return
 		}
+		if topic == "" {
+			continue
+		}
+		select {
+		case changed <- topic:
+		case <-ctx.Done():
+		}
+		return
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // checkGroup looks at what the group has committed for a topic.
 func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span, found *findings) {
 	subject := "group " + c.Kafka.GroupID
-	members := 0
+	var members []source.Member
 	err := patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
 		members, err = log.client.Members(ctx, c.Kafka.GroupID)
 		return err
@@ -27,6 +27,12 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 	if rights, err := log.client.GroupRights(ctx, c.Kafka.GroupID); err == nil && !rights.Allow(source.Read) {
 		found.wrong(subject, "grant this user READ on the group", "may be seen and not joined (KAFKA_GROUP_ID)")
 		return
+	}
+	for _, m := range members {
+		if !m.Ours {
+			found.wrong(subject, "end it or give it another group id; or use another KAFKA_GROUP_ID",
+				"another program is a member: %s; what it commits would be skipped, so run reads nothing beside it", m)
+		}
 	}
 	committed, err := committedOf(ctx, c, log, topic, spans)
 	if err != nil {
@@ -53,10 +59,10 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 		commits.judge(s, a, found)
 	}
 	if commits.known == 0 {
-		found.ok(subject, "%d members; nothing committed for %s yet: it will begin at %s", members, topic, startText(c))
+		found.ok(subject, "%d members; nothing committed for %s yet: it will begin at %s", len(members), topic, startText(c))
 		return
 	}
-	found.ok(subject, "%d members; committed for %d of %d partitions of %s, %d offsets behind", members, commits.known, len(spans), topic, commits.lag)
+	found.ok(subject, "%d members; committed for %d of %d partitions of %s, %d offsets behind", len(members), commits.known, len(spans), topic, commits.lag)
 }
 
 // committedOf is what the group has committed for the partitions of a topic.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"waterwheel/sink"
+	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -43,8 +44,8 @@ func (c *claimTable) TakeOver(_ context.Context, _ string, seen sink.PartitionDo
 }
 
 // Members implements groupStates.
-func (c *claimTable) Members(_ context.Context, group string) (int, error) {
-	return c.members[group], nil
+func (c *claimTable) Members(_ context.Context, group string) ([]source.Member, error) {
+	return make([]source.Member, c.members[group]), nil
 }
 
 func claimedBy(cluster string, partition int32, group string) sink.PartitionDocument {

@@ -64,8 +64,8 @@ type claimStore interface {
 
 // groupStates tells of the consumer groups of a cluster; *source.Client is one.
 type groupStates interface {
-	// Members counts the members of a group; none: Kafka calls it Empty or Dead.
-	Members(ctx context.Context, group string) (int, error)
+	// Members describes the members of a group; none: Kafka calls it Empty or Dead.
+	Members(ctx context.Context, group string) ([]source.Member, error)
 }
 
 // takeover gives partitions to another group.
@@ -112,8 +112,9 @@ func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members m
 	}
 	n, known := members[d.Group]
 	if !known {
-		err := patiently(ctx, func() (err error) {
-			n, err = t.groups.Members(ctx, d.Group)
+		err := patiently(ctx, func() error {
+			list, err := t.groups.Members(ctx, d.Group)
+			n = len(list)
 			return err
 		})
 		if err != nil {

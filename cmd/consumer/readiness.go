@@ -31,6 +31,9 @@ func (v *view) status() StatusView {
 	} else {
 		view.Generation = membership.Generation.ID
 	}
+	if membership.Refused != nil {
+		r.notReady("nothing is read: %v", membership.Refused)
+	}
 	statuses := v.statuses(view.At)
 	r.servers(statuses, v.database.Load())
 	for _, s := range statuses {

@@ -178,8 +178,9 @@ func redriveMembers(ctx context.Context, c config.Config, reader *letterReader, 
 			continue
 		}
 		members := 0
-		err := patiently(ctx, func() (err error) {
-			members, err = reader.client.Members(ctx, name)
+		err := patiently(ctx, func() error {
+			list, err := reader.client.Members(ctx, name)
+			members = len(list)
 			return err
 		})
 		if err != nil {
