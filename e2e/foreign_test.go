@@ -23,6 +23,9 @@ func (s *stream) joinStranger(protocol string) *stranger {
 	words := append(toolCommand(s.t), "org.apache.kafka.tools.consumer.ConsoleConsumer",
 		"--bootstrap-server", world.servers.Brokers, "--topic", s.topic, "--group", s.group(),
 		"--command-property", "group.protocol="+protocol, "--command-property", "auto.commit.interval.ms=200")
+	if protocol == "classic" { // the other protocol leaves it to the broker
+		words = append(words, "--command-property", "session.timeout.ms=6000")
+	}
 	x := &stranger{command: exec.Command(words[0], words[1:]...), done: make(chan struct{})}
 	x.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the tool is a script that starts Java
 	if err := x.command.Start(); err != nil {
@@ -82,6 +85,8 @@ func TestConsumerOfAnotherProgramIsNoticed(t *testing.T) {
 			}
 			other.leave(t)
 			if protocol == "classic" {
+				for _, out := s.run("check"); strings.Contains(out, "console-consumer") && ctx.Err() == nil; _, out = s.run("check") {
+				}
 				ours = s.start()
 			}
 			if err := ours.AwaitReady(ctx); err != nil { // by itself

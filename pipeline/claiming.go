@@ -149,7 +149,7 @@ func (w *Worker) resolve(seen Seen, bounds Bounds) bool {
 	if w.assigned.Consumed && s.offset < w.assigned.Committed && !w.tenure.resolved {
 		w.log.Warn("another program committed the group's offset: going on where the last owner began, what is stored is skipped "+
 			"(to go on at its offset all the same: kafka-consumer-groups.sh --reset-offsets --to-current)",
-			"committed", w.assigned.Committed, "offset", s.offset)
+			"offset", w.assigned.Committed, "from", s.offset)
 	}
 	w.tenure.start, w.tenure.resolved = s, true
 	return true

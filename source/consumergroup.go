@@ -11,7 +11,7 @@ import (
 const (
 	// consumerGroupDescribe is an API that kafka-go has no name for.
 	consumerGroupDescribe        protocol.ApiKey = 69
-	consumerGroupDescribeVersion                 = 0
+	consumerGroupDescribeVersion int16           = 0
 )
 
 // consumerGroupRequest is ConsumerGroupDescribe v0. A broker that does not have it knows no such groups.

@@ -78,17 +78,25 @@ type settingError struct{ error }
 // Unwrap gives the cause.
 func (e *settingError) Unwrap() error { return e.error }
 
+// nameOf is an API's name in Kafka's protocol guide.
+func nameOf(api protocol.ApiKey) string {
+	if api == consumerGroupDescribe {
+		return "ConsumerGroupDescribe"
+	}
+	return api.String()
+}
+
 // answered makes an error of a code in an answer, nil for 0.
 func answered(api protocol.ApiKey, topic string, partition int32, code int16) error {
 	if code == 0 {
 		return nil
 	}
-	return &Error{API: api.String(), Topic: topic, Partition: partition, Err: kafka.Error(code)}
+	return &Error{API: nameOf(api), Topic: topic, Partition: partition, Err: kafka.Error(code)}
 }
 
 // unanswered makes an error of a request without an answer.
 func unanswered(api protocol.ApiKey, topic string, partition int32, err error) error {
-	return &Error{API: api.String(), Topic: topic, Partition: partition, Err: err}
+	return &Error{API: nameOf(api), Topic: topic, Partition: partition, Err: err}
 }
 
 // Classify says what to do about an error of this package or of kafka-go. Whatever is not known to be otherwise is an

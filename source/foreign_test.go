@@ -1,6 +1,7 @@
 package source
 
 import (
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -125,4 +126,47 @@ func TestPartitionsOfOtherTopicsAreIgnored(t *testing.T) {
 		s.counts(t, s.group.metrics.ignored, 6)
 		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindTopics), 1)
 	})
+}
+
+// consumerGroup is an answer to ConsumerGroupDescribe v0 with one member that has two partitions.
+func consumerGroup() []byte {
+	b := []byte{0}                          // tags
+	b = binary.BigEndian.AppendUint32(b, 0) // throttle
+	b = appendCompactLen(b, 1)              // groups
+	b = append(b, 0, 0, 0)                  // code, no message
+	b = appendCompactString(b, "g")         //
+	b = appendCompactString(b, "Stable")    //
+	b = append(b, 0, 0, 0, 3, 0, 0, 0, 3)   // epochs
+	b = appendCompactString(b, "uniform")   //
+	b = appendCompactLen(b, 1)              // members
+	b = appendCompactString(b, "X")         //
+	b = append(b, 0, 0, 0, 0, 0, 3)         // no instance, no rack, epoch
+	b = appendCompactString(b, "their-own") //
+	b = appendCompactString(b, "/10.0.0.7") //
+	b = appendCompactString(appendCompactLen(b, 1), "events")
+	b = append(b, 0) // no expression
+	for range 2 {
+		b = append(appendCompactLen(b, 1), fakeID[:]...)
+		b = appendCompactString(b, "events")
+		b = append(appendCompactLen(b, 2), 0, 0, 0, 0, 0, 0, 0, 1)
+		b = append(b, 0, 0) // tags
+	}
+	b = append(b, 0) // tags of the member
+	return append(b, 0x80, 0, 0, 0, 0, 0)
+}
+
+func TestGroupThatABrokerAssignsIsDescribed(t *testing.T) {
+	b := consumerGroup()
+	got, err := parseConsumerGroup(b)
+	if err != nil || got.code != 0 || len(got.members) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if want := (Member{ID: "X", ClientID: "their-own", Host: "/10.0.0.7"}); got.members[0] != want {
+		t.Errorf("%+v, want %+v", got.members[0], want)
+	}
+	for n := range len(b) - 6 { // the rest is not read
+		if _, err := parseConsumerGroup(b[:n]); err == nil {
+			t.Errorf("%d of %d bytes are an answer too", n, len(b))
+		}
+	}
 }

@@ -58,6 +58,8 @@ func isOwn(api protocol.ApiKey, version int16) bool {
 		return version == leaveGroupVersion
 	case protocol.OffsetFetch:
 		return version == offsetFetchVersion
+	case consumerGroupDescribe:
+		return version == consumerGroupDescribeVersion
 	}
 	return false
 }
