@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -33,6 +34,13 @@ func (d definition) options() timeseries.Options {
 		TimeField: d.TimeField, MetaField: d.MetaField, Granularity: d.Granularity, MaxSpanSeconds: d.MaxSpan,
 		RoundingSeconds: d.Rounding, ExpireAfterSeconds: d.ExpireAfter,
 	}
+}
+
+// with is the definition of these options.
+func (d definition) with(o timeseries.Options) definition {
+	d.TimeField, d.MetaField, d.Granularity = o.TimeField, o.MetaField, o.Granularity
+	d.MaxSpan, d.Rounding, d.ExpireAfter = o.MaxSpanSeconds, o.RoundingSeconds, o.ExpireAfterSeconds
+	return d
 }
 
 // MismatchError: the collection is defined otherwise than this consumer's settings say.
@@ -82,7 +90,12 @@ func readDefinition(ctx context.Context, c Collection) (definition, error) {
 	case d.ID == "":
 		return definition{}, ErrNotSetUp
 	}
-	return d, nil
+	o, err := d.options().Normalize()
+	if err != nil {
+		return definition{}, fmt.Errorf("%s: the document %q was edited and contradicts itself: %w; no setting can follow it: "+
+			"correct the document", doing, optionsID, err)
+	}
+	return d.with(o), nil
 }
 
 // define writes the definition unless there is one, which then holds if it fits what is wanted.
@@ -90,11 +103,7 @@ func (s *series) define(ctx context.Context) error {
 	c, o := s.ports.Options, s.options
 	d, err := readDefinition(ctx, c)
 	if errors.Is(err, ErrNotSetUp) {
-		d = definition{
-			ID: optionsID, Version: 1, TimeField: o.TimeField, MetaField: o.MetaField, Granularity: o.Granularity,
-			MaxSpan: o.MaxSpanSeconds, Rounding: o.RoundingSeconds, ExpireAfter: o.ExpireAfterSeconds,
-		}
-		d, err = insertDefinition(ctx, c, d)
+		d, err = insertDefinition(ctx, c, definition{ID: optionsID, Version: 1}.with(o))
 	}
 	if err != nil {
 		return err
@@ -138,24 +147,46 @@ func insertDefinition(ctx context.Context, c Collection, d definition) (definiti
 
 // compareOptions names each setting in which the wanted options differ from those of the collection.
 func compareOptions(namespace string, want, have timeseries.Options) error {
+	wanted, had := settingsOf(want), settingsOf(have)
 	var differences []string
-	for _, s := range []struct {
-		setting    string
-		want, have any
-	}{
-		{"MONGODB_TIME_FIELD", want.TimeField, have.TimeField},
-		{"MONGODB_META_FIELD", want.MetaField, have.MetaField},
-		{"MONGODB_GRANULARITY", string(want.Granularity), string(have.Granularity)},
-		{"MONGODB_BUCKET_MAX_SPAN (seconds)", want.MaxSpanSeconds, have.MaxSpanSeconds},
-		{"MONGODB_BUCKET_ROUNDING (seconds)", want.RoundingSeconds, have.RoundingSeconds},
-		{"MONGODB_EXPIRE_AFTER (seconds)", want.ExpireAfterSeconds, have.ExpireAfterSeconds},
-	} {
-		if s.want != s.have {
-			differences = append(differences, fmt.Sprintf("%s is %#v here and %#v in the collection", s.setting, s.want, s.have))
+	for i, s := range had {
+		if wanted[i] != s {
+			differences = append(differences, fmt.Sprintf("%s is %s here and %s in the collection", s.name, wanted[i].value, s.value))
 		}
 	}
 	if differences == nil {
 		return nil
 	}
 	return &MismatchError{Namespace: namespace, Differences: differences}
+}
+
+// setting is a setting of the program as it is written.
+type setting struct{ name, value string }
+
+// settingsOf are the settings that make a collection of these options. A granularity implies span and rounding, which may
+// not be set beside it.
+func settingsOf(o timeseries.Options) []setting {
+	if o.Granularity != "" {
+		o.MaxSpanSeconds, o.RoundingSeconds = 0, 0
+	}
+	text := func(name, value string) setting {
+		if value == "" {
+			return setting{name, "not set"}
+		}
+		return setting{name, strconv.Quote(value)}
+	}
+	duration := func(name string, seconds int64) setting {
+		if seconds == 0 {
+			return setting{name, "not set"}
+		}
+		return setting{name, fmt.Sprintf("%dh%dm%ds", seconds/3600, seconds/60%60, seconds%60)} // a Duration ends after 292 years
+	}
+	return []setting{
+		text("MONGODB_TIME_FIELD", o.TimeField),
+		text("MONGODB_META_FIELD", o.MetaField),
+		text("MONGODB_GRANULARITY", string(o.Granularity)),
+		duration("MONGODB_BUCKET_MAX_SPAN", int64(o.MaxSpanSeconds)),
+		duration("MONGODB_BUCKET_ROUNDING", int64(o.RoundingSeconds)),
+		duration("MONGODB_EXPIRE_AFTER", o.ExpireAfterSeconds),
+	}
 }

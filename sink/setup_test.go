@@ -27,14 +27,50 @@ func TestSetupListsEveryDifferingSetting(t *testing.T) {
 	want := []string{
 		`MONGODB_TIME_FIELD is "t" here and "time" in the collection`,
 		`MONGODB_GRANULARITY is "hours" here and "seconds" in the collection`,
-		`MONGODB_BUCKET_MAX_SPAN (seconds) is 2592000 here and 3600 in the collection`,
-		`MONGODB_EXPIRE_AFTER (seconds) is 60 here and 0 in the collection`,
+		`MONGODB_EXPIRE_AFTER is 0h1m0s here and not set in the collection`,
 	}
 	if diff := cmp.Diff(want, mismatch.Differences); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := e.Check(t.Context(), "events", other, 1000); !errors.As(err, &mismatch) {
 		t.Errorf("check: %v", err)
+	}
+}
+
+// What is advised can be set: a granularity implies span and rounding, and may not stand beside them.
+func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
+	e := connect(t)
+	custom := definition
+	custom.Granularity, custom.MaxSpanSeconds, custom.RoundingSeconds = "", 7200, 7200
+	e.setup(t)
+	_, err := e.Setup(t.Context(), "events", custom, 1000)
+	if want := `MONGODB_GRANULARITY is not set here and "seconds" in the collection; MONGODB_BUCKET_MAX_SPAN is 2h0m0s here and not set ` +
+		`in the collection; MONGODB_BUCKET_ROUNDING is 2h0m0s here and not set in the collection; set`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want …%s…", err, want)
+	}
+	for edit, want := range map[string]string{
+		"bucketRoundingSeconds": "contradicts itself: bucketRoundingSeconds is 60: leave it out, granularity seconds implies it; no setting can follow it: correct the document",
+		"bucketMaxSpanSeconds":  "contradicts itself: bucketMaxSpanSeconds is 60",
+	} {
+		set := func(value int32) {
+			t.Helper()
+			update := bson.D{{Key: "$set", Value: bson.D{{Key: edit, Value: value}}}}
+			if value == 0 {
+				update = bson.D{{Key: "$unset", Value: bson.D{{Key: edit, Value: ""}}}}
+			}
+			if _, err := e.raw.Collection("events.options").UpdateByID(t.Context(), "options", update); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set(60)
+		_, err := e.Setup(t.Context(), "events", definition, 1000)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "MONGODB_BUCKET") {
+			t.Errorf("%s: %v, want …%s…", edit, err, want)
+		}
+		set(0) // a granularity alone says all
+		if _, err := e.Setup(t.Context(), "events", definition, 1000); err != nil {
+			t.Errorf("without %s: %v", edit, err)
+		}
 	}
 }
 
