@@ -24,7 +24,8 @@ func (s *stage) keep(ctx context.Context) error {
 	s.out.title("Look around: all goes on until Ctrl-C")
 	s.out.line("  status page   http://%s/", s.consumer.Address())
 	s.out.line("  Kafka         %s", s.kafka.Brokers())
-	s.out.line("                topic %s, letters in %s.dlq, group %s", topicName, topicName, groupName)
+	s.out.line("                topic %s, letters in %s.dlq", topicName, topicName)
+	s.out.line("                group %s", groupName)
 	s.out.line("  MongoDB       %s", s.mongo)
 	s.out.line("                database %s, collection %s.buckets", databaseName, topicName)
 	s.out.line("  the program   in another terminal:")
@@ -39,7 +40,9 @@ func (s *stage) keep(ctx context.Context) error {
 	go func() { produced <- s.produce(ctx, time.Now().AddDate(1, 0, 0)) }()
 	select {
 	case <-s.consumer.Ended():
-		return fmt.Errorf("the consumer ended:\n%s", s.consumer.Log())
+		if ctx.Err() == nil { // Ctrl-C ends both
+			return fmt.Errorf("the consumer ended:\n%s", s.consumer.Log())
+		}
 	case err := <-produced:
 		if !errors.Is(err, context.Canceled) {
 			return err
