@@ -71,7 +71,7 @@ func TestCutKeepsTheEnvelope(t *testing.T) {
 	if size(&got) > 8<<10 || got.Key != nil || got.Headers != nil || got.Offset != long.Offset {
 		t.Errorf("a long key: cut to %d bytes, key %d", size(&got), len(got.Key))
 	}
-	if got.Cut != "value of 10485760 bytes, 2 headers, key of 1048576 bytes" {
+	if got.Cut != "2 headers, key of 1048576 bytes, value of 10485760 bytes" {
 		t.Errorf("Cut = %q", got.Cut)
 	}
 }
@@ -82,7 +82,7 @@ func TestCutLeavesTheKey(t *testing.T) {
 	value := len(l.Value)
 	l.Headers = []Header{{Key: "long", Value: make([]byte, 1<<20)}}
 	got := cut(l, 8<<10)
-	if string(got.Key) != "k" || len(got.Value) != value || got.Headers != nil || !strings.HasSuffix(got.Cut, "1 headers") {
+	if string(got.Key) != "k" || len(got.Value) != value || got.Headers != nil || got.Cut != "1 headers" {
 		t.Errorf("key %q, value of %d bytes, %d headers, cut %q", got.Key, len(got.Value), len(got.Headers), got.Cut)
 	}
 	l.Cut = "what was cut before"

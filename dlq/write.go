@@ -107,16 +107,14 @@ func (p *Producer) sendOne(ctx context.Context, topic string, partition int, let
 	return p.send(ctx, topic, partition, message)
 }
 
-// cut shortens a letter to about limit bytes: its value's end goes first, then the record's headers as a whole, then the key.
+// cut shortens a letter to about limit bytes. The record's headers go when they and the key are longer, then the key, and then
+// the value's end.
 func cut(l Letter, limit int) Letter {
-	rest := func() int { return size(&l) - len(l.Value) }
 	var lost []string
 	if l.Cut != "" {
 		lost = append(lost, l.Cut)
 	}
-	if kept := max(0, limit-rest()); len(l.Value) > kept {
-		lost = append(lost, fmt.Sprintf("value of %d bytes", len(l.Value)))
-	}
+	rest := func() int { return size(&l) - len(l.Value) }
 	if rest() > limit && len(l.Headers) > 0 {
 		lost = append(lost, fmt.Sprintf("%d headers", len(l.Headers)))
 		l.Headers = nil
@@ -125,7 +123,10 @@ func cut(l Letter, limit int) Letter {
 		lost = append(lost, fmt.Sprintf("key of %d bytes", len(l.Key)))
 		l.Key = nil
 	}
-	l.Value = l.Value[:min(len(l.Value), max(0, limit-rest()))]
+	if kept := max(0, limit-rest()); kept < len(l.Value) {
+		lost = append(lost, fmt.Sprintf("value of %d bytes", len(l.Value)))
+		l.Value = l.Value[:kept]
+	}
 	l.Cut = strings.Join(lost, ", ")
 	return l
 }

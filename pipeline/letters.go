@@ -110,9 +110,28 @@ func (w *Worker) bad(r *Record, e *measurement.DecodeError) {
 	if e.Part != measurement.WholeRecord {
 		value = e.Value
 	}
+	cut := ""
+	if r.Cut > 0 {
+		cut = fmt.Sprintf("record of %d bytes", r.Cut)
+	}
 	w.addLetter(Letter{
 		Source: w.source, Offset: r.Offset, Part: e.Part, Timestamp: r.Timestamp, Key: r.Key, Value: value,
-		Headers: r.Headers, Reason: string(e.Reason), Message: e.Error(),
+		Headers: r.Headers, Reason: string(e.Reason), Message: e.Error(), Cut: cut,
+	})
+}
+
+// skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. That it is skipped was
+// somebody's wish.
+func (w *Worker) skipUnreadable(r *Record) {
+	w.o.Metrics.skippedBatch()
+	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)
+	if w.o.StopOnBad {
+		return
+	}
+	w.addLetter(Letter{
+		Source: w.source, Offset: r.Offset, Part: measurement.WholeRecord, Value: r.Value,
+		Reason: string(measurement.Unreadable), Message: r.Unreadable,
+		Cut: "the records, which cannot be read: the value is their record batch",
 	})
 }
 

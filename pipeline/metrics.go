@@ -15,7 +15,7 @@ import (
 // *Metrics counts nothing.
 type Metrics struct {
 	records, letters, skips, flushes, writes, claims, retries *prometheus.CounterVec
-	stored, expirations, abandons                             prometheus.Counter
+	stored, expirations, abandons, unreadable                 prometheus.Counter
 	flushSeconds, flushMeasurements, perWrite                 prometheus.Histogram
 	buckets                                                   bucketCounters
 	totals                                                    struct{ stored, letters atomic.Int64 }
@@ -42,6 +42,7 @@ func NewMetrics(reg prometheus.Registerer, topics []string) *Metrics {
 		retries:     r.counter("retries_total", "Attempts that failed and are repeated.", "doing"),
 		stored:      r.counter("measurements_stored_total", "Measurements that became durable.").WithLabelValues(),
 		expirations: r.counter("records_expired_total", "Records that retention deleted before they were read.").WithLabelValues(),
+		unreadable:  r.counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped.").WithLabelValues(),
 		abandons:    r.counter("flushes_abandoned_total", "Flushes given up at the end of a tenure.").WithLabelValues(),
 		flushSeconds: r.histogram("flush_duration_seconds", "From the cut of a flush until all of it is resolved.",
 			prometheus.ExponentialBuckets(0.001, 2, 17)),
@@ -124,6 +125,12 @@ func (m *Metrics) claim(outcome string) {
 func (m *Metrics) expired(records int64) {
 	if m != nil {
 		m.expirations.Add(float64(records))
+	}
+}
+
+func (m *Metrics) skippedBatch() {
+	if m != nil {
+		m.unreadable.Inc()
 	}
 }
 

@@ -61,7 +61,9 @@ type Record struct {
 	Key       []byte
 	Value     []byte // nil: a tombstone
 	Headers   []byte // as Kafka encodes them; only letters look inside
-	Cut       int64  // bytes of a record that is too long to be read whole: key and value are its beginning; 0: it is whole
+	// Unreadable, when not empty, says why this is a record batch, its bytes being Value, that cannot be read and is skipped.
+	Unreadable string
+	Cut        int64 // bytes of a record that is too long to be read whole: key and value are its beginning; 0: it is whole
 }
 
 // Batch is what one fetch returned.

@@ -104,6 +104,10 @@ func (w *Worker) takeAll(records []Record) bool {
 
 // take decodes one record and inserts its measurements. It returns about how many bytes of JSON take as long.
 func (w *Worker) take(r *Record) (work int) {
+	if r.Unreadable != "" {
+		w.skipUnreadable(r)
+		return len(r.Value)
+	}
 	w.signs.took(r)
 	if r.Value == nil {
 		w.o.Metrics.skipped("tombstone")

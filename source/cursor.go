@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -64,9 +65,16 @@ func (c *Cursor) Take(offset int64, most Piece) (*Batch, error) {
 	batch := c.client.batches.Get().(*Batch)
 	batch.home = &c.client.batches
 	batch.Next, batch.HighWatermark, batch.LastStable, batch.LogStart = offset, c.answer.highWatermark, c.answer.lastStable, c.answer.logStart
-	if err := c.decoder.piece(batch, most); err != nil {
+	err := c.decoder.piece(batch, most)
+	if err == nil {
+		return batch, nil
+	}
+	if bad, ok := errors.AsType[*unreadable](err); ok {
+		err = c.skip(batch, bad)
+	}
+	c.Drop()
+	if err != nil {
 		batch.Release()
-		c.Drop()
 		return nil, c.failed(context.Background(), err)
 	}
 	return batch, nil

@@ -54,38 +54,49 @@ type longRecord struct {
 func (l *longRecord) read() Record {
 	r := Record{Cut: l.left}
 	l.bytes(1, 0) // attributes
-	r.Timestamp, r.Offset = l.varint(), l.varint()
+	r.Timestamp, r.Offset = l.number(varlong), l.number(varint)
 	r.Key = l.field(keptKey)
 	r.Value = l.field(keptValue)
 	size := l.left
-	headers := l.bytes(size, keptHeaders)
-	if size > 1 && size <= keptHeaders { // one byte says that there are none
-		r.RawHeaders = headers
+	raw := l.bytes(size, keptHeaders)
+	if l.err != nil || size > keptHeaders {
+		return r
+	}
+	count, end := headers(raw, 0, nil)
+	if count > 0 {
+		r.RawHeaders = raw
+	}
+	if end != len(raw) {
+		l.fail(l.d.open.malformed())
 	}
 	return r
 }
 
-// field reads the beginning of a byte string with its length before it; nil for null.
+// field reads the beginning of a byte string with its length before it; nil for null, which is any negative one.
 func (l *longRecord) field(most int) []byte {
-	size := l.varint()
-	if size == -1 {
+	size := l.number(varint)
+	if size < 0 {
 		return nil
 	}
-	if size < 0 || size > l.left {
+	if size > l.left {
 		l.fail(l.d.open.malformed())
 		return nil
 	}
 	return l.bytes(size, most)
 }
 
-func (l *longRecord) varint() int64 {
+// number reads one in the form that parse knows.
+func (l *longRecord) number(parse func([]byte, int) (int64, int)) int64 {
 	var encoded []byte
 	for len(encoded) < 10 {
 		if encoded = append(encoded, l.bytes(1, 1)...); l.err != nil {
 			return 0
 		}
 		if encoded[len(encoded)-1] < 0x80 {
-			v, _ := varint(encoded, 0)
+			v, at := parse(encoded, 0)
+			if at < 0 {
+				break
+			}
 			return v
 		}
 	}

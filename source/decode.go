@@ -78,7 +78,7 @@ func (d *decoder) fill(b *Batch, most Piece) error {
 		}
 		done, err := d.records(b, most)
 		if err != nil {
-			return fmt.Errorf("%w (record batch %d to %d)", err, d.open.header.base, d.open.last)
+			return d.unreadable(d.open.raw, fmt.Errorf("%w (record batch %d to %d)", err, d.open.header.base, d.open.last))
 		}
 		if !done {
 			return nil
@@ -93,16 +93,16 @@ func (d *decoder) fill(b *Batch, most Piece) error {
 func (d *decoder) begin(b *Batch) (bool, error) {
 	if !d.more() {
 		if len(d.set) > 0 && d.next == d.first {
-			return false, fmt.Errorf("%w: the first at offset %d is cut off after %d bytes", ErrCorrupt, d.next, len(d.set))
+			return false, d.unreadable(d.set, fmt.Errorf("%w: the first at offset %d is cut off after %d bytes", ErrCorrupt, d.next, len(d.set)))
 		}
 		return false, nil
 	}
 	size, err := d.extent()
 	if err != nil {
-		return false, err
+		return false, d.unreadable(d.set, err)
 	}
 	if err := d.recordBatch(b, d.set[:size:size]); err != nil {
-		return false, err
+		return false, d.unreadable(d.set[:size:size], err)
 	}
 	d.set = d.set[size:]
 	return true, nil
@@ -169,7 +169,7 @@ func (d *decoder) recordBatch(b *Batch, raw []byte) error {
 		err = d.marker(h, raw[batchRecords:])
 	case aborted || h.count == 0 || last < d.next:
 	default:
-		d.open, err = d.openBatch(b, h, raw[batchRecords:])
+		d.open, err = d.openBatch(b, h, raw)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (record batch %d to %d)", err, h.base, last)
@@ -181,8 +181,9 @@ func (d *decoder) recordBatch(b *Batch, raw []byte) error {
 }
 
 // openBatch begins with a record batch, and unfolds it if it fits into one piece.
-func (d *decoder) openBatch(b *Batch, h batchHeader, payload []byte) (*openBatch, error) {
-	o := &openBatch{header: h, last: h.base + int64(h.lastDelta), delta: -1, packed: payload}
+func (d *decoder) openBatch(b *Batch, h batchHeader, raw []byte) (*openBatch, error) {
+	payload := raw[batchRecords:]
+	o := &openBatch{header: h, last: h.base + int64(h.lastDelta), delta: -1, raw: raw, packed: payload}
 	if o.codec() == 0 {
 		o.plain, o.whole = payload, true
 	} else {

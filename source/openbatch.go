@@ -11,7 +11,8 @@ import (
 type openBatch struct {
 	header batchHeader
 	last   int64  // its last offset
-	packed []byte // its records as they came
+	raw    []byte // all of it as it came
+	packed []byte // its records
 	plain  []byte // what was unfolded of them and not read yet
 	whole  bool   // plain is all that is left
 	read   int32  // records that were read

@@ -57,6 +57,8 @@ type Options struct {
 	// Isolation is ReadUncommitted when zero.
 	Isolation Isolation
 
+	// SkipCorrupt are the places of record batches that are passed over if they cannot be read.
+	SkipCorrupt []Position
 	// Logger takes the few life-cycle lines of this package, nil for none.
 	Logger *slog.Logger
 }

@@ -14,6 +14,9 @@ type Record struct {
 	// Cut is, when not 0, how many bytes the record has: more than are unfolded, so that of key and value there is the
 	// beginning only, and of headers none if they are long.
 	Cut int64
+	// Unreadable, when not empty, says why this is no record but a record batch that cannot be read, and that was to be skipped
+	// (Options.SkipCorrupt): Value is the record batch as it came.
+	Unreadable string
 }
 
 // Header is one header of a record. Keys may repeat, and order counts.

@@ -43,6 +43,7 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch,
 		r := &batch.Records[i]
 		l.records = append(l.records, pipeline.Record{
 			Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.RawHeaders, Cut: r.Cut,
+			Unreadable: r.Unreadable,
 		})
 	}
 	end := batch.HighWatermark

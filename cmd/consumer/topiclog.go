@@ -167,6 +167,9 @@ func giveOut(batch *source.Batch, to int64, each func(*dlq.Record) error) error 
 		if r.Offset >= to {
 			return nil
 		}
+		if r.Unreadable != "" {
+			continue // it is to be passed over
+		}
 		headers, err := source.ParseHeaders(r.RawHeaders)
 		if err != nil {
 			return fmt.Errorf("reading the headers of the record at offset %d: %w", r.Offset, err)

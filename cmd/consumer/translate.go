@@ -34,8 +34,16 @@ func sourceOptions(c config.Config, log *slog.Logger) source.Options {
 		GroupID: c.Kafka.GroupID, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
 		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
 		CommitInterval: c.Flush.CommitInterval, FetchBytes: int32(c.Kafka.FetchBytes), FetchWait: c.Kafka.FetchWait,
-		Isolation: isolation, RecordBytes: int(c.Event.MaxBytes) + keyBytes,
+		Isolation: isolation, RecordBytes: int(c.Event.MaxBytes) + keyBytes, SkipCorrupt: skipped(c.Kafka.SkipCorrupt),
 	}
+}
+
+func skipped(places config.Positions) []source.Position {
+	positions := make([]source.Position, len(places))
+	for i, p := range places {
+		positions[i] = source.Position(p)
+	}
+	return positions
 }
 
 func security(c config.Security) source.Security {

@@ -75,6 +75,9 @@ func eachRecord(batch *source.Batch, from, to int64, each func(measurement.Recor
 		if r.Offset >= to {
 			return nil
 		}
+		if r.Unreadable != "" {
+			continue // no record, for the writer neither
+		}
 		if err := each(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut}); err != nil {
 			return err
 		}

@@ -26,19 +26,23 @@ type record struct {
 	offset     int64 // from the batch's first
 	key, value []byte
 	headers    []byte // from their number on; nil: no headers
+	fields     []byte // from the key on, instead of these
+	lie        int    // added to the length that is said before it
 }
 
 // appendTo appends the record with its length.
 func (r record) appendTo(b []byte) []byte {
 	body := []byte{0, 0} // attributes, time from the batch's first
 	body = binary.AppendVarint(body, r.offset)
-	body = appendBytes(body, r.key)
-	body = appendBytes(body, r.value)
-	if r.headers == nil {
-		body = append(body, 0)
+	if r.fields == nil {
+		r.fields = appendBytes(appendBytes(nil, r.key), r.value)
+		if r.headers == nil {
+			r.headers = []byte{0}
+		}
+		r.fields = append(r.fields, r.headers...)
 	}
-	body = append(body, r.headers...)
-	return append(binary.AppendVarint(b, int64(len(body))), body...)
+	body = append(body, r.fields...)
+	return append(binary.AppendVarint(b, int64(len(body)+r.lie)), body...)
 }
 
 // appendBytes appends a byte string with its length, -1 for nil.
