@@ -33,11 +33,11 @@ const (
 // Generator makes the events of many series, with all that goes wrong in practice: late and out-of-order readings,
 // fields that come and go, changed types, arrays, tombstones, and bad events of every reason.
 type Generator struct {
-	options Options
-	random  *rand.Rand
-	turn    int   // events made
-	bad     int   // bad events made
-	steps   []int // readings made, by series
+	options          Options
+	random           *rand.Rand
+	turn             int   // events made
+	bad, badElements int   // so many were made: their reasons come by turns
+	steps            []int // readings made, by series
 }
 
 // NewGenerator returns a generator of the given events.
@@ -91,9 +91,9 @@ func (g *Generator) array() Event {
 
 // badElement makes an element of an array that must become a letter of its own.
 func (g *Generator) badElement() (Part, []byte) {
-	g.bad++
+	g.badElements++
 	reasons := []string{"missing_time", "bad_time", "not_object", "missing_meta"}
-	e := Bad(reasons[g.bad%len(reasons)], g.turn, g.options.Start.UnixMilli(), g.options.MaxBytes)
+	e := Bad(reasons[g.badElements%len(reasons)], g.turn, g.options.Start.UnixMilli(), g.options.MaxBytes)
 	return Part{Reason: e.Fate.Reason, Value: e.Value}, e.Value
 }
 
