@@ -93,6 +93,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		w.otherGroup(m, seen.Group)
 		return
 	}
+	w.memory.refused = rival{}
 	if seen.Found && seen.Claim == (Token{}) {
 		w.claimFailed(m, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
 		return
@@ -122,18 +123,21 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 
 // otherGroup stops the partition when the document goes on to show another group.
 func (w *Worker) otherGroup(m Moment, group string) {
-	if w.tenure.refused == 0 {
-		w.tenure.refused = m.Now
+	r := &w.memory.refused
+	r.by = &StopError{"other_group", fmt.Sprintf(
+		"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
+			"may write a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
+		w.o.Namespace, group, w.o.Group)}
+	if r.since == 0 {
+		r.since = m.Now
 	}
-	if m.Now-w.tenure.refused < otherGroupPatience {
+	if m.Now-r.since < otherGroupPatience {
 		w.retry.claim.fail(m.Now, w.o.Random)
 		return
 	}
+	r.since = 0 // an assignment after this one looks as long again
 	w.o.Metrics.claim("refused")
-	w.stop(&StopError{"other_group", fmt.Sprintf(
-		"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
-			"may write a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
-		w.o.Namespace, group, w.o.Group)})
+	w.stop(r.by)
 }
 
 // resolve decides the start; false: the partition stopped.

@@ -50,3 +50,35 @@ func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until somebody deletes it
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
 }
+
+// TestRefusedClaimIsToldAtOnceAndThroughRebalances: while another group's claim is looked at again, the status says so, and
+// a membership that is lost meanwhile does not begin the patience anew.
+func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
+	w, m := newTestWorker(t)
+	theirs := ClaimRead{Seen: Seen{Found: true, Group: "theirs", TopicID: thisTopic, Claim: Token{7}}, Bounds: Bounds{End: 1000}}
+	began := m.Now
+	for m.Now-began < otherGroupPatience {
+		w.Handle(m, Abandoned{})
+		w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+		w.Handle(m, theirs)
+		s := w.Status(m.Now)
+		if s.Refused == nil || !strings.Contains(s.Refused.Detail, `"theirs"`) || s.Stopped != nil {
+			t.Fatalf("refused %v, stopped %v", s.Refused, s.Stopped)
+		}
+		m.Now += otherGroupPatience / 3
+	}
+	w.Handle(m, Ticked{})
+	w.Handle(m, theirs)
+	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "other_group" {
+		t.Fatalf("stopped %v", s.Stopped)
+	}
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	if s := w.Status(m.Now); s.Refused == nil {
+		t.Error("it looks ready before it has looked again")
+	}
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
+	if s := w.Status(m.Now); s.Refused != nil {
+		t.Errorf("still refused: %v", s.Refused)
+	}
+}

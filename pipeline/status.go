@@ -16,6 +16,8 @@ type Status struct {
 	// Phase is the word for where the tenure stands; Stopped, when not nil, why nothing more is read.
 	Phase   string
 	Stopped *StopError
+	// Refused is whose claim stands in the way of ours, which is tried again for a while before the partition stops.
+	Refused *StopError
 	// Paused is why nothing is fetched though there may be more, empty: it is.
 	Paused string
 	// Between: there is no tenure, the group joins. Running: records are read, or were until the partition stopped. Since is when the tenure began.
@@ -92,6 +94,7 @@ func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
 func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Topic: w.o.Topic, TopicID: w.source.TopicID, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt,
+		Refused: w.memory.refused.by,
 		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
 		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read,
 		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),

@@ -139,7 +139,6 @@ type tenure struct {
 	sent     Token   // the claim sent and not answered
 	claimed  bool    // the claim in the document is ours
 	foreign  bool    // the release found another claim there
-	refused  Instant // when another group's claim was seen first, 0: none was
 	// handing is how far the hand-over is: the final commit, the release.
 	handing  handing
 	shutdown bool // the hand-over is the process' last
@@ -157,8 +156,15 @@ const (
 	released
 )
 
+// rival is the claim of another group on the partition.
+type rival struct {
+	by    *StopError // nil: there was none at the last look
+	since Instant    // when it was seen first, 0: not since the partition stopped for it
+}
+
 // remembered outlives tenures and catalogs.
 type remembered struct {
+	refused      rival             // of our claim
 	mine         Token             // the last claim that we know we won
 	unknownUntil Instant           // until then, own unknown writes may still be executed (E4)
 	saw          map[Token]Instant // claims of others, by the first read that showed them since the assignment

@@ -100,6 +100,8 @@ func waiting(partitions []string) string {
 func (r *readiness) partition(s *pipeline.Status) {
 	if s.Stopped != nil {
 		r.notReady("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail)
+	} else if s.Refused != nil {
+		r.notReady("partition %s/%d is refused (%s): %s", s.Topic, s.Partition, s.Refused.Reason, s.Refused.Detail)
 	} else if since := source.Now() - s.Since; !s.Running && !s.Between && (s.ClaimWait > 0 || since > patience) {
 		r.degraded("partition %s/%d is not read yet: %s", s.Topic, s.Partition, standing(s))
 	}
