@@ -3,8 +3,10 @@ package config
 import (
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -42,14 +44,23 @@ func (k *checker) fail(variable string, value any, format string, args ...any) {
 	if k.bad[variable] {
 		return
 	}
-	k.problems = append(k.problems, Problem{Variable: variable, Value: fmt.Sprint(value), Message: fmt.Sprintf(format, args...)})
+	shown := fmt.Sprint(value)
+	if mayHoldLogin(shown) {
+		shown = masked
+	}
+	k.problems = append(k.problems, Problem{Variable: variable, Value: shown, Message: fmt.Sprintf(format, args...)})
 }
 
 func (k *checker) addresses() {
 	if k.good("KAFKA_BROKERS") {
-		for _, broker := range k.Kafka.Brokers {
-			if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || !isPort(port, 1) {
+		for i, broker := range k.Kafka.Brokers {
+			host, port, err := net.SplitHostPort(broker)
+			switch {
+			case err == nil && brokerHost.MatchString(host) && isPort(port, 1):
+			case harmless.MatchString(broker) && !mayHoldLogin(strings.Join(k.Kafka.Brokers, ",")):
 				k.fail("KAFKA_BROKERS", broker, "not an address: write host:port, as kafka-1:9092")
+			default: // it may hold a password
+				k.fail("KAFKA_BROKERS", "", "number %d is not an address: write host:port, as kafka-1:9092; a login goes into KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD", i+1)
 			}
 		}
 	}
@@ -62,6 +73,13 @@ func (k *checker) addresses() {
 		k.fail("PPROF_ADDR", k.Service.PprofAddr, "is HTTP_ADDR as well: give profiles an address of their own")
 	}
 }
+
+var (
+	// brokerHost is a name or an address.
+	brokerHost = regexp.MustCompile(`^[A-Za-z0-9._-]+$|^[0-9A-Fa-f:.]+(%[A-Za-z0-9]+)?$`)
+	// harmless is a name with or without a number: no login can be in it.
+	harmless = regexp.MustCompile(`^[A-Za-z0-9._-]+(:[0-9]*)?$`)
+)
 
 func isPort(text string, least int) bool {
 	n, err := strconv.Atoi(text)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 )
 
 // MongoDB's limits on names, in bytes.
@@ -18,36 +16,20 @@ const (
 // seriesSuffixes make the names of the collections that belong to a time series; the first is the series itself.
 func seriesSuffixes() []string { return []string{"", ".buckets", ".partitions", ".options"} }
 
-// uri has the driver read the connection string, except that nothing is looked up in DNS.
-func (k *checker) uri() {
-	if !k.good("MONGODB_URI") {
-		return
-	}
-	uri := k.MongoDB.URI
-	switch scheme, rest, _ := strings.Cut(uri.Reveal(), "://"); {
-	case scheme != "mongodb" && scheme != "mongodb+srv" || rest == "":
-		k.fail("MONGODB_URI", uri, "not a connection string: write mongodb://host:port/database or mongodb+srv://host/database")
-	case scheme == "mongodb":
-		if _, err := connstring.ParseAndValidate(uri.Reveal()); err != nil {
-			k.fail("MONGODB_URI", uri, "%s", uri.redact(err.Error()))
-		}
-	}
-}
-
 func (k *checker) database() {
 	name := k.MongoDB.Database
-	variable := "MONGODB_DATABASE"
+	variable, called := "MONGODB_DATABASE", fmt.Sprintf("the database name %q", name)
 	if name == k.MongoDB.URI.Database() {
-		variable = "MONGODB_URI"
+		variable, called = "MONGODB_URI", "the name of its database"
 	}
 	switch i := strings.IndexAny(name, "/\\. \"$*<>:|?\x00"); {
 	case !k.good("MONGODB_URI", "MONGODB_DATABASE"):
 	case i >= 0:
-		k.fail(variable, "", "the database name %q has a %q: MongoDB allows none of / \\ . \" $ * < > : | ? and no space", name, name[i:i+1])
+		k.fail(variable, "", "%s has a %q: MongoDB allows none of / \\ . \" $ * < > : | ? and no space", called, name[i:i+1])
 	case len(name) > maxDatabaseName:
-		k.fail(variable, "", "the database name %q has %d bytes: MongoDB allows %d", name, len(name), maxDatabaseName)
+		k.fail(variable, "", "%s has %d bytes: MongoDB allows %d", called, len(name), maxDatabaseName)
 	case slices.Contains([]string{"admin", "config", "local"}, name):
-		k.fail(variable, "", "the database %q is MongoDB's own: choose another", name)
+		k.fail(variable, "", "%s is one of MongoDB's own (admin, config, local): choose another", called)
 	}
 }
 

@@ -21,7 +21,8 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	for _, f := range fields(&c) {
 		l.load(f)
 	}
-	l.report(unknown(environ, fields(&c)))
+	misspelt, _ := unknown(environ, fields(&c))
+	l.report(misspelt)
 	c.fill(os.DirFS("/"))
 	l.report(check(&c, l.bad))
 	if len(l.problems) > 0 {
@@ -113,7 +114,7 @@ func decode(f *field, text string, found bool) error {
 func (f *field) shownText(text string) string {
 	const longest = 100
 	switch {
-	case f.secret():
+	case f.secret() || mayHoldLogin(text):
 		return masked
 	case len(text) > longest:
 		return fmt.Sprintf("%q…", text[:longest])

@@ -64,7 +64,7 @@ those in effect, with secrets masked.
 
 - ` + "`NAME_FILE`" + ` instead of ` + "`NAME`" + ` holds the path of a file to read the value from, for secrets.
 - A variable that is set to the empty string counts as not set, except where the table gives empty a meaning.
-- A variable that begins like one of these and is none of them is an error.
+- A variable that is nearly one of these is an error; others that only begin like them are mentioned at start, and by ` + "`check`" + `.
 - Durations are Go durations: ` + "`500ms`, `10s`, `2m`, `24h`" + `. Sizes are whole numbers with ` + "`B`, `KiB`, `MiB`, `GiB`" + ` or ` + "`TiB`" + `.
 `
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// prefixes begin the names that are ours: a variable with one of them that we do not know is a mistake.
+// prefixes begin the names that are ours: a variable with one of them that we do not know may be a mistake.
 func prefixes() []string {
 	return []string{
 		"KAFKA_", "MONGODB_", "EVENT_", "BUCKET_", "FLUSH_", "COMMIT_", "DLQ_", "HTTP_", "PPROF_", "LOG_", "SERIES_", "MEMORY_",
@@ -36,33 +36,49 @@ func foreign(name, value string) bool {
 		strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
-// unknown finds the variables that look like ours and are not.
-func unknown(environ []string, known []field) []Problem {
+// unknown finds the variables that look like ours and are not: misspelt names are problems, all others may be of another
+// program in the same environment, as COMMIT_SHA and LOG_FILE are.
+func unknown(environ []string, known []field) (misspelt []Problem, strange []string) {
 	var names []string
 	for i := range known {
 		names = append(names, known[i].name())
 	}
-	var problems []Problem
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(entry, "=")
-		ours := slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
-		if !ours || foreign(name, value) || slices.Contains(names, name) || slices.Contains(names, strings.TrimSuffix(name, fileSuffix)) {
+		setting, _ := strings.CutSuffix(name, fileSuffix)
+		if !isOurs(name) || foreign(name, value) || slices.Contains(names, name) || slices.Contains(names, setting) {
 			continue
 		}
-		message := "no such setting"
-		if near := nearest(name, names); near != "" {
-			message += ": did you mean " + near + "?"
+		near := nearest(name, names)
+		if near == "" && isOurs(setting) {
+			near = nearest(setting, names)
 		}
-		problems = append(problems, Problem{Variable: name, Message: message})
+		if near != "" {
+			misspelt = append(misspelt, Problem{Variable: name, Message: "no such setting: did you mean " + near + "?"})
+		} else {
+			strange = append(strange, name)
+		}
 	}
-	return problems
+	return misspelt, strange
 }
 
-// nearest is the known name that begins with this one, or takes the fewest edits to reach, if they are few.
+func isOurs(name string) bool {
+	return slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// Strange lists the variables that begin like settings, are none, and are not misspelt ones either.
+func Strange(environ []string) []string {
+	_, strange := unknown(environ, fields(&Config{}))
+	return strange
+}
+
+// nearest is the setting that a name was probably meant to be: one that goes on where the name ends, or that differs in the
+// underscores or in a letter or two. Empty: none.
 func nearest(name string, known []string) string {
-	best, least := "", len(name)/2+1
+	letters := func(s string) string { return strings.ReplaceAll(s, "_", "") }
+	best, least := "", 2+len(name[strings.IndexByte(name, '_')+1:])/6
 	for _, k := range known {
-		if strings.HasPrefix(k, name) {
+		if strings.HasPrefix(k, name+"_") || letters(k) == letters(name) {
 			return k
 		}
 		if d := distance(name, k); d < least {

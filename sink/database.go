@@ -87,7 +87,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	}
 	d.dialer = newDialer(co, o, d.metrics)
 	if d.client, err = mongo.Connect(co); err != nil {
-		return nil, fmt.Errorf("MONGODB_URI: %s", redact(err.Error(), o.URI))
+		return nil, unreadableURI(err, o.URI)
 	}
 	if err := d.greet(ctx); err != nil {
 		d.Close(context.WithoutCancel(ctx))
@@ -100,8 +100,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 func clientOptions(uri string) (*options.ClientOptions, error) {
 	co := options.Client().ApplyURI(uri)
 	if err := co.Validate(); err != nil {
-		return nil, fmt.Errorf("MONGODB_URI: %s; it looks like mongodb://user:password@host:27017/database or mongodb+srv://…",
-			redact(err.Error(), uri))
+		return nil, unreadableURI(err, uri)
 	}
 	if co.AppName == nil {
 		co.SetAppName(AppName)

@@ -26,6 +26,25 @@ func closedPort(t *testing.T) string {
 	return listener.Addr().String()
 }
 
+// TestOpenQuotesNothingOfAURI that cannot be read: it may be of the password.
+func TestOpenQuotesNothingOfAURI(t *testing.T) {
+	for _, uri := range []string{
+		"mongodb://user:hIdDeN/hIdDeN@host/db", "mongodb://user:hIdDeN", "mongodb://user:hIdDeNhost:27017/db", "mongodb://user:hId?DeN=hIdDeN@host/db",
+		"mongodb://user:hIdDeN@hIdDeN@host/db", "mongodb://user:hIdDeN:x@host/db", "mongodb://user:hIdDeN%zz@host/db", "mongodb://user:hIdDeN@/db",
+		"mongodb://user:pa@host/?hIdDeN", "mongodb://user:pa@host/?w=hIdDeN&tls=hIdDeN", "hIdDeN",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		d, err := sink.Open(ctx, sink.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
+		cancel()
+		if err == nil {
+			_ = d.Close(t.Context())
+			t.Errorf("%s was opened", uri)
+		} else if strings.Contains(err.Error(), "hIdDeN") || !strings.Contains(err.Error(), "MONGODB_URI") {
+			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}
+
 func TestOpenSaysWhatToDo(t *testing.T) {
 	plain := newFake(t, nil)
 	login := newFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
@@ -42,7 +61,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		"wrong password":    {"mongodb://user:s3cret@" + login.Addr().String() + "/db?directConnection=true&" + quick, "", []string{"password", "authSource"}},
 		"no TLS there":      {"mongodb://" + plain.Addr().String() + "/db?tls=true&directConnection=true&" + quick, "", []string{"TLS", "tls=true"}},
 		"no scheme":         {"localhost:27017", "", []string{"MONGODB_URI", "mongodb://"}},
-		"a bad option":      {"mongodb://user:s3cret@h/db?maxPoolSize=x", "", []string{"MONGODB_URI", "maxPoolSize"}},
+		"a bad option":      {"mongodb://user:s3cret@h/db?maxPoolSize=x", "", []string{"MONGODB_URI", "invalid value"}},
 		"no database":       {"mongodb://" + plain.Addr().String(), "", []string{"MONGODB_DATABASE"}},
 		"a bad database":    {"mongodb://" + plain.Addr().String(), "a.b", []string{"MONGODB_DATABASE", "a.b"}},
 		"not a replica set": {"mongodb://" + plain.Addr().String() + "/db?replicaSet=rs&" + quick, "", []string{"not as a primary", "replicaSet"}},

@@ -1,6 +1,9 @@
 package sink
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"net/url"
 	"strings"
 )
@@ -14,6 +17,18 @@ func uriDatabase(uri string) string {
 		return plain
 	}
 	return name
+}
+
+// unreadableURI is about a URI that the driver does not take. Of the URI nothing is quoted, for any part of it may be of a
+// password; only a name that DNS does not know is told.
+func unreadableURI(err error, uri string) error {
+	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // from there on it quotes
+	text = strings.TrimRight(text, " :")
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") {
+		text = fmt.Sprintf("DNS does not know %s", unknown.Name)
+	}
+	return fmt.Errorf("MONGODB_URI: %s; it looks like mongodb://user:password@host:27017/database or mongodb+srv://…, with @ : / ? # %% of "+
+		"user and password written %%40 %%3A %%2F %%3F %%23 %%25", text)
 }
 
 // redact takes the user and the password of a URI out of a text about it.

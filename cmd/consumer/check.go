@@ -55,7 +55,7 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 		return err
 	}
 	var found findings
-	found.ok("settings", "%s", describeSettings(c))
+	p.checkSettings(c, &found)
 	clusterID, samples, err := p.checkSource(ctx, c, log, sample, &found)
 	if err != nil {
 		return err
@@ -71,6 +71,17 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 		return errFound
 	}
 	return nil
+}
+
+// checkSettings says what the settings are about, and what of them works and may not be meant.
+func (p *program) checkSettings(c config.Config, found *findings) {
+	found.ok("settings", "%s", describeSettings(c))
+	for _, w := range c.Warnings() {
+		found.warn("settings", w.WayOut, "%s: %s", w.Setting, w.Message)
+	}
+	if strange := config.Strange(p.environ); len(strange) > 0 {
+		found.note("settings", "these variables begin like settings and are none: %s", strings.Join(strange, ", "))
+	}
 }
 
 // checkSource looks at Kafka, and at the newest records of its topics. clusterID is empty when Kafka does not answer.

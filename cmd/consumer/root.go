@@ -102,6 +102,7 @@ func (p *program) runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p.mention(c, log)
 			return p.run(cmd.Context(), c, log)
 		},
 	}
@@ -118,6 +119,7 @@ func (p *program) initCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			p.mention(c, log)
 			return p.initialize(cmd.Context(), c, log, p.stdout)
 		},
 	}
@@ -130,6 +132,16 @@ func (p *program) settings() (config.Config, *slog.Logger, error) {
 		return config.Config{}, nil, err
 	}
 	return c, newLogger(p.stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal), nil
+}
+
+// mention says at a start what works and may not be meant.
+func (p *program) mention(c config.Config, log *slog.Logger) {
+	for _, w := range c.Warnings() {
+		log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
+	}
+	if strange := config.Strange(p.environ); len(strange) > 0 {
+		log.Info("these variables begin like settings and are none", "variables", strings.Join(strange, ","))
+	}
 }
 
 // quietSettings are settings whose logger leaves the life cycle out, for commands whose output a person reads.

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
+)
+
+// What is said about a MONGODB_URI. Nothing of the URI itself is ever quoted: in one that cannot be read, any part may be
+// of a password. The driver's own messages quote.
+const (
+	uriExample = "not a connection string: write mongodb://host:port/database or mongodb+srv://host/database"
+	uriEscapes = "cannot be read: write mongodb://user:password@host:port/database (mongodb+srv://user:password@host/database has no port), " +
+		"and in user and password %40 for @, %3A for :, %2F for /, %3F for ?, %23 for #, %5B and %5D for [ ], %25 for %"
+)
+
+// uri has the driver read the connection string, except that nothing is looked up in DNS.
+func (k *checker) uri() {
+	if !k.good("MONGODB_URI") {
+		return
+	}
+	if refusal := k.MongoDB.URI.refusal(); refusal != "" {
+		k.fail("MONGODB_URI", "", "%s", refusal)
+		k.bad["MONGODB_URI"] = true // nothing is concluded from its database either
+	}
+}
+
+// refusal says what is wrong with the URI; empty: nothing.
+func (u URI) refusal() string {
+	scheme, after, _ := strings.Cut(string(u), "://")
+	if scheme != "mongodb" && scheme != "mongodb+srv" || after == "" {
+		return uriExample
+	}
+	p, ok := u.parts()
+	if !ok {
+		return uriEscapes
+	}
+	if scheme == "mongodb+srv" {
+		return ""
+	}
+	_, err := connstring.ParseAndValidate(string(u))
+	if err == nil {
+		return ""
+	}
+	_, query, _ := strings.Cut(p.rest, "?")
+	for i, option := range strings.Split(query, "&") {
+		if _, err := connstring.Parse("mongodb://host/?" + option); err != nil && query != "" {
+			return "has a value that MongoDB's driver does not take, in its option " + optionName(i, option)
+		}
+	}
+	// What is left is about options beside each other, or beside the rest. Only a message that quotes nothing is passed on.
+	if text := err.Error(); !strings.Contains(text, `"`) && !strings.Contains(text, p.hosts) {
+		return text
+	}
+	return "has options that contradict each other, or that need another one, or a user"
+}
+
+// optionName is an option's name if it is one of the driver's, else its place.
+func optionName(index int, option string) string {
+	name, _, _ := strings.Cut(option, "=")
+	if i := slices.IndexFunc(uriOptions, func(known string) bool { return strings.EqualFold(known, name) }); i >= 0 {
+		return uriOptions[i]
+	}
+	return fmt.Sprintf("number %d behind the ?", index+1)
+}
+
+// uriOptions are the options of which the driver takes only some values.
+var uriOptions = []string{
+	"authMechanism", "authMechanismProperties", "authSource", "compressors", "connect", "connectTimeoutMS", "directConnection",
+	"heartbeatFrequencyMS", "journal", "loadBalanced", "localThresholdMS", "maxConnecting", "maxIdleTimeMS", "maxPoolSize",
+	"maxStalenessSeconds", "minPoolSize", "readConcernLevel", "readPreference", "readPreferenceTags", "replicaSet",
+	"retryReads", "retryWrites", "serverMonitoringMode", "serverSelectionTimeoutMS", "socketTimeoutMS", "srvMaxHosts",
+	"srvServiceName", "ssl", "sslInsecure", "timeoutMS", "tls", "tlsAllowInvalidCertificates", "tlsAllowInvalidHostnames",
+	"tlsCAFile", "tlsCertificateFile", "tlsCertificateKeyFile", "tlsDisableCertificateRevocationCheck",
+	"tlsDisableOCSPEndpointCheck", "tlsInsecure", "tlsPrivateKeyFile", "w", "wTimeoutMS", "zlibCompressionLevel", "zstdCompressionLevel",
+}

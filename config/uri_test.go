@@ -1,0 +1,97 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// marked is the password that nothing may show.
+const marked = "hIdDeN"
+
+// printed is all that loading settings prints: problems, or the settings in effect.
+func printed(env map[string]string) string {
+	c, err := load(env)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, s := range c.Settings() {
+		fmt.Fprintf(&b, "%s=%s\n", s.Name, s.Value)
+	}
+	return b.String() + fmt.Sprintf("%v %+v %#v", c, c, c)
+}
+
+// TestNoPartOfAPasswordIsShown: whatever was forgotten or not escaped.
+func TestNoPartOfAPasswordIsShown(t *testing.T) {
+	for _, uri := range []string{
+		"mongodb://user:hIdDeN@host/db", "mongodb+srv://user:hIdDeN@host.example/db",
+		"mongodb://user:hIdDeN/hIdDeN@host/db", "mongodb://user:12/hIdDeN@host/db", "mongodb+srv://user:pa/hIdDeN@host.example/db",
+		"mongodb://user:hIdDeN", "mongodb://user:hIdDeN/", "mongodb://user:hIdDeNhost:27017/db", "mongodb+srv://user:hIdDeN.host.example/db",
+		"mongodb://user:hId?DeN=hIdDeN@host/db", "mongodb://user:12?w=hIdDeN@host", "mongodb://user:12?hIdDeN@host", "mongodb://user:hIdDeN#x@host",
+		"mongodb://user:hIdDeN@hIdDeN@host/db", "mongodb://user:hIdDeN:hIdDeN@host/db", "mongodb://user:hIdDeN%zz@host/db", "mongodb://user:hIdDeN%@host",
+		"mongodb://user:hIdDeN@", "mongodb://user:hIdDeN@/db", "mongodb://user:hIdDeN@host:port/db", "mongodb://user:hIdDeN@host:99999/db",
+		"mongodb://user:hIdDeN@host/a b", "mongodb://user:hIdDeN@host/db?w=-3", "mongodb://user:hIdDeN@host/admin",
+		"mongodb://user:hIdDeN@host/?tls=hIdDeN", "mongodb://user:pa@host/?hIdDeN=hIdDeN&x", "mongodb://user:pa@host/?hIdDeN",
+		"mongodb://user:pa@host/?authMechanism=MONGODB-X509&authSource=hIdDeN", "mongodb://user:pa@host/?connect=direct&directConnection=false",
+		"mongodb://u:p@host/?tlsCertificateKeyFilePassword=hIdDeN&tlsCertificateKeyFile=x", "mongodb://u:p@host/?authMechanismProperties=TOKEN:hIdDeN",
+		"http://user:hIdDeN@host", "user:hIdDeN@host/db", "mongodb:user:hIdDeN@host", "hIdDeN", "mongodb:///hIdDeN@host/db", " mongodb://u:hIdDeN@host",
+		"mongodb://u:p@host,hIdDeN,@host/db", "mongodb://[hIdDeN]/db", "mongodb://user:[hIdDeN]@host/db",
+	} {
+		if got := printed(with("MONGODB_URI", uri)); strings.Contains(got, marked) {
+			t.Errorf("%s is shown:\n%s", uri, got)
+		}
+		if p, ok := URI(uri).parts(); ok && strings.Contains(p.rest, marked) {
+			continue // what stands behind the hosts of a good URI is shown, but for some options
+		}
+		if got := fmt.Sprintf("%v %+v %#v", URI(uri), URI(uri), URI(uri)); strings.Contains(got, marked) {
+			t.Errorf("%s is printed as %s", uri, got)
+		}
+	}
+	for _, brokers := range []string{
+		"user:hIdDeN@kafka:9092", "kafka:9092,user:hIdDeN@kafka:9092", "sasl://user:hIdDeN@kafka:9092", "user:hIdDeN/x@kafka:9092", "hIdDeN@kafka:9092",
+		"user:pa,hIdDeN,ss@kafka:9092", "user:hIdDeN@kafka:9092,", "user:hIdDeN", "user:hIdDeNkafka:9092", "kafka://hIdDeN:9092",
+	} {
+		if got := printed(with("KAFKA_BROKERS", brokers)); strings.Contains(got, marked) || !strings.Contains(got, "KAFKA_BROKERS") {
+			t.Errorf("%s is shown:\n%s", brokers, got)
+		}
+	}
+}
+
+func TestGoodURIsAreShownWithoutTheirPasswords(t *testing.T) {
+	for uri, want := range map[string]string{
+		"mongodb://host":                                             "",
+		"mongodb://a:1,b:2/db?replicaSet=rs":                         "",
+		"mongodb://[::1]:27017,[fe80::1%25eth0]/db":                  "",
+		"mongodb://%2Ftmp%2Fmongodb-27017.sock/db":                   "",
+		"mongodb://user@host/?authMechanism=MONGODB-X509":            "",
+		"mongodb://us%40er:p%2Fa%3Ass@host/db":                       "mongodb://us%40er:***@host/db",
+		"mongodb://u:p@h/db?appName=me%40here&w=majority":            "mongodb://u:***@h/db?appName=me%40here&w=majority",
+		"mongodb+srv://u:p!$&'()*+,;=@cluster.example.net/?tls=true": "mongodb+srv://u:***@cluster.example.net/?tls=true",
+	} {
+		if want == "" {
+			want = uri
+		}
+		if got := URI(uri).String(); got != want {
+			t.Errorf("%s is shown as %s, want %s", uri, got, want)
+		}
+		if refusal := URI(uri).refusal(); refusal != "" {
+			t.Errorf("%s: %s", uri, refusal)
+		}
+	}
+}
+
+func FuzzURI(f *testing.F) {
+	f.Add("mongodb://user:", "@host/db?authMechanismProperties=AWS_SESSION_TOKEN:x")
+	f.Add("mongodb+srv://:", "@@/?")
+	f.Add("mongodb://user:1", "/x@host/?w=1")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		uri := before + ":" + marked + after
+		if got := printed(with("MONGODB_URI", uri)); strings.Contains(got, marked) {
+			if p, ok := URI(uri).parts(); ok && !strings.Contains(p.user, marked) {
+				t.Skip() // behind the @: no password
+			}
+			t.Errorf("%q is shown:\n%s", uri, got)
+		}
+	})
+}

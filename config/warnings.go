@@ -1,0 +1,36 @@
+package config
+
+// Warning is a setting that works, and costs something.
+type Warning struct {
+	// Setting is its name and value.
+	Setting string
+	// Message says what it costs.
+	Message string
+	// WayOut says what to set instead.
+	WayOut string
+}
+
+// Warnings are what a start says about the settings.
+func (c Config) Warnings() []Warning {
+	var list []Warning
+	if c.Security.Protocol == "sasl_plaintext" {
+		list = append(list, Warning{
+			"KAFKA_SECURITY=sasl_plaintext", "logins and records cross the network unencrypted" + c.Security.plainPassword(), "use sasl_tls",
+		})
+	}
+	if c.Security.TLSInsecure {
+		list = append(list, Warning{
+			"KAFKA_TLS_INSECURE=true", "any certificate is taken: whoever is between here and the brokers can read and change everything" +
+				c.Security.plainPassword(), "put the brokers' authority into KAFKA_TLS_CA_FILE",
+		})
+	}
+	return list
+}
+
+// plainPassword is what the mechanism PLAIN adds to a warning.
+func (s Security) plainPassword() string {
+	if s.SASLMechanism == "PLAIN" {
+		return ", and PLAIN sends the password itself"
+	}
+	return ""
+}

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWeakSecurityIsWarnedAbout(t *testing.T) {
+	login := []string{"KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "hIdDeN"}
+	for _, c := range []struct {
+		env  []string
+		want string // the settings warned about
+	}{
+		{nil, ""},
+		{append([]string{"KAFKA_SECURITY", "sasl_tls"}, login...), ""},
+		{append([]string{"KAFKA_SECURITY", "sasl_plaintext"}, login...), "KAFKA_SECURITY=sasl_plaintext"},
+		{[]string{"KAFKA_SECURITY", "tls", "KAFKA_TLS_INSECURE", "true"}, "KAFKA_TLS_INSECURE=true"},
+	} {
+		loaded, err := load(with(c.env...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var settings []string
+		for _, w := range loaded.Warnings() {
+			settings = append(settings, w.Setting)
+			if text := w.Message + w.WayOut; strings.Contains(text, "hIdDeN") || w.Message == "" || w.WayOut == "" {
+				t.Errorf("%+v", w)
+			}
+		}
+		if got := strings.Join(settings, " "); got != c.want {
+			t.Errorf("%v: %q", c.env, got)
+		}
+	}
+}
