@@ -35,6 +35,9 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 		if !one.refused {
 			r.report.Driven++
 			r.report.Reasons[one.reason]++
+			if one.again != "" {
+				r.report.Again[one.again]++
+			}
 		}
 	}
 	if b.intent != nil && b.start < b.next && !r.o.DryRun {

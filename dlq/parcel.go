@@ -23,14 +23,15 @@ type item struct {
 	offset  int64 // in the dead-letter topic
 	to      Place
 	reason  string
+	again   string // the reason for which it would come back, empty: none is known
 	record  Record
 	done    bool // it has gone back
 	refused bool // its topic does not take it: it stays
 }
 
-func (b *parcel) add(f *Found) {
+func (b *parcel) add(f *Found, again string) {
 	l := f.Letter.clone()
-	one := item{offset: f.Offset, to: Place{l.Topic, l.Partition}, reason: l.Reason, record: returned(&l)}
+	one := item{offset: f.Offset, to: Place{l.Topic, l.Partition}, reason: l.Reason, again: again, record: returned(&l)}
 	b.letters = append(b.letters, one)
 	b.bytes += size(&l)
 	if !b.targets[one.to] {

@@ -19,6 +19,9 @@ type RedriveOptions struct {
 	Rate int
 	// DryRun counts and sends nothing; Target and Progress are then not used.
 	DryRun bool
+	// Again tells, in a dry run, the reason for which a record would become a letter again, empty: none is known; nil: nobody
+	// is asked.
+	Again func(*Letter) string
 	// Settle is how long after a failure a record that was sent may still arrive.
 	Settle time.Duration
 	// Own is what this selection's group has committed, Others what those of other selections have.
@@ -48,6 +51,8 @@ type Report struct {
 	// Driven went back, or would have in a dry run; Reasons counts them by reason.
 	Driven  int64            `json:"driven"`
 	Reasons map[string]int64 `json:"reasons"`
+	// Again are those of Driven that would become letters again, by their new reason: only in a dry run.
+	Again map[string]int64 `json:"again,omitempty"`
 	// Arrived had gone back already when a former run was cut off.
 	Arrived int64 `json:"arrived"`
 	// Refused were not taken by their topics: these stay.
@@ -80,7 +85,7 @@ type Redrive struct {
 func NewRedrive(log Log, target Target, progress Progress, o RedriveOptions) *Redrive {
 	return &Redrive{
 		o: o, log: log, target: target, progress: progress, taken: positions{},
-		report: Report{Reasons: map[string]int64{}},
+		report: Report{Reasons: map[string]int64{}, Again: map[string]int64{}},
 	}
 }
 

@@ -130,6 +130,22 @@ func TestDryRunChangesNothing(t *testing.T) {
 	}
 }
 
+func TestDryRunCountsWhatWouldComeBack(t *testing.T) {
+	w := filled(700)
+	report, err := w.run(t, func(o *RedriveOptions) {
+		o.DryRun, o.Limit = true, 300
+		o.Again = func(l *Letter) string {
+			if l.Offset%3 == 0 {
+				return "bad_time"
+			}
+			return ""
+		}
+	})
+	if err != nil || report.Driven != 300 || report.Again["bad_time"] < 90 || report.Again["bad_time"] > 110 {
+		t.Errorf("report %+v, %v", report, err)
+	}
+}
+
 func TestForeignTopicStopsRatherThanBeingPassed(t *testing.T) {
 	w := newWorld()
 	l := sample()

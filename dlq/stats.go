@@ -6,17 +6,21 @@ import "time"
 type Stats struct {
 	// Letters is how many there are, Others how many records are none.
 	Letters, Others int64
+	// Copies is how many letters stand in the topic again: their positions were counted before. Re-drives pass them over.
+	Copies int64
 	// Reasons and Topics count letters by reason and by source topic.
 	Reasons, Topics map[string]int64
 	// Hours counts letters by the hour of their record's timestamp (UTC) and by reason.
 	Hours map[time.Time]map[string]int64
 	// Oldest and Newest are the bounds of the records' timestamps; zero without letters.
 	Oldest, Newest time.Time
+
+	known positions
 }
 
 // NewStats counts nothing yet.
 func NewStats() *Stats {
-	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}}
+	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}, known: positions{}}
 }
 
 // Add counts a record of a dead-letter topic.
@@ -27,6 +31,9 @@ func (s *Stats) Add(f *Found) {
 	}
 	l := &f.Letter
 	s.Letters++
+	if !s.known.add(l) {
+		s.Copies++
+	}
 	s.Reasons[l.Reason]++
 	s.Topics[l.Topic]++
 	at := time.UnixMilli(l.Timestamp).UTC()

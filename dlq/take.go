@@ -70,7 +70,11 @@ func (r *Redrive) take(ctx context.Context, b *parcel, f *Found) error {
 	}
 	r.report.Read++
 	if wanted {
-		b.add(f)
+		again := ""
+		if r.o.DryRun && r.o.Again != nil {
+			again = r.o.Again(&f.Letter)
+		}
+		b.add(f, again)
 	}
 	b.next = f.Offset + 1
 	return nil

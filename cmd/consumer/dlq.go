@@ -37,6 +37,9 @@ func (f *letterFilter) flags(cmd *cobra.Command) {
 // filter reads the flags.
 func (f *letterFilter) filter(c config.Config, now time.Time) (dlq.Filter, error) {
 	out := dlq.Filter{Reasons: f.reasons, Topics: f.topics}
+	if err := checkReasons(f.reasons); err != nil {
+		return out, err
+	}
 	for _, topic := range f.topics {
 		if !slices.Contains(c.Kafka.Topics, topic) {
 			return out, usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", topic, strings.Join(c.Kafka.Topics, ", "))}

@@ -154,6 +154,36 @@ func TestRedriveRefusesDistancesFromNow(t *testing.T) {
 	}
 }
 
+func TestMisspelledReasonIsAnError(t *testing.T) {
+	for reason, want := range map[string]string{
+		"bad_tme": `--reason is "bad_tme": did you mean bad_time? The reasons are not_json, `, "bad-time": "did you mean bad_time?",
+		"Missing_Meta": "did you mean missing_meta?", "toolarge": "did you mean too_large?", "": "did you mean ",
+		"bad_time": "", "empty": "", "org.example.BadTime": "", "theirs": "",
+	} {
+		err := checkReasons([]string{"too_deep", reason})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", reason, err, want)
+		}
+	}
+	for _, command := range []string{"list", "stats", "redrive"} {
+		code, _, stderr := try(t, settings(), nil, "dlq", command, "--reason", "bad_tme")
+		if code != exitUsage || !strings.Contains(stderr, "did you mean bad_time?") {
+			t.Errorf("%s: exit code %d, %s", command, code, stderr)
+		}
+	}
+}
+
+func TestRedriveSaysWhatWouldComeBack(t *testing.T) {
+	var out bytes.Buffer
+	r := dlq.Report{Driven: 7, Reasons: map[string]int64{"bad_time": 7}, Again: map[string]int64{"bad_time": 2, "bad_meta": 1}, Read: 7, Total: 7}
+	if err := printReport(&out, redriveOptions{dryRun: true}, "", r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "3  of these would become letters again"; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "bad_meta: 1") {
+		t.Errorf("want …%s… in\n%s", want, out.String())
+	}
+}
+
 func TestReasonsThatNoLetterHasAreTold(t *testing.T) {
 	for _, c := range []struct {
 		asked []string

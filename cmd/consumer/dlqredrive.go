@@ -55,7 +55,7 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 	}
 	o.flags(cmd)
 	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date"
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count what would be driven")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count what would be driven, and what of it would become letters again")
 	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
 	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", dlq.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
@@ -121,13 +121,14 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 		})
 	}
 	line.end()
-	if err == nil {
-		p.warnOfReasons(o.reasons, report.Reasons)
-	}
+	unknown := err == nil && p.warnOfReasons(o.reasons, report.Reasons)
 	if report.Reasons != nil {
 		if err := p.printRedrive(o, group, report); err != nil {
 			return err
 		}
+	}
+	if unknown && report.Read == report.Unselected+report.Others {
+		return usageError{errors.New("no letter is selected")}
 	}
 	if err == nil {
 		return p.tellRefused(report)
@@ -182,6 +183,16 @@ func (p *program) countRedrive(ctx context.Context, c config.Config, reader *let
 		return dlq.Report{}, err
 	}
 	o.Own, o.Others = splitPasts(pasts, o.Selection)
+	again, err := newRetrial(c)
+	if err != nil {
+		return dlq.Report{}, err
+	}
+	o.Again = func(l *dlq.Letter) string {
+		if bad := again.of(l); bad != nil {
+			return string(bad.Reason)
+		}
+		return ""
+	}
 	return dlq.NewRedrive(reader, nil, nil, o).Run(ctx, spans)
 }
 

@@ -54,6 +54,8 @@ func (p *program) letterStats(ctx context.Context, flags letterFilter, output st
 // StatsView is what dlq stats prints as JSON.
 type StatsView struct {
 	Letters int64 `json:"letters"`
+	// Copies are those of Letters that were written again for the same record.
+	Copies int64 `json:"copies"`
 	// Others are records of the dead-letter topics that are no letters.
 	Others  int64            `json:"others"`
 	Oldest  time.Time        `json:"oldest,omitzero"`
@@ -71,7 +73,7 @@ type HourView struct {
 
 func newStatsView(s *dlq.Stats) StatsView {
 	view := StatsView{
-		Letters: s.Letters, Others: s.Others, Oldest: s.Oldest, Newest: s.Newest, Reasons: s.Reasons, Topics: s.Topics,
+		Letters: s.Letters, Copies: s.Copies, Others: s.Others, Oldest: s.Oldest, Newest: s.Newest, Reasons: s.Reasons, Topics: s.Topics,
 		Hours: []HourView{},
 	}
 	for _, hour := range slices.SortedFunc(maps.Keys(s.Hours), time.Time.Compare) {
@@ -93,6 +95,10 @@ func printStats(w io.Writer, s *dlq.Stats) error {
 		fmt.Fprintf(w, ", of records from %s to %s", formatTime(s.Oldest), formatTime(s.Newest))
 	}
 	fmt.Fprintln(w)
+	if s.Copies > 0 {
+		fmt.Fprintf(w, "%d of them are copies, written again for the same record after a crash or a failed request: they are of %d records, and a re-drive takes each once\n",
+			s.Copies, s.Letters-s.Copies)
+	}
 	if s.Others > 0 {
 		fmt.Fprintf(w, "%d records of the dead-letter topics are no letters\n", s.Others)
 	}

@@ -34,6 +34,12 @@ func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) erro
 	for _, reason := range byCount(r.Reasons) {
 		fmt.Fprintf(table, "\t  %s: %d\n", printable(reason), r.Reasons[reason])
 	}
+	if o.dryRun && r.Driven > 0 {
+		fmt.Fprintf(table, "%d\tof these would become letters again, by the present settings (what MongoDB refuses is not asked)\n", sum(r.Again))
+		for _, reason := range byCount(r.Again) {
+			fmt.Fprintf(table, "\t  %s: %d\n", printable(reason), r.Again[reason])
+		}
+	}
 	for _, one := range []struct {
 		count int64
 		what  string
