@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 )
 
 func TestBudgetLetsTheLargestShrinkFirst(t *testing.T) {
@@ -92,5 +94,83 @@ func TestBudgetLevelMeetsTheLimit(t *testing.T) {
 		if want := b.Limit() - b.Limit()/headroom; sum > max(want, int64(n)) || sum <= want-int64(n) {
 			t.Fatalf("the level %d makes %d of a limit of %d, %d partitions", level, sum, b.Limit(), n)
 		}
+	}
+}
+
+// reserve asks for room beside the test; the channel has the bytes when there is some.
+func reserve(ctx context.Context, b *Budget, w *Worker) <-chan int {
+	granted := make(chan int, 1)
+	go func() {
+		if bytes, err := b.Reserve(ctx, w); err == nil {
+			granted <- bytes
+		}
+		close(granted)
+	}()
+	synctest.Wait()
+	return granted
+}
+
+// got is what a reservation was granted by now, 0: nothing.
+func got(granted <-chan int) int {
+	synctest.Wait()
+	select {
+	case bytes := <-granted:
+		return bytes
+	default:
+		return 0
+	}
+}
+
+func TestPiecesWaitForRoomInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 256 << 20 // of which twelve pieces have room
+		b, one, two, other := NewBudget(limit), &Worker{}, &Worker{}, &Worker{}
+		b.Report(other, limit-30<<20)
+		if n := got(reserve(t.Context(), b, one)); n != largestPiece {
+			t.Fatalf("the first may have %d bytes, want a whole piece", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		second := reserve(ctx, b, two)
+		third := reserve(t.Context(), b, other)
+		if got(second) != 0 || got(third) != 0 {
+			t.Fatal("there is no room for a second piece")
+		}
+		if target, _ := b.Report(other, limit-30<<20); target == 0 {
+			t.Error("nobody is told to shrink for the one who waits")
+		}
+		cancel() // its partition is revoked
+		synctest.Wait()
+		b.Report(one, 20<<20)
+		b.Settle(one, 0)
+		if n := got(third); n != smallestPiece {
+			t.Fatalf("a piece of %d bytes, want a small one: nothing else is under way, and there is no room", n)
+		}
+		b.Report(other, 10<<20)
+		b.Settle(other, 1000)
+		if total := b.Total(); total != 30<<20+1000 || b.Fetching() != 1000 {
+			t.Errorf("%d bytes are in use, of which %d are fetched", total, b.Fetching())
+		}
+		if n := got(reserve(t.Context(), b, two)); n != largestPiece {
+			t.Errorf("a piece of %d bytes, and there is much room", n)
+		}
+		b.Leave(two)
+		b.Leave(one)
+		b.Leave(other)
+		if b.Total() != 0 || b.granted != 0 {
+			t.Errorf("%d bytes and %d pieces are left", b.Total(), b.granted)
+		}
+	})
+}
+
+func TestFetchesShareAQuarterOfTheBudget(t *testing.T) {
+	b := NewBudget(64 << 20)
+	if b.Share() != 16<<20 {
+		t.Errorf("the first may fetch %d bytes", b.Share())
+	}
+	for range 32 {
+		b.Report(&Worker{}, 1)
+	}
+	if b.Share() != 512<<10 {
+		t.Errorf("each of 32 may fetch %d bytes", b.Share())
 	}
 }

@@ -26,9 +26,6 @@ type fakeLog struct {
 	total     int64
 	most      int // records a fetch
 	series    int64
-
-	mu      sync.Mutex
-	largest int // records that one fetch brought
 }
 
 // end is how many records there are now.
@@ -41,25 +38,27 @@ func (l *fakeLog) at(offset int64) time.Time {
 	return l.begin.Add(time.Duration(float64(offset+1) / float64(l.rate) * float64(time.Second)))
 }
 
-// Fetch implements Log.
-func (l *fakeLog) Fetch(ctx context.Context, offset int64) (Batch, error) {
+// Await implements Log.
+func (l *fakeLog) Await(ctx context.Context, offset, _ int64) (int64, error) {
 	if offset >= l.end() {
 		if err := wait(ctx, 500*time.Millisecond); err != nil {
-			return Batch{}, err
+			return 0, err
 		}
 	}
+	return 0, nil
+}
+
+// Take implements Log.
+func (l *fakeLog) Take(offset int64, bytes int) (Batch, error) {
 	end := l.end()
 	b := Batch{Next: offset, End: end}
-	for ; b.Next < end && len(b.Records) < l.most; b.Next++ {
+	for ; b.Next < end && len(b.Records) < min(l.most, bytes/128); b.Next++ {
 		at := l.at(b.Next)
 		b.Records = append(b.Records, Record{Offset: b.Next, Timestamp: at.UnixMilli(), Value: fmt.Appendf(nil,
 			`{"time":%q,"meta":"p%d/s%d","celsius":%d.5,"humidity":%d,"pressure":%d,"rssi":-%d,"count":%d}`,
 			at.Format(time.RFC3339Nano), l.partition, b.Next%l.series, b.Next%50, b.Next%100, b.Next%1100, b.Next%90, b.Next)})
 		b.Bytes += int64(len(b.Records[len(b.Records)-1].Value)) + 100
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.largest = max(l.largest, len(b.Records))
 	return b, nil
 }
 

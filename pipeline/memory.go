@@ -7,11 +7,13 @@ import (
 )
 
 // What a write takes when it is encoded, beside the measurements themselves: so much for itself, and for the names of its
-// fields so many times an average measurement, because an update names each of them up to three times by its path.
+// fields so many times an average measurement, because an update names each of them up to three times by its path. All of it
+// is there twice while it is sent: as it was encoded, and in the driver's messages.
 // parkedBytes is what a series that waits for a look-up will take when it opens its bucket, and then for its write.
 const (
 	encodedBytes = 512
 	encodedNames = 4
+	sentCopies   = 2
 	parkedBytes  = 2048
 )
 
@@ -36,7 +38,7 @@ func (w *Worker) yetToTake() int64 {
 	total := stats.ParkedSeries * parkedBytes
 	if pending, bytes := w.catalog.Pending(); pending > 0 {
 		writes := min(int64(pending), stats.OpenBuckets)
-		total += bytes + writes*(encodedBytes+encodedNames*bytes/int64(pending))
+		total += sentCopies * (bytes + writes*(encodedBytes+encodedNames*bytes/int64(pending)))
 	}
 	return total
 }
@@ -47,7 +49,7 @@ func (w *Worker) ledgerBytes() int64 {
 		int64(cap(w.rejected))*int64(unsafe.Sizeof(bucketer.Rejected{})) +
 		int64(cap(w.asked))*int64(unsafe.Sizeof(bucketer.Lookup{}))
 	if w.flush != nil {
-		bytes += int64(cap(w.flush.attempts)) * int64(unsafe.Sizeof(attempt{}))
+		bytes += int64(cap(w.flush.attempts))*int64(unsafe.Sizeof(attempt{})) + (sentCopies-1)*int64(w.flush.cut.Bytes)
 	}
 	return bytes
 }

@@ -39,9 +39,13 @@ func (e *StopError) Error() string { return e.Detail }
 
 // Log is a partition of Kafka, read by topic id. Calls for one partition never overlap.
 type Log interface {
-	// Fetch returns what follows offset, at least the position after it; an empty batch when nothing came in time.
+	// Await sees to it that what follows offset is at hand, as it came, or that nothing came in time, and returns how many
+	// bytes it holds until the next Await. What is at hand already is not asked for again; most bounds what is.
 	// Errors: ErrOutOfRange, ErrTopicGone, *StopError; others are outages.
-	Fetch(ctx context.Context, offset int64) (Batch, error)
+	Await(ctx context.Context, offset, most int64) (int64, error)
+	// Take returns the next piece of it, from the same offset on: about as many bytes of records as it is told, at least the
+	// position after offset; an empty batch when nothing came. The batch is valid until the next Await. Errors as Await.
+	Take(offset int64, bytes int) (Batch, error)
 	// Bounds returns where the log begins and ends, and where the configured start (KAFKA_START) points to in it.
 	Bounds(ctx context.Context) (Bounds, error)
 }
@@ -74,8 +78,8 @@ type Batch struct {
 	Next int64
 	// End is the log's end (of what may be read), for the lag.
 	End int64
-	// Bytes is the memory that the batch holds until its release.
-	Bytes int64
+	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
+	Bytes, Left int64
 	// Release gives the buffers back; nil: nothing to do. Records are invalid afterwards.
 	Release func()
 }

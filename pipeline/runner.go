@@ -43,9 +43,7 @@ type runner struct {
 func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 	defer close(r.ended)
 	ctx, cancel := context.WithCancel(ctx)
-	defer r.budget.Fetched(r.worker, 0) // nobody takes it any more
-	defer r.budget.Found(r.worker, 0)
-	defer r.acting.Wait()
+	defer r.leave()
 	defer cancel()
 	fetching, stopFetching := context.WithCancel(ctx)
 	defer stopFetching()
@@ -72,6 +70,14 @@ func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 			return
 		}
 	}
+}
+
+// leave waits for everything under way. What was fetched nobody takes any more.
+func (r *runner) leave() {
+	r.acting.Wait()
+	r.log, r.store = nil, nil
+	r.budget.Settle(r.worker, 0)
+	r.budget.Found(r.worker, 0)
 }
 
 // forget drops what the worker holds in memory. Only between tenures.
@@ -102,13 +108,15 @@ func (t *tenancy) handle(e Event) (handedOver bool) {
 	m := Moment{Now: t.clock(), Held: t.gen.Held()}
 	m.Target, m.Full = t.budget.Report(t.worker, t.worker.Bytes())
 	actions := t.worker.Handle(m, e)
-	switch e.(type) {
-	case Fetched, RecordRead:
-		t.budget.Fetched(t.worker, 0)
+	t.publish(m) // first, so that a commit that is asked for now finds what to commit
+	switch e := e.(type) {
+	case Fetched:
+		t.budget.Settle(t.worker, e.Batch.Left)
+	case RecordRead:
+		t.budget.Settle(t.worker, e.Batch.Left)
 	case BucketsFound:
 		t.budget.Found(t.worker, 0)
 	}
-	t.publish(m) // first, so that a commit that is asked for now finds what to commit
 	for _, action := range actions {
 		if _, ok := action.(HandedOver); ok {
 			handedOver = true
@@ -163,10 +171,19 @@ func (t *tenancy) do(action Action) {
 	}
 }
 
-// fetch reads the log; what it brought counts until the worker has taken it.
+// fetch waits for records, and then for the memory to take them in; what it brought counts until the worker has taken it.
 func (t *tenancy) fetch(ctx context.Context, offset int64) (Batch, error) {
-	batch, err := t.log.Fetch(ctx, offset)
-	t.budget.Fetched(t.worker, batch.Bytes)
+	held, err := t.log.Await(ctx, offset, t.budget.Share())
+	t.budget.Fetched(t.worker, held)
+	if err != nil {
+		return Batch{}, err
+	}
+	bytes, err := t.budget.Reserve(ctx, t.worker)
+	if err != nil {
+		return Batch{}, err
+	}
+	batch, err := t.log.Take(offset, bytes)
+	t.budget.Fetched(t.worker, batch.Bytes+batch.Left)
 	return batch, err
 }
 

@@ -102,7 +102,7 @@ func (c *conn) next() error {
 		c.checked, c.passing = head[:], size
 		return nil
 	}
-	body, err := readInto(nil, c.Conn, size)
+	body, err := readInto(c.Conn, size)
 	if err != nil {
 		return err
 	}

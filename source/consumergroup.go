@@ -48,7 +48,7 @@ func (m *consumerGroupRequest) RawExchange(rw io.ReadWriter) (protocol.Message, 
 	const authorizedOperations, tags = 0, 0
 	body = append(body, authorizedOperations, tags)
 	c := call{api: consumerGroupDescribe, version: consumerGroupDescribeVersion, flexible: true, clientID: m.clientID, body: body}
-	answer, err := exchange(rw, c, nil)
+	answer, err := exchange(rw, c)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (c *Cursor) Fetch(ctx context.Context, offset int64) (*Batch, error) {
 	if err := c.Await(ctx, offset, 0); err != nil {
 		return nil, err
 	}
-	return c.Take(offset, c.client.options.piece())
+	return c.Take(offset, PieceOf(c.client.options.PieceBytes))
 }
 
 // Await sees to it that what follows offset is at hand, or that nothing came in time (FetchWait). What an earlier answer

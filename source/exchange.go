@@ -41,24 +41,24 @@ type call struct {
 }
 
 // exchange sends the call and returns its answer after the correlation id: the header's tags if the call is flexible,
-// then the body. It is in buffer when that is large enough, and the caller's.
-func exchange(rw io.ReadWriter, c call, buffer []byte) ([]byte, error) {
+// then the body. It is the caller's.
+func exchange(rw io.ReadWriter, c call) ([]byte, error) {
 	correlation := rand.Int32()
 	if _, err := rw.Write(c.encode(correlation)); err != nil {
-		return buffer, err
+		return nil, err
 	}
 	var head [answerHead]byte
 	if _, err := io.ReadFull(rw, head[:]); err != nil {
-		return buffer, noEOF(err)
+		return nil, noEOF(err)
 	}
 	size, err := answerSize(c.api, head)
 	if err != nil {
-		return buffer, err
+		return nil, err
 	}
 	if answered := int32(binary.BigEndian.Uint32(head[4:])); answered != correlation {
-		return buffer, fmt.Errorf("%w: it belongs to request %d, not %d", errMalformed, answered, correlation)
+		return nil, fmt.Errorf("%w: it belongs to request %d, not %d", errMalformed, answered, correlation)
 	}
-	return readInto(buffer, rw, size)
+	return readInto(rw, size)
 }
 
 // answerSize is how many bytes come after an answer's head.
@@ -94,9 +94,9 @@ func (c call) encode(correlation int32) []byte {
 	return b
 }
 
-// readInto reads size bytes into buffer, which grows with what arrives and not with what was announced.
-func readInto(buffer []byte, r io.Reader, size int) ([]byte, error) {
-	buffer = buffer[:0]
+// readInto reads size bytes into a buffer that grows with what arrives and not with what was announced.
+func readInto(r io.Reader, size int) ([]byte, error) {
+	var buffer []byte
 	for len(buffer) < size {
 		have, step := len(buffer), min(size-len(buffer), readStep)
 		buffer = slices.Grow(buffer, step)[:have+step]

@@ -22,7 +22,7 @@ func TestExchangeRefusesAnswersThatAreNone(t *testing.T) {
 		"missing":           {func(c []byte) []byte { return nil }, io.ErrUnexpectedEOF},
 	} {
 		conn := &scriptedConn{answer: test.answer}
-		if _, err := exchange(conn, call{api: protocol.Fetch}, nil); !errors.Is(err, test.want) {
+		if _, err := exchange(conn, call{api: protocol.Fetch}); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -30,12 +30,12 @@ func TestExchangeRefusesAnswersThatAreNone(t *testing.T) {
 
 // An announced size alone must not allocate.
 func TestReadIntoGrowsWithWhatArrives(t *testing.T) {
-	buffer, err := readInto(nil, bytes.NewReader(make([]byte, 100)), maxResponseBytes)
+	buffer, err := readInto(bytes.NewReader(make([]byte, 100)), maxResponseBytes)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(buffer) > 2*readStep {
 		t.Errorf("%d bytes allocated, %v", cap(buffer), err)
 	}
 	want := bytes.Repeat([]byte("0123456789"), 1<<20)
-	got, err := readInto(make([]byte, 10), bytes.NewReader(want), len(want))
+	got, err := readInto(bytes.NewReader(want), len(want))
 	if !bytes.Equal(got, want) || err != nil {
 		t.Error(len(got), err)
 	}

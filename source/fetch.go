@@ -102,7 +102,7 @@ func (m *fetchMessage) Broker(cluster protocol.Cluster) (protocol.Broker, error)
 // this is still reading.
 func (m *fetchMessage) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	call := call{api: protocol.Fetch, version: fetchVersion, flexible: true, clientID: m.clientID, body: m.body()}
-	response, err := exchange(rw, call, nil)
+	response, err := exchange(rw, call)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
 // choose tells the broker the mechanism.
 func (s *session) choose(rw io.ReadWriter) error {
 	body := appendShortString(nil, s.mechanism.Name())
-	answer, err := exchange(rw, call{api: protocol.SaslHandshake, version: saslHandshakeVersion, body: body}, nil)
+	answer, err := exchange(rw, call{api: protocol.SaslHandshake, version: saslHandshakeVersion, body: body})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
@@ -92,7 +92,7 @@ func (s *session) choose(rw io.ReadWriter) error {
 // authenticate sends one proof and returns the broker's challenge.
 func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
 	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(proof))), proof...)
-	answer, err := exchange(rw, call{api: protocol.SaslAuthenticate, version: saslAuthenticateVersion, body: body}, nil)
+	answer, err := exchange(rw, call{api: protocol.SaslAuthenticate, version: saslAuthenticateVersion, body: body})
 	if err != nil {
 		return nil, err
 	}

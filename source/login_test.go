@@ -64,7 +64,7 @@ func TestLoginIsRenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if _, err := exchange(c, call{api: protocol.Heartbeat, version: heartbeatVersion}, nil); err != nil {
+			if _, err := exchange(c, call{api: protocol.Heartbeat, version: heartbeatVersion}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(30 * time.Second)

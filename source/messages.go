@@ -64,7 +64,7 @@ func (m *heartbeatRequest) RawExchange(rw io.ReadWriter) (protocol.Message, erro
 	body = binary.BigEndian.AppendUint32(body, uint32(m.generation))
 	body = appendShortString(body, m.member)
 	body = appendNullableString(body, m.instance)
-	answer, err := exchange(rw, call{api: protocol.Heartbeat, version: heartbeatVersion, clientID: m.clientID, body: body}, nil)
+	answer, err := exchange(rw, call{api: protocol.Heartbeat, version: heartbeatVersion, clientID: m.clientID, body: body})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (m *leaveGroupRequest) RawExchange(rw io.ReadWriter) (protocol.Message, err
 	body = binary.BigEndian.AppendUint32(body, 1) // members
 	body = appendShortString(body, m.member)
 	body = appendNullableString(body, m.instance)
-	answer, err := exchange(rw, call{api: protocol.LeaveGroup, version: leaveGroupVersion, clientID: m.clientID, body: body}, nil)
+	answer, err := exchange(rw, call{api: protocol.LeaveGroup, version: leaveGroupVersion, clientID: m.clientID, body: body})
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (m *offsetFetchRequest) RawExchange(rw io.ReadWriter) (protocol.Message, er
 	const requireStable, tags = 1, 0
 	body = append(body, requireStable, tags)
 	c := call{api: protocol.OffsetFetch, version: offsetFetchVersion, flexible: true, clientID: m.clientID, body: body}
-	answer, err := exchange(rw, c, nil)
+	answer, err := exchange(rw, c)
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func (*metadataRequest) Required(map[protocol.ApiKey]int16) bool { return true }
 // RawExchange implements protocol.RawExchanger.
 func (m *metadataRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	call := call{api: protocol.Metadata, version: metadataVersion, flexible: true, clientID: m.clientID, body: m.body()}
-	answer, err := exchange(rw, call, nil)
+	answer, err := exchange(rw, call)
 	if err != nil {
 		return nil, err
 	}

@@ -127,19 +127,17 @@ func (d *decoder) refill(b *Batch, most Piece, size int64, from int) (full bool,
 	if o.chunk == nil {
 		d.newChunk(b, max(most.Bytes, minChunk))
 	}
-	free := cap(o.chunk) - len(o.chunk)
-	if free == 0 && len(b.Records) == o.clean { // nothing that was given out lies in it
-		if len(o.plain) < cap(o.chunk) {
+	if len(o.chunk) == cap(o.chunk) {
+		switch {
+		case len(b.Records) > o.clean: // they lie in it
+			return true, nil
+		case len(o.plain) < cap(o.chunk):
 			o.restart()
-		} else if from+int(size) <= d.recordBytes {
-			d.newChunk(b, from+int(size))
-		} else {
+		case from+int(size) > d.recordBytes:
 			return false, d.cut(b, size, from)
+		default:
+			d.newChunk(b, from+int(size))
 		}
-		free = cap(o.chunk) - len(o.chunk)
-	}
-	if free == 0 {
-		return true, nil
 	}
 	have := len(o.chunk)
 	n, err := d.unfolders.read(o, o.chunk[have:cap(o.chunk)])

@@ -91,8 +91,8 @@ func setDefault[T comparable](field *T, value T) {
 // recordBytes is how small the records of a piece are on the average before it is bounded by their number.
 const recordBytes = 128
 
-// piece are the bounds of the largest piece.
-func (o *Options) piece() Piece { return Piece{o.PieceBytes, max(o.PieceBytes/recordBytes, 1)} }
+// PieceOf is a piece of about so many bytes.
+func PieceOf(bytes int) Piece { return Piece{bytes, max(bytes/recordBytes, 1)} }
 
 // validate refuses what could never work, all problems at once.
 func (o Options) validate() error {

@@ -86,7 +86,7 @@ func (c *connector) ask(conn *conn, broker, clientID string) error {
 
 // checkVersions asks which requests the broker knows.
 func checkVersions(rw io.ReadWriter, clientID string) error {
-	answer, err := exchange(rw, call{api: protocol.ApiVersions, version: 0, clientID: clientID}, nil)
+	answer, err := exchange(rw, call{api: protocol.ApiVersions, version: 0, clientID: clientID})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}

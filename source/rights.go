@@ -73,7 +73,7 @@ func (*tryCreate) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
 func (m *tryCreate) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	answer, err := exchange(rw, call{
 		api: protocol.CreateTopics, version: createTopicsVersion, flexible: true, clientID: m.clientID, body: m.body(),
-	}, nil)
+	})
 	if err != nil {
 		return nil, err
 	}

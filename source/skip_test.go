@@ -46,7 +46,7 @@ func TestUnreadableBatchesAreSkippedByTheirPlace(t *testing.T) {
 			var err error
 			for err == nil {
 				var b *Batch
-				if b, err = cursor.Take(next, cursor.client.options.piece()); err == nil {
+				if b, err = cursor.Take(next, PieceOf(cursor.client.options.PieceBytes)); err == nil {
 					next = b.Next
 				}
 			}
@@ -54,7 +54,7 @@ func TestUnreadableBatchesAreSkippedByTheirPlace(t *testing.T) {
 				t.Errorf("%s, from %d: %v", name, from, err)
 			}
 			cursor = taking(set, 100, next, place)
-			b, err := cursor.Take(next, cursor.client.options.piece())
+			b, err := cursor.Take(next, PieceOf(cursor.client.options.PieceBytes))
 			if err != nil || len(b.Records) != 1 || b.Next != test.end+1 {
 				t.Errorf("%s, from %d: %+v, %v", name, from, b, err)
 				continue
@@ -73,7 +73,7 @@ func TestUnreadableBatchesAreSkippedByTheirPlace(t *testing.T) {
 func TestSkippingEndsWithTheLog(t *testing.T) {
 	bad := batchSpec{base: 5, lastDelta: 1 << 30, count: 1, payload: []byte{1}}.encode()
 	cursor := taking(bad, 9, 5, Position{"events", 3, 5})
-	if b, err := cursor.Take(5, cursor.client.options.piece()); err != nil || b.Next != 6 {
+	if b, err := cursor.Take(5, PieceOf(cursor.client.options.PieceBytes)); err != nil || b.Next != 6 {
 		t.Errorf("%+v, %v", b, err)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"unsafe"
 
 	"waterwheel/bucketer"
 	"waterwheel/pipeline"
@@ -27,18 +29,27 @@ type partitionLog struct {
 	isolation source.Isolation
 	start     startFunc
 
-	records []pipeline.Record // of the batch given out last
+	records []pipeline.Record // of the batch given out last, until its release
 	corrupt int               // fetches in a row that came damaged
 }
 
-// Fetch translates a batch record by record; their bytes stay where they are.
-func (l *partitionLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch, error) {
-	batch, err := l.cursor.Fetch(ctx, offset)
+// Await asks the broker, unless what an earlier answer brought is not given out yet.
+func (l *partitionLog) Await(ctx context.Context, offset, most int64) (int64, error) {
+	err := l.cursor.Await(ctx, offset, int32(min(most, math.MaxInt32)))
+	if err != nil {
+		err = l.failed(err)
+	}
+	return l.cursor.Size(), err
+}
+
+// Take translates a batch record by record; their bytes stay where they are.
+func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
+	batch, err := l.cursor.Take(offset, source.PieceOf(bytes))
 	if err != nil {
 		return pipeline.Batch{}, l.failed(err)
 	}
 	l.corrupt = 0
-	l.records = l.records[:0]
+	l.records = make([]pipeline.Record, 0, len(batch.Records))
 	for i := range batch.Records {
 		r := &batch.Records[i]
 		l.records = append(l.records, pipeline.Record{
@@ -50,7 +61,13 @@ func (l *partitionLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch,
 	if l.isolation == source.ReadCommitted {
 		end = batch.LastStable
 	}
-	return pipeline.Batch{Records: l.records, Next: batch.Next, End: end, Bytes: batch.Size(), Release: batch.Release}, nil
+	left := l.cursor.Size()
+	release := func() {
+		batch.Release()
+		l.records = nil
+	}
+	recordBytes := int64(cap(l.records)) * int64(unsafe.Sizeof(pipeline.Record{}))
+	return pipeline.Batch{Records: l.records, Next: batch.Next, End: end, Bytes: batch.Size() + recordBytes, Left: left, Release: release}, nil
 }
 
 // failed turns an error of Kafka into what the worker acts on.

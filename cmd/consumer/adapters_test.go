@@ -82,12 +82,16 @@ type steadyLog struct{ begin time.Time }
 
 func (l steadyLog) end() int64 { return int64(time.Since(l.begin).Seconds() * 10) }
 
-func (l steadyLog) Fetch(ctx context.Context, offset int64) (pipeline.Batch, error) {
+func (l steadyLog) Await(ctx context.Context, _, _ int64) (int64, error) {
 	select {
 	case <-time.After(500 * time.Millisecond):
+		return 0, nil
 	case <-ctx.Done():
-		return pipeline.Batch{}, ctx.Err()
+		return 0, ctx.Err()
 	}
+}
+
+func (l steadyLog) Take(offset int64, _ int) (pipeline.Batch, error) {
 	b := pipeline.Batch{Next: l.end(), End: l.end()}
 	for ; offset < b.Next; offset++ {
 		at := l.begin.Add(time.Duration(offset) * 100 * time.Millisecond)
