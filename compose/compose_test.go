@@ -126,8 +126,8 @@ func TestContainerOutlivesTheShutdown(t *testing.T) {
 		t.Errorf("stop_grace_period %v (%v), SHUTDOWN_TIMEOUT %v: it must be longer", grace, err, c.Service.ShutdownTimeout)
 	}
 	limit, err := strconv.ParseInt(strings.TrimSuffix(fmt.Sprint(consumer["mem_limit"]), "m"), 10, 64)
-	if err != nil || limit<<20 <= int64(c.Memory.Limit) {
-		t.Errorf("mem_limit %d MiB (%v), MEMORY_LIMIT %v: it must be more", limit, err, c.Memory.Limit)
+	if err != nil || limit<<20 < int64(c.Memory.Limit)+config.MemoryRoom {
+		t.Errorf("mem_limit %d MiB (%v), MEMORY_LIMIT %v: it must be %d MiB more", limit, err, c.Memory.Limit, config.MemoryRoom>>20)
 	}
 }
 

@@ -101,7 +101,7 @@ type Flush struct {
 
 // Memory bounds the process.
 type Memory struct {
-	Limit     Size  `env:"MEMORY_LIMIT" min:"32MiB" max:"16TiB" shown:"75 % of the cgroup's or the machine's memory" doc:"memory of the process (Go's soft limit); catalogs, what is known to be stored, and fetches get 60 % of it"`
+	Limit     Size  `env:"MEMORY_LIMIT" min:"32MiB" max:"16TiB" shown:"75 % of the cgroup's or the machine's memory, and at least 64 MiB less than that" doc:"memory of the process; a container's limit must be at least 64 MiB more. Buckets, what is known to be stored, letters, fetched records and writes under way get 60 % of it together, Go's garbage collector keeps the whole below it"`
 	SeriesMax int64 `env:"SERIES_MAX,default=0" min:"0" max:"1000000000" unit:"series" doc:"warn and count above this many in memory; 0: off"`
 }
 

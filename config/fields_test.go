@@ -89,6 +89,14 @@ func TestDurationsAreWrittenShort(t *testing.T) {
 	}
 }
 
+func TestMemoryLimitLeavesRoom(t *testing.T) {
+	for available, want := range map[int64]int64{64 << 20: 32 << 20, 128 << 20: 64 << 20, 256 << 20: 192 << 20, 1 << 30: 768 << 20} {
+		if got := shareOf(available); got != want {
+			t.Errorf("of %d MiB: %d MiB, want %d MiB", available>>20, got>>20, want>>20)
+		}
+	}
+}
+
 func TestMemoryIsTheSmallestLimit(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	meminfo := file("MemTotal:       16384 kB\nMemFree: 1 kB\n")

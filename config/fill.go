@@ -14,7 +14,6 @@ func (c *Config) fill(root fs.FS) {
 		c.MongoDB.Granularity = "seconds"
 	}
 	if c.Memory.Limit == 0 {
-		// A quarter is left to what Go's limit does not count: stacks of C, page tables, the kernel's buffers.
-		c.Memory.Limit = Size(availableMemory(root) / 4 * 3)
+		c.Memory.Limit = Size(shareOf(availableMemory(root)))
 	}
 }

@@ -13,6 +13,19 @@ const unknownMemory = 1 << 30
 // noLimit: cgroup v1 writes "no limit" as a number about this large.
 const noLimit = 1 << 60
 
+// MemoryRoom is how much more than MEMORY_LIMIT the process may take, at any load: what Go's limit does not count, such as the
+// program itself and the kernel's buffers, and what goes over it until the next garbage collection. A container needs so much
+// more. The number is measured (e2e/hostile).
+const MemoryRoom = 64 << 20
+
+// leastMemory is below which there is no use in trying.
+const leastMemory = 32 << 20
+
+// shareOf is the MEMORY_LIMIT of a process that may use so much at most.
+func shareOf(available int64) int64 {
+	return max(min(available/4*3, available-MemoryRoom), leastMemory)
+}
+
 // availableMemory is what the process may use at most: the smallest limit of its cgroup (version 2 or 1) and those above
 // it, else the machine's memory. The file system is the root of the machine's.
 func availableMemory(root fs.FS) int64 {
