@@ -18,6 +18,7 @@ import (
 type trial struct {
 	t        *testing.T
 	topic    string
+	binary   string // of the program, or what starts it
 	settings harness.Settings
 	kafka    *check.Kafka
 }
@@ -37,7 +38,7 @@ func newTrial(t *testing.T, partitions int, settings ...string) *trial {
 		t.Fatal(err)
 	}
 	database := name[max(0, len(name)-60):] // MongoDB's names are short
-	r := &trial{t: t, topic: name, kafka: kafka, settings: world.servers.Short(name, database)}
+	r := &trial{t: t, topic: name, binary: world.binary, kafka: kafka, settings: world.servers.Short(name, database)}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
@@ -64,7 +65,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // returns when the process answers or has ended: a signal that comes before a process can catch it kills it.
 func (r *trial) start(pairs ...string) *harness.Consumer {
 	r.t.Helper()
-	c, err := harness.Start(world.binary, r.settings.With(pairs...))
+	c, err := harness.Start(r.binary, r.settings.With(pairs...))
 	if err != nil {
 		r.t.Fatal(err)
 	}

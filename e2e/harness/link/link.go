@@ -13,6 +13,7 @@ type mode struct {
 	held        bool          // nothing passes, and nothing is refused
 	loseAnswers bool          // what the server sends is thrown away
 	delay       time.Duration // each piece waits that long
+	delayed     time.Duration // each piece of an answer does
 }
 
 // Link forwards the connections made to its address to one server. Its methods may be called by several goroutines.
@@ -55,6 +56,9 @@ func (l *Link) Restore() error {
 
 // Delay makes each piece of up to 256 KiB wait that long, in both directions.
 func (l *Link) Delay(d time.Duration) { l.change(mode{delay: d}) }
+
+// DelayAnswers makes each piece of what the server answers wait that long, as a server does that is slow.
+func (l *Link) DelayAnswers(d time.Duration) { l.change(mode{delayed: d}) }
 
 // Hold lets nothing pass: connections stay open and new ones are accepted, as by a server that does not answer.
 func (l *Link) Hold() { l.change(mode{held: true}) }

@@ -71,6 +71,12 @@ func (l *Link) pass(p *pair, answers bool) bool {
 			case <-p.ended:
 				return false
 			}
+		case m.delayed > 0 && answers:
+			select {
+			case <-time.After(m.delayed):
+			case <-p.ended:
+				return false
+			}
 		}
 		return true
 	}
