@@ -14,6 +14,9 @@ type signs struct {
 	ages      ages
 }
 
+// noSigns are those of a partition of which nothing is known.
+var noSigns = signs{committed: -1, end: -1}
+
 // begin forgets what an earlier tenure saw; known tells that it saw the same log a moment ago.
 func (s *signs) begin(now Instant, committed int64, known bool) {
 	s.assigned, s.committed, s.read = now, committed, 0

@@ -187,7 +187,7 @@ func NewWorker(o Options) *Worker {
 		known:  -1,
 		poison: map[timeseries.Position]struct{}{},
 		memory: remembered{saw: map[Token]Instant{}},
-		signs:  signs{committed: -1, end: -1},
+		signs:  noSigns,
 	}
 }
 
@@ -236,6 +236,7 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		return nil
 	case Dropped:
 		w.drop()
+		w.signs = noSigns
 		w.giveUp(MongoDB, Kafka, DeadLetters)
 		return nil
 	}

@@ -69,7 +69,8 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 			failed = last.askEnd(ctx, kafka, s, l.clock) != nil
 		}
 		last.notice(s)
-		if !failed && last.time == 0 && !last.noticed.IsZero() && l.clock()-s.EndAt >= lookAfter &&
+		fetching := s.Running && s.Stopped == nil && l.clock()-s.EndAt < lookAfter
+		if !failed && !fetching && last.time == 0 && !last.noticed.IsZero() &&
 			(last.tried == 0 || l.clock()-last.tried >= lookAgain) {
 			last.askTime(ctx, kafka, s, l.clock)
 		}

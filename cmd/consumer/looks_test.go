@@ -27,15 +27,15 @@ func (f *fakeLooker) Timestamp(context.Context, timeseries.Source, int64) (int64
 	return f.timestamp, f.err
 }
 
-// TestStoppedPartitionIsLookedAt: lag and freshness of a partition that is not read go on.
-func TestStoppedPartitionIsLookedAt(t *testing.T) {
+// TestPartitionThatIsNotReadIsLookedAt: its lag and freshness go on.
+func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 	clock := time.Hour
 	l := newLooks(func() pipeline.Instant { return clock })
 	now := time.Now()
-	stopped := []*pipeline.Status{{Topic: "events", Position: 5, Undurable: 5, Committed: 5, End: 6, EndAt: clock}}
+	unread := []*pipeline.Status{{Topic: "events", Running: true, Position: 5, Undurable: 5, Committed: 5, End: 6, EndAt: clock}}
 	kafka := &fakeLooker{end: 9, timestamp: now.Add(-10 * time.Minute).UnixMilli()}
 	signs := func() (int64, time.Duration) {
-		s := l.completed(stopped, now)[0]
+		s := l.completed(unread, now)[0]
 		lag, _ := s.Lag()
 		age, ok := s.Freshness(now)
 		if !ok {
@@ -43,17 +43,17 @@ func TestStoppedPartitionIsLookedAt(t *testing.T) {
 		}
 		return lag, age.Round(time.Second)
 	}
-	l.refresh(t.Context(), kafka, stopped)
+	l.refresh(t.Context(), kafka, unread)
 	if lag, age := signs(); kafka.asked != 0 || lag != 1 || age != 0 {
 		t.Errorf("just after the worker knew: asked %d times, lag %d, freshness %v", kafka.asked, lag, age)
 	}
 	clock += lookAfter
-	l.refresh(t.Context(), kafka, stopped)
+	l.refresh(t.Context(), kafka, unread)
 	if lag, age := signs(); lag != 4 || age != 10*time.Minute {
 		t.Errorf("after a look: lag %d, freshness %v", lag, age)
 	}
 	clock += lookAfter
-	l.refresh(t.Context(), kafka, stopped)
+	l.refresh(t.Context(), kafka, unread)
 	if kafka.asked != 2 || kafka.timestamps != 1 {
 		t.Errorf("the end was asked %d times, the record's time %d times", kafka.asked, kafka.timestamps)
 	}

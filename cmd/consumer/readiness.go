@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +38,7 @@ func (v *view) status() StatusView {
 	}
 	statuses := v.statuses(view.At)
 	r.servers(statuses, v.database.Load())
+	r.claims(statuses)
 	for _, s := range statuses {
 		r.partition(s)
 		view.Partitions = append(view.Partitions, partitionView(s, view.At))
@@ -96,26 +99,38 @@ func waiting(partitions []string) string {
 	return " [" + partitionCount(len(partitions)) + ": " + named(partitions) + "]"
 }
 
+// claims has one sentence for each reason for which partitions are not read yet.
+func (r *readiness) claims(statuses []*pipeline.Status) {
+	unread := map[string][]string{}
+	for _, s := range statuses {
+		began := source.Now() - s.Since
+		if s.Stopped == nil && s.Refused == nil && !s.Running && !s.Between && (s.ClaimWait > 0 || began > patience) {
+			unread[standing(s)] = append(unread[standing(s)], fmt.Sprintf("%s/%d", s.Topic, s.Partition))
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(unread)) {
+		r.degraded("not read yet: %s%s", why, waiting(unread[why]))
+	}
+}
+
+// standing is where the tenure of a partition that is not read stands, in words.
+func standing(s *pipeline.Status) string {
+	if s.ClaimWait > 0 {
+		return "a former owner's writes may still come for " + s.ClaimWait.Round(time.Second).String()
+	}
+	return s.Phase
+}
+
 // partition has the sentences about one partition.
 func (r *readiness) partition(s *pipeline.Status) {
 	if s.Stopped != nil {
 		r.notReady("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail)
 	} else if s.Refused != nil {
 		r.notReady("partition %s/%d is refused (%s): %s", s.Topic, s.Partition, s.Refused.Reason, s.Refused.Detail)
-	} else if since := source.Now() - s.Since; !s.Running && !s.Between && (s.ClaimWait > 0 || since > patience) {
-		r.degraded("partition %s/%d is not read yet: %s", s.Topic, s.Partition, standing(s))
 	}
 	if s.Poisoned > 0 {
 		r.degraded("partition %s/%d: %d records made the program fail and became letters (internal_error); please report the log's stack", s.Topic, s.Partition, s.Poisoned)
 	}
-}
-
-// standing is where a partition's tenure stands, in words.
-func standing(s *pipeline.Status) string {
-	if s.ClaimWait > 0 {
-		return "a former owner's writes may still come for " + s.ClaimWait.Round(time.Second).String()
-	}
-	return s.Phase
 }
 
 func partitionView(s *pipeline.Status, now time.Time) PartitionView {

@@ -32,13 +32,16 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 	}
 }
 
-// TestWaitingPartitionIsDoubtful: nobody reads it, so all is not well.
-func TestWaitingPartitionIsDoubtful(t *testing.T) {
+// TestWaitingPartitionsAreDoubtful: nobody reads them, so all is not well; one line says so for all.
+func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 	r := readiness{}
-	r.partition(&pipeline.Status{Topic: "events", Partition: 1, Phase: "waiting", ClaimWait: 25 * time.Second, Since: source.Now()})
-	r.partition(&pipeline.Status{Topic: "events", Partition: 2, Phase: "claiming", Since: source.Now()}) // takes no time
-	r.partition(&pipeline.Status{Topic: "events", Partition: 3, Phase: "idle", Between: true})
-	want := "partition events/1 is not read yet: a former owner's writes may still come for 25s"
+	r.claims([]*pipeline.Status{
+		{Topic: "events", Partition: 0, Phase: "waiting", ClaimWait: 25 * time.Second, Since: source.Now()},
+		{Topic: "events", Partition: 1, Phase: "waiting", ClaimWait: 25 * time.Second, Since: source.Now()},
+		{Topic: "events", Partition: 2, Phase: "claiming", Since: source.Now()}, // takes no time
+		{Topic: "events", Partition: 3, Phase: "idle", Between: true},
+	})
+	want := "not read yet: a former owner's writes may still come for 25s [2 partitions: events/0, events/1]"
 	if len(r.bad) != 0 || len(r.doubtful) != 1 || r.doubtful[0] != want {
 		t.Errorf("the sentences are %q and %q, want %q", r.bad, r.doubtful, want)
 	}
