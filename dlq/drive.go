@@ -35,9 +35,7 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 		if !one.refused {
 			r.report.Driven++
 			r.report.Reasons[one.reason]++
-			if one.again != "" {
-				r.report.Again[one.again]++
-			}
+			r.countAgain(one.again)
 		}
 	}
 	if b.intent != nil && b.start < b.next && !r.o.DryRun {
@@ -51,6 +49,17 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 	}
 	r.pace(ctx, len(due))
 	return nil
+}
+
+// countAgain counts a letter that would come back for a reason; empty: none is known.
+func (r *Redrive) countAgain(reason string) {
+	switch {
+	case reason == "":
+		return
+	case r.report.Again == nil:
+		r.report.Again = map[string]int64{}
+	}
+	r.report.Again[reason]++
 }
 
 // send brings all letters of the parcel back. Before each try it commits what it is about to do, which also tells whether

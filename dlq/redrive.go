@@ -85,7 +85,7 @@ type Redrive struct {
 func NewRedrive(log Log, target Target, progress Progress, o RedriveOptions) *Redrive {
 	return &Redrive{
 		o: o, log: log, target: target, progress: progress, taken: positions{},
-		report: Report{Reasons: map[string]int64{}, Again: map[string]int64{}},
+		report: Report{Reasons: map[string]int64{}},
 	}
 }
 
