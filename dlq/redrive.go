@@ -63,6 +63,8 @@ type Report struct {
 	Exhausted int64 `json:"exhausted"`
 	Cut       int64 `json:"cut"`
 	Others    int64 `json:"others"`
+	// Strays are of partitions that do not exist: these stay.
+	Strays int64 `json:"strays"`
 	// Unselected are not wanted.
 	Unselected int64 `json:"unselected"`
 }
@@ -75,16 +77,18 @@ type Redrive struct {
 	target   Target
 	progress Progress
 
-	taken  positions // of letters driven, by whichever selection
-	report Report
-	begin  time.Time
-	paced  int64 // letters since begin
+	taken positions // of letters driven, by whichever selection
+	// partitions of the source topics that were asked for
+	partitions map[string][]int32
+	report     Report
+	begin      time.Time
+	paced      int64 // letters since begin
 }
 
 // NewRedrive prepares a re-drive. It reads and sends nothing.
 func NewRedrive(log Log, target Target, progress Progress, o RedriveOptions) *Redrive {
 	return &Redrive{
-		o: o, log: log, target: target, progress: progress, taken: positions{},
+		o: o, log: log, target: target, progress: progress, taken: positions{}, partitions: map[string][]int32{},
 		report: Report{Reasons: map[string]int64{}},
 	}
 }

@@ -67,6 +67,7 @@ func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
 	} {
 		headers = append(headers, Header{Key: pair[0], Value: []byte(pair[1])})
 	}
+	w.append(Place{"events", 2})
 	for range 2 {
 		w.append(dead, Record{Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: headers})
 	}
@@ -169,6 +170,7 @@ func TestIntentFitsIntoACommit(t *testing.T) {
 		l.Topic, l.Partition = fmt.Sprintf("%s%03d", topic, i%60), int32(2_000_000_000+i)
 		l.Offset = int64(i)
 		sources = append(sources, l.Topic)
+		w.append(Place{l.Topic, l.Partition})
 		w.letter(dead, l)
 	}
 	longest := 0
@@ -229,5 +231,26 @@ func TestPositionsTellPartsAndTopicsApart(t *testing.T) {
 		if p.has(&l) || !p.add(&l) || p.add(&l) || !p.has(&l) {
 			t.Errorf("%s %d part %d is not told apart", l.Topic, l.Offset, l.Part)
 		}
+	}
+}
+
+// TestLettersOfNoPartitionStay: a letter of a partition that does not exist is counted, and holds up no other.
+func TestLettersOfNoPartitionStay(t *testing.T) {
+	w := newWorld()
+	w.append(Place{"events", 3})
+	for i, partition := range []int32{3, 7, 3} {
+		l := sample()
+		l.Partition, l.Offset, l.Value = partition, int64(i), fmt.Appendf(nil, "letter %d", i)
+		w.letter(dead, l)
+	}
+	report, err := w.run(t, nil)
+	if err != nil || report.Driven != 2 || report.Strays != 1 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if len(w.logs[Place{"events", 7}]) != 0 {
+		t.Error("the letter went to a partition that was not there")
+	}
+	if report, err = w.run(t, nil); err != nil || report.Read != 0 {
+		t.Errorf("again: %+v, %v", report, err)
 	}
 }

@@ -64,7 +64,7 @@ func (r *Redrive) take(ctx context.Context, b *parcel, f *Found) error {
 	if r.isEnough(b) {
 		return ErrStop
 	}
-	wanted, err := r.judge(f)
+	wanted, err := r.judge(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *Redrive) take(ctx context.Context, b *parcel, f *Found) error {
 }
 
 // judge tells whether a letter goes back, and counts why not.
-func (r *Redrive) judge(f *Found) (bool, error) {
+func (r *Redrive) judge(ctx context.Context, f *Found) (bool, error) {
 	l, s := &f.Letter, &r.o.Selection
 	switch {
 	case f.Err != nil:
@@ -98,9 +98,28 @@ func (r *Redrive) judge(f *Found) (bool, error) {
 		return false, fmt.Errorf("the letter %s/%d comes from the topic %q, which is not one of KAFKA_TOPICS: add it there, or choose topics with --topic",
 			f.Place, f.Offset, l.Topic)
 	default:
-		return r.taken.add(l), nil
+		exists, err := r.exists(ctx, Place{l.Topic, l.Partition})
+		if err == nil && exists {
+			return r.taken.add(l), nil
+		}
+		r.report.Strays++
+		return false, err
 	}
 	return false, nil
+}
+
+// exists tells whether a partition is there: a letter may be of a topic that was created again with fewer of them, and
+// anybody who may write to a dead-letter topic may name any. The partitions are asked for once.
+func (r *Redrive) exists(ctx context.Context, p Place) (bool, error) {
+	partitions, known := r.partitions[p.Topic]
+	if !known {
+		var err error
+		if partitions, err = r.log.Partitions(ctx, p.Topic); err != nil {
+			return false, err
+		}
+		r.partitions[p.Topic] = partitions
+	}
+	return slices.Contains(partitions, p.Partition), nil
 }
 
 // isEnough tells whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be

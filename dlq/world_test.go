@@ -33,10 +33,11 @@ var (
 )
 
 func newWorld() *world {
-	return &world{logs: map[Place][]Record{}, commits: map[string]map[Place]Committed{}}
+	return &world{logs: map[Place][]Record{{"events", 3}: nil}, commits: map[string]map[Place]Committed{}}
 }
 
 func (w *world) append(p Place, records ...Record) {
+	w.logs[p] = append([]Record{}, w.logs[p]...)
 	for _, r := range records {
 		r.Offset = int64(len(w.logs[p]))
 		w.logs[p] = append(w.logs[p], r)

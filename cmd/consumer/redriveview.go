@@ -49,6 +49,7 @@ func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) erro
 		{r.Doubles, "doubles, or driven by another selection"},
 		{r.Exhausted, fmt.Sprintf("stay: tried %d times or more (--max-attempts)", o.maxAttempts)},
 		{r.Cut, "stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)"},
+		{r.Strays, "stay: their topics have no such partition (any more)"},
 		{r.Others, "are no letters"},
 		{r.Unselected, "not selected"},
 		{r.Total - r.Read, "not looked at yet"},
