@@ -65,15 +65,16 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 			return nil, &dialError{Address: address, Err: err}
 		}
 	}
+	leased := &leasedConn{Conn: raw, guard: d.guard}
 	if d.tls == nil {
-		return newGuardedConn(raw, raw, d.guard), nil
+		return &guardedConn{Conn: leased, raw: leased}, nil
 	}
-	secure, err := d.handshake(ctx, raw, address)
+	secure, err := d.handshake(ctx, leased, address)
 	if err != nil {
 		raw.Close()
 		return nil, &dialError{Address: address, TLS: true, Err: err}
 	}
-	return newGuardedConn(secure, raw, d.guard), nil
+	return &guardedConn{Conn: secure, raw: leased}, nil
 }
 
 func (d *dialer) handshake(ctx context.Context, raw net.Conn, address string) (*tls.Conn, error) {

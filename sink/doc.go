@@ -5,7 +5,7 @@
 // Nothing here decides what a bucket holds (package bucketer) or when it is written (package pipeline).
 //
 // The way of a write: Partition.Send splits writes into bulk calls on a Collection; a Collection of the driver sends each
-// once; the connection under it asks the lease again before every 64 KiB (guard.go). Answers are classified by closed
+// once; the connection under it asks the lease again before every system call that sends of it (guard.go). Answers are classified by closed
 // lists (classify.go), and what they leave unknown is read back behind a fence (resolve.go).
 //
 // The partition protocol knows MongoDB only through Collection and Session, so that it runs unchanged against a model.

@@ -3,14 +3,8 @@ package sink
 import (
 	"bytes"
 	"encoding/binary"
-	"net"
 	"strings"
-	"sync/atomic"
 )
-
-// guardedChunk is how many bytes are handed to the kernel between two looks at the lease: a process that was stopped in
-// between must not send the rest when it goes on.
-const guardedChunk = 64 << 10
 
 // The two operations of the wire protocol that the driver sends: OP_MSG carries every command; OP_QUERY only the very
 // first greeting of a connection.
@@ -19,7 +13,7 @@ const (
 	opMsg   = 2013
 )
 
-// guard stops bucket writes and claims on their last step, in the connection's own Write (exactly-once.md §5, E7).
+// guard stops bucket writes and claims on their last step, before they are handed to the kernel (exactly-once.md §5, E7).
 type guard struct {
 	// lease tells whether they may be sent now; nil: always.
 	lease func() bool
@@ -36,62 +30,6 @@ func (g guard) held() bool {
 		g.stopped()
 	}
 	return false
-}
-
-// guardedConn is a connection of the driver under a guard. The driver writes each message in one call of Write.
-type guardedConn struct {
-	net.Conn // TLS, or raw itself
-	raw      net.Conn
-	guard    guard
-	// unanswered: a guarded message was sent and no byte has come back since.
-	unanswered atomic.Bool
-}
-
-func newGuardedConn(conn, raw net.Conn, g guard) *guardedConn {
-	return &guardedConn{Conn: conn, raw: raw, guard: g}
-}
-
-// Write sends a message. One that is guarded goes out in pieces, each only while the lease holds; when it lapses, the
-// connection is closed: an incomplete message is never executed, and the error is ErrLapsed.
-func (c *guardedConn) Write(message []byte) (int, error) {
-	if !guarded(message) {
-		return c.Conn.Write(message)
-	}
-	c.unanswered.Store(true)
-	sent := 0
-	for sent < len(message) {
-		if !c.guard.held() {
-			c.raw.Close()
-			return sent, ErrLapsed
-		}
-		n, err := c.Conn.Write(message[sent:min(sent+guardedChunk, len(message))])
-		if sent += n; err != nil {
-			return sent, err
-		}
-	}
-	return sent, nil
-}
-
-// Read reads an answer. When none comes to a guarded message, the connection is closed with what the kernel may still
-// hold of it: the driver would keep it and wait for the answer later.
-func (c *guardedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if n > 0 {
-		c.unanswered.Store(false)
-	}
-	if err != nil && c.unanswered.Load() {
-		c.raw.Close()
-	}
-	return n, err
-}
-
-// Close closes the connection, without the farewell of TLS when a guarded message is unanswered: the kernel would have to
-// deliver that message first.
-func (c *guardedConn) Close() error {
-	if c.unanswered.Load() {
-		return c.raw.Close()
-	}
-	return c.Conn.Close()
 }
 
 // guarded tells whether a wire message writes buckets or partition documents. What cannot be read as a message counts as

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,11 +15,13 @@ type mode struct {
 	loseAnswers bool          // what the server sends is thrown away
 	delay       time.Duration // each piece waits that long
 	delayed     time.Duration // each piece of an answer does
+	most        int           // what a client may send on a connection; 0: all
 }
 
 // Link forwards the connections made to its address to one server. Its methods may be called by several goroutines.
 type Link struct {
 	address, target string
+	listening       net.ListenConfig
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
@@ -31,7 +34,17 @@ type Link struct {
 
 // New listens at an address for connections to the server at target. The caller closes the link.
 func New(address, target string) (*Link, error) {
-	l := &Link{address: address, target: target, changed: make(chan struct{}), pairs: map[*pair]struct{}{}}
+	return newLink(&Link{address: address, target: target})
+}
+
+// NewNarrow is New for a link whose clients' kernels take but a few kilobytes more than passes: what is held waits in the
+// client's process. Where the system does not allow that it is as New.
+func NewNarrow(address, target string) (*Link, error) {
+	return newLink(&Link{address: address, target: target, listening: net.ListenConfig{Control: narrow}})
+}
+
+func newLink(l *Link) (*Link, error) {
+	l.changed, l.pairs = make(chan struct{}), map[*pair]struct{}{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.listen(); err != nil {
@@ -48,6 +61,9 @@ func (l *Link) Restore() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.set(mode{})
+	for p := range l.pairs { // a narrow link's, too
+		_ = p.client.(*net.TCPConn).SetReadBuffer(pieceBytes) // fails on a closed one only
+	}
 	if l.listener != nil || l.closed {
 		return nil
 	}
@@ -62,6 +78,13 @@ func (l *Link) DelayAnswers(d time.Duration) { l.change(mode{delayed: d}) }
 
 // Hold lets nothing pass: connections stay open and new ones are accepted, as by a server that does not answer.
 func (l *Link) Hold() { l.change(mode{held: true}) }
+
+// Choke lets each connection carry so many bytes more from the client, or the piece that is being waited for, and then
+// nothing is read from it: small requests come through, slowly, a large one stays half on its way.
+func (l *Link) Choke(most int) { l.change(mode{most: most, delay: chokedDelay}) }
+
+// chokedDelay is how long each piece waits on a choked link, so that a new connection is not used at once.
+const chokedDelay = 20 * time.Millisecond
 
 // LoseAnswers lets through what clients send and throws away what the server answers.
 func (l *Link) LoseAnswers() { l.change(mode{loseAnswers: true}) }
@@ -97,7 +120,7 @@ func (l *Link) Close() {
 
 // listen begins to accept connections. The caller holds mu.
 func (l *Link) listen() error {
-	listener, err := net.Listen("tcp", l.address)
+	listener, err := l.listening.Listen(context.Background(), "tcp", l.address)
 	if err != nil {
 		return fmt.Errorf("listening for connections to %s: %w", l.target, err)
 	}
@@ -147,6 +170,9 @@ func (l *Link) serve(client net.Conn) {
 // set changes the mode and wakes whoever waits for that. The caller holds mu, as of cut and refuse.
 func (l *Link) set(m mode) {
 	l.mode = m
+	for p := range l.pairs {
+		p.carried = 0
+	}
 	close(l.changed)
 	l.changed = make(chan struct{})
 }

@@ -132,3 +132,27 @@ func TestCutsAndRefuses(t *testing.T) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
+
+func TestChokesWhatIsLarge(t *testing.T) {
+	l := newLink(t, echo(t))
+	c := dial(t, l)
+	l.Choke(10)
+	for range 10 {
+		if err := ask(t, c, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ask(t, c, 100*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("behind that: %v", err)
+	}
+	if err := ask(t, dial(t, l), 5*time.Second); err != nil {
+		t.Errorf("another connection: %v", err)
+	}
+	if err := l.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Errorf("what was held: %v", err)
+	}
+}

@@ -14,6 +14,7 @@ type pair struct {
 	client, server net.Conn
 	once           sync.Once
 	ended          chan struct{}
+	carried        int // from the client, since the link's mode changed; the link's lock guards it
 }
 
 // end closes both connections; what they have not delivered is lost.
@@ -37,7 +38,10 @@ func (l *Link) pump(p *pair, to, from net.Conn, answers bool) {
 	defer p.end()
 	piece := make([]byte, pieceBytes)
 	for {
-		n, err := from.Read(piece)
+		n, err := from.Read(piece[:l.room(p, answers)])
+		if !answers {
+			l.carry(p, n)
+		}
 		if n > 0 && l.pass(p, answers) {
 			if _, err := to.Write(piece[:n]); err != nil {
 				return
@@ -47,6 +51,35 @@ func (l *Link) pump(p *pair, to, from net.Conn, answers bool) {
 			return
 		}
 	}
+}
+
+// room waits while a client is choked, and tells how much of what it sends may be read then.
+func (l *Link) room(p *pair, answers bool) int {
+	for !answers {
+		l.mu.Lock()
+		most, changed := l.mode.most, l.changed
+		left := most - p.carried
+		l.mu.Unlock()
+		switch {
+		case most == 0:
+			return pieceBytes
+		case left > 0:
+			return min(left, pieceBytes)
+		}
+		select {
+		case <-changed:
+		case <-p.ended:
+			return pieceBytes // reading tells
+		}
+	}
+	return pieceBytes
+}
+
+// carry counts what came from a client.
+func (l *Link) carry(p *pair, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.carried += n
 }
 
 // pass waits as long as the mode holds a piece back, and tells whether to deliver it then.

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/harness/wire"
 )
 
 // connection is a client's connection and the one made to the server for it.
@@ -20,7 +22,7 @@ type connection struct {
 func (c *connection) requests() {
 	defer c.server.Close()
 	for {
-		m, err := readMessage(c.client)
+		m, err := wire.Read(c.client)
 		if err != nil {
 			return
 		}
@@ -37,8 +39,8 @@ func (c *connection) requests() {
 }
 
 // request takes out of a message what is refused; nil: nothing is left, and it is answered.
-func (c *connection) request(m message) (message, error) {
-	asked, ok := parse(m)
+func (c *connection) request(m wire.Message) (wire.Message, error) {
+	asked, ok := wire.Parse(m)
 	if !ok {
 		return m, nil
 	}
@@ -47,7 +49,7 @@ func (c *connection) request(m message) (message, error) {
 		return m, nil
 	}
 	if len(s.kept) == 0 {
-		reply, err := answer(m, s.alone())
+		reply, err := wire.Answer(m, s.alone())
 		if err != nil {
 			return nil, err
 		}
@@ -58,15 +60,15 @@ func (c *connection) request(m message) (message, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting[m.requestID()] = s
-	return s.without(asked).build(m), nil
+	c.waiting[m.RequestID()] = s
+	return s.without(asked).Build(m), nil
 }
 
 // answers forwards what comes from the server, with what was refused before.
 func (c *connection) answers() {
 	defer c.client.Close()
 	for {
-		m, err := readMessage(c.server)
+		m, err := wire.Read(c.server)
 		if err != nil {
 			return
 		}
@@ -76,20 +78,20 @@ func (c *connection) answers() {
 	}
 }
 
-func (c *connection) answer(m message) error {
+func (c *connection) answer(m wire.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.waiting[m.responseTo()]; s != nil {
-		delete(c.waiting, m.responseTo())
-		if reply, ok := parse(m); ok {
-			joined, err := s.join(reply.body)
+	if s := c.waiting[m.ResponseTo()]; s != nil {
+		delete(c.waiting, m.ResponseTo())
+		if reply, ok := wire.Parse(m); ok {
+			joined, err := s.join(reply.Body)
 			if err != nil {
 				return err
 			}
-			if reply.body, err = bson.Marshal(joined); err != nil {
+			if reply.Body, err = bson.Marshal(joined); err != nil {
 				return err
 			}
-			m = reply.build(m)
+			m = reply.Build(m)
 		}
 	}
 	_, err := c.client.Write(m)

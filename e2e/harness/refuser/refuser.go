@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"waterwheel/e2e/harness/wire"
 )
 
 // Refuser forwards the connections made to its URI to a server. Its methods may be called by several goroutines.
@@ -117,7 +119,7 @@ func (r *Refuser) keep(connections ...net.Conn) bool {
 }
 
 // decide sifts a command by the rule of now.
-func (r *Refuser) decide(c command) *sifted {
+func (r *Refuser) decide(c wire.Command) *sifted {
 	r.mu.Lock()
 	rule := r.rule
 	r.mu.Unlock()

@@ -2,6 +2,8 @@ package refuser
 
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/harness/wire"
 )
 
 // Refusal is how a write is refused.
@@ -24,13 +26,13 @@ type sifted struct {
 }
 
 // sift asks the rule about each write of a command; nil: all pass.
-func sift(c command, rule Rule) *sifted {
-	kind, collection, ok := writeOf(c)
+func sift(c wire.Command, rule Rule) *sifted {
+	kind, collection, ok := c.Write()
 	if !ok || rule == nil {
 		return nil
 	}
 	s := &sifted{}
-	for i, write := range c.documents {
+	for i, write := range c.Documents {
 		refusal := rule(collection, write)
 		switch {
 		case refusal == nil:
@@ -50,24 +52,11 @@ func sift(c command, rule Rule) *sifted {
 	return s
 }
 
-// writeOf tells an insert or update command, and into what.
-func writeOf(c command) (kind, collection string, ok bool) {
-	first, err := c.body.IndexErr(0)
-	if err != nil {
-		return "", "", false
-	}
-	if kind = first.Key(); kind != "insert" && kind != "update" {
-		return "", "", false
-	}
-	collection, ok = first.Value().StringValueOK()
-	return kind, collection, ok
-}
-
 // without is the command that is left for the server.
-func (s *sifted) without(c command) command {
-	left := command{body: c.body, sequence: c.sequence}
+func (s *sifted) without(c wire.Command) wire.Command {
+	left := wire.Command{Body: c.Body, Sequence: c.Sequence}
 	for _, i := range s.kept {
-		left.documents = append(left.documents, c.documents[i])
+		left.Documents = append(left.Documents, c.Documents[i])
 	}
 	return left
 }

@@ -1,0 +1,228 @@
+package e2e_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"flag"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/tap"
+)
+
+// stops is how often a consumer is stopped with a half-sent bulk, with and without TLS. Twenty times:
+//
+//	go test -count=1 -parallel 4 -run TestHalfSentBulkStaysHalf . -stops 20
+var stops = flag.Int("stops", 1, "how often a consumer is stopped in the middle of a bulk")
+
+// TestHalfSentBulkStaysHalf: a process is stopped while a part of a bulk is on its way on a connection that is slow. It has
+// room again, another consumer takes over and stores everything, and then the process goes on: the rest of the bulk must
+// not follow, whose measurements would be there twice.
+func TestHalfSentBulkStaysHalf(t *testing.T) {
+	for _, transport := range []string{"plain", "tls"} {
+		for n := range *stops {
+			t.Run(fmt.Sprintf("%s-%d", transport, n+1), func(t *testing.T) {
+				t.Parallel()
+				for try := 1; !halfSent(t, transport == "tls"); try++ {
+					if try == 3 {
+						t.Fatal("the kernel took the whole bulk each time: nothing was tested")
+					}
+				}
+			})
+		}
+	}
+}
+
+// halfSent is false when the process could not be stopped in the middle.
+func halfSent(t *testing.T, secure bool) bool {
+	const series = 50
+	s := newStream(t, 1)
+	w := newSlowWay(t, secure)
+	// What one consumer puts into new buckets, the other adds to those that are there, so that no _id keeps them apart.
+	first := s.start("MONGODB_URI", w.uri, "BUCKET_REOPEN", "false", "BUCKET_DELTA_MAX", "1", "FLUSH_INTERVAL", "2s")
+	s.sendPlain(series, series)
+	s.awaitCommitted(first, 30*time.Second)
+
+	if n, err := first.SetSendBuffers(w.link.Address(), 0); n == 0 {
+		t.Skipf("the buffers of a process's connections cannot be made small here: %v", err)
+	}
+	w.link.Choke(20 << 10)
+	s.sendMore(2*series, series)
+	bulk := w.awaitHalf(t, first)
+	s.signal(first, syscall.SIGSTOP)
+	if err := w.link.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	had := w.awaitQuiet(t, bulk) // what the kernel has of a stopped process goes on its way
+	if had.Received == had.Length || !had.Ended.IsZero() {
+		first.Kill()
+		return false
+	}
+	second := s.start("FLUSH_INTERVAL", "1s")
+	s.awaitCommitted(second, time.Minute)
+
+	if _, err := first.SetSendBuffers(w.link.Address(), 1<<20); err != nil { // one system call could send the rest
+		t.Fatal(err)
+	}
+	s.signal(first, syscall.SIGCONT)
+	after := w.awaitEnd(t, bulk)
+	if t.Logf("%d of %d bytes were on their way, then %d", had.Received, had.Length, after.Received); after.Received == after.Length {
+		t.Error("the rest was sent after the lease")
+	}
+	s.awaitStored(second, time.Second)
+	s.terminate(first)
+	s.terminate(second)
+	s.verify(t, 3*series)
+	return true
+}
+
+// sendMore produces records that are later than those of sendPlain, and larger.
+func (s *stream) sendMore(n, series int) {
+	s.t.Helper()
+	first := time.Now().Add(-time.Hour).UnixMilli() // within the span of the buckets that are there
+	made := make([]events.Event, n)
+	for i := range made {
+		host := i % series
+		made[i] = events.Event{
+			Key: fmt.Append(nil, host),
+			Value: fmt.Appendf(nil, `{"time":%d,"meta":{"host":%d},"load":1.5,"text":%q}`,
+				first+int64(i), host, strings.Repeat("x", 190)),
+		}
+	}
+	if err := s.producer.Send(within(s.t, 30*time.Second), made...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// slowWay is the way to MongoDB of the consumer that is stopped: a link that takes little ahead, and a tap behind it that
+// sees what comes through.
+type slowWay struct {
+	uri  string
+	tap  *tap.Tap
+	link *link.Link
+}
+
+func newSlowWay(t *testing.T, secure bool) *slowWay {
+	t.Helper()
+	uri, err := url.Parse(world.servers.MongoURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := harness.NewLinkAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &slowWay{}
+	query := uri.Query()
+	query.Set("directConnection", "true") // the server would name its own address
+	var server *tls.Config
+	if secure {
+		var authority string
+		server, authority = certified(t)
+		query.Set("tls", "true")
+		query.Set("tlsCAFile", authority)
+	}
+	if w.tap, err = tap.New(uri.Host, server); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.tap.Close)
+	if w.link, err = link.NewNarrow(address, w.tap.Address()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.link.Close)
+	uri.Host, uri.RawQuery, uri.Path = address, query.Encode(), "/"
+	w.uri = uri.String()
+	return w
+}
+
+// certified makes a certificate for the loopback address, and the file by which it is known.
+func certified(t *testing.T) (server *tls.Config, authority string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tap"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority = filepath.Join(t.TempDir(), "authority.pem")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, authority
+}
+
+// awaitHalf waits until a large message has begun and its sender cannot go on, and tells when it began.
+func (w *slowWay) awaitHalf(t *testing.T, c *harness.Consumer) (began time.Time) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if _, err := c.SetSendBuffers(w.link.Address(), 0); err != nil { // of new connections, too
+			t.Fatal(err)
+		}
+		for _, m := range w.tap.Writes() {
+			if m.Length > 40<<10 {
+				time.Sleep(300 * time.Millisecond) // until the kernel takes no more
+				return m.Began
+			}
+		}
+	}
+	t.Fatal("no large bulk was sent")
+	return began
+}
+
+// awaitQuiet waits until no more of a message comes.
+func (w *slowWay) awaitQuiet(t *testing.T, began time.Time) tap.Write {
+	t.Helper()
+	m, since := w.message(t, began), time.Now()
+	for time.Since(since) < 300*time.Millisecond {
+		time.Sleep(10 * time.Millisecond)
+		if now := w.message(t, began); now.Received > m.Received {
+			m, since = now, time.Now()
+		}
+	}
+	return m
+}
+
+// awaitEnd waits until a message is whole or its connection has ended.
+func (w *slowWay) awaitEnd(t *testing.T, began time.Time) tap.Write {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if m := w.message(t, began); m.Received == m.Length || !m.Ended.IsZero() {
+			return m
+		}
+	}
+	t.Fatalf("the message neither goes on nor ends: %+v", w.message(t, began))
+	return tap.Write{}
+}
+
+func (w *slowWay) message(t *testing.T, began time.Time) tap.Write {
+	t.Helper()
+	for _, m := range w.tap.Writes() {
+		if m.Began.Equal(began) {
+			return m
+		}
+	}
+	t.Fatal("a message that began is not there any more")
+	return tap.Write{}
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package harness
+
+import "errors"
+
+// SetSendBuffers is for Linux only.
+func (c *Consumer) SetSendBuffers(string, int) (int, error) { return 0, errors.ErrUnsupported }

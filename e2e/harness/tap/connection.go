@@ -1,0 +1,130 @@
+package tap
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"slices"
+	"time"
+
+	"waterwheel/e2e/harness/wire"
+)
+
+// pieceBytes is how much is forwarded at once.
+const pieceBytes = 64 << 10
+
+// connection is a client's connection and the one made to the server for it. The tap's lock guards what follows plain.
+type connection struct {
+	tap            *Tap
+	client, server net.Conn
+	plain          net.Conn // the client without TLS
+
+	waiting map[uint32]*Write // by request: whole, and not answered
+	sending *Write            // the latest
+	alone   bool              // the client is gone
+}
+
+// requests forwards what comes from the client, piece by piece. When the client goes, the server may still answer.
+func (c *connection) requests() {
+	from := bufio.NewReaderSize(c.plain, pieceBytes)
+	for c.request(from) == nil {
+	}
+	c.tap.mu.Lock()
+	defer c.tap.mu.Unlock()
+	if c.sending != nil && c.sending.Whole.IsZero() {
+		c.sending.Ended = time.Now()
+	}
+	if c.alone = true; len(c.waiting) == 0 {
+		abort(c.server)
+	}
+}
+
+// request forwards one message.
+func (c *connection) request(from *bufio.Reader) error {
+	if _, err := from.Peek(1); err != nil {
+		return err
+	}
+	began := time.Now()
+	m, length, err := wire.ReadHeader(from)
+	if err != nil {
+		return err
+	}
+	w := &Write{Length: length, Received: len(m), Began: began}
+	c.tap.mu.Lock()
+	c.tap.part[w], c.sending = struct{}{}, w
+	c.tap.mu.Unlock()
+	for sent := 0; ; {
+		if len(m) == length {
+			c.whole(w, m) // before the server can answer
+		}
+		if _, err := c.server.Write(m[sent:]); err != nil {
+			return err
+		}
+		if sent = len(m); sent == length {
+			return nil
+		}
+		m = slices.Grow(m, min(pieceBytes, length-sent))
+		n, err := from.Read(m[sent:min(cap(m), sent+pieceBytes, length)])
+		m = m[:sent+n]
+		c.tap.mu.Lock()
+		w.Received = len(m)
+		c.tap.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// whole notes that a message has come to its end, and forgets it if it writes no buckets.
+func (c *connection) whole(w *Write, m wire.Message) {
+	c.tap.mu.Lock()
+	defer c.tap.mu.Unlock()
+	delete(c.tap.part, w)
+	w.Whole = time.Now()
+	if !w.read(m) {
+		return
+	}
+	c.tap.writes = append(c.tap.writes, w)
+	c.waiting[m.RequestID()] = w
+}
+
+// answers forwards what comes from the server. When it ends nobody is left to wait for.
+func (c *connection) answers() {
+	from := bufio.NewReaderSize(c.server, pieceBytes)
+	for c.answer(from) {
+	}
+	abort(c.client)
+	abort(c.server)
+	c.tap.mu.Lock()
+	defer c.tap.mu.Unlock()
+	for _, w := range c.waiting {
+		w.Ended = time.Now()
+	}
+}
+
+// answer forwards one answer; false: it was the last.
+func (c *connection) answer(from *bufio.Reader) bool {
+	m, length, err := wire.ReadHeader(from)
+	if err != nil {
+		return false
+	}
+	c.tap.mu.Lock()
+	if w := c.waiting[m.ResponseTo()]; w != nil {
+		w.Answered = time.Now()
+		delete(c.waiting, m.ResponseTo())
+	}
+	last := c.alone && len(c.waiting) == 0
+	c.tap.mu.Unlock()
+	if last {
+		return false
+	}
+	_, failed := c.plain.Write(m)
+	rest := io.LimitReader(from, int64(length-len(m)))
+	if failed == nil {
+		_, failed = io.Copy(c.plain, rest)
+	}
+	if failed != nil { // the client is gone, and others of its writes may wait
+		_, err = io.Copy(io.Discard, rest)
+	}
+	return err == nil
+}

@@ -1,0 +1,157 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// The wire protocol's numbers.
+const (
+	headerBytes   = 16
+	maxBytes      = 64 << 20
+	opMsg         = 2013
+	flagChecksum  = 1
+	kindBody      = 0
+	kindSequence  = 1
+	requestIDAt   = 4
+	responseToAt  = 8
+	operationAt   = 12
+	flagsBytes    = 4
+	sequenceBytes = 4 // a section's own length
+)
+
+// Message is one message of the wire protocol, its header included.
+type Message []byte
+
+// Read reads a whole message.
+func Read(from io.Reader) (Message, error) {
+	m, length, err := ReadHeader(from)
+	if err != nil {
+		return nil, err
+	}
+	m = append(m, make([]byte, length-headerBytes)...)
+	_, err = io.ReadFull(from, m[headerBytes:])
+	return m, err
+}
+
+// ReadHeader reads the beginning of a message, and tells how long the whole is.
+func ReadHeader(from io.Reader) (header Message, length int, err error) {
+	header = make(Message, headerBytes)
+	if _, err := io.ReadFull(from, header); err != nil {
+		return nil, 0, err
+	}
+	length = int(binary.LittleEndian.Uint32(header))
+	if length < headerBytes || length > maxBytes {
+		return nil, 0, fmt.Errorf("reading a message of %d bytes", length)
+	}
+	return header, length, nil
+}
+
+// RequestID is the number of the message, as its sender counts.
+func (m Message) RequestID() uint32 { return binary.LittleEndian.Uint32(m[requestIDAt:]) }
+
+// ResponseTo is the number of the message that this one answers.
+func (m Message) ResponseTo() uint32 { return binary.LittleEndian.Uint32(m[responseToAt:]) }
+
+// Command is a command with the documents that came beside it, or an answer.
+type Command struct {
+	Body      bson.Raw
+	Sequence  string // the field that Documents stand for; empty: there are none
+	Documents []bson.Raw
+}
+
+// Write tells an insert or update command, and into what.
+func (c Command) Write() (kind, collection string, ok bool) {
+	first, err := c.Body.IndexErr(0)
+	if err != nil {
+		return "", "", false
+	}
+	if kind = first.Key(); kind != "insert" && kind != "update" {
+		return "", "", false
+	}
+	collection, ok = first.Value().StringValueOK()
+	return kind, collection, ok
+}
+
+// Parse takes a message apart; false: it is none that is looked into here.
+func Parse(m Message) (Command, bool) {
+	if binary.LittleEndian.Uint32(m[operationAt:]) != opMsg || len(m) < headerBytes+flagsBytes+1 {
+		return Command{}, false
+	}
+	flags, rest := binary.LittleEndian.Uint32(m[headerBytes:]), m[headerBytes+flagsBytes:]
+	if flags&flagChecksum != 0 || rest[0] != kindBody {
+		return Command{}, false
+	}
+	var c Command
+	var ok bool
+	if c.Body, rest, ok = cutDocument(rest[1:]); !ok {
+		return Command{}, false
+	}
+	if len(rest) == 0 {
+		return c, true
+	}
+	if rest[0] != kindSequence || len(rest) < 1+sequenceBytes || int(binary.LittleEndian.Uint32(rest[1:])) != len(rest)-1 {
+		return Command{}, false
+	}
+	name, documents, ok := bytes.Cut(rest[1+sequenceBytes:], []byte{0})
+	if !ok {
+		return Command{}, false
+	}
+	for c.Sequence = string(name); len(documents) > 0; {
+		var d bson.Raw
+		if d, documents, ok = cutDocument(documents); !ok {
+			return Command{}, false
+		}
+		c.Documents = append(c.Documents, d)
+	}
+	return c, true
+}
+
+// cutDocument takes the document at the beginning of some bytes.
+func cutDocument(b []byte) (document bson.Raw, rest []byte, ok bool) {
+	if len(b) < 4 {
+		return nil, nil, false
+	}
+	n := int(binary.LittleEndian.Uint32(b))
+	if n < 5 || n > len(b) {
+		return nil, nil, false
+	}
+	return bson.Raw(b[:n]), b[n:], true
+}
+
+// Build makes a message of a command, with the ids of another one.
+func (c Command) Build(ids Message) Message {
+	m := make(Message, headerBytes+flagsBytes)
+	copy(m, ids[:headerBytes])
+	copy(m[headerBytes:], ids[headerBytes:headerBytes+flagsBytes])
+	m = append(append(m, kindBody), c.Body...)
+	if c.Sequence != "" {
+		at := len(m) + 1
+		m = append(m, kindSequence, 0, 0, 0, 0)
+		m = append(append(m, c.Sequence...), 0)
+		for _, d := range c.Documents {
+			m = append(m, d...)
+		}
+		binary.LittleEndian.PutUint32(m[at:], uint32(len(m)-at))
+	}
+	binary.LittleEndian.PutUint32(m, uint32(len(m)))
+	return m
+}
+
+// Answer makes the answer to a message.
+func Answer(to Message, document bson.D) (Message, error) {
+	body, err := bson.Marshal(document)
+	if err != nil {
+		return nil, fmt.Errorf("making an answer: %w", err)
+	}
+	m := make(Message, headerBytes+flagsBytes)
+	copy(m[responseToAt:], to[requestIDAt:responseToAt])
+	binary.LittleEndian.PutUint32(m[operationAt:], opMsg)
+	m = append(append(m, kindBody), body...)
+	binary.LittleEndian.PutUint32(m, uint32(len(m)))
+	return m, nil
+}

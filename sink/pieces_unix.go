@@ -1,0 +1,50 @@
+//go:build unix
+
+package sink
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// writePieces writes to a connection, asking before every single system call whether it may; ErrLapsed when not. A
+// connection's own Write would go on by itself when the kernel has room again, however long that took.
+func writePieces(conn net.Conn, b []byte, held func() bool) (sent int, err error) {
+	raw, err := conn.(syscall.Conn).SyscallConn() // every connection of the dialer has one
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	err = raw.Write(func(fd uintptr) (done bool) {
+		for sent < len(b) {
+			if !held() {
+				failed = ErrLapsed
+				return true
+			}
+			n, err := syscall.Write(int(fd), piece(b, sent))
+			switch {
+			case err == syscall.EAGAIN:
+				return false // the callback is called again when there is room
+			case err == syscall.EINTR:
+			case err != nil:
+				failed = &net.OpError{
+					Op: "write", Net: conn.RemoteAddr().Network(), Source: conn.LocalAddr(), Addr: conn.RemoteAddr(),
+					Err: os.NewSyscallError("write", err),
+				}
+				return true
+			case n == 0:
+				failed = io.ErrUnexpectedEOF
+				return true
+			default:
+				sent += n
+			}
+		}
+		return true
+	})
+	if failed != nil {
+		return sent, failed
+	}
+	return sent, err
+}
