@@ -22,6 +22,7 @@ var documents = []string{"../README.md", "../docs/runbook.md", "../docs/exactly-
 // kafkaClasses are the classes that the scripts of Kafka's distribution run.
 var kafkaClasses = map[string]string{
 	"kafka-acls.sh":            "org.apache.kafka.tools.AclCommand",
+	"kafka-configs.sh":         "kafka.admin.ConfigCommand",
 	"kafka-consumer-groups.sh": groupTool,
 	"kafka-delete-records.sh":  "org.apache.kafka.tools.DeleteRecordsCommand",
 	"kafka-dump-log.sh":        "org.apache.kafka.tools.DumpLogSegments",
