@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
 	"waterwheel/e2e/harness/link"
 )
@@ -267,4 +268,28 @@ func (s *stream) awaitRead(c *harness.Consumer, records float64) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// TestStoppedPartitionGoesOnLagging: what is not read any more is behind all the same, by as much as the log grows, and as
+// stale as the first record that is not stored.
+func TestStoppedPartitionGoesOnLagging(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	c := s.start("DLQ_TOPIC", "", "LOG_PROGRESS", "1s", "LOG_FORMAT", "json")
+	bad := s.book.Add(events.Bad("not_json", 1, time.Now().UnixMilli(), maxEventBytes))
+	if err := s.producer.Send(within(t, 20*time.Second), bad); err != nil {
+		t.Fatal(err)
+	}
+	sent := time.Now()
+	s.awaitSigns(c, 1, 0, 30)
+	for n := 1; n < 5; n++ {
+		if err := s.producer.Send(within(t, 20*time.Second), bad); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.awaitSigns(c, 5, time.Since(sent).Seconds()-3, 60)
+	if status, body, err := c.Get(t.Context(), "/readyz"); err != nil || status != 503 || !strings.Contains(body, "is stopped (bad_record)") {
+		t.Errorf("/readyz: %d, %v:\n%s", status, err, body)
+	}
+	s.terminate(c)
 }

@@ -57,7 +57,7 @@ func (p *Partition) Release(ctx context.Context) error {
 		return ErrOtherOwner
 	}
 	p.tenure = releasing
-	err := p.conditional(ctx, "releasing the partition", bson.D{{Key: "released", Value: true}, {Key: "at", Value: p.stamp()}})
+	err := p.conditional(ctx, "releasing the claim", bson.D{{Key: "released", Value: true}, {Key: "at", Value: p.stamp()}})
 	if err == nil || errors.Is(err, ErrOtherOwner) {
 		p.tenure = unclaimed
 	}

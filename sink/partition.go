@@ -66,7 +66,7 @@ func (p *Partition) Source() timeseries.Source { return p.source }
 // Read returns the partition document, as a majority has it. A claim of ours whose answer was lost is held from now on if
 // the document shows it; one that the document does not show is not held any more.
 func (p *Partition) Read(ctx context.Context) (Seen, error) {
-	const doing = "reading the claim on the partition"
+	const doing = "reading the claim"
 	var seen Seen
 	query := Query{Filter: document(bson.D{{Key: "_id", Value: p.id}}), Limit: 1}
 	err := p.find(ctx, p.store.ports.Partitions, query, func(d bson.Raw) error {

@@ -103,7 +103,7 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write, chun
 		return nil
 	})
 	if err != nil {
-		return nil, failure("reading buckets back", err)
+		return nil, failure("reading writes back", err)
 	}
 	return buckets, nil
 }

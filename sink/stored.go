@@ -84,7 +84,7 @@ func (p *Partition) findListed(ctx context.Context, first, last int64, each func
 	if damaged := (*DamagedError)(nil); err == nil || errors.As(err, &damaged) {
 		return err
 	}
-	return failure("reading stored positions", err)
+	return failure("reading the stored positions", err)
 }
 
 // readListed calls use, which returns the number of positions, with each element of a bucket's offsets, and checks that

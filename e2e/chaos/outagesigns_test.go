@@ -73,7 +73,7 @@ func wantWithinMemory(t *testing.T, c *harness.Consumer) {
 var warning = regexp.MustCompile(`^time=(\S+) level=(?:WARN|ERROR) (msg=(?:"[^"]*"|\S+))(.*)$`)
 
 // place finds what a line is about.
-var place = regexp.MustCompile(` (?:topic|partition)=\S+`)
+var place = regexp.MustCompile(` (?:topic|partition|reason)=\S+`)
 
 // wantFewLines wants the log to say what is wrong during an outage, and nothing twice within ten seconds.
 func wantFewLines(t *testing.T, c *harness.Consumer, begin, end time.Time) {
