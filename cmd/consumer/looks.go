@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 type logLooker interface {
 	// End is the log's end, as far as it may be read.
 	End(ctx context.Context, topic string, partition int32) (int64, error)
+	// Committed is the group's offset, -1: none.
+	Committed(ctx context.Context, topic string, partition int32) (int64, error)
 	// Timestamp is that of the first record from an offset on, 0 when there is none.
 	Timestamp(ctx context.Context, of timeseries.Source, offset int64) (int64, error)
 }
@@ -38,8 +41,9 @@ type looks struct {
 
 // look is what was seen of a partition.
 type look struct {
-	end int64
-	at  pipeline.Instant // when end was asked, 0: never
+	end       int64
+	committed *int64           // of a partition that has stopped; nil: not known
+	at        pipeline.Instant // when they were asked, 0: never
 	// unread is the first record that was not read, noticed says when it was seen to be there, and time is its timestamp in
 	// milliseconds, 0: not known.
 	unread  int64
@@ -66,7 +70,7 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 		name := partitionName{s.Topic, s.Partition}
 		last := l.at(name)
 		if !failed && l.clock()-max(s.EndAt, last.at) >= lookAfter {
-			failed = last.askEnd(ctx, kafka, s, l.clock) != nil
+			failed = last.askOffsets(ctx, kafka, s, l.clock) != nil
 		}
 		last.notice(s)
 		fetching := s.Running && s.Stopped == nil && l.clock()-s.EndAt < lookAfter
@@ -84,14 +88,21 @@ func (l *looks) at(name partitionName) look {
 	return l.by[name]
 }
 
-func (l *look) askEnd(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) error {
+// askOffsets asks where the log ends and, when nothing is committed by us any more, where the group's offset stands.
+func (l *look) askOffsets(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	end, err := kafka.End(ctx, s.Topic, s.Partition)
-	if err == nil {
-		l.end, l.at = end, clock()
+	if err != nil {
+		return err
 	}
-	return err
+	l.end, l.at, l.committed = end, clock(), nil
+	if s.Stopped != nil {
+		if committed, err := kafka.Committed(ctx, s.Topic, s.Partition); err == nil { // else it is as it was
+			l.committed = &committed
+		}
+	}
+	return nil
 }
 
 // askTime may fail for this partition alone: its record may be what it has stopped for.
@@ -130,6 +141,9 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 		known := *s
 		last := l.at(partitionName{s.Topic, s.Partition})
 		known.End = last.endOf(s)
+		if last.committed != nil {
+			known.Committed = max(s.Committed, *last.committed)
+		}
 		noticed := !last.noticed.IsZero() && last.unread == s.Undurable
 		switch {
 		case noticed && last.time > 0:
@@ -146,7 +160,22 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 }
 
 // kafkaLogs look by the consumer's own client.
-type kafkaLogs struct{ *source.Client }
+type kafkaLogs struct {
+	*source.Client
+	group string
+}
+
+// Committed is the group's offset, -1: none.
+func (k kafkaLogs) Committed(ctx context.Context, topic string, partition int32) (int64, error) {
+	answers, err := k.Client.Committed(ctx, k.group, topic, []int32{partition})
+	if err != nil {
+		return 0, err
+	}
+	if len(answers) != 1 {
+		return 0, errors.New("no answer about the partition")
+	}
+	return answers[0].Committed, answers[0].Err
+}
 
 // End is the log's end, as far as it may be read.
 func (k kafkaLogs) End(ctx context.Context, topic string, partition int32) (int64, error) {

@@ -13,6 +13,7 @@ import (
 // fakeLooker answers with what a log is said to be.
 type fakeLooker struct {
 	end, timestamp    int64
+	committed         int64
 	err               error
 	asked, timestamps int
 }
@@ -20,6 +21,10 @@ type fakeLooker struct {
 func (f *fakeLooker) End(context.Context, string, int32) (int64, error) {
 	f.asked++
 	return f.end, f.err
+}
+
+func (f *fakeLooker) Committed(context.Context, string, int32) (int64, error) {
+	return f.committed, f.err
 }
 
 func (f *fakeLooker) Timestamp(context.Context, timeseries.Source, int64) (int64, error) {
@@ -60,6 +65,16 @@ func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 	l.refresh(t.Context(), kafka, nil)
 	if len(l.by) != 0 {
 		t.Error("a partition that went away is remembered")
+	}
+}
+
+// TestStoppedPartitionLagsBehindTheGroupsOffset, also when that could not be read when it was assigned.
+func TestStoppedPartitionLagsBehindTheGroupsOffset(t *testing.T) {
+	l := newLooks(func() pipeline.Instant { return time.Hour })
+	stopped := []*pipeline.Status{{Topic: "events", Position: -1, Undurable: -1, Committed: -1, End: -1, Stopped: &pipeline.StopError{}}}
+	l.refresh(t.Context(), &fakeLooker{end: 9, committed: 3}, stopped)
+	if lag, known := l.completed(stopped, time.Now())[0].Lag(); !known || lag != 6 {
+		t.Errorf("lag %d, known %v, want 6", lag, known)
 	}
 }
 

@@ -99,7 +99,7 @@ func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometh
 	group := source.NewGroup(n.kafka, c.Service.ShutdownTimeout, member, reg)
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	view.attach(&parts{group: group, consumer: consumer, database: n.database, metrics: metrics, kafka: kafkaLogs{n.kafka}})
+	view.attach(&parts{group: group, consumer: consumer, database: n.database, metrics: metrics, kafka: kafkaLogs{n.kafka, c.Kafka.GroupID}})
 	var watchers sync.WaitGroup
 	watchers.Go(func() { view.watch(watching, log) })
 	for topic, store := range n.stores {
