@@ -23,6 +23,7 @@ type fakeBroker struct {
 
 	newestFetch int16
 	password    string // of the user "user", empty for no SASL
+	hangsUp     bool   // on a wrong password, instead of answering
 	fetch       func() []byte
 	listOffsets func(timestamp int64) listoffsets.ResponsePartition
 	answer      func(api protocol.ApiKey, body []byte) []byte // instead of the above when not nil and not nil
@@ -124,6 +125,9 @@ func (b *fakeBroker) serve(conn net.Conn) {
 		default:
 			message, allowed := b.known(api, frame)
 			authenticated = authenticated || allowed
+			if api == protocol.SaslAuthenticate && !allowed && b.hangsUp {
+				return
+			}
 			if message == nil {
 				return
 			}

@@ -93,6 +93,9 @@ func (s *session) choose(rw io.ReadWriter) error {
 func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
 	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(proof))), proof...)
 	answer, err := exchange(rw, call{api: protocol.SaslAuthenticate, version: saslAuthenticateVersion, body: body})
+	if hungUp(err) {
+		return nil, fmt.Errorf("%w: %w", errLoginCut, err)
+	}
 	if err != nil {
 		return nil, err
 	}

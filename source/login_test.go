@@ -124,6 +124,15 @@ func TestLoginSaysWhichMechanismsThereAre(t *testing.T) {
 	}
 }
 
+// TestLoginThatIsCutNamesItsSettings: there are brokers that refuse a password so.
+func TestLoginThatIsCutNamesItsSettings(t *testing.T) {
+	fake := startFake(t, &fakeBroker{password: "right", hangsUp: true})
+	_, err := fake.open(t, func(o *Options) {
+		o.Security.SASL = &SASL{Mechanism: "PLAIN", Username: "user", Password: "wrong"}
+	})
+	refused(t, err, StopProgram, fake.address(), `"user"`, "KAFKA_SASL_PASSWORD")
+}
+
 func TestFramesAreBounded(t *testing.T) {
 	for _, size := range []uint32{0, 3, maxAnswerBytes + 5, 1 << 31, 1<<32 - 1} {
 		client, broker := net.Pipe()

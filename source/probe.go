@@ -27,6 +27,8 @@ var (
 	errUnreachable = errors.New("cannot be reached")
 	// errNoAnswer is a broker that hangs up on the very first request, which any Kafka answers to anybody.
 	errNoAnswer = errors.New("no answer to the first request")
+	// errLoginCut is a broker that hangs up instead of answering a proof. Some refuse a password so; any may be ending.
+	errLoginCut = errors.New("no answer to the login")
 	// errNoLogin is a broker that hangs up on the first request for which one must be logged in.
 	errNoLogin = errors.New("not logged in")
 	// errHandshake is a TLS handshake that failed, at whichever side.
@@ -46,7 +48,7 @@ func (c *connector) probe(ctx context.Context, options Options) error {
 		switch {
 		case errors.Is(err, errUnreachable):
 			unreachable = append(unreachable, err)
-		case errors.Is(err, errNoAnswer):
+		case errors.Is(err, errNoAnswer), errors.Is(err, errLoginCut):
 			mute = append(mute, err)
 		default:
 			return &settingError{err}
@@ -125,6 +127,8 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 		says = explainHandshake(err)
 	case alerted(err):
 		says = "refuses this client's certificate, or that it has none: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+	case errors.Is(err, errLoginCut):
+		says = "hangs up on this login: look at KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, unless the broker is ending"
 	case errors.Is(err, errNoLogin):
 		says = "hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to " + c.withSASL()
 	case errors.Is(err, errNoAnswer) && c.tls != nil:
