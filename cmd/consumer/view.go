@@ -46,9 +46,14 @@ type view struct {
 type parts struct {
 	group    *source.Group
 	consumer *pipeline.Consumer
-	database *sink.Database
+	database prober
 	metrics  *pipeline.Metrics
 	kafka    logLooker
+}
+
+// prober asks MongoDB for a sign of life.
+type prober interface {
+	Ping(ctx context.Context) error
 }
 
 // outage is something that does not answer.
@@ -123,11 +128,13 @@ func (v *view) statuses(now time.Time) []*pipeline.Status {
 }
 
 func (v *view) ping(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	within, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	err := v.parts.Load().database.Ping(ctx)
+	err := v.parts.Load().database.Ping(within)
 	before := v.database.Load()
 	switch {
+	case ctx.Err() != nil:
+		return // the process ends, which says nothing about MongoDB
 	case err == nil && before != nil:
 		v.down.Answered(pipeline.MongoDB, pipeline.Prober)
 		fallthrough
