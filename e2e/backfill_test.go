@@ -11,7 +11,7 @@ import (
 // stored ones of another window before. They are asked for many at a time, so that it takes seconds.
 func TestNewestFirst(t *testing.T) {
 	t.Parallel()
-	records := 20_000
+	records := 12_000
 	if world.servers.Slow() {
 		records = 500
 	}
@@ -25,13 +25,17 @@ func TestNewestFirst(t *testing.T) {
 	}
 	start := time.Now()
 	c := s.start()
-	s.awaitCommitted(c, 60*time.Second)
+	s.awaitCommitted(c, 90*time.Second)
 	t.Logf("%d records stored and committed after %.1fs", records, time.Since(start).Seconds())
 	metrics, err := c.Metrics(within(t, 5*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.terminate(c)
-	t.Logf("%v look-ups", metrics.Sum("waterwheel_bucket_lookups_total"))
+	lookups, queries := metrics.Sum("waterwheel_bucket_lookups_total"), metrics.Count("waterwheel_mongodb_command_duration_seconds", "command", "find")
+	t.Logf("%v look-ups in %v queries", lookups, queries)
+	if lookups < float64(records)/2 || queries == 0 || queries*10 > lookups {
+		t.Errorf("%v look-ups took %v queries, want at most a tenth", lookups, queries)
+	}
 	s.check()
 }

@@ -66,6 +66,17 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 	return sum
 }
 
+// Count is how often a histogram's series with these labels, pairs of name and value, were observed.
+func (m Metrics) Count(name string, labels ...string) float64 {
+	count := uint64(0)
+	for _, metric := range m[name].GetMetric() {
+		if labelled(metric, labels) {
+			count += metric.GetHistogram().GetSampleCount()
+		}
+	}
+	return float64(count)
+}
+
 func labelled(metric *dto.Metric, pairs []string) bool {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		found := false
