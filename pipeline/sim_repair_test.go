@@ -151,7 +151,7 @@ func (b repairBuckets) Find(ctx context.Context, src timeseries.Source, from, to
 	filter := encoded(bson.D{
 		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: src.TopicID[:]}},
 		{Key: timeseries.PathPartition, Value: src.Partition},
-		{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: from}}},
+		{Key: timeseries.PathLast, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lt", Value: from}}}}},
 		{Key: timeseries.PathFirst, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: to}}}}},
 	})
 	seq := int64(0)

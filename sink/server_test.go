@@ -12,6 +12,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -50,7 +51,9 @@ func connect(t testing.TB, change ...func(*sink.Options)) *env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	// A write that no majority has confirmed need not be in what the product reads.
+	majority := &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: new(true)}
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(majority))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,13 +69,13 @@ func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(
 	return p.findListed(ctx, first, last, func(d bson.Raw) error { return p.readListed(d, use) })
 }
 
-// findListed finds the buckets of the partition that may list offsets from first to last, without their columns. The
-// condition on the smallest offset is put so that a bucket without one is found as well.
+// findListed finds the buckets of the partition that may list offsets from first to last, without their columns. A
+// comparison finds only numbers: a bucket whose smallest or largest offset was taken out, or made a text or null, may list
+// anything, and it must not be passed over (E2). So the conditions say what is not wanted; the index serves them as well.
 func (p *Partition) findListed(ctx context.Context, first, last int64, each func(bson.Raw) error) error {
-	filter := append(sourceFilter(p.source), bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: first}}})
+	filter := append(sourceFilter(p.source), bson.E{Key: timeseries.PathLast, Value: not("$lt", first)})
 	if last < math.MaxInt64 {
-		below := bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: last}}}}
-		filter = append(filter, bson.E{Key: timeseries.PathFirst, Value: below})
+		filter = append(filter, bson.E{Key: timeseries.PathFirst, Value: not("$gt", last)})
 	}
 	err := p.find(ctx, p.store.ports.Buckets, Query{
 		Filter:     document(filter),
@@ -85,6 +85,11 @@ func (p *Partition) findListed(ctx context.Context, first, last int64, each func
 		return err
 	}
 	return failure("reading the stored positions", err)
+}
+
+// not is the condition that a comparison does not hold, by whatever reason.
+func not(comparison string, with int64) bson.D {
+	return bson.D{{Key: "$not", Value: bson.D{{Key: comparison, Value: with}}}}
 }
 
 // readListed calls use, which returns the number of positions, with each element of a bucket's offsets, and checks that

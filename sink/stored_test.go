@@ -70,32 +70,71 @@ func TestStoredReportsProgress(t *testing.T) {
 }
 
 func TestDamagedBucketIsNamed(t *testing.T) {
-	for name, damage := range map[string]bson.D{
-		"count":           {{Key: "$set", Value: bson.D{{Key: "control.count", Value: 9}}}},
-		"no count":        {{Key: "$unset", Value: bson.D{{Key: "control.count", Value: 1}}}},
-		"offsets":         {{Key: "$set", Value: bson.D{{Key: "control.source.offsets", Value: bson.A{bson.Binary{Data: []byte{0xff}}}}}}},
-		"no list":         {{Key: "$set", Value: bson.D{{Key: "control.source.offsets", Value: "x"}}}},
-		"no binary":       {{Key: "$set", Value: bson.D{{Key: "control.source.offsets", Value: bson.A{1}}}}},
-		"no first, count": {{Key: "$unset", Value: bson.D{{Key: "control.source.first", Value: 1}, {Key: "control.count", Value: 1}}}},
+	set := func(field string, value any) bson.D {
+		return bson.D{{Key: "$set", Value: bson.D{{Key: "control." + field, Value: value}}}}
+	}
+	unset := func(fields ...string) bson.D {
+		gone := bson.D{}
+		for _, field := range fields {
+			gone = append(gone, bson.E{Key: "control." + field, Value: 1})
+		}
+		return bson.D{{Key: "$unset", Value: gone}}
+	}
+	for name, c := range map[string]struct {
+		damage bson.D
+		// anywhere: nothing tells which offsets it may list.
+		anywhere bool
+	}{
+		"count":           {damage: set("count", 9)},
+		"no count":        {damage: unset("count")},
+		"offsets":         {damage: set("source.offsets", bson.A{bson.Binary{Data: []byte{0xff}}})},
+		"no list":         {damage: set("source.offsets", "x")},
+		"no binary":       {damage: set("source.offsets", bson.A{1})},
+		"no first, count": {damage: unset("source.first", "count")},
+		"no last, count":  {damage: unset("source.last", "count"), anywhere: true},
+		"last is text":    {damage: append(set("source.last", "12"), unset("count")...), anywhere: true},
+		"last is null":    {damage: append(set("source.last", nil), unset("count")...), anywhere: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := connect(t)
 			p := e.claimed(t, e.setup(t))
 			w := insertOf("a", run(10, 3)...)
 			sendAll(t, p, sink.Acked, w)
-			if _, err := e.raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, damage); err != nil {
+			if _, err := e.raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, c.damage); err != nil {
 				t.Fatal(err)
 			}
-			var damaged *sink.DamagedError
-			if _, err := p.Stored(t.Context(), 0, 100, nil); !errors.As(err, &damaged) || damaged.ID.ObjectID() != w.ID {
-				t.Fatalf("in range: %v", err)
+			named := func(doing string, err error) {
+				t.Helper()
+				var damaged *sink.DamagedError
+				if !errors.As(err, &damaged) || damaged.ID.ObjectID() != w.ID {
+					t.Fatalf("%s: %v", doing, err)
+				}
 			}
-			if _, err := p.Positions(t.Context(), insertOf("b", run(12, 3)...)); !errors.As(err, &damaged) {
-				t.Fatalf("asked for positions: %v", err)
-			}
-			if d, err := p.Stored(t.Context(), 50, 100, nil); err != nil || d.Len() != 0 {
+			_, err := p.Stored(t.Context(), 0, 100, nil)
+			named("in range", err)
+			_, err = p.Positions(t.Context(), insertOf("b", run(12, 3)...))
+			named("asked for positions", err)
+			d, err := p.Stored(t.Context(), 50, 100, nil)
+			if c.anywhere {
+				named("out of range", err)
+			} else if err != nil || d.Len() != 0 {
 				t.Fatalf("out of range: %v", err)
 			}
 		})
+	}
+}
+
+// TestBucketWithoutLastIsRead: what a bucket lists counts, not what it says about it.
+func TestBucketWithoutLastIsRead(t *testing.T) {
+	e := connect(t)
+	p := e.claimed(t, e.setup(t))
+	w := insertOf("a", run(10, 3)...)
+	sendAll(t, p, sink.Acked, w)
+	gone := bson.D{{Key: "$unset", Value: bson.D{{Key: "control.source.last", Value: 1}}}}
+	if _, err := e.raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, gone); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := p.Stored(t.Context(), 11, 100, nil); err != nil || d.Len() != 2 {
+		t.Errorf("%d positions, %v", d.Len(), err)
 	}
 }

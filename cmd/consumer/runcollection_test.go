@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -23,7 +24,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
 	}
 	ctx, name := t.Context(), fmt.Sprintf("granularity_%d", time.Now().UnixNano())
-	raw, err := mongo.Connect(options.Client().ApplyURI(uri))
+	raw, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(writeconcern.Majority()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,12 +88,13 @@ func eachRecord(batch *source.Batch, from, to int64, each func(measurement.Recor
 // bucketStore is verify.Buckets in MongoDB.
 type bucketStore struct{ sink.Buckets }
 
-// Find implements verify.Buckets. The condition on the smallest offset is put so that a bucket without one is found too.
+// Find implements verify.Buckets. The conditions are put so that a bucket without a smallest or largest offset, or with one
+// that is no number, is found too.
 func (s bucketStore) Find(ctx context.Context, src timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
 	filter, err := bson.Marshal(bson.D{
 		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: src.TopicID[:]}},
 		{Key: timeseries.PathPartition, Value: src.Partition},
-		{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: from}}},
+		{Key: timeseries.PathLast, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lt", Value: from}}}}},
 		{Key: timeseries.PathFirst, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: to}}}}},
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/config"
 )
@@ -53,7 +54,7 @@ func newStage(t *testing.T) *stage {
 	if err != nil || created.Errors[name] != nil {
 		t.Fatal(err, created)
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(writeconcern.Majority()))
 	if err != nil {
 		t.Fatal(err)
 	}
