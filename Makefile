@@ -43,9 +43,11 @@ sim: ## simulate the protocol and a crowd of partitions, and see that each guard
 model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others)
 	go test ./bucketer -count=1 -timeout=1h -run 'TestModel$$|TestStoredOnce' -v -streams 100000 $(TESTFLAGS)
 
+# The tests mostly wait, so four run at once; of one package, because some measure memory.
 .PHONY: e2e
 e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name servers, else embedded ones); what fails runs again
-	cd tools && go run ./testreport -in ../e2e -of '$(PACKAGES)' go test -count=1 -timeout=25m -parallel=4 -json $(TESTFLAGS)
+	cd e2e && go build ./...
+	cd tools && go run ./testreport -in ../e2e -of '$(PACKAGES)' go test -count=1 -timeout=25m -p=1 -parallel=4 -json $(TESTFLAGS)
 
 .PHONY: chaos
 chaos: ## disturb three consumers on a real cluster for 3 minutes, judge what they stored (E2E_KAFKA_LIBS, E2E_MONGODB_URI)
