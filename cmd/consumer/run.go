@@ -186,7 +186,11 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	}
 	if n.letters != nil {
 		o := letterOptions(c)
-		fmt.Fprintf(out, "dead-letter topics are ready: %s\n", strings.Join(o.Topics(), ", "))
+		kept := "until somebody deletes them"
+		if o.Retention > 0 {
+			kept = "for " + o.Retention.String()
+		}
+		fmt.Fprintf(out, "dead-letter topics are ready: %s; those made now keep letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func TestArrayOfBadElements(t *testing.T) {
 // killed in the middle of them. Each becomes a letter, and the records behind them are stored.
 func TestFloodOfBadRecords(t *testing.T) {
 	t.Parallel()
-	n := 100_000
+	n := 60_000
 	r := newTrial(t, 1)
 	var encoded []byte
 	for i := range n {
