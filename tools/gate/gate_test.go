@@ -33,6 +33,9 @@ fi
 // run runs the gate in a tree of pretenders and returns its exit code, what it printed and how they were called.
 func run(t *testing.T, environment ...string) (code int, out, calls string) {
 	t.Helper()
+	if version, err := exec.CommandContext(t.Context(), "bash", "-c", "echo ${BASH_VERSINFO[0]}").Output(); err != nil || version[0] < '4' {
+		t.Skip("no bash of version 4 or later to run the gate with")
+	}
 	dir := t.TempDir()
 	gate, err := os.ReadFile("../../.ci/run")
 	if err != nil {
