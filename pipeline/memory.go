@@ -9,7 +9,7 @@ import (
 // What a write takes when it is encoded, beside the measurements themselves: so much for itself, and for the names of its
 // fields so many times an average measurement, because an update names each of them up to three times by its path. All of it
 // is there twice while it is sent: as it was encoded, and in the driver's messages.
-// parkedBytes is what a series that waits for a look-up will take when it opens its bucket, and then for its write.
+// parkedBytes is what a measurement that waits for a look-up will take when it opens its bucket, and then for its write.
 const (
 	encodedBytes = 512
 	encodedNames = 4
@@ -35,7 +35,7 @@ func (w *Worker) Bytes() int64 {
 // first exceed the budget.
 func (w *Worker) yetToTake() int64 {
 	stats := w.catalog.Stats()
-	total := stats.ParkedSeries * parkedBytes
+	total := max(stats.ParkedSeries, int64(len(w.asked))) * parkedBytes // each look-up may open a bucket
 	if pending, bytes := w.catalog.Pending(); pending > 0 {
 		writes := min(int64(pending), stats.OpenBuckets)
 		total += sentCopies * (bytes + writes*(encodedBytes+encodedNames*bytes/int64(pending)))
