@@ -3,6 +3,7 @@ package hostile
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"testing"
@@ -94,11 +95,16 @@ func (r *trial) produce(partition int32, batch []byte) error {
 	request.Topics = []kmsg.ProduceRequestTopic{{
 		Topic: r.topic, Partitions: []kmsg.ProduceRequestTopicPartition{{Partition: partition, Records: batch}},
 	}}
-	response, err := request.RequestWith(within(r.t, 20*time.Second), client)
-	if err != nil {
-		return fmt.Errorf("producing a batch of %d bytes: %w", len(batch), err)
+	for ctx := within(r.t, 20*time.Second); ; time.Sleep(50 * time.Millisecond) {
+		response, err := request.RequestWith(ctx, client)
+		if err != nil {
+			return fmt.Errorf("producing a batch of %d bytes: %w", len(batch), err)
+		}
+		err = kerr.ErrorForCode(response.Topics[0].Partitions[0].ErrorCode)
+		if !errors.Is(err, kerr.NotLeaderForPartition) { // the topic was just made
+			return err
+		}
 	}
-	return kerr.ErrorForCode(response.Topics[0].Partitions[0].ErrorCode)
 }
 
 // mustProduce writes records as one batch.
