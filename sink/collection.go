@@ -34,6 +34,8 @@ type Query struct {
 	Projection bson.Raw
 	Hint       bson.Raw // the key of the index to use
 	Limit      int64    // 0: all
+	Sort       bson.Raw // nil: any order
+	Batch      int32    // how many the server may put into one answer; 0: as it likes
 }
 
 // Reply is the answer to a write command that was executed.

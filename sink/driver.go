@@ -71,6 +71,12 @@ func (d driverCollection) Find(ctx context.Context, q Query, each func(bson.Raw)
 	if q.Hint != nil {
 		o.SetHint(q.Hint)
 	}
+	if q.Sort != nil {
+		o.SetSort(q.Sort)
+	}
+	if q.Batch > 0 {
+		o.SetBatchSize(q.Batch)
+	}
 	cursor, err := d.c.Find(ctx, q.Filter, o)
 	if err != nil {
 		return d.d.portError(err)

@@ -14,6 +14,9 @@ import (
 // progressEvery is how many buckets are read between two reports of progress.
 const progressEvery = 1000
 
+// storedBatch is how many buckets' lists come in one answer: not every server bounds its answers to what may be read.
+const storedBatch = 1000
+
 // Stored reads D: the positions with offsets from start on, below end, that buckets of this partition list, causally after
 // the claim (E2). The window from start to end holds at most 2^32 offsets. When D would take more than StoredBytes, the
 // window of the answer ends earlier, and what is beyond must be asked for again. progress, if not nil, is told now and then
@@ -80,6 +83,7 @@ func (p *Partition) findListed(ctx context.Context, first, last int64, each func
 	err := p.find(ctx, p.store.ports.Buckets, Query{
 		Filter:     document(filter),
 		Projection: document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
+		Batch:      storedBatch,
 	}, each)
 	if damaged := (*DamagedError)(nil); err == nil || errors.As(err, &damaged) {
 		return err

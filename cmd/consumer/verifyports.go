@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -88,25 +90,29 @@ func eachRecord(batch *source.Batch, from, to int64, each func(measurement.Recor
 // bucketStore is verify.Buckets in MongoDB.
 type bucketStore struct{ sink.Buckets }
 
-// Find implements verify.Buckets. The conditions are put so that a bucket without a smallest or largest offset, or with one
-// that is no number, is found too.
+// Find implements verify.Buckets. When MongoDB fails in between, it goes on where it was, as long as that gets it further.
 func (s bucketStore) Find(ctx context.Context, src timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
-	filter, err := bson.Marshal(bson.D{
-		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: src.TopicID[:]}},
-		{Key: timeseries.PathPartition, Value: src.Partition},
-		{Key: timeseries.PathLast, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lt", Value: from}}}}},
-		{Key: timeseries.PathFirst, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gte", Value: to}}}}},
-	})
-	if err != nil {
-		return fmt.Errorf("asking for buckets: %w", err)
-	}
-	query := sink.Query{Filter: filter}
+	scan := sink.Scan{Buckets: s.Buckets, Source: src, From: from, To: to}
 	if !whole {
-		if query.Projection, err = bson.Marshal(bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSource, Value: 1}}); err != nil {
+		var err error
+		if scan.Projection, err = bson.Marshal(bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSource, Value: 1}}); err != nil {
 			return fmt.Errorf("asking for buckets: %w", err)
 		}
 	}
-	return s.Buckets.Find(ctx, query, each)
+	for try := 1; ; try++ {
+		progress, err := scan.Each(ctx, each)
+		if progress {
+			try = 1
+		}
+		if outage := (*sink.OutageError)(nil); !errors.As(err, &outage) || try == scanTries {
+			return err
+		}
+		select {
+		case <-time.After(scanPause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // openVerified connects to Kafka for a topic and its dead letters.
