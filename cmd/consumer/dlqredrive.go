@@ -206,6 +206,9 @@ func (p *program) drive(ctx context.Context, c config.Config, reader *letterRead
 	if err != nil {
 		return dlq.Report{}, err
 	}
+	if err := checkReturn(ctx, c, reader.client); err != nil {
+		return dlq.Report{}, err
+	}
 	_, o.Others = splitPasts(pasts, o.Selection)
 	o.Own = dlq.Past{Selection: o.Selection, Committed: m.committed()}
 	if o.Own.IsCutOff() {

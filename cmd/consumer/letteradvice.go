@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/segmentio/kafka-go"
 
+	"waterwheel/config"
 	"waterwheel/source"
 )
 
@@ -36,4 +38,18 @@ func unwritable(topics []source.Topic) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// checkReturn refuses a re-drive into topics that this user may see and not write: each letter would be tried in vain.
+func checkReturn(ctx context.Context, c config.Config, client *source.Client) error {
+	topics, err := client.Topics(ctx, c.Kafka.Topics...)
+	if err != nil {
+		return fmt.Errorf("looking at the topics: %w", err)
+	}
+	for _, topic := range topics {
+		if topic.Err == nil && !topic.Rights.Allow(source.Write) {
+			return fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not written: grant this user WRITE on it, to bring records back", topic.Name)
+		}
+	}
+	return nil
 }
