@@ -17,7 +17,7 @@ const otherGroupPatience = 15 * time.Second
 // assign begins a tenure.
 func (w *Worker) assign(m Moment, a Assigned) []Action {
 	if !a.Consecutive {
-		clear(w.memory.saw) // somebody else may have owned the partition since
+		w.memory.saw.outlive()
 	}
 	source := timeseries.Source{Topic: w.o.Topic, TopicID: a.TopicID, Partition: w.o.Partition}
 	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
@@ -50,7 +50,7 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 		return append(actions, ReadClaim{})
 	case waiting:
 		if m.Now < max(w.tenure.until, w.memory.unknownUntil) {
-			return actions
+			return w.passOn(m, actions)
 		}
 		w.phase, w.tenure.provedBy = proving, m.Now
 		return append(actions, CommitNow{})
@@ -114,7 +114,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		w.phase = claiming
 		return
 	}
-	w.tenure.until = w.waitUntil(m.Now, seen)
+	w.tenure.until, w.tenure.noted = w.waitUntil(m.Now, seen), seen.Waited
 	w.phase = waiting
 	if left := max(w.tenure.until, w.memory.unknownUntil) - m.Now; left > 0 {
 		w.log.Info("waiting before the claim: a former owner's writes may still come", "wait", left)
@@ -173,12 +173,8 @@ func (w *Worker) waitUntil(now Instant, seen Seen) Instant {
 	default:
 		wait = max(wait, seen.Wait)
 	}
-	first, ok := w.memory.saw[seen.Claim] // the zero token stands for no document
-	if !ok {
-		first = now
-		w.memory.saw[seen.Claim] = now
-	}
-	return first + wait
+	w.memory.saw.look(now, seen)
+	return w.memory.saw.since() + wait
 }
 
 // claimAnswered goes on after a claim was sent.
@@ -263,6 +259,7 @@ func (w *Worker) committed(m Moment, e Committed) {
 		return
 	}
 	w.signs.committed = e.Offset
+	w.memory.saw.prove(e.SentAt)
 	if w.phase == proving {
 		if e.SentAt < w.tenure.provedBy || e.Offset != w.tenure.start.offset {
 			return // sent before the wait was over

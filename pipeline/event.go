@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"waterwheel/bucketer"
 	"waterwheel/timeseries"
 )
@@ -42,6 +44,8 @@ type (
 		Of     Server
 		Err    error
 	}
+	// WaitedNoted answers NoteWaited.
+	WaitedNoted struct{ Err error }
 	// Claimed answers SendClaim.
 	Claimed struct {
 		Won bool
@@ -113,6 +117,7 @@ type (
 func (Assigned) event()          {}
 func (Ticked) event()            {}
 func (ClaimRead) event()         {}
+func (WaitedNoted) event()       {}
 func (Claimed) event()           {}
 func (StoredLoaded) event()      {}
 func (Fetched) event()           {}
@@ -140,6 +145,11 @@ type (
 	Open struct{ Source timeseries.Source }
 	// ReadClaim reads the partition document and the log's bounds.
 	ReadClaim struct{}
+	// NoteWaited writes into the partition document, if it still shows the claim, how long that was waited for.
+	NoteWaited struct {
+		Claim  Token
+		Waited time.Duration
+	}
 	// SendClaim claims the partition, if its document still shows what was seen.
 	SendClaim struct {
 		Seen  Seen
@@ -175,6 +185,7 @@ type (
 
 func (Open) action()           {}
 func (ReadClaim) action()      {}
+func (NoteWaited) action()     {}
 func (SendClaim) action()      {}
 func (LoadStored) action()     {}
 func (Fetch) action()          {}

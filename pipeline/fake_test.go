@@ -231,6 +231,9 @@ func (s fakeStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucke
 	return answers, s.answer(ctx, 1)
 }
 
+// NoteWaited implements Store.
+func (s fakeStore) NoteWaited(context.Context, Token, time.Duration) error { return nil }
+
 // Release implements Store.
 func (s fakeStore) Release(context.Context) error {
 	s.mu.Lock()

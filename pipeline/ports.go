@@ -140,6 +140,9 @@ type Store interface {
 	// Find looks stored buckets up. The answers come in the order of the look-ups; some may be left out, those ahead first,
 	// but never all of the others.
 	Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error)
+	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that
+	// claim; else the error is ErrOtherOwner.
+	NoteWaited(ctx context.Context, claim Token, waited time.Duration) error
 	// Release marks our claim as released.
 	Release(ctx context.Context) error
 }
@@ -153,6 +156,8 @@ type Seen struct {
 	Released bool
 	Start    int64
 	Wait     time.Duration
+	// Waited is for how long the claim's generation is over already, as members before us found out; 0: not known.
+	Waited time.Duration
 	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
 	HasBuckets bool
 	// FirstPartitions is how many partitions the topic had when this collection first saw it under its present id; 0 when

@@ -208,6 +208,8 @@ func (t *tenancy) perform(ctx context.Context, action Action) Event {
 		}
 		bounds, err := t.log.Bounds(ctx)
 		return ClaimRead{Seen: seen, Bounds: bounds, Of: Kafka, Err: err}
+	case NoteWaited:
+		return WaitedNoted{t.store.NoteWaited(ctx, a.Claim, a.Waited)}
 	case SendClaim:
 		won, err := t.store.Claim(ctx, a.Seen, a.Claim)
 		return Claimed{won, err}

@@ -21,6 +21,8 @@ func (r *runner) perform(t *task, action pipeline.Action) pipeline.Event {
 		won, err := r.store.Claim(ctx, sink.Seen{Found: a.Seen.Found, Claim: a.Seen.Claim},
 			sink.Claim{Token: a.Claim.Token, Start: a.Claim.Start, Wait: a.Claim.Wait})
 		return pipeline.Claimed{Won: won, Err: translated(err)}
+	case pipeline.NoteWaited:
+		return pipeline.WaitedNoted{Err: translated(r.store.NoteWaited(ctx, a.Claim, a.Waited))}
 	case pipeline.LoadStored:
 		stored, err := r.store.Stored(ctx, a.Start, a.End, nil)
 		if stored != nil {
@@ -91,7 +93,7 @@ func (r *runner) readClaim(t *task) pipeline.Event {
 	}
 	e := pipeline.ClaimRead{Bounds: bounds, Seen: pipeline.Seen{
 		Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released,
-		Start: seen.Start, Wait: seen.Wait, HasBuckets: seen.HasBuckets, FirstPartitions: first,
+		Start: seen.Start, Wait: seen.Wait, Waited: seen.Waited, HasBuckets: seen.HasBuckets, FirstPartitions: first,
 	}}
 	if r.committed < 0 && !seen.Found && r.partition < first { // KAFKA_START decides
 		if l := r.p.w.kafka.find(r.source.TopicID, r.partition); l != nil {
@@ -258,7 +260,7 @@ func describedWrites(writes []*bucketer.Write) string {
 // usesSession tells whether an action is one of those of which a partition makes one at a time, in its session.
 func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
-	case pipeline.ReadClaim, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
+	case pipeline.ReadClaim, pipeline.NoteWaited, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
 		pipeline.AskPositions, pipeline.SendRelease:
 		return true
 	}

@@ -52,6 +52,7 @@ var dangers = []danger{
 	{"slow rebalances", []string{"slow rebalance", "(met) member too slow for a rebalance"}},
 
 	{"another program in the group", []string{"another program was a member", "(met) another program's commit beyond ours"}},
+	{"rebalances quicker than the wait", []string{"(met) a wait carried on by another member", "member evicted before it reads the claim"}},
 	{"D in several windows", []string{"(met) a further window of D", "(met) a window of D ended early for its memory"}},
 	{"no dead-letter topic", []string{
 		"(trait) no dead-letter topic", "(met) partition stopped: bad_record", "(met) bad record skipped by an operator",

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"testing"
+	"time"
 
 	"waterwheel/pipeline"
 	"waterwheel/timeseries"
@@ -29,6 +30,8 @@ const (
 	noTopicID             mutation = "no topic id"
 	firstWindowOnly       mutation = "D of the first window only"
 	repairUnconditional   mutation = "repair without its conditions"
+	waitOfAnotherClaim    mutation = "a wait carried for another claim"
+	sightsUnproven        mutation = "a wait carried on from an unproven sight"
 	strangersTrusted      mutation = "commits of another program taken as ours"
 )
 
@@ -48,6 +51,12 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 	case firstWindowOnly:
 		if e, ok := e.(pipeline.StoredLoaded); ok && e.Err == nil && r.phase == "running" {
 			e.Stored = timeseries.NewPositionSet(e.Stored.Window())
+			return e
+		}
+	case waitOfAnotherClaim:
+		if e, ok := e.(pipeline.ClaimRead); ok && e.Err == nil && e.Seen.Found {
+			ms, _ := valueAt(r.p.w.mongo.parts.now(documentID(r.partition)), "waited.ms").AsInt64OK()
+			e.Seen.Waited = time.Duration(ms) * time.Millisecond
 			return e
 		}
 	case noWait:
@@ -85,7 +94,7 @@ func unknownAs(e pipeline.Event, result pipeline.SendResult) pipeline.Event {
 var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
-	firstWindowOnly, repairUnconditional, strangersTrusted,
+	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

@@ -118,6 +118,12 @@ func (r *runner) handle(e pipeline.Event) {
 		r.committed = e.Committed
 	case pipeline.ClaimRead:
 		r.saw = e.Seen.Claim
+		if e.Seen.Waited > 0 {
+			w.note("(met) a wait carried on by another member")
+		}
+		if w.broken == sightsUnproven && e.Err == nil {
+			actions = append(actions, r.worker.Handle(m, pipeline.Committed{Offset: -1, SentAt: m.Now})...)
+		}
 		if before > 0 && r.worker.Bytes() == 0 {
 			w.note("(met) warm catalog dropped: another owner in between")
 		}
@@ -138,6 +144,11 @@ func (r *runner) do(action pipeline.Action) {
 		r.source = a.Source
 		r.store = p.store.Partition(a.Source, clusterName, p.group.name, p.name)
 		return
+	case pipeline.ReadClaim:
+		if _, late := p.evictIn.(pipeline.ReadClaim); late && w.chaos {
+			p.evictIn = nil
+			w.readLate(p)
+		}
 	case pipeline.CommitNow:
 		r.urgent = true
 		if g := p.tenancy; g.commits != nil {

@@ -43,6 +43,7 @@ var memberSchedules = []*schedule{
 		p := w.anyone()
 		p.rejoin, p.evictIn = true, pipeline.SendClaim{}
 	}},
+	staleSights,
 	{"release on its way while a rival waits", func(w *world) {
 		p := w.anyone()
 		p.rejoin, p.evictIn = true, pipeline.SendRelease{}
@@ -55,6 +56,12 @@ var memberSchedules = []*schedule{
 	}},
 	{"MongoDB hangs, with a rebalance in the middle", (*world).hang},
 }
+
+// staleSights are for what a member may pass on of a claim that it sees when its generation is long over.
+var staleSights = &schedule{"member evicted before it reads the claim", func(w *world) {
+	p := w.anyone()
+	p.rejoin, p.evictIn = true, pipeline.ReadClaim{}
+}}
 
 // serverSchedules happen to MongoDB and Kafka.
 var serverSchedules = []*schedule{
@@ -192,6 +199,26 @@ func (w *world) evict() {
 		p.zombie = p.cut
 	}
 	w.remove(p)
+}
+
+// readLate stops a process before it reads a claim, until another has taken its partitions over. When it can join again the
+// other one is lost in its turn, perhaps with writes on their way.
+func (w *world) readLate(p *process) {
+	p.paused = w.now + w.between(5, 25)
+	p.cut, p.only = p.paused+w.between(3, 15), true
+	w.at(w.now, func() { w.remove(p) })
+	w.at(p.cut-w.between(0, 2), func() {
+		if !w.chaos {
+			return
+		}
+		w.mongo.hanging = max(w.mongo.hanging, w.now+w.between(0, 5))
+		for _, slot := range sortedKeys(w.slots) {
+			if q := w.slots[slot]; q != p && !q.dead {
+				q.cut, q.only = w.now+w.between(5, 30), w.chance(0.5)
+				w.remove(q)
+			}
+		}
+	})
 }
 
 // remove takes a process out of the group.

@@ -59,7 +59,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		w.kinds = append(w.kinds, pick(w, pool...))
 	}
 	for _, s := range schedules {
-		if s.name == *simWith || s == repairs && broken == repairUnconditional {
+		if s.name == *simWith || s == repairs && broken == repairUnconditional || s == staleSights && broken == sightsUnproven {
 			w.kinds = append(w.kinds, s)
 		}
 	}

@@ -120,7 +120,7 @@ type Worker struct {
 
 // busy tells which actions are under way.
 type busy struct {
-	claim   bool // ReadClaim, SendClaim, LoadStored, SendRelease
+	claim   bool // ReadClaim, NoteWaited, SendClaim, LoadStored, SendRelease
 	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
 	find    bool
 	letters bool
@@ -135,10 +135,12 @@ type tenure struct {
 	start    start
 	resolved bool
 	until    Instant
-	provedBy Instant // a commit sent after this is the proof
-	sent     Token   // the claim sent and not answered
-	claimed  bool    // the claim in the document is ours
-	foreign  bool    // the release found another claim there
+	noted    time.Duration // how long the claim seen was waited for, as far as that is written down
+	proving  bool          // a commit was asked for that proves the sight of it
+	provedBy Instant       // a commit sent after this is the proof
+	sent     Token         // the claim sent and not answered
+	claimed  bool          // the claim in the document is ours
+	foreign  bool          // the release found another claim there
 	// handing is how far the hand-over is: the final commit, the release.
 	handing  handing
 	shutdown bool // the hand-over is the process' last
@@ -164,10 +166,10 @@ type rival struct {
 
 // remembered outlives tenures and catalogs.
 type remembered struct {
-	refused      rival             // of our claim
-	mine         Token             // the last claim that we know we won
-	unknownUntil Instant           // until then, own unknown writes may still be executed (E4)
-	saw          map[Token]Instant // claims of others, by the first read that showed them since the assignment
+	refused      rival    // of our claim
+	mine         Token    // the last claim that we know we won
+	unknownUntil Instant  // until then, own unknown writes may still be executed (E4)
+	saw          sighting // of somebody else's claim
 }
 
 // NewWorker returns a worker without a tenure.
@@ -186,7 +188,6 @@ func NewWorker(o Options) *Worker {
 		log:    o.Log.With("topic", o.Topic, "partition", o.Partition),
 		known:  -1,
 		poison: map[timeseries.Position]struct{}{},
-		memory: remembered{saw: map[Token]Instant{}},
 		signs:  noSigns,
 	}
 }
@@ -199,6 +200,8 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		actions = w.assign(m, e)
 	case ClaimRead:
 		w.claimRead(m, e)
+	case WaitedNoted:
+		w.waitedNoted(m, e)
 	case Claimed:
 		w.claimAnswered(m, e)
 	case StoredLoaded:

@@ -50,6 +50,20 @@ func (p *Partition) Claim(ctx context.Context, seen Seen, claim Claim) (bool, er
 	return won, err
 }
 
+// NoteWaited writes down that the generation of somebody else's claim has been over for at least a time, if the document
+// still shows that claim; else the error is ErrOtherOwner. Executed late, it says less than is true.
+func (p *Partition) NoteWaited(ctx context.Context, claim [16]byte, waited time.Duration) error {
+	note := bson.D{{Key: "claim", Value: uuid(claim)}, {Key: "ms", Value: waited.Milliseconds()}}
+	reply, err := p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
+		return c.Update(ctx, []Update{p.replacing(claim, bson.D{{Key: "waited", Value: note}})})
+	})
+	shown, err := changed("noting how long a claim was waited for", reply, err)
+	if err == nil && !shown {
+		return ErrOtherOwner
+	}
+	return err
+}
+
 // Release marks our claim as released: the next owner need not wait. From the call on nothing is sent under this claim,
 // whatever the answer (E7); without one, Release may be called again. ErrOtherOwner: the claim was not ours any more.
 func (p *Partition) Release(ctx context.Context) error {

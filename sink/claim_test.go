@@ -51,6 +51,35 @@ func TestClaimIsCompareAndSet(t *testing.T) {
 	}
 }
 
+// TestWaitIsWrittenDownForOneClaim: it is about the claim that was seen, and means nothing for the next one.
+func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	a, b := s.Partition(source, "cluster", "group", "a"), s.Partition(source, "cluster", "group", "b")
+	defer a.Close()
+	defer b.Close()
+	first := sink.Claim{Token: token(), Wait: 30 * time.Second}
+	if won, err := a.Claim(t.Context(), sink.Seen{}, first); err != nil || !won {
+		t.Fatalf("first claim: %v, %v", won, err)
+	}
+	if err := b.NoteWaited(t.Context(), token(), time.Minute); !errors.Is(err, sink.ErrOtherOwner) {
+		t.Fatalf("a wait for a claim that is not there: %v", err)
+	}
+	if err := b.NoteWaited(t.Context(), first.Token, 7500*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := b.Read(t.Context())
+	if err != nil || seen.Waited != 7500*time.Millisecond || seen.Claim != first.Token || seen.Wait != first.Wait {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	if won, err := b.Claim(t.Context(), seen, sink.Claim{Token: token()}); err != nil || !won {
+		t.Fatalf("a claim on what was seen: %v, %v", won, err)
+	}
+	if seen, err = a.Read(t.Context()); err != nil || seen.Waited != 0 {
+		t.Fatalf("of another claim: %+v, %v", seen, err)
+	}
+}
+
 func TestAnotherGroupsClaimIsNotReplaced(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)

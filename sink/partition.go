@@ -47,6 +47,7 @@ type Seen struct {
 	Released bool
 	Start    int64         // offset from which the claim's owner read
 	Wait     time.Duration // how long to wait before replacing the claim unless it was released
+	Waited   time.Duration // for how long the claim's generation is over at least, see NoteWaited; 0: not known
 	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
 	HasBuckets bool
 }
@@ -110,6 +111,10 @@ func parseSeen(d bson.Raw) Seen {
 	seen.Start, _ = d.Lookup("start").AsInt64OK()
 	wait, _ := d.Lookup("waitMs").AsInt64OK()
 	seen.Wait = time.Duration(max(0, min(wait, maxWaitMs))) * time.Millisecond
+	if waited, ok := d.Lookup("waited").DocumentOK(); ok && uuidIn(waited, "claim") == seen.Claim { // else it is about a claim before
+		ms, _ := waited.Lookup("ms").AsInt64OK()
+		seen.Waited = time.Duration(max(0, min(ms, maxWaitMs))) * time.Millisecond
+	}
 	return seen
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 	"unsafe"
 
 	"waterwheel/bucketer"
@@ -127,7 +128,7 @@ func (s *partitionStore) Read(ctx context.Context) (pipeline.Seen, error) {
 	first, err := s.store.Topic(ctx, s.clusterID, src.Topic, src.TopicID, int32(len(topics[0].Partitions)))
 	return pipeline.Seen{
 		Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released,
-		Start: seen.Start, Wait: seen.Wait, HasBuckets: seen.HasBuckets, FirstPartitions: first,
+		Start: seen.Start, Wait: seen.Wait, Waited: seen.Waited, HasBuckets: seen.HasBuckets, FirstPartitions: first,
 	}, translated(err)
 }
 
@@ -175,6 +176,11 @@ func (s *partitionStore) Positions(ctx context.Context, w *bucketer.Write) ([]ti
 func (s *partitionStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
 	answers, err := s.Partition.Find(ctx, lookups)
 	return answers, translated(err)
+}
+
+// NoteWaited translates the error.
+func (s *partitionStore) NoteWaited(ctx context.Context, claim pipeline.Token, waited time.Duration) error {
+	return translated(s.Partition.NoteWaited(ctx, claim, waited))
 }
 
 // Release translates the error.

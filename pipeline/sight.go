@@ -1,0 +1,90 @@
+package pipeline
+
+import (
+	"errors"
+	"time"
+)
+
+// noteInterval is how much longer a claim must have been waited for since the last time that this was written down.
+const noteInterval = 2 * time.Second
+
+// sighting is the claim of somebody else in the partition document, and since when the wait for its writes counts.
+//
+// The wait counts from any moment at which the generation of the claim was over: no commit renews its lease from then on,
+// and nothing is written under it in another generation, because every tenure claims anew. A sight proves that once a
+// commit of ours, sent after it, was answered 0: then no other member has been assigned the partition since we were, so the
+// claim is older than our generation. A proven sight holds for ever, whoever owns the partition meanwhile, and may be passed
+// on, as a time that has passed: clocks of two machines are not compared, and a clock that stood still makes it shorter.
+type sighting struct {
+	claim Token   // zero: there was no document
+	at    Instant // the first read that showed it, in this tenure and those before in which we kept the partition
+	// over is a moment at which its generation was over for certain; only if proven.
+	over   Instant
+	proven bool
+}
+
+// since is from when on our own wait counts. Our claim proves it, as it is sent after a commit.
+func (s *sighting) since() Instant {
+	if s.proven {
+		return min(s.at, s.over)
+	}
+	return s.at
+}
+
+// outlive forgets what a tenure has seen and not proven: somebody else may have owned the partition since.
+func (s *sighting) outlive() {
+	if !s.proven {
+		*s = sighting{}
+		return
+	}
+	s.at = s.over
+}
+
+// look takes a read of the partition document that shows somebody else's claim.
+func (s *sighting) look(now Instant, seen Seen) {
+	if s.claim != seen.Claim || *s == (sighting{}) {
+		*s = sighting{claim: seen.Claim, at: now}
+	}
+	if over := now - seen.Waited; seen.Waited > 0 && (!s.proven || over < s.over) {
+		s.over, s.proven = over, true
+	}
+}
+
+// prove takes a commit of ours that was answered 0.
+func (s *sighting) prove(sentAt Instant) {
+	if s.claim == (Token{}) || sentAt < s.at { // no document is no claim: another may have come and gone
+		return
+	}
+	s.over, s.proven = s.since(), true
+}
+
+// passOn writes down how long the claim has been waited for, for whoever is assigned the partition before the wait is over.
+func (w *Worker) passOn(m Moment, actions []Action) []Action {
+	s := &w.memory.saw
+	switch {
+	case m.Now >= w.tenure.until || s.claim == (Token{}) || s.claim != w.tenure.seen.Claim || !m.Held:
+	case !s.proven && !w.tenure.proving:
+		w.tenure.proving = true
+		return append(actions, CommitNow{})
+	case s.proven && m.Now-s.over >= w.tenure.noted+noteInterval:
+		w.tenure.noted = m.Now - s.over
+		w.busy.claim = true
+		return append(actions, NoteWaited{Claim: s.claim, Waited: w.tenure.noted})
+	}
+	return actions
+}
+
+// waitedNoted goes on after a wait was written down. A failure makes others wait longer, no more.
+func (w *Worker) waitedNoted(m Moment, e WaitedNoted) {
+	w.busy.claim = false
+	if errors.Is(e.Err, ErrOtherOwner) {
+		w.phase = reading
+		return
+	}
+	if e.Err != nil {
+		w.tenure.noted -= noteInterval
+		w.retry.claim.fail(m.Now, w.o.Random)
+		return
+	}
+	w.retry.claim.succeed()
+}

@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"testing"
+	"time"
+)
+
+// crashed is a partition document with the claim of an owner that did not release it.
+func crashed(waited time.Duration) ClaimRead {
+	return ClaimRead{
+		Seen:   Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{1}, Wait: 30 * time.Second, Waited: waited},
+		Bounds: Bounds{End: 1000},
+	}
+}
+
+// reassigned begins a tenure after one of somebody else.
+func reassigned(w *Worker, m Moment) {
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+}
+
+// TestWaitGoesOnFromMemberToMember: rebalances come more often than a wait takes, and every time another member is assigned.
+func TestWaitGoesOnFromMemberToMember(t *testing.T) {
+	a, m := newTestWorker(t)
+	b, _ := newTestWorker(t)
+	began, waited := m.Now, time.Duration(0)
+	for tenure := range 6 {
+		w := []*Worker{a, b}[tenure%2]
+		reassigned(w, m)
+		actions := w.Handle(m, crashed(waited))
+		if tenure == 0 {
+			expect[CommitNow](t, actions) // that the sight is proven soon
+			actions = nil
+		}
+		w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
+		for end := m.Now + 9*time.Second; m.Now < end; actions = w.Handle(m, Ticked{}) {
+			for _, action := range actions {
+				switch action := action.(type) {
+				case NoteWaited:
+					if waited = action.Waited; action.Claim != (Token{1}) || waited > m.Now-began {
+						t.Fatalf("%v is written down for claim %v after %v", waited, action.Claim, m.Now-began)
+					}
+					w.Handle(m, WaitedNoted{})
+				case CommitNow: // the proof before the claim
+					if m.Now-began < 30*time.Second {
+						t.Fatalf("claimed after %v", m.Now-began)
+					}
+					return
+				}
+			}
+			m.Now += time.Second
+		}
+	}
+	t.Fatalf("nothing moves for %v", m.Now-began)
+}
+
+func TestOnlyAProvenSightIsCarriedOn(t *testing.T) {
+	for name, test := range map[string]struct {
+		sent time.Duration // of the commit, after the sight
+		err  error
+		left time.Duration // of the wait, five seconds later in another tenure
+	}{
+		"proven":                       {sent: time.Second, left: 25 * time.Second},
+		"a commit sent before":         {sent: -1, left: 30 * time.Second},
+		"a commit that is not taken":   {sent: time.Second, err: errDown, left: 30 * time.Second},
+		"a commit sent at that moment": {sent: 0, left: 25 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newTestWorker(t)
+			reassigned(w, m)
+			w.Handle(m, crashed(0))
+			seen := m.Now
+			m.Now += 2 * time.Second
+			w.Handle(m, Committed{Offset: 0, SentAt: seen + test.sent, Err: test.err})
+			m.Now = seen + 5*time.Second
+			reassigned(w, m)
+			w.Handle(m, crashed(0))
+			if left := w.Status(m.Now).ClaimWait; left != test.left {
+				t.Errorf("%v are left, want %v", left, test.left)
+			}
+		})
+	}
+}
+
+func TestWaitForAnotherClaimBeginsAnew(t *testing.T) {
+	w, m := newTestWorker(t)
+	reassigned(w, m)
+	w.Handle(m, crashed(20*time.Second))
+	if left := w.Status(m.Now).ClaimWait; left != 10*time.Second {
+		t.Errorf("%v are left", left)
+	}
+	m.Now += 20 * time.Second
+	reassigned(w, m)
+	another := crashed(0)
+	another.Seen.Claim = Token{2}
+	w.Handle(m, another)
+	if left := w.Status(m.Now).ClaimWait; left != 30*time.Second {
+		t.Errorf("%v are left of the wait for another claim", left)
+	}
+}
+
+func TestClaimThatChangedIsReadAgain(t *testing.T) {
+	w, m := newTestWorker(t)
+	reassigned(w, m)
+	w.Handle(m, crashed(0))
+	w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
+	m.Now += noteInterval
+	expect[NoteWaited](t, w.Handle(m, Ticked{}))
+	expect[ReadClaim](t, w.Handle(m, WaitedNoted{Err: ErrOtherOwner}))
+}
