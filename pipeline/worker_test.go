@@ -201,9 +201,11 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
 	theirs := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{9}, Wait: 5 * w.o.Wait}
-	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: theirs, Bounds: Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: theirs, Bounds: Bounds{End: 1000}})) // it proves the sight, see sighting
+	absent[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	m.Now += theirs.Wait - 1
-	absent[CommitNow](t, w.Handle(m, Ticked{}))
+	expect[NoteWaited](t, w.Handle(m, Ticked{}))
+	absent[CommitNow](t, w.Handle(m, WaitedNoted{}))
 	m.Now++
 	expect[CommitNow](t, w.Handle(m, Ticked{}))
 	absent[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now - 1})) // sent before the wait was over
