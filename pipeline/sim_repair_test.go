@@ -26,7 +26,7 @@ func (w *world) repair() {
 			w.plant()
 		}
 	})
-	for range pick(w, 1, 1, 2) {
+	for range pick(w, 1, 2, 3) {
 		w.at(w.now+w.between(0, 4), w.mend)
 	}
 }
@@ -188,8 +188,8 @@ func (b repairBuckets) Delete(ctx context.Context, filter bson.Raw) (bool, error
 // change sends one conditional write of a bucket.
 func (b repairBuckets) change(ctx context.Context, filter bson.Raw, change func(before bson.Raw) bson.Raw) (bool, error) {
 	w := b.c.w
-	if w.chaos && w.chance(0.6) { // stopped, it comes late with what it read
-		b.t.sleep(w.between(0, 20))
+	if w.chaos && w.chance(0.9) { // stopped, it comes late with what it read
+		b.t.sleep(w.between(0, 40))
 	}
 	id := string(filter.Lookup("_id").Value)
 	reply, err := b.c.write(ctx, 1, func(int) (int, *sink.WriteError) {
