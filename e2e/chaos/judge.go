@@ -18,6 +18,8 @@ type Result struct {
 	// SlowestAnswer is the longest time the database held a small write that nothing disturbed. Consumers rely on it being
 	// less than their Grace, two write timeouts, or on maxTimeMS being honoured.
 	SlowestAnswer, Grace time.Duration
+	// LongestWrite is the longest time from a consumer's sending of buckets to the database's answer.
+	LongestWrite time.Duration
 	// Actions counts the disturbances.
 	Actions map[string]int
 	// Measurements that must be stored; in exactly one place, in none, in more than one.
@@ -74,5 +76,5 @@ func (r *run) judge(ctx context.Context) error {
 	if err := report.Err(); err != nil {
 		result.Faults = append(result.Faults, err.Error())
 	}
-	return nil
+	return r.judgePassages(ctx)
 }

@@ -13,6 +13,7 @@ import (
 
 	"waterwheel/e2e/harness"
 	"waterwheel/e2e/harness/link"
+	"waterwheel/e2e/harness/tap"
 )
 
 // member is a place in the group: links of its own to the brokers and the database, and the process that uses them, if
@@ -22,7 +23,10 @@ type member struct {
 	slot     int
 	kafka    []*link.Link
 	database []*link.Link
-	settings harness.Settings
+	// near and far see what the process writes on both sides of its link to the database: when it sets out, and when the
+	// database answers it.
+	near, far *tap.Tap
+	settings  harness.Settings
 
 	// busy is held by the disturbance that has this member in hand; it guards what follows.
 	busy      sync.Mutex
@@ -40,11 +44,19 @@ func (r *run) newMember(slot int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	database, err := link.New(address, uri.Host)
+	far, err := tap.New(uri.Host, nil)
 	if err != nil {
 		return nil, err
 	}
-	uri.Host = address
+	near, err := tap.New(address, nil)
+	if err != nil {
+		return nil, err
+	}
+	database, err := link.New(address, far.Address())
+	if err != nil {
+		return nil, err
+	}
+	uri.Host = near.Address()
 	query := uri.Query()
 	query.Set("directConnection", "true") // the server would name its own address
 	uri.RawQuery = query.Encode()
@@ -52,7 +64,7 @@ func (r *run) newMember(slot int) (*member, error) {
 		uri.Path = "/"
 	}
 	return &member{
-		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*link.Link{database},
+		run: r, slot: slot, kafka: r.cluster.Links(slot), database: []*link.Link{database}, near: near, far: far,
 		settings: r.settings.With("KAFKA_BROKERS", r.cluster.LinkedAddress(slot), "MONGODB_URI", uri.String()),
 	}, nil
 }
@@ -139,9 +151,11 @@ func (m *member) forget() string {
 
 func (m *member) close() {
 	m.kill()
+	m.near.Close()
 	for _, l := range m.database {
 		l.Close()
 	}
+	m.far.Close()
 }
 
 // stopAll ends all members in order.

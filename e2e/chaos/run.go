@@ -14,6 +14,9 @@ import (
 	"waterwheel/e2e/harness"
 )
 
+// setupTries is how often a part of the set-up is tried: that a machine is busy says nothing about consumers.
+const setupTries = 3
+
 // run is a run under way.
 type run struct {
 	options  Options
@@ -71,10 +74,17 @@ func (r *run) start(ctx context.Context) error {
 	if r.database, err = startDatabase(ctx, r.options); err != nil {
 		return err
 	}
-	if r.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
-		Jars: r.options.Jars, Dir: filepath.Join(r.options.Dir, "kafka"), Brokers: 3, Links: mostMembers,
-	}); err != nil {
-		return err
+	for try := 1; ; try++ {
+		r.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
+			Jars: r.options.Jars, Dir: filepath.Join(r.options.Dir, "kafka"), Brokers: 3, Links: mostMembers,
+		})
+		if err == nil {
+			break
+		}
+		if try == setupTries || ctx.Err() != nil {
+			return err
+		}
+		r.note("set-up, try %d of %d: %v", try, setupTries, err)
 	}
 	return r.startMembers(ctx)
 }

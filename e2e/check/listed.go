@@ -10,3 +10,6 @@ func PositionsOf(raw bson.Raw) (int32, []Position, error) {
 	}
 	return b.Control.Source.Partition, b.positions, nil
 }
+
+// PositionsIn returns the positions that one element of a bucket's control.source.offsets lists.
+func PositionsIn(element []byte) ([]Position, error) { return decodePositions(element) }
