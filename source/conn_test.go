@@ -63,7 +63,7 @@ func eachAnswer(t testing.TB, f func(api protocol.ApiKey, version int16, frame [
 	t.Helper()
 	count := 0
 	for api, empty := range decoded {
-		for version := int16(0); version < 20; version++ {
+		for version := range int16(20) {
 			if _, known := versionOf(reflect.TypeOf(empty), version); !known {
 				continue
 			}

@@ -68,14 +68,14 @@ func (c *connector) probeBroker(ctx context.Context, broker, clientID string) er
 		return c.explain(ctx, broker, err)
 	}
 	defer conn.Close()
-	if err := within(ctx, conn, func() error { return c.ask(conn, broker, clientID) }); err != nil {
+	if err := within(ctx, conn, func() error { return c.ask(conn, clientID) }); err != nil {
 		return c.explain(ctx, broker, err)
 	}
 	return nil
 }
 
 // ask asks for the versions, which any Kafka tells anybody, and for the cluster, which it tells those only who may know.
-func (c *connector) ask(conn *conn, broker, clientID string) error {
+func (c *connector) ask(conn *conn, clientID string) error {
 	if err := checkVersions(conn, clientID); err != nil {
 		return err
 	}
