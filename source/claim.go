@@ -79,10 +79,10 @@ type topicShape struct {
 	partitions int32
 }
 
-// appendShapes encodes the shapes as the user data of an assignment: version, then, sorted, each topic's name, id (16
+// encodeShapes encodes the shapes as the user data of an assignment: version, then, sorted, each topic's name, id (16
 // bytes) and number of partitions.
-func appendShapes(b []byte, shapes map[string]topicShape) []byte {
-	b = append(b, userDataVersion)
+func encodeShapes(shapes map[string]topicShape) []byte {
+	b := []byte{userDataVersion}
 	for _, topic := range slices.Sorted(maps.Keys(shapes)) {
 		shape := shapes[topic]
 		b = appendCompactString(b, topic)
@@ -92,7 +92,7 @@ func appendShapes(b []byte, shapes map[string]topicShape) []byte {
 	return b
 }
 
-// decodeShapes decodes what appendShapes made, in the hands of another member.
+// decodeShapes decodes what encodeShapes made, in the hands of another member.
 func decodeShapes(b []byte) (map[string]topicShape, error) {
 	r := reader{rest: b}
 	checkUserDataVersion(&r)

@@ -18,15 +18,15 @@ func ours(topics map[string][]int) []byte {
 	for _, topic := range []string{"events", "removed"} {
 		shapes[topic] = topicShape{id: [16]byte{1}, partitions: 4}
 	}
-	return appendAssignment(nil, topics, appendShapes(nil, shapes))
+	return encodeAssignment(topics, encodeShapes(shapes))
 }
 
 func TestAssignmentOfAnotherProgramIsRefused(t *testing.T) {
 	all := map[string][]int{"events": {0, 1, 2, 3}}
 	for name, assignment := range map[string][]byte{
-		"made by the broker":               appendAssignment(nil, all, nil),
+		"made by the broker":               encodeAssignment(all, nil),
 		"nothing, made by the broker":      {0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff},
-		"with the mark of another program": appendAssignment(nil, all, []byte{0, 0, 0, 1, 7}),
+		"with the mark of another program": encodeAssignment(all, []byte{0, 0, 0, 1, 7}),
 		"no bytes at all":                  {},
 		"garbage":                          []byte("garbage that is no assignment"),
 		"a partition below 0":              ours(map[string][]int{"events": {0, -1}}),
@@ -66,13 +66,13 @@ func TestAssignmentOfAnotherProgramIsRefused(t *testing.T) {
 
 func TestRefusalNamesWhoComesLater(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
-		s.assignedBy(appendAssignment(nil, nil, nil))
+		s.assignedBy(encodeAssignment(nil, nil))
 		s.answerOnce("members", errors.New("not now"))
 		s.start(time.Second)
 		if err := s.group.Status().Refused; err == nil || !strings.Contains(err.Error(), "could not be found out") {
 			t.Errorf("%v", err)
 		}
-		s.assignedBy(appendAssignment(nil, nil, nil), stranger)
+		s.assignedBy(encodeAssignment(nil, nil), stranger)
 		s.pass(watchInterval)
 		if err := s.group.Status().Refused; err == nil || !strings.Contains(err.Error(), "console-consumer") {
 			t.Errorf("%v", err)

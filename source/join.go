@@ -101,9 +101,9 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		return nil, err
 	}
 	assignments := map[string][]byte{}
-	userData := appendShapes(nil, shapes)
+	userData := encodeShapes(shapes)
 	for member, topics := range (sticky{}).AssignGroups(balanced, partitions) {
-		assignments[member] = appendAssignment(nil, topics, userData)
+		assignments[member] = encodeAssignment(topics, userData)
 	}
 	return assignments, nil
 }

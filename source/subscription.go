@@ -41,9 +41,9 @@ func decodeSubscription(b []byte) (topics []string, userData []byte, err error) 
 	return topics, userData, nil
 }
 
-// appendAssignment encodes one member's partitions, by topic, and the user data.
-func appendAssignment(b []byte, assigned map[string][]int, userData []byte) []byte {
-	b = binary.BigEndian.AppendUint16(b, consumerProtocolVersion)
+// encodeAssignment encodes one member's partitions, by topic, and the user data.
+func encodeAssignment(assigned map[string][]int, userData []byte) []byte {
+	b := binary.BigEndian.AppendUint16(nil, consumerProtocolVersion)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(assigned)))
 	for _, topic := range slices.Sorted(maps.Keys(assigned)) {
 		b = appendShortString(b, topic)

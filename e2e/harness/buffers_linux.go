@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -28,7 +29,7 @@ func (c *Consumer) SetSendBuffers(address string, bytes int) (n int, err error) 
 			continue
 		}
 		file, err := unix.PidfdGetfd(pid, number, 0)
-		if err == unix.EBADF {
+		if errors.Is(err, unix.EBADF) {
 			continue // closed meanwhile
 		}
 		if err != nil {

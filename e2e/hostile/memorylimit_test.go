@@ -36,7 +36,7 @@ func memoryGroup(t *testing.T, bytes int64) string {
 		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
 		{"/sys/fs/cgroup", "memory.max"},
 	} {
-		dir, err := os.MkdirTemp(kind.parent, "waterwheel-")
+		dir, err := os.MkdirTemp(kind.parent, "waterwheel-") //nolint:usetesting // a control group is no folder of files
 		if err != nil {
 			continue
 		}
