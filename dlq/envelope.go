@@ -23,6 +23,9 @@ const (
 	headerTopicID   = "waterwheel.topic.id"
 	headerAttempt   = "waterwheel.attempt"
 	headerPart      = "waterwheel.part"
+	// headerDriven stands behind the attempt of a record that went back, last of its headers: where the letter stands that it was
+	// made of. A producer does not write that by accident, as it may an attempt.
+	headerDriven = "waterwheel.driven"
 	// headerCut says what was taken off an over-long letter.
 	headerCut = "waterwheel.cut"
 	// headerTimestamp holds the record's timestamp (milliseconds): the letter's own is the time of its writing in a topic that
@@ -33,14 +36,12 @@ const (
 // maxMessage is the length in bytes of the longest message written.
 const maxMessage = 256
 
-// envelope returns the letter's headers: the record's own, then the appended ones. An attempt that came with the record
-// is left out, as the appended one counts on from it. No bytes are shared with the letter.
+// envelope returns the letter's headers: the record's own, then the appended ones. An attempt that a re-drive gave the
+// record is left out, as the appended one counts on from it. No bytes are shared with the letter.
 func envelope(l *Letter, group string) []Header {
 	headers := make([]Header, 0, len(l.Headers)+12)
-	for _, h := range l.Headers {
-		if h.Key != headerAttempt {
-			headers = append(headers, Header{Key: h.Key, Value: bytes.Clone(h.Value)})
-		}
+	for _, h := range ownHeaders(l.Headers) {
+		headers = append(headers, Header{Key: h.Key, Value: bytes.Clone(h.Value)})
 	}
 	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
 	add(headerTopic, l.Topic)

@@ -91,13 +91,18 @@ func TestEnvelopeHasTheDocumentedHeaders(t *testing.T) {
 	}
 }
 
+// drivenBack are the headers of a record that went back, after an attempt.
+func drivenBack(attempt string, own ...Header) []Header {
+	return append(slices.Clone(own), Header{Key: "waterwheel.attempt", Value: []byte(attempt)}, Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")})
+}
+
 func TestAttemptGoesOnFromTheRecord(t *testing.T) {
-	driven := []Header{{Key: "trace", Value: []byte("a")}, {Key: "waterwheel.attempt", Value: []byte("2")}}
+	driven := drivenBack("2", Header{Key: "trace", Value: []byte("a")})
 	if got := Attempt(driven); got != 2 {
 		t.Errorf("Attempt = %d, want 2", got)
 	}
 	for _, text := range []string{"", "x", "0", "-4", "99999999999"} {
-		if got := Attempt([]Header{{Key: "waterwheel.attempt", Value: []byte(text)}}); got != 1 {
+		if got := Attempt(drivenBack(text)); got != 1 {
 			t.Errorf("Attempt of %q = %d, want 1", text, got)
 		}
 	}
@@ -106,6 +111,34 @@ func TestAttemptGoesOnFromTheRecord(t *testing.T) {
 	got := parse(t, l)
 	if got.Attempt != 2 || len(got.Headers) != 1 {
 		t.Errorf("read back attempt %d and headers %v, want 2 and only trace", got.Attempt, got.Headers)
+	}
+}
+
+// A producer's own header of that name is a header like any other: it counts for nothing, and survives.
+func TestAttemptOfAProducerIsItsOwn(t *testing.T) {
+	attempt, place := Header{Key: "waterwheel.attempt", Value: []byte("7")}, Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")}
+	for name, own := range map[string][]Header{
+		"alone":          {attempt},
+		"twice":          {attempt, attempt},
+		"of no place":    {attempt, {Key: "waterwheel.driven", Value: []byte("yes")}},
+		"of no offset":   {attempt, {Key: "waterwheel.driven", Value: []byte("events.dlq/0/-1")}},
+		"of a null":      {attempt, {Key: "waterwheel.driven"}},
+		"elsewhere":      {attempt, place, {Key: "trace"}},
+		"in other order": {place, attempt},
+	} {
+		if got := Attempt(own); got != 1 {
+			t.Errorf("%s: Attempt = %d, want 1", name, got)
+		}
+		l := sample()
+		l.Headers = own
+		l = parse(t, l)
+		if diff := cmp.Diff(own, l.Headers); diff != "" || l.attempts() != 1 {
+			t.Errorf("%s: in a letter of %d attempts (-want +got):\n%s", name, l.attempts(), diff)
+		}
+		back := returned(&Found{Place: dead, Offset: 12, Letter: l})
+		if diff := cmp.Diff(drivenBack("2", own...), back.Headers); diff != "" || Attempt(back.Headers) != 2 {
+			t.Errorf("%s: back (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

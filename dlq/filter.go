@@ -106,7 +106,3 @@ func ParseSelection(text string) (Selection, error) {
 func (s *Selection) drives(l *Letter) bool {
 	return s.Selects(l) && l.attempts() < s.MaxAttempts && l.Cut == ""
 }
-
-// attempts is how often the record was tried. The letter of another program has the count of ours among the record's own
-// headers.
-func (l *Letter) attempts() int { return max(l.Attempt, Attempt(l.Headers)) }

@@ -1,8 +1,6 @@
 package dlq
 
 import (
-	"strconv"
-
 	"github.com/segmentio/kafka-go"
 )
 
@@ -44,23 +42,4 @@ type Letter struct {
 	// Cut, when not empty, says what of the record the letter lacks: Produce takes it off a letter too long for its topic, and
 	// a record may be gone when its letter is made. Such a letter cannot be driven back.
 	Cut string
-}
-
-// Attempt is the attempt of a letter made of a record with these headers: 1, unless it was driven back before.
-func Attempt(headers []Header) int {
-	for i := len(headers) - 1; i >= 0; i-- {
-		if headers[i].Key == headerAttempt {
-			return parseAttempt(string(headers[i].Value))
-		}
-	}
-	return 1
-}
-
-// parseAttempt takes anything that is no positive number for a first attempt: the header may be anybody's.
-func parseAttempt(text string) int {
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n < 1 {
-		return 1
-	}
-	return int(n)
 }

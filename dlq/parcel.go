@@ -30,10 +30,12 @@ type item struct {
 }
 
 func (b *parcel) add(f *Found, again string) {
-	l := f.Letter.clone()
-	one := item{offset: f.Offset, to: Place{l.Topic, l.Partition}, reason: l.Reason, again: again, record: returned(&l)}
+	kept := *f
+	kept.Letter = f.Letter.clone()
+	l := &kept.Letter
+	one := item{offset: f.Offset, to: Place{l.Topic, l.Partition}, reason: l.Reason, again: again, record: returned(&kept)}
 	b.letters = append(b.letters, one)
-	b.bytes += size(&l)
+	b.bytes += size(l)
 	if !b.targets[one.to] {
 		b.targets[one.to] = true
 		b.noted += intentBytes(len(one.to.Topic))

@@ -41,7 +41,7 @@ func TestLetterGoesBackAsTheRecordItWas(t *testing.T) {
 	}
 	want := []Record{{
 		Timestamp: l.Timestamp, Key: l.Key, Value: l.Value,
-		Headers: append(slices.Clone(l.Headers), Header{Key: "waterwheel.attempt", Value: []byte("3")}),
+		Headers: append(slices.Clone(l.Headers), Header{Key: "waterwheel.attempt", Value: []byte("3")}, Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/0")}),
 	}}
 	if diff := cmp.Diff(want, w.logs[Place{"events", 3}]); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
@@ -78,7 +78,7 @@ func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
 		t.Fatalf("report %+v, %v", report, err)
 	}
 	want := []Record{{Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: []Header{
-		{Key: "trace", Value: []byte("7")}, {Key: "waterwheel.attempt", Value: []byte("2")},
+		{Key: "trace", Value: []byte("7")}, {Key: "waterwheel.attempt", Value: []byte("2")}, {Key: "waterwheel.driven", Value: []byte("events.dlq/0/0")},
 	}}}
 	if diff := cmp.Diff(want, w.logs[Place{"events", 2}]); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)

@@ -3,22 +3,18 @@ package dlq
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"strconv"
+	"slices"
 )
 
-// returned is the record that a letter goes back as: the original, and how often it was tried with the coming time.
-func returned(l *Letter) Record {
-	r := Record{Timestamp: l.Timestamp, Key: l.Key, Value: l.Value}
-	for _, h := range l.Headers {
-		if h.Key != headerAttempt {
-			r.Headers = append(r.Headers, h)
-		}
-	}
-	r.Headers = append(r.Headers, Header{Key: headerAttempt, Value: []byte(strconv.Itoa(l.attempts() + 1))})
-	return r
+// returned is the record that a letter goes back as: the original, how often it was tried with the coming time, and where the
+// letter stands.
+func returned(f *Found) Record {
+	l := &f.Letter
+	return Record{Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: slices.Concat(ownHeaders(l.Headers), drivenHeaders(f))}
 }
 
-// isReturned tells whether a record of a source topic is one that went back.
+// isReturned tells whether a record of a source topic may be one that went back, also by a former version, which named no
+// letter.
 func isReturned(r *Record) bool {
 	for _, h := range r.Headers {
 		if h.Key == headerAttempt {
@@ -31,7 +27,8 @@ func isReturned(r *Record) bool {
 // fingerprint identifies what a record holds.
 type fingerprint [16]byte
 
-// fingerprintOf leaves the timestamp out: the broker may have set its own.
+// fingerprintOf leaves the timestamp out: the broker may have set its own; and the letter's place, which former versions did not
+// write: a parcel that such a one began is still recognised.
 func fingerprintOf(r *Record) (f fingerprint) {
 	hash := sha256.New()
 	add := func(b []byte) {
@@ -45,6 +42,9 @@ func fingerprintOf(r *Record) (f fingerprint) {
 	add(r.Key)
 	add(r.Value)
 	for _, h := range r.Headers {
+		if h.Key == headerDriven {
+			continue
+		}
 		add([]byte(h.Key))
 		add(h.Value)
 	}

@@ -74,6 +74,6 @@ func Passed(pasts []Past, f *Found) bool {
 }
 
 // Return brings one letter back, whatever went back before.
-func Return(ctx context.Context, target Target, l *Letter) error {
-	return target.Produce(ctx, Place{l.Topic, l.Partition}, []Record{returned(l)})
+func Return(ctx context.Context, target Target, f *Found) error {
+	return target.Produce(ctx, Place{f.Letter.Topic, f.Letter.Partition}, []Record{returned(f)})
 }

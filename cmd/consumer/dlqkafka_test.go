@@ -154,7 +154,7 @@ func (r *redriving) returned(t *testing.T) map[string]int {
 			if _, err := fmt.Sscanf(string(record.Value), "letter %d", &n); err != nil || int32(n%sourcePartitions) != s.Partition {
 				t.Errorf("%q is in partition %d", record.Value, s.Partition)
 			}
-			if len(record.Headers) != 2 || record.Headers[0].Value == nil || record.Timestamp != 1_700_000_000_000+int64(n) ||
+			if len(record.Headers) != 3 || record.Headers[0].Value == nil || record.Timestamp != 1_700_000_000_000+int64(n) ||
 				(record.Key == nil) != (n%2 == 1) || dlq.Attempt(record.Headers) != 2 {
 				t.Fatalf("%q came back as %+v", record.Value, record)
 			}

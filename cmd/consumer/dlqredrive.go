@@ -32,8 +32,8 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive",
 		Short: "Bring the records of dead letters back to their topics, each once",
-		Long: "Produces the record of each letter to the partition it came from, as it was, with the header waterwheel.attempt counted\n" +
-			"up. A record that fails again becomes a letter again; one tried --max-attempts times stays, and so does one that its\n" +
+		Long: "Produces the record of each letter to the partition it came from, as it was, with the headers waterwheel.attempt, which\n" +
+			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried --max-attempts times stays, and so does one that its\n" +
 			"topic does not take (too large, say): it is named, and the exit code is 3. Letters stay in the dead-letter topic: what\n" +
 			"was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of\n" +
 			"letters. Letters driven by one selection are not driven by another. A run that was cut off goes on where it was, and\n" +

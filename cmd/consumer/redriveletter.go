@@ -80,7 +80,7 @@ func (p *program) returnLetter(ctx context.Context, c config.Config, f *dlq.Foun
 	returner := dlq.NewReturner(c.Kafka.Brokers, transport, redriveSettle/2, nil)
 	defer returner.Close()
 	to := dlq.Place{Topic: f.Letter.Topic, Partition: f.Letter.Partition}
-	err = dlq.Return(ctx, returner, &f.Letter)
+	err = dlq.Return(ctx, returner, f)
 	var refused *dlq.RefusedError
 	switch {
 	case errors.As(err, &refused):
