@@ -116,18 +116,23 @@ func TestConnRefusesAnswersThatAnnounceMoreThanCame(t *testing.T) {
 	most := uint64(0)
 	eachAnswer(t, func(api protocol.ApiKey, version int16, frame []byte) {
 		for at := range frame {
-			for _, bomb := range bombs {
-				if at+len(bomb) > len(frame) {
-					continue
+			var tried [][]byte
+			taken := allocated(func() { // a look at the memory stops the world: one for all bombs at a place
+				for _, bomb := range bombs {
+					if at+len(bomb) > len(frame) {
+						continue
+					}
+					hostile := bytes.Clone(frame)
+					copy(hostile[at:], bomb)
+					_, _ = receive(api, version, hostile)
+					tried = append(tried, bomb)
 				}
-				hostile := bytes.Clone(frame)
-				copy(hostile[at:], bomb)
-				if taken := allocated(func() { _, _ = receive(api, version, hostile) }); taken > readStep+1<<20 {
-					t.Fatalf("%v v%d with %x at byte %d takes %d bytes", api, version, bomb, at, taken)
-				} else {
-					most = max(most, taken)
-				}
+			})
+			// Built with the race detector, slices.Grow allocates what it appends as well.
+			if taken > uint64(len(tried))*(2*readStep+1<<20) {
+				t.Fatalf("%v v%d with one of %x at byte %d takes %d bytes", api, version, tried, at, taken)
 			}
+			most = max(most, taken)
 		}
 	})
 	t.Logf("most: %d bytes", most)
