@@ -2,11 +2,8 @@ package e2e_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"os/signal"
 	"testing"
 	"time"
 
@@ -23,31 +20,16 @@ var withRace = flag.Bool("consumer.race", false, "build the consumer with the ra
 
 // TestMain builds the program once and starts the servers.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code, err := runTests(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "e2e:", err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func runTests(m *testing.M) (code int, err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	dir, err := os.MkdirTemp("", "waterwheel-e2e-")
-	if err != nil {
-		return 0, fmt.Errorf("making a folder for the binary: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	start := time.Now()
-	if world.binary, err = harness.Build(ctx, dir, *withRace); err != nil {
-		return 0, err
-	}
-	if world.servers, err = harness.StartServers(ctx); err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, world.servers.Close()) }()
-	fmt.Printf("e2e: the consumer was built in %.1fs; %s\n", time.Since(start).Seconds(), world.servers)
-	return m.Run(), nil
+	harness.Main(m, "e2e", func(ctx context.Context, s *harness.Shared) (err error) {
+		start := time.Now()
+		if world.binary, err = harness.Build(ctx, s.Dir, *withRace); err != nil {
+			return err
+		}
+		if world.servers, err = harness.StartServers(ctx); err != nil {
+			return err
+		}
+		s.AtEnd(world.servers.Close)
+		fmt.Printf("e2e: the consumer was built in %.1fs; %s\n", time.Since(start).Seconds(), world.servers)
+		return nil
+	})
 }

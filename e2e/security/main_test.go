@@ -2,11 +2,8 @@ package security
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"waterwheel/e2e/embedded"
 	"waterwheel/e2e/harness"
 )
 
@@ -29,60 +25,44 @@ var world struct {
 
 // TestMain builds the program, makes certificates and starts a broker, if it is told where Kafka's jars are.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code, err := runTests(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "security:", err)
-		code = 1
-	}
-	os.Exit(code)
+	harness.Main(m, "security", func(ctx context.Context, s *harness.Shared) (err error) {
+		jars := os.Getenv("E2E_KAFKA_LIBS")
+		if jars == "" || testing.Short() {
+			return nil
+		}
+		if world.binary, err = harness.Build(ctx, s.Dir, false); err != nil {
+			return err
+		}
+		if world.files, err = newFiles(s.Dir); err != nil {
+			return err
+		}
+		return startBroker(ctx, s, jars)
+	})
 }
 
-func runTests(m *testing.M) (code int, err error) {
-	jars := os.Getenv("E2E_KAFKA_LIBS")
-	if jars == "" || testing.Short() {
-		return m.Run(), nil
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	dir, err := os.MkdirTemp("", "waterwheel-security-")
-	if err != nil {
-		return 0, fmt.Errorf("making a folder: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	if world.binary, err = harness.Build(ctx, dir, false); err != nil {
-		return 0, err
-	}
-	if world.files, err = newFiles(dir); err != nil {
-		return 0, err
-	}
+// startBroker starts the broker with all its listeners, and a database unless one is given.
+func startBroker(ctx context.Context, s *harness.Shared, jars string) (err error) {
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
-		database, err := embedded.StartMongo()
-		if err != nil {
-			return 0, err
+		if uri, err = s.Mongo(); err != nil {
+			return err
 		}
-		defer database.Close()
-		uri = database.URI()
 	}
 	starting, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	if world.cluster, err = harness.StartCluster(starting, clusterOptions(jars, filepath.Join(dir, "kafka"), world.files)); err != nil {
-		return 0, err
+	if world.cluster, err = harness.StartCluster(starting, clusterOptions(jars, filepath.Join(s.Dir, "kafka"), world.files)); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, world.cluster.Close()) }()
+	s.AtEnd(world.cluster.Close)
 	if world.servers, err = harness.GivenServers(ctx, world.cluster.Address(), uri); err != nil {
-		return 0, err
+		return err
 	}
-	defer func() { err = errors.Join(err, world.servers.Close()) }()
+	s.AtEnd(world.servers.Close)
 	if world.admin, err = kgo.NewClient(kgo.SeedBrokers(world.cluster.Address()), kgo.MaxVersions(kversion.V3_6_0())); err != nil {
-		return 0, fmt.Errorf("connecting to the broker: %w", err)
+		return fmt.Errorf("connecting to the broker: %w", err)
 	}
-	defer world.admin.Close()
-	if err := grantAll(ctx); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
+	s.AtEnd(func() error { world.admin.Close(); return nil })
+	return grantAll(ctx)
 }
 
 // needsBroker skips a test without the jars.

@@ -1,0 +1,69 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"testing"
+
+	"waterwheel/e2e/embedded"
+)
+
+// Shared is what the tests of a package have in common while they run.
+type Shared struct {
+	// Dir is a folder that is gone afterwards.
+	Dir  string
+	ends []func() error
+}
+
+// AtEnd has something called after the tests, the last first.
+func (s *Shared) AtEnd(end func() error) { s.ends = append(s.ends, end) }
+
+// Mongo starts an embedded MongoDB for the tests and returns its URI.
+func (s *Shared) Mongo() (string, error) {
+	database, err := embedded.StartMongo()
+	if err != nil {
+		return "", err
+	}
+	s.AtEnd(database.Close)
+	return database.URI(), nil
+}
+
+func (s *Shared) end() error {
+	var errs []error
+	for _, end := range slices.Backward(s.ends) {
+		errs = append(errs, end())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.Dir))...)
+}
+
+// Main runs the tests of a package after prepare has made what they share, and exits. It is TestMain's whole work; name is
+// the package's in messages.
+func Main(m *testing.M, name string, prepare func(context.Context, *Shared) error) {
+	flag.Parse()
+	code, err := runTests(m, name, prepare)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M, name string, prepare func(context.Context, *Shared) error) (code int, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	dir, err := os.MkdirTemp("", "waterwheel-"+name+"-")
+	if err != nil {
+		return 0, fmt.Errorf("making a folder: %w", err)
+	}
+	s := &Shared{Dir: dir}
+	defer func() { err = errors.Join(err, s.end()) }()
+	if err := prepare(ctx, s); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
