@@ -24,7 +24,8 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 		w.drop()
 	}
 	w.signs.begin(m.Now, a.Committed, a.Consecutive && w.source == source)
-	a.Consumed = a.Consumed || a.Metadata == consumedMetadata
+	_, ours := ParseProvenance(a.Metadata)
+	a.Consumed = a.Consumed && !ours && a.Committed >= 0 || a.Metadata == consumedMetadata
 	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false
 	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
 	if a.Stop != nil {

@@ -28,7 +28,7 @@ type (
 		TopicID   [16]byte
 		Committed int64 // the group's offset, -1: none
 		Metadata  string
-		// Consumed: another program's consumer committed the offset, after it had read up to it.
+		// Consumed: a consumer committed the offset, after it had read up to it; another program's, if the metadata is not ours.
 		Consumed bool
 		// Consecutive: the partition was ours in the generation just before, too.
 		Consecutive bool

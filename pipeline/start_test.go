@@ -86,3 +86,34 @@ func TestStartMayLieBehindTheEnd(t *testing.T) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 }
+
+// TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat: beside another program every commit is told as a consumer's.
+func TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat(t *testing.T) {
+	for name, test := range map[string]struct {
+		committed int64
+		metadata  string
+		from      Commit
+	}{
+		"ours":              {committed: 60, metadata: ours.String(), from: Commit{Offset: 60, Metadata: ours.String()}},
+		"none":              {committed: -1, from: Commit{Offset: 44, Metadata: ours.String()}},
+		"another program's": {committed: 60, from: Commit{Offset: 44, Metadata: consumedMetadata}},
+		"marked already":    {committed: 44, metadata: consumedMetadata, from: Commit{Offset: 44, Metadata: consumedMetadata}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, m := newTestWorker(t)
+			w.Handle(m, Abandoned{})
+			w.Handle(m, Assigned{TopicID: thisTopic, Committed: test.committed, Metadata: test.metadata, Consumed: true})
+			seen := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{1}, Released: true, Start: 44}
+			w.Handle(m, ClaimRead{Seen: seen, Bounds: Bounds{End: 1000}})
+			got, ok := w.Want()
+			want := test.from
+			want.Topic, want.Partition = got.Topic, got.Partition
+			if provenance := w.provenance().String(); want.Metadata == ours.String() {
+				want.Metadata = provenance
+			}
+			if !ok || got != want {
+				t.Errorf("commits %+v, %v, want %+v", got, ok, want)
+			}
+		})
+	}
+}

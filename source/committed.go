@@ -53,7 +53,7 @@ func (g *Group) committedOnce(ctx context.Context, p *period) ([]Assigned, error
 		if !ok {
 			return nil, unanswered(protocol.OffsetFetch, owned.topic, owned.partition, errNotAnswered)
 		}
-		a.TopicID = p.shapes[owned.topic].id
+		a.TopicID, a.Beside = p.shapes[owned.topic].id, p.beside
 		assigned[i] = a
 	}
 	return assigned, nil

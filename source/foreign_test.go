@@ -52,12 +52,23 @@ func TestAssignmentOfAnotherProgramIsRefused(t *testing.T) {
 				}
 				s.counts(t, s.group.metrics.refused, 1)
 
+				if _, err := s.Commit(t.Context(), membership{}, []Commit{{Topic: "events", Partition: 2, Offset: 7}}); err != nil {
+					t.Fatal(err)
+				}
 				s.assignedBy(nil) // it is gone: this member leads again
 				s.answerOnce(requestHeartbeat, kafka.RebalanceInProgress)
 				s.pass(5 * time.Second)
 				s.told(t, "assigned 1", "revoked 1", "assigned 2")
 				if refused := s.group.Status().Refused; refused != nil || len(s.generation().Partitions) != 4 {
 					t.Errorf("of its own group it takes %d partitions: %v", len(s.generation().Partitions), refused)
+				}
+				if p := s.generation().Partitions[2]; p.Committed != 7 || !p.Beside {
+					t.Errorf("what the other one committed is not known as that: %+v", p)
+				}
+				s.answerOnce(requestHeartbeat, kafka.UnknownMemberId) // the group may have been empty since
+				s.pass(5 * time.Second)
+				if p := s.generation().Partitions[2]; p.Committed != 7 || p.Beside {
+					t.Errorf("in another membership: %+v", p)
 				}
 			})
 		})

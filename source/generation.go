@@ -27,6 +27,9 @@ type Assigned struct {
 	// Epoch is the leader epoch that was committed with it: consumers commit that of the last record they read, tools that
 	// set offsets, and this package, none: -1.
 	Epoch int32
+	// Beside: another program was in the group since this member is. While a group has members Kafka takes no offsets from
+	// tools: what this program has not committed, the other one has, with an epoch or without.
+	Beside bool
 	// Err is why the commit could not be read, for this partition alone: not authorised. Committed says nothing then.
 	Err error
 }

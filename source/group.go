@@ -76,6 +76,7 @@ type Group struct {
 
 	// owned by Run
 	memberID string
+	beside   string        // the id under which this member was last in the group beside another program; none is given twice
 	owned    ownership     // what this member claims when it joins
 	refused  error         // why nothing is taken of the present assignment
 	ignoring bool          // the last assignment held partitions of topics that are not read

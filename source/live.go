@@ -17,6 +17,7 @@ type period struct {
 	shapes   map[string]topicShape // what the assignment was made from; nil when the leader did not say
 	answered time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
 	assigned bool                  // the handler knows of it
+	beside   bool                  // another program was in the group since this member is
 	refused  error                 // why nothing is taken of the assignment, nil where it is taken
 	unread   string                // a topic that was assigned and is not read: the others must learn that; empty: none
 	beats    chan beat
@@ -35,10 +36,12 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) *
 	p.owned, p.shapes, p.refused = readAssignment(assignment)
 	if g.refused = p.refused; p.refused != nil {
 		g.metrics.refused.Inc()
+		g.beside = m.member
 	} else {
 		g.ignoreUnread(p)
 		g.owned = ownership{generation: m.generation, partitions: p.owned}
 	}
+	p.beside = g.beside == m.member
 	lapsed := g.metrics.lapsed
 	if len(p.owned) == 0 {
 		lapsed = nil // nothing to commit: such a lease lapses as a matter of course

@@ -119,6 +119,30 @@ func TestRealMembersShareFairlyAndStick(t *testing.T) {
 	c.leave(t)
 }
 
+// TestRealToolsCommitNothingBesideMembers: what a member finds committed since it is in the group, a member committed.
+func TestRealToolsCommitNothingBesideMembers(t *testing.T) {
+	brokers := realBrokers(t)
+	options := realOptions(brokers, realGroupTopic(t, brokers, 1), "source-group-"+rand.Text())
+	m := startMember(t, options)
+	m.holding(t, 1)
+	commit := func() error {
+		response, err := admin(t, brokers).OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+			GroupID: options.GroupID, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{options.Topics[0]: {{Offset: 1}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Topics[options.Topics[0]][0].Error
+	}
+	if err := commit(); !errors.Is(err, kafka.UnknownMemberId) {
+		t.Errorf("beside a member: %v", err)
+	}
+	m.leave(t)
+	if err := commit(); err != nil {
+		t.Errorf("without members: %v", err)
+	}
+}
+
 func TestRealCommitsAreFoundByTheNextOwner(t *testing.T) {
 	brokers := realBrokers(t)
 	options := realOptions(brokers, realGroupTopic(t, brokers, 2), "source-group-"+rand.Text())

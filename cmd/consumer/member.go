@@ -23,7 +23,7 @@ func (m *member) Assigned(g *source.Generation) {
 	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
 	for _, p := range g.Partitions {
 		a := pipeline.Assignment{Topic: p.Topic, Partition: p.Partition, Assigned: pipeline.Assigned{
-			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata, Consumed: p.Epoch >= 0,
+			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata, Consumed: p.Epoch >= 0 || p.Beside,
 		}}
 		if p.Err != nil {
 			a.Stop = &pipeline.StopError{Reason: "kafka", Detail: "reading the committed offset: " + p.Err.Error()}
