@@ -32,6 +32,8 @@ func TestRefusals(t *testing.T) {
 		{"key alone", []string{"KAFKA_SECURITY", "tls", "KAFKA_TLS_KEY_FILE", "/k.pem"}, "belong together"},
 		{"uri scheme", []string{"MONGODB_URI", "http://mongo"}, "not a connection string"},
 		{"uri option", []string{"MONGODB_URI", "mongodb://mongo/?tls=true&w=-3"}, "MONGODB_URI: has a value that MongoDB's driver does not take, in its option w"},
+		{"uri option of a name in DNS", []string{"MONGODB_URI", "mongodb+srv://mongo.example/?srvMaxHosts=1&tls=maybe"}, "MONGODB_URI: has a value that MongoDB's driver does not take, in its option tls"},
+		{"uri port", []string{"MONGODB_URI", "mongodb://a:1,b:99999/"}, "MONGODB_URI: has a port beyond 65535, or 0, at its address number 2"},
 		{"uri options", []string{"MONGODB_URI", "mongodb://a,b/?directConnection=true"}, "a direct connection cannot be made if multiple hosts are specified"},
 		{"database", []string{"MONGODB_DATABASE", "a b"}, `the database name "a b" has a " "`},
 		{"database of the uri", []string{"MONGODB_URI", "mongodb://mongo/a%20b"}, `MONGODB_URI: the name of its database has a " "`},

@@ -67,7 +67,7 @@ func (k *checker) deadLetters() {
 		name := strings.ReplaceAll(k.DLQ.Topic, TopicPlaceholder, topic)
 		switch {
 		case !isTopic(name):
-			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %q: %s", topic, name, topicRule)
+			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %s: %s", topic, quoted(name), topicRule)
 		case slices.Contains(k.Kafka.Topics, name):
 			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %s, which is in KAFKA_TOPICS: its letters would be read as events", topic, name)
 		}

@@ -18,7 +18,7 @@ func seriesSuffixes() []string { return []string{"", ".buckets", ".partitions", 
 
 func (k *checker) database() {
 	name := k.MongoDB.Database
-	variable, called := "MONGODB_DATABASE", fmt.Sprintf("the database name %q", name)
+	variable, called := "MONGODB_DATABASE", "the database name "+quoted(name)
 	if name == k.MongoDB.URI.Database() {
 		variable, called = "MONGODB_URI", "the name of its database"
 	}
@@ -54,7 +54,7 @@ func (k *checker) collections() {
 	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
 		series := strings.ReplaceAll(k.MongoDB.Collection, TopicPlaceholder, topic)
 		if reason := refusedCollection(k.MongoDB.Database, series); reason != "" {
-			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for topic %s that is %q, which %s", topic, series, reason)
+			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for topic %s that is %s, which %s", topic, quoted(series), reason)
 			continue
 		}
 		for _, suffix := range seriesSuffixes() {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -37,12 +38,49 @@ func (u URI) refusal() string {
 	if !ok {
 		return uriEscapes
 	}
-	if scheme == "mongodb+srv" {
-		return ""
-	}
-	_, err := connstring.ParseAndValidate(string(u))
+	p = p.withoutDNS()
+	_, err := connstring.ParseAndValidate(p.text())
 	if err == nil {
 		return ""
+	}
+	if refusal := p.refusedPart(); refusal != "" {
+		return refusal
+	}
+	// What is left is about options beside each other, or beside the rest. Only a message that quotes nothing is passed on.
+	if text := err.Error(); !strings.Contains(text, `"`) && !strings.Contains(text, p.hosts) {
+		return text
+	}
+	return "has options that contradict each other, or that need another one, or a user"
+}
+
+// withoutDNS are the parts of a URI of the same login and options whose hosts need no look-up.
+func (p uriParts) withoutDNS() uriParts {
+	path, query, ok := strings.Cut(p.rest, "?")
+	if p.scheme != "mongodb+srv" || !ok {
+		p.scheme = "mongodb"
+		return p
+	}
+	options := slices.DeleteFunc(strings.Split(query, "&"), func(option string) bool {
+		return len(option) > 3 && strings.EqualFold(option[:3], "srv")
+	})
+	p.scheme, p.rest = "mongodb", path+"?"+strings.Join(options, "&")
+	return p
+}
+
+// text is the URI of the parts.
+func (p uriParts) text() string {
+	if p.user != "" {
+		return p.scheme + "://" + p.user + "@" + p.hosts + p.rest
+	}
+	return p.scheme + "://" + p.hosts + p.rest
+}
+
+// refusedPart finds the port or the option that the driver does not take by itself; empty: none.
+func (p uriParts) refusedPart() string {
+	for i, host := range strings.Split(p.hosts, ",") {
+		if _, port, err := net.SplitHostPort(host); err == nil && !isPort(port, 1) {
+			return fmt.Sprintf("has a port beyond 65535, or 0, at its address number %d", i+1)
+		}
 	}
 	_, query, _ := strings.Cut(p.rest, "?")
 	for i, option := range strings.Split(query, "&") {
@@ -50,11 +88,7 @@ func (u URI) refusal() string {
 			return "has a value that MongoDB's driver does not take, in its option " + optionName(i, option)
 		}
 	}
-	// What is left is about options beside each other, or beside the rest. Only a message that quotes nothing is passed on.
-	if text := err.Error(); !strings.Contains(text, `"`) && !strings.Contains(text, p.hosts) {
-		return text
-	}
-	return "has options that contradict each other, or that need another one, or a user"
+	return ""
 }
 
 // optionName is an option's name if it is one of the driver's, else its place.

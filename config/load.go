@@ -2,8 +2,11 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 
@@ -85,10 +88,20 @@ func (l *loader) resolve(f *field) (text string, found bool, problem string) {
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return "", false, fmt.Sprintf("reading the file that %s names: %v", f.name()+fileSuffix, err)
+		return "", false, fmt.Sprintf("reading the file that %s names: %v", f.name()+fileSuffix, f.fileError(err))
 	}
 	text = strings.TrimRight(string(content), "\r\n")
 	return text, text != "" || f.takesEmpty(), ""
+}
+
+// fileError is why a file could not be read, and its path unless that may be the value itself, set where the name of its file
+// belongs.
+func (f *field) fileError(err error) error {
+	e, ok := errors.AsType[*fs.PathError](err)
+	if ok && (mayHoldLogin(e.Path) || f.secret() && !filepath.IsAbs(e.Path)) {
+		return e.Err
+	}
+	return err
 }
 
 // decode lets go-envconfig set the field, to its default where no text was found.

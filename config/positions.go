@@ -32,15 +32,15 @@ func (p *Positions) UnmarshalText(text []byte) error {
 func parsePosition(text string) (Position, error) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 || parts[0] == "" {
-		return Position{}, fmt.Errorf("%q is no place such as events/3/182 (topic/partition/offset)", text)
+		return Position{}, fmt.Errorf("%s is no place such as events/3/182 (topic/partition/offset)", quoted(text))
 	}
 	partition, err := strconv.ParseUint(parts[1], 10, 31)
 	if err != nil {
-		return Position{}, fmt.Errorf("%q is no place such as events/3/182: its partition is no number", text)
+		return Position{}, fmt.Errorf("%s is no place such as events/3/182: its partition is no number", quoted(text))
 	}
 	offset, err := strconv.ParseUint(parts[2], 10, 63)
 	if err != nil {
-		return Position{}, fmt.Errorf("%q is no place such as events/3/182: its offset is no number", text)
+		return Position{}, fmt.Errorf("%s is no place such as events/3/182: its offset is no number", quoted(text))
 	}
 	return Position{Topic: parts[0], Partition: int32(partition), Offset: int64(offset)}, nil
 }

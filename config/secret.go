@@ -1,12 +1,23 @@
 package config
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // masked stands for what is not shown.
 const masked = "***"
 
 // mayHoldLogin tells whether a text that should be something else may be an address with a user and a password.
 func mayHoldLogin(text string) bool { return strings.ContainsRune(text, '@') }
+
+// quoted is a text for a message about it.
+func quoted(text string) string {
+	if mayHoldLogin(text) {
+		return masked
+	}
+	return strconv.Quote(text)
+}
 
 // Secret is a value that no printing, logging or marshalling shows.
 type Secret string

@@ -58,6 +58,26 @@ func TestNoPartOfAPasswordIsShown(t *testing.T) {
 	}
 }
 
+// TestValuesInTheWrongVariableAreNotShown: a value where the name of its file belongs, and a URI where a name does.
+func TestValuesInTheWrongVariableAreNotShown(t *testing.T) {
+	for _, variable := range []string{
+		"MONGODB_URI_FILE", "KAFKA_BROKERS_FILE", "KAFKA_SASL_PASSWORD_FILE", "MONGODB_DATABASE", "DLQ_TOPIC", "KAFKA_SKIP_CORRUPT", "KAFKA_TOPICS",
+	} {
+		env := with("KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "user", variable, "mongodb://user:hIdDeN@host/db")
+		setting, _ := strings.CutSuffix(variable, fileSuffix)
+		if delete(env, setting); setting == variable {
+			env[variable] = "mongodb://user:hIdDeN@host/db"
+		}
+		if got := printed(env); strings.Contains(got, marked) || !strings.Contains(got, variable) {
+			t.Errorf("%s: %s", variable, got)
+		}
+	}
+	env := with("KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "user", "KAFKA_SASL_PASSWORD_FILE", marked)
+	if got := printed(env); strings.Contains(got, marked) || !strings.Contains(got, "no such file") {
+		t.Error(got)
+	}
+}
+
 func TestGoodURIsAreShownWithoutTheirPasswords(t *testing.T) {
 	for uri, want := range map[string]string{
 		"mongodb://host":                                             "",
@@ -66,6 +86,9 @@ func TestGoodURIsAreShownWithoutTheirPasswords(t *testing.T) {
 		"mongodb://%2Ftmp%2Fmongodb-27017.sock/db":                   "",
 		"mongodb://user@host/?authMechanism=MONGODB-X509":            "",
 		"mongodb://us%40er:p%2Fa%3Ass@host/db":                       "mongodb://us%40er:***@host/db",
+		"mongodb+srv://user@host.example":                            "",
+		"mongodb+srv://host.example/?srvMaxHosts=2":                  "",
+		"mongodb+srv://host.example/?srvServiceName=x&tls=false":     "",
 		"mongodb://u:p@h/db?appName=me%40here&w=majority":            "mongodb://u:***@h/db?appName=me%40here&w=majority",
 		"mongodb+srv://u:p!$&'()*+,;=@cluster.example.net/?tls=true": "mongodb+srv://u:***@cluster.example.net/?tls=true",
 	} {
