@@ -165,9 +165,10 @@ func (d *decoder) recordBatch(b *Batch, raw []byte) error {
 	aborted := d.aborted.covers(h, last)
 	var err error
 	switch {
+	case h.count == 0: // compaction has emptied it, be it a marker
 	case h.attributes&attributeControl != 0:
 		err = d.marker(h, raw[batchRecords:])
-	case aborted || h.count == 0 || last < d.next:
+	case aborted || last < d.next:
 	default:
 		d.open, err = d.openBatch(b, h, raw)
 	}

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -121,7 +122,11 @@ func (d *decoder) ends(rest []byte) error {
 // as far as they are known. True: there is no room left in this piece.
 func (d *decoder) refill(b *Batch, most Piece, size int64, from int) (full bool, err error) {
 	o := d.open
-	if o.whole || from >= 0 && (size < 0 || size > maxBatchBytes) {
+	none := size < 0 || size > maxBatchBytes
+	if from < 0 { // it is not there as a whole, or no number however much follows
+		none = len(o.plain) >= binary.MaxVarintLen32
+	}
+	if o.whole || none {
 		return false, fmt.Errorf("%w: record %d of %d ends early", ErrCorrupt, o.read+1, o.header.count)
 	}
 	if o.chunk == nil {
