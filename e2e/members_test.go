@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"regexp"
 	"syscall"
 	"testing"
 	"time"
@@ -58,6 +59,57 @@ func TestPausedConsumerDoublesNothing(t *testing.T) {
 	s.terminate(first)
 	s.terminate(second)
 	s.check()
+}
+
+// TestWaitGoesOnWithTheNextMember: the owner of a partition is killed; who waits for its writes leaves in the middle of the
+// wait, and the next one waits for what is left.
+func TestWaitGoesOnWithTheNextMember(t *testing.T) {
+	t.Parallel()
+	const whole, waited = 12 * time.Second, 6 * time.Second
+	s := newStream(t, 1)
+	s.settings = s.settings.With("KAFKA_LEASE", "4s", "MONGODB_WRITE_TIMEOUT", "4s")
+	s.sendPlain(100, 10)
+	first := s.start()
+	s.awaitStored(first, time.Minute)
+	second := s.start()
+	s.awaitAssigned(1, first)
+	first.Kill()
+	s.awaitAssigned(1, second)
+	if wait := s.waitBeforeTheClaim(second); wait < whole-time.Second {
+		t.Fatalf("who comes first waits for %v only", wait)
+	}
+	time.Sleep(waited)
+	third := s.start()
+	s.terminate(second)
+	s.awaitAssigned(1, third)
+	if wait := s.waitBeforeTheClaim(third); wait > whole-waited/2 {
+		t.Errorf("who comes next waits for %v", wait)
+	}
+	s.sendPlain(100, 10)
+	s.awaitCommitted(third, time.Minute)
+	s.terminate(third)
+	s.verify(t, 200)
+}
+
+var claimWait = regexp.MustCompile(`waiting before the claim.* wait=(\S+)`)
+
+// waitBeforeTheClaim is how long a consumer says that it will wait.
+func (s *stream) waitBeforeTheClaim(c *harness.Consumer) time.Duration {
+	s.t.Helper()
+	ctx := within(s.t, 30*time.Second)
+	for {
+		if found := claimWait.FindStringSubmatch(c.Log()); found != nil {
+			wait, err := time.ParseDuration(found[1])
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			return wait
+		}
+		if ctx.Err() != nil {
+			s.t.Fatalf("it does not wait:\n%s", c.Log())
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 func (s *stream) signal(c *harness.Consumer, signal syscall.Signal) {
