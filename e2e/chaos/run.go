@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 	"waterwheel/e2e/harness"
 )
 
-// setupTries is how often a part of the set-up is tried: that a machine is busy says nothing about consumers.
+// setupTries is how often the set-up is tried: that a machine is busy says nothing about consumers.
 const setupTries = 3
 
 // run is a run under way.
@@ -47,15 +46,30 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := newRun(o, "readings")
-	err := r.start(ctx)
-	if err == nil {
-		err = r.all(ctx)
+	r, err := setUp(ctx, o)
+	if err != nil {
+		return nil, err
 	}
-	if err = errors.Join(err, r.close()); err != nil {
+	if err = errors.Join(r.all(ctx), r.close()); err != nil {
 		return nil, err
 	}
 	return &r.result, nil
+}
+
+// setUp makes a run whose servers, members and load are started.
+func setUp(ctx context.Context, o Options) (*run, error) {
+	for try := 1; ; try++ {
+		r := newRun(o, "readings")
+		err := r.start(ctx)
+		if err == nil {
+			return r, nil
+		}
+		err = errors.Join(err, r.close())
+		if try == setupTries || ctx.Err() != nil {
+			return nil, err
+		}
+		r.note("set-up, try %d of %d: %v", try, setupTries, err)
+	}
 }
 
 func newRun(o Options, topic string) *run {
@@ -74,17 +88,13 @@ func (r *run) start(ctx context.Context) error {
 	if r.database, err = startDatabase(ctx, r.options); err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		r.cluster, err = harness.StartCluster(ctx, harness.ClusterOptions{
-			Jars: r.options.Jars, Dir: filepath.Join(r.options.Dir, "kafka"), Brokers: 3, Links: mostMembers,
-		})
-		if err == nil {
-			break
-		}
-		if try == setupTries || ctx.Err() != nil {
-			return err
-		}
-		r.note("set-up, try %d of %d: %v", try, setupTries, err)
+	dir, err := os.MkdirTemp(r.options.Dir, "kafka-")
+	if err != nil {
+		return fmt.Errorf("making the brokers' folder: %w", err)
+	}
+	options := harness.ClusterOptions{Jars: r.options.Jars, Dir: dir, Brokers: 3, Links: mostMembers}
+	if r.cluster, err = harness.StartCluster(ctx, options); err != nil {
+		return err
 	}
 	return r.startMembers(ctx)
 }
