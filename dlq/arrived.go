@@ -24,9 +24,10 @@ func (r *Redrive) lookUp(ctx context.Context, b *parcel) error {
 		if one.refused {
 			continue
 		}
-		queue := arrived[one.to]
+		to := one.letter.source()
+		queue := arrived[to]
 		if at := slices.Index(queue, fingerprintOf(&one.record)); at >= 0 {
-			arrived[one.to] = queue[at+1:]
+			arrived[to] = queue[at+1:]
 			one.done = true
 		}
 	}

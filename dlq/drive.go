@@ -19,6 +19,9 @@ const (
 func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceTries*(r.o.Settle+produceRoom))
 	defer cancel()
+	if err := r.sift(sending, b); err != nil {
+		return err
+	}
 	if b.intent != nil {
 		if err := r.lookUp(sending, b); err != nil {
 			return err
@@ -31,13 +34,7 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 			return err
 		}
 	}
-	for _, one := range due {
-		if !one.refused {
-			r.report.Driven++
-			r.report.Reasons[one.reason]++
-			r.countAgain(one.again)
-		}
-	}
+	r.count(due)
 	if b.intent != nil && b.start < b.next && !r.o.DryRun {
 		if err := r.commit(sending, b.place, b.next, nil); err != nil {
 			return err
@@ -49,6 +46,21 @@ func (r *Redrive) drive(ctx context.Context, b *parcel) error {
 	}
 	r.pace(ctx, len(due))
 	return nil
+}
+
+// count counts the letters that went back, or would have.
+func (r *Redrive) count(due []*item) {
+	for _, one := range due {
+		if one.refused {
+			continue
+		}
+		r.report.Driven++
+		r.report.Reasons[one.letter.Reason]++
+		if one.gone {
+			r.report.Gone++
+		}
+		r.countAgain(one.again)
+	}
 }
 
 // countAgain counts a letter that would come back for a reason; empty: none is known.
@@ -92,7 +104,11 @@ func (r *Redrive) send(ctx, sending context.Context, b *parcel) error {
 // plan notes where the logs end that the letters go to.
 func (r *Redrive) plan(ctx context.Context, b *parcel) (*intent, error) {
 	i := &intent{until: b.next, ends: map[Place]int64{}}
-	for to := range b.targets {
+	for _, one := range b.waiting() {
+		to := one.letter.source()
+		if _, known := i.ends[to]; known {
+			continue
+		}
 		_, end, err := r.log.Bounds(ctx, to.Topic, to.Partition)
 		if err != nil {
 			return nil, fmt.Errorf("looking for the end of %s, where letters go back to: %w", to, err)
@@ -106,8 +122,8 @@ func (r *Redrive) plan(ctx context.Context, b *parcel) (*intent, error) {
 // what is then committed says nothing of it, so that it does not hold up other selections either.
 func (r *Redrive) produce(ctx context.Context, b *parcel) error {
 	for due := b.waiting(); len(due) > 0; due = b.waiting() {
-		to := due[0].to
-		due = slices.DeleteFunc(due, func(one *item) bool { return one.to != to })
+		to := due[0].letter.source()
+		due = slices.DeleteFunc(due, func(one *item) bool { return one.letter.source() != to })
 		records := make([]Record, len(due))
 		for i, one := range due {
 			records[i] = one.record

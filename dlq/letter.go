@@ -43,3 +43,6 @@ type Letter struct {
 	// a record may be gone when its letter is made. Such a letter cannot be driven back.
 	Cut string
 }
+
+// source is the partition that it comes from.
+func (l *Letter) source() Place { return Place{l.Topic, l.Partition} }

@@ -25,6 +25,8 @@ type Record struct {
 type Log interface {
 	// Partitions lists the partitions of a topic in ascending order.
 	Partitions(ctx context.Context, topic string) ([]int32, error)
+	// TopicID is the topic's id, zero where it has none. A topic that is created again has another.
+	TopicID(ctx context.Context, topic string) ([16]byte, error)
 	// Bounds are the first offset that is still there and the one after the last.
 	Bounds(ctx context.Context, topic string, partition int32) (first, end int64, err error)
 	// Read calls each for the records from an offset to before another, in order. An error of each ends the reading and is

@@ -12,6 +12,7 @@ type parcel struct {
 	start   int64 // everything before it is done
 	next    int64 // everything before it is done or in letters
 	letters []item
+	sifted  int // so many of letters, from the first on, are of records that are or were there
 	bytes   int
 	intent  *intent // committed already: a former run has begun with these letters
 	targets map[Place]bool
@@ -21,10 +22,10 @@ type parcel struct {
 // item is a letter on its way back.
 type item struct {
 	offset  int64 // in the dead-letter topic
-	to      Place
-	reason  string
+	letter  Letter
 	again   string // the reason for which it would come back, empty: none is known
 	record  Record
+	gone    bool // its topic has the record no more
 	done    bool // it has gone back
 	refused bool // its topic does not take it: it stays
 }
@@ -33,12 +34,12 @@ func (b *parcel) add(f *Found, again string) {
 	kept := *f
 	kept.Letter = f.Letter.clone()
 	l := &kept.Letter
-	one := item{offset: f.Offset, to: Place{l.Topic, l.Partition}, reason: l.Reason, again: again, record: returned(&kept)}
+	one := item{offset: f.Offset, letter: *l, again: again, record: returned(&kept)}
 	b.letters = append(b.letters, one)
 	b.bytes += size(l)
-	if !b.targets[one.to] {
-		b.targets[one.to] = true
-		b.noted += intentBytes(len(one.to.Topic))
+	if to := l.source(); !b.targets[to] {
+		b.targets[to] = true
+		b.noted += intentBytes(len(to.Topic))
 	}
 }
 

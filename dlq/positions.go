@@ -1,15 +1,27 @@
 package dlq
 
-import "github.com/RoaringBitmap/roaring/v2/roaring64"
+import (
+	"hash/maphash"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+)
+
+// keyDigests is how many digests of keys there are. A letter of another key at the same position, which whoever may write to
+// the dead-letter topic can write, is another letter but for this chance; more digests would make sparse bitmaps.
+const keyDigests = 1 << 12
 
 // positions is a set of places that letters come from: a bit for each record, so that millions of letters fit.
-type positions map[origin]*marked
+type positions struct {
+	seed    maphash.Seed // nobody can choose keys of the same digest
+	origins map[origin]*marked
+}
 
-// origin is a source partition. The id is zero in letters of Kafka Connect.
+// origin is a source partition, and a digest of the record's key. The id is zero in letters of Kafka Connect.
 type origin struct {
 	topic     string
 	id        [16]byte
 	partition int32
+	key       uint16
 }
 
 // marked are the positions of one source partition.
@@ -18,13 +30,25 @@ type marked struct {
 	parts   map[int64]*roaring64.Bitmap // elements of array records, by offset
 }
 
+func newPositions() positions {
+	return positions{seed: maphash.MakeSeed(), origins: map[origin]*marked{}}
+}
+
+// digest tells a null key from an empty one, as Kafka does.
+func (p positions) digest(key []byte) uint16 {
+	if key == nil {
+		return 0
+	}
+	return uint16(1 + maphash.Bytes(p.seed, key)%(keyDigests-1))
+}
+
 // bitmap is where the letter's bit is, and which it is.
 func (p positions) bitmap(l *Letter) (*roaring64.Bitmap, uint64) {
-	o := origin{topic: l.Topic, id: l.TopicID, partition: l.Partition}
-	m := p[o]
+	o := origin{topic: l.Topic, id: l.TopicID, partition: l.Partition, key: p.digest(l.Key)}
+	m := p.origins[o]
 	if m == nil {
 		m = &marked{parts: map[int64]*roaring64.Bitmap{}}
-		p[o] = m
+		p.origins[o] = m
 	}
 	if l.Part == WholeRecord {
 		return &m.records, uint64(l.Offset)

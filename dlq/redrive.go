@@ -19,6 +19,8 @@ type RedriveOptions struct {
 	Rate int
 	// DryRun counts and sends nothing; Target and Progress are then not used.
 	DryRun bool
+	// TopicFor is the dead-letter topic of a source topic; nil: any may stand anywhere.
+	TopicFor func(source string) string
 	// Again tells, in a dry run, the reason for which a record would become a letter again, empty: none is known; nil: nobody
 	// is asked.
 	Again func(*Letter) string
@@ -29,6 +31,8 @@ type RedriveOptions struct {
 	Others []Past
 	// Report is told the counts after each parcel; nil: nobody is.
 	Report func(Report)
+	// Stray is told each letter that is not of the record it names; nil: nobody is. A later run may tell of it again too.
+	Stray func(Stray)
 	// Refused is told each letter that its topic does not take; nil: nobody is. A letter may be told of again by a later run
 	// when this one is cut off.
 	Refused func(Refusal)
@@ -51,6 +55,8 @@ type Report struct {
 	// Driven went back, or would have in a dry run; Reasons counts them by reason.
 	Driven  int64            `json:"driven"`
 	Reasons map[string]int64 `json:"reasons"`
+	// Gone are those of Driven whose records their topics have no more: their keys could not be compared.
+	Gone int64 `json:"gone"`
 	// Again are those of Driven that would become letters again, by their new reason: only in a dry run.
 	Again map[string]int64 `json:"again,omitempty"`
 	// Arrived had gone back already when a former run was cut off.
@@ -63,7 +69,7 @@ type Report struct {
 	Exhausted int64 `json:"exhausted"`
 	Cut       int64 `json:"cut"`
 	Others    int64 `json:"others"`
-	// Strays are of partitions that do not exist: these stay.
+	// Strays are not of the records that they name, or of none that ever was: these stay.
 	Strays int64 `json:"strays"`
 	// Unselected are not wanted.
 	Unselected int64 `json:"unselected"`
@@ -77,18 +83,17 @@ type Redrive struct {
 	target   Target
 	progress Progress
 
-	taken positions // of letters driven, by whichever selection
-	// partitions of the source topics that were asked for
-	partitions map[string][]int32
-	report     Report
-	begin      time.Time
-	paced      int64 // letters since begin
+	taken     positions // of letters driven, by whichever selection
+	originals *originals
+	report    Report
+	begin     time.Time
+	paced     int64 // letters since begin
 }
 
 // NewRedrive prepares a re-drive. It reads and sends nothing.
 func NewRedrive(log Log, target Target, progress Progress, o RedriveOptions) *Redrive {
 	return &Redrive{
-		o: o, log: log, target: target, progress: progress, taken: positions{}, partitions: map[string][]int32{},
+		o: o, log: log, target: target, progress: progress, taken: newPositions(), originals: newOriginals(log),
 		report: Report{Reasons: map[string]int64{}},
 	}
 }

@@ -20,7 +20,7 @@ type Stats struct {
 
 // NewStats counts nothing yet.
 func NewStats() *Stats {
-	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}, known: positions{}}
+	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}, known: newPositions()}
 }
 
 // Add counts a record of a dead-letter topic.

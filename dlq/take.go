@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,10 +62,10 @@ func (r *Redrive) take(ctx context.Context, b *parcel, f *Found) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if r.isEnough(b) {
-		return ErrStop
+	if enough, err := r.hasEnough(ctx, b); enough || err != nil {
+		return cmp.Or(err, ErrStop)
 	}
-	wanted, err := r.judge(ctx, f)
+	wanted, err := r.judge(f)
 	if err != nil {
 		return err
 	}
@@ -80,8 +81,9 @@ func (r *Redrive) take(ctx context.Context, b *parcel, f *Found) error {
 	return nil
 }
 
-// judge tells whether a letter goes back, and counts why not.
-func (r *Redrive) judge(ctx context.Context, f *Found) (bool, error) {
+// judge tells whether a letter goes into the parcel, and counts why not. Whether it is of the record that it names is looked at
+// for many at once, when the parcel is full.
+func (r *Redrive) judge(f *Found) (bool, error) {
 	l, s := &f.Letter, &r.o.Selection
 	switch {
 	case f.Err != nil:
@@ -94,32 +96,25 @@ func (r *Redrive) judge(ctx context.Context, f *Found) (bool, error) {
 		r.report.Cut++
 	case l.attempts() >= s.MaxAttempts:
 		r.report.Exhausted++
+	case r.isForeign(f):
 	case !slices.Contains(r.o.Sources, l.Topic):
 		return false, fmt.Errorf("the letter %s/%d comes from the topic %q, which is not one of KAFKA_TOPICS: add it there, or choose topics with --topic",
 			f.Place, f.Offset, l.Topic)
 	default:
-		exists, err := r.exists(ctx, Place{l.Topic, l.Partition})
-		if err == nil && exists {
-			return r.taken.add(l), nil
-		}
-		r.report.Strays++
-		return false, err
+		return true, nil
 	}
 	return false, nil
 }
 
-// exists tells whether a partition is there: a letter may be of a topic that was created again with fewer of them, and
-// anybody who may write to a dead-letter topic may name any. The partitions are asked for once.
-func (r *Redrive) exists(ctx context.Context, p Place) (bool, error) {
-	partitions, known := r.partitions[p.Topic]
-	if !known {
-		var err error
-		if partitions, err = r.log.Partitions(ctx, p.Topic); err != nil {
-			return false, err
-		}
-		r.partitions[p.Topic] = partitions
+// hasEnough sifts the parcel before it says that the limit is reached: what stays does not count.
+func (r *Redrive) hasEnough(ctx context.Context, b *parcel) (bool, error) {
+	if !r.isEnough(b) {
+		return false, nil
 	}
-	return slices.Contains(partitions, p.Partition), nil
+	if err := r.sift(ctx, b); err != nil {
+		return false, err
+	}
+	return r.isEnough(b), nil
 }
 
 // isEnough tells whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be

@@ -75,5 +75,5 @@ func Passed(pasts []Past, f *Found) bool {
 
 // Return brings one letter back, whatever went back before.
 func Return(ctx context.Context, target Target, f *Found) error {
-	return target.Produce(ctx, Place{f.Letter.Topic, f.Letter.Partition}, []Record{returned(f)})
+	return target.Produce(ctx, f.Letter.source(), []Record{returned(f)})
 }

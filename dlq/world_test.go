@@ -24,6 +24,9 @@ type world struct {
 	half    bool               // a request to produce that fails has written its first half
 	refuses func(*Record) bool // nil: every record is taken
 	first   int64              // the first offset of the dead-letter topic that is still there
+	expired map[Place]int64    // the first offsets of source partitions that are still there
+	gaps    map[Place][]int64  // offsets that compaction has taken
+	reads   int                // of source partitions
 	tries   []int              // the coming requests to produce fail after they have written so many records
 }
 
@@ -44,8 +47,25 @@ func (w *world) append(p Place, records ...Record) {
 	}
 }
 
-// letter appends a letter to a dead-letter topic.
+// letter appends a letter to a dead-letter topic. Its topic has the record, or one that stands for it, without its value.
 func (w *world) letter(p Place, l Letter) {
+	w.original(&l)
+	w.forge(p, l)
+}
+
+func (w *world) original(l *Letter) {
+	records := w.logs[l.source()]
+	for n := int64(len(records)); n <= l.Offset; n++ {
+		records = append(records, Record{Offset: n})
+	}
+	if one := &records[l.Offset]; one.Value == nil {
+		one.Key = l.Key
+	}
+	w.logs[l.source()] = records
+}
+
+// forge appends a letter to a dead-letter topic, whose record need not be there.
+func (w *world) forge(p Place, l Letter) {
 	w.append(p, Record{Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: envelope(&l, "group")})
 }
 
@@ -59,8 +79,11 @@ func (w *world) Partitions(_ context.Context, topic string) (list []int32, _ err
 	return list, nil
 }
 
+func (w *world) TopicID(context.Context, string) ([16]byte, error) { return sample().TopicID, nil }
+
 func (w *world) Bounds(_ context.Context, topic string, partition int32) (int64, int64, error) {
-	p, first := Place{topic, partition}, int64(0)
+	p := Place{topic, partition}
+	first := w.expired[p]
 	if p == dead {
 		first = w.first
 	}
@@ -68,7 +91,14 @@ func (w *world) Bounds(_ context.Context, topic string, partition int32) (int64,
 }
 
 func (w *world) Read(_ context.Context, topic string, partition int32, from, to int64, each func(*Record) error) error {
-	for _, r := range w.logs[Place{topic, partition}][from:to] {
+	p := Place{topic, partition}
+	if p != dead {
+		w.reads++
+	}
+	for _, r := range w.logs[p][from:to] {
+		if slices.Contains(w.gaps[p], r.Offset) {
+			continue
+		}
 		if err := each(&r); err != nil {
 			if errors.Is(err, ErrStop) {
 				return nil

@@ -29,7 +29,12 @@ func (c *Client) Cursor(topic string, id [16]byte, partition int32) *Cursor {
 
 // Fetch is Await and Take with the largest sizes.
 func (c *Cursor) Fetch(ctx context.Context, offset int64) (*Batch, error) {
-	if err := c.Await(ctx, offset, 0); err != nil {
+	return c.FetchSome(ctx, offset, 0)
+}
+
+// FetchSome is Fetch with a bound of its own for what the broker sends.
+func (c *Cursor) FetchSome(ctx context.Context, offset int64, most int32) (*Batch, error) {
+	if err := c.Await(ctx, offset, most); err != nil {
 		return nil, err
 	}
 	return c.Take(offset, PieceOf(c.client.options.PieceBytes))

@@ -224,7 +224,7 @@ func TestCheckOnServers(t *testing.T) {
 		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
 	}
 	r := newRedriving(t)
-	r.fill(t, 100)
+	r.write(t, r.letters(100)...)
 	r.env["MONGODB_URI"], r.env["MONGODB_DATABASE"] = uri, r.topic
 	code, stdout, stderr := try(t, r.env, nil, "check", "--sample", "50", "--output", "json")
 	var view CheckView
@@ -237,6 +237,7 @@ func TestCheckOnServers(t *testing.T) {
 			t.Errorf("%q is not found in %+v", text, found.list)
 		}
 	}
+	r.records(t, 100)
 	r.redrive(t) // letters are no events
 	r.env["KAFKA_TOPICS"] += ",no-such-" + r.topic
 	code, stdout, _ = try(t, r.env, nil, "check", "--sample", "50")

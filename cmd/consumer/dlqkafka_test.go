@@ -38,6 +38,8 @@ type redriving struct {
 	config  config.Config
 	slog    *slog.Logger
 	log     *topicLog
+	id      [16]byte // the source topic's
+	has     [sourcePartitions]int64
 }
 
 const sourcePartitions = 4
@@ -71,33 +73,77 @@ func newRedriving(t *testing.T) *redriving {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.log.close)
+	if r.id, err = r.log.TopicID(t.Context(), r.topic); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 
-// letter is the one of a record of a source topic.
+// letter is the one of a record of the source topic.
 func (r *redriving) letter(i int) dlq.Letter {
 	l := dlq.Letter{
-		Topic: r.topic, TopicID: [16]byte{1}, Partition: int32(i % sourcePartitions), Offset: int64(i), Part: dlq.WholeRecord,
+		Topic: r.topic, TopicID: r.id, Partition: int32(i % sourcePartitions), Offset: int64(i / sourcePartitions), Part: dlq.WholeRecord,
 		Value: fmt.Appendf(nil, "letter %d", i), Timestamp: 1_700_000_000_000 + int64(i), Reason: "bad_time", Stage: dlq.StageDecode,
 		Headers: []dlq.Header{{Key: "own", Value: []byte{}}},
 	}
+	l.Key = keyIn(l.Partition)
 	if i%2 == 0 {
-		l.Reason, l.Key = "not_json", []byte("key")
+		l.Reason = "not_json"
 	}
 	return l
 }
 
-// fill writes n letters, the tenth part of them twice.
+// keyIn is the key of the records of a partition.
+func keyIn(partition int32) []byte {
+	if partition%2 == 1 {
+		return nil
+	}
+	return []byte("key")
+}
+
+// records sees to it that the source topic has the records of so many letters.
+func (r *redriving) records(t *testing.T, n int) {
+	t.Helper()
+	for p := range int32(sourcePartitions) {
+		missing := int64(n)/sourcePartitions + 1 - r.has[p]
+		if missing <= 0 {
+			continue
+		}
+		records := make([]kafka.Record, missing)
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the leader may not be there yet
+			for i := range records {
+				records[i] = kafka.Record{Time: time.UnixMilli(1_700_000_000_000), Key: kafka.NewBytes(keyIn(p)), Value: kafka.NewBytes([]byte("{"))}
+			}
+			response, err := r.client.Produce(t.Context(), &kafka.ProduceRequest{
+				Topic: r.topic, Partition: int(p), RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
+			})
+			if err == nil && response.Error == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("writing records: %v, %+v", err, response)
+			}
+		}
+		r.has[p] += missing
+	}
+}
+
+// fill writes n letters, the tenth part of them twice, of records that are there.
 func (r *redriving) fill(t *testing.T, n int) {
 	t.Helper()
-	var letters []dlq.Letter
+	r.records(t, n)
+	r.write(t, r.letters(n)...)
+}
+
+// letters are those of so many records, the tenth part of them twice.
+func (r *redriving) letters(n int) (letters []dlq.Letter) {
 	for i := range n {
 		letters = append(letters, r.letter(i))
 		if i%10 == 0 {
 			letters = append(letters, r.letter(i))
 		}
 	}
-	r.write(t, letters...)
+	return letters
 }
 
 // write writes letters.
@@ -136,7 +182,7 @@ func (r *redriving) redrive(t *testing.T, args ...string) RedriveView {
 	return view
 }
 
-// returned counts the records of the source topic by value.
+// returned counts the records of the source topic that went back, by value.
 func (r *redriving) returned(t *testing.T) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -149,6 +195,9 @@ func (r *redriving) returned(t *testing.T) map[string]int {
 			continue
 		}
 		err := r.log.Read(t.Context(), s.Topic, s.Partition, s.First, s.End, func(record *dlq.Record) error {
+			if dlq.Attempt(record.Headers) == 1 {
+				return nil
+			}
 			counts[string(record.Value)]++
 			var n int
 			if _, err := fmt.Sscanf(string(record.Value), "letter %d", &n); err != nil || int32(n%sourcePartitions) != s.Partition {

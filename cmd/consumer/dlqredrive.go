@@ -33,13 +33,14 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 		Use:   "redrive",
 		Short: "Bring the records of dead letters back to their topics, each once",
 		Long: "Produces the record of each letter to the partition it came from, as it was, with the headers waterwheel.attempt, which\n" +
-			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried --max-attempts times stays, and so does one that its\n" +
-			"topic does not take (too large, say): it is named, and the exit code is 3. Letters stay in the dead-letter topic: what\n" +
-			"was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of\n" +
+			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried\n" +
+			"--max-attempts times stays. So does a letter whose record its topic does not take (too large, say), and one that is not\n" +
+			"of the record it names: its topic, partition or offset does not exist, or the record there has another key. These are\n" +
+			"named, and the exit code is 3. Letters stay in the dead-letter topic: what was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of\n" +
 			"letters. Letters driven by one selection are not driven by another. A run that was cut off goes on where it was, and\n" +
 			"looks first which records have arrived.\n\n" +
-			"No selection drives a letter again that was refused. --letter brings it back, each time it is said: of this alone no\n" +
-			"account is kept.\n\n" +
+			"No selection drives a letter again that was refused, or that was of no record. --letter brings it back, each time it is\n" +
+			"said, and tells what speaks against it: of this alone no account is kept.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.",
 		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000\n  consumer dlq redrive --letter events.dlq/0/12",
@@ -103,8 +104,11 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	selection := dlq.Selection{Filter: filter, MaxAttempts: o.maxAttempts}
 	group := redriveGroup(c, selection)
 	line := p.newProgress("letters driven back")
+	letters := letterOptions(c)
+	var astray strays
 	options := dlq.RedriveOptions{
-		Selection: selection, Sources: c.Kafka.Topics, Limit: o.limit, Rate: o.rate, DryRun: o.dryRun, Settle: redriveSettle,
+		Selection: selection, Sources: c.Kafka.Topics, TopicFor: letters.TopicFor, Limit: o.limit, Rate: o.rate, DryRun: o.dryRun,
+		Settle: redriveSettle, Stray: astray.add,
 		Report: func(r dlq.Report) { line.at(r.Read, r.Total) },
 		Refused: func(r dlq.Refusal) {
 			line.end()
@@ -121,6 +125,7 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 		})
 	}
 	line.end()
+	astray.tell(p.stderr)
 	unknown := err == nil && p.warnOfReasons(o.reasons, report.Reasons)
 	if report.Reasons != nil {
 		if err := p.printRedrive(o, group, report); err != nil {
@@ -131,7 +136,7 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 		return usageError{errors.New("no letter is selected")}
 	}
 	if err == nil {
-		return p.tellRefused(report)
+		return p.tellStaying(report)
 	}
 	return redriveError(ctx, err, selection)
 }

@@ -45,6 +45,13 @@ func (p *program) redriveLetter(ctx context.Context, c config.Config, log *slog.
 			if err := mayReturn(c, pasts, f); err != nil {
 				return fmt.Errorf("the letter %s/%d: %w", f.Place, f.Offset, err)
 			}
+			wrong, err := dlq.Doubt(ctx, reader, &f.Letter)
+			if err != nil {
+				return err
+			}
+			if wrong != "" {
+				fmt.Fprintf(p.stderr, "The letter %s/%d is not of the record that it names (%s): it is brought back all the same.\n", f.Place, f.Offset, wrong)
+			}
 			return p.returnLetter(ctx, c, f, &report)
 		})
 		if err != nil {
@@ -54,7 +61,7 @@ func (p *program) redriveLetter(ctx context.Context, c config.Config, log *slog.
 	if report.Total == 0 {
 		return fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters", errNoLetter, o.letter)
 	}
-	return errors.Join(p.printRedrive(o, "", report), p.tellRefused(report))
+	return errors.Join(p.printRedrive(o, "", report), p.tellStaying(report))
 }
 
 // mayReturn tells why a letter is not brought back alone.
@@ -100,11 +107,13 @@ func (p *program) nameRefused(r dlq.Refusal) {
 	fmt.Fprintf(p.stderr, "The letter %s/%d stays: %s does not take it: %v\n", r.Place, r.Offset, r.To, r.Err)
 }
 
-// tellRefused says what to do about letters that were refused, if there are any.
-func (p *program) tellRefused(r dlq.Report) error {
-	if r.Refused == 0 {
-		return nil
+// tellStaying says what to do about letters that were refused or are of no record, if there are any.
+func (p *program) tellStaying(r dlq.Report) error {
+	if r.Refused > 0 {
+		fmt.Fprintf(p.stderr, "%d letters stay: change the configuration of their topics, then bring each back with \"consumer dlq redrive --letter\" and its place.\n", r.Refused)
 	}
-	fmt.Fprintf(p.stderr, "%d letters stay: change the configuration of their topics, then bring each back with \"consumer dlq redrive --letter\" and its place.\n", r.Refused)
-	return errFound
+	if r.Refused > 0 || r.Strays > 0 {
+		return errFound
+	}
+	return nil
 }

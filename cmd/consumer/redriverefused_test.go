@@ -37,6 +37,7 @@ func (r *redriving) refusing(t *testing.T, args ...string) (view RedriveView, st
 func TestRefusedLetterStaysAlone(t *testing.T) {
 	const n, large = 100, 1000
 	r := newRedriving(t)
+	r.records(t, large)
 	r.configure(t, "max.message.bytes", "2000")
 	l := r.letter(large)
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
@@ -60,6 +61,7 @@ func TestRefusedLetterStaysAlone(t *testing.T) {
 func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	const large = 1000
 	r := newRedriving(t)
+	r.records(t, large)
 	r.configure(t, "max.message.bytes", "2000")
 	l := r.letter(large)
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
@@ -98,6 +100,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 func TestCompactedTopicRefusesLettersWithoutKey(t *testing.T) {
 	const n = 20 // each second one has no key
 	r := newRedriving(t)
+	r.records(t, n)
 	r.configure(t, "cleanup.policy", "compact")
 	r.fill(t, n)
 	if view, stderr := r.refusing(t); view.Refused != n/2 || view.Driven != n/2 || strings.Count(stderr, " stays: ") != n/2 {

@@ -34,6 +34,9 @@ func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) erro
 	for _, reason := range byCount(r.Reasons) {
 		fmt.Fprintf(table, "\t  %s: %d\n", printable(reason), r.Reasons[reason])
 	}
+	if r.Gone > 0 {
+		fmt.Fprintf(table, "%d\tof these are of records that their topics have no more, whose keys could not be compared\n", r.Gone)
+	}
 	if o.dryRun && r.Driven > 0 {
 		fmt.Fprintf(table, "%d\tof these would become letters again, by the present settings (what MongoDB refuses is not asked)\n", sum(r.Again))
 		for _, reason := range byCount(r.Again) {
@@ -49,7 +52,7 @@ func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) erro
 		{r.Doubles, "doubles, or driven by another selection"},
 		{r.Exhausted, fmt.Sprintf("stay: tried %d times or more (--max-attempts)", o.maxAttempts)},
 		{r.Cut, "stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)"},
-		{r.Strays, "stay: their topics have no such partition (any more)"},
+		{r.Strays, "stay: they are not of the records that they name, as is said above"},
 		{r.Others, "are no letters"},
 		{r.Unselected, "not selected"},
 		{r.Total - r.Read, "not looked at yet"},

@@ -18,6 +18,7 @@ import (
 const (
 	// scanBytes is what one fetch of a scan brings, scanWait how long the broker waits for it.
 	scanBytes = 4 << 20
+	scanFew   = 64 << 10 // where one record is wanted
 	scanWait  = 100 * time.Millisecond
 	// scanRecord is more than any record has: what is sent somewhere else must be whole.
 	scanRecord = 1 << 30
@@ -83,6 +84,16 @@ func (l *topicLog) Partitions(ctx context.Context, topic string) ([]int32, error
 	return list, nil
 }
 
+// TopicID implements dlq.Log.
+func (l *topicLog) TopicID(ctx context.Context, topic string) ([16]byte, error) {
+	if _, known := l.ids[topic]; !known {
+		if _, err := l.Partitions(ctx, topic); err != nil {
+			return [16]byte{}, err
+		}
+	}
+	return l.ids[topic], nil
+}
+
 // Bounds implements dlq.Log.
 func (l *topicLog) Bounds(ctx context.Context, topic string, partition int32) (first, end int64, err error) {
 	err = patiently(ctx, func() error {
@@ -94,17 +105,16 @@ func (l *topicLog) Bounds(ctx context.Context, topic string, partition int32) (f
 
 // Read implements dlq.Log.
 func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from, to int64, each func(*dlq.Record) error) error {
-	if _, known := l.ids[topic]; !known {
-		if _, err := l.Partitions(ctx, topic); err != nil {
-			return err
-		}
+	id, err := l.TopicID(ctx, topic)
+	if err != nil {
+		return err
 	}
 	moves := movement{place: dlq.Place{Topic: topic, Partition: partition}}
-	cursor := l.client.Cursor(topic, l.ids[topic], partition)
+	cursor := l.client.Cursor(topic, id, partition)
 	for from < to {
 		var batch *source.Batch
 		err := patiently(ctx, func() (err error) {
-			batch, err = cursor.Fetch(ctx, from)
+			batch, err = cursor.FetchSome(ctx, from, bytesOf(to-from))
 			return err
 		})
 		if source.Classify(err) == source.OutOfRange {
@@ -131,6 +141,9 @@ func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from
 	}
 	return nil
 }
+
+// bytesOf is what a fetch brings for so many records: a few are looked up in a log of any size.
+func bytesOf(records int64) int32 { return int32(min(scanFew+records*(scanFew/64), scanBytes)) }
 
 // movement sees to it that reading a log comes to an end: one that was truncated meanwhile gives out nothing for ever.
 type movement struct {

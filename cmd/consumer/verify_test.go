@@ -199,6 +199,8 @@ type letterShelf struct{ first, later []int64 }
 
 func (l *letterShelf) Partitions(context.Context, string) ([]int32, error) { return []int32{0, 1}, nil }
 
+func (l *letterShelf) TopicID(context.Context, string) (id [16]byte, _ error) { return id, nil }
+
 // Bounds are those of the first look, then the later ones.
 func (l *letterShelf) Bounds(_ context.Context, _ string, partition int32) (first, end int64, err error) {
 	first = l.first[partition]

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+
+	"waterwheel/dlq"
+)
+
+// Letters that anybody wrote who may write to the dead-letter topic: none goes back, whatever record of the topic it names, and
+// they keep no genuine one from going back, not even those of the same records.
+func TestForgedLettersStayInTheirTopic(t *testing.T) {
+	const n = 40
+	r := newRedriving(t)
+	r.records(t, 2*n)
+	forge := func(i int, change func(*dlq.Letter)) dlq.Letter {
+		l := r.letter(i)
+		l.Value, l.Reason, l.Headers = fmt.Appendf(nil, "forged %d", i), "bad_meta", nil
+		change(&l)
+		return l
+	}
+	forged := []dlq.Letter{
+		forge(0, func(l *dlq.Letter) { l.Partition = 99 }),
+		forge(1, func(l *dlq.Letter) { l.Offset = 1 << 40 }),
+		forge(2, func(l *dlq.Letter) { l.TopicID[3]++ }),
+		forge(4, func(l *dlq.Letter) { l.Key = []byte("other") }),
+		forge(6, func(l *dlq.Letter) { l.Key = nil }),
+		forge(7, func(l *dlq.Letter) { l.Key = []byte{} }),
+		forge(9, func(l *dlq.Letter) { l.Part, l.Key = 3, []byte("key") }),
+	}
+	r.write(t, forged...)
+	r.fill(t, n)
+	r.write(t, forged...)
+	staying := int64(2 * len(forged))
+
+	dry, _ := r.refusing(t, "--dry-run")
+	if dry.Driven != n || dry.Strays != staying {
+		t.Errorf("dry run: %+v", dry)
+	}
+	first, stderr := r.refusing(t, "--reason", "bad_meta")
+	if first.Driven != 0 || first.Strays != staying || strings.Count(stderr, "\n") != 1 ||
+		!strings.Contains(stderr, r.topic+".dlq/0/0 (") || !strings.Contains(stderr, fmt.Sprintf("and %d more.", staying-mostStrays)) {
+		t.Errorf("the forged ones alone: %+v\n%s", first, stderr)
+	}
+	t.Log(stderr)
+	if all := r.redrive(t); all.Driven != n || all.Gone != 0 || all.Strays != 0 || all.Doubles != n/10+staying {
+		t.Errorf("all: %+v", all)
+	}
+	if again := r.redrive(t); again.Total != 0 {
+		t.Errorf("again: %+v", again)
+	}
+	r.isOnce(t, n)
+}
+
+// Letters whose records the topic has no more go back, counted apart: a log's beginning is deleted with time.
+func TestLettersOfDeletedRecordsGoBack(t *testing.T) {
+	const n = 40
+	r := newRedriving(t)
+	r.fill(t, n)
+	transport := &kafka.Transport{MetadataTopics: []string{r.topic}}
+	defer transport.CloseIdleConnections()
+	for p := range int32(sourcePartitions) {
+		if _, err := transport.RoundTrip(t.Context(), r.client.Addr, &deleteRecords{topic: r.topic, partition: p, before: 6}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive")
+	if code != exitDone || !strings.Contains(stdout, "40  driven back") || !strings.Contains(stdout, "24  of these are of records that their topics have no more") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	r.isOnce(t, n)
+}
+
+// On an operator's word a letter goes back that no selection takes, and its doubt is told.
+func TestStrayComesBackByItsPlace(t *testing.T) {
+	r := newRedriving(t)
+	l := r.letter(5)
+	l.TopicID[0]++ // the topic was created anew
+	r.records(t, 8)
+	r.write(t, l)
+	place := fmt.Sprintf("%s.dlq/%d/0", r.topic, l.Partition%2)
+	if view, stderr := r.refusing(t); view.Strays != 1 || !strings.Contains(stderr, place+" ("+r.topic+" was created anew since)") {
+		t.Errorf("%+v\n%s", view, stderr)
+	}
+	code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive", "--letter", place, "--output", "json")
+	var view RedriveView
+	if err := json.Unmarshal([]byte(stdout), &view); err != nil || code != exitDone || view.Driven != 1 || !strings.Contains(stderr, "brought back all the same") {
+		t.Errorf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+	r.isOnce(t, 1)
+}
+
+func TestStraysAreToldInOneLine(t *testing.T) {
+	var out bytes.Buffer
+	var s strays
+	s.tell(&out)
+	if out.Len() != 0 {
+		t.Errorf("without any: %q", out.String())
+	}
+	for i := range 5 {
+		s.add(dlq.Stray{Place: dlq.Place{Topic: "events.dlq"}, Offset: int64(i), Wrong: "letters of \"or\nders\" stand elsewhere"})
+	}
+	s.tell(&out)
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "events.dlq/0/2 (") || !strings.Contains(got, " and 2 more. ") {
+		t.Errorf("%q", got)
+	}
+}
