@@ -46,6 +46,7 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 	if err != nil {
 		return nil, &settingError{err}
 	}
+	connector.bootstrap = options.Brokers
 	if err := connector.probe(ctx, options); err != nil {
 		return nil, fmt.Errorf("connecting to Kafka: %w", err)
 	}

@@ -133,6 +133,21 @@ func TestLoginThatIsCutNamesItsSettings(t *testing.T) {
 	refused(t, err, StopProgram, fake.address(), `"user"`, "KAFKA_SASL_PASSWORD")
 }
 
+// TestAdvertisedAddressIsToldFromThoseOfTheSettings: no setting here mends an address that only the cluster names.
+func TestAdvertisedAddressIsToldFromThoseOfTheSettings(t *testing.T) {
+	const closed = "127.0.0.1:1"
+	for given, want := range map[string]bool{"127.0.0.1:2": true, closed: false, "": false} {
+		c := &connector{timeout: time.Second}
+		if given != "" {
+			c.bootstrap = []string{given}
+		}
+		_, err := c.dial(t.Context(), "tcp", closed)
+		if err == nil || !strings.Contains(err.Error(), closed) || strings.Contains(err.Error(), "advertised.listeners") != want {
+			t.Errorf("with %q in KAFKA_BROKERS: %v", given, err)
+		}
+	}
+}
+
 func TestFramesAreBounded(t *testing.T) {
 	for _, size := range []uint32{0, 3, maxAnswerBytes + 5, 1 << 31, 1<<32 - 1} {
 		client, broker := net.Pipe()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -62,10 +63,12 @@ func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) 
 // connector opens connections for kafka-go's Transport, logged in already. TLS and SASL are done here and not there,
 // because kafka-go takes one fixed configuration of TLS, cannot say why a handshake failed, and decodes without bounds.
 type connector struct {
-	sasl    sasl.Mechanism // nil without authentication
-	user    string         // who it logs in as
-	tls     *tlsFiles      // nil without TLS
-	timeout time.Duration  // of opening one connection: TCP, TLS and authentication
+	sasl sasl.Mechanism // nil without authentication
+	user string         // who it logs in as
+	tls  *tlsFiles      // nil without TLS
+	// bootstrap are the addresses of the settings; empty: not known here. All others are told by the cluster.
+	bootstrap []string
+	timeout   time.Duration // of opening one connection: TCP, TLS and authentication
 }
 
 func (s Security) connector(logger *slog.Logger) (*connector, error) {
@@ -91,10 +94,14 @@ func (s Security) connector(logger *slog.Logger) (*connector, error) {
 // dial opens a connection that is encrypted and logged in as far as the settings say. Its signature is kafka-go's.
 func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	opened, err := c.open(ctx, network, address)
-	if err != nil {
-		return nil, c.explain(ctx, address, err)
+	if err == nil {
+		return opened, nil
 	}
-	return opened, nil
+	err = c.explain(ctx, address, err)
+	if len(c.bootstrap) > 0 && !slices.Contains(c.bootstrap, address) {
+		err = fmt.Errorf("%w; this address is not in KAFKA_BROKERS, the cluster tells it (advertised.listeners)", err)
+	}
+	return nil, err
 }
 
 // open is dial, with errors that explain explains.
