@@ -36,9 +36,9 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried\n" +
 			"--max-attempts times stays. So does a letter whose record its topic does not take (too large, say), and one that is not\n" +
 			"of the record it names: its topic, partition or offset does not exist, or the record there has another key. These are\n" +
-			"named, and the exit code is 3. Letters stay in the dead-letter topic: what was driven is kept by the offsets of a consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of\n" +
-			"letters. Letters driven by one selection are not driven by another. A run that was cut off goes on where it was, and\n" +
-			"looks first which records have arrived.\n\n" +
+			"named, and the exit code is 3. Letters stay in the dead-letter topic: what was driven is kept by the offsets of a\n" +
+			"consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of letters. Letters driven by one selection\n" +
+			"are not driven by another. A run that was cut off goes on where it was, and looks first which records have arrived.\n\n" +
 			"No selection drives a letter again that was refused, or that was of no record. --letter brings it back, each time it is\n" +
 			"said, and tells what speaks against it: of this alone no account is kept.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
