@@ -121,6 +121,10 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 		return
 	}
 	offset := w.rejected[0].Position.Offset
+	if e.Err == nil && len(e.Batch.Records) == 0 && e.Batch.Next <= offset {
+		w.retry.fetch.fail(m.Now, w.o.Random) // nothing came, which does not tell that it is gone
+		return
+	}
 	var found *Record
 	if i := slices.IndexFunc(e.Batch.Records, func(r Record) bool { return r.Offset == offset }); i >= 0 {
 		found = &e.Batch.Records[i]

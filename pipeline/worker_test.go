@@ -292,6 +292,23 @@ func TestLetterSaysThatRetentionTookItsRecord(t *testing.T) {
 	}
 }
 
+// A leader that was elected just now may not yet know that the record is replicated, and answers with nothing.
+func TestAnAnswerWithNothingDoesNotLoseARefusedRecord(t *testing.T) {
+	w, m := flushing(t)
+	refuse(t, w, m)
+	m.Now += longestDelay
+	absent[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Next: 0, End: 1}}))
+	wants(t, w, 0)
+	m.Now += longestDelay
+	if at := expect[ReadRecord](t, w.Handle(m, Ticked{})).Offset; at != 0 {
+		t.Fatalf("read offset %d again", at)
+	}
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Records: []Record{record(0, good)}, Next: 1}})).Letters
+	if l := letters[0]; string(l.Value) != good || l.Cut != "" {
+		t.Fatalf("letter is %+v", l)
+	}
+}
+
 func TestTopicCreatedAgainStartsAtItsBeginning(t *testing.T) {
 	w, m := newTestWorker(t)
 	expect[AskTopic](t, after(w, m, Fetched{Err: ErrTopicGone}))
