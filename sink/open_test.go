@@ -184,24 +184,11 @@ func TestSetupMeetsAnElection(t *testing.T) {
 }
 
 func TestOpenWithoutTLSWhereItIsNeeded(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_ = tls.Server(conn, &tls.Config{}).Handshake() // it cannot succeed
-			conn.Close()
-		}
-	}()
-	defer func() { listener.Close(); <-served }()
-	uri := "mongodb://" + listener.Addr().String() + "/db?directConnection=true&serverSelectionTimeoutMS=300"
+	address := acceptor(t, func(conn net.Conn) {
+		_ = tls.Server(conn, &tls.Config{}).Handshake() // it cannot succeed
+		conn.Close()
+	})
+	uri := "mongodb://" + address + "/db?directConnection=true&serverSelectionTimeoutMS=300"
 	if _, err := sink.Open(t.Context(), sink.Options{URI: uri, WriteTimeout: time.Second}); err == nil || !strings.Contains(err.Error(), "tls=true") {
 		t.Errorf("%v", err)
 	}

@@ -30,8 +30,7 @@ type partitionLog struct {
 	isolation source.Isolation
 	start     startFunc
 
-	records []pipeline.Record // of the batch given out last, until its release
-	corrupt int               // fetches in a row that came damaged
+	corrupt int // fetches in a row that came damaged
 }
 
 // Await asks the broker, unless what an earlier answer brought is not given out yet.
@@ -50,10 +49,10 @@ func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
 		return pipeline.Batch{}, l.failed(err)
 	}
 	l.corrupt = 0
-	l.records = make([]pipeline.Record, 0, len(batch.Records))
+	records := make([]pipeline.Record, 0, len(batch.Records))
 	for i := range batch.Records {
 		r := &batch.Records[i]
-		l.records = append(l.records, pipeline.Record{
+		records = append(records, pipeline.Record{
 			Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.RawHeaders, Cut: r.Cut,
 			Unreadable: r.Unreadable,
 		})
@@ -62,13 +61,10 @@ func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
 	if l.isolation == source.ReadCommitted {
 		end = batch.LastStable
 	}
-	left := l.cursor.Size()
-	release := func() {
-		batch.Release()
-		l.records = nil
-	}
-	recordBytes := int64(cap(l.records)) * int64(unsafe.Sizeof(pipeline.Record{}))
-	return pipeline.Batch{Records: l.records, Next: batch.Next, End: end, Bytes: batch.Size() + recordBytes, Left: left, Release: release}, nil
+	return pipeline.Batch{
+		Records: records, Next: batch.Next, End: end, Left: l.cursor.Size(), Release: batch.Release,
+		Bytes: batch.Size() + int64(cap(records))*int64(unsafe.Sizeof(pipeline.Record{})),
+	}, nil
 }
 
 // failed turns an error of Kafka into what the worker acts on.
