@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"compose":     {},
 	"config":      {},
 	"timeseries":  {},
-	"source":      {},
+	"kafka":       {},
 	"dlq":         {},
 	"measurement": {"timeseries"},
 	"bucketer":    {"timeseries", "measurement"},
@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"reader":      {"timeseries", "measurement"},
 	"verify":      {"timeseries", "measurement"},
 	"cmd/consumer": {
-		"config", "timeseries", "measurement", "bucketer", "source", "sink", "dlq", "pipeline", "reader", "verify",
+		"config", "timeseries", "measurement", "bucketer", "kafka", "sink", "dlq", "pipeline", "reader", "verify",
 	},
 }
 

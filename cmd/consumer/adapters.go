@@ -10,9 +10,9 @@ import (
 	"unsafe"
 
 	"waterwheel/bucketer"
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -24,10 +24,10 @@ type startFunc func(ctx context.Context, topic string, partition int32, b pipeli
 
 // partitionLog is a partition of Kafka for its worker.
 type partitionLog struct {
-	client    *source.Client
-	cursor    *source.Cursor
+	client    *kafka.Client
+	cursor    *kafka.Cursor
 	source    timeseries.Source
-	isolation source.Isolation
+	isolation kafka.Isolation
 	start     startFunc
 
 	corrupt int // fetches in a row that came damaged
@@ -44,7 +44,7 @@ func (l *partitionLog) Await(ctx context.Context, offset, most int64) (int64, er
 
 // Take translates a batch record by record; their bytes stay where they are.
 func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
-	batch, err := l.cursor.Take(offset, source.PieceOf(bytes))
+	batch, err := l.cursor.Take(offset, kafka.PieceOf(bytes))
 	if err != nil {
 		return pipeline.Batch{}, l.failed(err)
 	}
@@ -58,7 +58,7 @@ func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
 		})
 	}
 	end := batch.HighWatermark
-	if l.isolation == source.ReadCommitted {
+	if l.isolation == kafka.ReadCommitted {
 		end = batch.LastStable
 	}
 	return pipeline.Batch{
@@ -69,17 +69,17 @@ func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
 
 // failed turns an error of Kafka into what the worker acts on.
 func (l *partitionLog) failed(err error) error {
-	switch source.Classify(err) {
-	case source.OutOfRange:
+	switch kafka.Classify(err) {
+	case kafka.OutOfRange:
 		return fmt.Errorf("%w: %w", pipeline.ErrOutOfRange, err)
-	case source.LookAtMetadata:
+	case kafka.LookAtMetadata:
 		return fmt.Errorf("%w: %w", pipeline.ErrTopicGone, err)
-	case source.StopIfPersists:
+	case kafka.StopIfPersists:
 		if l.corrupt++; l.corrupt < corruptTries {
 			return err
 		}
 		return &pipeline.StopError{Reason: "corrupt", Detail: err.Error()}
-	case source.StopPartition, source.StopProgram:
+	case kafka.StopPartition, kafka.StopProgram:
 		return &pipeline.StopError{Reason: "kafka", Detail: err.Error()}
 	}
 	return err
@@ -103,7 +103,7 @@ func (l *partitionLog) Bounds(ctx context.Context) (pipeline.Bounds, error) {
 type partitionStore struct {
 	*sink.Partition
 	store     *sink.Store
-	client    *source.Client
+	client    *kafka.Client
 	clusterID string
 }
 
@@ -202,10 +202,10 @@ func translated(err error) error {
 
 // ports opens what workers read and write.
 type ports struct {
-	client    *source.Client
+	client    *kafka.Client
 	stores    map[string]*sink.Store // by topic
 	letters   letterTopic
-	isolation source.Isolation
+	isolation kafka.Isolation
 	group     string
 	owner     string
 	start     startFunc
@@ -250,23 +250,23 @@ func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 		return [16]byte{}, err
 	case topics[0].Err == nil:
 		return topics[0].ID, nil
-	case source.Classify(topics[0].Err) == source.StopPartition, source.Classify(topics[0].Err) == source.StopProgram:
+	case kafka.Classify(topics[0].Err) == kafka.StopPartition, kafka.Classify(topics[0].Err) == kafka.StopProgram:
 		return [16]byte{}, topics[0].Err
 	}
 	return [16]byte{}, nil
 }
 
 // generation is a generation for its workers and committer.
-type generation struct{ *source.Generation }
+type generation struct{ *kafka.Generation }
 
 // Held is the lease's.
 func (g generation) Held() bool { return g.Lease.Held() }
 
 // Commit translates the commits.
 func (g generation) Commit(ctx context.Context, commits []pipeline.Commit) ([]error, error) {
-	out := make([]source.Commit, len(commits))
+	out := make([]kafka.Commit, len(commits))
 	for i, c := range commits {
-		out[i] = source.Commit(c)
+		out[i] = kafka.Commit(c)
 	}
 	return g.Generation.Commit(ctx, out)
 }

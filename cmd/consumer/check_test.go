@@ -14,7 +14,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/source"
+	"waterwheel/kafka"
 )
 
 // sampled runs events through a sampler, made at the time that they are recorded at.
@@ -169,7 +169,7 @@ func TestDurabilityOfTopics(t *testing.T) {
 		{3, 3, "2", ""},
 	} {
 		var found findings
-		durability("topic", source.Configuration{Replicas: c.replicas, InSync: c.inSync, Values: map[string]string{"min.insync.replicas": c.least}}, &found)
+		durability("topic", kafka.Configuration{Replicas: c.replicas, InSync: c.inSync, Values: map[string]string{"min.insync.replicas": c.least}}, &found)
 		if c.text == "" && len(found.list) == 0 {
 			continue
 		}

@@ -8,14 +8,14 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 )
 
 // checkGroup looks at what the group has committed for a topic.
 func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span, found *findings) {
 	subject := "group " + c.Kafka.GroupID
-	var members []source.Member
+	var members []kafka.Member
 	err := patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
 		members, err = log.client.Members(ctx, c.Kafka.GroupID)
 		return err
@@ -24,7 +24,7 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 		found.failed(subject, err)
 		return
 	}
-	if rights, err := log.client.GroupRights(ctx, c.Kafka.GroupID); err == nil && !rights.Allow(source.Read) {
+	if rights, err := log.client.GroupRights(ctx, c.Kafka.GroupID); err == nil && !rights.Allow(kafka.Read) {
 		found.wrong(subject, "grant this user READ on the group", "may be seen and not joined (KAFKA_GROUP_ID)")
 		return
 	}
@@ -66,12 +66,12 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 }
 
 // committedOf is what the group has committed for the partitions of a topic.
-func committedOf(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span) (map[int32]source.Assigned, error) {
+func committedOf(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span) (map[int32]kafka.Assigned, error) {
 	partitions := make([]int32, len(spans))
 	for i, s := range spans {
 		partitions[i] = s.Partition
 	}
-	committed := map[int32]source.Assigned{}
+	committed := map[int32]kafka.Assigned{}
 	err := patiently(ctx, func() error {
 		answers, err := log.client.Committed(ctx, c.Kafka.GroupID, topic, partitions)
 		for _, a := range answers {
@@ -92,7 +92,7 @@ type commits struct {
 	lag     int64 // in offsets
 }
 
-func (k *commits) judge(s dlq.Span, a source.Assigned, found *findings) {
+func (k *commits) judge(s dlq.Span, a kafka.Assigned, found *findings) {
 	k.known++
 	have, ok := pipeline.ParseProvenance(a.Metadata)
 	here := ok && have.ClusterID == k.ours.ClusterID // else a reset, or a mirror's copy: it is taken as it is

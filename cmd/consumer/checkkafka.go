@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/source"
+	"waterwheel/kafka"
 )
 
 const (
@@ -55,7 +55,7 @@ func checkTopic(ctx context.Context, log *topicLog, topic string, found *finding
 		found.failed(subject, err)
 		return nil, false
 	}
-	if !answers[0].Rights.Allow(source.Read) {
+	if !answers[0].Rights.Allow(kafka.Read) {
 		found.failed(subject, unreadableTopic(topic))
 		return nil, false
 	}
@@ -138,7 +138,7 @@ func checkConfiguration(ctx context.Context, log *topicLog, topic string, found 
 }
 
 // durability warns about replicas too few.
-func durability(subject string, t source.Configuration, found *findings) {
+func durability(subject string, t kafka.Configuration, found *findings) {
 	least, err := strconv.Atoi(t.Values["min.insync.replicas"])
 	switch {
 	case t.Replicas == 1:
@@ -167,13 +167,13 @@ func checkDeadLetters(ctx context.Context, c config.Config, log *topicLog, longe
 	for _, topic := range topics {
 		subject := "dead letters " + topic.Name
 		switch {
-		case source.Classify(topic.Err) == source.LookAtMetadata:
+		case kafka.Classify(topic.Err) == kafka.LookAtMetadata:
 			checkMissingLetters(ctx, c, log, topic.Name, found)
-		case source.Classify(topic.Err) == source.StopPartition:
+		case kafka.Classify(topic.Err) == kafka.StopPartition:
 			found.wrong(subject, mayWriteLetters+", and CREATE if DLQ_CREATE is to make it", "may not be seen by this user")
-		case !topic.Rights.Allow(source.Write):
-			found.failed(subject, errors.Join(unwritable([]source.Topic{topic})...))
-		case !topic.Rights.Allow(source.Read):
+		case !topic.Rights.Allow(kafka.Write):
+			found.failed(subject, errors.Join(unwritable([]kafka.Topic{topic})...))
+		case !topic.Rights.Allow(kafka.Read):
 			found.ok(subject, "%d partitions; letters can be written, and not be read by this user: dlq and verify need READ", len(topic.Partitions))
 		default:
 			checkDeadLetterTopic(ctx, log, topic.Name, longest, found)
@@ -192,7 +192,7 @@ func checkMissingLetters(ctx context.Context, c config.Config, log *topicLog, to
 	switch {
 	case err == nil:
 		found.ok(subject, "does not exist yet: init and run create it")
-	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
+	case errors.Is(err, kafkago.TopicAuthorizationFailed), errors.Is(err, kafkago.ClusterAuthorizationFailed):
 		found.wrong(subject, mayCreateLetters, "does not exist, and this user may not create it (DLQ_CREATE)")
 	default:
 		found.failed(subject, fmt.Errorf("it does not exist, and cannot be created: %w", err))

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
-	"waterwheel/source"
 )
 
 // TestCheckSeesClaimsOfAnotherGroup: run stops such partitions, so nothing is in place.
@@ -65,7 +65,7 @@ func TestCheckJudgesCommitsAsRunDoes(t *testing.T) {
 	} {
 		var found findings
 		k := commits{subject: "group g", policy: c.policy, ours: ours}
-		k.judge(dlq.Span{Place: dlq.Place{Topic: "events"}, First: 10, End: 100}, source.Assigned{Committed: c.offset, Metadata: c.metadata}, &found)
+		k.judge(dlq.Span{Place: dlq.Place{Topic: "events"}, First: 10, End: 100}, kafka.Assigned{Committed: c.offset, Metadata: c.metadata}, &found)
 		if k.lag != c.lag || k.known != 1 {
 			t.Errorf("%s: %+v", name, k)
 		}
@@ -101,13 +101,13 @@ func TestCheckFindsWhatStopsEveryPartition(t *testing.T) {
 
 // TestATopicThatMayNotBeSeenIsNotToBeCreated: each error has the advice of its own, once.
 func TestATopicThatMayNotBeSeenIsNotToBeCreated(t *testing.T) {
-	refused := func(code kafka.Error) error {
-		return &source.Error{API: "Metadata", Topic: "events", Partition: -1, Err: code}
+	refused := func(code kafkago.Error) error {
+		return &kafka.Error{API: "Metadata", Topic: "events", Partition: -1, Err: code}
 	}
-	errs := unreadable([]source.Topic{
-		{Name: "a", Err: refused(kafka.TopicAuthorizationFailed)},
-		{Name: "b", Err: refused(kafka.UnknownTopicOrPartition)},
-		{Name: "c", Err: refused(kafka.LeaderNotAvailable)},
+	errs := unreadable([]kafka.Topic{
+		{Name: "a", Err: refused(kafkago.TopicAuthorizationFailed)},
+		{Name: "b", Err: refused(kafkago.UnknownTopicOrPartition)},
+		{Name: "c", Err: refused(kafkago.LeaderNotAvailable)},
 		{Name: "d"},
 	})
 	if len(errs) != 2 || strings.Contains(errs[0].Error(), "create") || !strings.Contains(errs[0].Error(), "grant READ and DESCRIBE") ||
@@ -117,11 +117,11 @@ func TestATopicThatMayNotBeSeenIsNotToBeCreated(t *testing.T) {
 }
 
 func TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking(t *testing.T) {
-	err := advisedLetter(&dlq.ProduceError{Unacknowledged: []int{0}, Err: kafka.TopicAuthorizationFailed})
-	if !strings.Contains(err.Error(), "WRITE on the dead-letter topic") || !errors.Is(err, kafka.TopicAuthorizationFailed) {
+	err := advisedLetter(&dlq.ProduceError{Unacknowledged: []int{0}, Err: kafkago.TopicAuthorizationFailed})
+	if !strings.Contains(err.Error(), "WRITE on the dead-letter topic") || !errors.Is(err, kafkago.TopicAuthorizationFailed) {
 		t.Error(err)
 	}
-	if err := advisedLetter(kafka.NotEnoughReplicas); !errors.Is(err, kafka.NotEnoughReplicas) || strings.Contains(err.Error(), "grant") {
+	if err := advisedLetter(kafkago.NotEnoughReplicas); !errors.Is(err, kafkago.NotEnoughReplicas) || strings.Contains(err.Error(), "grant") {
 		t.Error(err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/kafka"
 	"waterwheel/sink"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -44,8 +44,8 @@ func (c *claimTable) TakeOver(_ context.Context, _ string, seen sink.PartitionDo
 }
 
 // Members implements groupStates.
-func (c *claimTable) Members(_ context.Context, group string) ([]source.Member, error) {
-	return make([]source.Member, c.members[group]), nil
+func (c *claimTable) Members(_ context.Context, group string) ([]kafka.Member, error) {
+	return make([]kafka.Member, c.members[group]), nil
 }
 
 func claimedBy(cluster string, partition int32, group string) sink.PartitionDocument {

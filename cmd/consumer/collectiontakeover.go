@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"waterwheel/kafka"
 	"waterwheel/sink"
-	"waterwheel/source"
 )
 
 func (p *program) takeoverCommand() *cobra.Command {
@@ -42,7 +42,7 @@ func (p *program) takeover(ctx context.Context, with collections, o collectionOp
 	if to == "" {
 		to = with.config.Kafka.GroupID
 	}
-	client, err := source.Open(ctx, sourceOptions(with.config, with.log), prometheus.NewRegistry())
+	client, err := kafka.Open(ctx, sourceOptions(with.config, with.log), prometheus.NewRegistry())
 	if err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ type claimStore interface {
 	TakeOver(ctx context.Context, series string, seen sink.PartitionDocument, group string) (bool, error)
 }
 
-// groupStates tells of the consumer groups of a cluster; *source.Client is one.
+// groupStates tells of the consumer groups of a cluster; *kafka.Client is one.
 type groupStates interface {
 	// Members describes the members of a group; none: Kafka calls it Empty or Dead.
-	Members(ctx context.Context, group string) ([]source.Member, error)
+	Members(ctx context.Context, group string) ([]kafka.Member, error)
 }
 
 // takeover gives partitions to another group.

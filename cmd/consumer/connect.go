@@ -12,8 +12,8 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 	"waterwheel/sink"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -28,25 +28,25 @@ const closingTimeout = 2 * time.Second
 
 // connections are both ends, connected and set up.
 type connections struct {
-	kafka      *source.Client
+	kafka      *kafka.Client
 	letters    *dlq.Producer // nil: DLQ_TOPIC is empty
 	database   *sink.Database
 	stores     map[string]*sink.Store // by topic
 	collection timeseries.Options
 	// lease is the present generation's; nil: there is none, and nothing may be written.
-	lease *atomic.Pointer[source.Lease]
+	lease *atomic.Pointer[kafka.Lease]
 }
 
 // connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
 // is a mistake in the settings rather than an outage.
 func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) (_ *connections, err error) {
-	n := &connections{stores: map[string]*sink.Store{}, lease: &atomic.Pointer[source.Lease]{}}
+	n := &connections{stores: map[string]*sink.Store{}, lease: &atomic.Pointer[kafka.Lease]{}}
 	defer func() {
 		if err != nil {
 			n.close()
 		}
 	}()
-	if n.kafka, err = source.Open(ctx, sourceOptions(c, log), reg); err != nil {
+	if n.kafka, err = kafka.Open(ctx, sourceOptions(c, log), reg); err != nil {
 		return nil, err
 	}
 	if err = n.checkTopics(ctx, c.Kafka.Topics); err != nil {
@@ -67,12 +67,12 @@ func (n *connections) checkTopics(ctx context.Context, names []string) error {
 }
 
 // unreadable says of topics that do not exist, or that this user may not see, what to do about each.
-func unreadable(topics []source.Topic) (errs []error) {
+func unreadable(topics []kafka.Topic) (errs []error) {
 	for _, topic := range topics {
 		switch {
-		case topic.Err != nil && source.Classify(topic.Err) != source.Retry:
+		case topic.Err != nil && kafka.Classify(topic.Err) != kafka.Retry:
 			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
-		case topic.Err == nil && !topic.Rights.Allow(source.Read):
+		case topic.Err == nil && !topic.Rights.Allow(kafka.Read):
 			errs = append(errs, unreadableTopic(topic.Name))
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/bucketer"
 	"waterwheel/config"
+	"waterwheel/kafka"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -79,13 +79,13 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 		},
 		Ports: refusingPorts{&ports{
 			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, &recentLetters{}}, group: c.Kafka.GroupID,
-			isolation: source.ReadCommitted, owner: "test", start: startOf(c, n.kafka), open: openPartitions{},
+			isolation: kafka.ReadCommitted, owner: "test", start: startOf(c, n.kafka), open: openPartitions{},
 		}},
-		Budget: pipeline.NewBudget(64 << 20), Clock: source.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease,
+		Budget: pipeline.NewBudget(64 << 20), Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease,
 		Metrics: metrics,
 	})
 	ctx, stop := context.WithCancel(s.t.Context())
-	group := source.NewGroup(n.kafka, time.Second, &member{ctx: ctx, consumer: consumer, lease: n.lease, log: log}, registry)
+	group := kafka.NewGroup(n.kafka, time.Second, &member{ctx: ctx, consumer: consumer, lease: n.lease, log: log}, registry)
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
 	s.t.Cleanup(func() {
@@ -100,11 +100,11 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 // send produces one record.
 func (s *stage) send(value string) {
 	s.t.Helper()
-	w := &kafka.Writer{
-		Addr: s.admin.Addr, Topic: s.topic, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond, Transport: s.admin.Transport,
+	w := &kafkago.Writer{
+		Addr: s.admin.Addr, Topic: s.topic, RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, Transport: s.admin.Transport,
 	}
 	defer w.Close()
-	if err := w.WriteMessages(s.t.Context(), kafka.Message{Key: []byte("k"), Value: []byte(value)}); err != nil {
+	if err := w.WriteMessages(s.t.Context(), kafkago.Message{Key: []byte("k"), Value: []byte(value)}); err != nil {
 		s.t.Fatal(err)
 	}
 }

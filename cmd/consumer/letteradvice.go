@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/config"
-	"waterwheel/source"
+	"waterwheel/kafka"
 )
 
 // What each error of a missing right ends with.
@@ -19,7 +19,7 @@ const (
 
 // advisedLetter is an error of writing letters, or of making their topic, that says what to do about a right that is lacking.
 func advisedLetter(err error) error {
-	if errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.ClusterAuthorizationFailed) {
+	if errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, kafkago.ClusterAuthorizationFailed) {
 		return fmt.Errorf("%w; %s, and CREATE if DLQ_CREATE is to make it", err, mayWriteLetters)
 	}
 	return err
@@ -31,9 +31,9 @@ func unreadableTopic(topic string) error {
 }
 
 // unwritable says of dead-letter topics that this user may see and not write, what to do about each.
-func unwritable(topics []source.Topic) (errs []error) {
+func unwritable(topics []kafka.Topic) (errs []error) {
 	for _, topic := range topics {
-		if topic.Err == nil && !topic.Rights.Allow(source.Write) {
+		if topic.Err == nil && !topic.Rights.Allow(kafka.Write) {
 			errs = append(errs, fmt.Errorf("dead-letter topic %q may be seen and not written: %s", topic.Name, mayWriteLetters))
 		}
 	}
@@ -41,13 +41,13 @@ func unwritable(topics []source.Topic) (errs []error) {
 }
 
 // checkReturn refuses a re-drive into topics that this user may see and not write: each letter would be tried in vain.
-func checkReturn(ctx context.Context, c config.Config, client *source.Client) error {
+func checkReturn(ctx context.Context, c config.Config, client *kafka.Client) error {
 	topics, err := client.Topics(ctx, c.Kafka.Topics...)
 	if err != nil {
 		return fmt.Errorf("looking at the topics: %w", err)
 	}
 	for _, topic := range topics {
-		if topic.Err == nil && !topic.Rights.Allow(source.Write) {
+		if topic.Err == nil && !topic.Rights.Allow(kafka.Write) {
 			return fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not written: grant this user WRITE on it, to bring records back", topic.Name)
 		}
 	}

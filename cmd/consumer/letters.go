@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 )
 
 // lettersAtOnce is how many letters of a worker are brought into the producer's form at a time.
@@ -77,7 +77,7 @@ func outgoing(letters []pipeline.Letter) ([]dlq.Letter, error) {
 }
 
 func headersOf(l *pipeline.Letter) ([]dlq.Header, error) {
-	parsed, err := source.ParseHeaders(l.Headers)
+	parsed, err := kafka.ParseHeaders(l.Headers)
 	if err != nil {
 		return nil, fmt.Errorf("reading the headers of the record at offset %d: %w", l.Offset, err)
 	}

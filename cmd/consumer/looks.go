@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -161,7 +161,7 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 
 // kafkaLogs look by the consumer's own client.
 type kafkaLogs struct {
-	*source.Client
+	*kafka.Client
 	group string
 }
 
@@ -190,7 +190,7 @@ func (k kafkaLogs) Timestamp(ctx context.Context, of timeseries.Source, offset i
 	if err := cursor.Await(ctx, offset, 1); err != nil {
 		return 0, err
 	}
-	batch, err := cursor.Take(offset, source.Piece{Bytes: 1, Records: 1})
+	batch, err := cursor.Take(offset, kafka.Piece{Bytes: 1, Records: 1})
 	if err != nil {
 		return 0, err
 	}

@@ -5,21 +5,21 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 )
 
 // member passes what the group decides on to the consumer.
 type member struct {
 	ctx      context.Context // ends when the process is asked to
 	consumer *pipeline.Consumer
-	lease    *atomic.Pointer[source.Lease]
+	lease    *atomic.Pointer[kafka.Lease]
 	log      *slog.Logger
 	last     int32 // the former generation
 }
 
 // Assigned begins a generation.
-func (m *member) Assigned(g *source.Generation) {
+func (m *member) Assigned(g *kafka.Generation) {
 	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
 	for _, p := range g.Partitions {
 		a := pipeline.Assignment{Topic: p.Topic, Partition: p.Partition, Assigned: pipeline.Assigned{
@@ -37,13 +37,13 @@ func (m *member) Assigned(g *source.Generation) {
 }
 
 // Revoke hands all partitions over.
-func (m *member) Revoke(ctx context.Context, _ *source.Generation) {
+func (m *member) Revoke(ctx context.Context, _ *kafka.Generation) {
 	m.consumer.Revoke(ctx, m.ctx.Err() != nil)
 	m.lease.Store(nil)
 }
 
 // Lost drops all partitions.
-func (m *member) Lost(*source.Generation) {
+func (m *member) Lost(*kafka.Generation) {
 	m.consumer.Lost()
 	m.lease.Store(nil)
 }

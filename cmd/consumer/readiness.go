@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 )
 
 // maxNamed is how many partitions a sentence names.
@@ -69,7 +69,7 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 	}
 	for _, s := range statuses {
 		for of, trouble := range s.Troubles {
-			if trouble == nil || source.Now()-trouble.Since <= patience {
+			if trouble == nil || kafka.Now()-trouble.Since <= patience {
 				continue
 			}
 			f := &failing[of]
@@ -85,7 +85,7 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 		case server == pipeline.MongoDB && ping != nil:
 			r.notReady("MongoDB does not answer since %s: %v%s", formatTime(ping.since), ping.err, waiting(f.by))
 		case f.first != nil:
-			since := r.at.Add(f.first.Since - source.Now())
+			since := r.at.Add(f.first.Since - kafka.Now())
 			r.notReady("%s fails since %s: %v%s", server.Name(), formatTime(since), f.first, waiting(f.by))
 		}
 	}
@@ -103,7 +103,7 @@ func waiting(partitions []string) string {
 func (r *readiness) claims(statuses []*pipeline.Status) {
 	unread := map[string][]string{}
 	for _, s := range statuses {
-		began := source.Now() - s.Since
+		began := kafka.Now() - s.Since
 		if s.Stopped == nil && s.Refused == nil && !s.Running && !s.Between && (s.ClaimWait > 0 || began > patience) {
 			unread[standing(s)] = append(unread[standing(s)], fmt.Sprintf("%s/%d", s.Topic, s.Partition))
 		}
@@ -161,7 +161,7 @@ func partitionView(s *pipeline.Status, now time.Time) PartitionView {
 		view.FreshnessSeconds = &seconds
 	}
 	if s.LastFlush > 0 {
-		view.LastFlush = now.Add(s.LastFlush - source.Now())
+		view.LastFlush = now.Add(s.LastFlush - kafka.Now())
 	}
 	return view
 }

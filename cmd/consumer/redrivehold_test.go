@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/dlq"
-	"waterwheel/source"
+	"waterwheel/kafka"
 )
 
 // A lapsed lease is renewed by the commit that was made last, and by nothing else.
@@ -21,18 +21,18 @@ func TestLapsedRedriveAsksWhetherTheGroupIsStillItsOwn(t *testing.T) {
 	}{
 		"held":              {held: []bool{true}},
 		"renewed":           {held: []bool{false, true}, commits: 1},
-		"taken over":        {held: []bool{false}, answer: kafka.IllegalGeneration, commits: 1, want: kafka.IllegalGeneration},
+		"taken over":        {held: []bool{false}, answer: kafkago.IllegalGeneration, commits: 1, want: kafkago.IllegalGeneration},
 		"answered too late": {held: []bool{false, false}, commits: 1, want: errRedriveEnds},
-		"unknown by now":    {held: []bool{false}, answer: kafka.UnknownMemberId, commits: 1, want: kafka.UnknownMemberId},
+		"unknown by now":    {held: []bool{false}, answer: kafkago.UnknownMemberId, commits: 1, want: kafkago.UnknownMemberId},
 	} {
-		var commits []source.Commit
+		var commits []kafka.Commit
 		m := &redriveMembership{
 			held: func() bool {
 				held := c.held[0]
 				c.held = c.held[1:]
 				return held
 			},
-			send: func(_ context.Context, list []source.Commit) ([]error, error) {
+			send: func(_ context.Context, list []kafka.Commit) ([]error, error) {
 				commits = append(commits, list...)
 				if len(commits) > 1 {
 					return []error{c.answer}, nil
@@ -76,12 +76,12 @@ func TestRedriveTakenOverInAParcelSendsNothingMore(t *testing.T) {
 // removeMembers is what the coordinator does to members whose session has ended.
 func (r *redriving) removeMembers(t *testing.T, group string) {
 	t.Helper()
-	described, err := r.client.DescribeGroups(t.Context(), &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
+	described, err := r.client.DescribeGroups(t.Context(), &kafkago.DescribeGroupsRequest{GroupIDs: []string{group}})
 	if err != nil || len(described.Groups[0].Members) != 1 {
 		t.Fatalf("describing the group: %v, %+v", err, described)
 	}
-	request := &kafka.LeaveGroupRequest{GroupID: group}
-	request.Members = append(request.Members, kafka.LeaveGroupRequestMember{ID: described.Groups[0].Members[0].MemberID})
+	request := &kafkago.LeaveGroupRequest{GroupID: group}
+	request.Members = append(request.Members, kafkago.LeaveGroupRequestMember{ID: described.Groups[0].Members[0].MemberID})
 	if response, err := r.client.LeaveGroup(t.Context(), request); err != nil || response.Error != nil {
 		t.Fatalf("removing the member: %v, %+v", err, response)
 	}

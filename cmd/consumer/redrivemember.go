@@ -12,7 +12,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/source"
+	"waterwheel/kafka"
 )
 
 const (
@@ -29,13 +29,13 @@ var (
 
 // redriveMembership is the work of the only member of a re-drive's group, and where it commits.
 type redriveMembership struct {
-	partitions []source.Assigned
+	partitions []kafka.Assigned
 	held       func() bool // of the lease, which each commit renews
-	send       func(context.Context, []source.Commit) ([]error, error)
-	last       []source.Commit
+	send       func(context.Context, []kafka.Commit) ([]error, error)
+	last       []kafka.Commit
 }
 
-func newRedriveMembership(g *source.Generation) *redriveMembership {
+func newRedriveMembership(g *kafka.Generation) *redriveMembership {
 	return &redriveMembership{partitions: g.Partitions, held: g.Lease.Held, send: g.Commit}
 }
 
@@ -52,7 +52,7 @@ func (m *redriveMembership) committed() map[dlq.Place]dlq.Committed {
 
 // Commit implements dlq.Progress.
 func (m *redriveMembership) Commit(ctx context.Context, place dlq.Place, offset int64, metadata string) error {
-	m.last = []source.Commit{{Topic: place.Topic, Partition: place.Partition, Offset: offset, Metadata: metadata}}
+	m.last = []kafka.Commit{{Topic: place.Topic, Partition: place.Partition, Offset: offset, Metadata: metadata}}
 	return m.commit(ctx)
 }
 
@@ -94,19 +94,19 @@ func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, re
 	o.SessionTimeout = min(o.SessionTimeout, redriveSession)
 	o.HeartbeatInterval = min(o.HeartbeatInterval, o.SessionTimeout/3)
 	o.Lease = min(o.SessionTimeout, o.RebalanceTimeout) // no other can be the member so soon after a commit
-	client, err := source.Open(ctx, o, prometheus.NewRegistry())
+	client, err := kafka.Open(ctx, o, prometheus.NewRegistry())
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	member := &redriveMember{first: make(chan *source.Generation, 1), stop: stop, done: make(chan struct{})}
+	member := &redriveMember{first: make(chan *kafka.Generation, 1), stop: stop, done: make(chan struct{})}
 	membership, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	var g errgroup.Group
 	g.Go(func() error {
-		err := source.NewGroup(client, redriveLeave, member, prometheus.NewRegistry()).Run(membership)
+		err := kafka.NewGroup(client, redriveLeave, member, prometheus.NewRegistry()).Run(membership)
 		stop(err)
 		return err
 	})
@@ -127,7 +127,7 @@ func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, re
 }
 
 // checkAlone refuses to work beside another re-drive that began at the same time.
-func checkAlone(ctx context.Context, c config.Config, reader *letterReader, group string, generation *source.Generation) error {
+func checkAlone(ctx context.Context, c config.Config, reader *letterReader, group string, generation *kafka.Generation) error {
 	spans, err := dlq.Spans(ctx, reader, reader.topics)
 	if err != nil {
 		return err
@@ -198,13 +198,13 @@ func redriveMembers(ctx context.Context, c config.Config, reader *letterReader, 
 
 // redriveMember hands the first generation to the work, and ends the work with it.
 type redriveMember struct {
-	first chan *source.Generation
+	first chan *kafka.Generation
 	stop  context.CancelCauseFunc
 	done  chan struct{} // closed when the work has returned
 }
 
 // Assigned begins the work. After a later generation it has ended.
-func (m *redriveMember) Assigned(g *source.Generation) {
+func (m *redriveMember) Assigned(g *kafka.Generation) {
 	select {
 	case m.first <- g:
 	default:
@@ -212,7 +212,7 @@ func (m *redriveMember) Assigned(g *source.Generation) {
 }
 
 // Revoke lets the work finish what it has begun.
-func (m *redriveMember) Revoke(ctx context.Context, _ *source.Generation) {
+func (m *redriveMember) Revoke(ctx context.Context, _ *kafka.Generation) {
 	m.stop(errRedriveEnds)
 	select {
 	case <-m.done:
@@ -221,7 +221,7 @@ func (m *redriveMember) Revoke(ctx context.Context, _ *source.Generation) {
 }
 
 // Lost waits for the work: it commits nothing more.
-func (m *redriveMember) Lost(*source.Generation) {
+func (m *redriveMember) Lost(*kafka.Generation) {
 	m.stop(errRedriveEnds)
 	<-m.done
 }

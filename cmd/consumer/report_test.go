@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 )
 
 // TestServerThatFailsIsNamedOnce: with the partitions that wait for it, whoever found out.
 func TestServerThatFailsIsNamedOnce(t *testing.T) {
-	since := source.Now() - time.Minute
+	since := kafka.Now() - time.Minute
 	statuses := make([]*pipeline.Status, 12)
 	for i := range statuses {
 		statuses[i] = &pipeline.Status{Topic: "events", Partition: int32(i), Running: true}
@@ -36,9 +36,9 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 	r := readiness{}
 	r.claims([]*pipeline.Status{
-		{Topic: "events", Partition: 0, Phase: "waiting", ClaimWait: 25 * time.Second, Since: source.Now()},
-		{Topic: "events", Partition: 1, Phase: "waiting", ClaimWait: 25 * time.Second, Since: source.Now()},
-		{Topic: "events", Partition: 2, Phase: "claiming", Since: source.Now()}, // takes no time
+		{Topic: "events", Partition: 0, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
+		{Topic: "events", Partition: 1, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
+		{Topic: "events", Partition: 2, Phase: "claiming", Since: kafka.Now()}, // takes no time
 		{Topic: "events", Partition: 3, Phase: "idle", Between: true},
 	})
 	want := "not read yet: a former owner's writes may still come for 25s [2 partitions: events/0, events/1]"

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"waterwheel/config"
+	"waterwheel/kafka"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -96,7 +96,7 @@ func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometh
 		return err
 	}
 	member := &member{ctx: ctx, consumer: consumer, lease: n.lease, log: log}
-	group := source.NewGroup(n.kafka, c.Service.ShutdownTimeout, member, reg)
+	group := kafka.NewGroup(n.kafka, c.Service.ShutdownTimeout, member, reg)
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	view.attach(&parts{group: group, consumer: consumer, database: n.database, metrics: metrics, kafka: kafkaLogs{n.kafka, c.Kafka.GroupID}})
@@ -132,7 +132,7 @@ func newConsumer(c config.Config, log *slog.Logger, metrics *pipeline.Metrics, n
 			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, view.letters}, group: c.Kafka.GroupID,
 			isolation: sourceOptions(c, log).Isolation, owner: owner, start: startOf(c, n.kafka), open: openPartitions{},
 		},
-		Budget: view.budget, Clock: source.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout, Metrics: metrics,
+		Budget: view.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout, Metrics: metrics,
 	}), nil
 }
 
@@ -162,7 +162,7 @@ func newToken() (t pipeline.Token) {
 }
 
 // startOf tells where KAFKA_START points to in a partition.
-func startOf(c config.Config, client *source.Client) startFunc {
+func startOf(c config.Config, client *kafka.Client) startFunc {
 	return func(ctx context.Context, topic string, partition int32, b pipeline.Bounds) (int64, error) {
 		switch c.Kafka.Start.Policy {
 		case "latest":

@@ -12,7 +12,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/source"
+	"waterwheel/kafka"
 )
 
 const (
@@ -29,16 +29,16 @@ const (
 
 // topicLog is dlq.Log in Kafka. It reads what transactions leave uncommitted too: letters are written without.
 type topicLog struct {
-	client *source.Client
+	client *kafka.Client
 	ids    map[string][16]byte
 }
 
 // openTopicLog connects to Kafka for reading topics from outside any group.
 func openTopicLog(ctx context.Context, c config.Config, log *slog.Logger, topics []string) (*topicLog, error) {
 	o := sourceOptions(c, log)
-	o.Topics, o.Isolation, o.FetchBytes, o.FetchWait = topics, source.ReadUncommitted, scanBytes, scanWait
+	o.Topics, o.Isolation, o.FetchBytes, o.FetchWait = topics, kafka.ReadUncommitted, scanBytes, scanWait
 	o.RecordBytes = scanRecord
-	client, err := source.Open(ctx, o, prometheus.NewRegistry())
+	client, err := kafka.Open(ctx, o, prometheus.NewRegistry())
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (l *topicLog) missing(ctx context.Context, topics []string) ([]string, erro
 	}
 	var missing []string
 	for _, t := range answers {
-		if source.Classify(t.Err) == source.LookAtMetadata {
+		if kafka.Classify(t.Err) == kafka.LookAtMetadata {
 			missing = append(missing, t.Name)
 		}
 	}
@@ -65,7 +65,7 @@ func (l *topicLog) missing(ctx context.Context, topics []string) ([]string, erro
 
 // Partitions implements dlq.Log.
 func (l *topicLog) Partitions(ctx context.Context, topic string) ([]int32, error) {
-	var found source.Topic
+	var found kafka.Topic
 	err := patiently(ctx, func() error {
 		answers, err := l.client.Topics(ctx, topic)
 		if err == nil {
@@ -112,12 +112,12 @@ func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from
 	moves := movement{place: dlq.Place{Topic: topic, Partition: partition}}
 	cursor := l.client.Cursor(topic, id, partition)
 	for from < to {
-		var batch *source.Batch
+		var batch *kafka.Batch
 		err := patiently(ctx, func() (err error) {
 			batch, err = cursor.FetchSome(ctx, from, bytesOf(to-from))
 			return err
 		})
-		if source.Classify(err) == source.OutOfRange {
+		if kafka.Classify(err) == kafka.OutOfRange {
 			if from, err = l.behind(ctx, topic, partition, from); err == nil {
 				continue
 			}
@@ -174,7 +174,7 @@ func (l *topicLog) behind(ctx context.Context, topic string, partition int32, of
 	return first, nil
 }
 
-func giveOut(batch *source.Batch, to int64, each func(*dlq.Record) error) error {
+func giveOut(batch *kafka.Batch, to int64, each func(*dlq.Record) error) error {
 	for i := range batch.Records {
 		r := &batch.Records[i]
 		if r.Offset >= to {
@@ -183,7 +183,7 @@ func giveOut(batch *source.Batch, to int64, each func(*dlq.Record) error) error 
 		if r.Unreadable != "" {
 			continue // it is to be passed over
 		}
-		headers, err := source.ParseHeaders(r.RawHeaders)
+		headers, err := kafka.ParseHeaders(r.RawHeaders)
 		if err != nil {
 			return fmt.Errorf("reading the headers of the record at offset %d: %w", r.Offset, err)
 		}
@@ -202,8 +202,8 @@ func giveOut(batch *source.Batch, to int64, each func(*dlq.Record) error) error 
 func patiently(ctx context.Context, ask func() error) error {
 	for try := 1; ; try++ {
 		err := ask()
-		class := source.Classify(err)
-		if err == nil || try == scanTries || class != source.Retry && class != source.KeepCommit && class != source.StopIfPersists {
+		class := kafka.Classify(err)
+		if err == nil || try == scanTries || class != kafka.Retry && class != kafka.KeepCommit && class != kafka.StopIfPersists {
 			return err
 		}
 		select {

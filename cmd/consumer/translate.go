@@ -8,10 +8,10 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
@@ -31,12 +31,12 @@ const storedShare = 8
 func budgetOf(c config.Config) int64 { return int64(c.Memory.Limit) / 100 * budgetPercent }
 
 // sourceOptions are the settings of Kafka in.
-func sourceOptions(c config.Config, log *slog.Logger) source.Options {
-	isolation := source.ReadCommitted
+func sourceOptions(c config.Config, log *slog.Logger) kafka.Options {
+	isolation := kafka.ReadCommitted
 	if c.Kafka.Isolation == "read_uncommitted" {
-		isolation = source.ReadUncommitted
+		isolation = kafka.ReadUncommitted
 	}
-	return source.Options{
+	return kafka.Options{
 		Brokers: c.Kafka.Brokers, Topics: c.Kafka.Topics, Security: security(c.Security), Logger: log,
 		GroupID: c.Kafka.GroupID, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
 		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
@@ -46,24 +46,24 @@ func sourceOptions(c config.Config, log *slog.Logger) source.Options {
 	}
 }
 
-func skipped(places config.Positions) []source.Position {
-	positions := make([]source.Position, len(places))
+func skipped(places config.Positions) []kafka.Position {
+	positions := make([]kafka.Position, len(places))
 	for i, p := range places {
-		positions[i] = source.Position(p)
+		positions[i] = kafka.Position(p)
 	}
 	return positions
 }
 
-func security(c config.Security) source.Security {
-	var s source.Security
+func security(c config.Security) kafka.Security {
+	var s kafka.Security
 	if c.Protocol == "tls" || c.Protocol == "sasl_tls" {
-		s.TLS = &source.TLS{
+		s.TLS = &kafka.TLS{
 			CAFile: c.TLSCAFile, CertFile: c.TLSCertFile, KeyFile: c.TLSKeyFile, ServerName: c.TLSServerName,
 			Insecure: c.TLSInsecure,
 		}
 	}
 	if strings.HasPrefix(c.Protocol, "sasl_") {
-		s.SASL = &source.SASL{Mechanism: c.SASLMechanism, Username: c.SASLUsername, Password: c.SASLPassword.Reveal()}
+		s.SASL = &kafka.SASL{Mechanism: c.SASLMechanism, Username: c.SASLUsername, Password: c.SASLPassword.Reveal()}
 	}
 	return s
 }

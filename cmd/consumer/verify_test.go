@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -48,16 +48,16 @@ func TestCommittedOffsetBoundsWhatIsVerified(t *testing.T) {
 	deleted, elsewhere, mirrored := ours, ours, ours
 	deleted.TopicID, elsewhere.Namespace, mirrored.ClusterID = [16]byte{2}, "db.other", "d"
 	for name, c := range map[string]struct {
-		committed source.Assigned
+		committed kafka.Assigned
 		want      int64
 		note, err string
 	}{
-		"ours":             {source.Assigned{Committed: 5, Metadata: ours.String()}, 5, "", ""},
-		"none":             {source.Assigned{Committed: -1}, 0, "has committed nothing", ""},
-		"a reset":          {source.Assigned{Committed: 5}, 5, "taken as it is", ""},
-		"a mirror":         {source.Assigned{Committed: 5, Metadata: mirrored.String()}, 5, "taken as it is", ""},
-		"a deleted topic":  {source.Assigned{Committed: 5, Metadata: deleted.String()}, 0, "that is deleted", ""},
-		"other collection": {source.Assigned{Committed: 5, Metadata: elsewhere.String()}, 0, "", "writes /0 to db.other, the settings name db.events"},
+		"ours":             {kafka.Assigned{Committed: 5, Metadata: ours.String()}, 5, "", ""},
+		"none":             {kafka.Assigned{Committed: -1}, 0, "has committed nothing", ""},
+		"a reset":          {kafka.Assigned{Committed: 5}, 5, "taken as it is", ""},
+		"a mirror":         {kafka.Assigned{Committed: 5, Metadata: mirrored.String()}, 5, "taken as it is", ""},
+		"a deleted topic":  {kafka.Assigned{Committed: 5, Metadata: deleted.String()}, 0, "that is deleted", ""},
+		"other collection": {kafka.Assigned{Committed: 5, Metadata: elsewhere.String()}, 0, "", "writes /0 to db.other, the settings name db.events"},
 	} {
 		var r verifyRange
 		got, err := r.committed("g", ours, &c.committed)

@@ -6,7 +6,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/source"
+	"waterwheel/kafka"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -26,7 +26,7 @@ type DeletedLetters struct {
 
 // readLetters notes the dead letters of a topic. It is read after the committed offsets: a letter of a record below them is
 // there by then.
-func readLetters(ctx context.Context, c config.Config, client *source.Client, src timeseries.Source, line *progress) (letterIndex, error) {
+func readLetters(ctx context.Context, c config.Config, client *kafka.Client, src timeseries.Source, line *progress) (letterIndex, error) {
 	index := letterIndex{Letters: new(verify.Letters)}
 	if c.DLQ.Topic == "" {
 		return index, nil

@@ -12,14 +12,14 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 	"waterwheel/measurement"
 	"waterwheel/sink"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 )
 
 // recordLog is verify.Log in Kafka.
-type recordLog struct{ client *source.Client }
+type recordLog struct{ client *kafka.Client }
 
 // Records implements verify.Log.
 func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
@@ -27,12 +27,12 @@ func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to
 	moves := movement{place: dlq.Place{Topic: src.Topic, Partition: src.Partition}}
 	cursor := l.client.Cursor(src.Topic, src.TopicID, src.Partition)
 	for at := from; at < to; {
-		var batch *source.Batch
+		var batch *kafka.Batch
 		err := patiently(ctx, func() (err error) {
 			batch, err = cursor.Fetch(ctx, at)
 			return err
 		})
-		if source.Classify(err) == source.OutOfRange {
+		if kafka.Classify(err) == kafka.OutOfRange {
 			start, err := l.behind(ctx, src, at)
 			if err == nil && at > first {
 				err = fmt.Errorf("retention removed the records below offset %d while they were read: verify again from there", start)
@@ -68,7 +68,7 @@ func (l *recordLog) behind(ctx context.Context, src timeseries.Source, offset in
 }
 
 // eachRecord calls each for the records of a batch in [from, to): a batch may begin before the offset asked for.
-func eachRecord(batch *source.Batch, from, to int64, each func(measurement.Record) error) error {
+func eachRecord(batch *kafka.Batch, from, to int64, each func(measurement.Record) error) error {
 	for i := range batch.Records {
 		r := &batch.Records[i]
 		if r.Offset < from {
@@ -116,14 +116,14 @@ func (s bucketStore) Find(ctx context.Context, src timeseries.Source, from, to i
 }
 
 // openVerified connects to Kafka for a topic and its dead letters.
-func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic string) (*source.Client, error) {
+func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic string) (*kafka.Client, error) {
 	o := sourceOptions(c, log)
 	o.Topics, o.FetchBytes, o.FetchWait = []string{topic}, scanBytes, scanWait
 	if c.DLQ.Topic != "" {
 		letters := letterOptions(c)
 		o.Topics = append(o.Topics, letters.TopicFor(topic))
 	}
-	return source.Open(ctx, o, prometheus.NewRegistry())
+	return kafka.Open(ctx, o, prometheus.NewRegistry())
 }
 
 func closeDatabase(d *sink.Database) {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"waterwheel/config"
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
-	"waterwheel/source"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -41,12 +41,12 @@ func parseOffset(flag, text string, now time.Time) (offset *int64, at time.Time,
 }
 
 // verifyRanges decides what to verify: per partition, below the committed offset, which is asked for first.
-func verifyRanges(ctx context.Context, c config.Config, client *source.Client, o verifyOptions) ([]verifyRange, error) {
+func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o verifyOptions) ([]verifyRange, error) {
 	topic, partitions, err := verifiedTopic(ctx, client, o)
 	if err != nil {
 		return nil, err
 	}
-	var committed []source.Assigned
+	var committed []kafka.Assigned
 	err = patiently(ctx, func() (err error) {
 		if committed, err = client.Committed(ctx, c.Kafka.GroupID, o.topic, partitions); err != nil {
 			return err
@@ -59,7 +59,7 @@ func verifyRanges(ctx context.Context, c config.Config, client *source.Client, o
 	if err != nil {
 		return nil, fmt.Errorf("reading the committed offsets of group %q: %w", c.Kafka.GroupID, err)
 	}
-	if !slices.ContainsFunc(committed, func(a source.Assigned) bool { return a.Committed >= 0 }) {
+	if !slices.ContainsFunc(committed, func(a kafka.Assigned) bool { return a.Committed >= 0 }) {
 		return nil, fmt.Errorf("group %q has committed no offset of %s, so nothing need be stored yet: has it run, and is KAFKA_GROUP_ID right?",
 			c.Kafka.GroupID, o.topic)
 	}
@@ -68,7 +68,7 @@ func verifyRanges(ctx context.Context, c config.Config, client *source.Client, o
 	ranges := make([]verifyRange, 0, len(partitions))
 	for _, partition := range partitions {
 		r := verifyRange{Range: verify.Range{Source: timeseries.Source{Topic: o.topic, TopicID: topic.ID, Partition: partition}}}
-		i := slices.IndexFunc(committed, func(a source.Assigned) bool { return a.Partition == partition })
+		i := slices.IndexFunc(committed, func(a kafka.Assigned) bool { return a.Partition == partition })
 		if i < 0 {
 			return nil, fmt.Errorf("reading the committed offset of %s/%d: it is not in the answer", o.topic, partition)
 		}
@@ -85,8 +85,8 @@ func verifyRanges(ctx context.Context, c config.Config, client *source.Client, o
 }
 
 // verifiedTopic finds the topic and the partitions asked for.
-func verifiedTopic(ctx context.Context, client *source.Client, o verifyOptions) (source.Topic, []int32, error) {
-	var topic source.Topic
+func verifiedTopic(ctx context.Context, client *kafka.Client, o verifyOptions) (kafka.Topic, []int32, error) {
+	var topic kafka.Topic
 	err := patiently(ctx, func() error {
 		answers, err := client.Topics(ctx, o.topic)
 		if err == nil {
@@ -110,7 +110,7 @@ func verifiedTopic(ctx context.Context, client *source.Client, o verifyOptions) 
 }
 
 // committed is the offset below which everything must be stored; 0 when nothing need be.
-func (r *verifyRange) committed(group string, ours pipeline.Provenance, a *source.Assigned) (int64, error) {
+func (r *verifyRange) committed(group string, ours pipeline.Provenance, a *kafka.Assigned) (int64, error) {
 	if a.Committed < 0 {
 		r.notes, r.nothing = append(r.notes, fmt.Sprintf("group %q has committed nothing: nothing to verify", group)), true
 		return 0, nil
@@ -130,7 +130,7 @@ func (r *verifyRange) committed(group string, ours pipeline.Provenance, a *sourc
 }
 
 // bound resolves From and To between the log's start and the offset that is committed.
-func (r *verifyRange) bound(ctx context.Context, c config.Config, client *source.Client, o verifyOptions, committed int64) error {
+func (r *verifyRange) bound(ctx context.Context, c config.Config, client *kafka.Client, o verifyOptions, committed int64) error {
 	var first, end int64
 	err := patiently(ctx, func() (err error) {
 		first, end, err = client.Bounds(ctx, r.Source.Topic, r.Source.Partition)
@@ -183,7 +183,7 @@ func (r *verifyRange) clip(begin string, first, committed int64) {
 	}
 }
 
-func (r *verifyRange) place(ctx context.Context, client *source.Client, flag, text string, otherwise int64) (int64, error) {
+func (r *verifyRange) place(ctx context.Context, client *kafka.Client, flag, text string, otherwise int64) (int64, error) {
 	offset, at, err := parseOffset(flag, text, time.Now())
 	switch {
 	case err != nil:

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/config"
+	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
-	"waterwheel/source"
 )
 
 const (
@@ -44,7 +44,7 @@ type view struct {
 
 // parts exist once both ends are connected.
 type parts struct {
-	group    *source.Group
+	group    *kafka.Group
 	consumer *pipeline.Consumer
 	database prober
 	metrics  *pipeline.Metrics
@@ -76,7 +76,7 @@ func newView(c config.Config, log *slog.Logger) *view {
 	return &view{
 		overSeries: overSeries, group: c.Kafka.GroupID, limit: limit, seriesMax: c.Memory.SeriesMax, maxCount: c.Bucket.MaxCount,
 		budget: pipeline.NewBudget(limit / 100 * budgetPercent), letters: &recentLetters{}, outages: outages,
-		down: pipeline.NewOutages(log, source.Now), looks: newLooks(source.Now),
+		down: pipeline.NewOutages(log, kafka.Now), looks: newLooks(kafka.Now),
 		reports: progressReport{every: c.Service.LogProgress, last: time.Now()},
 	}
 }
@@ -149,7 +149,7 @@ func (v *view) ping(ctx context.Context) {
 	}
 	v.database.Store(&outage{since: before.since, err: err})
 	v.down.Failed(pipeline.MongoDB, pipeline.Prober, pipeline.Trouble{
-		Since: source.Now() - time.Since(before.since), Doing: "asking for a sign of life", Cause: err.Error(),
+		Since: kafka.Now() - time.Since(before.since), Doing: "asking for a sign of life", Cause: err.Error(),
 	})
 }
 

@@ -1,0 +1,138 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// Class says what to do about an error of Kafka.
+type Class int
+
+const (
+	// None is the class of nil.
+	None Class = iota
+	// Retry in place after 50–500 ms with jitter, and count. Network errors and time-outs are of this class.
+	Retry
+	// KeepCommit means the commit may or may not have happened: send the same or a later one at the next tick.
+	KeepCommit
+	// GenerationOver ends the lease: write nothing more under this generation and join again.
+	GenerationOver
+	// LookAtMetadata means the topic may have been deleted, or deleted and created again: the same id means retry,
+	// no topic wait, another id a new start.
+	LookAtMetadata
+	// OutOfRange means the offset is before the log's start or beyond its end: ask Bounds and apply the policy.
+	OutOfRange
+	// StopIfPersists is retried a few times, for a copy may be damaged on its way, and then stops the partition.
+	StopIfPersists
+	// StopPartition stops the partition with an alarm; others go on.
+	StopPartition
+	// StopProgram means a setting is wrong: the error's text names it.
+	StopProgram
+)
+
+var (
+	// ErrCorrupt is a record batch whose checksum or structure is wrong.
+	ErrCorrupt = errors.New("corrupt record batch")
+	// ErrUnreadable is a record batch that will never be readable here: of an old format, an unknown codec, or too large.
+	ErrUnreadable = errors.New("unreadable record batch")
+)
+
+// Error is a request to Kafka that did not go well. errors.As finds the kafkago.Error inside when it was the broker's answer.
+type Error struct {
+	// API is the request's name in Kafka's protocol.
+	API string
+	// Topic is empty when the answer concerns no topic.
+	Topic string
+	// Partition is negative when the answer concerns no partition.
+	Partition int32
+	// Err is the broker's code as a kafkago.Error, or why there is no answer.
+	Err error
+}
+
+// Error says what was asked of what, what was answered, and what to do where a person has to.
+func (e *Error) Error() string {
+	what := e.API
+	switch {
+	case e.Topic != "" && e.Partition >= 0:
+		what = fmt.Sprintf("%s of %s/%d", e.API, e.Topic, e.Partition)
+	case e.Topic != "":
+		what = fmt.Sprintf("%s of %s", e.API, e.Topic)
+	}
+	text := fmt.Sprintf("%s: %v", what, e.Err)
+	if code, ok := errors.AsType[kafkago.Error](e.Err); ok && !strings.Contains(text, answerOf(code).advice) {
+		text += "; " + answerOf(code).advice
+	}
+	return text
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// settingError is something that cannot work with the settings as they are.
+type settingError struct{ error }
+
+// Unwrap gives the cause.
+func (e *settingError) Unwrap() error { return e.error }
+
+// nameOf is an API's name in Kafka's protocol guide.
+func nameOf(api protocol.ApiKey) string {
+	if api == consumerGroupDescribe {
+		return "ConsumerGroupDescribe"
+	}
+	return api.String()
+}
+
+// answered makes an error of a code in an answer, nil for 0.
+func answered(api protocol.ApiKey, topic string, partition int32, code int16) error {
+	if code == 0 {
+		return nil
+	}
+	return &Error{API: nameOf(api), Topic: topic, Partition: partition, Err: kafkago.Error(code)}
+}
+
+// unanswered makes an error of a request without an answer.
+func unanswered(api protocol.ApiKey, topic string, partition int32, err error) error {
+	return &Error{API: nameOf(api), Topic: topic, Partition: partition, Err: err}
+}
+
+// Classify says what to do about an error of this package or of kafka-go. Whatever is not known to be otherwise is an
+// outage: retried, counted, and never a reason to lose anything.
+func Classify(err error) Class {
+	if err == nil {
+		return None
+	}
+	class := classify(err)
+	asked, ok := errors.AsType[*Error](err)
+	if class == Retry && ok && asked.API == protocol.OffsetCommit.String() {
+		return KeepCommit
+	}
+	return class
+}
+
+func classify(err error) Class {
+	if _, ok := errors.AsType[*settingError](err); ok {
+		return StopProgram
+	}
+	if code, ok := errors.AsType[kafkago.Error](err); ok {
+		if code == 0 {
+			return None
+		}
+		return answerOf(code).class
+	}
+	switch {
+	case errors.Is(err, ErrGenerationOver):
+		return GenerationOver
+	case errors.Is(err, ErrCorrupt):
+		return StopIfPersists
+	case errors.Is(err, ErrUnreadable):
+		return StopPartition
+	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition):
+		return LookAtMetadata
+	default:
+		return Retry
+	}
+}

@@ -1,0 +1,78 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+func TestClassify(t *testing.T) {
+	classes := map[Class][]error{
+		None: {nil, kafkago.Error(0)},
+		Retry: {
+			kafkago.Error(5), kafkago.Error(6), kafkago.Error(7), kafkago.Error(9), kafkago.Error(13), kafkago.Error(14), kafkago.Error(15), kafkago.Error(16),
+			kafkago.Error(74), kafkago.Error(75), kafkago.Error(78), kafkago.Error(-1), kafkago.Error(56), kafkago.Error(12345),
+			io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, os.ErrDeadlineExceeded, context.DeadlineExceeded,
+			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, protocol.NewErrNoLeader("t", 1), errMalformed,
+		},
+		KeepCommit: {
+			kafkago.Error(27), unanswered(protocol.OffsetCommit, "", -1, io.ErrUnexpectedEOF), answered(protocol.OffsetCommit, "t", 1, 16),
+		},
+		GenerationOver: {kafkago.Error(22), kafkago.Error(25), answered(protocol.OffsetCommit, "t", 1, 22)},
+		LookAtMetadata: {kafkago.Error(3), kafkago.Error(100), kafkago.Error(103), protocol.NewErrNoTopic("t"), protocol.NewErrNoPartition("t", 1)},
+		OutOfRange:     {kafkago.Error(1)},
+		StopIfPersists: {ErrCorrupt, kafkago.Error(2)},
+		StopPartition:  {ErrUnreadable, errTooLarge, kafkago.Error(29), kafkago.Error(30), kafkago.Error(43), kafkago.Error(76)},
+		StopProgram: {
+			kafkago.Error(82), kafkago.Error(26), kafkago.Error(23), kafkago.Error(24), kafkago.Error(33), kafkago.Error(34), kafkago.Error(35), kafkago.Error(58),
+			kafkago.Error(17),
+		},
+	}
+	for want, errs := range classes {
+		for _, err := range errs {
+			if got := Classify(err); got != want {
+				t.Errorf("%v is of class %d, want %d", err, got, want)
+			}
+			if err == nil {
+				continue
+			}
+			if got := Classify(fmt.Errorf("reading: %w", err)); got != want {
+				t.Errorf("%v wrapped is of class %d, want %d", err, got, want)
+			}
+		}
+	}
+}
+
+func TestErrorsSayWhatWasAskedAndWhatToDo(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want []string
+	}{
+		{answered(protocol.Fetch, "events", 3, 29), []string{"Fetch of events/3", "[29]", "grant READ"}},
+		{answered(protocol.Metadata, "events", -1, 3), []string{"Metadata of events:", "[3]", "KAFKA_TOPICS"}},
+		{answered(protocol.JoinGroup, "", -1, 26), []string{"JoinGroup:", "[26]", "KAFKA_SESSION_TIMEOUT"}},
+		{unanswered(protocol.Fetch, "events", 3, io.ErrUnexpectedEOF), []string{"Fetch of events/3: unexpected EOF"}},
+	} {
+		for _, part := range test.want {
+			if !strings.Contains(test.err.Error(), part) {
+				t.Errorf("%q does not say %q", test.err, part)
+			}
+		}
+	}
+}
+
+func TestErrorsKeepTheCode(t *testing.T) {
+	err := fmt.Errorf("fetching: %w", answered(protocol.Fetch, "events", 0, 100))
+	if !errors.Is(err, kafkago.UnknownTopicID) {
+		t.Error(err)
+	}
+}

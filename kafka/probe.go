@@ -1,0 +1,183 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// The versions of our own messages.
+const (
+	fetchVersion    = 13 // the first to address a topic by its id; Kafka 3.1
+	metadataVersion = 12
+)
+
+var (
+	// errUnreachable is a broker of which nothing is known: another one may answer.
+	errUnreachable = errors.New("cannot be reached")
+	// errNoAnswer is a broker that hangs up on the very first request, which any Kafka answers to anybody.
+	errNoAnswer = errors.New("no answer to the first request")
+	// errLoginCut is a broker that hangs up instead of answering a proof. Some refuse a password so; any may be ending.
+	errLoginCut = errors.New("no answer to the login")
+	// errNoLogin is a broker that hangs up on the first request for which one must be logged in.
+	errNoLogin = errors.New("not logged in")
+	// errHandshake is a TLS handshake that failed, at whichever side.
+	errHandshake = errors.New("TLS handshake")
+)
+
+// probe connects to the first bootstrap broker that answers, the way every later connection is made, and finds out which
+// setting is wrong where a broker only hangs up. A broker that hangs up may be starting, or a proxy before one that is down: the settings are only to blame when no
+// other broker answers either.
+func (c *connector) probe(ctx context.Context, options Options) error {
+	var unreachable, mute []error
+	for _, broker := range options.Brokers {
+		err := c.probeBroker(ctx, broker, options.ClientID)
+		if err == nil {
+			return nil
+		}
+		switch {
+		case errors.Is(err, errUnreachable):
+			unreachable = append(unreachable, err)
+		case errors.Is(err, errNoAnswer), errors.Is(err, errLoginCut):
+			mute = append(mute, err)
+		default:
+			return &settingError{err}
+		}
+	}
+	if len(mute) > 0 {
+		return &settingError{errors.Join(mute...)}
+	}
+	return fmt.Errorf("no broker of KAFKA_BROKERS: %w", errors.Join(unreachable...))
+}
+
+func (c *connector) probeBroker(ctx context.Context, broker, clientID string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	conn, err := c.open(ctx, "tcp", broker)
+	if err != nil {
+		return c.explain(ctx, broker, err)
+	}
+	defer conn.Close()
+	if err := within(ctx, conn, func() error { return c.ask(conn, clientID) }); err != nil {
+		return c.explain(ctx, broker, err)
+	}
+	return nil
+}
+
+// ask asks for the versions, which any Kafka tells anybody, and for the cluster, which it tells those only who may know.
+func (c *connector) ask(conn *conn, clientID string) error {
+	if err := checkVersions(conn, clientID); err != nil {
+		return err
+	}
+	_, err := (&metadataRequest{clientID: clientID}).RawExchange(conn)
+	if c.sasl == nil && hungUp(err) {
+		return fmt.Errorf("%w: %w", errNoLogin, err)
+	}
+	return err
+}
+
+// checkVersions asks which requests the broker knows.
+func checkVersions(rw io.ReadWriter, clientID string) error {
+	answer, err := exchange(rw, call{api: protocol.ApiVersions, version: 0, clientID: clientID})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	known := make(map[protocol.ApiKey]int16)
+	r := reader{rest: answer}
+	code := r.int16()
+	for n := r.int32(); n > 0 && r.err == nil; n-- {
+		api, _, newest := protocol.ApiKey(r.int16()), r.int16(), r.int16()
+		known[api] = newest
+	}
+	if r.err != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, r.err)
+	}
+	if err := answered(protocol.ApiVersions, "", -1, code); err != nil {
+		return err
+	}
+	if known[protocol.Fetch] < fetchVersion || known[protocol.Metadata] < metadataVersion {
+		return kafkago.UnsupportedVersion
+	}
+	return nil
+}
+
+// explain turns what a connection died of into the setting to look at.
+func (c *connector) explain(ctx context.Context, broker string, err error) error {
+	code, coded := errors.AsType[kafkago.Error](err)
+	if coded && answerOf(code).class == StopProgram {
+		return fmt.Errorf("%s: %w; %s", broker, err, answerOf(code).advice)
+	}
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w",
+			broker, errUnreachable, c.timeout, cmp.Or(ctx.Err(), context.DeadlineExceeded))
+	}
+	says := ""
+	switch {
+	case errors.Is(err, errHandshake):
+		says = explainHandshake(err)
+	case alerted(err):
+		says = "refuses this client's certificate, or that it has none: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+	case errors.Is(err, errLoginCut):
+		says = "hangs up on this login: look at KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, unless the broker is ending"
+	case errors.Is(err, errNoLogin):
+		says = "hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to " + c.withSASL()
+	case errors.Is(err, errNoAnswer) && c.tls != nil:
+		says = "agrees on TLS and then hangs up: it may want another client certificate (KAFKA_TLS_CERT_FILE), or be no Kafka (the port in KAFKA_BROKERS)"
+	case errors.Is(err, errNoAnswer):
+		says = "does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS"
+	default:
+		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
+	}
+	return fmt.Errorf("%s %s: %w", broker, says, err)
+}
+
+// explainHandshake is about a handshake of TLS that failed.
+func explainHandshake(err error) string {
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, otherName := errors.AsType[x509.HostnameError](err)
+	switch {
+	case alerted(err):
+		return "refuses this client: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+	case unknownAuthority:
+		return "has a certificate of an unknown authority: put its CA into KAFKA_TLS_CA_FILE"
+	case otherName:
+		return "has a certificate for another name: set KAFKA_TLS_SERVER_NAME or dial it by that name"
+	case isInvalid && invalid.Reason == x509.Expired:
+		return "has a certificate that is not valid at this time: the broker needs a new one, or a clock is wrong"
+	case isInvalid:
+		return "has a certificate that is not good for a server: the broker needs another one"
+	case hungUp(err) || strings.Contains(err.Error(), "does not look like a TLS handshake"):
+		return "does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"
+	}
+	return "cannot agree on TLS with this client: look at the broker's ssl.enabled.protocols and ssl.cipher.suites, and at KAFKA_TLS_…"
+}
+
+// withSASL is what KAFKA_SECURITY should be when SASL is missing.
+func (c *connector) withSASL() string {
+	if c.tls != nil {
+		return "sasl_tls"
+	}
+	return "sasl_plaintext"
+}
+
+// alerted tells an alert of TLS: the other side says what it does not like.
+func alerted(err error) bool {
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && operation.Op == "remote error"
+}
+
+// hungUp says whether the broker ended the connection instead of answering.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

@@ -1,0 +1,156 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// Security is how connections to the brokers are protected. The zero value is plaintext without authentication.
+type Security struct {
+	// TLS encrypts connections when it is not nil.
+	TLS *TLS
+	// SASL authenticates connections when it is not nil.
+	SASL *SASL
+}
+
+// SASL is a user and how to prove to be it.
+type SASL struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	Mechanism string
+	Username  string
+	Password  string
+}
+
+// mechanism is nil without authentication.
+func (s *SASL) mechanism() (sasl.Mechanism, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if s.Username == "" || s.Password == "" {
+		return nil, errors.New("KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD are both needed")
+	}
+	switch s.Mechanism {
+	case "PLAIN":
+		return plain.Mechanism{Username: s.Username, Password: s.Password}, nil
+	case "SCRAM-SHA-256":
+		return scramMechanism(scram.SHA256, s)
+	case "SCRAM-SHA-512":
+		return scramMechanism(scram.SHA512, s)
+	default:
+		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM is %q: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are known", s.Mechanism)
+	}
+}
+
+func scramMechanism(algorithm scram.Algorithm, s *SASL) (sasl.Mechanism, error) {
+	mechanism, err := scram.Mechanism(algorithm, s.Username, s.Password)
+	if err != nil { // its text holds the password
+		return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD holds a character that SCRAM does not allow")
+	}
+	return mechanism, nil
+}
+
+// connector opens connections for kafka-go's Transport, logged in already. TLS and SASL are done here and not there,
+// because kafka-go takes one fixed configuration of TLS, cannot say why a handshake failed, and decodes without bounds.
+type connector struct {
+	sasl sasl.Mechanism // nil without authentication
+	user string         // who it logs in as
+	tls  *tlsFiles      // nil without TLS
+	// bootstrap are the addresses of the settings; empty: not known here. All others are told by the cluster.
+	bootstrap []string
+	timeout   time.Duration // of opening one connection: TCP, TLS and authentication
+}
+
+func (s Security) connector(logger *slog.Logger) (*connector, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	mechanism, err := s.SASL.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	c := &connector{sasl: mechanism, timeout: 5 * time.Second}
+	if s.SASL != nil {
+		c.user = s.SASL.Username
+	}
+	if s.TLS != nil {
+		if c.tls, err = newTLSFiles(*s.TLS, logger); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// dial opens a connection that is encrypted and logged in as far as the settings say. Its signature is kafka-go's.
+func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	opened, err := c.open(ctx, network, address)
+	if err == nil {
+		return opened, nil
+	}
+	err = c.explain(ctx, address, err)
+	if len(c.bootstrap) > 0 && !slices.Contains(c.bootstrap, address) {
+		err = fmt.Errorf("%w; this address is not in KAFKA_BROKERS, the cluster tells it (advertised.listeners)", err)
+	}
+	return nil, err
+}
+
+// open is dial, with errors that explain explains.
+func (c *connector) open(ctx context.Context, network, address string) (*conn, error) {
+	var dialer net.Dialer
+	raw, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	opened := &conn{Conn: raw}
+	if err := c.secure(ctx, opened, address); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return opened, nil
+}
+
+// secure encrypts a connection and logs in on it.
+func (c *connector) secure(ctx context.Context, opened *conn, address string) error {
+	if c.tls != nil {
+		secured := tls.Client(opened.Conn, c.tls.config(address))
+		if err := secured.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("%w: %w", errHandshake, err)
+		}
+		opened.Conn = secured
+	}
+	if c.sasl == nil {
+		return nil
+	}
+	opened.session = &session{mechanism: c.sasl, user: c.user}
+	return within(ctx, opened.Conn, func() error { return opened.session.prove(ctx, opened.Conn) })
+}
+
+// Transport makes a kafka-go transport for these topics, secured like the client's own. Who writes needs one apart from
+// who reads, for a transport knows only the topics it was made for. The caller closes its idle connections at the end.
+func (s Security) Transport(clientID string, topics []string, logger *slog.Logger) (*kafkago.Transport, error) {
+	c, err := s.connector(logger)
+	if err != nil {
+		return nil, err
+	}
+	return c.transport(clientID, topics), nil
+}
+
+func (c *connector) transport(clientID string, topics []string) *kafkago.Transport {
+	return &kafkago.Transport{
+		Dial:           c.dial,
+		DialTimeout:    c.timeout,
+		MetadataTTL:    time.Second, // how long a moved leader may stay unknown
+		MetadataTopics: topics,
+		ClientID:       clientID,
+	}
+}

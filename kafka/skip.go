@@ -1,0 +1,63 @@
+package kafka
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Position is a place in a partition.
+type Position struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
+// String is topic/partition/offset.
+func (p Position) String() string { return fmt.Sprintf("%s/%d/%d", p.Topic, p.Partition, p.Offset) }
+
+// unreadable is a record batch, or what is left of one, that cannot be read.
+type unreadable struct {
+	offset int64  // the first offset of it that is wanted: where it is the same whoever comes to it
+	next   int64  // the first one after it
+	raw    []byte // the record batch as it came
+	err    error
+}
+
+// Error is what is wrong with it.
+func (u *unreadable) Error() string { return u.err.Error() }
+
+// Unwrap gives the cause.
+func (u *unreadable) Unwrap() error { return u.err }
+
+// unreadable says of an error what of the log it is about. raw is the record batch, as far as its end is known.
+func (d *decoder) unreadable(raw []byte, err error) error {
+	u := &unreadable{offset: d.next, next: d.next + 1, raw: raw, err: err}
+	if len(raw) >= batchRecords {
+		h := parseBatchHeader(raw)
+		if last := h.base + int64(h.lastDelta); h.base >= 0 && h.base < math.MaxInt64-math.MaxInt32 && last >= d.next {
+			u.offset, u.next = max(h.base, d.next), last+1
+		}
+	}
+	return u
+}
+
+// skip makes of a record batch that cannot be read one record that says so, if it may be skipped. Otherwise the error says how
+// it may be.
+func (c *Cursor) skip(batch *Batch, u *unreadable) error {
+	if c.answer.highWatermark < u.next { // its own word for where it ends is wrong as well
+		u.offset, u.next = batch.Next, batch.Next+1
+	}
+	place := Position{c.request.Topic, c.request.Partition, u.offset}
+	if !slices.Contains(c.client.options.SkipCorrupt, place) {
+		return fmt.Errorf("%w; to skip it (offsets %d to %d), as one letter with its bytes, set KAFKA_SKIP_CORRUPT=%s",
+			u.err, u.offset, u.next-1, place)
+	}
+	plain := batch.nextPlain() // the answer goes
+	*plain = append((*plain)[:0], u.raw...)
+	batch.Records = append(batch.Records, Record{
+		Offset: u.offset, Value: *plain, Unreadable: fmt.Sprintf("offsets %d to %d: %v", u.offset, u.next-1, u.err),
+	})
+	batch.Next = u.next
+	return nil
+}

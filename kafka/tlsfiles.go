@@ -1,0 +1,96 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+)
+
+// TLS names the files of an encrypted connection. They are read again for each new connection, so that certificates
+// can be replaced while the program runs.
+type TLS struct {
+	// CAFile holds the PEM certificates the brokers' are checked against; empty means the system's.
+	CAFile string
+	// CertFile and KeyFile hold this client's own certificate and key in PEM; both empty means none.
+	CertFile, KeyFile string
+	// ServerName is the name the brokers' certificates must have; empty means the host each was dialled by.
+	ServerName string
+	// Insecure takes any certificate: the connection is encrypted, but with whom is not known.
+	Insecure bool
+}
+
+// tlsFiles keeps the last configuration that could be read: while files are being replaced they may be missing, half
+// written, or a certificate and the key of another.
+type tlsFiles struct {
+	settings TLS
+	logger   *slog.Logger
+
+	mu   sync.Mutex
+	last *tls.Config
+}
+
+func newTLSFiles(settings TLS, logger *slog.Logger) (*tlsFiles, error) {
+	config, err := settings.read()
+	if err != nil {
+		return nil, err
+	}
+	return &tlsFiles{settings: settings, logger: logger, last: config}, nil
+}
+
+// config is for one connection to the address.
+func (f *tlsFiles) config(address string) *tls.Config {
+	config := f.newest().Clone()
+	if config.ServerName == "" {
+		if host, _, err := net.SplitHostPort(address); err == nil {
+			config.ServerName = host
+		}
+	}
+	return config
+}
+
+func (f *tlsFiles) newest() *tls.Config {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	config, err := f.settings.read()
+	if err != nil {
+		f.logger.Warn("reading Kafka's TLS files again: going on with what they last held", "err", err)
+		return f.last
+	}
+	f.last = config
+	return config
+}
+
+// read makes a configuration of what the files hold now.
+func (t TLS) read() (*tls.Config, error) {
+	config := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         t.ServerName,
+		InsecureSkipVerify: t.Insecure,
+	}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading KAFKA_TLS_CA_FILE: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("KAFKA_TLS_CA_FILE: %s holds no PEM certificate", t.CAFile)
+		}
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		return nil, errors.New("KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE are only useful together")
+	}
+	if t.CertFile != "" {
+		certificate, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE: %w", err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	return config, nil
+}
