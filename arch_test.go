@@ -33,8 +33,10 @@ var mayImport = map[string][]string{
 	"reader":        {"timeseries", "measurement"},
 	"verify":        {"timeseries", "measurement"},
 	"cmd/consumer": {
+		"cmd/consumer/internal/text",
 		"config", "timeseries", "measurement", "bucketer", "kafka", "sink", "dlq", "pipeline", "reader", "verify",
 	},
+	"cmd/consumer/internal/text": {},
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 
@@ -64,7 +65,8 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 	if err := interrupted(ctx); err != nil {
 		return err
 	}
-	if err := p.printCheck(output, &found, samples); err != nil {
+	err = p.show(output, CheckView{found.list, samples}, func(w io.Writer) { printCheck(w, &found, samples) })
+	if err != nil {
 		return err
 	}
 	if found.count(findingWrong) > 0 {
@@ -110,19 +112,13 @@ func interrupted(ctx context.Context) error {
 	return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 }
 
-func (p *program) printCheck(output string, found *findings, samples []SampleView) error {
-	if output == "json" {
-		return writeJSON(p.stdout, CheckView{found.list, samples})
-	}
+func printCheck(w io.Writer, found *findings, samples []SampleView) {
 	for i := range samples {
-		if samples[i].Records == 0 {
-			continue
-		}
-		if err := printSample(p.stdout, &samples[i]); err != nil {
-			return err
+		if samples[i].Records > 0 {
+			printSample(w, &samples[i])
 		}
 	}
-	return found.print(p.stdout)
+	found.print(w)
 }
 
 // describeSettings says what the settings are about, in a line.

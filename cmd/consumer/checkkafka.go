@@ -10,6 +10,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
@@ -89,7 +90,7 @@ func checkTopic(ctx context.Context, log *topicLog, topic string, found *finding
 		return spans, true
 	}
 	age := time.Since(time.UnixMilli(newest))
-	found.ok(subject, "%d partitions, %d offsets, newest record of %s", len(spans), records, formatTime(time.UnixMilli(newest)))
+	found.ok(subject, "%d partitions, %d offsets, newest record of %s", len(spans), records, text.Time(time.UnixMilli(newest)))
 	if age < -aheadTolerated {
 		found.warn(subject, "set the producers' clocks right, and look at the unit of the records' timestamps (milliseconds)",
 			"the newest record's timestamp is %v ahead of the clock here", -age.Round(time.Second))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -96,10 +95,4 @@ func (v BucketingView) String() string {
 		return fmt.Sprintf("%s (a bucket spans %d s)", v.Granularity, v.MaxSpanSeconds)
 	}
 	return fmt.Sprintf("a bucket spans %d s and begins at a multiple of %d s", v.MaxSpanSeconds, v.RoundingSeconds)
-}
-
-// formatUUID writes an id as MongoDB's shell does.
-func formatUUID(id [16]byte) string {
-	s := hex.EncodeToString(id[:])
-	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -97,7 +98,8 @@ func TestTakeoverSaysWhatItDid(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, asJSON bytes.Buffer
-		if err := errors.Join(view.print(&out, "table"), view.print(&asJSON, "json")); err != nil {
+		view.print(&out)
+		if err := text.WriteJSON(&asJSON, view); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "events/7") || strings.Contains(out.String(), "\x1b") {
@@ -184,9 +186,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	}
 	view.MaxCount = 1000
 	var out bytes.Buffer
-	if err := printCollections(&out, []CollectionView{view}, now); err != nil {
-		t.Fatal(err)
-	}
+	printCollections(&out, []CollectionView{view}, now)
 	rows := []string{
 		"(no source)  2 0 5 2.5 0.2 % – – – – not claimed",
 		"events/10  5 5 25 5.0 0.5 % 0–24 – – – not claimed",
@@ -241,9 +241,7 @@ func TestSetGranularityTellsEachChange(t *testing.T) {
 		t.Errorf("a smaller span: %v", err)
 	}
 	var out bytes.Buffer
-	if err := changes.print(&out, "table"); err != nil {
-		t.Fatal(err)
-	}
+	changes.print(&out)
 	for i, want := range []string{
 		"a: minutes (a bucket spans 86400 s) instead of seconds (a bucket spans 3600 s). Set MONGODB_GRANULARITY=minutes",
 		"b: minutes (a bucket spans 86400 s) already",

@@ -33,7 +33,7 @@ func (p *program) setGranularityCommand() *cobra.Command {
 			}
 			return p.onCollections(cmd.Context(), o, func(with collections) error {
 				changes, err := setGranularity(cmd.Context(), with.database, with.series, granularity)
-				return errors.Join(changes.print(p.stdout, o.output), err)
+				return errors.Join(p.show(o.output, changes, changes.print), err)
 			})
 		},
 	}
@@ -72,19 +72,13 @@ type GranularityChange struct {
 
 type granularityChanges []GranularityChange
 
-func (c granularityChanges) print(w io.Writer, output string) error {
-	if output == "json" {
-		return writeJSON(w, c)
-	}
+func (c granularityChanges) print(w io.Writer) {
 	for _, one := range c {
-		text := fmt.Sprintf("%s: %s instead of %s. Set MONGODB_GRANULARITY=%s before its consumers start again.",
-			one.Series, one.After, one.Before, one.After.Granularity)
-		if !one.Changed {
-			text = fmt.Sprintf("%s: %s already. Nothing was changed.", one.Series, one.After)
-		}
-		if _, err := fmt.Fprintln(w, text); err != nil {
-			return err
+		if one.Changed {
+			fmt.Fprintf(w, "%s: %s instead of %s. Set MONGODB_GRANULARITY=%s before its consumers start again.\n",
+				one.Series, one.After, one.Before, one.After.Granularity)
+		} else {
+			fmt.Fprintf(w, "%s: %s already. Nothing was changed.\n", one.Series, one.After)
 		}
 	}
-	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -40,10 +42,7 @@ func (p *program) collectionShowCommand() *cobra.Command {
 					view.MaxCount = with.config.Bucket.MaxCount
 					views = append(views, view)
 				}
-				if o.output == "json" {
-					return writeJSON(p.stdout, views)
-				}
-				return printCollections(p.stdout, views, time.Now())
+				return p.show(o.output, views, func(w io.Writer) { printCollections(w, views, time.Now()) })
 			})
 		},
 	}
@@ -102,22 +101,22 @@ func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []HeldPart
 			Bytes: h.Bytes, FirstOffset: h.First, LastOffset: h.Last, Cut: h.Cut,
 		}
 		if one.foreign = h.Source == (timeseries.Source{}); !one.foreign {
-			one.TopicID = formatUUID(h.Source.TopicID)
+			one.TopicID = text.UUID(h.Source.TopicID)
 		}
 		all = append(all, one)
 	}
 	for _, d := range claims {
 		i := slices.IndexFunc(all, func(h HeldPartition) bool {
-			return !h.foreign && h.Claim == nil && h.TopicID == formatUUID(d.TopicID) && h.Partition == d.Partition
+			return !h.foreign && h.Claim == nil && h.TopicID == text.UUID(d.TopicID) && h.Partition == d.Partition
 		})
 		if i < 0 {
 			i = len(all)
 			all = append(all, HeldPartition{
-				Topic: d.Topic, TopicID: formatUUID(d.TopicID), Partition: d.Partition, FirstOffset: -1, LastOffset: -1,
+				Topic: d.Topic, TopicID: text.UUID(d.TopicID), Partition: d.Partition, FirstOffset: -1, LastOffset: -1,
 			})
 		}
 		all[i].Claim = &ClaimView{
-			ClusterID: d.ClusterID, Group: d.Group, Token: formatUUID(d.Claim), Released: d.Released, Owner: d.Owner, At: d.At,
+			ClusterID: d.ClusterID, Group: d.Group, Token: text.UUID(d.Claim), Released: d.Released, Owner: d.Owner, At: d.At,
 			Start: d.Start, WaitMs: d.Wait.Milliseconds(),
 		}
 	}

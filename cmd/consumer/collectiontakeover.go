@@ -49,10 +49,7 @@ func (p *program) takeover(ctx context.Context, with collections, o collectionOp
 	defer client.Close()
 	t := takeover{claims: with.database, groups: client, clusterID: client.ClusterID(), to: to, dryRun: dryRun}
 	view, err := t.run(ctx, with.series)
-	if printErr := view.print(p.stdout, o.output); printErr != nil {
-		return errors.Join(err, printErr)
-	}
-	return err
+	return errors.Join(err, p.show(o.output, view, view.print))
 }
 
 // claimStore is where claims are read and given to another group; *sink.Database is one.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/sink"
 )
 
@@ -58,31 +59,25 @@ func (v takeoverView) living(members map[string]int) error {
 		strings.Join(groups, ", "))
 }
 
-func (v takeoverView) print(w io.Writer, output string) error {
-	if output == "json" {
-		return writeJSON(w, v)
-	}
+func (v takeoverView) print(w io.Writer) {
 	if len(v.Partitions) == 0 {
-		_, err := fmt.Fprintln(w, "No partition has been claimed yet: any group may begin.")
-		return err
+		fmt.Fprintln(w, "No partition has been claimed yet: any group may begin.")
+		return
 	}
-	table := newTable(w)
-	fmt.Fprintln(table, "COLLECTION\tPARTITION\tGROUP\tLAST OWNER\t")
+	table := text.NewTable(w, "COLLECTION", "PARTITION", "GROUP", "LAST OWNER", "")
 	for _, one := range v.Partitions {
 		name := one.seen.ID
 		if one.Partition >= 0 {
 			name = fmt.Sprintf("%s/%d", one.Topic, one.Partition)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.Series, printable(name), printable(one.From), printable(one.Owner), one.State)
+		table.Row(one.Series, name, one.From, one.Owner, one.State)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	return v.printNext(w)
+	table.Flush()
+	v.printNext(w)
 }
 
 // printNext says what to do now.
-func (v takeoverView) printNext(w io.Writer) error {
+func (v takeoverView) printNext(w io.Writer) {
 	count := func(state takeoverState) (n int) {
 		for _, one := range v.Partitions {
 			if one.State == state {
@@ -93,12 +88,9 @@ func (v takeoverView) printNext(w io.Writer) error {
 	}
 	switch due, done := count(takeoverDue), count(takeoverDone); {
 	case v.DryRun && due > 0:
-		_, err := fmt.Fprintf(w, "\n%d partitions would be given to the group %q. Nothing was changed.\n", due, printable(v.To))
-		return err
+		fmt.Fprintf(w, "\n%d partitions would be given to the group %q. Nothing was changed.\n", due, v.To)
 	case done > 0:
-		_, err := fmt.Fprintf(w, "\n%d partitions belong to the group %q now. Start its consumers with KAFKA_GROUP_ID=%s; those that wait for a partition\n"+
-			"already look again at the next rebalance, or when they are restarted.\n", done, printable(v.To), printable(v.To))
-		return err
+		fmt.Fprintf(w, "\n%d partitions belong to the group %q now. Start its consumers with KAFKA_GROUP_ID=%s; those that wait for a partition\n"+
+			"already look again at the next rebalance, or when they are restarted.\n", done, v.To, text.Printable(v.To))
 	}
-	return nil
 }

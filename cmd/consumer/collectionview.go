@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"waterwheel/cmd/consumer/internal/text"
 )
 
 // CollectionView is what collection show tells of a time series.
@@ -62,19 +64,16 @@ func (h HeldPartition) compare(other HeldPartition) int {
 	return cmp.Or(strings.Compare(h.Topic, other.Topic), strings.Compare(h.TopicID, other.TopicID), cmp.Compare(h.Partition, other.Partition))
 }
 
-func printCollections(w io.Writer, views []CollectionView, now time.Time) error {
+func printCollections(w io.Writer, views []CollectionView, now time.Time) {
 	for i, v := range views {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := v.print(w, now); err != nil {
-			return err
-		}
+		v.print(w, now)
 	}
-	return nil
 }
 
-func (v CollectionView) print(w io.Writer, now time.Time) error {
+func (v CollectionView) print(w io.Writer, now time.Time) {
 	expiry, view, meta := "never", "no view: this MongoDB cannot unpack buckets", "none, it is a single series"
 	if v.ExpireAfterSeconds > 0 {
 		expiry = "after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
@@ -85,84 +84,79 @@ func (v CollectionView) print(w io.Writer, now time.Time) error {
 	if v.MetaField != "" {
 		meta = v.MetaField
 	}
-	head := newTable(w)
-	fmt.Fprintf(head, "Collection\t%s (options version %d)\n", v.Name, v.Version)
-	fmt.Fprintf(head, "Time, meta\t%s, %s\n", printable(v.TimeField), printable(meta))
-	fmt.Fprintf(head, "Granularity\t%s\n", v.Bucketing)
-	fmt.Fprintf(head, "Expires\t%s\n", expiry)
-	fmt.Fprintf(head, "View\t%s\n", view)
-	fmt.Fprintf(head, "Buckets\t%s\n\n", v.size())
-	if err := head.Flush(); err != nil {
-		return err
-	}
+	head := text.NewTable(w)
+	head.Row("Collection", fmt.Sprintf("%s (options version %d)", v.Name, v.Version))
+	head.Row("Time, meta", v.TimeField+", "+meta)
+	head.Row("Granularity", v.Bucketing)
+	head.Row("Expires", expiry)
+	head.Row("View", view)
+	head.Row("Buckets", v.size())
+	head.Flush()
+	fmt.Fprintln(w)
 	if len(v.Partitions) == 0 {
-		_, err := fmt.Fprintln(w, "It holds nothing, and no partition is claimed.")
-		return err
+		fmt.Fprintln(w, "It holds nothing, and no partition is claimed.")
+		return
 	}
-	return v.printPartitions(w, now)
+	v.printPartitions(w, now)
 }
 
 // size is the server's figures; not every server knows those on disk.
 func (v CollectionView) size() string {
-	text := fmt.Sprintf("%d, %s", v.Buckets, formatBytes(v.Bytes))
+	size := fmt.Sprintf("%d, %s", v.Buckets, text.Bytes(v.Bytes))
 	if v.StorageBytes > 0 {
-		text += fmt.Sprintf(", %s on disk, indexes %s", formatBytes(v.StorageBytes), formatBytes(v.IndexBytes))
+		size += fmt.Sprintf(", %s on disk, indexes %s", text.Bytes(v.StorageBytes), text.Bytes(v.IndexBytes))
 	}
-	return text
+	return size
 }
 
-func (v CollectionView) printPartitions(w io.Writer, now time.Time) error {
-	table := newTable(w)
-	fmt.Fprintln(table, "PARTITION\tBUCKETS\tCLOSED\tMEASUREMENTS\tPER BUCKET\tFILLED\tOFFSETS\tGROUP\tOWNER\tCLAIM\tSTATE")
+func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
+	table := text.NewTable(w, "PARTITION", "BUCKETS", "CLOSED", "MEASUREMENTS", "PER BUCKET", "FILLED", "OFFSETS", "GROUP", "OWNER", "CLAIM", "STATE")
 	cut := false
 	for _, h := range v.Partitions {
 		more := ""
 		if h.Cut {
 			more, cut = "+", true
 		}
-		fmt.Fprintf(table, "%s\t%d%s\t%d%s\t%d%s\t%s\t%s\t%s\t", h.name(), h.Buckets, more, h.Closed, more, h.Measurements, more,
-			ratio(h.Measurements, h.Buckets, "%.1f"), ratio(100*h.Measurements, h.Buckets*int64(v.MaxCount), "%.1f %%"), h.offsets())
-		fmt.Fprintln(table, h.Claim.columns(now))
+		group, owner, token, state := h.Claim.words(now)
+		table.Row(h.name(), fmt.Sprint(h.Buckets, more), fmt.Sprint(h.Closed, more), fmt.Sprint(h.Measurements, more),
+			ratio(h.Measurements, h.Buckets, "%.1f"), ratio(100*h.Measurements, h.Buckets*int64(v.MaxCount), "%.1f %%"), h.offsets(),
+			group, owner, token, state)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Flush()
 	if cut {
-		_, err := fmt.Fprintf(w, "\n+ only the %d buckets with the largest offsets were looked at; --buckets 0 looks at all.\n", v.Newest)
-		return err
+		fmt.Fprintf(w, "\n+ only the %d buckets with the largest offsets were looked at; --buckets 0 looks at all.\n", v.Newest)
 	}
-	return nil
 }
 
 func (h HeldPartition) name() string {
 	if h.foreign {
 		return "(no source)"
 	}
-	return fmt.Sprintf("%s/%d", printable(h.Topic), h.Partition)
+	return fmt.Sprintf("%s/%d", h.Topic, h.Partition)
 }
 
 func (h HeldPartition) offsets() string {
 	if h.LastOffset < 0 {
-		return "–"
+		return text.Unknown
 	}
 	return fmt.Sprintf("%d–%d", h.FirstOffset, h.LastOffset)
 }
 
-// columns are the group, the owner, the beginning of the token and the state.
-func (c *ClaimView) columns(now time.Time) string {
+// words are the cells of a claim, with the beginning of its token.
+func (c *ClaimView) words(now time.Time) (group, owner, token, state string) {
 	if c == nil {
-		return "–\t–\t–\tnot claimed"
+		return text.Unknown, text.Unknown, text.Unknown, "not claimed"
 	}
-	state := "claimed, document written " + formatAgo(now, c.At)
+	state = "claimed, document written " + text.Ago(now, c.At)
 	if c.Released {
-		state = "released " + formatAgo(now, c.At)
+		state = "released " + text.Ago(now, c.At)
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s", printable(c.Group), printable(c.Owner), c.Token[:8], state)
+	return c.Group, c.Owner, c.Token[:8], state
 }
 
 func ratio(part, whole int64, format string) string {
 	if whole == 0 {
-		return "–"
+		return text.Unknown
 	}
 	return fmt.Sprintf(format, float64(part)/float64(whole))
 }

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 )
 
@@ -40,9 +40,7 @@ func (p *program) configCommand() *cobra.Command {
 
 func printSettings(w io.Writer, c config.Config, output string) error {
 	if output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(c.Settings())
+		return text.WriteJSON(w, c.Settings())
 	}
 	for _, s := range c.Settings() {
 		if _, err := fmt.Fprintf(w, "%s=%s\n", s.Name, s.Value); err != nil {

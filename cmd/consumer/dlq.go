@@ -161,11 +161,11 @@ func (p *program) scan(ctx context.Context, reader *letterReader, each func(*dlq
 	for _, s := range spans {
 		total += s.End - s.First
 	}
-	line := p.newProgress("letters read")
-	defer line.end()
+	line := p.progress("letters read")
+	defer line.End()
 	return dlq.Scan(ctx, reader, spans, func(f *dlq.Found) error {
 		done++
-		line.at(done, total)
+		line.At(done, total)
 		return each(f)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/measurement"
@@ -52,36 +53,32 @@ func failingPath(l *dlq.Letter, now *measurement.DecodeError) string {
 	return ""
 }
 
-func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.DecodeError) error {
+func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.DecodeError) {
 	l, row := &f.Letter, newLetterRow(f)
-	table := newTable(w)
-	line := func(name, value string) { fmt.Fprintf(table, "%s\t%s\n", name, printable(value)) }
-	line("letter", row.Letter)
-	line("from", row.from())
-	line("time", formatTime(row.Time))
-	line("reason", l.Reason)
-	line("message", l.Message)
-	line("attempt", strconv.Itoa(l.Attempt))
+	table := text.NewTable(w)
+	table.Row("letter", row.Letter)
+	table.Row("from", row.from())
+	table.Row("time", row.Time)
+	table.Row("reason", l.Reason)
+	table.Row("message", l.Message)
+	table.Row("attempt", l.Attempt)
 	if l.Stage != "" {
-		line("stage", l.Stage)
+		table.Row("stage", l.Stage)
 	}
 	if l.Cut != "" {
-		line("cut", "the letter lacks "+l.Cut+": it cannot be driven back")
+		table.Row("cut", "the letter lacks "+l.Cut+": it cannot be driven back")
 	}
-	line("key", formatKey(l.Key))
+	table.Row("key", formatKey(l.Key))
 	for _, h := range l.Headers {
-		line("header", h.Key+" = "+formatKey(h.Value))
+		table.Row("header", h.Key+" = "+formatKey(h.Value))
 	}
-	line("now", verdictNow(l, now))
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Row("now", verdictNow(l, now))
+	table.Flush()
 	if l.Value == nil {
-		_, err := fmt.Fprint(w, "\nThe value is null.\n\n")
-		return err
+		fmt.Fprint(w, "\nThe value is null.\n\n")
+		return
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", markedValue(l.Value, asBSON, failingPath(l, now)))
-	return err
+	fmt.Fprintf(w, "\n%s\n", markedValue(l.Value, asBSON, failingPath(l, now)))
 }
 
 // verdictNow says what would become of the record if it were driven back.
@@ -103,7 +100,7 @@ func formatKey(b []byte) string {
 	if b == nil {
 		return "null"
 	}
-	return shorten(strconv.Quote(string(b)), most)
+	return text.Shorten(strconv.Quote(string(b)), most)
 }
 
 // ShownLetter is what dlq show prints as JSON. Bytes are base64.

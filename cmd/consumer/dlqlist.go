@@ -2,15 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 )
 
@@ -107,8 +106,8 @@ func (p *program) listLetters(ctx context.Context, o listOptions) error {
 
 // letterList prints rows, all of them or the last ones.
 type letterList struct {
-	table             *tabwriter.Writer // nil: JSON
-	json              *json.Encoder
+	out               io.Writer
+	table             *text.Table // nil: JSON
 	limit             int
 	last              []LetterRow // a ring of limit rows
 	selected, written int
@@ -116,13 +115,10 @@ type letterList struct {
 }
 
 func newLetterList(w io.Writer, o listOptions) *letterList {
-	list := &letterList{limit: o.limit}
-	if o.output == "json" {
-		list.json = json.NewEncoder(w)
-		list.json.SetEscapeHTML(false)
-		return list
+	list := &letterList{out: w, limit: o.limit}
+	if o.output != "json" {
+		list.table = text.NewTable(w)
 	}
-	list.table = newTable(w)
 	return list
 }
 
@@ -145,10 +141,10 @@ func (l *letterList) end() error {
 			return err
 		}
 	}
-	if l.table == nil {
-		return nil
+	if l.table != nil {
+		l.table.Flush()
 	}
-	return l.table.Flush()
+	return nil
 }
 
 // write prints a row. A long table is printed in pieces, each with columns of its own width.
@@ -156,22 +152,19 @@ func (l *letterList) write(row LetterRow) error {
 	const piece = 1000
 	if l.table == nil {
 		l.written++
-		return l.json.Encode(row)
+		return text.WriteJSONLine(l.out, row)
 	}
 	if l.written%piece == 0 {
-		if err := l.table.Flush(); err != nil {
-			return err
-		}
-		fmt.Fprintln(l.table, "LETTER\tFROM\tTIME\tREASON\tATTEMPT\tMESSAGE")
+		l.table.Flush()
+		l.table.Title("LETTER", "FROM", "TIME", "REASON", "ATTEMPT", "MESSAGE")
 	}
 	l.written++
-	message := printable(withoutReason(row.Message, row.Reason))
+	message := text.Printable(withoutReason(row.Message, row.Reason))
 	if row.Cut != "" {
 		message = "(cut) " + message
 	}
-	_, err := fmt.Fprintf(l.table, "%s\t%s\t%s\t%s\t%d\t%s\n", row.Letter, row.from(), formatTime(row.Time),
-		printable(row.Reason), row.Attempt, shorten(message, 120))
-	return err
+	l.table.Row(row.Letter, row.from(), row.Time, row.Reason, row.Attempt, text.Shorten(message, 120))
+	return nil
 }
 
 // withoutReason is a message without the code it begins with.

@@ -103,15 +103,15 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	}
 	selection := dlq.Selection{Filter: filter, MaxAttempts: o.maxAttempts}
 	group := redriveGroup(c, selection)
-	line := p.newProgress("letters driven back")
+	line := p.progress("letters driven back")
 	letters := letterOptions(c)
 	var astray strays
 	options := dlq.RedriveOptions{
 		Selection: selection, Sources: c.Kafka.Topics, TopicFor: letters.TopicFor, Limit: o.limit, Rate: o.rate, DryRun: o.dryRun,
 		Settle: redriveSettle, Stray: astray.add,
-		Report: func(r dlq.Report) { line.at(r.Read, r.Total) },
+		Report: func(r dlq.Report) { line.At(r.Read, r.Total) },
 		Refused: func(r dlq.Refusal) {
-			line.end()
+			line.End()
 			p.nameRefused(r)
 		},
 	}
@@ -124,7 +124,7 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 			return err
 		})
 	}
-	line.end()
+	line.End()
 	astray.tell(p.stderr)
 	unknown := err == nil && p.warnOfReasons(o.reasons, report.Reasons)
 	if report.Reasons != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -46,11 +47,11 @@ func (p *program) dlqShowCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *program) showLetter(ctx context.Context, text string, o showOptions) error {
+func (p *program) showLetter(ctx context.Context, at string, o showOptions) error {
 	if err := checkOutput(o.output); err != nil {
 		return err
 	}
-	place, offset, err := parsePlace(text)
+	place, offset, err := parsePlace(at)
 	if err != nil {
 		return usageError{err}
 	}
@@ -69,14 +70,15 @@ func (p *program) showLetter(ctx context.Context, text string, o showOptions) er
 		case o.raw:
 			_, err := p.stdout.Write(f.Letter.Value)
 			return err
-		case o.output == "json":
-			return writeJSON(p.stdout, newShownLetter(f, again.of(&f.Letter)))
 		}
-		return printLetter(p.stdout, f, c.Event.Format == string(measurement.BSON), again.of(&f.Letter))
+		now := again.of(&f.Letter)
+		return p.show(o.output, newShownLetter(f, now), func(w io.Writer) {
+			printLetter(w, f, c.Event.Format == string(measurement.BSON), now)
+		})
 	}
 	n, err := p.findLetters(ctx, c, log, place, offset, show)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters and of their records", errNoLetter, text)
+		err = fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters and of their records", errNoLetter, at)
 	}
 	return err
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,11 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 )
-
-// statsBar is the length of the longest bar in characters.
-const statsBar = 40
 
 func (p *program) dlqStatsCommand() *cobra.Command {
 	var f letterFilter
@@ -45,10 +41,7 @@ func (p *program) letterStats(ctx context.Context, flags letterFilter, output st
 	if err != nil {
 		return err
 	}
-	if output == "json" {
-		return writeJSON(p.stdout, newStatsView(stats))
-	}
-	return printStats(p.stdout, stats)
+	return p.show(output, newStatsView(stats), func(w io.Writer) { printStats(w, stats) })
 }
 
 // StatsView is what dlq stats prints as JSON.
@@ -82,17 +75,10 @@ func newStatsView(s *dlq.Stats) StatsView {
 	return view
 }
 
-func writeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(value)
-}
-
-func printStats(w io.Writer, s *dlq.Stats) error {
+func printStats(w io.Writer, s *dlq.Stats) {
 	fmt.Fprintf(w, "%d letters", s.Letters)
 	if s.Letters > 0 {
-		fmt.Fprintf(w, ", of records from %s to %s", formatTime(s.Oldest), formatTime(s.Newest))
+		fmt.Fprintf(w, ", of records from %s to %s", text.Time(s.Oldest), text.Time(s.Newest))
 	}
 	fmt.Fprintln(w)
 	if s.Copies > 0 {
@@ -103,69 +89,32 @@ func printStats(w io.Writer, s *dlq.Stats) error {
 		fmt.Fprintf(w, "%d records of the dead-letter topics are no letters\n", s.Others)
 	}
 	if s.Letters == 0 {
-		return nil
+		return
 	}
 	fmt.Fprintln(w)
-	if err := printCounts(w, "REASON", s.Reasons); err != nil {
-		return err
-	}
+	text.Chart(w, "REASON", "LETTERS", s.Reasons)
 	if len(s.Topics) > 1 {
 		fmt.Fprintln(w)
-		if err := printCounts(w, "TOPIC", s.Topics); err != nil {
-			return err
-		}
+		text.Chart(w, "TOPIC", "LETTERS", s.Topics)
 	}
 	fmt.Fprintln(w)
-	return printHours(w, s)
+	printHours(w, s)
 }
 
-// printCounts prints counts with bars, the largest first.
-func printCounts(w io.Writer, title string, counts map[string]int64) error {
-	table := newTable(w)
-	fmt.Fprintf(table, "%s\tLETTERS\t\n", title)
-	names := byCount(counts)
-	for _, name := range names {
-		fmt.Fprintf(table, "%s\t%d\t%s\n", printable(name), counts[name], bar(counts[name], counts[names[0]]))
-	}
-	return table.Flush()
-}
-
-func printHours(w io.Writer, s *dlq.Stats) error {
+func printHours(w io.Writer, s *dlq.Stats) {
 	var most int64
 	for _, reasons := range s.Hours {
-		most = max(most, sum(reasons))
+		most = max(most, text.Sum(reasons))
 	}
-	table := newTable(w)
-	fmt.Fprintln(table, "HOUR (UTC)\tLETTERS\t\tREASONS")
+	table := text.NewTable(w, "HOUR (UTC)", "LETTERS", "", "REASONS")
 	for _, hour := range slices.SortedFunc(maps.Keys(s.Hours), time.Time.Compare) {
 		reasons := s.Hours[hour]
 		var list []string
-		for _, name := range byCount(reasons) {
-			list = append(list, fmt.Sprintf("%s %d", printable(name), reasons[name]))
+		for _, name := range text.ByCount(reasons) {
+			list = append(list, fmt.Sprintf("%s %d", name, reasons[name]))
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%s\n", hour.Format("2006-01-02 15h"), sum(reasons), bar(sum(reasons), most), strings.Join(list, ", "))
+		total := text.Sum(reasons)
+		table.Row(hour.Format("2006-01-02 15h"), total, text.Bar(total, most), strings.Join(list, ", "))
 	}
-	return table.Flush()
-}
-
-func sum(counts map[string]int64) (n int64) {
-	for _, count := range counts {
-		n += count
-	}
-	return n
-}
-
-// byCount lists names, those of large counts first.
-func byCount(counts map[string]int64) []string {
-	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	})
-}
-
-// bar draws a count; every count has at least a dot.
-func bar(count, most int64) string {
-	if n := count * statsBar / max(1, most); n > 0 {
-		return strings.Repeat("█", int(n))
-	}
-	return "·"
+	table.Flush()
 }

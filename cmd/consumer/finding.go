@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"waterwheel/cmd/consumer/internal/text"
 )
 
 // FindingState says how much a finding matters.
@@ -60,24 +62,19 @@ func (f *findings) count(state FindingState) (n int) {
 }
 
 // print prints a table, ways out below their findings.
-func (f *findings) print(w io.Writer) error {
+func (f *findings) print(w io.Writer) {
 	widest := slices.MaxFunc(f.list, func(a, b Finding) int { return len([]rune(a.Subject)) - len([]rune(b.Subject)) })
 	width := len([]rune(widest.Subject))
 	for _, one := range f.list {
-		if _, err := fmt.Fprintf(w, "%-8s %-*s  %s\n", one.State, width, one.Subject, printable(one.Text)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, "%-8s %-*s  %s\n", one.State, width, one.Subject, text.Printable(one.Text))
 		if one.WayOut != "" {
-			if _, err := fmt.Fprintf(w, "%s→ %s\n", strings.Repeat(" ", 8+1+width+2), printable(one.WayOut)); err != nil {
-				return err
-			}
+			fmt.Fprintf(w, "%s→ %s\n", strings.Repeat(" ", 8+1+width+2), text.Printable(one.WayOut))
 		}
 	}
 	wrong, warnings := f.count(findingWrong), f.count(findingWarning)
 	if wrong == 0 && warnings == 0 {
-		_, err := fmt.Fprintln(w, "\nNothing is wrong.")
-		return err
+		fmt.Fprintln(w, "\nNothing is wrong.")
+		return
 	}
-	_, err := fmt.Fprintf(w, "\n%d wrong, %d warnings.\n", wrong, warnings)
-	return err
+	fmt.Fprintf(w, "\n%d wrong, %d warnings.\n", wrong, warnings)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -18,6 +17,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"waterwheel/cmd/consumer/internal/text"
 )
 
 // Bounds of the pages' connections.
@@ -34,7 +35,7 @@ const (
 var statusHTML string
 
 var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
-	"bytes": formatBytes, "ago": formatAgo, "seconds": formatSeconds, "offset": formatOffset,
+	"bytes": text.Bytes, "ago": text.Ago, "seconds": text.Seconds, "offset": text.Number,
 }).Parse(statusHTML))
 
 // server is one address that answers HTTP.
@@ -162,9 +163,7 @@ func serveStatusJSON(w http.ResponseWriter, view StatusView) {
 	view.Partitions = append([]PartitionView{}, view.Partitions...)
 	view.Letters = append([]LetterView{}, view.Letters...)
 	w.Header().Set("Content-Type", "application/json")
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(view) // fails only when the reader is gone
+	_ = text.WriteJSON(w, view) // fails only when the reader is gone
 }
 
 func serveStatusPage(w http.ResponseWriter, view StatusView) {

@@ -191,11 +191,3 @@ func TestRecentLettersAreTheLastOnes(t *testing.T) {
 		t.Errorf("letters %v, want offsets 24 to 15", got)
 	}
 }
-
-func TestSizesForPeople(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 30: "3.0 GiB", 1 << 62: "4194304.0 TiB"} {
-		if got := formatBytes(n); got != want {
-			t.Errorf("formatBytes(%d) = %q, want %q", n, got, want)
-		}
-	}
-}

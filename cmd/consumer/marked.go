@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/cmd/consumer/internal/text"
 )
 
 // shownBytes is how much is shown of a value that is no text.
@@ -48,7 +50,7 @@ func isText(value []byte) bool {
 	odd := 0
 	for rest := value; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)
-		if r == utf8.RuneError && n == 1 || isControl(r) && !strings.ContainsRune("\r\n\t", r) {
+		if r == utf8.RuneError && n == 1 || text.IsControl(r) && !strings.ContainsRune("\r\n\t", r) {
 			odd++
 		}
 		rest = rest[n:]
@@ -159,7 +161,7 @@ func withCarets(text []byte, at span) string {
 
 // printableLine shows tabs as one space, so that carets stand under what they mean.
 func printableLine(line []byte) string {
-	return printable(strings.ReplaceAll(string(line), "\t", " "))
+	return text.Printable(strings.ReplaceAll(string(line), "\t", " "))
 }
 
 func width(line []byte) int { return utf8.RuneCountInString(printableLine(line)) }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/cmd/consumer/internal/text"
 )
 
 func TestMarkStandsUnderWhatIsWrong(t *testing.T) {
@@ -50,8 +52,8 @@ func FuzzMarkedValue(f *testing.F) {
 	f.Add([]byte(`{"a":[1,{"b":"x"}]}`), "a.1.b", false)
 	f.Add([]byte("{\"a\": \x1b"), "a", true)
 	f.Fuzz(func(t *testing.T, value []byte, path string, asBSON bool) {
-		if text := markedValue(value, asBSON, path); strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), isControl) {
-			t.Errorf("%q has control characters", text)
+		if shown := markedValue(value, asBSON, path); strings.ContainsFunc(strings.ReplaceAll(shown, "\n", ""), text.IsControl) {
+			t.Errorf("%q has control characters", shown)
 		}
 	})
 }

@@ -7,12 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 )
-
-// maxNamed is how many partitions a sentence names.
-const maxNamed = 8
 
 // status puts the snapshots together.
 func (v *view) status() StatusView {
@@ -83,10 +81,10 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 		server := pipeline.Server(of)
 		switch {
 		case server == pipeline.MongoDB && ping != nil:
-			r.notReady("MongoDB does not answer since %s: %v%s", formatTime(ping.since), ping.err, waiting(f.by))
+			r.notReady("MongoDB does not answer since %s: %v%s", text.Time(ping.since), ping.err, waiting(f.by))
 		case f.first != nil:
 			since := r.at.Add(f.first.Since - kafka.Now())
-			r.notReady("%s fails since %s: %v%s", server.Name(), formatTime(since), f.first, waiting(f.by))
+			r.notReady("%s fails since %s: %v%s", server.Name(), text.Time(since), f.first, waiting(f.by))
 		}
 	}
 }
@@ -96,7 +94,7 @@ func waiting(partitions []string) string {
 	if len(partitions) == 0 {
 		return ""
 	}
-	return " [" + partitionCount(len(partitions)) + ": " + named(partitions) + "]"
+	return " [" + text.Count(len(partitions), "partition") + ": " + text.List(partitions) + "]"
 }
 
 // claims has one sentence for each reason for which partitions are not read yet.
@@ -172,19 +170,4 @@ func known(offset int64) *int64 {
 		return nil
 	}
 	return &offset
-}
-
-func partitionCount(n int) string {
-	if n == 1 {
-		return "1 partition"
-	}
-	return fmt.Sprintf("%d partitions", n)
-}
-
-// named lists names, not too many.
-func named(names []string) string {
-	if over := len(names) - maxNamed; over > 1 {
-		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", over)
-	}
-	return strings.Join(names, ", ")
 }

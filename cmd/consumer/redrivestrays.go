@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 )
 
@@ -28,7 +29,7 @@ func (s *strays) tell(w io.Writer) {
 	if s.count == 0 {
 		return
 	}
-	list := printable(strings.Join(s.first, ", "))
+	list := text.Printable(strings.Join(s.first, ", "))
 	if more := s.count - len(s.first); more > 0 {
 		list = fmt.Sprintf("%s and %d more", list, more)
 	}

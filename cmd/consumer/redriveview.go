@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 )
 
@@ -15,33 +16,31 @@ type RedriveView struct {
 }
 
 func (p *program) printRedrive(o redriveOptions, group string, r dlq.Report) error {
-	if o.output == "json" {
-		if r.Reasons == nil {
-			r.Reasons = map[string]int64{}
-		}
-		return writeJSON(p.stdout, RedriveView{group, o.dryRun, r})
+	if r.Reasons == nil {
+		r.Reasons = map[string]int64{}
 	}
-	return printReport(p.stdout, o, group, r)
+	return p.show(o.output, RedriveView{group, o.dryRun, r}, func(w io.Writer) { printReport(w, o, group, r) })
 }
 
-func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) error {
-	table := newTable(w)
+func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) {
+	table := text.NewTable(w)
 	verb := "driven back"
 	if o.dryRun {
 		verb = "would be driven back"
 	}
-	fmt.Fprintf(table, "%d\t%s\n", r.Driven, verb)
-	for _, reason := range byCount(r.Reasons) {
-		fmt.Fprintf(table, "\t  %s: %d\n", printable(reason), r.Reasons[reason])
+	reasons := func(counts map[string]int64) {
+		for _, reason := range text.ByCount(counts) {
+			table.Row("", fmt.Sprintf("  %s: %d", reason, counts[reason]))
+		}
 	}
+	table.Row(r.Driven, verb)
+	reasons(r.Reasons)
 	if r.Gone > 0 {
-		fmt.Fprintf(table, "%d\tof these are of records that their topics have no more, whose keys could not be compared\n", r.Gone)
+		table.Row(r.Gone, "of these are of records that their topics have no more, whose keys could not be compared")
 	}
 	if o.dryRun && r.Driven > 0 {
-		fmt.Fprintf(table, "%d\tof these would become letters again, by the present settings (what MongoDB refuses is not asked)\n", sum(r.Again))
-		for _, reason := range byCount(r.Again) {
-			fmt.Fprintf(table, "\t  %s: %d\n", printable(reason), r.Again[reason])
-		}
+		table.Row(text.Sum(r.Again), "of these would become letters again, by the present settings (what MongoDB refuses is not asked)")
+		reasons(r.Again)
 	}
 	for _, one := range []struct {
 		count int64
@@ -58,15 +57,11 @@ func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) erro
 		{r.Total - r.Read, "not looked at yet"},
 	} {
 		if one.count > 0 {
-			fmt.Fprintf(table, "%d\t%s\n", one.count, one.what)
+			table.Row(one.count, one.what)
 		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
+	table.Flush()
+	if group != "" {
+		fmt.Fprintf(w, "progress is kept by the consumer group %s\n", group)
 	}
-	if group == "" {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "progress is kept by the consumer group %s\n", group)
-	return err
 }

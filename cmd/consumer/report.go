@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/pipeline"
 )
 
@@ -36,7 +37,7 @@ func (v *view) progress(log *slog.Logger) {
 		"partitions", len(statuses), "lag", sum.lag, "freshness", sum.freshness.Round(time.Millisecond),
 		"stored", stored, "stored_in_all", done.Stored, "rate", fmt.Sprintf("%.0f/s", float64(stored)/max(took.Seconds(), 0.001)),
 		"letters", letters, "letters_in_all", done.Letters,
-		"memory", formatBytes(v.budget.Total()) + " of " + formatBytes(v.budget.Limit()),
+		"memory", text.Bytes(v.budget.Total()) + " of " + text.Bytes(v.budget.Limit()),
 		"series", sum.series, "open_buckets", sum.open,
 	}
 	if sum.unknown > 0 {
@@ -92,7 +93,7 @@ func summed(statuses []*pipeline.Status, now time.Time) sums {
 func byReason(partitions map[string][]string) string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(partitions)) {
-		parts = append(parts, named(partitions[reason])+": "+reason)
+		parts = append(parts, text.List(partitions[reason])+": "+reason)
 	}
 	return strings.Join(parts, "; ")
 }
@@ -132,5 +133,5 @@ func unwritten(statuses []*pipeline.Status) string {
 			ranges = append(ranges, fmt.Sprintf("%s/%d from %d to %d", s.Topic, s.Partition, from, s.ReadTo-1))
 		}
 	}
-	return named(ranges)
+	return text.List(ranges)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 )
 
@@ -41,9 +42,14 @@ type program struct {
 
 // execute runs one command line and returns the exit code.
 func (p *program) execute(ctx context.Context, args []string) int {
+	out := text.NewOutput(p.stdout)
+	p.stdout = out
 	root := p.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil && out.Err() != nil {
+		err = fmt.Errorf("printing: %w", out.Err())
+	}
 	var usage usageError
 	var settings *config.Error
 	switch {
@@ -123,6 +129,23 @@ func (p *program) initCommand() *cobra.Command {
 			return p.initialize(cmd.Context(), c, log, p.stdout)
 		},
 	}
+}
+
+// show prints what a command found, as its --output says.
+func (p *program) show(output string, found any, print func(io.Writer)) error {
+	if output == "json" {
+		return text.WriteJSON(p.stdout, found)
+	}
+	print(p.stdout)
+	return nil
+}
+
+// progress begins a line of progress for a person at stderr.
+func (p *program) progress(what string) *text.Progress {
+	if !p.onTerminal {
+		return text.NewProgress(nil, what)
+	}
+	return text.NewProgress(p.stderr, what)
 }
 
 // settings loads the settings and makes the logger they ask for.

@@ -93,8 +93,8 @@ func eachFile(t *testing.T, dir string, use func(*ast.File)) {
 	}
 }
 
-// text is the value of a string literal, empty for anything else.
-func text(e ast.Expr) string {
+// literalText is the value of a string literal, empty for anything else.
+func literalText(e ast.Expr) string {
 	if field, ok := e.(*ast.KeyValueExpr); ok {
 		e = field.Value
 	}
@@ -118,11 +118,11 @@ func stopReason(n ast.Node) string {
 			name = typ.Sel.Name
 		}
 		if name == "StopError" && len(n.Elts) > 0 {
-			return text(n.Elts[0])
+			return literalText(n.Elts[0])
 		}
 	case *ast.CallExpr: // asStop(err, reason)
 		if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "asStop" && len(n.Args) == 2 {
-			return text(n.Args[1])
+			return literalText(n.Args[1])
 		}
 	}
 	return ""
@@ -154,8 +154,8 @@ func TestRunbookHasEveryReadinessReason(t *testing.T) {
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && (f.Name.Name == "status" || receiver(f) == "readiness") {
 				ast.Inspect(f, func(n ast.Node) bool {
-					if e, ok := n.(ast.Expr); ok && strings.Contains(text(e), " ") {
-						sentences = append(sentences, text(e))
+					if e, ok := n.(ast.Expr); ok && strings.Contains(literalText(e), " ") {
+						sentences = append(sentences, literalText(e))
 					}
 					return true
 				})

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/bucketer"
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/measurement"
@@ -24,7 +25,7 @@ func (p *program) samples(ctx context.Context, c config.Config, log *topicLog, t
 	for _, topic := range topics {
 		s, err := newSampler(c, topic)
 		if err == nil {
-			err = s.read(ctx, log, n, p.newProgress("records of "+topic))
+			err = s.read(ctx, log, n, p.progress("records of "+topic))
 		}
 		if err != nil {
 			found.failed("sample of "+topic, err)
@@ -67,8 +68,8 @@ func newSampler(c config.Config, topic string) (*sampler, error) {
 }
 
 // read takes the newest records of each partition, n together.
-func (s *sampler) read(ctx context.Context, log *topicLog, n int, line *progress) error {
-	defer line.end()
+func (s *sampler) read(ctx context.Context, log *topicLog, n int, line *text.Progress) error {
+	defer line.End()
 	spans, err := dlq.Spans(ctx, log, []string{s.view.Topic})
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (s *sampler) read(ctx context.Context, log *topicLog, n int, line *progress
 		}
 		err := log.Read(ctx, span.Topic, span.Partition, span.End-share, span.End, func(r *dlq.Record) error {
 			s.take(span.Partition, r)
-			line.at(int64(s.view.Records), int64(n))
+			line.At(int64(s.view.Records), int64(n))
 			return nil
 		})
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"waterwheel/cmd/consumer/internal/text"
 )
 
 // What of a sample is shown.
@@ -54,41 +56,36 @@ type BucketView struct {
 // Document is relaxed Extended JSON.
 type Document = json.RawMessage
 
-func printSample(w io.Writer, s *SampleView) error {
+func printSample(w io.Writer, s *SampleView) {
 	fmt.Fprintf(w, "The newest %d records of %s: %d measurements", s.Records, s.Topic, s.Measurements)
 	if s.Tombstones > 0 {
 		fmt.Fprintf(w, ", %d tombstones", s.Tombstones)
 	}
 	fmt.Fprintln(w)
 	for _, d := range s.Examples {
-		fmt.Fprintf(w, "  %s\n", shorten(printable(string(d)), 400))
+		fmt.Fprintf(w, "  %s\n", text.Shorten(text.Printable(string(d)), 400))
 	}
-	table := newTable(w)
+	table := text.NewTable(w)
 	if len(s.Bad) > 0 {
-		fmt.Fprintln(table, "\nLETTERS\tREASON\tRECORD\tEXAMPLE")
+		table.Title("\nLETTERS", "REASON", "RECORD", "EXAMPLE")
 		for _, b := range s.Bad {
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", b.Count, b.Reason, b.From, shorten(printable(withoutReason(b.Example, b.Reason)), 160))
+			table.Row(b.Count, b.Reason, b.From, text.Shorten(text.Printable(withoutReason(b.Example, b.Reason)), 160))
 		}
 	}
 	if s.Buckets > 0 {
-		if err := table.Flush(); err != nil {
-			return err
-		}
+		table.Flush()
 		fmt.Fprintf(w, "\nThey would be %d series in %d buckets, %.1f measurements in each; the fullest:\n", s.Series, s.Buckets, float64(s.Measurements)/float64(s.Buckets))
-		fmt.Fprintln(table, "MEASUREMENTS\tBYTES\tFIRST\tLAST\tPARTITION\tMETA")
+		table.Title("MEASUREMENTS", "BYTES", "FIRST", "LAST", "PARTITION", "META")
 		for _, b := range s.Largest {
-			fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", b.Measurements, b.Bytes, formatTime(b.First), formatTime(b.Last), b.From, shorten(printable(string(b.Meta)), 100))
+			table.Row(b.Measurements, b.Bytes, b.First, b.Last, b.From, text.Shorten(text.Printable(string(b.Meta)), 100))
 		}
 	}
 	if len(s.Fields) > 0 {
-		fmt.Fprintln(table, "\nVALUES\tFIELD OF META")
+		table.Title("\nVALUES", "FIELD OF META")
 		for _, f := range s.Fields {
-			fmt.Fprintf(table, "%d\t%s\n", f.Values, printable(fieldName(f)))
+			table.Row(f.Values, fieldName(f))
 		}
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
+	table.Flush()
+	fmt.Fprintln(w)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/measurement"
 	"waterwheel/sink"
@@ -135,8 +137,8 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	}
 	defer closeDatabase(database)
 
-	line := p.newProgress("verifying")
-	defer line.end()
+	line := p.progress("verifying")
+	defer line.End()
 	letters, err := readLetters(ctx, c, client, ranges[0].Source, line)
 	if err != nil {
 		return err
@@ -155,10 +157,8 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		DeletedLetters: letters.deleted,
 	}
 	err = view.judge(ctx, verifier, ranges)
-	line.end()
-	if printErr := view.print(p.stdout, o); printErr != nil {
-		return errors.Join(err, printErr)
-	}
+	line.End()
+	err = errors.Join(err, p.show(o.output, view, func(w io.Writer) { view.print(w, o) }))
 	if err == nil && view.Wrong {
 		return errFound
 	}
@@ -167,7 +167,7 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 
 // outlast waits until no write of a bucket below the committed offsets can come any more: a late one would bring back what a
 // repair has taken out. Owners with a longer write timeout than ours left a longer wait in their claims.
-func outlast(ctx context.Context, database *sink.Database, series string, grace time.Duration, line *progress) error {
+func outlast(ctx context.Context, database *sink.Database, series string, grace time.Duration, line *text.Progress) error {
 	claims, err := database.Partitions(ctx, series)
 	if err != nil {
 		return err
@@ -177,11 +177,11 @@ func outlast(ctx context.Context, database *sink.Database, series string, grace 
 			grace = max(grace, claim.Wait)
 		}
 	}
-	line.what = "waiting for writes that are on their way, seconds"
+	line.Now("waiting for writes that are on their way, seconds")
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); time.Since(begin) < grace; {
-		line.at(int64(time.Since(begin).Seconds()), int64(grace.Seconds()))
+		line.At(int64(time.Since(begin).Seconds()), int64(grace.Seconds()))
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -196,7 +196,7 @@ type verifying struct {
 	log      *recordLog
 	database *sink.Database
 	letters  *verify.Letters
-	line     *progress
+	line     *text.Progress
 }
 
 // newVerifier makes a verifier of the topic's time series, which must be set up.
@@ -217,8 +217,8 @@ func newVerifier(ctx context.Context, c config.Config, o verifyOptions, with ver
 		Collection: definition, Decoder: decoder, Log: with.log, Buckets: bucketStore{with.database.Buckets(series)},
 		Letters: with.letters, Content: o.content, Repair: o.mode(), Now: func() int64 { return time.Now().UnixMilli() }, Examples: o.examples,
 		Progress: func(at verify.Progress) {
-			with.line.what = fmt.Sprintf("verifying %s/%d, %s, offsets", o.topic, at.Partition, at.Doing)
-			with.line.at(at.Offset-at.From, at.To-at.From)
+			with.line.Now(fmt.Sprintf("verifying %s/%d, %s, offsets", o.topic, at.Partition, at.Doing))
+			with.line.At(at.Offset-at.From, at.To-at.From)
 		},
 	})
 }

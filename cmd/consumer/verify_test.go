@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
@@ -136,8 +137,8 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	view := verifyView{Topic: "events", Group: "meters", Content: true, Rest: []Resume{{Partition: 3, From: 5}}}
 	view.add(PartitionVerdict{Report: faulty(), Notes: []string{"the log is short"}})
 	var out bytes.Buffer
-	if err := view.print(&out, verifyOptions{output: "table", content: true, to: "400"}); err != nil || !view.Wrong {
-		t.Fatal(err, view.Wrong)
+	if view.print(&out, verifyOptions{content: true, to: "400"}); !view.Wrong {
+		t.Error("nothing is wrong")
 	}
 	for _, line := range []string{
 		"PARTITION  OFFSETS  RECORDS  MEASUREMENTS  STORED ONCE  DEAD-LETTERED  EXPIRED  MISSING  DOUBLED  UNKNOWN  LETTER MISSING  DAMAGED BUCKETS  DIFFERENT",
@@ -173,8 +174,8 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 	view := verifyView{Topic: "events", DeletedLetters: []DeletedLetters{{"events.dlq/0", 12}}}
 	view.add(PartitionVerdict{Report: deleted})
 	var out bytes.Buffer
-	if err := view.print(&out, verifyOptions{output: "table"}); err != nil || view.Wrong {
-		t.Fatal(err, view.Wrong)
+	if view.print(&out, verifyOptions{}); view.Wrong {
+		t.Error("something is wrong")
 	}
 	for _, text := range []string{
 		"events/2: note: 2 cannot be decoded, and their letters may have been deleted: offsets 101, 102.",
@@ -189,8 +190,8 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 	view.Partitions = nil
 	view.add(PartitionVerdict{Report: deleted})
 	out.Reset()
-	if err := view.print(&out, verifyOptions{output: "table"}); err != nil || strings.Contains(out.String(), "deleted") {
-		t.Errorf("%v, where all letters that matter are there:\n%s", err, out.String())
+	if view.print(&out, verifyOptions{}); strings.Contains(out.String(), "deleted") {
+		t.Errorf("where all letters that matter are there:\n%s", out.String())
 	}
 }
 
@@ -223,7 +224,7 @@ func TestDeletedLettersAreNoticed(t *testing.T) {
 	} {
 		index := letterIndex{Letters: new(verify.Letters)}
 		p := &program{stderr: io.Discard}
-		err := index.read(t.Context(), &c.shelf, "events.dlq", timeseries.Source{Topic: "events"}, p.newProgress("letters"))
+		err := index.read(t.Context(), &c.shelf, "events.dlq", timeseries.Source{Topic: "events"}, p.progress("letters"))
 		if diff := cmp.Diff(c.want, index.deleted); err != nil || diff != "" {
 			t.Errorf("%s: %v%s", name, err, diff)
 		}
@@ -234,7 +235,7 @@ func TestVerifyAsJSONSaysTheSame(t *testing.T) {
 	view := verifyView{Topic: "events", Content: true}
 	view.add(PartitionVerdict{Report: faulty()})
 	var out bytes.Buffer
-	if err := view.print(&out, verifyOptions{output: "json"}); err != nil {
+	if err := text.WriteJSON(&out, view); err != nil {
 		t.Fatal(err)
 	}
 	var back verifyView

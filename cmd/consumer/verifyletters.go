@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
@@ -26,7 +27,7 @@ type DeletedLetters struct {
 
 // readLetters notes the dead letters of a topic. It is read after the committed offsets: a letter of a record below them is
 // there by then.
-func readLetters(ctx context.Context, c config.Config, client *kafka.Client, src timeseries.Source, line *progress) (letterIndex, error) {
+func readLetters(ctx context.Context, c config.Config, client *kafka.Client, src timeseries.Source, line *text.Progress) (letterIndex, error) {
 	index := letterIndex{Letters: new(verify.Letters)}
 	if c.DLQ.Topic == "" {
 		return index, nil
@@ -45,7 +46,7 @@ func readLetters(ctx context.Context, c config.Config, client *kafka.Client, src
 }
 
 // read notes the letters of a dead-letter topic. What was deleted is looked at behind the reading: letters may go meanwhile.
-func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src timeseries.Source, line *progress) error {
+func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src timeseries.Source, line *text.Progress) error {
 	spans, err := dlq.Spans(ctx, log, []string{name})
 	if err != nil {
 		return err
@@ -54,10 +55,10 @@ func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src ti
 	for _, s := range spans {
 		total += s.End - s.First
 	}
-	line.what = "reading dead letters"
+	line.Now("reading dead letters")
 	err = dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
 		done++
-		line.at(done, total)
+		line.At(done, total)
 		l := &f.Letter
 		unknownID := l.TopicID == [16]byte{} // not written by us
 		if f.Err == nil && l.Topic == src.Topic && (unknownID || l.TopicID == src.TopicID) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/verify"
 )
 
@@ -60,14 +61,14 @@ func (v *verifyView) printDeletedLetters(w io.Writer) {
 
 func printFaults(w io.Writer, what string, faults *verify.Faults) {
 	for _, f := range faults.First {
-		text := what + "bucket " + f.Bucket
+		line := what + "bucket " + f.Bucket
 		if f.Path != "" {
-			text += ", " + f.Path
+			line += ", " + f.Path
 		}
 		if f.Position != nil {
-			text += fmt.Sprintf(" (offset %s)", formatPlace(*f.Position))
+			line += fmt.Sprintf(" (offset %s)", formatPlace(*f.Position))
 		}
-		fmt.Fprintln(w, printable(text+": "+f.Text)+".")
+		fmt.Fprintln(w, text.Printable(line+": "+f.Text)+".")
 	}
 	if more := faults.Count - int64(len(faults.First)); more > 0 {
 		fmt.Fprintf(w, "%sand %d more.\n", what, more)

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/verify"
 )
 
@@ -41,12 +41,7 @@ func (v *verifyView) add(p PartitionVerdict) {
 	v.Wrong = v.Wrong || p.Wrong()
 }
 
-func (v *verifyView) print(w io.Writer, o verifyOptions) error {
-	if o.output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(v)
-	}
+func (v *verifyView) print(w io.Writer, o verifyOptions) {
 	v.printTable(w)
 	for i := range v.Partitions {
 		p := &v.Partitions[i]
@@ -62,27 +57,30 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) error {
 	}
 	v.printDeletedLetters(w)
 	v.printResume(w, o)
-	_, err := fmt.Fprintln(w, v.summary())
-	return err
+	fmt.Fprintln(w, v.summary())
 }
 
 func (v *verifyView) printTable(w io.Writer) {
-	t := newTable(w)
-	fmt.Fprint(t, "PARTITION\tOFFSETS\tRECORDS\tMEASUREMENTS\tSTORED ONCE\tDEAD-LETTERED\tEXPIRED\tMISSING\tDOUBLED\tUNKNOWN\tLETTER MISSING\tDAMAGED BUCKETS")
-	if v.Content {
-		fmt.Fprint(t, "\tDIFFERENT")
+	titles := []string{
+		"PARTITION", "OFFSETS", "RECORDS", "MEASUREMENTS", "STORED ONCE", "DEAD-LETTERED", "EXPIRED", "MISSING", "DOUBLED", "UNKNOWN",
+		"LETTER MISSING", "DAMAGED BUCKETS",
 	}
-	fmt.Fprintln(t)
+	if v.Content {
+		titles = append(titles, "DIFFERENT")
+	}
+	t := text.NewTable(w, titles...)
 	for i := range v.Partitions {
 		p := &v.Partitions[i]
-		fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", p.Partition, formatRange(p.From, p.Next), p.Records, p.Valid,
-			p.StoredOnce, p.DeadLettered, p.Expired, p.Missing.Count, p.Doubled.Count, p.Unknown.Count, p.LetterMissing.Count, p.Damaged.Count)
-		if v.Content {
-			fmt.Fprintf(t, "\t%d", p.Different.Count)
+		row := []any{
+			p.Partition, formatRange(p.From, p.Next), p.Records, p.Valid, p.StoredOnce, p.DeadLettered, p.Expired, p.Missing.Count,
+			p.Doubled.Count, p.Unknown.Count, p.LetterMissing.Count, p.Damaged.Count,
 		}
-		fmt.Fprintln(t)
+		if v.Content {
+			row = append(row, p.Different.Count)
+		}
+		t.Row(row...)
 	}
-	_ = t.Flush() // an error of writing comes again with the last line
+	t.Flush()
 }
 
 // formatRange shows the offsets in [from, to).
@@ -156,11 +154,11 @@ func formatPlaces(t *verify.Tally) string {
 	for i, p := range t.First {
 		places[i] = formatPlace(p)
 	}
-	text := strings.Join(places, ", ")
+	list := strings.Join(places, ", ")
 	if t.Count > int64(len(t.First)) {
-		text += ", …"
+		list += ", …"
 	}
-	return text
+	return list
 }
 
 // formatPlace is an offset, with the index of an element of an array record that is not its first.

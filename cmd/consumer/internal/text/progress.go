@@ -1,4 +1,4 @@
-package main
+package text
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 // progressEvery is the least time between two states of a progress line.
 const progressEvery = 500 * time.Millisecond
 
-// progress is a line on a terminal that says how far long work is. Elsewhere it writes nothing.
-type progress struct {
+// Progress is a line on a terminal that says how far long work is. Elsewhere it writes nothing.
+type Progress struct {
 	out   io.Writer // nil: nobody looks
 	what  string
 	begin time.Time
@@ -18,18 +18,17 @@ type progress struct {
 	shown bool
 }
 
-// newProgress begins a line for a person at stderr.
-func (p *program) newProgress(what string) *progress {
-	line := &progress{what: what, begin: time.Now()}
-	line.last = line.begin
-	if p.onTerminal {
-		line.out = p.stderr
-	}
-	return line
+// NewProgress begins a line on a terminal; nil: nobody looks.
+func NewProgress(terminal io.Writer, what string) *Progress {
+	now := time.Now()
+	return &Progress{out: terminal, what: what, begin: now, last: now}
 }
 
-// at says how much of the total is done; total 0: not known.
-func (p *progress) at(done, total int64) {
+// Now says what is being done from now on.
+func (p *Progress) Now(what string) { p.what = what }
+
+// At says how much of the total is done; total 0: not known.
+func (p *Progress) At(done, total int64) {
 	now := time.Now()
 	if p.out == nil || now.Sub(p.last) < progressEvery {
 		return
@@ -39,8 +38,8 @@ func (p *progress) at(done, total int64) {
 	fmt.Fprint(p.out, toStartOfLine, eraseLine, progressText(p.what, done, total, now.Sub(p.begin)))
 }
 
-// end takes the line away.
-func (p *progress) end() {
+// End takes the line away.
+func (p *Progress) End() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")
 	}
@@ -48,14 +47,14 @@ func (p *progress) end() {
 
 func progressText(what string, done, total int64, took time.Duration) string {
 	rate := float64(done) / max(took.Seconds(), 0.001)
-	text := fmt.Sprintf("%s: %d", what, done)
+	line := fmt.Sprintf("%s: %d", what, done)
 	if total > 0 {
-		text += fmt.Sprintf(" of %d (%d %%)", total, done*100/total)
+		line += fmt.Sprintf(" of %d (%d %%)", total, done*100/total)
 	}
-	text += fmt.Sprintf(", %.0f/s", rate)
+	line += fmt.Sprintf(", %.0f/s", rate)
 	if total > done && rate >= 1 {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))
-		text += fmt.Sprintf(", %v left", left.Round(time.Second))
+		line += fmt.Sprintf(", %v left", left.Round(time.Second))
 	}
-	return text
+	return line
 }

@@ -1,0 +1,9 @@
+// Package text is how the commands and the pages write what people read: tables, charts, lines of progress, values in words,
+// and the one form of JSON.
+//
+//	value.go     times, sizes, counts, lists, ids; making text from outside harmless
+//	table.go     columns
+//	chart.go     counts with bars
+//	output.go    JSON, and a writer that keeps its first error
+//	progress.go  a line that says how far long work is
+package text

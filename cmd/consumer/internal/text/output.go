@@ -1,0 +1,41 @@
+package text
+
+import (
+	"encoding/json"
+	"io"
+)
+
+// Output keeps the first error of a writer, so that those who print need not ask after each line. Nothing is written after it.
+type Output struct {
+	w   io.Writer
+	err error
+}
+
+// NewOutput returns an Output on a writer.
+func NewOutput(w io.Writer) *Output { return &Output{w: w} }
+
+// Write writes, unless that failed before.
+func (o *Output) Write(p []byte) (n int, err error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	n, o.err = o.w.Write(p)
+	return n, o.err
+}
+
+// Err is the first error, nil when all was written.
+func (o *Output) Err() error { return o.err }
+
+// WriteJSON writes a value as JSON that people can read as well.
+func WriteJSON(w io.Writer, value any) error { return encode(w, value, "  ") }
+
+// WriteJSONLine writes a value as one line of JSON.
+func WriteJSONLine(w io.Writer, value any) error { return encode(w, value, "") }
+
+// encode leaves <, > and & as they are: no output is put into a page as it is.
+func encode(w io.Writer, value any, indent string) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", indent)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}

@@ -1,0 +1,117 @@
+package text
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Unknown stands for a value that there is none of, or that is not known.
+const Unknown = "–"
+
+// maxListed is how many names a list has.
+const maxListed = 8
+
+// Time writes a time as the tables show it.
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return Unknown
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// Ago writes how long before now something was; never for the zero time.
+func Ago(now, then time.Time) string {
+	if then.IsZero() {
+		return "never"
+	}
+	return now.Sub(then).Round(100*time.Millisecond).String() + " ago"
+}
+
+// Seconds writes a duration that may not be known.
+func Seconds(seconds *float64) string {
+	if seconds == nil {
+		return Unknown
+	}
+	return time.Duration(*seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
+}
+
+// Number writes an offset, or a number of records, that may not be known.
+func Number(n *int64) string {
+	if n == nil {
+		return Unknown
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// Bytes writes a size with one decimal.
+func Bytes(n int64) string {
+	const step = 1024
+	value, units := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for value >= step && i < len(units)-1 {
+		value /= step
+		i++
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", value, units[i])
+}
+
+// Count writes a number of things: 1 partition, 2 partitions.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// List lists names, not too many.
+func List(names []string) string {
+	if over := len(names) - maxListed; over > 1 {
+		return strings.Join(names[:maxListed], ", ") + fmt.Sprintf(" and %d more", over)
+	}
+	return strings.Join(names, ", ")
+}
+
+// UUID writes an id as MongoDB's shell does.
+func UUID(id [16]byte) string {
+	s := hex.EncodeToString(id[:])
+	return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
+}
+
+// Shorten cuts a text to so many characters.
+func Shorten(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}
+
+// Printable makes text from outside harmless for a terminal: control characters and bytes that are no UTF-8 become visible.
+func Printable(s string) string {
+	if !strings.ContainsFunc(s, IsControl) && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 || IsControl(r) {
+			for i := range n {
+				fmt.Fprintf(&b, `\x%02x`, s[i])
+			}
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// IsControl tells characters that a terminal acts on.
+func IsControl(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
