@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -24,8 +26,7 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 		w.drop()
 	}
 	w.signs.begin(m.Now, a.Committed, a.Consecutive && w.source == source)
-	_, ours := ParseProvenance(a.Metadata)
-	a.Consumed = a.Consumed && !ours && a.Committed >= 0 || a.Metadata == consumedMetadata
+	a.Consumed = a.committed().OfAnotherProgram()
 	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false
 	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
 	if a.Stop != nil {
@@ -61,8 +62,8 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 			return append(actions, CommitNow{})
 		}
 		w.busy.claim, w.tenure.sent = true, w.o.NewToken()
-		claim := Claim{Token: w.tenure.sent, Start: w.tenure.start.offset, Wait: w.o.Wait}
-		return append(actions, SendClaim{Seen: w.tenure.seen, Claim: claim})
+		ours := claim.Claim{Token: w.tenure.sent, Start: w.tenure.start.Offset, Wait: w.o.Wait}
+		return append(actions, SendClaim{Seen: w.tenure.seen, Claim: ours})
 	case loading:
 		return w.loadStored(actions)
 	}
@@ -95,15 +96,15 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		return
 	}
 	w.memory.refused = rival{}
-	if seen.Found && seen.Claim == (Token{}) {
+	if seen.Found && seen.Claim == (claim.Token{}) {
 		w.claimFailed(m, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
 		return
 	}
-	executed := w.tenure.sent != (Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
+	executed := w.tenure.sent != (claim.Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
 	if w.catalog != nil && seen.Claim != w.caught && !executed {
 		w.drop() // for good: somebody was in between
 	}
-	if !w.resolve(seen, e.Bounds) {
+	if !w.resolve(e) {
 		return
 	}
 	w.retry.claim.succeed()
@@ -125,7 +126,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 // otherGroup stops the partition when the document goes on to show another group.
 func (w *Worker) otherGroup(m Moment, group string) {
 	r := &w.memory.refused
-	r.by = &StopError{"other_group", fmt.Sprintf(
+	r.by = &record.StopError{Reason: "other_group", Detail: fmt.Sprintf(
 		"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
 			"may write a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
 		w.o.Namespace, group, w.o.Group)}
@@ -142,30 +143,30 @@ func (w *Worker) otherGroup(m Moment, group string) {
 }
 
 // resolve decides the start; false: the partition stopped.
-func (w *Worker) resolve(seen Seen, bounds Bounds) bool {
-	s, err := resolveStart(startFacts{
-		partition: w.o.Partition, ours: w.provenance(), committed: w.assigned.Committed, metadata: w.assigned.Metadata,
-		consumed: w.assigned.Consumed, seen: seen, bounds: bounds, outOfRange: w.o.OutOfRange,
-	})
+func (w *Worker) resolve(e ClaimRead) bool {
+	s, err := claim.Facts{
+		Partition: w.o.Partition, Pipeline: w.provenance(), Committed: w.assigned.committed(), Document: e.Seen,
+		FirstPartitions: e.FirstPartitions, Bounds: e.Bounds, OutOfRange: w.o.OutOfRange,
+	}.Start()
 	if err != nil {
 		w.stop(asStop(err, "start"))
 		return false
 	}
-	if w.assigned.Consumed && s.offset < w.assigned.Committed && !w.tenure.resolved {
+	if w.assigned.Consumed && s.Offset < w.assigned.Committed && !w.tenure.resolved {
 		w.log.Warn("another program committed the group's offset: going on where the last owner began, what is stored is skipped "+
 			"(to go on at its offset all the same: kafka-consumer-groups.sh --reset-offsets --to-current)",
-			"offset", w.assigned.Committed, "from", s.offset)
+			"offset", w.assigned.Committed, "from", s.Offset)
 	}
 	w.tenure.start, w.tenure.resolved = s, true
 	return true
 }
 
 // waitUntil is when no write of the owner that the document shows can be executed any more.
-func (w *Worker) waitUntil(now Instant, seen Seen) Instant {
+func (w *Worker) waitUntil(now Instant, seen claim.Document) Instant {
 	wait := w.o.Wait
 	switch {
 	case !seen.Found:
-		ours, ok := ParseProvenance(w.assigned.Metadata)
+		ours, ok := claim.ParseProvenance(w.assigned.Metadata)
 		if !(ok && ours == w.provenance()) && !seen.HasBuckets {
 			return now
 		}
@@ -199,7 +200,7 @@ func (w *Worker) won(m Moment) {
 	w.memory.mine, w.tenure.claimed = token, true
 	start := w.tenure.start
 	warm := w.catalog != nil && m.Now > w.memory.unknownUntil &&
-		w.assigned.Committed == w.known && start.offset == w.known
+		w.assigned.Committed == w.known && start.Offset == w.known
 	if warm {
 		w.caught, w.phase = token, running
 		w.followCollection()
@@ -209,10 +210,10 @@ func (w *Worker) won(m Moment) {
 	}
 	w.drop()
 	w.caught, w.phase = token, loading
-	w.ledger.next = start.offset
+	w.ledger.next = start.Offset
 	w.o.Metrics.claim("cold")
-	w.o.Metrics.expired(start.lost)
-	w.log.Info("claimed", "kind", "cold", "offset", start.offset, "lost_by_retention", start.lost)
+	w.o.Metrics.expired(start.Lost)
+	w.log.Info("claimed", "kind", "cold", "offset", start.Offset, "lost_by_retention", start.Lost)
 }
 
 // storedLoaded takes D. Only now may measurements be inserted (E2).
@@ -239,7 +240,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 		bucketing := w.o.Bucketing
 		bucketing.Source = w.source
 		w.catalog = bucketer.New(bucketing)
-		w.known = w.tenure.start.offset // the proof committed it
+		w.known = w.tenure.start.Offset // the proof committed it
 	}
 	w.phase = running
 	w.followCollection()
@@ -262,7 +263,7 @@ func (w *Worker) committed(m Moment, e Committed) {
 	w.signs.committed = e.Offset
 	w.memory.saw.prove(e.SentAt)
 	if w.phase == proving {
-		if e.SentAt < w.tenure.provedBy || e.Offset != w.tenure.start.offset {
+		if e.SentAt < w.tenure.provedBy || e.Offset != w.tenure.start.Offset {
 			return // sent before the wait was over
 		}
 		w.phase = claiming

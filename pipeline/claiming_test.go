@@ -6,6 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"waterwheel/claim"
+	"waterwheel/record"
 )
 
 // TestClaimIsSentAgainUntilItIsAcknowledged: a claim that is read back without having been acknowledged may be lost again
@@ -14,11 +17,11 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	w, m := newTestWorker(t)
 	tokens := byte(0)
 	w.o.Metrics = NewMetrics(prometheus.NewRegistry(), nil)
-	w.o.NewToken = func() Token { tokens++; return Token{9, tokens} }
+	w.o.NewToken = func() claim.Token { tokens++; return claim.Token{9, tokens} }
 	w.Handle(m, Abandoned{})
 	m.Now += w.o.Wait
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	first := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	w.Handle(m, Claimed{Err: errDown})
 	failed := testutil.ToFloat64(w.o.Metrics.retries.WithLabelValues("claiming the partition"))
@@ -27,8 +30,8 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	}
 	m.Now += longestDelay
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
-	ours := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: first.Claim.Token, Wait: w.o.Wait}
-	again := expect[SendClaim](t, w.Handle(m, ClaimRead{Seen: ours, Bounds: Bounds{End: 1000}})) // without another wait
+	ours := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: first.Claim.Token, Wait: w.o.Wait}
+	again := expect[SendClaim](t, w.Handle(m, ClaimRead{Seen: ours, Bounds: record.Bounds{End: 1000}})) // without another wait
 	if again.Seen != ours || again.Claim.Token == first.Claim.Token {
 		t.Fatalf("%+v after %+v", again, first)
 	}
@@ -39,23 +42,23 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
-	w.memory.mine = Token{}
+	w.memory.mine = claim.Token{}
 	m.Now += w.o.Wait
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
-	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic}, Bounds: Bounds{End: 1000}}))
+	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}))
 	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Cause, "delete it") {
 		t.Fatalf("trouble: %v", trouble)
 	}
 	m.Now += longestDelay
 	expect[ReadClaim](t, w.Handle(m, Ticked{})) // until somebody deletes it
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 }
 
 // TestRefusedClaimIsToldAtOnceAndThroughRebalances: while another group's claim is looked at again, the status says so, and
 // a membership that is lost meanwhile does not begin the patience anew.
 func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
 	w, m := newTestWorker(t)
-	theirs := ClaimRead{Seen: Seen{Found: true, Group: "theirs", TopicID: thisTopic, Claim: Token{7}}, Bounds: Bounds{End: 1000}}
+	theirs := ClaimRead{Seen: claim.Document{Found: true, Group: "theirs", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}}
 	began := m.Now
 	for m.Now-began < otherGroupPatience {
 		w.Handle(m, Abandoned{})
@@ -77,7 +80,7 @@ func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
 	if s := w.Status(m.Now); s.Refused == nil {
 		t.Error("it looks ready before it has looked again")
 	}
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	if s := w.Status(m.Now); s.Refused != nil {
 		t.Errorf("still refused: %v", s.Refused)
 	}

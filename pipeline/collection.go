@@ -1,6 +1,10 @@
 package pipeline
 
-import "fmt"
+import (
+	"fmt"
+
+	"waterwheel/record"
+)
 
 // followCollection applies the options of the collection that the worker was told last, once there is a catalog. Open
 // buckets keep their minimum times, the new span holds for them at once. What existing buckets do not fit, a smaller span
@@ -12,7 +16,7 @@ func (w *Worker) followCollection() {
 	have := w.o.Bucketing.Collection
 	changed, err := have.Change(*w.told)
 	if err != nil {
-		w.stop(&StopError{"collection_changed", fmt.Sprintf(
+		w.stop(&record.StopError{Reason: "collection_changed", Detail: fmt.Sprintf(
 			"the options of the collection %s were changed to what its buckets do not allow: %v; set its options document "+
 				"back, and the partition goes on", w.o.Namespace, err)})
 		return

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -16,8 +18,8 @@ func definedBy(g timeseries.Granularity) timeseries.Options {
 }
 
 // hourly is a measurement of the same series, hours after the first.
-func hourly(offset int64, hours int) Record {
-	return record(offset, fmt.Sprintf(`{"time":%d,"meta":"a","x":1}`, 1_767_000_000_000+hours*3_600_000))
+func hourly(offset int64, hours int) record.Record {
+	return recordOf(offset, fmt.Sprintf(`{"time":%d,"meta":"a","x":1}`, 1_767_000_000_000+hours*3_600_000))
 }
 
 // withStoredBucket returns a worker with a stored bucket that begins at hour 0, and room in it.
@@ -26,8 +28,8 @@ func withStoredBucket(t *testing.T) (*Worker, Moment) {
 	w, m := newTestWorker(t)
 	w.catalog, w.o.Bucketing.Limits = nil, timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
 	w.Handle(m, Abandoned{})
-	claim(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(0, 0)}, Next: 1, End: 1}})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(0, 0)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
 	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
@@ -38,7 +40,7 @@ func withStoredBucket(t *testing.T) (*Worker, Moment) {
 // extends fails unless a measurement of so many hours later goes into the stored bucket, or not.
 func extends(t *testing.T, w *Worker, m Moment, hours int, want bucketer.Kind) {
 	t.Helper()
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(1, hours)}, Next: 2, End: 2}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(1, hours)}, Next: 2, End: 2}})
 	m.Now += w.o.FlushInterval
 	if sent := expect[SendWrites](t, w.Handle(m, Ticked{})).Writes; len(sent) != 1 || sent[0].Kind != want {
 		t.Fatalf("%d hours later: %d writes, the first of kind %v, want one of %v", hours, len(sent), sent[0].Kind, want)
@@ -59,7 +61,7 @@ func TestWarmCatalogFollowsChangedOptionsWhenItIsTakenUp(t *testing.T) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Minutes)})
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 1, Consecutive: true})
-	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}}, Bounds: Bounds{End: 1000}})
+	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}})
 	w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
 	expect[Fetch](t, w.Handle(m, Claimed{Won: true}))
 	extends(t, w, m, 3, bucketer.Update)
@@ -72,7 +74,7 @@ func TestLoweredGranularityStopsThePartitionUntilItIsSetBack(t *testing.T) {
 	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "collection_changed" {
 		t.Fatalf("stopped: %v", s.Stopped)
 	}
-	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(1, 1)}, Next: 2, End: 2}}))
+	absent[Fetch](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(1, 1)}, Next: 2, End: 2}}))
 	if pending, _ := w.catalog.Pending(); pending != 0 {
 		t.Fatal("what a stopped partition fetched was inserted, and will be read again")
 	}
@@ -86,7 +88,7 @@ func TestLoweredGranularityStopsThePartitionUntilItIsSetBack(t *testing.T) {
 func TestFirstReasonToStopStays(t *testing.T) {
 	w, m := withStoredBucket(t)
 	w.o.StopOnBad = true
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(1, "["+good+`,{"meta":"a"}]`)}, Next: 2, End: 2}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(1, "["+good+`,{"meta":"a"}]`)}, Next: 2, End: 2}})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Seconds)})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
@@ -103,7 +105,7 @@ func TestLoweredGranularityStopsThePartitionInEveryTenure(t *testing.T) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Dropped{})
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
-	w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}})
+	w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}})
 	w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
 	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
 	absent[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))

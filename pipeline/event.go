@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -33,16 +35,18 @@ type (
 		// Consecutive: the partition was ours in the generation just before, too.
 		Consecutive bool
 		// Stop, when not nil, is why the partition cannot be worked on at all.
-		Stop *StopError
+		Stop *record.StopError
 	}
 	// Ticked: some time passed.
 	Ticked struct{}
-	// ClaimRead answers ReadClaim; Of is the server that failed.
+	// ClaimRead answers ReadClaim; Of is the server that failed. FirstPartitions is how many partitions the topic had when the
+	// collection first saw it under its present id, 0 when it knows the topic under another id only.
 	ClaimRead struct {
-		Seen   Seen
-		Bounds Bounds
-		Of     Server
-		Err    error
+		Seen            claim.Document
+		FirstPartitions int32
+		Bounds          record.Bounds
+		Of              Server
+		Err             error
 	}
 	// WaitedNoted answers NoteWaited.
 	WaitedNoted struct{ Err error }
@@ -58,12 +62,12 @@ type (
 	}
 	// Fetched answers Fetch.
 	Fetched struct {
-		Batch Batch
+		Batch record.Batch
 		Err   error
 	}
 	// BoundsAsked answers AskBounds.
 	BoundsAsked struct {
-		Bounds Bounds
+		Bounds record.Bounds
 		Err    error
 	}
 	// TopicAsked answers AskTopic.
@@ -90,7 +94,7 @@ type (
 	}
 	// RecordRead answers ReadRecord. The batch begins with the wanted record, if the log still has it.
 	RecordRead struct {
-		Batch Batch
+		Batch record.Batch
 		Err   error
 	}
 	// LettersProduced answers ProduceLetters.
@@ -113,6 +117,11 @@ type (
 	// Dropped: the partition belongs to somebody else now, what is in memory is of no use.
 	Dropped struct{}
 )
+
+// committed is what the group has committed.
+func (a Assigned) committed() claim.Committed {
+	return claim.Committed{Offset: a.Committed, Metadata: a.Metadata, Consumed: a.Consumed}
+}
 
 func (Assigned) event()          {}
 func (Ticked) event()            {}
@@ -147,13 +156,13 @@ type (
 	ReadClaim struct{}
 	// NoteWaited writes into the partition document, if it still shows the claim, how long that was waited for.
 	NoteWaited struct {
-		Claim  Token
+		Claim  claim.Token
 		Waited time.Duration
 	}
 	// SendClaim claims the partition, if its document still shows what was seen.
 	SendClaim struct {
-		Seen  Seen
-		Claim Claim
+		Seen  claim.Document
+		Claim claim.Claim
 	}
 	// LoadStored reads D for the offsets [Start, End).
 	LoadStored struct{ Start, End int64 }

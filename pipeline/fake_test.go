@@ -14,7 +14,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -49,12 +51,12 @@ func (l *fakeLog) Await(ctx context.Context, offset, _ int64) (int64, error) {
 }
 
 // Take implements Log.
-func (l *fakeLog) Take(offset int64, bytes int) (Batch, error) {
+func (l *fakeLog) Take(offset int64, bytes int) (record.Batch, error) {
 	end := l.end()
-	b := Batch{Next: offset, End: end}
+	b := record.Batch{Next: offset, End: end}
 	for ; b.Next < end && len(b.Records) < min(l.most, bytes/128); b.Next++ {
 		at := l.at(b.Next)
-		b.Records = append(b.Records, Record{Offset: b.Next, Timestamp: at.UnixMilli(), Value: fmt.Appendf(nil,
+		b.Records = append(b.Records, record.Record{Offset: b.Next, Timestamp: at.UnixMilli(), Value: fmt.Appendf(nil,
 			`{"time":%q,"meta":"p%d/s%d","celsius":%d.5,"humidity":%d,"pressure":%d,"rssi":-%d,"count":%d}`,
 			at.Format(time.RFC3339Nano), l.partition, b.Next%l.series, b.Next%50, b.Next%100, b.Next%1100, b.Next%90, b.Next)})
 		b.Bytes += int64(len(b.Records[len(b.Records)-1].Value)) + 100
@@ -62,8 +64,13 @@ func (l *fakeLog) Take(offset int64, bytes int) (Batch, error) {
 	return b, nil
 }
 
+// Partitions implements Log.
+func (l *fakeLog) Partitions(context.Context) (int32, error) { return 1, nil }
+
 // Bounds implements Log.
-func (l *fakeLog) Bounds(context.Context) (Bounds, error) { return Bounds{End: l.end()}, nil }
+func (l *fakeLog) Bounds(context.Context) (record.Bounds, error) {
+	return record.Bounds{End: l.end()}, nil
+}
 
 // wait lets time pass, unless the context ends.
 func wait(ctx context.Context, d time.Duration) error {
@@ -90,7 +97,7 @@ type fakeDatabase struct {
 	still   bool
 	buckets map[bson.ObjectID]int32
 	stored  map[int32]map[timeseries.Position]int
-	claims  map[int32]Seen
+	claims  map[int32]claim.Document
 	slowest map[int32]time.Duration // from a record's time until it was stored
 	logs    map[int32]*fakeLog
 }
@@ -98,7 +105,7 @@ type fakeDatabase struct {
 func newFakeDatabase() *fakeDatabase {
 	return &fakeDatabase{
 		timeout: 10 * time.Second, perWrite: time.Microsecond, buckets: map[bson.ObjectID]int32{},
-		stored: map[int32]map[timeseries.Position]int{}, slowest: map[int32]time.Duration{}, claims: map[int32]Seen{}, logs: map[int32]*fakeLog{},
+		stored: map[int32]map[timeseries.Position]int{}, slowest: map[int32]time.Duration{}, claims: map[int32]claim.Document{}, logs: map[int32]*fakeLog{},
 	}
 }
 
@@ -150,22 +157,25 @@ type fakeStore struct {
 }
 
 // Read implements Store.
-func (s fakeStore) Read(context.Context) (Seen, error) {
+func (s fakeStore) Read(context.Context) (claim.Document, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims[s.partition], nil
 }
 
 // Claim implements Store.
-func (s fakeStore) Claim(_ context.Context, seen Seen, claim Claim) (bool, error) {
+func (s fakeStore) Claim(_ context.Context, seen claim.Document, ours claim.Claim) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.claims[s.partition].Claim != seen.Claim {
 		return false, nil
 	}
-	s.claims[s.partition] = Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token, Start: claim.Start, Wait: claim.Wait}
+	s.claims[s.partition] = claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: ours.Token, Start: ours.Start, Wait: ours.Wait}
 	return true, nil
 }
+
+// FirstPartitions implements Store.
+func (s fakeStore) FirstPartitions(_ context.Context, now int32) (int32, error) { return now, nil }
 
 // Stored implements Store.
 func (s fakeStore) Stored(_ context.Context, start, end int64) (*timeseries.PositionSet, error) {
@@ -232,7 +242,7 @@ func (s fakeStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucke
 }
 
 // NoteWaited implements Store.
-func (s fakeStore) NoteWaited(context.Context, Token, time.Duration) error { return nil }
+func (s fakeStore) NoteWaited(context.Context, claim.Token, time.Duration) error { return nil }
 
 // Release implements Store.
 func (s fakeStore) Release(context.Context) error {
@@ -306,7 +316,7 @@ func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Opt
 				Topic: topic, Partition: partition, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
 				Bucketing:     bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16, Reopen: partition%2 == 0},
 				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
-				Warm: true, NewToken: func() Token { return Token{byte(time.Since(base) / time.Second), byte(partition), 1} }, Random: rand.New(rand.NewPCG(uint64(partition), 2)),
+				Warm: true, NewToken: func() claim.Token { return claim.Token{byte(time.Since(base) / time.Second), byte(partition), 1} }, Random: rand.New(rand.NewPCG(uint64(partition), 2)),
 				Log: slog.New(slog.DiscardHandler),
 			})
 		},

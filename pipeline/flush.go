@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 )
 
 // notAppliedLimit is how often an update may be found not applied in a row before its condition is taken as broken.
@@ -287,7 +288,7 @@ func seriesKey(meta bson.RawValue) string { return string(byte(meta.Type)) + str
 
 // foundOther drops everything and claims again when another owner was found (E7).
 func (w *Worker) foundOther(err error) bool {
-	if !errors.Is(err, ErrOtherOwner) {
+	if !errors.Is(err, claim.ErrOtherOwner) {
 		return false
 	}
 	w.log.Warn("another consumer has claimed the partition: claiming again")

@@ -1,6 +1,10 @@
 package pipeline
 
-import "errors"
+import (
+	"errors"
+
+	"waterwheel/claim"
+)
 
 // advanceHandOver goes the last steps of a tenure, once all that was read is stored and all letters are acknowledged:
 // the final commit, the release.
@@ -43,7 +47,7 @@ func (w *Worker) drained() bool {
 func (w *Worker) released(m Moment, e Released) {
 	w.busy.claim = false
 	switch {
-	case errors.Is(e.Err, ErrOtherOwner):
+	case errors.Is(e.Err, claim.ErrOtherOwner):
 		w.tenure.foreign = true
 	case e.Err != nil:
 		w.retry.claim.fail(m.Now, w.o.Random)

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // DefaultLetterbox is how much may wait for the dead-letter topic before nothing more is taken.
@@ -101,7 +102,7 @@ func (l *Letter) cut(longest int) {
 }
 
 // bad makes a letter of a record, or of one of its elements.
-func (w *Worker) bad(r *Record, e *measurement.DecodeError) {
+func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 	if w.o.StopOnBad {
 		w.stopAt(r.Offset, e)
 		return
@@ -122,7 +123,7 @@ func (w *Worker) bad(r *Record, e *measurement.DecodeError) {
 
 // skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. That it is skipped was
 // somebody's wish.
-func (w *Worker) skipUnreadable(r *Record) {
+func (w *Worker) skipUnreadable(r *record.Record) {
 	w.o.Metrics.skippedBatch()
 	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)
 	if w.o.StopOnBad {
@@ -138,7 +139,7 @@ func (w *Worker) skipUnreadable(r *Record) {
 // stopAt stops the partition at a record that should become a letter, when there is no dead-letter topic. The record is
 // not done, so the commit stays at it.
 func (w *Worker) stopAt(offset int64, why error) {
-	w.stop(&StopError{"bad_record", fmt.Sprintf(
+	w.stop(&record.StopError{Reason: "bad_record", Detail: fmt.Sprintf(
 		"the record at offset %d cannot be stored (%v) and DLQ_TOPIC is empty: set DLQ_TOPIC, or skip the record, once "+
 			"everything before it is committed, by setting the group's offset to %d", offset, why, offset+1)})
 }

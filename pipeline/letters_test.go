@@ -10,14 +10,15 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
 // bads are bad records from an offset on.
-func bads(from int64, n int) Batch {
-	b := Batch{Next: from + int64(n), End: from + int64(n)}
+func bads(from int64, n int) record.Batch {
+	b := record.Batch{Next: from + int64(n), End: from + int64(n)}
 	for i := range n {
-		b.Records = append(b.Records, record(from+int64(i), "{"))
+		b.Records = append(b.Records, recordOf(from+int64(i), "{"))
 	}
 	return b
 }
@@ -64,9 +65,9 @@ func TestFullLetterboxStopsTaking(t *testing.T) {
 func TestBatchIsTakenInPortions(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.o.Portion = 500 // two records of some 30 bytes
-	batch := Batch{Next: 9, End: 9}
+	batch := record.Batch{Next: 9, End: 9}
 	for i := range 4 {
-		batch.Records = append(batch.Records, record(int64(2*i), good)) // with gaps
+		batch.Records = append(batch.Records, recordOf(int64(2*i), good)) // with gaps
 	}
 	for _, next := range []int64{6, 9} {
 		if at := expect[Fetch](t, w.Handle(m, Fetched{Batch: batch})).Offset; at != next {
@@ -82,9 +83,9 @@ func TestBatchIsTakenInPortions(t *testing.T) {
 // TestLettersOfARecordShareIt: its key and headers are kept once, and are gone with the last of its letters.
 func TestLettersOfARecordShareIt(t *testing.T) {
 	w, m := newTestWorker(t)
-	r := record(0, "["+strings.Repeat("3,", 49)+"3]")
+	r := recordOf(0, "["+strings.Repeat("3,", 49)+"3]")
 	r.Key, r.Headers = bytes.Repeat([]byte("k"), 100_000), bytes.Repeat([]byte("h"), 50_000)
-	letters := expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{r, record(1, "{")}, Next: 2, End: 2}})).Letters
+	letters := expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{r, recordOf(1, "{")}, Next: 2, End: 2}})).Letters
 	if len(letters) != 51 || &letters[0].Key[0] != &letters[49].Key[0] || &letters[0].Headers[0] != &letters[49].Headers[0] {
 		t.Fatalf("%d letters", len(letters))
 	}
@@ -134,9 +135,9 @@ func TestLetterIsCutToItsBound(t *testing.T) {
 // read is stored, the commit stays before the letter, and the partition is handed over.
 func TestRefusedLetterStopsThePartition(t *testing.T) {
 	w, m := newTestWorker(t)
-	batch := Batch{Records: []Record{record(0, "{"), record(1, "{"), record(2, good)}, Next: 3, End: 3}
+	batch := record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, "{"), recordOf(2, good)}, Next: 3, End: 3}
 	expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: batch}))
-	stop := &StopError{Reason: "letter_refused", Detail: "raise max.message.bytes"}
+	stop := &record.StopError{Reason: "letter_refused", Detail: "raise max.message.bytes"}
 	w.busy.fetch = false
 	w.Handle(m, LettersProduced{Err: &LettersError{Written: 1, Err: stop}})
 	if w.halt != stop {
@@ -159,15 +160,15 @@ func TestRefusedLetterStopsThePartition(t *testing.T) {
 
 // TestHandleIsBounded: whatever a record or a batch holds, one call ends soon.
 func TestHandleIsBounded(t *testing.T) {
-	many := Batch{Next: 1 << 20, End: 1 << 20}
+	many := record.Batch{Next: 1 << 20, End: 1 << 20}
 	for i := range int64(1 << 20) {
-		many.Records = append(many.Records, record(i, "{"))
+		many.Records = append(many.Records, recordOf(i, "{"))
 	}
-	array := record(0, "["+strings.Repeat("3,", 299_999)+"3]")
+	array := recordOf(0, "["+strings.Repeat("3,", 299_999)+"3]")
 	array.Key = make([]byte, 400<<10)
-	for name, batch := range map[string]Batch{
+	for name, batch := range map[string]record.Batch{
 		"a million bad records":     many,
-		"a bad array, its key long": {Records: []Record{array}, Next: 1, End: 1},
+		"a bad array, its key long": {Records: []record.Record{array}, Next: 1, End: 1},
 	} {
 		w, m := newTestWorker(t)
 		start := time.Now()
@@ -184,14 +185,14 @@ func TestHandleIsBounded(t *testing.T) {
 // of all that were refused of a record.
 func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
 	w, m := newTestWorker(t)
-	array := record(0, fmt.Sprintf("[%s,%s,%s]", good, good, good))
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{array}, Next: 1, End: 1}})
+	array := recordOf(0, fmt.Sprintf("[%s,%s,%s]", good, good, good))
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{array}, Next: 1, End: 1}})
 	w.busy.fetch = false
 	for part := range int32(3) {
 		w.rejected = append(w.rejected, rejectedAt(0, part))
 	}
 	expect[ReadRecord](t, w.Handle(m, Ticked{}))
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Records: []Record{array}}})).Letters
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{array}}})).Letters
 	if len(letters) != 3 || letters[2].Part != 2 || letters[2].Reason != string(measurement.RefusedByDatabase) {
 		t.Fatalf("letters are %+v", letters)
 	}

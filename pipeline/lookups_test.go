@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/record"
 )
 
 // newReopeningWorker returns a worker that looks stored buckets up, in its first tenure.
@@ -16,7 +17,7 @@ func newReopeningWorker(t *testing.T) (*Worker, Moment) {
 	w.o.Bucketing.Reopen = true
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Dropped{})
-	claim(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
 	return w, m
 }
 
@@ -29,8 +30,8 @@ func answersTo(lookups []bucketer.Lookup) []bucketer.Answer {
 }
 
 // backwards are records of one series, each three hours before the last.
-func backwards(n int64) Batch {
-	b := Batch{Next: n, End: n}
+func backwards(n int64) record.Batch {
+	b := record.Batch{Next: n, End: n}
 	for i := range n {
 		b.Records = append(b.Records, hourly(i, 3*int(n-i)))
 	}
@@ -78,7 +79,7 @@ func TestLookupsWaitForMemory(t *testing.T) {
 	asked := expect[FindBuckets](t, w.Handle(m, Fetched{Batch: backwards(2)})).Lookups
 	w.Handle(m, BucketsFound{Answers: answersTo(asked)})
 	m.Full = true
-	batch := Batch{Records: []Record{otherSeries(2)}, Next: 3, End: 3}
+	batch := record.Batch{Records: []record.Record{otherSeries(2)}, Next: 3, End: 3}
 	actions := w.Handle(m, Fetched{Batch: batch})
 	absent[FindBuckets](t, actions)
 	sent := expect[SendWrites](t, actions).Writes

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -40,7 +41,7 @@ func TestMemoryIsGivenBackInFourSteps(t *testing.T) {
 	w.o.Bucketing.Reopen, w.o.FlushCount = true, 1<<30
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Dropped{})
-	claim(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
 	fill(t, w, m, 500, true)
 	m.Now += time.Minute
 	fill(t, w, m, 200, false) // pending
@@ -72,9 +73,9 @@ func TestFetchGoesOnWhenNothingThatWaitsHoldsTheMemory(t *testing.T) {
 	w.stored = timeseries.NewPositionSet(0, DefaultWindow)
 	w.stored.Add(timeseries.Position{Offset: 1000})
 	m.Target, m.Full = 1, true
-	actions := w.Handle(m, Fetched{Batch: Batch{Next: 0, End: 9}})
+	actions := w.Handle(m, Fetched{Batch: record.Batch{Next: 0, End: 9}})
 	expect[Fetch](t, actions)
-	actions = w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 9}})
+	actions = w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 9}})
 	expect[SendWrites](t, actions)
 	absent[Fetch](t, actions)
 	expect[Fetch](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}}))

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"waterwheel/claim"
 )
 
 // Server is what a failed attempt was made at.
@@ -64,7 +66,7 @@ func (t *Trouble) String() string { return t.Doing + ": " + t.Cause }
 
 // outage notes a failure that is retried.
 func (w *Worker) outage(m Moment, of Server, trying doing, err error) {
-	if errors.Is(err, ErrLapsed) {
+	if errors.Is(err, claim.ErrLapsed) {
 		return // the lease's own metric tells
 	}
 	w.o.Metrics.failed(trying)

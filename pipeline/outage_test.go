@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -47,12 +48,12 @@ func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
 	o.Bucketing.Limits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	w := NewWorker(o)
-	claim(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 1}})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
 	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(1, good)}, Next: 2, End: 2}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(1, good)}, Next: 2, End: 2}})
 	m.Now += w.o.FlushInterval
 	if sent := expect[SendWrites](t, w.Handle(m, Ticked{})); sent.Writes[0].Kind != bucketer.Update {
 		t.Fatalf("sent %+v, want an update", sent.Writes[0])

@@ -5,13 +5,14 @@ import (
 	"runtime/debug"
 
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // A record that makes our own code panic, by a bug, must not wedge its partition: it becomes a letter like any other that
 // cannot be stored. Broken invariants of the protocol are not caught: they end the process.
 
 // decode decodes a record; a panic becomes the record's error.
-func (w *Worker) decode(r *Record) (results []measurement.Result, err error) {
+func (w *Worker) decode(r *record.Record) (results []measurement.Result, err error) {
 	defer w.caughtPanic(r, &err)
 	results, err = w.o.Decoder.Decode(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut})
 	return results, err
@@ -19,7 +20,7 @@ func (w *Worker) decode(r *Record) (results []measurement.Result, err error) {
 
 // tryInsert inserts a measurement. After a panic the catalog cannot be trusted: it is dropped, what it held is read
 // again, and this measurement is not tried a second time.
-func (w *Worker) tryInsert(r *Record, m *measurement.Measurement) (err error) {
+func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err error) {
 	if _, bad := w.poison[m.Position]; bad {
 		return internalError("storing it made the program fail before")
 	}
@@ -37,7 +38,7 @@ func (w *Worker) tryInsert(r *Record, m *measurement.Measurement) (err error) {
 }
 
 // caughtPanic turns a panic into an error, and notes it.
-func (w *Worker) caughtPanic(r *Record, err *error) {
+func (w *Worker) caughtPanic(r *record.Record, err *error) {
 	cause := recover()
 	if cause == nil {
 		return

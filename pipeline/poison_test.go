@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -25,19 +27,19 @@ func newTestWorker(t *testing.T) (*Worker, Moment) {
 	w := NewWorker(Options{
 		Topic: "events", Partition: 3, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
 		Bucketing: bucketer.Options{Collection: collection}, FlushInterval: time.Second, FlushBytes: 1 << 20, FlushCount: 1000,
-		Wait: 3 * time.Second, Grace: 2 * time.Second, Warm: true, NewToken: func() Token { return Token{7} },
+		Wait: 3 * time.Second, Grace: 2 * time.Second, Warm: true, NewToken: func() claim.Token { return claim.Token{7} },
 		Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
 	})
 	m := Moment{Now: time.Hour, Held: true}
-	claim(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
 	return w, m
 }
 
-// claim takes the worker from an assignment to its first fetch.
-func claim(t *testing.T, w *Worker, m Moment, a Assigned) {
+// claimWith takes the worker from an assignment to its first fetch.
+func claimWith(t *testing.T, w *Worker, m Moment, a Assigned) {
 	t.Helper()
 	expect[Open](t, w.Handle(m, a))
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	sent := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	if sent.Claim.Start != 0 || sent.Claim.Wait != w.o.Wait {
 		t.Fatalf("claimed with %+v", sent.Claim)
@@ -59,8 +61,8 @@ func expect[A Action](t *testing.T, actions []Action) A {
 	return none
 }
 
-func record(offset int64, value string) Record {
-	return Record{Offset: offset, Timestamp: 1_767_000_000_000, Value: []byte(value)}
+func recordOf(offset int64, value string) record.Record {
+	return record.Record{Offset: offset, Timestamp: 1_767_000_000_000, Value: []byte(value)}
 }
 
 const good = `{"time":1767000000000,"meta":"a","x":1}`
@@ -68,13 +70,13 @@ const good = `{"time":1767000000000,"meta":"a","x":1}`
 func TestPanicOfTheCatalogBecomesALetter(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.catalog = nil // a bug that any insert meets
-	actions := w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 1}})
+	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}})
 	expect[Open](t, actions) // all is dropped and read again
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}}, Bounds: Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
 	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
-	actions = w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good), record(1, good)}, Next: 2, End: 2}})
+	actions = w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good), recordOf(1, good)}, Next: 2, End: 2}})
 	letters := expect[ProduceLetters](t, actions).Letters
 	if len(letters) != 1 || letters[0].Reason != string(measurement.InternalError) || letters[0].Offset != 0 {
 		t.Fatalf("letters are %+v", letters)

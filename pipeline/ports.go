@@ -2,40 +2,17 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
 // Instant is a reading of a clock that never goes back and does not stand still while the machine sleeps; its zero is
 // arbitrary.
 type Instant = time.Duration
-
-// Token identifies one claim on a partition.
-type Token [16]byte
-
-// Errors of the ports that the worker acts on. All other errors are outages: they are retried.
-var (
-	// ErrOtherOwner: the partition document shows a claim that is not ours (E7).
-	ErrOtherOwner = errors.New("another consumer has claimed the partition")
-	// ErrLapsed: the lease did not hold when the request was about to be sent. Nothing was sent.
-	ErrLapsed = errors.New("the lease has lapsed")
-	// ErrOutOfRange: the fetch position is outside the log.
-	ErrOutOfRange = errors.New("the offset is outside the log")
-	// ErrTopicGone: the topic id is not known (any more).
-	ErrTopicGone = errors.New("the topic id is unknown")
-)
-
-// StopError stops a partition until somebody acts: retrying does not help, and going on would lose or double records.
-type StopError struct {
-	// Reason is a short label for metrics and status; Detail the sentence for people, with the ways out.
-	Reason, Detail string
-}
-
-// Error gives the sentence.
-func (e *StopError) Error() string { return e.Detail }
 
 // Log is a partition of Kafka, read by topic id. Calls for one partition never overlap.
 type Log interface {
@@ -45,43 +22,11 @@ type Log interface {
 	Await(ctx context.Context, offset, most int64) (int64, error)
 	// Take returns the next piece of it, from the same offset on: about as many bytes of records as it is told, at least the
 	// position after offset; an empty batch when nothing came. The batch is valid until the next Await. Errors as Await.
-	Take(offset int64, bytes int) (Batch, error)
+	Take(offset int64, bytes int) (record.Batch, error)
 	// Bounds returns where the log begins and ends, and where the configured start (KAFKA_START) points to in it.
-	Bounds(ctx context.Context) (Bounds, error)
-}
-
-// Bounds are offsets of a log: the first, the one after the last that may be read, the high watermark, which is beyond it
-// while a transaction is open, and the configured start.
-type Bounds struct{ First, End, High, Start int64 }
-
-// exceededBy tells whether an offset is none of the log's. The bounds were asked for one after the other: what comes
-// meanwhile may lie beyond End.
-func (b Bounds) exceededBy(offset int64) bool { return offset > max(b.End, b.High, b.Start) }
-
-// Record is one record of a batch. Its slices alias the batch.
-type Record struct {
-	Offset    int64
-	Timestamp int64 // milliseconds since 1970
-	Key       []byte
-	Value     []byte // nil: a tombstone
-	Headers   []byte // as Kafka encodes them; only letters look inside
-	// Unreadable, when not empty, says why this is a record batch, its bytes being Value, that cannot be read and is skipped.
-	Unreadable string
-	Cut        int64 // bytes of a record that is too long to be read whole: key and value are its beginning; 0: it is whole
-}
-
-// Batch is what one fetch returned.
-type Batch struct {
-	// Records ascend by offset; there may be gaps.
-	Records []Record
-	// Next is the position after the batch, past everything it covers. Equal to the offset asked for: nothing came.
-	Next int64
-	// End is the log's end (of what may be read), for the lag.
-	End int64
-	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
-	Bytes, Left int64
-	// Release gives the buffers back; nil: nothing to do. Records are invalid afterwards.
-	Release func()
+	Bounds(ctx context.Context) (record.Bounds, error)
+	// Partitions returns how many partitions the topic has now.
+	Partitions(ctx context.Context) (int32, error)
 }
 
 // Letters is the dead-letter topic.
@@ -125,9 +70,12 @@ func (e *LettersError) Unwrap() error { return e.Err }
 // for one partition never overlap.
 type Store interface {
 	// Read returns the partition document.
-	Read(ctx context.Context) (Seen, error)
+	Read(ctx context.Context) (claim.Document, error)
+	// FirstPartitions returns how many partitions the topic had when the collection first saw it under this topic id, which is
+	// now if it did not yet; 0 when it knows the topic under another id only.
+	FirstPartitions(ctx context.Context, now int32) (int32, error)
 	// Claim replaces exactly the claim seen by a new one. False: it was no longer there. An error: unknown, read again.
-	Claim(ctx context.Context, seen Seen, claim Claim) (bool, error)
+	Claim(ctx context.Context, seen claim.Document, claim claim.Claim) (bool, error)
 	// Stored returns D: the positions from start on, below end, that buckets of this partition list, read causally after
 	// the claim. The set's window may end before end: then there were too many. *StopError: a bucket in this range is damaged.
 	Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error)
@@ -142,34 +90,9 @@ type Store interface {
 	Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error)
 	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that
 	// claim; else the error is ErrOtherOwner.
-	NoteWaited(ctx context.Context, claim Token, waited time.Duration) error
+	NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error
 	// Release marks our claim as released.
 	Release(ctx context.Context) error
-}
-
-// Seen is a partition document, or the lack of one.
-type Seen struct {
-	Found    bool
-	Group    string
-	TopicID  [16]byte
-	Claim    Token
-	Released bool
-	Start    int64
-	Wait     time.Duration
-	// Waited is for how long the claim's generation is over already, as members before us found out; 0: not known.
-	Waited time.Duration
-	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
-	HasBuckets bool
-	// FirstPartitions is how many partitions the topic had when this collection first saw it under its present id; 0 when
-	// it knows the topic under another id only.
-	FirstPartitions int32
-}
-
-// Claim is what a claim writes.
-type Claim struct {
-	Token Token
-	Start int64
-	Wait  time.Duration
 }
 
 // SendResult is what is known of a write after one attempt.

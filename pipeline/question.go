@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // question is what must be found out before fetching can go on.
@@ -63,14 +65,14 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		w.o.Metrics.expired(e.Bounds.First - next)
 		w.log.Warn("records were deleted by retention before they were read", "records", e.Bounds.First-next)
 		w.ledger.next = e.Bounds.First
-	case !e.Bounds.exceededBy(next): // it was a replica that lagged
-	case w.o.OutOfRange == EarliestOutOfRange:
+	case !e.Bounds.ExceededBy(next): // it was a replica that lagged
+	case w.o.OutOfRange == claim.EarliestOutOfRange:
 		w.restart(w.from(e.Bounds.First))
-	case w.o.OutOfRange == LatestOutOfRange:
+	case w.o.OutOfRange == claim.LatestOutOfRange:
 		// What was read and is not stored comes again: a restart drops it.
 		w.restart(w.from(min(w.committable(), e.Bounds.End)))
 	default:
-		w.stop(&StopError{"offset_out_of_range", fmt.Sprintf(
+		w.stop(&record.StopError{Reason: "offset_out_of_range", Detail: fmt.Sprintf(
 			"the position %d is beyond the log's end %d: the log was truncated (unclean leader election?); reset the group's "+
 				"offset, or set KAFKA_OUT_OF_RANGE", next, e.Bounds.End)})
 	}
@@ -116,7 +118,7 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 	if e.Batch.Release != nil {
 		defer e.Batch.Release()
 	}
-	if e.Err != nil && !errors.Is(e.Err, ErrOutOfRange) {
+	if e.Err != nil && !errors.Is(e.Err, record.ErrOutOfRange) {
 		w.fetchFailed(m, e.Err) // it takes the place of a fetch, and finds out the same
 		return
 	}
@@ -125,8 +127,8 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 		w.retry.fetch.fail(m.Now, w.o.Random) // nothing came, which does not tell that it is gone
 		return
 	}
-	var found *Record
-	if i := slices.IndexFunc(e.Batch.Records, func(r Record) bool { return r.Offset == offset }); i >= 0 {
+	var found *record.Record
+	if i := slices.IndexFunc(e.Batch.Records, func(r record.Record) bool { return r.Offset == offset }); i >= 0 {
 		found = &e.Batch.Records[i]
 	}
 	for work := 0; len(w.rejected) > 0 && w.rejected[0].Position.Offset == offset && work < w.o.Portion && !w.letterboxFull(); {
@@ -137,7 +139,7 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 
 // addRefused makes the letter of a refused measurement; its record is nil when the log does not have it any more. It returns
 // the bytes looked at.
-func (w *Worker) addRefused(r *Record, rejected *bucketer.Rejected) (work int) {
+func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work int) {
 	letter := Letter{
 		Source: w.source, Offset: rejected.Position.Offset, Part: measurement.WholeRecord,
 		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
@@ -157,6 +159,6 @@ func (w *Worker) addRefused(r *Record, rejected *bucketer.Rejected) (work int) {
 }
 
 // element is the bytes of one element of an array record; false when the record holds a single event.
-func (w *Worker) element(r *Record, part int32) ([]byte, bool) {
+func (w *Worker) element(r *record.Record, part int32) ([]byte, bool) {
 	return w.o.Decoder.Element(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}, part)
 }

@@ -1,22 +1,27 @@
 package pipeline
 
-import "testing"
+import (
+	"testing"
+
+	"waterwheel/claim"
+	"waterwheel/record"
+)
 
 func TestRestartAtTheLogsEndLosesNothingThatWaits(t *testing.T) {
 	w, m := newTestWorker(t)
-	w.o.OutOfRange = LatestOutOfRange
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 5, End: 5}})
-	w.Handle(m, Fetched{Err: ErrOutOfRange})
+	w.o.OutOfRange = claim.LatestOutOfRange
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 5, End: 5}})
+	w.Handle(m, Fetched{Err: record.ErrOutOfRange})
 	m.Now += longestDelay / 2
 	expect[AskBounds](t, w.Handle(m, Ticked{}))
-	expect[Open](t, w.Handle(m, BoundsAsked{Bounds: Bounds{End: 3}}))
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", Claim: Token{7}}, Bounds: Bounds{End: 3}}))
+	expect[Open](t, w.Handle(m, BoundsAsked{Bounds: record.Bounds{End: 3}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", Claim: claim.Token{7}}, Bounds: record.Bounds{End: 3}}))
 	wants(t, w, 0)
 }
 
 func TestLeaseIsRenewedWhileARestartWaitsForItsFlush(t *testing.T) {
 	w, m := flushing(t)
-	w.Handle(m, Fetched{Err: ErrTopicGone})
+	w.Handle(m, Fetched{Err: record.ErrTopicGone})
 	m.Now += longestDelay
 	expect[AskTopic](t, w.Handle(m, Ticked{}))
 	w.Handle(m, TopicAsked{TopicID: [16]byte{9}})
@@ -24,9 +29,9 @@ func TestLeaseIsRenewedWhileARestartWaitsForItsFlush(t *testing.T) {
 }
 
 func TestLeaseIsRenewedWhileTheClaimIsRead(t *testing.T) {
-	ours := Provenance{"cluster", thisTopic, "db.events"}.String()
-	oldTopic := Provenance{"cluster", [16]byte{9}, "db.events"}.String()
-	otherCollection := Provenance{"cluster", thisTopic, "db.x"}.String()
+	ours := claim.Provenance{ClusterID: "cluster", TopicID: thisTopic, Namespace: "db.events"}.String()
+	oldTopic := claim.Provenance{ClusterID: "cluster", TopicID: [16]byte{9}, Namespace: "db.events"}.String()
+	otherCollection := claim.Provenance{ClusterID: "cluster", TopicID: thisTopic, Namespace: "db.x"}.String()
 	for metadata, want := range map[string]string{
 		"":   ours, // an operator's reset
 		ours: ours, oldTopic: oldTopic, otherCollection: otherCollection,
@@ -43,8 +48,8 @@ func TestLeaseIsRenewedWhileTheClaimIsRead(t *testing.T) {
 func TestReleaseThatFindsAnotherClaimEndsTheTenure(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Revoked{})
-	expect[SendRelease](t, w.Handle(m, Fetched{Batch: Batch{Next: 0}}))
-	expect[HandedOver](t, w.Handle(m, Released{Err: ErrOtherOwner}))
+	expect[SendRelease](t, w.Handle(m, Fetched{Batch: record.Batch{Next: 0}}))
+	expect[HandedOver](t, w.Handle(m, Released{Err: claim.ErrOtherOwner}))
 	if w.catalog != nil {
 		t.Error("the catalog was kept, though somebody was in between")
 	}
@@ -53,7 +58,7 @@ func TestReleaseThatFindsAnotherClaimEndsTheTenure(t *testing.T) {
 func TestRefusedRecordOfATopicCreatedAgain(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
-	w.Handle(m, RecordRead{Err: ErrTopicGone})
+	w.Handle(m, RecordRead{Err: record.ErrTopicGone})
 	m.Now += longestDelay
 	expect[AskTopic](t, w.Handle(m, Ticked{}))
 }
@@ -68,7 +73,7 @@ func TestRefusedRecordIsNotReadBetweenTenures(t *testing.T) {
 func TestRefusedMeasurementWithoutDeadLetterTopicStops(t *testing.T) {
 	w, m := flushing(t)
 	w.o.StopOnBad = true
-	w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+	w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 	w.busy.fetch = false
 	m.Now += longestDelay
 	absent[ReadRecord](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121}}}))
@@ -83,7 +88,7 @@ func TestRefusedMeasurementWithoutDeadLetterTopicStops(t *testing.T) {
 func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.o.StopOnBad = true
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, "["+good+`,{"meta":"a"}]`)}, Next: 1, End: 1}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, "["+good+`,{"meta":"a"}]`)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{})) // what is good of the record
 	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
@@ -92,8 +97,8 @@ func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 	expect[HandedOver](t, w.Handle(m, Released{}))
 
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0, Consecutive: true})
-	mine := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}, Released: true}
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: Bounds{End: 1}}))
+	mine := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}, Released: true}
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: record.Bounds{End: 1}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -172,15 +173,15 @@ func (t *tenancy) do(action Action) {
 }
 
 // fetch waits for records, and then for the memory to take them in; what it brought counts until the worker has taken it.
-func (t *tenancy) fetch(ctx context.Context, offset int64) (Batch, error) {
+func (t *tenancy) fetch(ctx context.Context, offset int64) (record.Batch, error) {
 	held, err := t.log.Await(ctx, offset, t.budget.Share())
 	t.budget.Fetched(t.worker, held)
 	if err != nil {
-		return Batch{}, err
+		return record.Batch{}, err
 	}
 	bytes, err := t.budget.Reserve(ctx, t.worker)
 	if err != nil {
-		return Batch{}, err
+		return record.Batch{}, err
 	}
 	batch, err := t.log.Take(offset, bytes)
 	t.budget.Fetched(t.worker, batch.Bytes+batch.Left)
@@ -202,12 +203,7 @@ func (t *tenancy) start(perform func() Event) {
 func (t *tenancy) perform(ctx context.Context, action Action) Event {
 	switch a := action.(type) {
 	case ReadClaim:
-		seen, err := t.store.Read(ctx)
-		if err != nil {
-			return ClaimRead{Err: err}
-		}
-		bounds, err := t.log.Bounds(ctx)
-		return ClaimRead{Seen: seen, Bounds: bounds, Of: Kafka, Err: err}
+		return t.readClaim(ctx)
 	case NoteWaited:
 		return WaitedNoted{t.store.NoteWaited(ctx, a.Claim, a.Waited)}
 	case SendClaim:
@@ -240,4 +236,22 @@ func (t *tenancy) perform(ctx context.Context, action Action) Event {
 		return Released{t.store.Release(ctx)}
 	}
 	panic("pipeline: an action without a way to carry it out")
+}
+
+// readClaim asks MongoDB and Kafka in turn; an error counts as that of the server asked.
+func (t *tenancy) readClaim(ctx context.Context) ClaimRead {
+	seen, err := t.store.Read(ctx)
+	if err != nil {
+		return ClaimRead{Of: MongoDB, Err: err}
+	}
+	partitions, err := t.log.Partitions(ctx)
+	if err != nil {
+		return ClaimRead{Of: Kafka, Err: err}
+	}
+	first, err := t.store.FirstPartitions(ctx, partitions)
+	if err != nil {
+		return ClaimRead{Of: MongoDB, Err: err}
+	}
+	bounds, err := t.log.Bounds(ctx)
+	return ClaimRead{Seen: seen, FirstPartitions: first, Bounds: bounds, Of: Kafka, Err: err}
 }

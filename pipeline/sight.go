@@ -3,6 +3,8 @@ package pipeline
 import (
 	"errors"
 	"time"
+
+	"waterwheel/claim"
 )
 
 // noteInterval is how much longer a claim must have been waited for since the last time that this was written down.
@@ -16,8 +18,8 @@ const noteInterval = 2 * time.Second
 // claim is older than our generation. A proven sight holds for ever, whoever owns the partition meanwhile, and may be passed
 // on, as a time that has passed: clocks of two machines are not compared, and a clock that stood still makes it shorter.
 type sighting struct {
-	claim Token   // zero: there was no document
-	at    Instant // the first read that showed it, in this tenure and those before in which we kept the partition
+	claim claim.Token // zero: there was no document
+	at    Instant     // the first read that showed it, in this tenure and those before in which we kept the partition
 	// over is a moment at which its generation was over for certain; only if proven.
 	over   Instant
 	proven bool
@@ -41,7 +43,7 @@ func (s *sighting) outlive() {
 }
 
 // look takes a read of the partition document that shows somebody else's claim.
-func (s *sighting) look(now Instant, seen Seen) {
+func (s *sighting) look(now Instant, seen claim.Document) {
 	if s.claim != seen.Claim || *s == (sighting{}) {
 		*s = sighting{claim: seen.Claim, at: now}
 	}
@@ -52,7 +54,7 @@ func (s *sighting) look(now Instant, seen Seen) {
 
 // prove takes a commit of ours that was answered 0.
 func (s *sighting) prove(sentAt Instant) {
-	if s.claim == (Token{}) || sentAt < s.at { // no document is no claim: another may have come and gone
+	if s.claim == (claim.Token{}) || sentAt < s.at { // no document is no claim: another may have come and gone
 		return
 	}
 	s.over, s.proven = s.since(), true
@@ -62,7 +64,7 @@ func (s *sighting) prove(sentAt Instant) {
 func (w *Worker) passOn(m Moment, actions []Action) []Action {
 	s := &w.memory.saw
 	switch {
-	case m.Now >= w.tenure.until || s.claim == (Token{}) || s.claim != w.tenure.seen.Claim || !m.Held:
+	case m.Now >= w.tenure.until || s.claim == (claim.Token{}) || s.claim != w.tenure.seen.Claim || !m.Held:
 	case !s.proven && !w.tenure.proving:
 		w.tenure.proving = true
 		return append(actions, CommitNow{})
@@ -77,7 +79,7 @@ func (w *Worker) passOn(m Moment, actions []Action) []Action {
 // waitedNoted goes on after a wait was written down. A failure makes others wait longer, no more.
 func (w *Worker) waitedNoted(m Moment, e WaitedNoted) {
 	w.busy.claim = false
-	if errors.Is(e.Err, ErrOtherOwner) {
+	if errors.Is(e.Err, claim.ErrOtherOwner) {
 		w.phase = reading
 		return
 	}

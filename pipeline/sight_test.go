@@ -3,13 +3,16 @@ package pipeline
 import (
 	"testing"
 	"time"
+
+	"waterwheel/claim"
+	"waterwheel/record"
 )
 
 // crashed is a partition document with the claim of an owner that did not release it.
 func crashed(waited time.Duration) ClaimRead {
 	return ClaimRead{
-		Seen:   Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{1}, Wait: 30 * time.Second, Waited: waited},
-		Bounds: Bounds{End: 1000},
+		Seen:   claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Wait: 30 * time.Second, Waited: waited},
+		Bounds: record.Bounds{End: 1000},
 	}
 }
 
@@ -37,7 +40,7 @@ func TestWaitGoesOnFromMemberToMember(t *testing.T) {
 			for _, action := range actions {
 				switch action := action.(type) {
 				case NoteWaited:
-					if waited = action.Waited; action.Claim != (Token{1}) || waited > m.Now-began {
+					if waited = action.Waited; action.Claim != (claim.Token{1}) || waited > m.Now-began {
 						t.Fatalf("%v is written down for claim %v after %v", waited, action.Claim, m.Now-began)
 					}
 					w.Handle(m, WaitedNoted{})
@@ -92,7 +95,7 @@ func TestWaitForAnotherClaimBeginsAnew(t *testing.T) {
 	m.Now += 20 * time.Second
 	reassigned(w, m)
 	another := crashed(0)
-	another.Seen.Claim = Token{2}
+	another.Seen.Claim = claim.Token{2}
 	w.Handle(m, another)
 	if left := w.Status(m.Now).ClaimWait; left != 30*time.Second {
 		t.Errorf("%v are left of the wait for another claim", left)
@@ -106,5 +109,5 @@ func TestClaimThatChangedIsReadAgain(t *testing.T) {
 	w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
 	m.Now += noteInterval
 	expect[NoteWaited](t, w.Handle(m, Ticked{}))
-	expect[ReadClaim](t, w.Handle(m, WaitedNoted{Err: ErrOtherOwner}))
+	expect[ReadClaim](t, w.Handle(m, WaitedNoted{Err: claim.ErrOtherOwner}))
 }

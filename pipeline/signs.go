@@ -1,6 +1,10 @@
 package pipeline
 
-import "time"
+import (
+	"time"
+
+	"waterwheel/record"
+)
 
 // signs are what is shown of a partition. They decide nothing, and outlive what the protocol forgets.
 type signs struct {
@@ -26,7 +30,7 @@ func (s *signs) begin(now Instant, committed int64, known bool) {
 }
 
 // took notes a record that was read.
-func (s *signs) took(r *Record) {
+func (s *signs) took(r *record.Record) {
 	s.read, s.newest, s.last = r.Offset+1, max(s.newest, r.Timestamp), max(0, r.Timestamp)
 	s.ages.read(r.Offset, r.Timestamp)
 }

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"waterwheel/claim"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -19,8 +21,8 @@ func at(seconds int64) time.Time {
 }
 
 // madeAt is a good record of that moment.
-func madeAt(offset, seconds int64) Record {
-	r := record(offset, good)
+func madeAt(offset, seconds int64) record.Record {
+	r := recordOf(offset, good)
 	r.Timestamp = at(seconds).UnixMilli()
 	return r
 }
@@ -40,12 +42,12 @@ func wantSigns(t *testing.T, w *Worker, m Moment, now time.Time, lag int64, fres
 // collection is.
 func TestLagAndFreshnessOfAnOutage(t *testing.T) {
 	w, m := newTestWorker(t)
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{madeAt(0, 0), madeAt(1, 10)}, Next: 2, End: 2}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{madeAt(0, 0), madeAt(1, 10)}, Next: 2, End: 2}})
 	wantSigns(t, w, m, at(12), 2, 12*time.Second)
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
 	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}, {Result: Unknown, Err: errDown}}}) // a bucket each
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{madeAt(2, 60)}, Next: 3, End: 3}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{madeAt(2, 60)}, Next: 3, End: 3}})
 	wantSigns(t, w, m, at(61), 3, 61*time.Second)
 
 	m.Now += longestDelay
@@ -64,7 +66,7 @@ func TestLagAndFreshnessOfAnOutage(t *testing.T) {
 // comes back.
 func TestFreshnessForgetsEarlierTenures(t *testing.T) {
 	w, m := newTestWorker(t)
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{madeAt(0, 0)}, Next: 1, End: 1}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{madeAt(0, 0)}, Next: 1, End: 1}})
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Dropped{})
 	m.Now += 10 * time.Minute
@@ -75,7 +77,7 @@ func TestFreshnessForgetsEarlierTenures(t *testing.T) {
 	if age, known := w.Status(m.Now).Freshness(at(600)); known {
 		t.Errorf("freshness %v of a log that was not looked at", age)
 	}
-	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{1}, Released: true}, Bounds: Bounds{End: 500}})
+	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Released: true}, Bounds: record.Bounds{End: 500}})
 	wantSigns(t, w, m, at(600), 0, 0)
 }
 
@@ -83,7 +85,7 @@ func TestFreshnessForgetsEarlierTenures(t *testing.T) {
 func TestStoppedPartitionStillLags(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.o.StopOnBad = true
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, "{"), record(1, good)}, Next: 2, End: 40}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, good)}, Next: 2, End: 40}})
 	s := w.Status(m.Now)
 	if s.Stopped == nil {
 		t.Fatal("the partition goes on")
@@ -96,7 +98,7 @@ func TestSignsOfAWaitingPartition(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 5}))
-	w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{1}}, Bounds: Bounds{End: 9}})
+	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}}, Bounds: record.Bounds{End: 9}})
 	s := w.Status(m.Now)
 	if s.ClaimWait != w.o.Wait || s.Running || s.Position != 5 || s.Undurable != 5 {
 		t.Fatalf("the status is %+v", s)
@@ -172,7 +174,7 @@ func TestStoppedPartitionBlamesNoServer(t *testing.T) {
 	if w.troubles[Kafka] == nil {
 		t.Fatal("a failed fetch is no trouble")
 	}
-	w.Handle(m, Fetched{Err: &StopError{Reason: "corrupt"}})
+	w.Handle(m, Fetched{Err: &record.StopError{Reason: "corrupt"}})
 	if w.troubles[Kafka] != nil {
 		t.Error("Kafka is blamed for ever")
 	}

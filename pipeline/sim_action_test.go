@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -18,8 +20,8 @@ func (r *runner) perform(t *task, action pipeline.Action) pipeline.Event {
 	case pipeline.ReadClaim:
 		return r.readClaim(t)
 	case pipeline.SendClaim:
-		won, err := r.store.Claim(ctx, sink.Seen{Found: a.Seen.Found, Claim: a.Seen.Claim},
-			sink.Claim{Token: a.Claim.Token, Start: a.Claim.Start, Wait: a.Claim.Wait})
+		won, err := r.store.Claim(ctx, claim.Document{Found: a.Seen.Found, Claim: a.Seen.Claim},
+			claim.Claim{Token: a.Claim.Token, Start: a.Claim.Start, Wait: a.Claim.Wait})
 		return pipeline.Claimed{Won: won, Err: translated(err)}
 	case pipeline.NoteWaited:
 		return pipeline.WaitedNoted{Err: translated(r.store.NoteWaited(ctx, a.Claim, a.Waited))}
@@ -83,62 +85,58 @@ func (r *runner) readClaim(t *task) pipeline.Event {
 	if err != nil {
 		return pipeline.ClaimRead{Err: translated(err)}
 	}
-	first, err := r.p.store.Topic(t.context(), clusterName, topicName, r.source.TopicID, r.p.w.kafka.partitions)
+	first, err := r.store.FirstPartitions(t.context(), r.p.w.kafka.partitions)
 	if err != nil {
 		return pipeline.ClaimRead{Err: translated(err)}
 	}
 	bounds, err := r.bounds(t)
 	if err != nil {
-		return pipeline.ClaimRead{Err: err}
+		return pipeline.ClaimRead{Of: pipeline.Kafka, Err: err}
 	}
-	e := pipeline.ClaimRead{Bounds: bounds, Seen: pipeline.Seen{
-		Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released,
-		Start: seen.Start, Wait: seen.Wait, Waited: seen.Waited, HasBuckets: seen.HasBuckets, FirstPartitions: first,
-	}}
 	if r.committed < 0 && !seen.Found && r.partition < first { // KAFKA_START decides
 		if l := r.p.w.kafka.find(r.source.TopicID, r.partition); l != nil {
 			l.excuse(r.p.w, l.first, bounds.Start, "before the configured start")
 		}
 	}
-	return e
+	return pipeline.ClaimRead{Seen: seen, FirstPartitions: first, Bounds: bounds}
 }
 
-func (r *runner) bounds(t *task) (pipeline.Bounds, error) {
+func (r *runner) bounds(t *task) (record.Bounds, error) {
 	w := r.p.w
 	answer, ok := t.ask(3*time.Second, func() any {
 		l := w.kafka.find(w.kafka.topic, r.partition) // ListOffsets names the topic, not its id
 		if l == nil {
 			return nil
 		}
-		b := pipeline.Bounds{First: l.first, End: l.end, Start: l.first}
+		b := record.Bounds{First: l.first, End: l.end, Start: l.first}
 		if w.traits.startAtEnd {
 			b.Start = l.end
 		}
 		return b
 	})
 	if !ok || answer == nil {
-		return pipeline.Bounds{}, errKafka
+		return record.Bounds{}, errKafka
 	}
-	return answer.(pipeline.Bounds), nil
+	return answer.(record.Bounds), nil
 }
 
 // fetch reads the log, and waits a while when there is nothing yet.
-func (r *runner) fetch(t *task, offset int64, wait bool) (pipeline.Batch, error) {
+func (r *runner) fetch(t *task, offset int64, wait bool) (record.Batch, error) {
 	type fetched struct {
-		batch pipeline.Batch
+		batch record.Batch
 		err   error
 	}
 	for range 2 {
 		answer, ok := t.ask(5*time.Second, func() any {
 			l := r.p.w.kafka.find(r.source.TopicID, r.partition)
 			if l == nil {
-				return fetched{err: pipeline.ErrTopicGone}
+				return fetched{err: record.ErrTopicGone}
 			}
 			batch, err := l.fetch(r.p.w, offset)
 			return fetched{batch, err}
 		})
 		if !ok {
-			return pipeline.Batch{}, errKafka
+			return record.Batch{}, errKafka
 		}
 		f := answer.(fetched)
 		if !wait || f.err != nil || f.batch.Next > offset {
@@ -147,7 +145,7 @@ func (r *runner) fetch(t *task, offset int64, wait bool) (pipeline.Batch, error)
 		wait = false
 		t.sleep(fetchWait)
 	}
-	return pipeline.Batch{Next: offset, End: offset}, nil
+	return record.Batch{Next: offset, End: offset}, nil
 }
 
 // letterKey names a part of a record; part -1 is the whole.
@@ -200,12 +198,8 @@ func translated(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, sink.ErrOtherOwner):
-		return pipeline.ErrOtherOwner
-	case errors.Is(err, sink.ErrLapsed):
-		return pipeline.ErrLapsed
 	case errors.As(err, &damaged):
-		return &pipeline.StopError{Reason: "damaged_bucket", Detail: err.Error()}
+		return &record.StopError{Reason: "damaged_bucket", Detail: err.Error()}
 	}
 	return err
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
 // alarm is a partition that stopped until somebody acts.
 type alarm struct {
 	source timeseries.Source
-	stop   *pipeline.StopError
+	stop   *record.StopError
 }
 
 // String is short, for the trace.

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -195,7 +196,7 @@ const strangersMetadata = "ww1;of another program"
 
 // committing checks that everything below a committed offset is done (E6).
 func (c *checks) committing(w *world, commit pipeline.Commit) {
-	p, ok := pipeline.ParseProvenance(commit.Metadata)
+	p, ok := claim.ParseProvenance(commit.Metadata)
 	if commit.Metadata == strangersMetadata { // nothing is said of what lies below
 		return
 	}

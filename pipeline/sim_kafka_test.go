@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -48,7 +48,7 @@ type partitionLog struct {
 
 // logged is a record and what must become of it.
 type logged struct {
-	record pipeline.Record
+	record record.Record
 	wanted []wanted
 }
 
@@ -104,7 +104,7 @@ func (k *broker) produce(partition int32) {
 	if w.chance(0.05) {
 		l.end++ // a control batch
 	}
-	r := &logged{record: pipeline.Record{Offset: l.end, Timestamp: k.clock}}
+	r := &logged{record: record.Record{Offset: l.end, Timestamp: k.clock}}
 	switch {
 	case w.chance(0.02): // a tombstone
 	case w.chance(w.traits.bad):
@@ -159,11 +159,11 @@ func (k *broker) event(l *partitionLog, part int32) (string, wanted) {
 var errKafka = errors.New("no answer from Kafka")
 
 // fetch reads from a partition.
-func (l *partitionLog) fetch(w *world, offset int64) (pipeline.Batch, error) {
+func (l *partitionLog) fetch(w *world, offset int64) (record.Batch, error) {
 	if offset < l.first || offset > l.end {
-		return pipeline.Batch{}, pipeline.ErrOutOfRange
+		return record.Batch{}, record.ErrOutOfRange
 	}
-	b := pipeline.Batch{Next: offset, End: l.end}
+	b := record.Batch{Next: offset, End: l.end}
 	from, limit := max(l.first, offset-int64(w.rnd.IntN(3))), offset+1+int64(w.rnd.IntN(12)) // a batch may begin earlier
 	for o := from; o < min(limit, l.end); o++ {
 		if r := l.records[o]; r != nil {

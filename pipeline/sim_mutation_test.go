@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/timeseries"
 )
@@ -68,7 +69,7 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 		if e, ok := e.(pipeline.ClaimRead); ok {
 			r.hidden = e.Seen.Claim
 		}
-		if e, ok := e.(pipeline.ClaimRead); ok && e.Err == nil && e.Seen.Found && r.won != (pipeline.Token{}) {
+		if e, ok := e.(pipeline.ClaimRead); ok && e.Err == nil && e.Seen.Found && r.won != (claim.Token{}) {
 			e.Seen.Claim = r.won
 			return e
 		}

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/pipeline"
+	"waterwheel/claim"
 	"waterwheel/timeseries"
 )
 
@@ -78,7 +78,7 @@ func (w *world) reset() {
 // expireOffsets deletes the group's offsets. A claim's start counts then; a reset that nobody has claimed is forgotten.
 func (w *world) expireOffsets() {
 	for p := range w.kafka.partitions {
-		if _, ours := pipeline.ParseProvenance(w.group.read(p).metadata); !ours {
+		if _, ours := claim.ParseProvenance(w.group.read(p).metadata); !ours {
 			continue // so would what nobody has begun to read
 		}
 		w.excuseToStart(p)
@@ -95,7 +95,7 @@ func (w *world) strangerCommits() {
 	}
 	for p := range w.kafka.partitions {
 		last, l := w.group.last(p), w.kafka.log(p)
-		if _, ours := pipeline.ParseProvenance(last.metadata); !ours || last.offset > l.end || w.mongo.parts.now(documentID(p)) == nil {
+		if _, ours := claim.ParseProvenance(last.metadata); !ours || last.offset > l.end || w.mongo.parts.now(documentID(p)) == nil {
 			continue // an operator's reset, which nobody has seen yet, would be forgotten
 		}
 		to := last.offset + w.rnd.Int64N(l.end-last.offset+1)
@@ -173,7 +173,7 @@ func (w *world) recreateTopic() {
 	w.logf("the topic is deleted")
 	w.kafka.topic = [16]byte{}
 	for p := range w.kafka.partitions { // Kafka deletes the offsets as well, but a commit may be just on its way
-		if _, ours := pipeline.ParseProvenance(w.group.read(p).metadata); !ours || w.chance(0.5) {
+		if _, ours := claim.ParseProvenance(w.group.read(p).metadata); !ours || w.chance(0.5) {
 			w.group.commits[p] = append(w.group.commits[p], committed{visible: w.now, offset: -1})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -25,7 +26,7 @@ type settings struct {
 	window         int64 // of D, offsets
 	storedBytes    int64 // of D
 	stopOnBad      bool  // DLQ_TOPIC is empty
-	outOfRange     pipeline.OutOfRange
+	outOfRange     claim.OutOfRange
 }
 
 // process is one consumer: its membership of the group, and its runners.

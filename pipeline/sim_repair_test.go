@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/measurement"
-	"waterwheel/pipeline"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
@@ -85,7 +85,7 @@ func (t *task) repair(partition int32) {
 		return
 	}
 	at := answer.(committed)
-	if p, ours := pipeline.ParseProvenance(at.metadata); ours && p.TopicID != l.topic {
+	if p, ours := claim.ParseProvenance(at.metadata); ours && p.TopicID != l.topic {
 		return
 	}
 	t.sleep(longestGrace) // a write of what is committed may still come

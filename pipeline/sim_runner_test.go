@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -30,11 +31,11 @@ type runner struct {
 
 	tenure    *tenure
 	committed int64 // of the assignment, -1: none
-	saw       pipeline.Token
+	saw       claim.Token
 	readAt    int64 // the state that the last read of D saw
-	sentClaim pipeline.Token
-	won       pipeline.Token // the claim of the last tenure that came to write
-	hidden    pipeline.Token // what a lying Read hid
+	sentClaim claim.Token
+	won       claim.Token // the claim of the last tenure that came to write
+	hidden    claim.Token // what a lying Read hid
 	sent      sentWrites
 	cutOff    bool // the last tenure was abandoned with unknown writes
 }
@@ -70,7 +71,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 	})
 }
 
-func (w *world) token() (token pipeline.Token) {
+func (w *world) token() (token claim.Token) {
 	w.n++
 	copy(token[:], fmt.Sprintf("claim %d", w.n))
 	return token

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"waterwheel/pipeline"
+	"waterwheel/claim"
 )
 
 // traits are what a whole run is like.
@@ -103,6 +103,6 @@ func (w *world) drawSettings() settings {
 		warm: w.chance(0.7), reopen: w.chance(0.6), deltaMax: pick[int32](w, 0, 1, 2, 16),
 		maxCount: pick[int32](w, 2, 4, 7), maxBytes: pick[int32](w, 400, 100_000),
 		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noLetters,
-		outOfRange: pick(w, pipeline.EarliestOutOfRange, pipeline.LatestOutOfRange, pipeline.StopOutOfRange),
+		outOfRange: pick(w, claim.EarliestOutOfRange, claim.LatestOutOfRange, claim.StopOutOfRange),
 	}
 }

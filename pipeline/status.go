@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/record"
 )
 
 // Status is what a partition looked like at one moment. It is immutable.
@@ -15,9 +16,9 @@ type Status struct {
 	Partition int32
 	// Phase is the word for where the tenure stands; Stopped, when not nil, why nothing more is read.
 	Phase   string
-	Stopped *StopError
+	Stopped *record.StopError
 	// Refused is whose claim stands in the way of ours, which is tried again for a while before the partition stops.
-	Refused *StopError
+	Refused *record.StopError
 	// Paused is why nothing is fetched though there may be more, empty: it is.
 	Paused string
 	// Between: there is no tenure, the group joins. Running: records are read, or were until the partition stopped. Since is when the tenure began.
@@ -135,7 +136,7 @@ func (w *Worker) position() int64 {
 	case w.catalog != nil || w.tenure.claimed:
 		return w.ledger.next
 	case w.tenure.resolved:
-		return w.tenure.start.offset
+		return w.tenure.start.Offset
 	}
 	return w.signs.committed
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // DefaultPortion is how much of a batch is taken in one call: some ten milliseconds' work. recordWork is what a measurement,
@@ -80,7 +81,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 }
 
 // takeAll takes records in until one may not be taken now; the position then stands at that one.
-func (w *Worker) takeAll(records []Record) bool {
+func (w *Worker) takeAll(records []record.Record) bool {
 	read, work := 0, 0
 	defer func() { w.o.Metrics.read(w.o.Topic, w.o.Partition, read) }()
 	for i := range records {
@@ -103,7 +104,7 @@ func (w *Worker) takeAll(records []Record) bool {
 }
 
 // take decodes one record and inserts its measurements. It returns about how many bytes of JSON take as long.
-func (w *Worker) take(r *Record) (work int) {
+func (w *Worker) take(r *record.Record) (work int) {
 	if r.Unreadable != "" {
 		w.skipUnreadable(r)
 		return len(r.Value)
@@ -131,7 +132,7 @@ func (w *Worker) take(r *Record) (work int) {
 	return work
 }
 
-func (w *Worker) insert(r *Record, measured *measurement.Measurement) {
+func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 	if w.stored != nil && w.stored.Contains(measured.Position) {
 		w.o.Metrics.skipped("replayed")
 		return
@@ -158,9 +159,9 @@ func (w *Worker) fetchFailed(m Moment, err error) {
 		return
 	}
 	switch {
-	case errors.Is(err, ErrOutOfRange):
+	case errors.Is(err, record.ErrOutOfRange):
 		w.question = askBounds
-	case errors.Is(err, ErrTopicGone):
+	case errors.Is(err, record.ErrTopicGone):
 		w.question = askTopic
 	default:
 		w.outage(m, Kafka, fetchingRecords, err)
@@ -175,15 +176,15 @@ func asDecodeError(err error) *measurement.DecodeError {
 	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error(), Part: measurement.WholeRecord}
 }
 
-func isStop(err error) (*StopError, bool) {
-	var stop *StopError
+func isStop(err error) (*record.StopError, bool) {
+	var stop *record.StopError
 	ok := errors.As(err, &stop)
 	return stop, ok
 }
 
-func asStop(err error, reason string) *StopError {
+func asStop(err error, reason string) *record.StopError {
 	if stop, ok := isStop(err); ok {
 		return stop
 	}
-	return &StopError{reason, err.Error()}
+	return &record.StopError{Reason: reason, Detail: err.Error()}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"testing"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -13,16 +14,16 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	w.Handle(m, Abandoned{})
 	m.Now += w.o.Wait
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
 	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(0, 10)}))
 
-	var records []Record
+	var records []record.Record
 	for offset := range int64(16) {
-		records = append(records, record(offset, good))
+		records = append(records, recordOf(offset, good))
 	}
-	actions := w.Handle(m, Fetched{Batch: Batch{Records: records, Next: 16, End: 16}})
+	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: records, Next: 16, End: 16}})
 	absent[Fetch](t, actions)
 	load := expect[LoadStored](t, actions)
 	if pending, _ := w.catalog.Pending(); load.Start != 10 || pending != 10 {
@@ -38,7 +39,7 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	if fetch := expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: rest})); fetch.Offset != 10 {
 		t.Fatalf("reads on at %d", fetch.Offset)
 	}
-	w.Handle(m, Fetched{Batch: Batch{Records: records[10:], Next: 16, End: 16}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: records[10:], Next: 16, End: 16}})
 	if pending, _ := w.catalog.Pending(); pending != 15 {
 		t.Errorf("%d measurements were inserted, want 15", pending)
 	}

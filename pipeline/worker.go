@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -25,7 +27,7 @@ type Options struct {
 	Bucketing bucketer.Options
 	Decoder   *measurement.Decoder
 	// OutOfRange says what to do about an offset beyond the log's end.
-	OutOfRange OutOfRange
+	OutOfRange claim.OutOfRange
 	// StopOnBad: there is no dead-letter topic, a bad record stops the partition.
 	StopOnBad bool
 	// FlushInterval bounds how long a measurement waits for its write, FlushBytes and FlushCount how much may wait.
@@ -47,7 +49,7 @@ type Options struct {
 	// Warm: a catalog outlives a hand-over if nobody was in between.
 	Warm bool
 	// NewToken makes a random token; Random feeds the jitter of retries.
-	NewToken func() Token
+	NewToken func() claim.Token
 	Random   *rand.Rand
 	Log      *slog.Logger
 	// Metrics and Outages may be nil.
@@ -83,8 +85,8 @@ type Worker struct {
 	phase    phase
 	source   timeseries.Source
 	assigned Assigned
-	revoked  bool       // the tenure is to end in order
-	halt     *StopError // nothing more is read; what was read is still stored
+	revoked  bool              // the tenure is to end in order
+	halt     *record.StopError // nothing more is read; what was read is still stored
 	busy     busy
 	retry    retries
 
@@ -93,7 +95,7 @@ type Worker struct {
 
 	catalog *bucketer.Catalog
 	// caught is the claim under which the catalog lives.
-	caught  Token
+	caught  claim.Token
 	stored  *timeseries.PositionSet // D; nil when the position has passed it
 	window  int64                   // D was read for offsets below
 	ledger  ledger
@@ -131,14 +133,14 @@ type retries struct{ claim, fetch, find, letters backoff }
 
 // tenure is what belongs to one assignment.
 type tenure struct {
-	seen     Seen
-	start    start
+	seen     claim.Document
+	start    claim.Start
 	resolved bool
 	until    Instant
 	noted    time.Duration // how long the claim seen was waited for, as far as that is written down
 	proving  bool          // a commit was asked for that proves the sight of it
 	provedBy Instant       // a commit sent after this is the proof
-	sent     Token         // the claim sent and not answered
+	sent     claim.Token   // the claim sent and not answered
 	claimed  bool          // the claim in the document is ours
 	foreign  bool          // the release found another claim there
 	// handing is how far the hand-over is: the final commit, the release.
@@ -160,16 +162,16 @@ const (
 
 // rival is the claim of another group on the partition.
 type rival struct {
-	by    *StopError // nil: there was none at the last look
-	since Instant    // when it was seen first, 0: not since the partition stopped for it
+	by    *record.StopError // nil: there was none at the last look
+	since Instant           // when it was seen first, 0: not since the partition stopped for it
 }
 
 // remembered outlives tenures and catalogs.
 type remembered struct {
-	refused      rival    // of our claim
-	mine         Token    // the last claim that we know we won
-	unknownUntil Instant  // until then, own unknown writes may still be executed (E4)
-	saw          sighting // of somebody else's claim
+	refused      rival       // of our claim
+	mine         claim.Token // the last claim that we know we won
+	unknownUntil Instant     // until then, own unknown writes may still be executed (E4)
+	saw          sighting    // of somebody else's claim
 }
 
 // NewWorker returns a worker without a tenure.
@@ -286,7 +288,7 @@ func (w *Worker) quiet() bool {
 }
 
 // stop ends the partition's work until somebody acts. The first reason stays: what comes after it comes again.
-func (w *Worker) stop(err *StopError) {
+func (w *Worker) stop(err *record.StopError) {
 	w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
 	if w.halt == nil {
 		w.halt = err
@@ -304,7 +306,7 @@ func (w *Worker) drop() {
 	w.counted = bucketer.Stats{}
 	w.catalog, w.stored, w.flush, w.asked, w.rejected = nil, nil, nil, nil, nil
 	w.ledger, w.letters = ledger{}, letterbox{}
-	w.caught, w.known, w.pendingSince = Token{}, -1, 0
+	w.caught, w.known, w.pendingSince = claim.Token{}, -1, 0
 	w.signs.ages, w.signs.newest, w.signs.last = ages{}, 0, 0
 	w.giveUp(DeadLetters)
 }
@@ -335,13 +337,13 @@ func (w *Worker) Want() (Commit, bool) {
 	case w.catalog != nil && w.tenure.claimed:
 		c.Offset = w.committable()
 	case w.tenure.resolved && w.halt == nil: // before D only the start itself (E6)
-		c.Offset = w.tenure.start.offset
+		c.Offset = w.tenure.start.Offset
 		if w.assigned.Consumed && !w.tenure.claimed { // the document it was decided by may be an old one
-			c.Metadata = consumedMetadata
+			c.Metadata = claim.ConsumedMetadata
 		}
 	case w.phase == reading && w.assigned.Committed >= 0 && !w.assigned.Consumed: // as it was: only an answered commit renews the lease
 		c.Offset = w.assigned.Committed
-		if p, ok := ParseProvenance(w.assigned.Metadata); ok && p.ClusterID == w.o.ClusterID {
+		if p, ok := claim.ParseProvenance(w.assigned.Metadata); ok && p.ClusterID == w.o.ClusterID {
 			c.Metadata = w.assigned.Metadata // another topic id or collection must not become ours
 		}
 	default:
@@ -359,8 +361,8 @@ func (w *Worker) countBuckets() {
 	}
 }
 
-func (w *Worker) provenance() Provenance {
-	return Provenance{ClusterID: w.o.ClusterID, TopicID: w.source.TopicID, Namespace: w.o.Namespace}
+func (w *Worker) provenance() claim.Provenance {
+	return claim.Provenance{ClusterID: w.o.ClusterID, TopicID: w.source.TopicID, Namespace: w.o.Namespace}
 }
 
 func (w *Worker) committable() int64 {

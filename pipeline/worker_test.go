@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -25,7 +27,7 @@ func absent[A Action](t *testing.T, actions []Action) {
 func flushing(t *testing.T) (*Worker, Moment) {
 	t.Helper()
 	w, m := newTestWorker(t)
-	absent[SendWrites](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 1}}))
+	absent[SendWrites](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}}))
 	m.Now += w.o.FlushInterval
 	if writes := expect[SendWrites](t, w.Handle(m, Ticked{})).Writes; len(writes) != 1 || writes[0].Kind != bucketer.Insert {
 		t.Fatalf("sent %+v", writes)
@@ -89,13 +91,13 @@ func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 // A conflict tells that somebody writes to the series: what is known of its other buckets does not hold either.
 func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 	w, m := withStoredBucket(t) // at hour 0, and open
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(1, 3), otherSeries(2)}, Next: 3, End: 3}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(1, 3), otherSeries(2)}, Next: 3, End: 3}})
 	m.Now += w.o.FlushInterval
 	sent := expect[SendWrites](t, w.Handle(m, Ticked{})).Writes
 	if len(sent) != 2 {
 		t.Fatalf("%d writes", len(sent))
 	}
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{hourly(3, 3), otherSeries(4)}, Next: 5, End: 5}}) // for the same buckets
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(3, 3), otherSeries(4)}, Next: 5, End: 5}}) // for the same buckets
 	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}, {Result: Acked}}})
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
@@ -116,14 +118,14 @@ func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 	}
 }
 
-func otherSeries(offset int64) Record {
-	return record(offset, `{"time":1767000000000,"meta":"b","x":1}`)
+func otherSeries(offset int64) record.Record {
+	return recordOf(offset, `{"time":1767000000000,"meta":"b","x":1}`)
 }
 
 func TestNothingIsSentWithoutTheLease(t *testing.T) {
 	w, m := newTestWorker(t)
 	m.Held = false
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 1}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	absent[SendWrites](t, w.Handle(m, Ticked{}))
 	m.Held = true
@@ -132,7 +134,7 @@ func TestNothingIsSentWithoutTheLease(t *testing.T) {
 
 func TestHandOverFlushesCommitsAndReleasesInThisOrder(t *testing.T) {
 	w, m := newTestWorker(t)
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good), record(1, "{")}, Next: 2, End: 2}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good), recordOf(1, "{")}, Next: 2, End: 2}})
 	actions := w.Handle(m, Revoked{}) // the fetch that follows is still under way
 	expect[SendWrites](t, actions)
 	w.Handle(m, Fetched{Err: errDown})
@@ -150,24 +152,24 @@ func TestHandOverFlushesCommitsAndReleasesInThisOrder(t *testing.T) {
 
 func TestCatalogIsDroppedWhenSomebodyWasInBetween(t *testing.T) {
 	for name, test := range map[string]struct {
-		claim     Token
+		claim     claim.Token
 		committed int64
 		warm      bool
 	}{
-		"nobody was":         {Token{7}, 1, true},
-		"another claim":      {Token{9}, 1, false},
-		"the offset was set": {Token{7}, 0, false},
+		"nobody was":         {claim.Token{7}, 1, true},
+		"another claim":      {claim.Token{9}, 1, false},
+		"the offset was set": {claim.Token{7}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, m := flushing(t)
 			w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
 			w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
-			w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+			w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 			w.Handle(m, Abandoned{})
 			w.Handle(m, Assigned{TopicID: thisTopic, Committed: test.committed})
 			w.Handle(m, ClaimRead{
-				Seen:   Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: test.claim, Released: true},
-				Bounds: Bounds{End: 1000},
+				Seen:   claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: test.claim, Released: true},
+				Bounds: record.Bounds{End: 1000},
 			})
 			w.Handle(m, Committed{Offset: test.committed, SentAt: m.Now})
 			actions := w.Handle(m, Claimed{Won: true})
@@ -187,8 +189,8 @@ func TestOwnUnknownWritesOutliveTheirCatalog(t *testing.T) {
 	m.Now += time.Minute
 	w.Handle(m, Abandoned{}) // its write was sent and not answered
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0, Consecutive: true})
-	mine := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}}
-	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: Bounds{End: 1000}}))
+	mine := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}
+	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: record.Bounds{End: 1000}}))
 	m.Now += w.o.Grace - 1
 	absent[CommitNow](t, w.Handle(m, Ticked{}))
 	m.Now++
@@ -200,8 +202,8 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
-	theirs := Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{9}, Wait: 5 * w.o.Wait}
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: theirs, Bounds: Bounds{End: 1000}})) // it proves the sight, see sighting
+	theirs := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{9}, Wait: 5 * w.o.Wait}
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: theirs, Bounds: record.Bounds{End: 1000}})) // it proves the sight, see sighting
 	absent[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	m.Now += theirs.Wait - 1
 	expect[NoteWaited](t, w.Handle(m, Ticked{}))
@@ -219,7 +221,7 @@ func seeingOtherGroup(t *testing.T) (*Worker, Moment, ClaimRead) {
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
-	others := ClaimRead{Seen: Seen{Found: true, Group: "another", TopicID: thisTopic}, Bounds: Bounds{End: 1000}}
+	others := ClaimRead{Seen: claim.Document{Found: true, Group: "another", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}
 	absent[ReadClaim](t, w.Handle(m, others)) // not at once again
 	return w, m, others
 }
@@ -244,7 +246,7 @@ func TestStaleClaimOfAnotherGroupIsReadAgain(t *testing.T) {
 	w, m, _ := seeingOtherGroup(t)
 	m.Now += longestDelay
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
-	takenOver := ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{8}, Released: true}, Bounds: Bounds{End: 1000}}
+	takenOver := ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{8}, Released: true}, Bounds: record.Bounds{End: 1000}}
 	expect[CommitNow](t, w.Handle(m, takenOver))
 	if s := w.Status(m.Now); s.Stopped != nil {
 		t.Fatalf("stopped: %v", s.Stopped)
@@ -255,7 +257,7 @@ func TestReplayedMeasurementsAreSkipped(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.stored = timeseries.NewPositionSet(0, DefaultWindow)
 	w.stored.Add(timeseries.Position{Offset: 0})
-	w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good), record(1, good)}, Next: 2, End: 2}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good), recordOf(1, good)}, Next: 2, End: 2}})
 	if pending, _ := w.catalog.Pending(); pending != 1 {
 		t.Fatalf("%d measurements are pending, want 1", pending)
 	}
@@ -267,14 +269,14 @@ func TestReplayedMeasurementsAreSkipped(t *testing.T) {
 
 func TestRefusedMeasurementBecomesALetterWithItsRecord(t *testing.T) {
 	w, m := flushing(t)
-	w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+	w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 	w.busy.fetch = false
 	actions := w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121, Message: "Document failed validation"}}})
 	if at := expect[ReadRecord](t, actions).Offset; at != 0 {
 		t.Fatalf("read offset %d again", at)
 	}
 	wants(t, w, 0)
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Records: []Record{record(0, good)}}})).Letters
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}}})).Letters
 	if l := letters[0]; l.Reason != string(measurement.RefusedByDatabase) || string(l.Value) != good || l.Part != measurement.WholeRecord {
 		t.Fatalf("letter is %+v", l)
 	}
@@ -286,7 +288,7 @@ func TestLetterSaysThatRetentionTookItsRecord(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
 	m.Now += longestDelay
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Err: ErrOutOfRange})).Letters
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Err: record.ErrOutOfRange})).Letters
 	if l := letters[0]; l.Cut == "" || l.Value != nil || l.Reason != string(measurement.RefusedByDatabase) {
 		t.Fatalf("letter is %+v", l)
 	}
@@ -297,13 +299,13 @@ func TestAnAnswerWithNothingDoesNotLoseARefusedRecord(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
 	m.Now += longestDelay
-	absent[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Next: 0, End: 1}}))
+	absent[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Next: 0, End: 1}}))
 	wants(t, w, 0)
 	m.Now += longestDelay
 	if at := expect[ReadRecord](t, w.Handle(m, Ticked{})).Offset; at != 0 {
 		t.Fatalf("read offset %d again", at)
 	}
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: Batch{Records: []Record{record(0, good)}, Next: 1}})).Letters
+	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1}})).Letters
 	if l := letters[0]; string(l.Value) != good || l.Cut != "" {
 		t.Fatalf("letter is %+v", l)
 	}
@@ -311,7 +313,7 @@ func TestAnAnswerWithNothingDoesNotLoseARefusedRecord(t *testing.T) {
 
 func TestTopicCreatedAgainStartsAtItsBeginning(t *testing.T) {
 	w, m := newTestWorker(t)
-	expect[AskTopic](t, after(w, m, Fetched{Err: ErrTopicGone}))
+	expect[AskTopic](t, after(w, m, Fetched{Err: record.ErrTopicGone}))
 	m.Now += longestDelay
 	absent[Open](t, w.Handle(m, TopicAsked{})) // gone: wait
 	expect[AskTopic](t, after(w, m, Ticked{}))
@@ -322,7 +324,7 @@ func TestTopicCreatedAgainStartsAtItsBeginning(t *testing.T) {
 	if _, ok := w.Want(); ok {
 		t.Fatal("wants to commit an offset of the old topic")
 	}
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: Seen{Found: true, Group: "g", TopicID: thisTopic, Claim: Token{7}}, Bounds: Bounds{First: 3, End: 9}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{First: 3, End: 9}}))
 	wants(t, w, 3)
 }
 
@@ -335,9 +337,9 @@ func after(w *Worker, m Moment, e Event) []Action {
 
 func TestPositionBehindTheLogGoesOnAtItsStart(t *testing.T) {
 	w, m := newTestWorker(t)
-	expect[AskBounds](t, after(w, m, Fetched{Err: ErrOutOfRange}))
+	expect[AskBounds](t, after(w, m, Fetched{Err: record.ErrOutOfRange}))
 	m.Now += longestDelay
-	if at := expect[Fetch](t, w.Handle(m, BoundsAsked{Bounds: Bounds{First: 40, End: 50}})).Offset; at != 40 {
+	if at := expect[Fetch](t, w.Handle(m, BoundsAsked{Bounds: record.Bounds{First: 40, End: 50}})).Offset; at != 40 {
 		t.Fatalf("fetches from %d", at)
 	}
 }
@@ -345,8 +347,8 @@ func TestPositionBehindTheLogGoesOnAtItsStart(t *testing.T) {
 func TestPositionBeyondTheLogStopsThePartition(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.ledger.next = 90
-	expect[AskBounds](t, after(w, m, Fetched{Err: ErrOutOfRange}))
-	w.Handle(m, BoundsAsked{Bounds: Bounds{First: 40, End: 50}})
+	expect[AskBounds](t, after(w, m, Fetched{Err: record.ErrOutOfRange}))
+	w.Handle(m, BoundsAsked{Bounds: record.Bounds{First: 40, End: 50}})
 	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "offset_out_of_range" {
 		t.Fatalf("stopped: %v", s.Stopped)
 	}
@@ -355,7 +357,7 @@ func TestPositionBeyondTheLogStopsThePartition(t *testing.T) {
 func TestFetchPausesWhileTooMuchWaits(t *testing.T) {
 	w, m := flushing(t)
 	w.o.FlushCount = 1
-	absent[Fetch](t, w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(1, good)}, Next: 2, End: 9}}))
+	absent[Fetch](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(1, good)}, Next: 2, End: 9}}))
 	if w.Status(m.Now).Paused == "" {
 		t.Fatal("the status does not say that fetching pauses")
 	}
@@ -365,14 +367,14 @@ func TestFetchPausesWhileTooMuchWaits(t *testing.T) {
 func TestMemoryTargetFlushesAndPauses(t *testing.T) {
 	w, m := newTestWorker(t)
 	m.Target = 1
-	actions := w.Handle(m, Fetched{Batch: Batch{Records: []Record{record(0, good)}, Next: 1, End: 9}})
+	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 9}})
 	expect[SendWrites](t, actions)
 	absent[Fetch](t, actions)
 }
 
 func TestUnansweredAttemptForbidsTheRelease(t *testing.T) {
 	w, m := flushing(t)
-	w.Handle(m, Fetched{Batch: Batch{Next: 1, End: 1}})
+	w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
 	m.Now += longestDelay
 	w.Handle(m, Ticked{})

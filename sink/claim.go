@@ -7,32 +7,27 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/claim"
 )
 
 // codeDuplicateKey is MongoDB's answer to an insert whose _id is taken.
 const codeDuplicateKey = 11000
 
-// Claim is what a claim writes.
-type Claim struct {
-	Token [16]byte // new and random for each attempt
-	Start int64
-	Wait  time.Duration
-}
-
 // Claim replaces exactly the claim seen by a new one. False: it was no longer there, or another was quicker. After an
 // error it is unknown whether the claim was executed; Read tells by the token, and then it is ours.
-func (p *Partition) Claim(ctx context.Context, seen Seen, claim Claim) (bool, error) {
+func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.Claim) (bool, error) {
 	const doing = "claiming the partition"
 	fields := bson.D{
 		{Key: "topicId", Value: uuid(p.source.TopicID)},
-		{Key: "claim", Value: uuid(claim.Token)},
+		{Key: "claim", Value: uuid(ours.Token)},
 		{Key: "released", Value: false},
-		{Key: "start", Value: claim.Start},
-		{Key: "waitMs", Value: claim.Wait.Milliseconds()},
+		{Key: "start", Value: ours.Start},
+		{Key: "waitMs", Value: ours.Wait.Milliseconds()},
 		{Key: "owner", Value: p.owner},
 		{Key: "at", Value: p.stamp()},
 	}
-	p.tenure, p.token = claiming, claim.Token
+	p.tenure, p.token = claiming, ours.Token
 	reply, err := p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
 		if seen.Found {
 			return c.Update(ctx, []Update{p.replacing(seen.Claim, fields)})
@@ -44,7 +39,7 @@ func (p *Partition) Claim(ctx context.Context, seen Seen, claim Claim) (bool, er
 	switch {
 	case won:
 		p.tenure = holding
-	case err == nil || errors.Is(err, ErrLapsed):
+	case err == nil || errors.Is(err, claim.ErrLapsed):
 		p.tenure = unclaimed
 	}
 	return won, err
@@ -52,14 +47,14 @@ func (p *Partition) Claim(ctx context.Context, seen Seen, claim Claim) (bool, er
 
 // NoteWaited writes down that the generation of somebody else's claim has been over for at least a time, if the document
 // still shows that claim; else the error is ErrOtherOwner. Executed late, it says less than is true.
-func (p *Partition) NoteWaited(ctx context.Context, claim [16]byte, waited time.Duration) error {
-	note := bson.D{{Key: "claim", Value: uuid(claim)}, {Key: "ms", Value: waited.Milliseconds()}}
+func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited time.Duration) error {
+	note := bson.D{{Key: "claim", Value: uuid(theirs)}, {Key: "ms", Value: waited.Milliseconds()}}
 	reply, err := p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
-		return c.Update(ctx, []Update{p.replacing(claim, bson.D{{Key: "waited", Value: note}})})
+		return c.Update(ctx, []Update{p.replacing(theirs, bson.D{{Key: "waited", Value: note}})})
 	})
 	shown, err := changed("noting how long a claim was waited for", reply, err)
 	if err == nil && !shown {
-		return ErrOtherOwner
+		return claim.ErrOtherOwner
 	}
 	return err
 }
@@ -68,11 +63,11 @@ func (p *Partition) NoteWaited(ctx context.Context, claim [16]byte, waited time.
 // whatever the answer (E7); without one, Release may be called again. ErrOtherOwner: the claim was not ours any more.
 func (p *Partition) Release(ctx context.Context) error {
 	if p.tenure != holding && p.tenure != releasing {
-		return ErrOtherOwner
+		return claim.ErrOtherOwner
 	}
 	p.tenure = releasing
 	err := p.conditional(ctx, "releasing the claim", bson.D{{Key: "released", Value: true}, {Key: "at", Value: p.stamp()}})
-	if err == nil || errors.Is(err, ErrOtherOwner) {
+	if err == nil || errors.Is(err, claim.ErrOtherOwner) {
 		p.tenure = unclaimed
 	}
 	return err
@@ -81,10 +76,10 @@ func (p *Partition) Release(ctx context.Context) error {
 // fence proves that the claim is still ours, and orders what is read next after every write executed before.
 func (p *Partition) fence(ctx context.Context) error {
 	if p.tenure != holding {
-		return ErrOtherOwner
+		return claim.ErrOtherOwner
 	}
 	err := p.conditional(ctx, "fencing the partition", bson.D{{Key: "at", Value: p.stamp()}})
-	if errors.Is(err, ErrOtherOwner) {
+	if errors.Is(err, claim.ErrOtherOwner) {
 		p.tenure = unclaimed
 	}
 	return err
@@ -97,15 +92,15 @@ func (p *Partition) conditional(ctx context.Context, doing string, fields bson.D
 	})
 	ours, err := changed(doing, reply, err)
 	if err == nil && !ours {
-		return ErrOtherOwner
+		return claim.ErrOtherOwner
 	}
 	return err
 }
 
 // replacing is an update of the partition document on the condition that it shows a certain claim of our group.
-func (p *Partition) replacing(claim [16]byte, fields bson.D) Update {
+func (p *Partition) replacing(shown claim.Token, fields bson.D) Update {
 	return Update{
-		Filter: document(bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(claim)}}),
+		Filter: document(bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(shown)}}),
 		Update: document(bson.D{{Key: "$set", Value: fields}}),
 	}
 }
@@ -119,7 +114,7 @@ func (p *Partition) write(ctx context.Context, send func(context.Context, Collec
 		return Reply{}, &NotSentError{err}
 	}
 	if !p.store.held() {
-		return Reply{}, ErrLapsed
+		return Reply{}, claim.ErrLapsed
 	}
 	return send(ctx, p.store.ports.Partitions)
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/sink"
+	"waterwheel/timeseries"
 )
 
 func TestClaimIsCompareAndSet(t *testing.T) {
@@ -19,28 +21,28 @@ func TestClaimIsCompareAndSet(t *testing.T) {
 	defer b.Close()
 
 	none, err := a.Read(t.Context())
-	if err != nil || none != (sink.Seen{}) {
+	if err != nil || none != (claim.Document{}) {
 		t.Fatalf("no document: %+v, %v", none, err)
 	}
-	first := sink.Claim{Token: token(), Start: 42, Wait: 30 * time.Second}
+	first := claim.Claim{Token: token(), Start: 42, Wait: 30 * time.Second}
 	if won, err := a.Claim(t.Context(), none, first); err != nil || !won {
 		t.Fatalf("first claim: %v, %v", won, err)
 	}
-	if won, err := b.Claim(t.Context(), none, sink.Claim{Token: token()}); err != nil || won {
+	if won, err := b.Claim(t.Context(), none, claim.Claim{Token: token()}); err != nil || won {
 		t.Fatalf("a claim on a document that exists: %v, %v", won, err)
 	}
 	seen, err := b.Read(t.Context())
-	want := sink.Seen{Found: true, Group: "group", TopicID: source.TopicID, Claim: first.Token, Start: 42, Wait: 30 * time.Second}
+	want := claim.Document{Found: true, Group: "group", TopicID: source.TopicID, Claim: first.Token, Start: 42, Wait: 30 * time.Second}
 	if diff := cmp.Diff(want, seen); err != nil || diff != "" {
 		t.Fatalf("%v\n%s", err, diff)
 	}
-	if won, err := b.Claim(t.Context(), seen, sink.Claim{Token: token(), Start: 50}); err != nil || !won {
+	if won, err := b.Claim(t.Context(), seen, claim.Claim{Token: token(), Start: 50}); err != nil || !won {
 		t.Fatalf("a claim on what was seen: %v, %v", won, err)
 	}
-	if won, err := a.Claim(t.Context(), seen, sink.Claim{Token: token()}); err != nil || won {
+	if won, err := a.Claim(t.Context(), seen, claim.Claim{Token: token()}); err != nil || won {
 		t.Fatalf("a claim on what is not there any more: %v, %v", won, err)
 	}
-	if err := a.Release(t.Context()); !errors.Is(err, sink.ErrOtherOwner) {
+	if err := a.Release(t.Context()); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Fatalf("a release of another's claim: %v", err)
 	}
 	if err := b.Release(t.Context()); err != nil {
@@ -58,11 +60,11 @@ func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
 	a, b := s.Partition(source, "cluster", "group", "a"), s.Partition(source, "cluster", "group", "b")
 	defer a.Close()
 	defer b.Close()
-	first := sink.Claim{Token: token(), Wait: 30 * time.Second}
-	if won, err := a.Claim(t.Context(), sink.Seen{}, first); err != nil || !won {
+	first := claim.Claim{Token: token(), Wait: 30 * time.Second}
+	if won, err := a.Claim(t.Context(), claim.Document{}, first); err != nil || !won {
 		t.Fatalf("first claim: %v, %v", won, err)
 	}
-	if err := b.NoteWaited(t.Context(), token(), time.Minute); !errors.Is(err, sink.ErrOtherOwner) {
+	if err := b.NoteWaited(t.Context(), token(), time.Minute); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Fatalf("a wait for a claim that is not there: %v", err)
 	}
 	if err := b.NoteWaited(t.Context(), first.Token, 7500*time.Millisecond); err != nil {
@@ -72,7 +74,7 @@ func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
 	if err != nil || seen.Waited != 7500*time.Millisecond || seen.Claim != first.Token || seen.Wait != first.Wait {
 		t.Fatalf("%+v, %v", seen, err)
 	}
-	if won, err := b.Claim(t.Context(), seen, sink.Claim{Token: token()}); err != nil || !won {
+	if won, err := b.Claim(t.Context(), seen, claim.Claim{Token: token()}); err != nil || !won {
 		t.Fatalf("a claim on what was seen: %v, %v", won, err)
 	}
 	if seen, err = a.Read(t.Context()); err != nil || seen.Waited != 0 {
@@ -90,7 +92,7 @@ func TestAnotherGroupsClaimIsNotReplaced(t *testing.T) {
 	if err != nil || seen.Group != "group" {
 		t.Fatalf("%+v, %v", seen, err)
 	}
-	if won, err := other.Claim(t.Context(), seen, sink.Claim{Token: token()}); err != nil || won {
+	if won, err := other.Claim(t.Context(), seen, claim.Claim{Token: token()}); err != nil || won {
 		t.Fatalf("won %v, %v", won, err)
 	}
 }
@@ -107,7 +109,7 @@ func TestReadFindsBucketsWithoutDocument(t *testing.T) {
 	if err != nil || seen.Found || !seen.HasBuckets {
 		t.Fatalf("%+v, %v", seen, err)
 	}
-	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, sink.ErrOtherOwner) {
+	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Fatalf("a fence without a document: %v", err)
 	}
 }
@@ -119,7 +121,7 @@ func TestTopicIsNotedOnce(t *testing.T) {
 		partitions int32
 		want       int32
 	}{{source.TopicID, 4, 4}, {source.TopicID, 9, 4}, {[16]byte{1}, 9, 0}} {
-		if got, err := s.Topic(t.Context(), "cluster", "events", c.id, c.partitions); err != nil || got != c.want {
+		if got, err := s.Partition(timeseries.Source{Topic: "events", TopicID: c.id}, "cluster", "g", "host").FirstPartitions(t.Context(), c.partitions); err != nil || got != c.want {
 			t.Errorf("case %d: %d, %v", i, got, err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+	"waterwheel/claim"
 )
 
 func TestClassifyByClosedLists(t *testing.T) {
@@ -77,7 +79,7 @@ func TestDriverErrorsThatTellNothingWasSent(t *testing.T) {
 		"no server":     {topology.ServerSelectionError{Wrapped: context.DeadlineExceeded}, true},
 		"pool is full":  {topology.WaitQueueTimeoutError{Wrapped: context.DeadlineExceeded}, true},
 		"refused":       {mongo.CommandError{Wrapped: driver.Error{Wrapped: topology.ConnectionError{Wrapped: &dialError{Err: net.ErrClosed}}}}, true},
-		"lapsed":        {mongo.CommandError{Wrapped: driver.Error{Wrapped: topology.ConnectionError{Wrapped: ErrLapsed}}}, true},
+		"lapsed":        {mongo.CommandError{Wrapped: driver.Error{Wrapped: topology.ConnectionError{Wrapped: claim.ErrLapsed}}}, true},
 		"reset":         {mongo.CommandError{Labels: reset.Labels, Wrapped: reset}, false},
 		"deadline":      {context.DeadlineExceeded, false},
 		"disconnecting": {mongo.ErrClientDisconnected, false},
@@ -109,7 +111,7 @@ func TestFailureTellsOutageFromRefusal(t *testing.T) {
 	if err := failure("x", &CommandError{Code: 189}); !errors.As(err, &outage) {
 		t.Errorf("primary stepped down: %v", err)
 	}
-	if err := failure("x", &NotSentError{ErrLapsed}); !errors.Is(err, ErrLapsed) || errors.As(err, &outage) {
+	if err := failure("x", &NotSentError{claim.ErrLapsed}); !errors.Is(err, claim.ErrLapsed) || errors.As(err, &outage) {
 		t.Errorf("lapsed: %v", err)
 	}
 	if err := failure("x", net.ErrClosed); !errors.As(err, &outage) || !errors.Is(err, net.ErrClosed) {

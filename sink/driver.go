@@ -10,6 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+
+	"waterwheel/claim"
 )
 
 // codeObjectTooLarge is MongoDB's answer to a document over 16 MiB; the driver gives it itself, without asking.
@@ -96,8 +98,8 @@ func portError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrLapsed): // by the connection, before the command's last byte
-		return &NotSentError{ErrLapsed}
+	case errors.Is(err, claim.ErrLapsed): // by the connection, before the command's last byte
+		return &NotSentError{claim.ErrLapsed}
 	case neverSent(err):
 		return &NotSentError{err}
 	case errors.Is(err, driver.ErrDocumentTooLarge):

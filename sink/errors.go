@@ -5,13 +5,8 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-)
 
-var (
-	// ErrOtherOwner: the partition document does not show our claim (any more): another owner has the partition (E7).
-	ErrOtherOwner = errors.New("another consumer has claimed the partition")
-	// ErrLapsed: the lease did not hold when something was about to be sent. It was not executed and never will be.
-	ErrLapsed = errors.New("the lease has lapsed")
+	"waterwheel/claim"
 )
 
 // OutageError is a failure that may pass by itself: no answer, no primary, an overloaded server.
@@ -73,8 +68,8 @@ func (e *NotSentError) Unwrap() error { return e.Err }
 
 // failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError.
 func failure(doing string, err error) error {
-	if errors.Is(err, ErrLapsed) {
-		return fmt.Errorf("%s: %w", doing, ErrLapsed)
+	if errors.Is(err, claim.ErrLapsed) {
+		return fmt.Errorf("%s: %w", doing, claim.ErrLapsed)
 	}
 	if c := (*CommandError)(nil); errors.As(err, &c) && (answerOf(c.Code).class == refused || blamesDocument(c.Code)) {
 		return &RefusedError{Doing: doing, Code: c.Code, Message: c.Message}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/claim"
 )
 
 // message is an OP_MSG with one command in its body.
@@ -200,7 +202,7 @@ func TestGuardStopsAMessageInTheMiddle(t *testing.T) {
 		p.collect()
 		m := large(1 << 20)
 		n, err := p.Write(m)
-		if !errors.Is(err, ErrLapsed) || n > 3*pieceBytes || stopped != 1 {
+		if !errors.Is(err, claim.ErrLapsed) || n > 3*pieceBytes || stopped != 1 {
 			t.Fatalf("%d bytes, %v, stopped %d times", n, err, stopped)
 		}
 		if got := <-p.received; len(got) >= len(m) {
@@ -219,7 +221,7 @@ func TestGuardLetsReadsThroughWithoutALease(t *testing.T) {
 		if _, err := p.Write(message(bson.D{{Key: "find", Value: "events.buckets"}}, 0)); err != nil {
 			t.Error(err)
 		}
-		if _, err := p.Write(large(10)); !errors.Is(err, ErrLapsed) {
+		if _, err := p.Write(large(10)); !errors.Is(err, claim.ErrLapsed) {
 			t.Errorf("an insert: %v", err)
 		}
 	})

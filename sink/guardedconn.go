@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net"
 	"sync/atomic"
+
+	"waterwheel/claim"
 )
 
 // guardedConn is a connection of the driver under a guard: it tells which messages are guarded. The driver writes each
@@ -69,7 +71,7 @@ func (c *leasedConn) Write(b []byte) (int, error) {
 		return c.Conn.Write(b)
 	}
 	n, err := writePieces(c.Conn, b, c.guard.held)
-	if errors.Is(err, ErrLapsed) {
+	if errors.Is(err, claim.ErrLapsed) {
 		c.Conn.Close() // at once: the kernel drops what it has of the message
 	}
 	return n, err

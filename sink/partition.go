@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/timeseries"
 )
 
@@ -16,6 +17,7 @@ type Partition struct {
 	store  *Store
 	source timeseries.Source
 	id     string // of the partition document
+	topic  string // _id of the topic's document
 	group  string
 	owner  string
 	// session orders reads after claims and fences; nil until the first use, and where the server has none.
@@ -38,26 +40,13 @@ const (
 	releasing               // its release was sent: nothing may be written under it any more (E7)
 )
 
-// Seen is a partition document, or the lack of one.
-type Seen struct {
-	Found    bool
-	Group    string
-	TopicID  [16]byte
-	Claim    [16]byte
-	Released bool
-	Start    int64         // offset from which the claim's owner read
-	Wait     time.Duration // how long to wait before replacing the claim unless it was released
-	Waited   time.Duration // for how long the claim's generation is over at least, see NoteWaited; 0: not known
-	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
-	HasBuckets bool
-}
-
 // Partition returns a handle on a partition, read by consumer group group of the Kafka cluster clusterID. owner names this
 // process to people.
 func (s *Store) Partition(source timeseries.Source, clusterID, group, owner string) *Partition {
 	return &Partition{
 		store: s, source: source, group: group, owner: owner,
-		id: fmt.Sprintf("%s/%s/%d", clusterID, source.Topic, source.Partition),
+		id:    fmt.Sprintf("%s/%s/%d", clusterID, source.Topic, source.Partition),
+		topic: clusterID + "/" + source.Topic,
 	}
 }
 
@@ -66,16 +55,16 @@ func (p *Partition) Source() timeseries.Source { return p.source }
 
 // Read returns the partition document, as a majority has it. A claim of ours whose answer was lost is held from now on if
 // the document shows it; one that the document does not show is not held any more.
-func (p *Partition) Read(ctx context.Context) (Seen, error) {
+func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	const doing = "reading the claim"
-	var seen Seen
+	var seen claim.Document
 	query := Query{Filter: document(bson.D{{Key: "_id", Value: p.id}}), Limit: 1}
 	err := p.find(ctx, p.store.ports.Partitions, query, func(d bson.Raw) error {
 		seen = parseSeen(d)
 		return nil
 	})
 	if err != nil {
-		return Seen{}, failure(doing, err)
+		return claim.Document{}, failure(doing, err)
 	}
 	shown := seen.Found && seen.Claim == p.token
 	switch {
@@ -97,15 +86,15 @@ func (p *Partition) Read(ctx context.Context) (Seen, error) {
 		return nil
 	})
 	if err != nil {
-		return Seen{}, failure(doing, err)
+		return claim.Document{}, failure(doing, err)
 	}
 	return seen, nil
 }
 
 // parseSeen reads a partition document. A field that is missing or of another type, as after an edit by hand, reads as
 // its zero value: that only makes the next owner wait longer or be refused.
-func parseSeen(d bson.Raw) Seen {
-	seen := Seen{Found: true, TopicID: uuidIn(d, "topicId"), Claim: uuidIn(d, "claim")}
+func parseSeen(d bson.Raw) claim.Document {
+	seen := claim.Document{Found: true, TopicID: uuidIn(d, "topicId"), Claim: uuidIn(d, "claim")}
 	seen.Group, _ = d.Lookup("group").StringValueOK()
 	seen.Released, _ = d.Lookup("released").BooleanOK()
 	seen.Start, _ = d.Lookup("start").AsInt64OK()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/claim"
 )
 
 // PartitionDocument is a partition document as work beside the consumers sees it: whose claim stands on a partition.
@@ -21,7 +23,7 @@ type PartitionDocument struct {
 	// Owner is the host that claimed last, At when it last wrote the document: for people.
 	Owner string
 	At    time.Time
-	Seen
+	claim.Document
 }
 
 // Partitions returns the partition documents of a time series, in the order of their ids.
@@ -56,7 +58,7 @@ func (d *Database) TakeOver(ctx context.Context, series string, seen PartitionDo
 }
 
 func parsePartitionDocument(raw bson.Raw) PartitionDocument {
-	d := PartitionDocument{Seen: parseSeen(raw), Partition: -1}
+	d := PartitionDocument{Document: parseSeen(raw), Partition: -1}
 	d.ID, _ = raw.Lookup("_id").StringValueOK()
 	d.Owner, _ = raw.Lookup("owner").StringValueOK()
 	if at, ok := raw.Lookup("at").TimeOK(); ok {

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -21,7 +22,7 @@ func TestTakeOverIsCompareAndSet(t *testing.T) {
 	if err := former.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	claim(t, former) // after the document was looked at
+	claimWith(t, former) // after the document was looked at
 	if done, err := e.TakeOver(t.Context(), "events", seen, "next"); done || err != nil {
 		t.Fatalf("a claim that is gone was taken over: %v, %v", done, err)
 	}
@@ -40,12 +41,12 @@ func TestTakeOverIsCompareAndSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if won, err := former.Claim(t.Context(), read, sink.Claim{Token: token()}); won || err != nil {
+	if won, err := former.Claim(t.Context(), read, claim.Claim{Token: token()}); won || err != nil {
 		t.Errorf("the former group claimed it back: %v, %v", won, err)
 	}
 	next := s.Partition(source, "cluster", "next", "host")
 	t.Cleanup(next.Close)
-	claim(t, next)
+	claimWith(t, next)
 }
 
 func onlyPartition(t *testing.T, e *env) sink.PartitionDocument {
@@ -88,7 +89,7 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 	other.Partition = 11
 	q := s.Partition(other, "cluster", "group", "host")
 	t.Cleanup(q.Close)
-	claim(t, q)
+	claimWith(t, q)
 	moved := insertOf("x", run(1000, 7)...)
 	sendAll(t, q, sink.Acked, moved)
 	buckets := e.raw.Collection("events.buckets")

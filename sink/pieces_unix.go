@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"syscall"
+
+	"waterwheel/claim"
 )
 
 // writePieces writes to a connection, asking before every single system call whether it may; ErrLapsed when not. A
@@ -20,7 +22,7 @@ func writePieces(conn net.Conn, b []byte, held func() bool) (sent int, err error
 	err = raw.Write(func(fd uintptr) (done bool) {
 		for sent < len(b) {
 			if !held() {
-				failed = ErrLapsed
+				failed = claim.ErrLapsed
 				return true
 			}
 			n, err := syscall.Write(int(fd), piece(b, sent))

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"waterwheel/claim"
 )
 
 // A window so small that the kernel takes a message in many pieces.
@@ -33,7 +35,7 @@ func TestGuardAsksBeforeEverySystemCall(t *testing.T) {
 		p.collect()
 		m := large(pieceBytes - 1024) // one piece
 		n, err := p.Write(m)
-		if !errors.Is(err, ErrLapsed) || n >= len(m) || len(stopped) != 1 {
+		if !errors.Is(err, claim.ErrLapsed) || n >= len(m) || len(stopped) != 1 {
 			t.Errorf("%d of %d bytes, %v, stopped %d times", n, len(m), err, len(stopped))
 		}
 		if err != nil && asked.Load() != 3 {

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -41,7 +42,7 @@ func onFake(t *testing.T, hello bson.D, change ...func(*sink.Options)) (*fake, *
 	}
 	p := s.Partition(source, "cluster", "group", "host")
 	t.Cleanup(p.Close)
-	claim(t, p)
+	claimWith(t, p)
 	return f, p
 }
 
@@ -180,13 +181,13 @@ func TestAWholeCommandRefusedIsSentOneByOne(t *testing.T) {
 
 func TestALostClaimIsOursWhenReadShowsIt(t *testing.T) {
 	f, p := onFake(t, replicaSet)
-	mine := sink.Claim{Token: token(), Start: 9}
+	mine := claim.Claim{Token: token(), Start: 9}
 	f.answer("insert", func(bson.Raw) bson.D { return nil })
 	var outage *sink.OutageError
-	if won, err := p.Claim(t.Context(), sink.Seen{}, mine); won || !errors.As(err, &outage) {
+	if won, err := p.Claim(t.Context(), claim.Document{}, mine); won || !errors.As(err, &outage) {
 		t.Fatalf("%v, %v", won, err)
 	}
-	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, sink.ErrOtherOwner) {
+	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Errorf("a claim that is not known to be ours fences: %v", err)
 	}
 	f.answer("find", func(bson.Raw) bson.D {
@@ -207,11 +208,11 @@ func TestNothingIsSentWithoutTheLease(t *testing.T) {
 	before := len(f.sent("insert")) + len(f.sent("update"))
 	w := insertOf("a", run(0, 1)...)
 	for _, s := range sendAll(t, p, sink.NotExecuted, w, updateOf(w, timeseries.Position{Offset: 1})) {
-		if !errors.Is(s.Err, sink.ErrLapsed) {
+		if !errors.Is(s.Err, claim.ErrLapsed) {
 			t.Errorf("%v", s.Err)
 		}
 	}
-	if _, err := p.Claim(t.Context(), sink.Seen{}, sink.Claim{Token: token()}); !errors.Is(err, sink.ErrLapsed) {
+	if _, err := p.Claim(t.Context(), claim.Document{}, claim.Claim{Token: token()}); !errors.Is(err, claim.ErrLapsed) {
 		t.Errorf("claim: %v", err)
 	}
 	if now := len(f.sent("insert")) + len(f.sent("update")); now != before {
@@ -230,7 +231,7 @@ func TestTheConnectionStopsAWriteWhoseLeaseLapsed(t *testing.T) {
 	lease.Store(1)
 	before := len(f.sent("insert"))
 	for _, s := range sendAll(t, p, sink.NotExecuted, insertOf("a", run(0, 1)...)) {
-		if !errors.Is(s.Err, sink.ErrLapsed) {
+		if !errors.Is(s.Err, claim.ErrLapsed) {
 			t.Errorf("%v", s.Err)
 		}
 	}
@@ -261,14 +262,14 @@ func TestReleaseMayBeSentAgainButNothingElse(t *testing.T) {
 	if err := p.Release(t.Context()); !errors.As(err, &outage) {
 		t.Fatalf("without an answer: %v", err)
 	}
-	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, sink.ErrOtherOwner) {
+	if _, err := p.Resolve(t.Context(), nil); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Errorf("a fence after the release: %v", err)
 	}
 	f.answer("update", counting(1))
 	if err := p.Release(t.Context()); err != nil {
 		t.Errorf("again: %v", err)
 	}
-	if err := p.Release(t.Context()); !errors.Is(err, sink.ErrOtherOwner) {
+	if err := p.Release(t.Context()); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Errorf("after it was answered: %v", err)
 	}
 }
@@ -300,12 +301,12 @@ func TestARefusedWriteConcernBlamesNoDocument(t *testing.T) {
 	if _, err := p.Resolve(t.Context(), writes); !errors.As(err, &refused) || refused.Code != 2 {
 		t.Errorf("%v", err)
 	}
-	if won, err := p.Claim(t.Context(), sink.Seen{Found: true}, sink.Claim{Token: token()}); won || !errors.As(err, &refused) {
+	if won, err := p.Claim(t.Context(), claim.Document{Found: true}, claim.Claim{Token: token()}); won || !errors.As(err, &refused) {
 		t.Errorf("a claim: %v, %v", won, err)
 	}
 	f.answer("insert", counting(1))
 	f.answer("update", counting(1))
-	claim(t, p)
+	claimWith(t, p)
 	sendAll(t, p, sink.Acked, writes[:1]...)
 }
 

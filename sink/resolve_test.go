@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -96,10 +97,10 @@ func TestResolveFindsAnotherOwner(t *testing.T) {
 	w := insertOf("a", run(0, 1)...)
 	sendAll(t, p, sink.Acked, w)
 	e.claimed(t, s)
-	if _, err := p.Resolve(t.Context(), []*bucketer.Write{w}); !errors.Is(err, sink.ErrOtherOwner) {
+	if _, err := p.Resolve(t.Context(), []*bucketer.Write{w}); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Errorf("resolve: %v", err)
 	}
-	if _, err := p.Positions(t.Context(), w); !errors.Is(err, sink.ErrOtherOwner) {
+	if _, err := p.Positions(t.Context(), w); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Errorf("positions: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 )
 
 // Bounds of one bulk call.
@@ -127,7 +128,7 @@ func (s *Store) send(ctx context.Context, c call, writes []*bucketer.Write, sent
 // command sends one insert or update command, if the lease holds (E7).
 func (s *Store) command(ctx context.Context, c call, writes []*bucketer.Write) (Reply, error) {
 	if !s.held() {
-		return Reply{}, &NotSentError{ErrLapsed}
+		return Reply{}, &NotSentError{claim.ErrLapsed}
 	}
 	defer s.Metrics.command(kindName(c.kind), time.Now())
 	if c.kind == bucketer.Insert {

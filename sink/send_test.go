@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 )
 
 func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
@@ -72,7 +73,7 @@ func TestSendAsksTheLeaseBeforeEachCommand(t *testing.T) {
 		writes[i] = &bucketer.Write{Document: make(bson.Raw, maxCallBytes)}
 	}
 	got := p.Send(t.Context(), writes)
-	if sent != 2 || got[1].Result != Acked || got[2].Result != NotExecuted || !errors.Is(got[2].Err, ErrLapsed) {
+	if sent != 2 || got[1].Result != Acked || got[2].Result != NotExecuted || !errors.Is(got[2].Err, claim.ErrLapsed) {
 		t.Errorf("%d commands, %+v", sent, got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"waterwheel/claim"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -91,7 +92,7 @@ func (e *env) setup(t testing.TB) *sink.Store {
 func (e *env) claimed(t testing.TB, s *sink.Store) *sink.Partition {
 	t.Helper()
 	p := s.Partition(source, "cluster", "group", "host")
-	claim(t, p)
+	claimWith(t, p)
 	t.Cleanup(p.Close)
 	return p
 }
@@ -100,14 +101,14 @@ var tokens atomic.Int32
 
 func token() [16]byte { n := tokens.Add(1); return [16]byte{0xcc, byte(n >> 8), byte(n)} }
 
-func claim(t testing.TB, p *sink.Partition) [16]byte {
+func claimWith(t testing.TB, p *sink.Partition) [16]byte {
 	t.Helper()
 	seen, err := p.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := token()
-	won, err := p.Claim(t.Context(), seen, sink.Claim{Token: id, Start: 0, Wait: 30 * time.Second})
+	won, err := p.Claim(t.Context(), seen, claim.Claim{Token: id, Start: 0, Wait: 30 * time.Second})
 	if err != nil || !won {
 		t.Fatalf("claim: won %v, error %v", won, err)
 	}

@@ -11,16 +11,16 @@ import (
 // errTopicLags: a majority does not have the topic's document yet, though it exists.
 var errTopicLags = errors.New("another consumer has just noted the topic")
 
-// Topic notes how many partitions a topic has, at its first sight, and returns how many it had then: partitions counted in
-// it were there when the group began, others were added later (exactly-once.md §4). 0: the collection knows the topic
-// under another id only, so it was deleted and created again since.
+// FirstPartitions notes how many partitions the topic has now, at its first sight, and returns how many it had then: those
+// counted in it were there when the group began, others were added later. 0: the collection knows the topic under another id
+// only, so it was deleted and created again since.
 //
 // The document lies beside the options, where writes need no lease: until the start of a first partition is known, which
 // takes this number, nothing can be committed and so nothing renews one. It is only ever inserted, and may be late.
-func (s *Store) Topic(ctx context.Context, clusterID, topic string, id [16]byte, partitions int32) (int32, error) {
+func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, error) {
 	const doing = "noting the topic"
-	key := clusterID + "/" + topic
-	first, found, err := s.readTopic(ctx, key, id)
+	s, id := p.store, p.source.TopicID
+	first, found, err := s.readTopic(ctx, p.topic, id)
 	if err != nil {
 		return 0, failure(doing, err)
 	}
@@ -30,10 +30,10 @@ func (s *Store) Topic(ctx context.Context, clusterID, topic string, id [16]byte,
 	ctx, cancel := context.WithTimeout(ctx, s.WriteTimeout)
 	defer cancel()
 	reply, err := s.ports.Options.Insert(ctx, []bson.Raw{document(bson.D{
-		{Key: "_id", Value: key}, {Key: "topicId", Value: uuid(id)}, {Key: "partitions", Value: partitions},
+		{Key: "_id", Value: p.topic}, {Key: "topicId", Value: uuid(id)}, {Key: "partitions", Value: now},
 	})})
 	if err == nil && slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }) {
-		if first, found, err = s.readTopic(ctx, key, id); err == nil && !found {
+		if first, found, err = s.readTopic(ctx, p.topic, id); err == nil && !found {
 			err = errTopicLags
 		}
 		if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) Topic(ctx context.Context, clusterID, topic string, id [16]byte,
 	if _, err := changed(doing, reply, err); err != nil {
 		return 0, err
 	}
-	return partitions, nil
+	return now, nil
 }
 
 // readTopic reads the topic's document, if there is one.

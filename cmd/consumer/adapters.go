@@ -10,8 +10,10 @@ import (
 	"unsafe"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -20,7 +22,7 @@ import (
 const corruptTries = 3
 
 // startFunc tells where KAFKA_START points to in a partition whose log has these bounds.
-type startFunc func(ctx context.Context, topic string, partition int32, b pipeline.Bounds) (int64, error)
+type startFunc func(ctx context.Context, topic string, partition int32, b record.Bounds) (int64, error)
 
 // partitionLog is a partition of Kafka for its worker.
 type partitionLog struct {
@@ -43,16 +45,16 @@ func (l *partitionLog) Await(ctx context.Context, offset, most int64) (int64, er
 }
 
 // Take translates a batch record by record; their bytes stay where they are.
-func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
+func (l *partitionLog) Take(offset int64, bytes int) (record.Batch, error) {
 	batch, err := l.cursor.Take(offset, kafka.PieceOf(bytes))
 	if err != nil {
-		return pipeline.Batch{}, l.failed(err)
+		return record.Batch{}, l.failed(err)
 	}
 	l.corrupt = 0
-	records := make([]pipeline.Record, 0, len(batch.Records))
+	records := make([]record.Record, 0, len(batch.Records))
 	for i := range batch.Records {
 		r := &batch.Records[i]
-		records = append(records, pipeline.Record{
+		records = append(records, record.Record{
 			Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.RawHeaders, Cut: r.Cut,
 			Unreadable: r.Unreadable,
 		})
@@ -61,9 +63,9 @@ func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
 	if l.isolation == kafka.ReadCommitted {
 		end = batch.LastStable
 	}
-	return pipeline.Batch{
+	return record.Batch{
 		Records: records, Next: batch.Next, End: end, Left: l.cursor.Size(), Release: batch.Release,
-		Bytes: batch.Size() + int64(cap(records))*int64(unsafe.Sizeof(pipeline.Record{})),
+		Bytes: batch.Size() + int64(cap(records))*int64(unsafe.Sizeof(record.Record{})),
 	}, nil
 }
 
@@ -71,69 +73,55 @@ func (l *partitionLog) Take(offset int64, bytes int) (pipeline.Batch, error) {
 func (l *partitionLog) failed(err error) error {
 	switch kafka.Classify(err) {
 	case kafka.OutOfRange:
-		return fmt.Errorf("%w: %w", pipeline.ErrOutOfRange, err)
+		return fmt.Errorf("%w: %w", record.ErrOutOfRange, err)
 	case kafka.LookAtMetadata:
-		return fmt.Errorf("%w: %w", pipeline.ErrTopicGone, err)
+		return fmt.Errorf("%w: %w", record.ErrTopicGone, err)
 	case kafka.StopIfPersists:
 		if l.corrupt++; l.corrupt < corruptTries {
 			return err
 		}
-		return &pipeline.StopError{Reason: "corrupt", Detail: err.Error()}
+		return &record.StopError{Reason: "corrupt", Detail: err.Error()}
 	case kafka.StopPartition, kafka.StopProgram:
-		return &pipeline.StopError{Reason: "kafka", Detail: err.Error()}
+		return &record.StopError{Reason: "kafka", Detail: err.Error()}
 	}
 	return err
 }
 
 // Bounds asks for both ends of the log, and where KAFKA_START points to between them.
-func (l *partitionLog) Bounds(ctx context.Context) (pipeline.Bounds, error) {
+func (l *partitionLog) Bounds(ctx context.Context) (record.Bounds, error) {
 	first, end, err := l.client.Bounds(ctx, l.source.Topic, l.source.Partition)
 	if err != nil {
-		return pipeline.Bounds{}, err
+		return record.Bounds{}, err
 	}
-	b := pipeline.Bounds{First: first, End: end}
+	b := record.Bounds{First: first, End: end}
 	if b.High, err = l.client.HighWatermark(ctx, l.source.Topic, l.source.Partition); err != nil {
-		return pipeline.Bounds{}, err
+		return record.Bounds{}, err
 	}
 	b.Start, err = l.start(ctx, l.source.Topic, l.source.Partition, b)
 	return b, err
 }
 
-// partitionStore is MongoDB for one worker.
-type partitionStore struct {
-	*sink.Partition
-	store     *sink.Store
-	client    *kafka.Client
-	clusterID string
-}
-
-// Read adds to the partition document how many partitions the topic had at its first sight.
-func (s *partitionStore) Read(ctx context.Context) (pipeline.Seen, error) {
-	seen, err := s.Partition.Read(ctx)
-	if err != nil {
-		return pipeline.Seen{}, translated(err)
-	}
-	src := s.Source()
-	topics, err := s.client.Topics(ctx, src.Topic)
+// Partitions asks for the topic's partitions of now.
+func (l *partitionLog) Partitions(ctx context.Context) (int32, error) {
+	topics, err := l.client.Topics(ctx, l.source.Topic)
 	if err == nil {
 		err = topics[0].Err
 	}
 	if err != nil {
-		return pipeline.Seen{}, err
+		return 0, l.failed(err)
 	}
-	first, err := s.store.Topic(ctx, s.clusterID, src.Topic, src.TopicID, int32(len(topics[0].Partitions)))
-	return pipeline.Seen{
-		Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released,
-		Start: seen.Start, Wait: seen.Wait, Waited: seen.Waited, HasBuckets: seen.HasBuckets, FirstPartitions: first,
-	}, translated(err)
+	return int32(len(topics[0].Partitions)), nil
 }
 
-// Claim needs of the document only what the compare-and-set names.
-func (s *partitionStore) Claim(ctx context.Context, seen pipeline.Seen, claim pipeline.Claim) (bool, error) {
-	won, err := s.Partition.Claim(ctx, sink.Seen{Found: seen.Found, Claim: seen.Claim}, sink.Claim{
-		Token: claim.Token, Start: claim.Start, Wait: claim.Wait,
-	})
-	return won, translated(err)
+// partitionStore is MongoDB for one worker.
+type partitionStore struct {
+	*sink.Partition
+}
+
+// Read translates the error.
+func (s *partitionStore) Read(ctx context.Context) (claim.Document, error) {
+	seen, err := s.Partition.Read(ctx)
+	return seen, translated(err)
 }
 
 // Stored leaves out the progress: a worker's log line says what was read.
@@ -175,7 +163,7 @@ func (s *partitionStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([
 }
 
 // NoteWaited translates the error.
-func (s *partitionStore) NoteWaited(ctx context.Context, claim pipeline.Token, waited time.Duration) error {
+func (s *partitionStore) NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error {
 	return translated(s.Partition.NoteWaited(ctx, claim, waited))
 }
 
@@ -190,12 +178,8 @@ func translated(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, sink.ErrOtherOwner):
-		return fmt.Errorf("%w: %w", pipeline.ErrOtherOwner, err)
-	case errors.Is(err, sink.ErrLapsed):
-		return fmt.Errorf("%w: %w", pipeline.ErrLapsed, err)
 	case errors.As(err, &damaged):
-		return &pipeline.StopError{Reason: "damaged_bucket", Detail: err.Error()}
+		return &record.StopError{Reason: "damaged_bucket", Detail: err.Error()}
 	}
 	return err
 }
@@ -236,7 +220,7 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	}
 	cursor := p.client.Cursor(src.Topic, src.TopicID, src.Partition)
 	return &partitionLog{client: p.client, cursor: cursor, source: src, isolation: p.isolation, start: p.start},
-		&partitionStore{Partition: partition, store: store, client: p.client, clusterID: p.client.ClusterID()}
+		&partitionStore{partition}
 }
 
 // Letters is the same for all topics: a letter names its own.

@@ -17,6 +17,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -91,15 +92,15 @@ func (l steadyLog) Await(ctx context.Context, _, _ int64) (int64, error) {
 	}
 }
 
-func (l steadyLog) Take(offset int64, _ int) (pipeline.Batch, error) {
-	b := pipeline.Batch{Next: l.end(), End: l.end()}
+func (l steadyLog) Take(offset int64, _ int) (record.Batch, error) {
+	b := record.Batch{Next: l.end(), End: l.end()}
 	for ; offset < b.Next; offset++ {
 		at := l.begin.Add(time.Duration(offset) * 100 * time.Millisecond)
 		series := offset % 10
 		if offset > 1200 {
 			series = offset % 100
 		}
-		b.Records = append(b.Records, pipeline.Record{
+		b.Records = append(b.Records, record.Record{
 			Offset: offset, Timestamp: at.UnixMilli(),
 			Value: fmt.Appendf(nil, `{"time":%d,"meta":"s%d","celsius":%d}`, at.UnixMilli(), series, offset%40),
 		})
@@ -107,17 +108,11 @@ func (l steadyLog) Take(offset int64, _ int) (pipeline.Batch, error) {
 	return b, nil
 }
 
-func (l steadyLog) Bounds(context.Context) (pipeline.Bounds, error) {
-	return pipeline.Bounds{End: l.end()}, nil
+func (l steadyLog) Bounds(context.Context) (record.Bounds, error) {
+	return record.Bounds{End: l.end()}, nil
 }
 
-// steadyStore has no Kafka to ask for the partitions of the topic.
-type steadyStore struct{ *partitionStore }
-
-func (s steadyStore) Read(ctx context.Context) (pipeline.Seen, error) {
-	seen, err := s.Partition.Read(ctx)
-	return pipeline.Seen{Found: seen.Found, Group: seen.Group, TopicID: seen.TopicID, Claim: seen.Claim, Released: seen.Released}, err
-}
+func (l steadyLog) Partitions(context.Context) (int32, error) { return 1, nil }
 
 // steadyPorts opens both; the topic never changes.
 type steadyPorts struct {
@@ -126,7 +121,7 @@ type steadyPorts struct {
 }
 
 func (p steadyPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
-	return p.log, steadyStore{&partitionStore{Partition: p.store.Partition(src, "cluster", "g", "host"), store: p.store}}
+	return p.log, &partitionStore{p.store.Partition(src, "cluster", "g", "host")}
 }
 
 func (p steadyPorts) Letters(string) pipeline.Letters                          { return nil }
@@ -166,8 +161,10 @@ func steadyState(t *testing.T, reopen bool) {
 	assignment := []pipeline.Assignment{{Topic: "events", Assigned: pipeline.Assigned{TopicID: [16]byte{1}, Committed: 0}}}
 	consumer.Assigned(steadyGeneration{}, assignment, false)
 	time.Sleep(30 * time.Second)
-	// No document: also whether there are buckets without one. Then D, which is one query.
-	wantMade(t, "the first claim", made.since(nil), map[string]int{"partitions find": 1, "buckets find": 2, "partitions insert": 1}, reopen)
+	// No document: also whether there are buckets without one, and the topic is noted. Then D, which is one query.
+	wantMade(t, "the first claim", made.since(nil), map[string]int{
+		"partitions find": 1, "buckets find": 2, "options find": 1, "options insert": 1, "partitions insert": 1,
+	}, reopen)
 	before := made.since(nil)
 	time.Sleep(time.Minute)
 	wantMade(t, "a steady minute", made.since(before), map[string]int{}, false)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"waterwheel/claim"
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
-	"waterwheel/pipeline"
 )
 
 // checkGroup looks at what the group has committed for a topic.
@@ -39,7 +39,7 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 		found.failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic, err))
 		return
 	}
-	ours := pipeline.Provenance{
+	ours := claim.Provenance{
 		ClusterID: log.client.ClusterID(), TopicID: log.ids[topic], Namespace: c.MongoDB.Database + "." + seriesName(c, topic),
 	}
 	commits := commits{subject: subject, policy: c.Kafka.OutOfRange, ours: ours}
@@ -87,14 +87,14 @@ func committedOf(ctx context.Context, c config.Config, log *topicLog, topic stri
 type commits struct {
 	subject string
 	policy  string // KAFKA_OUT_OF_RANGE
-	ours    pipeline.Provenance
+	ours    claim.Provenance
 	known   int
 	lag     int64 // in offsets
 }
 
 func (k *commits) judge(s dlq.Span, a kafka.Assigned, found *findings) {
 	k.known++
-	have, ok := pipeline.ParseProvenance(a.Metadata)
+	have, ok := claim.ParseProvenance(a.Metadata)
 	here := ok && have.ClusterID == k.ours.ClusterID // else a reset, or a mirror's copy: it is taken as it is
 	if here && have.Namespace != k.ours.Namespace {
 		found.wrong(k.subject, "use another KAFKA_GROUP_ID; or, if you changed the collection on purpose, stop the consumers and reset the group with kafka-consumer-groups.sh --reset-offsets",
@@ -118,7 +118,7 @@ func (k *commits) judge(s dlq.Span, a kafka.Assigned, found *findings) {
 // beyond is about an offset that the log does not reach.
 func (k *commits) beyond(s dlq.Span, offset int64, found *findings) {
 	text := fmt.Sprintf("offset %d is committed for %s, which ends at %d", offset, s.Place, s.End)
-	if k.policy == string(pipeline.StopOutOfRange) {
+	if k.policy == string(claim.StopOutOfRange) {
 		found.wrong(k.subject, "reset the group with kafka-consumer-groups.sh, or set KAFKA_OUT_OF_RANGE to earliest or latest", "%s", text)
 		return
 	}

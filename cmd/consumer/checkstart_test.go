@@ -8,9 +8,9 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"waterwheel/claim"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
-	"waterwheel/pipeline"
 	"waterwheel/sink"
 )
 
@@ -41,7 +41,7 @@ func TestCheckSeesClaimsOfAnotherGroup(t *testing.T) {
 
 // TestCheckJudgesCommitsAsRunDoes compares with what the start of a partition makes of the same commits.
 func TestCheckJudgesCommitsAsRunDoes(t *testing.T) {
-	ours := pipeline.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
+	ours := claim.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
 	elsewhere, mirrored, deleted := ours, ours, ours
 	elsewhere.Namespace, deleted.TopicID = "db.old", [16]byte{2}
 	mirrored.ClusterID, mirrored.Namespace = "d", "db.old"

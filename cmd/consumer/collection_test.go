@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/claim"
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
 	"waterwheel/sink"
@@ -52,7 +53,7 @@ func (c *claimTable) Members(_ context.Context, group string) ([]kafka.Member, e
 func claimedBy(cluster string, partition int32, group string) sink.PartitionDocument {
 	return sink.PartitionDocument{
 		ID: fmt.Sprintf("%s/events/%d", cluster, partition), ClusterID: cluster, Topic: "events", Partition: partition, Owner: "host",
-		Seen: sink.Seen{Found: true, Group: group, Claim: [16]byte{1, byte(partition)}, Released: true},
+		Document: claim.Document{Found: true, Group: group, Claim: [16]byte{1, byte(partition)}, Released: true},
 	}
 }
 

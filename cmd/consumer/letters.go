@@ -9,6 +9,7 @@ import (
 	"waterwheel/dlq"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 // lettersAtOnce is how many letters of a worker are brought into the producer's form at a time.
@@ -92,7 +93,7 @@ func headersOf(l *pipeline.Letter) ([]dlq.Header, error) {
 func letterError(err error) error {
 	var untaken *dlq.UntakenError
 	if errors.As(err, &untaken) {
-		return &pipeline.StopError{Reason: "letter_refused", Detail: untaken.Error()}
+		return &record.StopError{Reason: "letter_refused", Detail: untaken.Error()}
 	}
 	return advisedLetter(err)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -71,7 +72,7 @@ func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 // TestStoppedPartitionLagsBehindTheGroupsOffset, also when that could not be read when it was assigned.
 func TestStoppedPartitionLagsBehindTheGroupsOffset(t *testing.T) {
 	l := newLooks(func() pipeline.Instant { return time.Hour })
-	stopped := []*pipeline.Status{{Topic: "events", Position: -1, Undurable: -1, Committed: -1, End: -1, Stopped: &pipeline.StopError{}}}
+	stopped := []*pipeline.Status{{Topic: "events", Position: -1, Undurable: -1, Committed: -1, End: -1, Stopped: &record.StopError{}}}
 	l.refresh(t.Context(), &fakeLooker{end: 9, committed: 3}, stopped)
 	if lag, known := l.completed(stopped, time.Now())[0].Lag(); !known || lag != 6 {
 		t.Errorf("lag %d, known %v, want 6", lag, known)

@@ -7,6 +7,7 @@ import (
 
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 // member passes what the group decides on to the consumer.
@@ -26,7 +27,7 @@ func (m *member) Assigned(g *kafka.Generation) {
 			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata, Consumed: p.Epoch >= 0 || p.Beside,
 		}}
 		if p.Err != nil {
-			a.Stop = &pipeline.StopError{Reason: "kafka", Detail: "reading the committed offset: " + p.Err.Error()}
+			a.Stop = &record.StopError{Reason: "kafka", Detail: "reading the committed offset: " + p.Err.Error()}
 		}
 		assignments = append(assignments, a)
 	}

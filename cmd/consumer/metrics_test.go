@@ -14,6 +14,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/config"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/sink"
 )
 
@@ -38,7 +39,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		names[f.GetName()] = true
 	}
 	status := &pipeline.Status{
-		Topic: "events", Stopped: &pipeline.StopError{Reason: "kafka"}, UndurableTime: time.Now().UnixMilli(), Position: 1, ClaimWait: 1,
+		Topic: "events", Stopped: &record.StopError{Reason: "kafka"}, UndurableTime: time.Now().UnixMilli(), Position: 1, ClaimWait: 1,
 		Buckets: bucketer.Stats{BucketInserts: 1},
 	}
 	for _, d := range partitionDescriptions(v, status) {

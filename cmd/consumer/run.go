@@ -19,10 +19,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"waterwheel/claim"
 	"waterwheel/config"
 	"waterwheel/kafka"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -145,7 +147,7 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 	return pipeline.Options{
 		Topic: topic, Partition: partition, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
 		Namespace: n.database.Name() + "." + seriesName(c, topic), Bucketing: bucketing(c, n.stores[topic]), Decoder: decoder,
-		OutOfRange: pipeline.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
+		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
@@ -156,14 +158,14 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 // graceOf is how long a write may still be executed after it was sent: once the write timeout on the way, once by maxTimeMS.
 func graceOf(c config.Config) time.Duration { return 2 * c.MongoDB.WriteTimeout }
 
-func newToken() (t pipeline.Token) {
+func newToken() (t claim.Token) {
 	_, _ = cryptorand.Read(t[:]) // never fails
 	return t
 }
 
 // startOf tells where KAFKA_START points to in a partition.
 func startOf(c config.Config, client *kafka.Client) startFunc {
-	return func(ctx context.Context, topic string, partition int32, b pipeline.Bounds) (int64, error) {
+	return func(ctx context.Context, topic string, partition int32, b record.Bounds) (int64, error) {
 		switch c.Kafka.Start.Policy {
 		case "latest":
 			return b.End, nil

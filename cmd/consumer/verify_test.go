@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waterwheel/claim"
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
-	"waterwheel/pipeline"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -45,7 +45,7 @@ func TestWrongUseOfVerify(t *testing.T) {
 }
 
 func TestCommittedOffsetBoundsWhatIsVerified(t *testing.T) {
-	ours := pipeline.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
+	ours := claim.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
 	deleted, elsewhere, mirrored := ours, ours, ours
 	deleted.TopicID, elsewhere.Namespace, mirrored.ClusterID = [16]byte{2}, "db.other", "d"
 	for name, c := range map[string]struct {

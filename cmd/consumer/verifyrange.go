@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"waterwheel/claim"
 	"waterwheel/config"
 	"waterwheel/kafka"
-	"waterwheel/pipeline"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -63,7 +63,7 @@ func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o 
 		return nil, fmt.Errorf("group %q has committed no offset of %s, so nothing need be stored yet: has it run, and is KAFKA_GROUP_ID right?",
 			c.Kafka.GroupID, o.topic)
 	}
-	ours := pipeline.Provenance{ClusterID: client.ClusterID(), TopicID: topic.ID}
+	ours := claim.Provenance{ClusterID: client.ClusterID(), TopicID: topic.ID}
 	ours.Namespace = c.MongoDB.Database + "." + seriesName(c, o.topic)
 	ranges := make([]verifyRange, 0, len(partitions))
 	for _, partition := range partitions {
@@ -110,12 +110,12 @@ func verifiedTopic(ctx context.Context, client *kafka.Client, o verifyOptions) (
 }
 
 // committed is the offset below which everything must be stored; 0 when nothing need be.
-func (r *verifyRange) committed(group string, ours pipeline.Provenance, a *kafka.Assigned) (int64, error) {
+func (r *verifyRange) committed(group string, ours claim.Provenance, a *kafka.Assigned) (int64, error) {
 	if a.Committed < 0 {
 		r.notes, r.nothing = append(r.notes, fmt.Sprintf("group %q has committed nothing: nothing to verify", group)), true
 		return 0, nil
 	}
-	have, ok := pipeline.ParseProvenance(a.Metadata)
+	have, ok := claim.ParseProvenance(a.Metadata)
 	switch {
 	case !ok || have.ClusterID != ours.ClusterID:
 		r.notes = append(r.notes, "the offset was committed by something else (a reset?): it is taken as it is")

@@ -1,0 +1,39 @@
+package claim
+
+import (
+	"errors"
+	"time"
+)
+
+// Errors of requests that only the owner of a partition may send.
+var (
+	// ErrOtherOwner: the partition document does not show our claim (any more): another owner has the partition (E7).
+	ErrOtherOwner = errors.New("another consumer has claimed the partition")
+	// ErrLapsed: the lease did not hold when something was about to be sent. It was not executed and never will be.
+	ErrLapsed = errors.New("the lease has lapsed")
+)
+
+// Token identifies one claim on a partition; the zero token is none.
+type Token [16]byte
+
+// Claim is what a claim writes.
+type Claim struct {
+	Token Token         // new and random for each attempt
+	Start int64         // offset from which its owner reads
+	Wait  time.Duration // how long the next owner must wait before it replaces the claim, unless that was released
+}
+
+// Document is a partition document, or the lack of one.
+type Document struct {
+	Found    bool
+	Group    string
+	TopicID  [16]byte
+	Claim    Token
+	Released bool
+	Start    int64
+	Wait     time.Duration
+	// Waited is for how long the claim's generation is over already, as members before us found out; 0: not known.
+	Waited time.Duration
+	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
+	HasBuckets bool
+}

@@ -1,0 +1,48 @@
+package record
+
+// Record is one record of a partition. Its bytes belong to whoever gave it out: a batch's are valid until its release.
+type Record struct {
+	Offset int64
+	// Timestamp is in milliseconds since 1970: the producer's, or the broker's where the topic says LogAppendTime.
+	Timestamp int64
+	// Key and Value are nil where Kafka has null (a value: a tombstone), and empty where Kafka has an empty one.
+	Key, Value []byte
+	// Headers are the headers as Kafka encodes them, nil without any.
+	Headers []byte
+	// Cut is, when not 0, how many bytes the record has: more than are read, so that of key and value there is the beginning
+	// only, and of headers none if they are long.
+	Cut int64
+	// Unreadable, when not empty, says why this is no record but a record batch that cannot be read and is skipped: Value is
+	// the record batch as it came.
+	Unreadable string
+}
+
+// Header is one header of a record. Keys may repeat, and order counts.
+type Header struct {
+	Key string
+	// Value is nil where Kafka has null.
+	Value []byte
+}
+
+// Batch is a piece of a partition's log.
+type Batch struct {
+	// Records ascend by offset; there may be gaps.
+	Records []Record
+	// Next is the position after the batch, past everything it covers: transaction markers, aborted records, offsets that
+	// compaction has emptied. Equal to the offset asked for: nothing came.
+	Next int64
+	// End is the end of the log, as far as it may be read.
+	End int64
+	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
+	Bytes, Left int64
+	// Release gives the memory back; nil: nothing to do. Call it at most once; the records are gone after it.
+	Release func()
+}
+
+// Bounds are offsets of a log: the first, the one after the last that may be read, the high watermark, which is beyond that
+// while a transaction is open, and the configured start (KAFKA_START).
+type Bounds struct{ First, End, High, Start int64 }
+
+// ExceededBy tells whether an offset is beyond the log's end. The bounds were asked for one after the other: what comes
+// meanwhile may lie beyond End.
+func (b Bounds) ExceededBy(offset int64) bool { return offset > max(b.End, b.High, b.Start) }
