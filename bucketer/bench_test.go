@@ -15,17 +15,16 @@ import (
 	"waterwheel/timeseries"
 )
 
+// testLimits are the defaults of MongoDB.
+var testLimits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+
 func testOptions(t testing.TB) Options {
 	t.Helper()
 	o, err := timeseries.Options{TimeField: "time", MetaField: "sensor"}.Normalize()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := timeseries.Limits{}.Normalize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Options{Collection: o, Limits: l, Source: timeseries.Source{Topic: "events"}}
+	return Options{Collection: o, Limits: testLimits, Source: timeseries.Source{Topic: "events"}}
 }
 
 // numeric is a stream of measurements of five doubles, of many series in turn.

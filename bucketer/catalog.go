@@ -49,8 +49,6 @@ type Catalog struct {
 	pending totals
 	flight  *flight
 
-	prepares int64 // calls of Prepare
-	backoff  int   // series left out of the last one
 	// attempts holds the positions that a conflict made to open a bucket again, and how often.
 	attempts map[timeseries.Position]int32
 
@@ -92,12 +90,8 @@ func (c *Catalog) SetCollection(o timeseries.Options) {
 // Insert takes a measurement, of which it keeps a copy. With Reopen it may have to ask the database first; the
 // measurement is then parked, and so are later ones of its series, until the answer is loaded.
 //
-// The error is a *TooLargeError for a measurement that no bucket can store, or wraps ErrMalformed for one that does not
-// come from a Decoder. Nothing has then changed.
+// The error wraps ErrMalformed: the measurement does not come from a Decoder. Nothing has then changed.
 func (c *Catalog) Insert(m *measurement.Measurement) error {
-	if err := checkSize(m.Elements, len(m.Meta.Value)); err != nil {
-		return err
-	}
 	r := row{position: m.Position, time: m.Time, elements: m.Elements}
 	c.key = c.key[:0]
 	if m.Meta.Type != 0 {
@@ -157,9 +151,6 @@ func (c *Catalog) Oldest() (offset int64, ok bool) {
 	}
 	return offset, ok
 }
-
-// BackingOff returns how many series the last Prepare left out, because their writes met conflicts again and again.
-func (c *Catalog) BackingOff() int { return c.backoff }
 
 func (c *Catalog) addSeries(key string) *series {
 	s := &series{key: key}

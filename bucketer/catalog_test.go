@@ -12,31 +12,42 @@ import (
 	"waterwheel/measurement"
 )
 
+// What a Decoder lets pass fits a bucket of its own, however its bytes are spread over fields, and whatever the meta takes.
 func TestLargestMeasurementFitsItsBucket(t *testing.T) {
-	c := New(testOptions(t))
-	size := func(length int) reading {
-		return simple(0, 1, bson.E{Key: "s", Value: strings.Repeat("x", length)}, number(1))
-	}
-	const most = 5_591_000
-	err := c.Insert(size(most + 10_000).measurement(t))
-	var tooLarge *TooLargeError
-	if !errors.As(err, &tooLarge) || tooLarge.Max != maxDocument || tooLarge.Size <= maxDocument {
-		t.Fatalf("the error is %v, want one that it is too large", err)
-	}
-	if c.Stats().Series != 0 {
-		t.Error("what is refused leaves a series behind")
-	}
-	mustInsert(t, c, size(most))
-	if n := len(finishAll(t, c, 0, Outcome{})[0].Document); n > maxDocument {
-		t.Errorf("the document has %d bytes", n)
-	}
-	fields := make([]bson.E, 0, 100_000)
-	for i := range 100_000 {
-		fields = append(fields, bson.E{Key: fmt.Sprintf("%x", i), Value: nil})
-	}
-	mustInsert(t, c, simple(1, 2, fields...))
-	if n := len(finishAll(t, c, 0, Outcome{})[0].Document); n > maxDocument {
-		t.Errorf("the document of many fields has %d bytes", n)
+	meta := `"sensor":"` + strings.Repeat("m", 8<<10-5) + `"`
+	for name, c := range map[string]struct {
+		most  int
+		event func(n int) string
+	}{
+		"one field": {5_570_549, func(n int) string { return fmt.Sprintf(`{"time":0,%s,"s":"%s"}`, meta, strings.Repeat("x", n)) }},
+		"many fields": {583_496, func(n int) string {
+			text := fmt.Appendf(nil, `{"time":0,%s`, meta)
+			for i := range n {
+				text = fmt.Appendf(text, `,"%x":null`, i)
+			}
+			return string(append(text, '}'))
+		}},
+	} {
+		d, err := measurement.New(measurement.Options{
+			TimeField: "time", TimeMin: measurement.At(0), TimeMax: measurement.At(1), MetaField: "sensor", MaxBytes: 64 << 20,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Decode(measurement.Record{Value: []byte(c.event(c.most + 1))}); err == nil {
+			t.Errorf("%s: a larger one passes", name)
+		}
+		results, err := d.Decode(measurement.Record{Value: []byte(c.event(c.most))})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		catalog := New(testOptions(t))
+		if err := catalog.Insert(&results[0].Measurement); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(finishAll(t, catalog, 0, Outcome{})[0].Document); n > maxDocument || n < maxDocument-65<<10 {
+			t.Errorf("%s: the document has %d bytes", name, n)
+		}
 	}
 }
 
@@ -133,29 +144,5 @@ func TestTimesAtTheEnds(t *testing.T) {
 	}
 	if got := c.Stats().MeasurementsCommitted; got != 6 {
 		t.Errorf("%d measurements are committed, want 6", got)
-	}
-}
-
-func TestStatisticsHaveTheirOwnNames(t *testing.T) {
-	c := New(testOptions(t))
-	mustInsert(t, c, simple(0, 1, number(1)), simple(1, 1, number(2)))
-	finishAll(t, c, 0, Outcome{})
-	seen := map[string]int64{}
-	for name, value := range c.Stats().All() {
-		if _, twice := seen[name]; twice {
-			t.Errorf("%s stands twice", name)
-		}
-		seen[name] = value
-	}
-	for name, want := range map[string]int64{
-		"numBucketInserts": 1, "numCommits": 1, "numMeasurementsCommitted": 2, "avgNumMeasurementsPerCommit": 2,
-		"numActiveBuckets": 1, "numWaits": 0, "keptBytes": c.Bytes(),
-	} {
-		if got, ok := seen[name]; !ok || got != want {
-			t.Errorf("%s is %d, want %d", name, got, want)
-		}
-	}
-	for range c.Stats().All() {
-		break // an early end is no panic
 	}
 }

@@ -98,13 +98,8 @@ func (c *Catalog) cut(f *flight, b *bucket) {
 
 // settlePending works out what is still pending after a flush was cut: the measurements of series that back off.
 func (c *Catalog) settlePending() {
-	c.prepares++
-	c.backoff, c.pending.oldest = 0, math.MaxInt64
+	c.pending.oldest = math.MaxInt64
 	for _, b := range c.dirty {
-		if x := b.series.more; x.leftOut != c.prepares {
-			x.leftOut = c.prepares
-			c.backoff++
-		}
 		if b.pending.n > 0 {
 			c.pending.oldest = min(c.pending.oldest, b.pending.oldest())
 		}

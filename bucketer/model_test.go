@@ -153,7 +153,7 @@ func (m *model) add(s *modelSeries, b *modelBucket, r reading, why string) {
 	if m.tooDear(b) {
 		taken := slices.Clone(b.readings[b.stored():])
 		b.readings = b.readings[:b.stored()]
-		m.roll(s, b, leave, "bucketsLeftDueToDeltaCost")
+		m.roll(s, b, leave, "numBucketsLeftDueToDeltaCost")
 		s.excluded = append(s.excluded, b.id)
 		m.open(s, taken[0])
 		for _, back := range append(taken[1:], r) {
@@ -184,7 +184,7 @@ func (m *model) open(s *modelSeries, r reading) {
 		readings: []reading{r}, inMemory: true,
 	}
 	m.buckets = append(m.buckets, b)
-	m.stats["bucketsOpened"]++
+	m.stats["numBucketsOpened"]++
 	s.open = b
 	m.use(b)
 }

@@ -23,7 +23,6 @@ type more struct {
 
 	conflicts int   // in a row
 	notBefore int64 // the caller's clock: left out of Prepare until then
-	leftOut   int64 // number of the last Prepare that left it out
 }
 
 // meta is the identity as a BSON value whose bytes are new.

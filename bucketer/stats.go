@@ -1,7 +1,5 @@
 package bucketer
 
-import "iter"
-
 // Stats counts what a catalog has done, under the names of MongoDB's own statistics of its bucket catalog (collStats,
 // serverStatus) where it has one. All but the last group only grow.
 type Stats struct {
@@ -43,84 +41,6 @@ type Stats struct {
 	ArchivedBuckets int64
 	ParkedSeries    int64 // waiting for the answer to a look-up
 	KeptBytes       int64 // Bytes
-}
-
-// never names what MongoDB counts and this catalog cannot do: it has one writer, archives what time backward closed
-// before 6.3, and neither compresses nor freezes.
-func never() []string {
-	return []string{
-		"numBucketsClosedDueToTimeBackward", "numMeasurementsGroupCommitted", "numWaits", "numBucketsFrozen",
-		"numCompressedBucketsConvertedToUnsorted",
-	}
-}
-
-// All yields each statistic under its name: "num" before the counters that MongoDB has too, as it names them. Those that
-// cannot move here are 0.
-func (s Stats) All() iter.Seq2[string, int64] {
-	return func(yield func(string, int64) bool) {
-		for _, one := range s.named() {
-			if !yield(one.name, one.value) {
-				return
-			}
-		}
-		for _, name := range never() {
-			if !yield(name, 0) {
-				return
-			}
-		}
-	}
-}
-
-type namedStat struct {
-	name  string
-	value int64
-}
-
-func (s Stats) named() []namedStat {
-	average := int64(0)
-	if s.Commits > 0 {
-		average = s.MeasurementsCommitted / s.Commits
-	}
-	return []namedStat{
-		{"numBucketInserts", s.BucketInserts},
-		{"numBucketUpdates", s.BucketUpdates},
-		{"numBucketsOpenedDueToMetadata", s.BucketsOpenedDueToMetadata},
-		{"numBucketsClosedDueToCount", s.BucketsClosedDueToCount},
-		{"numBucketsClosedDueToSize", s.BucketsClosedDueToSize},
-		{"numBucketsClosedDueToCachePressure", s.BucketsClosedDueToCachePressure},
-		{"numBucketsClosedDueToSchemaChange", s.BucketsClosedDueToSchemaChange},
-		{"numBucketsClosedDueToTimeForward", s.BucketsClosedDueToTimeForward},
-		{"numBucketsClosedDueToMemoryThreshold", s.BucketsClosedDueToMemoryThreshold},
-		{"numBucketsClosedDueToReopening", s.BucketsClosedDueToReopening},
-		{"numBucketsArchivedDueToTimeBackward", s.BucketsArchivedDueToTimeBackward},
-		{"numBucketsArchivedDueToMemoryThreshold", s.BucketsArchivedDueToMemoryThreshold},
-		{"numBucketsReopened", s.BucketsReopened},
-		{"numBucketsKeptOpenDueToLargeMeasurements", s.BucketsKeptOpenDueToLargeMeasurements},
-		{"numCommits", s.Commits},
-		{"numMeasurementsCommitted", s.MeasurementsCommitted},
-		{"avgNumMeasurementsPerCommit", average},
-		{"numBucketsFetched", s.BucketsFetched},
-		{"numBucketFetchesFailed", s.BucketFetchesFailed},
-		{"numBucketsQueried", s.BucketsQueried},
-		{"numBucketQueriesFailed", s.BucketQueriesFailed},
-		{"numBucketReopeningsFailed", s.BucketReopeningsFailed},
-		{"numDuplicateBucketsReopened", s.DuplicateBucketsReopened},
-		{"numBucketDocumentsTooLargeInsert", s.BucketDocumentsTooLargeInsert},
-		{"numBucketDocumentsTooLargeUpdate", s.BucketDocumentsTooLargeUpdate},
-		{"numActiveBuckets", s.OpenBuckets + s.ArchivedBuckets},
-		{"bucketsOpened", s.BucketsOpened},
-		{"bucketsLeftDueToDeltaCost", s.BucketsLeftDueToDeltaCost},
-		{"bucketsCleared", s.BucketsCleared},
-		{"bucketsReopenedFromArchive", s.BucketsReopenedFromArchive},
-		{"closes", s.Closes},
-		{"conflicts", s.Conflicts},
-		{"refusals", s.Refusals},
-		{"series", s.Series},
-		{"openBuckets", s.OpenBuckets},
-		{"archivedBuckets", s.ArchivedBuckets},
-		{"parkedSeries", s.ParkedSeries},
-		{"keptBytes", s.KeptBytes},
-	}
 }
 
 // Stats returns the statistics as they are now.

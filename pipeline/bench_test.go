@@ -25,15 +25,11 @@ func BenchmarkDecodeInsertEncode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	limits, err := timeseries.Limits{}.Normalize()
-	if err != nil {
-		b.Fatal(err)
-	}
 	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
 	if err != nil {
 		b.Fatal(err)
 	}
-	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16})
+	catalog := bucketer.New(bucketer.Options{Collection: collection, Limits: timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}, DeltaMax: 16})
 	flush := func() {
 		if f := catalog.Prepare(0); f != nil {
 			if len(f.Writes) > series {

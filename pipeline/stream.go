@@ -141,7 +141,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 	if err == nil || w.tenure.restart != nil {
 		return
 	}
-	bad := measurement.DecodeError{Reason: measurement.TooLarge, Detail: err.Error()}
+	bad := measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error()}
 	if reason := (*measurement.DecodeError)(nil); errors.As(err, &reason) {
 		bad = *reason
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -124,13 +123,8 @@ func (s *series) indexes() []mongo.IndexModel {
 		{Keys: metaIndex(s.options)},
 		{Keys: sourceIndex()},
 	}
-	if s.options.ExpireAfterSeconds > 0 {
-		// A bucket expires when its last possible measurement does.
-		after := min(s.options.ExpireAfterSeconds+s.options.Span()/1000, math.MaxInt32)
-		all = append(all, mongo.IndexModel{
-			Keys:    expiryIndex(s.options),
-			Options: options.Index().SetExpireAfterSeconds(int32(after)),
-		})
+	if after := s.options.TTLSeconds(); after > 0 {
+		all = append(all, mongo.IndexModel{Keys: expiryIndex(s.options), Options: options.Index().SetExpireAfterSeconds(after)})
 	}
 	return all
 }

@@ -10,38 +10,12 @@ const (
 	cacheBytesFloor = 5120
 )
 
-// Limits bound one bucket. The zero value of a field means the server's default (Normalize).
+// Limits bound one bucket.
 type Limits struct {
-	MaxCount   int32 // measurements in a bucket, default 1000
-	MaxBytes   int32 // accounted bytes of a bucket, default 125 KiB
-	MinCount   int32 // below it an oversize bucket stays open, default 10; 1 switches that off
+	MaxCount   int32 // measurements in a bucket
+	MaxBytes   int32 // accounted bytes of a bucket
+	MinCount   int32 // below it an oversize bucket stays open; 1 switches that off
 	CacheBytes int64 // of which the active buckets of one catalog share half; 0: no limit from it
-}
-
-// Normalize fills in the defaults and checks the bounds; the error is an *Error.
-func (l Limits) Normalize() (Limits, error) {
-	for _, limit := range []struct {
-		name     string
-		value    *int32
-		standard int32
-	}{
-		{"maximum count", &l.MaxCount, 1000},
-		{"maximum bytes", &l.MaxBytes, 125 << 10},
-		{"minimum count", &l.MinCount, 10},
-	} {
-		if *limit.value < 0 {
-			return Limits{}, refuse(codeBadValue, "the %s of a bucket is %d: give 1 or more, or 0 for the default of %d",
-				limit.name, *limit.value, limit.standard)
-		}
-		if *limit.value == 0 {
-			*limit.value = limit.standard
-		}
-	}
-	if l.CacheBytes < 0 {
-		return Limits{}, refuse(codeBadValue, "the cache bytes are %d: give 1 or more, or 0 for no limit from the cache",
-			l.CacheBytes)
-	}
-	return l, nil
 }
 
 // Sizes returns the bytes beyond which a bucket is closed when it has MinCount measurements (effective), and when it

@@ -183,6 +183,15 @@ func (o Options) Span() int64 {
 	return int64(span) * 1000
 }
 
+// TTLSeconds is the expireAfterSeconds of the TTL index on control.min.<time>: the collection's plus the span, so that
+// no measurement goes before its time. 0 means that there is no such index.
+func (o Options) TTLSeconds() int32 {
+	if o.ExpireAfterSeconds == 0 {
+		return 0
+	}
+	return int32(o.ExpireAfterSeconds + o.Span()/1000)
+}
+
 // Round is the minimum time, in milliseconds, of a bucket that a measurement of this time (milliseconds since 1970, or
 // before it when negative) opens: rounded down, never toward zero. The smallest times, which cannot be rounded down any
 // further, give the smallest int64.

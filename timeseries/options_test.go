@@ -156,18 +156,6 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-func TestLimitsNormalize(t *testing.T) {
-	got, err := Limits{}.Normalize()
-	if want := (Limits{MaxCount: 1000, MaxBytes: 128000, MinCount: 10}); err != nil || got != want {
-		t.Errorf("got %+v, %v; want %+v", got, err, want)
-	}
-	for _, l := range []Limits{{MaxCount: -1}, {MaxBytes: -1}, {MinCount: -1}, {CacheBytes: -1}} {
-		if _, err := l.Normalize(); codeOf(t, err) != "BadValue" {
-			t.Errorf("%+v: %v, want BadValue", l, err)
-		}
-	}
-}
-
 func TestSizesShareTheCache(t *testing.T) {
 	const mebibyte = 1 << 20
 	for _, c := range []struct {
@@ -184,10 +172,7 @@ func TestSizesShareTheCache(t *testing.T) {
 		{math.MaxInt64, 1, 128000, LargeBytes},
 		{1, math.MaxInt64, 5120, 5120},
 	} {
-		limits, err := Limits{CacheBytes: c.cache}.Normalize()
-		if err != nil {
-			t.Fatal(err)
-		}
+		limits := Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, CacheBytes: c.cache}
 		if effective, absolute := limits.Sizes(c.active); effective != c.effective || absolute != c.absolute {
 			t.Errorf("%d bytes for %d buckets: %d, %d; want %d, %d",
 				c.cache, c.active, effective, absolute, c.effective, c.absolute)

@@ -52,10 +52,7 @@ func newWorld(t testing.TB) *world {
 
 // newCatalog makes an owner that knows of no bucket.
 func (w *world) newCatalog() *bucketer.Catalog {
-	limits, err := timeseries.Limits{MaxCount: 8}.Normalize()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	limits := timeseries.Limits{MaxCount: 8, MaxBytes: 125 << 10, MinCount: 10}
 	return bucketer.New(bucketer.Options{Collection: w.options, Limits: limits, Source: w.source, DeltaMax: 2})
 }
 

@@ -132,15 +132,11 @@ func (s *sampler) take(partition int32, r *dlq.Record) {
 func (s *sampler) refuse(at string, err error) {
 	reason, text := string(measurement.InternalError), err.Error()
 	var wrong *measurement.DecodeError
-	var large *bucketer.TooLargeError
-	switch {
-	case errors.As(err, &wrong):
+	if errors.As(err, &wrong) {
 		reason = string(wrong.Reason)
 		if wrong.Reason == measurement.TimeOutOfRange && strings.Contains(wrong.Detail, " looks like ") {
 			s.hinted++
 		}
-	case errors.As(err, &large):
-		reason = string(measurement.TooLarge)
 	}
 	if s.bad[reason] == nil {
 		s.bad[reason] = &BadView{Reason: reason, Example: text, From: at}
