@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 
 	"record":      {},                                      // words about Kafka that rooms share
 	"claim":       {"record"},                              // words and rules of owning a partition
-	"config":      {},                                      // settings
+	"config":      {"record", "timeseries"},                // settings
 	"timeseries":  {},                                      // what a bucket is
 	"measurement": {"timeseries", "record"},                // bytes to measurements
 	"bucketer":    {"timeseries", "measurement", "record"}, // the bucket catalog

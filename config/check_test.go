@@ -36,6 +36,7 @@ func TestRefusals(t *testing.T) {
 		{"uri port", []string{"MONGODB_URI", "mongodb://a:1,b:99999/"}, "MONGODB_URI: has a port beyond 65535, or 0, at its address number 2"},
 		{"uri options", []string{"MONGODB_URI", "mongodb://a,b/?directConnection=true"}, "a direct connection cannot be made if multiple hosts are specified"},
 		{"database", []string{"MONGODB_DATABASE", "a b"}, `the database name "a b" has a " "`},
+		{"database on Windows", []string{"MONGODB_DATABASE", "a:b"}, `the database name "a:b" has a ":"`},
 		{"database of the uri", []string{"MONGODB_URI", "mongodb://mongo/a%20b"}, `MONGODB_URI: the name of its database has a " "`},
 		{"long database", []string{"MONGODB_DATABASE", strings.Repeat("d", 64)}, "has 64 bytes: MongoDB allows 63"},
 		{"admin", []string{"MONGODB_DATABASE", "admin"}, "is one of MongoDB's own"},

@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// TopicPlaceholder stands for a topic in MONGODB_COLLECTION and DLQ_TOPIC.
-const TopicPlaceholder = "{topic}"
-
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // topicRule says what Kafka wants of a topic's name.
@@ -64,7 +61,7 @@ func (k *checker) deadLetters() {
 		return
 	}
 	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
-		name := strings.ReplaceAll(k.DLQ.Topic, TopicPlaceholder, topic)
+		name := k.DLQ.TopicFor(topic)
 		switch {
 		case !isTopic(name):
 			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %s: %s", topic, quoted(name), topicRule)

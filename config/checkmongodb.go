@@ -1,20 +1,12 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-)
 
-// MongoDB's limits on names, in bytes.
-const (
-	maxDatabaseName = 63
-	maxNamespace    = 255
+	"waterwheel/timeseries"
 )
-
-// seriesSuffixes make the names of the collections that belong to a time series; the first is the series itself.
-func seriesSuffixes() []string { return []string{"", ".buckets", ".partitions", ".options"} }
 
 func (k *checker) database() {
 	name := k.MongoDB.Database
@@ -22,14 +14,8 @@ func (k *checker) database() {
 	if name == k.MongoDB.URI.Database() {
 		variable, called = "MONGODB_URI", "the name of its database"
 	}
-	switch i := strings.IndexAny(name, "/\\. \"$*<>:|?\x00"); {
-	case !k.good("MONGODB_URI", "MONGODB_DATABASE"):
-	case i >= 0:
-		k.fail(variable, "", "%s has a %q: MongoDB allows none of / \\ . \" $ * < > : | ? and no space", called, name[i:i+1])
-	case len(name) > maxDatabaseName:
-		k.fail(variable, "", "%s has %d bytes: MongoDB allows %d", called, len(name), maxDatabaseName)
-	case slices.Contains([]string{"admin", "config", "local"}, name):
-		k.fail(variable, "", "%s is one of MongoDB's own (admin, config, local): choose another", called)
+	if err := timeseries.CheckDatabaseName(name); err != nil && k.good("MONGODB_URI", "MONGODB_DATABASE") {
+		k.fail(variable, "", "%s %v", called, err)
 	}
 }
 
@@ -52,13 +38,12 @@ func (k *checker) collections() {
 	}
 	owner := map[string]string{} // collection → the series it belongs to
 	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
-		series := strings.ReplaceAll(k.MongoDB.Collection, TopicPlaceholder, topic)
-		if reason := refusedCollection(k.MongoDB.Database, series); reason != "" {
-			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for topic %s that is %s, which %s", topic, quoted(series), reason)
+		series := k.MongoDB.SeriesFor(topic)
+		if err := timeseries.CheckSeriesName(k.MongoDB.Database, series, timeseries.MaxNamespace); err != nil {
+			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for topic %s that is %s, which %v", topic, quoted(series), err)
 			continue
 		}
-		for _, suffix := range seriesSuffixes() {
-			name := series + suffix
+		for _, name := range timeseries.Collections(series) {
 			if other, taken := owner[name]; taken && other != series {
 				k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "the time series %q and %q would both use the collection %q: "+
 					"rename one, or read the topics by consumers with different databases", other, series, name)
@@ -66,22 +51,6 @@ func (k *checker) collections() {
 			owner[name] = series
 		}
 	}
-}
-
-// refusedCollection says why MongoDB would not have a time series of this name; empty: it would.
-func refusedCollection(database, series string) string {
-	longest := len(database) + len(".") + len(series) + len(".partitions")
-	switch {
-	case strings.HasPrefix(series, "system."):
-		return `begins with "system.", which is MongoDB's own`
-	case strings.HasPrefix(series, ".") || strings.HasSuffix(series, "."):
-		return "begins or ends with a dot"
-	case strings.ContainsAny(series, "$\x00"):
-		return "has a $ or a NUL"
-	case longest > maxNamespace:
-		return fmt.Sprintf("is too long: with the database and .partitions it has %d bytes, MongoDB allows %d", longest, maxNamespace)
-	}
-	return ""
 }
 
 func (k *checker) bucketing() {

@@ -1,6 +1,12 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
+
+// topicPlaceholder stands for a topic in MONGODB_COLLECTION and DLQ_TOPIC.
+const topicPlaceholder = "{topic}"
 
 // Config is every setting of the program. The tags of a field are its definition:
 //
@@ -81,6 +87,11 @@ type MongoDB struct {
 	WriteTimeout   time.Duration `env:"MONGODB_WRITE_TIMEOUT,default=10s" min:"100ms" max:"10m" doc:"one bulk write, from sending to the answer"`
 }
 
+// SeriesFor is the name of the time series of a topic.
+func (m MongoDB) SeriesFor(topic string) string {
+	return strings.ReplaceAll(m.Collection, topicPlaceholder, topic)
+}
+
 // Bucket says when a bucket is full.
 type Bucket struct {
 	MaxCount   int32 `env:"BUCKET_MAX_COUNT,default=1000" min:"1" max:"1000000" unit:"measurements" doc:"most in one bucket"`
@@ -112,6 +123,11 @@ type DLQ struct {
 	Partitions  int           `env:"DLQ_PARTITIONS,default=1" min:"1" max:"10000" unit:"partitions" doc:"of a created dead-letter topic"`
 	Replication int           `env:"DLQ_REPLICATION" min:"1" max:"100" unit:"replicas" shown:"the broker's" doc:"of a created dead-letter topic"`
 	Retention   time.Duration `env:"DLQ_RETENTION,default=720h" min:"0s" max:"876000h" doc:"how long a created dead-letter topic keeps letters after they were written; 0s: until somebody deletes them"`
+}
+
+// TopicFor is the name of the dead-letter topic of a topic.
+func (d DLQ) TopicFor(topic string) string {
+	return strings.ReplaceAll(d.Topic, topicPlaceholder, topic)
 }
 
 // Service is what surrounds the work: pages, logs, the end.

@@ -118,3 +118,14 @@ func FuzzURI(f *testing.F) {
 		}
 	})
 }
+
+func TestURIDatabase(t *testing.T) {
+	for uri, want := range map[URI]string{
+		"mongodb://h": "", "mongodb://h/": "", "mongodb://h/db": "db", "mongodb://u:p@h:1,i:2/db?x=/y": "db",
+		"mongodb+srv://h/a%2Db": "a-b", "mongodb://%2Ftmp%2Fs.sock/db": "db", "mongodb://h/?appName=x": "", "nonsense": "",
+	} {
+		if got := uri.Database(); got != want {
+			t.Errorf("%s: %q, want %q", uri, got, want)
+		}
+	}
+}

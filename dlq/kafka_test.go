@@ -26,7 +26,7 @@ func onKafka(t *testing.T, change func(*Options)) (*Producer, string) {
 	}
 	source := fmt.Sprintf("dlq-test-%d", time.Now().UnixNano())
 	options := Options{
-		Brokers: strings.Split(brokers, ","), Sources: []string{source}, Topic: "{topic}.dlq", GroupID: "dlq-test", Create: true,
+		Brokers: strings.Split(brokers, ","), Sources: []string{source}, TopicFor: func(source string) string { return source + ".dlq" }, GroupID: "dlq-test", Create: true,
 	}
 	if change != nil {
 		change(&options)

@@ -4,14 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 )
-
-// TopicPlaceholder stands for the source topic in Options.Topic.
-const TopicPlaceholder = "{topic}"
 
 // defaultTimeout bounds one request where Options.Timeout is 0.
 const defaultTimeout = 5 * time.Second
@@ -25,9 +21,8 @@ type Options struct {
 	Transport *kafka.Transport
 	// Sources are the topics whose letters are produced. Required.
 	Sources []string
-	// Topic is the name of the dead-letter topic, in which "{topic}" is replaced by the source topic; without it all
-	// sources share one dead-letter topic. Required.
-	Topic string
+	// TopicFor is the name of the dead-letter topic of a source topic; sources may share one. Required.
+	TopicFor func(source string) string
 	// GroupID is the consumer group, written into each letter.
 	GroupID string
 	// Create makes missing dead-letter topics at Setup; otherwise a missing one is an error.
@@ -38,11 +33,6 @@ type Options struct {
 	Retention time.Duration
 	// Timeout bounds one request, broker's time included; 0: 5 s.
 	Timeout time.Duration
-}
-
-// TopicFor is the name of the dead-letter topic of a source topic.
-func (o *Options) TopicFor(source string) string {
-	return strings.ReplaceAll(o.Topic, TopicPlaceholder, source)
 }
 
 // Topics lists the dead-letter topics of all sources, sorted, each once.
@@ -56,7 +46,7 @@ func (o *Options) Topics() []string {
 }
 
 func (o *Options) normalize() error {
-	if len(o.Brokers) == 0 || len(o.Sources) == 0 || o.Topic == "" {
+	if len(o.Brokers) == 0 || len(o.Sources) == 0 || o.TopicFor == nil {
 		return errors.New("brokers, source topics and a dead-letter topic are required")
 	}
 	for _, name := range o.Topics() {

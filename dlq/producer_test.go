@@ -9,7 +9,7 @@ import (
 )
 
 func TestNewRefusesALoop(t *testing.T) {
-	_, err := New(Options{Brokers: []string{"localhost:1"}, Sources: []string{"a", "a.dlq"}, Topic: "{topic}.dlq"})
+	_, err := New(Options{Brokers: []string{"localhost:1"}, Sources: []string{"a", "a.dlq"}, TopicFor: func(source string) string { return source + ".dlq" }})
 	if err == nil || !strings.Contains(err.Error(), `"a.dlq"`) {
 		t.Errorf("error %v, want one that names the topic", err)
 	}
@@ -19,11 +19,11 @@ func TestNewRefusesALoop(t *testing.T) {
 }
 
 func TestSourcesMayShareADeadLetterTopic(t *testing.T) {
-	o := Options{Sources: []string{"b", "a"}, Topic: "dead"}
+	o := Options{Sources: []string{"b", "a"}, TopicFor: func(string) string { return "dead" }}
 	if got := o.Topics(); len(got) != 1 || got[0] != "dead" {
 		t.Errorf("topics = %v, want one", got)
 	}
-	o.Topic = "{topic}.dlq"
+	o.TopicFor = func(source string) string { return source + ".dlq" }
 	if got := strings.Join(o.Topics(), " "); got != "a.dlq b.dlq" {
 		t.Errorf("topics = %v", got)
 	}
@@ -92,7 +92,7 @@ func TestCutLeavesTheKey(t *testing.T) {
 }
 
 func TestUnreachableBrokerLeavesAllUnacknowledged(t *testing.T) {
-	p, err := New(Options{Brokers: []string{"127.0.0.1:1"}, Sources: []string{"a"}, Topic: "dead"})
+	p, err := New(Options{Brokers: []string{"127.0.0.1:1"}, Sources: []string{"a"}, TopicFor: func(string) string { return "dead" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func messagesOf(r *produceapi.Request) (messages []kafka.Message) {
 // on returns a producer that writes to the shelf.
 func (s *shelf) producer(t *testing.T) *Producer {
 	t.Helper()
-	p, err := New(Options{Brokers: []string{"nowhere:1"}, Sources: []string{"events"}, Topic: "dead"})
+	p, err := New(Options{Brokers: []string{"nowhere:1"}, Sources: []string{"events"}, TopicFor: func(string) string { return "dead" }})
 	if err != nil {
 		t.Fatal(err)
 	}

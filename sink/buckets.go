@@ -3,6 +3,8 @@ package sink
 import (
 	"context"
 
+	"waterwheel/timeseries"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -12,7 +14,7 @@ type Buckets struct{ c driverCollection }
 
 // Buckets returns the buckets of a time series, which need not exist.
 func (d *Database) Buckets(series string) Buckets {
-	return Buckets{driverCollection{d.db.Collection(series + bucketsSuffix), d}}
+	return Buckets{driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}}
 }
 
 // Find calls each for every document found, in no particular order; the document is valid during that call. An error of

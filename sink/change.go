@@ -86,7 +86,7 @@ func (s *series) writeBucketing(ctx context.Context, version int32) error {
 // adjustView gives the view the span of the series' options, where there is a view.
 func (s *series) adjustView(ctx context.Context) error {
 	have, err := s.existing(ctx)
-	if err != nil || have.kind != "view" || have.viewOn != s.name+bucketsSuffix {
+	if err != nil || have.kind != "view" || have.viewOn != s.name+timeseries.BucketsSuffix {
 		return err
 	}
 	return s.updateView(ctx, have, bson.A{unpackStage(s.options)})
@@ -98,7 +98,7 @@ func (s *series) adjustExpiry(ctx context.Context) error {
 	if s.options.TTLSeconds() == 0 {
 		return nil
 	}
-	specs, err := s.db.Collection(s.name + bucketsSuffix).Indexes().ListSpecifications(ctx)
+	specs, err := s.db.Collection(s.name + timeseries.BucketsSuffix).Indexes().ListSpecifications(ctx)
 	if err != nil {
 		return failure("listing indexes", portError(err))
 	}
@@ -110,10 +110,10 @@ func (s *series) adjustExpiry(ctx context.Context) error {
 		return nil
 	}
 	index := bson.D{{Key: "keyPattern", Value: keys}, {Key: "expireAfterSeconds", Value: s.options.TTLSeconds()}}
-	command := bson.D{{Key: "collMod", Value: s.name + bucketsSuffix}, {Key: "index", Value: index}}
+	command := bson.D{{Key: "collMod", Value: s.name + timeseries.BucketsSuffix}, {Key: "index", Value: index}}
 	err = portError(s.db.RunCommand(ctx, command).Err())
 	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
-		if err = portError(s.db.Collection(s.name+bucketsSuffix).Indexes().DropOne(ctx, specs[i].Name)); err == nil {
+		if err = portError(s.db.Collection(s.name+timeseries.BucketsSuffix).Indexes().DropOne(ctx, specs[i].Name)); err == nil {
 			err = s.createIndexes(ctx)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/timeseries"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -72,11 +74,8 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Database == "" {
-		o.Database = uriDatabase(o.URI)
-	}
-	if err := CheckDatabaseName(o.Database); err != nil {
-		return nil, err
+	if err := timeseries.CheckDatabaseName(o.Database); err != nil {
+		return nil, fmt.Errorf("the database name %q %w; choose another MONGODB_DATABASE", o.Database, err)
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = DefaultParallel

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"strings"
+
+	"waterwheel/timeseries"
 )
 
 // The two operations of the wire protocol that the driver sends: OP_MSG carries every command; OP_QUERY only the very
@@ -44,7 +46,7 @@ func guarded(message []byte) bool {
 		return false
 	case opMsg:
 		command, collection, ok := commandOf(message[header:])
-		return !ok || writes(command) && !strings.HasSuffix(collection, optionsSuffix)
+		return !ok || writes(command) && !strings.HasSuffix(collection, timeseries.OptionsSuffix)
 	default:
 		return true
 	}

@@ -32,7 +32,7 @@ type Holding struct {
 // newest buckets of each (0: all). It jumps through the index of sources: besides those buckets it costs two or three
 // queries a partition, however much is stored.
 func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
-	buckets := d.db.Collection(series + bucketsSuffix)
+	buckets := d.db.Collection(series + timeseries.BucketsSuffix)
 	doing := "reading the buckets of " + series
 	var all []Holding
 	foreign, err := holdingOf(ctx, buckets, bson.D{{Key: timeseries.PathTopicID, Value: nil}}, newest)
@@ -144,7 +144,7 @@ type Size struct {
 
 // Size asks the server how large the buckets of a time series are; it does not look at them.
 func (d *Database) Size(ctx context.Context, series string) (Size, error) {
-	raw, err := d.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: series + bucketsSuffix}}).Raw()
+	raw, err := d.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: series + timeseries.BucketsSuffix}}).Raw()
 	if err != nil {
 		return Size{}, failure("asking for the size of "+series, portError(err))
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"time"
 
+	"waterwheel/timeseries"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -53,7 +55,7 @@ func (d *Database) Trial(ctx context.Context, name string) error {
 	if err := read(ctx, ports.Buckets, "reading buckets", own); err != nil {
 		return err
 	}
-	if there, err := d.hasCollection(ctx, name+bucketsSuffix); err != nil {
+	if there, err := d.hasCollection(ctx, name+timeseries.BucketsSuffix); err != nil {
 		return err
 	} else if there { // not every server leaves a collection unmade that an update finds missing
 		reply, err := ports.Buckets.Update(ctx, update)
@@ -79,7 +81,7 @@ func (d *Database) tryDocument(ctx context.Context, name string, own bson.Raw, u
 	if err := read(ctx, partitions, "reading claims", own); err != nil {
 		return err
 	}
-	if _, err := d.db.Collection(name+partitionsSuffix).DeleteOne(ctx, own); err != nil {
+	if _, err := d.db.Collection(name+timeseries.PartitionsSuffix).DeleteOne(ctx, own); err != nil {
 		return failure("deleting the document of a trial, "+own.String(), portError(err))
 	}
 	return nil

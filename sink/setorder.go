@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 
+	"waterwheel/timeseries"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -11,7 +13,7 @@ import (
 // scratch document beside the options, which is deleted again. A server on which that cannot be tried is taken to order
 // numeric names by number, as MongoDB has done since 5.0.
 func (s *series) setsInTextOrder(ctx context.Context) bool {
-	scratch := s.db.Collection(s.name + optionsSuffix)
+	scratch := s.db.Collection(s.name + timeseries.OptionsSuffix)
 	id := bson.D{{Key: "_id", Value: "probe-" + rand.Text()}}
 	if _, err := scratch.InsertOne(ctx, append(id, bson.E{Key: "column", Value: bson.D{}})); err != nil {
 		return false

@@ -74,12 +74,12 @@ type series struct {
 }
 
 func (d *Database) open(ctx context.Context, name string, o timeseries.Options, maxCount int32, prepare func(*series) error) (*Store, error) {
-	limit := maxNamespace
+	limit := timeseries.MaxNamespace
 	if d.server.Sharded {
-		limit = maxShardedNamespace
+		limit = timeseries.MaxShardedNamespace
 	}
-	if err := checkSeriesName(d.o.Database, name, limit); err != nil {
-		return nil, err
+	if err := timeseries.CheckSeriesName(d.o.Database, name, limit); err != nil {
+		return nil, fmt.Errorf("the collection name %q %w; choose another MONGODB_COLLECTION", name, err)
 	}
 	o, err := o.Normalize()
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
 	}
 	return NewStore(s.ports, StoreOptions{
-		Namespace: s.namespace() + bucketsSuffix, Collection: s.options, MaxCount: maxCount,
+		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount,
 		WriteTimeout: d.o.WriteTimeout, Parallel: d.o.Parallel, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
 		BSONSize: s.measuresDocuments(ctx), Hint: true, SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,
@@ -99,9 +99,9 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 
 func (d *Database) ports(name string) Ports {
 	p := Ports{
-		Buckets:    driverCollection{d.db.Collection(name + bucketsSuffix), d},
-		Partitions: driverCollection{d.db.Collection(name + partitionsSuffix), d},
-		Options:    driverCollection{d.db.Collection(name + optionsSuffix), d},
+		Buckets:    driverCollection{d.db.Collection(name + timeseries.BucketsSuffix), d},
+		Partitions: driverCollection{d.db.Collection(name + timeseries.PartitionsSuffix), d},
+		Options:    driverCollection{d.db.Collection(name + timeseries.OptionsSuffix), d},
 	}
 	if d.server.Sessions {
 		p.Session = func() (Session, error) {
@@ -168,13 +168,13 @@ func (s *series) createIndexes(ctx context.Context) error {
 }
 
 func (s *series) createIndex(ctx context.Context, index mongo.IndexModel) error {
-	_, err := s.db.Collection(s.name+bucketsSuffix).Indexes().CreateOne(ctx, index)
+	_, err := s.db.Collection(s.name+timeseries.BucketsSuffix).Indexes().CreateOne(ctx, index)
 	return s.portError(err)
 }
 
 // checkIndexes tells by ErrNotSetUp whether one is missing.
 func (s *series) checkIndexes(ctx context.Context) error {
-	specs, err := s.db.Collection(s.name + bucketsSuffix).Indexes().ListSpecifications(ctx)
+	specs, err := s.db.Collection(s.name + timeseries.BucketsSuffix).Indexes().ListSpecifications(ctx)
 	if err != nil {
 		return failure("listing indexes", s.portError(err))
 	}

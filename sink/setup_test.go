@@ -209,7 +209,7 @@ func TestSetupGoesOnWithoutExpiry(t *testing.T) {
 
 func openFake(t *testing.T, f *fake) *sink.Database {
 	t.Helper()
-	d, err := sink.Open(t.Context(), sink.Options{URI: "mongodb://" + f.Addr().String() + "/db?directConnection=true", WriteTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	d, err := sink.Open(t.Context(), sink.Options{URI: "mongodb://" + f.Addr().String() + "/db?directConnection=true", Database: "db", WriteTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,17 +8,6 @@ import (
 	"strings"
 )
 
-// uriDatabase is the database that a URI names behind its hosts; empty for none.
-func uriDatabase(uri string) string {
-	_, rest, _ := strings.Cut(uri, "://")
-	_, path, _ := strings.Cut(rest, "/")
-	name, _, _ := strings.Cut(path, "?")
-	if plain, err := url.PathUnescape(name); err == nil {
-		return plain
-	}
-	return name
-}
-
 // unreadableURI is about a URI that the driver does not take. Of the URI nothing is quoted, for any part of it may be of a
 // password; only a name that DNS does not know is told.
 func unreadableURI(err error, uri string) error {

@@ -61,7 +61,7 @@ func (s *series) refuseForeign(ctx context.Context) error {
 	case have.kind != "view":
 		return fmt.Errorf("a %s %q exists already: the name is needed for the view of the measurements; choose another MONGODB_COLLECTION",
 			have.kind, s.name)
-	case have.viewOn != s.name+bucketsSuffix:
+	case have.viewOn != s.name+timeseries.BucketsSuffix:
 		return fmt.Errorf("a view %q of %q exists already: choose another MONGODB_COLLECTION", s.name, have.viewOn)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (s *series) createView(ctx context.Context) error {
 			"collection", s.namespace(), "err", err)
 		return nil
 	}
-	err = s.portError(s.db.CreateView(ctx, s.name, s.name+bucketsSuffix, pipeline))
+	err = s.portError(s.db.CreateView(ctx, s.name, s.name+timeseries.BucketsSuffix, pipeline))
 	if c := (*CommandError)(nil); errors.As(err, &c) && !passes(c.Code) {
 		if c.Code != codeNamespaceExists {
 			s.log.Info("this MongoDB makes no view of the measurements", "collection", s.namespace(), "err", err)
@@ -113,7 +113,7 @@ func (s *series) createView(ctx context.Context) error {
 // tryUnpack tells why the server cannot unpack buckets; nil: it can.
 func (s *series) tryUnpack(ctx context.Context, pipeline bson.A) error {
 	try := append(pipeline[:len(pipeline):len(pipeline)], bson.D{{Key: "$limit", Value: 1}})
-	cursor, err := s.db.Collection(s.name+bucketsSuffix).Aggregate(ctx, try)
+	cursor, err := s.db.Collection(s.name+timeseries.BucketsSuffix).Aggregate(ctx, try)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *series) updateView(ctx context.Context, have existing, pipeline bson.A)
 	if bytes.Equal(have.pipeline.Value, want) {
 		return nil
 	}
-	command := bson.D{{Key: "collMod", Value: s.name}, {Key: "viewOn", Value: s.name + bucketsSuffix}, {Key: "pipeline", Value: pipeline}}
+	command := bson.D{{Key: "collMod", Value: s.name}, {Key: "viewOn", Value: s.name + timeseries.BucketsSuffix}, {Key: "pipeline", Value: pipeline}}
 	if err := s.db.RunCommand(ctx, command).Err(); err != nil {
 		return failure("changing the view", s.portError(err))
 	}

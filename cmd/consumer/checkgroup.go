@@ -40,7 +40,7 @@ func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic strin
 		return
 	}
 	ours := claim.Provenance{
-		ClusterID: log.client.ClusterID(), TopicID: log.ids[topic], Namespace: c.MongoDB.Database + "." + seriesName(c, topic),
+		ClusterID: log.client.ClusterID(), TopicID: log.ids[topic], Namespace: c.MongoDB.Database + "." + c.MongoDB.SeriesFor(topic),
 	}
 	commits := commits{subject: subject, policy: c.Kafka.OutOfRange, ours: ours}
 	for _, s := range spans {

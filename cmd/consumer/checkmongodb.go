@@ -38,7 +38,7 @@ func checkMongoDB(ctx context.Context, c config.Config, log *slog.Logger, cluste
 	}()
 	checkServer(ctx, database, found)
 	for _, topic := range c.Kafka.Topics {
-		name := seriesName(c, topic)
+		name := c.MongoDB.SeriesFor(topic)
 		subject := "time series " + name
 		asking, cancel := context.WithTimeout(ctx, mongoTimeout)
 		_, err := database.Check(asking, name, definition, c.Bucket.MaxCount)

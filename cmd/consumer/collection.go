@@ -46,7 +46,7 @@ func (o *collectionOptions) series(c config.Config) ([]string, error) {
 		if !slices.Contains(c.Kafka.Topics, topic) {
 			return nil, usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", topic, strings.Join(c.Kafka.Topics, ", "))}
 		}
-		names = append(names, seriesName(c, topic))
+		names = append(names, c.MongoDB.SeriesFor(topic))
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil

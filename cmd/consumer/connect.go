@@ -94,7 +94,7 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, log *sl
 		return err
 	}
 	for _, topic := range c.Kafka.Topics {
-		name := seriesName(c, topic)
+		name := c.MongoDB.SeriesFor(topic)
 		setup := func() (err error) {
 			n.stores[topic], err = n.database.Setup(ctx, name, n.collection, c.Bucket.MaxCount)
 			return err

@@ -149,7 +149,7 @@ func (r *redriving) letters(n int) (letters []dlq.Letter) {
 // write writes letters.
 func (r *redriving) write(t *testing.T, letters ...dlq.Letter) {
 	t.Helper()
-	producer, err := dlq.New(dlq.Options{Brokers: strings.Split(r.env["KAFKA_BROKERS"], ","), Sources: []string{r.topic}, Topic: "{topic}.dlq"})
+	producer, err := dlq.New(dlq.Options{Brokers: strings.Split(r.env["KAFKA_BROKERS"], ","), Sources: []string{r.topic}, TopicFor: func(source string) string { return source + ".dlq" }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func workerOptions(c config.Config, n *connections, topic string, partition int3
 	grace := graceOf(c)
 	return pipeline.Options{
 		Topic: topic, Partition: partition, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
-		Namespace: n.database.Name() + "." + seriesName(c, topic), Bucketing: bucketing(c, n.stores[topic]), Decoder: decoder,
+		Namespace: n.database.Name() + "." + c.MongoDB.SeriesFor(topic), Bucketing: bucketing(c, n.stores[topic]), Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
@@ -184,7 +184,7 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	}
 	defer n.close()
 	for _, topic := range c.Kafka.Topics {
-		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), seriesName(c, topic))
+		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), c.MongoDB.SeriesFor(topic))
 	}
 	if n.letters != nil {
 		o := letterOptions(c)

@@ -91,11 +91,6 @@ func collection(c config.Config) timeseries.Options {
 	return o
 }
 
-// seriesName is the name of the time series of a topic.
-func seriesName(c config.Config, topic string) string {
-	return strings.ReplaceAll(c.MongoDB.Collection, "{topic}", topic)
-}
-
 // bucketing are the catalog's settings for a time series.
 func bucketing(c config.Config, store *sink.Store) bucketer.Options {
 	return bucketer.Options{
@@ -128,7 +123,7 @@ func bound(b config.TimeBound) measurement.Bound {
 // letterOptions are the settings of dead letters, but for the transport.
 func letterOptions(c config.Config) dlq.Options {
 	return dlq.Options{
-		Brokers: c.Kafka.Brokers, Sources: c.Kafka.Topics, Topic: c.DLQ.Topic, GroupID: c.Kafka.GroupID,
+		Brokers: c.Kafka.Brokers, Sources: c.Kafka.Topics, TopicFor: c.DLQ.TopicFor, GroupID: c.Kafka.GroupID,
 		Create: c.DLQ.Create, Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication, Retention: c.DLQ.Retention,
 	}
 }

@@ -144,7 +144,7 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return err
 	}
 	if o.mode() == verify.Mend {
-		if err := outlast(ctx, database, seriesName(c, o.topic), graceOf(c), line); err != nil {
+		if err := outlast(ctx, database, c.MongoDB.SeriesFor(o.topic), graceOf(c), line); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func newVerifier(ctx context.Context, c config.Config, o verifyOptions, with ver
 	if err != nil {
 		return nil, fmt.Errorf("defining the time series: %w", err)
 	}
-	series := seriesName(c, o.topic)
+	series := c.MongoDB.SeriesFor(o.topic)
 	if _, err := with.database.Check(ctx, series, definition, c.Bucket.MaxCount); err != nil {
 		return nil, fmt.Errorf("looking at the time series %s: %w", series, err)
 	}

@@ -64,7 +64,7 @@ func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o 
 			c.Kafka.GroupID, o.topic)
 	}
 	ours := claim.Provenance{ClusterID: client.ClusterID(), TopicID: topic.ID}
-	ours.Namespace = c.MongoDB.Database + "." + seriesName(c, o.topic)
+	ours.Namespace = c.MongoDB.Database + "." + c.MongoDB.SeriesFor(o.topic)
 	ranges := make([]verifyRange, 0, len(partitions))
 	for _, partition := range partitions {
 		r := verifyRange{Range: verify.Range{Source: timeseries.Source{Topic: o.topic, TopicID: topic.ID, Partition: partition}}}
