@@ -10,6 +10,8 @@ import (
 const (
 	retryMin = 100 * time.Millisecond
 	retryMax = 500 * time.Millisecond
+	// patience is how often Patiently asks.
+	patience = 20
 	// repeatInterval is the least time between two log lines about the same trouble.
 	repeatInterval = 10 * time.Second
 )
@@ -23,6 +25,20 @@ func pause(ctx context.Context) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// Patiently asks again while an answer may still come, for some seconds.
+func Patiently(ctx context.Context, ask func() error) error {
+	for try := 1; ; try++ {
+		err := ask()
+		class := Classify(err)
+		if err == nil || try == patience || class != Retry && class != KeepCommit && class != StopIfPersists {
+			return err
+		}
+		if !pause(ctx) {
+			return context.Cause(ctx)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 func checkGroup(ctx context.Context, c config.Config, log *topicLog, topic string, spans []dlq.Span, found *findings) {
 	subject := "group " + c.Kafka.GroupID
 	var members []kafka.Member
-	err := patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
+	err := kafka.Patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
 		members, err = log.client.Members(ctx, c.Kafka.GroupID)
 		return err
 	})
@@ -72,7 +72,7 @@ func committedOf(ctx context.Context, c config.Config, log *topicLog, topic stri
 		partitions[i] = s.Partition
 	}
 	committed := map[int32]kafka.Assigned{}
-	err := patiently(ctx, func() error {
+	err := kafka.Patiently(ctx, func() error {
 		answers, err := log.client.Committed(ctx, c.Kafka.GroupID, topic, partitions)
 		for _, a := range answers {
 			err = errors.Join(err, a.Err)

@@ -189,7 +189,7 @@ func checkMissingLetters(ctx context.Context, c config.Config, log *topicLog, to
 		found.wrong(subject, "create it, or set DLQ_CREATE=true", "does not exist")
 		return
 	}
-	err := patiently(ctx, func() error { return log.client.TryCreate(ctx, topic, c.DLQ.Partitions, c.DLQ.Replication) })
+	err := kafka.Patiently(ctx, func() error { return log.client.TryCreate(ctx, topic, c.DLQ.Partitions, c.DLQ.Replication) })
 	switch {
 	case err == nil:
 		found.ok(subject, "does not exist yet: init and run create it")

@@ -109,7 +109,7 @@ func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members m
 	}
 	n, known := members[d.Group]
 	if !known {
-		err := patiently(ctx, func() error {
+		err := kafka.Patiently(ctx, func() error {
 			list, err := t.groups.Members(ctx, d.Group)
 			n = len(list)
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 )
 
 // redriveGroup is the name of the group of a selection.
@@ -35,7 +36,7 @@ func redriveSelection(c config.Config, group string) (dlq.Selection, bool) {
 // redrivePasts are what the groups of all selections have committed.
 func redrivePasts(ctx context.Context, c config.Config, reader *letterReader, spans []dlq.Span) ([]dlq.Past, error) {
 	var groups []string
-	err := patiently(ctx, func() (err error) {
+	err := kafka.Patiently(ctx, func() (err error) {
 		groups, err = reader.client.Groups(ctx, redriveBase(c))
 		return err
 	})
@@ -67,7 +68,7 @@ func addCommitted(ctx context.Context, reader *letterReader, group, topic string
 			partitions = append(partitions, s.Partition)
 		}
 	}
-	return patiently(ctx, func() error {
+	return kafka.Patiently(ctx, func() error {
 		answers, err := reader.client.Committed(ctx, group, topic, partitions)
 		for _, a := range answers {
 			if err == nil && a.Err != nil {

@@ -58,7 +58,7 @@ func (m *redriveMembership) Commit(ctx context.Context, place dlq.Place, offset 
 
 // commit repeats a commit of which nothing was heard.
 func (m *redriveMembership) commit(ctx context.Context) error {
-	return patiently(ctx, func() error {
+	return kafka.Patiently(ctx, func() error {
 		results, err := m.send(ctx, m.last)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func waitAlone(ctx context.Context, c config.Config, reader *letterReader, group
 // redriveMembers tells whether re-drives have members, but for own of this group.
 func redriveMembers(ctx context.Context, c config.Config, reader *letterReader, group string, own int) (bool, error) {
 	var groups []string
-	err := patiently(ctx, func() (err error) {
+	err := kafka.Patiently(ctx, func() (err error) {
 		groups, err = reader.client.Groups(ctx, redriveBase(c))
 		return err
 	})
@@ -178,7 +178,7 @@ func redriveMembers(ctx context.Context, c config.Config, reader *letterReader, 
 			continue
 		}
 		members := 0
-		err := patiently(ctx, func() error {
+		err := kafka.Patiently(ctx, func() error {
 			list, err := reader.client.Members(ctx, name)
 			members = len(list)
 			return err

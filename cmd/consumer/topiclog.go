@@ -22,7 +22,7 @@ const (
 	scanWait  = 100 * time.Millisecond
 	// scanRecord is more than any record has: what is sent somewhere else must be whole.
 	scanRecord = 1 << 30
-	// scanTries is how often a question is asked when there is no answer, scanPause the time between.
+	// scanTries is how often something is tried in vain, scanPause the time between.
 	scanTries = 20
 	scanPause = 250 * time.Millisecond
 )
@@ -66,7 +66,7 @@ func (l *topicLog) missing(ctx context.Context, topics []string) ([]string, erro
 // Partitions implements dlq.Log.
 func (l *topicLog) Partitions(ctx context.Context, topic string) ([]int32, error) {
 	var found kafka.Topic
-	err := patiently(ctx, func() error {
+	err := kafka.Patiently(ctx, func() error {
 		answers, err := l.client.Topics(ctx, topic)
 		if err == nil {
 			found, err = answers[0], answers[0].Err
@@ -96,7 +96,7 @@ func (l *topicLog) TopicID(ctx context.Context, topic string) ([16]byte, error) 
 
 // Bounds implements dlq.Log.
 func (l *topicLog) Bounds(ctx context.Context, topic string, partition int32) (first, end int64, err error) {
-	err = patiently(ctx, func() error {
+	err = kafka.Patiently(ctx, func() error {
 		first, end, err = l.client.Bounds(ctx, topic, partition)
 		return err
 	})
@@ -113,7 +113,7 @@ func (l *topicLog) Read(ctx context.Context, topic string, partition int32, from
 	cursor := l.client.Cursor(topic, id, partition)
 	for from < to {
 		var batch *kafka.Batch
-		err := patiently(ctx, func() (err error) {
+		err := kafka.Patiently(ctx, func() (err error) {
 			batch, err = cursor.FetchSome(ctx, from, bytesOf(to-from))
 			return err
 		})
@@ -196,20 +196,4 @@ func giveOut(batch *kafka.Batch, to int64, each func(*dlq.Record) error) error {
 		}
 	}
 	return nil
-}
-
-// patiently asks again while an answer may still come.
-func patiently(ctx context.Context, ask func() error) error {
-	for try := 1; ; try++ {
-		err := ask()
-		class := kafka.Classify(err)
-		if err == nil || try == scanTries || class != kafka.Retry && class != kafka.KeepCommit && class != kafka.StopIfPersists {
-			return err
-		}
-		select {
-		case <-time.After(scanPause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }

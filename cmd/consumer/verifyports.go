@@ -28,7 +28,7 @@ func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to
 	cursor := l.client.Cursor(src.Topic, src.TopicID, src.Partition)
 	for at := from; at < to; {
 		var batch *kafka.Batch
-		err := patiently(ctx, func() (err error) {
+		err := kafka.Patiently(ctx, func() (err error) {
 			batch, err = cursor.Fetch(ctx, at)
 			return err
 		})

@@ -47,7 +47,7 @@ func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o 
 		return nil, err
 	}
 	var committed []kafka.Assigned
-	err = patiently(ctx, func() (err error) {
+	err = kafka.Patiently(ctx, func() (err error) {
 		if committed, err = client.Committed(ctx, c.Kafka.GroupID, o.topic, partitions); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o 
 // verifiedTopic finds the topic and the partitions asked for.
 func verifiedTopic(ctx context.Context, client *kafka.Client, o verifyOptions) (kafka.Topic, []int32, error) {
 	var topic kafka.Topic
-	err := patiently(ctx, func() error {
+	err := kafka.Patiently(ctx, func() error {
 		answers, err := client.Topics(ctx, o.topic)
 		if err == nil {
 			topic, err = answers[0], answers[0].Err
@@ -132,7 +132,7 @@ func (r *verifyRange) committed(group string, ours claim.Provenance, a *kafka.As
 // bound resolves From and To between the log's start and the offset that is committed.
 func (r *verifyRange) bound(ctx context.Context, c config.Config, client *kafka.Client, o verifyOptions, committed int64) error {
 	var first, end int64
-	err := patiently(ctx, func() (err error) {
+	err := kafka.Patiently(ctx, func() (err error) {
 		first, end, err = client.Bounds(ctx, r.Source.Topic, r.Source.Partition)
 		return err
 	})
