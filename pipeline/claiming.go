@@ -19,7 +19,7 @@ const otherGroupPatience = 15 * time.Second
 // assign begins a tenure.
 func (w *Worker) assign(m Moment, a Assigned) []Action {
 	if !a.Consecutive {
-		w.memory.saw.outlive()
+		w.past.sighting.outlive()
 	}
 	source := timeseries.Source{Topic: w.o.Topic, TopicID: a.TopicID, Partition: w.o.Partition}
 	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
@@ -51,7 +51,7 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 		w.busy.claim = true
 		return append(actions, ReadClaim{})
 	case waiting:
-		if m.Now < max(w.tenure.until, w.memory.unknownUntil) {
+		if m.Now < max(w.tenure.until, w.past.unknownUntil) {
 			return w.passOn(m, actions)
 		}
 		w.phase, w.tenure.provedBy = proving, m.Now
@@ -95,13 +95,13 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		w.otherGroup(m, seen.Group)
 		return
 	}
-	w.memory.refused = rival{}
+	w.past.refused = rival{}
 	if seen.Found && seen.Claim == (claim.Token{}) {
 		w.claimFailed(m, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
 		return
 	}
 	executed := w.tenure.sent != (claim.Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
-	if w.catalog != nil && seen.Claim != w.caught && !executed {
+	if w.catalog != nil && seen.Claim != w.catalogClaim && !executed {
 		w.drop() // for good: somebody was in between
 	}
 	if !w.resolve(e) {
@@ -118,14 +118,14 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	w.tenure.until, w.tenure.noted = w.waitUntil(m.Now, seen), seen.Waited
 	w.phase = waiting
-	if left := max(w.tenure.until, w.memory.unknownUntil) - m.Now; left > 0 {
+	if left := max(w.tenure.until, w.past.unknownUntil) - m.Now; left > 0 {
 		w.log.Info("waiting before the claim: a former owner's writes may still come", "wait", left)
 	}
 }
 
 // otherGroup stops the partition when the document goes on to show another group.
 func (w *Worker) otherGroup(m Moment, group string) {
-	r := &w.memory.refused
+	r := &w.past.refused
 	r.by = &record.StopError{Reason: "other_group", Detail: fmt.Sprintf(
 		"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
 			"may write a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
@@ -170,13 +170,13 @@ func (w *Worker) waitUntil(now Instant, seen claim.Document) Instant {
 		if !(ok && ours == w.provenance()) && !seen.HasBuckets {
 			return now
 		}
-	case seen.Released, seen.Claim == w.memory.mine:
+	case seen.Released, seen.Claim == w.past.mine:
 		return now
 	default:
 		wait = max(wait, seen.Wait)
 	}
-	w.memory.saw.look(now, seen)
-	return w.memory.saw.since() + wait
+	w.past.sighting.look(now, seen)
+	return w.past.sighting.since() + wait
 }
 
 // claimAnswered goes on after a claim was sent.
@@ -197,19 +197,19 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 // won begins the ownership: with the warm catalog, if nobody can have written in between, else with an empty one.
 func (w *Worker) won(m Moment) {
 	token := w.tenure.sent
-	w.memory.mine, w.tenure.claimed = token, true
+	w.past.mine, w.tenure.claimed = token, true
 	start := w.tenure.start
-	warm := w.catalog != nil && m.Now > w.memory.unknownUntil &&
-		w.assigned.Committed == w.known && start.Offset == w.known
+	warm := w.catalog != nil && m.Now > w.past.unknownUntil &&
+		w.assigned.Committed == w.committed && start.Offset == w.committed
 	if warm {
-		w.caught, w.phase = token, running
+		w.catalogClaim, w.phase = token, running
 		w.followCollection()
 		w.o.Metrics.claim("warm")
 		w.log.Info("claimed", "kind", "warm", "offset", w.ledger.next)
 		return
 	}
 	w.drop()
-	w.caught, w.phase = token, loading
+	w.catalogClaim, w.phase = token, loading
 	w.ledger.next = start.Offset
 	w.o.Metrics.claim("cold")
 	w.o.Metrics.expired(start.Lost)
@@ -240,20 +240,20 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 		bucketing := w.o.Bucketing
 		bucketing.Source = w.source
 		w.catalog = bucketer.New(bucketing)
-		w.known = w.tenure.start.Offset // the proof committed it
+		w.committed = w.tenure.start.Offset // the proof committed it
 	}
 	w.phase = running
 	w.followCollection()
 }
 
 // claimFailed postpones the next step of the claim.
-func (w *Worker) claimFailed(m Moment, of Server, trying doing, err error) {
+func (w *Worker) claimFailed(m Moment, of Dependency, trying doing, err error) {
 	w.retry.claim.fail(m.Now, w.o.Random)
 	w.outage(m, of, trying, err)
 }
 
 // committed takes the answer to a commit.
-func (w *Worker) committed(m Moment, e Committed) {
+func (w *Worker) commitAnswered(m Moment, e Committed) {
 	if e.Err != nil {
 		if w.phase == proving || w.tenure.handing == committing {
 			w.retry.claim.fail(m.Now, w.o.Random)
@@ -261,7 +261,7 @@ func (w *Worker) committed(m Moment, e Committed) {
 		return
 	}
 	w.signs.committed = e.Offset
-	w.memory.saw.prove(e.SentAt)
+	w.past.sighting.prove(e.SentAt)
 	if w.phase == proving {
 		if e.SentAt < w.tenure.provedBy || e.Offset != w.tenure.start.Offset {
 			return // sent before the wait was over
@@ -270,7 +270,7 @@ func (w *Worker) committed(m Moment, e Committed) {
 		return
 	}
 	if w.catalog != nil && w.phase == running {
-		w.known = e.Offset
+		w.committed = e.Offset
 	}
 	if w.tenure.handing == committing && e.Offset == w.committable() {
 		w.tenure.handing = releasing

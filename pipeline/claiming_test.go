@@ -42,7 +42,7 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
-	w.memory.mine = claim.Token{}
+	w.past.mine = claim.Token{}
 	m.Now += w.o.Wait
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}))

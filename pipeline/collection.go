@@ -10,18 +10,18 @@ import (
 // buckets keep their minimum times, the new span holds for them at once. What existing buckets do not fit, a smaller span
 // or another field, stops the partition until it is set back.
 func (w *Worker) followCollection() {
-	if w.told == nil || w.phase != running {
+	if w.newOptions == nil || w.phase != running {
 		return
 	}
 	have := w.o.Bucketing.Collection
-	changed, err := have.Change(*w.told)
+	changed, err := have.Change(*w.newOptions)
 	if err != nil {
 		w.stop(&record.StopError{Reason: "collection_changed", Detail: fmt.Sprintf(
 			"the options of the collection %s were changed to what its buckets do not allow: %v; set its options document "+
 				"back, and the partition goes on", w.o.Namespace, err)})
 		return
 	}
-	w.told = nil
+	w.newOptions = nil
 	if w.halt != nil && w.halt.Reason == "collection_changed" {
 		w.halt = nil
 	}

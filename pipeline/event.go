@@ -45,7 +45,7 @@ type (
 		Seen            claim.Document
 		FirstPartitions int32
 		Bounds          record.Bounds
-		Of              Server
+		Of              Dependency
 		Err             error
 	}
 	// WaitedNoted answers NoteWaited.

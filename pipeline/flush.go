@@ -169,7 +169,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 			failed = s.Err
 			// This attempt may be executed until its grace has passed, even after another one was acknowledged (E4): then
 			// there is no release, and no claim of ours, before.
-			w.memory.unknownUntil = max(w.memory.unknownUntil, m.Now+w.o.Grace)
+			w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
 		}
 	}
 	f.acting = nil
@@ -293,7 +293,7 @@ func (w *Worker) foundOther(err error) bool {
 	}
 	w.log.Warn("another consumer has claimed the partition: claiming again")
 	w.o.Metrics.claim("lost")
-	w.memory.unknownUntil = max(w.memory.unknownUntil, w.lastSent()+w.o.Grace)
+	w.past.unknownUntil = max(w.past.unknownUntil, w.lastSent()+w.o.Grace)
 	w.flush = nil
 	w.restart(w.again())
 	return true

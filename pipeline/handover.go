@@ -15,13 +15,13 @@ func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 	switch w.tenure.handing {
 	case notHanding:
 		w.retry.claim.succeed()
-		if w.tenure.handing = committing; w.known != w.committable() {
+		if w.tenure.handing = committing; w.committed != w.committable() {
 			return append(actions, CommitNow{})
 		}
 		w.tenure.handing = releasing
 		return w.advanceHandOver(m, actions)
 	case releasing:
-		if m.Now <= w.memory.unknownUntil {
+		if m.Now <= w.past.unknownUntil {
 			return w.handOver(actions) // no release while a write of ours is unknown
 		}
 		if m.Held { // E7
@@ -61,7 +61,7 @@ func (w *Worker) released(m Moment, e Released) {
 // nobody was in between; what is not all stored is of no use.
 func (w *Worker) handOver(actions []Action) []Action {
 	if w.catalog != nil {
-		if _, open := w.catalog.Oldest(); open || w.asked != nil || w.letters.refused || w.tenure.foreign {
+		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.letters.refused || w.tenure.foreign {
 			w.drop()
 		}
 	}

@@ -14,14 +14,14 @@ func (w *Worker) advanceLookups(m Moment, actions []Action) []Action {
 	if !w.mayFind(m) {
 		return actions
 	}
-	if w.asked == nil {
-		w.asked = w.catalog.Lookups(maxLookups)
+	if w.lookups == nil {
+		w.lookups = w.catalog.Lookups(maxLookups)
 	}
-	if len(w.asked) == 0 {
+	if len(w.lookups) == 0 {
 		return actions
 	}
 	w.busy.find = true
-	return append(actions, FindBuckets{Lookups: w.asked})
+	return append(actions, FindBuckets{Lookups: w.lookups})
 }
 
 // mayFind tells whether the next look-up may start. What is parked takes more memory when it is answered: where that is
@@ -44,7 +44,7 @@ func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
 	}
 	w.retry.find.succeed()
 	w.answered(MongoDB)
-	w.asked = unanswered(w.asked, e.Answers)
+	w.lookups = unanswered(w.lookups, e.Answers)
 	if w.catalog != nil {
 		w.catalog.Load(e.Answers)
 	}

@@ -35,7 +35,7 @@ func (w *Worker) Bytes() int64 {
 // first exceed the budget.
 func (w *Worker) yetToTake() int64 {
 	stats := w.catalog.Stats()
-	total := max(stats.ParkedSeries, int64(len(w.asked))) * parkedBytes // each look-up may open a bucket
+	total := max(stats.ParkedSeries, int64(len(w.lookups))) * parkedBytes // each look-up may open a bucket
 	if pending, bytes := w.catalog.Pending(); pending > 0 {
 		writes := min(int64(pending), stats.OpenBuckets)
 		total += sentCopies * (bytes + writes*(encodedBytes+encodedNames*bytes/int64(pending)))
@@ -47,7 +47,7 @@ func (w *Worker) yetToTake() int64 {
 func (w *Worker) ledgerBytes() int64 {
 	bytes := int64(cap(w.ledger.letters))*8 +
 		int64(cap(w.rejected))*int64(unsafe.Sizeof(bucketer.Rejected{})) +
-		int64(cap(w.asked))*int64(unsafe.Sizeof(bucketer.Lookup{}))
+		int64(cap(w.lookups))*int64(unsafe.Sizeof(bucketer.Lookup{}))
 	if w.flush != nil {
 		bytes += int64(cap(w.flush.attempts))*int64(unsafe.Sizeof(attempt{})) + (sentCopies-1)*int64(w.flush.cut.Bytes)
 	}

@@ -9,21 +9,21 @@ import (
 )
 
 // Server is what a failed attempt was made at.
-type Server uint8
+type Dependency uint8
 
 // The servers.
 const (
-	MongoDB Server = iota
+	MongoDB Dependency = iota
 	Kafka
 	DeadLetters
-	Servers // how many there are
+	Dependencies // how many there are
 )
 
 // String is the server's label in metrics.
-func (s Server) String() string { return [...]string{"mongodb", "kafka", "dlq"}[s] }
+func (s Dependency) String() string { return [...]string{"mongodb", "kafka", "dlq"}[s] }
 
 // Name is what people call the server.
-func (s Server) Name() string { return [...]string{"MongoDB", "Kafka", "the dead-letter topic"}[s] }
+func (s Dependency) Name() string { return [...]string{"MongoDB", "Kafka", "the dead-letter topic"}[s] }
 
 // doing is what an attempt is for.
 type doing uint8
@@ -65,7 +65,7 @@ type Trouble struct {
 func (t *Trouble) String() string { return t.Doing + ": " + t.Cause }
 
 // outage notes a failure that is retried.
-func (w *Worker) outage(m Moment, of Server, trying doing, err error) {
+func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {
 	if errors.Is(err, claim.ErrLapsed) {
 		return // the lease's own metric tells
 	}
@@ -81,7 +81,7 @@ func (w *Worker) outage(m Moment, of Server, trying doing, err error) {
 }
 
 // answered notes that a server works again. While writes fail, an answer of MongoDB to something else says little.
-func (w *Worker) answered(of Server) {
+func (w *Worker) answered(of Dependency) {
 	if of == MongoDB && w.flush != nil && w.flush.retry.failures > 0 {
 		return
 	}
@@ -92,7 +92,7 @@ func (w *Worker) answered(of Server) {
 }
 
 // giveUp notes that nothing is tried again at these servers, so that nobody will hear whether they work.
-func (w *Worker) giveUp(servers ...Server) {
+func (w *Worker) giveUp(servers ...Dependency) {
 	for _, of := range servers {
 		if w.troubles[of] != nil {
 			w.troubles[of] = nil

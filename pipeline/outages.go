@@ -17,7 +17,7 @@ type Outages struct {
 	clock func() Instant
 
 	mu      sync.Mutex
-	servers [Servers]failing
+	servers [Dependencies]failing
 }
 
 // failing is one server as those see it who try it.
@@ -38,7 +38,7 @@ func NewOutages(log *slog.Logger, clock func() Instant) *Outages {
 }
 
 // Failed notes an attempt that failed and is repeated; by is the partition that made it, or Prober.
-func (o *Outages) Failed(of Server, by string, t Trouble) {
+func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 	if o == nil {
 		return
 	}
@@ -55,7 +55,7 @@ func (o *Outages) Failed(of Server, by string, t Trouble) {
 }
 
 // Answered notes that an attempt of somebody who had failed was answered. The outage is over with the last of them.
-func (o *Outages) Answered(of Server, by string) {
+func (o *Outages) Answered(of Dependency, by string) {
 	if o == nil {
 		return
 	}
@@ -75,7 +75,7 @@ func (o *Outages) Answered(of Server, by string) {
 }
 
 // GaveUp notes that somebody does not try any more: whether the server works, somebody else will find out.
-func (o *Outages) GaveUp(of Server, by string) {
+func (o *Outages) GaveUp(of Dependency, by string) {
 	if o == nil {
 		return
 	}

@@ -55,8 +55,8 @@ func internalError(detail string) error {
 // again is the present assignment, from the last committed offset: a committed offset never goes back.
 func (w *Worker) again() Assigned {
 	a := w.assigned
-	if w.known >= 0 {
-		a.Committed, a.Metadata = w.known, w.provenance().String()
+	if w.committed >= 0 {
+		a.Committed, a.Metadata = w.committed, w.provenance().String()
 	}
 	return a
 }

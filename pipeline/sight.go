@@ -62,7 +62,7 @@ func (s *sighting) prove(sentAt Instant) {
 
 // passOn writes down how long the claim has been waited for, for whoever is assigned the partition before the wait is over.
 func (w *Worker) passOn(m Moment, actions []Action) []Action {
-	s := &w.memory.saw
+	s := &w.past.sighting
 	switch {
 	case m.Now >= w.tenure.until || s.claim == (claim.Token{}) || s.claim != w.tenure.seen.Claim || !m.Held:
 	case !s.proven && !w.tenure.proving:

@@ -46,7 +46,7 @@ type Status struct {
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
 	// Troubles are the failures that are being retried, by server; nil: it works.
-	Troubles [Servers]*Trouble
+	Troubles [Dependencies]*Trouble
 	// ClaimWait is how much of the wait for a former owner's writes is left.
 	ClaimWait time.Duration
 	// Memory by kind, in bytes; ReservedBytes is what will be taken without another fetch, by the next flush above all.
@@ -95,7 +95,7 @@ func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
 func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Topic: w.o.Topic, TopicID: w.source.TopicID, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt,
-		Refused: w.memory.refused.by,
+		Refused: w.past.refused.by,
 		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
 		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read,
 		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
@@ -112,7 +112,7 @@ func (w *Worker) Status(now Instant) *Status {
 		s.PendingFor = now - w.pendingSince
 	}
 	if w.phase == waiting {
-		s.ClaimWait = max(0, max(w.tenure.until, w.memory.unknownUntil)-now)
+		s.ClaimWait = max(0, max(w.tenure.until, w.past.unknownUntil)-now)
 	}
 	if w.flush != nil {
 		s.Flushing = w.flush.cut.Measurements

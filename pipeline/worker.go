@@ -91,33 +91,33 @@ type Worker struct {
 	retry    retries
 
 	tenure tenure
-	memory remembered
+	past   past
 
 	catalog *bucketer.Catalog
-	// caught is the claim under which the catalog lives.
-	caught  claim.Token
-	stored  *timeseries.PositionSet // D; nil when the position has passed it
-	window  int64                   // D was read for offsets below
-	ledger  ledger
-	known   int64 // the last offset known to be committed in a tenure of the catalog, -1: none
-	flush   *flush
-	letters letterbox
-	asked   []bucketer.Lookup // look-ups under way, or to be asked again
+	// catalogClaim is the claim under which the catalog lives.
+	catalogClaim claim.Token
+	stored       *timeseries.PositionSet // D; nil when the position has passed it
+	window       int64                   // D was read for offsets below
+	ledger       ledger
+	committed    int64 // the last offset known to be committed in a tenure of the catalog, -1: none
+	flush        *flush
+	letters      letterbox
+	lookups      []bucketer.Lookup // under way, or to be made again
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected []bucketer.Rejected
 	// poison are measurements whose insertion made the program panic; poisoned counts those and records that could not be
 	// decoded for the same reason.
-	poison   map[timeseries.Position]struct{}
-	poisoned int
-	question question            // what a failed fetch must find out first
-	told     *timeseries.Options // the collection's, changed and not yet applied; nil: nothing has changed
+	poison     map[timeseries.Position]struct{}
+	poisoned   int
+	question   question            // what a failed fetch must find out first
+	newOptions *timeseries.Options // of the collection, not yet applied; nil: they have not changed
 
-	pendingSince Instant           // when the oldest pending measurement came, 0: none
-	signs        signs             // what is shown and decides nothing
-	paused       pause             // why nothing is fetched
-	counted      bucketer.Stats    // of the catalog, as far as the metrics have it
-	lastFlush    Instant           // when the last flush was resolved
-	troubles     [Servers]*Trouble // what is being retried
+	pendingSince Instant                // when the oldest pending measurement came, 0: none
+	signs        signs                  // what is shown and decides nothing
+	paused       pause                  // why nothing is fetched
+	counted      bucketer.Stats         // of the catalog, as far as the metrics have it
+	lastFlush    Instant                // when the last flush was resolved
+	troubles     [Dependencies]*Trouble // what is being retried
 }
 
 // busy tells which actions are under way.
@@ -166,12 +166,12 @@ type rival struct {
 	since Instant           // when it was seen first, 0: not since the partition stopped for it
 }
 
-// remembered outlives tenures and catalogs.
-type remembered struct {
+// past is what outlives tenures and catalogs.
+type past struct {
 	refused      rival       // of our claim
 	mine         claim.Token // the last claim that we know we won
 	unknownUntil Instant     // until then, own unknown writes may still be executed (E4)
-	saw          sighting    // of somebody else's claim
+	sighting     sighting    // of somebody else's claim
 }
 
 // NewWorker returns a worker without a tenure.
@@ -186,11 +186,11 @@ func NewWorker(o Options) *Worker {
 		o.Letterbox = DefaultLetterbox
 	}
 	return &Worker{
-		o:      o,
-		log:    o.Log.With("topic", o.Topic, "partition", o.Partition),
-		known:  -1,
-		poison: map[timeseries.Position]struct{}{},
-		signs:  noSigns,
+		o:         o,
+		log:       o.Log.With("topic", o.Topic, "partition", o.Partition),
+		committed: -1,
+		poison:    map[timeseries.Position]struct{}{},
+		signs:     noSigns,
 	}
 }
 
@@ -227,7 +227,7 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 	case LettersProduced:
 		w.lettersProduced(m, e)
 	case Committed:
-		w.committed(m, e)
+		w.commitAnswered(m, e)
 	case Revoked:
 		w.revoked, w.tenure.shutdown = true, e.Shutdown
 	case Released:
@@ -236,7 +236,7 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.abandon(m)
 		return nil
 	case CollectionChanged:
-		w.told = &e.Options
+		w.newOptions = &e.Options
 		w.followCollection()
 		return nil
 	case Dropped:
@@ -300,13 +300,13 @@ func (w *Worker) stop(err *record.StopError) {
 	}
 }
 
-// drop forgets the catalog and all that was read with it. What was sent and not resolved is remembered apart.
+// drop forgets the catalog and all that was read with it. What was sent and not resolved stays in past.
 func (w *Worker) drop() {
 	w.countBuckets()
 	w.counted = bucketer.Stats{}
-	w.catalog, w.stored, w.flush, w.asked, w.rejected = nil, nil, nil, nil, nil
+	w.catalog, w.stored, w.flush, w.lookups, w.rejected = nil, nil, nil, nil, nil
 	w.ledger, w.letters = ledger{}, letterbox{}
-	w.caught, w.known, w.pendingSince = claim.Token{}, -1, 0
+	w.catalogClaim, w.committed, w.pendingSince = claim.Token{}, -1, 0
 	w.signs.ages, w.signs.newest, w.signs.last = ages{}, 0, 0
 	w.giveUp(DeadLetters)
 }
@@ -314,11 +314,11 @@ func (w *Worker) drop() {
 // abandon ends the tenure without a hand-over.
 func (w *Worker) abandon(m Moment) {
 	if w.flush != nil && w.flush.unresolved() {
-		w.memory.unknownUntil = m.Now + w.o.Grace
+		w.past.unknownUntil = m.Now + w.o.Grace
 		w.o.Metrics.abandoned()
 		w.drop()
 	}
-	if w.flush != nil || len(w.asked) > 0 || w.tenure.restart != nil {
+	if w.flush != nil || len(w.lookups) > 0 || w.tenure.restart != nil {
 		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
 	}
 	w.letters.recall()
@@ -330,10 +330,10 @@ func (w *Worker) abandon(m Moment) {
 func (w *Worker) Want() (Commit, bool) {
 	c := Commit{Topic: w.o.Topic, Partition: w.o.Partition, Metadata: w.provenance().String()}
 	switch {
-	case w.phase == idle || w.tenure.restart != nil && w.known < 0:
+	case w.phase == idle || w.tenure.restart != nil && w.committed < 0:
 		return Commit{}, false
 	case w.tenure.restart != nil: // nothing new; but only an answered commit renews the lease, which the flush needs
-		c.Offset = w.known
+		c.Offset = w.committed
 	case w.catalog != nil && w.tenure.claimed:
 		c.Offset = w.committable()
 	case w.tenure.resolved && w.halt == nil: // before D only the start itself (E6)

@@ -61,7 +61,7 @@ func (r *readiness) degraded(format string, args ...any) {
 
 // servers has one sentence for each server that fails, whoever found out.
 func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
-	var failing [pipeline.Servers]struct {
+	var failing [pipeline.Dependencies]struct {
 		first *pipeline.Trouble
 		by    []string
 	}
@@ -78,7 +78,7 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 		}
 	}
 	for of, f := range failing {
-		server := pipeline.Server(of)
+		server := pipeline.Dependency(of)
 		switch {
 		case server == pipeline.MongoDB && ping != nil:
 			r.notReady("MongoDB does not answer since %s: %v%s", text.Time(ping.since), ping.err, waiting(f.by))
@@ -146,7 +146,7 @@ func partitionView(s *pipeline.Status, now time.Time) PartitionView {
 	var troubles []string
 	for of, trouble := range s.Troubles {
 		if trouble != nil {
-			view.Retrying = append(view.Retrying, pipeline.Server(of).Name()+": "+trouble.Doing)
+			view.Retrying = append(view.Retrying, pipeline.Dependency(of).Name()+": "+trouble.Doing)
 			troubles = append(troubles, trouble.String())
 		}
 	}

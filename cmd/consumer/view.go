@@ -67,7 +67,7 @@ func newView(c config.Config, log *slog.Logger) *view {
 	outages := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "waterwheel_outage_seconds_total", Help: "Time in which a server did not do its part, as far as this consumer noticed.",
 	}, []string{"of"})
-	for _, of := range []pipeline.Server{pipeline.MongoDB, pipeline.Kafka, pipeline.DeadLetters} {
+	for _, of := range []pipeline.Dependency{pipeline.MongoDB, pipeline.Kafka, pipeline.DeadLetters} {
 		outages.WithLabelValues(of.String())
 	}
 	overSeries := prometheus.NewCounter(prometheus.CounterOpts{
@@ -155,10 +155,10 @@ func (v *view) ping(ctx context.Context) {
 
 // countOutages adds the time since the last look to the servers that fail now.
 func (v *view) countOutages() {
-	failing := map[pipeline.Server]bool{pipeline.MongoDB: v.database.Load() != nil}
+	failing := map[pipeline.Dependency]bool{pipeline.MongoDB: v.database.Load() != nil}
 	for _, s := range v.parts.Load().consumer.Statuses() {
 		for of, trouble := range s.Troubles {
-			failing[pipeline.Server(of)] = failing[pipeline.Server(of)] || trouble != nil
+			failing[pipeline.Dependency(of)] = failing[pipeline.Dependency(of)] || trouble != nil
 		}
 	}
 	for of, fails := range failing {
