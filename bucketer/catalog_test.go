@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // What a Decoder lets pass fits a bucket of its own, however its bytes are spread over fields, and whatever the meta takes.
@@ -34,10 +35,10 @@ func TestLargestMeasurementFitsItsBucket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Decode(measurement.Record{Value: []byte(c.event(c.most + 1))}); err == nil {
+		if _, err := d.Decode(record.Record{Value: []byte(c.event(c.most + 1))}); err == nil {
 			t.Errorf("%s: a larger one passes", name)
 		}
-		results, err := d.Decode(measurement.Record{Value: []byte(c.event(c.most))})
+		results, err := d.Decode(record.Record{Value: []byte(c.event(c.most))})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -16,7 +16,7 @@ func explain(f *field, err error) string {
 		return "not a duration: write a number with its unit, as 500ms, 10s or 2m" + f.boundsHint()
 	case Size:
 		return "not a size: write a whole number with KiB, MiB or GiB" + f.boundsHint()
-	case Start, TimeBound, Positions:
+	case Start, TimeBound, Places:
 		return strings.TrimPrefix(err.Error(), f.structField.Name+": ")
 	}
 	switch f.value.Kind() {

@@ -3,7 +3,8 @@ package dlq
 import (
 	"fmt"
 	"strconv"
-	"strings"
+
+	"waterwheel/record"
 )
 
 // Attempt is the attempt of a letter made of a record with these headers: 1, unless it was driven back before. An attempt
@@ -18,7 +19,11 @@ func Attempt(headers []Header) int {
 // isDriven tells whether a record with these headers is one that went back: the last two are what a re-drive appends.
 func isDriven(headers []Header) bool {
 	n := len(headers)
-	return n >= 2 && headers[n-2].Key == headerAttempt && headers[n-1].Key == headerDriven && isPlace(string(headers[n-1].Value))
+	if n < 2 || headers[n-2].Key != headerAttempt || headers[n-1].Key != headerDriven {
+		return false
+	}
+	_, err := record.ParsePlace(string(headers[n-1].Value))
+	return err == nil
 }
 
 // ownHeaders are the record's without those of a re-drive.
@@ -35,19 +40,6 @@ func drivenHeaders(f *Found) []Header {
 		{Key: headerAttempt, Value: []byte(strconv.Itoa(f.Letter.attempts() + 1))},
 		{Key: headerDriven, Value: fmt.Appendf(nil, "%s/%d", f.Place, f.Offset)},
 	}
-}
-
-// isPlace tells whether a text is topic/partition/offset.
-func isPlace(text string) bool {
-	fields := strings.Split(text, "/") // a topic's name has no slash
-	if len(fields) != 3 || fields[0] == "" {
-		return false
-	}
-	_, err := parseIndex(fields[1])
-	if err == nil {
-		_, err = parseNatural(fields[2])
-	}
-	return err == nil
 }
 
 // parseAttempt takes anything that is no positive number for a first attempt: the header may be anybody's.

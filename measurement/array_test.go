@@ -6,13 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
 func TestArrayElementsStandAlone(t *testing.T) {
 	d := newDecoder(t, plainOptions)
 	const bad = `{"time": 1700000000, "meta": 1, "x": [1, {"$y": 2}]}`
-	results, err := d.Decode(record(`[{"time": 1700000000, "meta": 1, "x": 1} , ` + bad + ` , 3, [{}],` +
+	results, err := d.Decode(recordOf(`[{"time": 1700000000, "meta": 1, "x": 1} , ` + bad + ` , 3, [{}],` +
 		"\n" + `{"time": 1700000000, "meta": 2, "x": "` + "\xff" + `"}, {"meta": 2, "time": 1700000001}, {"a":` +
 		strings.Repeat("[", 200) + strings.Repeat("]", 200) + `, "b": 1} ] `))
 	if err != nil {
@@ -56,7 +57,7 @@ func TestBrokenArrayIsRefusedWhole(t *testing.T) {
 		`[` + good, `[` + good + `,`, `[` + good + `,]`, `[` + good + ` ` + good + `]`, `[` + good + `] x`, `[` + good + `]]`,
 		`[3, {"$x": 1, "y": nope}]`, `[3, {"x": [}]`, `[,]`, `[` + good + `}`,
 	} {
-		if err := refusal(t, d, record(value)); err.Reason != NotJSON {
+		if err := refusal(t, d, recordOf(value)); err.Reason != NotJSON {
 			t.Errorf("%s: %v", value, err)
 		}
 	}
@@ -67,17 +68,17 @@ func TestBrokenArrayIsRefusedWhole(t *testing.T) {
 func TestBadElementsAreBounded(t *testing.T) {
 	d := newDecoder(t, plainOptions)
 	const good = `{"time": 1700000000, "meta": 1}`
-	results, err := d.Decode(record(`[` + good + strings.Repeat(`,3,`+good, maxBadParts) + `]`))
+	results, err := d.Decode(recordOf(`[` + good + strings.Repeat(`,3,`+good, maxBadParts) + `]`))
 	if err != nil || len(results) != 2*maxBadParts+1 {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
-	if err := refusal(t, d, record(`[`+good+strings.Repeat(`,3,`+good, maxBadParts+1)+`]`)); err.Reason != BadElements || err.Part != WholeRecord {
+	if err := refusal(t, d, recordOf(`[`+good+strings.Repeat(`,3,`+good, maxBadParts+1)+`]`)); err.Reason != BadElements || err.Part != record.WholeRecord {
 		t.Error(err)
 	}
-	if err := refusal(t, d, record(`[`+good+strings.Repeat(`,3,`+good, 2*maxBadParts)+`,}]`)); err.Reason != NotJSON {
+	if err := refusal(t, d, recordOf(`[`+good+strings.Repeat(`,3,`+good, 2*maxBadParts)+`,}]`)); err.Reason != NotJSON {
 		t.Error(err)
 	}
-	many := record(`[3` + strings.Repeat(`,3`, 300_000) + `]`)
+	many := recordOf(`[3` + strings.Repeat(`,3`, 300_000) + `]`)
 	if n := testing.AllocsPerRun(1, func() { _ = refusal(t, d, many) }); n > 20*maxBadParts {
 		t.Errorf("%v allocations for 300,001 bad elements", n)
 	}
@@ -86,14 +87,14 @@ func TestBadElementsAreBounded(t *testing.T) {
 func TestArrayOfTooManyElements(t *testing.T) {
 	d := newDecoder(t, Options{MetaFrom: MetaFromNone, MaxBytes: 8 << 20})
 	most := strings.Repeat("{},", timeseries.MaxParts-1) + "{}"
-	results, err := d.Decode(record("[" + most + "]"))
+	results, err := d.Decode(recordOf("[" + most + "]"))
 	if err != nil || len(results) != timeseries.MaxParts {
 		t.Fatalf("%d results, %v", len(results), err)
 	}
-	if err := refusal(t, d, record("["+most+",{}]")); err.Reason != TooLarge {
+	if err := refusal(t, d, recordOf("["+most+",{}]")); err.Reason != TooLarge {
 		t.Error(err)
 	}
-	decodeOne(t, d, record("{}"))
+	decodeOne(t, d, recordOf("{}"))
 	if kept := d.bufferBytes(); kept > keptBytes {
 		t.Errorf("%d bytes of buffers are kept", kept)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
+	"waterwheel/record"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -38,7 +40,7 @@ func BenchmarkDecode(b *testing.B) {
 			o := plainOptions
 			o.Format = benchmark.format
 			d := newDecoder(b, o)
-			r := Record{Timestamp: recordTime, Value: benchmark.value}
+			r := record.Record{Timestamp: recordTime, Value: benchmark.value}
 			b.SetBytes(int64(len(r.Value)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -60,7 +62,7 @@ func BenchmarkDecodeArray(b *testing.B) {
 	d := newDecoder(b, plainOptions)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := d.Decode(Record{Timestamp: recordTime, Value: value}); err != nil {
+		if _, err := d.Decode(record.Record{Timestamp: recordTime, Value: value}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -30,7 +30,7 @@ var bsonOptions = Options{Format: BSON, MetaFrom: MetaFromNone}
 
 func TestBSONIsKept(t *testing.T) {
 	raw := everyType(t)
-	m := decodeOne(t, newDecoder(t, bsonOptions), record(string(raw)))
+	m := decodeOne(t, newDecoder(t, bsonOptions), recordOf(string(raw)))
 	if !bytes.Equal(document(t, m.Elements), raw) {
 		t.Errorf("got  %s\nwant %s", document(t, m.Elements), raw)
 	}
@@ -46,7 +46,7 @@ func TestCorruptBSON(t *testing.T) {
 		for _, b := range []byte{0, 1, 2, 3, 4, 5, 0x0F, 0x12, 0x7F, 0x80, 0xFF, raw[i] + 1, raw[i] - 1} {
 			corrupt := bytes.Clone(raw)
 			corrupt[i] = b
-			if _, err := d.Decode(record(string(corrupt))); err != nil {
+			if _, err := d.Decode(recordOf(string(corrupt))); err != nil {
 				refused++
 				continue
 			}
@@ -54,7 +54,7 @@ func TestCorruptBSON(t *testing.T) {
 				t.Errorf("byte %d set to 0x%02x: accepted, the driver says %v", i, b, err)
 			}
 		}
-		refusal(t, d, record(string(raw[:i])))
+		refusal(t, d, recordOf(string(raw[:i])))
 	}
 	if refused < len(raw)*4 {
 		t.Errorf("only %d of %d corruptions were refused", refused, len(raw)*13)
@@ -64,7 +64,7 @@ func TestCorruptBSON(t *testing.T) {
 func TestBSONArraysAreNumberedAnew(t *testing.T) {
 	array := endDocument(append(append(make([]byte, 4), appendHeader(nil, bson.TypeNull, []byte("a.b"))...), 0x0A, 'x', 0), 0)
 	event := endDocument(append(appendHeader(make([]byte, 4), bson.TypeArray, []byte("v")), array...), 0)
-	m := decodeOne(t, newDecoder(t, bsonOptions), record(string(event)))
+	m := decodeOne(t, newDecoder(t, bsonOptions), recordOf(string(event)))
 	if got := document(t, m.Elements).String(); got != `{"v": [null,null]}` || !bytes.Contains(m.Elements, []byte{0x0A, '1', 0}) {
 		t.Errorf("%s %x", got, m.Elements)
 	}
@@ -79,9 +79,9 @@ func TestDeepBSON(t *testing.T) {
 		return string(event)
 	}
 	d := newDecoder(t, bsonOptions)
-	decodeOne(t, d, record(nested(maxDepth)))
+	decodeOne(t, d, recordOf(nested(maxDepth)))
 	for _, depth := range []int{maxDepth + 1, 5000} {
-		if err := refusal(t, d, record(nested(depth))); err.Reason != TooDeep || err.Path != strings.Repeat("a.", maxDepth-1)+"a" {
+		if err := refusal(t, d, recordOf(nested(depth))); err.Reason != TooDeep || err.Path != strings.Repeat("a.", maxDepth-1)+"a" {
 			t.Error(err)
 		}
 	}

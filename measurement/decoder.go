@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -35,7 +36,7 @@ type Decoder struct {
 	badParts int    // results that are errors
 
 	// Of the record being decoded:
-	record  Record
+	record  record.Record
 	keyText []byte // a BSON string
 	keyMeta bson.RawValue
 
@@ -83,7 +84,7 @@ func splitPath(path string) [][]byte {
 // Decode returns the measurements of a record: one for an object, one for each element of an array, none for a
 // tombstone. The error, always a *DecodeError, is of the record as a whole. The results and all they refer to are valid
 // until the next Decode; so long the record's bytes must not change.
-func (d *Decoder) Decode(r Record) ([]Result, error) {
+func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
 		return nil, nil
 	}
@@ -96,7 +97,7 @@ func (d *Decoder) Decode(r Record) ([]Result, error) {
 
 // Element returns the bytes of one element of an array record, as they stand in it; false when the record is not an array
 // or has no such element. They alias the record's value.
-func (d *Decoder) Element(r Record, part int32) ([]byte, bool) {
+func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if d.options.Format == BSON {
 		return nil, false
 	}
@@ -104,7 +105,7 @@ func (d *Decoder) Element(r Record, part int32) ([]byte, bool) {
 }
 
 // reset drops what belongs to the record before.
-func (d *Decoder) reset(r Record) {
+func (d *Decoder) reset(r record.Record) {
 	if d.bufferBytes() > keptBytes {
 		d.out, d.results, d.names, d.fields = nil, nil, nil, nil
 		d.json.out, d.json.wrapped, d.nester = nil, nil, nester{}

@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -27,12 +28,12 @@ func newDecoder(t testing.TB, o Options) *Decoder {
 	return d
 }
 
-func record(value string) Record {
-	return Record{Offset: 7, Timestamp: recordTime, Value: []byte(value)}
+func recordOf(value string) record.Record {
+	return record.Record{Offset: 7, Timestamp: recordTime, Value: []byte(value)}
 }
 
 // decodeOne decodes a record that must hold one measurement.
-func decodeOne(t testing.TB, d *Decoder, r Record) Measurement {
+func decodeOne(t testing.TB, d *Decoder, r record.Record) Measurement {
 	t.Helper()
 	results, err := d.Decode(r)
 	if err != nil {
@@ -45,14 +46,14 @@ func decodeOne(t testing.TB, d *Decoder, r Record) Measurement {
 }
 
 // refusal decodes a record that must be refused as a whole.
-func refusal(t testing.TB, d *Decoder, r Record) *DecodeError {
+func refusal(t testing.TB, d *Decoder, r record.Record) *DecodeError {
 	t.Helper()
 	results, err := d.Decode(r)
 	var refused *DecodeError
 	if !errors.As(err, &refused) {
 		t.Fatalf("decoding %.200s: %v and error %v, want a *DecodeError", r.Value, results, err)
 	}
-	if results != nil || refused.Part != WholeRecord || refused.Value != nil {
+	if results != nil || refused.Part != record.WholeRecord || refused.Value != nil {
 		t.Fatalf("decoding %.200s: results %v, part %d, value %q; want only an error of the whole record", r.Value, results,
 			refused.Part, refused.Value)
 	}
@@ -97,7 +98,7 @@ func TestDecodeValues(t *testing.T) {
 	d := newDecoder(t, plainOptions)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			m := decodeOne(t, d, record(fmt.Sprintf(`{"time": %d, "x": %s, "meta": "m"}`, eventTime, test.value)))
+			m := decodeOne(t, d, recordOf(fmt.Sprintf(`{"time": %d, "x": %s, "meta": "m"}`, eventTime, test.value)))
 			want := fmt.Sprintf("%d000 %q {%s}", eventTime, "m", test.want)
 			if got := shown(t, m); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
@@ -110,7 +111,7 @@ func TestDecodeValues(t *testing.T) {
 }
 
 func TestTombstoneIsNothing(t *testing.T) {
-	results, err := newDecoder(t, plainOptions).Decode(Record{Offset: 7})
+	results, err := newDecoder(t, plainOptions).Decode(record.Record{Offset: 7})
 	if results != nil || err != nil {
 		t.Errorf("got %v, %v", results, err)
 	}
@@ -139,7 +140,7 @@ func TestTimeAndMetaAreTakenFromTheirPaths(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			d := newDecoder(t, Options{TimeField: test.time, MetaField: test.meta, StoredTime: "time", StoredMeta: "meta"})
-			if got := shown(t, decodeOne(t, d, record(test.event))); got != test.want {
+			if got := shown(t, decodeOne(t, d, recordOf(test.event))); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -155,7 +156,7 @@ func TestDottedNamesNest(t *testing.T) {
 	}
 	d := newDecoder(t, Options{MetaFrom: MetaFromNone})
 	for _, test := range tests {
-		if got := document(t, decodeOne(t, d, record(test.event)).Elements).String(); got != test.want {
+		if got := document(t, decodeOne(t, d, recordOf(test.event)).Elements).String(); got != test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", test.event, got, test.want)
 		}
 	}
@@ -168,7 +169,7 @@ func TestDottedNamesNest(t *testing.T) {
 		{`{"x": [{"a.b": 1, "a.b.c": 2}]}`, "x.0.a.b"},
 	}
 	for _, clash := range clashes {
-		if err := refusal(t, d, record(clash.event)); err.Reason != DuplicateField || err.Path != clash.path {
+		if err := refusal(t, d, recordOf(clash.event)); err.Reason != DuplicateField || err.Path != clash.path {
 			t.Errorf("%s: %v, want a duplicate field at %s", clash.event, err, clash.path)
 		}
 	}
@@ -176,10 +177,10 @@ func TestDottedNamesNest(t *testing.T) {
 
 func TestDecodeReusesItsBuffers(t *testing.T) {
 	d := newDecoder(t, plainOptions)
-	object := record(exampleEvent)
-	array := record("[" + exampleEvent + "," + exampleEvent + "]")
+	object := recordOf(exampleEvent)
+	array := recordOf("[" + exampleEvent + "," + exampleEvent + "]")
 	if n := testing.AllocsPerRun(100, func() {
-		for _, r := range []Record{object, array} {
+		for _, r := range []record.Record{object, array} {
 			if _, err := d.Decode(r); err != nil {
 				t.Fatal(err)
 			}

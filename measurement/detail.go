@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"waterwheel/record"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -14,7 +16,7 @@ const maxDetailBytes = 256
 
 // newError makes an error of a whole record; who decodes an element of an array sets Part and Value.
 func newError(reason Reason, path, format string, args ...any) *DecodeError {
-	return &DecodeError{Reason: reason, Path: strings.ToValidUTF8(clip(path), "\uFFFD"), Detail: fmt.Sprintf(format, args...), Part: WholeRecord}
+	return &DecodeError{Reason: reason, Path: strings.ToValidUTF8(clip(path), "\uFFFD"), Detail: fmt.Sprintf(format, args...), Part: record.WholeRecord}
 }
 
 func tooDeep(path string) *DecodeError {

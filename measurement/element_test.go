@@ -1,6 +1,10 @@
 package measurement
 
-import "testing"
+import (
+	"testing"
+
+	"waterwheel/record"
+)
 
 func TestElementIsCutOutOfItsRecord(t *testing.T) {
 	d, err := New(Options{MetaFrom: MetaFromNone})
@@ -21,7 +25,7 @@ func TestElementIsCutOutOfItsRecord(t *testing.T) {
 		{`[{"a":`, 0, ``},
 		{``, 0, ``},
 	} {
-		got, ok := d.Element(Record{Value: []byte(test.value)}, test.part)
+		got, ok := d.Element(record.Record{Value: []byte(test.value)}, test.part)
 		if ok != (test.want != "") || string(got) != test.want {
 			t.Errorf("element %d of %s: got %q, %v, want %q", test.part, test.value, got, ok, test.want)
 		}

@@ -38,7 +38,7 @@ func TestExtendedJSONAgreesWithDriver(t *testing.T) {
 			t.Errorf("%s: the driver says %v", value, err)
 			continue
 		}
-		got := document(t, decodeOne(t, d, record(string(event))).Elements)
+		got := document(t, decodeOne(t, d, recordOf(string(event))).Elements)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s:\ngot  %x\nwant %x", value, []byte(got), []byte(want))
 		}
@@ -46,7 +46,7 @@ func TestExtendedJSONAgreesWithDriver(t *testing.T) {
 }
 
 func TestExtendedJSONNaN(t *testing.T) {
-	m := decodeOne(t, newDecoder(t, extOptions), record(`{"v": {"$numberDouble": "NaN"}}`))
+	m := decodeOne(t, newDecoder(t, extOptions), recordOf(`{"v": {"$numberDouble": "NaN"}}`))
 	want := []byte{0x01, 'v', 0, 0, 0, 0, 0, 0, 0, 0xF8, 0x7F}
 	if !bytes.Equal(m.Elements, want) {
 		t.Errorf("%x, want %x", m.Elements, want)
@@ -79,7 +79,7 @@ func TestMalformedExtendedJSON(t *testing.T) {
 	d := newDecoder(t, extOptions)
 	for reason, values := range tests {
 		for _, value := range values {
-			if err := refusal(t, d, record(`{"v": [`+value+`]}`)); err.Reason != reason || !strings.HasPrefix(err.Path, "v.0") {
+			if err := refusal(t, d, recordOf(`{"v": [`+value+`]}`)); err.Reason != reason || !strings.HasPrefix(err.Path, "v.0") {
 				t.Errorf("%s: %v, want %s at v.0", value, err, reason)
 			}
 		}
@@ -87,7 +87,7 @@ func TestMalformedExtendedJSON(t *testing.T) {
 }
 
 func TestPlainJSONIsNotExtended(t *testing.T) {
-	err := refusal(t, newDecoder(t, Options{MetaFrom: MetaFromNone}), record(`{"v": {"$numberLong": "1"}}`))
+	err := refusal(t, newDecoder(t, Options{MetaFrom: MetaFromNone}), recordOf(`{"v": {"$numberLong": "1"}}`))
 	if err.Reason != BadFieldName || !strings.Contains(err.Detail, "EVENT_FORMAT=extjson") {
 		t.Error(err)
 	}

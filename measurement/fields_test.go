@@ -16,7 +16,7 @@ func TestMissingFieldNamesThoseThatAreThere(t *testing.T) {
 		{`{"time": 1700000000, "temp": 21.5, "host": "a", "site": {"id": 7}, "id": 9}`, "it has host, site, id: set EVENT_META_FIELD"},
 		{`{"time": 1700000000, "temp": 21.5, "sent": "2023-11-14T22:13:20Z"}`, "it has time, temp, sent: send it, or set EVENT_META_FIELD"},
 	} {
-		err := refusal(t, newDecoder(t, plainOptions), record(test.value))
+		err := refusal(t, newDecoder(t, plainOptions), recordOf(test.value))
 		if !strings.Contains(err.Detail, test.want) {
 			t.Errorf("%s: %v, want …%s…", test.value, err, test.want)
 		}
@@ -33,7 +33,7 @@ func TestMissingFieldsAreNamedWithinBounds(t *testing.T) {
 	o := plainOptions
 	o.MaxBytes = len(value)
 	d := newDecoder(t, o)
-	err := refusal(t, d, record(value))
+	err := refusal(t, d, recordOf(value))
 	if len(err.Error()) > 512 || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "\u2028") {
 		t.Errorf("%d bytes: %v", len(err.Error()), err)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"waterwheel/record"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -33,14 +35,14 @@ func fuzzOptions(format Format, choice uint8) Options {
 // and readable, and a second time gives the same.
 func checkFuzzed(t *testing.T, format Format, value []byte, choice uint8) {
 	d := newDecoder(t, fuzzOptions(format, choice))
-	r := Record{Offset: 1, Timestamp: recordTime, Key: value, Value: value}
+	r := record.Record{Offset: 1, Timestamp: recordTime, Key: value, Value: value}
 	results, err := d.Decode(r)
 	if err != nil {
 		var refused *DecodeError
 		if !errors.As(err, &refused) {
 			t.Fatalf("error %T", err)
 		}
-		checkError(t, refused, WholeRecord)
+		checkError(t, refused, record.WholeRecord)
 		return
 	}
 	var first []string
@@ -72,7 +74,7 @@ func checkError(t *testing.T, err *DecodeError, part int32) {
 	if text := err.Error(); !known || !utf8.ValidString(text) || len(text) > 1200 {
 		t.Fatalf("bad error %q", text)
 	}
-	if err.Part != part || (part == WholeRecord) != (err.Value == nil) {
+	if err.Part != part || (part == record.WholeRecord) != (err.Value == nil) {
 		t.Fatalf("part %d, value %q; element %d", err.Part, err.Value, part)
 	}
 }

@@ -37,7 +37,7 @@ func TestPathologicalRecordsAreQuick(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			start := processorTime(t)
-			err := refusal(t, d, record(test.value))
+			err := refusal(t, d, recordOf(test.value))
 			if err.Reason != test.want {
 				t.Errorf("%v, want %s", err, test.want)
 			}

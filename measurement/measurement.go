@@ -19,12 +19,3 @@ type Measurement struct {
 	// document's length and end, and without time and meta.
 	Elements []byte
 }
-
-// Record is what a Decoder needs to know of a Kafka record.
-type Record struct {
-	Offset    int64
-	Timestamp int64 // milliseconds since 1970, as Kafka has it
-	Key       []byte
-	Value     []byte // nil: a tombstone
-	Cut       int64  // bytes of a record that was too long to be read whole: key and value are its beginning; 0: it is whole
-}

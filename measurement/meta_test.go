@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"waterwheel/record"
 )
 
 func TestMetaIsNormalised(t *testing.T) {
@@ -22,7 +24,7 @@ func TestMetaIsNormalised(t *testing.T) {
 	}
 	d := newDecoder(t, plainOptions)
 	for _, test := range tests {
-		m := decodeOne(t, d, record(`{"time": 1700000000, "meta": `+test.meta+`}`))
+		m := decodeOne(t, d, recordOf(`{"time": 1700000000, "meta": `+test.meta+`}`))
 		if got := m.Meta.String(); got != test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", test.meta, got, test.want)
 		}
@@ -37,7 +39,7 @@ func TestMetaOfEqualObjectsIsEqual(t *testing.T) {
 		forth, back = append(forth, field), append([]string{field}, back...)
 	}
 	decode := func(fields []string) []byte {
-		m := decodeOne(t, newDecoder(t, plainOptions), record(`{"time": 1700000000, "meta": {`+strings.Join(fields, ",")+`}}`))
+		m := decodeOne(t, newDecoder(t, plainOptions), recordOf(`{"time": 1700000000, "meta": {`+strings.Join(fields, ",")+`}}`))
 		return m.Meta.Value
 	}
 	if a, b := decode(forth), decode(back); !bytes.Equal(a, b) {
@@ -66,7 +68,7 @@ func TestMetaFromKey(t *testing.T) {
 	for _, test := range tests {
 		o.Format = test.format
 		d := newDecoder(t, o)
-		results, err := d.Decode(Record{Timestamp: recordTime, Key: []byte(test.key), Value: []byte(`[{"x": 1}, {"y": 2}]`)})
+		results, err := d.Decode(record.Record{Timestamp: recordTime, Key: []byte(test.key), Value: []byte(`[{"x": 1}, {"y": 2}]`)})
 		if err != nil {
 			t.Errorf("%s: %v", test.key, err)
 			continue
@@ -92,22 +94,22 @@ func TestMetaFromKey(t *testing.T) {
 	}
 	o.Format = JSON
 	for _, test := range refused {
-		err := refusal(t, newDecoder(t, o), Record{Timestamp: recordTime, Key: []byte(test.key), Value: []byte(`[{}]`)})
+		err := refusal(t, newDecoder(t, o), record.Record{Timestamp: recordTime, Key: []byte(test.key), Value: []byte(`[{}]`)})
 		if err.Reason != test.reason || err.Path != test.path {
 			t.Errorf("key %.50s: %v, want %s at %s", test.key, err, test.reason, test.path)
 		}
 	}
-	if err := refusal(t, newDecoder(t, o), Record{Timestamp: recordTime, Key: []byte{}, Value: []byte(`{"meta": 1}`)}); err.Reason != DuplicateField {
+	if err := refusal(t, newDecoder(t, o), record.Record{Timestamp: recordTime, Key: []byte{}, Value: []byte(`{"meta": 1}`)}); err.Reason != DuplicateField {
 		t.Error(err)
 	}
 }
 
 func TestMetaAbsentAndNullDiffer(t *testing.T) {
-	none := decodeOne(t, newDecoder(t, Options{MetaFrom: MetaFromNone}), record(`{"meta": null}`))
+	none := decodeOne(t, newDecoder(t, Options{MetaFrom: MetaFromNone}), recordOf(`{"meta": null}`))
 	if none.Meta.Type != 0 || len(none.Elements) == 0 {
 		t.Errorf("without meta: %v", none)
 	}
-	null := decodeOne(t, newDecoder(t, plainOptions), record(`{"meta": null, "time": 1700000000}`))
+	null := decodeOne(t, newDecoder(t, plainOptions), recordOf(`{"meta": null, "time": 1700000000}`))
 	if null.Meta.Type != 0x0A || len(null.Elements) != 0 {
 		t.Errorf("meta null: %v", null)
 	}

@@ -25,7 +25,7 @@ func TestJSONAgreesWithNaiveModel(t *testing.T) {
 		var text strings.Builder
 		writeObject(random, &text, 0)
 		event := `{"time": 1700000000, "meta": ` + text.String() + `, "x": ` + text.String() + `}`
-		m := decodeOne(t, d, record(event))
+		m := decodeOne(t, d, recordOf(event))
 
 		var model map[string]any
 		naive := json.NewDecoder(strings.NewReader(event))
@@ -40,7 +40,7 @@ func TestJSONAgreesWithNaiveModel(t *testing.T) {
 		if problem := differs(m.Meta, model["meta"]); problem != "" {
 			t.Fatalf("%s\nmeta: %s", event, problem)
 		}
-		if again := decodeOne(t, d, record(`{"time": 1700000000, "meta": `+sortedJSON(t, model["meta"])+`}`)).Meta; !again.Equal(m.Meta) {
+		if again := decodeOne(t, d, recordOf(`{"time": 1700000000, "meta": `+sortedJSON(t, model["meta"])+`}`)).Meta; !again.Equal(m.Meta) {
 			t.Fatalf("%s\nmeta differs when its fields come sorted:\n%s\n%s", event, m.Meta, again)
 		}
 	}

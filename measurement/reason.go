@@ -38,9 +38,6 @@ func Reasons() []Reason {
 	}
 }
 
-// WholeRecord is the part of a DecodeError that concerns a record as a whole.
-const WholeRecord int32 = -1
-
 // DecodeError says what is wrong with a record, and where.
 type DecodeError struct {
 	Reason Reason
@@ -48,9 +45,9 @@ type DecodeError struct {
 	Path string
 	// Detail is the rest of the sentence: the value (cut), the bound, the way out. No record content beyond that value.
 	Detail string
-	// Part is the index of the element in an array record, WholeRecord for everything else.
+	// Part is the index of the element in an array record, record.WholeRecord for everything else.
 	Part int32
-	// Value is the failing element's bytes when Part is not WholeRecord; valid until the next Decode.
+	// Value is the failing element's bytes when Part is not record.WholeRecord; valid until the next Decode.
 	Value []byte
 }
 

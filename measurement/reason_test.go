@@ -96,7 +96,7 @@ func TestReasons(t *testing.T) {
 	for _, test := range tests {
 		seen[test.reason] = true
 		t.Run(fmt.Sprintf("%s %.40q", test.reason, test.value), func(t *testing.T) {
-			err := refusal(t, newDecoder(t, test.options), record(test.value))
+			err := refusal(t, newDecoder(t, test.options), recordOf(test.value))
 			if err.Reason != test.reason || err.Path != test.path || !strings.Contains(err.Error(), test.message) {
 				t.Errorf("got %s at %q: %s\nwant %s at %q: …%s…", err.Reason, err.Path, err.Detail, test.reason, test.path, test.message)
 			}
@@ -116,8 +116,8 @@ func TestLargestEventIsAccepted(t *testing.T) {
 	o := plainOptions
 	o.MaxBytes = 8 << 20
 	d := newDecoder(t, o)
-	decodeOne(t, d, record(`{"time": 1700000000, "meta": "`+strings.Repeat("m", 8187)+`", "x": "`+strings.Repeat("x", 5_500_000)+`"}`))
-	decodeOne(t, d, record(`{"time": 1700000000, "meta": 1, "x":`+strings.Repeat("[", 99)+strings.Repeat("]", 99)+`}`))
+	decodeOne(t, d, recordOf(`{"time": 1700000000, "meta": "`+strings.Repeat("m", 8187)+`", "x": "`+strings.Repeat("x", 5_500_000)+`"}`))
+	decodeOne(t, d, recordOf(`{"time": 1700000000, "meta": 1, "x":`+strings.Repeat("[", 99)+strings.Repeat("]", 99)+`}`))
 }
 
 func TestMessagesAreCut(t *testing.T) {
@@ -127,7 +127,7 @@ func TestMessagesAreCut(t *testing.T) {
 		`{"time": 1700000000, "meta": 1, "` + strings.Repeat("n", 5000) + `": "` + strings.Repeat("\xff", 5000) + `"}`,
 		strings.Repeat("x", 5000),
 	} {
-		err := refusal(t, d, record(value))
+		err := refusal(t, d, recordOf(value))
 		if len(err.Path) > maxDetailBytes+len("…") || len(err.Detail) > maxDetailBytes+200 {
 			t.Errorf("path of %d bytes, detail of %d", len(err.Path), len(err.Detail))
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"waterwheel/record"
 )
 
 // anyTime accepts every time.
@@ -64,7 +66,7 @@ func TestTimeFormats(t *testing.T) {
 	for _, test := range tests {
 		o := anyTime
 		o.TimeFormat = test.format
-		m := decodeOne(t, newDecoder(t, o), record(`{"time": `+test.value+`}`))
+		m := decodeOne(t, newDecoder(t, o), recordOf(`{"time": `+test.value+`}`))
 		if m.Time != test.want {
 			t.Errorf("%s as %s: %d, want %d", test.value, test.format, m.Time, test.want)
 		}
@@ -106,7 +108,7 @@ func TestBadTimes(t *testing.T) {
 		o := anyTime
 		o.TimeFormat = test.format
 		d := newDecoder(t, o)
-		err := refusal(t, d, record(`{"time": `+test.value+`}`))
+		err := refusal(t, d, recordOf(`{"time": `+test.value+`}`))
 		if err.Reason != BadTime || err.Path != "time" || !strings.Contains(err.Detail, test.message) {
 			t.Errorf("%s as %s: %v, want …%s…", test.value, test.format, err, test.message)
 		}
@@ -117,7 +119,7 @@ func TestDatesNeedNoFormat(t *testing.T) {
 	for _, format := range []string{"auto", "rfc3339", "unix", "unix_ns", "2006-01-02"} {
 		o := anyTime
 		o.Format, o.TimeFormat = ExtJSON, format
-		if m := decodeOne(t, newDecoder(t, o), record(`{"time": {"$date": "2023-11-14T22:13:20.5Z"}}`)); m.Time != 1700000000500 {
+		if m := decodeOne(t, newDecoder(t, o), recordOf(`{"time": {"$date": "2023-11-14T22:13:20.5Z"}}`)); m.Time != 1700000000500 {
 			t.Errorf("%s: %d", format, m.Time)
 		}
 	}
@@ -162,7 +164,7 @@ func TestWindow(t *testing.T) {
 	o := Options{TimeField: "time", MetaFrom: MetaFromNone, TimeMin: FromRecord(-time.Hour), TimeMax: At(recordTime)}
 	d := newDecoder(t, o)
 	decode := func(millis, timestamp int64) error {
-		_, err := d.Decode(Record{Timestamp: timestamp, Value: fmt.Appendf(nil, `{"time": %d}`, millis)})
+		_, err := d.Decode(record.Record{Timestamp: timestamp, Value: fmt.Appendf(nil, `{"time": %d}`, millis)})
 		return err
 	}
 	const hour = 3600_000
@@ -182,14 +184,14 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	inherits := newDecoder(t, Options{MetaFrom: MetaFromNone})
-	if err := refusal(t, inherits, Record{Timestamp: 5, Value: []byte(`{}`)}); err.Reason != TimeOutOfRange {
+	if err := refusal(t, inherits, record.Record{Timestamp: 5, Value: []byte(`{}`)}); err.Reason != TimeOutOfRange {
 		t.Error(err)
 	}
-	micros := Record{Timestamp: recordTime * 1000, Value: []byte(`{}`)}
+	micros := record.Record{Timestamp: recordTime * 1000, Value: []byte(`{}`)}
 	if err := refusal(t, inherits, micros); err.Reason != TimeOutOfRange || !strings.Contains(err.Detail, "looks like microseconds") {
 		t.Error(err)
 	}
-	if err := refusal(t, inherits, Record{Timestamp: -1, Value: []byte(`{}`)}); err.Reason != MissingTime {
+	if err := refusal(t, inherits, record.Record{Timestamp: -1, Value: []byte(`{}`)}); err.Reason != MissingTime {
 		t.Error(err)
 	}
 }
@@ -211,13 +213,13 @@ func TestHintNamesTheRightUnit(t *testing.T) {
 	}
 	for _, test := range tests {
 		d := newDecoder(t, Options{TimeField: "time", TimeFormat: test.format, MetaFrom: MetaFromNone})
-		err := refusal(t, d, record(`{"time": `+test.value+`}`))
+		err := refusal(t, d, recordOf(`{"time": `+test.value+`}`))
 		if err.Reason != TimeOutOfRange || !strings.Contains(err.Detail, test.hint) {
 			t.Errorf("%s as %s: %v, want …%s…", test.value, test.format, err, test.hint)
 		}
 	}
 	d := newDecoder(t, Options{TimeField: "time", MetaFrom: MetaFromNone, TimeMin: At(0)})
-	if err := refusal(t, d, record(`{"time": "9999-12-31T23:59:59Z"}`)); !strings.Contains(err.Detail, "set the clock") {
+	if err := refusal(t, d, recordOf(`{"time": "9999-12-31T23:59:59Z"}`)); !strings.Contains(err.Detail, "set the clock") {
 		t.Errorf("of a text it is said that it looks like another unit: %v", err)
 	}
 }
@@ -256,10 +258,10 @@ func TestUnitsKeepMilliseconds(t *testing.T) {
 
 func TestRecordTimestampIsTheTime(t *testing.T) {
 	d := newDecoder(t, Options{MetaFrom: MetaFromNone, StoredTime: "time"})
-	if m := decodeOne(t, d, record(`{"x": 1}`)); m.Time != recordTime {
+	if m := decodeOne(t, d, recordOf(`{"x": 1}`)); m.Time != recordTime {
 		t.Error(m.Time)
 	}
-	if err := refusal(t, d, record(`{"time": 1}`)); err.Reason != DuplicateField {
+	if err := refusal(t, d, recordOf(`{"time": 1}`)); err.Reason != DuplicateField {
 		t.Error(err)
 	}
 }
@@ -268,7 +270,7 @@ func TestTimeOfBSON(t *testing.T) {
 	o := anyTime
 	o.Format = BSON
 	value := append([]byte{0x13, 0, 0, 0, 0x09, 't', 'i', 'm', 'e', 0}, binary.LittleEndian.AppendUint64(nil, 1700000000123)...)
-	if m := decodeOne(t, newDecoder(t, o), Record{Value: append(value, 0)}); m.Time != 1700000000123 || len(m.Elements) != 0 {
+	if m := decodeOne(t, newDecoder(t, o), record.Record{Value: append(value, 0)}); m.Time != 1700000000123 || len(m.Elements) != 0 {
 		t.Error(m)
 	}
 }
@@ -299,16 +301,16 @@ func TestNoSettingLiftsTheYears(t *testing.T) {
 	} {
 		d := newDecoder(t, test.options)
 		for _, time := range test.in {
-			decodeOne(t, d, Record{Timestamp: test.timestamp, Value: fmt.Appendf(nil, `{"time": %d}`, time)})
+			decodeOne(t, d, record.Record{Timestamp: test.timestamp, Value: fmt.Appendf(nil, `{"time": %d}`, time)})
 		}
 		for _, time := range test.out {
-			err := refusal(t, d, Record{Timestamp: test.timestamp, Value: fmt.Appendf(nil, `{"time": %d}`, time)})
+			err := refusal(t, d, record.Record{Timestamp: test.timestamp, Value: fmt.Appendf(nil, `{"time": %d}`, time)})
 			if err.Reason != TimeOutOfRange {
 				t.Errorf("time %d of a record at %d: %v", time, test.timestamp, err)
 			}
 		}
 	}
-	err := refusal(t, newDecoder(t, widest), record(`{"time": 253402300800000}`))
+	err := refusal(t, newDecoder(t, widest), recordOf(`{"time": 253402300800000}`))
 	if !strings.Contains(err.Detail, "outside the years 0 to 9999") {
 		t.Error(err)
 	}

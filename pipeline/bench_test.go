@@ -8,6 +8,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -43,7 +44,7 @@ func BenchmarkDecodeInsertEncode(b *testing.B) {
 	started := processorTime(b)
 	for i := range b.N {
 		value := values[i%len(values)]
-		results, err := decoder.Decode(measurement.Record{Offset: int64(i), Timestamp: 1_772_366_400_000, Value: value})
+		results, err := decoder.Decode(record.Record{Offset: int64(i), Timestamp: 1_772_366_400_000, Value: value})
 		if err != nil || results[0].Err != nil {
 			b.Fatal(err, results)
 		}

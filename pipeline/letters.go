@@ -108,7 +108,7 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 		return
 	}
 	value := r.Value
-	if e.Part != measurement.WholeRecord {
+	if e.Part != record.WholeRecord {
 		value = e.Value
 	}
 	cut := ""
@@ -130,7 +130,7 @@ func (w *Worker) skipUnreadable(r *record.Record) {
 		return
 	}
 	w.addLetter(Letter{
-		Source: w.source, Offset: r.Offset, Part: measurement.WholeRecord, Value: r.Value,
+		Source: w.source, Offset: r.Offset, Part: record.WholeRecord, Value: r.Value,
 		Reason: string(measurement.Unreadable), Message: r.Unreadable,
 		Cut: "the records, which cannot be read: the value is their record batch",
 	})

@@ -14,7 +14,7 @@ import (
 // decode decodes a record; a panic becomes the record's error.
 func (w *Worker) decode(r *record.Record) (results []measurement.Result, err error) {
 	defer w.caughtPanic(r, &err)
-	results, err = w.o.Decoder.Decode(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut})
+	results, err = w.o.Decoder.Decode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut})
 	return results, err
 }
 
@@ -49,7 +49,7 @@ func (w *Worker) caughtPanic(r *record.Record, err *error) {
 }
 
 func internalError(detail string) error {
-	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: detail, Part: measurement.WholeRecord}
+	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: detail, Part: record.WholeRecord}
 }
 
 // again is the present assignment, from the last committed offset: a committed offset never goes back.

@@ -141,7 +141,7 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 // the bytes looked at.
 func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work int) {
 	letter := Letter{
-		Source: w.source, Offset: rejected.Position.Offset, Part: measurement.WholeRecord,
+		Source: w.source, Offset: rejected.Position.Offset, Part: record.WholeRecord,
 		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
 		Message: refusal(rejected).Error(),
 	}
@@ -160,5 +160,5 @@ func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work
 
 // element is the bytes of one element of an array record; false when the record holds a single event.
 func (w *Worker) element(r *record.Record, part int32) ([]byte, bool) {
-	return w.o.Decoder.Element(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}, part)
+	return w.o.Decoder.Element(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}, part)
 }

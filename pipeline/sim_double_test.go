@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -47,7 +48,7 @@ func (c *checks) stored(l *partitionLog, offset int64) (all []measurement.Measur
 	if r == nil || r.record.Value == nil || offset < l.reused {
 		return nil
 	}
-	results, err := decoder().Decode(measurement.Record{Offset: offset, Timestamp: r.record.Timestamp, Value: r.record.Value})
+	results, err := decoder().Decode(record.Record{Offset: offset, Timestamp: r.record.Timestamp, Value: r.record.Value})
 	if err != nil {
 		return nil // a letter
 	}

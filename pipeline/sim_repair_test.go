@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/claim"
-	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
@@ -112,25 +112,25 @@ func (t *task) repair(partition int32) {
 type repairLog struct{ t *task }
 
 // Records implements verify.Log.
-func (g repairLog) Records(_ context.Context, source timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+func (g repairLog) Records(_ context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
 	w := g.t.p.w
 	answer, ok := g.t.ask(5*time.Second, func() any {
 		l := w.kafka.find(source.TopicID, source.Partition)
 		if l == nil {
 			return nil
 		}
-		var records []measurement.Record
+		var records []record.Record
 		for o := max(from, l.first); o < min(to, l.end); o++ {
 			if r := l.records[o]; r != nil {
-				records = append(records, measurement.Record{Offset: o, Timestamp: r.record.Timestamp, Value: r.record.Value})
+				records = append(records, record.Record{Offset: o, Timestamp: r.record.Timestamp, Value: r.record.Value})
 			}
 		}
-		return append(records, measurement.Record{Offset: l.first}) // the last tells where the log begins
+		return append(records, record.Record{Offset: l.first}) // the last tells where the log begins
 	})
 	if !ok || answer == nil {
 		return 0, errKafka
 	}
-	records := answer.([]measurement.Record)
+	records := answer.([]record.Record)
 	last := len(records) - 1
 	for _, r := range records[:last] {
 		if err := each(r); err != nil {

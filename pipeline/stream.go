@@ -145,7 +145,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 	if reason := (*measurement.DecodeError)(nil); errors.As(err, &reason) {
 		bad = *reason
 	}
-	bad.Part = measurement.WholeRecord
+	bad.Part = record.WholeRecord
 	if element, ok := w.element(r, measured.Position.Part); ok {
 		bad.Part, bad.Value = measured.Position.Part, element
 	}
@@ -173,7 +173,7 @@ func asDecodeError(err error) *measurement.DecodeError {
 	if errors.As(err, &e) {
 		return e
 	}
-	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error(), Part: measurement.WholeRecord}
+	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error(), Part: record.WholeRecord}
 }
 
 func isStop(err error) (*record.StopError, bool) {

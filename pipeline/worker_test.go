@@ -277,7 +277,7 @@ func TestRefusedMeasurementBecomesALetterWithItsRecord(t *testing.T) {
 	}
 	wants(t, w, 0)
 	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}}})).Letters
-	if l := letters[0]; l.Reason != string(measurement.RefusedByDatabase) || string(l.Value) != good || l.Part != measurement.WholeRecord {
+	if l := letters[0]; l.Reason != string(measurement.RefusedByDatabase) || string(l.Value) != good || l.Part != record.WholeRecord {
 		t.Fatalf("letter is %+v", l)
 	}
 	w.Handle(m, LettersProduced{})

@@ -2,7 +2,10 @@ package record
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Partition is a partition of a topic, by name.
@@ -27,3 +30,19 @@ type Place struct {
 
 // String is topic/partition/offset.
 func (p Place) String() string { return fmt.Sprintf("%s/%d", p.Partition, p.Offset) }
+
+// ParsePlace reads topic/partition/offset. The error goes on behind the text.
+func ParsePlace(text string) (Place, error) {
+	parts := strings.Split(text, "/") // a topic's name has no slash
+	if len(parts) != 3 || parts[0] == "" {
+		return Place{}, errNoPlace
+	}
+	number, wrong := strconv.ParseUint(parts[1], 10, 31)
+	offset, err := strconv.ParseUint(parts[2], 10, 63)
+	if wrong != nil || err != nil {
+		return Place{}, errNoPlace
+	}
+	return Place{Partition{parts[0], int32(number)}, int64(offset)}, nil
+}
+
+var errNoPlace = errors.New("is no place: write topic/partition/offset, as events/3/182")

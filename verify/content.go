@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -48,7 +49,7 @@ func (w *window) explain(ctx context.Context) error {
 	for i := range w.suspects {
 		s := &w.suspects[i]
 		path, text := "", "differs from a record that could not be read again"
-		_, err := w.Log.Records(ctx, w.rng.Source, s.position.Offset, s.position.Offset+1, func(r measurement.Record) error {
+		_, err := w.Log.Records(ctx, w.rng.Source, s.position.Offset, s.position.Offset+1, func(r record.Record) error {
 			results, err := decode(w.Decoder, r)
 			if err == nil && int(s.position.Part) < len(results) {
 				path, text = s.difference(w.Collection, &results[s.position.Part].Measurement)

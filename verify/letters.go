@@ -3,7 +3,7 @@ package verify
 import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
-	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -23,7 +23,7 @@ type letterSet struct {
 	elements *roaring64.Bitmap // offset << 20 | part of elements of array records
 }
 
-// Add notes a letter. Its part is measurement.WholeRecord or the index of an element. Letters may come more than once.
+// Add notes a letter. Its part is record.WholeRecord or the index of an element. Letters may come more than once.
 func (l *Letters) Add(partition int32, offset int64, part int32) {
 	if l.partitions == nil {
 		l.partitions = map[int32]*letterSet{}
@@ -35,7 +35,7 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 	}
 	l.count++
 	switch {
-	case part == measurement.WholeRecord:
+	case part == record.WholeRecord:
 		s.records.Add(uint64(offset))
 	case part >= 0 && part < timeseries.MaxParts && offset < maxPartOffset:
 		s.elements.Add(uint64(offset)<<20 | uint64(part))

@@ -5,7 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -14,7 +14,7 @@ type Log interface {
 	// Records calls each for the partition's records with offsets in [from, to), in their order, and returns the first
 	// offset that the log still had: from, or more where retention has removed what was before. A record's bytes are
 	// valid during the call. An error of each ends the reading and is returned as it is. Calls do not overlap.
-	Records(ctx context.Context, source timeseries.Source, from, to int64, each func(measurement.Record) error) (first int64, err error)
+	Records(ctx context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (first int64, err error)
 }
 
 // Buckets is where the measurements are. Calls are not made from inside each, except Update and Delete.

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -35,14 +36,14 @@ type madeUp struct {
 }
 
 // Records implements verify.Log.
-func (m *madeUp) Records(ctx context.Context, _ timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+func (m *madeUp) Records(ctx context.Context, _ timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
 	for offset := from; offset < min(to, m.records); offset++ {
 		m.value = append(m.value[:0], `{"meta":1,"time":`...)
 		m.value = strconv.AppendInt(m.value, noon+offset, 10)
 		m.value = append(m.value, `,"x":`...)
 		m.value = strconv.AppendInt(m.value, offset%97, 10)
 		m.value = append(m.value, '}')
-		if err := each(measurement.Record{Offset: offset, Timestamp: noon + offset, Value: m.value}); err != nil {
+		if err := each(record.Record{Offset: offset, Timestamp: noon + offset, Value: m.value}); err != nil {
 			return from, err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -56,7 +56,7 @@ func TestSetKeepsPositions(t *testing.T) {
 
 func TestLettersCoverTheirElementOrTheirWholeRecord(t *testing.T) {
 	var l Letters
-	l.Add(1, 10, measurement.WholeRecord)
+	l.Add(1, 10, record.WholeRecord)
 	l.Add(1, 11, 2)
 	l.Add(1, 1<<50, 2)
 	l.Add(1, 11, -7)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -18,7 +18,7 @@ import (
 func TestNothingIsWrongWithWhatTheWriterStores(t *testing.T) {
 	w := newWorld(t)
 	w.fill(500)
-	w.records = append(w.records, measurement.Record{Offset: 600, Timestamp: noon})
+	w.records = append(w.records, record.Record{Offset: 600, Timestamp: noon})
 	for _, change := range []func(*verify.Options){
 		func(*verify.Options) {},
 		content,
@@ -51,11 +51,11 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"a bad element no letter": {func(w *world, _ bson.ObjectID) { w.append(`[{"x":1}]`) }, counts{letters: 1}, ""},
 		"a refused measurement": {func(w *world, _ bson.ObjectID) {
 			r := w.append(w.event(1))
-			w.letters.Add(3, r.Offset, measurement.WholeRecord)
+			w.letters.Add(3, r.Offset, record.WholeRecord)
 		}, counts{}, ""},
 		"another partition's letter": {func(w *world, _ bson.ObjectID) {
 			r := w.append("bad")
-			w.letters.Add(2, r.Offset, measurement.WholeRecord)
+			w.letters.Add(2, r.Offset, record.WholeRecord)
 		}, counts{letters: 1}, ""},
 		"a record that is gone": {func(w *world, _ bson.ObjectID) { w.records[5].Value = nil }, counts{unknown: 1}, ""},
 		"an expired bucket": {func(w *world, id bson.ObjectID) {
@@ -315,7 +315,7 @@ type failingLog struct {
 	err error
 }
 
-func (l failingLog) Records(ctx context.Context, source timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+func (l failingLog) Records(ctx context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
 	if to > l.at {
 		return from, fmt.Errorf("reading: %w", l.err)
 	}

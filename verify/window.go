@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -79,7 +80,7 @@ func (w *window) readLog(ctx context.Context) error {
 		w.expiring = w.Now() + time.Hour.Milliseconds()
 	}
 	parts := int64(0)
-	first, err := w.Log.Records(ctx, w.rng.Source, w.start, w.end, func(r measurement.Record) error {
+	first, err := w.Log.Records(ctx, w.rng.Source, w.start, w.end, func(r record.Record) error {
 		n := w.take(r)
 		if w.found.Records++; w.found.Records%progressEvery == 0 {
 			w.progress("reading records", r.Offset+1)
@@ -100,7 +101,7 @@ func (w *window) readLog(ctx context.Context) error {
 }
 
 // take notes what a record holds, and returns how many measurements.
-func (w *window) take(r measurement.Record) int {
+func (w *window) take(r record.Record) int {
 	if r.Value == nil {
 		w.found.Tombstones++
 		return 0
@@ -128,7 +129,7 @@ func (w *window) take(r measurement.Record) int {
 }
 
 // decode is Decoder.Decode. A record that makes it panic is a letter (internal_error) and no reason to end.
-func decode(d *measurement.Decoder, r measurement.Record) (results []measurement.Result, err error) {
+func decode(d *measurement.Decoder, r record.Record) (results []measurement.Result, err error) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			results, err = nil, fmt.Errorf("decoding the record at offset %d: %v", r.Offset, failure)

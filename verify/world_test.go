@@ -12,6 +12,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -23,7 +24,7 @@ type world struct {
 	t       testing.TB
 	source  timeseries.Source
 	options timeseries.Options
-	records []measurement.Record
+	records []record.Record
 	first   int64 // of the log
 	letters verify.Letters
 	docs    map[bson.ObjectID]bson.Raw
@@ -70,11 +71,11 @@ func (w *world) produce(value string) {
 	w.insert(w.append(value))
 }
 
-func (w *world) insert(r measurement.Record) {
+func (w *world) insert(r record.Record) {
 	w.t.Helper()
 	results, err := w.decoder.Decode(r)
 	if err != nil {
-		w.letters.Add(w.source.Partition, r.Offset, measurement.WholeRecord)
+		w.letters.Add(w.source.Partition, r.Offset, record.WholeRecord)
 	}
 	for i := range results {
 		if results[i].Err != nil {
@@ -86,8 +87,8 @@ func (w *world) insert(r measurement.Record) {
 }
 
 // append appends a record that nobody stores.
-func (w *world) append(value string) measurement.Record {
-	r := measurement.Record{Offset: 100, Timestamp: noon, Value: []byte(value)}
+func (w *world) append(value string) record.Record {
+	r := record.Record{Offset: 100, Timestamp: noon, Value: []byte(value)}
 	if n := len(w.records); n > 0 {
 		r.Offset = w.records[n-1].Offset + 1
 	}
@@ -175,7 +176,7 @@ func set(d bson.D, path []string, value any) bson.D {
 }
 
 // Records implements verify.Log.
-func (w *world) Records(_ context.Context, source timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+func (w *world) Records(_ context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
 	if source != w.source {
 		return 0, fmt.Errorf("records of %v were asked for", source)
 	}

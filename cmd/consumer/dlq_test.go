@@ -62,18 +62,6 @@ func TestListIsHarmlessForATerminal(t *testing.T) {
 	}
 }
 
-func TestPlaces(t *testing.T) {
-	place, offset, err := parsePlace("a/b/3/182")
-	if err != nil || place != (dlq.Place{Topic: "a/b", Partition: 3}) || offset != 182 {
-		t.Errorf("%v %d %v", place, offset, err)
-	}
-	for _, text := range []string{"", "a", "a/1", "/1/2", "a/x/1", "a/1/x", "a/-1/1", "a/99999999999/1"} {
-		if _, _, err := parsePlace(text); err == nil {
-			t.Errorf("%q was taken", text)
-		}
-	}
-}
-
 func TestTimesOfFlags(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{

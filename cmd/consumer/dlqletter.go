@@ -11,6 +11,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // retrial decodes records of letters by the present settings.
@@ -27,7 +28,7 @@ func newRetrial(c config.Config) (retrial, error) {
 
 // of is what the present settings find wrong with a letter's record; nil: nothing.
 func (r retrial) of(l *dlq.Letter) *measurement.DecodeError {
-	results, err := decode(r.decoder, measurement.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
+	results, err := decode(r.decoder, record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
 	var wrong *measurement.DecodeError
 	if errors.As(err, &wrong) {
 		return wrong

@@ -7,14 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // errNoLetter: nothing stands at the place asked for.
@@ -85,23 +84,11 @@ func (p *program) showLetter(ctx context.Context, at string, o showOptions) erro
 
 // parsePlace reads topic/partition/offset.
 func parsePlace(text string) (dlq.Place, int64, error) {
-	rest, last, ok := cutLast(text)
-	topic, middle, ok2 := cutLast(rest)
-	partition, err := strconv.ParseUint(middle, 10, 31)
-	offset, err2 := strconv.ParseUint(last, 10, 63)
-	if !ok || !ok2 || topic == "" || err != nil || err2 != nil {
-		return dlq.Place{}, 0, fmt.Errorf("%q is no place: TOPIC/PARTITION/OFFSET, as events.dlq/0/12", text)
+	p, err := record.ParsePlace(text)
+	if err != nil {
+		return dlq.Place{}, 0, fmt.Errorf("%q %w", text, err)
 	}
-	return dlq.Place{Topic: topic, Partition: int32(partition)}, int64(offset), nil
-}
-
-// cutLast cuts a text at its last slash.
-func cutLast(text string) (before, after string, found bool) {
-	i := strings.LastIndexByte(text, '/')
-	if i < 0 {
-		return "", text, false
-	}
-	return text[:i], text[i+1:], true
+	return dlq.Place{Topic: p.Topic, Partition: p.Number}, p.Offset, nil
 }
 
 // findLetters calls show for the letter at a place of a dead-letter topic, or for every letter of the record at a place of

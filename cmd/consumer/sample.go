@@ -15,6 +15,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -114,7 +115,7 @@ func (s *sampler) take(partition int32, r *dlq.Record) {
 		return
 	}
 	at := fmt.Sprintf("%s/%d/%d", s.view.Topic, partition, r.Offset)
-	results, err := decode(s.decoder, measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+	results, err := decode(s.decoder, record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 	if err != nil {
 		s.refuse(at, err)
 		return

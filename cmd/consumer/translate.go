@@ -46,10 +46,10 @@ func sourceOptions(c config.Config, log *slog.Logger) kafka.Options {
 	}
 }
 
-func skipped(places config.Positions) []kafka.Position {
+func skipped(places config.Places) []kafka.Position {
 	positions := make([]kafka.Position, len(places))
 	for i, p := range places {
-		positions[i] = kafka.Position(p)
+		positions[i] = kafka.Position{Topic: p.Topic, Partition: p.Number, Offset: p.Offset}
 	}
 	return positions
 }

@@ -13,7 +13,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
-	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -22,7 +22,7 @@ import (
 type recordLog struct{ client *kafka.Client }
 
 // Records implements verify.Log.
-func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to int64, each func(measurement.Record) error) (int64, error) {
+func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
 	first := from
 	moves := movement{place: dlq.Place{Topic: src.Topic, Partition: src.Partition}}
 	cursor := l.client.Cursor(src.Topic, src.TopicID, src.Partition)
@@ -68,7 +68,7 @@ func (l *recordLog) behind(ctx context.Context, src timeseries.Source, offset in
 }
 
 // eachRecord calls each for the records of a batch in [from, to): a batch may begin before the offset asked for.
-func eachRecord(batch *kafka.Batch, from, to int64, each func(measurement.Record) error) error {
+func eachRecord(batch *kafka.Batch, from, to int64, each func(record.Record) error) error {
 	for i := range batch.Records {
 		r := &batch.Records[i]
 		if r.Offset < from {
@@ -80,7 +80,7 @@ func eachRecord(batch *kafka.Batch, from, to int64, each func(measurement.Record
 		if r.Unreadable != "" {
 			continue // no record, for the writer neither
 		}
-		if err := each(measurement.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut}); err != nil {
+		if err := each(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut}); err != nil {
 			return err
 		}
 	}

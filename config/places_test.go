@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPositions(t *testing.T) {
+func TestPlaces(t *testing.T) {
 	c, err := load(with("KAFKA_SKIP_CORRUPT", "events/3/182, a.b-c/0/9223372036854775807"))
 	if err != nil {
 		t.Fatal(err)
