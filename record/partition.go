@@ -45,4 +45,4 @@ func ParsePlace(text string) (Place, error) {
 	return Place{Partition{parts[0], int32(number)}, int64(offset)}, nil
 }
 
-var errNoPlace = errors.New("is no place: write topic/partition/offset, as events/3/182")
+var errNoPlace = errors.New("is no place: write TOPIC/PARTITION/OFFSET, as events/3/182")
