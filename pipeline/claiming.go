@@ -21,7 +21,7 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 	if !a.Consecutive {
 		w.past.sighting.outlive()
 	}
-	source := timeseries.Source{Topic: w.o.Topic, TopicID: a.TopicID, Partition: w.o.Partition}
+	source := timeseries.Source{Topic: w.o.Partition.Topic, TopicID: a.TopicID, Partition: w.o.Partition.Number}
 	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
 		w.drop()
 	}
@@ -145,7 +145,7 @@ func (w *Worker) otherGroup(m Moment, group string) {
 // resolve decides the start; false: the partition stopped.
 func (w *Worker) resolve(e ClaimRead) bool {
 	s, err := claim.Facts{
-		Partition: w.o.Partition, Pipeline: w.provenance(), Committed: w.assigned.committed(), Document: e.Seen,
+		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.assigned.committed(), Document: e.Seen,
 		FirstPartitions: e.FirstPartitions, Bounds: e.Bounds, OutOfRange: w.o.OutOfRange,
 	}.Start()
 	if err != nil {

@@ -130,8 +130,8 @@ func TestChangedOptionsReachEveryWorker(t *testing.T) {
 			}
 			return sum
 		}
-		first := Assignment{"events", 0, Assigned{TopicID: thisTopic}}
-		other := Assignment{"events", 1, Assigned{TopicID: thisTopic}}
+		first := Assignment{events(0), Assigned{TopicID: thisTopic}}
+		other := Assignment{events(1), Assigned{TopicID: thisTopic}}
 
 		consumer.Assigned(gen, []Assignment{first}, false)
 		_ = wait(t.Context(), 61*time.Second)
@@ -145,7 +145,7 @@ func TestChangedOptionsReachEveryWorker(t *testing.T) {
 		consumer.Assigned(gen, []Assignment{first, other}, true)
 		_ = wait(t.Context(), 40*time.Second) // the catalog of the first went on, the other reads all from the start
 		for _, s := range consumer.Statuses() {
-			if s.Partition == other.Partition && (s.Buckets.BucketsOpened != 1 || s.Position < 300) {
+			if s.Partition == other.Number && (s.Buckets.BucketsOpened != 1 || s.Position < 300) {
 				t.Errorf("a worker made later opened %d buckets of %d records, want one", s.Buckets.BucketsOpened, s.Position)
 			}
 		}

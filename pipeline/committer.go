@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"time"
+
+	"waterwheel/record"
 )
 
 // committer commits the offsets of one generation, all partitions in one request: every commit interval what has changed,
@@ -16,13 +18,13 @@ type committer struct {
 	renewal  time.Duration
 	wake     chan struct{}
 	renewed  Instant
-	done     map[*runner]Commit // what was answered
+	done     map[*runner]record.Commit // what was answered
 }
 
 func newCommitter(gen Generation, o ConsumerOptions) *committer {
 	return &committer{
 		gen: gen, clock: o.Clock, interval: o.CommitInterval, renewal: o.Lease / 3,
-		wake: make(chan struct{}, 1), done: map[*runner]Commit{}, renewed: o.Clock(),
+		wake: make(chan struct{}, 1), done: map[*runner]record.Commit{}, renewed: o.Clock(),
 	}
 }
 
@@ -71,9 +73,9 @@ func (c *committer) commit(ctx context.Context) {
 }
 
 // due lists the partitions to commit now; all of them when the lease must be renewed.
-func (c *committer) due(renew bool) ([]*runner, []Commit) {
+func (c *committer) due(renew bool) ([]*runner, []record.Commit) {
 	var due []*runner
-	var commits []Commit
+	var commits []record.Commit
 	for _, r := range c.runners {
 		want := r.want.Load()
 		if want == nil {

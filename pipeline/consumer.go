@@ -8,13 +8,14 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
 // ConsumerOptions set a Consumer up. All are required.
 type ConsumerOptions struct {
 	// NewWorker makes the worker of a partition when it is assigned for the first time.
-	NewWorker func(topic string, partition int32) *Worker
+	NewWorker func(record.Partition) *Worker
 	Ports     Ports
 	Budget    *Budget
 	Clock     func() Instant
@@ -26,8 +27,7 @@ type ConsumerOptions struct {
 
 // Assignment is a partition that a generation brings.
 type Assignment struct {
-	Topic     string
-	Partition int32
+	record.Partition
 	Assigned
 }
 
@@ -36,25 +36,20 @@ type Assignment struct {
 type Consumer struct {
 	o   ConsumerOptions
 	mu  sync.Mutex // guards all, now, ended and collections
-	all map[partitionKey]*runner
+	all map[record.Partition]*runner
 	now []*runner // of the present generation, or after it of the last one
 	// ended is when the last generation did, 0 while there is one.
 	ended Instant
 	stop  context.CancelFunc
 	wait  sync.WaitGroup // the committer's goroutine
-	last  map[partitionKey]bool
+	last  map[record.Partition]bool
 	// collections are the options that have changed, by topic.
 	collections map[string]*timeseries.Options
 }
 
-type partitionKey struct {
-	topic     string
-	partition int32
-}
-
 // NewConsumer returns a consumer without partitions.
 func NewConsumer(o ConsumerOptions) *Consumer {
-	return &Consumer{o: o, all: map[partitionKey]*runner{}, stop: func() {}, collections: map[string]*timeseries.Options{}}
+	return &Consumer{o: o, all: map[record.Partition]*runner{}, stop: func() {}, collections: map[string]*timeseries.Options{}}
 }
 
 // Assigned starts the workers of a new generation, and returns. Workers of partitions that went elsewhere are dropped.
@@ -62,10 +57,10 @@ func NewConsumer(o ConsumerOptions) *Consumer {
 func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutive bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	commits := newCommitter(gen, c.o)
-	owned := map[partitionKey]bool{}
+	owned := map[record.Partition]bool{}
 	var runners []*runner
 	for _, a := range assignments {
-		key := partitionKey{a.Topic, a.Partition}
+		key := a.Partition
 		owned[key] = true
 		r := c.runner(key)
 		r.kick = commits.kick
@@ -76,7 +71,7 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 	commits.runners = runners
 	for i, r := range runners {
 		a := assignments[i].Assigned
-		a.Consecutive = consecutive && c.last[partitionKey{assignments[i].Topic, assignments[i].Partition}]
+		a.Consecutive = consecutive && c.last[assignments[i].Partition]
 		go r.run(ctx, gen, a) // ended by Revoke or Lost, which wait for r.ended
 	}
 	c.wait.Go(func() { commits.run(ctx) })
@@ -86,16 +81,16 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 }
 
 // runner returns the runner of a partition, made when it is asked for the first time.
-func (c *Consumer) runner(key partitionKey) *runner {
+func (c *Consumer) runner(key record.Partition) *runner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, ok := c.all[key]
 	if !ok {
 		r = &runner{
-			worker: c.o.NewWorker(key.topic, key.partition), ports: c.o.Ports, letters: c.o.Ports.Letters(key.topic),
+			worker: c.o.NewWorker(key), ports: c.o.Ports, letters: c.o.Ports.Letters(key.Topic),
 			clock: c.o.Clock, budget: c.o.Budget, asks: make(chan func(*Worker)),
 		}
-		r.collection.Store(c.collections[key.topic])
+		r.collection.Store(c.collections[key.Topic])
 		c.all[key] = r
 	}
 	return r
@@ -103,13 +98,13 @@ func (c *Consumer) runner(key partitionKey) *runner {
 
 // dropOthers frees the memory of partitions that are not ours any more. Their workers stay: they remember which writes of
 // this process are unknown.
-func (c *Consumer) dropOthers(owned map[partitionKey]bool) {
+func (c *Consumer) dropOthers(owned map[record.Partition]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, r := range c.all {
 		if !owned[key] {
 			r.forget()
-			c.o.Metrics.forget(key.topic, key.partition)
+			c.o.Metrics.forget(key)
 		}
 	}
 }
@@ -148,7 +143,7 @@ func (c *Consumer) SetCollection(topic string, o timeseries.Options) {
 	defer c.mu.Unlock()
 	c.collections[topic] = &o
 	for key, r := range c.all {
-		if key.topic == topic {
+		if key.Topic == topic {
 			r.collection.Store(&o)
 		}
 	}

@@ -17,7 +17,7 @@ func TestMetasComeFromEachPartition(t *testing.T) {
 		for i, series := range []int64{1, 50, 50} {
 			l := &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 40, most: 100, series: series}
 			ports.logs, database.logs[l.partition] = append(ports.logs, l), l
-			assignments = append(assignments, Assignment{"events", l.partition, Assigned{TopicID: thisTopic}})
+			assignments = append(assignments, Assignment{events(l.partition), Assigned{TopicID: thisTopic}})
 		}
 		consumer := newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		consumer.Assigned(gen, assignments, false)

@@ -98,7 +98,10 @@ type (
 		Err   error
 	}
 	// LettersProduced answers ProduceLetters.
-	LettersProduced struct{ Err error }
+	LettersProduced struct {
+		Written int // letters, from the first on
+		Err     error
+	}
 	// Committed tells what became of a commit of this partition's offset.
 	Committed struct {
 		Offset int64
@@ -183,7 +186,7 @@ type (
 	// ReadRecord reads one record again, for its letter.
 	ReadRecord struct{ Offset int64 }
 	// ProduceLetters writes letters to the dead-letter topic.
-	ProduceLetters struct{ Letters []Letter }
+	ProduceLetters struct{ Letters []record.Letter }
 	// CommitNow asks for a commit of Worker.Want without waiting for the interval, even of an offset committed before.
 	CommitNow struct{}
 	// SendRelease marks the claim as released.

@@ -72,6 +72,11 @@ func (l *fakeLog) Bounds(context.Context) (record.Bounds, error) {
 	return record.Bounds{End: l.end()}, nil
 }
 
+// events is a partition of the topic of that name.
+func events(partition int32) record.Partition {
+	return record.Partition{Topic: "events", Number: partition}
+}
+
 // wait lets time pass, unless the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
@@ -283,7 +288,7 @@ type fakeGeneration struct {
 func (g *fakeGeneration) Held() bool { return true }
 
 // Commit implements Generation.
-func (g *fakeGeneration) Commit(_ context.Context, commits []Commit) ([]error, error) {
+func (g *fakeGeneration) Commit(_ context.Context, commits []record.Commit) ([]error, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.renewed.IsZero() {
@@ -291,7 +296,7 @@ func (g *fakeGeneration) Commit(_ context.Context, commits []Commit) ([]error, e
 	}
 	g.renewed = time.Now()
 	for _, c := range commits {
-		g.committed[c.Partition] = c.Offset
+		g.committed[c.Number] = c.Offset
 	}
 	return slices.Repeat([]error{nil}, len(commits)), nil
 }
@@ -307,16 +312,16 @@ func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Opt
 	limits := timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
 	base := time.Now()
 	return NewConsumer(ConsumerOptions{
-		NewWorker: func(topic string, partition int32) *Worker {
+		NewWorker: func(p record.Partition) *Worker {
 			decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
 			if err != nil {
 				panic(err)
 			}
 			return NewWorker(Options{
-				Topic: topic, Partition: partition, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
-				Bucketing:     bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16, Reopen: partition%2 == 0},
+				Partition: p, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
+				Bucketing:     bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16, Reopen: p.Number%2 == 0},
 				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
-				Warm: true, NewToken: func() claim.Token { return claim.Token{byte(time.Since(base) / time.Second), byte(partition), 1} }, Random: rand.New(rand.NewPCG(uint64(partition), 2)),
+				Warm: true, NewToken: func() claim.Token { return claim.Token{byte(time.Since(base) / time.Second), byte(p.Number), 1} }, Random: rand.New(rand.NewPCG(uint64(p.Number), 2)),
 				Log: slog.New(slog.DiscardHandler),
 			})
 		},

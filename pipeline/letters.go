@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -16,48 +15,49 @@ const DefaultLetterbox = 4 << 20
 
 // letterbox holds the letters that are not acknowledged, in the order they came up: those under way, then those that wait.
 type letterbox struct {
-	sending, waiting []Letter
+	sending, waiting []record.Letter
 	// bytes is what the letters refer to: messages, values, and their records' keys and headers, once for each record.
 	bytes int64
 	// refused: the dead-letter topic will not have one of them, and somebody must act.
 	refused bool
 }
 
-// origin is what the letters of one record share.
-type origin struct {
-	key, headers []byte
-	letters      int // that are in the letterbox
-}
-
-func (o *origin) size() int64 { return int64(len(o.key) + len(o.headers)) }
-
 // size is the memory of the letters, in bytes.
 func (b *letterbox) size() int64 {
-	return b.bytes + int64(cap(b.sending)+cap(b.waiting))*int64(unsafe.Sizeof(Letter{}))
+	return b.bytes + int64(cap(b.sending)+cap(b.waiting))*int64(unsafe.Sizeof(record.Letter{}))
 }
 
 func (b *letterbox) empty() bool { return len(b.sending) == 0 && len(b.waiting) == 0 }
 
 // put keeps a copy of a letter, and of its record's key and headers unless the letter before was of the same record.
-func (b *letterbox) put(l Letter) {
+func (b *letterbox) put(l record.Letter) {
 	if n := len(b.waiting); n > 0 && b.waiting[n-1].Offset == l.Offset {
-		l.origin = b.waiting[n-1].origin
+		l.Key, l.Headers = b.waiting[n-1].Key, b.waiting[n-1].Headers
 	} else {
-		l.origin = &origin{key: bytes.Clone(l.Key), headers: bytes.Clone(l.Headers)}
-		b.bytes += l.origin.size()
+		l.Key, l.Headers = bytes.Clone(l.Key), bytes.Clone(l.Headers)
+		b.bytes += int64(len(l.Key) + len(l.Headers))
 	}
-	l.origin.letters++
-	l.Key, l.Value, l.Headers = l.origin.key, bytes.Clone(l.Value), l.origin.headers
+	l.Value = bytes.Clone(l.Value)
 	b.bytes += int64(len(l.Value) + len(l.Message) + len(l.Cut))
 	b.waiting = append(b.waiting, l)
 }
 
-// took forgets a letter that was acknowledged.
-func (b *letterbox) took(l *Letter) {
-	b.bytes -= int64(len(l.Value) + len(l.Message) + len(l.Cut))
-	if l.origin.letters--; l.origin.letters == 0 {
-		b.bytes -= l.origin.size()
+// took forgets the first n letters of those under way, which were acknowledged. A record's key and headers go with the last
+// letter of it.
+func (b *letterbox) took(n int) {
+	for i := range b.sending[:n] {
+		l := &b.sending[i]
+		b.bytes -= int64(len(l.Value) + len(l.Message) + len(l.Cut))
+		if i+1 == len(b.sending) || !sharesRecord(l, &b.sending[i+1]) {
+			b.bytes -= int64(len(l.Key) + len(l.Headers))
+		}
 	}
+	b.sending = slices.Clone(b.sending[n:]) // the acknowledged ones go
+}
+
+// sharesRecord tells whether two letters that follow each other have their key and headers in common.
+func sharesRecord(a, b *record.Letter) bool {
+	return unsafe.SliceData(a.Key) == unsafe.SliceData(b.Key) && unsafe.SliceData(a.Headers) == unsafe.SliceData(b.Headers)
 }
 
 // recall takes what was under way for not sent.
@@ -69,15 +69,15 @@ func (b *letterbox) recall() {
 func (w *Worker) letterboxFull() bool { return w.letters.size() >= w.o.Letterbox }
 
 // addLetter keeps a letter until it is acknowledged, and the commit below its offset.
-func (w *Worker) addLetter(l Letter) {
-	l.cut(w.o.LongestLetter)
+func (w *Worker) addLetter(l record.Letter) {
+	cut(&l, w.o.LongestLetter)
 	w.letters.put(l)
 	w.ledger.open(l.Offset)
 }
 
 // cut takes off what of a record is longer than letters are kept for: headers, which take many times their bytes when they
 // are read, then the key, then the value's end.
-func (l *Letter) cut(longest int) {
+func cut(l *record.Letter, longest int) {
 	if longest <= 0 {
 		return
 	}
@@ -115,8 +115,8 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 	if r.Cut > 0 {
 		cut = fmt.Sprintf("record of %d bytes", r.Cut)
 	}
-	w.addLetter(Letter{
-		Source: w.source, Offset: r.Offset, Part: e.Part, Timestamp: r.Timestamp, Key: r.Key, Value: value,
+	w.addLetter(record.Letter{
+		Place: w.place(r.Offset), TopicID: w.source.TopicID, Part: e.Part, Timestamp: r.Timestamp, Key: r.Key, Value: value,
 		Headers: r.Headers, Reason: string(e.Reason), Message: e.Error(), Cut: cut,
 	})
 }
@@ -129,8 +129,8 @@ func (w *Worker) skipUnreadable(r *record.Record) {
 	if w.o.StopOnBad {
 		return
 	}
-	w.addLetter(Letter{
-		Source: w.source, Offset: r.Offset, Part: record.WholeRecord, Value: r.Value,
+	w.addLetter(record.Letter{
+		Place: w.place(r.Offset), TopicID: w.source.TopicID, Part: record.WholeRecord, Value: r.Value,
 		Reason: string(measurement.Unreadable), Message: r.Unreadable,
 		Cut: "the records, which cannot be read: the value is their record batch",
 	})
@@ -157,7 +157,10 @@ func (w *Worker) advanceLetters(m Moment, actions []Action) []Action {
 // lettersProduced forgets the acknowledged letters; the others are sent again.
 func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 	w.busy.letters = false
-	w.acknowledge(written(e.Err, len(w.letters.sending)))
+	if e.Err == nil {
+		e.Written = len(w.letters.sending)
+	}
+	w.acknowledge(e.Written)
 	if stop, ok := isStop(e.Err); ok {
 		w.letters.refused = true
 		w.stop(stop)
@@ -174,24 +177,15 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 
 // acknowledge takes the first n letters out of those under way, and puts the others back before what waits.
 func (w *Worker) acknowledge(n int) {
-	sent := w.letters.sending
-	for i := range sent[:n] {
-		w.letters.took(&sent[i])
-		w.o.Metrics.letter(w.o.Topic, sent[i].Reason)
+	for _, l := range w.letters.sending[:n] {
+		w.o.Metrics.letter(l.Topic, l.Reason)
 	}
+	w.letters.took(n)
 	w.ledger.acknowledge(n)
-	w.letters.sending = slices.Clone(sent[n:]) // the acknowledged ones go
 	w.letters.recall()
 }
 
-// written is how many of n letters are known to be written after an attempt that ended so.
-func written(err error, n int) int {
-	var partly *LettersError
-	switch {
-	case err == nil:
-		return n
-	case errors.As(err, &partly):
-		return partly.Written
-	}
-	return 0
+// place is where a record of the partition stands.
+func (w *Worker) place(offset int64) record.Place {
+	return record.Place{Partition: w.o.Partition, Offset: offset}
 }

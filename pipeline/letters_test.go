@@ -95,7 +95,7 @@ func TestLettersOfARecordShareIt(t *testing.T) {
 	if size := w.letters.size(); size < 150_000 || size > 200_000 {
 		t.Errorf("the letters take %d bytes", size)
 	}
-	w.Handle(m, LettersProduced{Err: &LettersError{Written: 49, Err: errDown}})
+	w.Handle(m, LettersProduced{Written: 49, Err: errDown})
 	if size := w.letters.size(); size < 150_000 {
 		t.Errorf("with one letter left they take %d bytes", size)
 	}
@@ -104,7 +104,7 @@ func TestLettersOfARecordShareIt(t *testing.T) {
 	if left := expect[ProduceLetters](t, w.Handle(m, Ticked{})).Letters; len(left) != 2 || left[0].Part != 49 || left[1].Offset != 1 {
 		t.Fatalf("then %d letters go, the first %+v", len(left), left[0])
 	}
-	w.Handle(m, LettersProduced{Err: &LettersError{Written: 1, Err: errDown}})
+	w.Handle(m, LettersProduced{Written: 1, Err: errDown})
 	if size := w.letters.size(); size > 1000 {
 		t.Errorf("the letter of another record takes %d bytes", size)
 	}
@@ -123,8 +123,8 @@ func TestLetterIsCutToItsBound(t *testing.T) {
 		{0, 10, 5000, "headers of 5000 bytes"},
 		{501, 5000, 63, "headers of 63 bytes, key of 501 bytes, value of 5000 bytes"},
 	} {
-		l := Letter{Key: make([]byte, test.key), Value: make([]byte, test.value), Headers: make([]byte, test.headers)}
-		l.cut(1000)
+		l := record.Letter{Key: make([]byte, test.key), Value: make([]byte, test.value), Headers: make([]byte, test.headers)}
+		cut(&l, 1000)
 		if size := len(l.Key) + len(l.Value) + len(l.Headers); size > 1000 || l.Cut != test.cut {
 			t.Errorf("%+v: %d bytes, cut %q", test, size, l.Cut)
 		}
@@ -139,7 +139,7 @@ func TestRefusedLetterStopsThePartition(t *testing.T) {
 	expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: batch}))
 	stop := &record.StopError{Reason: "letter_refused", Detail: "raise max.message.bytes"}
 	w.busy.fetch = false
-	w.Handle(m, LettersProduced{Err: &LettersError{Written: 1, Err: stop}})
+	w.Handle(m, LettersProduced{Written: 1, Err: stop})
 	if w.halt != stop {
 		t.Fatalf("stopped for %v", w.halt)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
+	"waterwheel/record"
 )
 
 // Metrics counts what the workers of a process do. The gauges are taken from their snapshots (Consumer.Collect). A nil
@@ -90,16 +91,16 @@ func (r registry) histogram(name, help string, buckets []float64) prometheus.His
 	return h
 }
 
-func (m *Metrics) read(topic string, partition int32, records int) {
+func (m *Metrics) read(p record.Partition, records int) {
 	if m != nil && records > 0 {
-		m.records.WithLabelValues(topic, strconv.Itoa(int(partition))).Add(float64(records))
+		m.records.WithLabelValues(p.Topic, strconv.Itoa(int(p.Number))).Add(float64(records))
 	}
 }
 
 // forget takes the partition's series away.
-func (m *Metrics) forget(topic string, partition int32) {
+func (m *Metrics) forget(p record.Partition) {
 	if m != nil {
-		m.records.DeleteLabelValues(topic, strconv.Itoa(int(partition)))
+		m.records.DeleteLabelValues(p.Topic, strconv.Itoa(int(p.Number)))
 	}
 }
 

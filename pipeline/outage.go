@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 
 	"waterwheel/claim"
@@ -101,4 +100,4 @@ func (w *Worker) giveUp(servers ...Dependency) {
 	}
 }
 
-func (w *Worker) name() string { return w.o.Topic + "/" + strconv.Itoa(int(w.o.Partition)) }
+func (w *Worker) name() string { return w.o.Partition.String() }

@@ -25,7 +25,7 @@ func newTestWorker(t *testing.T) (*Worker, Moment) {
 		t.Fatal(err)
 	}
 	w := NewWorker(Options{
-		Topic: "events", Partition: 3, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
+		Partition: events(3), Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
 		Bucketing: bucketer.Options{Collection: collection}, FlushInterval: time.Second, FlushBytes: 1 << 20, FlushCount: 1000,
 		Wait: 3 * time.Second, Grace: 2 * time.Second, Warm: true, NewToken: func() claim.Token { return claim.Token{7} },
 		Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),

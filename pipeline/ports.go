@@ -31,40 +31,11 @@ type Log interface {
 
 // Letters is the dead-letter topic.
 type Letters interface {
-	// Produce writes letters in their order and returns nil when every one is acknowledged by all in-sync replicas. A
-	// *LettersError says how many are; after another error none is known to be. *StopError: the topic will not have the
-	// first that is not. The letters are not kept.
-	Produce(ctx context.Context, letters []Letter) error
+	// Produce writes letters in their order and returns how many of them, from the first on, are acknowledged by all in-sync
+	// replicas: all, or the error says why the next one is not. *record.StopError: the topic will not have it. The letters are
+	// not kept.
+	Produce(ctx context.Context, letters []record.Letter) (written int, err error)
 }
-
-// Letter is a record, or one element of it, that cannot be stored.
-type Letter struct {
-	Source            timeseries.Source
-	Offset            int64
-	Part              int32 // index of the element, -1 for a whole record
-	Timestamp         int64
-	Key, Value        []byte
-	Headers           []byte // the record's, as Kafka encodes them; letters of one record share them and its key
-	Reason            string
-	Message           string
-	RefusedByDatabase bool
-	// Cut, when not empty, says what of the record the letter lacks.
-	Cut string
-
-	origin *origin // has Key and Headers
-}
-
-// LettersError: the first Written letters of an attempt are acknowledged, and the next one is not.
-type LettersError struct {
-	Written int
-	Err     error
-}
-
-// Error gives the cause.
-func (e *LettersError) Error() string { return e.Err.Error() }
-
-// Unwrap gives the cause.
-func (e *LettersError) Unwrap() error { return e.Err }
 
 // Store is a partition's side of MongoDB. Each method is one attempt; what to do about a failure is the worker's. Calls
 // for one partition never overlap.
@@ -141,13 +112,5 @@ type Generation interface {
 	// Held tells whether the lease holds now. Safe for concurrent use, and cheap.
 	Held() bool
 	// Commit commits the offsets in one request; the errors are by partition, in their order.
-	Commit(ctx context.Context, commits []Commit) ([]error, error)
-}
-
-// Commit is one partition's offset to commit.
-type Commit struct {
-	Topic     string
-	Partition int32
-	Offset    int64
-	Metadata  string
+	Commit(ctx context.Context, commits []record.Commit) ([]error, error)
 }

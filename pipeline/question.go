@@ -140,8 +140,8 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 // addRefused makes the letter of a refused measurement; its record is nil when the log does not have it any more. It returns
 // the bytes looked at.
 func (w *Worker) addRefused(r *record.Record, rejected *bucketer.Rejected) (work int) {
-	letter := Letter{
-		Source: w.source, Offset: rejected.Position.Offset, Part: record.WholeRecord,
+	letter := record.Letter{
+		Place: w.place(rejected.Position.Offset), TopicID: w.source.TopicID, Part: record.WholeRecord,
 		Reason: string(measurement.RefusedByDatabase), RefusedByDatabase: true,
 		Message: refusal(rejected).Error(),
 	}

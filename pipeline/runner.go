@@ -32,8 +32,8 @@ type runner struct {
 	ended  chan struct{}
 	acting sync.WaitGroup
 
-	want   atomic.Pointer[Commit] // nil: nothing may be committed
-	urgent atomic.Bool            // the next commit must not wait for a change of offset
+	want   atomic.Pointer[record.Commit] // nil: nothing may be committed
+	urgent atomic.Bool                   // the next commit must not wait for a change of offset
 	status atomic.Pointer[Status]
 
 	collection atomic.Pointer[timeseries.Options] // as it was last changed; nil: it was not
@@ -216,7 +216,7 @@ func (t *tenancy) perform(ctx context.Context, action Action) Event {
 		bounds, err := t.log.Bounds(ctx)
 		return BoundsAsked{bounds, err}
 	case AskTopic:
-		id, err := t.ports.TopicID(ctx, t.worker.o.Topic)
+		id, err := t.ports.TopicID(ctx, t.worker.o.Partition.Topic)
 		return TopicAsked{id, err}
 	case SendWrites:
 		return WritesSent{t.store.Send(ctx, a.Writes)}
@@ -231,7 +231,8 @@ func (t *tenancy) perform(ctx context.Context, action Action) Event {
 		t.budget.Found(t.worker, answerBytes(answers))
 		return BucketsFound{answers, err}
 	case ProduceLetters:
-		return LettersProduced{t.letters.Produce(ctx, a.Letters)}
+		written, err := t.letters.Produce(ctx, a.Letters)
+		return LettersProduced{written, err}
 	case SendRelease:
 		return Released{t.store.Release(ctx)}
 	}

@@ -189,7 +189,7 @@ func TestPartitionsAreShownWhileTheGroupJoins(t *testing.T) {
 		database.logs[0] = l
 		consumer := newFakeConsumer(t, fakePorts{database: database, logs: []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		consumer.o.Between = time.Minute
-		consumer.Assigned(&fakeGeneration{committed: map[int32]int64{}}, []Assignment{{"events", 0, Assigned{TopicID: thisTopic}}}, false)
+		consumer.Assigned(&fakeGeneration{committed: map[int32]int64{}}, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
 		_ = wait(t.Context(), 10*time.Second)
 		consumer.Revoke(context.Background(), false)
 		statuses := consumer.Statuses()

@@ -74,7 +74,8 @@ func (r *runner) performKafka(t *task, action pipeline.Action) pipeline.Event {
 		}
 		return pipeline.TopicAsked{TopicID: id.([16]byte)}
 	case pipeline.ProduceLetters:
-		return pipeline.LettersProduced{Err: r.produce(t, a.Letters)}
+		written, err := r.produce(t, a.Letters)
+		return pipeline.LettersProduced{Written: written, Err: err}
 	}
 	panic(fmt.Sprintf("the simulation has no way to carry out %T", action))
 }
@@ -156,11 +157,11 @@ type letterKey struct {
 }
 
 // produce writes letters.
-func (r *runner) produce(t *task, letters []pipeline.Letter) error {
+func (r *runner) produce(t *task, letters []record.Letter) (int, error) {
 	w := r.p.w
 	if w.broken == lettersUnacknowledged {
 		t.kept(letters)
-		return nil
+		return len(letters), nil
 	}
 	written := len(letters)
 	if w.mishap(0.1) {
@@ -169,25 +170,25 @@ func (r *runner) produce(t *task, letters []pipeline.Letter) error {
 	_, ok := t.ask(3*time.Second, func() any { w.keep(letters[:written]); return true })
 	switch {
 	case !ok:
-		return errKafka
+		return 0, errKafka
 	case written < len(letters):
 		w.note("(met) letters written in part")
-		return &pipeline.LettersError{Written: written, Err: errKafka}
+		return written, errKafka
 	}
-	return nil
+	return written, nil
 }
 
 // kept sends letters and does not wait.
-func (t *task) kept(letters []pipeline.Letter) {
+func (t *task) kept(letters []record.Letter) {
 	w := t.p.w
 	if !w.mishap(0.3) {
 		w.at(w.now+w.between(0, 3), func() { w.keep(letters) })
 	}
 }
 
-func (w *world) keep(letters []pipeline.Letter) {
+func (w *world) keep(letters []record.Letter) {
 	for _, l := range letters {
-		w.letters[letterKey{logKey{l.Source.TopicID, l.Source.Partition}, l.Offset, l.Part}] = true
+		w.letters[letterKey{logKey{l.TopicID, l.Number}, l.Offset, l.Part}] = true
 		w.note("(met) letters")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/claim"
-	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -195,7 +195,7 @@ func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool
 const strangersMetadata = "ww1;of another program"
 
 // committing checks that everything below a committed offset is done (E6).
-func (c *checks) committing(w *world, commit pipeline.Commit) {
+func (c *checks) committing(w *world, commit record.Commit) {
 	p, ok := claim.ParseProvenance(commit.Metadata)
 	if commit.Metadata == strangersMetadata { // nothing is said of what lies below
 		return
@@ -207,7 +207,7 @@ func (c *checks) committing(w *world, commit pipeline.Commit) {
 	if w.broken == noTopicID {
 		p.TopicID = w.kafka.topic
 	}
-	if l := w.kafka.find(p.TopicID, commit.Partition); l != nil { // else the topic is gone
+	if l := w.kafka.find(p.TopicID, commit.Number); l != nil { // else the topic is gone
 		c.below(w, l, commit.Offset)
 	}
 }

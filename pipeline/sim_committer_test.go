@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 // committing commits the offsets of a generation as the product's committer does: every interval what has changed, at
 // once what a worker waits for, and all of them again every third of the lease.
 func (p *process) committing(t *task, g *generation) {
-	done, renewed := map[*runner]pipeline.Commit{}, p.w.now
+	done, renewed := map[*runner]record.Commit{}, p.w.now
 	for {
 		t.sleep(min(p.commitInterval, p.L/3))
 		sent := p.w.now
@@ -59,9 +60,9 @@ func (g *generation) learn(code int, sent time.Duration) {
 }
 
 // due lists what to commit now.
-func (g *generation) due(done map[*runner]pipeline.Commit, renew bool) ([]*runner, []pipeline.Commit) {
+func (g *generation) due(done map[*runner]record.Commit, renew bool) ([]*runner, []record.Commit) {
 	var due []*runner
-	var commits []pipeline.Commit
+	var commits []record.Commit
 	for _, r := range g.runners {
 		if !r.wants {
 			continue

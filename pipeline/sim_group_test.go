@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 // Answers of the coordinator.
@@ -225,7 +225,7 @@ func (k *coordinator) owned(id string, generation int32) (int, []int32) {
 }
 
 // commit is OffsetCommit, answered by one code for all partitions.
-func (k *coordinator) commit(id string, generation int32, commits []pipeline.Commit) int {
+func (k *coordinator) commit(id string, generation int32, commits []record.Commit) int {
 	code := k.check(id, generation, codeNone)
 	if code != codeNone {
 		return code
@@ -234,8 +234,8 @@ func (k *coordinator) commit(id string, generation int32, commits []pipeline.Com
 		if k == k.w.group { // what a group commits that was taken over from is its own affair
 			k.w.checks.committing(k.w, c)
 		}
-		k.store(c.Partition, c.Offset, c.Metadata)
-		k.w.logf("coordinator: %s commits %d of partition %d", id, c.Offset, c.Partition)
+		k.store(c.Number, c.Offset, c.Metadata)
+		k.w.logf("coordinator: %s commits %d of partition %d", id, c.Offset, c.Number)
 	}
 	return codeNone
 }

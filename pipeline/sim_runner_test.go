@@ -9,6 +9,7 @@ import (
 	"waterwheel/claim"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -24,7 +25,7 @@ type runner struct {
 	tasks     map[*task]bool
 	ended     bool // the tenure
 	halted    bool
-	want      pipeline.Commit
+	want      record.Commit
 	wants     bool
 	urgent    bool
 	phase     string
@@ -58,7 +59,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 		wait = 0
 	}
 	return pipeline.NewWorker(pipeline.Options{
-		Topic: topicName, Partition: r.partition, Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
+		Partition: record.Partition{Topic: topicName, Number: r.partition}, Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
 		Bucketing: bucketer.Options{
 			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
 			DeltaMax: p.deltaMax, Reopen: p.reopen,

@@ -69,7 +69,7 @@ func (s *standstill) paused() (n int) {
 func (s *standstill) begin() {
 	var assignments []Assignment
 	for i := range int32(crowd) {
-		assignments = append(assignments, Assignment{"events", i, Assigned{TopicID: thisTopic, Committed: 0}})
+		assignments = append(assignments, Assignment{events(i), Assigned{TopicID: thisTopic, Committed: 0}})
 	}
 	before := time.Now()
 	s.consumer.Assigned(s.gen, assignments, false)

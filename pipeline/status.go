@@ -94,7 +94,7 @@ func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
 // Status describes the worker now.
 func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
-		Topic: w.o.Topic, TopicID: w.source.TopicID, Partition: w.o.Partition, Phase: w.phase.String(), Stopped: w.halt,
+		Topic: w.o.Partition.Topic, TopicID: w.source.TopicID, Partition: w.o.Partition.Number, Phase: w.phase.String(), Stopped: w.halt,
 		Refused: w.past.refused.by,
 		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
 		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read,

@@ -83,7 +83,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 // takeAll takes records in until one may not be taken now; the position then stands at that one.
 func (w *Worker) takeAll(records []record.Record) bool {
 	read, work := 0, 0
-	defer func() { w.o.Metrics.read(w.o.Topic, w.o.Partition, read) }()
+	defer func() { w.o.Metrics.read(w.o.Partition, read) }()
 	for i := range records {
 		r := &records[i]
 		if r.Offset < w.ledger.next {

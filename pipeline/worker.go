@@ -17,8 +17,7 @@ const DefaultWindow = 1 << 28
 
 // Options set a Worker up. All are required unless said otherwise.
 type Options struct {
-	Topic     string
-	Partition int32
+	Partition record.Partition
 	Group     string
 	ClusterID string
 	// Namespace is database.collection, for the metadata of commits.
@@ -187,7 +186,7 @@ func NewWorker(o Options) *Worker {
 	}
 	return &Worker{
 		o:         o,
-		log:       o.Log.With("topic", o.Topic, "partition", o.Partition),
+		log:       o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),
 		committed: -1,
 		poison:    map[timeseries.Position]struct{}{},
 		signs:     noSigns,
@@ -327,11 +326,11 @@ func (w *Worker) abandon(m Moment) {
 }
 
 // Want is the offset that should be committed now, with its metadata; false: none may be.
-func (w *Worker) Want() (Commit, bool) {
-	c := Commit{Topic: w.o.Topic, Partition: w.o.Partition, Metadata: w.provenance().String()}
+func (w *Worker) Want() (record.Commit, bool) {
+	c := record.Commit{Place: record.Place{Partition: w.o.Partition}, Metadata: w.provenance().String()}
 	switch {
 	case w.phase == idle || w.tenure.restart != nil && w.committed < 0:
-		return Commit{}, false
+		return record.Commit{}, false
 	case w.tenure.restart != nil: // nothing new; but only an answered commit renews the lease, which the flush needs
 		c.Offset = w.committed
 	case w.catalog != nil && w.tenure.claimed:
@@ -347,7 +346,7 @@ func (w *Worker) Want() (Commit, bool) {
 			c.Metadata = w.assigned.Metadata // another topic id or collection must not become ours
 		}
 	default:
-		return Commit{}, false
+		return record.Commit{}, false
 	}
 	return c, true
 }

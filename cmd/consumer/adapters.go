@@ -198,19 +198,14 @@ type ports struct {
 	open openPartitions
 }
 
-type partitionName struct {
-	topic     string
-	partition int32
-}
-
 // openPartitions are those whose sessions must be ended when they are opened again.
-type openPartitions map[partitionName]*sink.Partition
+type openPartitions map[record.Partition]*sink.Partition
 
 // Open ends the session of the partition's former store.
 func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	store := p.stores[src.Topic]
 	partition := store.Partition(src, p.client.ClusterID(), p.group, p.owner)
-	name := partitionName{src.Topic, src.Partition}
+	name := record.Partition{Topic: src.Topic, Number: src.Partition}
 	p.mu.Lock()
 	former := p.open[name]
 	p.open[name] = partition
@@ -247,10 +242,10 @@ type generation struct{ *kafka.Generation }
 func (g generation) Held() bool { return g.Lease.Held() }
 
 // Commit translates the commits.
-func (g generation) Commit(ctx context.Context, commits []pipeline.Commit) ([]error, error) {
+func (g generation) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
 	out := make([]kafka.Commit, len(commits))
 	for i, c := range commits {
-		out[i] = kafka.Commit(c)
+		out[i] = kafka.Commit{Topic: c.Topic, Partition: c.Number, Offset: c.Offset, Metadata: c.Metadata}
 	}
 	return g.Generation.Commit(ctx, out)
 }

@@ -132,7 +132,7 @@ type steadyGeneration struct{}
 
 func (steadyGeneration) Held() bool { return true }
 
-func (steadyGeneration) Commit(_ context.Context, commits []pipeline.Commit) ([]error, error) {
+func (steadyGeneration) Commit(_ context.Context, commits []record.Commit) ([]error, error) {
 	return make([]error, len(commits)), nil
 }
 
@@ -158,7 +158,7 @@ func steadyState(t *testing.T, reopen bool) {
 	}, sink.StoreOptions{Namespace: "db.events.buckets", Collection: options, MaxCount: 1000, WriteTimeout: 10 * time.Second})
 	consumer := steadyConsumer(t, store, options, reopen)
 
-	assignment := []pipeline.Assignment{{Topic: "events", Assigned: pipeline.Assigned{TopicID: [16]byte{1}, Committed: 0}}}
+	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}, Committed: 0}}}
 	consumer.Assigned(steadyGeneration{}, assignment, false)
 	time.Sleep(30 * time.Second)
 	// No document: also whether there are buckets without one, and the topic is noted. Then D, which is one query.
@@ -205,9 +205,9 @@ func steadyConsumer(t *testing.T, store *sink.Store, options timeseries.Options,
 	}
 	begin := time.Now()
 	return pipeline.NewConsumer(pipeline.ConsumerOptions{
-		NewWorker: func(topic string, partition int32) *pipeline.Worker {
+		NewWorker: func(p record.Partition) *pipeline.Worker {
 			return pipeline.NewWorker(pipeline.Options{
-				Topic: topic, Partition: partition, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
+				Partition: p, Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
 				Bucketing: bucketer.Options{
 					Collection: options, Limits: timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}, DeltaMax: 16, Reopen: reopen,
 				},

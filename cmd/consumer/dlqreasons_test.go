@@ -18,6 +18,7 @@ import (
 	"waterwheel/kafka"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -72,8 +73,8 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 	}
 	metrics := pipeline.NewMetrics(registry, c.Kafka.Topics)
 	consumer := pipeline.NewConsumer(pipeline.ConsumerOptions{
-		NewWorker: func(topic string, partition int32) *pipeline.Worker {
-			o := workerOptions(c, n, topic, partition, log, metrics)
+		NewWorker: func(p record.Partition) *pipeline.Worker {
+			o := workerOptions(c, n, p, log, metrics)
 			change(&o)
 			return pipeline.NewWorker(o)
 		},

@@ -8,7 +8,6 @@ import (
 
 	"waterwheel/dlq"
 	"waterwheel/kafka"
-	"waterwheel/pipeline"
 	"waterwheel/record"
 )
 
@@ -22,21 +21,21 @@ type letterTopic struct {
 }
 
 // Produce writes the letters of one partition, and ends with the first that is not written.
-func (t letterTopic) Produce(ctx context.Context, letters []pipeline.Letter) error {
-	for done := 0; done < len(letters); {
+func (t letterTopic) Produce(ctx context.Context, letters []record.Letter) (done int, err error) {
+	for done < len(letters) {
 		part := letters[done:min(done+lettersAtOnce, len(letters))]
 		written, err := t.producePart(ctx, part)
 		t.recent.addAll(part[:written])
 		done += written
 		if err != nil {
-			return &pipeline.LettersError{Written: done, Err: letterError(err)}
+			return done, letterError(err)
 		}
 	}
-	return nil
+	return done, nil
 }
 
 // producePart writes letters and returns how many, from the first on, are written.
-func (t letterTopic) producePart(ctx context.Context, letters []pipeline.Letter) (int, error) {
+func (t letterTopic) producePart(ctx context.Context, letters []record.Letter) (int, error) {
 	out, err := outgoing(letters)
 	if err != nil {
 		return 0, err
@@ -53,7 +52,7 @@ func (t letterTopic) producePart(ctx context.Context, letters []pipeline.Letter)
 }
 
 // outgoing adds to the letters what only their headers tell. Letters of one record share what its headers are read into.
-func outgoing(letters []pipeline.Letter) ([]dlq.Letter, error) {
+func outgoing(letters []record.Letter) ([]dlq.Letter, error) {
 	out := make([]dlq.Letter, len(letters))
 	var headers []dlq.Header
 	for i := range letters {
@@ -69,7 +68,7 @@ func outgoing(letters []pipeline.Letter) ([]dlq.Letter, error) {
 			stage = dlq.StageWrite
 		}
 		out[i] = dlq.Letter{
-			Topic: l.Source.Topic, TopicID: l.Source.TopicID, Partition: l.Source.Partition, Offset: l.Offset, Part: l.Part,
+			Topic: l.Topic, TopicID: l.TopicID, Partition: l.Number, Offset: l.Offset, Part: l.Part,
 			Key: l.Key, Value: l.Value, Headers: headers, Timestamp: l.Timestamp, Reason: l.Reason, Message: l.Message,
 			Stage: stage, Attempt: dlq.Attempt(headers), Cut: l.Cut,
 		}
@@ -77,7 +76,7 @@ func outgoing(letters []pipeline.Letter) ([]dlq.Letter, error) {
 	return out, nil
 }
 
-func headersOf(l *pipeline.Letter) ([]dlq.Header, error) {
+func headersOf(l *record.Letter) ([]dlq.Header, error) {
 	parsed, err := kafka.ParseHeaders(l.Headers)
 	if err != nil {
 		return nil, fmt.Errorf("reading the headers of the record at offset %d: %w", l.Offset, err)
@@ -99,12 +98,12 @@ func letterError(err error) error {
 }
 
 // addAll keeps letters that were written just now.
-func (r *recentLetters) addAll(letters []pipeline.Letter) {
+func (r *recentLetters) addAll(letters []record.Letter) {
 	now := time.Now()
 	for i := range letters {
 		l := &letters[i]
 		r.add(LetterView{
-			At: now, Topic: l.Source.Topic, Partition: l.Source.Partition, Offset: l.Offset, Part: l.Part, Reason: l.Reason,
+			At: now, Topic: l.Topic, Partition: l.Number, Offset: l.Offset, Part: l.Part, Reason: l.Reason,
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -36,7 +37,7 @@ type looks struct {
 	clock func() pipeline.Instant
 
 	mu sync.Mutex
-	by map[partitionName]look
+	by map[record.Partition]look
 }
 
 // look is what was seen of a partition.
@@ -53,13 +54,13 @@ type look struct {
 }
 
 func newLooks(clock func() pipeline.Instant) *looks {
-	return &looks{clock: clock, by: map[partitionName]look{}}
+	return &looks{clock: clock, by: map[record.Partition]look{}}
 }
 
 // refresh looks at the partitions of which the workers know nothing recent. It ends with the first question that is not
 // answered: the others would not be either.
 func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeline.Status) {
-	seen := map[partitionName]look{}
+	seen := map[record.Partition]look{}
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -67,7 +68,7 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 	}()
 	failed := false
 	for _, s := range statuses {
-		name := partitionName{s.Topic, s.Partition}
+		name := record.Partition{Topic: s.Topic, Number: s.Partition}
 		last := l.at(name)
 		if !failed && l.clock()-max(s.EndAt, last.at) >= lookAfter {
 			failed = last.askOffsets(ctx, kafka, s, l.clock) != nil
@@ -82,7 +83,7 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 	}
 }
 
-func (l *looks) at(name partitionName) look {
+func (l *looks) at(name record.Partition) look {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.by[name]
@@ -139,7 +140,7 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 	complete := make([]*pipeline.Status, len(statuses))
 	for i, s := range statuses {
 		known := *s
-		last := l.at(partitionName{s.Topic, s.Partition})
+		last := l.at(record.Partition{Topic: s.Topic, Number: s.Partition})
 		known.End = last.endOf(s)
 		if last.committed != nil {
 			known.Committed = max(s.Committed, *last.committed)

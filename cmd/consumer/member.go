@@ -23,7 +23,7 @@ type member struct {
 func (m *member) Assigned(g *kafka.Generation) {
 	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
 	for _, p := range g.Partitions {
-		a := pipeline.Assignment{Topic: p.Topic, Partition: p.Partition, Assigned: pipeline.Assigned{
+		a := pipeline.Assignment{Partition: record.Partition{Topic: p.Topic, Number: p.Partition}, Assigned: pipeline.Assigned{
 			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata, Consumed: p.Epoch >= 0 || p.Beside,
 		}}
 		if p.Err != nil {

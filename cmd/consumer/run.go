@@ -125,8 +125,8 @@ func newConsumer(c config.Config, log *slog.Logger, metrics *pipeline.Metrics, n
 		return nil, err
 	}
 	return pipeline.NewConsumer(pipeline.ConsumerOptions{
-		NewWorker: func(topic string, partition int32) *pipeline.Worker {
-			o := workerOptions(c, n, topic, partition, log, metrics)
+		NewWorker: func(p record.Partition) *pipeline.Worker {
+			o := workerOptions(c, n, p, log, metrics)
 			o.Outages = view.down
 			return pipeline.NewWorker(o)
 		},
@@ -138,15 +138,15 @@ func newConsumer(c config.Config, log *slog.Logger, metrics *pipeline.Metrics, n
 	}), nil
 }
 
-func workerOptions(c config.Config, n *connections, topic string, partition int32, log *slog.Logger, metrics *pipeline.Metrics) pipeline.Options {
+func workerOptions(c config.Config, n *connections, p record.Partition, log *slog.Logger, metrics *pipeline.Metrics) pipeline.Options {
 	decoder, err := measurement.New(decoding(c, n.collection))
 	if err != nil {
 		panic("consumer: options that were checked at the start: " + err.Error())
 	}
 	grace := graceOf(c)
 	return pipeline.Options{
-		Topic: topic, Partition: partition, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
-		Namespace: n.database.Name() + "." + c.MongoDB.SeriesFor(topic), Bucketing: bucketing(c, n.stores[topic]), Decoder: decoder,
+		Partition: p, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
+		Namespace: n.database.Name() + "." + c.MongoDB.SeriesFor(p.Topic), Bucketing: bucketing(c, n.stores[p.Topic]), Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
