@@ -27,7 +27,7 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 		{Key: "owner", Value: p.owner},
 		{Key: "at", Value: p.stamp()},
 	}
-	p.tenure, p.token = claiming, ours.Token
+	p.standing, p.token = claiming, ours.Token
 	reply, err := p.write(ctx, func(ctx context.Context, c Collection) (Reply, error) {
 		if seen.Found {
 			return c.Update(ctx, []Update{p.replacing(seen.Claim, fields)})
@@ -38,9 +38,9 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 	won, err := changed(doing, reply, err)
 	switch {
 	case won:
-		p.tenure = holding
+		p.standing = holding
 	case err == nil || errors.Is(err, claim.ErrLapsed):
-		p.tenure = unclaimed
+		p.standing = unclaimed
 	}
 	return won, err
 }
@@ -62,25 +62,25 @@ func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited t
 // Release marks our claim as released: the next owner need not wait. From the call on nothing is sent under this claim,
 // whatever the answer (E7); without one, Release may be called again. ErrOtherOwner: the claim was not ours any more.
 func (p *Partition) Release(ctx context.Context) error {
-	if p.tenure != holding && p.tenure != releasing {
+	if p.standing != holding && p.standing != releasing {
 		return claim.ErrOtherOwner
 	}
-	p.tenure = releasing
+	p.standing = releasing
 	err := p.conditional(ctx, "releasing the claim", bson.D{{Key: "released", Value: true}, {Key: "at", Value: p.stamp()}})
 	if err == nil || errors.Is(err, claim.ErrOtherOwner) {
-		p.tenure = unclaimed
+		p.standing = unclaimed
 	}
 	return err
 }
 
 // fence proves that the claim is still ours, and orders what is read next after every write executed before.
 func (p *Partition) fence(ctx context.Context) error {
-	if p.tenure != holding {
+	if p.standing != holding {
 		return claim.ErrOtherOwner
 	}
 	err := p.conditional(ctx, "fencing the partition", bson.D{{Key: "at", Value: p.stamp()}})
 	if errors.Is(err, claim.ErrOtherOwner) {
-		p.tenure = unclaimed
+		p.standing = unclaimed
 	}
 	return err
 }

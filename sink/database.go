@@ -95,7 +95,8 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	return d, nil
 }
 
-// clientOptions are the URI's, but for what the protocol needs otherwise: exactly-once.md §4 and §5.
+// clientOptions are the URI's, except for what the protocol needs: a write is sent once and acknowledged by a majority, and a read
+// sees what a majority has.
 func clientOptions(uri string) (*options.ClientOptions, error) {
 	co := options.Client().ApplyURI(uri)
 	if err := co.Validate(); err != nil {

@@ -15,7 +15,7 @@ const (
 	opMsg   = 2013
 )
 
-// guard stops bucket writes and claims on their last step, before they are handed to the kernel (exactly-once.md §5, E7).
+// guard stops bucket writes and claims on their last step, before they are handed to the kernel (E7).
 type guard struct {
 	// lease tells whether they may be sent now; nil: always.
 	lease func() bool

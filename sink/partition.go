@@ -21,23 +21,23 @@ type Partition struct {
 	group  string
 	owner  string
 	// session orders reads after claims and fences; nil until the first use, and where the server has none.
-	session Session
-	tenure  tenure
-	token   [16]byte // of the claim that tenure is about
+	session  Session
+	standing standing
+	token    [16]byte // of the claim that standing is about
 	// window is how many offsets of D fitted into its memory when last not all did; 0: it never was too much.
 	window int64
 	// stamped is the last time written as `at`.
 	stamped time.Time
 }
 
-// tenure is what we know of our latest claim.
-type tenure uint8
+// standing is what we know of our latest claim.
+type standing uint8
 
 const (
-	unclaimed tenure = iota // there is none, or it is gone
-	claiming                // it was sent, and it is not known whether it was executed
-	holding                 // it was won: answered so, or seen in the partition document
-	releasing               // its release was sent: nothing may be written under it any more (E7)
+	unclaimed standing = iota // there is none, or it is gone
+	claiming                  // it was sent, and it is not known whether it was executed
+	holding                   // it was won: answered so, or seen in the partition document
+	releasing                 // its release was sent: nothing may be written under it any more (E7)
 )
 
 // Partition returns a handle on a partition, read by consumer group group of the Kafka cluster clusterID. owner names this
@@ -68,10 +68,10 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 	}
 	shown := seen.Found && seen.Claim == p.token
 	switch {
-	case p.tenure == claiming && shown:
-		p.tenure = holding
-	case p.tenure == holding && !shown:
-		p.tenure = unclaimed
+	case p.standing == claiming && shown:
+		p.standing = holding
+	case p.standing == holding && !shown:
+		p.standing = unclaimed
 	}
 	if seen.Found {
 		return seen, nil

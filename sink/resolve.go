@@ -134,7 +134,7 @@ func cloned(v bson.RawValue) bson.RawValue {
 	return v
 }
 
-// judge compares a bucket, nil when there is none, with what the write would have made of it: exactly-once.md §6.
+// judge compares a bucket, nil when there is none, with what the write would have made of it.
 func judge(w *bucketer.Write, s *stored) Found {
 	if w.Added == 0 {
 		return judgeClose(w, s)

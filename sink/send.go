@@ -34,7 +34,7 @@ type call struct {
 // executed, or what was is found by its _id and count. A write whose own command is refused is to blame only if a command
 // of ours without it is not refused.
 func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
-	if p.tenure != holding {
+	if p.standing != holding {
 		panic("sink: E7: bucket writes were to be sent without a claim")
 	}
 	at := time.Now()

@@ -67,7 +67,7 @@ func TestSendAsksTheLeaseBeforeEachCommand(t *testing.T) {
 	store := NewStore(Ports{Buckets: buckets}, StoreOptions{
 		WriteTimeout: time.Second, Parallel: 1, Lease: func() bool { left--; return left >= 0 },
 	})
-	p := &Partition{store: store, tenure: holding}
+	p := &Partition{store: store, standing: holding}
 	writes := make([]*bucketer.Write, 3)
 	for i := range writes {
 		writes[i] = &bucketer.Write{Document: make(bson.Raw, maxCallBytes)}
