@@ -37,10 +37,11 @@ var mayImport = map[string][]string{
 	"pipeline":    {"timeseries", "measurement", "bucketer", "claim", "record"},
 	"verify":      {"timeseries", "measurement", "claim", "record"},
 	"cmd/consumer": {
-		"cmd/consumer/internal/text",
+		"cmd/consumer/internal/text", "cmd/consumer/internal/status",
 		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "sink", "dlq", "pipeline", "verify",
 	},
-	"cmd/consumer/internal/text": {},
+	"cmd/consumer/internal/text":   {},
+	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "timeseries", "kafka", "sink", "pipeline"},
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.

@@ -17,6 +17,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/leak"
 )
 
 // asProgram makes the test binary be the program, for tests that kill it.
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	leak.Main(m)
 }
 
 // redriving is a topic with letters on the Kafka of the environment.

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/bucketer"
@@ -66,27 +65,24 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	n, err := connect(s.t.Context(), c, log, registry)
+	p := newProcess(c, log)
+	n, err := connect(s.t.Context(), c, log, p.registry)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	metrics := pipeline.NewMetrics(registry, c.Kafka.Topics)
-	consumer := pipeline.NewConsumer(pipeline.ConsumerOptions{
-		NewWorker: func(p record.Partition) *pipeline.Worker {
-			o := workerOptions(c, n, p, log, metrics)
-			change(&o)
-			return pipeline.NewWorker(o)
-		},
-		Ports: refusingPorts{&ports{
-			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, &recentLetters{}}, group: c.Kafka.GroupID,
-			isolation: kafka.ReadCommitted, owner: "test", start: startOf(c, n.kafka), open: openPartitions{},
-		}},
-		Budget: pipeline.NewBudget(64 << 20), Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease,
-		Metrics: metrics,
-	})
+	o, err := p.consumer(n)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	o.NewWorker = func(at record.Partition) *pipeline.Worker {
+		o := p.worker(n, at)
+		change(&o)
+		return pipeline.NewWorker(o)
+	}
+	o.Ports = refusingPorts{o.Ports.(*ports)}
+	consumer := pipeline.NewConsumer(o)
 	ctx, stop := context.WithCancel(s.t.Context())
-	group := kafka.NewGroup(n.kafka, time.Second, &member{ctx: ctx, consumer: consumer, lease: n.lease, log: log}, registry)
+	group := kafka.NewGroup(n.kafka, time.Second, &member{consumer: consumer, lease: n.lease, log: log, stopping: func() bool { return ctx.Err() != nil }}, p.registry)
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(ctx) }()
 	s.t.Cleanup(func() {

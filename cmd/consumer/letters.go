@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"waterwheel/dlq"
 	"waterwheel/kafka"
@@ -16,8 +15,8 @@ const lettersAtOnce = 1000
 
 // letterTopic is the dead-letter topic of the process.
 type letterTopic struct {
-	producer *dlq.Producer // nil: there is none, and no letter is ever made
-	recent   *recentLetters
+	producer *dlq.Producer         // nil: there is none, and no letter is ever made
+	written  func([]record.Letter) // is told what is written
 }
 
 // Produce writes the letters of one partition, and ends with the first that is not written.
@@ -25,7 +24,7 @@ func (t letterTopic) Produce(ctx context.Context, letters []record.Letter) (done
 	for done < len(letters) {
 		part := letters[done:min(done+lettersAtOnce, len(letters))]
 		written, err := t.producePart(ctx, part)
-		t.recent.addAll(part[:written])
+		t.written(part[:written])
 		done += written
 		if err != nil {
 			return done, letterError(err)
@@ -95,15 +94,4 @@ func letterError(err error) error {
 		return &record.StopError{Reason: "letter_refused", Detail: untaken.Error()}
 	}
 	return advisedLetter(err)
-}
-
-// addAll keeps letters that were written just now.
-func (r *recentLetters) addAll(letters []record.Letter) {
-	now := time.Now()
-	for i := range letters {
-		l := &letters[i]
-		r.add(LetterView{
-			At: now, Topic: l.Topic, Partition: l.Number, Offset: l.Offset, Part: l.Part, Reason: l.Reason,
-		})
-	}
 }

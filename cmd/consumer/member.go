@@ -12,10 +12,11 @@ import (
 
 // member passes what the group decides on to the consumer.
 type member struct {
-	ctx      context.Context // ends when the process is asked to
 	consumer *pipeline.Consumer
 	lease    *atomic.Pointer[kafka.Lease]
 	log      *slog.Logger
+	// stopping tells whether the process was asked to end.
+	stopping func() bool
 	last     int32 // the former generation
 }
 
@@ -39,7 +40,7 @@ func (m *member) Assigned(g *kafka.Generation) {
 
 // Revoke hands all partitions over.
 func (m *member) Revoke(ctx context.Context, _ *kafka.Generation) {
-	m.consumer.Revoke(ctx, m.ctx.Err() != nil)
+	m.consumer.Revoke(ctx, m.stopping())
 	m.lease.Store(nil)
 }
 

@@ -1,33 +1,27 @@
 package main
 
 import (
-	"log/slog"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/bucketer"
-	"waterwheel/config"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 	"waterwheel/sink"
 )
 
-// Every metric of the pipeline, of MongoDB and of the view stands in docs/metrics.md.
+// Every metric of the pipeline and of MongoDB stands in docs/metrics.md.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	v := newView(config.Config{Bucket: config.Bucket{MaxCount: 1000}}, slog.New(slog.DiscardHandler))
-	registry.MustRegister(v, v.outages, v.overSeries)
 	registerBuildInfo(registry)
 	pipeline.NewMetrics(registry, []string{"events"})
 	sink.NewMetrics(registry)
@@ -38,13 +32,6 @@ func TestMetricsAreDocumented(t *testing.T) {
 	names := map[string]bool{}
 	for _, f := range families {
 		names[f.GetName()] = true
-	}
-	status := &pipeline.Status{
-		Topic: "events", Stopped: &record.StopError{Reason: "kafka"}, UndurableTime: time.Now().UnixMilli(), Position: 1, ClaimWait: 1,
-		Buckets: bucketer.Stats{BucketInserts: 1},
-	}
-	for _, d := range partitionDescriptions(v, status) {
-		names[d] = true
 	}
 	for name := range names {
 		if !strings.Contains(string(text), "`"+name) {
@@ -97,16 +84,4 @@ func TestCountersOfMongoDBAreDocumented(t *testing.T) {
 			}
 		}
 	}
-}
-
-// partitionDescriptions lists the names of the gauges that a partition has.
-func partitionDescriptions(v *view, s *pipeline.Status) []string {
-	out := make(chan prometheus.Metric, 100)
-	v.collect(out, []*pipeline.Status{s}, time.Now())
-	close(out)
-	var names []string
-	for m := range out {
-		names = append(names, regexp.MustCompile(`fqName: "(\w+)"`).FindStringSubmatch(m.Desc().String())[1])
-	}
-	return names
 }

@@ -95,42 +95,6 @@ func (p *program) root() *cobra.Command {
 	return root
 }
 
-func (p *program) runCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "run",
-		Short: "Read and write until a signal comes (the default)",
-		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
-			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. What it cannot write\n" +
-			"by then it names: it is read again. A second signal ends it at once, with exit code 1.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, log, err := p.settings()
-			if err != nil {
-				return err
-			}
-			p.mention(c, log)
-			return p.run(cmd.Context(), c, log)
-		},
-	}
-}
-
-func (p *program) initCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "init",
-		Short: "Create collections, indexes and the dead-letter topic",
-		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What is there already stays as it is. \"run\" does the same at start.",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, log, err := p.settings()
-			if err != nil {
-				return err
-			}
-			p.mention(c, log)
-			return p.initialize(cmd.Context(), c, log, p.stdout)
-		},
-	}
-}
-
 // show prints what a command found, as its --output says.
 func (p *program) show(output string, found any, print func(io.Writer)) error {
 	if output == "json" {

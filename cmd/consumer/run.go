@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	cryptorand "crypto/rand"
-	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -17,9 +15,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"waterwheel/claim"
+	"waterwheel/cmd/consumer/internal/status"
 	"waterwheel/config"
 	"waterwheel/kafka"
 	"waterwheel/measurement"
@@ -28,130 +28,164 @@ import (
 	"waterwheel/timeseries"
 )
 
-// run carries measurements until the context ends, then hands everything over in order.
+func (p *program) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Read and write until a signal comes (the default)",
+		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
+			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. What it cannot write\n" +
+			"by then it names: it is read again. A second signal ends it at once, with exit code 1.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, log, err := p.settings()
+			if err != nil {
+				return err
+			}
+			p.mention(c, log)
+			return p.run(cmd.Context(), c, log)
+		},
+	}
+}
+
+// process is what a running consumer has from its start, before it is connected.
+type process struct {
+	config   config.Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *pipeline.Metrics
+	budget   *pipeline.Budget
+	outages  *pipeline.Outages
+	view     *status.View
+}
+
+// run carries measurements until the context ends, then hands everything over in order. A second signal ends it without that.
 func run(ctx context.Context, c config.Config, log *slog.Logger) error {
-	hurried, stopHurrying := hurriedBySignal(ctx)
-	defer stopHurrying()
 	debug.SetMemoryLimit(int64(c.Memory.Limit))
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registerBuildInfo(registry)
-	view := newView(c, log)
-	registry.MustRegister(view, view.outages, view.overSeries)
+	p := newProcess(c, log)
 
 	// The pages answer from the start, and until everything is handed over. Pages that cannot be served end the consumer.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return newPages(c.Service.HTTPAddr, view.status, registry, log).Run(serving) })
-	g.Go(func() error { return newProfiles(c.Service.PprofAddr, log).Run(serving) })
-	g.Go(func() error {
+	all, working := errgroup.WithContext(ctx)
+	all.Go(func() error { return p.view.Pages(c.Service.HTTPAddr, p.registry).Run(serving) })
+	all.Go(func() error { return status.Profiles(c.Service.PprofAddr, log).Run(serving) })
+	all.Go(func() error {
 		defer stopServing()
-		return consume(ctx, c, log, registry, view)
+		return p.work(working)
 	})
 	ended := make(chan error, 1)
-	go func() { ended <- g.Wait() }() // after a second signal the process ends without it
+	go func() { ended <- all.Wait() }()
 	select {
 	case err := <-ended:
 		return err
-	case <-hurried:
-		return view.hurried()
+	case <-ctx.Done():
+	}
+	second := make(chan os.Signal, 1)
+	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(second)
+	select {
+	case err := <-ended:
+		return err
+	case <-second: // the process ends with whatever is still under way
+		return p.view.Hurried()
 	}
 }
 
-// hurriedBySignal is closed when the process is asked to end while it does already. stop gives the signals back.
-func hurriedBySignal(ctx context.Context) (hurried <-chan struct{}, stop func()) {
-	left := 2
-	if ctx.Err() != nil {
-		left = 1
+func newProcess(c config.Config, log *slog.Logger) *process {
+	p := &process{
+		config: c, log: log, registry: prometheus.NewRegistry(), budget: pipeline.NewBudget(budgetOf(c)),
+		outages: pipeline.NewOutages(log, kafka.Now),
 	}
-	signals, second, done := make(chan os.Signal, left), make(chan struct{}), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		for range left {
-			select {
-			case <-signals:
-			case <-done:
-				return
-			}
-		}
-		close(second)
-	}()
-	return second, func() { signal.Stop(signals); close(done) }
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registerBuildInfo(p.registry)
+	p.metrics = pipeline.NewMetrics(p.registry, c.Kafka.Topics)
+	p.view = status.New(status.Options{
+		Version: version, Group: c.Kafka.GroupID, MemoryLimit: int64(c.Memory.Limit), Budget: p.budget, SeriesMax: c.Memory.SeriesMax,
+		MaxCount: c.Bucket.MaxCount, Metrics: p.metrics, Outages: p.outages, LogProgress: c.Service.LogProgress, Log: log, Held: repeatAfter,
+	})
+	p.registry.MustRegister(p.view)
+	return p
 }
 
-// consume connects, joins the group, and works until the context ends.
-func consume(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer, view *view) error {
-	log.Info("starting", "version", version, "group", c.Kafka.GroupID, "topics", strings.Join(c.Kafka.Topics, ","))
-	n, err := connect(ctx, c, log, reg)
+// work connects, joins the group, and works until the context ends.
+func (p *process) work(ctx context.Context) error {
+	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
+	n, err := connect(ctx, p.config, p.log, p.registry)
 	if err != nil && ctx.Err() != nil {
-		log.Info("stopped before it was connected")
+		p.log.Info("stopped before it was connected")
 		return nil // as asked
 	}
 	if err != nil {
 		return err
 	}
 	defer n.close()
-	metrics := pipeline.NewMetrics(reg, c.Kafka.Topics)
-	consumer, err := newConsumer(c, log, metrics, n, view)
+	o, err := p.consumer(n)
 	if err != nil {
 		return err
 	}
-	member := &member{ctx: ctx, consumer: consumer, lease: n.lease, log: log}
-	group := kafka.NewGroup(n.kafka, c.Service.ShutdownTimeout, member, reg)
+	consumer := pipeline.NewConsumer(o)
+	member := &member{consumer: consumer, lease: n.lease, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
+	group := kafka.NewGroup(n.kafka, p.config.Service.ShutdownTimeout, member, p.registry)
+
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
-	view.attach(&parts{group: group, consumer: consumer, database: n.database, metrics: metrics, kafka: kafkaLogs{n.kafka, c.Kafka.GroupID}})
 	var watchers sync.WaitGroup
-	watchers.Go(func() { view.watch(watching, log) })
+	watchers.Go(func() {
+		p.view.Watch(watching, status.Parts{
+			Client: n.kafka, Group: group, Consumer: consumer, Database: n.database,
+			MostVaried: func() string { return mostVaried(consumer.Metas(sampledSeries)) },
+		})
+	})
 	for topic, store := range n.stores {
 		apply := func(o timeseries.Options) { consumer.SetCollection(topic, o) }
-		go watchCollection(watching, collectionInterval, store, apply, log)
+		watchers.Go(func() { watchCollection(watching, collectionInterval, store, apply, p.log) })
 	}
 	err = group.Run(ctx)
 	stopWatching()
 	watchers.Wait()
-	view.stopped(log)
+	p.view.Stopped()
 	return err
 }
 
-// newConsumer makes the consumer with the workers' options.
-func newConsumer(c config.Config, log *slog.Logger, metrics *pipeline.Metrics, n *connections, view *view) (*pipeline.Consumer, error) {
+// consumer are the consumer's options.
+func (p *process) consumer(n *connections) (pipeline.ConsumerOptions, error) {
+	c := p.config
 	owner, err := os.Hostname()
 	if err != nil {
 		owner = "unknown"
 	}
 	if _, err := measurement.New(decoding(c, n.collection)); err != nil {
-		return nil, err
+		return pipeline.ConsumerOptions{}, err
 	}
-	return pipeline.NewConsumer(pipeline.ConsumerOptions{
-		NewWorker: func(p record.Partition) *pipeline.Worker {
-			o := workerOptions(c, n, p, log, metrics)
-			o.Outages = view.down
-			return pipeline.NewWorker(o)
+	return pipeline.ConsumerOptions{
+		NewWorker: func(of record.Partition) *pipeline.Worker {
+			return pipeline.NewWorker(p.worker(n, of))
 		},
 		Ports: &ports{
-			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, view.letters}, group: c.Kafka.GroupID,
-			isolation: sourceOptions(c, log).Isolation, owner: owner, start: startOf(c, n.kafka), open: openPartitions{},
+			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, p.view.Written}, group: c.Kafka.GroupID,
+			isolation: sourceOptions(c, p.log).Isolation, owner: owner, start: startOf(c, n.kafka), open: openPartitions{},
 		},
-		Budget: view.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout, Metrics: metrics,
-	}), nil
+		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
+		Metrics: p.metrics,
+	}, nil
 }
 
-func workerOptions(c config.Config, n *connections, p record.Partition, log *slog.Logger, metrics *pipeline.Metrics) pipeline.Options {
+// worker are the options of the worker of a partition.
+func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
+	c := p.config
 	decoder, err := measurement.New(decoding(c, n.collection))
 	if err != nil {
 		panic("consumer: options that were checked at the start: " + err.Error())
 	}
 	grace := graceOf(c)
 	return pipeline.Options{
-		Partition: p, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
-		Namespace: n.database.Name() + "." + c.MongoDB.SeriesFor(p.Topic), Bucketing: bucketing(c, n.stores[p.Topic]), Decoder: decoder,
+		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
+		Namespace: n.database.Name() + "." + c.MongoDB.SeriesFor(of.Topic), Bucketing: bucketing(c, n.stores[of.Topic]), Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
-		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: log, Metrics: metrics,
+		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
 	}
 }
 
@@ -174,25 +208,4 @@ func startOf(c config.Config, client *kafka.Client) startFunc {
 		}
 		return b.First, nil
 	}
-}
-
-// initialize makes what run needs, and says so.
-func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
-	n, err := connect(ctx, c, log, prometheus.NewRegistry())
-	if err != nil {
-		return err
-	}
-	defer n.close()
-	for _, topic := range c.Kafka.Topics {
-		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), c.MongoDB.SeriesFor(topic))
-	}
-	if n.letters != nil {
-		o := letterOptions(c)
-		kept := "until somebody deletes them"
-		if o.Retention > 0 {
-			kept = "for " + o.Retention.String()
-		}
-		fmt.Fprintf(out, "dead-letter topics are ready: %s; those made now keep letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
-	}
-	return nil
 }

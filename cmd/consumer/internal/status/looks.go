@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -68,7 +68,7 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 	}()
 	failed := false
 	for _, s := range statuses {
-		name := record.Partition{Topic: s.Topic, Number: s.Partition}
+		name := nameOf(s)
 		last := l.at(name)
 		if !failed && l.clock()-max(s.EndAt, last.at) >= lookAfter {
 			failed = last.askOffsets(ctx, kafka, s, l.clock) != nil
@@ -140,7 +140,7 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 	complete := make([]*pipeline.Status, len(statuses))
 	for i, s := range statuses {
 		known := *s
-		last := l.at(record.Partition{Topic: s.Topic, Number: s.Partition})
+		last := l.at(nameOf(s))
 		known.End = last.endOf(s)
 		if last.committed != nil {
 			known.Committed = max(s.Committed, *last.committed)

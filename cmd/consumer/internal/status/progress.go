@@ -1,9 +1,8 @@
-package main
+package status
 
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -13,31 +12,26 @@ import (
 	"waterwheel/pipeline"
 )
 
-// progressReport is what the next line of progress needs to know of the last one. It belongs to the goroutine that writes
-// them.
-type progressReport struct {
-	every time.Duration
-	last  time.Time
-	done  pipeline.Totals
+// report is what the next line of progress needs to know of the last one.
+type report struct {
+	at   time.Time
+	done pipeline.Totals
 }
 
-// progress is the line that says from time to time how far the consumer is, with what holds it up, and warns about a wrong
+// progress writes the line that says from time to time how far the consumer is, with what holds it up, and warns about a wrong
 // meta.
-func (v *view) progress(log *slog.Logger) {
-	now := time.Now()
+func (v *View) progress(last report) report {
 	p := v.parts.Load()
-	statuses := v.statuses(now)
-	sum := summed(statuses, now)
-	done := p.metrics.Totals()
-	stored, letters := done.Stored-v.reports.done.Stored, done.Letters-v.reports.done.Letters
-	took := now.Sub(v.reports.last)
-	v.reports.last, v.reports.done = now, done
-
+	this := report{at: time.Now(), done: v.o.Metrics.Totals()}
+	statuses := v.statuses(this.at)
+	sum := summed(statuses, this.at)
+	stored, letters := this.done.Stored-last.done.Stored, this.done.Letters-last.done.Letters
+	rate := float64(stored) / max(this.at.Sub(last.at).Seconds(), 0.001)
 	attributes := []any{
 		"partitions", len(statuses), "lag", sum.lag, "freshness", sum.freshness.Round(time.Millisecond),
-		"stored", stored, "stored_in_all", done.Stored, "rate", fmt.Sprintf("%.0f/s", float64(stored)/max(took.Seconds(), 0.001)),
-		"letters", letters, "letters_in_all", done.Letters,
-		"memory", text.Bytes(v.budget.Total()) + " of " + text.Bytes(v.budget.Limit()),
+		"stored", stored, "stored_in_all", this.done.Stored, "rate", fmt.Sprintf("%.0f/s", rate),
+		"letters", letters, "letters_in_all", this.done.Letters,
+		"memory", text.Bytes(v.o.Budget.Total()) + " of " + text.Bytes(v.o.Budget.Limit()),
 		"series", sum.series, "open_buckets", sum.open,
 	}
 	if sum.unknown > 0 {
@@ -46,19 +40,20 @@ func (v *view) progress(log *slog.Logger) {
 	if len(sum.paused) > 0 {
 		attributes = append(attributes, "paused", byReason(sum.paused))
 	}
-	view := v.status()
+	view := v.snapshot()
 	if len(view.NotReady) > 0 {
 		attributes = append(attributes, "not_ready", strings.Join(view.NotReady, "; "))
 	}
 	if len(view.Degraded) > 0 {
 		attributes = append(attributes, "degraded", strings.Join(view.Degraded, "; "))
 	}
-	log.Info("progress", attributes...)
-	if v.seriesMax > 0 && sum.series > v.seriesMax {
+	v.o.Log.Info("progress", attributes...)
+	if v.o.SeriesMax > 0 && sum.series > v.o.SeriesMax {
 		v.overSeries.Inc()
-		log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta?", "series", sum.series,
-			"max", v.seriesMax, "varies_most", mostVaried(p.consumer.Metas(sampledSeries)))
+		v.o.Log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta?", "series", sum.series,
+			"max", v.o.SeriesMax, "varies_most", p.MostVaried())
 	}
+	return this
 }
 
 // sums are of all partitions.
@@ -81,7 +76,7 @@ func summed(statuses []*pipeline.Status, now time.Time) sums {
 			all.freshness = max(all.freshness, age)
 		}
 		if s.Paused != "" {
-			all.paused[s.Paused] = append(all.paused[s.Paused], fmt.Sprintf("%s/%d", s.Topic, s.Partition))
+			all.paused[s.Paused] = append(all.paused[s.Paused], nameOf(s).String())
 		}
 		all.series += s.Buckets.Series
 		all.open += s.Buckets.OpenBuckets
@@ -98,24 +93,24 @@ func byReason(partitions map[string][]string) string {
 	return strings.Join(parts, "; ")
 }
 
-// stopped is the last line: what was done, and what is read again because it was not.
-func (v *view) stopped(log *slog.Logger) {
-	v.letters.report(log, time.Now().Add(lettersApart))
+// Stopped writes the last line: what was done, and what is read again because it was not. Watch has ended.
+func (v *View) Stopped() {
+	v.letters.report(v.o.Log, time.Now().Add(v.letters.apart))
 	p := v.parts.Load()
-	done := p.metrics.Totals()
-	if again := unwritten(p.consumer.Statuses()); again != "" {
-		log.Warn("stopped before all that was read was stored and committed: it is read again, and what is stored is recognised",
+	done := v.o.Metrics.Totals()
+	if again := unwritten(p.Consumer.Statuses()); again != "" {
+		v.o.Log.Warn("stopped before all that was read was stored and committed: it is read again, and what is stored is recognised",
 			"read_again", again, "stored_in_all", done.Stored, "letters_in_all", done.Letters)
 		return
 	}
-	log.Info("stopped", "stored_in_all", done.Stored, "letters_in_all", done.Letters)
+	v.o.Log.Info("stopped", "stored_in_all", done.Stored, "letters_in_all", done.Letters)
 }
 
-// hurried is the error of a process that was not given the time to end in order.
-func (v *view) hurried() error {
+// Hurried is the error of a process that was not given the time to end in order.
+func (v *View) Hurried() error {
 	again := ""
 	if p := v.parts.Load(); p != nil {
-		again = unwritten(p.consumer.Statuses())
+		again = unwritten(p.Consumer.Statuses())
 	}
 	if again == "" {
 		return errors.New("a second signal ended it before it had left the group: the others wait for its session to end")

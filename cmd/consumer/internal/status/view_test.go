@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"context"
@@ -15,8 +15,8 @@ func (endless) Ping(ctx context.Context) error {
 
 // TestAStopIsNoOutage: a ping that the end of the process cuts says nothing about MongoDB.
 func TestAStopIsNoOutage(t *testing.T) {
-	v := &view{}
-	v.attach(&parts{database: endless{}})
+	v := idle()
+	v.parts.Store(&Parts{Database: endless{}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	v.ping(ctx)

@@ -1,7 +1,6 @@
-package main
+package status
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -15,51 +14,60 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/pipeline"
 )
 
-func busyView() StatusView {
+func busyView() Snapshot {
 	fresh := 1.25
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return StatusView{
+	return Snapshot{
 		At: now, Version: "v1", Group: "g", Member: "m", Generation: 4, NotReady: []string{"events/1: stopped: offset out of range"},
-		Memory: MemoryView{Used: 3 << 20, Budget: 4 << 20, Limit: 8 << 20},
-		Partitions: []PartitionView{
+		Memory: Memory{Used: 3 << 20, Budget: 4 << 20, Limit: 8 << 20},
+		Partitions: []Partition{
 			{Topic: "events", Partition: 0, State: "running", Working: true, Position: new(int64(20)), End: new(int64(22)), Committed: new(int64(10)), Lag: new(int64(12)), FreshnessSeconds: &fresh, LastFlush: now.Add(-3 * time.Second), OpenBuckets: 7},
 			{Topic: "events", Partition: 1, State: "stopped", Stopped: "<script>alert(1)</script>", StopReason: "<script>"},
 		},
-		Letters: []LetterView{{At: now, Topic: "events", Partition: 1, Offset: 99, Part: -1, Reason: "not_json"}},
+		Letters: []Letter{{At: now, Topic: "events", Partition: 1, Offset: 99, Part: -1, Reason: "not_json"}},
 	}
 }
 
-func get(t *testing.T, view StatusView, path string) *httptest.ResponseRecorder {
+// idle is a view of a consumer that is not connected.
+func idle() *View {
+	return New(Options{
+		Budget: pipeline.NewBudget(4 << 20), Metrics: pipeline.NewMetrics(prometheus.NewRegistry(), nil), MaxCount: 1000,
+		Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+func get(t *testing.T, view Snapshot, path string) *httptest.ResponseRecorder {
 	t.Helper()
 	reg := prometheus.NewRegistry()
-	registerBuildInfo(reg)
-	s := newPages(":0", func() StatusView { return view }, reg, slog.New(slog.DiscardHandler))
+	reg.MustRegister(idle())
 	recorder := httptest.NewRecorder()
-	s.handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	pages(func() Snapshot { return view }, reg).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	return recorder
 }
 
 func TestPages(t *testing.T) {
 	for _, c := range []struct {
 		path string
-		view StatusView
+		view Snapshot
 		code int
 		part string
 	}{
 		{"/healthz", busyView(), 200, "ok"},
-		{"/readyz", StatusView{}, 200, "ready"},
+		{"/readyz", Snapshot{}, 200, "ready"},
 		{"/readyz", busyView(), 503, "events/1: stopped: offset out of range"},
-		{"/metrics", StatusView{}, 200, `waterwheel_build_info{goversion="go`},
-		{"/api/status", StatusView{}, 200, `"notReady": [],`},
-		{"/api/status", StatusView{}, 200, `"letters": []`},
-		{"/", StatusView{}, 200, "none assigned"},
+		{"/metrics", Snapshot{}, 200, `waterwheel_outage_seconds_total{of="mongodb"} 0`},
+		{"/api/status", Snapshot{}, 200, `"notReady": [],`},
+		{"/api/status", Snapshot{}, 200, `"letters": []`},
+		{"/", Snapshot{}, 200, "none assigned"},
 		{"/", busyView(), 200, `value="75"`},
 		{"/", busyView(), 200, "1.3s"},
 		{"/", busyView(), 200, "not_json"},
 		{"/", busyView(), 200, "&lt;script&gt;"},
-		{"/nothing", StatusView{}, 404, ""},
+		{"/nothing", Snapshot{}, 404, ""},
 	} {
 		r := get(t, c.view, c.path)
 		if r.Code != c.code || !strings.Contains(r.Body.String(), c.part) {
@@ -79,7 +87,7 @@ func TestStatusPageNeedsNothingFromOutside(t *testing.T) {
 
 func TestStatusAsJSONSaysTheSame(t *testing.T) {
 	want := busyView()
-	var got StatusView
+	var got Snapshot
 	if err := json.Unmarshal(get(t, want, "/api/status").Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +149,7 @@ func TestServerEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	var log bytes.Buffer
-	s := newPages(address, func() StatusView { return StatusView{} }, prometheus.NewRegistry(), newLogger(&log, "info", "text", false))
+	s := idle().Pages(address, prometheus.NewRegistry())
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), address) ||
 		!strings.Contains(err.Error(), "choose another HTTP_ADDR") {
 		t.Errorf("the address is taken: %v, want an error that names it, its setting and the way out", err)
@@ -173,21 +180,7 @@ func TestServerEndsWithItsContext(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if err := newProfiles("", nil).Run(t.Context()); err != nil {
+	if err := Profiles("", nil).Run(t.Context()); err != nil {
 		t.Errorf("without an address: %v", err)
-	}
-}
-
-func TestRecentLettersAreTheLastOnes(t *testing.T) {
-	var r recentLetters
-	if got := r.list(); len(got) != 0 {
-		t.Errorf("%d letters at first", len(got))
-	}
-	for i := range 25 {
-		r.add(LetterView{Offset: int64(i)})
-	}
-	got := r.list()
-	if len(got) != shownLetters || got[0].Offset != 24 || got[shownLetters-1].Offset != 15 {
-		t.Errorf("letters %v, want offsets 24 to 15", got)
 	}
 }

@@ -1,49 +1,15 @@
-package main
+package status
 
 import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 )
-
-// status puts the snapshots together.
-func (v *view) status() StatusView {
-	view := StatusView{
-		At: time.Now(), Version: version, Group: v.group, Generation: -1, Letters: v.letters.list(),
-		Memory: MemoryView{Used: v.budget.Total(), Budget: v.budget.Limit(), Limit: v.limit},
-	}
-	p := v.parts.Load()
-	if p == nil {
-		view.NotReady = []string{"connecting to Kafka and MongoDB"}
-		return view
-	}
-	r := readiness{at: view.At}
-	membership := p.group.Status()
-	view.Member = membership.MemberID
-	if membership.Generation == nil {
-		r.notReady("the group %s is not joined yet: %s", v.group, membership.State)
-	} else {
-		view.Generation = membership.Generation.ID
-	}
-	if membership.Refused != nil {
-		r.notReady("nothing is read: %v", membership.Refused)
-	}
-	statuses := v.statuses(view.At)
-	r.servers(statuses, v.database.Load())
-	r.claims(statuses)
-	for _, s := range statuses {
-		r.partition(s)
-		view.Partitions = append(view.Partitions, partitionView(s, view.At))
-	}
-	view.NotReady, view.Degraded = r.bad, r.doubtful
-	return view
-}
 
 // readiness collects the sentences of /readyz.
 type readiness struct {
@@ -71,7 +37,7 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 				continue
 			}
 			f := &failing[of]
-			f.by = append(f.by, fmt.Sprintf("%s/%d", s.Topic, s.Partition))
+			f.by = append(f.by, nameOf(s).String())
 			if f.first == nil || trouble.Since < f.first.Since {
 				f.first = trouble
 			}
@@ -103,7 +69,7 @@ func (r *readiness) claims(statuses []*pipeline.Status) {
 	for _, s := range statuses {
 		began := kafka.Now() - s.Since
 		if s.Stopped == nil && s.Refused == nil && !s.Running && !s.Between && (s.ClaimWait > 0 || began > patience) {
-			unread[standing(s)] = append(unread[standing(s)], fmt.Sprintf("%s/%d", s.Topic, s.Partition))
+			unread[standing(s)] = append(unread[standing(s)], nameOf(s).String())
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(unread)) {
@@ -129,45 +95,4 @@ func (r *readiness) partition(s *pipeline.Status) {
 	if s.Poisoned > 0 {
 		r.degraded("partition %s/%d: %d records made the program fail and became letters (internal_error); please report the log's stack", s.Topic, s.Partition, s.Poisoned)
 	}
-}
-
-func partitionView(s *pipeline.Status, now time.Time) PartitionView {
-	view := PartitionView{
-		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Working: s.Running && s.Stopped == nil,
-		Paused: s.Paused, Position: known(s.Position), End: known(s.End), Committed: known(s.Committed),
-		Pending: s.Pending, Flushing: s.Flushing, OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.Bytes(),
-	}
-	if s.Stopped != nil {
-		view.State, view.StopReason, view.Stopped = "stopped", s.Stopped.Reason, s.Stopped.Detail
-	}
-	if s.ClaimWait > 0 {
-		view.State += " " + s.ClaimWait.Round(time.Second).String()
-	}
-	var troubles []string
-	for of, trouble := range s.Troubles {
-		if trouble != nil {
-			view.Retrying = append(view.Retrying, pipeline.Dependency(of).Name()+": "+trouble.Doing)
-			troubles = append(troubles, trouble.String())
-		}
-	}
-	view.Trouble = strings.Join(troubles, "; ")
-	if lag, ok := s.Lag(); ok {
-		view.Lag = &lag
-	}
-	if age, ok := s.Freshness(now); ok {
-		seconds := age.Seconds()
-		view.FreshnessSeconds = &seconds
-	}
-	if s.LastFlush > 0 {
-		view.LastFlush = now.Add(s.LastFlush - kafka.Now())
-	}
-	return view
-}
-
-// known is an offset, nil when there is none or it is not known.
-func known(offset int64) *int64 {
-	if offset < 0 {
-		return nil
-	}
-	return &offset
 }

@@ -1,4 +1,4 @@
-package main
+package status
 
 import (
 	"bytes"
@@ -38,24 +38,30 @@ var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
 	"bytes": text.Bytes, "ago": text.Ago, "seconds": text.Seconds, "offset": text.Number,
 }).Parse(statusHTML))
 
-// server is one address that answers HTTP.
-type server struct {
+// Server is one address that answers HTTP.
+type Server struct {
 	setting string // the variable its address comes from
 	address string
 	handler http.Handler
+	// longest bounds an answer; 0: it takes as long as it was asked to.
+	longest time.Duration
 	log     *slog.Logger
 }
 
-// newPages serves health, readiness, metrics and status at HTTP_ADDR. Status is called for each request of a page,
-// readiness and status among them, from several goroutines at once; it returns a view that nobody changes.
-func newPages(address string, status func() StatusView, metrics prometheus.Gatherer, log *slog.Logger) *server {
+// Pages are health, readiness, metrics and status at HTTP_ADDR.
+func (v *View) Pages(address string, metrics prometheus.Gatherer) *Server {
+	return &Server{setting: "HTTP_ADDR", address: address, handler: pages(v.snapshot, metrics), longest: pageTimeout, log: v.o.Log}
+}
+
+// pages call status for each request of readiness or status, from several goroutines at once; nobody changes what it returns.
+func pages(status func() Snapshot, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { serveReadiness(w, status()) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) { serveStatusJSON(w, status()) })
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { serveStatusPage(w, status()) })
-	return &server{setting: "HTTP_ADDR", address: address, handler: guarded(limited(mux, maxRequests)), log: log}
+	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) { serveJSON(w, status()) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { servePage(w, status()) })
+	return guarded(limited(mux, maxRequests))
 }
 
 // limited answers so many requests at a time and sends the others away, but for health and readiness.
@@ -95,20 +101,20 @@ func guarded(next http.Handler) http.Handler {
 	})
 }
 
-// newProfiles serves Go's profiles at PPROF_ADDR.
-func newProfiles(address string, log *slog.Logger) *server {
+// Profiles are Go's, at PPROF_ADDR.
+func Profiles(address string, log *slog.Logger) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return &server{setting: "PPROF_ADDR", address: address, handler: mux, log: log}
+	return &Server{setting: "PPROF_ADDR", address: address, handler: mux, log: log}
 }
 
 // Run answers until the context ends; without an address it does nothing. It returns an error only when it cannot listen
 // or is cut off.
-func (s *server) Run(ctx context.Context) error {
+func (s *Server) Run(ctx context.Context) error {
 	if s.address == "" {
 		return nil
 	}
@@ -124,11 +130,9 @@ func (s *server) Run(ctx context.Context) error {
 		Handler:           s.handler,
 		ReadHeaderTimeout: readTimeout,
 		ReadTimeout:       readTimeout,
+		WriteTimeout:      s.longest,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-	}
-	if s.setting == "HTTP_ADDR" { // a profile takes as long as it was asked to
-		server.WriteTimeout = pageTimeout
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -148,7 +152,7 @@ func (s *server) Run(ctx context.Context) error {
 	return fmt.Errorf("serving at %s (%s): %w", s.address, s.setting, err)
 }
 
-func serveReadiness(w http.ResponseWriter, view StatusView) {
+func serveReadiness(w http.ResponseWriter, view Snapshot) {
 	if len(view.NotReady) > 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, strings.Join(view.NotReady, "\n"))
@@ -157,16 +161,16 @@ func serveReadiness(w http.ResponseWriter, view StatusView) {
 	fmt.Fprintln(w, strings.Join(append([]string{"ready"}, view.Degraded...), "\n"))
 }
 
-func serveStatusJSON(w http.ResponseWriter, view StatusView) {
+func serveJSON(w http.ResponseWriter, view Snapshot) {
 	// Lists are lists to readers of JSON, also when they are empty.
 	view.NotReady = append([]string{}, view.NotReady...)
-	view.Partitions = append([]PartitionView{}, view.Partitions...)
-	view.Letters = append([]LetterView{}, view.Letters...)
+	view.Partitions = append([]Partition{}, view.Partitions...)
+	view.Letters = append([]Letter{}, view.Letters...)
 	w.Header().Set("Content-Type", "application/json")
 	_ = text.WriteJSON(w, view) // fails only when the reader is gone
 }
 
-func serveStatusPage(w http.ResponseWriter, view StatusView) {
+func servePage(w http.ResponseWriter, view Snapshot) {
 	var page bytes.Buffer
 	if err := statusPage.Execute(&page, view); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

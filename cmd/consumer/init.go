@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+)
+
+func (p *program) initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init",
+		Short: "Create collections, indexes and the dead-letter topic",
+		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What is there already stays as it is. \"run\" does the same at start.",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, log, err := p.settings()
+			if err != nil {
+				return err
+			}
+			p.mention(c, log)
+			return p.initialize(cmd.Context(), c, log, p.stdout)
+		},
+	}
+}
+
+// initialize makes what run needs, and says so.
+func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
+	n, err := connect(ctx, c, log, prometheus.NewRegistry())
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	for _, topic := range c.Kafka.Topics {
+		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), c.MongoDB.SeriesFor(topic))
+	}
+	if n.letters != nil {
+		o := letterOptions(c)
+		kept := "until somebody deletes them"
+		if o.Retention > 0 {
+			kept = "for " + o.Retention.String()
+		}
+		fmt.Fprintf(out, "dead-letter topics are ready: %s; those made now keep letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
+	}
+	return nil
+}

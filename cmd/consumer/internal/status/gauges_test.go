@@ -1,0 +1,110 @@
+package status
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"waterwheel/bucketer"
+	"waterwheel/pipeline"
+	"waterwheel/record"
+)
+
+// showing collects the gauges of partitions.
+type showing struct {
+	*View
+	statuses []*pipeline.Status
+	now      time.Time
+}
+
+func (s showing) Collect(out chan<- prometheus.Metric) { s.collect(out, s.statuses, s.now) }
+
+// twoPartitions are one that is read and one that has stopped before it was.
+func twoPartitions(now time.Time) []*pipeline.Status {
+	return []*pipeline.Status{
+		{
+			Topic: "a", Position: 90, Undurable: 40, Committed: 40, End: 100, UndurableTime: now.UnixMilli() - 9000, Newest: now.UnixMilli() - 1000,
+			ClaimWait: 3 * time.Second, PendingFor: time.Second, BucketBytes: 1, PendingBytes: 2, StoredBytes: 3, LetterBytes: 4, LedgerBytes: 5,
+			ReservedBytes: 6, Unknown: 7, Buckets: bucketer.Stats{
+				Series: 8, OpenBuckets: 9, ArchivedBuckets: 10, MeasurementsCommitted: 1100, BucketInserts: 2, BucketsReopened: 3,
+			},
+		},
+		{
+			Topic: "b", Paused: "memory", Stopped: &record.StopError{Reason: "kafka"}, Undurable: -1, Committed: -1, End: -1,
+			Buckets: bucketer.Stats{Series: 80, OpenBuckets: 90},
+		},
+	}
+}
+
+func TestGaugesAreOfPartitionsAndOfAll(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	const want = `
+# HELP waterwheel_active_buckets Open and archived buckets in memory.
+# TYPE waterwheel_active_buckets gauge
+waterwheel_active_buckets 109
+# HELP waterwheel_bucket_fill_ratio Measurements stored by the catalogs in memory for each bucket they wrote to, of BUCKET_MAX_COUNT.
+# TYPE waterwheel_bucket_fill_ratio gauge
+waterwheel_bucket_fill_ratio 0.22
+# HELP waterwheel_fetch_paused 1 while nothing is fetched because too much waits already.
+# TYPE waterwheel_fetch_paused gauge
+waterwheel_fetch_paused{partition="0",topic="a"} 0
+waterwheel_fetch_paused{partition="0",topic="b"} 1
+# HELP waterwheel_freshness_seconds Age of the oldest record that is not durable, 0 when there is none.
+# TYPE waterwheel_freshness_seconds gauge
+waterwheel_freshness_seconds{partition="0",topic="a"} 9
+# HELP waterwheel_lag_records Records of the log not committed yet.
+# TYPE waterwheel_lag_records gauge
+waterwheel_lag_records{partition="0",topic="a"} 60
+# HELP waterwheel_lag_seconds Time between the oldest record read that is not durable and the newest one read.
+# TYPE waterwheel_lag_seconds gauge
+waterwheel_lag_seconds{partition="0",topic="a"} 8
+waterwheel_lag_seconds{partition="0",topic="b"} 0
+# HELP waterwheel_memory_bytes Memory that counts towards the budget.
+# TYPE waterwheel_memory_bytes gauge
+waterwheel_memory_bytes{kind="buckets"} 1
+waterwheel_memory_bytes{kind="fetch"} 0
+waterwheel_memory_bytes{kind="ledger"} 5
+waterwheel_memory_bytes{kind="letters"} 4
+waterwheel_memory_bytes{kind="pending"} 2
+waterwheel_memory_bytes{kind="reserved"} 6
+waterwheel_memory_bytes{kind="stored_positions"} 3
+# HELP waterwheel_partitions_stopped Partitions that wait for somebody to act.
+# TYPE waterwheel_partitions_stopped gauge
+waterwheel_partitions_stopped{reason="kafka"} 1
+# HELP waterwheel_series Series in memory.
+# TYPE waterwheel_series gauge
+waterwheel_series 88
+`
+	names := []string{
+		"waterwheel_active_buckets", "waterwheel_bucket_fill_ratio", "waterwheel_fetch_paused", "waterwheel_freshness_seconds",
+		"waterwheel_lag_records", "waterwheel_lag_seconds", "waterwheel_memory_bytes", "waterwheel_partitions_stopped", "waterwheel_series",
+	}
+	if err := testutil.CollectAndCompare(showing{idle(), twoPartitions(now), now}, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMetricsOfTheViewAreDocumented(t *testing.T) {
+	docs, err := os.ReadFile("../../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, v := prometheus.NewRegistry(), idle()
+	registry.MustRegister(v.outages, v.overSeries, showing{v, twoPartitions(time.Now()), time.Now()})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(families) != 17 {
+		t.Errorf("%d metrics were found", len(families))
+	}
+	for _, f := range families {
+		if !strings.Contains(string(docs), "`"+f.GetName()) {
+			t.Errorf("docs/metrics.md does not have %s", f.GetName())
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package status
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRecentLettersAreTheLastOnes(t *testing.T) {
+	var r recentLetters
+	if got := r.list(); len(got) != 0 {
+		t.Errorf("%d letters at first", len(got))
+	}
+	for i := range 25 {
+		r.add(Letter{Offset: int64(i)})
+	}
+	got := r.list()
+	if len(got) != shownLetters || got[0].Offset != 24 || got[shownLetters-1].Offset != 15 {
+		t.Errorf("letters %v, want offsets 24 to 15", got)
+	}
+}
+
+// TestLettersAreToldByReason: one line a reason, that counts those since the last and names a command.
+func TestLettersAreToldByReason(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	r := recentLetters{apart: 11 * time.Second}
+	now := time.Now()
+	for i := range 20 {
+		r.add(Letter{Topic: "events", Partition: 3, Offset: int64(i), Reason: []string{"bad_time", "not_json"}[i%2]})
+	}
+	r.report(log, now)
+	r.report(log, now)
+	if lines := strings.Count(out.String(), "\n"); lines != 2 {
+		t.Errorf("%d lines, want one a reason:\n%s", lines, out.String())
+	}
+	want := `msg="records became letters" reason=bad_time letters=10 last=events/3/18 show="consumer dlq list --reason bad_time"`
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("the log says:\n%s", out.String())
+	}
+	out.Reset()
+	r.add(Letter{Reason: "bad_time"})
+	r.report(log, now.Add(time.Second))
+	r.report(log, now.Add(r.apart))
+	if strings.Count(out.String(), "letters=1 ") > 1 {
+		t.Errorf("told twice:\n%s", out.String())
+	}
+}

@@ -1,0 +1,165 @@
+package status
+
+import (
+	"strings"
+	"time"
+
+	"waterwheel/kafka"
+	"waterwheel/pipeline"
+	"waterwheel/record"
+)
+
+// Snapshot is what the status page and /api/status show, as of one moment. It holds no record contents.
+type Snapshot struct {
+	At      time.Time `json:"at"`
+	Version string    `json:"version"`
+	Group   string    `json:"group"`
+	// Member is this consumer's name in the group and Generation the group's present one; empty and -1: not joined.
+	Member     string `json:"member"`
+	Generation int32  `json:"generation"`
+	// NotReady says why /readyz answers 503; empty: it does not.
+	NotReady []string `json:"notReady"`
+	// Degraded is what somebody should look at though the work goes on.
+	Degraded   []string    `json:"degraded,omitempty"`
+	Memory     Memory      `json:"memory"`
+	Partitions []Partition `json:"partitions"`
+	// Letters are the last ones, newest first.
+	Letters []Letter `json:"letters"`
+}
+
+// Memory is the memory budget, in bytes.
+type Memory struct {
+	Used   int64 `json:"usedBytes"`
+	Budget int64 `json:"budgetBytes"`
+	Limit  int64 `json:"limitBytes"`
+}
+
+// Percent is how much of the budget is used, 0 to 100.
+func (m Memory) Percent() int64 {
+	if m.Budget <= 0 {
+		return 0
+	}
+	return min(100, max(0, m.Used*100/m.Budget))
+}
+
+// Partition is one assigned partition.
+type Partition struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	// State is the worker's own word for where it stands, Working whether records are read.
+	State   string `json:"state"`
+	Working bool   `json:"working"`
+	// Stopped says why the partition is not read any more and StopReason the label of that, Trouble what is being tried
+	// again and Retrying the same without errors, Paused why nothing is fetched for now; empty: nothing of the kind.
+	Stopped    string   `json:"stopped,omitempty"`
+	StopReason string   `json:"stopReason,omitempty"`
+	Trouble    string   `json:"trouble,omitempty"`
+	Retrying   []string `json:"-"`
+	Paused     string   `json:"paused,omitempty"`
+	// Position is the next offset to read, End the log's end, Committed the committed offset; nil: there is none, or it is
+	// not known.
+	Position  *int64 `json:"position"`
+	End       *int64 `json:"end"`
+	Committed *int64 `json:"committed"`
+	// Lag is how many records of the log are not committed; nil: not known.
+	Lag *int64 `json:"lag"`
+	// FreshnessSeconds is the age of the oldest record that is not durable, 0 when there is none; nil: not known.
+	FreshnessSeconds *float64 `json:"freshnessSeconds"`
+	// Pending and Flushing are measurements waiting for the next flush and in the present one.
+	Pending  int `json:"pending"`
+	Flushing int `json:"flushing"`
+	// LastFlush is when the last flush was done; zero: none yet.
+	LastFlush   time.Time `json:"lastFlush,omitzero"`
+	OpenBuckets int       `json:"openBuckets"`
+	MemoryBytes int64     `json:"memoryBytes"`
+}
+
+// Letter is a dead letter: where it comes from and why, never its contents.
+type Letter struct {
+	At        time.Time `json:"at"`
+	Topic     string    `json:"topic"`
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"`
+	// Part is the index in an array record, -1: the whole record.
+	Part   int32  `json:"part"`
+	Reason string `json:"reason"`
+}
+
+// snapshot puts together how the parts do.
+func (v *View) snapshot() Snapshot {
+	view := Snapshot{
+		At: time.Now(), Version: v.o.Version, Group: v.o.Group, Generation: -1, Letters: v.letters.list(),
+		Memory: Memory{Used: v.o.Budget.Total(), Budget: v.o.Budget.Limit(), Limit: v.o.MemoryLimit},
+	}
+	p := v.parts.Load()
+	if p == nil {
+		view.NotReady = []string{"connecting to Kafka and MongoDB"}
+		return view
+	}
+	r := readiness{at: view.At}
+	membership := p.Group.Status()
+	view.Member = membership.MemberID
+	if membership.Generation == nil {
+		r.notReady("the group %s is not joined yet: %s", v.o.Group, membership.State)
+	} else {
+		view.Generation = membership.Generation.ID
+	}
+	if membership.Refused != nil {
+		r.notReady("nothing is read: %v", membership.Refused)
+	}
+	statuses := v.statuses(view.At)
+	r.servers(statuses, v.database.Load())
+	r.claims(statuses)
+	for _, s := range statuses {
+		r.partition(s)
+		view.Partitions = append(view.Partitions, newPartition(s, view.At))
+	}
+	view.NotReady, view.Degraded = r.bad, r.doubtful
+	return view
+}
+
+func newPartition(s *pipeline.Status, now time.Time) Partition {
+	view := Partition{
+		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Working: s.Running && s.Stopped == nil,
+		Paused: s.Paused, Position: known(s.Position), End: known(s.End), Committed: known(s.Committed),
+		Pending: s.Pending, Flushing: s.Flushing, OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.Bytes(),
+	}
+	if s.Stopped != nil {
+		view.State, view.StopReason, view.Stopped = "stopped", s.Stopped.Reason, s.Stopped.Detail
+	}
+	if s.ClaimWait > 0 {
+		view.State += " " + s.ClaimWait.Round(time.Second).String()
+	}
+	var troubles []string
+	for of, trouble := range s.Troubles {
+		if trouble != nil {
+			view.Retrying = append(view.Retrying, pipeline.Dependency(of).Name()+": "+trouble.Doing)
+			troubles = append(troubles, trouble.String())
+		}
+	}
+	view.Trouble = strings.Join(troubles, "; ")
+	if lag, ok := s.Lag(); ok {
+		view.Lag = &lag
+	}
+	if age, ok := s.Freshness(now); ok {
+		seconds := age.Seconds()
+		view.FreshnessSeconds = &seconds
+	}
+	if s.LastFlush > 0 {
+		view.LastFlush = now.Add(s.LastFlush - kafka.Now())
+	}
+	return view
+}
+
+// known is an offset, nil when there is none or it is not known.
+func known(offset int64) *int64 {
+	if offset < 0 {
+		return nil
+	}
+	return &offset
+}
+
+// nameOf is the partition that a status is of.
+func nameOf(s *pipeline.Status) record.Partition {
+	return record.Partition{Topic: s.Topic, Number: s.Partition}
+}
