@@ -27,7 +27,7 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 	}
 	w.signs.begin(m.Now, a.Committed, a.Consecutive && w.source == source)
 	a.Consumed = a.committed().OfAnotherProgram()
-	w.source, w.assigned, w.halt, w.revoked = source, a, nil, false
+	w.source, w.assigned, w.halt = source, a, nil
 	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
 	if a.Stop != nil {
 		w.stop(a.Stop)
@@ -87,7 +87,7 @@ func (w *Worker) windowEnd(start int64) int64 {
 func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.busy.claim = false
 	if e.Err != nil {
-		w.claimFailed(m, e.Of, readingTheClaim, e.Err)
+		w.failed(m, &w.retry.claim, e.Of, readingTheClaim, e.Err)
 		return
 	}
 	seen := e.Seen
@@ -97,7 +97,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	w.past.refused = rival{}
 	if seen.Found && seen.Claim == (claim.Token{}) {
-		w.claimFailed(m, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
+		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
 		return
 	}
 	executed := w.tenure.sent != (claim.Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
@@ -107,8 +107,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	if !w.resolve(e) {
 		return
 	}
-	w.retry.claim.succeed()
-	w.answered(MongoDB)
+	w.succeeded(&w.retry.claim, MongoDB)
 	w.answered(Kafka)
 	w.signs.sawEnd(m.Now, e.Bounds.End)
 	w.tenure.seen = seen
@@ -179,6 +178,13 @@ func (w *Worker) waitUntil(now Instant, seen claim.Document) Instant {
 	return w.past.sighting.since() + wait
 }
 
+// proved claims after the commit that proves the membership: one sent before the wait was over does not.
+func (w *Worker) proved(e Committed) {
+	if e.SentAt >= w.tenure.provedBy && e.Offset == w.tenure.start.Offset {
+		w.phase = claiming
+	}
+}
+
 // claimAnswered goes on after a claim was sent.
 func (w *Worker) claimAnswered(m Moment, e Claimed) {
 	w.busy.claim = false
@@ -190,7 +196,7 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 	if e.Err == nil {
 		w.o.Metrics.claim("lost")
 	} else {
-		w.claimFailed(m, MongoDB, sendingTheClaim, e.Err)
+		w.failed(m, &w.retry.claim, MongoDB, sendingTheClaim, e.Err)
 	}
 }
 
@@ -224,11 +230,10 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 			w.stop(stop)
 			return
 		}
-		w.claimFailed(m, MongoDB, readingPositions, e.Err)
+		w.failed(m, &w.retry.claim, MongoDB, readingPositions, e.Err)
 		return
 	}
-	w.retry.claim.succeed()
-	w.answered(MongoDB)
+	w.succeeded(&w.retry.claim, MongoDB)
 	w.stored = e.Stored
 	_, w.window = e.Stored.Window() // it may be smaller than what was asked for
 	if e.Stored.Len() == 0 {
@@ -244,35 +249,4 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	}
 	w.phase = running
 	w.followCollection()
-}
-
-// claimFailed postpones the next step of the claim.
-func (w *Worker) claimFailed(m Moment, of Dependency, trying doing, err error) {
-	w.retry.claim.fail(m.Now, w.o.Random)
-	w.outage(m, of, trying, err)
-}
-
-// committed takes the answer to a commit.
-func (w *Worker) commitAnswered(m Moment, e Committed) {
-	if e.Err != nil {
-		if w.phase == proving || w.tenure.handing == committing {
-			w.retry.claim.fail(m.Now, w.o.Random)
-		}
-		return
-	}
-	w.signs.committed = e.Offset
-	w.past.sighting.prove(e.SentAt)
-	if w.phase == proving {
-		if e.SentAt < w.tenure.provedBy || e.Offset != w.tenure.start.Offset {
-			return // sent before the wait was over
-		}
-		w.phase = claiming
-		return
-	}
-	if w.catalog != nil && w.phase == running {
-		w.committed = e.Offset
-	}
-	if w.tenure.handing == committing && e.Offset == w.committable() {
-		w.tenure.handing = releasing
-	}
 }

@@ -52,6 +52,17 @@ func (f *flush) unresolved() bool {
 	return false
 }
 
+// lastSent is when the last attempt of an unresolved write was over.
+func (f *flush) lastSent() Instant {
+	var last Instant
+	for i := range f.attempts {
+		if a := &f.attempts[i]; a.sent && a.step != done {
+			last = max(last, a.lastSent)
+		}
+	}
+	return last
+}
+
 // at lists the writes that are at a step.
 func (f *flush) at(s step) []int {
 	var indexes []int
@@ -116,7 +127,7 @@ func (w *Worker) cut(m Moment) bool {
 	cut := w.catalog.Prepare(int64(m.Now))
 	w.pendingSince = 0
 	if cut == nil || len(cut.Writes) == 0 {
-		w.tenure.dry = w.revoked
+		w.tenure.dry = w.tenure.revoked
 		return false
 	}
 	w.flush = &flush{cut: cut, attempts: make([]attempt, len(cut.Writes)), started: m.Now}
@@ -129,9 +140,9 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 	switch {
 	case pending == 0:
 		return ""
-	case w.revoked && w.tenure.shutdown:
+	case w.tenure.revoked && w.tenure.shutdown:
 		return "shutdown"
-	case w.revoked:
+	case w.tenure.revoked:
 		return "revoke"
 	case bytes >= w.o.FlushBytes:
 		return "bytes"
@@ -186,9 +197,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	acting := f.acting
 	f.acting = nil
 	if e.Err != nil {
-		if !w.foundOther(e.Err) {
-			w.flushFailed(m, readingBack, e.Err)
-		}
+		w.flushFailed(m, readingBack, e.Err)
 		return
 	}
 	sendAgain := false
@@ -224,9 +233,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	i := f.acting[0]
 	f.acting = nil
 	if e.Err != nil {
-		if !w.foundOther(e.Err) {
-			w.flushFailed(m, askingPositions, e.Err)
-		}
+		w.flushFailed(m, askingPositions, e.Err)
 		return
 	}
 	a := &f.attempts[i]
@@ -240,17 +247,19 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 	w.settle(m)
 }
 
-// flushFailed postpones the next step of the flush.
+// flushFailed postpones the next step of the flush, unless there is another owner.
 func (w *Worker) flushFailed(m Moment, trying doing, err error) {
-	w.flush.retry.fail(m.Now, w.o.Random)
-	w.outage(m, MongoDB, trying, err)
+	if errors.Is(err, claim.ErrOtherOwner) {
+		w.claimAgain()
+		return
+	}
+	w.failed(m, &w.flush.retry, MongoDB, trying, err)
 }
 
 // settle ends the flush when each of its writes is done.
 func (w *Worker) settle(m Moment) {
 	f := w.flush
-	f.retry.succeed()
-	w.answered(MongoDB)
+	w.succeeded(&f.retry, MongoDB)
 	outcomes := make([]bucketer.Outcome, len(f.attempts))
 	for i := range f.attempts {
 		if f.attempts[i].step != done {
@@ -285,27 +294,3 @@ func (w *Worker) clearConflicted(f *flush) {
 }
 
 func seriesKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
-
-// foundOther drops everything and claims again when another owner was found (E7).
-func (w *Worker) foundOther(err error) bool {
-	if !errors.Is(err, claim.ErrOtherOwner) {
-		return false
-	}
-	w.log.Warn("another consumer has claimed the partition: claiming again")
-	w.o.Metrics.claim("lost")
-	w.past.unknownUntil = max(w.past.unknownUntil, w.lastSent()+w.o.Grace)
-	w.flush = nil
-	w.restart(w.again())
-	return true
-}
-
-// lastSent is when the last attempt of an unresolved write was over.
-func (w *Worker) lastSent() Instant {
-	var last Instant
-	for i := range w.flush.attempts {
-		if a := &w.flush.attempts[i]; a.sent && a.step != done {
-			last = max(last, a.lastSent)
-		}
-	}
-	return last
-}

@@ -9,7 +9,7 @@ import (
 // advanceHandOver goes the last steps of a tenure, once all that was read is stored and all letters are acknowledged:
 // the final commit, the release.
 func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
-	if !w.drained() || w.busy.claim || !w.retry.claim.ready(m.Now) {
+	if !w.tenure.revoked || !w.drained() || w.busy.claim || !w.retry.claim.ready(m.Now) {
 		return actions
 	}
 	switch w.tenure.handing {
@@ -43,6 +43,13 @@ func (w *Worker) drained() bool {
 		(len(w.rejected) == 0 || w.halt != nil)
 }
 
+// handOverCommitted releases the claim after the final commit.
+func (w *Worker) handOverCommitted(e Committed) {
+	if w.tenure.handing == committing && e.Offset == w.committable() {
+		w.tenure.handing = releasing
+	}
+}
+
 // released ends the tenure after the release was answered.
 func (w *Worker) released(m Moment, e Released) {
 	w.busy.claim = false
@@ -50,8 +57,7 @@ func (w *Worker) released(m Moment, e Released) {
 	case errors.Is(e.Err, claim.ErrOtherOwner):
 		w.tenure.foreign = true
 	case e.Err != nil:
-		w.retry.claim.fail(m.Now, w.o.Random)
-		w.outage(m, MongoDB, releasingTheClaim, e.Err)
+		w.failed(m, &w.retry.claim, MongoDB, releasingTheClaim, e.Err)
 		return
 	}
 	w.tenure.handing = released
@@ -65,6 +71,5 @@ func (w *Worker) handOver(actions []Action) []Action {
 			w.drop()
 		}
 	}
-	w.phase, w.tenure, w.busy = idle, tenure{}, busy{}
-	return append(actions, HandedOver{})
+	return w.leave(actions)
 }

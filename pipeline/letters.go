@@ -10,9 +10,6 @@ import (
 	"waterwheel/record"
 )
 
-// DefaultLetterbox is how much may wait for the dead-letter topic before nothing more is taken.
-const DefaultLetterbox = 4 << 20
-
 // letterbox holds the letters that are not acknowledged, in the order they came up: those under way, then those that wait.
 type letterbox struct {
 	sending, waiting []record.Letter
@@ -167,12 +164,10 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 		return
 	}
 	if e.Err != nil {
-		w.retry.letters.fail(m.Now, w.o.Random)
-		w.outage(m, DeadLetters, writingLetters, e.Err)
+		w.failed(m, &w.retry.letters, DeadLetters, writingLetters, e.Err)
 		return
 	}
-	w.retry.letters.succeed()
-	w.answered(DeadLetters)
+	w.succeeded(&w.retry.letters, DeadLetters)
 }
 
 // acknowledge takes the first n letters out of those under way, and puts the others back before what waits.

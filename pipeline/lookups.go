@@ -27,7 +27,7 @@ func (w *Worker) advanceLookups(m Moment, actions []Action) []Action {
 // mayFind tells whether the next look-up may start. What is parked takes more memory when it is answered: where that is
 // short, a flush comes first.
 func (w *Worker) mayFind(m Moment) bool {
-	if w.busy.find || w.revoked || !w.retry.find.ready(m.Now) {
+	if w.busy.find || w.tenure.revoked || !w.retry.find.ready(m.Now) {
 		return false
 	}
 	pending, _ := w.catalog.Pending()
@@ -38,12 +38,10 @@ func (w *Worker) mayFind(m Moment) bool {
 func (w *Worker) bucketsFound(m Moment, e BucketsFound) {
 	w.busy.find = false
 	if e.Err != nil {
-		w.retry.find.fail(m.Now, w.o.Random)
-		w.outage(m, MongoDB, lookingUp, e.Err)
+		w.failed(m, &w.retry.find, MongoDB, lookingUp, e.Err)
 		return
 	}
-	w.retry.find.succeed()
-	w.answered(MongoDB)
+	w.succeeded(&w.retry.find, MongoDB)
 	w.lookups = unanswered(w.lookups, e.Answers)
 	if w.catalog != nil {
 		w.catalog.Load(e.Answers)

@@ -7,10 +7,10 @@ import (
 	"waterwheel/claim"
 )
 
-// Server is what a failed attempt was made at.
+// Dependency is what a worker cannot do without.
 type Dependency uint8
 
-// The servers.
+// The dependencies.
 const (
 	MongoDB Dependency = iota
 	Kafka
@@ -18,10 +18,10 @@ const (
 	Dependencies // how many there are
 )
 
-// String is the server's label in metrics.
+// String is its label in metrics.
 func (s Dependency) String() string { return [...]string{"mongodb", "kafka", "dlq"}[s] }
 
-// Name is what people call the server.
+// Name is what people call it.
 func (s Dependency) Name() string { return [...]string{"MongoDB", "Kafka", "the dead-letter topic"}[s] }
 
 // doing is what an attempt is for.
@@ -62,6 +62,18 @@ type Trouble struct {
 
 // String says both.
 func (t *Trouble) String() string { return t.Doing + ": " + t.Cause }
+
+// failed postpones the next attempt after one that failed.
+func (w *Worker) failed(m Moment, retry *backoff, of Dependency, trying doing, err error) {
+	retry.fail(m.Now, w.o.Random)
+	w.outage(m, of, trying, err)
+}
+
+// succeeded begins anew to count the attempts that fail.
+func (w *Worker) succeeded(retry *backoff, of Dependency) {
+	retry.succeed()
+	w.answered(of)
+}
 
 // outage notes a failure that is retried.
 func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {

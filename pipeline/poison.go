@@ -14,7 +14,7 @@ import (
 // decode decodes a record; a panic becomes the record's error.
 func (w *Worker) decode(r *record.Record) (results []measurement.Result, err error) {
 	defer w.caughtPanic(r, &err)
-	results, err = w.o.Decoder.Decode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Cut: r.Cut})
+	results, err = w.o.Decoder.Decode(*r)
 	return results, err
 }
 
@@ -50,13 +50,4 @@ func (w *Worker) caughtPanic(r *record.Record, err *error) {
 
 func internalError(detail string) error {
 	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: detail, Part: record.WholeRecord}
-}
-
-// again is the present assignment, from the last committed offset: a committed offset never goes back.
-func (w *Worker) again() Assigned {
-	a := w.assigned
-	if w.committed >= 0 {
-		a.Committed, a.Metadata = w.committed, w.provenance().String()
-	}
-	return a
 }

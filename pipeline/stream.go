@@ -7,21 +7,18 @@ import (
 	"waterwheel/record"
 )
 
-// DefaultPortion is how much of a batch is taken in one call: some ten milliseconds' work. recordWork is what a measurement,
-// or a letter, takes beside its bytes.
-const (
-	DefaultPortion = 4 << 20
-	recordWork     = 200
-)
+// recordWork is what a measurement, or a letter, takes beside its bytes, as so many bytes of JSON.
+const recordWork = 200
 
 // advanceStream starts the next fetch, look-up, letters and flush.
 func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	w.shrink(m)
 	acting := w.flush != nil && w.flush.acting != nil // the calls of one partition do not overlap, but for look-ups
-	if !w.busy.claim && !acting && !w.revoked && w.ledger.next >= w.window && w.halt == nil && w.retry.claim.ready(m.Now) {
+	if w.mayRead() && w.ledger.next >= w.window && !w.busy.claim && !acting && w.retry.claim.ready(m.Now) {
 		actions = w.loadStored(actions)
 	}
 	actions = w.advanceQuestions(m, actions)
+	actions = w.advanceRefused(m, actions)
 	if w.mayFetch(m) {
 		w.busy.fetch = true
 		actions = append(actions, Fetch{Offset: w.ledger.next})
@@ -34,8 +31,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 // mayFetch tells whether the next fetch may start. It may not while too much waits already: the stream just pauses.
 func (w *Worker) mayFetch(m Moment) bool {
 	w.paused = w.pause(m)
-	return w.paused == notPaused && !w.busy.fetch && !w.revoked && w.halt == nil && w.tenure.restart == nil &&
-		w.ledger.next < w.window && w.retry.fetch.ready(m.Now)
+	return w.paused == notPaused && w.mayRead() && w.ledger.next < w.window && !w.busy.fetch && w.retry.fetch.ready(m.Now)
 }
 
 // pause is why nothing is to be fetched though there may be more.
@@ -59,15 +55,14 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 	if e.Batch.Release != nil {
 		defer e.Batch.Release()
 	}
-	if w.revoked || w.tenure.restart != nil || w.halt != nil || w.phase != running {
+	if !w.mayRead() || w.phase != running {
 		return // it is read again
 	}
 	if e.Err != nil {
 		w.fetchFailed(m, e.Err)
 		return
 	}
-	w.retry.fetch.succeed()
-	w.answered(Kafka)
+	w.succeeded(&w.retry.fetch, Kafka)
 	w.signs.sawEnd(m.Now, e.Batch.End)
 	if !w.takeAll(e.Batch.Records) {
 		return
@@ -94,7 +89,7 @@ func (w *Worker) takeAll(records []record.Record) bool {
 			return false
 		}
 		work += w.take(r)
-		if w.halt != nil || w.tenure.restart != nil {
+		if !w.mayRead() {
 			return false
 		}
 		read++
@@ -146,7 +141,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 		bad = *reason
 	}
 	bad.Part = record.WholeRecord
-	if element, ok := w.element(r, measured.Position.Part); ok {
+	if element, ok := w.o.Decoder.Element(*r, measured.Position.Part); ok {
 		bad.Part, bad.Value = measured.Position.Part, element
 	}
 	w.bad(r, &bad)
@@ -154,11 +149,10 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 
 func (w *Worker) fetchFailed(m Moment, err error) {
 	w.retry.fetch.fail(m.Now, w.o.Random)
-	if stop, ok := isStop(err); ok {
-		w.stop(stop)
-		return
-	}
+	stop, ok := isStop(err)
 	switch {
+	case ok:
+		w.stop(stop)
 	case errors.Is(err, record.ErrOutOfRange):
 		w.question = askBounds
 	case errors.Is(err, record.ErrTopicGone):

@@ -1,0 +1,45 @@
+package pipeline
+
+import (
+	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/timeseries"
+)
+
+// held is what a worker has of the log: what it read and did not store yet, and what it knows of what is stored. It is
+// forgotten as a whole, and then read again.
+type held struct {
+	catalog *bucketer.Catalog
+	// catalogClaim is the claim under which the catalog lives.
+	catalogClaim claim.Token
+	stored       *timeseries.PositionSet // D; nil when the position has passed it
+	window       int64                   // D was read for offsets below
+	ledger       ledger
+	committed    int64 // the last offset known to be committed in a tenure of the catalog, -1: none
+	flush        *flush
+	letters      letterbox
+	lookups      []bucketer.Lookup // under way, or to be made again
+	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
+	rejected     []bucketer.Rejected
+	pendingSince Instant        // when the oldest pending measurement came, 0: none
+	counted      bucketer.Stats // of the catalog, as far as the metrics have it
+}
+
+var nothing = held{committed: -1}
+
+// drop forgets all of it. What was sent and not resolved stays in past.
+func (w *Worker) drop() {
+	w.countBuckets()
+	w.held = nothing
+	w.signs.ages, w.signs.newest, w.signs.last = ages{}, 0, 0
+	w.giveUp(DeadLetters)
+}
+
+// countBuckets brings the metrics up to what the catalog has done.
+func (w *Worker) countBuckets() {
+	if w.catalog != nil {
+		stats := w.catalog.Stats()
+		w.o.Metrics.countBuckets(&w.counted, &stats)
+		w.counted = stats
+	}
+}

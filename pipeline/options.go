@@ -1,0 +1,62 @@
+package pipeline
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/measurement"
+	"waterwheel/record"
+)
+
+// The defaults of Options.
+const (
+	// DefaultWindow is 32 MiB at one bit each, in the worst case.
+	DefaultWindow = 1 << 28
+	// DefaultPortion is some ten milliseconds' work.
+	DefaultPortion   = 4 << 20
+	DefaultLetterbox = 4 << 20
+)
+
+// Options set a Worker up. All are required unless said otherwise.
+type Options struct {
+	Partition record.Partition
+	Group     string
+	ClusterID string
+	// Namespace is database.collection, for the metadata of commits.
+	Namespace string
+	// Bucketing is the catalog's set-up; its Source is set by the worker, its Collection changes by CollectionChanged.
+	Bucketing bucketer.Options
+	Decoder   *measurement.Decoder
+	// OutOfRange says what to do about an offset beyond the log's end.
+	OutOfRange claim.OutOfRange
+	// StopOnBad: there is no dead-letter topic, a bad record stops the partition.
+	StopOnBad bool
+	// FlushInterval bounds how long a measurement waits for its write, FlushBytes and FlushCount how much may wait.
+	FlushInterval time.Duration
+	FlushBytes    int64
+	FlushCount    int
+	// Wait is how long the next owner must wait for us: lease and grace. Grace is how long a write may still be executed
+	// after it was sent.
+	Wait, Grace time.Duration
+	// Window is how many offsets D covers at a time; 0: DefaultWindow.
+	Window int64
+	// Portion is how many bytes of records one call of Handle takes, or what takes as long; 0: DefaultPortion. One record is
+	// always taken whole.
+	Portion int
+	// Letterbox is how many bytes of letters may wait before no record is taken; 0: DefaultLetterbox. LongestLetter is how
+	// many bytes of a record its letter keeps; 0: all.
+	Letterbox     int64
+	LongestLetter int
+	// Warm: a catalog outlives a hand-over if nobody was in between.
+	Warm bool
+	// NewToken makes a random token; Random feeds the jitter of retries.
+	NewToken func() claim.Token
+	Random   *rand.Rand
+	Log      *slog.Logger
+	// Metrics and Outages may be nil.
+	Metrics *Metrics
+	Outages *Outages
+}

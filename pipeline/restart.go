@@ -1,0 +1,46 @@
+package pipeline
+
+// A restart begins the tenure anew from another offset or under another topic id, as soon as no answer is awaited that
+// belongs to the present state: whenever the position moves to a smaller offset, everything in memory is about other
+// records. Until then nothing more is read or cut (mayRead, cut), only what was sent is resolved, and the commits renew the
+// lease that this takes (Want).
+
+// restart asks for the tenure to begin anew as a says.
+func (w *Worker) restart(a Assigned) {
+	a.Consecutive = true // nothing is known of another owner
+	w.tenure.restart = &a
+}
+
+// from is an assignment of this partition as if offset had been committed by us.
+func (w *Worker) from(offset int64) Assigned {
+	return Assigned{TopicID: w.source.TopicID, Committed: offset, Metadata: w.provenance().String()}
+}
+
+// again is the present assignment, from the last committed offset: a committed offset never goes back.
+func (w *Worker) again() Assigned {
+	if w.committed >= 0 {
+		return w.from(w.committed)
+	}
+	return w.assigned
+}
+
+// claimAgain gives the flush up, because another owner was found: only a new claim tells whose the partition is (E7).
+func (w *Worker) claimAgain() {
+	w.log.Warn("another consumer has claimed the partition: claiming it again")
+	w.o.Metrics.claim("lost")
+	w.past.unknownUntil = max(w.past.unknownUntil, w.flush.lastSent()+w.o.Grace)
+	w.flush = nil
+	w.restart(w.again())
+}
+
+// advanceRestart begins the tenure anew, if that was asked for and nothing is under way.
+func (w *Worker) advanceRestart(m Moment, actions []Action) []Action {
+	if w.tenure.restart == nil || !w.quiet() {
+		return actions
+	}
+	w.drop()
+	if w.tenure.revoked {
+		return w.leave(actions)
+	}
+	return w.assign(m, *w.tenure.restart)
+}

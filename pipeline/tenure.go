@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"time"
+
+	"waterwheel/claim"
+	"waterwheel/record"
+)
+
+// phase is where a tenure stands.
+type phase uint8
+
+const (
+	idle     phase = iota // no tenure
+	finding               // asks for the topic's id
+	reading               // reads the partition document
+	waiting               // waits until nobody else's write can come any more
+	proving               // commits the start: a fresh proof of membership
+	claiming              // sends the claim
+	loading               // reads D
+	running               // reads and writes
+	stopped               // cannot go on until somebody acts
+)
+
+// String is the phase's word on the status page.
+func (p phase) String() string {
+	return [...]string{"idle", "finding topic", "reading claim", "waiting", "proving", "claiming", "loading", "running", "stopped"}[p]
+}
+
+// tenure is what belongs to one assignment.
+type tenure struct {
+	revoked  bool // it is to end in order
+	shutdown bool // that is the process' last hand-over
+	// restart, when set, begins the tenure anew as soon as nothing is under way.
+	restart *Assigned
+
+	seen     claim.Document
+	start    claim.Start
+	resolved bool
+	until    Instant
+	noted    time.Duration // how long the claim seen was waited for, as far as that is written down
+	proving  bool          // a commit was asked for that proves the sight of it
+	provedBy Instant       // a commit sent after this is the proof
+	sent     claim.Token   // the claim sent and not answered
+	claimed  bool          // the claim in the document is ours
+	foreign  bool          // the release found another claim there
+
+	handing handing
+	dry     bool // nothing more can be flushed in this tenure
+}
+
+// handing is how far the hand-over is.
+type handing uint8
+
+const (
+	notHanding handing = iota
+	committing         // the final commit
+	releasing          // the claim
+	released
+)
+
+// mayRead tells whether the tenure reads on. It does not once it is revoked, stopped, or to begin anew; what was read is still
+// stored.
+func (w *Worker) mayRead() bool {
+	return !w.tenure.revoked && w.halt == nil && w.tenure.restart == nil
+}
+
+// stop ends the partition's work until somebody acts. The first reason stays: what comes after it comes again.
+func (w *Worker) stop(err *record.StopError) {
+	w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
+	if w.halt == nil {
+		w.halt = err
+	}
+	w.giveUp(Kafka) // nothing is fetched any more
+	if w.phase != running {
+		w.phase = stopped
+		w.giveUp(MongoDB, DeadLetters)
+	}
+}
+
+// leave ends the tenure in order.
+func (w *Worker) leave(actions []Action) []Action {
+	w.phase, w.tenure = idle, tenure{}
+	return append(actions, HandedOver{})
+}
+
+// abandon ends the tenure without a hand-over.
+func (w *Worker) abandon(m Moment) {
+	if w.flush != nil && w.flush.unresolved() {
+		w.past.unknownUntil = m.Now + w.o.Grace
+		w.o.Metrics.abandoned()
+	}
+	if w.flush != nil || len(w.lookups) > 0 || w.tenure.restart != nil {
+		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
+	}
+	w.letters.recall()
+	w.phase, w.tenure, w.busy = idle, tenure{}, busy{}
+}
