@@ -10,26 +10,29 @@ import (
 	"waterwheel/timeseries"
 )
 
+// tooLarge is the message about a document that an insert would make too large.
+const tooLarge = "too large"
+
 // execute decides what becomes of a write.
 func (d *disturbed) execute(w *Write) Outcome {
 	if d.foreign[w.ID] {
 		d.t.Fatalf("a write into the bucket of another partition: %s", w.Document)
 	}
 	if positions := decodePositions(d.t, w.Offsets); slices.ContainsFunc(positions, d.isPoisoned) {
-		return Outcome{Verdict: Refused, Code: 2, Message: "poison"}
+		return Outcome{Result: Refused, Code: 2, Message: "poison"}
 	}
 	switch n := d.random.IntN(20); {
 	case n == 0 && w.Kind == Insert && w.Added > 0:
 		return d.zombie(w)
 	case n == 1 && w.Kind == Update && w.Added > 0:
-		return Outcome{Verdict: Refused, Code: codeUpdateTooLarge}
+		return Outcome{Result: Refused, TooLarge: true, Message: tooLarge}
 	case n == 2 && w.Kind == Insert && w.Added > 1:
-		return Outcome{Verdict: Refused, Code: codeObjectTooLarge}
+		return Outcome{Result: Refused, TooLarge: true, Message: tooLarge}
 	case n == 3 && w.Kind == Update:
 		d.edit(w.ID)
 	case n == 4 && d.store.apply(w):
 		d.edit(w.ID)
-		return Outcome{Verdict: AppliedForget}
+		return Outcome{Result: AppliedForget}
 	}
 	return d.send(w)
 }
@@ -37,7 +40,7 @@ func (d *disturbed) execute(w *Write) Outcome {
 // send executes a write as it is. One that others have not made impossible must match.
 func (d *disturbed) send(w *Write) Outcome {
 	if d.store.apply(w) {
-		return Outcome{Verdict: Applied}
+		return Outcome{Result: Applied}
 	}
 	document := d.store.byID[w.ID]
 	switch {
@@ -45,11 +48,11 @@ func (d *disturbed) send(w *Write) Outcome {
 		d.t.Fatalf("the write\n%s where %s\ndoes not match\n%s", w.Document, w.Filter, bson.Raw(encode(d.t, document)))
 	case w.Added > 0:
 	case at(document, timeseries.PathCount) != w.Count:
-		return Outcome{Verdict: AppliedForget}
+		return Outcome{Result: AppliedForget}
 	case at(document, timeseries.PathClosed) == true:
-		return Outcome{Verdict: Applied}
+		return Outcome{Result: Applied}
 	}
-	return Outcome{Verdict: Conflicted}
+	return Outcome{Result: Conflicted}
 }
 
 func (d *disturbed) isPoisoned(p timeseries.Position) bool {
@@ -71,16 +74,16 @@ func (d *disturbed) zombie(w *Write) Outcome {
 	if len(positions) == 0 {
 		d.store.put(w.ID, bson.D{{Key: "_id", Value: w.ID}})
 		d.touched[w.ID] = true
-		return Outcome{Verdict: Conflicted}
+		return Outcome{Result: Conflicted}
 	}
 	f := other.Prepare(0)
 	for _, w := range f.Writes {
 		d.touched[w.ID] = true
 		if !d.store.apply(w) {
-			return Outcome{Verdict: Conflicted, Stored: storedOf(d.t, d.store, positions)}
+			return Outcome{Result: Conflicted, Stored: storedOf(d.t, d.store, positions)}
 		}
 	}
-	return Outcome{Verdict: Conflicted, Stored: positions}
+	return Outcome{Result: Conflicted, Stored: positions}
 }
 
 // storedOf returns those of some positions that the store holds.

@@ -16,16 +16,18 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	var rejected []Rejected
 	// First what is stored, so that what is put back meets the buckets as they are then.
 	for i := range outcomes {
-		if v := outcomes[i].Verdict; v == Applied || v == AppliedForget {
-			c.applied(f.Writes[i], &done.sent[i], v == AppliedForget)
+		if r := outcomes[i].Result; r == Applied || r == AppliedForget {
+			c.applied(f.Writes[i], &done.sent[i], r == AppliedForget)
 		}
 	}
 	for i := range outcomes {
-		switch outcomes[i].Verdict {
+		switch outcomes[i].Result {
 		case Conflicted:
 			c.conflicted(&done.sent[i], &outcomes[i], now)
 		case Refused:
 			rejected = c.refused(f.Writes[i], &done.sent[i], &outcomes[i], rejected)
+		case NotApplied, NotExecuted, Unknown:
+			panic("bucketer: E4: a write is finished whose outcome is " + outcomes[i].Result.String())
 		}
 	}
 	return rejected
@@ -131,30 +133,18 @@ func (c *Catalog) conflicted(done *sent, o *Outcome, now int64) {
 	c.retire(s)
 }
 
-// MongoDB's codes for a document that an operation makes too large.
-const (
-	codeObjectTooLarge   = 10334
-	codeUpdateTooLarge   = 17419
-	codeDocumentTooLarge = 17420
-)
-
-func isTooLarge(code int32) bool {
-	return code == codeObjectTooLarge || code == codeUpdateTooLarge || code == codeDocumentTooLarge
-}
-
 // refused finds the measurement to blame: each half of them gets a bucket of its own, until single ones are refused. An
 // update that would only make the bucket too large blames none: the bucket is closed, they open another.
 func (c *Catalog) refused(w *Write, done *sent, o *Outcome, rejected []Rejected) []Rejected {
 	c.stats.Refusals++
 	b, s := done.bucket, done.bucket.series
-	tooLarge := isTooLarge(o.Code)
 	switch {
-	case tooLarge && w.Kind == Insert:
+	case o.TooLarge && w.Kind == Insert:
 		c.stats.BucketDocumentsTooLargeInsert++
-	case tooLarge:
+	case o.TooLarge:
 		c.stats.BucketDocumentsTooLargeUpdate++
 	}
-	if tooLarge && w.Kind == Update && w.Added > 0 {
+	if o.TooLarge && w.Kind == Update && w.Added > 0 {
 		c.closeTooLarge(w, b, done)
 		return rejected
 	}

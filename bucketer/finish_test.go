@@ -52,7 +52,7 @@ func TestRepeatedConflictsBackOffAlone(t *testing.T) {
 	tried := map[bson.ObjectID]bool{}
 	conflict := func() {
 		t.Helper()
-		writes := finishAll(t, c, now, Outcome{Verdict: Conflicted})
+		writes := finishAll(t, c, now, Outcome{Result: Conflicted})
 		if len(writes) != 1 || tried[writes[0].ID] {
 			t.Fatalf("writes %v, want one under a new _id", writes)
 		}
@@ -75,7 +75,7 @@ func TestRepeatedConflictsBackOffAlone(t *testing.T) {
 		conflict()
 	}
 	now += time.Minute
-	finishAll(t, c, now, Outcome{Verdict: Applied})
+	finishAll(t, c, now, Outcome{Result: Applied})
 	mustInsert(t, c, simple(offset+1, 1, number(1)))
 	clear(tried)
 	conflict()
@@ -96,7 +96,7 @@ func TestRefusedMeasurementIsFoundAlone(t *testing.T) {
 		for _, w := range f.Writes {
 			positions := decodePositions(t, w.Offsets)
 			if slices.Contains(positions, timeseries.Position{Offset: blamed}) {
-				outcomes = append(outcomes, Outcome{Verdict: Refused, Code: 2, Message: "no"})
+				outcomes = append(outcomes, Outcome{Result: Refused, Code: 2, Message: "no"})
 				continue
 			}
 			outcomes = append(outcomes, Outcome{})
@@ -123,7 +123,7 @@ func TestUpdateTooLargeClosesTheBucket(t *testing.T) {
 	mustInsert(t, c, simple(0, 1, number(1)))
 	first := finishAll(t, c, 0, Outcome{})[0]
 	mustInsert(t, c, simple(1, 1, number(2)))
-	finishAll(t, c, 0, Outcome{Verdict: Refused, Code: codeUpdateTooLarge})
+	finishAll(t, c, 0, Outcome{Result: Refused, TooLarge: true})
 	mustInsert(t, c, simple(2, 1, number(3)))
 	writes := finishAll(t, c, 0, Outcome{})
 	if len(writes) != 3 {
@@ -209,7 +209,7 @@ func TestBrokenPromisesPanic(t *testing.T) {
 func TestEditedBucketIsForgotten(t *testing.T) {
 	c := New(testOptions(t))
 	mustInsert(t, c, simple(0, 1, number(1)))
-	first := finishAll(t, c, 0, Outcome{Verdict: AppliedForget})[0]
+	first := finishAll(t, c, 0, Outcome{Result: AppliedForget})[0]
 	mustInsert(t, c, simple(1, 1, number(1)))
 	if second := finishAll(t, c, 0, Outcome{})[0]; second.Kind != Insert || second.ID == first.ID {
 		t.Errorf("the next measurement goes into the bucket that was to be forgotten: %s", second.Document)
@@ -223,7 +223,7 @@ func TestClearedBucketIsNotClosedWhenItsUpdateIsTooLarge(t *testing.T) {
 	mustInsert(t, c, simple(1, 1, number(2)))
 	f := c.Prepare(0)
 	c.Clear(nil)
-	c.Finish(f, []Outcome{{Verdict: Refused, Code: codeUpdateTooLarge}}, 0)
+	c.Finish(f, []Outcome{{Result: Refused, TooLarge: true}}, 0)
 	for _, w := range finishAll(t, c, 0, Outcome{}) {
 		if w.ID == stored {
 			t.Errorf("a bucket that was cleared is written to: %s", w.Document)

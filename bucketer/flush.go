@@ -84,7 +84,7 @@ func (c *Catalog) cut(f *flight, b *bucket) {
 		b.set(isClosed)
 	}
 	if len(w.Document) > maxDocument && w.Added > 1 {
-		c.refused(w, &one, &Outcome{Code: codeObjectTooLarge}, nil) // as MongoDB would
+		c.refused(w, &one, &Outcome{TooLarge: true}, nil) // as MongoDB would
 		return
 	}
 	f.Writes = append(f.Writes, w)

@@ -224,7 +224,7 @@ var goldenCases = []struct {
 			`{"time":{"$date":"2024-05-01T10:00:00Z"},"sensor":1,"a":2}`)
 		g.prepare()
 		stored := []timeseries.Position{{Offset: 1}}
-		g.catalog.Finish(g.flush, []Outcome{{Verdict: Conflicted, Stored: stored}}, 0)
+		g.catalog.Finish(g.flush, []Outcome{{Result: Conflicted, Stored: stored}}, 0)
 		g.write()
 	}},
 }

@@ -127,7 +127,7 @@ func TestConflictedBucketIsNotReopened(t *testing.T) {
 	c, l := parkedCatalog(t)
 	found := []Candidate{{Document: encode(t, storedBucket(t))}}
 	c.Load([]Answer{{Lookup: l, Candidates: found}})
-	update := finishAll(t, c, 0, Outcome{Verdict: Conflicted})[0]
+	update := finishAll(t, c, 0, Outcome{Result: Conflicted})[0]
 	again := c.Lookups(1)
 	if update.Kind != Update || len(again) != 1 {
 		t.Fatalf("after a conflict of %+v the catalog asks %+v, want an update and one look-up", update, again)

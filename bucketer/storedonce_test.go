@@ -141,7 +141,7 @@ func (d *disturbed) finish() {
 	}
 	for i, o := range d.outcomes {
 		positions := decodePositions(d.t, d.flush.Writes[i].Offsets)
-		switch o.Verdict {
+		switch o.Result {
 		case Conflicted:
 			positions = o.Stored
 		case Refused:
@@ -152,7 +152,7 @@ func (d *disturbed) finish() {
 		}
 	}
 	for _, one := range d.catalog.Finish(d.flush, d.outcomes, d.now) {
-		if !d.isPoisoned(one.Position) && !isTooLarge(one.Code) || d.rejected[one.Position] {
+		if !d.isPoisoned(one.Position) && one.Message != tooLarge || d.rejected[one.Position] {
 			d.t.Fatalf("%+v is rejected", one)
 		}
 		d.rejected[one.Position] = true

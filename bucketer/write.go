@@ -45,30 +45,56 @@ type Flush struct {
 	Bytes, Measurements int
 }
 
-// Verdict is what became of a write. Nothing else may be told to Finish: an unknown outcome is resolved first (E4).
-type Verdict uint8
+// Result is what is known of a write.
+type Result uint8
 
-// The verdicts.
+// The results. Each step on a write's way says which of them it may give.
 const (
-	// Applied: the write is in the bucket.
-	Applied Verdict = iota
+	// Applied: the write is in the bucket, and durable.
+	Applied Result = iota
 	// AppliedForget: the same, but meta or closed of the bucket differ from ours: it is forgotten.
 	AppliedForget
-	// Conflicted: the write was not executed and never will be, because the bucket is not what it was. Those of its
-	// positions in Stored are in the database; the others are put back, with this bucket out of bounds.
+	// NotApplied: the bucket is as it was before the write, which may still be executed until its grace has passed.
+	NotApplied
+	// NotExecuted: it was not executed and never will be.
+	NotExecuted
+	// Conflicted: the bucket is neither what it was before the write nor what the write makes of it. Once its grace has passed
+	// the write never will be executed.
 	Conflicted
 	// Refused: MongoDB will not have the write for its content. It was not executed and never will be.
 	Refused
+	// Unknown: anything may have happened, or may still happen.
+	Unknown
 )
 
-// Outcome is the verdict on one write of a flush, by its index in Flush.Writes.
+// String is the result's name.
+func (r Result) String() string {
+	return [...]string{"applied", "applied_forget", "not_applied", "not_executed", "conflicted", "refused", "unknown"}[r]
+}
+
+// Sent is what is known of a write after one attempt to send it: Applied, NotExecuted, Refused or Unknown.
+type Sent struct {
+	Result Result
+	// Code and Message are MongoDB's, of a write that is Refused or Unknown by its answer; TooLarge: it is Refused because its
+	// bucket would become too large a document.
+	Code     int32
+	Message  string
+	TooLarge bool
+	// Err tells why it is NotExecuted or Unknown. A Refused one has it when the whole command was refused.
+	Err error
+}
+
+// Outcome is what became of one write of a flush, by its index in Flush.Writes: Applied, AppliedForget, Conflicted or Refused.
+// Nothing else may be told to Finish: what is unknown is resolved first (E4).
 type Outcome struct {
-	Verdict Verdict
-	// Stored lists those positions of a conflicted write that the database holds.
+	Result Result
+	// Stored lists those positions of a conflicted write that the database holds. The others are put back, with this bucket
+	// out of bounds.
 	Stored []timeseries.Position
-	// Code and Message are MongoDB's, for a refused write.
-	Code    int32
-	Message string
+	// Code, Message and TooLarge are those of the attempt, for a refused write.
+	Code     int32
+	Message  string
+	TooLarge bool
 }
 
 // Rejected is a single measurement that MongoDB refuses: it becomes a letter.

@@ -32,7 +32,7 @@ func withStoredBucket(t *testing.T) (*Worker, Moment) {
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(0, 0)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
 	return w, m
 }

@@ -76,10 +76,10 @@ type (
 		Err     error
 	}
 	// WritesSent answers SendWrites, by its writes.
-	WritesSent struct{ Sent []Sent }
+	WritesSent struct{ Sent []bucketer.Sent }
 	// WritesResolved answers ResolveWrites, by its writes.
 	WritesResolved struct {
-		Found []Found
+		Found []bucketer.Result
 		Err   error
 	}
 	// PositionsAsked answers AskPositions.

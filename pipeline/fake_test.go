@@ -196,37 +196,37 @@ func (s fakeStore) Stored(_ context.Context, start, end int64) (*timeseries.Posi
 }
 
 // Send implements Store.
-func (s fakeStore) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
-	sent := make([]Sent, len(writes))
+func (s fakeStore) Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent {
+	sent := make([]bucketer.Sent, len(writes))
 	err := s.answer(ctx, len(writes))
 	for i, w := range writes {
 		if err != nil {
-			if sent[i] = (Sent{Result: Unknown, Err: err}); i%2 == 0 {
+			if sent[i] = (bucketer.Sent{Result: bucketer.Unknown, Err: err}); i%2 == 0 {
 				s.execute(s.partition, w)
 			}
 		} else if !s.execute(s.partition, w) {
-			sent[i] = Sent{Result: Unknown, Err: errors.New("the bucket is not as the write says")}
+			sent[i] = bucketer.Sent{Result: bucketer.Unknown, Err: errors.New("the bucket is not as the write says")}
 		}
 	}
 	return sent
 }
 
 // Resolve implements Store.
-func (s fakeStore) Resolve(ctx context.Context, writes []*bucketer.Write) ([]Found, error) {
+func (s fakeStore) Resolve(ctx context.Context, writes []*bucketer.Write) ([]bucketer.Result, error) {
 	if err := s.answer(ctx, 1); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found := make([]Found, len(writes))
+	found := make([]bucketer.Result, len(writes))
 	for i, w := range writes {
 		switch s.buckets[w.ID] {
 		case w.Count:
-			found[i] = FoundApplied
+			found[i] = bucketer.Applied
 		case w.Count - w.Added:
-			found[i] = FoundNotApplied
+			found[i] = bucketer.NotApplied
 		default:
-			found[i] = FoundDiffers
+			found[i] = bucketer.Conflicted
 		}
 	}
 	return found, nil

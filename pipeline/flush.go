@@ -164,23 +164,22 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		a, s := &f.attempts[i], e.Sent[n]
 		a.lastSent = m.Now
 		switch s.Result {
-		case Acked:
-			a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.Applied}
-			w.o.Metrics.write(f.cut.Writes[i], a)
-		case Refused:
+		case bucketer.Applied, bucketer.Refused:
 			a.step = done
-			a.outcome = bucketer.Outcome{Verdict: bucketer.Refused, Code: s.Code, Message: s.Message}
+			a.outcome = bucketer.Outcome{Result: s.Result, Code: s.Code, Message: s.Message, TooLarge: s.TooLarge}
 			w.o.Metrics.write(f.cut.Writes[i], a)
-		case NotExecuted:
+		case bucketer.NotExecuted:
 			a.sent = a.notApplied > 0 || a.resolved
 			w.o.Metrics.retried(f.cut.Writes[i])
 			failed = s.Err
-		case Unknown:
+		case bucketer.Unknown:
 			a.step = toResolve
 			failed = s.Err
 			// This attempt may be executed until its grace has passed, even after another one was acknowledged (E4): then
 			// there is no release, and no claim of ours, before.
 			w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
+		default:
+			panic("pipeline: E4: no attempt to send a write ends as " + s.Result.String())
 		}
 	}
 	f.acting = nil
@@ -204,18 +203,18 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	for n, i := range acting {
 		a := &f.attempts[i]
 		a.resolved = true
-		switch e.Found[n] {
-		case FoundApplied:
-			a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.Applied}
-		case FoundAppliedForget:
-			a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.AppliedForget}
-		case FoundNotApplied:
+		switch found := e.Found[n]; found {
+		case bucketer.Applied, bucketer.AppliedForget:
+			a.step, a.outcome = done, bucketer.Outcome{Result: found}
+		case bucketer.NotApplied:
 			a.step, sendAgain = toSend, true // the same bytes again
 			if a.notApplied++; a.notApplied >= notAppliedLimit && f.cut.Writes[i].Kind == bucketer.Update {
 				a.step = toAsk
 			}
-		case FoundDiffers:
+		case bucketer.Conflicted:
 			a.step = toAsk
+		default:
+			panic("pipeline: E4: no read-back of a write ends as " + found.String())
 		}
 		if a.step == done {
 			w.o.Metrics.write(f.cut.Writes[i], a)
@@ -237,7 +236,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 		return
 	}
 	a := &f.attempts[i]
-	a.step, a.outcome = done, bucketer.Outcome{Verdict: bucketer.Conflicted, Stored: e.Stored}
+	a.step, a.outcome = done, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored}
 	w.o.Metrics.write(f.cut.Writes[i], a)
 	why := "a bucket was changed by somebody else"
 	if a.notApplied >= notAppliedLimit { // its condition is broken in a way that a look does not show, or MongoDB takes no updates
@@ -280,7 +279,7 @@ func (w *Worker) settle(m Moment) {
 func (w *Worker) clearConflicted(f *flush) {
 	changed := map[string]struct{}{}
 	for i := range f.attempts {
-		if f.attempts[i].outcome.Verdict == bucketer.Conflicted {
+		if f.attempts[i].outcome.Result == bucketer.Conflicted {
 			changed[seriesKey(f.cut.Writes[i].Meta)] = struct{}{}
 		}
 	}

@@ -148,7 +148,7 @@ func TestRefusedLetterStopsThePartition(t *testing.T) {
 	absent[ProduceLetters](t, actions)
 	absent[Fetch](t, actions)
 	expect[SendWrites](t, actions)
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wants(t, w, 1)
 	expect[CommitNow](t, w.Handle(m, Revoked{}))
 	expect[SendRelease](t, w.Handle(m, Committed{Offset: 1, SentAt: m.Now}))

@@ -83,7 +83,7 @@ func TestLookupsWaitForMemory(t *testing.T) {
 	actions := w.Handle(m, Fetched{Batch: batch})
 	absent[FindBuckets](t, actions)
 	sent := expect[SendWrites](t, actions).Writes
-	expect[FindBuckets](t, w.Handle(m, WritesSent{Sent: make([]Sent, len(sent))}))
+	expect[FindBuckets](t, w.Handle(m, WritesSent{Sent: make([]bucketer.Sent, len(sent))}))
 }
 
 func TestAnswersCountInTheBudget(t *testing.T) {

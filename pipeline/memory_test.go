@@ -30,7 +30,7 @@ func fill(t *testing.T, w *Worker, m Moment, n int64, store bool) {
 	if store {
 		m.Now += w.o.FlushInterval
 		sent := expect[SendWrites](t, w.Handle(m, Ticked{}))
-		w.Handle(m, WritesSent{Sent: make([]Sent, len(sent.Writes))})
+		w.Handle(m, WritesSent{Sent: make([]bucketer.Sent, len(sent.Writes))})
 	}
 }
 
@@ -78,5 +78,5 @@ func TestFetchGoesOnWhenNothingThatWaitsHoldsTheMemory(t *testing.T) {
 	actions = w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 9}})
 	expect[SendWrites](t, actions)
 	absent[Fetch](t, actions)
-	expect[Fetch](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}}))
+	expect[Fetch](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}))
 }

@@ -167,15 +167,15 @@ func (m *Metrics) write(w *bucketer.Write, a *attempt) {
 	}
 	outcome := "applied"
 	switch {
-	case a.outcome.Verdict == bucketer.Conflicted:
+	case a.outcome.Result == bucketer.Conflicted:
 		outcome = "conflict"
-	case a.outcome.Verdict == bucketer.Refused:
+	case a.outcome.Result == bucketer.Refused:
 		outcome = "refused"
 	case a.resolved:
 		outcome = "reconciled"
 	}
 	m.writes.WithLabelValues(kind(w), outcome).Inc()
-	if a.outcome.Verdict <= bucketer.AppliedForget {
+	if a.outcome.Result <= bucketer.AppliedForget {
 		m.stored.Add(float64(w.Added))
 		m.totals.stored.Add(int64(w.Added))
 		m.perWrite.Observe(float64(w.Added))

@@ -18,13 +18,13 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	w, m := flushing(t)
 	since, attempts := m.Now, 0
 	for end := m.Now + time.Minute; m.Now < end; attempts++ {
-		w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+		w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
 		if trouble := w.troubles[MongoDB]; trouble == nil || trouble.Since != since {
 			t.Fatalf("after %d attempts the trouble is %+v, want one since %v", attempts, trouble, since)
 		}
 		m.Now += longestDelay
 		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
-		expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []Found{FoundNotApplied}}))
+		expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
 		if w.troubles[MongoDB] == nil {
 			t.Fatal("what is read back ends the outage")
 		}
@@ -32,7 +32,7 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	if f := w.flush.retry.failures; f != attempts {
 		t.Errorf("after %d failed attempts the next one waits as after %d", attempts, f)
 	}
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	if w.troubles[MongoDB] != nil {
 		t.Error("the outage outlasts a write that was acknowledged")
 	}
@@ -52,17 +52,17 @@ func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(1, good)}, Next: 2, End: 2}})
 	m.Now += w.o.FlushInterval
 	if sent := expect[SendWrites](t, w.Handle(m, Ticked{})); sent.Writes[0].Kind != bucketer.Update {
 		t.Fatalf("sent %+v, want an update", sent.Writes[0])
 	}
 	for range notAppliedLimit {
-		w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+		w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
 		m.Now += longestDelay
 		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
-		w.Handle(m, WritesResolved{Found: []Found{FoundNotApplied}})
+		w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}})
 	}
 	m.Now += w.o.Grace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))

@@ -50,10 +50,10 @@ type Store interface {
 	// Stored returns D: the positions from start on, below end, that buckets of this partition list, read causally after
 	// the claim. The set's window may end before end: then there were too many. *StopError: a bucket in this range is damaged.
 	Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error)
-	// Send sends the writes, each once, and says what is known of each.
-	Send(ctx context.Context, writes []*bucketer.Write) []Sent
-	// Resolve fences and reads back what became of unknown writes.
-	Resolve(ctx context.Context, writes []*bucketer.Write) ([]Found, error)
+	// Send sends the writes, each once, and says what is known of each: Applied, NotExecuted, Refused or Unknown.
+	Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent
+	// Resolve fences and reads back what became of unknown writes: each is Applied, AppliedForget, NotApplied or Conflicted.
+	Resolve(ctx context.Context, writes []*bucketer.Write) ([]bucketer.Result, error)
 	// Positions fences and returns those of the write's positions that any bucket of the partition lists.
 	Positions(ctx context.Context, write *bucketer.Write) ([]timeseries.Position, error)
 	// Find looks stored buckets up. The answers come in the order of the look-ups; some may be left out, those ahead first,
@@ -65,36 +65,6 @@ type Store interface {
 	// Release marks our claim as released.
 	Release(ctx context.Context) error
 }
-
-// SendResult is what is known of a write after one attempt.
-type SendResult uint8
-
-// The results of an attempt.
-const (
-	Acked       SendResult = iota // durable
-	NotExecuted                   // certainly not executed, and never will be
-	Unknown                       // anything may have happened or still happen
-	Refused                       // executed never: MongoDB will not have its content
-)
-
-// Sent is the result of one write's attempt.
-type Sent struct {
-	Result  SendResult
-	Code    int32 // MongoDB's, when Refused
-	Message string
-	Err     error // why it is NotExecuted or Unknown
-}
-
-// Found is what a read-back shows of an unknown write.
-type Found uint8
-
-// The findings.
-const (
-	FoundApplied       Found = iota // it is in the bucket
-	FoundAppliedForget              // the same, but the bucket's meta or closed are not ours
-	FoundNotApplied                 // the bucket is as it was before the write
-	FoundDiffers                    // neither
-)
 
 // Ports opens what a worker reads and writes.
 type Ports interface {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"testing"
 
+	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
 )
@@ -76,7 +77,7 @@ func TestRefusedMeasurementWithoutDeadLetterTopicStops(t *testing.T) {
 	w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 	w.busy.fetch = false
 	m.Now += longestDelay
-	absent[ReadRecord](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121}}}))
+	absent[ReadRecord](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121}}}))
 	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "bad_record" {
 		t.Fatalf("stopped: %v", s.Stopped)
 	}
@@ -91,7 +92,7 @@ func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, "["+good+`,{"meta":"a"}]`)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{})) // what is good of the record
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wants(t, w, 0)
 	expect[SendRelease](t, w.Handle(m, Revoked{}))
 	expect[HandedOver](t, w.Handle(m, Released{}))
@@ -107,7 +108,7 @@ func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 func refuse(t *testing.T, w *Worker, m Moment) {
 	t.Helper()
 	w.Handle(m, Fetched{Err: errDown})
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121}}})
 	m.Now += longestDelay
 	expect[ReadRecord](t, w.Handle(m, Ticked{}))
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
 	"waterwheel/timeseries"
@@ -46,17 +47,17 @@ func TestLagAndFreshnessOfAnOutage(t *testing.T) {
 	wantSigns(t, w, m, at(12), 2, 12*time.Second)
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}, {Result: Unknown, Err: errDown}}}) // a bucket each
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}, {Result: bucketer.Unknown, Err: errDown}}}) // a bucket each
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{madeAt(2, 60)}, Next: 3, End: 3}})
 	wantSigns(t, w, m, at(61), 3, 61*time.Second)
 
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, WritesResolved{Found: []Found{FoundApplied, FoundApplied}})
+	w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Applied, bucketer.Applied}})
 	wantSigns(t, w, m, at(63), 3, 3*time.Second) // the third is to be written
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wantSigns(t, w, m, at(64), 3, 0) // stored, and not yet committed
 	w.Handle(m, Committed{Offset: 3, SentAt: m.Now})
 	wantSigns(t, w, m, at(1000), 0, 0) // an idle topic stays fresh

@@ -1,7 +1,6 @@
 package pipeline_test
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/record"
-	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
@@ -22,35 +20,31 @@ func (r *runner) perform(t *task, action pipeline.Action) pipeline.Event {
 	case pipeline.SendClaim:
 		won, err := r.store.Claim(ctx, claim.Document{Found: a.Seen.Found, Claim: a.Seen.Claim},
 			claim.Claim{Token: a.Claim.Token, Start: a.Claim.Start, Wait: a.Claim.Wait})
-		return pipeline.Claimed{Won: won, Err: translated(err)}
+		return pipeline.Claimed{Won: won, Err: err}
 	case pipeline.NoteWaited:
-		return pipeline.WaitedNoted{Err: translated(r.store.NoteWaited(ctx, a.Claim, a.Waited))}
+		return pipeline.WaitedNoted{Err: r.store.NoteWaited(ctx, a.Claim, a.Waited)}
 	case pipeline.LoadStored:
-		stored, err := r.store.Stored(ctx, a.Start, a.End, nil)
+		stored, err := r.store.Stored(ctx, a.Start, a.End)
 		if stored != nil {
 			if _, end := stored.Window(); end < a.End {
 				r.p.w.note("(met) a window of D ended early for its memory")
 			}
 		}
-		return pipeline.StoredLoaded{Stored: stored, Err: translated(err)}
+		return pipeline.StoredLoaded{Stored: stored, Err: err}
 	case pipeline.SendWrites:
 		t.sendBy = r.p.w.now + r.p.W
-		return pipeline.WritesSent{Sent: translatedAll(r.store.Send(ctx, a.Writes))}
+		return pipeline.WritesSent{Sent: r.store.Send(ctx, a.Writes)}
 	case pipeline.ResolveWrites:
-		results, err := r.store.Resolve(ctx, a.Writes)
-		found := make([]pipeline.Found, len(results))
-		for i := range results {
-			found[i] = pipeline.Found(results[i])
-		}
-		return pipeline.WritesResolved{Found: found, Err: translated(err)}
+		found, err := r.store.Resolve(ctx, a.Writes)
+		return pipeline.WritesResolved{Found: found, Err: err}
 	case pipeline.AskPositions:
 		stored, err := r.store.Positions(ctx, a.Write)
-		return pipeline.PositionsAsked{Stored: stored, Err: translated(err)}
+		return pipeline.PositionsAsked{Stored: stored, Err: err}
 	case pipeline.FindBuckets:
 		answers, err := r.store.Find(ctx, a.Lookups)
-		return pipeline.BucketsFound{Answers: answers, Err: translated(err)}
+		return pipeline.BucketsFound{Answers: answers, Err: err}
 	case pipeline.SendRelease:
-		return pipeline.Released{Err: translated(r.store.Release(ctx))}
+		return pipeline.Released{Err: r.store.Release(ctx)}
 	}
 	return r.performKafka(t, action)
 }
@@ -84,11 +78,11 @@ func (r *runner) performKafka(t *task, action pipeline.Action) pipeline.Event {
 func (r *runner) readClaim(t *task) pipeline.Event {
 	seen, err := r.store.Read(t.context())
 	if err != nil {
-		return pipeline.ClaimRead{Err: translated(err)}
+		return pipeline.ClaimRead{Err: err}
 	}
 	first, err := r.store.FirstPartitions(t.context(), r.p.w.kafka.partitions)
 	if err != nil {
-		return pipeline.ClaimRead{Err: translated(err)}
+		return pipeline.ClaimRead{Err: err}
 	}
 	bounds, err := r.bounds(t)
 	if err != nil {
@@ -191,26 +185,6 @@ func (w *world) keep(letters []record.Letter) {
 		w.letters[letterKey{logKey{l.TopicID, l.Number}, l.Offset, l.Part}] = true
 		w.note("(met) letters")
 	}
-}
-
-// translated turns an error of the sink into what the worker acts on.
-func translated(err error) error {
-	var damaged *sink.DamagedError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &damaged):
-		return &record.StopError{Reason: "damaged_bucket", Detail: err.Error()}
-	}
-	return err
-}
-
-func translatedAll(results []sink.Sent) []pipeline.Sent {
-	sent := make([]pipeline.Sent, len(results))
-	for i, s := range results {
-		sent[i] = pipeline.Sent{Result: pipeline.SendResult(s.Result), Code: s.Code, Message: s.Message, Err: translated(s.Err)}
-	}
-	return sent
 }
 
 // described is an event or action in the trace.

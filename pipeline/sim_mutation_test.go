@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/timeseries"
@@ -74,17 +75,17 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 			return e
 		}
 	case unknownAsApplied:
-		return unknownAs(e, pipeline.Acked)
+		return unknownAs(e, bucketer.Applied)
 	case unknownAsNotApplied:
-		return unknownAs(e, pipeline.NotExecuted)
+		return unknownAs(e, bucketer.NotExecuted)
 	}
 	return e
 }
 
-func unknownAs(e pipeline.Event, result pipeline.SendResult) pipeline.Event {
+func unknownAs(e pipeline.Event, result bucketer.Result) pipeline.Event {
 	if e, ok := e.(pipeline.WritesSent); ok {
 		for i := range e.Sent {
-			if e.Sent[i].Result == pipeline.Unknown {
+			if e.Sent[i].Result == bucketer.Unknown {
 				e.Sent[i].Result = result
 			}
 		}

@@ -218,7 +218,7 @@ func (r *runner) abandon() {
 	for t := range r.tasks {
 		t.kill()
 		if x, ok := t.what.(pipeline.SendWrites); ok && r.p.w.broken == unknownForgotten {
-			r.handle(pipeline.WritesSent{Sent: slices.Repeat([]pipeline.Sent{{Result: pipeline.NotExecuted, Err: errNoAnswer}}, len(x.Writes))})
+			r.handle(pipeline.WritesSent{Sent: slices.Repeat([]bucketer.Sent{{Result: bucketer.NotExecuted, Err: errNoAnswer}}, len(x.Writes))})
 		}
 	}
 	clear(r.tasks)

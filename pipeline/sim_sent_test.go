@@ -42,17 +42,17 @@ func (s *sentWrites) heard(w *world, e pipeline.Event) {
 	switch e := e.(type) {
 	case pipeline.WritesSent:
 		for i, sent := range e.Sent {
-			w.note("(met) write " + [...]string{"acknowledged", "not executed", "unknown", "refused"}[sent.Result])
+			w.note("(met) write " + sent.Result.String())
 			switch sent.Result {
-			case pipeline.Acked:
+			case bucketer.Applied:
 				delete(s.open, s.acting[i].ID)
-			case pipeline.Refused:
+			case bucketer.Refused:
 				s.forget(s.acting[i], nil)
 			}
 		}
 	case pipeline.WritesResolved:
 		for i, found := range e.Found {
-			if e.Err == nil && (found == pipeline.FoundApplied || found == pipeline.FoundAppliedForget) {
+			if e.Err == nil && (found == bucketer.Applied || found == bucketer.AppliedForget) {
 				delete(s.open, s.acting[i].ID)
 			}
 		}

@@ -45,35 +45,35 @@ func wants(t *testing.T, w *Worker, offset int64) {
 func TestCommitWaitsForTheWrite(t *testing.T) {
 	w, m := flushing(t)
 	wants(t, w, 0)
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wants(t, w, 1)
 }
 
 func TestUnknownWriteIsReadBackAndSentAgainUnchanged(t *testing.T) {
 	w, m := flushing(t)
 	first := w.flush.cut.Writes[0]
-	absent[SendWrites](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}}))
+	absent[SendWrites](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}}))
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 	wants(t, w, 0)
-	again := expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []Found{FoundNotApplied}}))
+	again := expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
 	if again.Writes[0] != first {
 		t.Fatal("another write was sent")
 	}
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, WritesResolved{Found: []Found{FoundApplied}})
+	w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Applied}})
 	wants(t, w, 1)
 }
 
 func TestConflictWaitsForTheGraceBeforeItAsks(t *testing.T) {
 	w, m := flushing(t)
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
 	sent := m.Now
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
-	absent[AskPositions](t, w.Handle(m, WritesResolved{Found: []Found{FoundDiffers}}))
+	absent[AskPositions](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Conflicted}}))
 	m.Now = sent + w.o.Grace
 	absent[AskPositions](t, w.Handle(m, Ticked{}))
 	m.Now++
@@ -98,10 +98,10 @@ func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 		t.Fatalf("%d writes", len(sent))
 	}
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(3, 3), otherSeries(4)}, Next: 5, End: 5}}) // for the same buckets
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}, {Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}, {Result: bucketer.Applied}}})
 	m.Now += longestDelay
 	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
-	w.Handle(m, WritesResolved{Found: []Found{FoundDiffers}})
+	w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Conflicted}})
 	m.Now += w.o.Grace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
 	actions := w.Handle(m, PositionsAsked{Stored: []timeseries.Position{{Offset: 1}}})
@@ -138,7 +138,7 @@ func TestHandOverFlushesCommitsAndReleasesInThisOrder(t *testing.T) {
 	actions := w.Handle(m, Revoked{}) // the fetch that follows is still under way
 	expect[SendWrites](t, actions)
 	w.Handle(m, Fetched{Err: errDown})
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 	wants(t, w, 1) // the letter is not acknowledged
 	expect[CommitNow](t, w.Handle(m, LettersProduced{}))
 	wants(t, w, 2)
@@ -162,7 +162,7 @@ func TestCatalogIsDroppedWhenSomebodyWasInBetween(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, m := flushing(t)
-			w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}})
+			w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
 			w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
 			w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 			w.Handle(m, Abandoned{})
@@ -271,7 +271,7 @@ func TestRefusedMeasurementBecomesALetterWithItsRecord(t *testing.T) {
 	w, m := flushing(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 	w.busy.fetch = false
-	actions := w.Handle(m, WritesSent{Sent: []Sent{{Result: Refused, Code: 121, Message: "Document failed validation"}}})
+	actions := w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121, Message: "Document failed validation"}}})
 	if at := expect[ReadRecord](t, actions).Offset; at != 0 {
 		t.Fatalf("read offset %d again", at)
 	}
@@ -361,7 +361,7 @@ func TestFetchPausesWhileTooMuchWaits(t *testing.T) {
 	if w.Status(m.Now).Paused == "" {
 		t.Fatal("the status does not say that fetching pauses")
 	}
-	expect[Fetch](t, w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}}))
+	expect[Fetch](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}))
 }
 
 func TestMemoryTargetFlushesAndPauses(t *testing.T) {
@@ -375,11 +375,11 @@ func TestMemoryTargetFlushesAndPauses(t *testing.T) {
 func TestUnansweredAttemptForbidsTheRelease(t *testing.T) {
 	w, m := flushing(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
 	m.Now += longestDelay
 	w.Handle(m, Ticked{})
-	w.Handle(m, WritesResolved{Found: []Found{FoundNotApplied}})
-	w.Handle(m, WritesSent{Sent: []Sent{{Result: Acked}}}) // the same bytes; the first may still come
+	w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}) // the same bytes; the first may still come
 	w.Handle(m, Revoked{})
 	expect[CommitNow](t, w.Handle(m, Fetched{Err: errDown}))
 	actions := w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
@@ -393,10 +393,10 @@ func TestHandOverSendsNothingOfASeriesThatBackedOff(t *testing.T) {
 	w, m := flushing(t)
 	conflict := func() {
 		t.Helper()
-		w.Handle(m, WritesSent{Sent: []Sent{{Result: Unknown, Err: errDown}}})
+		w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
 		m.Now += longestDelay
 		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
-		w.Handle(m, WritesResolved{Found: []Found{FoundDiffers}})
+		w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.Conflicted}})
 		m.Now += w.o.Grace
 		expect[AskPositions](t, w.Handle(m, Ticked{}))
 	}

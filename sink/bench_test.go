@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"waterwheel/bucketer"
-	"waterwheel/sink"
 )
 
 // BenchmarkSend inserts buckets of 20 measurements, 1000 a call.
@@ -21,7 +20,7 @@ func BenchmarkSend(b *testing.B) {
 			offset += 20
 		}
 		b.StartTimer()
-		sendAll(b, p, sink.Acked, writes...)
+		sendAll(b, p, bucketer.Applied, writes...)
 	}
 	b.ReportMetric(float64(b.N)*20*float64(len(writes))/b.Elapsed().Seconds(), "measurements/s")
 }
@@ -34,10 +33,10 @@ func BenchmarkStored(b *testing.B) {
 	for i := range writes {
 		writes[i] = insertOf(strconv.Itoa(i), run(int64(i)*20, 20)...)
 	}
-	sendAll(b, p, sink.Acked, writes...)
+	sendAll(b, p, bucketer.Applied, writes...)
 	b.ReportAllocs()
 	for b.Loop() {
-		if d, err := p.Stored(b.Context(), 0, 1<<31, nil); err != nil || d.Len() != 200_000 {
+		if d, err := p.Stored(b.Context(), 0, 1<<31); err != nil || d.Len() != 200_000 {
 			b.Fatal(d.Len(), err)
 		}
 	}
@@ -54,7 +53,7 @@ func BenchmarkFind(b *testing.B) {
 	for i := range asked {
 		asked[i] = strconv.Itoa(i * 4)
 	}
-	sendAll(b, p, sink.Acked, writes...)
+	sendAll(b, p, bucketer.Applied, writes...)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := p.Find(b.Context(), lookups(asked...)); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/bucketer"
 	"waterwheel/claim"
-	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
@@ -101,7 +101,7 @@ func TestReadFindsBucketsWithoutDocument(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)
 	p := e.claimed(t, s)
-	sendAll(t, p, sink.Acked, insertOf("a", run(0, 2)...))
+	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 2)...))
 	if _, err := e.raw.Collection("events.partitions").DeleteMany(t.Context(), bson.D{}); err != nil {
 		t.Fatal(err)
 	}

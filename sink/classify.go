@@ -3,54 +3,14 @@ package sink
 import (
 	"errors"
 	"fmt"
-	"time"
+
+	"waterwheel/bucketer"
 )
-
-// Result is what is known of a write after one attempt.
-type Result uint8
-
-// The results of an attempt.
-const (
-	Acked       Result = iota // executed, and durable
-	NotExecuted               // not executed, and never will be
-	Unknown                   // anything may have happened, or still happen
-	Refused                   // not executed, and never will be: MongoDB will not have its content
-)
-
-// String is the result's name in metrics.
-func (r Result) String() string {
-	switch r {
-	case Acked:
-		return "acked"
-	case NotExecuted:
-		return "not_executed"
-	case Unknown:
-		return "unknown"
-	case Refused:
-		return "refused"
-	}
-	return fmt.Sprintf("Result(%d)", uint8(r))
-}
-
-// Sent is what is known of one write after one attempt.
-type Sent struct {
-	Result Result
-	// Code and Message are MongoDB's, of a write that is Refused or Unknown by its answer.
-	Code    int32
-	Message string
-	// Err tells why it is NotExecuted or Unknown: ErrLapsed, or an outage.
-	Err error
-	// At is when the attempt began. It cannot be executed any more when the grace has passed since.
-	At time.Time
-
-	// whole: the command was refused, which may be for something else in it than the document.
-	whole bool
-}
 
 // classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: what is
 // not on them is Unknown.
-func classify(n int, reply Reply, err error) []Sent {
-	sent := make([]Sent, n)
+func classify(n int, reply Reply, err error) []bucketer.Sent {
+	sent := make([]bucketer.Sent, n)
 	if err != nil {
 		whole := classifyError(err)
 		for i := range sent {
@@ -77,35 +37,37 @@ func classify(n int, reply Reply, err error) []Sent {
 	}
 	for i := range sent {
 		if !failed[i] && doubt != nil {
-			sent[i] = Sent{Result: Unknown, Err: doubt}
+			sent[i] = bucketer.Sent{Result: bucketer.Unknown, Err: doubt}
 		}
 	}
 	return sent
 }
 
 // classifyError tells what is known of every write of a command that failed as a whole.
-func classifyError(err error) Sent {
+func classifyError(err error) bucketer.Sent {
 	var notSent *NotSentError
 	var command *CommandError
 	switch {
 	case errors.As(err, &notSent):
-		return Sent{Result: NotExecuted, Err: err}
+		return bucketer.Sent{Result: bucketer.NotExecuted, Err: err}
 	case errors.As(err, &command) && answerOf(command.Code).class == notPrimary:
-		return Sent{Result: NotExecuted, Err: err}
+		return bucketer.Sent{Result: bucketer.NotExecuted, Err: err}
 	case errors.As(err, &command):
 		s := classifyCode(command.Code, command.Message)
-		s.whole = s.Result == Refused && command.Code != codeObjectTooLarge
+		if s.Result == bucketer.Refused && command.Code != codeObjectTooLarge { // perhaps for something else in it than the document
+			s.Err = err
+		}
 		return s
 	default:
-		return Sent{Result: Unknown, Err: err}
+		return bucketer.Sent{Result: bucketer.Unknown, Err: err}
 	}
 }
 
 // classifyCode tells what an answer to one write means.
-func classifyCode(code int32, message string) Sent {
-	s := Sent{Result: Refused, Code: code, Message: message}
+func classifyCode(code int32, message string) bucketer.Sent {
+	s := bucketer.Sent{Result: bucketer.Refused, Code: code, Message: message, TooLarge: answerOf(code).class == tooLarge}
 	if !blamesDocument(code) {
-		s.Result, s.Err = Unknown, &CommandError{Code: code, Message: message}
+		s.Result, s.Err = bucketer.Unknown, &CommandError{Code: code, Message: message}
 	}
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
+	"waterwheel/bucketer"
 	"waterwheel/claim"
 )
 
@@ -22,45 +23,45 @@ func TestClassifyByClosedLists(t *testing.T) {
 		n     int
 		reply Reply
 		err   error
-		want  []Result
+		want  []bucketer.Result
 	}{
-		{name: "all executed", n: 2, reply: Reply{N: 2}, want: []Result{Acked, Acked}},
-		{name: "fewer found", n: 3, reply: Reply{N: 2}, want: []Result{Unknown, Unknown, Unknown}},
-		{name: "more than were asked for", n: 1, reply: Reply{N: 2}, want: []Result{Unknown}},
+		{name: "all executed", n: 2, reply: Reply{N: 2}, want: []bucketer.Result{bucketer.Applied, bucketer.Applied}},
+		{name: "fewer found", n: 3, reply: Reply{N: 2}, want: []bucketer.Result{bucketer.Unknown, bucketer.Unknown, bucketer.Unknown}},
+		{name: "more than were asked for", n: 1, reply: Reply{N: 2}, want: []bucketer.Result{bucketer.Unknown}},
 		{
 			name: "one refused", n: 3, reply: Reply{N: 2, Errors: []WriteError{{Index: 1, Code: 121}}},
-			want: []Result{Acked, Refused, Acked},
+			want: []bucketer.Result{bucketer.Applied, bucketer.Refused, bucketer.Applied},
 		},
 		{
 			name: "one refused, one not found", n: 3, reply: Reply{N: 1, Errors: []WriteError{{Index: 1, Code: 57}}},
-			want: []Result{Unknown, Refused, Unknown},
+			want: []bucketer.Result{bucketer.Unknown, bucketer.Refused, bucketer.Unknown},
 		},
 		{
 			name: "a duplicate", n: 2, reply: Reply{N: 1, Errors: []WriteError{{Index: 0, Code: 11000}}},
-			want: []Result{Unknown, Acked},
+			want: []bucketer.Result{bucketer.Unknown, bucketer.Applied},
 		},
 		{
 			name: "a code on no list", n: 2, reply: Reply{N: 1, Errors: []WriteError{{Index: 1, Code: 112}}},
-			want: []Result{Acked, Unknown},
+			want: []bucketer.Result{bucketer.Applied, bucketer.Unknown},
 		},
 		{
 			name: "write concern not met", n: 3, reply: Reply{N: 2, Errors: []WriteError{{Index: 2, Code: 2}}, Unconfirmed: network},
-			want: []Result{Unknown, Unknown, Refused},
+			want: []bucketer.Result{bucketer.Unknown, bucketer.Unknown, bucketer.Refused},
 		},
-		{name: "an index out of range", n: 1, reply: Reply{N: 1, Errors: []WriteError{{Index: 5, Code: 2}}}, want: []Result{Acked}},
-		{name: "no answer", n: 2, err: network, want: []Result{Unknown, Unknown}},
-		{name: "deadline", n: 1, err: context.DeadlineExceeded, want: []Result{Unknown}},
-		{name: "not sent", n: 2, err: &NotSentError{network}, want: []Result{NotExecuted, NotExecuted}},
-		{name: "no primary", n: 1, err: &CommandError{Code: 10107}, want: []Result{NotExecuted}},
-		{name: "stepped down meanwhile", n: 1, err: &CommandError{Code: 11602}, want: []Result{Unknown}},
-		{name: "out of time on the server", n: 1, err: &CommandError{Code: 50}, want: []Result{Unknown}},
-		{name: "refused whole", n: 1, err: &CommandError{Code: 10334}, want: []Result{Refused}},
-		{name: "no privilege", n: 1, err: &CommandError{Code: 13}, want: []Result{Unknown}},
+		{name: "an index out of range", n: 1, reply: Reply{N: 1, Errors: []WriteError{{Index: 5, Code: 2}}}, want: []bucketer.Result{bucketer.Applied}},
+		{name: "no answer", n: 2, err: network, want: []bucketer.Result{bucketer.Unknown, bucketer.Unknown}},
+		{name: "deadline", n: 1, err: context.DeadlineExceeded, want: []bucketer.Result{bucketer.Unknown}},
+		{name: "not sent", n: 2, err: &NotSentError{network}, want: []bucketer.Result{bucketer.NotExecuted, bucketer.NotExecuted}},
+		{name: "no primary", n: 1, err: &CommandError{Code: 10107}, want: []bucketer.Result{bucketer.NotExecuted}},
+		{name: "stepped down meanwhile", n: 1, err: &CommandError{Code: 11602}, want: []bucketer.Result{bucketer.Unknown}},
+		{name: "out of time on the server", n: 1, err: &CommandError{Code: 50}, want: []bucketer.Result{bucketer.Unknown}},
+		{name: "refused whole", n: 1, err: &CommandError{Code: 10334}, want: []bucketer.Result{bucketer.Refused}},
+		{name: "no privilege", n: 1, err: &CommandError{Code: 13}, want: []bucketer.Result{bucketer.Unknown}},
 	} {
-		var got []Result
+		var got []bucketer.Result
 		for _, s := range classify(c.n, c.reply, c.err) {
 			got = append(got, s.Result)
-			if (s.Result == Unknown || s.Result == NotExecuted) && s.Err == nil {
+			if (s.Result == bucketer.Unknown || s.Result == bucketer.NotExecuted) && s.Err == nil {
 				t.Errorf("%s: no reason is given", c.name)
 			}
 		}

@@ -3,21 +3,23 @@ package sink
 import (
 	"errors"
 	"testing"
+
+	"waterwheel/bucketer"
 )
 
 // effect is what comes of a code in the three places where one can stand.
 type effect struct {
-	write   Result // as the answer to one write of a bulk call
-	command Result // as the answer to a whole bulk call of one write
-	lasts   bool   // as the answer to any other request: somebody has to change something
+	write   bucketer.Result // as the answer to one write of a bulk call
+	command bucketer.Result // as the answer to a whole bulk call of one write
+	lasts   bool            // as the answer to any other request: somebody has to change something
 }
 
 // The effects that there are.
 var (
-	leavesOpen = effect{Unknown, Unknown, false}
-	resent     = effect{Unknown, NotExecuted, false}
-	isBadData  = effect{Refused, Refused, true}
-	isRefusal  = effect{Unknown, Unknown, true} // of all writes alike: an outage, never a letter
+	leavesOpen = effect{bucketer.Unknown, bucketer.Unknown, false}
+	resent     = effect{bucketer.Unknown, bucketer.NotExecuted, false}
+	isBadData  = effect{bucketer.Refused, bucketer.Refused, true}
+	isRefusal  = effect{bucketer.Unknown, bucketer.Unknown, true} // of all writes alike: an outage, never a letter
 )
 
 // TestWhatComesOfEachCode tries every code below 20,000, and the few above it, in each place.

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"waterwheel/claim"
+	"waterwheel/record"
 )
 
 // OutageError is a failure that may pass by itself: no answer, no primary, an overloaded server.
@@ -33,20 +32,6 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s: MongoDB refuses it with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
 }
 
-// DamagedError names a bucket of this partition whose positions cannot be told, so that it is not known what is stored.
-type DamagedError struct {
-	Namespace string
-	ID        bson.RawValue
-	Reason    string
-}
-
-// Error names the bucket and the ways out.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the bucket %v of %s is damaged: %s; it is not known which records it holds. Repair its control.source.offsets "+
-		"and control.count, or delete the bucket: the records that only it lists are then stored again if they are read again",
-		e.ID, e.Namespace, e.Reason)
-}
-
 // CommandError is a server's answer that refuses a command as a whole. A Collection returns it as it came.
 type CommandError struct {
 	Code    int32
@@ -66,8 +51,12 @@ func (e *NotSentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *NotSentError) Unwrap() error { return e.Err }
 
-// failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError.
+// failure turns the error of a Collection into one the caller acts on: ErrLapsed, *RefusedError or *OutageError. None, and a
+// *record.StopError, stay what they are.
 func failure(doing string, err error) error {
+	if stop := (*record.StopError)(nil); err == nil || errors.As(err, &stop) {
+		return err
+	}
 	if errors.Is(err, claim.ErrLapsed) {
 		return fmt.Errorf("%s: %w", doing, claim.ErrLapsed)
 	}

@@ -7,7 +7,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
@@ -17,7 +16,7 @@ func TestFindPicksBucketsThatMayTakeMore(t *testing.T) {
 	p := e.claimed(t, s)
 	const hour = 3_600_000
 	fits, older, full, closed := insertOf("a", run(0, 2)...), insertAt("a", minute-hour, run(10, 1)...), insertOf("b", run(20, 1)...), insertOf("c", run(30, 1)...)
-	sendAll(t, p, sink.Acked, fits, older, full, closed, insertOf("d", run(40, 1)...))
+	sendAll(t, p, bucketer.Applied, fits, older, full, closed, insertOf("d", run(40, 1)...))
 	buckets := e.raw.Collection("events.buckets")
 	for w, fields := range map[*bucketer.Write]bson.D{
 		full: {{Key: "control.count", Value: int32(1000)}}, closed: {{Key: "control.closed", Value: true}},
@@ -69,7 +68,7 @@ func TestFindFollowsARaisedGranularity(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)
 	p := e.claimed(t, s)
-	sendAll(t, p, sink.Acked, insertOf("a", run(0, 2)...))
+	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 2)...))
 	const hour = 3_600_000
 	found := func(time int64) int {
 		t.Helper()
@@ -113,7 +112,7 @@ func TestFindGroupsByBinarySeries(t *testing.T) {
 	absent := insertOf("", run(100, 1)...)
 	absent.Meta, absent.Document = bson.RawValue{}, replaced(absent.Document, "meta", bson.RawValue{})
 	writes, lookups = append(writes, absent), append(lookups, bucketer.Lookup{Time: minute})
-	sendAll(t, p, sink.Acked, writes...)
+	sendAll(t, p, bucketer.Applied, writes...)
 
 	answers, err := p.Find(t.Context(), lookups)
 	if err != nil {

@@ -38,11 +38,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		m.commands.WithLabelValues(command)
 	}
 	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {
-		for result := Acked; result <= Refused; result++ {
-			m.writes.WithLabelValues(kindName(kind), result.String())
+		for _, label := range attempts {
+			m.writes.WithLabelValues(kindName(kind), label)
 		}
 	}
 	return m
+}
+
+// attempts are the labels of what an attempt may tell of a write.
+var attempts = map[bucketer.Result]string{
+	bucketer.Applied: "acked", bucketer.NotExecuted: "not_executed", bucketer.Unknown: "unknown", bucketer.Refused: "refused",
 }
 
 func kindName(kind bucketer.Kind) string {
@@ -57,6 +62,6 @@ func (m *Metrics) command(name string, start time.Time) {
 	m.commands.WithLabelValues(name).Observe(time.Since(start).Seconds())
 }
 
-func (m *Metrics) attempt(kind bucketer.Kind, result Result) {
-	m.writes.WithLabelValues(kindName(kind), result.String()).Inc()
+func (m *Metrics) attempt(kind bucketer.Kind, result bucketer.Result) {
+	m.writes.WithLabelValues(kindName(kind), attempts[result]).Inc()
 }

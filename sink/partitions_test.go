@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -83,7 +84,7 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 	s := e.setup(t)
 	p := e.claimed(t, s)
 	for i := range 4 {
-		sendAll(t, p, sink.Acked, insertOf(itoa(i), run(int64(i)*20, 20)...))
+		sendAll(t, p, bucketer.Applied, insertOf(itoa(i), run(int64(i)*20, 20)...))
 	}
 	other := source
 	other.Partition = 11
@@ -91,7 +92,7 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 	t.Cleanup(q.Close)
 	claimWith(t, q)
 	moved := insertOf("x", run(1000, 7)...)
-	sendAll(t, q, sink.Acked, moved)
+	sendAll(t, q, bucketer.Applied, moved)
 	buckets := e.raw.Collection("events.buckets")
 	change := func(series string, set bson.D) {
 		t.Helper()

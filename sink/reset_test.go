@@ -94,7 +94,7 @@ func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	p := store.Partition(source, "cluster", "group", "host")
 	for next := int64(0); next < m.total; cost.windows++ {
 		start := time.Now()
-		d, err := p.Stored(t.Context(), next, next+1<<28, nil)
+		d, err := p.Stored(t.Context(), next, next+1<<28)
 		cost.took += time.Since(start)
 		if err != nil {
 			t.Fatal(err)

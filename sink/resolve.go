@@ -15,24 +15,13 @@ import (
 // maxIDs bounds the buckets that one query asks for by _id.
 const maxIDs = 1000
 
-// Found is what a read-back shows of an unknown write.
-type Found uint8
-
-// The findings of a read-back.
-const (
-	FoundApplied       Found = iota // the write is in its bucket
-	FoundAppliedForget              // the same, but the bucket's meta or closed are not what we wrote
-	FoundNotApplied                 // the bucket is as it was before the write
-	FoundDiffers                    // neither
-)
-
 // Resolve finds out what became of unknown writes: it fences, then reads their buckets back. The answer is of the moment:
-// a write that was not applied may be, later, until its grace has passed. ErrOtherOwner: the claim is not ours any more.
-func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]Found, error) {
+// a write that was NotApplied may be, later, until its grace has passed. ErrOtherOwner: the claim is not ours any more.
+func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]bucketer.Result, error) {
 	if err := p.fence(ctx); err != nil {
 		return nil, err
 	}
-	found := make([]Found, len(writes))
+	found := make([]bucketer.Result, len(writes))
 	applied := false
 	for chunk := range slices.Chunk(indexes(len(writes)), maxIDs) {
 		buckets, err := p.readBack(ctx, writes, chunk)
@@ -41,7 +30,7 @@ func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]Fo
 		}
 		for _, i := range chunk {
 			found[i] = judge(writes[i], buckets[writes[i].ID])
-			applied = applied || found[i] == FoundApplied || found[i] == FoundAppliedForget
+			applied = applied || found[i] == bucketer.Applied || found[i] == bucketer.AppliedForget
 		}
 	}
 	if applied {
@@ -134,40 +123,40 @@ func cloned(v bson.RawValue) bson.RawValue {
 	return v
 }
 
-// judge compares a bucket, nil when there is none, with what the write would have made of it.
-func judge(w *bucketer.Write, s *stored) Found {
+// judge compares a bucket, nil when there is none, with what the write would have made of it: exactly-once.md §6.
+func judge(w *bucketer.Write, s *stored) bucketer.Result {
 	if w.Added == 0 {
 		return judgeClose(w, s)
 	}
 	if s == nil {
 		if w.Kind == bucketer.Insert {
-			return FoundNotApplied
+			return bucketer.NotApplied
 		}
-		return FoundDiffers // deleted
+		return bucketer.Conflicted // deleted
 	}
 	sameMeta := s.meta.Type == w.Meta.Type && bytes.Equal(s.meta.Value, w.Meta.Value)
 	if s.count == int64(w.Count) && s.last != nil && bytes.Equal(s.last, w.Offsets) {
 		if sameMeta && s.closed == w.Closes {
-			return FoundApplied
+			return bucketer.Applied
 		}
-		return FoundAppliedForget
+		return bucketer.AppliedForget
 	}
 	minTime, ok := s.min.DateTimeOK()
 	if w.Kind == bucketer.Update && sameMeta && !s.closed && s.count == int64(w.Count-w.Added) && ok && minTime == w.MinTime {
-		return FoundNotApplied // the update's own filter finds it (E5)
+		return bucketer.NotApplied // the update's own filter finds it (E5)
 	}
-	return FoundDiffers
+	return bucketer.Conflicted
 }
 
 // judgeClose judges a write that only closes its bucket: a bucket that is closed, gone or changed needs no closing.
-func judgeClose(w *bucketer.Write, s *stored) Found {
+func judgeClose(w *bucketer.Write, s *stored) bucketer.Result {
 	switch {
 	case s == nil || s.count != int64(w.Count):
-		return FoundAppliedForget
+		return bucketer.AppliedForget
 	case s.closed:
-		return FoundApplied
+		return bucketer.Applied
 	default:
-		return FoundNotApplied
+		return bucketer.NotApplied
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/claim"
-	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
@@ -34,54 +33,54 @@ func TestResolveJudgesEveryWrite(t *testing.T) {
 
 	offset := int64(0)
 	next := func() []timeseries.Position { offset += 10; return run(offset, 2) }
-	stored := func() *bucketer.Write { w := insertOf("a", next()...); sendAll(t, p, sink.Acked, w); return w }
+	stored := func() *bucketer.Write { w := insertOf("a", next()...); sendAll(t, p, bucketer.Applied, w); return w }
 	applied := func() *bucketer.Write {
 		w := updateOf(stored(), run(offset+5, 1)[0])
-		sendAll(t, p, sink.Acked, w)
+		sendAll(t, p, bucketer.Applied, w)
 		return w
 	}
 	for _, c := range []struct {
 		name string
-		want sink.Found
+		want bucketer.Result
 		make func() *bucketer.Write
 	}{
-		{"insert applied", sink.FoundApplied, stored},
-		{"insert not applied", sink.FoundNotApplied, func() *bucketer.Write { return insertOf("a", next()...) }},
-		{"insert applied, closed since", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); set(w, closed); return w }},
-		{"insert applied, other meta since", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); set(w, meta); return w }},
-		{"another's insert", sink.FoundDiffers, func() *bucketer.Write {
+		{"insert applied", bucketer.Applied, stored},
+		{"insert not applied", bucketer.NotApplied, func() *bucketer.Write { return insertOf("a", next()...) }},
+		{"insert applied, closed since", bucketer.AppliedForget, func() *bucketer.Write { w := stored(); set(w, closed); return w }},
+		{"insert applied, other meta since", bucketer.AppliedForget, func() *bucketer.Write { w := stored(); set(w, meta); return w }},
+		{"another's insert", bucketer.Conflicted, func() *bucketer.Write {
 			w := insertOf("a", next()...)
 			theirs := insertOf("a", append([]timeseries.Position{{Offset: offset}}, run(offset+3, 1)...)...)
-			sendAll(t, p, sink.Acked, theirs)
+			sendAll(t, p, bucketer.Applied, theirs)
 			return w
 		}},
-		{"update applied", sink.FoundApplied, applied},
-		{"update not applied", sink.FoundNotApplied, func() *bucketer.Write { return updateOf(stored(), run(offset+5, 1)[0]) }},
-		{"update applied, closed since", sink.FoundAppliedForget, func() *bucketer.Write { w := applied(); set(w, closed); return w }},
-		{"update, bucket closed", sink.FoundDiffers, func() *bucketer.Write {
+		{"update applied", bucketer.Applied, applied},
+		{"update not applied", bucketer.NotApplied, func() *bucketer.Write { return updateOf(stored(), run(offset+5, 1)[0]) }},
+		{"update applied, closed since", bucketer.AppliedForget, func() *bucketer.Write { w := applied(); set(w, closed); return w }},
+		{"update, bucket closed", bucketer.Conflicted, func() *bucketer.Write {
 			w := stored()
 			set(w, closed)
 			return updateOf(w, run(offset+5, 1)[0])
 		}},
-		{"update, bucket of other meta", sink.FoundDiffers, func() *bucketer.Write {
+		{"update, bucket of other meta", bucketer.Conflicted, func() *bucketer.Write {
 			w := stored()
 			set(w, meta)
 			return updateOf(w, run(offset+5, 1)[0])
 		}},
-		{"update, bucket deleted", sink.FoundDiffers, func() *bucketer.Write {
+		{"update, bucket deleted", bucketer.Conflicted, func() *bucketer.Write {
 			w := stored()
 			drop(w)
 			return updateOf(w, run(offset+5, 1)[0])
 		}},
-		{"update, another count", sink.FoundDiffers, func() *bucketer.Write {
+		{"update, another count", bucketer.Conflicted, func() *bucketer.Write {
 			w := stored()
 			set(w, count)
 			return updateOf(w, run(offset+5, 1)[0])
 		}},
-		{"close applied", sink.FoundApplied, func() *bucketer.Write { w := stored(); set(w, closed); return closeOf(w) }},
-		{"close not applied", sink.FoundNotApplied, func() *bucketer.Write { return closeOf(stored()) }},
-		{"close, bucket deleted", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); drop(w); return closeOf(w) }},
-		{"close, another count", sink.FoundAppliedForget, func() *bucketer.Write { w := stored(); set(w, count); return closeOf(w) }},
+		{"close applied", bucketer.Applied, func() *bucketer.Write { w := stored(); set(w, closed); return closeOf(w) }},
+		{"close not applied", bucketer.NotApplied, func() *bucketer.Write { return closeOf(stored()) }},
+		{"close, bucket deleted", bucketer.AppliedForget, func() *bucketer.Write { w := stored(); drop(w); return closeOf(w) }},
+		{"close, another count", bucketer.AppliedForget, func() *bucketer.Write { w := stored(); set(w, count); return closeOf(w) }},
 	} {
 		got, err := p.Resolve(t.Context(), []*bucketer.Write{c.make()})
 		if err != nil || got[0] != c.want {
@@ -95,7 +94,7 @@ func TestResolveFindsAnotherOwner(t *testing.T) {
 	s := e.setup(t)
 	p := e.claimed(t, s)
 	w := insertOf("a", run(0, 1)...)
-	sendAll(t, p, sink.Acked, w)
+	sendAll(t, p, bucketer.Applied, w)
 	e.claimed(t, s)
 	if _, err := p.Resolve(t.Context(), []*bucketer.Write{w}); !errors.Is(err, claim.ErrOtherOwner) {
 		t.Errorf("resolve: %v", err)
@@ -108,7 +107,7 @@ func TestResolveFindsAnotherOwner(t *testing.T) {
 func TestPositionsAreFoundInAnyBucket(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
-	sendAll(t, p, sink.Acked, insertOf("a", run(10, 3)...), insertOf("b", timeseries.Position{Offset: 14, Part: 2}, timeseries.Position{Offset: 30}))
+	sendAll(t, p, bucketer.Applied, insertOf("a", run(10, 3)...), insertOf("b", timeseries.Position{Offset: 14, Part: 2}, timeseries.Position{Offset: 30}))
 	w := insertOf("c", timeseries.Position{Offset: 14, Part: 2}, timeseries.Position{Offset: 11}, timeseries.Position{Offset: 14, Part: 1},
 		timeseries.Position{Offset: 20})
 	got, err := p.Positions(t.Context(), w)

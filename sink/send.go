@@ -33,15 +33,19 @@ type call struct {
 // A command that MongoDB refuses as a whole for its content is sent again, one write a command: nothing of it was
 // executed, or what was is found by its _id and count. A write whose own command is refused is to blame only if a command
 // of ours without it is not refused.
+<<<<<<< HEAD
 func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
 	if p.standing != holding {
+=======
+func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent {
+	if p.tenure != holding {
+>>>>>>> 8047203 (bucketer, sink, pipeline: one result of a write, no casts between rooms)
 		panic("sink: E7: bucket writes were to be sent without a claim")
 	}
-	at := time.Now()
-	ctx, cancel := context.WithDeadline(ctx, at.Add(p.store.WriteTimeout))
+	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
 
-	sent := make([]Sent, len(writes))
+	sent := make([]bucketer.Sent, len(writes))
 	calls := split(writes)
 	if p.store.Parallel == 1 || len(calls) == 1 {
 		for _, c := range calls {
@@ -60,7 +64,6 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
 	}
 	p.blame(ctx, sent)
 	for i := range sent {
-		sent[i].At = at
 		p.store.Metrics.attempt(writes[i].Kind, sent[i].Result)
 	}
 	return sent
@@ -69,8 +72,8 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
 // blame finds out whether commands were refused for their documents, or for what every command has, such as the write
 // concern: by one that has no bucket in it. If that fails too nobody's data is bad, and the writes are unknown as in any
 // outage; what has become of our claim, the next fence tells.
-func (p *Partition) blame(ctx context.Context, sent []Sent) {
-	refused := func(s Sent) bool { return s.whole }
+func (p *Partition) blame(ctx context.Context, sent []bucketer.Sent) {
+	refused := func(s bucketer.Sent) bool { return s.Result == bucketer.Refused && s.Err != nil }
 	if !slices.ContainsFunc(sent, refused) {
 		return
 	}
@@ -80,7 +83,7 @@ func (p *Partition) blame(ctx context.Context, sent []Sent) {
 	}
 	for i := range sent {
 		if refused(sent[i]) {
-			sent[i] = Sent{Result: Unknown, Code: sent[i].Code, Message: sent[i].Message, Err: err}
+			sent[i] = bucketer.Sent{Result: bucketer.Unknown, Code: sent[i].Code, Message: sent[i].Message, Err: err}
 		}
 	}
 }
@@ -112,7 +115,7 @@ func split(writes []*bucketer.Write) []call {
 }
 
 // send makes one call and puts what is known of its writes into sent, of which it owns the elements of its indexes.
-func (s *Store) send(ctx context.Context, c call, writes []*bucketer.Write, sent []Sent) {
+func (s *Store) send(ctx context.Context, c call, writes []*bucketer.Write, sent []bucketer.Sent) {
 	reply, err := s.command(ctx, c, writes)
 	if err != nil && len(c.indexes) > 1 && refusedWhole(err) {
 		for _, i := range c.indexes {

@@ -73,7 +73,7 @@ func TestSendAsksTheLeaseBeforeEachCommand(t *testing.T) {
 		writes[i] = &bucketer.Write{Document: make(bson.Raw, maxCallBytes)}
 	}
 	got := p.Send(t.Context(), writes)
-	if sent != 2 || got[1].Result != Acked || got[2].Result != NotExecuted || !errors.Is(got[2].Err, claim.ErrLapsed) {
+	if sent != 2 || got[1].Result != bucketer.Applied || got[2].Result != bucketer.NotExecuted || !errors.Is(got[2].Err, claim.ErrLapsed) {
 		t.Errorf("%d commands, %+v", sent, got)
 	}
 }

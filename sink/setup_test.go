@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/bucketer"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -112,7 +113,7 @@ func TestSetupRefusesATakenName(t *testing.T) {
 func TestFindSurvivesAMissingIndex(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
-	sendAll(t, p, sink.Acked, insertOf("a", run(0, 1)...))
+	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 1)...))
 	if err := e.raw.Collection("events.buckets").Indexes().DropOne(t.Context(), "meta_1_control.min.time_1"); err != nil {
 		t.Fatal(err)
 	}

@@ -2,45 +2,31 @@ package sink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
-
-// progressEvery is how many buckets are read between two reports of progress.
-const progressEvery = 1000
 
 // storedBatch is how many buckets' lists come in one answer: not every server bounds its answers to what may be read.
 const storedBatch = 1000
 
 // Stored reads D: the positions with offsets from start on, below end, that buckets of this partition list, causally after
 // the claim (E2). The window from start to end holds at most 2^32 offsets. When D would take more than StoredBytes, the
-// window of the answer ends earlier, and what is beyond must be asked for again. progress, if not nil, is told now and then
-// how many buckets and positions were read. A *DamagedError names a bucket of which it cannot be told what it holds.
-func (p *Partition) Stored(ctx context.Context, start, end int64, progress func(buckets, positions int)) (*timeseries.PositionSet, error) {
+// window of the answer ends earlier, and what is beyond must be asked for again. A *record.StopError names a bucket of which it
+// cannot be told what it holds.
+func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
 	if p.window > 0 && end-start > 2*p.window {
 		end = start + 2*p.window
 	}
 	set := timeseries.NewPositionSet(start, end)
-	buckets, positions := 0, 0
-	count := func(element []byte) (int, error) {
-		n, err := set.AddEncoded(element)
-		positions += n
-		return n, err
-	}
 	each := func(d bson.Raw) error {
-		if err := p.readListed(d, count); err != nil {
-			return err
-		}
+		err := p.readListed(d, set.AddEncoded)
 		shrink(set, p.store.StoredBytes)
-		if buckets++; progress != nil && buckets%progressEvery == 0 {
-			progress(buckets, positions)
-		}
-		return nil
+		return err
 	}
 	last := end - 1
 	if end == math.MaxInt64 {
@@ -80,15 +66,11 @@ func (p *Partition) findListed(ctx context.Context, first, last int64, each func
 	if last < math.MaxInt64 {
 		filter = append(filter, bson.E{Key: timeseries.PathFirst, Value: not("$gt", last)})
 	}
-	err := p.find(ctx, p.store.ports.Buckets, Query{
+	return failure("reading the stored positions", p.find(ctx, p.store.ports.Buckets, Query{
 		Filter:     document(filter),
 		Projection: document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 		Batch:      storedBatch,
-	}, each)
-	if damaged := (*DamagedError)(nil); err == nil || errors.As(err, &damaged) {
-		return err
-	}
-	return failure("reading the stored positions", err)
+	}, each))
 }
 
 // not is the condition that a comparison does not hold, by whatever reason.
@@ -100,9 +82,10 @@ func not(comparison string, with int64) bson.D {
 // they add up to its count (E1).
 func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)) error {
 	damaged := func(format string, args ...any) error {
-		return &DamagedError{
-			Namespace: p.store.Namespace, ID: cloned(d.Lookup(timeseries.FieldID)), Reason: fmt.Sprintf(format, args...),
-		}
+		return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
+			"the bucket %v of %s is damaged: %s; it is not known which records it holds. Repair its control.source.offsets and "+
+				"control.count, or delete the bucket: the records that only it lists are then stored again if they are read again",
+			d.Lookup(timeseries.FieldID), p.store.Namespace, fmt.Sprintf(format, args...))}
 	}
 	if err := d.Validate(); err != nil { // the driver's look-ups below would panic
 		return damaged("it is no well-formed document: %v", err)

@@ -2,15 +2,14 @@ package sink_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/sink"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -20,14 +19,14 @@ func TestStoredIsWhatWasSent(t *testing.T) {
 	p := e.claimed(t, s)
 	a := insertOf("a", run(100, 5)...)
 	b := insertOf("b", timeseries.Position{Offset: 105}, timeseries.Position{Offset: 105, Part: 7})
-	sendAll(t, p, sink.Acked, a, b)
-	sendAll(t, p, sink.Acked, updateOf(a, timeseries.Position{Offset: 300}))
+	sendAll(t, p, bucketer.Applied, a, b)
+	sendAll(t, p, bucketer.Applied, updateOf(a, timeseries.Position{Offset: 300}))
 
 	for _, c := range []struct {
 		start, end int64
 		len        int
 	}{{0, 1 << 32, 8}, {103, 400, 5}, {103, 106, 4}, {106, 300, 0}, {301, 1000, 0}, {300, math.MaxInt32, 1}} {
-		d, err := p.Stored(t.Context(), c.start, c.end, nil)
+		d, err := p.Stored(t.Context(), c.start, c.end)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +34,7 @@ func TestStoredIsWhatWasSent(t *testing.T) {
 			t.Errorf("[%d, %d): %d positions, want %d", c.start, c.end, d.Len(), c.len)
 		}
 	}
-	d, err := p.Stored(t.Context(), 0, 1000, nil)
+	d, err := p.Stored(t.Context(), 0, 1000)
 	if err != nil || !d.Contains(timeseries.Position{Offset: 105, Part: 7}) || d.Contains(timeseries.Position{Offset: 105, Part: 6}) {
 		t.Errorf("parts are mixed up (%v)", err)
 	}
@@ -44,28 +43,10 @@ func TestStoredIsWhatWasSent(t *testing.T) {
 		{Topic: "events", TopicID: source.TopicID, Partition: 4}, {Topic: "events", TopicID: [16]byte{9}, Partition: 3},
 	} {
 		q := s.Partition(other, "cluster", "group", "host")
-		if d, err := q.Stored(t.Context(), 0, 1000, nil); err != nil || d.Len() != 0 {
+		if d, err := q.Stored(t.Context(), 0, 1000); err != nil || d.Len() != 0 {
 			t.Errorf("%+v: %v, %v", other, d, err)
 		}
 		q.Close()
-	}
-}
-
-func TestStoredReportsProgress(t *testing.T) {
-	e := connect(t)
-	p := e.claimed(t, e.setup(t))
-	var writes []*bucketer.Write
-	for i := range 1050 {
-		writes = append(writes, insertOf(itoa(i), run(int64(i)*2, 2)...))
-	}
-	sendAll(t, p, sink.Acked, writes...)
-	var told []string
-	d, err := p.Stored(t.Context(), 0, 1<<31, func(buckets, positions int) { told = append(told, fmt.Sprint(buckets, " ", positions)) })
-	if err != nil || d.Len() != 2100 {
-		t.Fatalf("%v, %v", d.Len(), err)
-	}
-	if diff := cmp.Diff([]string{"1000 2000"}, told); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -99,22 +80,22 @@ func TestDamagedBucketIsNamed(t *testing.T) {
 			e := connect(t)
 			p := e.claimed(t, e.setup(t))
 			w := insertOf("a", run(10, 3)...)
-			sendAll(t, p, sink.Acked, w)
+			sendAll(t, p, bucketer.Applied, w)
 			if _, err := e.raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, c.damage); err != nil {
 				t.Fatal(err)
 			}
 			named := func(doing string, err error) {
 				t.Helper()
-				var damaged *sink.DamagedError
-				if !errors.As(err, &damaged) || damaged.ID.ObjectID() != w.ID {
+				var damaged *record.StopError
+				if !errors.As(err, &damaged) || damaged.Reason != "damaged_bucket" || !strings.Contains(damaged.Detail, w.ID.Hex()) {
 					t.Fatalf("%s: %v", doing, err)
 				}
 			}
-			_, err := p.Stored(t.Context(), 0, 100, nil)
+			_, err := p.Stored(t.Context(), 0, 100)
 			named("in range", err)
 			_, err = p.Positions(t.Context(), insertOf("b", run(12, 3)...))
 			named("asked for positions", err)
-			d, err := p.Stored(t.Context(), 50, 100, nil)
+			d, err := p.Stored(t.Context(), 50, 100)
 			if c.anywhere {
 				named("out of range", err)
 			} else if err != nil || d.Len() != 0 {
@@ -129,12 +110,12 @@ func TestBucketWithoutLastIsRead(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
 	w := insertOf("a", run(10, 3)...)
-	sendAll(t, p, sink.Acked, w)
+	sendAll(t, p, bucketer.Applied, w)
 	gone := bson.D{{Key: "$unset", Value: bson.D{{Key: "control.source.last", Value: 1}}}}
 	if _, err := e.raw.Collection("events.buckets").UpdateByID(t.Context(), w.ID, gone); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := p.Stored(t.Context(), 11, 100, nil); err != nil || d.Len() != 2 {
+	if d, err := p.Stored(t.Context(), 11, 100); err != nil || d.Len() != 2 {
 		t.Errorf("%d positions, %v", d.Len(), err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -41,7 +42,7 @@ func FuzzListed(f *testing.F) {
 	f.Fuzz(func(t *testing.T, document []byte) {
 		set := timeseries.NewPositionSet(0, 100)
 		err := p.readListed(document, set.AddEncoded)
-		if damaged := (*DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
+		if damaged := (*record.StopError)(nil); err != nil && !errors.As(err, &damaged) {
 			t.Errorf("%v", err)
 		}
 		if string(document) == string(whole) && (err != nil || set.Len() != 3) {

@@ -10,7 +10,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-func sendAll(t testing.TB, p *sink.Partition, want sink.Result, writes ...*bucketer.Write) []sink.Sent {
+func sendAll(t testing.TB, p *sink.Partition, want bucketer.Result, writes ...*bucketer.Write) []bucketer.Sent {
 	t.Helper()
 	sent := p.Send(t.Context(), writes)
 	for i, s := range sent {
@@ -25,24 +25,24 @@ func TestSendTellsWhichWritesFoundTheirBucket(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
 	a := insertOf("a", run(0, 2)...)
-	sendAll(t, p, sink.Acked, a)
+	sendAll(t, p, bucketer.Applied, a)
 	b := insertOf("b", run(10, 1)...)
 	got := p.Send(t.Context(), []*bucketer.Write{a, b})
-	if got[0].Result != sink.Unknown || got[0].Code != 11000 {
+	if got[0].Result != bucketer.Unknown || got[0].Code != 11000 {
 		t.Errorf("a duplicate _id: %+v", got)
 	}
 	// A server that counts the duplicate among the inserted leaves the other write in doubt.
-	if found, err := p.Resolve(t.Context(), []*bucketer.Write{a, b}); err != nil || found[0] != sink.FoundApplied || found[1] != sink.FoundApplied {
+	if found, err := p.Resolve(t.Context(), []*bucketer.Write{a, b}); err != nil || found[0] != bucketer.Applied || found[1] != bucketer.Applied {
 		t.Errorf("read back: %v, %v (sent %+v)", found, err, got)
 	}
 	missing := insertOf("c", run(20, 1)...)
 	sent := p.Send(t.Context(), []*bucketer.Write{updateOf(a, run(5, 1)[0]), updateOf(missing, run(21, 1)[0])})
 	for i, s := range sent {
-		if s.Result != sink.Unknown { // the server tells the sum only
+		if s.Result != bucketer.Unknown { // the server tells the sum only
 			t.Errorf("update %d: %+v", i, s)
 		}
 	}
-	sendAll(t, p, sink.Unknown, updateOf(missing, run(21, 1)[0]))
+	sendAll(t, p, bucketer.Unknown, updateOf(missing, run(21, 1)[0]))
 }
 
 func TestSendOfThousandsOfWrites(t *testing.T) {
@@ -54,9 +54,9 @@ func TestSendOfThousandsOfWrites(t *testing.T) {
 			w := insertOf(itoa(i), run(int64(i)*10, 1)...)
 			inserts, updates = append(inserts, w), append(updates, updateOf(w, run(int64(i)*10+1, 1)[0]))
 		}
-		sendAll(t, p, sink.Acked, inserts...)
-		sendAll(t, p, sink.Acked, updates[:20]...)
-		if d, err := p.Stored(t.Context(), 0, 1<<31, nil); err != nil || d.Len() != 1120 {
+		sendAll(t, p, bucketer.Applied, inserts...)
+		sendAll(t, p, bucketer.Applied, updates[:20]...)
+		if d, err := p.Stored(t.Context(), 0, 1<<31); err != nil || d.Len() != 1120 {
 			t.Errorf("parallel %d: %v, %v", parallel, d.Len(), err)
 		}
 	}

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync"
-	"time"
 	"unsafe"
 
-	"waterwheel/bucketer"
-	"waterwheel/claim"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/record"
@@ -113,77 +109,6 @@ func (l *partitionLog) Partitions(ctx context.Context) (int32, error) {
 	return int32(len(topics[0].Partitions)), nil
 }
 
-// partitionStore is MongoDB for one worker.
-type partitionStore struct {
-	*sink.Partition
-}
-
-// Read translates the error.
-func (s *partitionStore) Read(ctx context.Context) (claim.Document, error) {
-	seen, err := s.Partition.Read(ctx)
-	return seen, translated(err)
-}
-
-// Stored leaves out the progress: a worker's log line says what was read.
-func (s *partitionStore) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
-	stored, err := s.Partition.Stored(ctx, start, end, nil)
-	return stored, translated(err)
-}
-
-// Send translates the results.
-func (s *partitionStore) Send(ctx context.Context, writes []*bucketer.Write) []pipeline.Sent {
-	results := s.Partition.Send(ctx, writes)
-	sent := make([]pipeline.Sent, len(results))
-	for i, r := range results {
-		sent[i] = pipeline.Sent{Result: pipeline.SendResult(r.Result), Code: r.Code, Message: r.Message, Err: translated(r.Err)}
-	}
-	return sent
-}
-
-// Resolve translates the findings.
-func (s *partitionStore) Resolve(ctx context.Context, writes []*bucketer.Write) ([]pipeline.Found, error) {
-	results, err := s.Partition.Resolve(ctx, writes)
-	found := make([]pipeline.Found, len(results))
-	for i, r := range results {
-		found[i] = pipeline.Found(r)
-	}
-	return found, translated(err)
-}
-
-// Positions translates the error.
-func (s *partitionStore) Positions(ctx context.Context, w *bucketer.Write) ([]timeseries.Position, error) {
-	stored, err := s.Partition.Positions(ctx, w)
-	return stored, translated(err)
-}
-
-// Find translates the error.
-func (s *partitionStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error) {
-	answers, err := s.Partition.Find(ctx, lookups)
-	return answers, translated(err)
-}
-
-// NoteWaited translates the error.
-func (s *partitionStore) NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error {
-	return translated(s.Partition.NoteWaited(ctx, claim, waited))
-}
-
-// Release translates the error.
-func (s *partitionStore) Release(ctx context.Context) error {
-	return translated(s.Partition.Release(ctx))
-}
-
-// translated turns an error of MongoDB's side into what the worker acts on.
-func translated(err error) error {
-	var damaged *sink.DamagedError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &damaged):
-		return &record.StopError{Reason: "damaged_bucket", Detail: err.Error()}
-	}
-	return err
-}
-
 // ports opens what workers read and write.
 type ports struct {
 	client    *kafka.Client
@@ -215,7 +140,7 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	}
 	cursor := p.client.Cursor(src.Topic, src.TopicID, src.Partition)
 	return &partitionLog{client: p.client, cursor: cursor, source: src, isolation: p.isolation, start: p.start},
-		&partitionStore{partition}
+		partition
 }
 
 // Letters is the same for all topics: a letter names its own.

@@ -121,7 +121,7 @@ type steadyPorts struct {
 }
 
 func (p steadyPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
-	return p.log, &partitionStore{p.store.Partition(src, "cluster", "g", "host")}
+	return p.log, p.store.Partition(src, "cluster", "g", "host")
 }
 
 func (p steadyPorts) Letters(string) pipeline.Letters                          { return nil }

@@ -34,12 +34,12 @@ func (p refusingPorts) Open(src timeseries.Source) (pipeline.Log, pipeline.Store
 
 type refusingStore struct{ pipeline.Store }
 
-func (s refusingStore) Send(ctx context.Context, writes []*bucketer.Write) []pipeline.Sent {
-	sent := make([]pipeline.Sent, len(writes))
+func (s refusingStore) Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent {
+	sent := make([]bucketer.Sent, len(writes))
 	var passing []*bucketer.Write
 	for i, w := range writes {
 		if bytes.Contains(w.Document, []byte(refusedMark)) {
-			sent[i] = pipeline.Sent{Result: pipeline.Refused, Code: 121, Message: "Document failed validation"}
+			sent[i] = bucketer.Sent{Result: bucketer.Refused, Code: 121, Message: "Document failed validation"}
 		} else {
 			passing = append(passing, w)
 		}
@@ -49,7 +49,7 @@ func (s refusingStore) Send(ctx context.Context, writes []*bucketer.Write) []pip
 	}
 	passed := s.Store.Send(ctx, passing)
 	for i := range sent {
-		if sent[i].Result != pipeline.Refused {
+		if sent[i].Result != bucketer.Refused {
 			sent[i], passed = passed[0], passed[1:]
 		}
 	}
