@@ -25,17 +25,18 @@ var mayImport = map[string][]string{
 	"compose":       {}, // a deployment to try
 	"internal/leak": {}, // goroutines that tests leave behind
 
-	"record":      {},                                      // words about Kafka that rooms share
-	"claim":       {"record"},                              // words and rules of owning a partition
-	"config":      {"record", "timeseries"},                // settings
-	"timeseries":  {},                                      // what a bucket is
-	"measurement": {"timeseries", "record"},                // bytes to measurements
-	"bucketer":    {"timeseries", "measurement", "record"}, // the bucket catalog
-	"kafka":       {"record"},                              // Kafka in
-	"dlq":         {"record"},                              // letters
-	"sink":        {"timeseries", "bucketer", "claim", "record"},
-	"pipeline":    {"timeseries", "measurement", "bucketer", "claim", "record"},
-	"verify":      {"timeseries", "measurement", "claim", "record"},
+	"record":             {},                                                            // words about Kafka that rooms share
+	"claim":              {"record"},                                                    // words and rules of owning a partition
+	"config":             {"record", "timeseries"},                                      // settings
+	"timeseries":         {},                                                            // what a bucket is
+	"timeseries/rawbson": {},                                                            // BSON in place
+	"measurement":        {"timeseries", "timeseries/rawbson", "record"},                // bytes to measurements
+	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"}, // the bucket catalog
+	"kafka":              {"record"},                                                    // Kafka in
+	"dlq":                {"record"},                                                    // letters
+	"sink":               {"timeseries", "bucketer", "claim", "record"},
+	"pipeline":           {"timeseries", "measurement", "bucketer", "claim", "record"},
+	"verify":             {"timeseries", "measurement", "claim", "record"},
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status",
 		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "sink", "dlq", "pipeline", "verify",
@@ -45,7 +46,7 @@ var mayImport = map[string][]string{
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.
-var purePackages = []string{"record", "claim", "timeseries", "measurement", "bucketer"}
+var purePackages = []string{"record", "claim", "timeseries", "timeseries/rawbson", "measurement", "bucketer"}
 
 // pureModules are the modules beside the standard library that pure packages may import from.
 var pureModules = []string{

@@ -4,26 +4,24 @@ import (
 	"encoding/binary"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // The functions of this file append BSON to dst: elements by type, name, value.
 
-func appendHeader(dst []byte, kind bson.Type, name string) []byte {
-	return append(append(append(dst, byte(kind)), name...), 0)
-}
-
 func appendInt64(dst []byte, v int64) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(v)) }
 
 func appendInt32Named(dst []byte, name string, v int32) []byte {
-	return binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeInt32, name), uint32(v))
+	return binary.LittleEndian.AppendUint32(rawbson.AppendHeader(dst, bson.TypeInt32, name), uint32(v))
 }
 
 func appendDateNamed(dst []byte, name string, v int64) []byte {
-	return appendInt64(appendHeader(dst, bson.TypeDateTime, name), v)
+	return appendInt64(rawbson.AppendHeader(dst, bson.TypeDateTime, name), v)
 }
 
 func appendBoolNamed(dst []byte, name string, v bool) []byte {
-	dst = appendHeader(dst, bson.TypeBoolean, name)
+	dst = rawbson.AppendHeader(dst, bson.TypeBoolean, name)
 	if v {
 		return append(dst, 1)
 	}
@@ -31,17 +29,16 @@ func appendBoolNamed(dst []byte, name string, v bool) []byte {
 }
 
 func appendStringNamed(dst []byte, name, v string) []byte {
-	dst = binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeString, name), uint32(len(v)+1))
-	return append(append(dst, v...), 0)
+	return rawbson.AppendString(rawbson.AppendHeader(dst, bson.TypeString, name), v)
 }
 
 func appendBinaryNamed(dst []byte, name string, subtype byte, v []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(appendHeader(dst, bson.TypeBinary, name), uint32(len(v)))
+	dst = binary.LittleEndian.AppendUint32(rawbson.AppendHeader(dst, bson.TypeBinary, name), uint32(len(v)))
 	return append(append(dst, subtype), v...)
 }
 
 func appendNamed(dst []byte, v value, name string) []byte {
-	return appendData(appendHeader(dst, v.kind, name), v.data)
+	return appendData(rawbson.AppendHeader(dst, v.kind, name), v.data)
 }
 
 // appendData appends a value's bytes, those of most numbers and dates without a call.
@@ -60,13 +57,6 @@ func appendFields(dst, elements []byte) []byte {
 
 // startDocument appends an object or array that endDocument ends; start is for it.
 func startDocument(dst []byte, kind bson.Type, name string) (_ []byte, start int) {
-	dst = appendHeader(dst, kind, name)
+	dst = rawbson.AppendHeader(dst, kind, name)
 	return append(dst, 0, 0, 0, 0), len(dst)
-}
-
-// endDocument ends the document whose length stands at start.
-func endDocument(dst []byte, start int) []byte {
-	dst = append(dst, 0)
-	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start))
-	return dst
 }

@@ -13,6 +13,7 @@ import (
 
 	"waterwheel/measurement"
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // testLimits are the defaults of MongoDB.
@@ -40,9 +41,9 @@ type numeric struct {
 func newNumeric(series int) *numeric {
 	n := &numeric{series: series}
 	for _, name := range []string{"temperature", "humidity", "pressure", "voltage", "current"} {
-		n.fields = appendInt64(appendHeader(n.fields, bson.TypeDouble, name), 0)
+		n.fields = appendInt64(rawbson.AppendHeader(n.fields, bson.TypeDouble, name), 0)
 	}
-	n.meta = startFields(appendInt64(appendHeader(nil, bson.TypeInt64, "id"), 0))
+	n.meta = startFields(appendInt64(rawbson.AppendHeader(nil, bson.TypeInt64, "id"), 0))
 	n.Elements = n.fields
 	n.Meta = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: n.meta}
 	return n
@@ -55,9 +56,9 @@ func (n *numeric) advance() {
 	n.Time = n.window + int64(n.next/n.series)*100
 	bits := math.Float64bits(20 + float64(n.next%977)/31)
 	for rest := n.fields; len(rest) > 0; {
-		var e element
-		e, rest, _ = readElement(rest)
-		binary.LittleEndian.PutUint64(e.value, bits)
+		var e rawbson.Element
+		e, rest, _ = rawbson.Read(rest)
+		binary.LittleEndian.PutUint64(e.Value, bits)
 	}
 	n.next++
 }

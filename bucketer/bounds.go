@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // side is which extreme is kept: the sign that the comparison of a newcomer with the kept value must have.
@@ -47,7 +48,7 @@ func (x *extremes) include(v value, scratch []byte) []byte {
 		x.lower, x.upper, x.lowered, x.raised = v, v, true, true
 		return scratch
 	}
-	if !isNested(v.kind) && x.lower.kind == v.kind && x.upper.kind == v.kind {
+	if !rawbson.IsNested(v.kind) && x.lower.kind == v.kind && x.upper.kind == v.kind {
 		if compareSame(v, x.lower) < 0 {
 			x.lower, x.lowered = v, true
 		} else if compareSame(v, x.upper) > 0 {
@@ -83,7 +84,7 @@ func compareSame(v, w value) int {
 // position; of anything else the newcomer must be strictly beyond the kept value. Where neither can be taken as it is the
 // merged value is built behind scratch.
 func (d side) merge(kept, v value, scratch []byte) (value, []byte) {
-	if kept.kind != v.kind || !isNested(v.kind) {
+	if kept.kind != v.kind || !rawbson.IsNested(v.kind) {
 		if d.isBeyond(v, kept) {
 			return v, scratch
 		}
@@ -112,27 +113,27 @@ func (d side) isBeyond(v, kept value) bool {
 // that improved the kept value it says afterwards: to find it out first would be another walk, at each depth.
 func (d side) build(dst []byte, kept, v value) (_ []byte, improved bool) {
 	start, dst := bsoncore.AppendDocumentStart(dst)
-	newcomers := finder{kind: v.kind, rest: content(v.data)}
-	for rest := content(kept.data); len(rest) > 0; {
+	newcomers := finder{kind: v.kind, rest: rawbson.Content(v.data)}
+	for rest := rawbson.Content(kept.data); len(rest) > 0; {
 		if newcomers.isEmpty() {
 			dst = append(dst, rest...)
 			break
 		}
-		old, after, _ := readElement(rest)
+		old, after, _ := rawbson.Read(rest)
 		whole := rest[:len(rest)-len(after)]
 		rest = after
-		e, ok := newcomers.next(old.name)
-		was, now := value{old.kind, old.value}, value{e.kind, e.value}
+		e, ok := newcomers.next(old.Name)
+		was, now := value{old.Kind, old.Value}, value{e.Kind, e.Value}
 		switch {
 		case !ok:
 			dst = append(dst, whole...)
-		case was.kind == now.kind && isNested(now.kind):
+		case was.kind == now.kind && rawbson.IsNested(now.kind):
 			var within bool
-			dst = append(append(append(dst, byte(now.kind)), old.name...), 0)
+			dst = append(append(append(dst, byte(now.kind)), old.Name...), 0)
 			dst, within = d.build(dst, was, now)
 			improved = improved || within
 		case d.isBeyond(now, was):
-			dst = appendElement(dst, now.kind, old.name, now.data)
+			dst = rawbson.AppendElement(dst, now.kind, old.Name, now.data)
 			improved = true
 		default:
 			dst = append(dst, whole...)
@@ -141,11 +142,4 @@ func (d side) build(dst []byte, kept, v value) (_ []byte, improved bool) {
 	improved = improved || !newcomers.isEmpty()
 	dst, _ = bsoncore.AppendDocumentEnd(newcomers.appendRest(dst), start)
 	return dst, improved
-}
-
-// appendElement appends a BSON element.
-func appendElement(dst []byte, kind bson.Type, name, data []byte) []byte {
-	dst = append(dst, byte(kind))
-	dst = append(append(dst, name...), 0)
-	return append(dst, data...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/measurement"
 	"waterwheel/record"
+	"waterwheel/timeseries/rawbson"
 )
 
 // What a Decoder lets pass fits a bucket of its own, however its bytes are spread over fields, and whatever the meta takes.
@@ -56,7 +57,7 @@ func TestMalformedMeasurementsChangeNothing(t *testing.T) {
 	deep := appendInt32Named(nil, "x", 1)
 	for range maxDepth + 1 {
 		dst, start := startDocument(nil, bson.TypeEmbeddedDocument, "x")
-		deep = endDocument(append(dst, deep...), start)
+		deep = rawbson.EndDocument(append(dst, deep...), start)
 	}
 	one := appendInt32Named(nil, "n", 1)
 	for name, elements := range map[string][]byte{
@@ -69,9 +70,9 @@ func TestMalformedMeasurementsChangeNothing(t *testing.T) {
 		"operator":                appendInt32Named(nil, "$a", 1),
 		"empty name":              appendInt32Named(nil, "", 1),
 		"too deep":                deep,
-		"object longer than told": append(appendHeader(nil, bson.TypeEmbeddedDocument, "o"), 9, 0, 0, 0, 0),
-		"object of rubbish":       append(appendHeader(nil, bson.TypeEmbeddedDocument, "o"), 6, 0, 0, 0, 7, 0),
-		"string without end":      append(appendHeader(nil, bson.TypeString, "s"), 2, 0, 0, 0, 'a', 'b'),
+		"object longer than told": append(rawbson.AppendHeader(nil, bson.TypeEmbeddedDocument, "o"), 9, 0, 0, 0, 0),
+		"object of rubbish":       append(rawbson.AppendHeader(nil, bson.TypeEmbeddedDocument, "o"), 6, 0, 0, 0, 7, 0),
+		"string without end":      append(rawbson.AppendHeader(nil, bson.TypeString, "s"), 2, 0, 0, 0, 'a', 'b'),
 	} {
 		c := New(testOptions(t))
 		for range 2 { // for a new bucket, then for an open one

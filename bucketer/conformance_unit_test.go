@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // elementsOf is a measurement's elements: a document's without some fields.
@@ -19,7 +21,7 @@ func elementsOf(t testing.TB, d bson.D, without ...any) []byte {
 			kept = append(kept, e)
 		}
 	}
-	return content(encode(t, kept))
+	return rawbson.Content(encode(t, kept))
 }
 
 // runSchemaCase checks documents one after the other against the schema of those before.
@@ -141,7 +143,7 @@ func checkChange(t *testing.T, before, after bson.D) {
 		}
 		dst = e.appendBoundChange(dst, "", field.Key, known, valueOf(t, field.Value))
 	}
-	changes := decode(t, endDocument(dst, 0))
+	changes := decode(t, rawbson.EndDocument(dst, 0))
 	for _, change := range changes {
 		if old := at(before, change.Key); old != nil && equal(t, old, change.Value) {
 			t.Errorf("%s is set to what it is", change.Key)
@@ -154,9 +156,9 @@ func checkChange(t *testing.T, before, after bson.D) {
 
 func valueOf(t testing.TB, v any) value {
 	t.Helper()
-	e, _, ok := readElement(content(encode(t, bson.D{{Key: "v", Value: v}})))
+	e, _, ok := rawbson.Read(rawbson.Content(encode(t, bson.D{{Key: "v", Value: v}})))
 	if !ok {
 		t.Fatalf("%v is no BSON value", v)
 	}
-	return value{e.kind, e.value}
+	return value{e.Kind, e.Value}
 }

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // Prefixes of the dotted paths of a measurement's fields.
@@ -29,18 +30,18 @@ func (e *encoder) update(b *bucket, w *Write) {
 	if w.Closes {
 		dst = appendBoolNamed(dst, timeseries.PathClosed, true)
 	}
-	dst = endDocument(dst, set)
+	dst = rawbson.EndDocument(dst, set)
 	if w.Added > 0 {
 		dst = e.appendSourceOperators(dst, w)
 	}
-	e.out = endDocument(dst, start)
+	e.out = rawbson.EndDocument(dst, start)
 	w.Document = e.out[start:]
 }
 
 func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
 	dst, push := startDocument(dst, bson.TypeEmbeddedDocument, "$push")
 	dst = appendBinaryNamed(dst, timeseries.PathOffsets, 0, w.Offsets)
-	return e.forms.ends.appendRange(endDocument(dst, push), e.first, e.last)
+	return e.forms.ends.appendRange(rawbson.EndDocument(dst, push), e.first, e.last)
 }
 
 // appendBounds appends what changes in control.min and control.max.
@@ -80,16 +81,16 @@ func (e *encoder) appendChange(dst []byte, known, now value) []byte {
 		return dst
 	}
 	if known.kind != bson.TypeEmbeddedDocument || now.kind != known.kind || !isAddressable(now.data) {
-		return appendElement(dst, now.kind, e.path, now.data)
+		return rawbson.AppendElement(dst, now.kind, e.path, now.data)
 	}
 	length := len(e.path)
-	members := finder{kind: known.kind, rest: content(known.data)}
-	for rest := content(now.data); len(rest) > 0; {
-		var member element
-		member, rest, _ = readElement(rest)
-		old, _ := members.next(member.name)
-		e.path = append(append(e.path[:length], '.'), member.name...)
-		dst = e.appendChange(dst, value{old.kind, old.value}, value{member.kind, member.value})
+	members := finder{kind: known.kind, rest: rawbson.Content(known.data)}
+	for rest := rawbson.Content(now.data); len(rest) > 0; {
+		var member rawbson.Element
+		member, rest, _ = rawbson.Read(rest)
+		old, _ := members.next(member.Name)
+		e.path = append(append(e.path[:length], '.'), member.Name...)
+		dst = e.appendChange(dst, value{old.Kind, old.Value}, value{member.Kind, member.Value})
 	}
 	e.path = e.path[:length]
 	return dst
@@ -97,10 +98,10 @@ func (e *encoder) appendChange(dst []byte, known, now value) []byte {
 
 // isAddressable reports whether a path can lead to each member of an object.
 func isAddressable(object []byte) bool {
-	for rest := content(object); len(rest) > 0; {
-		var e element
-		e, rest, _ = readElement(rest)
-		if !isColumnName(e.name) {
+	for rest := rawbson.Content(object); len(rest) > 0; {
+		var e rawbson.Element
+		e, rest, _ = rawbson.Read(rest)
+		if !isColumnName(e.Name) {
 			return false
 		}
 	}
@@ -140,15 +141,15 @@ func (e *encoder) filter(b *bucket, w *Write) {
 	dst := append(e.out, f.series.bytes...)
 	copy(dst[start+f.series.gaps[0]:], b.id[:])
 	if w.Meta.Type != 0 {
-		dst = append(appendHeader(dst, w.Meta.Type, "$eq"), w.Meta.Value...)
+		dst = append(rawbson.AppendHeader(dst, w.Meta.Type, "$eq"), w.Meta.Value...)
 	} else {
 		dst = appendBoolNamed(dst, "$exists", false)
 	}
-	dst = endDocument(dst, start+f.meta)
+	dst = rawbson.EndDocument(dst, start+f.meta)
 	state := len(dst)
 	dst = append(dst, f.state.bytes...)
 	binary.LittleEndian.PutUint64(dst[state+f.state.gaps[0]:], uint64(b.minTime))
 	binary.LittleEndian.PutUint32(dst[state+f.state.gaps[1]:], uint32(b.stored))
-	e.out = endDocument(dst, start)
+	e.out = rawbson.EndDocument(dst, start)
 	w.Filter = e.out[start:]
 }

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // uuidSubtype is BSON's binary subtype of a UUID.
@@ -17,7 +18,7 @@ func (e *encoder) insert(b *bucket, w *Write) {
 	dst := append(e.out, e.forms.head.bytes...)
 	dst = e.fillControl(dst, start, b, w)
 	if w.Meta.Type != 0 {
-		dst = append(appendHeader(dst, w.Meta.Type, timeseries.FieldMeta), w.Meta.Value...)
+		dst = append(rawbson.AppendHeader(dst, w.Meta.Type, timeseries.FieldMeta), w.Meta.Value...)
 	}
 	dst, data := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldData)
 	if w.Count == 1 {
@@ -25,7 +26,7 @@ func (e *encoder) insert(b *bucket, w *Write) {
 	} else {
 		dst = e.appendColumns(dst, b.shape)
 	}
-	e.out = endDocument(endDocument(dst, data), start)
+	e.out = rawbson.EndDocument(rawbson.EndDocument(dst, data), start)
 	w.Document = e.out[start:]
 }
 
@@ -40,7 +41,7 @@ func (e *encoder) appendColumns(dst []byte, s *shape) []byte {
 // appendColumn appends one column of data, of which elements are the content.
 func appendColumn(dst []byte, name string, elements []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, name)
-	return endDocument(append(dst, elements...), start)
+	return rawbson.EndDocument(append(dst, elements...), start)
 }
 
 // appendOnly appends the columns of the only measurement. It reads the row, and not what was just made of it, for which
@@ -59,7 +60,7 @@ func (e *encoder) appendOnly(dst []byte, s *shape) []byte {
 
 // appendCell appends a column of one value.
 func appendCell(dst []byte, name string, v value) []byte {
-	dst = appendHeader(dst, bson.TypeEmbeddedDocument, name)
+	dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, name)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+3+len(v.data)+1))
 	return append(appendData(append(dst, byte(v.kind), '0', 0), v.data), 0)
 }
@@ -69,26 +70,26 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 	head := &e.forms.head
 	copy(dst[start+head.gaps[0]:], b.id[:])
 	binary.LittleEndian.PutUint64(dst[start+head.gaps[1]:], uint64(b.minTime))
-	dst = endDocument(append(dst, e.lower...), start+e.forms.min)
+	dst = rawbson.EndDocument(append(dst, e.lower...), start+e.forms.min)
 	dst = e.appendMax(dst)
 	dst = appendInt32Named(dst, timeseries.FieldCount, w.Count)
 	dst = appendInt32Named(dst, timeseries.FieldSize, b.size)
 	if w.Closes {
 		dst = appendBoolNamed(dst, timeseries.FieldClosed, true)
 	}
-	return endDocument(e.appendSource(dst, w), start+e.forms.control)
+	return rawbson.EndDocument(e.appendSource(dst, w), start+e.forms.control)
 }
 
 // appendMax appends control.max: the time, then the fields.
 func (e *encoder) appendMax(dst []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMax)
 	dst = appendDateNamed(dst, e.timeField, e.maxTime)
-	return endDocument(append(dst, e.upper...), start)
+	return rawbson.EndDocument(append(dst, e.upper...), start)
 }
 
 func (e *encoder) appendSource(dst []byte, w *Write) []byte {
 	start, f := len(dst), &e.forms
 	dst = append(f.source.appendRange(dst, e.first, e.last), w.Offsets...)
 	binary.LittleEndian.PutUint32(dst[start+f.binary:], uint32(len(w.Offsets)))
-	return endDocument(endDocument(dst, start+f.offsets), start+f.sourceStart)
+	return rawbson.EndDocument(rawbson.EndDocument(dst, start+f.offsets), start+f.sourceStart)
 }

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write, out
@@ -196,8 +197,8 @@ func (e *encoder) load(b *bucket) {
 		return
 	}
 	e.loadPrefixes(b.shape)
-	size := documentSize(b.bounds)
-	lower, upper := content(b.bounds[:size]), content(b.bounds[size:])
+	size := rawbson.DocumentSize(b.bounds)
+	lower, upper := rawbson.Content(b.bounds[:size]), rawbson.Content(b.bounds[size:])
 	at := 0
 	for ; len(lower) > 0; at++ {
 		x, name := &e.fields[at], len(b.shape.members[at].name)
@@ -234,12 +235,12 @@ func (e *encoder) buildBounds(b *bucket) {
 	for at := range e.fields {
 		dst = appendNamed(dst, e.fields[at].lower, b.shape.members[at].name)
 	}
-	dst = endDocument(dst, 0)
+	dst = rawbson.EndDocument(dst, 0)
 	size := len(dst)
 	dst = append(dst, 0, 0, 0, 0)
 	for at := range e.fields {
 		dst = appendNamed(dst, e.fields[at].upper, b.shape.members[at].name)
 	}
-	dst = endDocument(dst, size)
-	e.bounds, e.lower, e.upper = dst, content(dst[:size]), content(dst[size:])
+	dst = rawbson.EndDocument(dst, size)
+	e.bounds, e.lower, e.upper = dst, rawbson.Content(dst[:size]), rawbson.Content(dst[size:])
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // finder finds the members of an object by name, of an array by position, each once. It expects to be asked in their
@@ -23,21 +25,21 @@ const (
 )
 
 // next returns the member for a name; in an array the next one, whatever the name.
-func (f *finder) next(name []byte) (element, bool) {
+func (f *finder) next(name []byte) (rawbson.Element, bool) {
 	if f.members != nil {
 		return f.spread.find(name)
 	}
 	if len(f.rest) == 0 {
-		return element{}, false
+		return rawbson.Element{}, false
 	}
-	e, after, _ := readElement(f.rest)
-	if f.kind == bson.TypeArray || bytes.Equal(e.name, name) {
+	e, after, _ := rawbson.Read(f.rest)
+	if f.kind == bson.TypeArray || bytes.Equal(e.Name, name) {
 		f.rest, f.found = after, f.found>>1
 		f.skip()
 		return e, true
 	}
 	if len(after) == 0 {
-		return element{}, false
+		return rawbson.Element{}, false
 	}
 	if len(after) > smallObject || f.reads == mostReads {
 		f.spread = spreadOut(f.rest, f.found)
@@ -48,13 +50,13 @@ func (f *finder) next(name []byte) (element, bool) {
 }
 
 // search looks for a name behind the first element. What stands too far behind is not noted as found, but spread out.
-func (f *finder) search(after, name []byte) (element, bool) {
+func (f *finder) search(after, name []byte) (rawbson.Element, bool) {
 	at := 1
 	for rest := after; len(rest) > 0; at++ {
-		var e element
-		e, rest, _ = readElement(rest)
+		var e rawbson.Element
+		e, rest, _ = rawbson.Read(rest)
 		switch {
-		case !bytes.Equal(e.name, name) || f.found>>at&1 == 1:
+		case !bytes.Equal(e.Name, name) || f.found>>at&1 == 1:
 		case at < 64:
 			f.found |= 1 << at
 			return e, true
@@ -63,13 +65,13 @@ func (f *finder) search(after, name []byte) (element, bool) {
 			return f.spread.find(name)
 		}
 	}
-	return element{}, false
+	return rawbson.Element{}, false
 }
 
 // skip passes what was found already.
 func (f *finder) skip() {
 	for ; f.found&1 == 1; f.found >>= 1 {
-		_, f.rest, _ = readElement(f.rest)
+		_, f.rest, _ = rawbson.Read(f.rest)
 	}
 }
 
@@ -88,7 +90,7 @@ func (f *finder) appendRest(dst []byte) []byte {
 	}
 	found := f.found
 	for rest := f.rest; len(rest) > 0; found >>= 1 {
-		_, after, _ := readElement(rest)
+		_, after, _ := rawbson.Read(rest)
 		if found&1 == 0 {
 			dst = append(dst, rest[:len(rest)-len(after)]...)
 		}

@@ -30,7 +30,7 @@ func TestFinderFindsEachOnce(t *testing.T) {
 			}
 			at := slices.Index(left, name)
 			e, ok := f.next([]byte{name})
-			if ok != (at >= 0) || ok && string(e.name) != string([]byte{name}) {
+			if ok != (at >= 0) || ok && string(e.Name) != string([]byte{name}) {
 				t.Fatalf("of % x, of which % x are left, %x is found: %v", names, left, name, ok)
 			}
 			if ok {

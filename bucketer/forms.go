@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // forms are the stretches of writes that are the same in all writes of a catalog, but for gaps of fixed size: appending
@@ -39,7 +40,7 @@ func newForms(timeField string, source timeseries.Source) forms {
 }
 
 func (f *forms) buildHead(timeField string) {
-	dst := appendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID)
+	dst := rawbson.AppendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID)
 	f.head.gaps[0] = len(dst)
 	dst = append(dst, make([]byte, 12)...)
 	dst, f.control = startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldControl)
@@ -56,9 +57,9 @@ func (f *forms) buildSource(source timeseries.Source) {
 	dst = appendStringNamed(dst, timeseries.FieldTopic, source.Topic)
 	dst = appendInt32Named(dst, timeseries.FieldPartition, source.Partition)
 	dst = appendBinaryNamed(dst, timeseries.FieldTopicID, uuidSubtype, source.TopicID[:])
-	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.FieldFirst), 0)
+	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.FieldFirst), 0)
 	f.source.gaps[0] = len(dst) - 8
-	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.FieldLast), 0)
+	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.FieldLast), 0)
 	f.source.gaps[1] = len(dst) - 8
 	dst, f.offsets = startDocument(dst, bson.TypeArray, timeseries.FieldOffsets)
 	dst = appendBinaryNamed(dst, "0", 0, nil)
@@ -68,17 +69,17 @@ func (f *forms) buildSource(source timeseries.Source) {
 
 func (f *forms) buildEnds() {
 	dst, lowest := startDocument(nil, bson.TypeEmbeddedDocument, "$min")
-	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.PathFirst), 0)
+	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.PathFirst), 0)
 	f.ends.gaps[0] = len(dst) - 8
-	dst = endDocument(dst, lowest)
+	dst = rawbson.EndDocument(dst, lowest)
 	dst, highest := startDocument(dst, bson.TypeEmbeddedDocument, "$max")
-	dst = appendInt64(appendHeader(dst, bson.TypeInt64, timeseries.PathLast), 0)
+	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.PathLast), 0)
 	f.ends.gaps[1] = len(dst) - 8
-	f.ends.bytes = endDocument(dst, highest)
+	f.ends.bytes = rawbson.EndDocument(dst, highest)
 }
 
 func (f *forms) buildFilter(timeField string) {
-	dst := appendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID)
+	dst := rawbson.AppendHeader([]byte{0, 0, 0, 0}, bson.TypeObjectID, timeseries.FieldID)
 	f.series.gaps[0] = len(dst)
 	dst = append(dst, make([]byte, 12)...)
 	f.series.bytes, f.meta = startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldMeta)
@@ -88,7 +89,7 @@ func (f *forms) buildFilter(timeField string) {
 	dst = appendInt32Named(dst, timeseries.PathCount, 0)
 	f.state.gaps[1] = len(dst) - 4
 	dst, closed := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.PathClosed)
-	f.state.bytes = endDocument(appendBoolNamed(dst, "$ne", true), closed)
+	f.state.bytes = rawbson.EndDocument(appendBoolNamed(dst, "$ne", true), closed)
 }
 
 // appendRange appends a form whose gaps are a first and a last offset.

@@ -8,6 +8,7 @@ import (
 
 	"waterwheel/measurement"
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // FuzzInsert gives the catalog any bytes as elements, twice for a bucket's insert and its update. What it takes must
@@ -88,14 +89,14 @@ func FuzzLoad(f *testing.F) {
 // storedDocument is a bucket of the series without meta, as a candidate has it.
 func storedDocument(least, most []byte, time int64, count int32, positions []byte) bson.Raw {
 	dst := []byte{0, 0, 0, 0}
-	dst = append(appendHeader(dst, bson.TypeObjectID, "_id"), make([]byte, 12)...)
+	dst = append(rawbson.AppendHeader(dst, bson.TypeObjectID, "_id"), make([]byte, 12)...)
 	dst, control := startDocument(dst, bson.TypeEmbeddedDocument, "control")
 	dst = appendInt32Named(dst, "version", 1)
 	for name, fields := range map[string][]byte{"min": least, "max": most} {
 		var start int
 		dst, start = startDocument(dst, bson.TypeEmbeddedDocument, name)
 		dst = append(appendDateNamed(dst, "time", time), fields...)
-		dst = endDocument(dst, start)
+		dst = rawbson.EndDocument(dst, start)
 	}
 	dst = appendInt32Named(dst, "count", count)
 	dst, source := startDocument(dst, bson.TypeEmbeddedDocument, "source")
@@ -103,5 +104,5 @@ func storedDocument(least, most []byte, time int64, count int32, positions []byt
 	dst = appendBinaryNamed(dst, "topicId", uuidSubtype, make([]byte, 16))
 	dst, offsets := startDocument(dst, bson.TypeArray, "offsets")
 	dst = appendBinaryNamed(dst, "0", 0, positions)
-	return endDocument(endDocument(endDocument(endDocument(dst, offsets), source), control), 0)
+	return rawbson.EndDocument(rawbson.EndDocument(rawbson.EndDocument(rawbson.EndDocument(dst, offsets), source), control), 0)
 }

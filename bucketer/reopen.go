@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // reopen makes a bucket in memory of the best candidate of an answer; nil if there is none. Nothing is kept yet.
@@ -107,7 +108,7 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 		if !ok {
 			return nil
 		}
-		upper = appendNamed(upper, value{e.kind, e.value}, name)
+		upper = appendNamed(upper, value{e.Kind, e.Value}, name)
 	}
 	b := &bucket{
 		id: d.id, minTime: d.minTime, maxTime: d.maxTime,
@@ -115,11 +116,11 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 	}
 	c.shapes.hold(shape)
 	c.memory.buckets += c.ownShapeBytes(b)
-	c.setBounds(b, append(lower, endDocument(upper, 0)...))
+	c.setBounds(b, append(lower, rawbson.EndDocument(upper, 0)...))
 	return b
 }
 
 // startFields makes a document of elements.
 func startFields(elements []byte) []byte {
-	return endDocument(append([]byte{0, 0, 0, 0}, elements...), 0)
+	return rawbson.EndDocument(append([]byte{0, 0, 0, 0}, elements...), 0)
 }

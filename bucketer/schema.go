@@ -4,6 +4,8 @@ import (
 	"maps"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // indexed is the number of names from which on they are found by a map.
@@ -59,15 +61,15 @@ func (s *schema) check(kind bson.Type, value []byte, depth int) match {
 		return malformed
 	}
 	result, hint := fits, 0
-	for rest := content(value); len(rest) > 0; {
-		e, after, ok := readElement(rest)
+	for rest := rawbson.Content(value); len(rest) > 0; {
+		e, after, ok := rawbson.Read(rest)
 		if !ok {
 			return malformed
 		}
 		rest = after
 		at := -1
 		if s != nil {
-			at = s.locate(kind, e.name, hint)
+			at = s.locate(kind, e.Name, hint)
 		}
 		result = max(result, s.checkMember(at, e, depth))
 		if result == malformed {
@@ -89,19 +91,19 @@ func (s *schema) locate(kind bson.Type, name []byte, position int) int {
 	return -1
 }
 
-func (s *schema) checkMember(at int, e element, depth int) match {
+func (s *schema) checkMember(at int, e rawbson.Element, depth int) match {
 	var sub *schema
 	result := grows
 	if at >= 0 {
 		result = fits
-		if known := &s.members[at]; known.rank != ranks[e.kind] {
+		if known := &s.members[at]; known.rank != ranks[e.Kind] {
 			result = clashes
 		} else {
 			sub = known.sub
 		}
 	}
-	if isNested(e.kind) {
-		result = max(result, sub.check(e.kind, e.value, depth+1))
+	if rawbson.IsNested(e.Kind) {
+		result = max(result, sub.check(e.Kind, e.Value, depth+1))
 	}
 	return result
 }
@@ -111,9 +113,9 @@ func (s *schema) checkMember(at int, e element, depth int) match {
 func (s *schema) learn(kind bson.Type, elements []byte) int64 {
 	before, within, hint := s.ownBytes(), int64(0), 0
 	for rest := elements; len(rest) > 0; {
-		e, after, _ := readElement(rest)
+		e, after, _ := rawbson.Read(rest)
 		rest = after
-		at := s.locate(kind, e.name, hint)
+		at := s.locate(kind, e.Name, hint)
 		if at < 0 {
 			within += s.add(kind, e)
 			if kind == bson.TypeArray {
@@ -122,8 +124,8 @@ func (s *schema) learn(kind bson.Type, elements []byte) int64 {
 			continue
 		}
 		hint = at + 1
-		if known := &s.members[at]; known.rank == ranks[e.kind] && isNested(e.kind) {
-			within += known.sub.learn(e.kind, content(e.value))
+		if known := &s.members[at]; known.rank == ranks[e.Kind] && rawbson.IsNested(e.Kind) {
+			within += known.sub.learn(e.Kind, rawbson.Content(e.Value))
 		}
 	}
 	return s.ownBytes() - before + within
@@ -131,17 +133,17 @@ func (s *schema) learn(kind bson.Type, elements []byte) int64 {
 
 // add appends a member; an index is made of an object when there are enough names. It returns the bytes of memory behind
 // the member.
-func (s *schema) add(kind bson.Type, e element) int64 {
-	m, bytes := member{rank: ranks[e.kind]}, int64(0)
-	if isNested(e.kind) {
+func (s *schema) add(kind bson.Type, e rawbson.Element) int64 {
+	m, bytes := member{rank: ranks[e.Kind]}, int64(0)
+	if rawbson.IsNested(e.Kind) {
 		m.sub = &schema{}
-		bytes = schemaBytes + m.sub.learn(e.kind, content(e.value))
+		bytes = schemaBytes + m.sub.learn(e.Kind, rawbson.Content(e.Value))
 	}
 	if kind == bson.TypeArray {
 		s.members = append(s.members, m)
 		return bytes
 	}
-	m.name = string(e.name)
+	m.name = string(e.Name)
 	s.members = append(s.members, m)
 	switch {
 	case len(s.members) <= indexed:

@@ -1,6 +1,10 @@
 package bucketer
 
-import "go.mongodb.org/mongo-driver/v2/bson"
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
+)
 
 // sharedBytes is up to how much memory a shape is shared by all buckets that have the same fields: enough for some
 // hundred fields, at all depths.
@@ -34,22 +38,19 @@ func (s *shape) field(b []byte, hint int) (at, start, end int) {
 	if hint < len(s.members) {
 		name := s.members[hint].name
 		if n := len(name); len(b) >= n+2 && b[n+1] == 0 && string(b[1:n+1]) == name {
-			size := int(fixedSizes[b[0]])
-			if size < 0 {
-				size = valueSize(bson.Type(b[0]), b[n+2:])
-			}
+			size := rawbson.Size(bson.Type(b[0]), b[n+2:])
 			if size < 0 || size > len(b)-n-2 {
 				return -1, 0, -1
 			}
 			return hint, n + 2, n + 2 + size
 		}
 	}
-	e, rest, ok := readElement(b)
+	e, rest, ok := rawbson.Read(b)
 	if !ok {
 		return -1, 0, -1
 	}
 	end = len(b) - len(rest)
-	return s.find(e.name, hint), end - len(e.value), end
+	return s.find(e.Name, hint), end - len(e.Value), end
 }
 
 // survey compares elements with the shape and accounts for their size.
@@ -77,7 +78,7 @@ func (s *shape) survey(elements []byte) survey {
 		if known.rank != ranks[kind] {
 			v.addMatch(clashes)
 			v.checkNested(nil, kind, data)
-		} else if isNested(kind) {
+		} else if rawbson.IsNested(kind) {
 			v.checkNested(known.sub, kind, data)
 		}
 	}
@@ -87,7 +88,7 @@ func (s *shape) survey(elements []byte) survey {
 func (v *survey) addMatch(m match) { v.match = max(v.match, m) }
 
 func (v *survey) checkNested(known *schema, kind bson.Type, data []byte) {
-	if !isNested(kind) {
+	if !rawbson.IsNested(kind) {
 		return
 	}
 	m := known.check(kind, data, 1)
@@ -103,13 +104,13 @@ func columnBytes(name, value int) int64 { return int64(12 + name + 2*(1+name+1+v
 func (s *shape) isPlainGrowth(from *shape, elements []byte) bool {
 	at, hint := len(from.members), 0
 	for rest := elements; len(rest) > 0; {
-		e, after, _ := readElement(rest)
+		e, after, _ := rawbson.Read(rest)
 		rest = after
-		if known := from.find(e.name, hint); known >= 0 {
+		if known := from.find(e.Name, hint); known >= 0 {
 			hint = known + 1
 			continue
 		}
-		if at == len(s.members) || s.members[at].name != string(e.name) || s.members[at].rank != ranks[e.kind] {
+		if at == len(s.members) || s.members[at].name != string(e.Name) || s.members[at].rank != ranks[e.Kind] {
 			return false
 		}
 		at++

@@ -1,10 +1,14 @@
 package bucketer
 
-import "bytes"
+import (
+	"bytes"
+
+	"waterwheel/timeseries/rawbson"
+)
 
 // spread is the members of an object, to be found in any order, each once.
 type spread struct {
-	members []element
+	members []rawbson.Element
 	found   []bool
 	left    int
 	index   map[string]int // of the first member with a name, for more than indexed ones
@@ -14,8 +18,8 @@ type spread struct {
 func spreadOut(elements []byte, found uint64) spread {
 	var s spread
 	for rest := elements; len(rest) > 0; found >>= 1 {
-		var e element
-		e, rest, _ = readElement(rest)
+		var e rawbson.Element
+		e, rest, _ = rawbson.Read(rest)
 		if found&1 == 0 {
 			s.members = append(s.members, e)
 		}
@@ -25,16 +29,16 @@ func spreadOut(elements []byte, found uint64) spread {
 	if s.left > indexed {
 		s.index = make(map[string]int, s.left)
 		for at := s.left - 1; at >= 0; at-- {
-			s.index[string(s.members[at].name)] = at
+			s.index[string(s.members[at].Name)] = at
 		}
 	}
 	return s
 }
 
-func (s *spread) find(name []byte) (element, bool) {
+func (s *spread) find(name []byte) (rawbson.Element, bool) {
 	at, ok := s.locate(name)
 	if !ok || s.found[at] {
-		return element{}, false
+		return rawbson.Element{}, false
 	}
 	s.found[at] = true
 	s.left--
@@ -48,7 +52,7 @@ func (s *spread) locate(name []byte) (int, bool) {
 		return at, ok
 	}
 	for at := range s.members {
-		if bytes.Equal(s.members[at].name, name) {
+		if bytes.Equal(s.members[at].Name, name) {
 			return at, true
 		}
 	}
@@ -59,7 +63,7 @@ func (s *spread) locate(name []byte) (int, bool) {
 func (s *spread) appendLeft(dst []byte) []byte {
 	for at, e := range s.members {
 		if !s.found[at] {
-			dst = appendElement(dst, e.kind, e.name, e.value)
+			dst = rawbson.AppendElement(dst, e.Kind, e.Name, e.Value)
 		}
 	}
 	return dst

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // stored is what a candidate says, as far as it could be read.
@@ -27,19 +28,19 @@ type stored struct {
 func (c *Catalog) readStored(candidate Candidate) (stored, bool) {
 	var d stored
 	document := []byte(candidate.Document)
-	if documentSize(document) != len(document) {
+	if rawbson.DocumentSize(document) != len(document) {
 		return d, false
 	}
 	id, ok := readMember(document, timeseries.FieldID)
-	if !ok || id.kind != bson.TypeObjectID {
+	if !ok || id.Kind != bson.TypeObjectID {
 		return d, false
 	}
-	copy(d.id[:], id.value)
+	copy(d.id[:], id.Value)
 	if meta, ok := readMember(document, timeseries.FieldMeta); ok {
-		d.key = append([]byte{byte(meta.kind)}, meta.value...)
+		d.key = append([]byte{byte(meta.Kind)}, meta.Value...)
 	}
 	control, ok := readMember(document, timeseries.FieldControl)
-	if !ok || control.kind != bson.TypeEmbeddedDocument || !c.readControl(&d, control.value) {
+	if !ok || control.Kind != bson.TypeEmbeddedDocument || !c.readControl(&d, control.Value) {
 		return d, false
 	}
 	if candidate.Size > 0 {
@@ -49,21 +50,21 @@ func (c *Catalog) readStored(candidate Candidate) (stored, bool) {
 }
 
 func (c *Catalog) readControl(d *stored, control []byte) bool {
-	for rest := content(control); len(rest) > 0; {
-		e, after, ok := readElement(rest)
+	for rest := rawbson.Content(control); len(rest) > 0; {
+		e, after, ok := rawbson.Read(rest)
 		if !ok {
 			return false
 		}
 		rest = after
-		switch string(e.name) {
+		switch string(e.Name) {
 		case timeseries.FieldVersion:
-			d.version = e.integer()
+			d.version = integer(e)
 		case timeseries.FieldClosed:
-			d.closed = e.kind != bson.TypeBoolean || e.value[0] != 0
+			d.closed = e.Kind != bson.TypeBoolean || e.Value[0] != 0
 		case timeseries.FieldCount:
-			d.count = clampInt32(e.integer())
+			d.count = clampInt32(integer(e))
 		case timeseries.FieldSize:
-			d.size = clampInt32(e.integer())
+			d.size = clampInt32(integer(e))
 		case timeseries.FieldMin:
 			d.lower, d.minTime, ok = c.readBound(e)
 		case timeseries.FieldMax:
@@ -79,49 +80,49 @@ func (c *Catalog) readControl(d *stored, control []byte) bool {
 }
 
 // readBound reads control.min or control.max: the time, and the elements beside it.
-func (c *Catalog) readBound(bound element) (fields []byte, time int64, ok bool) {
-	if bound.kind != bson.TypeEmbeddedDocument {
+func (c *Catalog) readBound(bound rawbson.Element) (fields []byte, time int64, ok bool) {
+	if bound.Kind != bson.TypeEmbeddedDocument {
 		return nil, 0, false
 	}
 	hasTime := false
-	for rest := content(bound.value); len(rest) > 0; {
-		e, after, ok := readElement(rest)
+	for rest := rawbson.Content(bound.Value); len(rest) > 0; {
+		e, after, ok := rawbson.Read(rest)
 		if !ok {
 			return nil, 0, false
 		}
-		if string(e.name) != c.options.Collection.TimeField {
+		if string(e.Name) != c.options.Collection.TimeField {
 			fields = append(fields, rest[:len(rest)-len(after)]...)
-		} else if e.kind == bson.TypeDateTime {
-			time, hasTime = int64(binary.LittleEndian.Uint64(e.value)), true
+		} else if e.Kind == bson.TypeDateTime {
+			time, hasTime = int64(binary.LittleEndian.Uint64(e.Value)), true
 		}
 		rest = after
 	}
 	return fields, time, hasTime
 }
 
-func (d *stored) readSource(source element) bool {
-	if source.kind != bson.TypeEmbeddedDocument {
+func (d *stored) readSource(source rawbson.Element) bool {
+	if source.Kind != bson.TypeEmbeddedDocument {
 		return false
 	}
-	for rest := content(source.value); len(rest) > 0; {
-		e, after, ok := readElement(rest)
+	for rest := rawbson.Content(source.Value); len(rest) > 0; {
+		e, after, ok := rawbson.Read(rest)
 		if !ok {
 			return false
 		}
 		rest = after
-		switch string(e.name) {
+		switch string(e.Name) {
 		case timeseries.FieldTopicID:
-			if e.kind != bson.TypeBinary || len(e.value) != 4+1+len(d.topicID) {
+			if e.Kind != bson.TypeBinary || len(e.Value) != 4+1+len(d.topicID) {
 				return false
 			}
-			copy(d.topicID[:], e.value[5:])
+			copy(d.topicID[:], e.Value[5:])
 		case timeseries.FieldPartition:
-			d.partition = clampInt32(e.integer())
+			d.partition = clampInt32(integer(e))
 		case timeseries.FieldOffsets:
-			if e.kind != bson.TypeArray {
+			if e.Kind != bson.TypeArray {
 				return false
 			}
-			d.offsets = content(e.value)
+			d.offsets = rawbson.Content(e.Value)
 		}
 	}
 	return true
@@ -131,12 +132,12 @@ func (d *stored) readSource(source element) bool {
 func (d *stored) countsPositions() bool {
 	total := 0
 	for rest := d.offsets; len(rest) > 0; {
-		e, after, ok := readElement(rest)
-		if !ok || e.kind != bson.TypeBinary {
+		e, after, ok := rawbson.Read(rest)
+		if !ok || e.Kind != bson.TypeBinary {
 			return false
 		}
 		rest = after
-		n, err := timeseries.CountPositions(e.value[5:])
+		n, err := timeseries.CountPositions(e.Value[5:])
 		if err != nil {
 			return false
 		}
@@ -146,30 +147,30 @@ func (d *stored) countsPositions() bool {
 }
 
 // readMember returns the first member of a document with this name.
-func readMember(document []byte, name string) (element, bool) {
-	for rest := content(document); len(rest) > 0; {
-		e, after, ok := readElement(rest)
+func readMember(document []byte, name string) (rawbson.Element, bool) {
+	for rest := rawbson.Content(document); len(rest) > 0; {
+		e, after, ok := rawbson.Read(rest)
 		if !ok {
 			break
 		}
-		if string(e.name) == name {
+		if string(e.Name) == name {
 			return e, true
 		}
 		rest = after
 	}
-	return element{}, false
+	return rawbson.Element{}, false
 }
 
 // integer is the element as a number, 0 when it is none or has a fraction. Other clients and people may write a bucket's
 // integers as another type.
-func (e element) integer() int64 {
-	switch e.kind {
+func integer(e rawbson.Element) int64 {
+	switch e.Kind {
 	case bson.TypeInt32:
-		return int64(int32(binary.LittleEndian.Uint32(e.value)))
+		return int64(int32(binary.LittleEndian.Uint32(e.Value)))
 	case bson.TypeInt64:
-		return int64(binary.LittleEndian.Uint64(e.value))
+		return int64(binary.LittleEndian.Uint64(e.Value))
 	case bson.TypeDouble:
-		f := math.Float64frombits(binary.LittleEndian.Uint64(e.value))
+		f := math.Float64frombits(binary.LittleEndian.Uint64(e.Value))
 		if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 			return int64(f)
 		}

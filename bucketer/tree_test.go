@@ -10,6 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // The functions of this file read and write documents as the trees of Go values that the driver makes of them: bson.D,
@@ -38,7 +40,7 @@ func appendTree(dst []byte, v any) ([]byte, error) {
 				return dst, err
 			}
 		}
-		return endDocument(dst, start), nil
+		return rawbson.EndDocument(dst, start), nil
 	case bson.A:
 		start := len(dst)
 		dst = append(dst, 0, 0, 0, 0)
@@ -47,7 +49,7 @@ func appendTree(dst []byte, v any) ([]byte, error) {
 				return dst, err
 			}
 		}
-		return endDocument(dst, start), nil
+		return rawbson.EndDocument(dst, start), nil
 	case nil:
 		return dst, nil
 	case int32:
@@ -79,7 +81,7 @@ func appendMember(dst []byte, name string, v any) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	return appendTree(appendHeader(dst, kind, name), v)
+	return appendTree(rawbson.AppendHeader(dst, kind, name), v)
 }
 
 func typeOf(v any) (bson.Type, error) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // ErrMalformed is wrapped by the errors about measurements that are not what a Decoder makes.
@@ -16,16 +18,16 @@ const maxDocument = 16 << 20
 func (c *Catalog) validate(elements []byte) error {
 	count := 0
 	for rest := elements; len(rest) > 0; count++ {
-		e, after, ok := readElement(rest)
+		e, after, ok := rawbson.Read(rest)
 		if !ok {
 			return fmt.Errorf("%w: its elements are not BSON", ErrMalformed)
 		}
 		rest = after
-		if !isColumnName(e.name) || string(e.name) == c.options.Collection.TimeField {
-			return fmt.Errorf("%w: no column can be named %q", ErrMalformed, e.name)
+		if !isColumnName(e.Name) || string(e.Name) == c.options.Collection.TimeField {
+			return fmt.Errorf("%w: no column can be named %q", ErrMalformed, e.Name)
 		}
-		if isNested(e.kind) && (*schema)(nil).check(e.kind, e.value, 1) == malformed {
-			return fmt.Errorf("%w: %q is not BSON or deeper than %d", ErrMalformed, e.name, maxDepth)
+		if rawbson.IsNested(e.Kind) && (*schema)(nil).check(e.Kind, e.Value, 1) == malformed {
+			return fmt.Errorf("%w: %q is not BSON or deeper than %d", ErrMalformed, e.Name, maxDepth)
 		}
 	}
 	if hasTwins(elements, count) {
@@ -44,19 +46,19 @@ func hasTwins(elements []byte, count int) bool {
 	if count > indexed {
 		seen := make(map[string]struct{}, count)
 		for rest := elements; len(rest) > 0; {
-			e, after, _ := readElement(rest)
+			e, after, _ := rawbson.Read(rest)
 			rest = after
-			seen[string(e.name)] = struct{}{}
+			seen[string(e.Name)] = struct{}{}
 		}
 		return len(seen) < count
 	}
 	for rest := elements; len(rest) > 0; {
-		e, after, _ := readElement(rest)
+		e, after, _ := rawbson.Read(rest)
 		rest = after
 		for others := after; len(others) > 0; {
-			other, next, _ := readElement(others)
+			other, next, _ := rawbson.Read(others)
 			others = next
-			if bytes.Equal(e.name, other.name) {
+			if bytes.Equal(e.Name, other.Name) {
 				return true
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // everyType holds a value of each BSON type.
@@ -62,8 +64,8 @@ func TestCorruptBSON(t *testing.T) {
 }
 
 func TestBSONArraysAreNumberedAnew(t *testing.T) {
-	array := endDocument(append(append(make([]byte, 4), appendHeader(nil, bson.TypeNull, []byte("a.b"))...), 0x0A, 'x', 0), 0)
-	event := endDocument(append(appendHeader(make([]byte, 4), bson.TypeArray, []byte("v")), array...), 0)
+	array := rawbson.EndDocument(append(append(make([]byte, 4), rawbson.AppendHeader(nil, bson.TypeNull, []byte("a.b"))...), 0x0A, 'x', 0), 0)
+	event := rawbson.EndDocument(append(rawbson.AppendHeader(make([]byte, 4), bson.TypeArray, []byte("v")), array...), 0)
 	m := decodeOne(t, newDecoder(t, bsonOptions), recordOf(string(event)))
 	if got := document(t, m.Elements).String(); got != `{"v": [null,null]}` || !bytes.Contains(m.Elements, []byte{0x0A, '1', 0}) {
 		t.Errorf("%s %x", got, m.Elements)
@@ -74,7 +76,7 @@ func TestDeepBSON(t *testing.T) {
 	nested := func(depth int) string {
 		event := []byte{5, 0, 0, 0, 0}
 		for range depth - 1 {
-			event = endDocument(append(appendHeader(make([]byte, 4), bson.TypeEmbeddedDocument, []byte("a")), event...), 0)
+			event = rawbson.EndDocument(append(rawbson.AppendHeader(make([]byte, 4), bson.TypeEmbeddedDocument, []byte("a")), event...), 0)
 		}
 		return string(event)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"waterwheel/record"
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 const (
@@ -41,14 +42,14 @@ type Decoder struct {
 	keyMeta bson.RawValue
 
 	// Of the event being decoded:
-	names     [][]byte  // of the objects that are open, for the search of duplicates
-	fields    []element // of the objects of meta that are open, for sorting
-	path      fieldPath // leads to the object being looked at
-	foundTime element   // kind 0: not seen
-	foundMeta element   // kind 0: not seen
-	dotted    bool      // a name may hold a dot
-	taken     int       // how often time or meta was seen
-	topCount  int       // fields at the top level, without time and meta
+	names     [][]byte          // of the objects that are open, for the search of duplicates
+	fields    []rawbson.Element // of the objects of meta that are open, for sorting
+	path      fieldPath         // leads to the object being looked at
+	foundTime rawbson.Element   // kind 0: not seen
+	foundMeta rawbson.Element   // kind 0: not seen
+	dotted    bool              // a name may hold a dot
+	taken     int               // how often time or meta was seen
+	topCount  int               // fields at the top level, without time and meta
 }
 
 // Result is what became of one element of a record: a measurement, or an error when Err is not nil.

@@ -9,6 +9,7 @@ import (
 
 	"waterwheel/record"
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // recordTime is the timestamp of the records in the tests; eventTime, in seconds, the time of their events.
@@ -63,7 +64,7 @@ func refusal(t testing.TB, d *Decoder, r record.Record) *DecodeError {
 // document makes a document of a measurement's elements and checks that it is one.
 func document(t testing.TB, elements []byte) bson.Raw {
 	t.Helper()
-	raw := bson.Raw(endDocument(append(make([]byte, 4), elements...), 0))
+	raw := bson.Raw(rawbson.EndDocument(append(make([]byte, 4), elements...), 0))
 	if err := raw.Validate(); err != nil {
 		t.Fatalf("elements %x: %v", elements, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // unwrap appends the value that an object stands for in Extended JSON, relaxed or canonical, and returns its kind; kind
@@ -15,8 +17,8 @@ func unwrap(dst, document []byte) (bson.Type, []byte, *DecodeError) {
 	}
 	kind, out, ok := unwrapFields(dst, a, b)
 	if !ok {
-		return 0, dst, newError(wrapperReason(a.name), "", "%s is not what Extended JSON has for %s: send it as the "+
-			"specification says, or set EVENT_FORMAT=json and send a plain value", quoteValue(bson.TypeEmbeddedDocument, document), a.name)
+		return 0, dst, newError(wrapperReason(a.Name), "", "%s is not what Extended JSON has for %s: send it as the "+
+			"specification says, or set EVENT_FORMAT=json and send a plain value", quoteValue(bson.TypeEmbeddedDocument, document), a.Name)
 	}
 	return kind, out, nil
 }
@@ -33,24 +35,24 @@ func wrapperReason(name []byte) Reason {
 }
 
 // oneOrTwo returns the fields of an object that has one or two, sorted by name; the second may be zero.
-func oneOrTwo(document []byte) (a, b element, ok bool) {
-	list := elementsOf(document)
+func oneOrTwo(document []byte) (a, b rawbson.Element, ok bool) {
+	list := rawbson.Content(document)
 	if len(list) == 0 {
 		return a, b, false
 	}
-	if list = a.cut(list); len(list) == 0 {
+	if list = a.Cut(list); len(list) == 0 {
 		return a, b, true
 	}
-	if list = b.cut(list); string(b.name) < string(a.name) {
+	if list = b.Cut(list); string(b.Name) < string(a.Name) {
 		a, b = b, a
 	}
 	return a, b, len(list) == 0
 }
 
 // unwrapFields is unwrap of an object with the fields a and perhaps b. Not ok: they are malformed.
-func unwrapFields(dst []byte, a, b element) (kind bson.Type, out []byte, ok bool) {
-	if b.kind != 0 {
-		switch [2]string{string(a.name), string(b.name)} {
+func unwrapFields(dst []byte, a, b rawbson.Element) (kind bson.Type, out []byte, ok bool) {
+	if b.Kind != 0 {
+		switch [2]string{string(a.Name), string(b.Name)} {
 		case [2]string{"$code", "$scope"}:
 			return appendCodeWithScope(dst, a, b)
 		case [2]string{"$binary", "$type"}: // Extended JSON 1
@@ -58,7 +60,7 @@ func unwrapFields(dst []byte, a, b element) (kind bson.Type, out []byte, ok bool
 		}
 		return 0, dst, true
 	}
-	switch string(a.name) {
+	switch string(a.Name) {
 	case "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal":
 		return appendWrittenNumber(dst, a)
 	case "$date":
@@ -68,9 +70,9 @@ func unwrapFields(dst []byte, a, b element) (kind bson.Type, out []byte, ok bool
 	case "$uuid":
 		return appendUUID(dst, a)
 	case "$symbol":
-		return bson.TypeSymbol, append(dst, a.value...), a.kind == bson.TypeString
+		return bson.TypeSymbol, append(dst, a.Value...), a.Kind == bson.TypeString
 	case "$code":
-		return bson.TypeJavaScript, append(dst, a.value...), a.kind == bson.TypeString
+		return bson.TypeJavaScript, append(dst, a.Value...), a.Kind == bson.TypeString
 	case "$binary":
 		return appendPair(dst, a, [2]string{"base64", "subType"}, appendBinary)
 	case "$regularExpression":
@@ -84,35 +86,37 @@ func unwrapFields(dst []byte, a, b element) (kind bson.Type, out []byte, ok bool
 	case "$maxKey":
 		return bson.TypeMaxKey, dst, isOne(a)
 	case "$undefined":
-		return bson.TypeUndefined, dst, a.kind == bson.TypeBoolean && a.value[0] == 1
+		return bson.TypeUndefined, dst, a.Kind == bson.TypeBoolean && a.Value[0] == 1
 	}
 	return 0, dst, true
 }
 
-func isOne(e element) bool { return e.kind == bson.TypeInt32 && integerOf(e.kind, e.value) == 1 }
+func isOne(e rawbson.Element) bool {
+	return e.Kind == bson.TypeInt32 && integerOf(e.Kind, e.Value) == 1
+}
 
 // appendPair appends what make makes of the two fields, of these names in this order, of the object that e holds.
-func appendPair(dst []byte, e element, names [2]string, make func(dst []byte, a, b element) (bson.Type, []byte, bool)) (bson.Type, []byte, bool) {
-	if e.kind != bson.TypeEmbeddedDocument {
+func appendPair(dst []byte, e rawbson.Element, names [2]string, make func(dst []byte, a, b rawbson.Element) (bson.Type, []byte, bool)) (bson.Type, []byte, bool) {
+	if e.Kind != bson.TypeEmbeddedDocument {
 		return 0, dst, false
 	}
-	a, b, ok := oneOrTwo(e.value)
-	if !ok || string(a.name) != names[0] || string(b.name) != names[1] {
+	a, b, ok := oneOrTwo(e.Value)
+	if !ok || string(a.Name) != names[0] || string(b.Name) != names[1] {
 		return 0, dst, false
 	}
 	return make(dst, a, b)
 }
 
 // appendDate reads {$date: "2024-01-01T00:00:00Z"} and milliseconds: {$date: {$numberLong: "0"}}, {$date: 0}.
-func appendDate(dst []byte, e element) (bson.Type, []byte, bool) {
+func appendDate(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
 	millis, ok := int64(0), false
-	switch e.kind {
+	switch e.Kind {
 	case bson.TypeString:
-		millis, ok = parseRFC3339(stringOf(e.value))
+		millis, ok = parseRFC3339(rawbson.Text(e.Value))
 	case bson.TypeInt32, bson.TypeInt64:
-		millis, ok = integerOf(e.kind, e.value), true
+		millis, ok = integerOf(e.Kind, e.Value), true
 	case bson.TypeEmbeddedDocument: // in plain JSON nothing was unwrapped
-		kind, value, err := unwrap(nil, e.value)
+		kind, value, err := unwrap(nil, e.Value)
 		if ok = err == nil && kind == bson.TypeInt64; ok {
 			millis = integerOf(kind, value)
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // The functions of this file append the value of one type that Extended JSON writes down in strings. Not ok: the
@@ -23,13 +25,13 @@ const (
 // canonicalNaN is the NaN that BSON's specification shows.
 const canonicalNaN = 0x7FF8 << 48
 
-func appendWrittenNumber(dst []byte, e element) (bson.Type, []byte, bool) {
+func appendWrittenNumber(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
 	const longest = 256 // more is no number of these types
-	if e.kind != bson.TypeString || len(e.value) > longest {
+	if e.Kind != bson.TypeString || len(e.Value) > longest {
 		return 0, dst, false
 	}
-	text := stringOf(e.value)
-	switch string(e.name) {
+	text := rawbson.Text(e.Value)
+	switch string(e.Name) {
 	case "$numberInt":
 		n, ok := parseWrittenInteger(text)
 		return bson.TypeInt32, binary.LittleEndian.AppendUint32(dst, uint32(n)), ok && n == int64(int32(n))
@@ -75,21 +77,21 @@ func appendWrittenDouble(dst, text []byte) (bson.Type, []byte, bool) {
 	return bson.TypeDouble, appendDouble(dst, f), err == nil
 }
 
-func appendObjectID(dst []byte, e element) (bson.Type, []byte, bool) {
+func appendObjectID(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
 	var id bson.ObjectID
-	if e.kind != bson.TypeString || len(stringOf(e.value)) != hex.EncodedLen(len(id)) {
+	if e.Kind != bson.TypeString || len(rawbson.Text(e.Value)) != hex.EncodedLen(len(id)) {
 		return 0, dst, false
 	}
-	_, err := hex.Decode(id[:], stringOf(e.value))
+	_, err := hex.Decode(id[:], rawbson.Text(e.Value))
 	return bson.TypeObjectID, append(dst, id[:]...), err == nil
 }
 
 // appendUUID reads 00000000-0000-0000-0000-000000000000.
-func appendUUID(dst []byte, e element) (bson.Type, []byte, bool) {
-	if e.kind != bson.TypeString {
+func appendUUID(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {
+	if e.Kind != bson.TypeString {
 		return 0, dst, false
 	}
-	text := stringOf(e.value)
+	text := rawbson.Text(e.Value)
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return 0, dst, false
 	}
@@ -99,15 +101,15 @@ func appendUUID(dst []byte, e element) (bson.Type, []byte, bool) {
 }
 
 // appendBinary takes base64 and the subtype in hexadecimal.
-func appendBinary(dst []byte, content, subtype element) (bson.Type, []byte, bool) {
-	if content.kind != bson.TypeString || subtype.kind != bson.TypeString {
+func appendBinary(dst []byte, content, subtype rawbson.Element) (bson.Type, []byte, bool) {
+	if content.Kind != bson.TypeString || subtype.Kind != bson.TypeString {
 		return 0, dst, false
 	}
-	kind, err := strconv.ParseUint(string(stringOf(subtype.value)), 16, 8)
+	kind, err := strconv.ParseUint(string(rawbson.Text(subtype.Value)), 16, 8)
 	if err != nil {
 		return 0, dst, false
 	}
-	text := stringOf(content.value)
+	text := rawbson.Text(content.Value)
 	data := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
 	n, err := base64.StdEncoding.Decode(data, text)
 	if kind == binaryOld {
@@ -122,11 +124,11 @@ func appendBinary(dst []byte, content, subtype element) (bson.Type, []byte, bool
 }
 
 // appendRegex sorts the options, as BSON has them.
-func appendRegex(dst []byte, options, pattern element) (bson.Type, []byte, bool) {
-	if pattern.kind != bson.TypeString || options.kind != bson.TypeString {
+func appendRegex(dst []byte, options, pattern rawbson.Element) (bson.Type, []byte, bool) {
+	if pattern.Kind != bson.TypeString || options.Kind != bson.TypeString {
 		return 0, dst, false
 	}
-	text, letters := stringOf(pattern.value), stringOf(options.value)
+	text, letters := rawbson.Text(pattern.Value), rawbson.Text(options.Value)
 	if bytes.IndexByte(text, 0) >= 0 || bytes.IndexByte(letters, 0) >= 0 {
 		return 0, dst, false
 	}
@@ -141,12 +143,12 @@ func isASCII(text []byte) bool {
 	return !slices.ContainsFunc(text, func(c byte) bool { return c >= 0x80 })
 }
 
-func appendTimestamp(dst []byte, increment, seconds element) (bson.Type, []byte, bool) {
-	for _, e := range [...]element{increment, seconds} {
-		if e.kind != bson.TypeInt32 && e.kind != bson.TypeInt64 {
+func appendTimestamp(dst []byte, increment, seconds rawbson.Element) (bson.Type, []byte, bool) {
+	for _, e := range [...]rawbson.Element{increment, seconds} {
+		if e.Kind != bson.TypeInt32 && e.Kind != bson.TypeInt64 {
 			return 0, dst, false
 		}
-		n := integerOf(e.kind, e.value)
+		n := integerOf(e.Kind, e.Value)
 		if n < 0 || n > math.MaxUint32 {
 			return 0, dst, false
 		}
@@ -155,17 +157,17 @@ func appendTimestamp(dst []byte, increment, seconds element) (bson.Type, []byte,
 	return bson.TypeTimestamp, dst, true
 }
 
-func appendDBPointer(dst []byte, id, namespace element) (bson.Type, []byte, bool) {
-	if id.kind != bson.TypeObjectID || namespace.kind != bson.TypeString {
+func appendDBPointer(dst []byte, id, namespace rawbson.Element) (bson.Type, []byte, bool) {
+	if id.Kind != bson.TypeObjectID || namespace.Kind != bson.TypeString {
 		return 0, dst, false
 	}
-	return bson.TypeDBPointer, append(append(dst, namespace.value...), id.value...), true
+	return bson.TypeDBPointer, append(append(dst, namespace.Value...), id.Value...), true
 }
 
-func appendCodeWithScope(dst []byte, code, scope element) (bson.Type, []byte, bool) {
-	if code.kind != bson.TypeString || scope.kind != bson.TypeEmbeddedDocument {
+func appendCodeWithScope(dst []byte, code, scope rawbson.Element) (bson.Type, []byte, bool) {
+	if code.Kind != bson.TypeString || scope.Kind != bson.TypeEmbeddedDocument {
 		return 0, dst, false
 	}
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+len(code.value)+len(scope.value)))
-	return bson.TypeCodeWithScope, append(append(dst, code.value...), scope.value...), true
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(4+len(code.Value)+len(scope.Value)))
+	return bson.TypeCodeWithScope, append(append(dst, code.Value...), scope.Value...), true
 }

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // What a message about a missing field says of those that are there: so many names of so many bytes, of the first fields
@@ -18,7 +20,7 @@ const (
 
 // lookAround names the fields of an event that may be meant where another is missing, else its first ones.
 type lookAround struct {
-	seems  func(e element) bool
+	seems  func(e rawbson.Element) bool
 	left   int
 	likely []string
 	others []string
@@ -27,11 +29,11 @@ type lookAround struct {
 // walk looks at the fields of an event, and at those of its objects where levels are left.
 func (l *lookAround) walk(list []byte, prefix string, levels int) {
 	for len(list) > 0 && l.left > 0 && len(l.likely) < maxNamed {
-		var e element
-		list = e.cut(list)
+		var e rawbson.Element
+		list = e.Cut(list)
 		l.left--
-		path := prefix + string(e.name)
-		if !isNameable(e.name) || len(path) > maxNamedBytes {
+		path := prefix + string(e.Name)
+		if !isNameable(e.Name) || len(path) > maxNamedBytes {
 			continue
 		}
 		if l.seems(e) {
@@ -39,8 +41,8 @@ func (l *lookAround) walk(list []byte, prefix string, levels int) {
 		} else if len(l.others) < maxNamed {
 			l.others = append(l.others, path)
 		}
-		if e.kind == bson.TypeEmbeddedDocument && levels > 1 {
-			l.walk(elementsOf(e.value), path+".", levels-1)
+		if e.Kind == bson.TypeEmbeddedDocument && levels > 1 {
+			l.walk(rawbson.Content(e.Value), path+".", levels-1)
 		}
 	}
 }
@@ -54,9 +56,9 @@ func isNameable(name []byte) bool {
 }
 
 // missing is the detail of an error about a field that is not in the event: what is, and which setting names it.
-func missing(event []byte, levels int, setting, instead string, seems func(e element) bool) string {
+func missing(event []byte, levels int, setting, instead string, seems func(e rawbson.Element) bool) string {
 	l := lookAround{seems: seems, left: maxLookedAt}
-	l.walk(elementsOf(event), "", levels)
+	l.walk(rawbson.Content(event), "", levels)
 	switch {
 	case len(l.likely) > 0:
 		return "the event has no such field, it has " + strings.Join(l.likely, ", ") + ": set " + setting + " to the right one, " + instead
@@ -71,10 +73,10 @@ func (d *Decoder) missingTime(event []byte) *DecodeError {
 	return newError(MissingTime, d.options.TimeField, "%s", missing(event, 2, "EVENT_TIME_FIELD", "or to nothing for the record's timestamp", d.seemsTime))
 }
 
-func (d *Decoder) seemsTime(e element) bool {
-	switch e.kind {
+func (d *Decoder) seemsTime(e rawbson.Element) bool {
+	switch e.Kind {
 	case bson.TypeDateTime, bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeString, bson.TypeEmbeddedDocument:
-		r, err := d.time.parse(e.kind, e.value)
+		r, err := d.time.parse(e.Kind, e.Value)
 		return err == nil && d.options.side(r.millis, d.record.Timestamp) == 0
 	}
 	return false
@@ -82,10 +84,10 @@ func (d *Decoder) seemsTime(e element) bool {
 
 // missingMeta names the fields whose values may name a series: texts, integers and objects that are no times.
 func (d *Decoder) missingMeta(event []byte) *DecodeError {
-	return newError(MissingMeta, d.options.MetaField, "%s", missing(event, 1, "EVENT_META_FIELD", "or EVENT_META_FROM to key or none", func(e element) bool {
-		switch e.kind {
+	return newError(MissingMeta, d.options.MetaField, "%s", missing(event, 1, "EVENT_META_FIELD", "or EVENT_META_FROM to key or none", func(e rawbson.Element) bool {
+		switch e.Kind {
 		case bson.TypeString, bson.TypeObjectID, bson.TypeEmbeddedDocument, bson.TypeInt32, bson.TypeInt64:
-			return string(e.name) != d.options.TimeField && !d.seemsTime(e)
+			return string(e.Name) != d.options.TimeField && !d.seemsTime(e)
 		}
 		return false
 	}))

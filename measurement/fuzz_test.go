@@ -5,9 +5,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"waterwheel/record"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/record"
+	"waterwheel/timeseries/rawbson"
 )
 
 // fuzzOptions are the settings a fuzzed number chooses from.
@@ -123,11 +124,11 @@ func FuzzDecodeExtJSON(f *testing.F) {
 // FuzzDecodeBSON also holds the check against the driver's: what the decoder takes, the driver takes.
 func FuzzDecodeBSON(f *testing.F) {
 	f.Add([]byte(everyType(f)), uint8(10))
-	for list := elementsOf(everyType(f)); len(list) > 0; { // each type alone, easier to change into something valid
-		var e element
-		rest := e.cut(list)
+	for list := rawbson.Content(everyType(f)); len(list) > 0; { // each type alone, easier to change into something valid
+		var e rawbson.Element
+		rest := e.Cut(list)
 		single := append(make([]byte, 4), list[:len(list)-len(rest)]...)
-		f.Add(endDocument(single, 0), uint8(10))
+		f.Add(rawbson.EndDocument(single, 0), uint8(10))
 		list = rest
 	}
 	f.Fuzz(func(t *testing.T, value []byte, choice uint8) {

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // jsonReader turns JSON text into BSON documents: syntax, numbers, UTF-8 and depth are checked here, names only as far
@@ -50,7 +52,7 @@ func (j *jsonReader) object(depth int) (dollar bool, err *DecodeError) {
 		}
 		j.out[at] = byte(kind)
 	}
-	j.out = endDocument(j.out, start)
+	j.out = rawbson.EndDocument(j.out, start)
 	return dollar, j.token()
 }
 
@@ -70,7 +72,7 @@ func (j *jsonReader) array(depth int) *DecodeError {
 		}
 		j.out[at] = byte(kind)
 	}
-	j.out = endDocument(j.out, start)
+	j.out = rawbson.EndDocument(j.out, start)
 	return j.token()
 }
 

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // maxMetaBytes bounds a normalised meta: it stands in every bucket, in an index, and in every update's filter.
@@ -19,11 +21,11 @@ func (d *Decoder) metaOf(event []byte) (bson.RawValue, *DecodeError) {
 	case MetaFromKey:
 		return d.keyMeta, nil
 	}
-	if d.foundMeta.kind == 0 {
+	if d.foundMeta.Kind == 0 {
 		return bson.RawValue{}, d.missingMeta(event)
 	}
 	d.path = append(d.path[:0], d.options.MetaField...)
-	return d.normalize(d.foundMeta.kind, d.foundMeta.value)
+	return d.normalize(d.foundMeta.Kind, d.foundMeta.Value)
 }
 
 // readKey makes meta of the record's key: parsed when it is a JSON object, else as text.
@@ -38,36 +40,36 @@ func (d *Decoder) readKey() *DecodeError {
 	if value, isObject, err := d.parseKey(key); err != nil {
 		return err
 	} else if isObject {
-		d.keyMeta, err = d.normalize(value.kind, value.value)
+		d.keyMeta, err = d.normalize(value.Kind, value.Value)
 		return err
 	}
 	if !utf8.Valid(key) {
 		return badText(path, key)
 	}
-	d.keyText = appendString(d.keyText[:0], key)
+	d.keyText = rawbson.AppendString(d.keyText[:0], key)
 	var err *DecodeError
 	d.keyMeta, err = d.normalize(bson.TypeString, d.keyText)
 	return err
 }
 
 // parseKey reads the key if it is a JSON object; its error is then of one that could not be stored.
-func (d *Decoder) parseKey(key []byte) (value element, isObject bool, err *DecodeError) {
+func (d *Decoder) parseKey(key []byte) (value rawbson.Element, isObject bool, err *DecodeError) {
 	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
 		return value, false, nil
 	}
 	j := d.json
 	j.begin(key)
 	j.clear()
-	value.kind, err = j.objectOrWrapper(1)
+	value.Kind, err = j.objectOrWrapper(1)
 	if !j.broken && j.skip() == nil {
 		_ = j.end() // only whether it is JSON matters
 	}
 	if j.broken {
 		return value, false, nil
 	}
-	value.value, d.dotted = j.out, j.dotted
-	if nest := j.dotted && d.options.DottedNames == Nest; err == nil && nest && value.kind == bson.TypeEmbeddedDocument {
-		value.value, err = d.nester.nest(j.out)
+	value.Value, d.dotted = j.out, j.dotted
+	if nest := j.dotted && d.options.DottedNames == Nest; err == nil && nest && value.Kind == bson.TypeEmbeddedDocument {
+		value.Value, err = d.nester.nest(j.out)
 		d.dotted = false
 	}
 	if err != nil {
@@ -104,9 +106,9 @@ func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) *DecodeE
 	case bson.TypeRegex, bson.TypeUndefined, bson.TypeDBPointer:
 		return newError(BadMeta, string(d.path), "a %s cannot name a series: send a string, a number or an object", kind)
 	case bson.TypeEmbeddedDocument:
-		return d.appendSorted(elementsOf(value), depth)
+		return d.appendSorted(rawbson.Content(value), depth)
 	case bson.TypeArray:
-		return d.appendNormalArray(elementsOf(value), depth)
+		return d.appendNormalArray(rawbson.Content(value), depth)
 	}
 	d.out = append(d.out, value...)
 	return nil
@@ -115,9 +117,9 @@ func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) *DecodeE
 func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	first, sorted := len(d.fields), true
 	for len(list) > 0 {
-		var e element
-		list = e.cut(list)
-		if err := d.checkName(e.name); err != nil {
+		var e rawbson.Element
+		list = e.Cut(list)
+		if err := d.checkName(e.Name); err != nil {
 			return err
 		}
 		sorted = sorted && (len(d.fields) == first || byName(d.fields[len(d.fields)-1], e) < 0)
@@ -131,37 +133,37 @@ func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	d.out = append(d.out, 0, 0, 0, 0)
 	for i := first; i < last; i++ {
 		e := d.fields[i]
-		if !sorted && i > first && bytes.Equal(e.name, d.fields[i-1].name) {
-			return duplicateField(d.path.to(e.name))
+		if !sorted && i > first && bytes.Equal(e.Name, d.fields[i-1].Name) {
+			return duplicateField(d.path.to(e.Name))
 		}
-		above := d.path.push(e.name)
-		d.out = appendHeader(d.out, e.kind, e.name)
-		if err := d.appendNormal(e.kind, e.value, depth+1); err != nil {
+		above := d.path.push(e.Name)
+		d.out = rawbson.AppendHeader(d.out, e.Kind, e.Name)
+		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
 			return err
 		}
 		d.path.pop(above)
 	}
-	d.out = endDocument(d.out, start)
+	d.out = rawbson.EndDocument(d.out, start)
 	d.fields = d.fields[:first]
 	return nil
 }
 
 // byName orders elements by the bytes of their names.
-func byName(a, b element) int { return bytes.Compare(a.name, b.name) }
+func byName(a, b rawbson.Element) int { return bytes.Compare(a.Name, b.Name) }
 
 func (d *Decoder) appendNormalArray(list []byte, depth int) *DecodeError {
 	start := len(d.out)
 	d.out = append(d.out, 0, 0, 0, 0)
 	for i := 0; len(list) > 0; i++ {
-		var e element
-		list = e.cut(list)
+		var e rawbson.Element
+		list = e.Cut(list)
 		above := d.path.pushIndex(i)
-		d.out = appendIndexHeader(d.out, e.kind, i)
-		if err := d.appendNormal(e.kind, e.value, depth+1); err != nil {
+		d.out = appendIndexHeader(d.out, e.Kind, i)
+		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
 			return err
 		}
 		d.path.pop(above)
 	}
-	d.out = endDocument(d.out, start)
+	d.out = rawbson.EndDocument(d.out, start)
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // nester rewrites events with dotted names: {"a.b": 1, "a.c": 2} becomes {a: {b: 1, c: 2}}, at every depth. Fields keep
@@ -19,10 +21,8 @@ type nester struct {
 
 // entry is a value and the names that lead to it from the object being written.
 type entry struct {
-	path  []byte // a dotted name
-	kind  bson.Type
-	value []byte
-	order int
+	rawbson.Element // of a dotted name
+	order           int
 }
 
 // group is a run of entries whose paths begin with the same name.
@@ -55,7 +55,7 @@ func (n *nester) value(kind bson.Type, value []byte, depth int) *DecodeError {
 		n.explode(value)
 		return n.object(first, depth)
 	case bson.TypeArray:
-		return n.array(elementsOf(value), depth)
+		return n.array(rawbson.Content(value), depth)
 	}
 	n.out = append(n.out, value...)
 	return nil
@@ -68,25 +68,25 @@ func (n *nester) array(list []byte, depth int) *DecodeError {
 	start := len(n.out)
 	n.out = append(n.out, 0, 0, 0, 0)
 	for i := 0; len(list) > 0; i++ {
-		var e element
-		list = e.cut(list)
-		n.out = appendIndexHeader(n.out, e.kind, i)
+		var e rawbson.Element
+		list = e.Cut(list)
+		n.out = appendIndexHeader(n.out, e.Kind, i)
 		above := n.path.pushIndex(i)
-		if err := n.value(e.kind, e.value, depth+1); err != nil {
+		if err := n.value(e.Kind, e.Value, depth+1); err != nil {
 			return err
 		}
 		n.path.pop(above)
 	}
-	n.out = endDocument(n.out, start)
+	n.out = rawbson.EndDocument(n.out, start)
 	return nil
 }
 
 // explode adds the fields of a document to the entries.
 func (n *nester) explode(document []byte) {
-	for list := elementsOf(document); len(list) > 0; {
-		var e element
-		list = e.cut(list)
-		n.entries = append(n.entries, entry{e.name, e.kind, e.value, len(n.entries)})
+	for list := rawbson.Content(document); len(list) > 0; {
+		var e rawbson.Element
+		list = e.Cut(list)
+		n.entries = append(n.entries, entry{e, len(n.entries)})
 	}
 }
 
@@ -104,7 +104,7 @@ func (n *nester) object(first, depth int) *DecodeError {
 		}
 	}
 	n.entries, n.groups = n.entries[:first], n.groups[:firstGroup]
-	n.out = endDocument(n.out, start)
+	n.out = rawbson.EndDocument(n.out, start)
 	return nil
 }
 
@@ -112,14 +112,14 @@ func (n *nester) object(first, depth int) *DecodeError {
 func (n *nester) group(first int) {
 	entries, firstGroup := n.entries[first:], len(n.groups)
 	slices.SortFunc(entries, func(a, b entry) int {
-		nameA, _ := cutPath(a.path)
-		nameB, _ := cutPath(b.path)
+		nameA, _ := cutPath(a.Name)
+		nameB, _ := cutPath(b.Name)
 		return cmp.Or(bytes.Compare(nameA, nameB), cmp.Compare(a.order, b.order))
 	})
 	for i := range entries {
-		name, _ := cutPath(entries[i].path)
+		name, _ := cutPath(entries[i].Name)
 		if i > 0 {
-			if before, _ := cutPath(entries[i-1].path); bytes.Equal(name, before) {
+			if before, _ := cutPath(entries[i-1].Name); bytes.Equal(name, before) {
 				n.groups[len(n.groups)-1].last++
 				continue
 			}
@@ -134,14 +134,14 @@ func (n *nester) group(first int) {
 // field appends the field that a group makes in an object of the given depth.
 func (n *nester) field(g group, depth int) *DecodeError {
 	e := n.entries[g.first]
-	name, rest := cutPath(e.path)
+	name, rest := cutPath(e.Name)
 	above := n.path.push(name)
 	defer n.path.pop(above)
 	if rest == nil && g.last-g.first == 1 {
-		n.out = appendHeader(n.out, e.kind, name)
-		return n.value(e.kind, e.value, depth+1)
+		n.out = rawbson.AppendHeader(n.out, e.Kind, name)
+		return n.value(e.Kind, e.Value, depth+1)
 	}
-	n.out = appendHeader(n.out, bson.TypeEmbeddedDocument, name)
+	n.out = rawbson.AppendHeader(n.out, bson.TypeEmbeddedDocument, name)
 	first := len(n.entries)
 	if !n.merge(g) {
 		return duplicateField(string(n.path))
@@ -154,15 +154,16 @@ func (n *nester) merge(g group) bool {
 	undotted := 0
 	for i := g.first; i < g.last; i++ {
 		e := n.entries[i]
-		_, rest := cutPath(e.path)
+		_, rest := cutPath(e.Name)
 		if rest != nil {
-			n.entries = append(n.entries, entry{rest, e.kind, e.value, len(n.entries)})
+			e.Name, e.order = rest, len(n.entries)
+			n.entries = append(n.entries, e)
 			continue
 		}
-		if undotted++; undotted > 1 || e.kind != bson.TypeEmbeddedDocument {
+		if undotted++; undotted > 1 || e.Kind != bson.TypeEmbeddedDocument {
 			return false
 		}
-		n.explode(e.value)
+		n.explode(e.Value)
 	}
 	return true
 }

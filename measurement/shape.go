@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // maxStoredBytes bounds the document of a bucket that holds a single measurement: MongoDB's limit less a reserve for
@@ -13,14 +15,11 @@ const maxStoredBytes = 16<<20 - 64<<10
 // columnBytes is what a field takes in the data of a bucket beyond its element: an object with the index "0".
 const columnBytes = 8
 
-// emptyDocument is the size of an object without fields.
-const emptyDocument = 5
-
 // shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest.
 func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
 	d.dotted = dotted
 	d.path, d.names, d.fields = d.path[:0], d.names[:0], d.fields[:0]
-	d.foundTime, d.foundMeta, d.taken, d.topCount = element{}, element{}, 0, 0
+	d.foundTime, d.foundMeta, d.taken, d.topCount = rawbson.Element{}, rawbson.Element{}, 0, 0
 	if dotted && d.options.DottedNames == Nest {
 		nested, err := d.nester.nest(event)
 		if err != nil {
@@ -29,7 +28,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 		event, d.dotted = nested, false
 	}
 	start := len(d.out)
-	if err := d.copyObject(elementsOf(event), 1, d.timePath, d.metaPath); err != nil {
+	if err := d.copyObject(rawbson.Content(event), 1, d.timePath, d.metaPath); err != nil {
 		return err
 	}
 	end := len(d.out)
@@ -56,14 +55,14 @@ func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte
 	}
 	names := len(d.names)
 	for len(list) > 0 {
-		var e element
+		var e rawbson.Element
 		whole := list
-		list = e.cut(list)
-		if err := d.checkName(e.name); err != nil {
+		list = e.Cut(list)
+		if err := d.checkName(e.Name); err != nil {
 			return err
 		}
-		d.names = append(d.names, e.name)
-		toTime, toMeta := pathBehind(timePath, e.name), pathBehind(metaPath, e.name)
+		d.names = append(d.names, e.Name)
+		toTime, toMeta := pathBehind(timePath, e.Name), pathBehind(metaPath, e.Name)
 		switch {
 		case toTime != nil && len(toTime) == 0:
 			d.foundTime = e
@@ -71,13 +70,13 @@ func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte
 		case toMeta != nil && len(toMeta) == 0:
 			d.foundMeta = e
 			d.taken++
-		case e.kind == bson.TypeEmbeddedDocument, e.kind == bson.TypeArray:
+		case e.Kind == bson.TypeEmbeddedDocument, e.Kind == bson.TypeArray:
 			if err := d.copyNested(e, depth+1, toTime, toMeta); err != nil {
 				return err
 			}
 		default:
 			d.out = append(d.out, whole[:len(whole)-len(list)]...)
-			if err := d.kept(e.name, depth); err != nil {
+			if err := d.kept(e.Name, depth); err != nil {
 				return err
 			}
 		}
@@ -94,25 +93,25 @@ func pathBehind(path [][]byte, name []byte) [][]byte {
 }
 
 // copyNested copies an object or an array.
-func (d *Decoder) copyNested(e element, depth int, timePath, metaPath [][]byte) *DecodeError {
+func (d *Decoder) copyNested(e rawbson.Element, depth int, timePath, metaPath [][]byte) *DecodeError {
 	start, taken := len(d.out), d.taken
-	d.out = appendHeader(d.out, e.kind, e.name)
-	above := d.path.push(e.name)
+	d.out = rawbson.AppendHeader(d.out, e.Kind, e.Name)
+	above := d.path.push(e.Name)
 	var err *DecodeError
-	if e.kind == bson.TypeArray {
-		err = d.copyArray(elementsOf(e.value), depth)
+	if e.Kind == bson.TypeArray {
+		err = d.copyArray(rawbson.Content(e.Value), depth)
 	} else {
-		err = d.copyDocument(elementsOf(e.value), depth, timePath, metaPath)
+		err = d.copyDocument(rawbson.Content(e.Value), depth, timePath, metaPath)
 	}
 	if err != nil {
 		return err
 	}
 	d.path.pop(above)
-	if emptied := d.taken > taken && len(d.out)-start == len(e.name)+2+emptyDocument; emptied {
+	if emptied := d.taken > taken && len(d.out)-start == len(e.Name)+2+rawbson.Empty; emptied {
 		d.out = d.out[:start] // it held time or meta and nothing else
 		return nil
 	}
-	return d.kept(e.name, depth-1)
+	return d.kept(e.Name, depth-1)
 }
 
 func (d *Decoder) copyDocument(list []byte, depth int, timePath, metaPath [][]byte) *DecodeError {
@@ -121,7 +120,7 @@ func (d *Decoder) copyDocument(list []byte, depth int, timePath, metaPath [][]by
 	if err := d.copyObject(list, depth, timePath, metaPath); err != nil {
 		return err
 	}
-	d.out = endDocument(d.out, start)
+	d.out = rawbson.EndDocument(d.out, start)
 	return nil
 }
 
@@ -133,26 +132,26 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	start := len(d.out)
 	d.out = append(d.out, 0, 0, 0, 0)
 	for i := 0; len(list) > 0; i++ {
-		var e element
-		list = e.cut(list)
-		d.out = appendIndexHeader(d.out, e.kind, i)
-		if e.kind != bson.TypeEmbeddedDocument && e.kind != bson.TypeArray {
-			d.out = append(d.out, e.value...)
+		var e rawbson.Element
+		list = e.Cut(list)
+		d.out = appendIndexHeader(d.out, e.Kind, i)
+		if e.Kind != bson.TypeEmbeddedDocument && e.Kind != bson.TypeArray {
+			d.out = append(d.out, e.Value...)
 			continue
 		}
 		above := d.path.pushIndex(i)
 		var err *DecodeError
-		if e.kind == bson.TypeArray {
-			err = d.copyArray(elementsOf(e.value), depth+1)
+		if e.Kind == bson.TypeArray {
+			err = d.copyArray(rawbson.Content(e.Value), depth+1)
 		} else {
-			err = d.copyDocument(elementsOf(e.value), depth+1, nil, nil)
+			err = d.copyDocument(rawbson.Content(e.Value), depth+1, nil, nil)
 		}
 		if err != nil {
 			return err
 		}
 		d.path.pop(above)
 	}
-	d.out = endDocument(d.out, start)
+	d.out = rawbson.EndDocument(d.out, start)
 	return nil
 }
 

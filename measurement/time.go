@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // The names of time formats; any other is a Go layout.
@@ -82,7 +84,7 @@ func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError)
 			return r, nil
 		}
 	case bson.TypeString:
-		if r, ok := p.parseText(stringOf(value)); ok {
+		if r, ok := p.parseText(rawbson.Text(value)); ok {
 			return r, nil
 		}
 	case bson.TypeEmbeddedDocument:
@@ -191,7 +193,7 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	if kind != bson.TypeString {
 		return general
 	}
-	text := stringOf(value)
+	text := rawbson.Text(value)
 	if _, ok := parseRFC3339(append(bytes.Clone(text), 'Z')); ok {
 		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_FORMAT to a Go layout, which is read as UTC"
 	}
@@ -213,10 +215,10 @@ func (d *Decoder) timeOf(event []byte) (int64, *DecodeError) {
 		}
 		return timestamp, o.checkWindow(readingOf(timestamp), timestamp)
 	}
-	if d.foundTime.kind == 0 {
+	if d.foundTime.Kind == 0 {
 		return 0, d.missingTime(event)
 	}
-	r, err := d.time.parse(d.foundTime.kind, d.foundTime.value)
+	r, err := d.time.parse(d.foundTime.Kind, d.foundTime.Value)
 	if err != nil {
 		err.Path = o.TimeField
 		return 0, err

@@ -1,0 +1,55 @@
+package rawbson
+
+import (
+	"bytes"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Element is one BSON element in place: name and value point into the bytes it was read from.
+type Element struct {
+	Kind  bson.Type
+	Name  []byte // without its NUL
+	Value []byte
+}
+
+// Read cuts the first element off a list; false: it is malformed. The contents of objects and arrays are not looked at.
+func Read(list []byte) (e Element, rest []byte, ok bool) {
+	if len(list) < 2 {
+		return Element{}, nil, false
+	}
+	end := bytes.IndexByte(list[1:], 0)
+	if end < 0 {
+		return Element{}, nil, false
+	}
+	value := list[end+2:]
+	size := Size(bson.Type(list[0]), value)
+	if size < 0 || size > len(value) {
+		return Element{}, nil, false
+	}
+	return Element{Kind: bson.Type(list[0]), Name: list[1 : end+1], Value: value[:size]}, value[size:], true
+}
+
+// Cut makes e the first element of a list of elements that are known to be well-formed, and returns the rest.
+func (e *Element) Cut(list []byte) (rest []byte) {
+	end := 1
+	for list[end] != 0 { // names are short: quicker than bytes.IndexByte
+		end++
+	}
+	e.Kind, e.Name = bson.Type(list[0]), list[1:end]
+	list = list[end+1:]
+	n := Size(e.Kind, list)
+	e.Value = list[:n]
+	return list[n:]
+}
+
+// Content is the list of a document's elements: what stands between its length and its end.
+func Content(document []byte) []byte { return document[4 : len(document)-1] }
+
+// Text is the text of a string value.
+func Text(value []byte) []byte { return value[4 : len(value)-1] }
+
+// IsNested tells objects and arrays from plain values.
+func IsNested(kind bson.Type) bool {
+	return kind == bson.TypeEmbeddedDocument || kind == bson.TypeArray
+}

@@ -1,0 +1,105 @@
+package rawbson
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Empty is the size of a document without elements.
+const Empty = 5
+
+// fixed holds the sizes of values by type byte, -1 where a value tells itself, or the type is unknown.
+var fixed = func() (table [256]int8) {
+	for kind := range table {
+		table[kind] = -1
+	}
+	for size, kinds := range map[int8][]bson.Type{
+		0:  {bson.TypeNull, bson.TypeUndefined, bson.TypeMinKey, bson.TypeMaxKey},
+		1:  {bson.TypeBoolean},
+		4:  {bson.TypeInt32},
+		8:  {bson.TypeDouble, bson.TypeInt64, bson.TypeDateTime, bson.TypeTimestamp},
+		12: {bson.TypeObjectID},
+		16: {bson.TypeDecimal128},
+	} {
+		for _, kind := range kinds {
+			table[kind] = size
+		}
+	}
+	return table
+}()
+
+// Size is the size of the value of this type at the start of b, or a number outside 0 to len(b) for a malformed one. The
+// contents of objects, arrays and texts are not looked at.
+func Size(kind bson.Type, b []byte) int {
+	if size := fixed[kind]; size >= 0 {
+		return int(size)
+	}
+	return ownSize(kind, b)
+}
+
+// ownSize is Size for the types whose values tell how long they are.
+func ownSize(kind bson.Type, b []byte) int {
+	switch kind {
+	case bson.TypeString, bson.TypeSymbol, bson.TypeJavaScript:
+		return stringSize(b)
+	case bson.TypeEmbeddedDocument, bson.TypeArray:
+		return DocumentSize(b)
+	case bson.TypeBinary:
+		if n := length(b); n >= 0 {
+			return 4 + 1 + n
+		}
+	case bson.TypeDBPointer:
+		if n := stringSize(b); n >= 0 {
+			return n + 12
+		}
+	case bson.TypeRegex:
+		if pattern := bytes.IndexByte(b, 0); pattern >= 0 {
+			if flags := bytes.IndexByte(b[pattern+1:], 0); flags >= 0 {
+				return pattern + flags + 2
+			}
+		}
+	case bson.TypeCodeWithScope:
+		return scopedSize(b)
+	}
+	return -1
+}
+
+func scopedSize(b []byte) int {
+	n := length(b)
+	if n < 4+5+Empty || n > len(b) {
+		return -1
+	}
+	code := stringSize(b[4:n])
+	if code < 0 || DocumentSize(b[4+code:n]) != n-4-code {
+		return -1
+	}
+	return n
+}
+
+// stringSize is the size of a BSON string: its length, its bytes and its NUL.
+func stringSize(b []byte) int {
+	n := length(b)
+	if n < 1 || n > len(b)-4 || b[4+n-1] != 0 {
+		return -1
+	}
+	return 4 + n
+}
+
+// DocumentSize is the size of the document at the start of b, -1 when it does not end there.
+func DocumentSize(b []byte) int {
+	n := length(b)
+	if n < Empty || n > len(b) || b[n-1] != 0 {
+		return -1
+	}
+	return n
+}
+
+// length is the int32 at the start of b, -1 when there is none or it is negative.
+func length(b []byte) int {
+	if len(b) < 4 {
+		return -1
+	}
+	return max(-1, int(int32(binary.LittleEndian.Uint32(b))))
+}
