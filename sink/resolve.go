@@ -123,7 +123,7 @@ func cloned(v bson.RawValue) bson.RawValue {
 	return v
 }
 
-// judge compares a bucket, nil when there is none, with what the write would have made of it: exactly-once.md §6.
+// judge compares a bucket, nil when there is none, with what the write would have made of it.
 func judge(w *bucketer.Write, s *stored) bucketer.Result {
 	if w.Added == 0 {
 		return judgeClose(w, s)

@@ -33,13 +33,8 @@ type call struct {
 // A command that MongoDB refuses as a whole for its content is sent again, one write a command: nothing of it was
 // executed, or what was is found by its _id and count. A write whose own command is refused is to blame only if a command
 // of ours without it is not refused.
-<<<<<<< HEAD
-func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []Sent {
-	if p.standing != holding {
-=======
 func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent {
-	if p.tenure != holding {
->>>>>>> 8047203 (bucketer, sink, pipeline: one result of a write, no casts between rooms)
+	if p.standing != holding {
 		panic("sink: E7: bucket writes were to be sent without a claim")
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
