@@ -39,9 +39,11 @@ var mayImport = map[string][]string{
 	"verify":             {"timeseries", "measurement", "claim", "record"},
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status",
-		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "sink", "dlq", "pipeline", "verify",
+		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "sink", "dlq", "pipeline", "check", "verify",
 	},
-	"cmd/consumer/internal/text":   {},
+	"cmd/consumer/internal/text": {},
+	// What consumer check finds.
+	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "dlq", "sink"},
 	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "timeseries", "kafka", "sink", "pipeline"},
 }
 

@@ -29,10 +29,13 @@ type Facts struct {
 	OutOfRange      OutOfRange
 }
 
-// Start is where a partition begins, and how many records retention took before they were read.
+// Start is where a partition begins.
 type Start struct {
 	Offset int64
-	Lost   int64
+	// Lost is how many records retention took before they were read.
+	Lost int64
+	// Beyond is by how much the offset to begin with was beyond the log's end, so that KAFKA_OUT_OF_RANGE chose another.
+	Beyond int64
 }
 
 // Start decides where a partition begins, so that D is read for the offset from which records will really come. The error is
@@ -48,11 +51,12 @@ func (f Facts) Start() (Start, error) {
 	case !f.Bounds.ExceededBy(offset):
 		return Start{Offset: offset}, nil
 	}
+	beyond := offset - f.Bounds.End
 	switch f.OutOfRange {
 	case EarliestOutOfRange:
-		return Start{Offset: f.Bounds.First}, nil
+		return Start{Offset: f.Bounds.First, Beyond: beyond}, nil
 	case LatestOutOfRange:
-		return Start{Offset: f.Bounds.End}, nil
+		return Start{Offset: f.Bounds.End, Beyond: beyond}, nil
 	}
 	return Start{}, &record.StopError{Reason: "offset_out_of_range", Detail: fmt.Sprintf(
 		"the committed offset %d is beyond the log's end %d: the log was truncated or the offset was set by hand; "+

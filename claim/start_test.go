@@ -57,8 +57,8 @@ func TestStartIsResolvedAgainstTheLog(t *testing.T) {
 		"at the log end":                                         {committed: 100, want: claim.Start{Offset: 100}},
 		"beyond an open transaction":                             {committed: 105, want: claim.Start{Offset: 105}},
 		"beyond the log end":                                     {committed: 106, policy: claim.StopOutOfRange, stopped: "offset_out_of_range"},
-		"beyond the log end, earliest":                           {committed: 106, policy: claim.EarliestOutOfRange, want: claim.Start{Offset: 10}},
-		"beyond the log end, latest":                             {committed: 106, policy: claim.LatestOutOfRange, want: claim.Start{Offset: 100}},
+		"beyond the log end, earliest":                           {committed: 106, policy: claim.EarliestOutOfRange, want: claim.Start{Offset: 10, Beyond: 6}},
+		"beyond the log end, latest":                             {committed: 106, policy: claim.LatestOutOfRange, want: claim.Start{Offset: 100, Beyond: 6}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

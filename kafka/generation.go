@@ -34,6 +34,9 @@ type Assigned struct {
 	Err error
 }
 
+// Consumed tells that a consumer committed the offset, up to which it had read; else a tool has set it.
+func (a *Assigned) Consumed() bool { return a.Epoch >= 0 || a.Beside }
+
 // Commit is an offset to be committed: the next one to be read.
 type Commit struct {
 	Topic     string

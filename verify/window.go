@@ -8,7 +8,6 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 )
@@ -106,7 +105,7 @@ func (w *window) take(r record.Record) int {
 		w.found.Tombstones++
 		return 0
 	}
-	results, err := decode(w.Decoder, r)
+	results, err := w.Decoder.TryDecode(r)
 	if err != nil {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
 		return 0
@@ -126,16 +125,6 @@ func (w *window) take(r record.Record) int {
 		}
 	}
 	return len(results)
-}
-
-// decode is Decoder.Decode. A record that makes it panic is a letter (internal_error) and no reason to end.
-func decode(d *measurement.Decoder, r record.Record) (results []measurement.Result, err error) {
-	defer func() {
-		if failure := recover(); failure != nil {
-			results, err = nil, fmt.Errorf("decoding the record at offset %d: %v", r.Offset, failure)
-		}
-	}()
-	return d.Decode(r)
 }
 
 // readBuckets learns from the buckets which positions are stored.

@@ -3,23 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/check"
+	"waterwheel/claim"
 	"waterwheel/config"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
 )
 
 // maxSample bounds --sample: what is sampled is held in memory.
 const maxSample = 1_000_000
-
-// CheckView is what check prints as JSON.
-type CheckView struct {
-	Findings []Finding    `json:"findings"`
-	Samples  []SampleView `json:"samples,omitempty"`
-}
 
 func (p *program) checkCommand() *cobra.Command {
 	var sample int
@@ -55,75 +52,74 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 	if err != nil {
 		return err
 	}
-	var found findings
-	p.checkSettings(c, &found)
-	clusterID, samples, err := p.checkSource(ctx, c, log, sample, &found)
+	_, definition, err := newDecoder(c)
 	if err != nil {
 		return err
 	}
-	checkMongoDB(ctx, c, log, clusterID, &found)
-	if err := interrupted(ctx); err != nil {
+	var view checkView
+	found := &view.Findings
+	p.checkSettings(c, found)
+	o := checkOptions(c, definition)
+	o.Sample, o.Progress = sample, func(topic string) (func(int), func()) {
+		line := p.progress("records of " + topic)
+		return func(done int) { line.At(int64(done), int64(sample)) }, line.End
+	}
+	if reader, err := openTopicLog(ctx, c, log, kafkaTopics(c)); err != nil {
+		found.Failed("Kafka", err)
+	} else {
+		defer reader.close()
+		o.Kafka, o.Log = reader.client, reader
+	}
+	if o.Database, err = sink.Open(ctx, sinkOptions(c, log)); err != nil {
+		found.Failed("MongoDB", err)
+	} else {
+		defer closeDatabase(o.Database)
+	}
+	if view.Samples, err = o.Look(ctx, found); err != nil {
 		return err
 	}
-	err = p.show(output, CheckView{found.list, samples}, func(w io.Writer) { printCheck(w, &found, samples) })
-	if err != nil {
+	if err := p.show(output, view, view.print); err != nil {
 		return err
 	}
-	if found.count(findingWrong) > 0 {
+	if found.Count(check.Wrong) > 0 {
 		return errFound
 	}
 	return nil
 }
 
+// checkOptions are the settings as check looks at them.
+func checkOptions(c config.Config, definition timeseries.Options) check.Options {
+	o := check.Options{
+		User: c.Security.SASLUsername, GroupID: c.Kafka.GroupID, Begins: startText(c), OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange),
+		Decoding: decoding(c, definition), Bucketing: bucketing(c, definition, false),
+	}
+	if c.DLQ.Topic != "" {
+		letters := letterOptions(c)
+		o.Letters = &letters
+	}
+	for _, topic := range c.Kafka.Topics {
+		o.Topics = append(o.Topics, check.Topic{Name: topic, Series: c.MongoDB.SeriesFor(topic), Namespace: namespace(c, topic)})
+	}
+	return o
+}
+
 // checkSettings says what the settings are about, and what of them works and may not be meant.
-func (p *program) checkSettings(c config.Config, found *findings) {
-	found.ok("settings", "%s", describeSettings(c))
+func (p *program) checkSettings(c config.Config, found *check.Findings) {
+	found.OK("settings", "group %s reads %s as %s; \"consumer config\" prints all", c.Kafka.GroupID, strings.Join(c.Kafka.Topics, ", "), c.Event.Format)
 	for _, w := range c.Warnings() {
-		found.warn("settings", w.WayOut, "%s: %s", w.Setting, w.Message)
+		found.Warn("settings", w.WayOut, "%s: %s", w.Setting, w.Message)
 	}
 	if strange := config.Strange(p.environ); len(strange) > 0 {
-		found.note("settings", "these variables begin like settings and are none: %s", strings.Join(strange, ", "))
+		found.Note("settings", "these variables begin like settings and are none: %s", strings.Join(strange, ", "))
 	}
 }
 
-// checkSource looks at Kafka, and at the newest records of its topics. clusterID is empty when Kafka does not answer.
-func (p *program) checkSource(ctx context.Context, c config.Config, log *slog.Logger, sample int, found *findings) (clusterID string, samples []SampleView, err error) {
-	reader, err := openTopicLog(ctx, c, log, kafkaTopics(c))
-	if err != nil {
-		found.failed("Kafka", err)
-		return "", nil, interrupted(ctx)
+// startText says where a group without offsets begins.
+func startText(c config.Config) string {
+	if c.Kafka.Start.Policy == "time" {
+		return c.Kafka.Start.Time.Format(time.RFC3339) + " (KAFKA_START)"
 	}
-	defer reader.close()
-	present := checkKafka(ctx, c, reader, found)
-	if err := interrupted(ctx); err != nil {
-		return "", nil, err
-	}
-	if sample > 0 {
-		samples = p.samples(ctx, c, reader, present, sample, found)
-	}
-	return reader.client.ClusterID(), samples, interrupted(ctx)
-}
-
-// interrupted tells that the context has ended: what failed since then says nothing about the servers.
-func interrupted(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return fmt.Errorf("interrupted: %w", context.Cause(ctx))
-}
-
-func printCheck(w io.Writer, found *findings, samples []SampleView) {
-	for i := range samples {
-		if samples[i].Records > 0 {
-			printSample(w, &samples[i])
-		}
-	}
-	found.print(w)
-}
-
-// describeSettings says what the settings are about, in a line.
-func describeSettings(c config.Config) string {
-	return fmt.Sprintf("group %s reads %s as %s; \"consumer config\" prints all", c.Kafka.GroupID, strings.Join(c.Kafka.Topics, ", "), c.Event.Format)
+	return "the " + c.Kafka.Start.Policy + " record (KAFKA_START)"
 }
 
 // kafkaTopics are the topics read, and those of dead letters.

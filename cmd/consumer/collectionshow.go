@@ -51,6 +51,12 @@ func (p *program) collectionShowCommand() *cobra.Command {
 	return cmd
 }
 
+// claimSource is where claims are read; *sink.Database is one.
+type claimSource interface {
+	// Partitions returns the partition documents of a time series.
+	Partitions(ctx context.Context, series string) ([]sink.PartitionDocument, error)
+}
+
 // collectionSource is where a collection is looked at; *sink.Database is one.
 type collectionSource interface {
 	claimSource

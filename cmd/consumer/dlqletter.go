@@ -18,17 +18,13 @@ import (
 type retrial struct{ decoder *measurement.Decoder }
 
 func newRetrial(c config.Config) (retrial, error) {
-	o, err := collection(c).Normalize()
-	if err != nil {
-		return retrial{}, fmt.Errorf("defining the time series: %w", err)
-	}
-	decoder, err := measurement.New(decoding(c, o))
+	decoder, _, err := newDecoder(c)
 	return retrial{decoder}, err
 }
 
 // of is what the present settings find wrong with a letter's record; nil: nothing.
 func (r retrial) of(l *dlq.Letter) *measurement.DecodeError {
-	results, err := decode(r.decoder, record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
+	results, err := r.decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
 	var wrong *measurement.DecodeError
 	if errors.As(err, &wrong) {
 		return wrong

@@ -25,7 +25,7 @@ func (m *member) Assigned(g *kafka.Generation) {
 	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
 	for _, p := range g.Partitions {
 		a := pipeline.Assignment{Partition: record.Partition{Topic: p.Topic, Number: p.Partition}, Assigned: pipeline.Assigned{
-			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata, Consumed: p.Epoch >= 0 || p.Beside,
+			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata, Consumed: p.Consumed(),
 		}}
 		if p.Err != nil {
 			a.Stop = &record.StopError{Reason: "kafka", Detail: "reading the committed offset: " + p.Err.Error()}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"waterwheel/check"
 	"waterwheel/config"
 )
 
@@ -32,14 +33,14 @@ func TestStartMentionsWhatMayNotBeMeant(t *testing.T) {
 			lookup:     func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 			initialize: func(context.Context, config.Config, *slog.Logger, io.Writer) error { return nil },
 		}
-		var found findings
+		var found check.Findings
 		if command == "check" {
 			c, err := config.Load(p.lookup, environ)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p.checkSettings(c, &found)
-			found.print(&out)
+			printFindings(&out, found)
 		} else if code := p.execute(t.Context(), []string{command}); code != exitDone {
 			t.Errorf("%s: exit code %d", command, code)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"waterwheel/check"
 	"waterwheel/claim"
 	"waterwheel/cmd/consumer/internal/status"
 	"waterwheel/config"
@@ -133,7 +134,7 @@ func (p *process) work(ctx context.Context) error {
 	watchers.Go(func() {
 		p.view.Watch(watching, status.Parts{
 			Client: n.kafka, Group: group, Consumer: consumer, Database: n.database,
-			MostVaried: func() string { return mostVaried(consumer.Metas(sampledSeries)) },
+			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) },
 		})
 	})
 	for topic, store := range n.stores {
@@ -177,10 +178,10 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 	if err != nil {
 		panic("consumer: options that were checked at the start: " + err.Error())
 	}
-	grace := graceOf(c)
+	store, grace := n.stores[of.Topic], graceOf(c)
 	return pipeline.Options{
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
-		Namespace: n.database.Name() + "." + c.MongoDB.SeriesFor(of.Topic), Bucketing: bucketing(c, n.stores[of.Topic]), Decoder: decoder,
+		Namespace: namespace(c, of.Topic), Bucketing: bucketing(c, store.Collection, store.SetsInTextOrder), Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
@@ -188,6 +189,9 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
 	}
 }
+
+// sampledSeries is how many series a warning about too many of them looks at.
+const sampledSeries = 5000
 
 // graceOf is how long a write may still be executed after it was sent: once the write timeout on the way, once by maxTimeMS.
 func graceOf(c config.Config) time.Duration { return 2 * c.MongoDB.WriteTimeout }

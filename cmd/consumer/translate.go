@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -92,15 +93,30 @@ func collection(c config.Config) timeseries.Options {
 }
 
 // bucketing are the catalog's settings for a time series.
-func bucketing(c config.Config, store *sink.Store) bucketer.Options {
+func bucketing(c config.Config, definition timeseries.Options, setsInTextOrder bool) bucketer.Options {
 	return bucketer.Options{
-		Collection: store.Collection,
+		Collection: definition,
 		Limits: timeseries.Limits{
 			MaxCount: c.Bucket.MaxCount, MaxBytes: int32(c.Bucket.MaxBytes), MinCount: c.Bucket.MinCount,
 			CacheBytes: int64(c.Bucket.CacheBytes),
 		},
-		DeltaMax: c.Bucket.DeltaMax, Reopen: c.Bucket.Reopen, SetsInTextOrder: store.SetsInTextOrder,
+		DeltaMax: c.Bucket.DeltaMax, Reopen: c.Bucket.Reopen, SetsInTextOrder: setsInTextOrder,
 	}
+}
+
+// namespace is the name of a topic's time series, with the database's before it.
+func namespace(c config.Config, topic string) string {
+	return c.MongoDB.Database + "." + c.MongoDB.SeriesFor(topic)
+}
+
+// newDecoder makes a decoder of events, and the definition of the time series that they are for.
+func newDecoder(c config.Config) (*measurement.Decoder, timeseries.Options, error) {
+	definition, err := collection(c).Normalize()
+	if err != nil {
+		return nil, definition, fmt.Errorf("defining the time series: %w", err)
+	}
+	decoder, err := measurement.New(decoding(c, definition))
+	return decoder, definition, err
 }
 
 // decoding are the settings of events.

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"fmt"
@@ -16,10 +16,10 @@ const (
 )
 
 // judge says what a finished sample shows of the settings.
-func (s *sampler) judge(found *findings) {
+func (s *sampler) judge(found *Findings) {
 	subject := "sample of " + s.view.Topic
 	if s.view.Records == 0 {
-		found.note(subject, "there are no records to sample")
+		found.Note(subject, "there are no records to sample")
 		return
 	}
 	bad := 0
@@ -29,21 +29,21 @@ func (s *sampler) judge(found *findings) {
 	all := bad + s.view.Measurements
 	switch {
 	case bad == 0:
-		found.ok(subject, "%d records are %d measurements of %d series in %d buckets", s.view.Records, s.view.Measurements, s.view.Series, s.view.Buckets)
+		found.OK(subject, "%d records are %d measurements of %d series in %d buckets", s.view.Records, s.view.Measurements, s.view.Series, s.view.Buckets)
 	case bad*2 > all:
-		found.wrong(subject, "compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD", "%d of %d events would become letters: %s", bad, all, s.view.Bad[0].Example)
+		found.Wrong(subject, "compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD", "%d of %d events would become letters: %s", bad, all, s.view.Bad[0].Example)
 	default:
-		found.warn(subject, "look at the reasons above", "%d of %d events would become letters", bad, all)
+		found.Warn(subject, "look at the reasons above", "%d of %d events would become letters", bad, all)
 	}
 	if s.hinted > 0 {
-		found.wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%d times look like another unit of time: %s", s.hinted, s.bad["time_out_of_range"].Example)
+		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%d times look like another unit of time: %s", s.hinted, s.bad["time_out_of_range"].Example)
 	}
 	s.judgeTimes(subject, found)
 	s.judgeSeries(subject, found)
 }
 
 // judgeTimes warns when most times are far from when their records were made: a wrong unit or a wrong field.
-func (s *sampler) judgeTimes(subject string, found *findings) {
+func (s *sampler) judgeTimes(subject string, found *Findings) {
 	if len(s.offsets) == 0 {
 		return
 	}
@@ -51,15 +51,15 @@ func (s *sampler) judgeTimes(subject string, found *findings) {
 	middle := time.Duration(s.offsets[len(s.offsets)/2]) * time.Millisecond
 	const wayOut = "look at EVENT_TIME_FIELD, EVENT_TIME_FORMAT and the sources' clocks"
 	if middle > aheadUsual {
-		found.warn(subject, wayOut, "half of the measurements are %v or more later than their records", middle.Round(time.Second))
+		found.Warn(subject, wayOut, "half of the measurements are %v or more later than their records", middle.Round(time.Second))
 	}
 	if middle < -behindUsual {
-		found.warn(subject, wayOut+"; a replay of old events is no mistake", "half of the measurements are %v or more older than their records", -middle.Round(time.Second))
+		found.Warn(subject, wayOut+"; a replay of old events is no mistake", "half of the measurements are %v or more older than their records", -middle.Round(time.Second))
 	}
 }
 
 // judgeSeries warns about a meta that differs in nearly every measurement: the most expensive mistake.
-func (s *sampler) judgeSeries(subject string, found *findings) {
+func (s *sampler) judgeSeries(subject string, found *Findings) {
 	n, series := s.view.Measurements, s.view.Series
 	if n < judgedFrom || series*2 <= n {
 		return
@@ -67,16 +67,9 @@ func (s *sampler) judgeSeries(subject string, found *findings) {
 	var varied []string
 	for _, f := range s.view.Fields {
 		if f.Values > 1 {
-			varied = append(varied, fmt.Sprintf("%s (%d values in %d)", fieldName(f), f.Values, f.Seen))
+			varied = append(varied, fmt.Sprintf("%s (%d values in %d)", f.Name(), f.Values, f.Seen))
 		}
 	}
-	found.warn(subject, "take what changes with every event out of meta: EVENT_META_FIELD. If there are so many series, a larger --sample shows it",
+	found.Warn(subject, "take what changes with every event out of meta: EVENT_META_FIELD. If there are so many series, a larger --sample shows it",
 		"%d measurements are %d series: a bucket for nearly each of them. What varies most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
-}
-
-func fieldName(f FieldView) string {
-	if f.Path == "" {
-		return "meta"
-	}
-	return "meta." + f.Path
 }

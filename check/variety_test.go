@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ func TestMostVariedFieldsAreNamed(t *testing.T) {
 		"meta itself 2 (of 3 series)":                      {textMeta("a"), textMeta("b"), textMeta("a")},
 		"nothing":                                          nil,
 	} {
-		if got := mostVaried(metas); got != want {
+		if got := MostVaried(metas); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"cmp"
@@ -12,19 +12,24 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A warning about too many series looks at so many of them, and names so many fields.
-const (
-	sampledSeries = 5000
-	namedFields   = 3
-)
+// namedFields is how many fields are named.
+const namedFields = 3
 
-// FieldView is how many different values a field of meta has.
-type FieldView struct {
+// Field is how many different values a field of meta has.
+type Field struct {
 	// Path is dotted, empty for a meta that is no object.
 	Path   string `json:"path"`
 	Values int    `json:"values"`
 	// Seen counts the measurements that have the field.
 	Seen int `json:"seen"`
+}
+
+// Name is the field's name to people.
+func (f Field) Name() string {
+	if f.Path == "" {
+		return "meta"
+	}
+	return "meta." + f.Path
 }
 
 // variety counts different metas, and different values of their fields, by hashes.
@@ -93,18 +98,18 @@ func (v *variety) walkElements(path string, elements []bson.RawElement, array bo
 }
 
 // fields lists the most varied ones, the most varied first.
-func (v *variety) fields(most int) []FieldView {
-	var list []FieldView
+func (v *variety) fields(most int) []Field {
+	var list []Field
 	for _, path := range slices.Sorted(maps.Keys(v.paths)) {
-		list = append(list, FieldView{Path: path, Values: len(v.paths[path].values), Seen: v.paths[path].seen})
+		list = append(list, Field{Path: path, Values: len(v.paths[path].values), Seen: v.paths[path].seen})
 	}
-	slices.SortStableFunc(list, func(a, b FieldView) int { return cmp.Compare(b.Values, a.Values) })
+	slices.SortStableFunc(list, func(a, b Field) int { return cmp.Compare(b.Values, a.Values) })
 	return list[:min(len(list), most)]
 }
 
-// mostVaried names the fields that have the most different values among these metas, with their numbers: "session 4998,
+// MostVaried names the fields that have the most different values among these metas, with their numbers: "session 4998,
 // host 12 (of 5000 series)".
-func mostVaried(metas []bson.RawValue) string {
+func MostVaried(metas []bson.RawValue) string {
 	v := newVariety()
 	for _, meta := range metas {
 		v.add(meta)

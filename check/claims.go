@@ -1,0 +1,40 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+
+	"waterwheel/record"
+	"waterwheel/sink"
+)
+
+// claims looks whose claims stand on a topic's partitions: run stops those of another group. It notes
+// the documents. Without Kafka it is not known which are meant.
+func (l *look) claims(of Topic, documents []sink.PartitionDocument) {
+	subject := "time series " + of.Series
+	var groups []string // the others, in the order of their first partitions
+	partitions := map[string][]string{}
+	ours := 0
+	for _, d := range documents {
+		if l.clusterID == "" || d.ClusterID != l.clusterID || d.Topic != of.Name {
+			continue
+		}
+		l.documents[record.Partition{Topic: d.Topic, Number: d.Partition}] = d.Document
+		switch {
+		case d.Group == l.GroupID:
+			ours++
+			continue
+		case partitions[d.Group] == nil:
+			groups = append(groups, d.Group)
+		}
+		partitions[d.Group] = append(partitions[d.Group], fmt.Sprint(d.Partition))
+	}
+	for _, group := range groups {
+		l.Wrong(subject, fmt.Sprintf("use another MONGODB_COLLECTION; or stop the group %q for good, then `consumer collection takeover --dry-run`, and without it", group),
+			"the group %q writes partitions %s of %s, the settings name the group %q: run would stop them (other_group)",
+			group, strings.Join(partitions[group], ", "), of.Name, l.GroupID)
+	}
+	if ours > 0 {
+		l.OK(subject, "%d partitions of %s are claimed by the group %s", ours, of.Name, l.GroupID)
+	}
+}

@@ -1,0 +1,114 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"waterwheel/claim"
+	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// group looks at the members of the group, and where each partition would begin.
+func (l *look) group(ctx context.Context) {
+	subject := "group " + l.GroupID
+	var members []kafka.Member
+	err := kafka.Patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
+		members, err = l.Kafka.Members(ctx, l.GroupID)
+		return err
+	})
+	if err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	if rights, err := l.Kafka.GroupRights(ctx, l.GroupID); err == nil && !rights.Allow(kafka.Read) {
+		l.Wrong(subject, "grant this user READ on the group", "may be seen and not joined (KAFKA_GROUP_ID)")
+		return
+	}
+	for _, m := range members {
+		if !m.Ours {
+			l.Wrong(subject, "end it or give it another group id; or use another KAFKA_GROUP_ID",
+				"another program is a member: %s; what it commits would be skipped, so run reads nothing beside it", m)
+		}
+	}
+	l.OK(subject, "%d members", len(members))
+	for _, topic := range l.Topics {
+		if spans := l.spans[topic.Name]; len(spans) > 0 {
+			l.starts(ctx, subject, topic, spans)
+		}
+	}
+}
+
+// starts looks where the partitions of a topic would begin.
+func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []dlq.Span) {
+	committed, err := l.committed(ctx, topic.Name, spans)
+	if err != nil {
+		l.Failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic.Name, err))
+		return
+	}
+	known, lag := 0, int64(0)
+	for _, s := range spans {
+		f := claim.Facts{
+			Partition: s.Partition, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace}, Committed: committed[s.Partition],
+			Document: l.documents[record.Partition{Topic: s.Topic, Number: s.Partition}], OutOfRange: l.OutOfRange,
+			Bounds: record.Bounds{First: s.First, End: s.End},
+		}
+		if f.Committed.Offset < 0 && !f.Document.Found {
+			continue
+		}
+		if f.Pipeline.TopicID, err = l.Log.TopicID(ctx, topic.Name); err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
+			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, topic.Name, s.Partition) // records have come meanwhile, or a transaction is open
+		}
+		if err != nil {
+			l.Failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Place, err))
+			continue
+		}
+		known++
+		lag += l.start(subject, s.Place, f)
+	}
+	if known == 0 {
+		l.OK(subject, "nothing is committed for %s yet: it will begin at %s", topic.Name, l.Begins)
+		return
+	}
+	l.OK(subject, "committed for %d of %d partitions of %s, %d offsets behind", known, len(spans), topic.Name, lag)
+}
+
+// committed is what the group has committed for the partitions of a topic.
+func (l *look) committed(ctx context.Context, topic string, spans []dlq.Span) (map[int32]claim.Committed, error) {
+	committed := map[int32]claim.Committed{}
+	partitions := make([]int32, len(spans))
+	for i, s := range spans {
+		partitions[i] = s.Partition
+		committed[s.Partition] = claim.Committed{Offset: -1}
+	}
+	err := kafka.Patiently(ctx, func() error {
+		answers, err := l.Kafka.Committed(ctx, l.GroupID, topic, partitions)
+		for _, a := range answers {
+			err = errors.Join(err, a.Err)
+			committed[a.Partition] = claim.Committed{Offset: a.Committed, Metadata: a.Metadata, Consumed: a.Consumed()}
+		}
+		return err
+	})
+	return committed, err
+}
+
+// start says what run would do with a partition, and returns how many offsets it would then be behind.
+func (l *look) start(subject string, place dlq.Place, f claim.Facts) (lag int64) {
+	start, err := f.Start()
+	if stop := (*record.StopError)(nil); errors.As(err, &stop) {
+		l.Wrong(subject, "", "run would stop %s (%s): %s", place, stop.Reason, stop.Detail)
+		return 0
+	}
+	if start.Beyond > 0 {
+		l.Warn(subject, "look why: the log was truncated (unclean leader election), or the offset was set by hand",
+			"%s is to begin at offset %d, and ends at %d: run goes on at its %s record (KAFKA_OUT_OF_RANGE)",
+			place, f.Bounds.End+start.Beyond, f.Bounds.End, f.OutOfRange)
+	}
+	if start.Lost > 0 {
+		l.Warn(subject, "keep records longer (retention.ms), and the consumer running",
+			"%d records of %s were deleted before they were read", start.Lost, place)
+	}
+	return max(0, f.Bounds.End-start.Offset)
+}

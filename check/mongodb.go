@@ -1,0 +1,108 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"waterwheel/sink"
+)
+
+const (
+	// clockTolerated is how far the clocks may be apart.
+	clockTolerated = 2 * time.Second
+	// slowTrial is how long the seven commands of a trial take at most where nothing is amiss.
+	slowTrial = 2 * time.Second
+	// mongoTimeout bounds the questions about one time series.
+	mongoTimeout = 30 * time.Second
+)
+
+// mongoDB looks at the server and the time series, and notes the partition documents.
+func (l *look) mongoDB(ctx context.Context) {
+	l.server(ctx)
+	for _, topic := range l.Topics {
+		asking, cancel := context.WithTimeout(ctx, mongoTimeout)
+		l.series(asking, topic)
+		cancel()
+	}
+}
+
+func (l *look) series(ctx context.Context, topic Topic) {
+	subject := "time series " + topic.Series
+	_, err := l.Database.Check(ctx, topic.Series, l.Bucketing.Collection, l.Bucketing.Limits.MaxCount)
+	switch {
+	case errors.Is(err, sink.ErrNotSetUp):
+		l.Note(subject, "%v", err)
+	case err != nil:
+		l.Failed(subject, err)
+	default:
+		l.OK(subject, "collections, definition and indexes are there, in the database %s", l.Database.Name())
+		l.view(ctx, subject, topic.Series)
+		if documents, err := l.Database.Partitions(ctx, topic.Series); err != nil {
+			l.Failed(subject, err)
+		} else {
+			l.claims(topic, documents)
+		}
+	}
+	l.trial(ctx, subject, topic.Series)
+}
+
+func (l *look) server(ctx context.Context) {
+	server := l.Database.Server()
+	kind := "a replica set"
+	switch {
+	case server.Sharded:
+		kind = "a sharded cluster"
+	case !server.Sessions:
+		kind = "a single server"
+	}
+	l.OK("MongoDB", "connected, version %s, %s", server.Version, kind)
+	if !server.Sessions {
+		l.Warn("MongoDB", "use a replica set where measurements must not be lost", "no replica set: what it holds is lost with its disk")
+	}
+	asking, cancel := context.WithTimeout(ctx, mongoTimeout)
+	defer cancel()
+	before := time.Now()
+	clock, err := l.Database.Clock(asking)
+	took := time.Since(before)
+	if err != nil {
+		l.Note("MongoDB", "its clock is not known: %v", err)
+		return
+	}
+	// The answer was made between the two moments.
+	difference := clock.Sub(before.Add(took / 2))
+	if difference.Abs() > clockTolerated+took/2 {
+		l.Warn("MongoDB", "let NTP set the clocks of both", "its clock is %v from the clock here: expiry goes by MongoDB's", difference.Round(time.Millisecond))
+		return
+	}
+	l.OK("MongoDB", "its clock is %v from the clock here (± %v)", difference.Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
+}
+
+func (l *look) view(ctx context.Context, subject, series string) {
+	has, err := l.Database.HasView(ctx, series)
+	switch {
+	case err != nil:
+		l.Failed(subject, err)
+	case has:
+		l.OK(subject, "the view %s shows its measurements", series)
+	default:
+		l.Note(subject, "has no view of its measurements: this MongoDB cannot unpack buckets in a view")
+	}
+}
+
+// trial tries what the user may do.
+func (l *look) trial(ctx context.Context, subject, series string) {
+	before := time.Now()
+	err := l.Database.Trial(ctx, series)
+	took := time.Since(before).Round(time.Millisecond)
+	switch refused := (*sink.RefusedError)(nil); {
+	case errors.As(err, &refused) && refused.Code == 13:
+		l.Wrong(subject, "grant the user readWrite on the database "+l.Database.Name(), "%v", err)
+	case err != nil:
+		l.Failed(subject, err)
+	case took > slowTrial:
+		l.Warn(subject, "look at the replication lag and the disks of the members", "a document was inserted, updated, read and deleted with majority and journal, and that took %v", took)
+	default:
+		l.OK(subject, "a document could be inserted, updated, read and deleted with majority and journal, in %v", took)
+	}
+}

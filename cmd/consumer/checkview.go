@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"waterwheel/check"
+	"waterwheel/cmd/consumer/internal/text"
+)
+
+// checkView is what check prints as JSON.
+type checkView struct {
+	Findings check.Findings `json:"findings"`
+	Samples  []check.Sample `json:"samples,omitempty"`
+}
+
+func (v checkView) print(w io.Writer) {
+	for i := range v.Samples {
+		if v.Samples[i].Records > 0 {
+			printSample(w, &v.Samples[i])
+		}
+	}
+	printFindings(w, v.Findings)
+}
+
+// printFindings prints a table, ways out below their findings.
+func printFindings(w io.Writer, found check.Findings) {
+	width := 0
+	for _, one := range found {
+		width = max(width, utf8.RuneCountInString(one.Subject))
+	}
+	for _, one := range found {
+		fmt.Fprintf(w, "%-8s %-*s  %s\n", one.State, width, one.Subject, text.Printable(one.Text))
+		if one.WayOut != "" {
+			fmt.Fprintf(w, "%*s→ %s\n", 8+1+width+2, "", text.Printable(one.WayOut))
+		}
+	}
+	wrong, warnings := found.Count(check.Wrong), found.Count(check.Warning)
+	if wrong == 0 && warnings == 0 {
+		fmt.Fprintln(w, "\nNothing is wrong.")
+		return
+	}
+	fmt.Fprintf(w, "\n%d wrong, %d warnings.\n", wrong, warnings)
+}
+
+func printSample(w io.Writer, s *check.Sample) {
+	fmt.Fprintf(w, "The newest %d records of %s: %d measurements", s.Records, s.Topic, s.Measurements)
+	if s.Tombstones > 0 {
+		fmt.Fprintf(w, ", %d tombstones", s.Tombstones)
+	}
+	fmt.Fprintln(w)
+	for _, d := range s.Examples {
+		fmt.Fprintf(w, "  %s\n", text.Shorten(text.Printable(string(d)), 400))
+	}
+	table := text.NewTable(w)
+	if len(s.Bad) > 0 {
+		table.Title("\nLETTERS", "REASON", "RECORD", "EXAMPLE")
+		for _, b := range s.Bad {
+			table.Row(b.Count, b.Reason, b.From, text.Shorten(text.Printable(withoutReason(b.Example, b.Reason)), 160))
+		}
+	}
+	if s.Buckets > 0 {
+		table.Flush()
+		fmt.Fprintf(w, "\nThey would be %d series in %d buckets, %.1f measurements in each; the fullest:\n", s.Series, s.Buckets, float64(s.Measurements)/float64(s.Buckets))
+		table.Title("MEASUREMENTS", "BYTES", "FIRST", "LAST", "PARTITION", "META")
+		for _, b := range s.Largest {
+			table.Row(b.Measurements, b.Bytes, b.First, b.Last, b.From, text.Shorten(text.Printable(string(b.Meta)), 100))
+		}
+	}
+	if len(s.Fields) > 0 {
+		table.Title("\nVALUES", "FIELD OF META")
+		for _, f := range s.Fields {
+			table.Row(f.Values, f.Name())
+		}
+	}
+	table.Flush()
+	fmt.Fprintln(w)
+}
