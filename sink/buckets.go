@@ -33,18 +33,15 @@ func (b Buckets) Find(ctx context.Context, q Query, each func(document bson.Raw)
 
 // Update changes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
 func (b Buckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
-	result, err := b.c.c.UpdateOne(ctx, filter, update)
-	if err != nil {
-		return false, failure("changing a bucket", portError(err))
-	}
-	return result.MatchedCount > 0, nil
+	done, err := changed(b.c.Update(ctx, []Update{{Filter: filter, Update: update}}))
+	return done, failure("changing a bucket", err)
 }
 
 // Delete deletes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
 func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	result, err := b.c.c.DeleteOne(ctx, filter)
 	if err != nil {
-		return false, failure("deleting a bucket", portError(err))
+		return false, failure("deleting a bucket", b.c.d.portError(err))
 	}
 	return result.DeletedCount > 0, nil
 }

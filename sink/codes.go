@@ -116,6 +116,19 @@ var answers = []answer{
 	{16500, "TooManyRequests", passing}, // Azure Cosmos DB's throttling: "Error codes" of its documentation
 }
 
+// Codes that something is done about beside classifying them. The driver gives codeObjectTooLarge itself, without asking.
+const (
+	codeBadValue              = 2
+	codeUnauthorized          = 13
+	codeNamespaceExists       = 48
+	codeCommandNotFound       = 59
+	codeIndexOptionsConflict  = 85
+	codeIndexKeySpecsConflict = 86
+	codeNotImplemented        = 238
+	codeObjectTooLarge        = 10334
+	codeDuplicateKey          = 11000
+)
+
 // answerOf is the row of a code; one without a row passes.
 func answerOf(code int32) answer {
 	if i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code }); i >= 0 {

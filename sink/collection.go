@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -61,3 +62,35 @@ type Session interface {
 	Context(parent context.Context) context.Context
 	End()
 }
+
+// first is the first document found; nil: none.
+func first(ctx context.Context, c Collection, q Query) (found bson.Raw, err error) {
+	q.Limit = 1
+	err = c.Find(ctx, q, func(d bson.Raw) error {
+		found = slices.Clone(d)
+		return nil
+	})
+	return found, err
+}
+
+// changed tells of the answer to a write of one document whether it was executed and is durable. It was not where the
+// document to change is not there, or the one to insert is there already.
+func changed(reply Reply, err error) (bool, error) {
+	switch {
+	case err != nil:
+		return false, err
+	case slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }):
+		return false, nil
+	case len(reply.Errors) > 0:
+		return false, &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
+	case reply.Unconfirmed != nil:
+		return false, reply.Unconfirmed
+	}
+	return reply.N == 1, nil
+}
+
+// withID is the filter that finds a document by its _id.
+func withID(id any) bson.Raw { return document(bson.D{{Key: "_id", Value: id}}) }
+
+// setFields is the update that sets fields.
+func setFields(fields bson.D) bson.Raw { return document(bson.D{{Key: "$set", Value: fields}}) }

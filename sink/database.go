@@ -20,14 +20,11 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/ocsp"
 )
 
-// AppName is how connections are named in MongoDB's log, unless the URI says otherwise.
-const AppName = "waterwheel"
+// appName is how connections are named in MongoDB's log, unless the URI says otherwise.
+const appName = "waterwheel"
 
 // defaultSelection is how long to look for a server, unless the URI says otherwise.
 const defaultSelection = 10 * time.Second
-
-// DefaultParallel is how many bulk calls of one flush are in flight.
-const DefaultParallel = 4
 
 // DefaultStoredBytes is how much memory D of one partition takes at most.
 const DefaultStoredBytes = 64 << 20
@@ -41,9 +38,6 @@ type Options struct {
 	Database string
 	// WriteTimeout bounds one write from its sending to its answer. Required.
 	WriteTimeout time.Duration
-	// Parallel bounds the bulk calls of one Send in flight; 0: DefaultParallel. With 1 they are made one after the other,
-	// in the calling goroutine.
-	Parallel int
 	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. 0: DefaultStoredBytes.
 	StoredBytes int64
 	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
@@ -77,9 +71,6 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	if err := timeseries.CheckDatabaseName(o.Database); err != nil {
 		return nil, fmt.Errorf("the database name %q %w; choose another MONGODB_DATABASE", o.Database, err)
 	}
-	if o.Parallel <= 0 {
-		o.Parallel = DefaultParallel
-	}
 	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: o.Logger}
 	if d.log == nil {
 		d.log = slog.Default()
@@ -103,7 +94,7 @@ func clientOptions(uri string) (*options.ClientOptions, error) {
 		return nil, unreadableURI(err, uri)
 	}
 	if co.AppName == nil {
-		co.SetAppName(AppName)
+		co.SetAppName(appName)
 	}
 	if co.ServerSelectionTimeout == nil {
 		co.SetServerSelectionTimeout(defaultSelection)
@@ -140,10 +131,10 @@ func newDialer(co *options.ClientOptions, o Options, m *Metrics) *dialer {
 
 // greet learns about the server and chooses the read concern it understands.
 func (d *Database) greet(ctx context.Context) error {
-	server, err := probe(ctx, d.client.Database("admin"))
+	server, err := d.probe(ctx)
 	if cleared := driver.RetryablePoolError(nil); errors.As(err, &cleared) {
 		// The driver's own first connection failed meanwhile, which says less about why than one that is asked for.
-		server, err = probe(ctx, d.client.Database("admin"))
+		server, err = d.probe(ctx)
 	}
 	if err != nil {
 		return d.explain(err)

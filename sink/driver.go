@@ -14,9 +14,6 @@ import (
 	"waterwheel/claim"
 )
 
-// codeObjectTooLarge is MongoDB's answer to a document over 16 MiB; the driver gives it itself, without asking.
-const codeObjectTooLarge = 10334
-
 // driverCollection is a Collection of a real server.
 type driverCollection struct {
 	c *mongo.Collection

@@ -2,12 +2,9 @@ package sink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/timeseries"
 )
@@ -32,13 +29,12 @@ type Holding struct {
 // newest buckets of each (0: all). It jumps through the index of sources: besides those buckets it costs two or three
 // queries a partition, however much is stored.
 func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
-	buckets := d.db.Collection(series + timeseries.BucketsSuffix)
-	doing := "reading the buckets of " + series
-	var all []Holding
+	buckets, doing := d.series(series).ports.Buckets, "reading the buckets of "+series
 	foreign, err := holdingOf(ctx, buckets, bson.D{{Key: timeseries.PathTopicID, Value: nil}}, newest)
 	if err != nil {
-		return nil, failure(doing, portError(err))
+		return nil, failure(doing, err)
 	}
+	var all []Holding
 	if foreign.Buckets > 0 {
 		all = append(all, foreign)
 	}
@@ -46,38 +42,36 @@ func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([
 	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets, source) {
 		h, err := holdingOf(ctx, buckets, sourceFilter(source), newest)
 		if err != nil {
-			return nil, failure(doing, portError(err))
+			return nil, failure(doing, err)
 		}
 		h.Source = source
 		all = append(all, h)
 	}
-	if err != nil {
-		return nil, failure(doing, portError(err))
-	}
-	return all, nil
+	return all, failure(doing, err)
 }
 
 // nextSource is the source behind another one in the index: a later partition of the topic, or the first of the next.
-func nextSource(ctx context.Context, buckets *mongo.Collection, s timeseries.Source) (timeseries.Source, bool, error) {
+func nextSource(ctx context.Context, buckets Collection, s timeseries.Source) (timeseries.Source, bool, error) {
 	above := func(v any) bson.D { return bson.D{{Key: "$gt", Value: v}} }
 	for _, filter := range []bson.D{
 		{{Key: timeseries.PathTopicID, Value: uuid(s.TopicID)}, {Key: timeseries.PathPartition, Value: above(s.Partition)}},
 		{{Key: timeseries.PathTopicID, Value: above(uuid(s.TopicID))}},
 	} {
-		raw, err := buckets.FindOne(ctx, filter, options.FindOne().SetSort(sourceIndex()).SetProjection(
-			bson.D{{Key: timeseries.PathSource, Value: 1}})).Raw()
-		if errors.Is(err, mongo.ErrNoDocuments) {
-			continue
-		}
+		bucket, err := first(ctx, buckets, Query{
+			Filter: document(filter), Sort: document(sourceIndex()), Projection: document(bson.D{{Key: timeseries.PathSource, Value: 1}}),
+		})
 		if err != nil {
 			return timeseries.Source{}, false, err
 		}
-		from := bson.Raw(raw.Lookup(timeseries.FieldControl, timeseries.FieldSource).Value)
+		if bucket == nil {
+			continue
+		}
+		from := bson.Raw(bucket.Lookup(timeseries.FieldControl, timeseries.FieldSource).Value)
 		next := timeseries.Source{TopicID: uuidIn(from, timeseries.FieldTopicID)}
 		next.Topic, _ = from.Lookup(timeseries.FieldTopic).StringValueOK()
 		number, ok := from.Lookup(timeseries.FieldPartition).AsInt64OK()
 		if next.Partition = int32(number); !ok || next.TopicID == s.TopicID && next.Partition <= s.Partition {
-			return timeseries.Source{}, false, fmt.Errorf("the bucket %v has a control.source that no consumer writes", raw.Lookup(timeseries.FieldID))
+			return timeseries.Source{}, false, fmt.Errorf("the bucket %v has a control.source that no consumer writes", bucket.Lookup(timeseries.FieldID))
 		}
 		return next, true, nil
 	}
@@ -85,32 +79,26 @@ func nextSource(ctx context.Context, buckets *mongo.Collection, s timeseries.Sou
 }
 
 // holdingOf adds up the buckets that a filter finds, those with the largest offsets first.
-func holdingOf(ctx context.Context, buckets *mongo.Collection, filter bson.D, newest int64) (Holding, error) {
+func holdingOf(ctx context.Context, buckets Collection, filter bson.D, newest int64) (Holding, error) {
 	h := Holding{First: -1, Last: -1}
-	o := options.Find().SetProjection(bson.D{
+	query := Query{Filter: document(filter), Projection: document(bson.D{
 		{Key: timeseries.FieldID, Value: 0},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathSize, Value: 1},
 		{Key: timeseries.PathClosed, Value: 1},
 		{Key: timeseries.PathFirst, Value: 1},
 		{Key: timeseries.PathLast, Value: 1},
-	})
+	})}
 	if newest > 0 {
-		o.SetLimit(newest + 1).SetSort(bson.D{{Key: timeseries.PathLast, Value: -1}})
+		query.Limit, query.Sort = newest+1, document(bson.D{{Key: timeseries.PathLast, Value: -1}})
 	}
-	cursor, err := buckets.Find(ctx, filter, o)
-	if err != nil {
-		return h, err
-	}
-	defer cursor.Close(context.WithoutCancel(ctx))
-	for cursor.Next(ctx) {
-		if newest > 0 && h.Buckets == newest {
-			h.Cut = true
-			break
+	err := buckets.Find(ctx, query, func(bucket bson.Raw) error {
+		if h.Cut = newest > 0 && h.Buckets == newest; !h.Cut {
+			h.add(bucket)
 		}
-		h.add(cursor.Current)
-	}
-	return h, cursor.Err()
+		return nil
+	})
+	return h, err
 }
 
 // add takes one bucket in; a field that is missing or of another type counts as nothing.
@@ -146,7 +134,7 @@ type Size struct {
 func (d *Database) Size(ctx context.Context, series string) (Size, error) {
 	raw, err := d.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: series + timeseries.BucketsSuffix}}).Raw()
 	if err != nil {
-		return Size{}, failure("asking for the size of "+series, portError(err))
+		return Size{}, failure("asking for the size of "+series, d.portError(err))
 	}
 	number := func(key string) int64 {
 		n, _ := raw.Lookup(key).AsInt64OK()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,31 +15,11 @@ import (
 // optionsID is the _id of the one document of the options collection.
 const optionsID = "options"
 
-// definition is the document that defines a time series: MongoDB's names of its options, and a version that counts their
-// changes from 1.
+// definition is the document that defines a time series: its options, and a version that counts their changes from 1.
 type definition struct {
-	ID          string                 `bson:"_id"`
-	Version     int32                  `bson:"version"`
-	TimeField   string                 `bson:"timeField"`
-	MetaField   string                 `bson:"metaField,omitempty"`
-	Granularity timeseries.Granularity `bson:"granularity,omitempty"`
-	MaxSpan     int32                  `bson:"bucketMaxSpanSeconds"`
-	Rounding    int32                  `bson:"bucketRoundingSeconds,omitempty"` // custom bucketing only
-	ExpireAfter int64                  `bson:"expireAfterSeconds,omitempty"`
-}
-
-func (d definition) options() timeseries.Options {
-	return timeseries.Options{
-		TimeField: d.TimeField, MetaField: d.MetaField, Granularity: d.Granularity, MaxSpanSeconds: d.MaxSpan,
-		RoundingSeconds: d.Rounding, ExpireAfterSeconds: d.ExpireAfter,
-	}
-}
-
-// with is the definition of these options.
-func (d definition) with(o timeseries.Options) definition {
-	d.TimeField, d.MetaField, d.Granularity = o.TimeField, o.MetaField, o.Granularity
-	d.MaxSpan, d.Rounding, d.ExpireAfter = o.MaxSpanSeconds, o.RoundingSeconds, o.ExpireAfterSeconds
-	return d
+	ID                 string `bson:"_id"`
+	Version            int32  `bson:"version"`
+	timeseries.Options `bson:",inline"`
 }
 
 // MismatchError: the collection is defined otherwise than this consumer's settings say.
@@ -61,10 +40,7 @@ var ErrNotSetUp = errors.New("the collection is not set up: run `consumer init`,
 // Definition reads how the collection is defined now, and the version of that: one more for every change.
 func (s *Store) Definition(ctx context.Context) (timeseries.Options, int32, error) {
 	d, err := readDefinition(ctx, s.ports.Options)
-	if err != nil {
-		return timeseries.Options{}, 0, err
-	}
-	return d.options(), d.Version, nil
+	return d.Options, d.Version, err
 }
 
 // SetCollection makes look-ups follow changed options: a bucket whose minimum time is less than the new span ago may take a
@@ -74,41 +50,35 @@ func (s *Store) SetCollection(o timeseries.Options) { s.collection.Store(&o) }
 // span is how long after its minimum time a bucket takes measurements, in milliseconds.
 func (s *Store) span() int64 { return s.collection.Load().Span() }
 
-func readDefinition(ctx context.Context, c Collection) (definition, error) {
+func readDefinition(ctx context.Context, c Collection) (d definition, err error) {
 	const doing = "reading the collection's options"
-	var d definition
-	var broken error
-	err := c.Find(ctx, Query{Filter: document(bson.D{{Key: "_id", Value: optionsID}}), Limit: 1}, func(raw bson.Raw) error {
-		broken = bson.Unmarshal(raw, &d)
-		return nil
-	})
+	raw, err := first(ctx, c, Query{Filter: withID(optionsID)})
 	switch {
 	case err != nil:
-		return definition{}, failure(doing, err)
-	case broken != nil:
-		return definition{}, fmt.Errorf("%s: the document %q was damaged: %w", doing, optionsID, broken)
-	case d.ID == "":
-		return definition{}, ErrNotSetUp
+		return d, failure(doing, err)
+	case raw == nil:
+		return d, ErrNotSetUp
 	}
-	o, err := d.options().Normalize()
-	if err != nil {
-		return definition{}, fmt.Errorf("%s: the document %q was edited and contradicts itself: %w; no setting can follow it: "+
-			"correct the document", doing, optionsID, err)
+	if err := bson.Unmarshal(raw, &d); err != nil {
+		return d, fmt.Errorf("%s: the document %q is damaged: %w", doing, optionsID, err)
 	}
-	return d.with(o), nil
+	if d.Options, err = d.Normalize(); err != nil {
+		return d, fmt.Errorf("%s: the document %q was edited and contradicts itself: %w; no setting can match it: correct the document",
+			doing, optionsID, err)
+	}
+	return d, nil
 }
 
 // define writes the definition unless there is one, which then holds if it fits what is wanted.
 func (s *series) define(ctx context.Context) error {
-	c, o := s.ports.Options, s.options
-	d, err := readDefinition(ctx, c)
+	d, err := readDefinition(ctx, s.ports.Options)
 	if errors.Is(err, ErrNotSetUp) {
-		d, err = insertDefinition(ctx, c, definition{ID: optionsID, Version: 1}.with(o))
+		d, err = insertDefinition(ctx, s.ports.Options, definition{ID: optionsID, Version: 1, Options: s.options})
 	}
 	if err != nil {
 		return err
 	}
-	return s.adopt(d.options())
+	return s.adopt(d.Options)
 }
 
 // adopt takes the options of the collection if they are the wanted ones, or were made from them since by raising the
@@ -121,7 +91,7 @@ func (s *series) adopt(have timeseries.Options) error {
 		return compareOptions(s.namespace(), s.options, have)
 	}
 	if grown != s.options {
-		s.log.Warn("the collection's granularity was raised since: the settings are not followed",
+		s.log.Warn("the collection's granularity was raised since: its own counts, not the settings",
 			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
 		s.options = grown
 	}
@@ -133,16 +103,13 @@ func insertDefinition(ctx context.Context, c Collection, d definition) (definiti
 	const doing = "writing the collection's options"
 	raw, err := bson.Marshal(d)
 	if err != nil {
-		return definition{}, fmt.Errorf("%s: %w", doing, err)
+		return d, fmt.Errorf("%s: %w", doing, err)
 	}
-	reply, err := c.Insert(ctx, []bson.Raw{raw})
-	if err == nil && slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }) {
+	inserted, err := changed(c.Insert(ctx, []bson.Raw{raw}))
+	if err == nil && !inserted {
 		return readDefinition(ctx, c)
 	}
-	if _, err = changed(doing, reply, err); err != nil {
-		return definition{}, err
-	}
-	return d, nil
+	return d, failure(doing, err)
 }
 
 // compareOptions names each setting in which the wanted options differ from those of the collection.

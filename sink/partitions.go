@@ -29,15 +29,15 @@ type PartitionDocument struct {
 // Partitions returns the partition documents of a time series, in the order of their ids.
 func (d *Database) Partitions(ctx context.Context, series string) ([]PartitionDocument, error) {
 	var found []PartitionDocument
-	err := d.ports(series).Partitions.Find(ctx, Query{Filter: document(bson.D{})}, func(raw bson.Raw) error {
+	err := d.series(series).ports.Partitions.Find(ctx, Query{Filter: document(bson.D{})}, func(raw bson.Raw) error {
 		found = append(found, parsePartitionDocument(raw))
 		return nil
 	})
-	if err != nil {
-		return nil, failure("reading the claims of "+series, err)
-	}
-	sortPartitions(found)
-	return found, nil
+	slices.SortFunc(found, func(a, b PartitionDocument) int { // partition 10 behind partition 9
+		return cmp.Or(strings.Compare(a.ClusterID, b.ClusterID), strings.Compare(a.Topic, b.Topic),
+			cmp.Compare(a.Partition, b.Partition), strings.Compare(a.ID, b.ID))
+	})
+	return found, failure("reading the claims of "+series, err)
 }
 
 // TakeOver gives a partition to another group, if its document still shows the group and the claim of seen. The claim
@@ -48,13 +48,10 @@ func (d *Database) Partitions(ctx context.Context, series string) ([]PartitionDo
 func (d *Database) TakeOver(ctx context.Context, series string, seen PartitionDocument, group string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.o.WriteTimeout)
 	defer cancel()
-	reply, err := d.ports(series).Partitions.Update(ctx, []Update{{
-		Filter: document(bson.D{
-			{Key: "_id", Value: seen.ID}, {Key: "group", Value: seen.Group}, {Key: "claim", Value: uuid(seen.Claim)},
-		}),
-		Update: document(bson.D{{Key: "$set", Value: bson.D{{Key: "group", Value: group}, {Key: "released", Value: false}}}}),
-	}})
-	return changed("giving the partition "+seen.ID+" to another group", reply, err)
+	done, err := changed(d.series(series).ports.Partitions.Update(ctx, []Update{
+		replacing(seen.ID, seen.Group, seen.Claim, bson.D{{Key: "group", Value: group}, {Key: "released", Value: false}}),
+	}))
+	return done, failure("giving the partition "+seen.ID+" to another group", err)
 }
 
 func parsePartitionDocument(raw bson.Raw) PartitionDocument {
@@ -80,12 +77,4 @@ func cutLast(id string) (before, after string, found bool) {
 		return "", id, false
 	}
 	return id[:i], id[i+1:], true
-}
-
-// sortPartitions puts partition 10 behind partition 9.
-func sortPartitions(all []PartitionDocument) {
-	slices.SortFunc(all, func(a, b PartitionDocument) int {
-		return cmp.Or(strings.Compare(a.ClusterID, b.ClusterID), strings.Compare(a.Topic, b.Topic),
-			cmp.Compare(a.Partition, b.Partition), strings.Compare(a.ID, b.ID))
-	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -22,17 +23,35 @@ type Server struct {
 	Sharded bool
 }
 
-// probe greets the server and asks for its version.
-func probe(ctx context.Context, admin *mongo.Database) (Server, error) {
-	var hello struct {
-		SetName        string `bson:"setName"`
-		Message        string `bson:"msg"`
-		SessionMinutes *int32 `bson:"logicalSessionTimeoutMinutes"`
-	}
-	err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+// greeting is what a server answers to hello.
+type greeting struct {
+	SetName        string    `bson:"setName"`
+	Message        string    `bson:"msg"`
+	SessionMinutes *int32    `bson:"logicalSessionTimeoutMinutes"`
+	LocalTime      time.Time `bson:"localTime"`
+}
+
+func (d *Database) hello(ctx context.Context) (g greeting, err error) {
+	admin := d.client.Database("admin")
+	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&g)
 	if c := (mongo.CommandError{}); errors.As(err, &c) && c.Code != 0 { // the older name
-		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello)
+		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&g)
 	}
+	return g, err
+}
+
+// Clock is the server's time at some moment between the call and its return.
+func (d *Database) Clock(ctx context.Context) (time.Time, error) {
+	g, err := d.hello(ctx)
+	if err == nil && g.LocalTime.IsZero() {
+		err = errors.New("the answer has none")
+	}
+	return g.LocalTime, failure("asking MongoDB for its time", d.portError(err))
+}
+
+// probe greets the server and asks for its version.
+func (d *Database) probe(ctx context.Context) (Server, error) {
+	g, err := d.hello(ctx)
 	if err != nil {
 		return Server{}, err
 	}
@@ -40,13 +59,13 @@ func probe(ctx context.Context, admin *mongo.Database) (Server, error) {
 	var build struct {
 		Version string `bson:"version"`
 	}
-	if err := admin.RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
+	if err := d.client.Database("admin").RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&build); err != nil {
 		build.Version = "unknown"
 	}
-	sharded := hello.Message == "isdbgrid"
+	sharded := g.Message == "isdbgrid"
 	return Server{
 		Version:  build.Version,
-		Sessions: hello.SessionMinutes != nil && (hello.SetName != "" || sharded),
+		Sessions: g.SessionMinutes != nil && (g.SetName != "" || sharded),
 		Sharded:  sharded,
 	}, nil
 }
@@ -77,7 +96,7 @@ func (d *Database) explain(err error) error {
 			hosts)
 	case errors.As(err, &selection):
 		return d.unchosen(selection.Desc)
-	case errors.As(err, &command) && command.Code == 13:
+	case errors.As(err, &command) && command.Code == codeUnauthorized:
 		return fmt.Errorf("MongoDB wants a login: add user:password@ to MONGODB_URI: %s", command.Message)
 	}
 	return fmt.Errorf("greeting MongoDB: %s", redact(err.Error(), d.o.URI))

@@ -56,14 +56,14 @@ func (d *Database) Check(ctx context.Context, name string, o timeseries.Options,
 		if err != nil {
 			return err
 		}
-		if err := s.adopt(have.options()); err != nil {
+		if err := s.adopt(have.Options); err != nil {
 			return err
 		}
 		return s.checkIndexes(ctx)
 	})
 }
 
-// series is a time series while it is set up.
+// series is a time series that is set up, or looked at.
 type series struct {
 	*Database
 	name    string
@@ -85,37 +85,41 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 	if err != nil {
 		return nil, err
 	}
-	s := &series{Database: d, name: name, options: o, ports: d.ports(name)}
+	s := d.series(name)
+	s.options = o
 	if err := prepare(s); err != nil {
 		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
 	}
 	return NewStore(s.ports, StoreOptions{
 		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount,
-		WriteTimeout: d.o.WriteTimeout, Parallel: d.o.Parallel, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
+		WriteTimeout: d.o.WriteTimeout, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
 		BSONSize: s.measuresDocuments(ctx), Hint: true, SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,
 	}), nil
 }
 
-func (d *Database) ports(name string) Ports {
-	p := Ports{
-		Buckets:    driverCollection{d.db.Collection(name + timeseries.BucketsSuffix), d},
-		Partitions: driverCollection{d.db.Collection(name + timeseries.PartitionsSuffix), d},
-		Options:    driverCollection{d.db.Collection(name + timeseries.OptionsSuffix), d},
-	}
+func (d *Database) series(name string) *series {
+	port := func(suffix string) driverCollection { return driverCollection{d.db.Collection(name + suffix), d} }
+	s := &series{Database: d, name: name, ports: Ports{
+		Buckets: port(timeseries.BucketsSuffix), Partitions: port(timeseries.PartitionsSuffix), Options: port(timeseries.OptionsSuffix),
+	}}
 	if d.server.Sessions {
-		p.Session = func() (Session, error) {
-			s, err := d.client.StartSession(options.Session().SetCausalConsistency(true))
+		s.ports.Session = func() (Session, error) {
+			session, err := d.client.StartSession(options.Session().SetCausalConsistency(true))
 			if err != nil {
 				return nil, err
 			}
-			return driverSession{s}, nil
+			return driverSession{session}, nil
 		}
 	}
-	return p
+	return s
 }
 
 func (s *series) namespace() string { return s.o.Database + "." + s.name }
+
+func (s *series) buckets() *mongo.Collection {
+	return s.db.Collection(s.name + timeseries.BucketsSuffix)
+}
 
 // indexes are those of the buckets: for reopening and reading a series; for what is stored of a partition; for expiry.
 func (s *series) indexes() []mongo.IndexModel {
@@ -143,16 +147,10 @@ func expiryIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}}
 }
 
-// Answers to createIndexes.
-const (
-	codeIndexOptionsConflict  = 85
-	codeIndexKeySpecsConflict = 86
-	codeNotImplemented        = 238
-)
-
 func (s *series) createIndexes(ctx context.Context) error {
 	for _, index := range s.indexes() {
-		err := s.createIndex(ctx, index)
+		_, err := s.buckets().Indexes().CreateOne(ctx, index)
+		err = s.portError(err)
 		var command *CommandError
 		switch {
 		case err == nil:
@@ -167,16 +165,11 @@ func (s *series) createIndexes(ctx context.Context) error {
 	return nil
 }
 
-func (s *series) createIndex(ctx context.Context, index mongo.IndexModel) error {
-	_, err := s.db.Collection(s.name+timeseries.BucketsSuffix).Indexes().CreateOne(ctx, index)
-	return s.portError(err)
-}
-
 // checkIndexes tells by ErrNotSetUp whether one is missing.
 func (s *series) checkIndexes(ctx context.Context) error {
-	specs, err := s.db.Collection(s.name + timeseries.BucketsSuffix).Indexes().ListSpecifications(ctx)
+	specs, err := s.indexSpecs(ctx)
 	if err != nil {
-		return failure("listing indexes", s.portError(err))
+		return err
 	}
 	for _, index := range s.indexes() {
 		if !slices.ContainsFunc(specs, func(spec mongo.IndexSpecification) bool { return sameKeys(spec.KeysDocument, index.Keys.(bson.D)) }) {
@@ -186,26 +179,13 @@ func (s *series) checkIndexes(ctx context.Context) error {
 	return nil
 }
 
+func (s *series) indexSpecs(ctx context.Context) ([]mongo.IndexSpecification, error) {
+	specs, err := s.buckets().Indexes().ListSpecifications(ctx)
+	return specs, failure("listing indexes", s.portError(err))
+}
+
 // sameKeys compares the fields of index keys; all directions are the same here.
 func sameKeys(have bson.Raw, want bson.D) bool {
 	elements, err := have.Elements()
 	return err == nil && slices.EqualFunc(elements, want, func(h bson.RawElement, w bson.E) bool { return h.Key() == w.Key })
-}
-
-// measuresDocuments tells whether a query can ask for the size of a document: tried on the options document, whose size
-// is known.
-func (s *series) measuresDocuments(ctx context.Context) bool {
-	filter := document(bson.D{{Key: "_id", Value: optionsID}})
-	size := -1
-	if err := s.ports.Options.Find(ctx, Query{Filter: filter}, func(d bson.Raw) error { size = len(d); return nil }); err != nil {
-		return false
-	}
-	right := false
-	projection := document(bson.D{{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}}})
-	err := s.ports.Options.Find(ctx, Query{Filter: filter, Projection: projection}, func(d bson.Raw) error {
-		n, ok := d.Lookup(sizeField).AsInt64OK()
-		right = ok && n == int64(size)
-		return nil
-	})
-	return err == nil && right
 }

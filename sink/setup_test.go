@@ -50,7 +50,7 @@ func TestSetupAdvisesSettingsThatCanBeSet(t *testing.T) {
 		t.Errorf("%v, want …%s…", err, want)
 	}
 	for edit, want := range map[string]string{
-		"bucketRoundingSeconds": "contradicts itself: bucketRoundingSeconds is 60: leave it out, granularity seconds implies it (InvalidOptions); no setting can follow it: correct the document",
+		"bucketRoundingSeconds": "contradicts itself: bucketRoundingSeconds is 60: leave it out, granularity seconds implies it (InvalidOptions); no setting can match it: correct the document",
 		"bucketMaxSpanSeconds":  "contradicts itself: bucketMaxSpanSeconds is 60",
 	} {
 		set := func(value int32) {

@@ -10,6 +10,9 @@ import (
 	"waterwheel/timeseries"
 )
 
+// defaultParallel is how many bulk calls of one flush are in flight.
+const defaultParallel = 4
+
 // Ports are the collections of a time series, and how to order reads after writes.
 type Ports struct {
 	Buckets, Partitions, Options Collection
@@ -25,12 +28,13 @@ type StoreOptions struct {
 	Collection timeseries.Options
 	// MaxCount is the number of measurements from which a bucket is full.
 	MaxCount int32
-	// WriteTimeout, Parallel and Lease are as in Options.
+	// WriteTimeout, Lease and StoredBytes are as in Options.
 	WriteTimeout time.Duration
-	Parallel     int
 	Lease        func() bool
-	// StoredBytes bounds the memory that D of one partition takes, as in Options.
-	StoredBytes int64
+	StoredBytes  int64
+	// Parallel bounds the bulk calls of one Send in flight; 0: 4. With 1 they are made one after the other, in the calling
+	// goroutine.
+	Parallel int
 	// BSONSize: a query can ask for a document's size.
 	BSONSize bool
 	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
@@ -55,7 +59,7 @@ type Store struct {
 // NewStore makes a Store on collections that are set up; Database.Setup does both.
 func NewStore(ports Ports, o StoreOptions) *Store {
 	if o.Parallel <= 0 {
-		o.Parallel = DefaultParallel
+		o.Parallel = defaultParallel
 	}
 	if o.StoredBytes <= 0 {
 		o.StoredBytes = DefaultStoredBytes

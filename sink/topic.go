@@ -3,7 +3,6 @@ package sink
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -19,43 +18,37 @@ var errTopicLags = errors.New("another consumer has just noted the topic")
 // takes this number, nothing can be committed and so nothing renews one. It is only ever inserted, and may be late.
 func (p *Partition) FirstPartitions(ctx context.Context, now int32) (int32, error) {
 	const doing = "noting the topic"
-	s, id := p.store, p.source.TopicID
-	first, found, err := s.readTopic(ctx, p.topic, id)
-	if err != nil {
-		return 0, failure(doing, err)
+	known, err := p.readTopic(ctx)
+	if err != nil || known != nil {
+		return p.partitionsIn(known), failure(doing, err)
 	}
-	if found {
-		return first, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.WriteTimeout)
+	writing, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
-	reply, err := s.ports.Options.Insert(ctx, []bson.Raw{document(bson.D{
-		{Key: "_id", Value: p.topic}, {Key: "topicId", Value: uuid(id)}, {Key: "partitions", Value: now},
-	})})
-	if err == nil && slices.ContainsFunc(reply.Errors, func(e WriteError) bool { return e.Code == codeDuplicateKey }) {
-		if first, found, err = s.readTopic(ctx, p.topic, id); err == nil && !found {
-			err = errTopicLags
-		}
-		if err != nil {
-			return 0, failure(doing, err)
-		}
-		return first, nil
+	noted, err := changed(p.store.ports.Options.Insert(writing, []bson.Raw{document(bson.D{
+		{Key: "_id", Value: p.topic}, {Key: "topicId", Value: uuid(p.source.TopicID)}, {Key: "partitions", Value: now},
+	})}))
+	switch {
+	case err != nil:
+		return 0, failure(doing, err)
+	case noted:
+		return now, nil
 	}
-	if _, err := changed(doing, reply, err); err != nil {
-		return 0, err
+	if known, err = p.readTopic(writing); err == nil && known == nil {
+		err = errTopicLags
 	}
-	return now, nil
+	return p.partitionsIn(known), failure(doing, err)
 }
 
-// readTopic reads the topic's document, if there is one.
-func (s *Store) readTopic(ctx context.Context, key string, id [16]byte) (partitions int32, found bool, err error) {
-	query := Query{Filter: document(bson.D{{Key: "_id", Value: key}}), Limit: 1}
-	err = s.ports.Options.Find(ctx, query, func(d bson.Raw) error {
-		found = true
-		if n, ok := d.Lookup("partitions").AsInt64OK(); ok && uuidIn(d, "topicId") == id {
-			partitions = int32(n)
-		}
-		return nil
-	})
-	return partitions, found, err
+// readTopic reads the topic's document; nil: there is none.
+func (p *Partition) readTopic(ctx context.Context) (bson.Raw, error) {
+	return first(ctx, p.store.ports.Options, Query{Filter: withID(p.topic)})
+}
+
+// partitionsIn is what the topic's document says, if it is about this topic.
+func (p *Partition) partitionsIn(d bson.Raw) int32 {
+	n, ok := d.Lookup("partitions").AsInt64OK()
+	if !ok || uuidIn(d, "topicId") != p.source.TopicID {
+		return 0
+	}
+	return int32(n)
 }

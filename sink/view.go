@@ -2,30 +2,22 @@ package sink
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/timeseries"
 )
 
-// codeNamespaceExists is MongoDB's answer to creating what is there.
-const codeNamespaceExists = 48
-
-// existing is what has the name of the time series; kind is empty for nothing.
+// existing is what has a name; kind is empty for nothing.
 type existing struct {
 	kind     string // "collection", "view", "timeseries"
 	viewOn   string
 	pipeline bson.RawValue
 }
 
-func (s *series) existing(ctx context.Context) (existing, error) {
-	cursor, err := s.db.ListCollections(ctx, bson.D{{Key: "name", Value: s.name}})
-	if err != nil {
-		return existing{}, failure("listing collections", s.portError(err))
-	}
+func (d *Database) existing(ctx context.Context, name string) (existing, error) {
 	var found []struct {
 		Name    string `bson:"name"`
 		Type    string `bson:"type"`
@@ -34,24 +26,27 @@ func (s *series) existing(ctx context.Context) (existing, error) {
 			Pipeline bson.RawValue `bson:"pipeline"`
 		} `bson:"options"`
 	}
-	if err := cursor.All(ctx, &found); err != nil {
-		return existing{}, failure("listing collections", s.portError(err))
+	cursor, err := d.db.ListCollections(ctx, bson.D{{Key: "name", Value: name}})
+	if err == nil {
+		err = cursor.All(ctx, &found)
 	}
 	for _, c := range found {
-		if c.Name != s.name {
-			continue
+		if c.Name == name {
+			return existing{kind: cmp.Or(c.Type, "collection"), viewOn: c.Options.ViewOn, pipeline: c.Options.Pipeline}, nil
 		}
-		if c.Type == "" {
-			c.Type = "collection"
-		}
-		return existing{kind: c.Type, viewOn: c.Options.ViewOn, pipeline: c.Options.Pipeline}, nil
 	}
-	return existing{}, nil
+	return existing{}, failure("listing collections", d.portError(err))
+}
+
+// HasView tells whether the time series has its view of measurements.
+func (d *Database) HasView(ctx context.Context, name string) (bool, error) {
+	have, err := d.existing(ctx, name)
+	return have.kind == "view", err
 }
 
 // refuseForeign refuses a name that something else has already: its readers would not find the measurements there.
 func (s *series) refuseForeign(ctx context.Context) error {
-	have, err := s.existing(ctx)
+	have, err := s.existing(ctx, s.name)
 	if err != nil {
 		return err
 	}
@@ -61,59 +56,50 @@ func (s *series) refuseForeign(ctx context.Context) error {
 	case have.kind != "view":
 		return fmt.Errorf("a %s %q exists already: the name is needed for the view of the measurements; choose another MONGODB_COLLECTION",
 			have.kind, s.name)
-	case have.viewOn != s.name+timeseries.BucketsSuffix:
+	case have.viewOn != s.buckets().Name():
 		return fmt.Errorf("a view %q of %q exists already: choose another MONGODB_COLLECTION", s.name, have.viewOn)
 	}
 	return nil
 }
 
-// unpackStage makes measurements of buckets, on the server.
-func unpackStage(o timeseries.Options) bson.D {
-	stage := bson.D{{Key: "timeField", Value: o.TimeField}}
-	if o.MetaField != "" {
-		stage = append(stage, bson.E{Key: "metaField", Value: o.MetaField})
+// unpacking is the pipeline that makes measurements of buckets, on the server.
+func (s *series) unpacking() bson.A {
+	stage := bson.D{{Key: "timeField", Value: s.options.TimeField}}
+	if s.options.MetaField != "" {
+		stage = append(stage, bson.E{Key: "metaField", Value: s.options.MetaField})
 	}
 	// The stage wants an int32.
-	stage = append(stage, bson.E{Key: "bucketMaxSpanSeconds", Value: o.MaxSpanSeconds})
-	return bson.D{{Key: "$_internalUnpackBucket", Value: stage}}
+	stage = append(stage, bson.E{Key: "bucketMaxSpanSeconds", Value: s.options.MaxSpanSeconds})
+	return bson.A{bson.D{{Key: "$_internalUnpackBucket", Value: stage}}}
 }
 
 // createView makes the read-only view of the measurements, where the server has what it needs.
 func (s *series) createView(ctx context.Context) error {
-	pipeline := bson.A{unpackStage(s.options)}
-	have, err := s.existing(ctx)
+	have, err := s.existing(ctx, s.name)
 	if err != nil {
 		return err
 	}
 	if have.kind == "view" {
-		return s.updateView(ctx, have, pipeline)
+		return s.updateView(ctx, have)
 	}
-	err = s.portError(s.tryUnpack(ctx, pipeline))
-	if refused := (*CommandError)(nil); err != nil && (!errors.As(err, &refused) || passes(refused.Code)) {
-		return failure("trying a view of the measurements", err)
+	if err = s.tryUnpack(ctx); err == nil {
+		err = s.db.CreateView(ctx, s.name, s.buckets().Name(), s.unpacking())
 	}
-	if err != nil {
+	err = s.portError(err)
+	refused := (*CommandError)(nil)
+	switch {
+	case !errors.As(err, &refused) || passes(refused.Code):
+		return failure("creating the view", err)
+	case refused.Code != codeNamespaceExists: // else another consumer was quicker
 		s.log.Info("this MongoDB cannot unpack buckets in a view: there is no view of the measurements",
 			"collection", s.namespace(), "err", err)
-		return nil
-	}
-	err = s.portError(s.db.CreateView(ctx, s.name, s.name+timeseries.BucketsSuffix, pipeline))
-	if c := (*CommandError)(nil); errors.As(err, &c) && !passes(c.Code) {
-		if c.Code != codeNamespaceExists {
-			s.log.Info("this MongoDB makes no view of the measurements", "collection", s.namespace(), "err", err)
-		}
-		return nil // or another consumer was quicker
-	}
-	if err != nil {
-		return failure("creating the view", err)
 	}
 	return nil
 }
 
 // tryUnpack tells why the server cannot unpack buckets; nil: it can.
-func (s *series) tryUnpack(ctx context.Context, pipeline bson.A) error {
-	try := append(pipeline[:len(pipeline):len(pipeline)], bson.D{{Key: "$limit", Value: 1}})
-	cursor, err := s.db.Collection(s.name+timeseries.BucketsSuffix).Aggregate(ctx, try)
+func (s *series) tryUnpack(ctx context.Context) error {
+	cursor, err := s.buckets().Aggregate(ctx, append(s.unpacking(), bson.D{{Key: "$limit", Value: 1}}))
 	if err != nil {
 		return err
 	}
@@ -121,7 +107,8 @@ func (s *series) tryUnpack(ctx context.Context, pipeline bson.A) error {
 }
 
 // updateView gives an older view the present span.
-func (s *series) updateView(ctx context.Context, have existing, pipeline bson.A) error {
+func (s *series) updateView(ctx context.Context, have existing) error {
+	pipeline := s.unpacking()
 	_, want, err := bson.MarshalValue(pipeline)
 	if err != nil {
 		return fmt.Errorf("encoding the view: %w", err)
@@ -129,9 +116,6 @@ func (s *series) updateView(ctx context.Context, have existing, pipeline bson.A)
 	if bytes.Equal(have.pipeline.Value, want) {
 		return nil
 	}
-	command := bson.D{{Key: "collMod", Value: s.name}, {Key: "viewOn", Value: s.name + timeseries.BucketsSuffix}, {Key: "pipeline", Value: pipeline}}
-	if err := s.db.RunCommand(ctx, command).Err(); err != nil {
-		return failure("changing the view", s.portError(err))
-	}
-	return nil
+	command := bson.D{{Key: "collMod", Value: s.name}, {Key: "viewOn", Value: s.buckets().Name()}, {Key: "pipeline", Value: pipeline}}
+	return failure("changing the view", s.portError(s.db.RunCommand(ctx, command).Err()))
 }

@@ -47,8 +47,10 @@ func TestSendTellsWhichWritesFoundTheirBucket(t *testing.T) {
 
 func TestSendOfThousandsOfWrites(t *testing.T) {
 	for _, parallel := range []int{1, 4} {
-		e := connect(t, func(o *sink.Options) { o.Parallel = parallel })
-		p := e.claimed(t, e.setup(t))
+		e := connect(t)
+		store := e.setup(t)
+		store.Parallel = parallel
+		p := e.claimed(t, store)
 		var inserts, updates []*bucketer.Write
 		for i := range 1100 {
 			w := insertOf(itoa(i), run(int64(i)*10, 1)...)

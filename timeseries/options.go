@@ -18,21 +18,22 @@ const MaxBucketingSeconds = 31536000
 // maxIndexSeconds bounds what a TTL index takes for its expireAfterSeconds.
 const maxIndexSeconds = 1<<31 - 1
 
-// Options define one time series collection. The zero value of a field means its default, as Normalize fills it in.
+// Options define one time series collection. The zero value of a field means its default, as Normalize fills it in. In
+// documents the fields have MongoDB's names.
 type Options struct {
 	// TimeField is the name of the measurements' time. Required.
-	TimeField string
+	TimeField string `bson:"timeField"`
 	// MetaField is the name of the measurements' identity; empty: the collection has a single series.
-	MetaField string
+	MetaField string `bson:"metaField,omitempty"`
 	// Granularity sets span and rounding; empty together with MaxSpanSeconds and RoundingSeconds set: custom bucketing.
-	Granularity Granularity
+	Granularity Granularity `bson:"granularity,omitempty"`
 	// MaxSpanSeconds bounds a bucket: it takes times in [min, min + span).
-	MaxSpanSeconds int32
+	MaxSpanSeconds int32 `bson:"bucketMaxSpanSeconds"`
 	// RoundingSeconds is what a bucket's minimum time is rounded down to. It is set for custom bucketing only, and 0
 	// beside a granularity, which implies it: use Round.
-	RoundingSeconds int32
+	RoundingSeconds int32 `bson:"bucketRoundingSeconds,omitempty"`
 	// ExpireAfterSeconds deletes measurements older than this; 0: never.
-	ExpireAfterSeconds int64
+	ExpireAfterSeconds int64 `bson:"expireAfterSeconds,omitempty"`
 }
 
 // bucketing returns span and rounding of a granularity in seconds; 0 for an unknown one.

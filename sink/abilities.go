@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 
-	"waterwheel/timeseries"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
 )
 
 // setsInTextOrder tells whether the server makes the new fields of one $set in the order of their names' text: tried on a
@@ -30,4 +30,18 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 	s.log.Info("this server orders the paths of an update as text: buckets are rolled over when their indexes get longer",
 		"collection", s.namespace())
 	return true
+}
+
+// measuresDocuments tells whether a query can ask for the size of a document: tried on the options document, whose size
+// is known.
+func (s *series) measuresDocuments(ctx context.Context) bool {
+	query := Query{Filter: withID(optionsID)}
+	whole, err := first(ctx, s.ports.Options, query)
+	if err != nil {
+		return false
+	}
+	query.Projection = document(bson.D{{Key: sizeField, Value: bson.D{{Key: "$bsonSize", Value: "$$ROOT"}}}})
+	answer, err := first(ctx, s.ports.Options, query)
+	size, ok := answer.Lookup(sizeField).AsInt64OK()
+	return err == nil && ok && size == int64(len(whole))
 }
