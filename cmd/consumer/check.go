@@ -20,7 +20,6 @@ const maxSample = 1_000_000
 
 func (p *program) checkCommand() *cobra.Command {
 	var sample int
-	var output string
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Look whether everything is in place, and what events would become",
@@ -33,21 +32,18 @@ func (p *program) checkCommand() *cobra.Command {
 		Example: "  consumer check\n  consumer check --sample 10000",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			if sample < 0 || sample > maxSample {
 				return usageError{fmt.Errorf("--sample is %d: it must be 0 to %d records", sample, maxSample)}
 			}
-			return p.check(cmd.Context(), sample, output)
+			return p.check(cmd.Context(), sample)
 		},
 	}
 	cmd.Flags().IntVar(&sample, "sample", 0, "decode so many of the newest records of each topic; 0: none")
-	outputFlag(cmd, &output)
+	p.outputFlag(cmd, "table")
 	return cmd
 }
 
-func (p *program) check(ctx context.Context, sample int, output string) error {
+func (p *program) check(ctx context.Context, sample int) error {
 	c, log, err := p.quietSettings()
 	if err != nil {
 		return err
@@ -78,7 +74,7 @@ func (p *program) check(ctx context.Context, sample int, output string) error {
 	if view.Samples, err = o.Look(ctx, found); err != nil {
 		return err
 	}
-	if err := p.show(output, view, view.print); err != nil {
+	if err := p.show(view, view.print); err != nil {
 		return err
 	}
 	if found.Count(check.Wrong) > 0 {

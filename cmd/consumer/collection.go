@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,53 +20,40 @@ func (p *program) collectionCommand() *cobra.Command {
 		p.collectionShowCommand(), p.setGranularityCommand(), p.takeoverCommand())
 }
 
-// collectionOptions are the flags of every command on collections.
-type collectionOptions struct {
-	topics []string
-	output string
-}
-
-func (o *collectionOptions) flags(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&o.topics, "topic", nil, "only the time series of these topics of KAFKA_TOPICS, comma-separated")
-	outputFlag(cmd, &o.output)
-}
-
-// series are the names of the time series that the flags select, each once.
-func (o *collectionOptions) series(c config.Config) ([]string, error) {
-	if err := checkOutput(o.output); err != nil {
-		return nil, err
+// onCollections makes a command one that does work on the time series that its flags select.
+func (p *program) onCollections(cmd *cobra.Command, work func(ctx context.Context, with collections, args []string) error) *cobra.Command {
+	var topics []string
+	cmd.Flags().StringSliceVar(&topics, "topic", nil, "only the time series of these topics of KAFKA_TOPICS, comma-separated")
+	p.outputFlag(cmd, "table")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, log, err := p.quietSettings()
+		if err != nil {
+			return err
+		}
+		if err := knownTopics(c, topics...); err != nil {
+			return err
+		}
+		database, err := sink.Open(cmd.Context(), sinkOptions(c, log))
+		if err != nil {
+			return err
+		}
+		defer closeDatabase(database)
+		return work(cmd.Context(), collections{config: c, log: log, database: database, series: seriesOf(c, topics)}, args)
 	}
-	topics := o.topics
+	return cmd
+}
+
+// seriesOf are the names of the time series of topics, each once; of all topics, when none are named.
+func seriesOf(c config.Config, topics []string) []string {
 	if len(topics) == 0 {
 		topics = c.Kafka.Topics
 	}
 	var names []string
 	for _, topic := range topics {
-		if !slices.Contains(c.Kafka.Topics, topic) {
-			return nil, usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", topic, strings.Join(c.Kafka.Topics, ", "))}
-		}
 		names = append(names, c.MongoDB.SeriesFor(topic))
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
-}
-
-// onCollections loads the settings, and does work on the time series that the flags select.
-func (p *program) onCollections(ctx context.Context, o collectionOptions, work func(with collections) error) error {
-	c, log, err := p.quietSettings()
-	if err != nil {
-		return err
-	}
-	series, err := o.series(c)
-	if err != nil {
-		return err
-	}
-	database, err := sink.Open(ctx, sinkOptions(c, log))
-	if err != nil {
-		return err
-	}
-	defer closeDatabase(database)
-	return work(collections{config: c, log: log, database: database, series: series})
+	return slices.Compact(names)
 }
 
 // collections are time series, and what surrounds them.

@@ -128,7 +128,7 @@ func TestCollectionFlags(t *testing.T) {
 		{[]string{"collection", "set-granularity", ""}, "seconds, minutes or hours"},
 		{[]string{"collection", "show", "--buckets", "-1"}, "--buckets is -1"},
 		{[]string{"collection", "show", "--topic", "other"}, "not one of KAFKA_TOPICS"},
-		{[]string{"collection", "takeover", "--output", "yaml"}, `--output is "yaml"`},
+		{[]string{"collection", "takeover", "--output", "yaml"}, `"--output" flag: must be `},
 		{[]string{"collection", "takeover", "new"}, "takes no arguments"},
 	} {
 		if code, _, stderr := try(t, settings(), nil, c.args...); code != exitUsage || !strings.Contains(stderr, c.says) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -12,33 +13,24 @@ import (
 )
 
 func (p *program) setGranularityCommand() *cobra.Command {
-	var o collectionOptions
-	cmd := &cobra.Command{
+	return p.onCollections(&cobra.Command{
 		Use:   "set-granularity seconds|minutes|hours",
 		Short: "Let new buckets span a longer time",
 		Long: "Changes the granularity of collections, as collMod does for MongoDB's own time series: only to a coarser one, which no\n" +
 			"stored bucket contradicts. Stored buckets stay as they are; the view of the measurements and the expiry are adjusted.\n" +
 			"Running consumers notice it by themselves; set MONGODB_GRANULARITY for the next start, which is refused otherwise.",
-		Example: "  consumer collection set-granularity minutes",
+		Example:   "  consumer collection set-granularity minutes",
+		ValidArgs: []string{string(timeseries.Seconds), string(timeseries.Minutes), string(timeseries.Hours)},
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return nil
+			if len(args) != 1 || !slices.Contains(cmd.ValidArgs, args[0]) {
+				return usageError{fmt.Errorf("%q takes one argument, seconds, minutes or hours; not %q", cmd.CommandPath(), args)}
 			}
-			return usageError{fmt.Errorf("%q takes one argument: seconds, minutes or hours", cmd.CommandPath())}
+			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			granularity := timeseries.Granularity(args[0])
-			if _, err := (timeseries.Options{TimeField: "time", Granularity: granularity}).Normalize(); err != nil || granularity == "" {
-				return usageError{fmt.Errorf("the granularity is %q: seconds, minutes or hours", args[0])}
-			}
-			return p.onCollections(cmd.Context(), o, func(with collections) error {
-				changes, err := setGranularity(cmd.Context(), with.database, with.series, granularity)
-				return errors.Join(p.show(o.output, changes, changes.print), err)
-			})
-		},
-	}
-	o.flags(cmd)
-	return cmd
+	}, func(ctx context.Context, with collections, args []string) error {
+		changes, err := setGranularity(ctx, with.database, with.series, timeseries.Granularity(args[0]))
+		return errors.Join(p.show(changes, changes.print), err)
+	})
 }
 
 // granularities is where the bucketing of time series is changed; *sink.Database is one.

@@ -19,35 +19,33 @@ import (
 const defaultNewest = 10_000
 
 func (p *program) collectionShowCommand() *cobra.Command {
-	var o collectionOptions
-	newest := int64(defaultNewest)
-	cmd := &cobra.Command{
+	var newest int64
+	cmd := p.onCollections(&cobra.Command{
 		Use:   "show",
 		Short: "Show the options of collections, what they hold of each partition, and who has claimed it",
 		Long: "Shows how a collection is defined, how large it is, how many buckets and measurements it holds of each source partition,\n" +
 			"and whose claim stands on that. Of a partition with more buckets than --buckets only those with the largest offsets are\n" +
 			"looked at, which is said; so it costs little on a collection of any size.",
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if newest < 0 {
 				return usageError{fmt.Errorf("--buckets is %d: 1 or more, or 0 for all", newest)}
 			}
-			return p.onCollections(cmd.Context(), o, func(with collections) error {
-				views := []CollectionView{}
-				for _, name := range with.series {
-					view, err := showCollection(cmd.Context(), with.database, name, newest)
-					if err != nil {
-						return err
-					}
-					view.MaxCount = with.config.Bucket.MaxCount
-					views = append(views, view)
-				}
-				return p.show(o.output, views, func(w io.Writer) { printCollections(w, views, time.Now()) })
-			})
+			return nil
 		},
-	}
+	}, func(ctx context.Context, with collections, _ []string) error {
+		views := []CollectionView{}
+		for _, name := range with.series {
+			view, err := showCollection(ctx, with.database, name, newest)
+			if err != nil {
+				return err
+			}
+			view.MaxCount = with.config.Bucket.MaxCount
+			views = append(views, view)
+		}
+		return p.show(views, func(w io.Writer) { printCollections(w, views, time.Now()) })
+	})
 	cmd.Flags().Int64Var(&newest, "buckets", defaultNewest, "look at so many buckets of each partition at most; 0: all")
-	o.flags(cmd)
 	return cmd
 }
 

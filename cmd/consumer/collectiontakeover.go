@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +14,9 @@ import (
 )
 
 func (p *program) takeoverCommand() *cobra.Command {
-	var o collectionOptions
 	var to string
 	var dryRun bool
-	cmd := &cobra.Command{
+	cmd := p.onCollections(&cobra.Command{
 		Use:   "takeover",
 		Short: "Let another consumer group write a collection",
 		Long: "Only one consumer group may write a collection: the claim of each partition names it. This gives all partitions of a\n" +
@@ -26,30 +26,19 @@ func (p *program) takeoverCommand() *cobra.Command {
 			"recognised and skipped.",
 		Example: "  consumer collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 consumer collection takeover",
 		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return p.onCollections(cmd.Context(), o, func(with collections) error {
-				return p.takeover(cmd.Context(), with, o, to, dryRun)
-			})
-		},
-	}
+	}, func(ctx context.Context, with collections, _ []string) error {
+		client, err := kafka.Open(ctx, sourceOptions(with.config, with.log), prometheus.NewRegistry())
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		t := takeover{claims: with.database, groups: client, clusterID: client.ClusterID(), to: cmp.Or(to, with.config.Kafka.GroupID), dryRun: dryRun}
+		view, err := t.run(ctx, with.series)
+		return errors.Join(err, p.show(view, view.print))
+	})
 	cmd.Flags().StringVar(&to, "to", "", "the group that is to write from now on; default: KAFKA_GROUP_ID")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, and do nothing")
-	o.flags(cmd)
 	return cmd
-}
-
-func (p *program) takeover(ctx context.Context, with collections, o collectionOptions, to string, dryRun bool) error {
-	if to == "" {
-		to = with.config.Kafka.GroupID
-	}
-	client, err := kafka.Open(ctx, sourceOptions(with.config, with.log), prometheus.NewRegistry())
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	t := takeover{claims: with.database, groups: client, clusterID: client.ClusterID(), to: to, dryRun: dryRun}
-	view, err := t.run(ctx, with.series)
-	return errors.Join(err, p.show(o.output, view, view.print))
 }
 
 // claimStore is where claims are read and given to another group; *sink.Database is one.

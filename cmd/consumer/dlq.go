@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,12 +39,10 @@ func (f *letterFilter) filter(c config.Config, now time.Time) (dlq.Filter, error
 	if err := checkReasons(f.reasons); err != nil {
 		return out, err
 	}
-	for _, topic := range f.topics {
-		if !slices.Contains(c.Kafka.Topics, topic) {
-			return out, usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", topic, strings.Join(c.Kafka.Topics, ", "))}
-		}
+	err := knownTopics(c, f.topics...)
+	if err != nil {
+		return out, err
 	}
-	var err error
 	if out.From, err = parseWhen("--from", f.from, now); err != nil {
 		return out, err
 	}
@@ -53,41 +50,6 @@ func (f *letterFilter) filter(c config.Config, now time.Time) (dlq.Filter, error
 		return out, err
 	}
 	return out, nil
-}
-
-// parseWhen reads a time from a flag: RFC 3339, a date, or a distance into the past; zero when it is empty.
-func parseWhen(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if isDistance(text) {
-		if d, err := time.ParseDuration(text); err == nil {
-			return now.Add(d).UTC().Truncate(time.Millisecond), nil
-		}
-	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	return time.Time{}, usageError{fmt.Errorf("%s is %q: a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, or a distance from now as -2h", flag, text)}
-}
-
-// isDistance tells whether a time of a flag is written as a distance from now.
-func isDistance(text string) bool {
-	return strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+")
-}
-
-// outputFlag is how a command prints what it found.
-func outputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVar(output, "output", "table", "table or json")
-}
-
-func checkOutput(output string) error {
-	if output != "table" && output != "json" {
-		return usageError{fmt.Errorf("--output is %q: table or json", output)}
-	}
-	return nil
 }
 
 // letterReader is a log with the dead-letter topics that exist.

@@ -22,7 +22,7 @@ func foundLetter(offset int64) *dlq.Found {
 func TestListShowsTheLastLetters(t *testing.T) {
 	for _, c := range []struct{ letters, limit, first, shown int }{{7, 3, 4, 3}, {2, 3, 0, 2}, {7, 0, 0, 7}, {0, 3, 0, 0}, {6, 3, 3, 3}} {
 		var out bytes.Buffer
-		list := newLetterList(&out, listOptions{limit: c.limit, output: "json"})
+		list := newLetterList(&out, c.limit, true)
 		for i := range c.letters {
 			if err := list.add(newLetterRow(foundLetter(int64(i)))); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestListShowsTheLastLetters(t *testing.T) {
 
 func TestListIsHarmlessForATerminal(t *testing.T) {
 	var out bytes.Buffer
-	list := newLetterList(&out, listOptions{limit: 5, output: "table"})
+	list := newLetterList(&out, 5, false)
 	f := foundLetter(1)
 	f.Letter.Part, f.Letter.Cut = 4, "value of 9 bytes"
 	if err := list.add(newLetterRow(f)); err != nil {

@@ -53,8 +53,7 @@ func (r *LetterRow) from() string {
 
 type listOptions struct {
 	letterFilter
-	limit  int
-	output string
+	limit int
 }
 
 func (p *program) dlqListCommand() *cobra.Command {
@@ -70,18 +69,15 @@ func (p *program) dlqListCommand() *cobra.Command {
 	}
 	o.flags(cmd)
 	cmd.Flags().IntVar(&o.limit, "limit", 50, "the last so many; 0: all")
-	outputFlag(cmd, &o.output)
+	p.outputFlag(cmd, "table")
 	return cmd
 }
 
 func (p *program) listLetters(ctx context.Context, o listOptions) error {
-	if err := checkOutput(o.output); err != nil {
-		return err
-	}
 	if o.limit < 0 {
 		return usageError{fmt.Errorf("--limit is %d: it must not be negative", o.limit)}
 	}
-	list := newLetterList(p.stdout, o)
+	list := newLetterList(p.stdout, o.limit, p.output == "json")
 	err := p.scanSelected(ctx, o.letterFilter, func(f *dlq.Found) error {
 		if f.Err == nil {
 			return list.add(newLetterRow(f))
@@ -114,9 +110,9 @@ type letterList struct {
 	others            int
 }
 
-func newLetterList(w io.Writer, o listOptions) *letterList {
-	list := &letterList{out: w, limit: o.limit}
-	if o.output != "json" {
+func newLetterList(w io.Writer, limit int, asJSON bool) *letterList {
+	list := &letterList{out: w, limit: limit}
+	if !asJSON {
 		list.table = text.NewTable(w)
 	}
 	return list

@@ -24,7 +24,6 @@ type redriveOptions struct {
 	rate        int
 	maxAttempts int
 	letter      string // one alone, by its place
-	output      string
 }
 
 func (p *program) dlqRedriveCommand() *cobra.Command {
@@ -61,14 +60,11 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
 	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", dlq.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
 	cmd.Flags().StringVar(&o.letter, "letter", "", "bring back the one at TOPIC/PARTITION/OFFSET of a dead-letter topic, which its topic refused before")
-	outputFlag(cmd, &o.output)
+	p.outputFlag(cmd, "table")
 	return cmd
 }
 
 func (o *redriveOptions) check() error {
-	if err := checkOutput(o.output); err != nil {
-		return err
-	}
 	if o.limit < 0 || o.rate < 0 || o.maxAttempts < 1 {
 		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
 	}

@@ -19,13 +19,8 @@ import (
 // errNoLetter: nothing stands at the place asked for.
 var errNoLetter = errors.New("no such letter")
 
-type showOptions struct {
-	raw    bool
-	output string
-}
-
 func (p *program) dlqShowCommand() *cobra.Command {
-	var o showOptions
+	var raw bool
 	cmd := &cobra.Command{
 		Use:   "show TOPIC/PARTITION/OFFSET",
 		Short: "Print one dead letter with its record",
@@ -39,17 +34,14 @@ func (p *program) dlqShowCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return p.showLetter(cmd.Context(), args[0], o) },
+		RunE: func(cmd *cobra.Command, args []string) error { return p.showLetter(cmd.Context(), args[0], raw) },
 	}
-	cmd.Flags().BoolVar(&o.raw, "raw", false, "write the value of the record alone, as it is")
-	outputFlag(cmd, &o.output)
+	cmd.Flags().BoolVar(&raw, "raw", false, "write the value of the record alone, as it is")
+	p.outputFlag(cmd, "table")
 	return cmd
 }
 
-func (p *program) showLetter(ctx context.Context, at string, o showOptions) error {
-	if err := checkOutput(o.output); err != nil {
-		return err
-	}
+func (p *program) showLetter(ctx context.Context, at string, raw bool) error {
 	place, offset, err := parsePlace(at)
 	if err != nil {
 		return usageError{err}
@@ -66,12 +58,12 @@ func (p *program) showLetter(ctx context.Context, at string, o showOptions) erro
 		switch {
 		case f.Err != nil:
 			return fmt.Errorf("%s/%d: %w", f.Place, f.Offset, f.Err)
-		case o.raw:
+		case raw:
 			_, err := p.stdout.Write(f.Letter.Value)
 			return err
 		}
 		now := again.of(&f.Letter)
-		return p.show(o.output, newShownLetter(f, now), func(w io.Writer) {
+		return p.show(newShownLetter(f, now), func(w io.Writer) {
 			printLetter(w, f, c.Event.Format == string(measurement.BSON), now)
 		})
 	}

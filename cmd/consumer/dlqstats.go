@@ -17,22 +17,18 @@ import (
 
 func (p *program) dlqStatsCommand() *cobra.Command {
 	var f letterFilter
-	var output string
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Count dead letters by reason and by hour",
 		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return p.letterStats(cmd.Context(), f, output) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return p.letterStats(cmd.Context(), f) },
 	}
 	f.flags(cmd)
-	outputFlag(cmd, &output)
+	p.outputFlag(cmd, "table")
 	return cmd
 }
 
-func (p *program) letterStats(ctx context.Context, flags letterFilter, output string) error {
-	if err := checkOutput(output); err != nil {
-		return err
-	}
+func (p *program) letterStats(ctx context.Context, flags letterFilter) error {
 	stats := dlq.NewStats()
 	err := p.scanSelected(ctx, flags, func(f *dlq.Found) error {
 		stats.Add(f)
@@ -41,7 +37,7 @@ func (p *program) letterStats(ctx context.Context, flags letterFilter, output st
 	if err != nil {
 		return err
 	}
-	return p.show(output, newStatsView(stats), func(w io.Writer) { printStats(w, stats) })
+	return p.show(newStatsView(stats), func(w io.Writer) { printStats(w, stats) })
 }
 
 // StatsView is what dlq stats prints as JSON.

@@ -19,7 +19,7 @@ func (p *program) printRedrive(o redriveOptions, group string, r dlq.Report) err
 	if r.Reasons == nil {
 		r.Reasons = map[string]int64{}
 	}
-	return p.show(o.output, RedriveView{group, o.dryRun, r}, func(w io.Writer) { printReport(w, o, group, r) })
+	return p.show(RedriveView{group, o.dryRun, r}, func(w io.Writer) { printReport(w, o, group, r) })
 }
 
 func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) {

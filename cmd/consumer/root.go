@@ -33,7 +33,8 @@ type program struct {
 	stdout, stderr io.Writer
 	lookup         func(string) (string, bool)
 	environ        []string
-	onTerminal     bool // stderr is read by a person
+	onTerminal     bool   // stderr is read by a person
+	output         string // how show prints: json, or for people
 
 	// run reads and writes until the context ends; initialize creates what run needs and says on out what it did.
 	run        func(ctx context.Context, c config.Config, log *slog.Logger) error
@@ -93,15 +94,6 @@ func (p *program) root() *cobra.Command {
 	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
 	root.AddCommand(p.verifyCommand(), p.collectionCommand())
 	return root
-}
-
-// show prints what a command found, as its --output says.
-func (p *program) show(output string, found any, print func(io.Writer)) error {
-	if output == "json" {
-		return text.WriteJSON(p.stdout, found)
-	}
-	print(p.stdout)
-	return nil
 }
 
 // progress begins a line of progress for a person at stderr.

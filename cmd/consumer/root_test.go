@@ -71,7 +71,7 @@ func TestExitCodes(t *testing.T) {
 		"unknown command": {nil, []string{"rnu"}, exitUsage, `no such command: "rnu": did you mean run?`},
 		"unknown flag":    {nil, []string{"run", "--fast"}, exitUsage, "--fast"},
 		"argument":        {nil, []string{"init", "x"}, exitUsage, `"consumer init" takes no arguments`},
-		"output":          {nil, []string{"config", "--output", "yaml"}, exitUsage, `--output is "yaml"`},
+		"output":          {nil, []string{"config", "--output", "yaml"}, exitUsage, `"--output" flag: must be `},
 		"init":            {nil, []string{"init"}, exitDone, ""},
 		"help":            {nil, []string{"help"}, exitDone, ""},
 		"completion":      {nil, []string{"completion", "bash"}, exitDone, ""},

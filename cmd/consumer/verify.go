@@ -30,7 +30,6 @@ type verifyOptions struct {
 	repair    bool
 	dryRun    bool
 	examples  int
-	output    string
 }
 
 func (p *program) verifyCommand() *cobra.Command {
@@ -68,7 +67,7 @@ func (p *program) verifyCommand() *cobra.Command {
 	flags.BoolVar(&o.repair, "repair", false, "take doubled measurements out")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what --repair would do, and do nothing")
 	flags.IntVar(&o.examples, "examples", verify.DefaultExamples, "how many of the first of each problem to show")
-	outputFlag(cmd, &o.output)
+	p.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -80,16 +79,13 @@ func (o *verifyOptions) check(c config.Config) error {
 	case o.topic == "":
 		return usageError{fmt.Errorf("--topic is missing: one of KAFKA_TOPICS, %s", strings.Join(c.Kafka.Topics, ", "))}
 	case !slices.Contains(c.Kafka.Topics, o.topic):
-		return usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", o.topic, strings.Join(c.Kafka.Topics, ", "))}
+		return knownTopics(c, o.topic)
 	case o.partition < allPartitions:
 		return usageError{fmt.Errorf("--partition is %d: partitions begin at 0", o.partition)}
 	case o.examples < 1 || o.examples > 1_000_000:
 		return usageError{fmt.Errorf("--examples is %d: 1 to 1000000", o.examples)}
 	}
-	if err := o.checkRange(time.Now()); err != nil {
-		return err
-	}
-	return checkOutput(o.output)
+	return o.checkRange(time.Now())
 }
 
 // checkRange refuses a range that is empty whatever the log holds.
@@ -158,7 +154,7 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	}
 	err = view.judge(ctx, verifier, ranges)
 	line.End()
-	err = errors.Join(err, p.show(o.output, view, func(w io.Writer) { view.print(w, o) }))
+	err = errors.Join(err, p.show(view, func(w io.Writer) { view.print(w, o) }))
 	if err == nil && view.Wrong {
 		return errFound
 	}
