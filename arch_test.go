@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 
 	"record":             {},                                                            // words about Kafka that rooms share
 	"claim":              {"record"},                                                    // words and rules of owning a partition
-	"config":             {"record", "timeseries"},                                      // settings
+	"config":             {"record", "timeseries", "measurement"},                       // settings
 	"timeseries":         {},                                                            // what a bucket is
 	"timeseries/rawbson": {},                                                            // BSON in place
 	"measurement":        {"timeseries", "timeseries/rawbson", "record"},                // bytes to measurements

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,32 +11,60 @@ import (
 	"time"
 )
 
-// explain says what a value should have looked like. go-envconfig's own words name Go's types and functions.
-func explain(f *field, err error) string {
-	switch f.value.Interface().(type) {
-	case time.Duration:
-		return "not a duration: write a number with its unit, as 500ms, 10s or 2m" + f.boundsHint()
-	case Size:
-		return "not a size: write a whole number with KiB, MiB or GiB" + f.boundsHint()
-	case Start, TimeBound, Places:
-		return strings.TrimPrefix(err.Error(), f.structField.Name+": ")
+// set gives the field a value in its own notation, the empty one leaves it as it is; else it says what would be right.
+func (f *field) set(text string) string {
+	if text == "" {
+		return ""
 	}
-	switch f.value.Kind() {
-	case reflect.Bool:
-		return "neither true nor false"
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		return "not a whole number" + f.boundsHint()
+	value, err := f.parse(text)
+	if err != nil {
+		return err.Error()
 	}
-	return err.Error()
+	f.value.Set(value)
+	return f.outside()
 }
 
-// outside says which bound the field's value exceeds; empty: none. It trims lists on the way.
+// parse reads a value in the field's own notation.
+func (f *field) parse(text string) (reflect.Value, error) {
+	pointer := reflect.New(f.value.Type())
+	value, hint := pointer.Elem(), ""
+	var err error
+	switch p := pointer.Interface().(type) {
+	case *time.Duration:
+		*p, err = time.ParseDuration(text)
+		hint = "not a duration: write a number with its unit, as 500ms, 10s or 2m"
+	case *Size:
+		*p, err = ParseSize(text)
+		hint = "not a size: write a whole number with KiB, MiB or GiB"
+	case *[]string:
+		for part := range strings.SplitSeq(text, ",") {
+			*p = append(*p, strings.TrimSpace(part))
+		}
+	case *bool:
+		*p, err = strconv.ParseBool(text)
+		hint = "neither true nor false"
+	case encoding.TextUnmarshaler:
+		return value, p.UnmarshalText([]byte(text))
+	default:
+		if value.Kind() == reflect.String {
+			value.SetString(text)
+			break
+		}
+		var n int64
+		n, err = strconv.ParseInt(text, 0, value.Type().Bits())
+		value.SetInt(n)
+		hint = "not a whole number"
+	}
+	if err != nil {
+		return value, errors.New(hint + f.boundsHint())
+	}
+	return value, nil
+}
+
+// outside says which bound the field's value exceeds; empty: none.
 func (f *field) outside() string {
 	switch v := f.value.Interface().(type) {
 	case []string:
-		for i := range v {
-			v[i] = strings.TrimSpace(v[i])
-		}
 		if slices.Contains(v, "") {
 			return "has an empty element"
 		}
@@ -59,23 +89,11 @@ func (f *field) outside() string {
 
 // bound is a min or max tag as a number. The tags are ours: a test reads each of them.
 func (f *field) bound(tag string) int64 {
-	n, err := f.parseBound(f.tag(tag))
+	n, err := f.parse(f.tag(tag))
 	if err != nil {
 		panic(fmt.Sprintf("config: tag %s of %s: %v", tag, f.name(), err))
 	}
-	return n
-}
-
-func (f *field) parseBound(text string) (int64, error) {
-	switch f.value.Interface().(type) {
-	case time.Duration:
-		d, err := time.ParseDuration(text)
-		return int64(d), err
-	case Size:
-		s, err := ParseSize(text)
-		return int64(s), err
-	}
-	return strconv.ParseInt(text, 10, 64)
+	return n.Int()
 }
 
 func (f *field) unit() string {

@@ -1,16 +1,12 @@
 package config
 
-import (
-	"slices"
-	"strings"
-	"time"
-)
+import "waterwheel/measurement"
 
 func (k *checker) events() {
 	e := k.Event
 	for _, path := range [][2]string{{"EVENT_TIME_FIELD", e.TimeField}, {"EVENT_META_FIELD", e.MetaField}} {
-		if path[1] != "" && slices.Contains(strings.Split(path[1], "."), "") {
-			k.fail(path[0], path[1], "not a dotted path: one of its names is empty")
+		if err := measurement.CheckPath(path[1]); err != nil {
+			k.fail(path[0], path[1], "%v", err)
 		}
 	}
 	if k.good("EVENT_META_FROM") && e.MetaField == "" && e.MetaFrom == "value" {
@@ -19,29 +15,10 @@ func (k *checker) events() {
 	if e.TimeField != "" && e.TimeField == e.MetaField && e.MetaFrom == "value" {
 		k.fail("EVENT_META_FIELD", e.MetaField, "is EVENT_TIME_FIELD as well: a series cannot be named after its times")
 	}
-	if !isTimeFormat(e.TimeFormat) {
-		k.fail("EVENT_TIME_FORMAT", e.TimeFormat, "neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with "+
-			"year, month and day, as 2006-01-02 15:04:05")
+	if err := measurement.CheckTimeFormat(e.TimeFormat); err != nil {
+		k.fail("EVENT_TIME_FORMAT", e.TimeFormat, "%v", err)
 	}
-	k.window()
-}
-
-// isTimeFormat tells whether times of different days look different in the format and can be read back.
-func isTimeFormat(format string) bool {
-	if slices.Contains([]string{"auto", "rfc3339", "unix", "unix_ms", "unix_us", "unix_ns"}, format) {
-		return true
-	}
-	day := time.Date(2011, 11, 23, 0, 0, 0, 0, time.UTC)
-	back, err := time.Parse(format, day.Format(format))
-	return err == nil && back.Equal(day)
-}
-
-func (k *checker) window() {
-	low, high := k.Event.TimeMin, k.Event.TimeMax
-	if low.Relative != high.Relative || !k.good("EVENT_TIME_MIN", "EVENT_TIME_MAX") {
-		return
-	}
-	if low.Relative && low.Offset >= high.Offset || !low.Relative && !low.Time.Before(high.Time) {
-		k.fail("EVENT_TIME_MAX", high, "must be after EVENT_TIME_MIN = %s: no time would be accepted", low)
+	if k.good("EVENT_TIME_MIN", "EVENT_TIME_MAX") && e.TimeMin.Excludes(e.TimeMax) {
+		k.fail("EVENT_TIME_MAX", e.TimeMax, "must be after EVENT_TIME_MIN = %s: no time would be accepted", e.TimeMin)
 	}
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"time"
+
+	"waterwheel/measurement"
 )
 
 // topicPlaceholder stands for a topic in MONGODB_COLLECTION and DLQ_TOPIC.
@@ -10,7 +12,7 @@ const topicPlaceholder = "{topic}"
 
 // Config is every setting of the program. The tags of a field are its definition:
 //
-//	env    name and default, as go-envconfig reads them
+//	env    name, and ",required" or ",default=" and the default
 //	doc    what it means, for the reference and for error messages
 //	min    smallest value allowed, max the largest, in the field's own notation
 //	oneof  the values allowed, comma-separated
@@ -62,15 +64,15 @@ type Security struct {
 
 // Event says how records become measurements.
 type Event struct {
-	Format      string    `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson" doc:"json, extjson (relaxed or canonical Extended JSON) or bson. A record holds one object or, not in bson, an array of them: of an array up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
-	TimeField   string    `env:"EVENT_TIME_FIELD,default=time" empty:"the Kafka record's timestamp" doc:"dotted path to the measurement's time in the event"`
-	TimeFormat  string    `env:"EVENT_TIME_FORMAT,default=auto" doc:"auto, rfc3339, unix, unix_ms, unix_us, unix_ns, or a Go layout. auto: an RFC 3339 string (also with an offset as +0100 or +01), an Extended JSON date, or a number: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds; a number sent as a string where its whole part has 10, 13, 16 or 19 digits, without sign and exponent, which tells its unit. unix and its kin: a number, also as a string"`
-	TimeMin     TimeBound `env:"EVENT_TIME_MIN,default=1990-01-01T00:00:00Z" doc:"earliest time accepted: an RFC 3339 time, or a distance from the record's Kafka timestamp as +24h or -72h"`
-	TimeMax     TimeBound `env:"EVENT_TIME_MAX,default=+24h" doc:"latest time accepted, written as EVENT_TIME_MIN. Whatever both say, only times of the years 0 to 9999 are accepted; a distance does not bind a record without a timestamp (-1)"`
-	MetaField   string    `env:"EVENT_META_FIELD,default=meta" empty:"as EVENT_META_FROM says" doc:"dotted path to the series' identity in the event"`
-	MetaFrom    string    `env:"EVENT_META_FROM,default=value" oneof:"value,key,none" doc:"where a series' identity comes from: value (EVENT_META_FIELD), key (the record's key, text or a JSON object), or none"`
-	DottedNames string    `env:"EVENT_DOTTED_NAMES,default=nest" oneof:"nest,reject" doc:"field names with dots: nest (a.b becomes {a: {b}}) or reject"`
-	MaxBytes    Size      `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted"`
+	Format      string            `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson" doc:"json, extjson (relaxed or canonical Extended JSON) or bson. A record holds one object or, not in bson, an array of them: of an array up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
+	TimeField   string            `env:"EVENT_TIME_FIELD,default=time" empty:"the Kafka record's timestamp" doc:"dotted path to the measurement's time in the event"`
+	TimeFormat  string            `env:"EVENT_TIME_FORMAT,default=auto" doc:"auto, rfc3339, unix, unix_ms, unix_us, unix_ns, or a Go layout. auto: an RFC 3339 string (also with an offset as +0100 or +01), an Extended JSON date, or a number: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds; a number sent as a string where its whole part has 10, 13, 16 or 19 digits, without sign and exponent, which tells its unit. unix and its kin: a number, also as a string"`
+	TimeMin     measurement.Bound `env:"EVENT_TIME_MIN,default=1990-01-01T00:00:00Z" doc:"earliest time accepted: an RFC 3339 time, or a distance from the record's Kafka timestamp as +24h or -72h"`
+	TimeMax     measurement.Bound `env:"EVENT_TIME_MAX,default=+24h" doc:"latest time accepted, written as EVENT_TIME_MIN. Whatever both say, only times of the years 0 to 9999 are accepted; a distance does not bind a record without a timestamp (-1)"`
+	MetaField   string            `env:"EVENT_META_FIELD,default=meta" empty:"as EVENT_META_FROM says" doc:"dotted path to the series' identity in the event"`
+	MetaFrom    string            `env:"EVENT_META_FROM,default=value" oneof:"value,key,none" doc:"where a series' identity comes from: value (EVENT_META_FIELD), key (the record's key, text or a JSON object), or none"`
+	DottedNames string            `env:"EVENT_DOTTED_NAMES,default=nest" oneof:"nest,reject" doc:"field names with dots: nest (a.b becomes {a: {b}}) or reject"`
+	MaxBytes    Size              `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted"`
 }
 
 // MongoDB says where buckets are kept and how the collection is defined.

@@ -43,16 +43,13 @@ func TestDefinitionsAreComplete(t *testing.T) {
 		}
 		for _, tag := range []string{"min", "max"} {
 			if text := f.tag(tag); text != "" {
-				if _, err := f.parseBound(text); err != nil {
+				if _, err := f.parse(text); err != nil {
 					t.Errorf("%s: tag %s: %v", name, tag, err)
 				}
 			}
 		}
 		if text := f.fallback(); text != "" {
-			if err := decode(&f, "", false); err != nil {
-				t.Errorf("%s: default: %v", name, err)
-			}
-			if message := f.outside(); message != "" {
+			if message := f.set(text); message != "" {
 				t.Errorf("%s: default %s %s", name, text, message)
 			}
 			if got := f.render(); got != text && got != strings.TrimSuffix(text, "60s")+"1m" {

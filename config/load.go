@@ -1,16 +1,12 @@
 package config
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
-
-	"github.com/sethvargo/go-envconfig"
 )
 
 // fileSuffix makes the name of a variable that holds the path of a file with the value.
@@ -34,8 +30,7 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	return c, nil
 }
 
-// loader reads one setting after the other. go-envconfig stops at the first bad field of a struct, so it is given a struct
-// of one field at a time.
+// loader reads one setting after the other.
 type loader struct {
 	lookup   func(string) (string, bool)
 	problems []Problem
@@ -61,14 +56,11 @@ func (l *loader) load(f field) {
 		l.report([]Problem{{Variable: name, Message: "is required: " + f.tag("doc")}})
 		return
 	}
-	if err := decode(&f, text, found); err != nil {
-		l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: explain(&f, err)}})
-		return
+	if !found {
+		text = f.fallback()
 	}
-	if found {
-		if message := f.outside(); message != "" {
-			l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: message}})
-		}
+	if message := f.set(text); message != "" {
+		l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: message}})
 	}
 }
 
@@ -102,25 +94,6 @@ func (f *field) fileError(err error) error {
 		return e.Err
 	}
 	return err
-}
-
-// decode lets go-envconfig set the field, to its default where no text was found.
-func decode(f *field, text string, found bool) error {
-	if !found && f.fallback() == "" {
-		return nil
-	}
-	single := reflect.New(reflect.StructOf([]reflect.StructField{{
-		Name: f.structField.Name, Type: f.structField.Type, Tag: f.structField.Tag,
-	}}))
-	err := envconfig.ProcessWith(context.Background(), &envconfig.Config{
-		Target:   single.Interface(),
-		Lookuper: envconfig.LookuperFunc(func(string) (string, bool) { return text, found }),
-	})
-	if err != nil {
-		return err
-	}
-	f.value.Set(single.Elem().Field(0))
-	return nil
 }
 
 // shownText is the text of a setting for messages.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"waterwheel/measurement"
 )
 
 // minimal is the least that loads.
@@ -68,7 +70,7 @@ func TestDefaults(t *testing.T) {
 		Security: Security{Protocol: "plaintext"},
 		Event: Event{
 			Format: "json", TimeField: "time", TimeFormat: "auto",
-			TimeMin: TimeBound{Time: time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)}, TimeMax: TimeBound{Relative: true, Offset: 24 * time.Hour},
+			TimeMin: measurement.At(631152000000), TimeMax: measurement.FromRecord(24 * time.Hour),
 			MetaField: "meta", MetaFrom: "value", DottedNames: "nest", MaxBytes: 1 << 20,
 		},
 		MongoDB: MongoDB{

@@ -37,53 +37,7 @@ func (s Start) String() string {
 	return s.Policy
 }
 
-// TimeBound is an end of the window of accepted times.
-type TimeBound struct {
-	// Relative: the bound is Offset from the record's Kafka timestamp, otherwise it is Time.
-	Relative bool
-	Offset   time.Duration
-	Time     time.Time
-}
-
-// UnmarshalText reads an RFC 3339 time or a signed Go duration.
-func (b *TimeBound) UnmarshalText(text []byte) error {
-	s := string(text)
-	if strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-") {
-		d, err := time.ParseDuration(s)
-		if err != nil {
-			return fmt.Errorf("not a distance from the record's timestamp such as +24h or -90m")
-		}
-		*b = TimeBound{Relative: true, Offset: d}
-		return nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return fmt.Errorf("neither an RFC 3339 time such as 1990-01-01T00:00:00Z nor a signed duration such as +24h")
-	}
-	*b = TimeBound{Time: t}
-	return nil
-}
-
-// String is the setting's own notation.
-func (b TimeBound) String() string {
-	if !b.Relative {
-		return b.Time.Format(time.RFC3339Nano)
-	}
-	text := formatDuration(b.Offset)
-	if b.Offset >= 0 {
-		text = "+" + text
-	}
-	return text
-}
-
 // formatDuration writes a duration without the zeros at its end: 24h, not 24h0m0s.
 func formatDuration(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }

@@ -64,11 +64,10 @@ func New(options Options) (*Decoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options of decoding: %w", err)
 	}
-	d := &Decoder{options: options, json: newJSONReader(options.Format == ExtJSON)}
-	if d.time, err = newTimeParser(options.TimeFormat); err != nil {
-		return nil, fmt.Errorf("options of decoding: %w", err)
+	d := &Decoder{
+		options: options, json: newJSONReader(options.Format == ExtJSON), time: newTimeParser(options.TimeFormat),
+		timePath: splitPath(options.TimeField),
 	}
-	d.timePath = splitPath(options.TimeField)
 	if options.MetaFrom == MetaFromValue {
 		d.metaPath = splitPath(options.MetaField)
 	}

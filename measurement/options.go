@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -96,8 +97,11 @@ func (o Options) validate() error {
 	if o.MaxBytes < 0 || o.MaxBytes > maxMaxBytes {
 		return fmt.Errorf("largest size of an event is %d bytes, not between 1 and %d", o.MaxBytes, maxMaxBytes)
 	}
-	if err := validatePath("time field", o.TimeField); err != nil {
-		return err
+	if err := CheckTimeFormat(o.TimeFormat); err != nil {
+		return fmt.Errorf("time format %q is %w", o.TimeFormat, err)
+	}
+	if err := CheckPath(o.TimeField); err != nil {
+		return fmt.Errorf("time field %q is %w", o.TimeField, err)
 	}
 	if o.MetaFrom != MetaFromValue {
 		return nil
@@ -105,8 +109,8 @@ func (o Options) validate() error {
 	if o.MetaField == "" {
 		return fmt.Errorf("meta field is empty: name it, or take meta from key or none")
 	}
-	if err := validatePath("meta field", o.MetaField); err != nil {
-		return err
+	if err := CheckPath(o.MetaField); err != nil {
+		return fmt.Errorf("meta field %q is %w", o.MetaField, err)
 	}
 	if o.TimeField != "" && (isPathPrefix(o.TimeField, o.MetaField) || isPathPrefix(o.MetaField, o.TimeField)) {
 		return fmt.Errorf("time field %q and meta field %q lie inside one another", o.TimeField, o.MetaField)
@@ -114,13 +118,12 @@ func (o Options) validate() error {
 	return nil
 }
 
-func validatePath(what, path string) error {
-	if path == "" {
-		return nil
-	}
+// CheckPath tells why a dotted path leads to no field; nil: it may. The empty path names none. The error goes on behind the
+// path.
+func CheckPath(path string) error {
 	for name := range strings.SplitSeq(path, ".") {
-		if name == "" || name[0] == '$' || strings.ContainsRune(name, 0) {
-			return fmt.Errorf("%s %q is no dotted path of field names", what, path)
+		if path != "" && (name == "" || name[0] == '$' || strings.ContainsRune(name, 0)) {
+			return errors.New("not a dotted path: one of its names is empty, begins with $ or holds a NUL")
 		}
 	}
 	return nil

@@ -16,13 +16,13 @@ func TestNewRefuses(t *testing.T) {
 		{`dotted names "keep"`, Options{MetaField: "m", DottedNames: "keep"}},
 		{`not between 1 and`, Options{MetaField: "m", MaxBytes: -1}},
 		{`not between 1 and`, Options{MetaField: "m", MaxBytes: 1 << 30}},
-		{`no dotted path`, Options{MetaField: "a..b"}},
-		{`no dotted path`, Options{MetaField: "m", TimeField: "$time"}},
+		{`not a dotted path`, Options{MetaField: "a..b"}},
+		{`not a dotted path`, Options{MetaField: "m", TimeField: "$time"}},
 		{`inside one another`, Options{MetaField: "a.b", TimeField: "a"}},
 		{`inside one another`, Options{MetaField: "a", TimeField: "a.b"}},
 		{`inside one another`, Options{MetaField: "a", TimeField: "a"}},
-		{`nor a Go layout with a date`, Options{MetaField: "m", TimeFormat: "iso"}},
-		{`nor a Go layout with a date`, Options{MetaField: "m", TimeFormat: "15:04:05"}},
+		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "iso"}},
+		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "15:04:05"}},
 		{`abbreviated zone`, Options{MetaField: "m", TimeFormat: "Mon, 02 Jan 2006 15:04:05 MST"}},
 	}
 	for _, test := range tests {

@@ -52,7 +52,7 @@ func TestReasons(t *testing.T) {
 		{BadTime, "x", "what Extended JSON has for $date", inFormat(ExtJSON), event(`, "x": {"$date": "noon"}`)},
 		{TimeOutOfRange, "time", "1970-01-01T00:00:01Z is before EVENT_TIME_MIN = 1990-01-01T00:00:00Z", plainOptions, `{"time": 1, "meta": 1}`},
 		{
-			TimeOutOfRange, "time", "(year 57000) is after EVENT_TIME_MAX = +24h0m0s of the record's timestamp 2023-11-14T22:14:20Z",
+			TimeOutOfRange, "time", "(year 57000) is after EVENT_TIME_MAX = +24h of the record's timestamp 2023-11-14T22:14:20Z",
 			with(func(o *Options) { o.TimeFormat = "unix" }), `{"time": 1736602300800, "meta": 1}`,
 		},
 		{MissingMeta, "meta", "EVENT_META_FIELD", plainOptions, `{"time": 1700000000}`},

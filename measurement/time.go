@@ -3,7 +3,7 @@ package measurement
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -27,7 +27,7 @@ type timeParser struct {
 	layout string // text of this Go layout
 }
 
-func newTimeParser(format string) (timeParser, error) {
+func newTimeParser(format string) timeParser {
 	p := timeParser{format: format}
 	switch format {
 	case formatAuto:
@@ -43,21 +43,24 @@ func newTimeParser(format string) (timeParser, error) {
 		p.unit = nanoseconds
 	default:
 		p.layout = format
-		return p, validateLayout(format)
 	}
-	return p, nil
+	return p
 }
 
-// validateLayout refuses a layout that does not write a time down to its day, and one with zone abbreviations, which
-// mean nothing without a place.
-func validateLayout(layout string) error {
-	sample := time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC)
-	parsed, err := time.ParseInLocation(layout, sample.Format(layout), time.UTC)
-	if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
-		return fmt.Errorf("time format %q is none of auto, rfc3339, unix, unix_ms, unix_us, unix_ns, nor a Go layout with a date", layout)
+// CheckTimeFormat tells why times cannot be read in this format; nil: they can. A layout must write a time down to its day,
+// and without zone abbreviations, which mean nothing without a place. The error goes on behind the format.
+func CheckTimeFormat(format string) error {
+	p := newTimeParser(format)
+	if p.layout == "" {
+		return nil
 	}
-	if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(layout); strings.Contains(zoned, "XYZ") {
-		return fmt.Errorf("time format %q has an abbreviated zone, which says no offset: use -07:00, or leave it out for UTC", layout)
+	sample := time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC)
+	parsed, err := time.ParseInLocation(p.layout, sample.Format(p.layout), time.UTC)
+	if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
+		return errors.New("neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with year, month and day, as 2006-01-02 15:04:05")
+	}
+	if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(p.layout); strings.Contains(zoned, "XYZ") {
+		return errors.New("a layout with an abbreviated zone, which says no offset: use -07:00, or leave it out for UTC")
 	}
 	return nil
 }

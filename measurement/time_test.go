@@ -224,21 +224,18 @@ func TestHintNamesTheRightUnit(t *testing.T) {
 	}
 }
 
-func TestParseBound(t *testing.T) {
+func TestBoundsAsText(t *testing.T) {
 	for text, want := range map[string]Bound{
-		"1990-01-01T00:00:00Z": At(631152000000), "+24h": FromRecord(24 * time.Hour), "-90s": FromRecord(-90 * time.Second),
+		"1990-01-01T00:00:00Z": At(631152000000), "+24h": FromRecord(24 * time.Hour), "-1m30s": FromRecord(-90 * time.Second), "+1h0m1s": FromRecord(3601 * time.Second),
 	} {
-		got, err := ParseBound(text)
-		if err != nil || got != want {
+		var got Bound
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want || got.String() != text {
 			t.Errorf("%s: %v, %v", text, got, err)
-		}
-		if again, err := ParseBound(got.String()); err != nil || again != want {
-			t.Errorf("%s: %v, %v", got, again, err)
 		}
 	}
 	for _, text := range []string{"", "24h", "+", "1990", "+1d"} {
-		if got, err := ParseBound(text); err == nil {
-			t.Errorf("%q: %v", text, got)
+		if err := new(Bound).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is taken", text)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -40,36 +41,41 @@ func FromRecord(distance time.Duration) Bound {
 	return Bound{kind: relative, millis: distance.Milliseconds()}
 }
 
-// ParseBound reads an RFC 3339 time, or a Go duration with a sign ("+24h", "-48h").
-func ParseBound(text string) (Bound, error) {
-	if strings.HasPrefix(text, "+") || strings.HasPrefix(text, "-") {
-		distance, err := time.ParseDuration(text)
+// UnmarshalText reads an RFC 3339 time, or a Go duration with a sign ("+24h", "-48h").
+func (b *Bound) UnmarshalText(text []byte) error {
+	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
+		distance, err := time.ParseDuration(string(text))
 		if err != nil {
-			return Bound{}, fmt.Errorf("reading a distance from the record's timestamp: %w", err)
+			return errors.New("not a distance from the record's timestamp such as +24h or -90m")
 		}
-		return FromRecord(distance), nil
+		*b = FromRecord(distance)
+		return nil
 	}
-	millis, ok := parseRFC3339([]byte(text))
+	millis, ok := parseRFC3339(text)
 	if !ok {
-		return Bound{}, fmt.Errorf("%q is neither an RFC 3339 time nor a duration with a sign", text)
+		return errors.New("neither an RFC 3339 time such as 1990-01-01T00:00:00Z nor a signed duration such as +24h")
 	}
-	return At(millis), nil
+	*b = At(millis)
+	return nil
 }
 
-// String is what ParseBound reads.
+// String is what UnmarshalText reads.
 func (b Bound) String() string {
 	switch b.kind {
 	case absolute:
 		return formatMillis(b.millis)
 	case relative:
-		distance := time.Duration(b.millis) * time.Millisecond
-		if distance < 0 {
-			return distance.String()
+		text := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace((time.Duration(b.millis) * time.Millisecond).String())
+		if b.millis >= 0 {
+			text = "+" + text
 		}
-		return "+" + distance.String()
+		return text
 	}
 	return ""
 }
+
+// Excludes tells whether no time is between two bounds of the same kind, b the lower one.
+func (b Bound) Excludes(upper Bound) bool { return b.kind == upper.kind && b.millis >= upper.millis }
 
 // describe says which bound it is for a record.
 func (b Bound) describe(timestamp int64) string {

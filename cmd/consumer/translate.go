@@ -123,17 +123,10 @@ func newDecoder(c config.Config) (*measurement.Decoder, timeseries.Options, erro
 func decoding(c config.Config, o timeseries.Options) measurement.Options {
 	return measurement.Options{
 		Format: measurement.Format(c.Event.Format), TimeField: c.Event.TimeField, TimeFormat: c.Event.TimeFormat,
-		TimeMin: bound(c.Event.TimeMin), TimeMax: bound(c.Event.TimeMax), MetaField: c.Event.MetaField,
+		TimeMin: c.Event.TimeMin, TimeMax: c.Event.TimeMax, MetaField: c.Event.MetaField,
 		MetaFrom: measurement.MetaSource(c.Event.MetaFrom), DottedNames: measurement.DottedNames(c.Event.DottedNames),
 		MaxBytes: int(c.Event.MaxBytes), StoredTime: o.TimeField, StoredMeta: o.MetaField,
 	}
-}
-
-func bound(b config.TimeBound) measurement.Bound {
-	if b.Relative {
-		return measurement.FromRecord(b.Offset)
-	}
-	return measurement.At(b.Time.UnixMilli())
 }
 
 // letterOptions are the settings of dead letters, but for the transport.
