@@ -83,7 +83,7 @@ func TestDefaults(t *testing.T) {
 		DLQ:     DLQ{Topic: "{topic}.dlq", Create: true, Partitions: 1, Retention: 720 * time.Hour},
 		Service: Service{HTTPAddr: ":9464", LogLevel: "info", LogProgress: time.Minute, ShutdownTimeout: 25 * time.Second},
 	}
-	if diff := cmp.Diff(want, c); diff != "" {
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(measurement.Bound{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 }
