@@ -6,16 +6,13 @@ import (
 	"waterwheel/bucketer"
 )
 
-// bucketCounters are the counters of the catalogs (bucketer.Stats), summed over partitions and tenures.
-type bucketCounters struct{ counters []bucketCounter }
-
-// bucketCounter is one metric and the statistic it follows.
+// bucketCounter is one metric, summed over partitions and tenures, and the statistic of the catalogs that it follows.
 type bucketCounter struct {
 	prometheus.Counter
 	of func(*bucketer.Stats) int64
 }
 
-func newBucketCounters(r registry) bucketCounters {
+func newBucketCounters(r registry) []bucketCounter {
 	opened := r.counter("buckets_opened_total", "New buckets opened.").WithLabelValues()
 	closed := r.counter("buckets_closed_total", "Buckets that take no more measurements, by reason.", "reason")
 	archived := r.counter("buckets_archived_total", "Buckets put aside, to be found again, by reason.", "reason")
@@ -23,39 +20,27 @@ func newBucketCounters(r registry) bucketCounters {
 	lookups := r.counter("bucket_lookups_total", "Look-ups of stored buckets, by path and whether one was found.", "path", "found")
 	writes := r.counter("bucket_writes_total", "Applied writes of buckets: first ones, later ones with measurements, and mere closes.", "kind")
 	tooLarge := r.counter("bucket_documents_too_large_total", "Writes that would have made a document too large for MongoDB.", "kind")
-	single := func(name, help string) prometheus.Counter { return r.counter(name, help).WithLabelValues() }
-	return bucketCounters{[]bucketCounter{
+	single := func(name, help string, of func(*bucketer.Stats) int64) bucketCounter {
+		return bucketCounter{r.counter(name, help).WithLabelValues(), of}
+	}
+	return []bucketCounter{
 		{writes.WithLabelValues("insert"), func(s *bucketer.Stats) int64 { return s.BucketInserts }},
 		{writes.WithLabelValues("update"), func(s *bucketer.Stats) int64 { return s.BucketUpdates }},
 		{writes.WithLabelValues("close"), func(s *bucketer.Stats) int64 { return s.Closes }},
-		{
-			single("bucket_commits_total", "Applied writes of buckets with measurements."),
-			func(s *bucketer.Stats) int64 { return s.Commits },
-		},
-		{
-			single("bucket_measurements_committed_total", "Measurements in them."),
-			func(s *bucketer.Stats) int64 { return s.MeasurementsCommitted },
-		},
-		{
-			single("buckets_opened_due_to_metadata_total", "New buckets of series that had no open one."),
-			func(s *bucketer.Stats) int64 { return s.BucketsOpenedDueToMetadata },
-		},
-		{
-			single("buckets_kept_open_due_to_large_measurements_total", "Buckets above their size that stayed open for few, large measurements."),
-			func(s *bucketer.Stats) int64 { return s.BucketsKeptOpenDueToLargeMeasurements },
-		},
-		{
-			single("bucket_reopenings_failed_total", "Stored buckets that were found and not fit to be reopened."),
-			func(s *bucketer.Stats) int64 { return s.BucketReopeningsFailed },
-		},
-		{
-			single("duplicate_buckets_reopened_total", "Stored buckets that were found and in memory already."),
-			func(s *bucketer.Stats) int64 { return s.DuplicateBucketsReopened },
-		},
-		{
-			single("buckets_cleared_total", "Buckets forgotten because something else has written to their series."),
-			func(s *bucketer.Stats) int64 { return s.BucketsCleared },
-		},
+		single("bucket_commits_total", "Applied writes of buckets with measurements.",
+			func(s *bucketer.Stats) int64 { return s.Commits }),
+		single("bucket_measurements_committed_total", "Measurements in them.",
+			func(s *bucketer.Stats) int64 { return s.MeasurementsCommitted }),
+		single("buckets_opened_due_to_metadata_total", "New buckets of series that had no open one.",
+			func(s *bucketer.Stats) int64 { return s.BucketsOpenedDueToMetadata }),
+		single("buckets_kept_open_due_to_large_measurements_total", "Buckets above their size that stayed open for few, large measurements.",
+			func(s *bucketer.Stats) int64 { return s.BucketsKeptOpenDueToLargeMeasurements }),
+		single("bucket_reopenings_failed_total", "Stored buckets that were found and not fit to be reopened.",
+			func(s *bucketer.Stats) int64 { return s.BucketReopeningsFailed }),
+		single("duplicate_buckets_reopened_total", "Stored buckets that were found and in memory already.",
+			func(s *bucketer.Stats) int64 { return s.DuplicateBucketsReopened }),
+		single("buckets_cleared_total", "Buckets forgotten because something else has written to their series.",
+			func(s *bucketer.Stats) int64 { return s.BucketsCleared }),
 		{tooLarge.WithLabelValues("insert"), func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeInsert }},
 		{tooLarge.WithLabelValues("update"), func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeUpdate }},
 		{opened, func(s *bucketer.Stats) int64 { return s.BucketsOpened }},
@@ -75,15 +60,12 @@ func newBucketCounters(r registry) bucketCounters {
 		{lookups.WithLabelValues("archived", "false"), func(s *bucketer.Stats) int64 { return s.BucketFetchesFailed }},
 		{lookups.WithLabelValues("query", "true"), func(s *bucketer.Stats) int64 { return s.BucketsQueried }},
 		{lookups.WithLabelValues("query", "false"), func(s *bucketer.Stats) int64 { return s.BucketQueriesFailed }},
-	}}
+	}
 }
 
 // countBuckets adds what a catalog has done since before.
 func (m *Metrics) countBuckets(before, now *bucketer.Stats) {
-	if m == nil {
-		return
-	}
-	for _, c := range m.buckets.counters {
+	for _, c := range m.buckets {
 		if grown := c.of(now) - c.of(before); grown > 0 {
 			c.Add(float64(grown))
 		}

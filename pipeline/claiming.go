@@ -148,7 +148,8 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		FirstPartitions: e.FirstPartitions, Bounds: e.Bounds, OutOfRange: w.o.OutOfRange,
 	}.Start()
 	if err != nil {
-		w.stop(asStop(err, "start"))
+		stop, _ := errors.AsType[*record.StopError](err) // it always is one
+		w.stop(stop)
 		return false
 	}
 	if w.assigned.Consumed && s.Offset < w.assigned.Committed && !w.tenure.resolved {
@@ -218,7 +219,7 @@ func (w *Worker) won(m Moment) {
 	w.catalogClaim, w.phase = token, loading
 	w.ledger.next = start.Offset
 	w.o.Metrics.claim("cold")
-	w.o.Metrics.expired(start.Lost)
+	w.o.Metrics.expirations.Add(float64(start.Lost))
 	w.log.Info("claimed", "kind", "cold", "offset", start.Offset, "lost_by_retention", start.Lost)
 }
 
@@ -226,7 +227,7 @@ func (w *Worker) won(m Moment) {
 func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	w.busy.claim = false
 	if e.Err != nil {
-		if stop, ok := isStop(e.Err); ok {
+		if stop, ok := errors.AsType[*record.StopError](e.Err); ok {
 			w.stop(stop)
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"waterwheel/claim"
@@ -16,7 +15,6 @@ import (
 func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	w, m := newTestWorker(t)
 	tokens := byte(0)
-	w.o.Metrics = NewMetrics(prometheus.NewRegistry(), nil)
 	w.o.NewToken = func() claim.Token { tokens++; return claim.Token{9, tokens} }
 	w.Handle(m, Abandoned{})
 	m.Now += w.o.Wait

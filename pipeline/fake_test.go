@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
@@ -310,7 +311,7 @@ func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Opt
 		t.Fatal(err)
 	}
 	limits := timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
-	base := time.Now()
+	base, metrics := time.Now(), NewMetrics(prometheus.NewRegistry(), nil)
 	return NewConsumer(ConsumerOptions{
 		NewWorker: func(p record.Partition) *Worker {
 			decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})
@@ -322,10 +323,10 @@ func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Opt
 				Bucketing:     bucketer.Options{Collection: collection, Limits: limits, DeltaMax: 16, Reopen: p.Number%2 == 0},
 				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
 				Warm: true, NewToken: func() claim.Token { return claim.Token{byte(time.Since(base) / time.Second), byte(p.Number), 1} }, Random: rand.New(rand.NewPCG(uint64(p.Number), 2)),
-				Log: slog.New(slog.DiscardHandler),
+				Log: slog.New(slog.DiscardHandler), Metrics: metrics, Outages: silent,
 			})
 		},
-		Ports: ports, Budget: budget, CommitInterval: time.Second, Lease: 10 * time.Second,
+		Ports: ports, Budget: budget, CommitInterval: time.Second, Lease: 10 * time.Second, Metrics: metrics,
 		Clock: func() Instant { return time.Hour + time.Since(base) },
 	})
 }

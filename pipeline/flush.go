@@ -165,9 +165,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		a.lastSent = m.Now
 		switch s.Result {
 		case bucketer.Applied, bucketer.Refused:
-			a.step = done
-			a.outcome = bucketer.Outcome{Result: s.Result, Code: s.Code, Message: s.Message, TooLarge: s.TooLarge}
-			w.o.Metrics.write(f.cut.Writes[i], a)
+			w.conclude(i, bucketer.Outcome{Result: s.Result, Code: s.Code, Message: s.Message, TooLarge: s.TooLarge})
 		case bucketer.NotExecuted:
 			a.sent = a.notApplied > 0 || a.resolved
 			w.o.Metrics.retried(f.cut.Writes[i])
@@ -205,7 +203,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		a.resolved = true
 		switch found := e.Found[n]; found {
 		case bucketer.Applied, bucketer.AppliedForget:
-			a.step, a.outcome = done, bucketer.Outcome{Result: found}
+			w.conclude(i, bucketer.Outcome{Result: found})
 		case bucketer.NotApplied:
 			a.step, sendAgain = toSend, true // the same bytes again
 			if a.notApplied++; a.notApplied >= notAppliedLimit && f.cut.Writes[i].Kind == bucketer.Update {
@@ -215,9 +213,6 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 			a.step = toAsk
 		default:
 			panic("pipeline: E4: no read-back of a write ends as " + found.String())
-		}
-		if a.step == done {
-			w.o.Metrics.write(f.cut.Writes[i], a)
 		}
 	}
 	if sendAgain {
@@ -235,15 +230,20 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 		w.flushFailed(m, askingPositions, e.Err)
 		return
 	}
-	a := &f.attempts[i]
-	a.step, a.outcome = done, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored}
-	w.o.Metrics.write(f.cut.Writes[i], a)
+	w.conclude(i, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored})
 	why := "a bucket was changed by somebody else"
-	if a.notApplied >= notAppliedLimit { // its condition is broken in a way that a look does not show, or MongoDB takes no updates
+	if f.attempts[i].notApplied >= notAppliedLimit { // its condition is broken in a way that a look does not show, or MongoDB takes no updates
 		why = "an update was not executed, time and again"
 	}
 	w.log.Warn(why+"; its measurements go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
 	w.settle(m)
+}
+
+// conclude notes what became of a write.
+func (w *Worker) conclude(i int, outcome bucketer.Outcome) {
+	a := &w.flush.attempts[i]
+	a.step, a.outcome = done, outcome
+	w.o.Metrics.write(w.flush.cut.Writes[i], a)
 }
 
 // flushFailed postpones the next step of the flush, unless there is another owner.
@@ -271,25 +271,21 @@ func (w *Worker) settle(m Moment) {
 	w.clearConflicted(f)
 	w.countBuckets()
 	w.lastFlush = m.Now
-	w.o.Metrics.flushDone(m.Now - f.started)
+	w.o.Metrics.flushSeconds.Observe((m.Now - f.started).Seconds())
 }
 
 // clearConflicted forgets the other buckets of each series that had a conflict, and what look-ups said of it: whoever
 // changed one bucket may have changed them all, and each would cost the grace to find out.
 func (w *Worker) clearConflicted(f *flush) {
-	changed := map[string]struct{}{}
+	changed := map[string]bool{}
 	for i := range f.attempts {
 		if f.attempts[i].outcome.Result == bucketer.Conflicted {
-			changed[seriesKey(f.cut.Writes[i].Meta)] = struct{}{}
+			changed[seriesKey(f.cut.Writes[i].Meta)] = true
 		}
 	}
-	if len(changed) == 0 {
-		return
+	if len(changed) > 0 {
+		w.catalog.Clear(func(meta bson.RawValue) bool { return changed[seriesKey(meta)] })
 	}
-	w.catalog.Clear(func(meta bson.RawValue) bool {
-		_, ok := changed[seriesKey(meta)]
-		return ok
-	})
 }
 
 func seriesKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -121,7 +122,7 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 // skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. That it is skipped was
 // somebody's wish.
 func (w *Worker) skipUnreadable(r *record.Record) {
-	w.o.Metrics.skippedBatch()
+	w.o.Metrics.unreadable.Inc()
 	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)
 	if w.o.StopOnBad {
 		return
@@ -158,7 +159,7 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 		e.Written = len(w.letters.sending)
 	}
 	w.acknowledge(e.Written)
-	if stop, ok := isStop(e.Err); ok {
+	if stop, ok := errors.AsType[*record.StopError](e.Err); ok {
 		w.letters.refused = true
 		w.stop(stop)
 		return

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,13 +11,12 @@ import (
 	"waterwheel/record"
 )
 
-// Metrics counts what the workers of a process do. The gauges are taken from their snapshots (Consumer.Collect). A nil
-// *Metrics counts nothing.
+// Metrics counts what the workers of a process do. What they are like now is told by their Status.
 type Metrics struct {
 	records, letters, skips, flushes, writes, claims, retries *prometheus.CounterVec
 	stored, expirations, abandons, unreadable                 prometheus.Counter
 	flushSeconds, flushMeasurements, perWrite                 prometheus.Histogram
-	buckets                                                   bucketCounters
+	buckets                                                   []bucketCounter
 	totals                                                    struct{ stored, letters atomic.Int64 }
 }
 
@@ -92,79 +90,34 @@ func (r registry) histogram(name, help string, buckets []float64) prometheus.His
 }
 
 func (m *Metrics) read(p record.Partition, records int) {
-	if m != nil && records > 0 {
+	if records > 0 { // a partition of which nothing was read has no series
 		m.records.WithLabelValues(p.Topic, strconv.Itoa(int(p.Number))).Add(float64(records))
 	}
 }
 
 // forget takes the partition's series away.
 func (m *Metrics) forget(p record.Partition) {
-	if m != nil {
-		m.records.DeleteLabelValues(p.Topic, strconv.Itoa(int(p.Number)))
-	}
+	m.records.DeleteLabelValues(p.Topic, strconv.Itoa(int(p.Number)))
 }
 
-func (m *Metrics) skipped(reason string) {
-	if m != nil {
-		m.skips.WithLabelValues(reason).Inc()
-	}
-}
+func (m *Metrics) skipped(reason string) { m.skips.WithLabelValues(reason).Inc() }
 
 func (m *Metrics) letter(topic, reason string) {
-	if m != nil {
-		m.letters.WithLabelValues(topic, reason).Inc()
-		m.totals.letters.Add(1)
-	}
+	m.letters.WithLabelValues(topic, reason).Inc()
+	m.totals.letters.Add(1)
 }
 
-func (m *Metrics) claim(outcome string) {
-	if m != nil {
-		m.claims.WithLabelValues(outcome).Inc()
-	}
-}
+func (m *Metrics) claim(outcome string) { m.claims.WithLabelValues(outcome).Inc() }
 
-func (m *Metrics) expired(records int64) {
-	if m != nil {
-		m.expirations.Add(float64(records))
-	}
-}
-
-func (m *Metrics) skippedBatch() {
-	if m != nil {
-		m.unreadable.Inc()
-	}
-}
-
-func (m *Metrics) abandoned() {
-	if m != nil {
-		m.abandons.Inc()
-	}
-}
-
-func (m *Metrics) failed(trying doing) {
-	if m != nil {
-		m.retries.WithLabelValues(trying.String()).Inc()
-	}
-}
+func (m *Metrics) failed(trying doing) { m.retries.WithLabelValues(trying.String()).Inc() }
 
 func (m *Metrics) flushCut(trigger string, f *bucketer.Flush) {
-	if m != nil {
-		m.flushes.WithLabelValues(trigger).Inc()
-		m.flushMeasurements.Observe(float64(f.Measurements))
-	}
-}
-
-func (m *Metrics) flushDone(took time.Duration) {
-	if m != nil {
-		m.flushSeconds.Observe(took.Seconds())
-	}
+	m.flushes.WithLabelValues(trigger).Inc()
+	m.flushMeasurements.Observe(float64(f.Measurements))
 }
 
 // write counts a write that is done.
 func (m *Metrics) write(w *bucketer.Write, a *attempt) {
-	if m == nil {
-		return
-	}
 	outcome := "applied"
 	switch {
 	case a.outcome.Result == bucketer.Conflicted:
@@ -182,11 +135,7 @@ func (m *Metrics) write(w *bucketer.Write, a *attempt) {
 	}
 }
 
-func (m *Metrics) retried(w *bucketer.Write) {
-	if m != nil {
-		m.writes.WithLabelValues(kind(w), "retried").Inc()
-	}
-}
+func (m *Metrics) retried(w *bucketer.Write) { m.writes.WithLabelValues(kind(w), "retried").Inc() }
 
 func kind(w *bucketer.Write) string {
 	if w.Kind == bucketer.Insert {

@@ -56,7 +56,6 @@ type Options struct {
 	NewToken func() claim.Token
 	Random   *rand.Rand
 	Log      *slog.Logger
-	// Metrics and Outages may be nil.
-	Metrics *Metrics
-	Outages *Outages
+	Metrics  *Metrics
+	Outages  *Outages
 }

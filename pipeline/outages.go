@@ -10,14 +10,13 @@ import (
 const endsApart = 10 * time.Second
 
 // Outages writes the lines about servers that do not do their part: for each server one for all who try it, with how many
-// they are, and one when it works again. How often a line may come is the logger's to bound. It is safe for concurrent use;
-// a nil *Outages writes nothing.
+// they are, and one when it works again. How often a line may come is the logger's to bound. It is safe for concurrent use.
 type Outages struct {
 	log   *slog.Logger
 	clock func() Instant
 
 	mu      sync.Mutex
-	servers [Dependencies]failing
+	failing [Dependencies]failing
 }
 
 // failing is one server as those see it who try it.
@@ -39,12 +38,9 @@ func NewOutages(log *slog.Logger, clock func() Instant) *Outages {
 
 // Failed notes an attempt that failed and is repeated; by is the partition that made it, or Prober.
 func (o *Outages) Failed(of Dependency, by string, t Trouble) {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := &o.servers[of]
+	f := &o.failing[of]
 	if !f.open {
 		f.open, f.since, f.by, f.most = true, t.Since, map[string]bool{}, 0
 	}
@@ -56,17 +52,12 @@ func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 
 // Answered notes that an attempt of somebody who had failed was answered. The outage is over with the last of them.
 func (o *Outages) Answered(of Dependency, by string) {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := &o.servers[of]
-	delete(f.by, by)
-	if !f.open || len(f.by) > 0 {
+	f := &o.failing[of]
+	if !f.over(by) {
 		return
 	}
-	f.open = false
 	now := o.clock()
 	if lasted := now - f.since; f.ended == 0 || now-f.ended >= endsApart || lasted >= endsApart {
 		f.ended = now
@@ -76,14 +67,19 @@ func (o *Outages) Answered(of Dependency, by string) {
 
 // GaveUp notes that somebody does not try any more: whether the server works, somebody else will find out.
 func (o *Outages) GaveUp(of Dependency, by string) {
-	if o == nil {
-		return
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := &o.servers[of]
+	o.failing[of].over(by)
+}
+
+// over leaves one out who tries it, and tells whether the outage has ended with that.
+func (f *failing) over(by string) bool {
 	delete(f.by, by)
-	f.open = f.open && len(f.by) > 0
+	if !f.open || len(f.by) > 0 {
+		return false
+	}
+	f.open = false
+	return true
 }
 
 func (f *failing) partitions() (n int) {

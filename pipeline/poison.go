@@ -48,6 +48,6 @@ func (w *Worker) caughtPanic(r *record.Record, err *error) {
 	*err = internalError(fmt.Sprintf("the program failed on it: %v", cause))
 }
 
-func internalError(detail string) error {
+func internalError(detail string) *measurement.DecodeError {
 	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: detail, Part: record.WholeRecord}
 }

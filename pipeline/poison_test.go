@@ -6,12 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/measurement"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 )
+
+// silent writes no line of an outage.
+var silent = NewOutages(slog.New(slog.DiscardHandler), func() Instant { return 0 })
 
 // newTestWorker returns a worker that has claimed its partition and read an empty D, at offset 0.
 func newTestWorker(t *testing.T) (*Worker, Moment) {
@@ -29,6 +34,7 @@ func newTestWorker(t *testing.T) (*Worker, Moment) {
 		Bucketing: bucketer.Options{Collection: collection}, FlushInterval: time.Second, FlushBytes: 1 << 20, FlushCount: 1000,
 		Wait: 3 * time.Second, Grace: 2 * time.Second, Warm: true, NewToken: func() claim.Token { return claim.Token{7} },
 		Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
+		Metrics: NewMetrics(prometheus.NewRegistry(), nil), Outages: silent,
 	})
 	m := Moment{Now: time.Hour, Held: true}
 	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})

@@ -2,7 +2,10 @@ package pipeline_test
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/claim"
 	"waterwheel/pipeline"
@@ -151,5 +154,9 @@ var collection = func() timeseries.Options {
 	return o
 }()
 
-// sinkMetrics are shared by all stores: nobody reads them.
-var sinkMetrics = sink.NewMetrics(nil)
+// What all stores and workers count and write, nobody reads.
+var (
+	sinkMetrics   = sink.NewMetrics(nil)
+	unreadMetrics = pipeline.NewMetrics(prometheus.NewRegistry(), nil)
+	unreadOutages = pipeline.NewOutages(slog.New(slog.DiscardHandler), func() pipeline.Instant { return 0 })
+)

@@ -69,6 +69,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 		Portion: p.portion, Letterbox: p.letterbox,
 		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
 		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
+		Metrics: unreadMetrics, Outages: unreadOutages,
 	})
 }
 

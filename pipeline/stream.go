@@ -149,7 +149,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 
 func (w *Worker) fetchFailed(m Moment, err error) {
 	w.retry.fetch.fail(m.Now, w.o.Random)
-	stop, ok := isStop(err)
+	stop, ok := errors.AsType[*record.StopError](err)
 	switch {
 	case ok:
 		w.stop(stop)
@@ -163,22 +163,8 @@ func (w *Worker) fetchFailed(m Moment, err error) {
 }
 
 func asDecodeError(err error) *measurement.DecodeError {
-	var e *measurement.DecodeError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*measurement.DecodeError](err); ok {
 		return e
 	}
-	return &measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error(), Part: record.WholeRecord}
-}
-
-func isStop(err error) (*record.StopError, bool) {
-	var stop *record.StopError
-	ok := errors.As(err, &stop)
-	return stop, ok
-}
-
-func asStop(err error, reason string) *record.StopError {
-	if stop, ok := isStop(err); ok {
-		return stop
-	}
-	return &record.StopError{Reason: reason, Detail: err.Error()}
+	return internalError(err.Error())
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
@@ -203,7 +204,8 @@ func steadyConsumer(t *testing.T, store *sink.Store, options timeseries.Options,
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
+	begin, metrics := time.Now(), pipeline.NewMetrics(prometheus.NewRegistry(), nil)
+	outages := pipeline.NewOutages(slog.New(slog.DiscardHandler), func() pipeline.Instant { return 0 })
 	return pipeline.NewConsumer(pipeline.ConsumerOptions{
 		NewWorker: func(p record.Partition) *pipeline.Worker {
 			return pipeline.NewWorker(pipeline.Options{
@@ -213,10 +215,11 @@ func steadyConsumer(t *testing.T, store *sink.Store, options timeseries.Options,
 				},
 				FlushInterval: 5 * time.Second, FlushBytes: 64 << 20, FlushCount: 500_000, Wait: 30 * time.Second, Grace: 20 * time.Second,
 				Warm: true, NewToken: newToken, Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
+				Metrics: metrics, Outages: outages,
 			})
 		},
 		Ports:  steadyPorts{steadyLog{begin}, store},
 		Budget: pipeline.NewBudget(1 << 30), Clock: func() pipeline.Instant { return time.Hour + time.Since(begin) },
-		CommitInterval: time.Second, Lease: 10 * time.Second,
+		CommitInterval: time.Second, Lease: 10 * time.Second, Metrics: metrics,
 	})
 }
