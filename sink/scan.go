@@ -2,73 +2,117 @@ package sink
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
 )
 
-// smallBatch is how many documents are asked for at once after an answer that did not come: the server may have put more
-// into one than may be read.
-const smallBatch = 16
+const (
+	// scanTries is how often in a row a scan gets no further before it gives up, scanPause about the time between two tries.
+	scanTries = 20
+	scanPause = 250 * time.Millisecond
+	// smallBatch is how many documents are asked for at once after an answer that did not come: the server may have put more
+	// into one than may be read.
+	smallBatch = 16
+)
 
-// Scan reads the buckets of a partition that may list offsets in [From, To), in the order of their largest offset, so that
-// it can go on where it was when a cursor dies or an answer cannot be read. It is not for concurrent use.
-type Scan struct {
-	Buckets  Finder
-	Source   timeseries.Source
-	From, To int64
-	// Projection is as in Query.
-	Projection bson.Raw
+// Buckets are a time series' buckets for work beside the consumer that owns them, such as verifying and repairing: read as
+// a majority has them, and changed one at a time, always under a condition. It is safe for concurrent use.
+type Buckets struct{ c driverCollection }
 
-	last   bson.RawValue       // largest offset of the bucket that came last; Type 0: none came whose is a number
-	beside map[string]struct{} // the buckets that came with it
-	odd    map[string]struct{} // those whose largest offset is no number
+// Buckets returns the buckets of a time series, which need not exist.
+func (d *Database) Buckets(series string) Buckets {
+	return Buckets{driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}}
+}
+
+// Find calls each for every bucket of a source that may list offsets in [from, to), in the order of their largest offset; the
+// document is valid during that call, and without its columns unless whole. When MongoDB fails in between, it goes on where
+// it was, as long as that gets it further. A bucket that is written meanwhile only moves away from the beginning: it may come
+// twice, and none is passed over. An error of each ends it and is returned as it is.
+func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(document bson.Raw) error) error {
+	s := scan{c: b.c, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
+	if !whole {
+		s.projection = document(bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSource, Value: 1}})
+	}
+	return s.run(ctx, each)
+}
+
+// Update changes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
+func (b Buckets) Update(ctx context.Context, filter, update bson.Raw) (bool, error) {
+	done, err := changed(b.c.Update(ctx, []Update{{Filter: filter, Update: update}}))
+	return done, failure("changing a bucket", err)
+}
+
+// Delete deletes the bucket that the filter finds; false: none was found. After an error it is not known what happened.
+func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
+	result, err := b.c.c.DeleteOne(ctx, filter)
+	if err != nil {
+		return false, failure("deleting a bucket", b.c.d.portError(err))
+	}
+	return result.DeletedCount > 0, nil
+}
+
+// scan is one Find.
+type scan struct {
+	c          Collection
+	source     timeseries.Source
+	from, to   int64
+	projection bson.Raw
+
+	last   bson.RawValue   // largest offset of the bucket that came last; Type 0: none came whose is a number
+	beside map[string]bool // the buckets that came with it
+	odd    map[string]bool // those whose largest offset is no number
 	batch  int32
 }
 
-// Finder finds buckets: Buckets, or a model of them.
-type Finder interface {
-	Find(ctx context.Context, q Query, each func(document bson.Raw) error) error
+func (s *scan) run(ctx context.Context, use func(bson.Raw) error) error {
+	for tries := 1; ; tries++ {
+		var stopped error
+		progress := false
+		err := s.c.Find(ctx, s.rest(), func(d bson.Raw) error {
+			if s.isNew(d) {
+				progress = true
+				stopped = use(d)
+			}
+			return stopped
+		})
+		if err == nil || stopped != nil {
+			return stopped
+		}
+		err = failure("reading buckets", err)
+		s.batch = 1
+		if progress {
+			tries, s.batch = 1, smallBatch
+		}
+		if outage := (*OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
+			return err
+		}
+		select {
+		case <-time.After(scanPause/2 + rand.N(scanPause)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
-// Each calls use for every bucket that no earlier call of it has used. A bucket that is written meanwhile only moves away
-// from the beginning: it may come twice, and none is passed over. After an error of MongoDB it may be called again, and
-// progress tells whether there was any; an error of use is returned as it is.
-func (s *Scan) Each(ctx context.Context, use func(bson.Raw) error) (progress bool, err error) {
-	if s.odd == nil {
-		s.beside, s.odd = map[string]struct{}{}, map[string]struct{}{}
-	}
-	query := Query{Filter: s.filter(), Projection: s.Projection, Sort: document(bson.D{{Key: timeseries.PathLast, Value: 1}}), Batch: s.batch}
-	err = s.Buckets.Find(ctx, query, func(d bson.Raw) error {
-		if !s.isNew(d) {
-			return nil
-		}
-		progress = true
-		return use(d)
-	})
-	if err != nil {
-		s.batch = smallBatch
-		if !progress {
-			s.batch = 1
-		}
-	}
-	return progress, err
-}
-
-// filter is what is left to read. What is no number is smaller or larger than all numbers, and always looked for.
-func (s *Scan) filter() bson.Raw {
-	from := s.From
+// rest is the query of what is left to read.
+func (s *scan) rest() Query {
+	from := s.from
 	if n, ok := s.last.AsInt64OK(); ok {
 		from = n
 	}
-	return document(append(sourceFilter(s.Source),
-		bson.E{Key: timeseries.PathLast, Value: not("$lt", from)},
-		bson.E{Key: timeseries.PathFirst, Value: not("$gte", s.To)}))
+	return Query{
+		Filter: listing(s.source, from, s.to-1), Projection: s.projection, Batch: s.batch,
+		Sort: document(bson.D{{Key: timeseries.PathLast, Value: 1}}),
+	}
 }
 
-// isNew notes where the scan is, and tells whether it was not there before.
-func (s *Scan) isNew(d bson.Raw) bool {
+// isNew notes where the scan is, and tells whether the bucket did not come before.
+func (s *scan) isNew(d bson.Raw) bool {
 	if d.Validate() != nil { // nobody can tell, and use says so
 		return true
 	}
@@ -83,7 +127,7 @@ func (s *Scan) isNew(d bson.Raw) bool {
 		}
 		came = s.beside
 	}
-	_, known := came[key]
-	came[key] = struct{}{}
+	known := came[key]
+	came[key] = true
 	return !known
 }

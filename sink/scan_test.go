@@ -1,25 +1,27 @@
-package sink_test
+package sink
 
 import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/sink"
 )
 
-// unsteady finds documents in the order of their largest offset, and fails after so many.
+// unsteady finds documents in the order of their largest offset, and fails after so many. Where that gets nobody further,
+// smaller answers come through.
 type unsteady struct {
+	Collection
 	documents []bson.Raw
 	after     int
+	stubborn  bool // they do not
 	batches   []int32
 }
 
 var errUnsteady = errors.New("length of read message too large")
 
-func (u *unsteady) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+func (u *unsteady) Find(_ context.Context, q Query, each func(bson.Raw) error) error {
 	u.batches = append(u.batches, q.Batch)
 	from := q.Filter.Lookup("control.source.last", "$not", "$lt").AsInt64()
 	given := 0
@@ -28,6 +30,9 @@ func (u *unsteady) Find(_ context.Context, q sink.Query, each func(bson.Raw) err
 			continue
 		}
 		if given++; given > u.after {
+			if q.Batch == 1 && !u.stubborn {
+				u.after++
+			}
 			return errUnsteady
 		}
 		if err := each(d); err != nil {
@@ -37,30 +42,34 @@ func (u *unsteady) Find(_ context.Context, q sink.Query, each func(bson.Raw) err
 	return nil
 }
 
-func TestScanGoesOnWhereItWas(t *testing.T) {
-	u := &unsteady{after: 4}
-	for i, last := range []any{nil, int64(5), int64(7), int64(7), int64(7), int32(8), int64(9), int64(12)} {
-		u.documents = append(u.documents, marshal(bson.D{
+// scanned counts how often each document comes of a scan in virtual time.
+func scanned(t *testing.T, u *unsteady) (came map[bson.ObjectID]int, err error) {
+	came = map[bson.ObjectID]int{}
+	synctest.Test(t, func(t *testing.T) {
+		s := scan{c: u, from: 3, to: 20, beside: map[string]bool{}, odd: map[string]bool{}}
+		err = s.run(t.Context(), func(d bson.Raw) error {
+			came[d.Lookup("_id").ObjectID()]++
+			return nil
+		})
+	})
+	return came, err
+}
+
+func listings(lasts ...any) (documents []bson.Raw) {
+	for i, last := range lasts {
+		documents = append(documents, document(bson.D{
 			{Key: "_id", Value: bson.ObjectID{11: byte(i)}},
 			{Key: "control", Value: bson.D{{Key: "source", Value: bson.D{{Key: "last", Value: last}}}}},
 		}))
 	}
-	scan := sink.Scan{Buckets: u, Source: source, From: 3, To: 20}
-	came := map[bson.ObjectID]int{}
-	for tries := 1; ; tries++ {
-		progress, err := scan.Each(t.Context(), func(d bson.Raw) error {
-			came[d.Lookup("_id").ObjectID()]++
-			return nil
-		})
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, errUnsteady) || tries > 10 {
-			t.Fatal(err)
-		}
-		if !progress {
-			u.after++ // smaller answers come through
-		}
+	return documents
+}
+
+func TestScanGoesOnWhereItWas(t *testing.T) {
+	u := &unsteady{after: 4, documents: listings(nil, int64(5), int64(7), int64(7), int64(7), int32(8), int64(9), int64(12))}
+	came, err := scanned(t, u)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, d := range u.documents {
 		if n := came[d.Lookup("_id").ObjectID()]; n != 1 {
@@ -72,11 +81,21 @@ func TestScanGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
+func TestScanGivesUpWhereItGetsNoFurther(t *testing.T) {
+	u := &unsteady{after: 1, stubborn: true, documents: listings(int64(5), int64(7), int64(9))}
+	came, err := scanned(t, u)
+	if outage := (*OutageError)(nil); !errors.As(err, &outage) || len(came) != 1 {
+		t.Errorf("%d buckets came, %v", len(came), err)
+	}
+	if n := len(u.batches); n != scanTries {
+		t.Errorf("tried %d times", n)
+	}
+}
+
 func TestScanEndsWithItsUser(t *testing.T) {
-	u := &unsteady{after: 4, documents: []bson.Raw{marshal(bson.D{{Key: "_id", Value: bson.NewObjectID()}})}}
-	scan := sink.Scan{Buckets: u, Source: source, To: 20}
+	s := scan{c: &unsteady{after: 4, documents: listings(int64(5))}, to: 20, beside: map[string]bool{}, odd: map[string]bool{}}
 	full := errors.New("full")
-	if _, err := scan.Each(t.Context(), func(bson.Raw) error { return full }); !errors.Is(err, full) {
+	if err := s.run(t.Context(), func(bson.Raw) error { return full }); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }

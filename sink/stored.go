@@ -3,7 +3,6 @@ package sink
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -23,16 +22,12 @@ func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.P
 		end = start + 2*p.window
 	}
 	set := timeseries.NewPositionSet(start, end)
-	each := func(d bson.Raw) error {
-		err := p.readListed(d, set.AddEncoded)
+	err := p.eachListed(ctx, start, end-1, func(element []byte) (int, error) {
+		n, err := set.AddEncoded(element)
 		shrink(set, p.store.StoredBytes)
-		return err
-	}
-	last := end - 1
-	if end == math.MaxInt64 {
-		last = end
-	}
-	if err := p.findListed(ctx, start, last, each); err != nil {
+		return n, err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if _, fits := set.Window(); fits < end {
@@ -55,22 +50,19 @@ func shrink(set *timeseries.PositionSet, bytes int64) {
 
 // eachListed calls use with every element of offsets of the buckets that may list offsets from first to last.
 func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(element []byte) (int, error)) error {
-	return p.findListed(ctx, first, last, func(d bson.Raw) error { return p.readListed(d, use) })
-}
-
-// findListed finds the buckets of the partition that may list offsets from first to last, without their columns. A
-// comparison finds only numbers: a bucket whose smallest or largest offset was taken out, or made a text or null, may list
-// anything, and it must not be passed over (E2). So the conditions say what is not wanted; the index serves them as well.
-func (p *Partition) findListed(ctx context.Context, first, last int64, each func(bson.Raw) error) error {
-	filter := append(sourceFilter(p.source), bson.E{Key: timeseries.PathLast, Value: not("$lt", first)})
-	if last < math.MaxInt64 {
-		filter = append(filter, bson.E{Key: timeseries.PathFirst, Value: not("$gt", last)})
-	}
 	return failure("reading the stored positions", p.find(ctx, p.store.ports.Buckets, Query{
-		Filter:     document(filter),
+		Filter:     listing(p.source, first, last),
 		Projection: document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 		Batch:      storedBatch,
-	}, each))
+	}, func(d bson.Raw) error { return p.readListed(d, use) }))
+}
+
+// listing finds the buckets of a source that may list offsets from first to last. A comparison finds only numbers: a bucket
+// whose smallest or largest offset was taken out, or made a text or null, may list anything, and it must not be passed over
+// (E2). So the conditions say what is not wanted; the index serves them as well.
+func listing(source timeseries.Source, first, last int64) bson.Raw {
+	return document(append(sourceFilter(source),
+		bson.E{Key: timeseries.PathLast, Value: not("$lt", first)}, bson.E{Key: timeseries.PathFirst, Value: not("$gt", last)}))
 }
 
 // not is the condition that a comparison does not hold, by whatever reason.

@@ -210,7 +210,7 @@ func newVerifier(ctx context.Context, c config.Config, o verifyOptions, with ver
 		return nil, err
 	}
 	return verify.New(verify.Options{
-		Collection: definition, Decoder: decoder, Log: with.log, Buckets: bucketStore{with.database.Buckets(series)},
+		Collection: definition, Decoder: decoder, Log: with.log, Buckets: with.database.Buckets(series),
 		Letters: with.letters, Content: o.content, Repair: o.mode(), Now: func() int64 { return time.Now().UnixMilli() }, Examples: o.examples,
 		Progress: func(at verify.Progress) {
 			with.line.Now(fmt.Sprintf("verifying %s/%d, %s, offsets", o.topic, at.Partition, at.Doing))

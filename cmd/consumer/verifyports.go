@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
@@ -85,34 +82,6 @@ func eachRecord(batch *kafka.Batch, from, to int64, each func(record.Record) err
 		}
 	}
 	return nil
-}
-
-// bucketStore is verify.Buckets in MongoDB.
-type bucketStore struct{ sink.Buckets }
-
-// Find implements verify.Buckets. When MongoDB fails in between, it goes on where it was, as long as that gets it further.
-func (s bucketStore) Find(ctx context.Context, src timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
-	scan := sink.Scan{Buckets: s.Buckets, Source: src, From: from, To: to}
-	if !whole {
-		var err error
-		if scan.Projection, err = bson.Marshal(bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSource, Value: 1}}); err != nil {
-			return fmt.Errorf("asking for buckets: %w", err)
-		}
-	}
-	for try := 1; ; try++ {
-		progress, err := scan.Each(ctx, each)
-		if progress {
-			try = 1
-		}
-		if outage := (*sink.OutageError)(nil); !errors.As(err, &outage) || try == scanTries {
-			return err
-		}
-		select {
-		case <-time.After(scanPause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // openVerified connects to Kafka for a topic and its dead letters.
