@@ -174,7 +174,7 @@ func TestDamagedOffsets(t *testing.T) {
 
 	s.resetTo(false)
 	c := s.start()
-	s.awaitNotReady(c, "/0 is stopped (damaged_bucket)", id.ObjectID().Hex(), "delete the bucket")
+	s.awaitNotReady(c, "/0 has stopped (damaged_bucket)", id.ObjectID().Hex(), "delete the bucket")
 	s.terminate(c)
 
 	// The way out: delete it; what only it held is stored again.
@@ -225,7 +225,7 @@ func TestCommittedOffsetBeyondTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := s.start()
-	s.awaitNotReady(c, "/0 is stopped (offset_out_of_range)", fmt.Sprint(ends[0]+1000), "KAFKA_OUT_OF_RANGE")
+	s.awaitNotReady(c, "/0 has stopped (offset_out_of_range)", fmt.Sprint(ends[0]+1000), "KAFKA_OUT_OF_RANGE")
 	s.terminate(c)
 	if committed := s.committed(); committed[0] != ends[0]+1000 {
 		t.Errorf("the stopped partition committed %d", committed[0])

@@ -192,7 +192,7 @@ func testOutage(t *testing.T, with refuser.Refusal) {
 	send(0, 30)
 	c := s.start("MONGODB_URI", r.URI())
 	s.awaitTrouble(c, regexp.MustCompile(fmt.Sprintf(
-		`MongoDB fails since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z: writing buckets: .*%s \(code %d\)`, with.Message, with.Code)))
+		`MongoDB has been failing since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z: writing buckets: .*%s \(code %d\)`, with.Message, with.Code)))
 	send(30, 40)
 	if m, err := c.Metrics(within(t, 5*time.Second)); err != nil || m.Sum("waterwheel_measurements_stored_total") != 0 || m.Sum("waterwheel_letters_total") != 0 {
 		t.Errorf(check.Verdict+"during the outage something was stored, or became a letter (%v)", err)

@@ -245,9 +245,9 @@ func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 			s.signal(c, syscall.SIGINT)
 		}
 		code, err := c.Wait(within(t, 20*time.Second))
-		want, says := 0, "stopped before all that was read was stored and committed"
+		want, says := 0, "stopped before everything read was stored and committed"
 		if hurried {
-			want, says = 1, "a second signal ended it before all that was read was stored and committed"
+			want, says = 1, "a second signal ended it before everything read was stored and committed"
 		}
 		if err != nil || code != want || !strings.Contains(lastLine(c, says), s.topic+"/") {
 			t.Errorf("ended with %d, %v, and %q; want %d", code, err, lastLine(c, says), want)
@@ -296,7 +296,7 @@ func TestStoppedPartitionGoesOnLagging(t *testing.T) {
 		}
 	}
 	s.awaitSigns(c, 5, time.Since(sent).Seconds()-3, 60)
-	if status, body, err := c.Get(t.Context(), "/readyz"); err != nil || status != 503 || !strings.Contains(body, "is stopped (bad_record)") {
+	if status, body, err := c.Get(t.Context(), "/readyz"); err != nil || status != 503 || !strings.Contains(body, "has stopped (bad_record)") {
 		t.Errorf("/readyz: %d, %v:\n%s", status, err, body)
 	}
 	s.terminate(c)

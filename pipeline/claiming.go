@@ -118,7 +118,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.tenure.until, w.tenure.noted = w.waitUntil(m.Now, seen), seen.Waited
 	w.phase = waiting
 	if left := max(w.tenure.until, w.past.unknownUntil) - m.Now; left > 0 {
-		w.log.Info("waiting before the claim: a former owner's writes may still come", "wait", left)
+		w.log.Info("waiting before the claim: a former owner's writes may still arrive", "wait", left)
 	}
 }
 

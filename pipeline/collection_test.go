@@ -145,7 +145,7 @@ func TestChangedOptionsReachEveryWorker(t *testing.T) {
 		consumer.Assigned(gen, []Assignment{first, other}, true)
 		_ = wait(t.Context(), 40*time.Second) // the catalog of the first went on, the other reads all from the start
 		for _, s := range consumer.Statuses() {
-			if s.Partition == other.Number && (s.Buckets.BucketsOpened != 1 || s.Position < 300) {
+			if s.Number == other.Number && (s.Buckets.BucketsOpened != 1 || s.Position < 300) {
 				t.Errorf("a worker made later opened %d buckets of %d records, want one", s.Buckets.BucketsOpened, s.Position)
 			}
 		}

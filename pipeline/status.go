@@ -11,9 +11,8 @@ import (
 
 // Status is what a partition looked like at one moment. It is immutable.
 type Status struct {
-	Topic     string
-	TopicID   [16]byte
-	Partition int32
+	record.Partition
+	TopicID [16]byte
 	// Phase is the word for where the tenure stands; Stopped, when not nil, why nothing more is read.
 	Phase   string
 	Stopped *record.StopError
@@ -94,7 +93,7 @@ func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
 // Status describes the worker now.
 func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
-		Topic: w.o.Partition.Topic, TopicID: w.source.TopicID, Partition: w.o.Partition.Number, Phase: w.phase.String(), Stopped: w.halt,
+		Partition: w.o.Partition, TopicID: w.source.TopicID, Phase: w.phase.String(), Stopped: w.halt,
 		Refused: w.past.refused.by,
 		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
 		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read,

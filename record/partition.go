@@ -10,8 +10,8 @@ import (
 
 // Partition is a partition of a topic, by name.
 type Partition struct {
-	Topic  string
-	Number int32
+	Topic  string `json:"topic"`
+	Number int32  `json:"partition"`
 }
 
 // String is topic/partition.
@@ -25,7 +25,7 @@ func (p Partition) Compare(q Partition) int {
 // Place is where a record stands.
 type Place struct {
 	Partition
-	Offset int64
+	Offset int64 `json:"offset"`
 }
 
 // String is topic/partition/offset.

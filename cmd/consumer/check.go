@@ -106,7 +106,7 @@ func (p *program) checkSettings(c config.Config, found *check.Findings) {
 		found.Warn("settings", w.WayOut, "%s: %s", w.Setting, w.Message)
 	}
 	if strange := config.Strange(p.environ); len(strange) > 0 {
-		found.Note("settings", "these variables begin like settings and are none: %s", strings.Join(strange, ", "))
+		found.Note("settings", "these variables look like settings, but are not: %s", strings.Join(strange, ", "))
 	}
 }
 

@@ -30,8 +30,8 @@ func TestTakeoverOnServers(t *testing.T) {
 	s.produce(100)
 
 	s.env["KAFKA_GROUP_ID"] = former + "-2"
-	s.command(exitDone, "2 partitions would be given", "collection", "takeover", "--dry-run")
-	s.command(exitDone, `2 partitions belong to the group "`+former+`-2" now`, "collection", "takeover")
+	s.command(exitDone, "would take over 2 partitions", "collection", "takeover", "--dry-run")
+	s.command(exitDone, `The group "`+former+`-2" has taken over 2 partitions`, "collection", "takeover")
 	out := s.command(exitDone, "", "collection", "show", "--output", "json")
 	var views []CollectionView
 	if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != 1 || len(views[0].Partitions) != 2 {

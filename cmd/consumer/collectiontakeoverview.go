@@ -88,9 +88,9 @@ func (v takeoverView) printNext(w io.Writer) {
 	}
 	switch due, done := count(takeoverDue), count(takeoverDone); {
 	case v.DryRun && due > 0:
-		fmt.Fprintf(w, "\n%d partitions would be given to the group %q. Nothing was changed.\n", due, v.To)
+		fmt.Fprintf(w, "\nThe group %q would take over %s. Nothing was changed.\n", v.To, text.Count(due, "partition"))
 	case done > 0:
-		fmt.Fprintf(w, "\n%d partitions belong to the group %q now. Start its consumers with KAFKA_GROUP_ID=%s; those that wait for a partition\n"+
-			"already look again at the next rebalance, or when they are restarted.\n", done, v.To, text.Printable(v.To))
+		fmt.Fprintf(w, "\nThe group %q has taken over %s. Start its consumers with KAFKA_GROUP_ID=%s; those already waiting\n"+
+			"for a partition look again at the next rebalance, or when they are restarted.\n", v.To, text.Count(done, "partition"), text.Printable(v.To))
 	}
 }

@@ -17,7 +17,7 @@ func (p *program) initCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "init",
 		Short: "Create collections, indexes and the dead-letter topic",
-		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What is there already stays as it is. \"run\" does the same at start.",
+		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What exists already is left as it is. \"run\" does the same when it starts.",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, log, err := p.settings()

@@ -74,11 +74,11 @@ func (p *program) root() *cobra.Command {
 	run := p.runCommand()
 	root := &cobra.Command{
 		Use:   "consumer",
-		Short: "Keep Kafka's measurement events as buckets in MongoDB, every record exactly once",
-		Long: "Reads measurement events from Kafka, groups them by series and time into buckets, and keeps those in MongoDB,\n" +
-			"every record exactly once. Settings are environment variables; \"consumer config\" shows those in effect.\n\n" +
-			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something. Also 2, with a stack, after a\n" +
-			"bug was noticed: restart it, and report the stack.",
+		Short: "Store measurement events from Kafka as buckets in MongoDB, each record exactly once",
+		Long: "Reads measurement events from Kafka, groups them by series and time into buckets, and stores those in MongoDB,\n" +
+			"each record exactly once. Settings are environment variables; \"consumer config\" shows those in effect.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something. Also 2, with a stack, when it\n" +
+			"ran into a bug: restart it, and report the stack.",
 		Args:          noArguments,
 		Version:       versionText(),
 		RunE:          run.RunE,
@@ -119,7 +119,7 @@ func (p *program) mention(c config.Config, log *slog.Logger) {
 		log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
 	}
 	if strange := config.Strange(p.environ); len(strange) > 0 {
-		log.Info("these variables begin like settings and are none", "variables", strings.Join(strange, ","))
+		log.Info("these variables look like settings, but are not", "variables", strings.Join(strange, ","))
 	}
 }
 
@@ -155,7 +155,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if !cmd.HasSubCommands() {
-		return usageError{fmt.Errorf("%q takes no arguments, %q is one", cmd.CommandPath(), args[0])}
+		return usageError{fmt.Errorf("%q takes no arguments, but got %q", cmd.CommandPath(), args[0])}
 	}
 	err := fmt.Errorf("no such command: %q", args[0])
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {

@@ -34,8 +34,8 @@ func (p *program) runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Read and write until a signal comes (the default)",
 		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
-			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. What it cannot write\n" +
-			"by then it names: it is read again. A second signal ends it at once, with exit code 1.",
+			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. Whatever it cannot\n" +
+			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, log, err := p.settings()
@@ -113,7 +113,7 @@ func (p *process) work(ctx context.Context) error {
 	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
 	n, err := connect(ctx, p.config, p.log, p.registry)
 	if err != nil && ctx.Err() != nil {
-		p.log.Info("stopped before it was connected")
+		p.log.Info("stopped before it had connected")
 		return nil // as asked
 	}
 	if err != nil {

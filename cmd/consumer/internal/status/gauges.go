@@ -70,7 +70,7 @@ func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 
 // ofPartition sends the gauges that each partition has.
 func ofPartition(s *pipeline.Status, now time.Time, send func(name, help string, value float64, labels prometheus.Labels)) {
-	at := prometheus.Labels{"topic": s.Topic, "partition": strconv.Itoa(int(s.Partition))}
+	at := prometheus.Labels{"topic": s.Topic, "partition": strconv.Itoa(int(s.Number))}
 	if lag, known := s.Lag(); known {
 		send("lag_records", "Records of the log not committed yet.", float64(lag), at)
 	}

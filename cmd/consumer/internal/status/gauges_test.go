@@ -27,14 +27,14 @@ func (s showing) Collect(out chan<- prometheus.Metric) { s.collect(out, s.status
 func twoPartitions(now time.Time) []*pipeline.Status {
 	return []*pipeline.Status{
 		{
-			Topic: "a", Position: 90, Undurable: 40, Committed: 40, End: 100, UndurableTime: now.UnixMilli() - 9000, Newest: now.UnixMilli() - 1000,
+			Partition: record.Partition{Topic: "a"}, Position: 90, Undurable: 40, Committed: 40, End: 100, UndurableTime: now.UnixMilli() - 9000, Newest: now.UnixMilli() - 1000,
 			ClaimWait: 3 * time.Second, PendingFor: time.Second, BucketBytes: 1, PendingBytes: 2, StoredBytes: 3, LetterBytes: 4, LedgerBytes: 5,
 			ReservedBytes: 6, Unknown: 7, Buckets: bucketer.Stats{
 				Series: 8, OpenBuckets: 9, ArchivedBuckets: 10, MeasurementsCommitted: 1100, BucketInserts: 2, BucketsReopened: 3,
 			},
 		},
 		{
-			Topic: "b", Paused: "memory", Stopped: &record.StopError{Reason: "kafka"}, Undurable: -1, Committed: -1, End: -1,
+			Partition: record.Partition{Topic: "b"}, Paused: "memory", Stopped: &record.StopError{Reason: "kafka"}, Undurable: -1, Committed: -1, End: -1,
 			Buckets: bucketer.Stats{Series: 80, OpenBuckets: 90},
 		},
 	}

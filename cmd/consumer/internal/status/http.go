@@ -78,7 +78,7 @@ func limited(next http.Handler, most int) http.Handler {
 			next.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("listening at %s: another process has this port: choose another %s: %w", s.address, s.setting, err)
+		return fmt.Errorf("listening at %s: another process is using this port: choose another %s: %w", s.address, s.setting, err)
 	}
 	if err != nil {
 		return fmt.Errorf("listening at %s (%s): %w", s.address, s.setting, err)

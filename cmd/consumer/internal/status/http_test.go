@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 func busyView() Snapshot {
@@ -25,10 +26,10 @@ func busyView() Snapshot {
 		At: now, Version: "v1", Group: "g", Member: "m", Generation: 4, NotReady: []string{"events/1: stopped: offset out of range"},
 		Memory: Memory{Used: 3 << 20, Budget: 4 << 20, Limit: 8 << 20},
 		Partitions: []Partition{
-			{Topic: "events", Partition: 0, State: "running", Working: true, Position: new(int64(20)), End: new(int64(22)), Committed: new(int64(10)), Lag: new(int64(12)), FreshnessSeconds: &fresh, LastFlush: now.Add(-3 * time.Second), OpenBuckets: 7},
-			{Topic: "events", Partition: 1, State: "stopped", Stopped: "<script>alert(1)</script>", StopReason: "<script>"},
+			{Partition: record.Partition{Topic: "events"}, State: "running", Working: true, Position: new(int64(20)), End: new(int64(22)), Committed: new(int64(10)), Lag: new(int64(12)), FreshnessSeconds: &fresh, LastFlush: now.Add(-3 * time.Second), OpenBuckets: 7},
+			{Partition: record.Partition{Topic: "events", Number: 1}, State: "stopped", Stopped: "<script>alert(1)</script>", StopReason: "<script>"},
 		},
-		Letters: []Letter{{At: now, Topic: "events", Partition: 1, Offset: 99, Part: -1, Reason: "not_json"}},
+		Letters: []Letter{{At: now, Place: record.Place{Partition: record.Partition{Topic: "events", Number: 1}, Offset: 99}, Part: -1, Reason: "not_json"}},
 	}
 }
 

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -38,9 +37,7 @@ func (v *View) Written(letters []record.Letter) {
 	now := time.Now()
 	for i := range letters {
 		l := &letters[i]
-		v.letters.add(Letter{
-			At: now, Topic: l.Topic, Partition: l.Number, Offset: l.Offset, Part: l.Part, Reason: l.Reason,
-		})
+		v.letters.add(Letter{At: now, Place: l.Place, Part: l.Part, Reason: l.Reason})
 	}
 }
 
@@ -70,9 +67,8 @@ func (r *recentLetters) report(log *slog.Logger, now time.Time) {
 		if u.count == 0 || now.Sub(u.told) < r.apart {
 			continue
 		}
-		log.Warn("records became letters", "reason", reason, "letters", u.count,
-			"last", fmt.Sprintf("%s/%d/%d", u.last.Topic, u.last.Partition, u.last.Offset),
-			"show", "consumer dlq list --reason "+reason)
+		log.Warn("records became dead letters", "reason", reason, "letters", u.count,
+			"last", u.last.Place, "show", "consumer dlq list --reason "+reason)
 		u.count, u.told = 0, now
 	}
 }

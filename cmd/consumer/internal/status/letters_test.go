@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"waterwheel/record"
 )
 
 func TestRecentLettersAreTheLastOnes(t *testing.T) {
@@ -14,7 +16,7 @@ func TestRecentLettersAreTheLastOnes(t *testing.T) {
 		t.Errorf("%d letters at first", len(got))
 	}
 	for i := range 25 {
-		r.add(Letter{Offset: int64(i)})
+		r.add(Letter{Place: record.Place{Offset: int64(i)}})
 	}
 	got := r.list()
 	if len(got) != shownLetters || got[0].Offset != 24 || got[shownLetters-1].Offset != 15 {
@@ -29,14 +31,14 @@ func TestLettersAreToldByReason(t *testing.T) {
 	r := recentLetters{apart: 11 * time.Second}
 	now := time.Now()
 	for i := range 20 {
-		r.add(Letter{Topic: "events", Partition: 3, Offset: int64(i), Reason: []string{"bad_time", "not_json"}[i%2]})
+		r.add(Letter{Place: record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: int64(i)}, Reason: []string{"bad_time", "not_json"}[i%2]})
 	}
 	r.report(log, now)
 	r.report(log, now)
 	if lines := strings.Count(out.String(), "\n"); lines != 2 {
 		t.Errorf("%d lines, want one a reason:\n%s", lines, out.String())
 	}
-	want := `msg="records became letters" reason=bad_time letters=10 last=events/3/18 show="consumer dlq list --reason bad_time"`
+	want := `msg="records became dead letters" reason=bad_time letters=10 last=events/3/18 show="consumer dlq list --reason bad_time"`
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("the log says:\n%s", out.String())
 	}

@@ -68,7 +68,7 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 	}()
 	failed := false
 	for _, s := range statuses {
-		name := nameOf(s)
+		name := s.Partition
 		last := l.at(name)
 		if !failed && l.clock()-max(s.EndAt, last.at) >= lookAfter {
 			failed = last.askOffsets(ctx, kafka, s, l.clock) != nil
@@ -93,13 +93,13 @@ func (l *looks) at(name record.Partition) look {
 func (l *look) askOffsets(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	end, err := kafka.End(ctx, s.Topic, s.Partition)
+	end, err := kafka.End(ctx, s.Topic, s.Number)
 	if err != nil {
 		return err
 	}
 	l.end, l.at, l.committed = end, clock(), nil
 	if s.Stopped != nil {
-		if committed, err := kafka.Committed(ctx, s.Topic, s.Partition); err == nil { // else it is as it was
+		if committed, err := kafka.Committed(ctx, s.Topic, s.Number); err == nil { // else it is as it was
 			l.committed = &committed
 		}
 	}
@@ -111,7 +111,7 @@ func (l *look) askTime(ctx context.Context, kafka logLooker, s *pipeline.Status,
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	l.tried = clock()
-	timestamp, err := kafka.Timestamp(ctx, timeseries.Source{Topic: s.Topic, TopicID: s.TopicID, Partition: s.Partition}, l.unread)
+	timestamp, err := kafka.Timestamp(ctx, timeseries.Source{Topic: s.Topic, TopicID: s.TopicID, Partition: s.Number}, l.unread)
 	if err == nil {
 		l.time = timestamp
 	}
@@ -140,7 +140,7 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 	complete := make([]*pipeline.Status, len(statuses))
 	for i, s := range statuses {
 		known := *s
-		last := l.at(nameOf(s))
+		last := l.at(s.Partition)
 		known.End = last.endOf(s)
 		if last.committed != nil {
 			known.Committed = max(s.Committed, *last.committed)

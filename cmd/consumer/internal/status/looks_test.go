@@ -38,7 +38,7 @@ func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 	clock := time.Hour
 	l := newLooks(func() pipeline.Instant { return clock })
 	now := time.Now()
-	unread := []*pipeline.Status{{Topic: "events", Running: true, Position: 5, Undurable: 5, Committed: 5, End: 6, EndAt: clock}}
+	unread := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Running: true, Position: 5, Undurable: 5, Committed: 5, End: 6, EndAt: clock}}
 	kafka := &fakeLooker{end: 9, timestamp: now.Add(-10 * time.Minute).UnixMilli()}
 	signs := func() (int64, time.Duration) {
 		s := l.completed(unread, now)[0]
@@ -72,7 +72,7 @@ func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 // TestStoppedPartitionLagsBehindTheGroupsOffset, also when that could not be read when it was assigned.
 func TestStoppedPartitionLagsBehindTheGroupsOffset(t *testing.T) {
 	l := newLooks(func() pipeline.Instant { return time.Hour })
-	stopped := []*pipeline.Status{{Topic: "events", Position: -1, Undurable: -1, Committed: -1, End: -1, Stopped: &record.StopError{}}}
+	stopped := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Position: -1, Undurable: -1, Committed: -1, End: -1, Stopped: &record.StopError{}}}
 	l.refresh(t.Context(), &fakeLooker{end: 9, committed: 3}, stopped)
 	if lag, known := l.completed(stopped, time.Now())[0].Lag(); !known || lag != 6 {
 		t.Errorf("lag %d, known %v, want 6", lag, known)
@@ -85,7 +85,7 @@ func TestUnreachableKafkaIsNotAskedForEachPartition(t *testing.T) {
 	kafka := &fakeLooker{err: errors.New("down")}
 	statuses := make([]*pipeline.Status, 50)
 	for i := range statuses {
-		statuses[i] = &pipeline.Status{Topic: "events", Partition: int32(i), Undurable: 3, Position: 3, End: 4}
+		statuses[i] = &pipeline.Status{Partition: record.Partition{Topic: "events", Number: int32(i)}, Undurable: 3, Position: 3, End: 4}
 	}
 	l.refresh(t.Context(), kafka, statuses)
 	if kafka.asked+kafka.timestamps != 1 {
@@ -97,7 +97,7 @@ func TestUnreachableKafkaIsNotAskedForEachPartition(t *testing.T) {
 func TestRecordThatCannotBeLookedAtAges(t *testing.T) {
 	clock := time.Hour
 	l := newLooks(func() pipeline.Instant { return clock })
-	statuses := []*pipeline.Status{{Topic: "events", Position: 5, Undurable: 5, End: 6, EndAt: clock}}
+	statuses := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Position: 5, Undurable: 5, End: 6, EndAt: clock}}
 	l.refresh(t.Context(), &fakeLooker{end: 6, err: errors.New("corrupt")}, statuses)
 	later := time.Now().Add(time.Minute)
 	if age, ok := l.completed(statuses, later)[0].Freshness(later); !ok || age.Round(time.Second) != time.Minute {

@@ -50,7 +50,7 @@ func (v *View) progress(last report) report {
 	v.o.Log.Info("progress", attributes...)
 	if v.o.SeriesMax > 0 && sum.series > v.o.SeriesMax {
 		v.overSeries.Inc()
-		v.o.Log.Warn("more series than SERIES_MAX: is a value that changes with every event part of meta?", "series", sum.series,
+		v.o.Log.Warn("more series than SERIES_MAX: does meta contain a value that changes with every event?", "series", sum.series,
 			"max", v.o.SeriesMax, "varies_most", p.MostVaried())
 	}
 	return this
@@ -76,7 +76,7 @@ func summed(statuses []*pipeline.Status, now time.Time) sums {
 			all.freshness = max(all.freshness, age)
 		}
 		if s.Paused != "" {
-			all.paused[s.Paused] = append(all.paused[s.Paused], nameOf(s).String())
+			all.paused[s.Paused] = append(all.paused[s.Paused], s.Partition.String())
 		}
 		all.series += s.Buckets.Series
 		all.open += s.Buckets.OpenBuckets
@@ -99,7 +99,7 @@ func (v *View) Stopped() {
 	p := v.parts.Load()
 	done := v.o.Metrics.Totals()
 	if again := unwritten(p.Consumer.Statuses()); again != "" {
-		v.o.Log.Warn("stopped before all that was read was stored and committed: it is read again, and what is stored is recognised",
+		v.o.Log.Warn("stopped before everything read was stored and committed: it will be read again, and what is stored is recognised",
 			"read_again", again, "stored_in_all", done.Stored, "letters_in_all", done.Letters)
 		return
 	}
@@ -113,10 +113,10 @@ func (v *View) Hurried() error {
 		again = unwritten(p.Consumer.Statuses())
 	}
 	if again == "" {
-		return errors.New("a second signal ended it before it had left the group: the others wait for its session to end")
+		return errors.New("a second signal ended it before it had left the group: the other members wait until its session times out")
 	}
-	return fmt.Errorf("a second signal ended it before all that was read was stored and committed: read again, and recognised "+
-		"where it is stored: %s", again)
+	return fmt.Errorf("a second signal ended it before everything read was stored and committed: these records will be read again, "+
+		"and recognised where they are stored: %s", again)
 }
 
 // unwritten names the records that were read since the assignment and are not committed; empty: none.
@@ -125,7 +125,7 @@ func unwritten(statuses []*pipeline.Status) string {
 	for _, s := range statuses {
 		from := max(0, s.Committed)
 		if s.ReadTo > from {
-			ranges = append(ranges, fmt.Sprintf("%s/%d from %d to %d", s.Topic, s.Partition, from, s.ReadTo-1))
+			ranges = append(ranges, fmt.Sprintf("%s from %d to %d", s.Partition, from, s.ReadTo-1))
 		}
 	}
 	return text.List(ranges)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 // TestEverySignShowsTheSameLag: the sum of the log's line is that of the partitions of the page and of the metrics.
@@ -12,10 +13,10 @@ func TestEverySignShowsTheSameLag(t *testing.T) {
 	now := time.Now()
 	old := now.Add(-9 * time.Second).UnixMilli()
 	statuses := []*pipeline.Status{
-		{Topic: "a", Position: 90, Undurable: 40, Committed: 40, End: 100, UndurableTime: old}, // read, and not written
-		{Topic: "b", Position: 7, Undurable: 7, Committed: 7, End: 9, UndurableTime: old},      // stopped
-		{Topic: "c", Position: 3, Undurable: 3, Committed: -1, End: 3},                         // nothing was committed
-		{Topic: "d", Position: -1, Undurable: -1, Committed: -1, End: -1},
+		{Partition: record.Partition{Topic: "a"}, Position: 90, Undurable: 40, Committed: 40, End: 100, UndurableTime: old}, // read, and not written
+		{Partition: record.Partition{Topic: "b"}, Position: 7, Undurable: 7, Committed: 7, End: 9, UndurableTime: old},      // stopped
+		{Partition: record.Partition{Topic: "c"}, Position: 3, Undurable: 3, Committed: -1, End: 3},                         // nothing was committed
+		{Partition: record.Partition{Topic: "d"}, Position: -1, Undurable: -1, Committed: -1, End: -1},
 	}
 	sum := summed(statuses, now)
 	if sum.lag != 62 || sum.unknown != 1 || sum.freshness.Round(time.Second) != 9*time.Second {
@@ -34,9 +35,9 @@ func TestEverySignShowsTheSameLag(t *testing.T) {
 
 func TestUnwrittenRecordsAreNamed(t *testing.T) {
 	got := unwritten([]*pipeline.Status{
-		{Topic: "a", Partition: 1, Committed: 10, ReadTo: 25},
-		{Topic: "a", Partition: 2, Committed: 30, ReadTo: 30},
-		{Topic: "a", Partition: 3, Committed: -1, ReadTo: 2},
+		{Partition: record.Partition{Topic: "a", Number: 1}, Committed: 10, ReadTo: 25},
+		{Partition: record.Partition{Topic: "a", Number: 2}, Committed: 30, ReadTo: 30},
+		{Partition: record.Partition{Topic: "a", Number: 3}, Committed: -1, ReadTo: 2},
 	})
 	if want := "a/1 from 10 to 24, a/3 from 0 to 1"; got != want {
 		t.Errorf("read again: %q, want %q", got, want)

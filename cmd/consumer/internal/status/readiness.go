@@ -37,7 +37,7 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 				continue
 			}
 			f := &failing[of]
-			f.by = append(f.by, nameOf(s).String())
+			f.by = append(f.by, s.Partition.String())
 			if f.first == nil || trouble.Since < f.first.Since {
 				f.first = trouble
 			}
@@ -47,10 +47,10 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 		server := pipeline.Dependency(of)
 		switch {
 		case server == pipeline.MongoDB && ping != nil:
-			r.notReady("MongoDB does not answer since %s: %v%s", text.Time(ping.since), ping.err, waiting(f.by))
+			r.notReady("MongoDB has not answered since %s: %v%s", text.Time(ping.since), ping.err, waiting(f.by))
 		case f.first != nil:
 			since := r.at.Add(f.first.Since - kafka.Now())
-			r.notReady("%s fails since %s: %v%s", server.Name(), text.Time(since), f.first, waiting(f.by))
+			r.notReady("%s has been failing since %s: %v%s", server.Name(), text.Time(since), f.first, waiting(f.by))
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (r *readiness) claims(statuses []*pipeline.Status) {
 	for _, s := range statuses {
 		began := kafka.Now() - s.Since
 		if s.Stopped == nil && s.Refused == nil && !s.Running && !s.Between && (s.ClaimWait > 0 || began > patience) {
-			unread[standing(s)] = append(unread[standing(s)], nameOf(s).String())
+			unread[standing(s)] = append(unread[standing(s)], s.Partition.String())
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(unread)) {
@@ -80,7 +80,7 @@ func (r *readiness) claims(statuses []*pipeline.Status) {
 // standing is where the tenure of a partition that is not read stands, in words.
 func standing(s *pipeline.Status) string {
 	if s.ClaimWait > 0 {
-		return "a former owner's writes may still come for " + s.ClaimWait.Round(time.Second).String()
+		return "a former owner's writes may still arrive for " + s.ClaimWait.Round(time.Second).String()
 	}
 	return s.Phase
 }
@@ -88,11 +88,11 @@ func standing(s *pipeline.Status) string {
 // partition has the sentences about one partition.
 func (r *readiness) partition(s *pipeline.Status) {
 	if s.Stopped != nil {
-		r.notReady("partition %s/%d is stopped (%s): %s", s.Topic, s.Partition, s.Stopped.Reason, s.Stopped.Detail)
+		r.notReady("partition %s has stopped (%s): %s", s.Partition, s.Stopped.Reason, s.Stopped.Detail)
 	} else if s.Refused != nil {
-		r.notReady("partition %s/%d is refused (%s): %s", s.Topic, s.Partition, s.Refused.Reason, s.Refused.Detail)
+		r.notReady("partition %s cannot be claimed yet (%s): %s", s.Partition, s.Refused.Reason, s.Refused.Detail)
 	}
 	if s.Poisoned > 0 {
-		r.degraded("partition %s/%d: %d records made the program fail and became letters (internal_error); please report the log's stack", s.Topic, s.Partition, s.Poisoned)
+		r.degraded("partition %s: %d records hit a bug in this program and became letters (internal_error); please report the stack in the log", s.Partition, s.Poisoned)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 // TestServerThatFailsIsNamedOnce: with the partitions that wait for it, whoever found out.
@@ -15,18 +16,18 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 	since := kafka.Now() - time.Minute
 	statuses := make([]*pipeline.Status, 12)
 	for i := range statuses {
-		statuses[i] = &pipeline.Status{Topic: "events", Partition: int32(i), Running: true}
+		statuses[i] = &pipeline.Status{Partition: record.Partition{Topic: "events", Number: int32(i)}, Running: true}
 		statuses[i].Troubles[pipeline.MongoDB] = &pipeline.Trouble{Since: since + time.Duration(i), Doing: "writing buckets", Cause: "refused"}
 	}
 	r := readiness{at: time.Now()}
 	r.servers(statuses, nil)
-	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0], "MongoDB fails since ") ||
+	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0], "MongoDB has been failing since ") ||
 		!strings.HasSuffix(r.bad[0], ": writing buckets: refused [12 partitions: events/0, events/1, events/2, events/3, events/4, events/5, events/6, events/7 and 4 more]") {
 		t.Errorf("the sentences are %q", r.bad)
 	}
 	r = readiness{at: time.Now()}
 	r.servers(statuses[:1], &outage{since: time.Now(), err: errors.New("no primary")})
-	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0], "MongoDB does not answer since ") || !strings.HasSuffix(r.bad[0], "[1 partition: events/0]") {
+	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0], "MongoDB has not answered since ") || !strings.HasSuffix(r.bad[0], "[1 partition: events/0]") {
 		t.Errorf("with a ping: %q", r.bad)
 	}
 }
@@ -35,12 +36,12 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 	r := readiness{}
 	r.claims([]*pipeline.Status{
-		{Topic: "events", Partition: 0, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
-		{Topic: "events", Partition: 1, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
-		{Topic: "events", Partition: 2, Phase: "claiming", Since: kafka.Now()}, // takes no time
-		{Topic: "events", Partition: 3, Phase: "idle", Between: true},
+		{Partition: record.Partition{Topic: "events"}, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
+		{Partition: record.Partition{Topic: "events", Number: 1}, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
+		{Partition: record.Partition{Topic: "events", Number: 2}, Phase: "claiming", Since: kafka.Now()}, // takes no time
+		{Partition: record.Partition{Topic: "events", Number: 3}, Phase: "idle", Between: true},
 	})
-	want := "not read yet: a former owner's writes may still come for 25s [2 partitions: events/0, events/1]"
+	want := "not read yet: a former owner's writes may still arrive for 25s [2 partitions: events/0, events/1]"
 	if len(r.bad) != 0 || len(r.doubtful) != 1 || r.doubtful[0] != want {
 		t.Errorf("the sentences are %q and %q, want %q", r.bad, r.doubtful, want)
 	}

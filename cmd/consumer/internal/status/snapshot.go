@@ -44,8 +44,7 @@ func (m Memory) Percent() int64 {
 
 // Partition is one assigned partition.
 type Partition struct {
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
+	record.Partition
 	// State is the worker's own word for where it stands, Working whether records are read.
 	State   string `json:"state"`
 	Working bool   `json:"working"`
@@ -76,10 +75,8 @@ type Partition struct {
 
 // Letter is a dead letter: where it comes from and why, never its contents.
 type Letter struct {
-	At        time.Time `json:"at"`
-	Topic     string    `json:"topic"`
-	Partition int32     `json:"partition"`
-	Offset    int64     `json:"offset"`
+	At time.Time `json:"at"`
+	record.Place
 	// Part is the index in an array record, -1: the whole record.
 	Part   int32  `json:"part"`
 	Reason string `json:"reason"`
@@ -100,7 +97,7 @@ func (v *View) snapshot() Snapshot {
 	membership := p.Group.Status()
 	view.Member = membership.MemberID
 	if membership.Generation == nil {
-		r.notReady("the group %s is not joined yet: %s", v.o.Group, membership.State)
+		r.notReady("not in group %s yet: %s", v.o.Group, membership.State)
 	} else {
 		view.Generation = membership.Generation.ID
 	}
@@ -120,7 +117,7 @@ func (v *View) snapshot() Snapshot {
 
 func newPartition(s *pipeline.Status, now time.Time) Partition {
 	view := Partition{
-		Topic: s.Topic, Partition: s.Partition, State: s.Phase, Working: s.Running && s.Stopped == nil,
+		Partition: s.Partition, State: s.Phase, Working: s.Running && s.Stopped == nil,
 		Paused: s.Paused, Position: known(s.Position), End: known(s.End), Committed: known(s.Committed),
 		Pending: s.Pending, Flushing: s.Flushing, OpenBuckets: int(s.Buckets.OpenBuckets), MemoryBytes: s.Bytes(),
 	}
@@ -157,9 +154,4 @@ func known(offset int64) *int64 {
 		return nil
 	}
 	return &offset
-}
-
-// nameOf is the partition that a status is of.
-func nameOf(s *pipeline.Status) record.Partition {
-	return record.Partition{Topic: s.Topic, Number: s.Partition}
 }
