@@ -32,19 +32,22 @@ var mayImport = map[string][]string{
 	"timeseries/rawbson": {},                                                            // BSON in place
 	"measurement":        {"timeseries", "timeseries/rawbson", "record"},                // bytes to measurements
 	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"}, // the bucket catalog
-	"kafka":              {"record"},                                                    // Kafka in
-	"dlq":                {"record"},                                                    // letters
+	"kafka":              {"kafka/recordbatch", "kafka/wire", "record"},                 // the client: what Kafka is asked
+	"kafka/recordbatch":  {"record"},                                                    // records out of what a broker sent
+	"kafka/wire":         {},                                                            // requests and answers as bytes
+	"kafka/group":        {"kafka", "kafka/wire", "record"},                             // the membership and its lease
+	"dlq":                {"kafka", "kafka/recordbatch", "record"},                      // letters
 	"sink":               {"timeseries", "bucketer", "claim", "record"},
 	"pipeline":           {"timeseries", "measurement", "bucketer", "claim", "record"},
 	"verify":             {"timeseries", "measurement", "claim", "record"},
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status",
-		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "sink", "dlq", "pipeline", "check", "verify",
+		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "pipeline", "check", "verify",
 	},
 	"cmd/consumer/internal/text": {},
 	// What consumer check finds.
-	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "dlq", "sink"},
-	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "timeseries", "kafka", "sink", "pipeline"},
+	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink"},
+	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "timeseries", "kafka", "kafka/group", "sink", "pipeline"},
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.

@@ -8,6 +8,7 @@ import (
 	"waterwheel/claim"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/record"
 )
 
@@ -28,7 +29,7 @@ func (l *look) group(ctx context.Context) {
 		return
 	}
 	for _, m := range members {
-		if !m.Ours {
+		if !group.IsOurs(m) {
 			l.Wrong(subject, "end it or give it another group id; or use another KAFKA_GROUP_ID",
 				"another program is a member: %s; what it commits would be skipped, so run reads nothing beside it", m)
 		}
@@ -59,7 +60,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 			continue
 		}
 		if f.Pipeline.TopicID, err = l.Log.TopicID(ctx, topic.Name); err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
-			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, topic.Name, s.Partition) // records have come meanwhile, or a transaction is open
+			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, record.Partition{Topic: topic.Name, Number: s.Partition}) // records have come meanwhile, or a transaction is open
 		}
 		if err != nil {
 			l.Failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Place, err))
@@ -78,16 +79,16 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 // committed is what the group has committed for the partitions of a topic.
 func (l *look) committed(ctx context.Context, topic string, spans []dlq.Span) (map[int32]claim.Committed, error) {
 	committed := map[int32]claim.Committed{}
-	partitions := make([]int32, len(spans))
+	partitions := make([]record.Partition, len(spans))
 	for i, s := range spans {
-		partitions[i] = s.Partition
+		partitions[i] = record.Partition{Topic: topic, Number: s.Partition}
 		committed[s.Partition] = claim.Committed{Offset: -1}
 	}
 	err := kafka.Patiently(ctx, func() error {
-		answers, err := l.Kafka.Committed(ctx, l.GroupID, topic, partitions)
+		answers, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
 		for _, a := range answers {
 			err = errors.Join(err, a.Err)
-			committed[a.Partition] = claim.Committed{Offset: a.Committed, Metadata: a.Metadata, Consumed: a.Consumed()}
+			committed[a.Number] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
 		}
 		return err
 	})

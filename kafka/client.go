@@ -3,42 +3,42 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
 
-// answerTimeout is added to what a request may wait at the broker: kafka-go waits for ever without a deadline.
-const answerTimeout = 5 * time.Second
+// AnswerTimeout is added to what a request may wait at the broker: kafka-go waits for ever without a deadline.
+const AnswerTimeout = 5 * time.Second
 
-// The first request is tried so often, with a pause: what cannot be reached then ends the start.
-const (
-	firstTries = 5
-	firstPause = 300 * time.Millisecond
-)
+// firstTries is how often the first request is tried: it goes to any broker, and one may be starting or hanging up. What
+// cannot be reached then ends the start.
+const firstTries = 5
 
 // Client asks one Kafka cluster. All its methods may be called at the same time.
 type Client struct {
 	options   Options
 	address   net.Addr // all bootstrap brokers
 	transport *kafkago.Transport
-	client    *kafkago.Client // the same transport, for the requests kafka-go has
 	clusterID string
 	metrics   *fetchMetrics
-
-	batches   sync.Pool // of *Batch
-	codecs    sync.Pool // of *codecs
-	unfolders *unfolders
+	memory    *recordbatch.Memory
 }
 
 // Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
 // read on unnoticed. Its error is for a person and names the setting that is wrong; Classify tells whether trying
 // again can help (Retry: nobody was reached).
 func Open(ctx context.Context, options Options, registerer prometheus.Registerer) (*Client, error) {
-	options = options.withDefaults()
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
 	if err := options.validate(); err != nil {
 		return nil, &settingError{err}
 	}
@@ -47,41 +47,26 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 		return nil, &settingError{err}
 	}
 	connector.bootstrap = options.Brokers
-	if err := connector.probe(ctx, options); err != nil {
+	if err := connector.probe(ctx, options.Brokers); err != nil {
 		return nil, fmt.Errorf("connecting to Kafka: %w", err)
 	}
 	c := &Client{
 		options:   options,
 		address:   kafkago.TCP(options.Brokers...),
-		transport: connector.transport(options.ClientID, options.Topics),
+		transport: connector.transport(options.Topics),
 		metrics:   newFetchMetrics(registerer),
+		memory:    recordbatch.NewMemory(options.Decoding),
 	}
-	c.client = &kafkago.Client{Addr: c.address, Transport: c.transport}
-	c.batches.New = func() any { return new(Batch) }
-	c.codecs.New = func() any { return &codecs{limit: options.PieceBytes} }
-	c.unfolders = newUnfolders()
-	answer, err := c.firstMetadata(ctx)
+	err = patiently(ctx, firstTries, func() error {
+		answer, err := c.metadata(ctx, nil)
+		c.clusterID = answer.clusterID
+		return err
+	})
 	if err != nil {
 		c.Close()
 		return nil, fmt.Errorf("connecting to Kafka: %w", err)
 	}
-	c.clusterID = answer.clusterID
 	return c, nil
-}
-
-// firstMetadata asks a few times: each request goes to any broker, and one may be starting or hanging up.
-func (c *Client) firstMetadata(ctx context.Context) (answer *metadataAnswer, err error) {
-	for range firstTries {
-		if answer, err = c.metadata(ctx, nil); err == nil || Classify(err) != Retry {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return answer, err
-		case <-time.After(firstPause):
-		}
-	}
-	return answer, err
 }
 
 // ClusterID is the id the cluster was formatted with.
@@ -90,19 +75,42 @@ func (c *Client) ClusterID() string { return c.clusterID }
 // Close closes the connections once their requests are answered. Batches stay valid.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// roundTrip sends one of our own messages and waits for its answer, at most the wait it asks of the broker and the
-// time an answer may take.
-func roundTrip[Answer kafkago.Response](ctx context.Context, c *Client, request kafkago.Request, wait time.Duration) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait+answerTimeout)
-	defer cancel()
-	var none Answer
-	response, err := c.transport.RoundTrip(ctx, c.address, request)
-	if err != nil {
-		return none, err
+// RoundTrip implements Asker.
+func (c *Client) RoundTrip(ctx context.Context, request kafkago.Request) (kafkago.Response, error) {
+	return c.transport.RoundTrip(ctx, c.address, request)
+}
+
+// Asker sends requests, as a Client does.
+type Asker interface {
+	// RoundTrip sends a request and returns its answer. It ends with ctx, and only then where nothing answers.
+	RoundTrip(ctx context.Context, request kafkago.Request) (kafkago.Response, error)
+}
+
+// Ask sends a request about a partition, or about none, and returns its answer. Its error is an *Error.
+func Ask[A kafkago.Response](ctx context.Context, to Asker, of record.Partition, request kafkago.Request) (A, error) {
+	response, err := to.RoundTrip(ctx, request)
+	answer, ok := response.(A)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: a %T", wire.ErrMalformed, response)
 	}
-	answer, ok := response.(Answer)
-	if !ok {
-		return none, fmt.Errorf("%w: a %T", errMalformed, response)
+	if err != nil {
+		return answer, NoAnswer(request.ApiKey(), of, err)
 	}
 	return answer, nil
+}
+
+// ask is Ask for at most the time an answer may take, and what the request waits at the broker.
+func ask[A kafkago.Response](ctx context.Context, c *Client, of record.Partition, wait time.Duration, request kafkago.Request) (A, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+AnswerTimeout)
+	defer cancel()
+	return Ask[A](ctx, c, of, request)
+}
+
+// own is ask for a request of our own.
+func own[A any](ctx context.Context, c *Client, of record.Partition, wait time.Duration, request kafkago.Request) (value A, err error) {
+	answer, err := ask[*wire.Answer[A]](ctx, c, of, wait, request)
+	if err != nil {
+		return value, err
+	}
+	return answer.Value, nil
 }

@@ -32,13 +32,13 @@ func refused(t *testing.T, err error, class Class, parts ...string) {
 }
 
 func TestOpenRefusesSettingsThatCannotWork(t *testing.T) {
-	_, err := Open(t.Context(), Options{Brokers: []string{"localhost"}, FetchBytes: -1, FetchWait: time.Hour}, prometheus.NewRegistry())
+	_, err := Open(t.Context(), tested(Options{Brokers: []string{"localhost"}, FetchBytes: -1, FetchWait: time.Hour}), prometheus.NewRegistry())
 	refused(t, err, StopProgram, "KAFKA_BROKERS", `"localhost"`, "KAFKA_FETCH_BYTES", "KAFKA_FETCH_WAIT")
 	_, err = Open(t.Context(), Options{}, prometheus.NewRegistry())
 	refused(t, err, StopProgram, "KAFKA_BROKERS")
 	const secret = "pass\x07word"
 	for _, sasl := range []SASL{{Mechanism: "PLAIN"}, {Mechanism: "GSSAPI", Username: "u", Password: "p"}, {Mechanism: "SCRAM-SHA-256", Username: "u", Password: secret}} {
-		options := Options{Brokers: []string{"127.0.0.1:1"}, Security: Security{SASL: &sasl}}
+		options := tested(Options{Brokers: []string{"127.0.0.1:1"}, Security: Security{SASL: &sasl}})
 		_, err = Open(t.Context(), options, prometheus.NewRegistry())
 		refused(t, err, StopProgram, "KAFKA_SASL")
 		if sasl.Password == secret && strings.Contains(err.Error(), secret) {
@@ -50,7 +50,7 @@ func TestOpenRefusesSettingsThatCannotWork(t *testing.T) {
 func TestOpenNamesBrokersThatCannotBeReached(t *testing.T) {
 	closed := listen(t)
 	closed.Close()
-	_, err := Open(t.Context(), Options{Brokers: []string{closed.Addr().String()}}, prometheus.NewRegistry())
+	_, err := Open(t.Context(), tested(Options{Brokers: []string{closed.Addr().String()}}), prometheus.NewRegistry())
 	refused(t, err, Retry, "KAFKA_BROKERS", closed.Addr().String(), "connection refused")
 }
 
@@ -59,8 +59,8 @@ func TestProbeTriesTheNextBroker(t *testing.T) {
 	closed.Close()
 	defer silent.Close()
 	fake := startFake(t, &fakeBroker{})
-	options := Options{Brokers: []string{closed.Addr().String(), silent.Addr().String(), fake.address()}}
-	if err := quickConnector(t).probe(t.Context(), options); err != nil {
+	options := tested(Options{Brokers: []string{closed.Addr().String(), silent.Addr().String(), fake.address()}})
+	if err := quickConnector(t).probe(t.Context(), options.Brokers); err != nil {
 		t.Error(err)
 	}
 }
@@ -78,12 +78,12 @@ func TestProbePassesOverABrokerThatHangsUp(t *testing.T) {
 		}
 	}()
 	fake := startFake(t, &fakeBroker{})
-	options := Options{Brokers: []string{hanging.Addr().String(), fake.address()}}
-	if err := quickConnector(t).probe(t.Context(), options); err != nil {
+	options := tested(Options{Brokers: []string{hanging.Addr().String(), fake.address()}})
+	if err := quickConnector(t).probe(t.Context(), options.Brokers); err != nil {
 		t.Error(err)
 	}
 	options.Brokers = options.Brokers[:1]
-	if err := quickConnector(t).probe(t.Context(), options); Classify(err) != StopProgram {
+	if err := quickConnector(t).probe(t.Context(), options.Brokers); Classify(err) != StopProgram {
 		t.Errorf("it alone: %v", err)
 	}
 }
@@ -107,15 +107,15 @@ func TestOpenRefusesBrokersBeforeTopicIDs(t *testing.T) {
 func TestOpenSaysWhatIsNoKafka(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
-	_, err := Open(t.Context(), Options{Brokers: []string{server.Listener.Addr().String()}}, prometheus.NewRegistry())
+	_, err := Open(t.Context(), tested(Options{Brokers: []string{server.Listener.Addr().String()}}), prometheus.NewRegistry())
 	refused(t, err, StopProgram, "does not answer as Kafka", "KAFKA_BROKERS")
 }
 
 func TestOpenGivesUpOnASilentListener(t *testing.T) {
 	silent := listen(t)
 	defer silent.Close()
-	options := Options{Brokers: []string{silent.Addr().String()}}
-	refused(t, quickConnector(t).probe(t.Context(), options), Retry, "cannot be reached within 100ms", "KAFKA_SECURITY")
+	options := tested(Options{Brokers: []string{silent.Addr().String()}})
+	refused(t, quickConnector(t).probe(t.Context(), options.Brokers), Retry, "cannot be reached within 100ms", "KAFKA_SECURITY")
 }
 
 func TestOpenWithSASL(t *testing.T) {
@@ -145,7 +145,7 @@ func TestOpenWithTLS(t *testing.T) {
 	fake := startFake(t, &fakeBroker{
 		topics:   []string{"events"},
 		listener: tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{authority.issue(t, "broker")}}),
-		fetch:    fetchSpec{id: fakeID, set: batchSpec{records: plainRecords(1)}.encode()}.encode,
+		fetch:    fetchSpec{id: fakeID, set: plainBatch(0, 1)}.encode,
 	})
 	with := func(settings *TLS) (*Client, error) {
 		return fake.open(t, func(o *Options) { o.Security.TLS = settings })
@@ -154,7 +154,7 @@ func TestOpenWithTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if batch, err := client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID}); err != nil || len(batch.Records) != 1 {
+	if batch, err := fetch(t.Context(), client, "events", fakeID, 0); err != nil || len(batch.Records) != 1 {
 		t.Error(batch, err)
 	}
 	if _, err := with(&TLS{Insecure: true}); err != nil {
@@ -190,7 +190,7 @@ func TestTransportIsSecured(t *testing.T) {
 		TLS:  &TLS{CAFile: authority.files(t, "client").CAFile},
 		SASL: &SASL{Mechanism: "PLAIN", Username: "user", Password: "right"},
 	}
-	transport, err := security.Transport("waterwheel", []string{"letters"}, nil)
+	transport, err := security.Transport([]string{"letters"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestCloseLeavesNothingRunning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID}); err != nil {
+	if _, err := fetch(t.Context(), client, "events", fakeID, 0); err != nil {
 		t.Fatal(err)
 	}
 	client.Close()

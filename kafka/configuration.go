@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 )
 
 // Configuration is what the cluster says of a topic beside its partitions.
@@ -18,36 +20,40 @@ type Configuration struct {
 // Configuration asks for a topic's configuration. An error may be the user's lack of a privilege that reading records does
 // not need (DESCRIBE_CONFIGS).
 func (c *Client) Configuration(ctx context.Context, topic string) (Configuration, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	doing := fmt.Sprintf("reading the configuration of topic %q", topic)
-	response, err := c.client.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{
-		Resources: []kafkago.DescribeConfigRequestResource{{ResourceType: kafkago.ResourceTypeTopic, ResourceName: topic}},
+	answer, err := c.configuration(ctx, topic)
+	if err != nil {
+		return Configuration{}, fmt.Errorf("reading the configuration of topic %q: %w", topic, err)
+	}
+	return answer, nil
+}
+
+func (c *Client) configuration(ctx context.Context, topic string) (answer Configuration, err error) {
+	of := wholeTopic(topic)
+	response, err := ask[*describeconfigs.Response](ctx, c, of, 0, &describeconfigs.Request{
+		Resources: []describeconfigs.RequestResource{{ResourceType: int8(kafkago.ResourceTypeTopic), ResourceName: topic}},
 	})
 	if err != nil {
-		return Configuration{}, fmt.Errorf("%s: %w", doing, err)
+		return answer, err
 	}
-	answer := Configuration{Values: map[string]string{}}
+	answer.Values = map[string]string{}
 	for _, resource := range response.Resources {
-		if resource.Error != nil {
-			return Configuration{}, fmt.Errorf("%s: %w", doing, resource.Error)
+		if err := CodeError(protocol.DescribeConfigs, of, resource.ErrorCode); err != nil {
+			return answer, err
 		}
 		for _, entry := range resource.ConfigEntries {
 			answer.Values[entry.ConfigName] = entry.ConfigValue
 		}
 	}
-	metadata, err := c.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
+	topics, err := c.Topics(ctx, topic)
 	if err != nil {
-		return Configuration{}, fmt.Errorf("%s: %w", doing, err)
+		return answer, err
 	}
-	for _, t := range metadata.Topics {
-		for i, p := range t.Partitions {
-			if i == 0 || len(p.Replicas) < answer.Replicas {
-				answer.Replicas = len(p.Replicas)
-			}
-			if i == 0 || len(p.Isr) < answer.InSync {
-				answer.InSync = len(p.Isr)
-			}
+	for i, p := range topics[0].Partitions {
+		if i == 0 || p.Replicas < answer.Replicas {
+			answer.Replicas = p.Replicas
+		}
+		if i == 0 || p.InSync < answer.InSync {
+			answer.InSync = p.InSync
 		}
 	}
 	return answer, nil

@@ -1,40 +1,43 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
 	"io"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
 
-const (
-	// consumerGroupDescribe is an API that kafka-go has no name for.
-	consumerGroupDescribe        protocol.ApiKey = 69
-	consumerGroupDescribeVersion int16           = 0
-)
+// membersOfConsumerGroup describes a group whose assignments the broker makes (KIP-848): to DescribeGroups it does not exist.
+func (c *Client) membersOfConsumerGroup(ctx context.Context, group string) ([]Member, error) {
+	answer, err := own[consumerGroupAnswer](ctx, c, record.Partition{}, 0, newConsumerGroupRequest(group))
+	if err != nil || answer.code == int16(kafkago.GroupIdNotFound) {
+		return nil, err
+	}
+	return answer.members, CodeError(wire.ConsumerGroupDescribe, record.Partition{}, answer.code)
+}
 
 // consumerGroupRequest is ConsumerGroupDescribe v0. A broker that does not have it knows no such groups.
 type consumerGroupRequest struct {
-	clientID string
-	group    string
-	unknown  bool // to the broker
+	wire.GroupRequest[consumerGroupAnswer]
+	unknown bool // to the broker
 }
 
-var (
-	_ protocol.RawExchanger = (*consumerGroupRequest)(nil)
-	_ protocol.GroupMessage = (*consumerGroupRequest)(nil)
-)
-
-// ApiKey implements protocol.Message.
-func (*consumerGroupRequest) ApiKey() protocol.ApiKey { return consumerGroupDescribe }
-
-// Group implements protocol.GroupMessage.
-func (m *consumerGroupRequest) Group() string { return m.group }
+func newConsumerGroupRequest(group string) *consumerGroupRequest {
+	body := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), group)
+	const authorizedOperations, tags = 0, 0
+	return &consumerGroupRequest{GroupRequest: wire.GroupRequest[consumerGroupAnswer]{Name: group, Request: wire.Request[consumerGroupAnswer]{
+		API: wire.ConsumerGroupDescribe, Body: append(body, authorizedOperations, tags), Read: readConsumerGroup,
+	}}}
+}
 
 // Required implements protocol.RawExchanger.
 func (m *consumerGroupRequest) Required(versions map[protocol.ApiKey]int16) bool {
-	_, known := versions[consumerGroupDescribe]
+	_, known := versions[m.API]
 	m.unknown = !known
 	return true
 }
@@ -42,17 +45,9 @@ func (m *consumerGroupRequest) Required(versions map[protocol.ApiKey]int16) bool
 // RawExchange implements protocol.RawExchanger.
 func (m *consumerGroupRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if m.unknown {
-		return &consumerGroupAnswer{code: int16(kafkago.GroupIdNotFound)}, nil
+		return &wire.Answer[consumerGroupAnswer]{API: m.API, Value: consumerGroupAnswer{code: int16(kafkago.GroupIdNotFound)}}, nil
 	}
-	body := appendCompactString(appendCompactLen(nil, 1), m.group)
-	const authorizedOperations, tags = 0, 0
-	body = append(body, authorizedOperations, tags)
-	c := call{api: consumerGroupDescribe, version: consumerGroupDescribeVersion, flexible: true, clientID: m.clientID, body: body}
-	answer, err := exchange(rw, c)
-	if err != nil {
-		return nil, err
-	}
-	return parseConsumerGroup(answer)
+	return m.GroupRequest.RawExchange(rw)
 }
 
 // consumerGroupAnswer is the description of one group.
@@ -61,54 +56,45 @@ type consumerGroupAnswer struct {
 	members []Member
 }
 
-// ApiKey implements protocol.Message.
-func (*consumerGroupAnswer) ApiKey() protocol.ApiKey { return consumerGroupDescribe }
-
-// parseConsumerGroup reads an answer about exactly one group.
-func parseConsumerGroup(answer []byte) (*consumerGroupAnswer, error) {
-	r := reader{rest: answer}
-	r.tags()  // of the header
-	r.int32() // throttle time
-	if n := r.compactLen(); n != 1 && r.err == nil {
-		r.fail(fmt.Errorf("%w: %d groups", errMalformed, n))
+func readConsumerGroup(r *wire.Reader) (a consumerGroupAnswer) {
+	r.Int32() // throttle time
+	if n := r.CompactLen(); n != 1 {
+		r.Fail(fmt.Errorf("%w: %d groups", wire.ErrMalformed, n))
 	}
-	a := &consumerGroupAnswer{code: r.int16()}
-	r.compactBytes() // message
-	r.compactBytes() // group
-	r.compactBytes() // state
-	r.int32()        // epoch
-	r.int32()        // epoch of the assignment
-	r.compactBytes() // assignor
-	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-		a.members = append(a.members, readMember(&r))
+	a.code = r.Int16()
+	r.CompactBytes() // message
+	r.CompactBytes() // group
+	r.CompactBytes() // state
+	r.Int32()        // epoch
+	r.Int32()        // epoch of the assignment
+	r.CompactBytes() // assignor
+	for range r.Times(r.CompactLen()) {
+		a.members = append(a.members, readMember(r))
 	}
-	if r.err != nil {
-		return nil, fmt.Errorf("reading a group's description: %w", r.err)
-	}
-	return a, nil
+	return a
 }
 
-func readMember(r *reader) Member {
-	m := Member{ID: r.compactString()}
-	r.compactBytes() // instance
-	r.compactBytes() // rack
-	r.int32()        // epoch
-	m.ClientID, m.Host = r.compactString(), r.compactString()
-	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-		r.compactBytes() // topic
+func readMember(r *wire.Reader) Member {
+	m := Member{ID: r.CompactString()}
+	r.CompactBytes() // instance
+	r.CompactBytes() // rack
+	r.Int32()        // epoch
+	m.ClientID, m.Host = r.CompactString(), r.CompactString()
+	for range r.Times(r.CompactLen()) {
+		r.CompactBytes() // topic
 	}
-	r.compactBytes() // topics as a regular expression
+	r.CompactBytes() // topics as a regular expression
 	for range 2 {    // the assignment, and the one it is on the way to
-		for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-			r.uuid()
-			r.compactBytes() // topic
-			for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-				r.int32() // partition
+		for range r.Times(r.CompactLen()) {
+			r.UUID()
+			r.CompactBytes() // topic
+			for range r.Times(r.CompactLen()) {
+				r.Int32() // partition
 			}
-			r.tags()
+			r.Tags()
 		}
-		r.tags()
+		r.Tags()
 	}
-	r.tags()
+	r.Tags()
 	return m
 }

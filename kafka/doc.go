@@ -1,11 +1,28 @@
-// Package kafka is Kafka on the way in: group membership and its lease, assignments, fetching, record batches, offsets and topic ids.
+// Package kafka asks a Kafka cluster: what topics, partitions and groups there are, and what is in their logs.
 //
-// Routing to leaders and coordinators is kafka-go's Transport, over connections of this package: they are encrypted and
+// Routing to leaders and coordinators is kafka-go's Transport, over connections of the package wire: they are encrypted and
 // logged in when kafka-go gets them, and hand an answer on only when what it announces has come. Where kafka-go's own
-// requests are too old or hide what the broker answered, this package sends its own through that Transport: Fetch by
-// topic id, Metadata with topic ids, Heartbeat and LeaveGroup. Its readers and its consumer group are not used at all:
-// they give out transaction markers and aborted records, check no checksum, and forget who they are when a coordinator dies.
+// requests are too old or hide what the broker answered, this package sends its own through that Transport. Its readers are
+// not used at all: they give out transaction markers and aborted records, and check no checksum.
 //
-// A Client asks, and is safe for concurrent use. A Group owns the membership; one goroutine runs it. What an error
-// means is decided in one place, Classify.
+// A Client is safe for concurrent use. What an error means is decided in one place, Classify.
+//
+//	client.go         Client: opens, closes, sends one request
+//	options.go        its settings
+//	log.go            Log: one partition under one topic id, read piece by piece; errors as who reads it acts on them
+//	fetch.go          the request behind it
+//	scan.go           Scanner: reads topics from one offset to another, patiently
+//	offsets.go        where a log begins and ends, and which offset is of a time
+//	metadata.go       topics and their partitions
+//	configuration.go  what a topic is configured to
+//	rights.go         what this user may do, and whether a topic could be created
+//	groups.go         consumer groups: their members, and what they have committed
+//	consumergroup.go  members of groups whose assignments the broker makes
+//	codes.go          Kafka's error codes: what to do about each, and the advice
+//	errors.go         Error, and Classify
+//	retry.go          waiting between attempts
+//	probe.go          the first connection, and which setting is wrong when it fails
+//	security.go       how connections are protected; tlsfiles.go their files, login.go their logins
+//	metrics.go        what fetching counts
+//	clock_*.go        a clock that does not stand still while the machine is suspended
 package kafka

@@ -7,6 +7,10 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
 
 // Class says what to do about an error of Kafka.
@@ -34,21 +38,15 @@ const (
 	StopProgram
 )
 
-var (
-	// ErrCorrupt is a record batch whose checksum or structure is wrong.
-	ErrCorrupt = errors.New("corrupt record batch")
-	// ErrUnreadable is a record batch that will never be readable here: of an old format, an unknown codec, or too large.
-	ErrUnreadable = errors.New("unreadable record batch")
-)
+// ErrGenerationOver is what a commit meets after its generation has ended in this process: nothing was sent.
+var ErrGenerationOver = errors.New("the generation is over")
 
 // Error is a request to Kafka that did not go well. errors.As finds the kafkago.Error inside when it was the broker's answer.
 type Error struct {
 	// API is the request's name in Kafka's protocol.
 	API string
-	// Topic is empty when the answer concerns no topic.
-	Topic string
-	// Partition is negative when the answer concerns no partition.
-	Partition int32
+	// Of is the partition that the answer concerns. Its number is negative for all of the topic; zero: it concerns none.
+	Of record.Partition
 	// Err is the broker's code as a kafkago.Error, or why there is no answer.
 	Err error
 }
@@ -57,10 +55,10 @@ type Error struct {
 func (e *Error) Error() string {
 	what := e.API
 	switch {
-	case e.Topic != "" && e.Partition >= 0:
-		what = fmt.Sprintf("%s of %s/%d", e.API, e.Topic, e.Partition)
-	case e.Topic != "":
-		what = fmt.Sprintf("%s of %s", e.API, e.Topic)
+	case e.Of.Topic != "" && e.Of.Number >= 0:
+		what += " of " + e.Of.String()
+	case e.Of.Topic != "":
+		what += " of " + e.Of.Topic
 	}
 	text := fmt.Sprintf("%s: %v", what, e.Err)
 	if code, ok := errors.AsType[kafkago.Error](e.Err); ok && !strings.Contains(text, answerOf(code).advice) {
@@ -78,26 +76,21 @@ type settingError struct{ error }
 // Unwrap gives the cause.
 func (e *settingError) Unwrap() error { return e.error }
 
-// nameOf is an API's name in Kafka's protocol guide.
-func nameOf(api protocol.ApiKey) string {
-	if api == consumerGroupDescribe {
-		return "ConsumerGroupDescribe"
-	}
-	return api.String()
-}
-
-// answered makes an error of a code in an answer, nil for 0.
-func answered(api protocol.ApiKey, topic string, partition int32, code int16) error {
+// CodeError makes an error of a code in an answer, nil for 0.
+func CodeError(api protocol.ApiKey, of record.Partition, code int16) error {
 	if code == 0 {
 		return nil
 	}
-	return &Error{API: nameOf(api), Topic: topic, Partition: partition, Err: kafkago.Error(code)}
+	return NoAnswer(api, of, kafkago.Error(code))
 }
 
-// unanswered makes an error of a request without an answer.
-func unanswered(api protocol.ApiKey, topic string, partition int32, err error) error {
-	return &Error{API: nameOf(api), Topic: topic, Partition: partition, Err: err}
+// NoAnswer makes an error of a request without an answer.
+func NoAnswer(api protocol.ApiKey, of record.Partition, err error) error {
+	return &Error{API: wire.Name(api), Of: of, Err: err}
 }
+
+// wholeTopic is what an Error is of that concerns all of a topic.
+func wholeTopic(name string) record.Partition { return record.Partition{Topic: name, Number: -1} }
 
 // Classify says what to do about an error of this package or of kafka-go. Whatever is not known to be otherwise is an
 // outage: retried, counted, and never a reason to lose anything.
@@ -126,9 +119,9 @@ func classify(err error) Class {
 	switch {
 	case errors.Is(err, ErrGenerationOver):
 		return GenerationOver
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, recordbatch.ErrCorrupt):
 		return StopIfPersists
-	case errors.Is(err, ErrUnreadable):
+	case errors.Is(err, recordbatch.ErrUnreadable):
 		return StopPartition
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition):
 		return LookAtMetadata

@@ -13,6 +13,10 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
 
 func TestClassify(t *testing.T) {
@@ -22,16 +26,16 @@ func TestClassify(t *testing.T) {
 			kafkago.Error(5), kafkago.Error(6), kafkago.Error(7), kafkago.Error(9), kafkago.Error(13), kafkago.Error(14), kafkago.Error(15), kafkago.Error(16),
 			kafkago.Error(74), kafkago.Error(75), kafkago.Error(78), kafkago.Error(-1), kafkago.Error(56), kafkago.Error(12345),
 			io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, os.ErrDeadlineExceeded, context.DeadlineExceeded,
-			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, protocol.NewErrNoLeader("t", 1), errMalformed,
+			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, protocol.NewErrNoLeader("t", 1), wire.ErrMalformed,
 		},
 		KeepCommit: {
-			kafkago.Error(27), unanswered(protocol.OffsetCommit, "", -1, io.ErrUnexpectedEOF), answered(protocol.OffsetCommit, "t", 1, 16),
+			kafkago.Error(27), NoAnswer(protocol.OffsetCommit, record.Partition{}, io.ErrUnexpectedEOF), CodeError(protocol.OffsetCommit, partition("t", 1), 16),
 		},
-		GenerationOver: {kafkago.Error(22), kafkago.Error(25), answered(protocol.OffsetCommit, "t", 1, 22)},
+		GenerationOver: {kafkago.Error(22), kafkago.Error(25), CodeError(protocol.OffsetCommit, partition("t", 1), 22)},
 		LookAtMetadata: {kafkago.Error(3), kafkago.Error(100), kafkago.Error(103), protocol.NewErrNoTopic("t"), protocol.NewErrNoPartition("t", 1)},
 		OutOfRange:     {kafkago.Error(1)},
-		StopIfPersists: {ErrCorrupt, kafkago.Error(2)},
-		StopPartition:  {ErrUnreadable, errTooLarge, kafkago.Error(29), kafkago.Error(30), kafkago.Error(43), kafkago.Error(76)},
+		StopIfPersists: {recordbatch.ErrCorrupt, kafkago.Error(2)},
+		StopPartition:  {recordbatch.ErrUnreadable, kafkago.Error(29), kafkago.Error(30), kafkago.Error(43), kafkago.Error(76)},
 		StopProgram: {
 			kafkago.Error(82), kafkago.Error(26), kafkago.Error(23), kafkago.Error(24), kafkago.Error(33), kafkago.Error(34), kafkago.Error(35), kafkago.Error(58),
 			kafkago.Error(17),
@@ -57,10 +61,10 @@ func TestErrorsSayWhatWasAskedAndWhatToDo(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{answered(protocol.Fetch, "events", 3, 29), []string{"Fetch of events/3", "[29]", "grant READ"}},
-		{answered(protocol.Metadata, "events", -1, 3), []string{"Metadata of events:", "[3]", "KAFKA_TOPICS"}},
-		{answered(protocol.JoinGroup, "", -1, 26), []string{"JoinGroup:", "[26]", "KAFKA_SESSION_TIMEOUT"}},
-		{unanswered(protocol.Fetch, "events", 3, io.ErrUnexpectedEOF), []string{"Fetch of events/3: unexpected EOF"}},
+		{CodeError(protocol.Fetch, partition("events", 3), 29), []string{"Fetch of events/3", "[29]", "grant READ"}},
+		{CodeError(protocol.Metadata, partition("events", -1), 3), []string{"Metadata of events:", "[3]", "KAFKA_TOPICS"}},
+		{CodeError(protocol.JoinGroup, record.Partition{}, 26), []string{"JoinGroup:", "[26]", "KAFKA_SESSION_TIMEOUT"}},
+		{NoAnswer(protocol.Fetch, partition("events", 3), io.ErrUnexpectedEOF), []string{"Fetch of events/3: unexpected EOF"}},
 	} {
 		for _, part := range test.want {
 			if !strings.Contains(test.err.Error(), part) {
@@ -71,7 +75,7 @@ func TestErrorsSayWhatWasAskedAndWhatToDo(t *testing.T) {
 }
 
 func TestErrorsKeepTheCode(t *testing.T) {
-	err := fmt.Errorf("fetching: %w", answered(protocol.Fetch, "events", 0, 100))
+	err := fmt.Errorf("fetching: %w", CodeError(protocol.Fetch, partition("events", 0), 100))
 	if !errors.Is(err, kafkago.UnknownTopicID) {
 		t.Error(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
+
+	"waterwheel/kafka/wire"
 )
 
 // fakeBroker is a cluster of one broker that answers the few requests of this side as a test wants.
@@ -80,7 +82,7 @@ func (b *fakeBroker) address() string { return b.listener.Addr().String() }
 // open is a client of the fake.
 func (b *fakeBroker) open(t *testing.T, change func(*Options)) (*Client, error) {
 	t.Helper()
-	options := Options{Brokers: []string{b.address()}, Topics: b.topics, FetchWait: 50 * time.Millisecond, Isolation: ReadCommitted}
+	options := tested(Options{Brokers: []string{b.address()}, Topics: b.topics, FetchWait: 50 * time.Millisecond, Isolation: ReadCommitted})
 	if change != nil {
 		change(&options)
 	}
@@ -116,7 +118,7 @@ func (b *fakeBroker) serve(conn net.Conn) {
 		}
 		var out bytes.Buffer
 		switch {
-		case api == protocol.Metadata && version == metadataVersion:
+		case api == protocol.Metadata && version == wire.Version(protocol.Metadata):
 			b.write(&out, correlation, b.reply(api, frame, b.metadataBody))
 		case api == protocol.Fetch:
 			b.write(&out, correlation, b.reply(api, frame, b.fetch))

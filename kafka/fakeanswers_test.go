@@ -11,6 +11,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/kafka/wire"
 )
 
 func (b *fakeBroker) versions() []byte {
@@ -81,26 +84,26 @@ var fakeID = [16]byte{1, 2, 3}
 func (b *fakeBroker) metadataBody() []byte {
 	body := []byte{0}
 	body = binary.BigEndian.AppendUint32(body, 0) // throttle
-	body = appendCompactLen(body, 1)
+	body = wire.AppendCompactLen(body, 1)
 	body = binary.BigEndian.AppendUint32(body, 1)
-	body = appendCompactString(body, "127.0.0.1")
+	body = wire.AppendCompactString(body, "127.0.0.1")
 	body = binary.BigEndian.AppendUint32(body, 9092)
 	body = append(body, 0, 0) // no rack, tags
-	body = appendCompactString(body, "fake")
+	body = wire.AppendCompactString(body, "fake")
 	body = binary.BigEndian.AppendUint32(body, 1)
-	body = appendCompactLen(body, len(b.topics))
+	body = wire.AppendCompactLen(body, len(b.topics))
 	for _, topic := range b.topics {
 		body = append(body, 0, 0)
-		body = appendCompactString(body, topic)
+		body = wire.AppendCompactString(body, topic)
 		body = append(body, fakeID[:]...)
 		body = append(body, 0)
-		body = appendCompactLen(body, 1)
+		body = wire.AppendCompactLen(body, 1)
 		body = append(body, 0, 0)
 		body = binary.BigEndian.AppendUint32(body, 0)
 		body = binary.BigEndian.AppendUint32(body, 1)
 		body = binary.BigEndian.AppendUint32(body, 4)
 		for range 3 {
-			body = binary.BigEndian.AppendUint32(appendCompactLen(body, 1), 1)
+			body = binary.BigEndian.AppendUint32(wire.AppendCompactLen(body, 1), 1)
 		}
 		body = append(body, 0)
 		body = binary.BigEndian.AppendUint32(body, 0)
@@ -115,7 +118,7 @@ type fetchSpec struct {
 	id                                  [16]byte
 	partition                           int32
 	highWatermark, lastStable, logStart int64
-	aborted                             []abortedTransaction
+	aborted                             []recordbatch.Aborted
 	set                                 []byte
 }
 
@@ -126,10 +129,10 @@ func (s fetchSpec) encode() []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(s.top))
 	b = binary.BigEndian.AppendUint32(b, 0)
 	if s.top != 0 {
-		return append(appendCompactLen(b, 0), 0)
+		return append(wire.AppendCompactLen(b, 0), 0)
 	}
-	b = append(appendCompactLen(b, 1), s.id[:]...)
-	b = binary.BigEndian.AppendUint32(appendCompactLen(b, 1), uint32(s.partition))
+	b = append(wire.AppendCompactLen(b, 1), s.id[:]...)
+	b = binary.BigEndian.AppendUint32(wire.AppendCompactLen(b, 1), uint32(s.partition))
 	b = binary.BigEndian.AppendUint16(b, uint16(s.code))
 	for _, offset := range []int64{s.highWatermark, s.lastStable, s.logStart} {
 		b = binary.BigEndian.AppendUint64(b, uint64(offset))
@@ -137,15 +140,15 @@ func (s fetchSpec) encode() []byte {
 	if s.aborted == nil {
 		b = append(b, 0)
 	} else {
-		b = appendCompactLen(b, len(s.aborted))
+		b = wire.AppendCompactLen(b, len(s.aborted))
 	}
 	for _, a := range s.aborted {
-		b = binary.BigEndian.AppendUint64(b, uint64(a.producer))
-		b = binary.BigEndian.AppendUint64(b, uint64(a.first))
+		b = binary.BigEndian.AppendUint64(b, uint64(a.Producer))
+		b = binary.BigEndian.AppendUint64(b, uint64(a.First))
 		b = append(b, 0)
 	}
 	b = binary.BigEndian.AppendUint32(b, 0xffffffff)
-	b = append(appendCompactLen(b, len(s.set)), s.set...)
+	b = append(wire.AppendCompactLen(b, len(s.set)), s.set...)
 	// a tagged field of the partition, as brokers send when epochs diverge: 0, of three bytes
 	return append(b, 1, 0, 3, 9, 9, 9, 0, 0)
 }

@@ -3,133 +3,139 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
-	"io"
+	"errors"
 	"math"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
-
-// FetchRequest is a place in a partition to read from.
-type FetchRequest struct {
-	// Topic routes the request to the partition's leader; it must be one of Options.Topics.
-	Topic string
-	// TopicID says which topic of that name is meant.
-	TopicID   [16]byte
-	Partition int32
-	// Offset is the first offset wanted. There need not be a record at it.
-	Offset int64
-	// MaxBytes is the most the broker shall send, when it is less than Options.FetchBytes; 0: that.
-	MaxBytes int32
-}
-
-// fetch asks the partition's leader, waiting up to FetchWait when there is nothing new.
-func (c *Client) fetch(ctx context.Context, request FetchRequest) (*fetchAnswer, error) {
-	message := &fetchMessage{
-		FetchRequest: request,
-		clientID:     c.options.ClientID,
-		wait:         int32(c.options.FetchWait.Milliseconds()),
-		maxBytes:     c.options.FetchBytes,
-		isolation:    c.options.Isolation,
-	}
-	if request.MaxBytes > 0 {
-		message.maxBytes = min(message.maxBytes, request.MaxBytes)
-	}
-	answer, err := c.exchangeFetch(ctx, message)
-	if err == nil && answer.code != 0 {
-		err = answer.code
-	}
-	return answer, err
-}
 
 // maxThrottle bounds how long one answer of a broker makes a fetch wait.
 const maxThrottle = 30 * time.Second
 
-// exchangeFetch asks until the broker reads: while the quota is used up it answers with nothing, and says for how long.
-func (c *Client) exchangeFetch(ctx context.Context, message *fetchMessage) (*fetchAnswer, error) {
-	for {
-		answer, err := roundTrip[*fetchAnswer](ctx, c, message, c.options.FetchWait)
-		if err != nil || answer.throttled == 0 {
-			return answer, err
-		}
-		select {
-		case <-time.After(min(answer.throttled, maxThrottle)):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// fetchMessage is Fetch v13 of one partition without a fetch session. kafka-go's own ends at v11, which addresses topics
-// by name and so reads on in another topic of the same name.
-type fetchMessage struct {
-	FetchRequest
-	clientID  string
-	wait      int32 // milliseconds
-	maxBytes  int32
+// fetchRequest is a place in a partition to read from. There need not be a record at its offset.
+type fetchRequest struct {
+	record.Place
+	topicID   [16]byte // says which topic of that name is meant
+	maxBytes  int32    // the most the broker shall send
+	wait      time.Duration
 	isolation Isolation
 }
 
-var (
-	_ protocol.RawExchanger  = (*fetchMessage)(nil)
-	_ protocol.BrokerMessage = (*fetchMessage)(nil)
-)
+// fetchAnswer is what a broker sent.
+type fetchAnswer struct {
+	code int16
+	// throttled is, when not 0, how long a broker whose quota is used up wants to be left alone; it has not read anything.
+	throttled time.Duration
+	size      int // of the memory that the answer holds
 
-// ApiKey implements protocol.Message.
-func (*fetchMessage) ApiKey() protocol.ApiKey { return protocol.Fetch }
+	highWatermark, lastStable int64
 
-// Required implements protocol.RawExchanger.
-func (*fetchMessage) Required(map[protocol.ApiKey]int16) bool { return true }
+	aborted []recordbatch.Aborted
+	records []byte // record batches
+}
 
-// Broker implements protocol.BrokerMessage: the partition's leader as the transport knows it.
-func (m *fetchMessage) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
-	topic, ok := cluster.Topics[m.Topic]
-	if !ok {
-		return protocol.Broker{ID: -1}, protocol.NewErrNoTopic(m.Topic)
+// fetch asks the partition's leader, waiting when there is nothing new. While the quota is used up a broker answers with
+// nothing, and says for how long: then it is asked again.
+func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, error) {
+	for {
+		answer, err := own[*fetchAnswer](ctx, c, f.Partition, f.wait, f.request())
+		switch {
+		case err != nil:
+			return nil, err
+		case answer.throttled == 0:
+			return answer, CodeError(protocol.Fetch, f.Partition, answer.code)
+		case !sleep(ctx, min(answer.throttled, maxThrottle)):
+			return nil, NoAnswer(protocol.Fetch, f.Partition, context.Cause(ctx))
+		}
 	}
-	partition, ok := topic.Partitions[m.Partition]
+}
+
+func (f *fetchRequest) request() *wire.RoutedRequest[*fetchAnswer] {
+	return &wire.RoutedRequest[*fetchAnswer]{
+		Request: wire.Request[*fetchAnswer]{API: protocol.Fetch, Body: f.body(), Read: f.read}, Route: f.leader,
+	}
+}
+
+// leader is the partition's, as the transport knows it.
+func (f *fetchRequest) leader(cluster protocol.Cluster) (protocol.Broker, error) {
+	topic, ok := cluster.Topics[f.Topic]
 	if !ok {
-		return protocol.Broker{ID: -1}, protocol.NewErrNoPartition(m.Topic, m.Partition)
+		return protocol.Broker{ID: -1}, protocol.NewErrNoTopic(f.Topic)
+	}
+	partition, ok := topic.Partitions[f.Number]
+	if !ok {
+		return protocol.Broker{ID: -1}, protocol.NewErrNoPartition(f.Topic, f.Number)
 	}
 	leader, ok := cluster.Brokers[partition.Leader]
 	if !ok {
-		return protocol.Broker{ID: -1}, protocol.NewErrNoLeader(m.Topic, m.Partition)
+		return protocol.Broker{ID: -1}, protocol.NewErrNoLeader(f.Topic, f.Number)
 	}
 	return leader, nil
 }
 
-// RawExchange implements protocol.RawExchanger. The answer's memory is its own: the caller may have given up and gone while
-// this is still reading.
-func (m *fetchMessage) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	call := call{api: protocol.Fetch, version: fetchVersion, flexible: true, clientID: m.clientID, body: m.body()}
-	response, err := exchange(rw, call)
-	if err != nil {
-		return nil, err
-	}
-	return m.parse(response)
-}
-
-func (m *fetchMessage) body() []byte {
+// body is Fetch v13 of one partition without a fetch session. kafka-go's own ends at v11, which addresses topics by name and so
+// reads on in another topic of the same name.
+func (f *fetchRequest) body() []byte {
 	const noTags = 0
 	b := make([]byte, 0, 96)
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // replica -1: a consumer
-	b = binary.BigEndian.AppendUint32(b, uint32(m.wait))
+	b = binary.BigEndian.AppendUint32(b, uint32(f.wait.Milliseconds()))
 	b = binary.BigEndian.AppendUint32(b, 1) // bytes to wait for
-	b = binary.BigEndian.AppendUint32(b, uint32(m.maxBytes))
-	b = append(b, byte(m.isolation))
+	b = binary.BigEndian.AppendUint32(b, uint32(f.maxBytes))
+	b = append(b, byte(f.isolation))
 	b = binary.BigEndian.AppendUint32(b, 0)              // session
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // its epoch -1: none
-	b = appendCompactLen(b, 1)
-	b = append(b, m.TopicID[:]...)
-	b = appendCompactLen(b, 1)
-	b = binary.BigEndian.AppendUint32(b, uint32(m.Partition))
+	b = wire.AppendCompactLen(b, 1)
+	b = append(b, f.topicID[:]...)
+	b = wire.AppendCompactLen(b, 1)
+	b = binary.BigEndian.AppendUint32(b, uint32(f.Number))
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // leader epoch -1: not known
-	b = binary.BigEndian.AppendUint64(b, uint64(m.Offset))
+	b = binary.BigEndian.AppendUint64(b, uint64(f.Offset))
 	b = binary.BigEndian.AppendUint32(b, math.MaxUint32) // epoch of the last record -1: not known
 	b = binary.BigEndian.AppendUint64(b, math.MaxUint64) // log start -1: for followers only
-	b = binary.BigEndian.AppendUint32(b, uint32(m.maxBytes))
-	b = append(b, noTags, noTags)  // partition, topic
-	b = appendCompactLen(b, 0)     // topics to forget
-	b = appendCompactString(b, "") // rack
+	b = binary.BigEndian.AppendUint32(b, uint32(f.maxBytes))
+	b = append(b, noTags, noTags)       // partition, topic
+	b = wire.AppendCompactLen(b, 0)     // topics to forget
+	b = wire.AppendCompactString(b, "") // rack
 	return append(b, noTags)
+}
+
+// errOtherPartition is an answer that holds something that was not asked for.
+var errOtherPartition = errors.New("the answer is not about the partition that was asked for")
+
+// read takes the answer apart, which must be about the one partition that was asked for.
+func (f *fetchRequest) read(r *wire.Reader) *fetchAnswer {
+	a := &fetchAnswer{size: r.Held()}
+	throttle := time.Duration(r.Int32()) * time.Millisecond
+	if a.code = r.Int16(); a.code != 0 {
+		return a
+	}
+	r.Int32() // session
+	topics := r.CompactLen()
+	if topics == 0 && throttle > 0 {
+		a.throttled = throttle
+		return a
+	}
+	id, partitions, partition := r.UUID(), r.CompactLen(), r.Int32()
+	if topics != 1 || id != f.topicID || partitions != 1 || partition != f.Number {
+		r.Fail(errOtherPartition)
+	}
+	a.code = r.Int16()
+	a.highWatermark, a.lastStable = r.Int64(), r.Int64()
+	r.Int64() // first offset of the log
+	for range r.Times(r.CompactLen()) {
+		a.aborted = append(a.aborted, recordbatch.Aborted{Producer: r.Int64(), First: r.Int64()})
+		r.Tags()
+	}
+	r.Int32() // preferred replica: there is none without a rack
+	a.records = r.CompactBytes()
+	r.Tags() // partition
+	r.Tags() // topic
+	r.Tags() // answer
+	return a
 }

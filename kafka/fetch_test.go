@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,34 +13,34 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
 
 // fetchFrom makes a fake answer one fetch of events/0 from an offset.
-func fetchFrom(t *testing.T, offset int64, answer func() []byte) (*Client, *Batch, error) {
+func fetchFrom(t *testing.T, offset int64, answer func() []byte) (*Client, record.Batch, error) {
 	t.Helper()
 	fake := startFake(t, &fakeBroker{topics: []string{"events"}, fetch: answer})
 	client, err := fake.open(t, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch, err := client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID, Offset: offset})
+	batch, err := fetch(t.Context(), client, "events", fakeID, offset)
 	return client, batch, err
 }
 
 func TestFetchGivesRecordsAndBounds(t *testing.T) {
-	set := concat(transactional(7, 1, 2), marker(9, 1, abortMarker), batchSpec{base: 10, records: plainRecords(2)}.encode())
+	set := slices.Concat(batchOf(7, attributeTransactional, 1, 0, 2), plainBatch(10, 2))
 	_, batch, err := fetchFrom(t, 7, fetchSpec{
-		id: fakeID, highWatermark: 20, lastStable: 15, logStart: 3, set: set, aborted: []abortedTransaction{{producer: 1, first: 7}},
+		id: fakeID, highWatermark: 20, lastStable: 15, logStart: 3, set: set, aborted: []recordbatch.Aborted{{Producer: 1, First: 7}},
 	}.encode)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]int64{10, 11}, offsets(batch)); diff != "" {
-		t.Error(diff)
-	}
-	got := []int64{batch.Next, batch.HighWatermark, batch.LastStable, batch.LogStart}
-	if diff := cmp.Diff([]int64{12, 20, 15, 3}, got); diff != "" {
-		t.Error(diff)
+	if diff := cmp.Diff([]int64{10, 11}, offsets(batch)); diff != "" || batch.Next != 12 || batch.End != 15 {
+		t.Error(diff, batch.Next, batch.End)
 	}
 }
 
@@ -59,7 +60,7 @@ func TestFetchWaitsWhileItIsThrottled(t *testing.T) {
 		if asked = append(asked, time.Now()); len(asked) < 3 {
 			return throttled
 		}
-		return fetchSpec{id: fakeID, highWatermark: 9, lastStable: 9, set: batchSpec{base: 7, records: plainRecords(2)}.encode()}.encode()
+		return fetchSpec{id: fakeID, highWatermark: 9, lastStable: 9, set: plainBatch(7, 2)}.encode()
 	})
 	if err != nil || len(batch.Records) != 2 {
 		t.Fatal(batch, err)
@@ -82,29 +83,29 @@ func TestFetchAsksForWhatWasAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID, Offset: 0x0102030405060708}); err != nil {
+	if _, err := fetch(t.Context(), client, "events", fakeID, 0x0102030405060708); err != nil {
 		t.Fatal(err)
 	}
-	r := reader{rest: asked[12:]}
-	clientID := string(r.take(int(r.int16())))
-	r.tags()
-	got := []any{clientID, r.int32(), r.int32(), r.int32(), r.int32(), r.take(1)[0], r.int32(), r.int32()}
-	topics, id, partitions, partition := r.compactLen(), r.uuid(), r.compactLen(), r.int32()
-	r.int32()
-	got = append(got, topics, id, partitions, partition, r.int64())
-	r.int32()
-	r.int64()
-	got = append(got, r.int32())
-	r.tags()
-	r.tags()
-	got = append(got, r.compactLen(), r.compactString())
-	r.tags()
+	r := wire.NewReader(asked[12:])
+	clientID := r.ShortString()
+	r.Tags()
+	got := []any{clientID, r.Int32(), r.Int32(), r.Int32(), r.Int32(), r.Take(1)[0], r.Int32(), r.Int32()}
+	topics, id, partitions, partition := r.CompactLen(), r.UUID(), r.CompactLen(), r.Int32()
+	r.Int32()
+	got = append(got, topics, id, partitions, partition, r.Int64())
+	r.Int32()
+	r.Int64()
+	got = append(got, r.Int32())
+	r.Tags()
+	r.Tags()
+	got = append(got, r.CompactLen(), r.CompactString())
+	r.Tags()
 	want := []any{
 		"waterwheel", int32(-1), int32(50), int32(1), int32(12345), byte(1), int32(0), int32(-1),
 		1, fakeID, 1, int32(0), int64(0x0102030405060708), int32(12345), 0, "",
 	}
-	if diff := cmp.Diff(want, got); diff != "" || r.err != nil || len(r.rest) != 0 {
-		t.Error(diff, r.err, len(r.rest))
+	if diff := cmp.Diff(want, got); diff != "" || r.Err() != nil || r.More() {
+		t.Error(diff, r.Err())
 	}
 }
 
@@ -121,19 +122,19 @@ func TestFetchOutOfRangeIsAskedOfListOffsets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID, Offset: 7})
+	_, err = fetch(t.Context(), client, "events", fakeID, 7)
 	if Classify(err) != OutOfRange {
 		t.Fatal(err)
 	}
 	if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues("1")); n != 1 {
 		t.Errorf("counted %v times", n)
 	}
-	first, end, err := client.Bounds(t.Context(), "events", 0)
+	first, end, err := client.Bounds(t.Context(), partition("events", 0))
 	if first != 30 || end != 90 || err != nil {
 		t.Error(first, end, err)
 	}
 	for time, want := range map[int64]int64{4: 40, 5: 90} {
-		if offset, err := client.OffsetAt(t.Context(), "events", 0, time); offset != want || err != nil {
+		if offset, err := client.OffsetAt(t.Context(), partition("events", 0), time); offset != want || err != nil {
 			t.Errorf("at time %d: %d, %v", time, offset, err)
 		}
 	}
@@ -147,13 +148,13 @@ func TestBoundsKeepsTheBrokersError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := client.Bounds(t.Context(), "events", 0); !errors.Is(err, kafkago.OffsetNotAvailable) || Classify(err) != Retry {
+	if _, _, err := client.Bounds(t.Context(), partition("events", 0)); !errors.Is(err, kafkago.OffsetNotAvailable) || Classify(err) != Retry {
 		t.Error(err)
 	}
 }
 
 func TestFetchErrors(t *testing.T) {
-	damaged := batchSpec{base: 0, records: plainRecords(3)}.encode()
+	damaged := plainBatch(0, 3)
 	damaged[len(damaged)-1] ^= 1
 	for name, test := range map[string]struct {
 		answer func() []byte
@@ -173,7 +174,7 @@ func TestFetchErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, batch, err := fetchFrom(t, 0, test.answer)
-			if batch != nil || Classify(err) != test.class {
+			if batch.Records != nil || Classify(err) != test.class {
 				t.Errorf("class %d: %v", Classify(err), err)
 			}
 			if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues(test.label)); n != 1 {
@@ -188,8 +189,8 @@ func TestFetchOfAnUnknownTopicLooksAtMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, request := range []FetchRequest{{Topic: "other"}, {Topic: "events", Partition: 7}} {
-		if _, err := client.Fetch(t.Context(), request); Classify(err) != LookAtMetadata {
+	for _, of := range []record.Partition{{Topic: "other"}, {Topic: "events", Number: 7}} {
+		if _, err := client.Log(of, fakeID).fetch(t.Context(), 0); Classify(err) != LookAtMetadata {
 			t.Error(err)
 		}
 	}
@@ -200,14 +201,14 @@ func TestFetchOfAnUnknownTopicLooksAtMetadata(t *testing.T) {
 
 // Records that came before a damaged batch are not lost: the error comes with the next fetch.
 func TestFetchGivesWhatComesBeforeADamagedBatch(t *testing.T) {
-	damaged := batchSpec{base: 3, records: plainRecords(3)}.encode()
+	damaged := plainBatch(3, 3)
 	damaged[len(damaged)-1] ^= 1
-	set := concat(batchSpec{base: 0, records: plainRecords(3)}.encode(), damaged)
+	set := slices.Concat(plainBatch(0, 3), damaged)
 	client, batch, err := fetchFrom(t, 0, fetchSpec{id: fakeID, set: set}.encode)
 	if err != nil || len(batch.Records) != 3 || batch.Next != 3 {
 		t.Fatal(batch, err)
 	}
-	if _, err := client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID, Offset: 3}); !errors.Is(err, ErrCorrupt) {
+	if _, err := fetch(t.Context(), client, "events", fakeID, 3); !errors.Is(err, recordbatch.ErrCorrupt) {
 		t.Error(err)
 	}
 }
@@ -222,7 +223,7 @@ func TestFetchGivesUpOnASilentBroker(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := client.Fetch(ctx, FetchRequest{Topic: "events", TopicID: fakeID}); Classify(err) != Retry {
+	if _, err := fetch(ctx, client, "events", fakeID, 0); Classify(err) != Retry {
 		t.Error(err)
 	}
 }
@@ -235,7 +236,7 @@ func TestFetchThatIsCancelledIsNotCounted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := client.Fetch(ctx, FetchRequest{Topic: "events", TopicID: fakeID}); !errors.Is(err, context.Canceled) {
+	if _, err := fetch(ctx, client, "events", fakeID, 0); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	for _, label := range []string{"network", "timeout", "other"} {
@@ -246,17 +247,17 @@ func TestFetchThatIsCancelledIsNotCounted(t *testing.T) {
 }
 
 func TestReleasedBatchesAreUsedAgain(t *testing.T) {
-	set := batchSpec{base: 0, records: plainRecords(50)}.encode()
+	set := plainBatch(0, 50)
 	client, batch, err := fetchFrom(t, 0, fetchSpec{id: fakeID, set: set}.encode)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size := batch.Size(); size < int64(len(set)) {
+	if size := batch.Bytes; size < int64(len(set)) {
 		t.Errorf("a batch of %d bytes says it holds %d", len(set), size)
 	}
 	for range 20 {
 		batch.Release()
-		if batch, err = client.Fetch(t.Context(), FetchRequest{Topic: "events", TopicID: fakeID}); err != nil || len(batch.Records) != 50 {
+		if batch, err = fetch(t.Context(), client, "events", fakeID, 0); err != nil || len(batch.Records) != 50 {
 			t.Fatal(batch, err)
 		}
 		if !bytes.Equal(batch.Records[49].Value, []byte("9")) {

@@ -1,61 +1,31 @@
 package kafka
 
 import (
-	"errors"
 	"testing"
-)
 
-// FuzzDecode feeds the decoder arbitrary record sets. The checksum is made right, or nothing would get past it.
-func FuzzDecode(f *testing.F) {
-	f.Add(batchSpec{base: 5, records: plainRecords(3)}.encode(), int64(5), int64(0), int64(0))
-	f.Add(concat(transactional(0, 1, 2), marker(2, 1, abortMarker), transactional(3, 2, 1)), int64(0), int64(1), int64(0))
-	f.Add(batchSpec{base: 20, lastDelta: 4}.encode(), int64(22), int64(-1), int64(9))
-	var payload []byte
-	for _, r := range plainRecords(20) {
-		payload = append(payload, r.encode()...)
-	}
-	for _, c := range compressors(f) {
-		f.Add(batchSpec{attributes: c.codec, lastDelta: 19, count: 20, payload: c.compress(payload)}.encode(), int64(0), int64(7), int64(7))
-	}
-	f.Fuzz(func(t *testing.T, set []byte, from, producer, first int64) {
-		if len(set) > batchRecords {
-			size := min(len(set), batchLengthField+int(uint32(set[batchLength])<<24|uint32(set[batchLength+1])<<16|uint32(set[batchLength+2])<<8|uint32(set[batchLength+3])))
-			if size > batchRecords {
-				seal(set[:size:size])
-			}
-		}
-		batch, err := decodeSet(set, from, abortedTransaction{producer: producer, first: first})
-		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnreadable) {
-			t.Fatalf("an error of no kind: %v", err)
-		}
-		if batch.Next < from {
-			t.Fatalf("the position went back from %d to %d", from, batch.Next)
-		}
-		previous := from - 1
-		for _, r := range batch.Records {
-			if r.Offset <= previous || r.Offset >= batch.Next {
-				t.Fatalf("offset %d after %d, next is %d", r.Offset, previous, batch.Next)
-			}
-			previous = r.Offset
-			if _, err := ParseHeaders(r.RawHeaders); err != nil && !errors.Is(err, ErrCorrupt) {
-				t.Fatal(err)
-			}
-		}
-	})
-}
+	"waterwheel/kafka/recordbatch"
+)
 
 // FuzzAnswers feeds the readers of whole answers.
 func FuzzAnswers(f *testing.F) {
-	f.Add(fetchSpec{id: fakeID, aborted: []abortedTransaction{{1, 2}}, set: []byte("set")}.encode())
+	f.Add(fetchSpec{id: fakeID, aborted: []recordbatch.Aborted{{Producer: 1, First: 2}}, set: []byte("set")}.encode())
 	f.Add(fetchSpec{top: 3}.encode())
 	f.Add((&fakeBroker{topics: []string{"a"}}).metadataBody())
+	f.Add(offsetFetchBody())
+	f.Add(consumerGroup())
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		message := fetchMessage{FetchRequest: FetchRequest{TopicID: fakeID}}
-		if a, err := message.parse(answer); err == nil && len(a.records) > len(answer) {
+		request := fetchRequest{topicID: fakeID}
+		if a, err := request.request().Parse(answer); err == nil && len(a.records) > len(answer) {
 			t.Fatal("more records than bytes")
 		}
-		if m, err := parseMetadata(answer); err == nil && len(m.topics) > len(answer) {
+		if m, err := metadataRequest(nil).Parse(answer); err == nil && len(m.topics) > len(answer) {
 			t.Fatal("more topics than bytes")
+		}
+		if o, err := offsetFetchRequest("g", nil).Parse(answer); err == nil && len(o.committed) > len(answer) {
+			t.Fatal("more offsets than bytes")
+		}
+		if g, err := newConsumerGroupRequest("g").Parse(answer); err == nil && len(g.members) > len(answer) {
+			t.Fatal("more members than bytes")
 		}
 	})
 }

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +13,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/sasl"
+
+	"waterwheel/kafka/wire"
 )
 
 const (
@@ -22,9 +23,6 @@ const (
 	// maxIterations bounds the work that a broker may ask for: SCRAM hashes a password so often. Kafka allows 16,384.
 	maxIterations = 1 << 20
 )
-
-// noDeadline takes a connection's deadline away.
-var noDeadline time.Time
 
 // session is the login of one connection.
 type session struct {
@@ -59,7 +57,7 @@ func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
 			return err
 		}
 		if done, proof, err = machine.Next(ctx, challenge); err != nil {
-			return fmt.Errorf("%w: the broker's part of the login: %w", errMalformed, err)
+			return fmt.Errorf("%w: the broker's part of the login: %w", wire.ErrMalformed, err)
 		}
 	}
 	return nil
@@ -67,20 +65,20 @@ func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
 
 // choose tells the broker the mechanism.
 func (s *session) choose(rw io.ReadWriter) error {
-	body := appendShortString(nil, s.mechanism.Name())
-	answer, err := exchange(rw, call{api: protocol.SaslHandshake, version: saslHandshakeVersion, body: body})
+	body := wire.AppendShortString(nil, s.mechanism.Name())
+	answer, err := wire.Exchange(rw, wire.Call{API: protocol.SaslHandshake, Version: saslHandshakeVersion, Body: body})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
-	r := reader{rest: answer}
-	code := kafkago.Error(r.int16())
+	r := wire.NewReader(answer)
+	code := kafkago.Error(r.Int16())
 	var offered []string
-	for n := r.longLen(); n > 0 && r.err == nil; n-- {
-		offered = append(offered, readShortString(&r))
+	for range r.Times(r.LongLen()) {
+		offered = append(offered, r.ShortString())
 	}
 	switch {
-	case r.err != nil:
-		return fmt.Errorf("%w: %w", errNoAnswer, r.err)
+	case r.Err() != nil:
+		return fmt.Errorf("%w: %w", errNoAnswer, r.Err())
 	case code == kafkago.UnsupportedSASLMechanism:
 		return fmt.Errorf("%w (it offers %s)", code, strings.Join(offered, ", "))
 	case code != 0:
@@ -91,20 +89,20 @@ func (s *session) choose(rw io.ReadWriter) error {
 
 // authenticate sends one proof and returns the broker's challenge.
 func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
-	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(proof))), proof...)
-	answer, err := exchange(rw, call{api: protocol.SaslAuthenticate, version: saslAuthenticateVersion, body: body})
+	body := wire.AppendLongBytes(nil, proof)
+	answer, err := wire.Exchange(rw, wire.Call{API: protocol.SaslAuthenticate, Version: saslAuthenticateVersion, Body: body})
 	if hungUp(err) {
 		return nil, fmt.Errorf("%w: %w", errLoginCut, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r := reader{rest: answer}
-	code, _ := kafkago.Error(r.int16()), readShortString(&r) // its message says no more than the code
-	challenge := r.take(max(0, r.longLen()))
-	lifetime := time.Duration(r.int64()) * time.Millisecond
-	if r.err != nil {
-		return nil, r.err
+	r := wire.NewReader(answer)
+	code, _ := kafkago.Error(r.Int16()), r.ShortString() // its message says no more than the code
+	challenge := r.LongBytes()
+	lifetime := time.Duration(r.Int64()) * time.Millisecond
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	if code != 0 {
 		return nil, code
@@ -118,7 +116,7 @@ func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
 // renew proves the login again when its time comes: a broker with connections.max.reauth.ms ends a connection at the first
 // request after that time.
 func (s *session) renew(conn net.Conn) error {
-	if s == nil || s.renewAt.IsZero() || time.Now().Before(s.renewAt) {
+	if s.renewAt.IsZero() || time.Now().Before(s.renewAt) {
 		return nil
 	}
 	s.renewAt = time.Time{}
@@ -130,7 +128,7 @@ func bearable(challenge []byte) error {
 	for attribute := range strings.SplitSeq(string(challenge), ",") {
 		text, ok := strings.CutPrefix(attribute, "i=")
 		if n, err := strconv.Atoi(text); ok && (err != nil || n > maxIterations) {
-			return fmt.Errorf("%w: the broker asks to hash the password %.20s times", errMalformed, text)
+			return fmt.Errorf("%w: the broker asks to hash the password %.20s times", wire.ErrMalformed, text)
 		}
 	}
 	return nil

@@ -3,9 +3,8 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"io"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/sasl/plain"
+
+	"waterwheel/kafka/wire"
 )
 
 // scripted answers the requests of one connection: each with what answer returns, and hangs up at nil.
@@ -59,12 +60,13 @@ func TestLoginIsRenewed(t *testing.T) {
 			}
 			return []byte{0, 0, 0, 0, 0, 0}
 		})
-		c := &conn{Conn: network, session: &session{mechanism: plain.Mechanism{Username: "u", Password: "p"}}}
-		if err := c.session.prove(context.Background(), network); err != nil {
+		s := &session{mechanism: plain.Mechanism{Username: "u", Password: "p"}}
+		c := &wire.Conn{Conn: network, Renew: s.renew}
+		if err := s.prove(context.Background(), network); err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if _, err := exchange(c, call{api: protocol.Heartbeat, version: heartbeatVersion}); err != nil {
+			if _, err := wire.Exchange(c, wire.Call{API: protocol.Heartbeat, Version: wire.Version(protocol.Heartbeat)}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(30 * time.Second)
@@ -116,7 +118,7 @@ func TestLoginSurvivesHostileBrokers(t *testing.T) {
 
 func TestLoginSaysWhichMechanismsThereAre(t *testing.T) {
 	body := binary.BigEndian.AppendUint32([]byte{0, 33}, 2)
-	body = appendShortString(appendShortString(body, "PLAIN"), "SCRAM-SHA-512")
+	body = wire.AppendShortString(wire.AppendShortString(body, "PLAIN"), "SCRAM-SHA-512")
 	network := scripted(t, func(protocol.ApiKey, []byte) []byte { return body })
 	err := (&session{mechanism: plain.Mechanism{Username: "u", Password: "p"}}).prove(t.Context(), network)
 	if err == nil || !strings.Contains(err.Error(), "it offers PLAIN, SCRAM-SHA-512") {
@@ -148,22 +150,11 @@ func TestAdvertisedAddressIsToldFromThoseOfTheSettings(t *testing.T) {
 	}
 }
 
-func TestFramesAreBounded(t *testing.T) {
-	for _, size := range []uint32{0, 3, maxAnswerBytes + 5, 1 << 31, 1<<32 - 1} {
-		client, broker := net.Pipe()
-		go func() {
-			defer broker.Close()
-			if _, err := readFrame(broker); err == nil {
-				_, _ = broker.Write(binary.BigEndian.AppendUint64(nil, uint64(size)<<32|1))
-			}
-		}()
-		c := &conn{Conn: client}
-		if _, err := c.Write(call{api: protocol.ApiVersions}.encode(1)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadAll(c); !errors.Is(err, errMalformed) {
-			t.Errorf("an answer of %d bytes: %v", size, err)
-		}
-		client.Close()
-	}
+// allocated is what f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }

@@ -3,12 +3,13 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"slices"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
 
 // Topic is what the cluster knows of a topic.
@@ -29,8 +30,8 @@ type Partition struct {
 	ID int32
 	// Leader is the broker that serves it, -1 when there is none at the moment.
 	Leader int32
-	// LeaderEpoch counts its leaders.
-	LeaderEpoch int32
+	// Replicas are how many brokers shall have it, InSync how many do.
+	Replicas, InSync int
 	// Err is the broker's remark on it, such as that its leader is not there.
 	Err error
 }
@@ -50,55 +51,28 @@ func (c *Client) Topics(ctx context.Context, names ...string) ([]Topic, error) {
 	for i, name := range names {
 		topic, ok := byName[name]
 		if !ok {
-			topic = Topic{Name: name, Err: answered(protocol.Metadata, name, -1, int16(kafkago.UnknownTopicOrPartition))}
+			topic = Topic{Name: name, Err: CodeError(protocol.Metadata, wholeTopic(name), int16(kafkago.UnknownTopicOrPartition))}
 		}
 		topics[i] = topic
 	}
 	return topics, nil
 }
 
-func (c *Client) metadata(ctx context.Context, names []string) (*metadataAnswer, error) {
-	request := &metadataRequest{clientID: c.options.ClientID, topics: names}
-	answer, err := roundTrip[*metadataAnswer](ctx, c, request, 0)
-	if err != nil {
-		return nil, unanswered(protocol.Metadata, "", -1, err)
-	}
-	return answer, nil
+func (c *Client) metadata(ctx context.Context, names []string) (metadataAnswer, error) {
+	return own[metadataAnswer](ctx, c, record.Partition{}, 0, metadataRequest(names))
 }
 
-// metadataRequest is Metadata v12, whose answer has topic ids and leader epochs; kafka-go's own stops before them.
-type metadataRequest struct {
-	clientID string
-	topics   []string // none asks about the cluster alone
-}
-
-var _ protocol.RawExchanger = (*metadataRequest)(nil)
-
-// ApiKey implements protocol.Message.
-func (*metadataRequest) ApiKey() protocol.ApiKey { return protocol.Metadata }
-
-// Required implements protocol.RawExchanger.
-func (*metadataRequest) Required(map[protocol.ApiKey]int16) bool { return true }
-
-// RawExchange implements protocol.RawExchanger.
-func (m *metadataRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	call := call{api: protocol.Metadata, version: metadataVersion, flexible: true, clientID: m.clientID, body: m.body()}
-	answer, err := exchange(rw, call)
-	if err != nil {
-		return nil, err
-	}
-	return parseMetadata(answer)
-}
-
-func (m *metadataRequest) body() []byte {
-	b := appendCompactLen(nil, len(m.topics))
-	for _, name := range m.topics {
+// metadataRequest is Metadata v12, whose answer has topic ids; kafka-go's own stops before them. No names ask about the cluster
+// alone.
+func metadataRequest(names []string) *wire.Request[metadataAnswer] {
+	b := wire.AppendCompactLen(nil, len(names))
+	for _, name := range names {
 		b = append(b, make([]byte, 16)...) // no id: asked by name
-		b = appendCompactString(b, name)
+		b = wire.AppendCompactString(b, name)
 		b = append(b, 0) // tags
 	}
 	const createTopics, rights, tags = 0, 1, 0
-	return append(b, createTopics, rights, tags)
+	return &wire.Request[metadataAnswer]{API: protocol.Metadata, Body: append(b, createTopics, rights, tags), Read: readMetadata}
 }
 
 // metadataAnswer is what of the answer is of use here; brokers' addresses are the transport's affair.
@@ -107,55 +81,53 @@ type metadataAnswer struct {
 	topics    []Topic
 }
 
-// ApiKey implements protocol.Message.
-func (*metadataAnswer) ApiKey() protocol.ApiKey { return protocol.Metadata }
-
-func parseMetadata(answer []byte) (*metadataAnswer, error) {
-	r := reader{rest: answer}
-	r.tags()  // of the header
-	r.int32() // throttle time
-	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-		r.int32()        // node id
-		r.compactBytes() // host
-		r.int32()        // port
-		r.compactBytes() // rack
-		r.tags()
+func readMetadata(r *wire.Reader) (m metadataAnswer) {
+	r.Int32() // throttle time
+	for range r.Times(r.CompactLen()) {
+		r.Int32()        // node id
+		r.CompactBytes() // host
+		r.Int32()        // port
+		r.CompactBytes() // rack
+		r.Tags()
 	}
-	m := &metadataAnswer{clusterID: r.compactString()}
-	r.int32() // controller
-	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-		m.topics = append(m.topics, parseTopic(&r))
+	m.clusterID = r.CompactString()
+	r.Int32() // controller
+	for range r.Times(r.CompactLen()) {
+		m.topics = append(m.topics, readTopic(r))
 	}
-	r.tags()
-	if r.err != nil {
-		return nil, fmt.Errorf("reading metadata: %w", r.err)
-	}
-	return m, nil
+	r.Tags()
+	return m
 }
 
-func parseTopic(r *reader) Topic {
-	code := r.int16()
-	topic := Topic{Name: r.compactString(), ID: r.uuid()}
-	topic.Err = answered(protocol.Metadata, topic.Name, -1, code)
-	r.boolean() // internal
-	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-		topic.Partitions = append(topic.Partitions, parsePartition(r, topic.Name))
+func readTopic(r *wire.Reader) Topic {
+	code := r.Int16()
+	topic := Topic{Name: r.CompactString(), ID: r.UUID()}
+	topic.Err = CodeError(protocol.Metadata, wholeTopic(topic.Name), code)
+	r.Take(1) // internal
+	for range r.Times(r.CompactLen()) {
+		topic.Partitions = append(topic.Partitions, readPartition(r, topic.Name))
 	}
-	topic.Rights = Rights(r.int32())
-	r.tags()
+	topic.Rights = Rights(r.Int32())
+	r.Tags()
 	slices.SortFunc(topic.Partitions, func(a, b Partition) int { return cmp.Compare(a.ID, b.ID) })
 	return topic
 }
 
-func parsePartition(r *reader, topic string) Partition {
-	code := r.int16()
-	partition := Partition{ID: r.int32(), Leader: r.int32(), LeaderEpoch: r.int32()}
-	partition.Err = answered(protocol.Metadata, topic, partition.ID, code)
-	for range 3 { // replicas, in-sync replicas, offline replicas
-		for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-			r.int32()
-		}
+func readPartition(r *wire.Reader, topic string) Partition {
+	code := r.Int16()
+	p := Partition{ID: r.Int32(), Leader: r.Int32()}
+	p.Err = CodeError(protocol.Metadata, record.Partition{Topic: topic, Number: p.ID}, code)
+	r.Int32() // leader epoch
+	p.Replicas, p.InSync = readReplicas(r), readReplicas(r)
+	readReplicas(r) // those that are offline
+	r.Tags()
+	return p
+}
+
+func readReplicas(r *wire.Reader) (n int) {
+	for range r.Times(r.CompactLen()) {
+		r.Int32()
+		n++
 	}
-	r.tags()
-	return partition
+	return n
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka/wire"
 )
 
 func TestTopicsAnswersInOrderWithErrors(t *testing.T) {
@@ -17,7 +19,7 @@ func TestTopicsAnswersInOrderWithErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	partitions := []Partition{{ID: 0, Leader: 1, LeaderEpoch: 4}}
+	partitions := []Partition{{ID: 0, Leader: 1, Replicas: 1, InSync: 1}}
 	want := []Topic{{Name: "b", ID: fakeID, Partitions: partitions}, {Name: "missing"}, {Name: "a", ID: fakeID, Partitions: partitions}}
 	missing := topics[1].Err
 	topics[1].Err = nil
@@ -35,7 +37,7 @@ func TestTopicsAnswersInOrderWithErrors(t *testing.T) {
 func TestParseMetadataRefusesWhatIsCut(t *testing.T) {
 	whole := (&fakeBroker{topics: []string{"a", "b"}}).metadataBody()
 	for n := range whole {
-		if _, err := parseMetadata(whole[:n]); !errors.Is(err, errMalformed) {
+		if _, err := metadataRequest(nil).Parse(whole[:n]); !errors.Is(err, wire.ErrMalformed) {
 			t.Fatalf("%d of %d bytes: %v", n, len(whole), err)
 		}
 	}

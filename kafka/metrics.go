@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/kafka/recordbatch"
 )
 
 // fetchMetrics counts what goes wrong while fetching.
@@ -70,9 +72,9 @@ func fetchErrorLabel(err error) string {
 	switch {
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
 		return codeNoLeader
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, recordbatch.ErrCorrupt):
 		return codeCorrupt
-	case errors.Is(err, ErrUnreadable):
+	case errors.Is(err, recordbatch.ErrUnreadable):
 		return codeUnreadable
 	case isNet && timeout.Timeout():
 		return codeTimeout

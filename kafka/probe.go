@@ -14,12 +14,9 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-)
 
-// The versions of our own messages.
-const (
-	fetchVersion    = 13 // the first to address a topic by its id; Kafka 3.1
-	metadataVersion = 12
+	"waterwheel/kafka/wire"
+	"waterwheel/record"
 )
 
 var (
@@ -38,10 +35,10 @@ var (
 // probe connects to the first bootstrap broker that answers, the way every later connection is made, and finds out which
 // setting is wrong where a broker only hangs up. A broker that hangs up may be starting, or a proxy before one that is down: the settings are only to blame when no
 // other broker answers either.
-func (c *connector) probe(ctx context.Context, options Options) error {
+func (c *connector) probe(ctx context.Context, brokers []string) error {
 	var unreachable, mute []error
-	for _, broker := range options.Brokers {
-		err := c.probeBroker(ctx, broker, options.ClientID)
+	for _, broker := range brokers {
+		err := c.probeBroker(ctx, broker)
 		if err == nil {
 			return nil
 		}
@@ -60,7 +57,7 @@ func (c *connector) probe(ctx context.Context, options Options) error {
 	return fmt.Errorf("no broker of KAFKA_BROKERS: %w", errors.Join(unreachable...))
 }
 
-func (c *connector) probeBroker(ctx context.Context, broker, clientID string) error {
+func (c *connector) probeBroker(ctx context.Context, broker string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	conn, err := c.open(ctx, "tcp", broker)
@@ -68,18 +65,18 @@ func (c *connector) probeBroker(ctx context.Context, broker, clientID string) er
 		return c.explain(ctx, broker, err)
 	}
 	defer conn.Close()
-	if err := within(ctx, conn, func() error { return c.ask(conn, clientID) }); err != nil {
+	if err := wire.Within(ctx, conn, func() error { return c.ask(conn) }); err != nil {
 		return c.explain(ctx, broker, err)
 	}
 	return nil
 }
 
 // ask asks for the versions, which any Kafka tells anybody, and for the cluster, which it tells those only who may know.
-func (c *connector) ask(conn *conn, clientID string) error {
-	if err := checkVersions(conn, clientID); err != nil {
+func (c *connector) ask(conn net.Conn) error {
+	if err := checkVersions(conn); err != nil {
 		return err
 	}
-	_, err := (&metadataRequest{clientID: clientID}).RawExchange(conn)
+	_, err := metadataRequest(nil).RawExchange(conn)
 	if c.sasl == nil && hungUp(err) {
 		return fmt.Errorf("%w: %w", errNoLogin, err)
 	}
@@ -87,25 +84,25 @@ func (c *connector) ask(conn *conn, clientID string) error {
 }
 
 // checkVersions asks which requests the broker knows.
-func checkVersions(rw io.ReadWriter, clientID string) error {
-	answer, err := exchange(rw, call{api: protocol.ApiVersions, version: 0, clientID: clientID})
+func checkVersions(rw io.ReadWriter) error {
+	answer, err := wire.Exchange(rw, wire.Call{API: protocol.ApiVersions})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
 	known := make(map[protocol.ApiKey]int16)
-	r := reader{rest: answer}
-	code := r.int16()
-	for n := r.int32(); n > 0 && r.err == nil; n-- {
-		api, _, newest := protocol.ApiKey(r.int16()), r.int16(), r.int16()
+	r := wire.NewReader(answer)
+	code := r.Int16()
+	for range r.Times(r.LongLen()) {
+		api, _, newest := protocol.ApiKey(r.Int16()), r.Int16(), r.Int16()
 		known[api] = newest
 	}
-	if r.err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, r.err)
+	if r.Err() != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, r.Err())
 	}
-	if err := answered(protocol.ApiVersions, "", -1, code); err != nil {
+	if err := CodeError(protocol.ApiVersions, record.Partition{}, code); err != nil {
 		return err
 	}
-	if known[protocol.Fetch] < fetchVersion || known[protocol.Metadata] < metadataVersion {
+	if known[protocol.Fetch] < wire.Version(protocol.Fetch) || known[protocol.Metadata] < wire.Version(protocol.Metadata) {
 		return kafkago.UnsupportedVersion
 	}
 	return nil

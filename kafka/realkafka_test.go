@@ -13,6 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/record"
 )
 
 // realBrokers are those of E2E_KAFKA_BROKERS; tests without them are skipped.
@@ -66,9 +69,9 @@ func admin(t *testing.T, brokers []string) *kafkago.Client {
 // realClient opens a client for a topic and waits until the cluster knows it.
 func realClient(t *testing.T, brokers []string, topic string) (*Client, [16]byte) {
 	t.Helper()
-	client, err := Open(t.Context(), Options{
+	client, err := Open(t.Context(), tested(Options{
 		Brokers: brokers, Topics: []string{topic}, Isolation: ReadCommitted, FetchWait: 100 * time.Millisecond,
-	}, prometheus.NewRegistry())
+	}), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatalf("opening a client: %v", err)
 	}
@@ -95,11 +98,12 @@ func topicID(t *testing.T, client *Client, topic string) [16]byte {
 }
 
 // fetchUntil fetches until a number of records came, retrying what Classify says to, and returns copies.
-func fetchUntil(t *testing.T, client *Client, request FetchRequest, want int) []Record {
+func fetchUntil(t *testing.T, client *Client, topic string, id [16]byte, want int) []record.Record {
 	t.Helper()
-	var records []Record
+	var records []record.Record
+	log, next := client.Log(partition(topic, 0), id), int64(0)
 	for range 100 {
-		batch, err := client.Fetch(t.Context(), request)
+		batch, err := log.fetch(t.Context(), next)
 		if err != nil {
 			if class := Classify(err); class != Retry && class != LookAtMetadata {
 				t.Fatalf("fetching: %v", err)
@@ -108,10 +112,10 @@ func fetchUntil(t *testing.T, client *Client, request FetchRequest, want int) []
 			continue
 		}
 		for _, r := range batch.Records {
-			r.Key, r.Value, r.RawHeaders = bytes.Clone(r.Key), bytes.Clone(r.Value), bytes.Clone(r.RawHeaders)
+			r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), bytes.Clone(r.Headers)
 			records = append(records, r)
 		}
-		request.Offset = batch.Next
+		next = batch.Next
 		batch.Release()
 		if len(records) >= want {
 			return records
@@ -157,9 +161,9 @@ func TestRealFetchReadsEveryCodec(t *testing.T) {
 		produce(t, brokers, topic, codec, messages...)
 		want = append(want, messages...)
 	}
-	records := fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, len(want))
+	records := fetchUntil(t, client, topic, id, len(want))
 	for i, r := range records {
-		headers, err := ParseHeaders(r.RawHeaders)
+		headers, err := recordbatch.ParseHeaders(r.Headers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +190,7 @@ func TestRealFetchInSmallBites(t *testing.T) {
 		}
 		produce(t, brokers, topic, kafkago.Compression(i%5), kafkago.Message{Value: bytes.Repeat([]byte{byte('a' + i%26)}, size)})
 	}
-	records := fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, count)
+	records := fetchUntil(t, client, topic, id, count)
 	for i, r := range records {
 		if r.Offset != int64(i) || r.Key != nil || r.Value[0] != byte('a'+i%26) {
 			t.Fatalf("record %d has offset %d, value %.10q", i, r.Offset, r.Value)
@@ -204,7 +208,7 @@ func TestRealFetchTakesTheBrokersTime(t *testing.T) {
 		messages = append(messages, kafkago.Message{Value: []byte("v"), Time: time.UnixMilli(1_000_000)})
 	}
 	produce(t, brokers, topic, kafkago.Zstd, messages...)
-	for _, r := range fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, 10) {
+	for _, r := range fetchUntil(t, client, topic, id, 10) {
 		if r.Timestamp < before.UnixMilli() {
 			t.Errorf("offset %d has the producer's time %d", r.Offset, r.Timestamp)
 		}
@@ -218,19 +222,19 @@ func TestRealBoundsAndTimes(t *testing.T) {
 	for i := range 5 {
 		produce(t, brokers, topic, 0, kafkago.Message{Value: []byte("v"), Time: time.UnixMilli(1000 + 1000*int64(i))})
 	}
-	fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, 5)
-	if first, end, err := client.Bounds(t.Context(), topic, 0); first != 0 || end != 5 || err != nil {
+	fetchUntil(t, client, topic, id, 5)
+	if first, end, err := client.Bounds(t.Context(), partition(topic, 0)); first != 0 || end != 5 || err != nil {
 		t.Error(first, end, err)
 	}
 	for at, want := range map[int64]int64{-5: 0, 0: 0, 2500: 2, 5000: 4, 5001: 5} {
-		if offset, err := client.OffsetAt(t.Context(), topic, 0, at); offset != want || err != nil {
+		if offset, err := client.OffsetAt(t.Context(), partition(topic, 0), at); offset != want || err != nil {
 			t.Errorf("time %d is at offset %d, want %d: %v", at, offset, want, err)
 		}
 	}
-	if _, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: id, Offset: 6}); Classify(err) != OutOfRange {
+	if _, err := fetch(t.Context(), client, topic, id, 6); Classify(err) != OutOfRange {
 		t.Errorf("an offset beyond the end: %v", err)
 	}
-	if batch, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: id, Offset: 5}); err != nil || batch.Next != 5 || batch.LogStart != 0 || batch.HighWatermark != 5 {
+	if batch, err := fetch(t.Context(), client, topic, id, 5); err != nil || batch.Next != 5 || batch.End != 5 {
 		t.Errorf("the end itself: %+v, %v", batch, err)
 	}
 }
@@ -240,7 +244,7 @@ func TestRealTopicCreatedAgainIsAnotherTopic(t *testing.T) {
 	topic := realTopic(t, brokers)
 	client, before := realClient(t, brokers, topic)
 	produce(t, brokers, topic, 0, kafkago.Message{Value: []byte("before")}, kafkago.Message{Value: []byte("before")})
-	fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: before}, 2)
+	fetchUntil(t, client, topic, before, 2)
 	deleteTopic(t, brokers, topic)
 	createTopic(t, brokers, topic)
 	after := topicID(t, client, topic)
@@ -251,7 +255,7 @@ func TestRealTopicCreatedAgainIsAnotherTopic(t *testing.T) {
 	produce(t, brokers, topic, 0, kafkago.Message{Value: []byte("after")}, kafkago.Message{Value: []byte("after")}, kafkago.Message{Value: []byte("after")})
 	// The new log is longer than the old position: by name the third record would be read as if nothing had happened.
 	for range 50 {
-		batch, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: before, Offset: 2})
+		batch, err := fetch(t.Context(), client, topic, before, 2)
 		if err == nil {
 			t.Fatalf("records of the new topic under the old id: %+v", batch.Records)
 		}
@@ -259,7 +263,7 @@ func TestRealTopicCreatedAgainIsAnotherTopic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if errors.Is(err, kafkago.UnknownTopicID) {
-			fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: after}, 3)
+			fetchUntil(t, client, topic, after, 3)
 			return
 		}
 		time.Sleep(50 * time.Millisecond)

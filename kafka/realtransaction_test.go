@@ -22,17 +22,17 @@ func TestRealAbortedTransactionsAreLeftOut(t *testing.T) {
 	second.produce(t, 2) // 3–4
 	third.produce(t, 4)  // 5–8
 	second.end(t, false) // 9
-	if batch, err := client.Fetch(t.Context(), FetchRequest{Topic: topic, TopicID: id}); err != nil || len(batch.Records) != 0 || batch.Next != 0 || batch.LastStable != 0 {
+	if batch, err := fetch(t.Context(), client, topic, id, 0); err != nil || len(batch.Records) != 0 || batch.Next != 0 || batch.End != 0 {
 		t.Errorf("inside open transactions: %+v, %v", batch, err)
 	}
-	if _, end, err := client.Bounds(t.Context(), topic, 0); end != 0 || err != nil {
+	if _, end, err := client.Bounds(t.Context(), partition(topic, 0)); end != 0 || err != nil {
 		t.Errorf("the end inside open transactions is %d, %v", end, err)
 	}
 	first.end(t, false) // 10
 	third.end(t, true)  // 11
 	produce(t, brokers, topic, 0, kafkago.Message{Value: []byte("plain")})
 	var got []int64
-	for _, r := range fetchUntil(t, client, FetchRequest{Topic: topic, TopicID: id}, 5) {
+	for _, r := range fetchUntil(t, client, topic, id, 5) {
 		got = append(got, r.Offset)
 	}
 	if diff := cmp.Diff([]int64{5, 6, 7, 8, 12}, got); diff != "" {
@@ -88,9 +88,7 @@ func (x *transaction) retry(t *testing.T, what string, do func() error) {
 func (x *transaction) produce(t *testing.T, count int) {
 	t.Helper()
 	now := time.Now().UnixMilli()
-	set := batchSpec{
-		attributes: attributeTransactional, producer: int64(x.producer.ProducerID), records: plainRecords(count), baseTime: now, maxTime: now + int64(count) - 1,
-	}.encode()
+	set := batchOf(0, attributeTransactional, int64(x.producer.ProducerID), now, count)
 	sized := append(binary.BigEndian.AppendUint32(nil, uint32(len(set))), set...)
 	x.retry(t, "producing in", func() error {
 		r, err := x.client.RawProduce(t.Context(), &kafkago.RawProduceRequest{

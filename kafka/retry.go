@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 )
@@ -10,15 +9,16 @@ import (
 const (
 	retryMin = 100 * time.Millisecond
 	retryMax = 500 * time.Millisecond
-	// patience is how often Patiently asks.
+	// patience is how often Patiently asks: some six seconds.
 	patience = 20
-	// repeatInterval is the least time between two log lines about the same trouble.
-	repeatInterval = 10 * time.Second
 )
 
-// pause waits between two attempts, with jitter, and reports whether ctx is still alive.
-func pause(ctx context.Context) bool {
-	timer := time.NewTimer(retryMin + rand.N(retryMax-retryMin))
+// Pause waits between two attempts, with jitter, and reports whether ctx is still alive.
+func Pause(ctx context.Context) bool { return sleep(ctx, retryMin+rand.N(retryMax-retryMin)) }
+
+// sleep waits, and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -28,44 +28,26 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// Patiently asks again while an answer may still come, for some seconds.
-func Patiently(ctx context.Context, ask func() error) error {
+// Patiently asks again while an answer may still come: what brokers and coordinators are slow about at times. The error is
+// that of the last attempt, or why ctx is done.
+func Patiently(ctx context.Context, question func() error) error {
+	return patiently(ctx, patience, question)
+}
+
+func patiently(ctx context.Context, tries int, question func() error) error {
 	for try := 1; ; try++ {
-		err := ask()
-		class := Classify(err)
-		if err == nil || try == patience || class != Retry && class != KeepCommit && class != StopIfPersists {
+		err := question()
+		if try == tries || !Passes(err) {
 			return err
 		}
-		if !pause(ctx) {
+		if !Pause(ctx) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// outage logs a trouble that repeats itself: its beginning, then at most once in repeatInterval with a count, and its end.
-// It belongs to one goroutine.
-type outage struct {
-	log    *slog.Logger
-	now    func() time.Duration
-	since  time.Duration
-	logged time.Duration
-	count  int
-}
-
-func (o *outage) trouble(what string, err error) {
-	now := o.now()
-	if o.count++; o.count == 1 {
-		o.since = now
-	} else if now-o.logged < repeatInterval {
-		return
-	}
-	o.logged = now
-	o.log.Warn(what, "err", err, "times", o.count)
-}
-
-func (o *outage) over(what string) {
-	if o.count > 0 {
-		o.log.Info(what, "after", (o.now() - o.since).Round(time.Millisecond), "times", o.count)
-	}
-	o.count = 0
+// Passes tells of an error whether asking again may help.
+func Passes(err error) bool {
+	class := Classify(err)
+	return class == Retry || class == KeepCommit || class == StopIfPersists
 }

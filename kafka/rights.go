@@ -3,12 +3,11 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"io"
+	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/kafka/wire"
 )
 
 // Operation is what an ACL of Kafka allows, by its number in the protocol.
@@ -31,88 +30,39 @@ func (r Rights) Allow(o Operation) bool {
 	return untold || r&(1<<o) != 0
 }
 
+// createTimeout is less than AnswerTimeout.
+const createTimeout = 4 * time.Second
+
 // TryCreate has a broker look whether a topic could be created, and creates nothing. 0 partitions or replicas mean the
-// broker's defaults.
+// broker's defaults. It is CreateTopics v6: kafka-go, after its own, waits for the topic to appear.
 func (c *Client) TryCreate(ctx context.Context, topic string, partitions, replicas int) error {
-	request := &tryCreate{clientID: c.options.ClientID, topic: topic, partitions: partitions, replicas: replicas}
-	answer, err := roundTrip[*codeAnswer](ctx, c, request, 0)
-	if err != nil {
-		return unanswered(protocol.CreateTopics, topic, -1, err)
-	}
-	return answered(protocol.CreateTopics, topic, -1, answer.code)
-}
-
-// tryCreate is CreateTopics v6 that validates only. kafka-go, after its own, waits for the topic to appear.
-type tryCreate struct {
-	clientID, topic      string
-	partitions, replicas int
-}
-
-const (
-	createTopicsVersion = 6
-	createTimeout       = 4_000 // milliseconds, less than answerTimeout
-)
-
-var (
-	_ protocol.RawExchanger  = (*tryCreate)(nil)
-	_ protocol.BrokerMessage = (*tryCreate)(nil)
-)
-
-// ApiKey implements protocol.Message.
-func (*tryCreate) ApiKey() protocol.ApiKey { return protocol.CreateTopics }
-
-// Required implements protocol.RawExchanger.
-func (*tryCreate) Required(map[protocol.ApiKey]int16) bool { return true }
-
-// Broker implements protocol.BrokerMessage: the controller makes topics.
-func (*tryCreate) Broker(cluster protocol.Cluster) (protocol.Broker, error) {
-	return cluster.Brokers[cluster.Controller], nil
-}
-
-// RawExchange implements protocol.RawExchanger.
-func (m *tryCreate) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	answer, err := exchange(rw, call{
-		api: protocol.CreateTopics, version: createTopicsVersion, flexible: true, clientID: m.clientID, body: m.body(),
-	})
-	if err != nil {
-		return nil, err
-	}
-	r := reader{rest: answer}
-	r.tags()  // of the header
-	r.int32() // throttle time
-	var code int16
-	for n := r.compactLen(); n > 0 && r.err == nil; n-- {
-		r.compactBytes() // the topic
-		code = r.int16()
-		r.compactBytes() // a message, which says what the code says
-		return &codeAnswer{api: protocol.CreateTopics, code: code}, r.err
-	}
-	return nil, fmt.Errorf("reading CreateTopics' answer: %w", errNotAnswered)
-}
-
-func (m *tryCreate) body() []byte {
 	byDefault := func(n int) int {
 		if n == 0 {
 			return -1
 		}
 		return n
 	}
-	b := appendCompactString(appendCompactLen(nil, 1), m.topic)
-	b = binary.BigEndian.AppendUint32(b, uint32(byDefault(m.partitions)))
-	b = binary.BigEndian.AppendUint16(b, uint16(byDefault(m.replicas)))
+	b := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), topic)
+	b = binary.BigEndian.AppendUint32(b, uint32(byDefault(partitions)))
+	b = binary.BigEndian.AppendUint16(b, uint16(byDefault(replicas)))
 	b = append(b, 1, 1, 0) // no assignments, no configuration, no tags
-	b = binary.BigEndian.AppendUint32(b, createTimeout)
+	b = binary.BigEndian.AppendUint32(b, uint32(createTimeout.Milliseconds()))
 	const validateOnly, tags = 1, 0
-	return append(b, validateOnly, tags)
-}
-
-// GroupRights are what this user may do with a group.
-func (c *Client) GroupRights(ctx context.Context, group string) (Rights, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	g, err := describeGroup(ctx, c.transport, c.address, group)
-	if errors.Is(err, kafkago.GroupIdNotFound) {
-		err = nil
+	code, err := own[int16](ctx, c, wholeTopic(topic), 0, &wire.RoutedRequest[int16]{
+		Request: wire.Request[int16]{API: protocol.CreateTopics, Body: append(b, validateOnly, tags), Read: func(r *wire.Reader) int16 {
+			r.Int32() // throttle time
+			if r.CompactLen() != 1 {
+				r.Fail(errOtherPartition)
+			}
+			r.CompactBytes() // the topic
+			return r.Int16()
+		}},
+		Route: func(cluster protocol.Cluster) (protocol.Broker, error) {
+			return cluster.Brokers[cluster.Controller], nil
+		}, // it makes topics
+	})
+	if err != nil {
+		return err
 	}
-	return Rights(g.AuthorizedOperations), err
+	return CodeError(protocol.CreateTopics, wholeTopic(topic), code)
 }

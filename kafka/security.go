@@ -14,6 +14,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"waterwheel/kafka/wire"
 )
 
 // Security is how connections to the brokers are protected. The zero value is plaintext without authentication.
@@ -105,13 +107,13 @@ func (c *connector) dial(ctx context.Context, network, address string) (net.Conn
 }
 
 // open is dial, with errors that explain explains.
-func (c *connector) open(ctx context.Context, network, address string) (*conn, error) {
+func (c *connector) open(ctx context.Context, network, address string) (*wire.Conn, error) {
 	var dialer net.Dialer
 	raw, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	opened := &conn{Conn: raw}
+	opened := &wire.Conn{Conn: raw}
 	if err := c.secure(ctx, opened, address); err != nil {
 		raw.Close()
 		return nil, err
@@ -120,7 +122,7 @@ func (c *connector) open(ctx context.Context, network, address string) (*conn, e
 }
 
 // secure encrypts a connection and logs in on it.
-func (c *connector) secure(ctx context.Context, opened *conn, address string) error {
+func (c *connector) secure(ctx context.Context, opened *wire.Conn, address string) error {
 	if c.tls != nil {
 		secured := tls.Client(opened.Conn, c.tls.config(address))
 		if err := secured.HandshakeContext(ctx); err != nil {
@@ -131,26 +133,27 @@ func (c *connector) secure(ctx context.Context, opened *conn, address string) er
 	if c.sasl == nil {
 		return nil
 	}
-	opened.session = &session{mechanism: c.sasl, user: c.user}
-	return within(ctx, opened.Conn, func() error { return opened.session.prove(ctx, opened.Conn) })
+	s := &session{mechanism: c.sasl, user: c.user}
+	opened.Renew = s.renew
+	return wire.Within(ctx, opened.Conn, func() error { return s.prove(ctx, opened.Conn) })
 }
 
 // Transport makes a kafka-go transport for these topics, secured like the client's own. Who writes needs one apart from
 // who reads, for a transport knows only the topics it was made for. The caller closes its idle connections at the end.
-func (s Security) Transport(clientID string, topics []string, logger *slog.Logger) (*kafkago.Transport, error) {
+func (s Security) Transport(topics []string, logger *slog.Logger) (*kafkago.Transport, error) {
 	c, err := s.connector(logger)
 	if err != nil {
 		return nil, err
 	}
-	return c.transport(clientID, topics), nil
+	return c.transport(topics), nil
 }
 
-func (c *connector) transport(clientID string, topics []string) *kafkago.Transport {
+func (c *connector) transport(topics []string) *kafkago.Transport {
 	return &kafkago.Transport{
 		Dial:           c.dial,
 		DialTimeout:    c.timeout,
 		MetadataTTL:    time.Second, // how long a moved leader may stay unknown
 		MetadataTopics: topics,
-		ClientID:       clientID,
+		ClientID:       wire.ClientID,
 	}
 }

@@ -63,8 +63,8 @@ func (p *program) check(ctx context.Context, sample int) error {
 	if reader, err := openTopicLog(ctx, c, log, kafkaTopics(c)); err != nil {
 		found.Failed("Kafka", err)
 	} else {
-		defer reader.close()
-		o.Kafka, o.Log = reader.client, reader
+		defer reader.Close()
+		o.Kafka, o.Log = reader.Client, reader
 	}
 	if o.Database, err = sink.Open(ctx, sinkOptions(c, log)); err != nil {
 		found.Failed("MongoDB", err)

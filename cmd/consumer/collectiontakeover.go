@@ -27,7 +27,7 @@ func (p *program) takeoverCommand() *cobra.Command {
 		Example: "  consumer collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 consumer collection takeover",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		client, err := kafka.Open(ctx, sourceOptions(with.config, with.log), prometheus.NewRegistry())
+		client, err := kafka.Open(ctx, kafkaOptions(with.config, with.log), prometheus.NewRegistry())
 		if err != nil {
 			return err
 		}

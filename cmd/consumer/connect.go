@@ -13,6 +13,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -34,19 +35,19 @@ type connections struct {
 	stores     map[string]*sink.Store // by topic
 	collection timeseries.Options
 	// lease is the present generation's; nil: there is none, and nothing may be written.
-	lease *atomic.Pointer[kafka.Lease]
+	lease *atomic.Pointer[group.Generation]
 }
 
 // connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
 // is a mistake in the settings rather than an outage.
 func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) (_ *connections, err error) {
-	n := &connections{stores: map[string]*sink.Store{}, lease: &atomic.Pointer[kafka.Lease]{}}
+	n := &connections{stores: map[string]*sink.Store{}, lease: &atomic.Pointer[group.Generation]{}}
 	defer func() {
 		if err != nil {
 			n.close()
 		}
 	}()
-	if n.kafka, err = kafka.Open(ctx, sourceOptions(c, log), reg); err != nil {
+	if n.kafka, err = kafka.Open(ctx, kafkaOptions(c, log), reg); err != nil {
 		return nil, err
 	}
 	if err = n.checkTopics(ctx, c.Kafka.Topics); err != nil {
@@ -132,7 +133,7 @@ func (n *connections) openLetters(ctx context.Context, c config.Config, log *slo
 	}
 	o := letterOptions(c)
 	var err error
-	if o.Transport, err = security(c.Security).Transport("waterwheel", o.Topics(), log); err != nil {
+	if o.Transport, err = security(c.Security).Transport(o.Topics(), log); err != nil {
 		return err
 	}
 	if n.letters, err = dlq.New(o); err != nil {

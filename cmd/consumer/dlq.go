@@ -69,9 +69,9 @@ func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	missing, err := reader.missing(ctx, topics)
+	missing, err := reader.Missing(ctx, topics)
 	if err != nil {
-		reader.close()
+		reader.Close()
 		return nil, err
 	}
 	for _, topic := range missing {
@@ -96,7 +96,7 @@ func (p *program) scanSelected(ctx context.Context, flags letterFilter, each fun
 	if err != nil {
 		return err
 	}
-	defer reader.close()
+	defer reader.Close()
 	seen := map[string]int64{}
 	err = p.scan(ctx, reader, func(f *dlq.Found) error {
 		if f.Err == nil {

@@ -73,7 +73,7 @@ func newRedriving(t *testing.T) *redriving {
 	if r.log, err = openTopicLog(t.Context(), r.config, r.slog, []string{r.topic}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.log.close)
+	t.Cleanup(r.log.Close)
 	if r.id, err = r.log.TopicID(t.Context(), r.topic); err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func (r *redriving) redriveIn(
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.close()
+	defer reader.Close()
 	err = withRedriveGroup(t.Context(), r.config, r.slog, reader, redriveGroup(r.config, allLetters()), func(ctx context.Context, m *redriveMembership) error {
 		spans, err := dlq.Spans(ctx, reader, reader.topics)
 		if err != nil {
@@ -350,7 +350,7 @@ func TestTwoRedrivesDoNotRunAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.close()
+	defer reader.Close()
 	err = withRedriveGroup(t.Context(), r.config, r.slog, reader, redriveGroup(r.config, dlq.Selection{MaxAttempts: 3}), func(context.Context, *redriveMembership) error {
 		code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--reason", "bad_time")
 		if code != exitFailed || !strings.Contains(stderr, "another re-drive is running") {

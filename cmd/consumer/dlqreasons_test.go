@@ -14,7 +14,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/config"
-	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/record"
@@ -82,9 +82,11 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 	o.Ports = refusingPorts{o.Ports.(*ports)}
 	consumer := pipeline.NewConsumer(o)
 	ctx, stop := context.WithCancel(s.t.Context())
-	group := kafka.NewGroup(n.kafka, time.Second, &member{consumer: consumer, lease: n.lease, log: log, stopping: func() bool { return ctx.Err() != nil }}, p.registry)
+	with := groupOptions(p.config, log)
+	with.Shutdown = time.Second
+	membership := group.New(n.kafka, with, &member{consumer: consumer, lease: n.lease, log: log, stopping: func() bool { return ctx.Err() != nil }}, p.registry)
 	ended := make(chan error, 1)
-	go func() { ended <- group.Run(ctx) }()
+	go func() { ended <- membership.Run(ctx) }()
 	s.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

@@ -93,7 +93,7 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	if err != nil {
 		return err
 	}
-	defer reader.close()
+	defer reader.Close()
 	if len(reader.topics) == 0 {
 		return p.printRedrive(o, "", dlq.Report{})
 	}
@@ -207,7 +207,7 @@ func (p *program) drive(ctx context.Context, c config.Config, reader *letterRead
 	if err != nil {
 		return dlq.Report{}, err
 	}
-	if err := checkReturn(ctx, c, reader.client); err != nil {
+	if err := checkReturn(ctx, c, reader.Client); err != nil {
 		return dlq.Report{}, err
 	}
 	_, o.Others = splitPasts(pasts, o.Selection)
@@ -215,7 +215,7 @@ func (p *program) drive(ctx context.Context, c config.Config, reader *letterRead
 	if o.Own.IsCutOff() {
 		fmt.Fprintf(p.stderr, "The last run was cut off: in %v it is looked up which records have arrived.\n", o.Settle)
 	}
-	transport, err := security(c.Security).Transport("waterwheel", c.Kafka.Topics, nil)
+	transport, err := security(c.Security).Transport(c.Kafka.Topics, nil)
 	if err != nil {
 		return dlq.Report{}, err
 	}

@@ -90,7 +90,7 @@ func (p *program) findLetters(ctx context.Context, c config.Config, log *slog.Lo
 	if err != nil {
 		return 0, err
 	}
-	defer reader.close()
+	defer reader.Close()
 	if !slices.Contains(reader.topics, place.Topic) {
 		err := p.scan(ctx, reader, func(f *dlq.Found) error {
 			l := &f.Letter

@@ -9,12 +9,13 @@ import (
 
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/record"
 )
 
 // TestATopicThatMayNotBeSeenIsNotToBeCreated: each error has the advice of its own, once.
 func TestATopicThatMayNotBeSeenIsNotToBeCreated(t *testing.T) {
 	refused := func(code kafkago.Error) error {
-		return &kafka.Error{API: "Metadata", Topic: "events", Partition: -1, Err: code}
+		return &kafka.Error{API: "Metadata", Of: record.Partition{Topic: "events", Number: -1}, Err: code}
 	}
 	errs := unreadable([]kafka.Topic{
 		{Name: "a", Err: refused(kafkago.TopicAuthorizationFailed)},

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
+	"waterwheel/kafka/recordbatch"
 	"waterwheel/record"
 )
 
@@ -76,7 +76,7 @@ func outgoing(letters []record.Letter) ([]dlq.Letter, error) {
 }
 
 func headersOf(l *record.Letter) ([]dlq.Header, error) {
-	parsed, err := kafka.ParseHeaders(l.Headers)
+	parsed, err := recordbatch.ParseHeaders(l.Headers)
 	if err != nil {
 		return nil, fmt.Errorf("reading the headers of the record at offset %d: %w", l.Offset, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
 	"waterwheel/record"
 )
@@ -13,7 +13,7 @@ import (
 // member passes what the group decides on to the consumer.
 type member struct {
 	consumer *pipeline.Consumer
-	lease    *atomic.Pointer[kafka.Lease]
+	lease    *atomic.Pointer[group.Generation]
 	log      *slog.Logger
 	// stopping tells whether the process was asked to end.
 	stopping func() bool
@@ -21,11 +21,11 @@ type member struct {
 }
 
 // Assigned begins a generation.
-func (m *member) Assigned(g *kafka.Generation) {
+func (m *member) Assigned(g *group.Generation) {
 	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
 	for _, p := range g.Partitions {
-		a := pipeline.Assignment{Partition: record.Partition{Topic: p.Topic, Number: p.Partition}, Assigned: pipeline.Assigned{
-			TopicID: p.TopicID, Committed: p.Committed, Metadata: p.Metadata, Consumed: p.Consumed(),
+		a := pipeline.Assignment{Partition: p.Partition, Assigned: pipeline.Assigned{
+			TopicID: p.TopicID, Committed: p.Offset, Metadata: p.Metadata, Consumed: p.Consumed(),
 		}}
 		if p.Err != nil {
 			a.Stop = &record.StopError{Reason: "kafka", Detail: "reading the committed offset: " + p.Err.Error()}
@@ -33,19 +33,19 @@ func (m *member) Assigned(g *kafka.Generation) {
 		assignments = append(assignments, a)
 	}
 	m.log.Info("assigned", "generation", g.ID, "partitions", len(assignments))
-	m.lease.Store(g.Lease)
-	m.consumer.Assigned(generation{g}, assignments, g.ID == m.last+1)
+	m.lease.Store(g)
+	m.consumer.Assigned(g, assignments, g.ID == m.last+1)
 	m.last = g.ID
 }
 
 // Revoke hands all partitions over.
-func (m *member) Revoke(ctx context.Context, _ *kafka.Generation) {
+func (m *member) Revoke(ctx context.Context, _ *group.Generation) {
 	m.consumer.Revoke(ctx, m.stopping())
 	m.lease.Store(nil)
 }
 
 // Lost drops all partitions.
-func (m *member) Lost(*kafka.Generation) {
+func (m *member) Lost(*group.Generation) {
 	m.consumer.Lost()
 	m.lease.Store(nil)
 }

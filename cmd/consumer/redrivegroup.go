@@ -10,6 +10,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/record"
 )
 
 // redriveGroup is the name of the group of a selection.
@@ -37,7 +38,7 @@ func redriveSelection(c config.Config, group string) (dlq.Selection, bool) {
 func redrivePasts(ctx context.Context, c config.Config, reader *letterReader, spans []dlq.Span) ([]dlq.Past, error) {
 	var groups []string
 	err := kafka.Patiently(ctx, func() (err error) {
-		groups, err = reader.client.Groups(ctx, redriveBase(c))
+		groups, err = reader.Groups(ctx, redriveBase(c))
 		return err
 	})
 	if err != nil {
@@ -62,20 +63,20 @@ func redrivePasts(ctx context.Context, c config.Config, reader *letterReader, sp
 }
 
 func addCommitted(ctx context.Context, reader *letterReader, group, topic string, spans []dlq.Span, out map[dlq.Place]dlq.Committed) error {
-	var partitions []int32
+	var partitions []record.Partition
 	for _, s := range spans {
 		if s.Topic == topic {
-			partitions = append(partitions, s.Partition)
+			partitions = append(partitions, record.Partition{Topic: topic, Number: s.Partition})
 		}
 	}
 	return kafka.Patiently(ctx, func() error {
-		answers, err := reader.client.Committed(ctx, group, topic, partitions)
+		answers, err := reader.Committed(ctx, group, partitions)
 		for _, a := range answers {
 			if err == nil && a.Err != nil {
 				err = a.Err
 			}
-			if a.Committed >= 0 {
-				out[dlq.Place{Topic: a.Topic, Partition: a.Partition}] = dlq.Committed{Offset: a.Committed, Metadata: a.Metadata}
+			if a.Offset >= 0 {
+				out[dlq.Place{Topic: a.Topic, Partition: a.Number}] = dlq.Committed{Offset: a.Offset, Metadata: a.Metadata}
 			}
 		}
 		return err

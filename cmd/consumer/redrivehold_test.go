@@ -8,7 +8,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
+	"waterwheel/record"
 )
 
 // A lapsed lease is renewed by the commit that was made last, and by nothing else.
@@ -25,14 +25,14 @@ func TestLapsedRedriveAsksWhetherTheGroupIsStillItsOwn(t *testing.T) {
 		"answered too late": {held: []bool{false, false}, commits: 1, want: errRedriveEnds},
 		"unknown by now":    {held: []bool{false}, answer: kafkago.UnknownMemberId, commits: 1, want: kafkago.UnknownMemberId},
 	} {
-		var commits []kafka.Commit
+		var commits []record.Commit
 		m := &redriveMembership{
 			held: func() bool {
 				held := c.held[0]
 				c.held = c.held[1:]
 				return held
 			},
-			send: func(_ context.Context, list []kafka.Commit) ([]error, error) {
+			send: func(_ context.Context, list []record.Commit) ([]error, error) {
 				commits = append(commits, list...)
 				if len(commits) > 1 {
 					return []error{c.answer}, nil

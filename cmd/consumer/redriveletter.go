@@ -22,7 +22,7 @@ func (p *program) redriveLetter(ctx context.Context, c config.Config, log *slog.
 	if err != nil {
 		return err
 	}
-	defer reader.close()
+	defer reader.Close()
 	if !slices.Contains(reader.topics, place.Topic) {
 		return usageError{fmt.Errorf("--letter is %q: %s is no dead-letter topic", o.letter, place.Topic)}
 	}
@@ -80,7 +80,7 @@ func mayReturn(c config.Config, pasts []dlq.Past, f *dlq.Found) error {
 }
 
 func (p *program) returnLetter(ctx context.Context, c config.Config, f *dlq.Found, report *dlq.Report) error {
-	transport, err := security(c.Security).Transport("waterwheel", c.Kafka.Topics, nil)
+	transport, err := security(c.Security).Transport(c.Kafka.Topics, nil)
 	if err != nil {
 		return err
 	}

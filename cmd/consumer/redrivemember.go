@@ -13,6 +13,8 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/kafka/group"
+	"waterwheel/record"
 )
 
 const (
@@ -29,22 +31,22 @@ var (
 
 // redriveMembership is the work of the only member of a re-drive's group, and where it commits.
 type redriveMembership struct {
-	partitions []kafka.Assigned
+	partitions []group.Assigned
 	held       func() bool // of the lease, which each commit renews
-	send       func(context.Context, []kafka.Commit) ([]error, error)
-	last       []kafka.Commit
+	send       func(context.Context, []record.Commit) ([]error, error)
+	last       []record.Commit
 }
 
-func newRedriveMembership(g *kafka.Generation) *redriveMembership {
-	return &redriveMembership{partitions: g.Partitions, held: g.Lease.Held, send: g.Commit}
+func newRedriveMembership(g *group.Generation) *redriveMembership {
+	return &redriveMembership{partitions: g.Partitions, held: g.Held, send: g.Commit}
 }
 
 // committed is what the group has committed so far.
 func (m *redriveMembership) committed() map[dlq.Place]dlq.Committed {
 	out := map[dlq.Place]dlq.Committed{}
 	for _, a := range m.partitions {
-		if a.Committed >= 0 {
-			out[dlq.Place{Topic: a.Topic, Partition: a.Partition}] = dlq.Committed{Offset: a.Committed, Metadata: a.Metadata}
+		if a.Offset >= 0 {
+			out[dlq.Place{Topic: a.Topic, Partition: a.Number}] = dlq.Committed{Offset: a.Offset, Metadata: a.Metadata}
 		}
 	}
 	return out
@@ -52,7 +54,7 @@ func (m *redriveMembership) committed() map[dlq.Place]dlq.Committed {
 
 // Commit implements dlq.Progress.
 func (m *redriveMembership) Commit(ctx context.Context, place dlq.Place, offset int64, metadata string) error {
-	m.last = []kafka.Commit{{Topic: place.Topic, Partition: place.Partition, Offset: offset, Metadata: metadata}}
+	m.last = []record.Commit{{Place: record.Place{Partition: record.Partition{Topic: place.Topic, Number: place.Partition}, Offset: offset}, Metadata: metadata}}
 	return m.commit(ctx)
 }
 
@@ -85,15 +87,17 @@ func (m *redriveMembership) hold(ctx context.Context) error {
 
 // withRedriveGroup runs work as the only member of a group, and of all re-drives. The context of work ends when the group
 // passes to another member.
-func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, reader *letterReader, group string, work func(context.Context, *redriveMembership) error) error {
-	if err := waitAlone(ctx, c, reader, group, 0); err != nil {
+func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, reader *letterReader, name string, work func(context.Context, *redriveMembership) error) error {
+	if err := waitAlone(ctx, c, reader, name, 0); err != nil {
 		return err
 	}
-	o := sourceOptions(c, log)
-	o.Topics, o.GroupID, o.InstanceID = reader.topics, group, ""
-	o.SessionTimeout = min(o.SessionTimeout, redriveSession)
-	o.HeartbeatInterval = min(o.HeartbeatInterval, o.SessionTimeout/3)
-	o.Lease = min(o.SessionTimeout, o.RebalanceTimeout) // no other can be the member so soon after a commit
+	o := kafkaOptions(c, log)
+	o.Topics = reader.topics
+	m := groupOptions(c, log)
+	m.Topics, m.GroupID, m.InstanceID, m.Shutdown = reader.topics, name, "", redriveLeave
+	m.SessionTimeout = min(m.SessionTimeout, redriveSession)
+	m.HeartbeatInterval = min(m.HeartbeatInterval, m.SessionTimeout/3)
+	m.Lease = min(m.SessionTimeout, m.RebalanceTimeout) // no other can be the member so soon after a commit
 	client, err := kafka.Open(ctx, o, prometheus.NewRegistry())
 	if err != nil {
 		return err
@@ -101,12 +105,12 @@ func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, re
 	defer client.Close()
 	working, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	member := &redriveMember{first: make(chan *kafka.Generation, 1), stop: stop, done: make(chan struct{})}
+	member := &redriveMember{first: make(chan *group.Generation, 1), stop: stop, done: make(chan struct{})}
 	membership, leave := context.WithCancel(context.WithoutCancel(ctx))
 	defer leave()
 	var g errgroup.Group
 	g.Go(func() error {
-		err := kafka.NewGroup(client, redriveLeave, member, prometheus.NewRegistry()).Run(membership)
+		err := group.New(client, m, member, prometheus.NewRegistry()).Run(membership)
 		stop(err)
 		return err
 	})
@@ -115,7 +119,7 @@ func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, re
 		defer close(member.done)
 		select {
 		case generation := <-member.first:
-			if err := checkAlone(working, c, reader, group, generation); err != nil {
+			if err := checkAlone(working, c, reader, name, generation); err != nil {
 				return err
 			}
 			return work(working, newRedriveMembership(generation))
@@ -127,7 +131,7 @@ func withRedriveGroup(ctx context.Context, c config.Config, log *slog.Logger, re
 }
 
 // checkAlone refuses to work beside another re-drive that began at the same time.
-func checkAlone(ctx context.Context, c config.Config, reader *letterReader, group string, generation *kafka.Generation) error {
+func checkAlone(ctx context.Context, c config.Config, reader *letterReader, name string, generation *group.Generation) error {
 	spans, err := dlq.Spans(ctx, reader, reader.topics)
 	if err != nil {
 		return err
@@ -137,10 +141,10 @@ func checkAlone(ctx context.Context, c config.Config, reader *letterReader, grou
 	}
 	for _, a := range generation.Partitions {
 		if a.Err != nil {
-			return fmt.Errorf("reading what the group %s has committed: %w", group, a.Err)
+			return fmt.Errorf("reading what the group %s has committed: %w", name, a.Err)
 		}
 	}
-	return waitAlone(ctx, c, reader, group, 1)
+	return waitAlone(ctx, c, reader, name, 1)
 }
 
 // waitAlone waits until the re-drives' groups have no members but those of this one, which has own: a member that was
@@ -167,7 +171,7 @@ func waitAlone(ctx context.Context, c config.Config, reader *letterReader, group
 func redriveMembers(ctx context.Context, c config.Config, reader *letterReader, group string, own int) (bool, error) {
 	var groups []string
 	err := kafka.Patiently(ctx, func() (err error) {
-		groups, err = reader.client.Groups(ctx, redriveBase(c))
+		groups, err = reader.Groups(ctx, redriveBase(c))
 		return err
 	})
 	if err != nil {
@@ -179,7 +183,7 @@ func redriveMembers(ctx context.Context, c config.Config, reader *letterReader, 
 		}
 		members := 0
 		err := kafka.Patiently(ctx, func() error {
-			list, err := reader.client.Members(ctx, name)
+			list, err := reader.Members(ctx, name)
 			members = len(list)
 			return err
 		})
@@ -198,13 +202,13 @@ func redriveMembers(ctx context.Context, c config.Config, reader *letterReader, 
 
 // redriveMember hands the first generation to the work, and ends the work with it.
 type redriveMember struct {
-	first chan *kafka.Generation
+	first chan *group.Generation
 	stop  context.CancelCauseFunc
 	done  chan struct{} // closed when the work has returned
 }
 
 // Assigned begins the work. After a later generation it has ended.
-func (m *redriveMember) Assigned(g *kafka.Generation) {
+func (m *redriveMember) Assigned(g *group.Generation) {
 	select {
 	case m.first <- g:
 	default:
@@ -212,7 +216,7 @@ func (m *redriveMember) Assigned(g *kafka.Generation) {
 }
 
 // Revoke lets the work finish what it has begun.
-func (m *redriveMember) Revoke(ctx context.Context, _ *kafka.Generation) {
+func (m *redriveMember) Revoke(ctx context.Context, _ *group.Generation) {
 	m.stop(errRedriveEnds)
 	select {
 	case <-m.done:
@@ -221,7 +225,7 @@ func (m *redriveMember) Revoke(ctx context.Context, _ *kafka.Generation) {
 }
 
 // Lost waits for the work: it commits nothing more.
-func (m *redriveMember) Lost(*kafka.Generation) {
+func (m *redriveMember) Lost(*group.Generation) {
 	m.stop(errRedriveEnds)
 	<-m.done
 }

@@ -23,6 +23,7 @@ import (
 	"waterwheel/cmd/consumer/internal/status"
 	"waterwheel/config"
 	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/record"
@@ -126,14 +127,14 @@ func (p *process) work(ctx context.Context) error {
 	}
 	consumer := pipeline.NewConsumer(o)
 	member := &member{consumer: consumer, lease: n.lease, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
-	group := kafka.NewGroup(n.kafka, p.config.Service.ShutdownTimeout, member, p.registry)
+	membership := group.New(n.kafka, groupOptions(p.config, p.log), member, p.registry)
 
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	var watchers sync.WaitGroup
 	watchers.Go(func() {
 		p.view.Watch(watching, status.Parts{
-			Client: n.kafka, Group: group, Consumer: consumer, Database: n.database,
+			Client: n.kafka, Group: membership, Consumer: consumer, Database: n.database,
 			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) },
 		})
 	})
@@ -141,7 +142,7 @@ func (p *process) work(ctx context.Context) error {
 		apply := func(o timeseries.Options) { consumer.SetCollection(topic, o) }
 		watchers.Go(func() { watchCollection(watching, collectionInterval, store, apply, p.log) })
 	}
-	err = group.Run(ctx)
+	err = membership.Run(ctx)
 	stopWatching()
 	watchers.Wait()
 	p.view.Stopped()
@@ -164,7 +165,7 @@ func (p *process) consumer(n *connections) (pipeline.ConsumerOptions, error) {
 		},
 		Ports: &ports{
 			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, p.view.Written}, group: c.Kafka.GroupID,
-			isolation: sourceOptions(c, p.log).Isolation, owner: owner, start: startOf(c, n.kafka), open: openPartitions{},
+			owner: owner, open: openPartitions{},
 		},
 		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
 		Metrics: p.metrics,
@@ -199,17 +200,4 @@ func graceOf(c config.Config) time.Duration { return 2 * c.MongoDB.WriteTimeout 
 func newToken() (t claim.Token) {
 	_, _ = cryptorand.Read(t[:]) // never fails
 	return t
-}
-
-// startOf tells where KAFKA_START points to in a partition.
-func startOf(c config.Config, client *kafka.Client) startFunc {
-	return func(ctx context.Context, topic string, partition int32, b record.Bounds) (int64, error) {
-		switch c.Kafka.Start.Policy {
-		case "latest":
-			return b.End, nil
-		case "time":
-			return client.OffsetAt(ctx, topic, partition, c.Kafka.Start.Time.UnixMilli())
-		}
-		return b.First, nil
-	}
 }

@@ -19,24 +19,3 @@ func TestReadingATruncatedTopicEnds(t *testing.T) {
 		t.Errorf("error %v, want one that says that the log ends before", err)
 	}
 }
-
-// A few fetches that bring nothing are none: a broker may be late.
-func TestMovementEndsWhenNothingComes(t *testing.T) {
-	var m movement
-	for range 3 {
-		for i := range scanTries - 1 {
-			if err := m.check(7, 7, 9); err != nil {
-				t.Fatalf("after %d idle fetches: %v", i+1, err)
-			}
-		}
-		if err := m.check(7, 8, 9); err != nil {
-			t.Fatalf("after a fetch that brought something: %v", err)
-		}
-	}
-	for range scanTries - 1 {
-		_ = m.check(8, 8, 9)
-	}
-	if m.check(8, 8, 9) == nil {
-		t.Error("reading goes on for ever")
-	}
-}

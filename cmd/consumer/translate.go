@@ -10,6 +10,8 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/kafka/group"
+	"waterwheel/kafka/recordbatch"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
@@ -31,28 +33,30 @@ const storedShare = 8
 // budgetOf is what all partitions together may use.
 func budgetOf(c config.Config) int64 { return int64(c.Memory.Limit) / 100 * budgetPercent }
 
-// sourceOptions are the settings of Kafka in.
-func sourceOptions(c config.Config, log *slog.Logger) kafka.Options {
-	isolation := kafka.ReadCommitted
-	if c.Kafka.Isolation == "read_uncommitted" {
-		isolation = kafka.ReadUncommitted
-	}
-	return kafka.Options{
+// kafkaOptions are the settings of Kafka in.
+func kafkaOptions(c config.Config, log *slog.Logger) kafka.Options {
+	o := kafka.Options{
 		Brokers: c.Kafka.Brokers, Topics: c.Kafka.Topics, Security: security(c.Security), Logger: log,
-		GroupID: c.Kafka.GroupID, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
-		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
-		CommitInterval: c.Flush.CommitInterval, FetchBytes: int32(c.Kafka.FetchBytes), FetchWait: c.Kafka.FetchWait,
-		Isolation: isolation, SkipCorrupt: skipped(c.Kafka.SkipCorrupt),
-		RecordBytes: int(c.Event.MaxBytes) + keyBytes, PieceBytes: pipeline.PieceBytes(budgetOf(c)),
+		FetchBytes: int32(c.Kafka.FetchBytes), FetchWait: c.Kafka.FetchWait,
+		Start:    kafka.Start{Latest: c.Kafka.Start.Policy == "latest"},
+		Decoding: recordbatch.Options{RecordBytes: int(c.Event.MaxBytes) + keyBytes, PieceBytes: pipeline.PieceBytes(budgetOf(c)), SkipCorrupt: c.Kafka.SkipCorrupt},
 	}
+	if c.Kafka.Isolation == "read_committed" {
+		o.Isolation = kafka.ReadCommitted
+	}
+	if c.Kafka.Start.Policy == "time" {
+		o.Start.Time = c.Kafka.Start.Time
+	}
+	return o
 }
 
-func skipped(places config.Places) []kafka.Position {
-	positions := make([]kafka.Position, len(places))
-	for i, p := range places {
-		positions[i] = kafka.Position{Topic: p.Topic, Partition: p.Number, Offset: p.Offset}
+// groupOptions are the settings of the membership.
+func groupOptions(c config.Config, log *slog.Logger) group.Options {
+	return group.Options{
+		GroupID: c.Kafka.GroupID, Topics: c.Kafka.Topics, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
+		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
+		Shutdown: c.Service.ShutdownTimeout, Logger: log,
 	}
-	return positions
 }
 
 func security(c config.Security) kafka.Security {

@@ -15,6 +15,7 @@ import (
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -49,16 +50,16 @@ func TestCommittedOffsetBoundsWhatIsVerified(t *testing.T) {
 	deleted, elsewhere, mirrored := ours, ours, ours
 	deleted.TopicID, elsewhere.Namespace, mirrored.ClusterID = [16]byte{2}, "db.other", "d"
 	for name, c := range map[string]struct {
-		committed kafka.Assigned
+		committed kafka.Committed
 		want      int64
 		note, err string
 	}{
-		"ours":             {kafka.Assigned{Committed: 5, Metadata: ours.String()}, 5, "", ""},
-		"none":             {kafka.Assigned{Committed: -1}, 0, "has committed nothing", ""},
-		"a reset":          {kafka.Assigned{Committed: 5}, 5, "taken as it is", ""},
-		"a mirror":         {kafka.Assigned{Committed: 5, Metadata: mirrored.String()}, 5, "taken as it is", ""},
-		"a deleted topic":  {kafka.Assigned{Committed: 5, Metadata: deleted.String()}, 0, "that is deleted", ""},
-		"other collection": {kafka.Assigned{Committed: 5, Metadata: elsewhere.String()}, 0, "", "writes /0 to db.other, the settings name db.events"},
+		"ours":             {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: ours.String()}, 5, "", ""},
+		"none":             {kafka.Committed{Place: record.Place{Offset: -1}}, 0, "has committed nothing", ""},
+		"a reset":          {kafka.Committed{Place: record.Place{Offset: 5}}, 5, "taken as it is", ""},
+		"a mirror":         {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: mirrored.String()}, 5, "taken as it is", ""},
+		"a deleted topic":  {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: deleted.String()}, 0, "that is deleted", ""},
+		"other collection": {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: elsewhere.String()}, 0, "", "writes /0 to db.other, the settings name db.events"},
 	} {
 		var r verifyRange
 		got, err := r.committed("g", ours, &c.committed)

@@ -27,15 +27,15 @@ type DeletedLetters struct {
 
 // readLetters notes the dead letters of a topic. It is read after the committed offsets: a letter of a record below them is
 // there by then.
-func readLetters(ctx context.Context, c config.Config, client *kafka.Client, src timeseries.Source, line *text.Progress) (letterIndex, error) {
+func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, src timeseries.Source, line *text.Progress) (letterIndex, error) {
 	index := letterIndex{Letters: new(verify.Letters)}
 	if c.DLQ.Topic == "" {
 		return index, nil
 	}
 	o := letterOptions(c)
 	name := o.TopicFor(src.Topic)
-	log := &topicLog{client: client, ids: map[string][16]byte{}}
-	missing, err := log.missing(ctx, []string{name})
+	log := &topicLog{scanner}
+	missing, err := log.Missing(ctx, []string{name})
 	if err != nil || len(missing) > 0 {
 		return index, err
 	}

@@ -21,7 +21,7 @@ func (s *stage) readLetters() (all []kafka.Message) {
 	s.change(err)
 	log, err := openTopicLog(s.t.Context(), c, slog.New(slog.DiscardHandler), []string{s.topic + ".dlq"})
 	s.change(err)
-	defer log.close()
+	defer log.Close()
 	spans, err := dlq.Spans(s.t.Context(), log, []string{s.topic + ".dlq"})
 	s.change(err)
 	for _, span := range spans {

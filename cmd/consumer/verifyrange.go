@@ -11,6 +11,7 @@ import (
 	"waterwheel/claim"
 	"waterwheel/config"
 	"waterwheel/kafka"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -41,14 +42,14 @@ func parseOffset(flag, text string, now time.Time) (offset *int64, at time.Time,
 }
 
 // verifyRanges decides what to verify: per partition, below the committed offset, which is asked for first.
-func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o verifyOptions) ([]verifyRange, error) {
+func verifyRanges(ctx context.Context, c config.Config, client *kafka.Scanner, o verifyOptions) ([]verifyRange, error) {
 	topic, partitions, err := verifiedTopic(ctx, client, o)
 	if err != nil {
 		return nil, err
 	}
-	var committed []kafka.Assigned
+	var committed []kafka.Committed
 	err = kafka.Patiently(ctx, func() (err error) {
-		if committed, err = client.Committed(ctx, c.Kafka.GroupID, o.topic, partitions); err != nil {
+		if committed, err = client.Committed(ctx, c.Kafka.GroupID, partitions); err != nil {
 			return err
 		}
 		for i := range committed {
@@ -59,25 +60,21 @@ func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o 
 	if err != nil {
 		return nil, fmt.Errorf("reading the committed offsets of group %q: %w", c.Kafka.GroupID, err)
 	}
-	if !slices.ContainsFunc(committed, func(a kafka.Assigned) bool { return a.Committed >= 0 }) {
+	if !slices.ContainsFunc(committed, func(a kafka.Committed) bool { return a.Offset >= 0 }) {
 		return nil, fmt.Errorf("group %q has committed no offset of %s, so nothing need be stored yet: has it run, and is KAFKA_GROUP_ID right?",
 			c.Kafka.GroupID, o.topic)
 	}
 	ours := claim.Provenance{ClusterID: client.ClusterID(), TopicID: topic.ID}
 	ours.Namespace = c.MongoDB.Database + "." + c.MongoDB.SeriesFor(o.topic)
 	ranges := make([]verifyRange, 0, len(partitions))
-	for _, partition := range partitions {
-		r := verifyRange{Range: verify.Range{Source: timeseries.Source{Topic: o.topic, TopicID: topic.ID, Partition: partition}}}
-		i := slices.IndexFunc(committed, func(a kafka.Assigned) bool { return a.Partition == partition })
-		if i < 0 {
-			return nil, fmt.Errorf("reading the committed offset of %s/%d: it is not in the answer", o.topic, partition)
-		}
+	for i, partition := range partitions {
+		r := verifyRange{Range: verify.Range{Source: timeseries.Source{Topic: o.topic, TopicID: topic.ID, Partition: partition.Number}}}
 		end, err := r.committed(c.Kafka.GroupID, ours, &committed[i])
 		if err != nil {
 			return nil, err
 		}
 		if err := r.bound(ctx, c, client, o, end); err != nil {
-			return nil, fmt.Errorf("asking for the offsets of %s/%d: %w", o.topic, partition, err)
+			return nil, fmt.Errorf("asking for the offsets of %s: %w", partition, err)
 		}
 		ranges = append(ranges, r)
 	}
@@ -85,22 +82,15 @@ func verifyRanges(ctx context.Context, c config.Config, client *kafka.Client, o 
 }
 
 // verifiedTopic finds the topic and the partitions asked for.
-func verifiedTopic(ctx context.Context, client *kafka.Client, o verifyOptions) (kafka.Topic, []int32, error) {
-	var topic kafka.Topic
-	err := kafka.Patiently(ctx, func() error {
-		answers, err := client.Topics(ctx, o.topic)
-		if err == nil {
-			topic, err = answers[0], answers[0].Err
-		}
-		return err
-	})
+func verifiedTopic(ctx context.Context, client *kafka.Scanner, o verifyOptions) (kafka.Topic, []record.Partition, error) {
+	topic, err := client.Topic(ctx, o.topic)
 	if err != nil {
-		return topic, nil, fmt.Errorf("looking at topic %q: %w", o.topic, err)
+		return topic, nil, err
 	}
-	var partitions []int32
+	var partitions []record.Partition
 	for _, p := range topic.Partitions {
 		if o.partition == allPartitions || o.partition == p.ID {
-			partitions = append(partitions, p.ID)
+			partitions = append(partitions, record.Partition{Topic: o.topic, Number: p.ID})
 		}
 	}
 	if len(partitions) == 0 {
@@ -110,8 +100,8 @@ func verifiedTopic(ctx context.Context, client *kafka.Client, o verifyOptions) (
 }
 
 // committed is the offset below which everything must be stored; 0 when nothing need be.
-func (r *verifyRange) committed(group string, ours claim.Provenance, a *kafka.Assigned) (int64, error) {
-	if a.Committed < 0 {
+func (r *verifyRange) committed(group string, ours claim.Provenance, a *kafka.Committed) (int64, error) {
+	if a.Offset < 0 {
 		r.notes, r.nothing = append(r.notes, fmt.Sprintf("group %q has committed nothing: nothing to verify", group)), true
 		return 0, nil
 	}
@@ -126,16 +116,13 @@ func (r *verifyRange) committed(group string, ours claim.Provenance, a *kafka.As
 		return 0, fmt.Errorf("group %q writes %s/%d to %s, the settings name %s: verify with the consumer's own settings",
 			group, r.Source.Topic, r.Source.Partition, have.Namespace, ours.Namespace)
 	}
-	return a.Committed, nil
+	return a.Offset, nil
 }
 
 // bound resolves From and To between the log's start and the offset that is committed.
-func (r *verifyRange) bound(ctx context.Context, c config.Config, client *kafka.Client, o verifyOptions, committed int64) error {
-	var first, end int64
-	err := kafka.Patiently(ctx, func() (err error) {
-		first, end, err = client.Bounds(ctx, r.Source.Topic, r.Source.Partition)
-		return err
-	})
+func (r *verifyRange) bound(ctx context.Context, c config.Config, client *kafka.Scanner, o verifyOptions, committed int64) error {
+	of := record.Partition{Topic: r.Source.Topic, Number: r.Source.Partition}
+	first, end, err := client.Bounds(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -152,7 +139,7 @@ func (r *verifyRange) bound(ctx context.Context, c config.Config, client *kafka.
 		begin = "--from"
 	case c.Kafka.Start.Policy == "time":
 		begin = "KAFKA_START"
-		if r.From, err = client.OffsetAt(ctx, r.Source.Topic, r.Source.Partition, c.Kafka.Start.Time.UnixMilli()); err != nil {
+		if r.From, err = client.OffsetAt(ctx, of, c.Kafka.Start.Time.UnixMilli()); err != nil {
 			return err
 		}
 	}
@@ -183,7 +170,7 @@ func (r *verifyRange) clip(begin string, first, committed int64) {
 	}
 }
 
-func (r *verifyRange) place(ctx context.Context, client *kafka.Client, flag, text string, otherwise int64) (int64, error) {
+func (r *verifyRange) place(ctx context.Context, client *kafka.Scanner, flag, text string, otherwise int64) (int64, error) {
 	offset, at, err := parseOffset(flag, text, time.Now())
 	switch {
 	case err != nil:
@@ -193,5 +180,5 @@ func (r *verifyRange) place(ctx context.Context, client *kafka.Client, flag, tex
 	case at.IsZero():
 		return otherwise, nil
 	}
-	return client.OffsetAt(ctx, r.Source.Topic, r.Source.Partition, at.UnixMilli())
+	return client.OffsetAt(ctx, record.Partition{Topic: r.Source.Topic, Number: r.Source.Partition}, at.UnixMilli())
 }

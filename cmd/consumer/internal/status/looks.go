@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -168,36 +167,20 @@ type kafkaLogs struct {
 
 // Committed is the group's offset, -1: none.
 func (k kafkaLogs) Committed(ctx context.Context, topic string, partition int32) (int64, error) {
-	answers, err := k.Client.Committed(ctx, k.group, topic, []int32{partition})
+	answers, err := k.Client.Committed(ctx, k.group, []record.Partition{{Topic: topic, Number: partition}})
 	if err != nil {
 		return 0, err
 	}
-	if len(answers) != 1 {
-		return 0, errors.New("no answer about the partition")
-	}
-	return answers[0].Committed, answers[0].Err
+	return answers[0].Offset, answers[0].Err
 }
 
 // End is the log's end, as far as it may be read.
 func (k kafkaLogs) End(ctx context.Context, topic string, partition int32) (int64, error) {
-	_, end, err := k.Bounds(ctx, topic, partition)
+	_, end, err := k.Bounds(ctx, record.Partition{Topic: topic, Number: partition})
 	return end, err
 }
 
-// Timestamp fetches once for it, as little as a broker sends and as a batch unfolds to.
+// Timestamp is that of the first record from an offset on.
 func (k kafkaLogs) Timestamp(ctx context.Context, of timeseries.Source, offset int64) (int64, error) {
-	cursor := k.Cursor(of.Topic, of.TopicID, of.Partition)
-	defer cursor.Drop()
-	if err := cursor.Await(ctx, offset, 1); err != nil {
-		return 0, err
-	}
-	batch, err := cursor.Take(offset, kafka.Piece{Bytes: 1, Records: 1})
-	if err != nil {
-		return 0, err
-	}
-	defer batch.Release()
-	if len(batch.Records) == 0 {
-		return 0, nil
-	}
-	return max(0, batch.Records[0].Timestamp), nil
+	return k.Log(record.Partition{Topic: of.Topic, Number: of.Partition}, of.TopicID).Timestamp(ctx, offset)
 }

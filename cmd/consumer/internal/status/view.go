@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 )
@@ -55,7 +56,7 @@ type View struct {
 // Parts exist once both ends are connected.
 type Parts struct {
 	Client   *kafka.Client
-	Group    *kafka.Group
+	Group    *group.Group
 	Consumer *pipeline.Consumer
 	Database Pinger
 	// MostVaried names the fields of meta in memory that have the most different values.

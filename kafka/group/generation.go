@@ -1,0 +1,134 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// Assigned is a partition that this member owns in a generation, with what was committed for it when the generation began.
+type Assigned struct {
+	kafka.Committed
+	// TopicID is the topic's id as the group's leader saw it when it made the assignment: zero when the topic was not
+	// there. It may have been created again since.
+	TopicID [16]byte
+	// Beside: another program was in the group since this member is. While a group has members Kafka takes no offsets from
+	// tools: what this program has not committed, the other one has, with an epoch or without.
+	Beside bool
+}
+
+// Consumed tells that a consumer committed the offset, up to which it had read; else a tool has set it.
+func (a *Assigned) Consumed() bool { return a.Committed.Consumed() || a.Beside }
+
+// Generation is one period of the group in which the assignment stands. Its fields never change.
+type Generation struct {
+	ID       int32
+	MemberID string
+	// Partitions are sorted by topic and number.
+	Partitions  []Assigned
+	lease       *lease
+	coordinator coordinator
+	now         func() time.Duration
+	timeout     time.Duration // of one commit
+	metrics     *metrics
+	turn        chan struct{} // holds one token: commits go out one after the other
+	over        chan struct{} // closed by end
+	once        sync.Once
+	cause       error // why it is over; read after over is closed
+}
+
+// Held tells whether anything may be written on the strength of this generation. It is safe for concurrent use, and cheap.
+func (g *Generation) Held() bool { return g.lease.Held() }
+
+// Commit commits offsets in one request and returns a result for each, nil where the coordinator answered 0; kafka.Classify says
+// what to do about another. An error instead means that nothing is known of any of them, or, if it is kafka.ErrGenerationOver,
+// that nothing was sent.
+//
+// An answer renews the lease from the request's send time if it has 0 for at least one partition and [22], [25], [82] for
+// none. (A commit is appended once for all its partitions, so one 0 proves as much as many; other codes, such as [3] for a
+// topic deleted or [27] throughout a rebalance, prove nothing.) [22], [25] or [82] for any of them end the lease and the
+// generation. A commit during a rebalance is taken until the next generation begins.
+//
+// Calls may overlap: they are sent one after the other, so that an older offset does not follow a newer one.
+func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
+	if len(commits) == 0 {
+		return nil, nil
+	}
+	select {
+	case <-g.turn:
+		defer func() { g.turn <- struct{}{} }()
+	case <-g.over:
+		return nil, kafka.ErrGenerationOver
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if g.isOver() {
+		return nil, kafka.ErrGenerationOver
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.timeout)
+	defer cancel()
+	sent := g.now()
+	results, err := g.coordinator.Commit(ctx, membership{g.ID, g.MemberID}, commits)
+	g.metrics.countCommit(results, err)
+	g.learn(sent, results, err)
+	return results, err
+}
+
+// learn draws the lease's consequences from an answer to a commit sent at sent.
+func (g *Generation) learn(sent time.Duration, results []error, err error) {
+	if over := endingAnswer(results, err); over != nil {
+		g.end(over)
+		return
+	}
+	if slices.Contains(results, nil) {
+		g.lease.renew(sent)
+	}
+}
+
+// end ends the generation and its lease for good. The first cause stands.
+func (g *Generation) end(cause error) {
+	g.once.Do(func() {
+		g.lease.finish()
+		g.cause = cause
+		close(g.over)
+	})
+}
+
+// close ends the generation after all its senders have returned, and waits for a commit still on its way: nothing is sent
+// under it any more.
+func (g *Generation) close() {
+	g.end(kafka.ErrGenerationOver)
+	<-g.turn // and never back
+}
+
+func (g *Generation) isOver() bool {
+	select {
+	case <-g.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// endingAnswer is the one among the answers to a commit that ends the generation, nil if none does.
+func endingAnswer(results []error, err error) error {
+	if endsGeneration(err) {
+		return err
+	}
+	if i := slices.IndexFunc(results, endsGeneration); i >= 0 {
+		return results[i]
+	}
+	return nil
+}
+
+// endsGeneration reports whether an answer says that this member's generation is over: [22], [25] or [82].
+func endsGeneration(err error) bool {
+	return errors.Is(err, kafkago.IllegalGeneration) || errors.Is(err, kafkago.UnknownMemberId) || errors.Is(err, kafkago.FencedInstanceID)
+}

@@ -1,0 +1,167 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// enter joins the group until that succeeds or cannot: then its error is ctx's or fatal.
+func (g *Group) enter(ctx context.Context) (*period, error) {
+	for {
+		p, request, err := g.attempt(ctx)
+		switch {
+		case err == nil:
+			g.outage.over("in the group again")
+			return p, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case fatal(err) != nil:
+			return nil, g.fatalError(g.named(ctx, err))
+		case errors.Is(err, kafkago.UnknownMemberId):
+			// The coordinator has given this member up. Only now is its id forgotten: a coordinator that died or moved
+			// still knows it, and a new id would leave a ghost behind for a whole session.
+			g.memberID = ""
+		case errors.Is(err, kafkago.RebalanceInProgress):
+			// Usual when members start together.
+		default:
+			g.outage.trouble("joining the group is not possible yet", err)
+		}
+		g.metrics.retries.WithLabelValues(request).Inc()
+		if !kafka.Pause(ctx) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// attempt goes once through JoinGroup and SyncGroup. With its error it names the request that failed.
+func (g *Group) attempt(ctx context.Context) (*period, string, error) {
+	g.setStatus(Joining, nil)
+	j, err := g.join(ctx)
+	if err != nil {
+		return nil, requestJoin, err
+	}
+	g.setStatus(Syncing, nil)
+	var assignments map[string][]byte
+	if j.leader {
+		if assignments, err = g.assign(ctx, j.members); err != nil {
+			return nil, requestTopics, err
+		}
+	}
+	assignment, sent, err := g.sync(ctx, j.membership, assignments)
+	if err != nil {
+		return nil, requestSync, err
+	}
+	return g.newPeriod(j.membership, sent, assignment), requestSync, nil
+}
+
+// join asks for the next generation and waits until it begins.
+func (g *Group) join(ctx context.Context) (joined, error) {
+	subscription := encodeSubscription(g.options.Topics, encodeOwnership(g.owned))
+	j, err := g.joinOnce(ctx, subscription)
+	if errors.Is(err, kafkago.MemberIDRequired) && j.member != "" {
+		g.memberID = j.member
+		j, err = g.joinOnce(ctx, subscription)
+	}
+	if err == nil {
+		g.memberID = j.member
+	}
+	return j, err
+}
+
+func (g *Group) joinOnce(ctx context.Context, subscription []byte) (joined, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.options.RebalanceTimeout+kafka.AnswerTimeout)
+	defer cancel()
+	return g.coordinator.Join(ctx, g.memberID, subscription)
+}
+
+// assign is the leader's work: who gets what, encoded, by member.
+func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][]byte, error) {
+	var claimants []claimant
+	var names []string
+	for _, m := range members {
+		topics, claim, err := decodeClaim(m.subscription)
+		if err != nil {
+			// What it would commit is not stored: it gets nothing, and the others go on.
+			g.log.Error("a member of the group is of another program: it gets no partitions", "member", m.id, "err", err)
+		}
+		claimants = append(claimants, claimant{m.id, topics, claim})
+		names = append(names, topics...)
+	}
+	slices.Sort(names)
+	partitions, shapes, err := g.lookUntilSeen(ctx, slices.Compact(names))
+	if err != nil {
+		return nil, err
+	}
+	assignments := map[string][]byte{}
+	userData := encodeShapes(shapes)
+	for member, topics := range sticky(claimants, partitions) {
+		assignments[member] = encodeAssignment(topics, userData)
+	}
+	return assignments, nil
+}
+
+// lookUntilSeen looks until that succeeds: the others wait for the assignment, and to join again would make them begin
+// anew. Its error is ctx's.
+func (g *Group) lookUntilSeen(ctx context.Context, names []string) ([]record.Partition, map[string]topicShape, error) {
+	for {
+		partitions, shapes, err := g.look(ctx, names)
+		if err == nil {
+			return partitions, shapes, nil
+		}
+		g.metrics.retries.WithLabelValues(requestTopics).Inc()
+		g.outage.trouble("the topics' partitions are not known yet", err)
+		if !kafka.Pause(ctx) {
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// look asks which partitions there are. A topic that is not there has the zero shape.
+func (g *Group) look(ctx context.Context, names []string) ([]record.Partition, map[string]topicShape, error) {
+	ctx, cancel := context.WithTimeout(ctx, kafka.AnswerTimeout)
+	defer cancel()
+	topics, err := g.cluster.Topics(ctx, names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var partitions []record.Partition
+	shapes := map[string]topicShape{}
+	for _, topic := range topics {
+		shapes[topic.Name] = topicShape{id: topic.ID, partitions: int32(len(topic.Partitions))}
+		for _, p := range topic.Partitions {
+			partitions = append(partitions, record.Partition{Topic: topic.Name, Number: p.ID})
+		}
+	}
+	return partitions, shapes, nil
+}
+
+// sync hands the assignments in and waits for this member's own. An answer that got lost, or a coordinator on the move, is
+// asked again in the same generation; anything else is for a new attempt to join. With the assignment comes the send time
+// of the request that was answered.
+func (g *Group) sync(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, time.Duration, error) {
+	for {
+		sent := g.now()
+		assignment, err := g.syncOnce(ctx, m, assignments)
+		if kafka.Classify(err) != kafka.Retry {
+			return assignment, sent, err
+		}
+		g.metrics.retries.WithLabelValues(requestSync).Inc()
+		g.outage.trouble("no assignment from the coordinator", err)
+		if !kafka.Pause(ctx) {
+			return nil, 0, context.Cause(ctx)
+		}
+	}
+}
+
+func (g *Group) syncOnce(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.options.RebalanceTimeout+kafka.AnswerTimeout)
+	defer cancel()
+	return g.coordinator.Sync(ctx, m, assignments)
+}

@@ -1,0 +1,124 @@
+package group
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"waterwheel/kafka"
+)
+
+// handClock is a clock that a test sets.
+type handClock struct{ at atomic.Int64 }
+
+func (c *handClock) now() time.Duration { return time.Duration(c.at.Load()) }
+func (c *handClock) set(s float64)      { c.at.Store(int64(s * float64(time.Second))) }
+
+func (c *handClock) sent(s float64) (t time.Duration) { return time.Duration(s * float64(time.Second)) }
+
+func TestLeaseHoldsFromTheSendTime(t *testing.T) {
+	var clock handClock
+	clock.set(102) // the answer came after 2 s
+	l := newLease(clock.now, 10*time.Second, clock.sent(100), nil)
+	for _, step := range []struct {
+		at   float64
+		held bool
+	}{{102, true}, {109.999, true}, {110, false}, {200, false}} {
+		if clock.set(step.at); l.Held() != step.held {
+			t.Errorf("at %v s the lease is held: %v", step.at, l.Held())
+		}
+	}
+	l.renew(clock.sent(195))
+	if !l.Held() || l.until() != clock.sent(205) {
+		t.Errorf("renewed until %v, held: %v", l.until(), l.Held())
+	}
+	l.renew(clock.sent(190))
+	if l.until() != clock.sent(205) {
+		t.Errorf("an older answer moved the end to %v", l.until())
+	}
+	l.finish()
+	l.renew(clock.sent(199))
+	if l.Held() || l.until() != 0 {
+		t.Errorf("an ended lease is held: %v, until %v", l.Held(), l.until())
+	}
+}
+
+func TestLeaseCountsTheTimeItLapsed(t *testing.T) {
+	var clock handClock
+	lapsed := prometheus.NewCounter(prometheus.CounterOpts{Name: "lapsed"})
+	expect := func(want float64) {
+		t.Helper()
+		if got := testutil.ToFloat64(lapsed); math.Abs(got-want) > 1e-6 {
+			t.Errorf("counted %v s, want %v", got, want)
+		}
+	}
+	clock.set(100)
+	l := newLease(clock.now, 10*time.Second, clock.sent(100), lapsed)
+	clock.set(109)
+	l.account()
+	expect(0)
+	clock.set(112)
+	l.account()
+	expect(2) // from 110 to 112
+	clock.set(115)
+	l.renew(clock.sent(114))
+	expect(5) // to 115
+	clock.set(123)
+	l.account()
+	expect(5)
+	clock.set(130)
+	l.finish()
+	expect(11) // and from 124 to 130
+	clock.set(140)
+	l.account()
+	expect(11)
+}
+
+func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
+	var clock handClock
+	clock.set(100)
+	l := newLease(clock.now, time.Second, clock.sent(100), prometheus.NewCounter(prometheus.CounterOpts{Name: "lapsed"}))
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for j := range 1000 {
+				l.renew(clock.sent(100 + float64(j*4+i)/1000))
+				l.Held()
+				l.account()
+			}
+		})
+	}
+	wg.Wait()
+	if want := clock.sent(100+3999.0/1000) + time.Second; l.until() != want {
+		t.Errorf("the lease ends at %v, want %v: the latest of all", l.until(), want)
+	}
+}
+
+func TestNowGoesForward(t *testing.T) {
+	first := kafka.Now()
+	if first <= 0 {
+		t.Errorf("the clock says %v", first)
+	}
+	for range 1000 {
+		next := kafka.Now()
+		if next < first {
+			t.Fatalf("the clock went from %v to %v", first, next)
+		}
+		first = next
+	}
+}
+
+func BenchmarkLeaseHeld(b *testing.B) {
+	l := newLease(kafka.Now, time.Hour, kafka.Now(), nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if !l.Held() {
+			b.Fatal("not held")
+		}
+	}
+}

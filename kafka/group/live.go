@@ -1,0 +1,196 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// period is one generation while this member lives in it. It belongs to Run's goroutine.
+type period struct {
+	*Generation
+	owned    []record.Partition
+	shapes   map[string]topicShape // what the assignment was made from; nil when the leader did not say
+	answered time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
+	assigned bool                  // the handler knows of it
+	beside   bool                  // another program was in the group since this member is
+	refused  error                 // why nothing is taken of the assignment, nil where it is taken
+	unread   string                // a topic that was assigned and is not read: the others must learn that; empty: none
+	beats    chan beat
+}
+
+// beat is one heartbeat's outcome.
+type beat struct {
+	sent time.Duration
+	err  error
+}
+
+// newPeriod begins a generation with the answer to a SyncGroup sent at sent. An assignment that no leader of this program
+// made is an assignment of nothing: the member stays, so that it learns when the group is its own again.
+func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) *period {
+	p := &period{answered: sent, beats: make(chan beat)}
+	p.owned, p.shapes, p.refused = readAssignment(assignment)
+	if g.refused = p.refused; p.refused != nil {
+		g.metrics.refused.Inc()
+		g.beside = m.member
+	} else {
+		g.ignoreUnread(p)
+		g.owned = ownership{generation: m.generation, partitions: p.owned}
+	}
+	p.beside = g.beside == m.member
+	lapsed := g.metrics.lapsed
+	if len(p.owned) == 0 {
+		lapsed = nil // nothing to commit: such a lease lapses as a matter of course
+	}
+	p.Generation = &Generation{
+		ID:          m.generation,
+		MemberID:    m.member,
+		lease:       newLease(g.now, g.options.Lease, sent, lapsed),
+		coordinator: g.coordinator,
+		now:         g.now,
+		timeout:     min(kafka.AnswerTimeout, g.options.Lease/2), // a later answer would hardly renew anything
+		metrics:     g.metrics,
+		turn:        make(chan struct{}, 1),
+		over:        make(chan struct{}),
+	}
+	p.turn <- struct{}{}
+	return p
+}
+
+// ignoreUnread takes partitions of topics that this member does not read out of an assignment. A static member that comes
+// back with fewer topics is given its former assignment: it asks for a rebalance once, so that members that still read
+// those topics get them.
+func (g *Group) ignoreUnread(p *period) {
+	all := len(p.owned)
+	unread := ""
+	p.owned = slices.DeleteFunc(p.owned, func(o record.Partition) bool {
+		ours := slices.Contains(g.options.Topics, o.Topic)
+		if !ours {
+			unread = o.Topic
+		}
+		return !ours
+	})
+	g.metrics.ignored.Add(float64(all - len(p.owned)))
+	if unread != "" && !g.ignoring {
+		g.log.Warn("assigned partitions of topics that are not in KAFKA_TOPICS are ignored", "partitions", all-len(p.owned), "topic", unread)
+		p.unread = unread
+	}
+	g.ignoring = unread != ""
+}
+
+// live is the life of one generation, from its first heartbeat until all that was sent in it has returned. Its error is
+// fatal.
+func (g *Group) live(ctx context.Context, p *period) error {
+	var senders sync.WaitGroup
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	committed, changed, strangers := make(chan []Assigned), make(chan string), make(chan *ForeignError)
+	senders.Go(func() { g.heartbeat(work, p) })
+	senders.Go(func() { g.fetchCommitted(work, p, committed) })
+	senders.Go(func() { g.watch(work, p, changed) })
+	senders.Go(func() { g.identify(work, p, strangers) })
+	g.metrics.began(g.now(), len(p.owned))
+
+	kind := g.stable(ctx, p, committed, changed, strangers)
+	g.log.Info("the generation ends", "member", p.MemberID, "generation", p.ID, "why", kind)
+	switch {
+	case !p.assigned:
+	case kind == kindLost:
+		g.handler.Lost(p.Generation)
+	default:
+		g.revoke(ctx, p, kind == kindShutdown)
+	}
+	p.close()
+	stop()
+	senders.Wait()
+	g.metrics.ended(kind)
+	if errors.Is(p.cause, kafkago.UnknownMemberId) {
+		g.memberID = ""
+	}
+	if fatal(p.cause) != nil {
+		return g.fatalError(p.cause)
+	}
+	return nil
+}
+
+// stable waits until something ends the generation, and says what.
+func (g *Group) stable(ctx context.Context, p *period, committed <-chan []Assigned, changed <-chan string, strangers <-chan *ForeignError) (kind string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return kindShutdown
+		case <-p.over: // an answer to a commit said so
+			return kindLost
+		case topic := <-changed:
+			g.log.Info("a topic has changed, or is not read here: asking for a rebalance", "topic", topic)
+			return kindTopics
+		case e := <-strangers:
+			g.log.Error("nothing is read", "member", p.MemberID, "generation", p.ID, "err", e)
+			g.refused = e
+			g.setStatus(g.Status().State, g.Status().Generation)
+		case b := <-p.beats:
+			p.lease.account()
+			if kind := g.heard(p, b); kind != "" {
+				return kind
+			}
+		case p.Partitions = <-committed:
+			p.assigned = true
+			g.log.Info("a generation begins", "member", p.MemberID, "generation", p.ID, "partitions", len(p.Partitions))
+			g.handler.Assigned(p.Generation)
+			g.setStatus(Stable, p.Generation)
+		}
+	}
+}
+
+// heard draws the consequences of a heartbeat: how the generation ends, or nothing. A heartbeat renews no lease: a
+// coordinator cut off from the others may go on answering from memory.
+func (g *Group) heard(p *period, b beat) (kind string) {
+	switch {
+	case b.err == nil:
+		p.answered = b.sent
+		g.outage.over("the coordinator answers again")
+		return ""
+	case errors.Is(b.err, kafkago.RebalanceInProgress):
+		return kindRebalance
+	case endsGeneration(b.err), fatal(b.err) != nil:
+		p.end(b.err)
+		return kindLost
+	default:
+		g.metrics.retries.WithLabelValues(requestHeartbeat).Inc()
+		g.outage.trouble("the coordinator does not answer heartbeats", b.err)
+		return ""
+	}
+}
+
+// heartbeat sends heartbeats until ctx is done, during a rebalance too.
+func (g *Group) heartbeat(ctx context.Context, p *period) {
+	ticker := time.NewTicker(g.options.HeartbeatInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		b := beat{sent: g.now()}
+		b.err = g.heartbeatOnce(ctx, membership{p.ID, p.MemberID})
+		select {
+		case p.beats <- b:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *Group) heartbeatOnce(ctx context.Context, m membership) error {
+	// A heartbeat that hangs must leave time for another two in the session.
+	ctx, cancel := context.WithTimeout(ctx, min(kafka.AnswerTimeout, g.options.SessionTimeout/3))
+	defer cancel()
+	return g.coordinator.Heartbeat(ctx, m)
+}

@@ -1,0 +1,126 @@
+package group
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// The kinds of rebalances_total: why a generation ended.
+const (
+	kindRebalance = "rebalance" // the coordinator asked for one
+	kindTopics    = "topics"    // a topic grew, appeared or was created again
+	kindLost      = "lost"      // the coordinator went on without this member
+	kindShutdown  = "shutdown"  // this process left
+)
+
+// The requests of group_retries_total.
+const (
+	requestJoin      = "join"
+	requestSync      = "sync"
+	requestHeartbeat = "heartbeat"
+	requestCommitted = "committed"
+	requestTopics    = "topics"
+	requestLeave     = "leave"
+)
+
+// The outcomes of commits_total, one a request.
+const (
+	outcomeCommitted  = "committed"
+	outcomeRefused    = "refused"    // for one partition at least
+	outcomeUnanswered = "unanswered" // it may have been executed
+	outcomeOver       = "generation_over"
+)
+
+// metrics is what the membership counts.
+type metrics struct {
+	rebalances *prometheus.CounterVec
+	commits    *prometheus.CounterVec
+	assigned   prometheus.Gauge
+	lapsed     prometheus.Counter
+	retries    *prometheus.CounterVec
+	refused    prometheus.Counter
+	ignored    prometheus.Counter
+	since      atomic.Int64 // when the generation began, in nanoseconds on the clock of now; negative: there is none
+}
+
+func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *metrics {
+	factory := promauto.With(registerer)
+	m := &metrics{
+		rebalances: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_rebalances_total",
+			Help: "Generations of the group that ended for this member, by what ended them.",
+		}, []string{"kind"}),
+		commits: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_commits_total",
+			Help: "Requests to commit offsets, by outcome.",
+		}, []string{"outcome"}),
+		assigned: factory.NewGauge(prometheus.GaugeOpts{
+			Name: "waterwheel_assigned_partitions",
+			Help: "Partitions assigned to this member.",
+		}),
+		lapsed: factory.NewCounter(prometheus.CounterOpts{
+			Name: "waterwheel_lease_lapsed_seconds_total",
+			Help: "Time in which partitions were assigned but no commit had been answered for a whole lease: nothing may be written then.",
+		}),
+		retries: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_group_retries_total",
+			Help: "Requests about the membership that were not answered, or with an error that passes, and are sent again.",
+		}, []string{"request"}),
+	}
+	m.refused = factory.NewCounter(prometheus.CounterOpts{
+		Name: "waterwheel_assignments_refused_total",
+		Help: "Assignments of which nothing was taken, because another program is a member of the group.",
+	})
+	m.ignored = factory.NewCounter(prometheus.CounterOpts{
+		Name: "waterwheel_partitions_ignored_total",
+		Help: "Assigned partitions that were left alone, because their topic is not in KAFKA_TOPICS.",
+	})
+	m.since.Store(-1)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "waterwheel_generation_seconds",
+		Help: "How long the current generation of the group has lasted for this member, 0 while there is none.",
+	}, func() float64 {
+		if since := m.since.Load(); since >= 0 {
+			return (now() - time.Duration(since)).Seconds()
+		}
+		return 0
+	})
+	for _, kind := range []string{kindRebalance, kindTopics, kindLost, kindShutdown} {
+		m.rebalances.WithLabelValues(kind)
+	}
+	for _, outcome := range []string{outcomeCommitted, outcomeRefused, outcomeUnanswered, outcomeOver} {
+		m.commits.WithLabelValues(outcome)
+	}
+	for _, request := range []string{requestJoin, requestSync, requestHeartbeat, requestCommitted, requestTopics, requestLeave} {
+		m.retries.WithLabelValues(request)
+	}
+	return m
+}
+
+func (m *metrics) countCommit(results []error, err error) {
+	outcome := outcomeCommitted
+	switch {
+	case endingAnswer(results, err) != nil:
+		outcome = outcomeOver
+	case err != nil:
+		outcome = outcomeUnanswered
+	case slices.ContainsFunc(results, func(result error) bool { return result != nil }):
+		outcome = outcomeRefused
+	}
+	m.commits.WithLabelValues(outcome).Inc()
+}
+
+func (m *metrics) began(at time.Duration, partitions int) {
+	m.since.Store(int64(at))
+	m.assigned.Set(float64(partitions))
+}
+
+func (m *metrics) ended(kind string) {
+	m.since.Store(-1)
+	m.assigned.Set(0)
+	m.rebalances.WithLabelValues(kind).Inc()
+}

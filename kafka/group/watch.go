@@ -1,0 +1,49 @@
+package group
+
+import (
+	"context"
+	"time"
+)
+
+// watch looks at the topics every watchInterval and reports one that grew, appeared or was created again since the
+// assignment was made, or that is assigned here and not read. Every member watches, not the leader alone: a static leader that restarted is not told
+// that it leads. An error ends nothing; a topic that cannot be seen has not changed.
+func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
+	if p.refused != nil {
+		return
+	}
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		_, seen, err := g.look(ctx, g.options.Topics)
+		if err != nil && ctx.Err() == nil {
+			g.metrics.retries.WithLabelValues(requestTopics).Inc()
+			g.log.Debug("looking at the topics", "err", err)
+		}
+		topic := p.unread
+		for _, name := range g.options.Topics {
+			if hasChanged(p.shapes[name], seen[name]) {
+				topic = name
+			}
+		}
+		if topic == "" {
+			continue
+		}
+		select {
+		case changed <- topic:
+		case <-ctx.Done():
+		}
+		return
+	}
+}
+
+// hasChanged reports whether a rebalance would make a difference. A topic that shrank or vanished is none: its partitions
+// wait for it to come back.
+func hasChanged(was, seen topicShape) bool {
+	return seen.partitions > was.partitions || seen.partitions > 0 && seen.id != was.id
+}

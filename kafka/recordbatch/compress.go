@@ -1,0 +1,261 @@
+package recordbatch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// The codecs of a record batch.
+const (
+	codecGzip   = 1
+	codecSnappy = 2
+	codecLZ4    = 3
+	codecZstd   = 4
+)
+
+// errTooLarge is a record batch that unfolds to more than may be. The reference says what may be.
+var errTooLarge = fmt.Errorf("%w: it unfolds to more than %d MiB, or to more than one piece with a window of more than %d MiB",
+	ErrUnreadable, maxBatchBytes>>20, maxWindow>>20)
+
+// codecs are the decompressors of one user at a time, made when first needed.
+type codecs struct {
+	limit  int // bytes that a record batch may unfold to, or that a stream may refer back
+	source bytes.Reader
+	gzip   *gzip.Reader
+	lz4    *lz4.Reader
+	zstd   *zstd.Decoder
+	// scratch is where zstd unfolds to.
+	scratch []byte
+}
+
+// decompress appends what the source unfolds to.
+func (c *codecs) decompress(dst []byte, codec int16, source []byte) ([]byte, error) {
+	var err error
+	switch codec {
+	case codecGzip:
+		dst, err = c.fromGzip(dst, source)
+	case codecSnappy:
+		dst, err = c.fromSnappy(dst, source)
+	case codecLZ4:
+		dst, err = c.fromLZ4(dst, source)
+	case codecZstd:
+		dst, err = c.fromZstd(dst, source)
+	default:
+		return dst, unknownCodec(codec)
+	}
+	if err != nil {
+		err = decompressing(codec, err)
+	}
+	return dst, err
+}
+
+// open begins to unfold a payload piece by piece.
+func (c *codecs) open(codec int16, payload []byte) (io.Reader, error) {
+	c.source.Reset(payload)
+	switch codec {
+	case codecGzip:
+		return c.gzipReader()
+	case codecSnappy:
+		return c.blocks(payload)
+	case codecLZ4:
+		return c.lz4Reader(), nil
+	case codecZstd:
+		return c.zstdReader()
+	}
+	return nil, unknownCodec(codec)
+}
+
+func unknownCodec(codec int16) error {
+	return fmt.Errorf("%w: compression %d is not known", ErrUnreadable, codec)
+}
+
+// decompressing says what an error of decompression means for the record batch.
+func decompressing(codec int16, err error) error {
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return errTooLarge
+	case errors.Is(err, ErrUnreadable), errors.Is(err, ErrCorrupt):
+		return err
+	}
+	return fmt.Errorf("%w: %s: %w", ErrCorrupt, [...]string{codecGzip: "gzip", codecSnappy: "snappy", codecLZ4: "lz4", codecZstd: "zstd"}[codec], err)
+}
+
+func (c *codecs) fromGzip(dst, source []byte) ([]byte, error) {
+	c.source.Reset(source)
+	r, err := c.gzipReader()
+	if err != nil {
+		return dst, err
+	}
+	return c.readAll(dst, r, len(source))
+}
+
+func (c *codecs) gzipReader() (io.Reader, error) {
+	if c.gzip == nil {
+		c.gzip = new(gzip.Reader)
+	}
+	return c.gzip, c.gzip.Reset(&c.source)
+}
+
+func (c *codecs) fromLZ4(dst, source []byte) ([]byte, error) {
+	c.source.Reset(source)
+	return c.readAll(dst, c.lz4Reader(), len(source))
+}
+
+func (c *codecs) lz4Reader() io.Reader {
+	if c.lz4 == nil {
+		c.lz4 = lz4.NewReader(nil)
+	}
+	c.lz4.Reset(&c.source)
+	return c.lz4
+}
+
+func (c *codecs) fromZstd(dst, source []byte) ([]byte, error) {
+	if c.zstd == nil {
+		var err error
+		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return dst, err
+		}
+		c.scratch = make([]byte, 0, c.limit)
+	}
+	// Producers in Java do not say how much it will be, and a limit of the decoder's would be one of the window as well.
+	plain, err := c.zstd.DecodeAll(source, c.scratch)
+	if err != nil {
+		return dst, err
+	}
+	return append(slices.Grow(dst, len(plain)), plain...), nil
+}
+
+// zstdReader is for streams only: its limit is another one than that of fromZstd.
+func (c *codecs) zstdReader() (_ io.Reader, err error) {
+	if c.zstd == nil {
+		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(uint64(c.limit)))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c.zstd, c.zstd.Reset(&c.source)
+}
+
+// readAll appends what the reader gives.
+func (c *codecs) readAll(dst []byte, r io.Reader, compressed int) ([]byte, error) {
+	dst = slices.Grow(dst, min(4*compressed, c.limit)+1)
+	for {
+		if len(dst) == cap(dst) {
+			dst = slices.Grow(dst, min(len(dst)+512, c.limit+1))
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case len(dst) > c.limit:
+			return dst, errTooLarge
+		case errors.Is(err, io.EOF):
+			return dst, nil
+		case err != nil:
+			return dst, err
+		}
+	}
+}
+
+// xerialMagic begins the framing that Java's producers put around snappy blocks: two versions follow it, then blocks
+// with their lengths. Other producers write one bare block.
+var xerialMagic = []byte("\x82SNAPPY\x00")
+
+const xerialHeaderBytes = 16
+
+func (c *codecs) fromSnappy(dst, source []byte) ([]byte, error) {
+	if !bytes.HasPrefix(source, xerialMagic) {
+		return appendBlock(dst, source, c.limit)
+	}
+	source, err := framed(source)
+	for len(source) > 0 && err == nil {
+		var block []byte
+		if block, source, err = nextBlock(source); err == nil {
+			dst, err = appendBlock(dst, block, c.limit)
+		}
+	}
+	return dst, err
+}
+
+// framed is what follows the framing's header.
+func framed(source []byte) ([]byte, error) {
+	if len(source) < xerialHeaderBytes {
+		return nil, fmt.Errorf("a header of %d bytes", len(source))
+	}
+	return source[xerialHeaderBytes:], nil
+}
+
+// nextBlock cuts the first block off a framed payload.
+func nextBlock(source []byte) (block, rest []byte, err error) {
+	if len(source) < 4 || uint64(binary.BigEndian.Uint32(source)) > uint64(len(source)-4) {
+		return nil, nil, fmt.Errorf("a block ends early, %d bytes are left", len(source))
+	}
+	end := 4 + int(binary.BigEndian.Uint32(source))
+	return source[4:end], source[end:], nil
+}
+
+// appendBlock appends what one snappy block unfolds to.
+func appendBlock(dst, block []byte, limit int) ([]byte, error) {
+	size, err := s2.DecodedLen(block)
+	if err != nil {
+		return dst, err
+	}
+	if size > limit-len(dst) {
+		return dst, errTooLarge
+	}
+	have := len(dst)
+	dst = slices.Grow(dst, size)[:have+size]
+	plain, err := s2.Decode(dst[have:], block)
+	if err != nil {
+		return dst[:have], err
+	}
+	return dst[:have+len(plain)], nil
+}
+
+// blocks gives out what the blocks of a snappy payload unfold to, one after the other.
+type blocks struct {
+	framed []byte // blocks that were not begun
+	plain  []byte // what the last one unfolds to
+	rest   []byte // of plain
+	limit  int
+}
+
+func (c *codecs) blocks(payload []byte) (_ *blocks, err error) {
+	b := &blocks{limit: c.limit}
+	if !bytes.HasPrefix(payload, xerialMagic) {
+		b.plain, err = appendBlock(nil, payload, b.limit)
+		b.rest = b.plain
+		return b, err
+	}
+	b.framed, err = framed(payload)
+	return b, err
+}
+
+// Read implements io.Reader.
+func (b *blocks) Read(dst []byte) (int, error) {
+	for len(b.rest) == 0 {
+		if len(b.framed) == 0 {
+			return 0, io.EOF
+		}
+		block, rest, err := nextBlock(b.framed)
+		if err != nil {
+			return 0, err
+		}
+		if b.plain, err = appendBlock(b.plain[:0], block, b.limit); err != nil {
+			return 0, err
+		}
+		b.rest, b.framed = b.plain, rest
+	}
+	n := copy(dst, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}

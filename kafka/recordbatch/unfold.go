@@ -1,0 +1,135 @@
+package recordbatch
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// openStreams is how many record batches of a process are unfolded piece by piece at the same time. Each may need a window
+// of maxWindow bytes: so the one that was not read for the longest time is taken away when another is needed, and begun
+// anew when its turn comes.
+const openStreams = 2
+
+// maxWindow bounds how far back a record batch that does not fit into one piece may refer: the window of zstd at every
+// level below the "ultra" ones, and a whole block of snappy.
+const maxWindow = 8 << 20
+
+// unfolders are the streams of a process. Safe for concurrent use.
+type unfolders struct {
+	mu    sync.Mutex
+	freed sync.Cond
+	slots [openStreams]unfolder
+	turns int64
+}
+
+// unfolder is one of them.
+type unfolder struct {
+	owner   *openBatch // nil: nobody
+	busy    bool
+	turn    int64 // when it was read last
+	at      int64 // bytes that were read
+	codecs  codecs
+	content io.Reader
+}
+
+func newUnfolders() *unfolders {
+	u := new(unfolders)
+	u.freed.L = &u.mu
+	for i := range u.slots {
+		u.slots[i].codecs.limit = maxWindow
+	}
+	return u
+}
+
+// read unfolds the next bytes of a record batch. io.EOF says that there are no more after those returned; without an error
+// dst is full.
+func (u *unfolders) read(o *openBatch, dst []byte) (int, error) {
+	s := u.take(o)
+	defer u.give(s)
+	if s.content == nil || s.at != o.unfolded {
+		if err := s.begin(o); err != nil {
+			return 0, err
+		}
+	}
+	n, err := io.ReadFull(s.content, dst)
+	s.at += int64(n)
+	o.unfolded += int64(n)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		err = io.EOF
+	case err != nil:
+		s.content = nil
+		return 0, s.failed(o, err)
+	case o.unfolded > maxBatchBytes:
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// take waits for a stream: that of the record batch if it still has one.
+func (u *unfolders) take(o *openBatch) *unfolder {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for {
+		var found *unfolder
+		for i := range u.slots {
+			s := &u.slots[i]
+			if s.owner == o {
+				found = s
+				break
+			}
+			if !s.busy && (found == nil || s.turn < found.turn) {
+				found = s
+			}
+		}
+		if found != nil {
+			u.turns++
+			found.busy, found.turn = true, u.turns
+			if found.owner != o {
+				found.owner, found.content = o, nil
+			}
+			return found
+		}
+		u.freed.Wait()
+	}
+}
+
+func (u *unfolders) give(s *unfolder) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s.busy = false
+	u.freed.Signal()
+}
+
+// forget frees the stream of a record batch.
+func (u *unfolders) forget(o *openBatch) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range u.slots {
+		if s := &u.slots[i]; s.owner == o {
+			s.owner, s.content, s.turn = nil, nil, 0
+			s.codecs.source.Reset(nil)
+		}
+	}
+}
+
+// begin opens a record batch and passes over what was read of it before.
+func (s *unfolder) begin(o *openBatch) (err error) {
+	s.at = 0
+	if s.content, err = s.codecs.open(o.codec(), o.packed); err != nil {
+		return s.failed(o, err)
+	}
+	if s.at, err = io.CopyN(io.Discard, s.content, o.unfolded); err != nil {
+		s.content = nil
+		return s.failed(o, err)
+	}
+	return nil
+}
+
+func (s *unfolder) failed(o *openBatch, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return decompressing(o.codec(), err)
+}

@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+func TestExchangeRefusesAnswersThatAreNone(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer func(correlation []byte) []byte
+		want   error
+	}{
+		"too large":         {func(c []byte) []byte { return append([]byte{0x7f, 0xff, 0xff, 0xff}, c...) }, ErrMalformed},
+		"negative":          {func(c []byte) []byte { return append([]byte{0xff, 0xff, 0xff, 0xff}, c...) }, ErrMalformed},
+		"to something else": {func(c []byte) []byte { return []byte{0, 0, 0, 4, c[0], c[1], c[2], c[3] ^ 1} }, ErrMalformed},
+		"cut":               {func(c []byte) []byte { return append([]byte{0, 0, 1, 0}, c...) }, io.ErrUnexpectedEOF},
+		"missing":           {func(c []byte) []byte { return nil }, io.ErrUnexpectedEOF},
+	} {
+		conn := &scriptedConn{answer: test.answer}
+		if _, err := Exchange(conn, Call{API: protocol.Fetch}); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An announced size alone must not allocate.
+func TestReadIntoGrowsWithWhatArrives(t *testing.T) {
+	buffer, err := readInto(bytes.NewReader(make([]byte, 100)), MaxResponseBytes)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(buffer) > 2*readStep {
+		t.Errorf("%d bytes allocated, %v", cap(buffer), err)
+	}
+	want := bytes.Repeat([]byte("0123456789"), 1<<20)
+	got, err := readInto(bytes.NewReader(want), len(want))
+	if !bytes.Equal(got, want) || err != nil {
+		t.Error(len(got), err)
+	}
+}
+
+// scriptedConn answers the request it was given.
+type scriptedConn struct {
+	answer func(correlation []byte) []byte
+	rest   bytes.Reader
+}
+
+func (c *scriptedConn) Write(b []byte) (int, error) {
+	if int(binary.BigEndian.Uint32(b)) != len(b)-4 {
+		return 0, errors.New("the request's length is wrong")
+	}
+	c.rest.Reset(c.answer(bytes.Clone(b[8:12])))
+	return len(b), nil
+}
+
+func (c *scriptedConn) Read(b []byte) (int, error) { return c.rest.Read(b) }

@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// Conn is a connection to a broker, between kafka-go and the network. It knows where requests and answers begin and end,
+// and does at this one place what kafka-go does not: an answer whose fields announce more than came is refused before it
+// is decoded, and a login is renewed between two requests before the broker ends it.
+//
+// One request is under way at a time, and one goroutine at a time uses it; kafka-go keeps it so. Anything may close it.
+type Conn struct {
+	net.Conn
+	// Renew, where it is not nil, is called between two requests: it may prove a login again.
+	Renew func(net.Conn) error
+
+	api     protocol.ApiKey // the request under way
+	version int16
+	unsent  int    // bytes of it that are not written yet
+	awaited bool   // nothing of its answer has come
+	checked []byte // of the answer: to be given out
+	passing int    // bytes of the answer to be given out as they come
+}
+
+// requestHead is the size, api, version and correlation id that each request begins with.
+const requestHead = 12
+
+var errOutOfStep = errors.New("requests and answers are out of step")
+
+// Write implements net.Conn.
+func (c *Conn) Write(b []byte) (int, error) {
+	if c.unsent == 0 {
+		if err := c.begin(b); err != nil {
+			return 0, err
+		}
+	}
+	if len(b) > c.unsent {
+		return 0, errOutOfStep
+	}
+	n, err := c.Conn.Write(b)
+	c.unsent -= n
+	return n, err
+}
+
+// begin takes note of a request of which b is the first piece.
+func (c *Conn) begin(b []byte) error {
+	if len(b) < requestHead || c.awaited || len(c.checked) > 0 || c.passing > 0 {
+		return errOutOfStep
+	}
+	api, version := protocol.ApiKey(binary.BigEndian.Uint16(b[4:])), int16(binary.BigEndian.Uint16(b[6:]))
+	if !isOwn(api, version) && shapeOf(api, version) == nil {
+		return fmt.Errorf("no bounds are known for answers to %v v%d", api, version)
+	}
+	if c.Renew != nil {
+		if err := c.Renew(c.Conn); err != nil {
+			return err
+		}
+	}
+	c.api, c.version = api, version
+	c.unsent = 4 + int(binary.BigEndian.Uint32(b))
+	c.awaited = true
+	return nil
+}
+
+// Read implements net.Conn.
+func (c *Conn) Read(b []byte) (int, error) {
+	if len(c.checked) == 0 && c.passing == 0 {
+		if err := c.next(); err != nil {
+			return 0, err
+		}
+	}
+	if len(c.checked) > 0 {
+		n := copy(b, c.checked)
+		c.checked = c.checked[n:]
+		return n, nil
+	}
+	n, err := c.Conn.Read(b[:min(len(b), c.passing)])
+	c.passing -= n
+	return n, err
+}
+
+// next reads the head of an answer. The rest of one that this package reads itself is given out as it comes, for its
+// readers trust no length; what kafka-go is to decode is read whole and checked.
+func (c *Conn) next() error {
+	if !c.awaited {
+		return fmt.Errorf("%w: nothing was asked", errOutOfStep)
+	}
+	c.awaited = false
+	var head [answerHead]byte
+	if _, err := io.ReadFull(c.Conn, head[:]); err != nil {
+		return noEOF(err)
+	}
+	size, err := answerSize(c.api, head)
+	if err != nil {
+		return err
+	}
+	if isOwn(c.api, c.version) {
+		c.checked, c.passing = head[:], size
+		return nil
+	}
+	body, err := readInto(c.Conn, size)
+	if err != nil {
+		return err
+	}
+	if err := shapeOf(c.api, c.version).check(body); err != nil {
+		return fmt.Errorf("reading the answer to %v v%d: %w", c.api, c.version, err)
+	}
+	c.checked = append(head[:], body...)
+	return nil
+}
+
+// Within calls f on a connection that ends with the context, and leaves it without a deadline.
+func Within(ctx context.Context, on net.Conn, f func() error) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := on.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	stop := context.AfterFunc(ctx, func() { on.Close() })
+	err := f()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return on.SetDeadline(time.Time{})
+}

@@ -1,0 +1,239 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// canned is the network of a conn: it takes any request, and gives an answer out.
+type canned struct {
+	net.Conn
+	answer io.Reader
+}
+
+func (c *canned) Write(b []byte) (int, error) { return len(b), nil }
+
+func (c *canned) Read(b []byte) (int, error) { return c.answer.Read(b) }
+
+// receive has kafka-go decode an answer as it comes over a conn.
+func receive(api protocol.ApiKey, version int16, frame []byte) (protocol.Message, error) {
+	c := &Conn{Conn: &canned{answer: bytes.NewReader(frame)}}
+	if _, err := c.Write(Call{API: api, Version: version}.encode(1)); err != nil {
+		return nil, err
+	}
+	_, message, err := protocol.ReadResponse(c, api, version)
+	return message, err
+}
+
+// fill sets what a message has to something that is not zero: two elements in each array.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(7)
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	}
+}
+
+// eachAnswer calls f with an answer of each kind and version that kafka-go decodes, framed.
+func eachAnswer(t testing.TB, f func(api protocol.ApiKey, version int16, frame []byte)) {
+	t.Helper()
+	count := 0
+	for api, empty := range decoded {
+		for version := range int16(20) {
+			if _, known := versionOf(reflect.TypeOf(empty), version); !known {
+				continue
+			}
+			message := reflect.New(reflect.TypeOf(empty))
+			fill(message.Elem())
+			var frame bytes.Buffer
+			if err := protocol.WriteResponse(&frame, version, 1, message.Interface().(protocol.Message)); err != nil {
+				t.Fatal(err)
+			}
+			count++
+			f(api, version, frame.Bytes())
+		}
+	}
+	if count < 2*len(decoded) {
+		t.Fatalf("only %d kinds and versions of answers", count)
+	}
+}
+
+func TestConnHandsGoodAnswersOn(t *testing.T) {
+	eachAnswer(t, func(api protocol.ApiKey, version int16, frame []byte) {
+		_, want, err := protocol.ReadResponse(bytes.NewReader(frame), api, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := receive(api, version, frame)
+		if err != nil {
+			t.Errorf("%v v%d: %v", api, version, err)
+		} else if diff := cmp.Diff(want, got, exportAll); diff != "" {
+			t.Errorf("%v v%d: %s", api, version, diff)
+		}
+		if s := shapeOf(api, version); s.check(frame[answerHead:len(frame)-1]) == nil {
+			t.Errorf("%v v%d: an answer without its last byte is taken", api, version)
+		}
+	})
+}
+
+var exportAll = cmp.Exporter(func(reflect.Type) bool { return true })
+
+// TestConnRefusesAnswersThatAnnounceMoreThanCame: kafka-go allocates what is announced, and panics over what is negative.
+func TestConnRefusesAnswersThatAnnounceMoreThanCame(t *testing.T) {
+	bombs := [][]byte{
+		{0x7f, 0xff, 0xff, 0xff},
+		{0x7f, 0xff},
+		{0xff, 0xff, 0xff, 0xff, 0x07},
+		{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+		{0x80, 0, 0, 0},
+		{0xff, 0xff, 0xff, 0xfe},
+		{0, 0xff, 0xff, 0xff},
+	}
+	most := uint64(0)
+	eachAnswer(t, func(api protocol.ApiKey, version int16, frame []byte) {
+		for at := range frame {
+			var tried [][]byte
+			taken := allocated(func() { // a look at the memory stops the world: one for all bombs at a place
+				for _, bomb := range bombs {
+					if at+len(bomb) > len(frame) {
+						continue
+					}
+					hostile := bytes.Clone(frame)
+					copy(hostile[at:], bomb)
+					_, _ = receive(api, version, hostile)
+					tried = append(tried, bomb)
+				}
+			})
+			// Built with the race detector, slices.Grow allocates what it appends as well.
+			if taken > uint64(len(tried))*(2*readStep+1<<20) {
+				t.Fatalf("%v v%d with one of %x at byte %d takes %d bytes", api, version, tried, at, taken)
+			}
+			most = max(most, taken)
+		}
+	})
+	t.Logf("most: %d bytes", most)
+}
+
+// allocated is what f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestConnBoundsWhatDecodingTakes: six bytes on the wire may be six in memory, or fifty.
+func TestConnBoundsWhatDecodingTakes(t *testing.T) {
+	const elements = maxAnswerBytes / 12
+	for _, c := range []struct {
+		api      protocol.ApiKey
+		version  int16
+		before   int // bytes before the array
+		refusing error
+	}{
+		{protocol.ApiVersions, 0, 2, nil},         // the code
+		{protocol.JoinGroup, 2, 16, ErrMalformed}, // throttle time, code, generation, three names
+	} {
+		body := binary.BigEndian.AppendUint32(make([]byte, c.before), elements)
+		body = append(body, make([]byte, 6*elements)...)
+		if err := shapeOf(c.api, c.version).check(body); !errors.Is(err, c.refusing) {
+			t.Errorf("%d elements in an answer to %v: %v", elements, c.api, err)
+		}
+	}
+}
+
+func TestConnKeepsRequestsAndAnswersApart(t *testing.T) {
+	var own bytes.Buffer // an answer of ours, and behind it one that nobody asked for
+	own.Write(framed([]byte{0, 0, 0, 0, 0, 0}))
+	length := own.Len()
+	own.Write(bytes.Repeat([]byte{0x7f}, 64))
+	c := &Conn{Conn: &canned{answer: &own}}
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, errOutOfStep) {
+		t.Errorf("reading before asking: %v", err)
+	}
+	request := Call{API: protocol.Heartbeat, Version: Version(protocol.Heartbeat)}.encode(1)
+	for _, piece := range [][]byte{request[:requestHead], request[requestHead:]} {
+		if _, err := c.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Write(request); !errors.Is(err, errOutOfStep) {
+		t.Errorf("asking twice: %v", err)
+	}
+	if got, err := io.ReadAll(c); len(got) != length || !errors.Is(err, errOutOfStep) {
+		t.Errorf("%d bytes of an answer of %d: %v", len(got), length, err)
+	}
+}
+
+// TestConnKnowsItsRequests: a kind of request whose answer nobody bounds is not sent.
+func TestConnKnowsItsRequests(t *testing.T) {
+	c := &Conn{Conn: &canned{}}
+	if _, err := c.Write(Call{API: protocol.DescribeAcls, Version: 1}.encode(1)); err == nil {
+		t.Error("an unknown request was sent")
+	}
+}
+
+func FuzzConn(f *testing.F) {
+	eachAnswer(f, func(api protocol.ApiKey, version int16, frame []byte) { f.Add(int16(api), version, frame[answerHead:]) })
+	f.Fuzz(func(t *testing.T, api, version int16, body []byte) {
+		if shapeOf(protocol.ApiKey(api), version) == nil || len(body) > 1<<16 {
+			t.Skip()
+		}
+		var frame bytes.Buffer
+		frame.Write(framed(body))
+		if taken := allocated(func() { _, _ = receive(protocol.ApiKey(api), version, frame.Bytes()) }); taken > 8<<20 {
+			t.Error(fmt.Errorf("%d bytes take %d", len(body), taken))
+		}
+	})
+}
+
+// framed is an answer with its head, to the request 1.
+func framed(body []byte) []byte {
+	frame := binary.BigEndian.AppendUint32(nil, uint32(len(body)+4))
+	return append(binary.BigEndian.AppendUint32(frame, 1), body...)
+}
+
+func TestFramesAreBounded(t *testing.T) {
+	for _, size := range []uint32{0, 3, maxAnswerBytes + 5, 1 << 31, 1<<32 - 1} {
+		client, broker := net.Pipe()
+		go func() {
+			defer broker.Close()
+			if _, err := broker.Read(make([]byte, 1024)); err == nil {
+				_, _ = broker.Write(binary.BigEndian.AppendUint64(nil, uint64(size)<<32|1))
+			}
+		}()
+		c := &Conn{Conn: client}
+		if _, err := c.Write(Call{API: protocol.ApiVersions}.encode(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(c); !errors.Is(err, ErrMalformed) {
+			t.Errorf("an answer of %d bytes: %v", size, err)
+		}
+		client.Close()
+	}
+}

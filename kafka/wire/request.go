@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// ConsumerGroupDescribe is an API that kafka-go has no name for.
+const ConsumerGroupDescribe protocol.ApiKey = 69
+
+// own are the requests whose answers this module reads itself. Those that are flexible have tags in their headers.
+var own = map[protocol.ApiKey]struct {
+	version  int16
+	flexible bool
+}{
+	protocol.CreateTopics: {6, true},
+	protocol.Fetch:        {13, true}, // the first to address a topic by its id; Kafka 3.1
+	protocol.Metadata:     {12, true}, // the first with topic ids
+	protocol.Heartbeat:    {3, false},
+	protocol.LeaveGroup:   {3, false},
+	protocol.OffsetFetch:  {7, true}, // the first that can wait for pending transactional commits
+	ConsumerGroupDescribe: {0, true},
+}
+
+// Version is that of our own request of an API.
+func Version(api protocol.ApiKey) int16 { return own[api].version }
+
+// isOwn tells the requests whose answers this module reads itself.
+func isOwn(api protocol.ApiKey, version int16) bool {
+	o, ok := own[api]
+	return ok && o.version == version
+}
+
+// Name is an API's name in Kafka's protocol guide.
+func Name(api protocol.ApiKey) string {
+	if api == ConsumerGroupDescribe {
+		return "ConsumerGroupDescribe"
+	}
+	return api.String()
+}
+
+// Request is a request of our own, to any broker. kafka-go's Transport sends it.
+type Request[A any] struct {
+	API  protocol.ApiKey
+	Body []byte
+	// Read takes the answer apart. What it returns may alias the answer, which is nobody else's: the caller may have given
+	// up and gone while this is still reading.
+	Read func(*Reader) A
+}
+
+// Answer is the answer to a Request. An error code is part of it and no error of the exchange: after one of those kafka-go
+// drops the connection.
+type Answer[A any] struct {
+	API   protocol.ApiKey
+	Value A
+}
+
+// GroupRequest is a Request to a group's coordinator.
+type GroupRequest[A any] struct {
+	Request[A]
+	Name string // of the group
+}
+
+// RoutedRequest is a Request to the broker that Route chooses.
+type RoutedRequest[A any] struct {
+	Request[A]
+	Route func(protocol.Cluster) (protocol.Broker, error)
+}
+
+var (
+	_ protocol.RawExchanger  = (*Request[int])(nil)
+	_ protocol.GroupMessage  = (*GroupRequest[int])(nil)
+	_ protocol.BrokerMessage = (*RoutedRequest[int])(nil)
+)
+
+// ApiKey implements protocol.Message.
+func (m *Request[A]) ApiKey() protocol.ApiKey { return m.API }
+
+// ApiKey implements protocol.Message.
+func (a *Answer[A]) ApiKey() protocol.ApiKey { return a.API }
+
+// Group implements protocol.GroupMessage.
+func (m *GroupRequest[A]) Group() string { return m.Name }
+
+// Broker implements protocol.BrokerMessage.
+func (m *RoutedRequest[A]) Broker(c protocol.Cluster) (protocol.Broker, error) { return m.Route(c) }
+
+// Required implements protocol.RawExchanger.
+func (*Request[A]) Required(map[protocol.ApiKey]int16) bool { return true }
+
+// RawExchange implements protocol.RawExchanger.
+func (m *Request[A]) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	o := own[m.API]
+	answer, err := Exchange(rw, Call{API: m.API, Version: o.version, Flexible: o.flexible, Body: m.Body})
+	if err != nil {
+		return nil, err
+	}
+	value, err := m.Parse(answer)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer[A]{API: m.API, Value: value}, nil
+}
+
+// Parse reads an answer as Exchange returns it.
+func (m *Request[A]) Parse(answer []byte) (value A, err error) {
+	o := own[m.API]
+	r := &Reader{rest: answer}
+	if o.flexible {
+		r.Tags()
+	}
+	if value = m.Read(r); r.err != nil {
+		return value, fmt.Errorf("reading the answer to %s v%d: %w", Name(m.API), o.version, r.err)
+	}
+	return value, nil
+}
