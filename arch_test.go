@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"record":             {},                                                            // words about Kafka that rooms share
 	"claim":              {"record"},                                                    // words and rules of owning a partition
 	"config":             {"record", "timeseries", "measurement"},                       // settings
-	"timeseries":         {},                                                            // what a bucket is
+	"timeseries":         {"timeseries/rawbson"},                                        // what a bucket is
 	"timeseries/rawbson": {},                                                            // BSON in place
 	"measurement":        {"timeseries", "timeseries/rawbson", "record"},                // bytes to measurements
 	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"}, // the bucket catalog

@@ -2,40 +2,42 @@ package timeseries
 
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // builder appends the elements of one document.
-type builder struct {
-	bytes []byte
-	start int32
-}
+type builder struct{ bytes []byte }
 
-func newBuilder() *builder {
-	b := &builder{}
-	b.start, b.bytes = bsoncore.AppendDocumentStart(nil)
-	return b
-}
+func newBuilder() *builder { return &builder{bytes: make([]byte, 4)} }
 
 func (b *builder) add(name string, v bson.RawValue) {
-	b.bytes = append(b.bytes, byte(v.Type))
-	b.bytes = append(b.bytes, name...)
-	b.bytes = append(b.bytes, 0)
-	b.bytes = append(b.bytes, v.Value...)
+	b.bytes = append(rawbson.AppendHeader(b.bytes, v.Type, name), v.Value...)
 }
 
-// empty tells whether nothing was added yet.
-func (b *builder) empty() bool { return len(b.bytes) == 4 }
+func (b *builder) document() bson.Raw { return rawbson.EndDocument(b.bytes, 0) }
 
-func (b *builder) document() bson.Raw {
-	b.bytes, _ = bsoncore.AppendDocumentEnd(b.bytes, b.start)
-	return b.bytes
+// rewrite builds a document from another, element by element; what begins the sentence about a malformed one.
+func rewrite(document bson.Raw, what string, add func(b *builder, name string, v bson.RawValue) error) (bson.Raw, error) {
+	b := newBuilder()
+	var from cursor
+	for from.open(document); from.next(); {
+		if err := add(b, string(from.key), from.value()); err != nil {
+			return nil, err
+		}
+	}
+	if from.err != nil {
+		return nil, refuse(codeBadValue, "%s %v", what, from.err)
+	}
+	return b.document(), nil
 }
+
+func isEmpty(document bson.Raw) bool { return len(document) == rawbson.Empty }
 
 func objectValue(document bson.Raw) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
 }
 
 func stringValue(s string) bson.RawValue {
-	return bson.RawValue{Type: bson.TypeString, Value: bsoncore.AppendString(nil, s)}
+	return bson.RawValue{Type: bson.TypeString, Value: rawbson.AppendString(nil, s)}
 }

@@ -93,24 +93,16 @@ func (o Options) addRange(b *builder, path string, v bson.RawValue) error {
 
 // eachKey builds a key pattern from another, key by key.
 func (o Options) eachKey(keys bson.Raw, add func(b *builder, path string, v bson.RawValue) error) (bson.Raw, error) {
-	b := newBuilder()
-	var key cursor
-	for key.open(keys); key.next(); {
-		path := string(key.key)
+	pattern, err := rewrite(keys, "the keys of the index are", func(b *builder, path string, v bson.RawValue) error {
 		if !addressable(path) {
-			return nil, refuse(codeCannotCreateIndex, "key %q: a path must not have empty names", path)
+			return refuse(codeCannotCreateIndex, "key %q: a path must not have empty names", path)
 		}
-		if err := add(b, path, key.value()); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case key.err != nil:
-		return nil, refuse(codeBadValue, "the keys of the index are %v", key.err)
-	case b.empty():
+		return add(b, path, v)
+	})
+	if err == nil && isEmpty(pattern) {
 		return nil, refuse(codeBadValue, "the index has no keys: name at least one field")
 	}
-	return b.document(), nil
+	return pattern, err
 }
 
 // addressable tells whether each name of a dotted path has at least one character.

@@ -1,8 +1,6 @@
 package timeseries
 
 import (
-	"strconv"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -18,32 +16,19 @@ func (o Options) bucketQuery(query bson.Raw, depth int) (bson.Raw, error) {
 	if depth > maxQueryDepth {
 		return nil, refuse(codeBadValue, "the query nests deeper than %d levels", maxQueryDepth)
 	}
-	b := newBuilder()
-	var term cursor
-	for term.open(query); term.next(); {
-		name, v := string(term.key), term.value()
-		var err error
+	return rewrite(query, "the query is", func(b *builder, name string, v bson.RawValue) (err error) {
 		switch name {
 		case "$and", "$or", "$nor":
-			if v, err = o.bucketClauses(name, v, depth); err != nil {
-				return nil, err
-			}
+			v, err = o.bucketClauses(name, v, depth)
 		case "$jsonSchema":
-			if v, err = o.bucketSchema(v); err != nil {
-				return nil, err
-			}
+			v, err = o.bucketSchema(v)
 		case "$comment":
 		default:
-			if name, err = o.bucketPath("query", name); err != nil {
-				return nil, err
-			}
+			name, err = o.bucketPath("query", name)
 		}
 		b.add(name, v)
-	}
-	if term.err != nil {
-		return nil, refuse(codeBadValue, "the query is %v", term.err)
-	}
-	return b.document(), nil
+		return err
+	})
 }
 
 // bucketPath replaces the meta field at the start of a path; where says what the path stands in.
@@ -60,22 +45,15 @@ func (o Options) bucketClauses(name string, v bson.RawValue, depth int) (bson.Ra
 	if v.Type != bson.TypeArray {
 		return v, refuse(codeBadValue, "query: %s must be an array of queries", name)
 	}
-	b := newBuilder()
-	var clause cursor
-	for clause.open(v.Value); clause.next(); {
-		if clause.kind != bson.TypeEmbeddedDocument {
-			return v, refuse(codeBadValue, "query: %s.%s must be a query", name, clause.key)
+	clauses, err := rewrite(v.Value, "query: "+name+" is", func(b *builder, index string, clause bson.RawValue) error {
+		if clause.Type != bson.TypeEmbeddedDocument {
+			return refuse(codeBadValue, "query: %s.%s must be a query", name, index)
 		}
-		query, err := o.bucketQuery(clause.body, depth+1)
-		if err != nil {
-			return v, err
-		}
-		b.add(string(clause.key), objectValue(query))
-	}
-	if clause.err != nil {
-		return v, refuse(codeBadValue, "query: %s is %v", name, clause.err)
-	}
-	return bson.RawValue{Type: bson.TypeArray, Value: b.document()}, nil
+		query, err := o.bucketQuery(clause.Value, depth+1)
+		b.add(index, objectValue(query))
+		return err
+	})
+	return bson.RawValue{Type: bson.TypeArray, Value: clauses}, err
 }
 
 // bucketSchema renames the meta field in the top-level "required" and "properties" of a $jsonSchema.
@@ -83,56 +61,35 @@ func (o Options) bucketSchema(v bson.RawValue) (bson.RawValue, error) {
 	if v.Type != bson.TypeEmbeddedDocument {
 		return v, refuse(codeBadValue, "query: $jsonSchema must be an object")
 	}
-	b := newBuilder()
-	var keyword cursor
-	for keyword.open(v.Value); keyword.next(); {
-		value, err := keyword.value(), error(nil)
-		switch name := string(keyword.key); {
-		case name == "required" && keyword.kind == bson.TypeArray:
-			value, err = o.bucketRequired(value)
-		case name == "properties" && keyword.kind == bson.TypeEmbeddedDocument:
-			value, err = o.bucketProperties(value)
+	schema, err := rewrite(v.Value, "query: $jsonSchema is", func(b *builder, keyword string, v bson.RawValue) (err error) {
+		switch {
+		case keyword == "required" && v.Type == bson.TypeArray:
+			v.Value, err = o.bucketRequired(v.Value)
+		case keyword == "properties" && v.Type == bson.TypeEmbeddedDocument:
+			v.Value, err = o.bucketProperties(v.Value)
 		}
-		if err != nil {
-			return v, err
-		}
-		b.add(string(keyword.key), value)
-	}
-	if keyword.err != nil {
-		return v, refuse(codeBadValue, "query: $jsonSchema is %v", keyword.err)
-	}
-	return objectValue(b.document()), nil
+		b.add(keyword, v)
+		return err
+	})
+	return objectValue(schema), err
 }
 
-func (o Options) bucketRequired(v bson.RawValue) (bson.RawValue, error) {
-	b := newBuilder()
-	var name cursor
-	i := 0
-	for name.open(v.Value); name.next(); i++ {
-		if field, ok := name.value().StringValueOK(); !ok || o.MetaField == "" || field != o.MetaField {
-			return v, refuse(codeInvalidOptions, "query: $jsonSchema requires %s: only the meta %q can be used here",
-				name.value(), o.MetaField)
+func (o Options) bucketRequired(names bson.Raw) ([]byte, error) {
+	return rewrite(names, "query: $jsonSchema.required is", func(b *builder, index string, name bson.RawValue) error {
+		if field, ok := name.StringValueOK(); !ok || o.MetaField == "" || field != o.MetaField {
+			return refuse(codeInvalidOptions, "query: $jsonSchema requires %s: only the meta %q can be used here", name, o.MetaField)
 		}
-		b.add(strconv.Itoa(i), stringValue(FieldMeta))
-	}
-	if name.err != nil {
-		return v, refuse(codeBadValue, "query: $jsonSchema.required is %v", name.err)
-	}
-	return bson.RawValue{Type: bson.TypeArray, Value: b.document()}, nil
+		b.add(index, stringValue(FieldMeta))
+		return nil
+	})
 }
 
-func (o Options) bucketProperties(v bson.RawValue) (bson.RawValue, error) {
-	b := newBuilder()
-	var property cursor
-	for property.open(v.Value); property.next(); {
-		if o.MetaField == "" || string(property.key) != o.MetaField {
-			return v, refuse(codeInvalidOptions, "query: $jsonSchema has the property %s: only the meta %q can be used here",
-				property.key, o.MetaField)
+func (o Options) bucketProperties(properties bson.Raw) ([]byte, error) {
+	return rewrite(properties, "query: $jsonSchema.properties is", func(b *builder, name string, v bson.RawValue) error {
+		if o.MetaField == "" || name != o.MetaField {
+			return refuse(codeInvalidOptions, "query: $jsonSchema has the property %s: only the meta %q can be used here", name, o.MetaField)
 		}
-		b.add(FieldMeta, property.value())
-	}
-	if property.err != nil {
-		return v, refuse(codeBadValue, "query: $jsonSchema.properties is %v", property.err)
-	}
-	return objectValue(b.document()), nil
+		b.add(FieldMeta, v)
+		return nil
+	})
 }

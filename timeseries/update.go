@@ -52,55 +52,36 @@ func (o Options) BucketDelete(d MetaDelete) (bson.Raw, error) {
 }
 
 func (o Options) bucketOperators(update bson.Raw) (bson.Raw, error) {
-	b := newBuilder()
-	var operator cursor
-	for operator.open(update); operator.next(); {
-		name := string(operator.key)
+	operators, err := rewrite(update, "update: the document is", func(b *builder, name string, v bson.RawValue) error {
 		if name == "" || name[0] != '$' {
-			return nil, refuse(codeInvalidOptions, "update: %q is no operator: a replacement is not supported on time series", name)
+			return refuse(codeInvalidOptions, "update: %q is no operator: a replacement is not supported on time series", name)
 		}
-		if operator.kind != bson.TypeEmbeddedDocument {
-			return nil, refuse(codeInvalidOptions, "update: %s must be an object of fields", name)
+		if v.Type != bson.TypeEmbeddedDocument {
+			return refuse(codeInvalidOptions, "update: %s must be an object of fields", name)
 		}
-		fields, err := o.bucketFields(name, operator.body)
-		if err != nil {
-			return nil, err
-		}
+		fields, err := o.bucketFields(name, v.Value)
 		b.add(name, objectValue(fields))
-	}
-	switch {
-	case operator.err != nil:
-		return nil, refuse(codeBadValue, "update: the document is %v", operator.err)
-	case b.empty():
+		return err
+	})
+	if err == nil && isEmpty(operators) {
 		return nil, refuse(codeInvalidOptions, "update: an empty document would replace the measurements: use operators such as $set")
 	}
-	return b.document(), nil
+	return operators, err
 }
 
 // bucketFields renames the fields of one operator, and the new names of $rename.
 func (o Options) bucketFields(operator string, fields bson.Raw) (bson.Raw, error) {
-	b := newBuilder()
-	var field cursor
-	for field.open(fields); field.next(); {
-		path, err := o.bucketPath("update: "+operator, string(field.key))
-		if err != nil {
-			return nil, err
-		}
-		v := field.value()
-		if operator == "$rename" {
+	return rewrite(fields, "update: "+operator+" is", func(b *builder, name string, v bson.RawValue) error {
+		path, err := o.bucketPath("update: "+operator, name)
+		if err == nil && operator == "$rename" {
 			to, ok := v.StringValueOK()
 			if !ok {
-				return nil, refuse(codeInvalidOptions, "update: $rename of %s needs the new name, a string", field.key)
+				return refuse(codeInvalidOptions, "update: $rename of %s needs the new name, a string", name)
 			}
-			if to, err = o.bucketPath("update: "+operator, to); err != nil {
-				return nil, err
-			}
+			to, err = o.bucketPath("update: "+operator, to)
 			v = stringValue(to)
 		}
 		b.add(path, v)
-	}
-	if field.err != nil {
-		return nil, refuse(codeBadValue, "update: %s is %v", operator, field.err)
-	}
-	return b.document(), nil
+		return err
+	})
 }
