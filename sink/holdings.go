@@ -14,15 +14,16 @@ const maxHoldings = 100_000
 
 // Holding is what a time series holds of one source partition, or, with a zero TopicID, of none: buckets made by hand.
 type Holding struct {
-	Source       timeseries.Source
-	Buckets      int64
-	Measurements int64
-	Closed       int64 // buckets with control.closed
-	Bytes        int64 // of control.size: what the catalog accounts for them
+	Source       timeseries.Source `json:"-"`
+	Buckets      int64             `json:"buckets"`
+	Closed       int64             `json:"closed"` // those with control.closed
+	Measurements int64             `json:"measurements"`
+	Bytes        int64             `json:"bytes"` // of control.size: what the catalog accounts for them
 	// First and Last are the smallest and largest offset, -1 without a source.
-	First, Last int64
+	First int64 `json:"firstOffset"`
+	Last  int64 `json:"lastOffset"`
 	// Cut tells that there are more buckets: these are the ones with the largest offsets.
-	Cut bool
+	Cut bool `json:"cut"`
 }
 
 // Holdings tells what is stored of each partition, in the order of topic ids and partitions, looking at no more than
@@ -124,10 +125,10 @@ func (h *Holding) add(bucket bson.Raw) {
 
 // Size is what the server tells of the buckets of a time series.
 type Size struct {
-	Buckets      int64
-	Bytes        int64 // of all buckets, uncompressed
-	StorageBytes int64 // on disk
-	IndexBytes   int64
+	Buckets      int64 `json:"buckets"`
+	Bytes        int64 `json:"bytes"`        // of all buckets, uncompressed
+	StorageBytes int64 `json:"storageBytes"` // on disk
+	IndexBytes   int64 `json:"indexBytes"`
 }
 
 // Size asks the server how large the buckets of a time series are; it does not look at them.

@@ -79,11 +79,9 @@ func showCollection(ctx context.Context, from collectionSource, name string, new
 	if view.View, err = from.HasView(ctx, name); err != nil {
 		return view, err
 	}
-	size, err := from.Size(ctx, name)
-	if err != nil {
+	if view.Size, err = from.Size(ctx, name); err != nil {
 		return view, err
 	}
-	view.Buckets, view.Bytes, view.StorageBytes, view.IndexBytes = size.Buckets, size.Bytes, size.StorageBytes, size.IndexBytes
 	holdings, err := from.Holdings(ctx, name, newest)
 	if err != nil {
 		return view, err
@@ -100,10 +98,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, new
 func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []HeldPartition {
 	var all []HeldPartition
 	for _, h := range holdings {
-		one := HeldPartition{
-			Topic: h.Source.Topic, Partition: h.Source.Partition, Buckets: h.Buckets, Closed: h.Closed, Measurements: h.Measurements,
-			Bytes: h.Bytes, FirstOffset: h.First, LastOffset: h.Last, Cut: h.Cut,
-		}
+		one := HeldPartition{Topic: h.Source.Topic, Partition: h.Source.Partition, Holding: h}
 		if one.foreign = h.Source == (timeseries.Source{}); !one.foreign {
 			one.TopicID = text.UUID(h.Source.TopicID)
 		}
@@ -115,9 +110,8 @@ func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []HeldPart
 		})
 		if i < 0 {
 			i = len(all)
-			all = append(all, HeldPartition{
-				Topic: d.Topic, TopicID: text.UUID(d.TopicID), Partition: d.Partition, FirstOffset: -1, LastOffset: -1,
-			})
+			none := sink.Holding{First: -1, Last: -1}
+			all = append(all, HeldPartition{Topic: d.Topic, TopicID: text.UUID(d.TopicID), Partition: d.Partition, Holding: none})
 		}
 		all[i].Claim = &ClaimView{
 			ClusterID: d.ClusterID, Group: d.Group, Token: text.UUID(d.Claim), Released: d.Released, Owner: d.Owner, At: d.At,

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/kafka"
+	"waterwheel/record"
 	"waterwheel/sink"
 )
 
@@ -73,7 +74,9 @@ func (t takeover) run(ctx context.Context, series []string) (takeoverView, error
 			return view, err
 		}
 		for _, d := range seen {
-			one := TakenPartition{Series: name, Topic: d.Topic, Partition: d.Partition, From: d.Group, Owner: d.Owner, Released: d.Released, seen: d}
+			one := TakenPartition{
+				Series: name, Partition: record.Partition{Topic: d.Topic, Number: d.Partition}, From: d.Group, Owner: d.Owner, Released: d.Released, seen: d,
+			}
 			if one.State, err = t.judge(ctx, d, members); err != nil {
 				return view, err
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/record"
 	"waterwheel/sink"
 )
 
@@ -25,13 +26,12 @@ const (
 
 // TakenPartition is one claim in the output of takeover.
 type TakenPartition struct {
-	Series    string        `json:"collection"`
-	Topic     string        `json:"topic"`
-	Partition int32         `json:"partition"`
-	From      string        `json:"from"`
-	Owner     string        `json:"owner"` // the host that claimed last
-	Released  bool          `json:"released"`
-	State     takeoverState `json:"state"`
+	Series string `json:"collection"`
+	record.Partition
+	From     string        `json:"from"`
+	Owner    string        `json:"owner"` // the host that claimed last
+	Released bool          `json:"released"`
+	State    takeoverState `json:"state"`
 
 	seen sink.PartitionDocument
 }
@@ -67,8 +67,8 @@ func (v takeoverView) print(w io.Writer) {
 	table := text.NewTable(w, "COLLECTION", "PARTITION", "GROUP", "LAST OWNER", "")
 	for _, one := range v.Partitions {
 		name := one.seen.ID
-		if one.Partition >= 0 {
-			name = fmt.Sprintf("%s/%d", one.Topic, one.Partition)
+		if one.Number >= 0 {
+			name = one.Partition.String()
 		}
 		table.Row(one.Series, name, one.From, one.Owner, one.State)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/sink"
 )
 
 // CollectionView is what collection show tells of a time series.
@@ -20,11 +21,8 @@ type CollectionView struct {
 	ExpireAfterSeconds int64         `json:"expireAfterSeconds"` // 0: never
 	View               bool          `json:"view"`
 	MaxCount           int32         `json:"bucketMaxCount"` // of the settings
-	// Buckets and the sizes are the server's own figures, of all buckets: Bytes of their documents, StorageBytes on its disk.
-	Buckets      int64 `json:"buckets"`
-	Bytes        int64 `json:"bytes"`
-	StorageBytes int64 `json:"storageBytes"`
-	IndexBytes   int64 `json:"indexBytes"`
+	// Size is the server's own figures, of all buckets.
+	sink.Size
 	// Newest is how many buckets of a partition were looked at, at most; 0: all.
 	Newest     int64           `json:"newest"`
 	Partitions []HeldPartition `json:"partitions"`
@@ -32,17 +30,10 @@ type CollectionView struct {
 
 // HeldPartition is what a collection holds of one source partition, and the claim on it.
 type HeldPartition struct {
-	Topic        string `json:"topic,omitempty"`
-	TopicID      string `json:"topicId,omitempty"` // empty: buckets without source, which no consumer touches
-	Partition    int32  `json:"partition"`
-	Buckets      int64  `json:"buckets"`
-	Closed       int64  `json:"closed"`
-	Measurements int64  `json:"measurements"`
-	Bytes        int64  `json:"bytes"` // control.size, as the catalog accounts for it
-	FirstOffset  int64  `json:"firstOffset"`
-	LastOffset   int64  `json:"lastOffset"`
-	// Cut: there are more buckets than were looked at.
-	Cut   bool       `json:"cut"`
+	Topic     string `json:"topic,omitempty"`
+	TopicID   string `json:"topicId,omitempty"` // empty: buckets without source, which no consumer touches
+	Partition int32  `json:"partition"`
+	sink.Holding
 	Claim *ClaimView `json:"claim,omitempty"`
 
 	foreign bool
@@ -136,10 +127,10 @@ func (h HeldPartition) name() string {
 }
 
 func (h HeldPartition) offsets() string {
-	if h.LastOffset < 0 {
+	if h.Last < 0 {
 		return text.Unknown
 	}
-	return fmt.Sprintf("%d–%d", h.FirstOffset, h.LastOffset)
+	return fmt.Sprintf("%d–%d", h.First, h.Last)
 }
 
 // words are the cells of a claim, with the beginning of its token.

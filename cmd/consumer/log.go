@@ -29,7 +29,7 @@ func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger 
 	} else {
 		handler = slog.NewJSONHandler(w, options)
 	}
-	return slog.New(&limiter{next: handler, seen: &seen{lines: map[string]*repeats{}}})
+	return slog.New(&limiter{Handler: handler, seen: &seen{lines: map[string]*repeats{}}})
 }
 
 // inWords gives an attribute the same form in every format, one for people: a duration as 30s, and what has a name by its
@@ -50,8 +50,8 @@ func inWords(_ []string, a slog.Attr) slog.Attr {
 // back as "repeated". Two are the same when level, message, topic, partition and reason are: an error's text may differ every
 // time, by a port or a duration.
 type limiter struct {
-	next slog.Handler
-	seen *seen
+	slog.Handler // writes them
+	seen         *seen
 	// with is what the logger's own attributes add to the identity of its lines.
 	with string
 }
@@ -67,15 +67,10 @@ type repeats struct {
 	held    int
 }
 
-// Enabled is the next handler's.
-func (l *limiter) Enabled(ctx context.Context, level slog.Level) bool {
-	return l.next.Enabled(ctx, level)
-}
-
 // Handle writes the line or holds it back.
 func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn {
-		return l.next.Handle(ctx, r)
+		return l.Handler.Handle(ctx, r)
 	}
 	key := r.Level.String() + r.Message + l.with
 	r.Attrs(func(a slog.Attr) bool {
@@ -90,7 +85,7 @@ func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 		r = r.Clone()
 		r.AddAttrs(slog.Int("repeated", held))
 	}
-	return l.next.Handle(ctx, r)
+	return l.Handler.Handle(ctx, r)
 }
 
 // WithAttrs returns a handler for a logger with attributes of its own.
@@ -99,12 +94,12 @@ func (l *limiter) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, a := range attrs {
 		with += identity(a)
 	}
-	return &limiter{next: l.next.WithAttrs(attrs), seen: l.seen, with: with}
+	return &limiter{Handler: l.Handler.WithAttrs(attrs), seen: l.seen, with: with}
 }
 
 // WithGroup returns a handler for a logger whose attributes are in a group.
 func (l *limiter) WithGroup(name string) slog.Handler {
-	return &limiter{next: l.next.WithGroup(name), seen: l.seen, with: l.with}
+	return &limiter{Handler: l.Handler.WithGroup(name), seen: l.seen, with: l.with}
 }
 
 // identity is what an attribute adds to the identity of a line.

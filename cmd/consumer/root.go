@@ -43,13 +43,13 @@ type program struct {
 
 // execute runs one command line and returns the exit code.
 func (p *program) execute(ctx context.Context, args []string) int {
-	out := text.NewOutput(p.stdout)
+	out := &text.Output{Writer: p.stdout}
 	p.stdout = out
 	root := p.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil && out.Err() != nil {
-		err = fmt.Errorf("printing: %w", out.Err())
+	if err == nil && out.Err != nil {
+		err = fmt.Errorf("printing: %w", out.Err)
 	}
 	var usage usageError
 	var settings *config.Error

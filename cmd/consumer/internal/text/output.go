@@ -7,24 +7,17 @@ import (
 
 // Output keeps the first error of a writer, so that those who print need not ask after each line. Nothing is written after it.
 type Output struct {
-	w   io.Writer
-	err error
+	Writer io.Writer
+	Err    error
 }
-
-// NewOutput returns an Output on a writer.
-func NewOutput(w io.Writer) *Output { return &Output{w: w} }
 
 // Write writes, unless that failed before.
 func (o *Output) Write(p []byte) (n int, err error) {
-	if o.err != nil {
-		return 0, o.err
+	if o.Err == nil {
+		n, o.Err = o.Writer.Write(p)
 	}
-	n, o.err = o.w.Write(p)
-	return n, o.err
+	return n, o.Err
 }
-
-// Err is the first error, nil when all was written.
-func (o *Output) Err() error { return o.err }
 
 // WriteJSON writes a value as JSON that people can read as well.
 func WriteJSON(w io.Writer, value any) error { return encode(w, value, "  ") }

@@ -71,13 +71,13 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 // TestOutputKeepsTheFirstError: also one that a table met.
 func TestOutputKeepsTheFirstError(t *testing.T) {
 	disk := &fullDisk{room: 10}
-	out := NewOutput(disk)
+	out := &Output{Writer: disk}
 	table := NewTable(out, "NAME")
 	table.Row("a long name")
 	table.Flush()
 	left := disk.room
-	if _, err := out.Write([]byte("x")); err == nil || out.Err() == nil || disk.room != left {
-		t.Errorf("the error is %v, then %v; written on: %v", out.Err(), err, disk.room != left)
+	if _, err := out.Write([]byte("x")); err == nil || out.Err == nil || disk.room != left {
+		t.Errorf("the error is %v, then %v; written on: %v", out.Err, err, disk.room != left)
 	}
 }
 
