@@ -6,6 +6,12 @@ import (
 	"waterwheel/record"
 )
 
+// changeCollection takes changed options of the collection in.
+func (w *Worker) changeCollection(e CollectionChanged) {
+	w.newOptions = &e.Options
+	w.followCollection()
+}
+
 // followCollection applies the options of the collection that the worker was told last, once there is a catalog. Open
 // buckets keep their minimum times, the new span holds for them at once. What existing buckets do not fit, a smaller span
 // or another field, stops the partition until it is set back.

@@ -5,7 +5,82 @@
 // A Worker owns one partition. It is a passive state machine: Handle takes an event and the moment it came, and returns
 // the actions to carry out. It has no goroutine, no clock and no I/O, so the same events give the same actions, always.
 // A runner feeds it and carries its actions out; a Consumer holds the runners of the current generation and commits for
-// all of them together.
+// all of them together. Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of ports.go.
 //
-// Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of ports.go.
+// # Events and actions
+//
+// Handle gives an event to the function below; then advance starts whatever can be started by now, which is why an action
+// need not come from the function that made it possible. So it goes, in the order of a tenure; what failed is tried again
+// after a while, by Ticked:
+//
+//	event              function          file           actions that follow
+//	Assigned           assign            claiming.go    Open, ReadClaim
+//	ClaimRead          claimRead         claiming.go    CommitNow, NoteWaited
+//	WaitedNoted        waitedNoted       sight.go       CommitNow, ReadClaim
+//	Committed          commitAnswered    commit.go      SendClaim, SendRelease
+//	Claimed            claimAnswered     claiming.go    LoadStored, Fetch
+//	StoredLoaded       storedLoaded      claiming.go    Fetch
+//	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters
+//	BucketsFound       bucketsFound      lookups.go     FindBuckets
+//	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited
+//	WritesSent         writesSent        flush.go       SendWrites, LoadStored, Fetch, ReadRecord
+//	WritesResolved     writesResolved    flush.go       SendWrites
+//	PositionsAsked     positionsAsked    flush.go       FindBuckets, SendWrites
+//	RecordRead         recordRead        refused.go     ProduceLetters
+//	LettersProduced    lettersProduced   letters.go     ProduceLetters, Fetch
+//	BoundsAsked        boundsAsked       question.go    Open
+//	TopicAsked         topicAsked        question.go    Open
+//	CollectionChanged  changeCollection  collection.go
+//	Revoked            revoke            handover.go    SendWrites, SendRelease, HandedOver
+//	Released           released          handover.go    HandedOver
+//	Abandoned          abandon           tenure.go
+//	Dropped            forget            held.go
+//
+// # Files
+//
+// The worker, and what it knows:
+//
+//	event.go          Event and Action, and the Moment of an event
+//	options.go        Options
+//	worker.go         Worker, Handle, advance
+//	tenure.go         one assignment: its phases, whether it still reads, how it ends
+//	held.go           what is in memory of the log, forgotten as a whole
+//	memory.go         how many bytes that is, and what must be given back
+//
+// From an assignment to the first record:
+//
+//	claiming.go       read the claim, wait, prove the membership, claim, read D
+//	sight.go          how long a former owner's claim has been waited for
+//	restart.go        the tenure begun anew, from another offset or under another topic id
+//
+// Reading and writing:
+//
+//	stream.go         records in, measurements into the catalog
+//	question.go       what a failed fetch must find out: the log's bounds, the topic's id
+//	lookups.go        stored buckets looked up, to be gone on with
+//	flush.go          writes, from the cut until each is applied or its measurements are back
+//	letters.go        bad records on their way to the dead-letter topic
+//	refused.go        letters of measurements that MongoDB refused
+//	poison.go         records that make the program panic
+//	collection.go     changed options of the collection
+//	backoff.go        when to try again
+//	commit.go         which offset may be committed, and what the answer means
+//	handover.go       the end in order: flush, commit, release
+//
+// What is shown, and decides nothing:
+//
+//	status.go         Status of a partition
+//	signs.go          what it tells of the log: its end, ages of records, why nothing is fetched
+//	outage.go         what fails and is tried again
+//	outages.go        the lines about that, one for all partitions
+//	metrics.go        counters
+//	bucketmetrics.go  counters of the catalogs
+//
+// Around the workers:
+//
+//	ports.go          what Kafka, MongoDB and the dead-letter topic must offer
+//	runner.go         one worker's goroutine
+//	committer.go      the commits of a generation
+//	consumer.go       all partitions of the process
+//	budget.go         the memory of all of them together
 package pipeline

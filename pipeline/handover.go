@@ -6,6 +6,11 @@ import (
 	"waterwheel/claim"
 )
 
+// revoke ends the reading; the hand-over follows.
+func (w *Worker) revoke(e Revoked) {
+	w.tenure.revoked, w.tenure.shutdown = true, e.Shutdown
+}
+
 // advanceHandOver goes the last steps of a tenure, once all that was read is stored and all letters are acknowledged:
 // the final commit, the release.
 func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {

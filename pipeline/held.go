@@ -35,6 +35,13 @@ func (w *Worker) drop() {
 	w.giveUp(DeadLetters)
 }
 
+// forget drops what belongs to somebody else now. Only between tenures.
+func (w *Worker) forget() {
+	w.drop()
+	w.signs = noSigns
+	w.giveUp(MongoDB, Kafka, DeadLetters)
+}
+
 // countBuckets brings the metrics up to what the catalog has done.
 func (w *Worker) countBuckets() {
 	if w.catalog != nil {

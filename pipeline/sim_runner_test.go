@@ -115,6 +115,7 @@ func (r *runner) handle(e pipeline.Event) {
 	r.trace("<-", e)
 	before := r.worker.Bytes()
 	actions := r.worker.Handle(m, e)
+	w.answered(e, actions)
 	r.sent.heard(w, e)
 	switch e := e.(type) {
 	case pipeline.Assigned:

@@ -22,6 +22,7 @@ import (
 //	sim_process, _member    a process and its membership; sim_runner, _action, _committer: what drives its workers
 //	sim_traits              what a whole run is like
 //	sim_schedule            what goes wrong, by name; sim_operator, _alarm, _double, _repair: what people do
+//	sim_course              what led to what, for the table in doc.go
 //	sim_coverage            every danger that the protocol is made for, and what counts it
 //	sim_check, sim_sent     what must hold all the while
 //	sim_mutation            guards taken away
@@ -114,7 +115,7 @@ func (w *world) committed() bool {
 // TestSimulation makes many runs, and prints in how many of them each schedule came up, each trait was on, and some
 // situations were met.
 func TestSimulation(t *testing.T) {
-	began, met := time.Now(), tally{runs: map[string]int{}, times: map[string]int{}}
+	began, met := time.Now(), tally{runs: map[string]int{}, times: map[string]int{}, answers: map[answer]int{}}
 	runs := uint64(*simRuns)
 	if underRace {
 		runs = (runs + 9) / 10
@@ -145,6 +146,7 @@ func TestSimulation(t *testing.T) {
 	}
 	if runs >= enoughRuns {
 		met.covered(t)
+		met.followed(t)
 	}
 }
 
@@ -160,6 +162,7 @@ func workersOf(trace bool) int {
 type tally struct {
 	mu          sync.Mutex
 	runs, times map[string]int
+	answers     map[answer]int
 }
 
 func (y *tally) add(w *world) {
@@ -168,6 +171,9 @@ func (y *tally) add(w *world) {
 	for what, times := range w.seen {
 		y.runs[what]++
 		y.times[what] += times
+	}
+	for a, times := range w.answers {
+		y.answers[a] += times
 	}
 }
 

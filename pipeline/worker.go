@@ -78,7 +78,7 @@ func NewWorker(o Options) *Worker {
 	}
 }
 
-// Handle takes an event and returns what is to be done next.
+// Handle takes an event and returns what is to be done next. See the table in the package's documentation.
 func (w *Worker) Handle(m Moment, e Event) []Action {
 	var actions []Action
 	switch e := e.(type) {
@@ -113,19 +113,16 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 	case Committed:
 		w.commitAnswered(m, e)
 	case Revoked:
-		w.tenure.revoked, w.tenure.shutdown = true, e.Shutdown
+		w.revoke(e)
 	case Released:
 		w.released(m, e)
 	case Abandoned:
 		w.abandon(m)
 	case CollectionChanged:
-		w.newOptions = &e.Options
-		w.followCollection()
-		return nil
+		w.changeCollection(e)
+		return nil // what follows from it, the next event starts
 	case Dropped:
-		w.drop()
-		w.signs = noSigns
-		w.giveUp(MongoDB, Kafka, DeadLetters)
+		w.forget()
 	}
 	return w.advance(m, actions)
 }
