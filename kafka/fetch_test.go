@@ -109,7 +109,7 @@ func TestFetchAsksForWhatWasAsked(t *testing.T) {
 	}
 }
 
-// The real broker answers [1] with every offset at -1; only ListOffsets tells them.
+// The real broker answers OFFSET_OUT_OF_RANGE with every offset at -1; only ListOffsets tells them.
 func TestFetchOutOfRangeIsAskedOfListOffsets(t *testing.T) {
 	fake := startFake(t, &fakeBroker{
 		topics: []string{"events"},

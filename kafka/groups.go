@@ -153,7 +153,7 @@ func (c *Client) Committed(ctx context.Context, group string, partitions []recor
 var ErrNotAnswered = errors.New("not in the answer")
 
 // offsetFetchRequest is OffsetFetch v7 with "require stable": an offset that a transaction is about to commit is waited
-// for ([88]) rather than passed over. kafka-go's own stops before it.
+// for (UNSTABLE_OFFSET_COMMIT) rather than passed over. kafka-go's own stops before it.
 func offsetFetchRequest(group string, partitions []record.Partition) *wire.GroupRequest[offsetFetchAnswer] {
 	byTopic := map[string][]int32{}
 	for _, p := range partitions {

@@ -18,7 +18,8 @@ import (
 // context, and is never repeated inside; calls may overlap. Errors are *Error: a kafkago.Error inside is the coordinator's
 // answer, anything else means that there was none.
 type coordinator interface {
-	// Join asks to be in the next generation and returns when it begins. A joined with a MemberID comes with [79] too.
+	// Join asks to be in the next generation and returns when it begins. A joined with a MemberID also comes with
+	// MEMBER_ID_REQUIRED.
 	Join(ctx context.Context, memberID string, subscription []byte) (joined, error)
 	// Sync hands in the leader's assignments (nil from others) and returns the assignment of this member.
 	Sync(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, error)

@@ -51,10 +51,10 @@ func (g *Generation) Held() bool { return g.lease.Held() }
 // what to do about another. An error instead means that nothing is known of any of them, or, if it is kafka.ErrGenerationOver,
 // that nothing was sent.
 //
-// An answer renews the lease from the request's send time if it has 0 for at least one partition and [22], [25], [82] for
-// none. (A commit is appended once for all its partitions, so one 0 proves as much as many; other codes, such as [3] for a
-// topic deleted or [27] throughout a rebalance, prove nothing.) [22], [25] or [82] for any of them end the lease and the
-// generation. A commit during a rebalance is taken until the next generation begins.
+// An answer renews the lease from the request's send time if it takes at least one partition's offset and says for none that
+// the generation is over (endsGeneration). A commit is appended once for all its partitions, so one that is taken proves as
+// much as many; other codes, such as UNKNOWN_TOPIC_OR_PARTITION for a deleted topic or REBALANCE_IN_PROGRESS throughout a
+// rebalance, prove nothing. If it says so for any of them, the lease and the generation end. A commit during a rebalance is taken until the next generation begins.
 //
 // Calls may overlap: they are sent one after the other, so that an older offset does not follow a newer one.
 func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
@@ -128,7 +128,7 @@ func endingAnswer(results []error, err error) error {
 	return nil
 }
 
-// endsGeneration reports whether an answer says that this member's generation is over: [22], [25] or [82].
+// endsGeneration reports whether an answer says that this member's generation is over.
 func endsGeneration(err error) bool {
 	return errors.Is(err, kafkago.IllegalGeneration) || errors.Is(err, kafkago.UnknownMemberId) || errors.Is(err, kafkago.FencedInstanceID)
 }

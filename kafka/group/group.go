@@ -181,7 +181,7 @@ func (g *Group) shutdownEnd() time.Duration {
 	return g.leaveBy
 }
 
-// fatal is err if no retry will help and a person must act, else nil. A full group ([81]) is not fatal: another member may
+// fatal is err if no retry will help and a person must act, else nil. A full group (GROUP_MAX_SIZE_REACHED) is not fatal: another member may
 // leave it.
 func fatal(err error) error {
 	if kafka.Classify(err) == kafka.StopProgram || errors.Is(err, kafkago.GroupAuthorizationFailed) {

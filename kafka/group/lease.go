@@ -17,8 +17,8 @@ const leaseEnded = -1
 // after a restart, may be answered from the coordinator's memory; nothing rests on that, because a claim awaits a commit
 // first.) Heartbeats renew nothing.
 //
-// A lease that lapsed is held again after the next such answer; one that was ended ([22], [25], [82], or the generation is
-// over) never is.
+// A lease that lapsed is held again after the next such answer; one that was ended, by an answer that ends
+// the generation (endsGeneration) or with the generation itself, never is.
 //
 // It is safe for concurrent use. Held and until take no lock.
 type lease struct {

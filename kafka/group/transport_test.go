@@ -16,7 +16,7 @@ func (f transportFunc) RoundTrip(_ context.Context, request kafkago.Request) (ka
 	return f(request), nil
 }
 
-// answerCommit checks a request to commit and answers it out of order, with [22] for topic a and nothing for b/0.
+// answerCommit checks a request to commit and answers it out of order, with an illegal generation for topic a and nothing for b/0.
 func answerCommit(t *testing.T, request kafkago.Request) kafkago.Response {
 	t.Helper()
 	r, ok := request.(*offsetcommit.Request)
