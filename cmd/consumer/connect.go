@@ -15,7 +15,6 @@ import (
 	"waterwheel/kafka"
 	"waterwheel/kafka/group"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // How long setting MongoDB up is tried again, and the time between two tries. An election takes about ten seconds.
@@ -29,11 +28,10 @@ const closingTimeout = 2 * time.Second
 
 // connections are both ends, connected and set up.
 type connections struct {
-	kafka      *kafka.Client
-	letters    *dlq.Producer // nil: DLQ_TOPIC is empty
-	database   *sink.Database
-	stores     map[string]*sink.Store // by topic
-	collection timeseries.Options
+	kafka    *kafka.Client
+	letters  *dlq.Producer // nil: DLQ_TOPIC is empty
+	database *sink.Database
+	stores   map[string]*sink.Store // by topic
 	// lease is the present generation's; nil: there is none, and nothing may be written.
 	lease *atomic.Pointer[group.Generation]
 }
@@ -81,9 +79,9 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 }
 
 func (n *connections) openDatabase(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) error {
-	var err error
-	if n.collection, err = collection(c).Normalize(); err != nil {
-		return fmt.Errorf("defining the time series: %w", err)
+	_, definition, err := newDecoder(c) // workers make theirs later: what is wrong with it is said now
+	if err != nil {
+		return err
 	}
 	o := sinkOptions(c, log)
 	o.Registerer = reg
@@ -97,7 +95,7 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, log *sl
 	for _, topic := range c.Kafka.Topics {
 		name := c.MongoDB.SeriesFor(topic)
 		setup := func() (err error) {
-			n.stores[topic], err = n.database.Setup(ctx, name, n.collection, c.Bucket.MaxCount)
+			n.stores[topic], err = n.database.Setup(ctx, name, definition, c.Bucket.MaxCount)
 			return err
 		}
 		if err := persist(ctx, log.With("collection", name), setup); err != nil {

@@ -70,10 +70,7 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	o, err := p.consumer(n)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	o := p.consumer(n)
 	o.NewWorker = func(at record.Partition) *pipeline.Worker {
 		o := p.worker(n, at)
 		change(&o)

@@ -113,13 +113,20 @@ func (p *program) settings() (config.Config, *slog.Logger, error) {
 	return c, newLogger(p.stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal), nil
 }
 
-// mention says at a start what works and may not be meant.
-func (p *program) mention(c config.Config, log *slog.Logger) {
-	for _, w := range c.Warnings() {
-		log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
-	}
-	if strange := config.Strange(p.environ); len(strange) > 0 {
-		log.Info("these variables look like settings, but are not", "variables", strings.Join(strange, ","))
+// start is what a command does with the settings that says first what of them works and may not be meant.
+func (p *program) start(do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		c, log, err := p.settings()
+		if err != nil {
+			return err
+		}
+		for _, w := range c.Warnings() {
+			log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
+		}
+		if strange := config.Strange(p.environ); len(strange) > 0 {
+			log.Info("these variables look like settings, but are not", "variables", strings.Join(strange, ","))
+		}
+		return do(cmd.Context(), c, log)
 	}
 }
 

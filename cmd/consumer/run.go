@@ -24,7 +24,6 @@ import (
 	"waterwheel/config"
 	"waterwheel/kafka"
 	"waterwheel/kafka/group"
-	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/record"
 	"waterwheel/timeseries"
@@ -38,14 +37,7 @@ func (p *program) runCommand() *cobra.Command {
 			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. Whatever it cannot\n" +
 			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.",
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, log, err := p.settings()
-			if err != nil {
-				return err
-			}
-			p.mention(c, log)
-			return p.run(cmd.Context(), c, log)
-		},
+		RunE: p.start(p.run),
 	}
 }
 
@@ -121,11 +113,7 @@ func (p *process) work(ctx context.Context) error {
 		return err
 	}
 	defer n.close()
-	o, err := p.consumer(n)
-	if err != nil {
-		return err
-	}
-	consumer := pipeline.NewConsumer(o)
+	consumer := pipeline.NewConsumer(p.consumer(n))
 	member := &member{consumer: consumer, lease: n.lease, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
 	membership := group.New(n.kafka, groupOptions(p.config, p.log), member, p.registry)
 
@@ -150,14 +138,11 @@ func (p *process) work(ctx context.Context) error {
 }
 
 // consumer are the consumer's options.
-func (p *process) consumer(n *connections) (pipeline.ConsumerOptions, error) {
+func (p *process) consumer(n *connections) pipeline.ConsumerOptions {
 	c := p.config
 	owner, err := os.Hostname()
 	if err != nil {
 		owner = "unknown"
-	}
-	if _, err := measurement.New(decoding(c, n.collection)); err != nil {
-		return pipeline.ConsumerOptions{}, err
 	}
 	return pipeline.ConsumerOptions{
 		NewWorker: func(of record.Partition) *pipeline.Worker {
@@ -169,15 +154,15 @@ func (p *process) consumer(n *connections) (pipeline.ConsumerOptions, error) {
 		},
 		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
 		Metrics: p.metrics,
-	}, nil
+	}
 }
 
 // worker are the options of the worker of a partition.
 func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 	c := p.config
-	decoder, err := measurement.New(decoding(c, n.collection))
+	decoder, _, err := newDecoder(c)
 	if err != nil {
-		panic("consumer: options that were checked at the start: " + err.Error())
+		panic("consumer: options that connect has checked: " + err.Error())
 	}
 	store, grace := n.stores[of.Topic], graceOf(c)
 	return pipeline.Options{

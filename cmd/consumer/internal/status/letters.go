@@ -47,9 +47,6 @@ func (r *recentLetters) add(l Letter) {
 	defer r.mu.Unlock()
 	r.ring[r.next%shownLetters] = l
 	r.next++
-	if r.untold == nil {
-		r.untold = map[string]*untoldLetters{}
-	}
 	u := r.untold[l.Reason]
 	if u == nil {
 		u = &untoldLetters{}

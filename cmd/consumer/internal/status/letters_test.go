@@ -11,7 +11,7 @@ import (
 )
 
 func TestRecentLettersAreTheLastOnes(t *testing.T) {
-	var r recentLetters
+	r := &idle().letters
 	if got := r.list(); len(got) != 0 {
 		t.Errorf("%d letters at first", len(got))
 	}
@@ -28,7 +28,7 @@ func TestRecentLettersAreTheLastOnes(t *testing.T) {
 func TestLettersAreToldByReason(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	r := recentLetters{apart: 11 * time.Second}
+	r := &idle().letters
 	now := time.Now()
 	for i := range 20 {
 		r.add(Letter{Place: record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: int64(i)}, Reason: []string{"bad_time", "not_json"}[i%2]})
