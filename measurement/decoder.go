@@ -208,7 +208,7 @@ func (d *Decoder) decodeArray() *DecodeError {
 }
 
 // tooManyBad is the error of a record with so many bad elements that it is refused as a whole: none of it is stored, so that
-// the record can go back whole when it is mended.
+// the record can go back whole when it is repaired.
 func (d *Decoder) tooManyBad(parts int) *DecodeError {
 	for i := range d.results {
 		if bad := d.results[i].Err; bad != nil {

@@ -93,29 +93,36 @@ func (t *task) repair(partition int32) {
 	if !w.chaos {
 		window = 1000
 	}
+	log := repairLog{t, l.topic}
 	v, err := verify.New(verify.Options{
-		Collection: collection, Decoder: decoder(), Log: repairLog{t}, Buckets: repairBuckets{t, port{w, w.mongo.buckets}},
-		Content: w.chance(0.5), Repair: verify.Mend, Window: window,
+		Collection: collection, Decoder: decoder(), Log: log, Claims: log, Buckets: repairBuckets{t, port{w, w.mongo.buckets}},
+		Content: w.chance(0.5), Repair: verify.Repair, Window: window,
 	})
 	if err != nil {
 		panic(err)
 	}
 	report, err := v.Partition(t.context(), verify.Range{Source: w.source(partition), From: l.first, To: max(l.first, min(at.offset, l.end))})
 	r := &report.Repair // its examples are pointers, which differ from run to run
-	w.logf("%s: %d mended, %d copies, %d updated, %d deleted, %d left, %v", t.p.name, r.Mended, r.Copies, r.Updated, r.Deleted, r.Left.Count, err)
-	if report.Repair.Mended > 0 {
+	w.logf("%s: %d repaired, %d copies, %d updated, %d deleted, %d left, %v", t.p.name, r.Repaired, r.Copies, r.Updated, r.Deleted, r.Left.Count, err)
+	if report.Repair.Repaired > 0 {
 		w.note("(met) doubles repaired")
 	}
 }
 
 // repairLog is the log in the eyes of a repair.
-type repairLog struct{ t *task }
+type repairLog struct {
+	t       *task
+	topicID [16]byte
+}
 
-// Records implements verify.Log.
-func (g repairLog) Records(_ context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
+// Claims implements verify.Claims: the repair has waited already, by the clock of the simulation.
+func (g repairLog) Claims(context.Context) ([]claim.Document, error) { return nil, nil }
+
+// Scan implements verify.Log.
+func (g repairLog) Scan(_ context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (int64, error) {
 	w := g.t.p.w
 	answer, ok := g.t.ask(5*time.Second, func() any {
-		l := w.kafka.find(source.TopicID, source.Partition)
+		l := w.kafka.find(g.topicID, of.Number)
 		if l == nil {
 			return nil
 		}
@@ -133,7 +140,7 @@ func (g repairLog) Records(_ context.Context, source timeseries.Source, from, to
 	records := answer.([]record.Record)
 	last := len(records) - 1
 	for _, r := range records[:last] {
-		if err := each(r); err != nil {
+		if err := each(&r); err != nil {
 			return records[last].Offset, err
 		}
 	}

@@ -49,8 +49,8 @@ func (w *window) explain(ctx context.Context) error {
 	for i := range w.suspects {
 		s := &w.suspects[i]
 		path, text := "", "differs from a record that could not be read again"
-		_, err := w.Log.Records(ctx, w.rng.Source, s.position.Offset, s.position.Offset+1, func(r record.Record) error {
-			results, err := w.Decoder.TryDecode(r)
+		_, err := w.Log.Scan(ctx, w.rng.partition(), s.position.Offset, s.position.Offset+1, func(r *record.Record) error {
+			results, err := w.Decoder.TryDecode(*r)
 			if err == nil && int(s.position.Part) < len(results) {
 				path, text = s.difference(w.Collection, &results[s.position.Part].Measurement)
 			}

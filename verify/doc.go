@@ -2,10 +2,31 @@
 // tells which measurements are stored once, which are missing, doubled, dead-lettered or expired, and which positions
 // nobody can have written. With content it compares every value as well, and on request it takes doubles out.
 //
-// It shares with the writer only the decoding of records and the unpacking of buckets. It knows the log and the buckets
-// through small ports, and works on a range at a time, so that its memory does not grow with what is stored: about one
-// bit an offset for each of a few sets.
+// With the write path it shares the decoding of records, the unpacking of buckets, the codec of positions, and MongoDB's order
+// of values (timeseries.Compare and CanonicalType), by which it makes minimum and maximum anew. So it proves that the catalog
+// and the writing kept what decoding gave; a mistake in what is shared it cannot see. For that there are the tables and golden
+// files of those packages, and the check of the end-to-end tests, which shares no code with the program.
+//
+// It knows the log, offsets, claims and buckets through small ports, and works on a range at a time, so that its memory does
+// not grow with what is stored: about one bit an offset for each of a few sets.
 //
 // It is safe beside a live writer: every position below the committed offset is stored by the time that offset can be
-// read (E6), so a range must end at a committed offset that was read before.
+// read (E6), so a range ends at a committed offset that was read before.
+//
+//	range.go         Question, Range, Limit: what to verify, below what the group has committed
+//	ports.go         Log, Offsets, Claims, Buckets
+//	verifier.go      Options, Verifier: one partition after the other
+//	window.go        the part of a range that is judged at a time: reading the log, then the buckets
+//	set.go           sets of positions
+//	letters.go       Letters: the places of dead letters
+//	listing.go       what a bucket says it holds
+//	settle.go        missing, unknown, without a letter
+//	doubles.go       doubled: finding all copies of a measurement
+//	content.go       comparing values with records
+//	fingerprints.go  a hash of each measurement of a window
+//	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum
+//	elements.go      BSON elements that may be malformed
+//	wait.go          before a repair: the writes that are on their way
+//	repair.go        taking copies out of buckets
+//	report.go        Report, Findings; repairs.go: Repairs
 package verify

@@ -56,7 +56,7 @@ func (w *window) settleSome(ctx context.Context, some map[timeseries.Position]*c
 	if w.Repair == Leave || len(some) == 0 {
 		return nil
 	}
-	return w.mend(ctx, some)
+	return w.repair(ctx, some)
 }
 
 // countCopies finds the copies again, each bucket once.

@@ -28,7 +28,7 @@ func TestBoundsAreTheWritersOwn(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 		w.double(w.ids()[len(w.docs)/2])
-		if r := w.verify(mend); r.Wrong() || r.Repair.Mended == 0 {
+		if r := w.verify(repair); r.Wrong() || r.Repair.Repaired == 0 {
 			t.Fatalf("repair: %+v", r)
 		}
 	}

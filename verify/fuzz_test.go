@@ -24,7 +24,7 @@ func (b twoBuckets) Find(_ context.Context, _ timeseries.Source, _, _ int64, _ b
 func (twoBuckets) Update(context.Context, bson.Raw, bson.Raw) (bool, error) { return true, nil }
 func (twoBuckets) Delete(context.Context, bson.Raw) (bool, error)           { return true, nil }
 
-// FuzzBucket verifies and mends with documents that may be anything: nothing panics, and what is damaged is left alone.
+// FuzzBucket verifies and repairs documents that may be anything: nothing panics, and what is damaged is left alone.
 func FuzzBucket(f *testing.F) {
 	w := newWorld(f)
 	w.fill(40)
@@ -44,7 +44,7 @@ func FuzzBucket(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, document []byte) {
 		v, err := verify.New(verify.Options{
-			Collection: w.options, Decoder: w.decoder, Log: w, Buckets: twoBuckets{document, good}, Content: true, Repair: verify.Mend,
+			Collection: w.options, Decoder: w.decoder, Log: w, Buckets: twoBuckets{document, good}, Content: true, Repair: verify.Repair, Claims: w,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func FuzzBucket(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Repair.Mended > r.Doubled.Count || r.StoredOnce < 0 {
+		if r.Repair.Repaired > r.Doubled.Count || r.StoredOnce < 0 {
 			t.Errorf("%+v", r)
 		}
 	})

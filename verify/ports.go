@@ -5,16 +5,32 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
-// Log is where the records are.
+// Log is where the records are. Calls do not overlap.
 type Log interface {
-	// Records calls each for the partition's records with offsets in [from, to), in their order, and returns the first
-	// offset that the log still had: from, or more where retention has removed what was before. A record's bytes are
-	// valid during the call. An error of each ends the reading and is returned as it is. Calls do not overlap.
-	Records(ctx context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (first int64, err error)
+	// Scan calls each for the partition's records with offsets in [from, to), in their order, and returns where the log went
+	// on behind the last records that were deleted before they were read: from, when none were. A record's bytes are valid
+	// during the call. An error of each ends the scan and is returned as it is.
+	Scan(ctx context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (first int64, err error)
+}
+
+// Offsets tells what a group has committed, and where logs begin and end.
+type Offsets interface {
+	// Committed returns what the group has committed for partitions of a topic, in their order.
+	Committed(ctx context.Context, group string, partitions []record.Partition) ([]claim.Committed, error)
+	// Bounds are the first offset of a partition's log, and the one after the last that may be read.
+	Bounds(ctx context.Context, of record.Partition) (first, end int64, err error)
+	// OffsetAt is the offset of the first record from a time on, in milliseconds since 1970; the log's end without one.
+	OffsetAt(ctx context.Context, of record.Partition, time int64) (int64, error)
+}
+
+// Claims are the partition documents of the time series, whose owners may be writing.
+type Claims interface {
+	Claims(ctx context.Context) ([]claim.Document, error)
 }
 
 // Buckets is where the measurements are. Calls are not made from inside each, except Update and Delete.

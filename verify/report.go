@@ -17,6 +17,8 @@ type Report struct {
 	Findings
 	// FirstStored is the smallest offset of the range that is stored, -1 for none.
 	FirstStored int64 `json:"firstStored"`
+	// Notes are the range's.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Findings are counts of measurements. Each measurement of the log is exactly one of: stored once, doubled, missing,
@@ -60,7 +62,7 @@ type Findings struct {
 
 // Wrong tells whether anything is not as it must be. Doubles that were taken out are as they must be.
 func (f *Findings) Wrong() bool {
-	return f.Missing.Count > 0 || f.Doubled.Count > f.Repair.Mended || f.Unknown.Count > 0 || f.LetterMissing.Count > 0 ||
+	return f.Missing.Count > 0 || f.Doubled.Count > f.Repair.Repaired || f.Unknown.Count > 0 || f.LetterMissing.Count > 0 ||
 		f.Damaged.Count > 0 || f.Different.Count > 0 || f.Repair.Left.Count > 0
 }
 

@@ -35,15 +35,15 @@ type madeUp struct {
 	document         []byte
 }
 
-// Records implements verify.Log.
-func (m *madeUp) Records(ctx context.Context, _ timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
+// Scan implements verify.Log.
+func (m *madeUp) Scan(ctx context.Context, _ record.Partition, from, to int64, each func(*record.Record) error) (int64, error) {
 	for offset := from; offset < min(to, m.records); offset++ {
 		m.value = append(m.value[:0], `{"meta":1,"time":`...)
 		m.value = strconv.AppendInt(m.value, noon+offset, 10)
 		m.value = append(m.value, `,"x":`...)
 		m.value = strconv.AppendInt(m.value, offset%97, 10)
 		m.value = append(m.value, '}')
-		if err := each(record.Record{Offset: offset, Timestamp: noon + offset, Value: m.value}); err != nil {
+		if err := each(&record.Record{Offset: offset, Timestamp: noon + offset, Value: m.value}); err != nil {
 			return from, err
 		}
 	}

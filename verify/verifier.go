@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"waterwheel/measurement"
 	"waterwheel/timeseries"
@@ -27,8 +28,8 @@ type RepairMode uint8
 // The modes of repair.
 const (
 	Leave  RepairMode = iota // doubles are only reported
-	DryRun                   // and what Mend would do
-	Mend                     // all copies but the one in the bucket with the smallest _id are taken out
+	DryRun                   // and what Repair would do
+	Repair                   // all copies but the one in the bucket with the smallest _id are taken out
 )
 
 // Options say what to verify with.
@@ -43,8 +44,11 @@ type Options struct {
 	Letters *Letters
 	// Content compares every value with its record, and every bucket with itself.
 	Content bool
-	// Repair says what to do about doubles.
+	// Repair says what to do about doubles. A Repair waits for the writes that are on their way: for Grace, and for what the
+	// owners of the Claims that are not released have left.
 	Repair RepairMode
+	Claims Claims
+	Grace  time.Duration
 	// Now tells the present time in milliseconds since 1970: what has expired, or expires within the hour and may do so
 	// while it is verified, is not missing.
 	Now func() int64
@@ -60,8 +64,9 @@ type Options struct {
 // Progress is how far the work is.
 type Progress struct {
 	Partition int32
-	// Offset is up to where the log was read, in the range [From, To).
+	// Offset is up to where the log was read, in the range [From, To); of waiting these are Seconds.
 	From, Offset, To int64
+	Seconds          bool
 	// Records were read of it so far.
 	Records int64
 	// Doing is a gerund: reading records, reading buckets.
@@ -70,20 +75,14 @@ type Progress struct {
 
 // Verifier compares a time series with the log it comes from. It is not for concurrent use.
 type Verifier struct {
-	o Options
-}
-
-// Range is what to verify of a partition: the offsets [From, To). To is at most the committed offset, which was read
-// before anything else.
-type Range struct {
-	Source   timeseries.Source
-	From, To int64
+	o      Options
+	waited bool // for writes that were on their way
 }
 
 // New makes a Verifier, or says what is wrong with the options.
 func New(o Options) (*Verifier, error) {
-	if o.Decoder == nil || o.Log == nil || o.Buckets == nil {
-		return nil, errors.New("verifying needs a decoder, a log and buckets")
+	if o.Decoder == nil || o.Log == nil || o.Buckets == nil || o.Repair == Repair && o.Claims == nil {
+		return nil, errors.New("verifying needs a decoder, a log and buckets; and a repair claims")
 	}
 	if o.Window == 0 {
 		o.Window = DefaultWindow
@@ -100,14 +99,17 @@ func New(o Options) (*Verifier, error) {
 	if o.Letters == nil {
 		o.Letters = &Letters{}
 	}
-	return &Verifier{o}, nil
+	return &Verifier{o: o}, nil
 }
 
 // Partition judges a range of one partition. With an error the report is about what was judged until then: the range
 // [Next, To) is still to be judged.
 func (v *Verifier) Partition(ctx context.Context, r Range) (Report, error) {
 	report := Report{
-		Partition: r.Source.Partition, From: r.From, To: r.To, Next: r.From, FirstStored: -1, Findings: newFindings(),
+		Partition: r.Source.Partition, From: r.From, To: r.To, Next: r.From, FirstStored: -1, Findings: newFindings(), Notes: r.Notes,
+	}
+	if err := v.wait(ctx, r); err != nil {
+		return report, err
 	}
 	for report.Next < r.To {
 		w := v.window(r, report.Next, report.Records)
@@ -128,6 +130,6 @@ func newFindings() Findings {
 	faultless := func() Faults { return Faults{First: []Fault{}} }
 	return Findings{
 		Missing: none(), Doubled: none(), Unknown: none(), LetterMissing: none(), LetterDeleted: none(),
-		Damaged: faultless(), Different: faultless(), Repair: Repairs{Left: faultless(), First: []Repair{}},
+		Damaged: faultless(), Different: faultless(), Repair: Repairs{Left: faultless(), First: []RepairedBucket{}},
 	}
 }

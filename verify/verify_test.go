@@ -24,7 +24,7 @@ func TestNothingIsWrongWithWhatTheWriterStores(t *testing.T) {
 		content,
 		func(o *verify.Options) { o.Content, o.Window = true, 7 },
 		func(o *verify.Options) { o.Window = 64 },
-		func(o *verify.Options) { o.Repair = verify.Mend },
+		func(o *verify.Options) { o.Repair = verify.Repair },
 	} {
 		r := w.verify(change)
 		if r.Wrong() {
@@ -315,11 +315,11 @@ type failingLog struct {
 	err error
 }
 
-func (l failingLog) Records(ctx context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
+func (l failingLog) Scan(ctx context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (int64, error) {
 	if to > l.at {
 		return from, fmt.Errorf("reading: %w", l.err)
 	}
-	return l.Log.Records(ctx, source, from, to, each)
+	return l.Log.Scan(ctx, of, from, to, each)
 }
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
@@ -329,6 +329,7 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 		"no decoder": func(o *verify.Options) { o.Decoder = nil },
 		"no log":     func(o *verify.Options) { o.Log = nil },
 		"no buckets": func(o *verify.Options) { o.Buckets = nil },
+		"no claims":  func(o *verify.Options) { o.Repair = verify.Repair },
 		"window":     func(o *verify.Options) { o.Window = 1 << 32 },
 	} {
 		o := good

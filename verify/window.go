@@ -78,8 +78,9 @@ func (w *window) readLog(ctx context.Context) error {
 	if w.Collection.ExpireAfterSeconds > 0 {
 		w.expiring = w.Now() + time.Hour.Milliseconds()
 	}
-	parts := int64(0)
-	first, err := w.Log.Records(ctx, w.rng.Source, w.start, w.end, func(r record.Record) error {
+	parts, read := int64(0), w.end // the first offset that was read
+	first, err := w.Log.Scan(ctx, w.rng.partition(), w.start, w.end, func(r *record.Record) error {
+		read = min(read, r.Offset)
 		n := w.take(r)
 		if w.found.Records++; w.found.Records%progressEvery == 0 {
 			w.progress("reading records", r.Offset+1)
@@ -93,6 +94,9 @@ func (w *window) readLog(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errFull) {
 		return err
 	}
+	if read < first {
+		return fmt.Errorf("retention removed the records below offset %d while they were read: verify again from there", first)
+	}
 	w.low = min(max(first, w.start), w.end)
 	w.found.Removed = w.low - w.start
 	w.progress("reading records", w.end)
@@ -100,12 +104,12 @@ func (w *window) readLog(ctx context.Context) error {
 }
 
 // take notes what a record holds, and returns how many measurements.
-func (w *window) take(r record.Record) int {
+func (w *window) take(r *record.Record) int {
 	if r.Value == nil {
 		w.found.Tombstones++
 		return 0
 	}
-	results, err := w.Decoder.TryDecode(r)
+	results, err := w.Decoder.TryDecode(*r)
 	if err != nil {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
 		return 0

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
 	"waterwheel/record"
 	"waterwheel/timeseries"
@@ -27,6 +28,7 @@ type world struct {
 	records []record.Record
 	first   int64 // of the log
 	letters verify.Letters
+	claims  []claim.Document
 	docs    map[bson.ObjectID]bson.Raw
 
 	catalog *bucketer.Catalog
@@ -175,14 +177,17 @@ func set(d bson.D, path []string, value any) bson.D {
 	return append(d, bson.E{Key: path[0], Value: value})
 }
 
-// Records implements verify.Log.
-func (w *world) Records(_ context.Context, source timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
-	if source != w.source {
-		return 0, fmt.Errorf("records of %v were asked for", source)
+// Claims implements verify.Claims.
+func (w *world) Claims(context.Context) ([]claim.Document, error) { return w.claims, nil }
+
+// Scan implements verify.Log.
+func (w *world) Scan(_ context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (int64, error) {
+	if of.Topic != w.source.Topic || of.Number != w.source.Partition {
+		return 0, fmt.Errorf("records of %v were asked for", of)
 	}
 	for _, r := range w.records {
 		if r.Offset >= max(from, w.first) && r.Offset < to {
-			if err := each(r); err != nil {
+			if err := each(&r); err != nil {
 				return max(from, w.first), err
 			}
 		}
@@ -300,7 +305,7 @@ func (w *world) verify(change ...func(*verify.Options)) verify.Report {
 func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) verify.Report {
 	w.t.Helper()
 	o := verify.Options{
-		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Now: func() int64 { return noon + 1_000_000 },
+		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Claims: w, Now: func() int64 { return noon + 1_000_000 },
 	}
 	for _, c := range change {
 		c(&o)

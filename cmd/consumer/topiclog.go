@@ -18,8 +18,7 @@ import (
 const (
 	// scanRecord is more than any record has: what is sent somewhere else must be whole.
 	scanRecord = 1 << 30
-	// scanTries is how often something is tried in vain, scanPause the time between.
-	scanTries = 20
+	// scanPause is the time between two tries.
 	scanPause = 250 * time.Millisecond
 )
 

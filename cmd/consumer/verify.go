@@ -7,14 +7,15 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/claim"
 	"waterwheel/config"
-	"waterwheel/measurement"
+	"waterwheel/kafka"
 	"waterwheel/sink"
 	"waterwheel/verify"
 )
@@ -26,6 +27,7 @@ type verifyOptions struct {
 	topic     string
 	partition int32
 	from, to  string
+	limits    [2]verify.Limit // what from and to say
 	content   bool
 	repair    bool
 	dryRun    bool
@@ -88,22 +90,35 @@ func (o *verifyOptions) check(c config.Config) error {
 	return o.checkRange(time.Now())
 }
 
-// checkRange refuses a range that is empty whatever the log holds.
-func (o *verifyOptions) checkRange(now time.Time) error {
-	from, begin, err := parseOffset("--from", o.from, now)
-	if err != nil {
-		return err
+// checkRange reads the limits, and refuses a range that is empty whatever the log holds.
+func (o *verifyOptions) checkRange(now time.Time) (err error) {
+	for i, flag := range []string{"from", "to"} {
+		if o.limits[i], err = parseLimit("--"+flag, []string{o.from, o.to}[i], now); err != nil {
+			return err
+		}
 	}
-	to, end, err := parseOffset("--to", o.to, now)
-	if err != nil {
-		return err
-	}
-	offsets := from != nil && to != nil && *to <= *from
-	times := !begin.IsZero() && !end.IsZero() && !end.After(begin)
+	from, to := o.limits[0], o.limits[1]
+	offsets := from.Offset != nil && to.Offset != nil && *to.Offset <= *from.Offset
+	times := !from.Time.IsZero() && !to.Time.IsZero() && !to.Time.After(from.Time)
 	if offsets || times {
 		return usageError{fmt.Errorf("--to is %s: it must be above --from, %s", o.to, o.from)}
 	}
 	return nil
+}
+
+// parseLimit reads a flag that is an offset or a time; neither when it is empty.
+func parseLimit(flag, text string, now time.Time) (verify.Limit, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n < 0 {
+			return verify.Limit{}, usageError{fmt.Errorf("%s is %d: offsets begin at 0", flag, n)}
+		}
+		return verify.Limit{Offset: &n, Name: flag}, nil
+	}
+	at, err := parseWhen(flag, text, now)
+	if err != nil {
+		err = usageError{fmt.Errorf("%s is %q: an offset, or a time as 2026-01-31T12:00:00Z", flag, text)}
+	}
+	return verify.Limit{Time: at, Name: flag}, err
 }
 
 func (o *verifyOptions) mode() verify.RepairMode {
@@ -111,19 +126,23 @@ func (o *verifyOptions) mode() verify.RepairMode {
 	case o.dryRun:
 		return verify.DryRun
 	case o.repair:
-		return verify.Mend
+		return verify.Repair
 	}
 	return verify.Leave
 }
 
 // verify connects, and judges one partition after the other. The committed offsets are read before anything else (E6).
 func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions) error {
-	client, err := openVerified(ctx, c, log, o.topic)
+	decoder, definition, err := newDecoder(c)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	ranges, err := verifyRanges(ctx, c, client, o)
+	scanner, err := openVerified(ctx, c, log, o.topic)
+	if err != nil {
+		return err
+	}
+	defer scanner.Close()
+	ranges, err := rangesOf(ctx, c, scanner, o)
 	if err != nil {
 		return err
 	}
@@ -135,21 +154,31 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 
 	line := p.progress("verifying")
 	defer line.End()
-	letters, err := readLetters(ctx, c, client, ranges[0].Source, line)
+	letters, err := readLetters(ctx, c, scanner, ranges[0].Source, line)
 	if err != nil {
 		return err
 	}
-	if o.mode() == verify.Mend {
-		if err := outlast(ctx, database, c.MongoDB.SeriesFor(o.topic), graceOf(c), line); err != nil {
-			return err
-		}
+	series := c.MongoDB.SeriesFor(o.topic)
+	if _, err := database.Check(ctx, series, definition, c.Bucket.MaxCount); err != nil {
+		return fmt.Errorf("looking at the time series %s: %w", series, err)
 	}
-	verifier, err := newVerifier(ctx, c, o, verifying{&recordLog{client}, database, letters.Letters, line})
+	verifier, err := verify.New(verify.Options{
+		Collection: definition, Decoder: decoder, Log: scanner, Buckets: database.Buckets(series), Letters: letters.Letters,
+		Claims: claimsOf{database, series}, Grace: graceOf(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
+		Now: func() int64 { return time.Now().UnixMilli() }, Progress: func(at verify.Progress) {
+			unit := "offsets"
+			if at.Seconds {
+				unit = "seconds"
+			}
+			line.Now(fmt.Sprintf("verifying %s/%d, %s, %s", o.topic, at.Partition, at.Doing, unit))
+			line.At(at.Offset-at.From, at.To-at.From)
+		},
+	})
 	if err != nil {
 		return err
 	}
 	view := verifyView{
-		Topic: o.topic, Group: c.Kafka.GroupID, Content: o.content, Repair: o.mode() == verify.Mend, Partitions: []PartitionVerdict{},
+		Topic: o.topic, Group: c.Kafka.GroupID, Content: o.content, Repair: o.mode() == verify.Repair, Partitions: []verify.Report{},
 		DeletedLetters: letters.deleted,
 	}
 	err = view.judge(ctx, verifier, ranges)
@@ -161,69 +190,35 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	return err
 }
 
-// outlast waits until no write of a bucket below the committed offsets can come any more: a late one would bring back what a
-// repair has taken out. Owners with a longer write timeout than ours left a longer wait in their claims.
-func outlast(ctx context.Context, database *sink.Database, series string, grace time.Duration, line *text.Progress) error {
-	claims, err := database.Partitions(ctx, series)
-	if err != nil {
-		return err
-	}
-	for _, claim := range claims {
-		if !claim.Released {
-			grace = max(grace, claim.Wait)
-		}
-	}
-	line.Now("waiting for writes that are on their way, seconds")
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for begin := time.Now(); time.Since(begin) < grace; {
-		line.At(int64(time.Since(begin).Seconds()), int64(grace.Seconds()))
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// verifying is what a verifier is made of beside the settings.
-type verifying struct {
-	log      *recordLog
-	database *sink.Database
-	letters  *verify.Letters
-	line     *text.Progress
-}
-
-// newVerifier makes a verifier of the topic's time series, which must be set up.
-func newVerifier(ctx context.Context, c config.Config, o verifyOptions, with verifying) (*verify.Verifier, error) {
-	definition, err := collection(c).Normalize()
-	if err != nil {
-		return nil, fmt.Errorf("defining the time series: %w", err)
-	}
-	series := c.MongoDB.SeriesFor(o.topic)
-	if _, err := with.database.Check(ctx, series, definition, c.Bucket.MaxCount); err != nil {
-		return nil, fmt.Errorf("looking at the time series %s: %w", series, err)
-	}
-	decoder, err := measurement.New(decoding(c, definition))
+// rangesOf decides what to verify.
+func rangesOf(ctx context.Context, c config.Config, scanner *kafka.Scanner, o verifyOptions) ([]verify.Range, error) {
+	topic, err := scanner.Topic(ctx, o.topic)
 	if err != nil {
 		return nil, err
 	}
-	return verify.New(verify.Options{
-		Collection: definition, Decoder: decoder, Log: with.log, Buckets: with.database.Buckets(series),
-		Letters: with.letters, Content: o.content, Repair: o.mode(), Now: func() int64 { return time.Now().UnixMilli() }, Examples: o.examples,
-		Progress: func(at verify.Progress) {
-			with.line.Now(fmt.Sprintf("verifying %s/%d, %s, offsets", o.topic, at.Partition, at.Doing))
-			with.line.At(at.Offset-at.From, at.To-at.From)
-		},
-	})
+	q := verify.Question{
+		Topic: o.topic, Group: c.Kafka.GroupID, From: o.limits[0], To: o.limits[1],
+		Pipeline: claim.Provenance{ClusterID: scanner.ClusterID(), TopicID: topic.ID, Namespace: namespace(c, o.topic)},
+	}
+	if o.from == "" && c.Kafka.Start.Policy == "time" {
+		q.From = verify.Limit{Time: c.Kafka.Start.Time, Name: "KAFKA_START"}
+	}
+	for _, p := range topic.Partitions {
+		if o.partition == allPartitions || o.partition == p.ID {
+			q.Partitions = append(q.Partitions, p.ID)
+		}
+	}
+	if len(q.Partitions) == 0 {
+		return nil, usageError{fmt.Errorf("--partition is %d: topic %s has partitions 0 to %d", o.partition, o.topic, len(topic.Partitions)-1)}
+	}
+	return q.Ranges(ctx, offsetsOf{scanner})
 }
 
 // judge verifies the ranges. After an error the view holds what was judged until then.
-func (v *verifyView) judge(ctx context.Context, verifier *verify.Verifier, ranges []verifyRange) error {
+func (v *verifyView) judge(ctx context.Context, verifier *verify.Verifier, ranges []verify.Range) error {
 	for i, r := range ranges {
-		report, err := verifier.Partition(ctx, r.Range)
-		v.add(PartitionVerdict{Report: report, Notes: r.notes})
+		report, err := verifier.Partition(ctx, r)
+		v.add(report)
 		if err == nil {
 			continue
 		}

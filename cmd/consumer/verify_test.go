@@ -11,11 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"waterwheel/claim"
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -45,75 +42,16 @@ func TestWrongUseOfVerify(t *testing.T) {
 	}
 }
 
-func TestCommittedOffsetBoundsWhatIsVerified(t *testing.T) {
-	ours := claim.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
-	deleted, elsewhere, mirrored := ours, ours, ours
-	deleted.TopicID, elsewhere.Namespace, mirrored.ClusterID = [16]byte{2}, "db.other", "d"
-	for name, c := range map[string]struct {
-		committed kafka.Committed
-		want      int64
-		note, err string
-	}{
-		"ours":             {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: ours.String()}, 5, "", ""},
-		"none":             {kafka.Committed{Place: record.Place{Offset: -1}}, 0, "has committed nothing", ""},
-		"a reset":          {kafka.Committed{Place: record.Place{Offset: 5}}, 5, "taken as it is", ""},
-		"a mirror":         {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: mirrored.String()}, 5, "taken as it is", ""},
-		"a deleted topic":  {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: deleted.String()}, 0, "that is deleted", ""},
-		"other collection": {kafka.Committed{Place: record.Place{Offset: 5}, Metadata: elsewhere.String()}, 0, "", "writes /0 to db.other, the settings name db.events"},
-	} {
-		var r verifyRange
-		got, err := r.committed("g", ours, &c.committed)
-		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: %d, %v", name, got, err)
-		}
-		if notes := strings.Join(r.notes, " "); !strings.Contains(notes, c.note) || c.note == "" && notes != "" {
-			t.Errorf("%s: note %q", name, notes)
-		}
-	}
-}
-
-// TestARangeOfNothingSaysSo: a check of nothing must not look like one that found nothing.
-func TestARangeOfNothingSaysSo(t *testing.T) {
-	const first, committed = 10, 300
-	for name, c := range map[string]struct {
-		from, to int64
-		begin    string
-		nothing  bool
-		want     verify.Range
-		note     string // empty: there is none
-	}{
-		"all":                  {first, committed, logStart, false, verify.Range{From: 10, To: 300}, ""},
-		"a part":               {20, 30, "--from", false, verify.Range{From: 20, To: 30}, ""},
-		"beyond the commit":    {500, committed, "--from", false, verify.Range{From: 500, To: 300}, "nothing to verify: --from (offset 500) is not below the committed offset (300)"},
-		"at the commit":        {300, committed, "--from", false, verify.Range{From: 300, To: 300}, "nothing to verify: --from (offset 300) is not below the committed offset (300)"},
-		"to beyond the commit": {20, 400, "--from", false, verify.Range{From: 20, To: 300}, "only offsets below the committed one, 300, can be verified"},
-		"after the end":        {310, committed, "KAFKA_START", false, verify.Range{From: 310, To: 300}, "nothing to verify: KAFKA_START (offset 310) is not below the committed offset (300)"},
-		"before the log":       {first, 5, logStart, false, verify.Range{From: 10, To: 5}, "nothing to verify: the log's start (offset 10) is not below --to (5)"},
-		"known to be nothing":  {first, 0, logStart, true, verify.Range{From: 10, To: 0}, ""},
-		"retention":            {3, committed, "--from", false, verify.Range{From: 10, To: 300}, "retention has removed the records below offset 10: they cannot be verified"},
-	} {
-		r := verifyRange{Range: verify.Range{From: c.from, To: c.to}, nothing: c.nothing}
-		r.clip(c.begin, first, committed)
-		if notes := strings.Join(r.notes, ". "); r.Range != c.want || notes != c.note {
-			t.Errorf("%s: %+v, notes %q", name, r.Range, notes)
-		}
-	}
-	r := verifyRange{Range: verify.Range{From: 300, To: 300}}
-	if r.clip(logStart, 300, 300); r.notes != nil {
-		t.Errorf("an empty partition: %q", r.notes)
-	}
-}
-
 func TestOffsetsAndTimesOfFlags(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	if offset, _, err := parseOffset("--from", "17", now); err != nil || *offset != 17 {
-		t.Errorf("%v, %v", offset, err)
+	if l, err := parseLimit("--from", "17", now); err != nil || *l.Offset != 17 || l.Name != "--from" {
+		t.Errorf("%+v, %v", l, err)
 	}
-	if offset, at, err := parseOffset("--from", "-2h", now); err != nil || offset != nil || !at.Equal(now.Add(-2*time.Hour)) {
-		t.Errorf("%v, %v, %v", offset, at, err)
+	if l, err := parseLimit("--from", "-2h", now); err != nil || l.Offset != nil || !l.Time.Equal(now.Add(-2*time.Hour)) {
+		t.Errorf("%+v, %v", l, err)
 	}
-	if offset, at, err := parseOffset("--from", "", now); err != nil || offset != nil || !at.IsZero() {
-		t.Errorf("%v, %v, %v", offset, at, err)
+	if l, err := parseLimit("--from", "", now); err != nil || l.Offset != nil || !l.Time.IsZero() {
+		t.Errorf("%+v, %v", l, err)
 	}
 }
 
@@ -129,14 +67,16 @@ func faulty() verify.Report {
 			Doubled: tally(verify.Place{Offset: 160}), Unknown: tally(verify.Place{Offset: 170}), LetterMissing: tally(verify.Place{Offset: 180}),
 			Damaged:   verify.Faults{Count: 2, First: []verify.Fault{{Bucket: "b1", Path: "control.count", Text: "is 9\x1b"}}},
 			Different: verify.Faults{Count: 1, First: []verify.Fault{{Bucket: "b2", Path: "data.x.1", Position: &verify.Place{Offset: 190}, Text: "is 1"}}},
-			Repair:    verify.Repairs{Planned: 1, Copies: 1, Updated: 1, First: []verify.Repair{{Bucket: "b3", Removed: 1, Kept: 7}}},
+			Repair:    verify.Repairs{Planned: 1, Copies: 1, Updated: 1, First: []verify.RepairedBucket{{Bucket: "b3", Removed: 1, Kept: 7}}},
 		},
 	}
 }
 
 func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	view := verifyView{Topic: "events", Group: "meters", Content: true, Rest: []Resume{{Partition: 3, From: 5}}}
-	view.add(PartitionVerdict{Report: faulty(), Notes: []string{"the log is short"}})
+	report := faulty()
+	report.Notes = []string{"the log is short"}
+	view.add(report)
 	var out bytes.Buffer
 	if view.print(&out, verifyOptions{content: true, to: "400"}); !view.Wrong {
 		t.Error("nothing is wrong")
@@ -173,7 +113,7 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 		LetterDeleted: verify.Tally{Count: 2, First: []verify.Place{{Offset: 101}, {Offset: 102}}},
 	}}
 	view := verifyView{Topic: "events", DeletedLetters: []DeletedLetters{{"events.dlq/0", 12}}}
-	view.add(PartitionVerdict{Report: deleted})
+	view.add(deleted)
 	var out bytes.Buffer
 	if view.print(&out, verifyOptions{}); view.Wrong {
 		t.Error("something is wrong")
@@ -189,7 +129,7 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 	}
 	deleted.LetterDeleted = verify.Tally{}
 	view.Partitions = nil
-	view.add(PartitionVerdict{Report: deleted})
+	view.add(deleted)
 	out.Reset()
 	if view.print(&out, verifyOptions{}); strings.Contains(out.String(), "deleted") {
 		t.Errorf("where all letters that matter are there:\n%s", out.String())
@@ -234,7 +174,7 @@ func TestDeletedLettersAreNoticed(t *testing.T) {
 
 func TestVerifyAsJSONSaysTheSame(t *testing.T) {
 	view := verifyView{Topic: "events", Content: true}
-	view.add(PartitionVerdict{Report: faulty()})
+	view.add(faulty())
 	var out bytes.Buffer
 	if err := text.WriteJSON(&out, view); err != nil {
 		t.Fatal(err)

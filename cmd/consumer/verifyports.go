@@ -2,32 +2,46 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 
+	"waterwheel/claim"
 	"waterwheel/config"
 	"waterwheel/kafka"
 	"waterwheel/record"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
-// recordLog is verify.Log in Kafka.
-type recordLog struct{ *kafka.Scanner }
+// offsetsOf is verify.Offsets in Kafka.
+type offsetsOf struct{ *kafka.Scanner }
 
-// Records implements verify.Log.
-func (l *recordLog) Records(ctx context.Context, src timeseries.Source, from, to int64, each func(record.Record) error) (int64, error) {
-	read := int64(-1) // the first offset that was read
-	first, err := l.Scan(ctx, record.Partition{Topic: src.Topic, Number: src.Partition}, from, to, func(r *record.Record) error {
-		if read < 0 {
-			read = r.Offset
+// Committed implements verify.Offsets.
+func (o offsetsOf) Committed(ctx context.Context, group string, partitions []record.Partition) (committed []claim.Committed, err error) {
+	err = kafka.Patiently(ctx, func() error {
+		answers, err := o.Client.Committed(ctx, group, partitions)
+		committed = committed[:0]
+		for _, a := range answers {
+			err = errors.Join(err, a.Err)
+			committed = append(committed, claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()})
 		}
-		return each(*r)
+		return err
 	})
-	if err == nil && read >= 0 && read < first {
-		err = fmt.Errorf("retention removed the records below offset %d while they were read: verify again from there", first)
+	return committed, err
+}
+
+// claimsOf is verify.Claims in MongoDB.
+type claimsOf struct {
+	database *sink.Database
+	series   string
+}
+
+// Claims implements verify.Claims.
+func (c claimsOf) Claims(ctx context.Context) (claims []claim.Document, err error) {
+	documents, err := c.database.Partitions(ctx, c.series)
+	for _, d := range documents {
+		claims = append(claims, d.Document)
 	}
-	return first, err
+	return claims, err
 }
 
 // openVerified connects to Kafka for a topic and its dead letters.
@@ -35,8 +49,7 @@ func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic 
 	o := kafkaOptions(c, log)
 	o.Topics = []string{topic}
 	if c.DLQ.Topic != "" {
-		letters := letterOptions(c)
-		o.Topics = append(o.Topics, letters.TopicFor(topic))
+		o.Topics = append(o.Topics, c.DLQ.TopicFor(topic))
 	}
 	return kafka.OpenScanner(ctx, o)
 }

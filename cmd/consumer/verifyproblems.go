@@ -10,7 +10,7 @@ import (
 )
 
 // printProblems says of each problem where it is first, and what to do about the group's offsets.
-func (p *PartitionVerdict) printProblems(w io.Writer, name, group string) {
+func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	if n := p.Missing.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d missing: in the log, but neither stored nor a dead letter: offsets %s.\n", name, n, formatPlaces(&p.Missing))
 		first := p.Missing.First[0].Offset
@@ -23,7 +23,7 @@ func (p *PartitionVerdict) printProblems(w io.Writer, name, group string) {
 	}
 	if n := p.Doubled.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d doubled: listed by more than one bucket: offsets %s.\n", name, n, formatPlaces(&p.Doubled))
-		if p.Repair.Mended+p.Repair.Planned == 0 {
+		if p.Repair.Repaired+p.Repair.Planned == 0 {
 			fmt.Fprintf(w, "  See with --dry-run what a repair would do, then use --repair.\n")
 		}
 	}
@@ -42,7 +42,7 @@ func (p *PartitionVerdict) printProblems(w io.Writer, name, group string) {
 	printFaults(w, name+": damaged: ", &p.Damaged)
 	printFaults(w, name+": different: ", &p.Different)
 	if p.Damaged.Count > 0 {
-		fmt.Fprintf(w, "  A damaged bucket is no longer written to. Mend it by hand, or delete it and set the group's offset back: what only\n"+
+		fmt.Fprintf(w, "  A damaged bucket is no longer written to. Repair it by hand, or delete it and set the group's offset back: what only\n"+
 			"  it held is then stored again.\n")
 	}
 }
@@ -76,11 +76,10 @@ func printFaults(w io.Writer, what string, faults *verify.Faults) {
 }
 
 // printRepair says what was, or would be, done about doubles.
-func (p *PartitionVerdict) printRepair(w io.Writer, name string) {
-	r := &p.Repair
+func printRepair(w io.Writer, r *verify.Repairs, name string) {
 	verb, done := "would be", r.Planned
 	if r.Planned == 0 {
-		verb, done = "were", r.Mended
+		verb, done = "were", r.Repaired
 	}
 	if r.Copies > 0 {
 		fmt.Fprintf(w, "%s: repair: %d copies %s taken out, so that %d measurements are stored once: %d buckets changed and closed, %d deleted.\n",

@@ -11,23 +11,16 @@ import (
 
 // verifyView is what verify prints.
 type verifyView struct {
-	Topic      string             `json:"topic"`
-	Group      string             `json:"group"`
-	Content    bool               `json:"content"`
-	Repair     bool               `json:"repair"`
-	Wrong      bool               `json:"wrong"`
-	Partitions []PartitionVerdict `json:"partitions"`
+	Topic      string          `json:"topic"`
+	Group      string          `json:"group"`
+	Content    bool            `json:"content"`
+	Repair     bool            `json:"repair"`
+	Wrong      bool            `json:"wrong"`
+	Partitions []verify.Report `json:"partitions"`
 	// DeletedLetters are why letters may be missing.
 	DeletedLetters []DeletedLetters `json:"deletedLetters,omitempty"`
 	// Rest are the partitions that were not begun because of an error.
 	Rest []Resume `json:"rest,omitempty"`
-}
-
-// PartitionVerdict is what was found out about one partition.
-type PartitionVerdict struct {
-	verify.Report
-	// Notes say why the range is not the one that was asked for.
-	Notes []string `json:"notes,omitempty"`
 }
 
 // Resume is where to go on with a partition.
@@ -36,7 +29,7 @@ type Resume struct {
 	From      int64 `json:"from"`
 }
 
-func (v *verifyView) add(p PartitionVerdict) {
+func (v *verifyView) add(p verify.Report) {
 	v.Partitions = append(v.Partitions, p)
 	v.Wrong = v.Wrong || p.Wrong()
 }
@@ -52,8 +45,8 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) {
 		if p.Removed > 0 {
 			fmt.Fprintf(w, "%s: note: retention removed %d offsets meanwhile: they were not verified.\n", name, p.Removed)
 		}
-		p.printProblems(w, name, v.Group)
-		p.printRepair(w, name)
+		printProblems(w, p, name, v.Group)
+		printRepair(w, &p.Repair, name)
 	}
 	v.printDeletedLetters(w)
 	v.printResume(w, o)
@@ -119,7 +112,7 @@ func (o *verifyOptions) flags() string {
 	switch o.mode() {
 	case verify.DryRun:
 		flags += " --dry-run"
-	case verify.Mend:
+	case verify.Repair:
 		flags += " --repair"
 	}
 	return flags
@@ -137,8 +130,8 @@ func (v *verifyView) all() (all verify.Findings) {
 func (v *verifyView) summary() string {
 	all := v.all()
 	counts := fmt.Sprintf("%d measurements of %s: %d stored once, %d dead-lettered, %d expired, %d missing, %d doubled, %d unknown, "+
-		"%d letters missing, %d damaged buckets", all.Valid, v.Topic, all.StoredOnce+all.Repair.Mended, all.DeadLettered, all.Expired,
-		all.Missing.Count, all.Doubled.Count-all.Repair.Mended, all.Unknown.Count, all.LetterMissing.Count, all.Damaged.Count)
+		"%d letters missing, %d damaged buckets", all.Valid, v.Topic, all.StoredOnce+all.Repair.Repaired, all.DeadLettered, all.Expired,
+		all.Missing.Count, all.Doubled.Count-all.Repair.Repaired, all.Unknown.Count, all.LetterMissing.Count, all.Damaged.Count)
 	if v.Content {
 		counts += fmt.Sprintf(", %d different", all.Different.Count)
 	}

@@ -8,7 +8,7 @@ import (
 	"waterwheel/verify"
 )
 
-func mend(o *verify.Options) { o.Repair = verify.Mend }
+func repair(o *verify.Options) { o.Repair = verify.Repair }
 
 // rival stores the log's last n records again, and one more, as an owner would that knows nothing of another.
 func rival(w *world, n int) {
@@ -29,14 +29,14 @@ func TestRepairTakesOutTheCopyWithTheLargerID(t *testing.T) {
 	documents := len(w.docs)
 
 	r := w.verify(func(o *verify.Options) { o.Repair = verify.DryRun })
-	if !r.Wrong() || r.Repair.Planned != 8 || r.Repair.Copies != 8 || r.Repair.Deleted != 1 || r.Repair.Mended != 0 || len(w.docs) != documents {
+	if !r.Wrong() || r.Repair.Planned != 8 || r.Repair.Copies != 8 || r.Repair.Deleted != 1 || r.Repair.Repaired != 0 || len(w.docs) != documents {
 		t.Fatalf("dry run: %+v", r.Repair)
 	}
-	if first := r.Repair.First; len(first) != 1 || first[0] != (verify.Repair{Bucket: larger.Hex(), Removed: 8}) {
+	if first := r.Repair.First; len(first) != 1 || first[0] != (verify.RepairedBucket{Bucket: larger.Hex(), Removed: 8}) {
 		t.Errorf("dry run: %+v", first)
 	}
-	r = w.verify(mend)
-	if r.Wrong() || r.Repair.Mended != 8 || r.Repair.Deleted != 1 {
+	r = w.verify(repair)
+	if r.Wrong() || r.Repair.Repaired != 8 || r.Repair.Deleted != 1 {
 		t.Fatalf("repair: %+v", r)
 	}
 	if w.docs[larger] != nil || len(w.docs) != documents-1 {
@@ -59,8 +59,8 @@ func TestRepairLeavesTheOthersInABucket(t *testing.T) {
 	if r := w.verify(content); r.Doubled.Count != 3 || r.Damaged.Count != 0 {
 		t.Fatalf("planted: %+v", r)
 	}
-	r := w.verify(mend)
-	if r.Wrong() || r.Repair.Mended != 3 || r.Repair.Updated != 1 || r.Repair.Deleted != 0 {
+	r := w.verify(repair)
+	if r.Wrong() || r.Repair.Repaired != 3 || r.Repair.Updated != 1 || r.Repair.Deleted != 0 {
 		t.Fatalf("repair: %+v", r)
 	}
 	id, err := bson.ObjectIDFromHex(r.Repair.First[0].Bucket)
@@ -71,7 +71,7 @@ func TestRepairLeavesTheOthersInABucket(t *testing.T) {
 	if closed, _ := control.Lookup("closed").BooleanOK(); !closed {
 		t.Errorf("the changed bucket is open: %v", control)
 	}
-	if r := w.verify(content, mend); r.Wrong() || r.Doubled.Count != 0 || r.Repair.Mended != 0 {
+	if r := w.verify(content, repair); r.Wrong() || r.Doubled.Count != 0 || r.Repair.Repaired != 0 {
 		t.Errorf("afterwards: %+v", r)
 	}
 }
@@ -85,7 +85,7 @@ func TestRepairOfTheSamePositionTwiceInABucket(t *testing.T) {
 		w.insert(again)
 	}
 	w.flush()
-	if got := w.verify(mend); got.Wrong() || got.Repair.Mended != 1 {
+	if got := w.verify(repair); got.Wrong() || got.Repair.Repaired != 1 {
 		t.Fatalf("%+v", got)
 	}
 	if got := w.verify(content); got.Wrong() {
@@ -99,8 +99,8 @@ func TestRepairMeetsALiveWriter(t *testing.T) {
 	larger := w.double(w.full())
 	writes := 0
 	w.beaten = func() bool { writes++; return true }
-	r := w.verify(mend)
-	if !r.Wrong() || r.Repair.Mended != 0 || r.Repair.Left.Count != 1 || w.docs[larger] == nil || writes < 3 || writes > 20 {
+	r := w.verify(repair)
+	if !r.Wrong() || r.Repair.Repaired != 0 || r.Repair.Left.Count != 1 || w.docs[larger] == nil || writes < 3 || writes > 20 {
 		t.Errorf("after %d writes: %+v", writes, r.Repair)
 	}
 }
@@ -111,8 +111,8 @@ func TestRepairReadsAChangedBucketAgain(t *testing.T) {
 	larger := w.double(w.full())
 	writes := 0
 	w.beaten = func() bool { writes++; return writes <= 2 }
-	r := w.verify(mend)
-	if r.Wrong() || r.Repair.Mended != 8 || r.Repair.Copies != 8 || r.Repair.Left.Count != 0 || w.docs[larger] != nil {
+	r := w.verify(repair)
+	if r.Wrong() || r.Repair.Repaired != 8 || r.Repair.Copies != 8 || r.Repair.Left.Count != 0 || w.docs[larger] != nil {
 		t.Errorf("%+v", r.Repair)
 	}
 }
@@ -129,8 +129,8 @@ func TestRepairNoticesACountThatCameBack(t *testing.T) {
 		}
 		return false
 	}
-	r := w.verify(mend)
-	if r.Wrong() || r.Repair.Mended != 8 || writes != 2 {
+	r := w.verify(repair)
+	if r.Wrong() || r.Repair.Repaired != 8 || writes != 2 {
 		t.Errorf("after %d writes: %+v", writes, r.Repair)
 	}
 }
@@ -144,7 +144,7 @@ func TestRepairLeavesANewcomerWithASmallerID(t *testing.T) {
 	newcomer := larger
 	newcomer[3]-- // of a second before
 	planted := false
-	r := w.verify(mend, func(o *verify.Options) {
+	r := w.verify(repair, func(o *verify.Options) {
 		o.Progress = func(at verify.Progress) {
 			if at.Doing == "taking doubles out" && !planted {
 				planted = true
@@ -156,7 +156,7 @@ func TestRepairLeavesANewcomerWithASmallerID(t *testing.T) {
 	if !planted || w.docs[newcomer] == nil || w.docs[larger] != nil || !r.Wrong() || r.Repair.Left.Count != 1 {
 		t.Fatalf("planted: %v, %+v", planted, r.Repair)
 	}
-	if r = w.verify(mend); r.Wrong() || r.Repair.Mended != 8 || w.docs[newcomer] == nil {
+	if r = w.verify(repair); r.Wrong() || r.Repair.Repaired != 8 || w.docs[newcomer] == nil {
 		t.Errorf("the next repair: %+v", r.Repair)
 	}
 }
@@ -166,11 +166,11 @@ func TestRepairLeavesWhatIsNotBelowTheCommit(t *testing.T) {
 	w.fill(100)
 	larger := w.double(w.full())
 	first, _ := w.docs[larger].Lookup("control", "source", "first").AsInt64OK()
-	if r := w.verifyRange(100, first, mend); r.Doubled.Count != 0 || w.docs[larger] == nil {
+	if r := w.verifyRange(100, first, repair); r.Doubled.Count != 0 || w.docs[larger] == nil {
 		t.Fatalf("%+v", r)
 	}
-	r := w.verifyRange(100, first+1, mend)
-	if r.Repair.Mended != 1 || r.Repair.First[0].Kept != 7 {
+	r := w.verifyRange(100, first+1, repair)
+	if r.Repair.Repaired != 1 || r.Repair.First[0].Kept != 7 {
 		t.Fatalf("%+v", r.Repair)
 	}
 	if r := w.verify(content); r.Doubled.Count != 7 || r.Damaged.Count != 0 {
@@ -198,12 +198,12 @@ func TestRepairLeavesCopiesThatDiffer(t *testing.T) {
 						}
 					}
 				}
-				r := w.verify(mend)
+				r := w.verify(repair)
 				if !r.Wrong() || r.Repair.Left.Count == 0 || w.docs[larger] == nil {
 					t.Errorf("%+v", r.Repair)
 				}
-				if name == "a value" && r.Repair.Mended != 7 {
-					t.Errorf("%d mended, want all but the one that differs", r.Repair.Mended)
+				if name == "a value" && r.Repair.Repaired != 7 {
+					t.Errorf("%d repaired, want all but the one that differs", r.Repair.Repaired)
 				}
 			})
 		}

@@ -11,11 +11,11 @@ import (
 	"waterwheel/timeseries"
 )
 
-// mendPasses bounds how often a bucket is read again because a live owner changed it between its reading and its mending.
-const mendPasses = 10
+// repairPasses bounds how often a bucket is read again because a live owner changed it between its reading and its repair.
+const repairPasses = 10
 
-// mend takes all copies but one out, bucket by bucket, or tells what it would do.
-func (w *window) mend(ctx context.Context, some map[timeseries.Position]*copies) error {
+// repair takes all copies but one out, bucket by bucket, or tells what it would do.
+func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copies) error {
 	w.progress("taking doubles out", w.end)
 	var moved map[string]bool // the buckets that were changed meanwhile; nil before the first pass
 	for pass := 1; pass == 1 || len(moved) > 0; pass++ {
@@ -24,12 +24,12 @@ func (w *window) mend(ctx context.Context, some map[timeseries.Position]*copies)
 			if moved != nil && !moved[id] {
 				return nil
 			}
-			done, err := w.mendBucket(ctx, b, id, some)
+			done, err := w.repairBucket(ctx, b, id, some)
 			switch {
 			case err != nil:
 				return err
 			case done:
-			case pass == mendPasses:
+			case pass == repairPasses:
 				w.found.Repair.Left.add(b.fault("", "was changed again and again meanwhile: run the repair again"), w.Examples)
 			default:
 				again[id] = true
@@ -45,8 +45,8 @@ func (w *window) mend(ctx context.Context, some map[timeseries.Position]*copies)
 		if c.removed != c.count-1 {
 			continue
 		}
-		if w.Repair == Mend {
-			w.found.Repair.Mended++
+		if w.Repair == Repair {
+			w.found.Repair.Repaired++
 		} else {
 			w.found.Repair.Planned++
 		}
@@ -54,8 +54,8 @@ func (w *window) mend(ctx context.Context, some map[timeseries.Position]*copies)
 	return nil
 }
 
-// mendBucket takes the surplus out of one bucket; not done: the bucket is not any more what was read.
-func (w *window) mendBucket(ctx context.Context, b *listing, id string, some map[timeseries.Position]*copies) (done bool, err error) {
+// repairBucket takes the surplus out of one bucket; not done: the bucket is not any more what was read.
+func (w *window) repairBucket(ctx context.Context, b *listing, id string, some map[timeseries.Position]*copies) (done bool, err error) {
 	drop, left := w.surplus(b, id, some)
 	if removed := countTrue(drop); removed > 0 {
 		if done, err = w.remove(ctx, b, drop, removed); err != nil || !done {
@@ -143,7 +143,7 @@ func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed in
 		r.Updated++
 	}
 	if len(r.First) < w.Examples {
-		r.First = append(r.First, Repair{Bucket: b.id(), Removed: removed, Kept: kept})
+		r.First = append(r.First, RepairedBucket{Bucket: b.id(), Removed: removed, Kept: kept})
 	}
 	return true, nil
 }

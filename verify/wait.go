@@ -1,0 +1,42 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// wait waits before a repair until no write of a bucket below the committed offsets can come any more: a late one would bring
+// back what was taken out. Owners with a longer write timeout than ours left a longer wait in their claims.
+func (v *Verifier) wait(ctx context.Context, r Range) error {
+	if v.o.Repair != Repair || v.waited {
+		return nil
+	}
+	claims, err := v.o.Claims.Claims(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the claims before a repair: %w", err)
+	}
+	grace := v.o.Grace
+	for _, c := range claims {
+		if !c.Released {
+			grace = max(grace, c.Wait)
+		}
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); time.Since(begin) < grace; {
+		if v.o.Progress != nil {
+			v.o.Progress(Progress{
+				Partition: r.Source.Partition, Doing: "waiting for writes that are on their way", Seconds: true,
+				Offset: int64(time.Since(begin).Seconds()), To: int64(grace.Seconds()),
+			})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	v.waited = true
+	return nil
+}
