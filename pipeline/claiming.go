@@ -88,6 +88,10 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.busy.claim = false
 	if e.Err != nil {
 		w.failed(m, &w.retry.claim, e.Of, readingTheClaim, e.Err)
+		if errors.Is(e.Err, record.ErrTopicGone) {
+			w.retry.fetch.fail(m.Now, w.o.Random)
+			w.phase, w.question = finding, askTopic
+		}
 		return
 	}
 	seen := e.Seen
@@ -147,8 +151,7 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.assigned.committed(), Document: e.Seen,
 		FirstPartitions: e.FirstPartitions, Bounds: e.Bounds, OutOfRange: w.o.OutOfRange,
 	}.Start()
-	if err != nil {
-		stop, _ := errors.AsType[*record.StopError](err) // it always is one
+	if stop, ok := errors.AsType[*record.StopError](err); ok { // it always is one
 		w.stop(stop)
 		return false
 	}
@@ -227,10 +230,6 @@ func (w *Worker) won(m Moment) {
 func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	w.busy.claim = false
 	if e.Err != nil {
-		if stop, ok := errors.AsType[*record.StopError](e.Err); ok {
-			w.stop(stop)
-			return
-		}
 		w.failed(m, &w.retry.claim, MongoDB, readingPositions, e.Err)
 		return
 	}

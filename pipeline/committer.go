@@ -7,24 +7,21 @@ import (
 	"waterwheel/record"
 )
 
-// committer commits the offsets of one generation, all partitions in one request: every commit interval what has changed,
-// at once what a worker waits for, and when nothing changes the same again every third of the lease, because only an
-// answered commit renews it.
+// committer commits the offsets of one generation, all partitions in one request, every commit interval and when a worker
+// asks for it; the plan says which.
 type committer struct {
-	gen      Generation
-	runners  []*runner
-	clock    func() Instant
-	interval time.Duration
-	renewal  time.Duration
-	wake     chan struct{}
-	renewed  Instant
-	done     map[*runner]record.Commit // what was answered
+	gen     Generation
+	runners []*runner
+	clock   func() Instant
+	tick    time.Duration
+	wake    chan struct{}
+	plan    *commitPlan
 }
 
 func newCommitter(gen Generation, o ConsumerOptions) *committer {
+	plan := newCommitPlan(o.Lease, o.Clock())
 	return &committer{
-		gen: gen, clock: o.Clock, interval: o.CommitInterval, renewal: o.Lease / 3,
-		wake: make(chan struct{}, 1), done: map[*runner]record.Commit{}, renewed: o.Clock(),
+		gen: gen, clock: o.Clock, tick: min(o.CommitInterval, plan.renewal), wake: make(chan struct{}, 1), plan: plan,
 	}
 }
 
@@ -37,7 +34,7 @@ func (c *committer) kick() {
 }
 
 func (c *committer) run(ctx context.Context) {
-	tick := time.NewTicker(min(c.interval, c.renewal))
+	tick := time.NewTicker(c.tick)
 	defer tick.Stop()
 	for {
 		select {
@@ -53,37 +50,24 @@ func (c *committer) run(ctx context.Context) {
 // commit sends what is due and tells each worker the answer.
 func (c *committer) commit(ctx context.Context) {
 	sentAt := c.clock()
-	due, commits := c.due(sentAt-c.renewed >= c.renewal)
-	if len(commits) == 0 {
-		return
-	}
-	errs, err := c.gen.Commit(ctx, commits)
-	for i, r := range due {
-		failed := err
-		if failed == nil {
-			failed = errs[i]
-		}
-		if failed == nil {
-			c.done[r], c.renewed = commits[i], sentAt
-		} else {
-			r.urgent.Store(true) // keep it for the next try
-		}
-		r.post(Committed{Offset: commits[i].Offset, SentAt: sentAt, Err: failed})
-	}
-}
-
-// due lists the partitions to commit now; all of them when the lease must be renewed.
-func (c *committer) due(renew bool) ([]*runner, []record.Commit) {
-	var due []*runner
-	var commits []record.Commit
+	var wanted []record.Commit
+	runners := map[record.Partition]*runner{}
 	for _, r := range c.runners {
 		want := r.want.Load()
 		if want == nil {
 			continue
 		}
-		if urgent := r.urgent.Swap(false); urgent || renew || c.done[r] != *want {
-			due, commits = append(due, r), append(commits, *want)
+		if r.urgent.Swap(false) {
+			c.plan.hurry(want.Partition)
 		}
+		wanted, runners[want.Partition] = append(wanted, *want), r
 	}
-	return due, commits
+	due := c.plan.due(sentAt, wanted)
+	if len(due) == 0 {
+		return
+	}
+	errs, err := c.gen.Commit(ctx, due)
+	for i, heard := range c.plan.answered(sentAt, due, errs, err) {
+		runners[due[i].Partition].post(heard)
+	}
 }

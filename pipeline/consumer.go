@@ -87,8 +87,8 @@ func (c *Consumer) runner(key record.Partition) *runner {
 	r, ok := c.all[key]
 	if !ok {
 		r = &runner{
-			worker: c.o.NewWorker(key), ports: c.o.Ports, letters: c.o.Ports.Letters(key.Topic),
-			clock: c.o.Clock, budget: c.o.Budget, asks: make(chan func(*Worker)),
+			hands: hands{worker: c.o.NewWorker(key), ports: c.o.Ports, letters: c.o.Ports.Letters(key.Topic), budget: c.o.Budget},
+			clock: c.o.Clock, asks: make(chan func(*Worker)),
 		}
 		r.collection.Store(c.collections[key.Topic])
 		c.all[key] = r

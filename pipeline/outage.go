@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"waterwheel/claim"
+	"waterwheel/record"
 )
 
 // Dependency is what a worker cannot do without.
@@ -75,10 +76,14 @@ func (w *Worker) succeeded(retry *backoff, of Dependency) {
 	w.answered(of)
 }
 
-// outage notes a failure that is retried.
+// outage notes a failure that is retried, or stops the partition if that does not help.
 func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {
 	if errors.Is(err, claim.ErrLapsed) {
 		return // the lease's own metric tells
+	}
+	if stop, ok := errors.AsType[*record.StopError](err); ok {
+		w.stop(stop)
+		return
 	}
 	w.o.Metrics.failed(trying)
 	// Whoever made the attempt may have said already what it was for.

@@ -1,146 +1,116 @@
 package pipeline_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
-// perform carries out one action through the real sink.
-func (r *runner) perform(t *task, action pipeline.Action) pipeline.Event {
-	ctx := t.context()
-	switch a := action.(type) {
-	case pipeline.ReadClaim:
-		return r.readClaim(t)
-	case pipeline.SendClaim:
-		won, err := r.store.Claim(ctx, claim.Document{Found: a.Seen.Found, Claim: a.Seen.Claim},
-			claim.Claim{Token: a.Claim.Token, Start: a.Claim.Start, Wait: a.Claim.Wait})
-		return pipeline.Claimed{Won: won, Err: err}
-	case pipeline.NoteWaited:
-		return pipeline.WaitedNoted{Err: r.store.NoteWaited(ctx, a.Claim, a.Waited)}
-	case pipeline.LoadStored:
-		stored, err := r.store.Stored(ctx, a.Start, a.End)
-		if stored != nil {
-			if _, end := stored.Window(); end < a.End {
-				r.p.w.note("(met) a window of D ended early for its memory")
-			}
-		}
-		return pipeline.StoredLoaded{Stored: stored, Err: err}
-	case pipeline.SendWrites:
-		t.sendBy = r.p.w.now + r.p.W
-		return pipeline.WritesSent{Sent: r.store.Send(ctx, a.Writes)}
-	case pipeline.ResolveWrites:
-		found, err := r.store.Resolve(ctx, a.Writes)
-		return pipeline.WritesResolved{Found: found, Err: err}
-	case pipeline.AskPositions:
-		stored, err := r.store.Positions(ctx, a.Write)
-		return pipeline.PositionsAsked{Stored: stored, Err: err}
-	case pipeline.FindBuckets:
-		answers, err := r.store.Find(ctx, a.Lookups)
-		return pipeline.BucketsFound{Answers: answers, Err: err}
-	case pipeline.SendRelease:
-		return pipeline.Released{Err: r.store.Release(ctx)}
-	}
-	return r.performKafka(t, action)
+// simBudget is so much that no piece of a log ever waits for room.
+const simBudget = 1 << 40
+
+// ports are what a runner's actions are carried out with: the model's Kafka and dead-letter topic, and the real sink on the
+// model's MongoDB.
+type ports struct{ r *runner }
+
+// Open implements pipeline.Ports.
+func (o ports) Open(source timeseries.Source) (pipeline.Log, pipeline.Store) {
+	r := o.r
+	r.source = source
+	return &kafkaLog{r: r, source: source}, r.p.store.Partition(source, clusterName, r.p.group.name, r.p.name)
 }
 
-// performKafka carries out an action that is about Kafka.
-func (r *runner) performKafka(t *task, action pipeline.Action) pipeline.Event {
-	switch a := action.(type) {
-	case pipeline.Fetch:
-		batch, err := r.fetch(t, a.Offset, true)
-		return pipeline.Fetched{Batch: batch, Err: err}
-	case pipeline.ReadRecord:
-		batch, err := r.fetch(t, a.Offset, false)
-		return pipeline.RecordRead{Batch: batch, Err: err}
-	case pipeline.AskBounds:
-		bounds, err := r.bounds(t)
-		return pipeline.BoundsAsked{Bounds: bounds, Err: err}
-	case pipeline.AskTopic:
-		id, ok := t.ask(3*time.Second, func() any { return r.p.w.topicSeen() })
-		if !ok {
-			return pipeline.TopicAsked{Err: errKafka}
-		}
-		return pipeline.TopicAsked{TopicID: id.([16]byte)}
-	case pipeline.ProduceLetters:
-		written, err := r.produce(t, a.Letters)
-		return pipeline.LettersProduced{Written: written, Err: err}
+// Letters implements pipeline.Ports.
+func (o ports) Letters(string) pipeline.Letters { return o }
+
+// TopicID implements pipeline.Ports.
+func (o ports) TopicID(ctx context.Context, _ string) (id [16]byte, err error) {
+	answer, ok := taskOf(ctx).ask(3*time.Second, func() any { return o.r.p.w.topicSeen() })
+	if !ok {
+		return id, errKafka
 	}
-	panic(fmt.Sprintf("the simulation has no way to carry out %T", action))
+	return answer.([16]byte), nil
 }
 
-// readClaim reads the partition document, the topic's document and the log's bounds.
-func (r *runner) readClaim(t *task) pipeline.Event {
-	seen, err := r.store.Read(t.context())
-	if err != nil {
-		return pipeline.ClaimRead{Err: err}
-	}
-	first, err := r.store.FirstPartitions(t.context(), r.p.w.kafka.partitions)
-	if err != nil {
-		return pipeline.ClaimRead{Err: err}
-	}
-	bounds, err := r.bounds(t)
-	if err != nil {
-		return pipeline.ClaimRead{Of: pipeline.Kafka, Err: err}
-	}
-	if r.committed < 0 && !seen.Found && r.partition < first { // KAFKA_START decides
-		if l := r.p.w.kafka.find(r.source.TopicID, r.partition); l != nil {
-			l.excuse(r.p.w, l.first, bounds.Start, "before the configured start")
-		}
-	}
-	return pipeline.ClaimRead{Seen: seen, FirstPartitions: first, Bounds: bounds}
+// kafkaLog is a partition of the model in the eyes of a process.
+type kafkaLog struct {
+	r      *runner
+	source timeseries.Source
+	batch  record.Batch // at hand
 }
 
-func (r *runner) bounds(t *task) (record.Bounds, error) {
-	w := r.p.w
-	answer, ok := t.ask(3*time.Second, func() any {
-		l := w.kafka.find(w.kafka.topic, r.partition) // ListOffsets names the topic, not its id
-		if l == nil {
-			return nil
-		}
-		b := record.Bounds{First: l.first, End: l.end, Start: l.first}
-		if w.traits.startAtEnd {
-			b.Start = l.end
-		}
-		return b
-	})
-	if !ok || answer == nil {
-		return record.Bounds{}, errKafka
-	}
-	return answer.(record.Bounds), nil
+// find is the model's log; nil: there is none (any more).
+func (l *kafkaLog) find() *partitionLog {
+	return l.r.p.w.kafka.find(l.source.TopicID, l.source.Partition)
 }
 
-// fetch reads the log, and waits a while when there is nothing yet.
-func (r *runner) fetch(t *task, offset int64, wait bool) (record.Batch, error) {
-	type fetched struct {
-		batch record.Batch
-		err   error
-	}
-	for range 2 {
+// Await implements pipeline.Log.
+func (l *kafkaLog) Await(ctx context.Context, offset, _ int64) (int64, error) {
+	t := taskOf(ctx)
+	for wait := true; ; wait = false {
 		answer, ok := t.ask(5*time.Second, func() any {
-			l := r.p.w.kafka.find(r.source.TopicID, r.partition)
-			if l == nil {
-				return fetched{err: record.ErrTopicGone}
+			log := l.find()
+			if log == nil {
+				return record.ErrTopicGone
 			}
-			batch, err := l.fetch(r.p.w, offset)
-			return fetched{batch, err}
+			return log.fetch(l.r.p.w, offset)
 		})
+		switch answer := answer.(type) {
+		case error:
+			return 0, answer
+		case record.Batch:
+			if l.batch = answer; answer.Next > offset || !wait {
+				return 0, nil
+			}
+		}
 		if !ok {
-			return record.Batch{}, errKafka
+			return 0, errKafka
 		}
-		f := answer.(fetched)
-		if !wait || f.err != nil || f.batch.Next > offset {
-			return f.batch, f.err
-		}
-		wait = false
 		t.sleep(fetchWait)
 	}
-	return record.Batch{Next: offset, End: offset}, nil
+}
+
+// Take implements pipeline.Log.
+func (l *kafkaLog) Take(int64, int) (record.Batch, error) { return l.batch, nil }
+
+// Bounds implements pipeline.Log.
+func (l *kafkaLog) Bounds(ctx context.Context) (b record.Bounds, err error) {
+	w := l.r.p.w
+	_, ok := taskOf(ctx).ask(3*time.Second, func() any {
+		log := w.kafka.find(w.kafka.topic, l.source.Partition) // ListOffsets names the topic, not its id
+		if log == nil {
+			err = errKafka
+			return nil
+		}
+		b = record.Bounds{First: log.first, End: log.end, Start: log.first}
+		if w.traits.startAtEnd {
+			b.Start = log.end
+		}
+		return nil
+	})
+	if !ok {
+		err = errKafka
+	}
+	return b, err
+}
+
+// Partitions implements pipeline.Log.
+func (l *kafkaLog) Partitions(ctx context.Context) (n int32, err error) {
+	_, ok := taskOf(ctx).ask(3*time.Second, func() any {
+		if n = l.r.p.w.kafka.partitions; l.find() == nil {
+			err = record.ErrTopicGone
+		}
+		return nil
+	})
+	if !ok {
+		err = errKafka
+	}
+	return n, err
 }
 
 // letterKey names a part of a record; part -1 is the whole.
@@ -150,9 +120,9 @@ type letterKey struct {
 	part   int32
 }
 
-// produce writes letters.
-func (r *runner) produce(t *task, letters []record.Letter) (int, error) {
-	w := r.p.w
+// Produce implements pipeline.Letters.
+func (o ports) Produce(ctx context.Context, letters []record.Letter) (int, error) {
+	t, w := taskOf(ctx), o.r.p.w
 	if w.broken == lettersUnacknowledged {
 		t.kept(letters)
 		return len(letters), nil

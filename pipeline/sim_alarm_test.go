@@ -38,10 +38,10 @@ func (w *world) needsHands(reason string) bool {
 // alarms are what the processes show of partitions that need hands.
 func (w *world) alarms() (alarms []alarm) {
 	for _, p := range w.all {
-		if p.dead || p.paused > w.now || p.tenancy == nil || p.group != w.group {
+		if p.dead || p.paused > w.now || p.present == nil || p.group != w.group {
 			continue
 		}
-		for _, r := range p.tenancy.runners {
+		for _, r := range p.present.runners {
 			stop := r.worker.Status(p.clock()).Stopped
 			if stop != nil && !r.ended && w.needsHands(stop.Reason) {
 				w.note("(met) partition stopped: " + stop.Reason)

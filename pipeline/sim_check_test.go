@@ -40,7 +40,7 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 	if of == w.mongo.options {
 		return nil
 	}
-	g := t.p.tenancy
+	g := t.p.present
 	leaseless := w.broken == noLease || w.broken == leaseByHeartbeats
 	if (g == nil || !g.held(w.now)) && !leaseless {
 		w.fail("E7", "%s writes %s without a lease", t.p.name, of.name)

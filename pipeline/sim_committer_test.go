@@ -10,43 +10,54 @@ import (
 	"waterwheel/record"
 )
 
-// committing commits the offsets of a generation as the product's committer does: every interval what has changed, at
-// once what a worker waits for, and all of them again every third of the lease.
+// committing commits the offsets of a generation, as the product's plan says.
 func (p *process) committing(t *task, g *generation) {
-	done, renewed := map[*runner]record.Commit{}, p.w.now
+	plan := pipeline.NewCommitPlan(p.L, p.clock())
 	for {
 		t.sleep(min(p.commitInterval, p.L/3))
 		sent := p.w.now
-		due, commits := g.due(done, sent-renewed >= p.L/3)
-		if len(due) == 0 || g.over {
+		commits := plan.Due(p.clock(), g.wanted(plan))
+		if len(commits) == 0 || g.over {
 			continue
 		}
 		answer, ok := t.ask(min(5*time.Second, p.L/2), func() any { return p.group.commit(g.member, g.id, commits) })
 		if p.deaf > sent && p.w.chaos {
 			ok = false
 		}
-		code := codeNone
+		var err error
 		if ok {
-			code = answer.(int)
+			code := answer.(int)
 			if code == codeNone && !g.held(p.w.now) {
 				p.w.note("(met) a lapsed lease resumed")
 			}
 			g.learn(code, sent)
+			ok = code == codeNone
 		}
-		for i, r := range due {
-			var err error
-			if !ok || code != codeNone {
-				err = errKafka
-				r.urgent = true
-			} else {
-				done[r], renewed = commits[i], sent
-			}
-			if !r.ended {
-				event := pipeline.Committed{Offset: commits[i].Offset, SentAt: p.zero + sent, Err: err}
-				p.w.at(p.w.now, func() { p.run(func() { r.deliver(g, event) }) })
+		if !ok {
+			err = errKafka
+		}
+		for i, heard := range plan.Answered(p.zero+sent, commits, make([]error, len(commits)), err) {
+			at := slices.IndexFunc(g.runners, func(r *runner) bool { return r.partition == commits[i].Number })
+			if r := g.runners[at]; !r.ended {
+				p.w.at(p.w.now, func() { p.run(func() { r.deliver(g, heard) }) })
 			}
 		}
 	}
+}
+
+// wanted are the commits that the workers want.
+func (g *generation) wanted(plan *pipeline.CommitPlan) (wanted []record.Commit) {
+	for _, r := range g.runners {
+		if !r.wants {
+			continue
+		}
+		if r.urgent {
+			r.urgent = false
+			plan.Hurry(r.want.Partition)
+		}
+		wanted = append(wanted, r.want)
+	}
+	return wanted
 }
 
 // learn draws the lease's consequences from a commit's answer.
@@ -57,22 +68,6 @@ func (g *generation) learn(code int, sent time.Duration) {
 	case codeIllegal, codeUnknown, codeFenced:
 		g.over = true
 	}
-}
-
-// due lists what to commit now.
-func (g *generation) due(done map[*runner]record.Commit, renew bool) ([]*runner, []record.Commit) {
-	var due []*runner
-	var commits []record.Commit
-	for _, r := range g.runners {
-		if !r.wants {
-			continue
-		}
-		if urgent := r.urgent; urgent || renew || done[r] != r.want {
-			r.urgent = false
-			due, commits = append(due, r), append(commits, r.want)
-		}
-	}
-	return due, commits
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -60,7 +60,7 @@ func (p *process) sync(t *task, g *generation) ([]int32, bool) {
 
 // inGeneration lives in a generation until it ends, and returns the answer that ended it.
 func (p *process) inGeneration(t *task, g *generation, owned []int32) int {
-	p.tenancy = g
+	p.present = g
 	starting := p.spawn(func(t *task) { p.fetchCommitted(t, g, owned) }, nil)
 	defer p.endGeneration(g, starting)
 	answered, limit := g.renewed, time.Duration(-1)
@@ -142,7 +142,7 @@ func (p *process) fetchCommitted(t *task, g *generation, owned []int32) {
 
 // assigned begins the tenures of a generation, as pipeline.Consumer does.
 func (p *process) assigned(g *generation, owned []int32, read map[int32]committed) {
-	if p.tenancy != g || g.over {
+	if p.present != g || g.over {
 		return
 	}
 	g.assigned = true
@@ -175,7 +175,7 @@ func (p *process) assigned(g *generation, owned []int32, read map[int32]committe
 func (p *process) ticking(g *generation) {
 	p.w.at(p.w.now+300*time.Millisecond, func() {
 		p.run(func() {
-			if p.tenancy != g {
+			if p.present != g {
 				return
 			}
 			for _, r := range g.runners {
@@ -209,7 +209,7 @@ func (p *process) endGeneration(g *generation, starting *task) {
 			r.abandon()
 		}
 	}
-	p.tenancy = nil
+	p.present = nil
 }
 
 // applyCollection tells the worker when the options of the collection have changed.

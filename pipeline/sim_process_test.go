@@ -52,7 +52,9 @@ type process struct {
 	tasks               map[*task]bool
 	store               *sink.Store
 	runners             map[int32]*runner
-	tenancy             *generation // nil: between generations
+	present             *generation      // nil: between generations
+	budget              *pipeline.Budget // of memory
+	others              *pipeline.Worker // takes what a runner may not have
 	lastGeneration      int32
 	lastOwned           []int32
 }
@@ -82,6 +84,7 @@ func (w *world) start(slot int) {
 	p := &process{
 		w: w, slot: slot, name: fmt.Sprintf("P%d.%d", slot, len(w.all)), settings: w.settings(), group: w.group,
 		zero: w.between(0, 1e6), tasks: map[*task]bool{}, runners: map[int32]*runner{},
+		budget: pipeline.NewBudget(simBudget), others: &pipeline.Worker{},
 	}
 	ports := sink.Ports{Buckets: port{w, w.mongo.buckets}, Partitions: port{w, w.mongo.parts}, Options: port{w, w.mongo.options}}
 	if w.traits.sessions {
@@ -125,7 +128,7 @@ func (p *process) crash() {
 
 // held is the lease as the process believes it.
 func (p *process) held() bool {
-	g := p.tenancy
+	g := p.present
 	switch {
 	case g == nil:
 		return false

@@ -10,17 +10,16 @@ import (
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/record"
-	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
-// runner feeds one worker and carries out its actions, as the product's does.
+// runner feeds one worker, whose actions the product carries out, in tasks.
 type runner struct {
 	p         *process
 	partition int32
 	worker    *pipeline.Worker
 	source    timeseries.Source
-	store     *sink.Partition
+	hands     *pipeline.Hands
 	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
 	ended     bool // the tenure
@@ -47,6 +46,7 @@ func (p *process) runner(partition int32) *runner {
 	if !ok {
 		r = &runner{p: p, partition: partition, applied: collection, tasks: map[*task]bool{}}
 		r.worker = r.newWorker()
+		r.hands = pipeline.NewHands(r.worker, ports{r}, ports{r}, p.budget)
 		p.runners[partition] = r
 	}
 	return r
@@ -96,7 +96,7 @@ func (r *runner) begin() {
 
 // deliver hands an event over if the tenure still stands.
 func (r *runner) deliver(g *generation, e pipeline.Event) {
-	if !r.ended && r.p.tenancy == g {
+	if !r.ended && r.p.present == g {
 		r.handle(e)
 	}
 }
@@ -108,13 +108,14 @@ func (r *runner) handle(e pipeline.Event) {
 		return
 	}
 	m := pipeline.Moment{Now: p.clock(), Held: p.held()}
-	if w.mishap(w.traits.memory) {
-		m.Target = r.worker.Bytes()/2 + 1
+	if w.mishap(w.traits.memory) { // others leave so little
+		p.budget.Fetched(p.others, simBudget-simBudget/16-r.worker.Bytes()/2-1)
+		defer p.budget.Fetched(p.others, 0)
 	}
 	e = r.mutated(e)
 	r.trace("<-", e)
 	before := r.worker.Bytes()
-	actions := r.worker.Handle(m, e)
+	actions := r.hands.Give(m, e)
 	w.answered(e, actions)
 	r.sent.heard(w, e)
 	switch e := e.(type) {
@@ -122,6 +123,9 @@ func (r *runner) handle(e pipeline.Event) {
 		r.committed = e.Committed
 	case pipeline.ClaimRead:
 		r.saw = e.Seen.Claim
+		if l := w.kafka.find(r.source.TopicID, r.partition); l != nil && e.Err == nil && r.committed < 0 && !e.Seen.Found && r.partition < e.FirstPartitions {
+			l.excuse(w, l.first, e.Bounds.Start, "before the configured start") // KAFKA_START decides
+		}
 		if e.Seen.Waited > 0 {
 			w.note("(met) a wait carried on by another member")
 		}
@@ -145,8 +149,7 @@ func (r *runner) do(action pipeline.Action) {
 	p, w := r.p, r.p.w
 	switch a := action.(type) {
 	case pipeline.Open:
-		r.source = a.Source
-		r.store = p.store.Partition(a.Source, clusterName, p.group.name, p.name)
+		r.hands.Open(a)
 		return
 	case pipeline.ReadClaim:
 		if _, late := p.evictIn.(pipeline.ReadClaim); late && w.chaos {
@@ -155,13 +158,15 @@ func (r *runner) do(action pipeline.Action) {
 		}
 	case pipeline.CommitNow:
 		r.urgent = true
-		if g := p.tenancy; g.commits != nil {
+		if g := p.present; g.commits != nil {
 			g.commits.wakeSleeper()
 		}
 		return
 	case pipeline.HandedOver:
 		w.note("(met) clean hand-over")
 		r.ended = true
+		r.stopActing()
+		r.hands.Leave()
 		return
 	case pipeline.SendClaim:
 		r.sentClaim = a.Claim.Token
@@ -195,9 +200,14 @@ func (r *runner) do(action pipeline.Action) {
 			}
 		}
 	}
-	g := p.tenancy
+	g := p.present
 	var event pipeline.Event
-	t := p.spawn(func(t *task) { event = r.perform(t, action) }, nil)
+	t := p.spawn(func(t *task) {
+		if _, sends := action.(pipeline.SendWrites); sends {
+			t.sendBy = w.now + p.W
+		}
+		event = r.hands.Perform(t.context(), action)
+	}, nil)
 	t.r, t.what = r, action
 	r.tasks[t] = true
 	t.then = func() {
@@ -218,17 +228,25 @@ func (r *runner) stopFetching() {
 // abandon ends the tenure: what is under way is cut.
 func (r *runner) abandon() {
 	for t := range r.tasks {
-		t.kill()
 		if x, ok := t.what.(pipeline.SendWrites); ok && r.p.w.broken == unknownForgotten {
 			r.handle(pipeline.WritesSent{Sent: slices.Repeat([]bucketer.Sent{{Result: bucketer.NotExecuted, Err: errNoAnswer}}, len(x.Writes))})
 		}
 	}
-	clear(r.tasks)
+	r.stopActing()
 	r.handle(pipeline.Abandoned{})
+	r.hands.Leave()
 	if r.cutOff = len(r.sent.open) > 0; r.cutOff {
 		r.p.w.note("(met) abandoned with unknown writes")
 	}
 	r.ended, r.wants, r.tenure = true, false, nil
+}
+
+// stopActing cuts what is under way.
+func (r *runner) stopActing() {
+	for t := range r.tasks {
+		t.kill()
+	}
+	clear(r.tasks)
 }
 
 // drop forgets what is in memory: the partition went elsewhere.
@@ -279,7 +297,7 @@ func (r *runner) follow(e pipeline.Event) {
 // rivalWaits tells whether somebody waits because of this claim.
 func (w *world) rivalWaits(claim [16]byte) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
-		return !p.dead && p.tenancy != nil && slices.ContainsFunc(p.tenancy.runners, func(r *runner) bool {
+		return !p.dead && p.present != nil && slices.ContainsFunc(p.present.runners, func(r *runner) bool {
 			return r.phase == "waiting" && r.saw == claim
 		})
 	})

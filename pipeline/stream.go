@@ -149,10 +149,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 
 func (w *Worker) fetchFailed(m Moment, err error) {
 	w.retry.fetch.fail(m.Now, w.o.Random)
-	stop, ok := errors.AsType[*record.StopError](err)
 	switch {
-	case ok:
-		w.stop(stop)
 	case errors.Is(err, record.ErrOutOfRange):
 		w.question = askBounds
 	case errors.Is(err, record.ErrTopicGone):

@@ -67,7 +67,9 @@ func (w *Worker) mayRead() bool {
 
 // stop ends the partition's work until somebody acts. The first reason stays: what comes after it comes again.
 func (w *Worker) stop(err *record.StopError) {
-	w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
+	if w.halt == nil || w.halt.Reason != err.Reason { // what was read is still stored, and may meet the same again and again
+		w.log.Error("partition stopped", "reason", err.Reason, "err", err.Detail)
+	}
 	if w.halt == nil {
 		w.halt = err
 	}

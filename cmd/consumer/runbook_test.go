@@ -108,22 +108,12 @@ func literalText(e ast.Expr) string {
 
 // stopReason is the reason of a StopError made here, empty for any other expression.
 func stopReason(n ast.Node) string {
-	switch n := n.(type) {
-	case *ast.CompositeLit:
-		name := ""
-		switch typ := n.Type.(type) {
-		case *ast.Ident:
-			name = typ.Name
-		case *ast.SelectorExpr:
-			name = typ.Sel.Name
-		}
-		if name == "StopError" && len(n.Elts) > 0 {
-			return literalText(n.Elts[0])
-		}
-	case *ast.CallExpr: // asStop(err, reason)
-		if name, ok := n.Fun.(*ast.Ident); ok && name.Name == "asStop" && len(n.Args) == 2 {
-			return literalText(n.Args[1])
-		}
+	literal, ok := n.(*ast.CompositeLit)
+	if !ok || len(literal.Elts) == 0 {
+		return ""
+	}
+	if typ, ok := literal.Type.(*ast.SelectorExpr); ok && typ.Sel.Name == "StopError" {
+		return literalText(literal.Elts[0])
 	}
 	return ""
 }

@@ -1,0 +1,57 @@
+package pipeline
+
+import (
+	"time"
+
+	"waterwheel/record"
+)
+
+// commitPlan decides, for one generation, which offsets are to be committed now, and what the answers mean: what has changed
+// is due, at once what a worker waits for, and when nothing changes everything again every third of the lease, because only
+// an answered commit renews it. It has no clock and no I/O.
+type commitPlan struct {
+	renewal time.Duration
+	renewed Instant                            // when the last commit was sent that was answered
+	done    map[record.Partition]record.Commit // what was answered
+	urgent  map[record.Partition]bool          // to be sent even if it was answered before
+}
+
+func newCommitPlan(lease time.Duration, now Instant) *commitPlan {
+	return &commitPlan{
+		renewal: lease / 3, renewed: now, done: map[record.Partition]record.Commit{}, urgent: map[record.Partition]bool{},
+	}
+}
+
+// hurry makes a partition's next commit due, whatever was committed before.
+func (p *commitPlan) hurry(partition record.Partition) { p.urgent[partition] = true }
+
+// due are those of the wanted commits, one a partition, that are to be sent now.
+func (p *commitPlan) due(now Instant, wanted []record.Commit) []record.Commit {
+	renew := now-p.renewed >= p.renewal
+	var due []record.Commit
+	for _, c := range wanted {
+		if renew || p.urgent[c.Partition] || p.done[c.Partition] != c {
+			delete(p.urgent, c.Partition)
+			due = append(due, c)
+		}
+	}
+	return due
+}
+
+// answered takes the answers to the commits sent together at sentAt: errs are by commit, unless err says that nothing is known
+// of any. It returns what each worker is to hear. A commit that failed is urgent: its worker may wait for it.
+func (p *commitPlan) answered(sentAt Instant, sent []record.Commit, errs []error, err error) []Committed {
+	heard := make([]Committed, len(sent))
+	for i, c := range sent {
+		heard[i] = Committed{Offset: c.Offset, SentAt: sentAt, Err: err}
+		if err == nil {
+			heard[i].Err = errs[i]
+		}
+		if heard[i].Err != nil {
+			p.hurry(c.Partition)
+			continue
+		}
+		p.done[c.Partition], p.renewed = c, sentAt
+	}
+	return heard
+}

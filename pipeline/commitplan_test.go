@@ -1,0 +1,99 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waterwheel/record"
+	"waterwheel/timeseries"
+)
+
+// commits are wanted commits of partitions 0, 1, … at these offsets.
+func commits(offsets ...int64) (wanted []record.Commit) {
+	for i, offset := range offsets {
+		wanted = append(wanted, record.Commit{Place: record.Place{Partition: events(int32(i)), Offset: offset}})
+	}
+	return wanted
+}
+
+// dueOffsets are the offsets that a plan has due, by partition.
+func dueOffsets(t *testing.T, p *commitPlan, now Instant, wanted []record.Commit, want map[int32]int64) []record.Commit {
+	t.Helper()
+	due := p.due(now, wanted)
+	for _, c := range due {
+		if offset, ok := want[c.Number]; !ok || offset != c.Offset {
+			t.Errorf("at %v %d of partition %d is due", now, c.Offset, c.Number)
+		}
+	}
+	if len(due) != len(want) {
+		t.Errorf("at %v %d commits are due, want %v", now, len(due), want)
+	}
+	return due
+}
+
+func TestCommitPlanSendsWhatChangedAndRenews(t *testing.T) {
+	p := newCommitPlan(9*time.Second, time.Hour)
+	at := func(s time.Duration) Instant { return time.Hour + s*time.Second }
+	first := dueOffsets(t, p, at(1), commits(5, 7), map[int32]int64{0: 5, 1: 7})
+	p.answered(at(1), first, make([]error, 2), nil)
+	dueOffsets(t, p, at(2), commits(5, 7), nil)
+	changed := dueOffsets(t, p, at(2), commits(5, 8), map[int32]int64{1: 8})
+	p.answered(at(2), changed, make([]error, 1), nil)
+	dueOffsets(t, p, at(4), commits(5, 8), nil)
+	dueOffsets(t, p, at(5), commits(5, 8), map[int32]int64{0: 5, 1: 8}) // a third of the lease after the last answered one
+	p.hurry(events(0))
+	urgent := dueOffsets(t, p, at(4), commits(5, 8), map[int32]int64{0: 5})
+	p.answered(at(4), urgent, make([]error, 1), nil)
+	dueOffsets(t, p, at(4), commits(5, 8), nil)
+}
+
+// TestFailedCommitIsUrgentAgain, though the same was answered before: its worker waits for it.
+func TestFailedCommitIsUrgentAgain(t *testing.T) {
+	p := newCommitPlan(time.Hour, 0)
+	p.answered(1, commits(5, 7), make([]error, 2), nil)
+	for name, fail := range map[string]func(sent []record.Commit) []Committed{
+		"all":      func(sent []record.Commit) []Committed { return p.answered(2, sent, nil, errDown) },
+		"this one": func(sent []record.Commit) []Committed { return p.answered(2, sent, []error{errDown}, nil) },
+	} {
+		p.hurry(events(0))
+		heard := fail(dueOffsets(t, p, 2, commits(5, 7), map[int32]int64{0: 5}))
+		if len(heard) != 1 || heard[0] != (Committed{Offset: 5, SentAt: 2, Err: errDown}) {
+			t.Errorf("%s failed: the worker hears %+v", name, heard)
+		}
+		again := dueOffsets(t, p, 3, commits(5, 7), map[int32]int64{0: 5})
+		p.answered(3, again, make([]error, 1), nil)
+		dueOffsets(t, p, 4, commits(5, 7), nil)
+	}
+}
+
+// failingCommits is a generation of which some commits fail.
+type failingCommits struct {
+	fakeGeneration
+	fail int
+}
+
+func (g *failingCommits) Commit(ctx context.Context, sent []record.Commit) ([]error, error) {
+	if g.fail--; g.fail >= 0 {
+		return nil, errors.New("the coordinator is away")
+	}
+	return g.fakeGeneration.Commit(ctx, sent)
+}
+
+// TestClaimWaitsForACommitThatFailsAtFirst: the start is committed before the claim, and nothing else asks for it again.
+func TestClaimWaitsForACommitThatFailsAtFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database, gen := newFakeDatabase(), &failingCommits{fakeGeneration{committed: map[int32]int64{}}, 3}
+		l := &fakeLog{begin: time.Now(), rate: 50, total: 100, most: 100, series: 1}
+		database.logs[0] = l
+		consumer := newFakeConsumer(t, fakePorts{database, []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		consumer.Assigned(gen, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
+		_ = wait(t.Context(), 20*time.Second)
+		if gen.committed[0] != 100 {
+			t.Errorf("committed to %d of 100", gen.committed[0])
+		}
+		consumer.Revoke(context.Background(), true)
+	})
+}

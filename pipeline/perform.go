@@ -1,0 +1,124 @@
+package pipeline
+
+import (
+	"context"
+
+	"waterwheel/record"
+)
+
+// hands carry out what one worker wants done, one action a call; calls may overlap as far as the ports allow. They also tell
+// the budget what the worker holds, and what is on its way to it.
+type hands struct {
+	worker  *Worker
+	ports   Ports
+	letters Letters
+	budget  *Budget
+	log     Log // of the partition that was opened last, as store
+	store   Store
+}
+
+// give hands an event to the worker and returns what it wants done. Calls must not overlap.
+func (h *hands) give(m Moment, e Event) []Action {
+	m.Target, m.Full = h.budget.Report(h.worker, h.worker.Bytes())
+	actions := h.worker.Handle(m, e)
+	h.budget.Use(h.worker, h.worker.Bytes())
+	switch e := e.(type) {
+	case Fetched:
+		h.budget.Settle(h.worker, e.Batch.Left)
+	case RecordRead:
+		h.budget.Settle(h.worker, e.Batch.Left)
+	case BucketsFound:
+		h.budget.Found(h.worker, 0)
+	}
+	return actions
+}
+
+// leave ends a tenure of which nothing is under way any more: what was fetched nobody takes.
+func (h *hands) leave() {
+	h.log, h.store = nil, nil
+	h.budget.Settle(h.worker, 0)
+	h.budget.Found(h.worker, 0)
+}
+
+// open makes the ports of the partition ready.
+func (h *hands) open(a Open) { h.log, h.store = h.ports.Open(a.Source) }
+
+// perform carries out an action that an event answers, and returns that.
+func (h *hands) perform(ctx context.Context, action Action) Event {
+	switch a := action.(type) {
+	case ReadClaim:
+		return h.readClaim(ctx)
+	case NoteWaited:
+		return WaitedNoted{h.store.NoteWaited(ctx, a.Claim, a.Waited)}
+	case SendClaim:
+		won, err := h.store.Claim(ctx, a.Seen, a.Claim)
+		return Claimed{won, err}
+	case LoadStored:
+		stored, err := h.store.Stored(ctx, a.Start, a.End)
+		return StoredLoaded{stored, err}
+	case Fetch:
+		batch, err := h.fetch(ctx, a.Offset)
+		return Fetched{batch, err}
+	case ReadRecord:
+		batch, err := h.fetch(ctx, a.Offset)
+		return RecordRead{batch, err}
+	case AskBounds:
+		bounds, err := h.log.Bounds(ctx)
+		return BoundsAsked{bounds, err}
+	case AskTopic:
+		id, err := h.ports.TopicID(ctx, h.worker.o.Partition.Topic)
+		return TopicAsked{id, err}
+	case SendWrites:
+		return WritesSent{h.store.Send(ctx, a.Writes)}
+	case ResolveWrites:
+		found, err := h.store.Resolve(ctx, a.Writes)
+		return WritesResolved{found, err}
+	case AskPositions:
+		stored, err := h.store.Positions(ctx, a.Write)
+		return PositionsAsked{stored, err}
+	case FindBuckets:
+		answers, err := h.store.Find(ctx, a.Lookups)
+		h.budget.Found(h.worker, answerBytes(answers))
+		return BucketsFound{answers, err}
+	case ProduceLetters:
+		written, err := h.letters.Produce(ctx, a.Letters)
+		return LettersProduced{written, err}
+	case SendRelease:
+		return Released{h.store.Release(ctx)}
+	}
+	panic("pipeline: an action without a way to carry it out")
+}
+
+// readClaim asks MongoDB and Kafka in turn; an error counts as that of the server asked.
+func (h *hands) readClaim(ctx context.Context) ClaimRead {
+	seen, err := h.store.Read(ctx)
+	if err != nil {
+		return ClaimRead{Of: MongoDB, Err: err}
+	}
+	partitions, err := h.log.Partitions(ctx)
+	if err != nil {
+		return ClaimRead{Of: Kafka, Err: err}
+	}
+	first, err := h.store.FirstPartitions(ctx, partitions)
+	if err != nil {
+		return ClaimRead{Of: MongoDB, Err: err}
+	}
+	bounds, err := h.log.Bounds(ctx)
+	return ClaimRead{Seen: seen, FirstPartitions: first, Bounds: bounds, Of: Kafka, Err: err}
+}
+
+// fetch waits for records, and then for the memory to take them in; what it brought counts until the worker has taken it.
+func (h *hands) fetch(ctx context.Context, offset int64) (record.Batch, error) {
+	held, err := h.log.Await(ctx, offset, h.budget.Share())
+	h.budget.Fetched(h.worker, held)
+	if err != nil {
+		return record.Batch{}, err
+	}
+	bytes, err := h.budget.Reserve(ctx, h.worker)
+	if err != nil {
+		return record.Batch{}, err
+	}
+	batch, err := h.log.Take(offset, bytes)
+	h.budget.Fetched(h.worker, batch.Bytes+batch.Left)
+	return batch, err
+}

@@ -1,0 +1,94 @@
+package pipeline
+
+import (
+	"context"
+	"testing"
+
+	"waterwheel/bucketer"
+	"waterwheel/record"
+	"waterwheel/timeseries"
+)
+
+// faulty is a partition, and its topic, of which some questions fail.
+type faulty struct {
+	fakePorts
+	*fakeLog
+	partitions, bounds, topic, await error
+}
+
+func (f *faulty) Open(source timeseries.Source) (Log, Store) {
+	_, store := f.fakePorts.Open(source)
+	return f, store
+}
+
+func (f *faulty) TopicID(context.Context, string) ([16]byte, error) { return thisTopic, f.topic }
+func (f *faulty) Partitions(context.Context) (int32, error)         { return 1, f.partitions }
+func (f *faulty) Bounds(context.Context) (record.Bounds, error)     { return record.Bounds{}, f.bounds }
+
+func (f *faulty) Await(context.Context, int64, int64) (int64, error) {
+	return 0, f.await
+}
+
+// assigned is a worker that is about to read its claim.
+func assigned(t *testing.T) (*Worker, Moment) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	return w, m
+}
+
+// TestEveryQuestionToKafkaCountsAsKafkas: an outage shows as Kafka's and is tried again; what trying again does not help, such
+// as a right that is missing, stops the partition at once.
+func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
+	for name, test := range map[string]struct {
+		worker func(*testing.T) (*Worker, Moment)
+		before Event // that makes the worker ask
+		action Action
+		fail   func(*faulty, error)
+	}{
+		"partitions, for the claim": {assigned, nil, ReadClaim{}, func(f *faulty, err error) { f.partitions = err }},
+		"bounds, for the claim":     {assigned, nil, ReadClaim{}, func(f *faulty, err error) { f.bounds = err }},
+		"records":                   {newTestWorker, nil, Fetch{}, func(f *faulty, err error) { f.await = err }},
+		"bounds":                    {newTestWorker, Fetched{Err: record.ErrOutOfRange}, AskBounds{}, func(f *faulty, err error) { f.bounds = err }},
+		"the topic's id":            {newTestWorker, Fetched{Err: record.ErrTopicGone}, AskTopic{}, func(f *faulty, err error) { f.topic = err }},
+		"a record, for its letter": {func(t *testing.T) (*Worker, Moment) {
+			w, m := flushing(t)
+			w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121}}})
+			return w, m
+		}, Fetched{Batch: record.Batch{Next: 1, End: 1}}, ReadRecord{}, func(f *faulty, err error) { f.await = err }},
+	} {
+		missing := &record.StopError{Reason: "kafka", Detail: "not authorized to describe the topic"}
+		for _, err := range []error{errDown, missing} {
+			t.Run(name+", "+err.Error(), func(t *testing.T) {
+				w, m := test.worker(t)
+				if test.before != nil {
+					after(w, m, test.before)
+				}
+				f := &faulty{fakePorts: fakePorts{newFakeDatabase(), []*fakeLog{3: {}}}, fakeLog: &fakeLog{}}
+				test.fail(f, err)
+				h := hands{worker: w, ports: f, budget: NewBudget(1 << 20)}
+				h.open(Open{Source: w.source})
+				h.give(m, h.perform(t.Context(), test.action))
+				if w.troubles[MongoDB] != nil {
+					t.Errorf("it counts as MongoDB's: %v", w.troubles[MongoDB])
+				}
+				if err == errDown && (w.troubles[Kafka] == nil || w.halt != nil) {
+					t.Errorf("the trouble with Kafka is %v, the partition stopped for %v", w.troubles[Kafka], w.halt)
+				}
+				if err == missing && (w.halt != missing || w.troubles[Kafka] != nil) {
+					t.Errorf("the partition stopped for %v, the trouble with Kafka is %v", w.halt, w.troubles[Kafka])
+				}
+			})
+		}
+	}
+}
+
+// TestClaimOfATopicCreatedAgain: a log that is gone before the claim is asked for by the topic's name, with what is committed.
+func TestClaimOfATopicCreatedAgain(t *testing.T) {
+	w, m := assigned(t)
+	expect[AskTopic](t, after(w, m, ClaimRead{Of: Kafka, Err: record.ErrTopicGone}))
+	opened := expect[Open](t, w.Handle(m, TopicAsked{TopicID: otherTopic}))
+	if opened.Source.TopicID != otherTopic || w.assigned.Committed != 0 {
+		t.Errorf("goes on with %+v from %d", opened.Source, w.assigned.Committed)
+	}
+}
