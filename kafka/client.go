@@ -28,7 +28,7 @@ type Client struct {
 	address   net.Addr // all bootstrap brokers
 	transport *kafkago.Transport
 	clusterID string
-	metrics   *fetchMetrics
+	metrics   *Metrics
 	memory    *recordbatch.Memory
 }
 
@@ -54,7 +54,7 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 		options:   options,
 		address:   kafkago.TCP(options.Brokers...),
 		transport: connector.transport(options.Topics),
-		metrics:   newFetchMetrics(registerer),
+		metrics:   NewMetrics(registerer),
 		memory:    recordbatch.NewMemory(options.Decoding),
 	}
 	err = patiently(ctx, firstTries, func() error {

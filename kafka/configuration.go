@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -19,15 +18,7 @@ type Configuration struct {
 
 // Configuration asks for a topic's configuration. An error may be the user's lack of a privilege that reading records does
 // not need (DESCRIBE_CONFIGS).
-func (c *Client) Configuration(ctx context.Context, topic string) (Configuration, error) {
-	answer, err := c.configuration(ctx, topic)
-	if err != nil {
-		return Configuration{}, fmt.Errorf("reading the configuration of topic %q: %w", topic, err)
-	}
-	return answer, nil
-}
-
-func (c *Client) configuration(ctx context.Context, topic string) (answer Configuration, err error) {
+func (c *Client) Configuration(ctx context.Context, topic string) (answer Configuration, err error) {
 	of := wholeTopic(topic)
 	response, err := ask[*describeconfigs.Response](ctx, c, of, 0, &describeconfigs.Request{
 		Resources: []describeconfigs.RequestResource{{ResourceType: int8(kafkago.ResourceTypeTopic), ResourceName: topic}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
+	kafkafetch "github.com/segmentio/kafka-go/protocol/fetch"
 
 	"waterwheel/kafka/recordbatch"
 	"waterwheel/kafka/wire"
@@ -63,19 +64,8 @@ func (f *fetchRequest) request() *wire.RoutedRequest[*fetchAnswer] {
 
 // leader is the partition's, as the transport knows it.
 func (f *fetchRequest) leader(cluster protocol.Cluster) (protocol.Broker, error) {
-	topic, ok := cluster.Topics[f.Topic]
-	if !ok {
-		return protocol.Broker{ID: -1}, protocol.NewErrNoTopic(f.Topic)
-	}
-	partition, ok := topic.Partitions[f.Number]
-	if !ok {
-		return protocol.Broker{ID: -1}, protocol.NewErrNoPartition(f.Topic, f.Number)
-	}
-	leader, ok := cluster.Brokers[partition.Leader]
-	if !ok {
-		return protocol.Broker{ID: -1}, protocol.NewErrNoLeader(f.Topic, f.Number)
-	}
-	return leader, nil
+	topic := kafkafetch.RequestTopic{Topic: f.Topic, Partitions: []kafkafetch.RequestPartition{{Partition: f.Number}}}
+	return (&kafkafetch.Request{Topics: []kafkafetch.RequestTopic{topic}}).Broker(cluster)
 }
 
 // body is Fetch v13 of one partition without a fetch session. kafka-go's own ends at v11, which addresses topics by name and so

@@ -56,25 +56,30 @@ func (l *Log) Take(offset int64, bytes int) (record.Batch, error) {
 
 // Bounds asks for both ends of the log, and where Options.Start points to between them. They go by the topic's name: look at
 // its id again before acting on them.
-func (l *Log) Bounds(ctx context.Context) (b record.Bounds, err error) {
-	c, start := l.client, l.client.options.Start
-	if b.First, b.End, err = c.Bounds(ctx, l.Partition); err != nil {
+func (l *Log) Bounds(ctx context.Context) (record.Bounds, error) {
+	b, err := l.bounds(ctx)
+	if err != nil {
 		return record.Bounds{}, l.classified(err)
 	}
-	if b.High, err = c.HighWatermark(ctx, l.Partition); err != nil {
-		return record.Bounds{}, l.classified(err)
+	return b, nil
+}
+
+func (l *Log) bounds(ctx context.Context) (b record.Bounds, err error) {
+	if b.First, b.End, err = l.client.Bounds(ctx, l.Partition); err != nil {
+		return b, err
 	}
-	switch {
+	if b.High, err = l.client.HighWatermark(ctx, l.Partition); err != nil {
+		return b, err
+	}
+	switch start := l.client.options.Start; {
 	case start.Latest:
 		b.Start = b.End
 	case !start.Time.IsZero():
-		if b.Start, err = c.OffsetAt(ctx, l.Partition, start.Time.UnixMilli()); err != nil {
-			return record.Bounds{}, l.classified(err)
-		}
+		b.Start, err = l.client.OffsetAt(ctx, l.Partition, start.Time.UnixMilli())
 	default:
 		b.Start = b.First
 	}
-	return b, nil
+	return b, err
 }
 
 // Partitions is how many partitions the topic has.

@@ -14,8 +14,8 @@ import (
 	"waterwheel/kafka/recordbatch"
 )
 
-// fetchMetrics counts what goes wrong while fetching.
-type fetchMetrics struct {
+// Metrics is what a client counts: what goes wrong while fetching.
+type Metrics struct {
 	errors *prometheus.CounterVec
 }
 
@@ -40,8 +40,9 @@ func fetchCodes() []kafkago.Error {
 	}
 }
 
-func newFetchMetrics(registerer prometheus.Registerer) *fetchMetrics {
-	m := &fetchMetrics{errors: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
+// NewMetrics registers them.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{errors: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "waterwheel_fetch_errors_total",
 		Help: "Fetches that brought nothing, by Kafka's error code or what else was wrong.",
 	}, []string{"code"})}
@@ -55,7 +56,7 @@ func newFetchMetrics(registerer prometheus.Registerer) *fetchMetrics {
 }
 
 // count adds a failed fetch, and nothing for nil.
-func (m *fetchMetrics) count(err error) {
+func (m *Metrics) count(err error) {
 	if err != nil {
 		m.errors.WithLabelValues(fetchErrorLabel(err)).Inc()
 	}

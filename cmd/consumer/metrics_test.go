@@ -11,11 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/bucketer"
+	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 )
 
-// Every metric of the pipeline and of MongoDB stands in docs/metrics.md.
+// Every metric of the pipeline, of Kafka, of the membership and of MongoDB stands in docs/metrics.md.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
@@ -25,6 +27,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	registerBuildInfo(registry)
 	pipeline.NewMetrics(registry, []string{"events"})
 	sink.NewMetrics(registry)
+	kafka.NewMetrics(registry)
+	group.New(&kafka.Client{}, group.Options{}, nil, registry)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -8,24 +8,17 @@ import (
 
 // fetchCommitted looks up from where the generation's partitions go on, until that succeeds or ctx is done.
 func (g *Group) fetchCommitted(ctx context.Context, p *period, committed chan<- []Assigned) {
-	trouble := outage{log: g.log, now: g.now}
-	for {
-		assigned, err := g.committedOnce(ctx, p)
-		if err == nil {
-			select {
-			case committed <- assigned:
-			case <-ctx.Done():
-			}
-			return
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		g.metrics.retries.WithLabelValues(requestCommitted).Inc()
-		trouble.trouble("looking committed offsets up", err)
-		if !kafka.Pause(ctx) {
-			return
-		}
+	var assigned []Assigned
+	err := g.persist(ctx, requestCommitted, &outage{log: g.log, now: g.now}, "looking committed offsets up", func() (err error) {
+		assigned, err = g.committedOnce(ctx, p)
+		return err
+	})
+	if err != nil {
+		return
+	}
+	select {
+	case committed <- assigned:
+	case <-ctx.Done():
 	}
 }
 

@@ -15,6 +15,6 @@
 //	subscription.go  the encoding around that, which Kafka's own tools read
 //	coordinator.go   the requests to the coordinator
 //	messages.go      those that kafka-go does not have
-//	outage.go        log lines about trouble that repeats itself
+//	outage.go        asking until an answer comes, with few log lines about it
 //	metrics.go       what the membership counts
 package group

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -109,18 +110,12 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 
 // lookUntilSeen looks until that succeeds: the others wait for the assignment, and to join again would make them begin
 // anew. Its error is ctx's.
-func (g *Group) lookUntilSeen(ctx context.Context, names []string) ([]record.Partition, map[string]topicShape, error) {
-	for {
-		partitions, shapes, err := g.look(ctx, names)
-		if err == nil {
-			return partitions, shapes, nil
-		}
-		g.metrics.retries.WithLabelValues(requestTopics).Inc()
-		g.outage.trouble("the topics' partitions are not known yet", err)
-		if !kafka.Pause(ctx) {
-			return nil, nil, context.Cause(ctx)
-		}
-	}
+func (g *Group) lookUntilSeen(ctx context.Context, names []string) (partitions []record.Partition, shapes map[string]topicShape, err error) {
+	err = g.persist(ctx, requestTopics, &g.outage, "the topics' partitions are not known yet", func() (err error) {
+		partitions, shapes, err = g.look(ctx, names)
+		return err
+	})
+	return partitions, shapes, err
 }
 
 // look asks which partitions there are. A topic that is not there has the zero shape.
@@ -145,19 +140,16 @@ func (g *Group) look(ctx context.Context, names []string) ([]record.Partition, m
 // sync hands the assignments in and waits for this member's own. An answer that got lost, or a coordinator on the move, is
 // asked again in the same generation; anything else is for a new attempt to join. With the assignment comes the send time
 // of the request that was answered.
-func (g *Group) sync(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, time.Duration, error) {
-	for {
-		sent := g.now()
-		assignment, err := g.syncOnce(ctx, m, assignments)
-		if kafka.Classify(err) != kafka.Retry {
-			return assignment, sent, err
+func (g *Group) sync(ctx context.Context, m membership, assignments map[string][]byte) (assignment []byte, sent time.Duration, err error) {
+	var refused error
+	err = g.persist(ctx, requestSync, &g.outage, "no assignment from the coordinator", func() (err error) {
+		sent = g.now()
+		if assignment, err = g.syncOnce(ctx, m, assignments); kafka.Classify(err) != kafka.Retry {
+			refused, err = err, nil
 		}
-		g.metrics.retries.WithLabelValues(requestSync).Inc()
-		g.outage.trouble("no assignment from the coordinator", err)
-		if !kafka.Pause(ctx) {
-			return nil, 0, context.Cause(ctx)
-		}
-	}
+		return err
+	})
+	return assignment, sent, cmp.Or(err, refused)
 }
 
 func (g *Group) syncOnce(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, error) {

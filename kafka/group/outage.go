@@ -1,8 +1,11 @@
 package group
 
 import (
+	"context"
 	"log/slog"
 	"time"
+
+	"waterwheel/kafka"
 )
 
 // repeatInterval is the least time between two log lines about the same trouble.
@@ -34,4 +37,21 @@ func (o *outage) over(what string) {
 		o.log.Info(what, "after", (o.now() - o.since).Round(time.Millisecond), "times", o.count)
 	}
 	o.count = 0
+}
+
+// persist asks until that succeeds or ctx is done, which is then its error. It counts and tells what does not succeed.
+func (g *Group) persist(ctx context.Context, request string, o *outage, trouble string, question func() error) error {
+	for {
+		err := question()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			g.metrics.retries.WithLabelValues(request).Inc()
+			o.trouble(trouble, err)
+		}
+		if !kafka.Pause(ctx) {
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -41,16 +41,15 @@ type codecs struct {
 func (c *codecs) decompress(dst []byte, codec int16, source []byte) ([]byte, error) {
 	var err error
 	switch codec {
-	case codecGzip:
-		dst, err = c.fromGzip(dst, source)
 	case codecSnappy:
 		dst, err = c.fromSnappy(dst, source)
-	case codecLZ4:
-		dst, err = c.fromLZ4(dst, source)
 	case codecZstd:
 		dst, err = c.fromZstd(dst, source)
 	default:
-		return dst, unknownCodec(codec)
+		var r io.Reader
+		if r, err = c.open(codec, source); err == nil {
+			dst, err = c.readAll(dst, r, len(source))
+		}
 	}
 	if err != nil {
 		err = decompressing(codec, err)
@@ -71,11 +70,7 @@ func (c *codecs) open(codec int16, payload []byte) (io.Reader, error) {
 	case codecZstd:
 		return c.zstdReader()
 	}
-	return nil, unknownCodec(codec)
-}
-
-func unknownCodec(codec int16) error {
-	return fmt.Errorf("%w: compression %d is not known", ErrUnreadable, codec)
+	return nil, fmt.Errorf("%w: compression %d is not known", ErrUnreadable, codec)
 }
 
 // decompressing says what an error of decompression means for the record batch.
@@ -89,25 +84,11 @@ func decompressing(codec int16, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrCorrupt, [...]string{codecGzip: "gzip", codecSnappy: "snappy", codecLZ4: "lz4", codecZstd: "zstd"}[codec], err)
 }
 
-func (c *codecs) fromGzip(dst, source []byte) ([]byte, error) {
-	c.source.Reset(source)
-	r, err := c.gzipReader()
-	if err != nil {
-		return dst, err
-	}
-	return c.readAll(dst, r, len(source))
-}
-
 func (c *codecs) gzipReader() (io.Reader, error) {
 	if c.gzip == nil {
 		c.gzip = new(gzip.Reader)
 	}
 	return c.gzip, c.gzip.Reset(&c.source)
-}
-
-func (c *codecs) fromLZ4(dst, source []byte) ([]byte, error) {
-	c.source.Reset(source)
-	return c.readAll(dst, c.lz4Reader(), len(source))
 }
 
 func (c *codecs) lz4Reader() io.Reader {
