@@ -13,9 +13,8 @@ import (
 
 // decode decodes a record; a panic becomes the record's error.
 func (w *Worker) decode(r *record.Record) (results []measurement.Result, err error) {
-	defer w.caughtPanic(r, &err)
-	results, err = w.o.Decoder.Decode(*r)
-	return results, err
+	defer measurement.Guard(&err, func(cause any) { w.notePoison(r, cause) })
+	return w.o.Decoder.Decode(*r)
 }
 
 // tryInsert inserts a measurement. After a panic the catalog cannot be trusted: it is dropped, what it held is read
@@ -24,28 +23,18 @@ func (w *Worker) tryInsert(r *record.Record, m *measurement.Measurement) (err er
 	if _, bad := w.poison[m.Position]; bad {
 		return internalError("storing it made the program fail before")
 	}
-	inserted := false
-	defer func() {
-		if !inserted {
-			w.poison[m.Position] = struct{}{}
-			w.restart(w.again())
-		}
-	}()
-	defer w.caughtPanic(r, &err)
-	err = w.catalog.Insert(m)
-	inserted = true
-	return err
+	defer measurement.Guard(&err, func(cause any) {
+		w.notePoison(r, cause)
+		w.poison[m.Position] = struct{}{}
+		w.restart(w.again())
+	})
+	return w.catalog.Insert(m)
 }
 
-// caughtPanic turns a panic into an error, and notes it.
-func (w *Worker) caughtPanic(r *record.Record, err *error) {
-	cause := recover()
-	if cause == nil {
-		return
-	}
+// notePoison counts and logs a record that made the program fail.
+func (w *Worker) notePoison(r *record.Record, cause any) {
 	w.poisoned++
 	w.log.Error("a record made the program fail; please report it", "offset", r.Offset, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	*err = internalError(fmt.Sprintf("the program failed on it: %v", cause))
 }
 
 func internalError(detail string) *measurement.DecodeError {
