@@ -4,8 +4,10 @@
 //
 // A Worker owns one partition. It is a passive state machine: Handle takes an event and the moment it came, and returns
 // the actions to carry out. It has no goroutine, no clock and no I/O, so the same events give the same actions, always.
-// A runner feeds it and carries its actions out; a Consumer holds the runners of the current generation and commits for
-// all of them together. Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of ports.go.
+// A runner feeds it and lets its actions be carried out; a Consumer holds the runners of the current generation and commits
+// for all of them together. The simulation has its own runners, but carries actions out and plans commits by the same code
+// (perform.go, commitplan.go). Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of
+// ports.go.
 //
 // # Events and actions
 //
@@ -80,7 +82,9 @@
 //
 //	ports.go          what Kafka, MongoDB and the dead-letter topic must offer
 //	runner.go         one worker's goroutine
+//	perform.go        one action carried out, and the event that answers it
 //	committer.go      the commits of a generation
+//	commitplan.go     which are due, and what the answers mean
 //	consumer.go       all partitions of the process
 //	budget.go         the memory of all of them together
 package pipeline

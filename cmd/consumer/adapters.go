@@ -44,7 +44,7 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 // Letters is the same for all topics: a letter names its own.
 func (p *ports) Letters(string) pipeline.Letters { return p.letters }
 
-// TopicID is zero while the topic does not exist.
+// TopicID is zero while the topic does not exist. What trying again does not help is a *record.StopError.
 func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 	topics, err := p.client.Topics(ctx, topic)
 	switch {
@@ -53,7 +53,7 @@ func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 	case topics[0].Err == nil:
 		return topics[0].ID, nil
 	case kafka.Classify(topics[0].Err) == kafka.StopPartition, kafka.Classify(topics[0].Err) == kafka.StopProgram:
-		return [16]byte{}, topics[0].Err
+		return [16]byte{}, &record.StopError{Reason: "kafka", Detail: topics[0].Err.Error()}
 	}
 	return [16]byte{}, nil
 }
