@@ -12,7 +12,7 @@ import (
 )
 
 // ErrChangedMeanwhile: somebody else changed the options of the collection at the same time. Nothing was written.
-var ErrChangedMeanwhile = errors.New("the collection's options were changed by somebody else meanwhile: look at them and try again")
+var ErrChangedMeanwhile = errors.New("somebody else changed the collection's options at the same time: look at them and try again")
 
 // Definition reads how a time series is defined now, and the version of that. ErrNotSetUp: there is no such time series.
 func (d *Database) Definition(ctx context.Context, name string) (timeseries.Options, int32, error) {

@@ -18,25 +18,20 @@ func classify(n int, reply Reply, err error) []bucketer.Sent {
 		}
 		return sent
 	}
-	failed := make([]bool, n)
+	failed := map[int]bucketer.Sent{}
 	for _, e := range reply.Errors {
 		if e.Index >= 0 && e.Index < n {
-			failed[e.Index] = true
-			sent[e.Index] = classifyCode(e.Code, e.Message)
-		}
-	}
-	executed := 0
-	for _, f := range failed {
-		if !f {
-			executed++
+			failed[e.Index] = classifyCode(e.Code, e.Message)
 		}
 	}
 	doubt := reply.Unconfirmed
-	if doubt == nil && reply.N != executed {
+	if executed := n - len(failed); doubt == nil && reply.N != executed {
 		doubt = fmt.Errorf("%d of %d writes found their bucket", reply.N, executed)
 	}
 	for i := range sent {
-		if !failed[i] && doubt != nil {
+		if s, ok := failed[i]; ok {
+			sent[i] = s
+		} else if doubt != nil {
 			sent[i] = bucketer.Sent{Result: bucketer.Unknown, Err: doubt}
 		}
 	}

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,10 +72,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	if err := timeseries.CheckDatabaseName(o.Database); err != nil {
 		return nil, fmt.Errorf("the database name %q %w; choose another MONGODB_DATABASE", o.Database, err)
 	}
-	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: o.Logger}
-	if d.log == nil {
-		d.log = slog.Default()
-	}
+	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: cmp.Or(o.Logger, slog.Default())}
 	d.dialer = newDialer(co, o, d.metrics)
 	if d.client, err = mongo.Connect(co); err != nil {
 		return nil, unreadableURI(err, o.URI)
@@ -143,8 +141,8 @@ func (d *Database) greet(ctx context.Context) error {
 	concern := readconcern.Majority()
 	if !server.Sessions {
 		concern = nil
-		d.log.Info("this MongoDB has no sessions (no replica set): reads are not ordered after writes by it, "+
-			"so what is read back counts only after another write was acknowledged", "version", server.Version)
+		d.log.Info("this MongoDB has no sessions (it is not a replica set): it does not order reads after writes, "+
+			"so what is read back counts only once another write is acknowledged", "version", server.Version)
 	}
 	d.db = d.client.Database(d.o.Database, options.Database().SetReadConcern(concern))
 	return nil

@@ -1,12 +1,29 @@
 // Package sink keeps buckets in MongoDB: it sets the collections up, claims partitions, reads which positions are stored,
 // sends writes, finds out what became of unanswered ones, and looks stored buckets up.
 //
-// Every method is one attempt that says exactly what is known afterwards; retries, waits and back-off are the caller's.
-// Nothing here decides what a bucket holds (package bucketer) or when it is written (package pipeline).
+// Every method is one attempt that says exactly what is known afterwards; retries, waits and back-off are the caller's, but
+// for the long read of Buckets.Find. Nothing here decides what a bucket holds (package bucketer) or when it is written (package
+// pipeline).
 //
 // The way of a write: Partition.Send splits writes into bulk calls on a Collection; a Collection of the driver sends each
-// once; the connection under it asks the lease again before every system call that sends of it (guard.go). Answers are classified by closed
-// lists (classify.go), and what they leave unknown is read back behind a fence (resolve.go).
+// once; the connection under it asks the lease again before every system call that sends of it. Answers are classified by
+// closed lists, and what they leave unknown is read back behind a fence.
 //
 // The partition protocol knows MongoDB only through Collection and Session, so that it runs unchanged against a model.
+//
+// The files:
+//
+//	the port        collection.go (Collection, Session, and what every user of them needs)
+//	                driver.go (both on a real server)
+//	                codes.go, errors.go (what MongoDB's codes mean, and the errors that callers tell apart)
+//	a partition     store.go, partition.go (a time series, one source partition of it, reading its claim)
+//	                claim.go, topic.go (claiming, fencing, releasing; how many partitions the topic had at first)
+//	                stored.go (D), send.go, classify.go (writing), resolve.go (reading back)
+//	                lookup.go, lookupshortlist.go (buckets to reopen: the queries, the choice)
+//	a connection    dial.go, socket_*.go (connecting, TLS, options of the socket)
+//	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
+//	a database      database.go, uri.go, probe.go, reach.go (opening, greeting, saying why nobody can be reached)
+//	                setup.go, options.go, view.go, abilities.go (making a time series, its definition, its view, what the server can)
+//	                change.go, trial.go, metrics.go
+//	beside it       scan.go (Buckets, for verifying), holdings.go, partitions.go (what is stored, whose claims there are)
 package sink

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -42,9 +43,9 @@ func (p *Partition) Find(ctx context.Context, lookups []bucketer.Lookup) ([]buck
 		}
 	}
 	kept := answers[:0]
-	for i := range answers {
+	for i, a := range answers {
 		if s.answered[i] {
-			kept = append(kept, answers[i])
+			kept = append(kept, a)
 		}
 	}
 	return kept, nil
@@ -68,7 +69,7 @@ func batches(lookups []bucketer.Lookup, span int64) []batch {
 			byTime = append(byTime, i)
 		}
 	}
-	slices.SortStableFunc(byTime, func(i, j int) int { return int(max(-1, min(1, lookups[i].Time-lookups[j].Time))) })
+	slices.SortStableFunc(byTime, func(i, j int) int { return cmp.Compare(lookups[i].Time, lookups[j].Time) })
 
 	var all []batch
 	for chunk := range slices.Chunk(byID, maxIDs) {
@@ -86,50 +87,41 @@ func batches(lookups []bucketer.Lookup, span int64) []batch {
 	if first < len(byTime) {
 		all = append(all, batch{indexes: byTime[first:]})
 	}
-	slices.SortStableFunc(all, func(a, b batch) int { return b.due(lookups) - a.due(lookups) })
+	due := func(b batch) bool {
+		return slices.ContainsFunc(b.indexes, func(i int) bool { return !lookups[i].Ahead })
+	}
+	slices.SortStableFunc(all, func(a, b batch) int { return trueFirst(due(a), due(b)) })
 	return all
 }
 
-// due is 1 for a batch with a look-up that is not only ahead, else 0.
-func (b batch) due(lookups []bucketer.Lookup) int {
-	if slices.ContainsFunc(b.indexes, func(i int) bool { return !lookups[i].Ahead }) {
-		return 1
+// trueFirst orders what a condition holds for before the rest.
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
 	}
-	return 0
+	return 1
 }
 
-// findBatch makes one query and gives each look-up of it its candidates.
+// findBatch makes one query and gives each look-up of it its candidates. A hint that MongoDB does not like is left out: if
+// that helps, the index is missing, and no hint is given any more.
 func (p *Partition) findBatch(ctx context.Context, b batch, s *search) error {
 	query := Query{Filter: p.lookupFilter(b, s.answers), Projection: p.lookupProjection()}
-	if !b.byID && p.store.Hint && !p.store.unhinted.Load() {
+	if !b.byID && !p.store.unhinted.Load() {
 		query.Hint = document(metaIndex(p.store.Collection))
 	}
-	found := s.newShortlists(b)
-	err := p.shortlist(ctx, query, found)
-	if query.Hint != nil && badHint(err) {
-		found = s.newShortlists(b)
-		err = p.unhinted(ctx, query, found)
+	found, err := p.shortlist(ctx, query, b, s)
+	if c := (*CommandError)(nil); query.Hint != nil && errors.As(err, &c) && c.Code == codeBadValue {
+		query.Hint = nil
+		if found, err = p.shortlist(ctx, query, b, s); err == nil && !p.store.unhinted.Swap(true) {
+			p.store.Logger.Warn("the index for looking up buckets is missing: queries are slow until the consumer is restarted",
+				"collection", p.store.Namespace)
+		}
 	}
-	if err != nil {
-		return err
-	}
-	found.answer()
-	return nil
-}
-
-// badHint is MongoDB's answer to a hint that names no index, among other things.
-func badHint(err error) bool {
-	var c *CommandError
-	return errors.As(err, &c) && c.Code == 2
-}
-
-// unhinted makes a query without its hint. If that helps, the index is missing, and no hint is given any more.
-func (p *Partition) unhinted(ctx context.Context, q Query, found *shortlists) error {
-	q.Hint = nil
-	err := p.shortlist(ctx, q, found)
-	if err == nil && !p.store.unhinted.Swap(true) {
-		p.store.Logger.Warn("the index for looking buckets up is missing: queries are slow until the consumer is started again",
-			"collection", p.store.Namespace)
+	if err == nil {
+		found.answer()
 	}
 	return err
 }

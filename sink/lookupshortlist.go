@@ -69,7 +69,7 @@ func (s *search) newShortlists(b batch) *shortlists {
 	for _, i := range b.indexes {
 		all.lists = append(all.lists, &shortlist{index: i, lookup: &s.answers[i].Lookup})
 	}
-	slices.SortStableFunc(all.lists, func(a, b *shortlist) int { return ahead(a) - ahead(b) })
+	slices.SortStableFunc(all.lists, func(a, b *shortlist) int { return trueFirst(!a.lookup.Ahead, !b.lookup.Ahead) })
 	all.group()
 	return all
 }
@@ -80,13 +80,6 @@ func (all *shortlists) group() {
 	for _, s := range all.lists {
 		all.bySeries[s.lookup.Series] = append(all.bySeries[s.lookup.Series], s)
 	}
-}
-
-func ahead(s *shortlist) int {
-	if s.lookup.Ahead {
-		return 1
-	}
-	return 0
 }
 
 // offer gives a candidate, whose document is the caller's, to the look-ups that want it.
@@ -157,15 +150,17 @@ func (all *shortlists) answer() {
 	}
 }
 
-// shortlist makes the query. It is not ordered after writes, so it needs no session and may overlap other calls.
-func (p *Partition) shortlist(ctx context.Context, q Query, all *shortlists) error {
+// shortlist makes the query of a batch. It is not ordered after writes, so it needs no session and may overlap other calls.
+func (p *Partition) shortlist(ctx context.Context, q Query, b batch, s *search) (*shortlists, error) {
 	defer p.store.Metrics.command("find", time.Now())
-	return p.store.ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
+	found := s.newShortlists(b)
+	err := p.store.ports.Buckets.Find(ctx, q, func(d bson.Raw) error {
 		if c, ok := p.candidate(d); ok { // others were made by hand, and are never reopened
-			all.offer(c, d)
+			found.offer(c, d)
 		}
 		return nil
 	})
+	return found, err
 }
 
 // candidate reads a bucket; false when it is none that a catalog writes.

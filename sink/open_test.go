@@ -92,7 +92,7 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 		want []string
 	}{
 		"silent":     {func(net.Conn) {}, []string{"does not answer", "nothing comes back"}},
-		"hanging up": {func(c net.Conn) { c.Close() }, []string{"hangs up at the first word", "tls=true"}},
+		"hanging up": {func(c net.Conn) { c.Close() }, []string{"hangs up at once", "tls=true"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

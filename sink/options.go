@@ -30,7 +30,7 @@ type MismatchError struct {
 
 // Error lists every differing setting.
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("%s exists and is defined otherwise: %s; set these to the collection's values, or choose another MONGODB_COLLECTION",
+	return fmt.Sprintf("%s exists and is defined differently: %s; set these to the collection's values, or choose another MONGODB_COLLECTION",
 		e.Namespace, strings.Join(e.Differences, "; "))
 }
 
@@ -91,7 +91,7 @@ func (s *series) adopt(have timeseries.Options) error {
 		return compareOptions(s.namespace(), s.options, have)
 	}
 	if grown != s.options {
-		s.log.Warn("the collection's granularity was raised since: its own counts, not the settings",
+		s.log.Warn("the collection's granularity has been raised: it applies, not the settings",
 			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
 		s.options = grown
 	}

@@ -86,18 +86,18 @@ func (d *Database) explain(err error) error {
 	}
 	switch {
 	case errors.As(all, &refused):
-		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (is authSource the database the user was made in?): %s",
+		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (is authSource the database in which the user was created?): %s",
 			redact(refused.Error(), d.o.URI))
 	case tlsFailed:
-		return fmt.Errorf("no TLS with MongoDB: %s: does the server speak TLS (else take tls=true out of MONGODB_URI), is its "+
-			"certificate made out to this host name, is its CA given by tlsCAFile?", hosts)
+		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
+			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
 	case hosts != "":
-		return fmt.Errorf("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall let it through?",
+		return fmt.Errorf("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall block it?",
 			hosts)
 	case errors.As(err, &selection):
 		return d.unchosen(selection.Desc)
 	case errors.As(err, &command) && command.Code == codeUnauthorized:
-		return fmt.Errorf("MongoDB wants a login: add user:password@ to MONGODB_URI: %s", command.Message)
+		return fmt.Errorf("MongoDB requires a login: add user:password@ to MONGODB_URI: %s", command.Message)
 	}
 	return fmt.Errorf("greeting MongoDB: %s", redact(err.Error(), d.o.URI))
 }
@@ -107,14 +107,14 @@ func (d *Database) unchosen(t description.Topology) error {
 	states := serverStates(t)
 	switch silent, hangingUp := silence(t); {
 	case silent && d.dialer.tls != nil:
-		return fmt.Errorf("MongoDB does not answer: %s: a connection opens and nothing comes back: does the server speak TLS (else take "+
-			"tls=true out of MONGODB_URI), is it MongoDB's port, does the server hang?", states)
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
+			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	case silent:
-		return fmt.Errorf("MongoDB does not answer: %s: a connection opens and nothing comes back: is it MongoDB's port, does the server "+
-			"hang, does something between let nothing through?", states)
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
+			"hang, does something in between block it?", states)
 	case hangingUp:
-		return fmt.Errorf("the server hangs up at the first word: %s: does it want TLS? add tls=true to MONGODB_URI; is it MongoDB's port?", states)
+		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
 	}
 	return fmt.Errorf("MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its "+
-		"replicaSet name in MONGODB_URI right; or does the server want TLS (tls=true)?", states)
+		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?", states)
 }

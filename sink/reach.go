@@ -55,25 +55,25 @@ var poolUse = regexp.MustCompile(`total connections: (\d+), maxPoolSize: (\d+)`)
 // noConnection says why a command got no connection in its time.
 func (d *Database) noConnection(err topology.WaitQueueTimeoutError) string {
 	if errors.Is(err, context.Canceled) {
-		return "no connection to MongoDB at " + d.hosts + " was there yet"
+		return "there was no connection to MongoDB at " + d.hosts + " yet"
 	}
 	if use := poolUse.FindStringSubmatch(err.Error()); use != nil {
 		total, _ := strconv.Atoi(use[1])
 		if most, _ := strconv.Atoi(use[2]); most > 0 && total >= most {
 			return fmt.Sprintf("all %d connections to MongoDB at %s are in use, and none became free in time: it is slow, or "+
-				"maxPoolSize in MONGODB_URI too small", total, d.hosts)
+				"maxPoolSize in MONGODB_URI is too small", total, d.hosts)
 		}
 	}
 	if failures, _ := d.dialer.failures(); failures != "" {
 		return "no connection to MongoDB: " + failures
 	}
-	return "MongoDB at " + d.hosts + " does not answer: a connection opens, and nothing comes back in time"
+	return "MongoDB at " + d.hosts + " does not answer: a connection opens, but nothing comes back in time"
 }
 
 // serverStates says of each server why it was not chosen.
 func serverStates(t description.Topology) string {
 	if len(t.Servers) == 0 {
-		return "none is known"
+		return "no server is known"
 	}
 	states := make([]string, len(t.Servers))
 	for i, s := range t.Servers {

@@ -21,7 +21,7 @@ func TestUnreachedNamesAddressAndCause(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"silence":      {nil, queue, "MongoDB at a:1,b:2 does not answer: a connection opens, and nothing comes back in time"},
+		"silence":      {nil, queue, "MongoDB at a:1,b:2 does not answer: a connection opens, but nothing comes back in time"},
 		"a failure":    {map[string]error{"b:2": refused}, queue, "no connection to MongoDB: b:2: "},
 		"a connection": {nil, refused, "no connection to MongoDB at b:2: connect: connection refused"},
 		"no primary": {nil, topology.ServerSelectionError{

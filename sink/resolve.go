@@ -21,19 +21,17 @@ func (p *Partition) Resolve(ctx context.Context, writes []*bucketer.Write) ([]bu
 	if err := p.fence(ctx); err != nil {
 		return nil, err
 	}
-	found := make([]bucketer.Result, len(writes))
-	applied := false
-	for chunk := range slices.Chunk(indexes(len(writes)), maxIDs) {
-		buckets, err := p.readBack(ctx, writes, chunk)
+	found := make([]bucketer.Result, 0, len(writes))
+	for chunk := range slices.Chunk(writes, maxIDs) {
+		buckets, err := p.readBack(ctx, chunk)
 		if err != nil {
 			return nil, err
 		}
-		for _, i := range chunk {
-			found[i] = judge(writes[i], buckets[writes[i].ID])
-			applied = applied || found[i] == bucketer.Applied || found[i] == bucketer.AppliedForget
+		for _, w := range chunk {
+			found = append(found, judge(w, buckets[w.ID]))
 		}
 	}
-	if applied {
+	if slices.Contains(found, bucketer.Applied) || slices.Contains(found, bucketer.AppliedForget) {
 		if err := p.confirm(ctx); err != nil {
 			return nil, err
 		}
@@ -50,14 +48,6 @@ func (p *Partition) confirm(ctx context.Context) error {
 	return p.fence(ctx)
 }
 
-func indexes(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
 // stored is what a bucket shows of the writes into it.
 type stored struct {
 	meta   bson.RawValue // Type 0: none
@@ -67,11 +57,11 @@ type stored struct {
 	min    bson.RawValue
 }
 
-// readBack reads the buckets of the writes with these indexes.
-func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write, chunk []int) (map[bson.ObjectID]*stored, error) {
-	ids := make(bson.A, len(chunk))
-	for n, i := range chunk {
-		ids[n] = writes[i].ID
+// readBack reads the buckets of the writes.
+func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write) (map[bson.ObjectID]*stored, error) {
+	ids := make(bson.A, len(writes))
+	for i, w := range writes {
+		ids[i] = w.ID
 	}
 	minimum := timeseries.MinPath(p.store.Collection.TimeField)
 	query := Query{
@@ -84,17 +74,14 @@ func (p *Partition) readBack(ctx context.Context, writes []*bucketer.Write, chun
 			{Key: timeseries.PathOffsets, Value: 1},
 		}),
 	}
-	buckets := make(map[bson.ObjectID]*stored, len(chunk))
+	buckets := make(map[bson.ObjectID]*stored, len(writes))
 	err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
 		if id, ok := d.Lookup(timeseries.FieldID).ObjectIDOK(); ok {
 			buckets[id] = p.parseStored(d)
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, failure("reading writes back", err)
-	}
-	return buckets, nil
+	return buckets, failure("reading writes back", err)
 }
 
 // parseStored copies what it keeps of a bucket.

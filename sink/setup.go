@@ -93,7 +93,7 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 	return NewStore(s.ports, StoreOptions{
 		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount,
 		WriteTimeout: d.o.WriteTimeout, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
-		BSONSize: s.measuresDocuments(ctx), Hint: true, SetsInTextOrder: s.textOrder,
+		BSONSize: s.measuresDocuments(ctx), SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,
 	}), nil
 }

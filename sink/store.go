@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -40,10 +41,8 @@ type StoreOptions struct {
 	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
 	// ordered numeric names by number since 5.0.
 	SetsInTextOrder bool
-	// Hint: queries may name the index to use.
-	Hint    bool
-	Metrics *Metrics     // nil: not kept
-	Logger  *slog.Logger // nil: slog.Default()
+	Metrics         *Metrics     // nil: not kept
+	Logger          *slog.Logger // nil: slog.Default()
 }
 
 // Store is a time series whose collections exist. It is safe for concurrent use.
@@ -58,17 +57,11 @@ type Store struct {
 
 // NewStore makes a Store on collections that are set up; Database.Setup does both.
 func NewStore(ports Ports, o StoreOptions) *Store {
-	if o.Parallel <= 0 {
-		o.Parallel = defaultParallel
-	}
-	if o.StoredBytes <= 0 {
-		o.StoredBytes = DefaultStoredBytes
-	}
+	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.StoredBytes = cmp.Or(o.StoredBytes, DefaultStoredBytes)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Metrics == nil {
 		o.Metrics = NewMetrics(nil)
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	s := &Store{StoreOptions: o, ports: ports}
 	s.SetCollection(o.Collection)

@@ -80,25 +80,25 @@ func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)
 			d.Lookup(timeseries.FieldID), p.store.Namespace, fmt.Sprintf(format, args...))}
 	}
 	if err := d.Validate(); err != nil { // the driver's look-ups below would panic
-		return damaged("it is no well-formed document: %v", err)
+		return damaged("it is not a well-formed document: %v", err)
 	}
 	count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 	if !ok {
-		return damaged("%s is no number", timeseries.PathCount)
+		return damaged("%s is not a number", timeseries.PathCount)
 	}
 	array, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
 	if !ok {
-		return damaged("%s is no array", timeseries.PathOffsets)
+		return damaged("%s is not an array", timeseries.PathOffsets)
 	}
 	elements, err := array.Values()
 	if err != nil {
-		return damaged("%s is no array: %v", timeseries.PathOffsets, err)
+		return damaged("%s is not an array: %v", timeseries.PathOffsets, err)
 	}
 	var listed int64
 	for i, element := range elements {
 		_, encoded, ok := element.BinaryOK()
 		if !ok {
-			return damaged("%s.%d is no binary data", timeseries.PathOffsets, i)
+			return damaged("%s.%d is not binary data", timeseries.PathOffsets, i)
 		}
 		n, err := use(encoded)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 	"waterwheel/sink"
 )
 
-// How long setting MongoDB up is tried again, and the time between two tries. An election takes about ten seconds.
+// How long setting MongoDB up is tried again, and about the time between two tries. An election takes about ten seconds.
 const (
 	setupPatience = 30 * time.Second
 	setupPause    = 500 * time.Millisecond
@@ -108,7 +109,7 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, log *sl
 // persist sets something up in MongoDB, again and again while that fails for what passes by itself: an election takes longer
 // than one try.
 func persist(ctx context.Context, log *slog.Logger, setup func() error) error {
-	for begin := time.Now(); ; {
+	for begin, tries := time.Now(), 1; ; tries++ {
 		err := setup()
 		out := (*sink.OutageError)(nil)
 		if err == nil || !errors.As(err, &out) || ctx.Err() != nil {
@@ -117,9 +118,9 @@ func persist(ctx context.Context, log *slog.Logger, setup func() error) error {
 		if time.Since(begin) >= setupPatience {
 			return fmt.Errorf("tried again for %v: %w", setupPatience, err)
 		}
-		log.Warn("MongoDB cannot be set up yet, trying again", "for", time.Since(begin).Round(time.Millisecond), "err", err)
+		log.Warn("MongoDB cannot be set up yet, trying again", "tries", tries, "for", time.Since(begin).Round(time.Millisecond), "err", err)
 		select {
-		case <-time.After(setupPause):
+		case <-time.After(setupPause/2 + rand.N(setupPause)):
 		case <-ctx.Done():
 		}
 	}

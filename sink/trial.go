@@ -48,7 +48,7 @@ func (d *Database) Trial(ctx context.Context, name string) error {
 		}},
 		{"updating a document", func() error { return update(s.ports.Partitions) }},
 		{"reading claims", func() error { return read(s.ports.Partitions) }},
-		{"deleting the document of a trial, " + own.String(), func() error {
+		{"deleting the trial document " + own.String(), func() error {
 			_, err := d.db.Collection(name+timeseries.PartitionsSuffix).DeleteOne(ctx, own)
 			return d.portError(err)
 		}},
