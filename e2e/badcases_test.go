@@ -24,9 +24,7 @@ func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 	s := newStream(t, 2)
 	s.storing(t, 300)
 	stored := s.measurements()
-	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 200); err != nil {
-		t.Fatal(err)
-	}
+	s.sending(t, 200)
 	s.resetTo(true)
 	c := s.start()
 	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil {
@@ -60,9 +58,7 @@ func TestDeletedOffsetsDoNotStartAnew(t *testing.T) {
 			s.storing(t, 200)
 			stored := s.measurements()
 			s.deleteOffsets(whole)
-			if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 100); err != nil {
-				t.Fatal(err)
-			}
+			s.sending(t, 100)
 			c := s.start("KAFKA_START", "latest")
 			s.awaitCommitted(c, 60*time.Second)
 			if n := int64(s.replayed(c)); n != stored {
@@ -139,9 +135,7 @@ func TestHandMadeBucketsAreLeftAlone(t *testing.T) {
 	}
 	s.storing(t, 100)
 	s.resetTo(false)
-	c := s.start()
-	s.awaitCommitted(c, 60*time.Second)
-	s.terminate(c)
+	s.catchUp()
 	for _, b := range made {
 		if now := s.bucket(b.Lookup("_id")); !bytes.Equal(now, b) {
 			t.Errorf(check.Verdict+"a bucket without source was changed:\n%v\n%v", b, now)
@@ -182,9 +176,7 @@ func TestDamagedOffsets(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.resetTo(false) // partition 1 went on
-	c = s.start()
-	s.awaitCommitted(c, 60*time.Second)
-	s.terminate(c)
+	s.catchUp()
 	s.check()
 }
 
@@ -205,9 +197,7 @@ func TestTwoCollectionsUnderOneGroup(t *testing.T) {
 		}
 	})
 	s.resetTo(false)
-	c = s.start("MONGODB_DATABASE", second)
-	s.awaitCommitted(c, 60*time.Second)
-	s.terminate(c)
+	s.catchUp("MONGODB_DATABASE", second)
 	s.check() // the first one is as it was
 	s.database = second
 	s.check()
@@ -221,18 +211,14 @@ func TestCommittedOffsetBeyondTheLog(t *testing.T) {
 	s.storing(t, 200)
 	_, ends := s.described()
 	s.commit([]int64{ends[0] + 1000, ends[1]})
-	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 100); err != nil {
-		t.Fatal(err)
-	}
+	s.sending(t, 100)
 	c := s.start()
 	s.awaitNotReady(c, "/0 has stopped (offset_out_of_range)", fmt.Sprint(ends[0]+1000), "KAFKA_OUT_OF_RANGE")
 	s.terminate(c)
 	if committed := s.committed(); committed[0] != ends[0]+1000 {
 		t.Errorf("the stopped partition committed %d", committed[0])
 	}
-	c = s.start("KAFKA_OUT_OF_RANGE", "earliest")
-	s.awaitCommitted(c, 60*time.Second)
-	s.terminate(c)
+	s.catchUp("KAFKA_OUT_OF_RANGE", "earliest")
 	s.check()
 }
 
@@ -241,9 +227,7 @@ func TestCommittedOffsetBeyondTheLog(t *testing.T) {
 func TestCommittedOffsetBeforeTheLog(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 1)
-	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), 200); err != nil {
-		t.Fatal(err)
-	}
+	s.sending(t, 200)
 	s.commit([]int64{10})
 	s.deleteRecords(50)
 	c := s.start()

@@ -13,12 +13,7 @@ import (
 // has its share of the partitions, and nothing is lost or doubled.
 func TestMembersJoinAndLeave(t *testing.T) {
 	t.Parallel()
-	series, rate := 100, 2000
-	if world.servers.Slow() {
-		series, rate = 30, 80
-	}
-	s := newStream(t, 6)
-	load := s.startLoad(s.generator(series), rate)
+	s, load := underLoad(t, 6)
 
 	first := s.start()
 	s.awaitAssigned(6, first)
@@ -41,12 +36,7 @@ func TestMembersJoinAndLeave(t *testing.T) {
 // over, and then the first goes on where it stood.
 func TestPausedConsumerDoublesNothing(t *testing.T) {
 	t.Parallel()
-	series, rate := 100, 2000
-	if world.servers.Slow() {
-		series, rate = 30, 80
-	}
-	s := newStream(t, 4)
-	load := s.startLoad(s.generator(series), rate)
+	s, load := underLoad(t, 4)
 	first, second := s.start(), s.start()
 	s.awaitAssigned(2, first, second)
 	s.awaitStored(first, time.Minute)
@@ -89,6 +79,16 @@ func TestWaitGoesOnWithTheNextMember(t *testing.T) {
 	s.awaitCommitted(third, time.Minute)
 	s.terminate(third)
 	s.verify(t, 200)
+}
+
+// underLoad is a new stream, with as much load as the servers can take.
+func underLoad(t *testing.T, partitions int) (*stream, *load) {
+	series, rate := 100, 2000
+	if world.servers.Slow() {
+		series, rate = 30, 80
+	}
+	s := newStream(t, partitions)
+	return s, s.startLoad(s.generator(series), rate)
 }
 
 var claimWait = regexp.MustCompile(`waiting before the claim.* wait=(\S+)`)

@@ -247,9 +247,21 @@ func (s *stream) committed() []int64 {
 // storing sends events, and lets a consumer store them and end in order.
 func (s *stream) storing(t *testing.T, n int, pairs ...string) {
 	t.Helper()
+	s.sending(t, n)
+	s.catchUp(pairs...)
+}
+
+// sending sends events of a few series.
+func (s *stream) sending(t *testing.T, n int) {
+	t.Helper()
 	if err := s.send(within(t, 20*time.Second), s.generator(badCaseSeries), n); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// catchUp lets a consumer commit all that there is and end in order.
+func (s *stream) catchUp(pairs ...string) {
+	s.t.Helper()
 	c := s.start(pairs...)
 	s.awaitCommitted(c, 60*time.Second)
 	s.terminate(c)

@@ -6,23 +6,19 @@ import (
 	"net"
 	"net/url"
 	"sync"
-	"time"
 
+	"waterwheel/e2e/harness/proxy"
 	"waterwheel/e2e/harness/wire"
 )
 
 // Refuser forwards the connections made to its URI to a server. Its methods may be called by several goroutines.
 type Refuser struct {
-	target   string
-	uri      string
-	listener net.Listener
-	working  sync.WaitGroup
+	*proxy.Proxy
+	uri string
 
 	mu      sync.Mutex
 	rule    Rule
 	refused map[int32]int
-	open    map[net.Conn]struct{}
-	closed  bool
 }
 
 // New listens for connections to the server that a URI names. The caller closes the refuser.
@@ -31,11 +27,11 @@ func New(uri string) (*Refuser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's URI: %w", err)
 	}
-	r := &Refuser{target: u.Host, refused: map[int32]int{}, open: map[net.Conn]struct{}{}}
-	if r.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		return nil, fmt.Errorf("listening for connections to %s: %w", r.target, err)
+	r := &Refuser{refused: map[int32]int{}}
+	if r.Proxy, err = proxy.New(u.Host, r.serve); err != nil {
+		return nil, err
 	}
-	u.Host = r.listener.Addr().String()
+	u.Host = r.Address()
 	query := u.Query()
 	query.Set("directConnection", "true") // the server would name its own address
 	u.RawQuery = query.Encode()
@@ -43,7 +39,6 @@ func New(uri string) (*Refuser, error) {
 		u.Path = "/"
 	}
 	r.uri = u.String()
-	r.working.Go(r.accept)
 	return r, nil
 }
 
@@ -64,58 +59,10 @@ func (r *Refuser) Refused() map[int32]int {
 	return maps.Clone(r.refused)
 }
 
-// Close ends all connections and waits until nothing is at work.
-func (r *Refuser) Close() {
-	r.mu.Lock()
-	r.closed = true
-	r.listener.Close()
-	for c := range r.open {
-		c.Close()
-	}
-	r.mu.Unlock()
-	r.working.Wait()
-}
-
-func (r *Refuser) accept() {
-	for {
-		client, err := r.listener.Accept()
-		if err != nil {
-			return
-		}
-		r.working.Go(func() { r.serve(client) })
-	}
-}
-
 // serve forwards one connection until either side ends it.
-func (r *Refuser) serve(client net.Conn) {
-	defer client.Close()
-	server, err := net.DialTimeout("tcp", r.target, 5*time.Second)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	if !r.keep(client, server) {
-		return
-	}
+func (r *Refuser) serve(client, server net.Conn) {
 	c := &connection{refuser: r, client: client, server: server, waiting: map[uint32]*sifted{}}
-	var both sync.WaitGroup
-	both.Go(c.answers)
-	both.Go(c.requests)
-	both.Wait()
-	r.mu.Lock()
-	delete(r.open, client)
-	delete(r.open, server)
-	r.mu.Unlock()
-}
-
-// keep notes connections to be closed at the end; false: the end has come.
-func (r *Refuser) keep(connections ...net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range connections {
-		r.open[c] = struct{}{}
-	}
-	return !r.closed
+	proxy.Both(c.answers, c.requests)
 }
 
 // decide sifts a command by the rule of now.

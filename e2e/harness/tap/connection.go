@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"waterwheel/e2e/harness/proxy"
 	"waterwheel/e2e/harness/wire"
 )
 
@@ -35,7 +36,7 @@ func (c *connection) requests() {
 		c.sending.Ended = time.Now()
 	}
 	if c.alone = true; len(c.waiting) == 0 {
-		abort(c.server)
+		proxy.Abort(c.server)
 	}
 }
 
@@ -93,8 +94,8 @@ func (c *connection) answers() {
 	from := bufio.NewReaderSize(c.server, pieceBytes)
 	for c.answer(from) {
 	}
-	abort(c.client)
-	abort(c.server)
+	proxy.Abort(c.client)
+	proxy.Abort(c.server)
 	c.tap.mu.Lock()
 	defer c.tap.mu.Unlock()
 	for _, w := range c.waiting {
