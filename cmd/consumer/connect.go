@@ -118,7 +118,7 @@ func persist(ctx context.Context, log *slog.Logger, setup func() error) error {
 		if time.Since(begin) >= setupPatience {
 			return fmt.Errorf("tried again for %v: %w", setupPatience, err)
 		}
-		log.Warn("MongoDB cannot be set up yet, trying again", "tries", tries, "for", time.Since(begin).Round(time.Millisecond), "err", err)
+		log.Warn("MongoDB cannot be set up yet, trying again", "times", tries, "for", time.Since(begin).Round(time.Millisecond), "err", err)
 		select {
 		case <-time.After(setupPause/2 + rand.N(setupPause)):
 		case <-ctx.Done():
