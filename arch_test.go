@@ -25,24 +25,25 @@ var mayImport = map[string][]string{
 	"compose":       {}, // a deployment to try
 	"internal/leak": {}, // goroutines that tests leave behind
 
-	"record":             {},                                                            // words about Kafka that rooms share
-	"claim":              {"record"},                                                    // words and rules of owning a partition
-	"config":             {"record", "timeseries", "measurement"},                       // settings
-	"timeseries":         {"timeseries/rawbson"},                                        // what a bucket is
-	"timeseries/rawbson": {},                                                            // BSON in place
-	"measurement":        {"timeseries", "timeseries/rawbson", "record"},                // bytes to measurements
-	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"}, // the bucket catalog
-	"kafka":              {"kafka/recordbatch", "kafka/wire", "record"},                 // the client: what Kafka is asked
-	"kafka/recordbatch":  {"record"},                                                    // records out of what a broker sent
-	"kafka/wire":         {},                                                            // requests and answers as bytes
-	"kafka/group":        {"kafka", "kafka/wire", "record"},                             // the membership and its lease
-	"dlq":                {"kafka", "kafka/recordbatch", "record"},                      // letters
+	"record":             {},                                                             // words about Kafka that rooms share
+	"claim":              {"record"},                                                     // words and rules of owning a partition
+	"config":             {"record", "timeseries", "measurement"},                        // settings
+	"timeseries":         {"timeseries/rawbson"},                                         // what a bucket is
+	"timeseries/rawbson": {},                                                             // BSON in place
+	"measurement":        {"timeseries", "timeseries/rawbson", "record"},                 // bytes to measurements
+	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"},  // the bucket catalog
+	"kafka":              {"kafka/recordbatch", "kafka/wire", "record"},                  // the client: what Kafka is asked
+	"kafka/recordbatch":  {"record"},                                                     // records out of what a broker sent
+	"kafka/wire":         {},                                                             // requests and answers as bytes
+	"kafka/group":        {"kafka", "kafka/wire", "record"},                              // the membership and its lease
+	"dlq":                {"kafka", "kafka/recordbatch", "record"},                       // letters
+	"dlq/redrive":        {"dlq", "kafka", "kafka/recordbatch", "kafka/group", "record"}, // driving letters back
 	"sink":               {"timeseries", "bucketer", "claim", "record"},
 	"pipeline":           {"timeseries", "measurement", "bucketer", "claim", "record"},
 	"verify":             {"timeseries", "measurement", "claim", "record"},
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status",
-		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "pipeline", "check", "verify",
+		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "check", "verify",
 	},
 	"cmd/consumer/internal/text": {},
 	// What consumer check finds.

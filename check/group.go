@@ -52,22 +52,24 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 	known, lag := 0, int64(0)
 	for _, s := range spans {
 		f := claim.Facts{
-			Partition: s.Partition, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace}, Committed: committed[s.Partition],
-			Document: l.documents[record.Partition{Topic: s.Topic, Number: s.Partition}], OutOfRange: l.OutOfRange,
+			Partition: s.Number, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace}, Committed: committed[s.Number],
+			Document: l.documents[s.Partition], OutOfRange: l.OutOfRange,
 			Bounds: record.Bounds{First: s.First, End: s.End},
 		}
 		if f.Committed.Offset < 0 && !f.Document.Found {
 			continue
 		}
-		if f.Pipeline.TopicID, err = l.Log.TopicID(ctx, topic.Name); err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
-			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, record.Partition{Topic: topic.Name, Number: s.Partition}) // records have come meanwhile, or a transaction is open
+		found, err := l.Log.Topic(ctx, topic.Name)
+		f.Pipeline.TopicID = found.ID
+		if err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
+			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have come meanwhile, or a transaction is open
 		}
 		if err != nil {
-			l.Failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Place, err))
+			l.Failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Partition, err))
 			continue
 		}
 		known++
-		lag += l.start(subject, s.Place, f)
+		lag += l.start(subject, s.Partition, f)
 	}
 	if known == 0 {
 		l.OK(subject, "nothing is committed for %s yet: it will begin at %s", topic.Name, l.Begins)
@@ -81,8 +83,8 @@ func (l *look) committed(ctx context.Context, topic string, spans []dlq.Span) (m
 	committed := map[int32]claim.Committed{}
 	partitions := make([]record.Partition, len(spans))
 	for i, s := range spans {
-		partitions[i] = record.Partition{Topic: topic, Number: s.Partition}
-		committed[s.Partition] = claim.Committed{Offset: -1}
+		partitions[i] = s.Partition
+		committed[s.Number] = claim.Committed{Offset: -1}
 	}
 	err := kafka.Patiently(ctx, func() error {
 		answers, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
@@ -96,7 +98,7 @@ func (l *look) committed(ctx context.Context, topic string, spans []dlq.Span) (m
 }
 
 // start says what run would do with a partition, and returns how many offsets it would then be behind.
-func (l *look) start(subject string, place dlq.Place, f claim.Facts) (lag int64) {
+func (l *look) start(subject string, place record.Partition, f claim.Facts) (lag int64) {
 	start, err := f.Start()
 	if stop := (*record.StopError)(nil); errors.As(err, &stop) {
 		l.Wrong(subject, "", "run would stop %s (%s): %s", place, stop.Reason, stop.Detail)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"waterwheel/claim"
-	"waterwheel/dlq"
 	"waterwheel/record"
 	"waterwheel/verify"
 )
@@ -61,7 +60,7 @@ func TestRunCheckAndVerifyAgree(t *testing.T) {
 			Pipeline: ours, Committed: c.committed, Document: c.document, Bounds: record.Bounds{First: 10, End: 100}, OutOfRange: c.policy,
 		}
 		l := look{Findings: &Findings{}}
-		lag := l.start("group g", dlq.Place{Topic: "events"}, facts)
+		lag := l.start("group g", record.Partition{Topic: "events"}, facts)
 		if (c.state == "") != (len(*l.Findings) == 0) || c.state != "" && !l.has(c.state, c.text) || lag != c.lag {
 			t.Errorf("%s: %d behind, %+v", name, lag, *l.Findings)
 		}

@@ -100,8 +100,8 @@ func (l *look) read(ctx context.Context, s *sampler) error {
 		if share == 0 {
 			continue
 		}
-		err := l.Log.Read(ctx, span.Topic, span.Partition, span.End-share, span.End, func(r *dlq.Record) error {
-			s.take(span.Partition, r)
+		_, err := l.Log.Scan(ctx, span.Partition, span.End-share, span.End, func(r *record.Record) error {
+			s.take(span.Number, r)
 			at(s.view.Records)
 			return nil
 		})
@@ -149,7 +149,7 @@ func shares(spans []dlq.Span, n int64) []int64 {
 	return list
 }
 
-func (s *sampler) take(partition int32, r *dlq.Record) {
+func (s *sampler) take(partition int32, r *record.Record) {
 	s.view.Records++
 	if r.Value == nil {
 		s.view.Tombstones++

@@ -13,6 +13,7 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/dlq"
 	"waterwheel/measurement"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -44,7 +45,7 @@ func sampled(t *testing.T, change func(*measurement.Options), events ...string) 
 		t.Fatal(err)
 	}
 	for i, event := range events {
-		r := &dlq.Record{Offset: int64(i), Timestamp: 1_700_000_000_000, Value: []byte(event)}
+		r := &record.Record{Offset: int64(i), Timestamp: 1_700_000_000_000, Value: []byte(event)}
 		if event == "" {
 			r.Value = nil
 		}
@@ -166,7 +167,7 @@ func TestSharesOfASample(t *testing.T) {
 
 func TestSampleOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {
 	s := sampler{bad: map[string]*Bad{}}
-	s.take(0, &dlq.Record{Offset: 7, Value: []byte(`{"time":1700000000}`)})
+	s.take(0, &record.Record{Offset: 7, Value: []byte(`{"time":1700000000}`)})
 	if bad := s.bad["internal_error"]; bad == nil || bad.Count != 1 {
 		t.Errorf("%+v", s.bad)
 	}
@@ -181,7 +182,7 @@ func TestSampleDropsACatalogThatFailed(t *testing.T) {
 	}
 	s.catalogs[4] = new(bucketer.Catalog) // without its maps it fails when it is inserted into
 	for offset := range int64(2) {
-		s.take(4, &dlq.Record{Offset: offset, Timestamp: 1_700_000_000_000, Value: []byte(`{"time":1700000000,"meta":"a"}`)})
+		s.take(4, &record.Record{Offset: offset, Timestamp: 1_700_000_000_000, Value: []byte(`{"time":1700000000,"meta":"a"}`)})
 	}
 	view := s.finish()
 	if view.Measurements != 1 || view.Buckets != 1 || len(view.Bad) != 1 || view.Bad[0].Reason != "internal_error" || view.Bad[0].Count != 1 {

@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/dlq"
 	"waterwheel/kafka"
+	"waterwheel/record"
 )
 
 const (
@@ -70,7 +71,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 	for _, s := range spans {
 		at, err := l.lastTimestamp(ctx, s)
 		if err != nil {
-			return nil, fmt.Errorf("reading the last record of %s: %w", s.Place, err)
+			return nil, fmt.Errorf("reading the last record of %s: %w", s.Partition, err)
 		}
 		newest = max(newest, at)
 	}
@@ -100,7 +101,7 @@ func (l *look) lastTimestamp(ctx context.Context, s dlq.Span) (int64, error) {
 	if s.First >= s.End {
 		return last, nil
 	}
-	err := l.Log.Read(ctx, s.Topic, s.Partition, s.End-1, s.End, func(r *dlq.Record) error {
+	_, err := l.Log.Scan(ctx, s.Partition, s.End-1, s.End, func(r *record.Record) error {
 		last = r.Timestamp
 		return nil
 	})

@@ -6,25 +6,25 @@ import (
 	"io"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 )
 
 // TestOnlyFourCodesBlameARecord: whatever else a broker answers to a letter, or to a record that goes back, is an outage of
 // the topic, and the same is sent again. The names are those of Kafka's protocol guide, https://kafka.apache.org/protocol#protocol_error_codes.
 func TestOnlyFourCodesBlameARecord(t *testing.T) {
-	blaming := map[kafka.Error]string{10: "MESSAGE_TOO_LARGE", 18: "RECORD_LIST_TOO_LARGE", 32: "INVALID_TIMESTAMP", 87: "INVALID_RECORD"}
-	for code := kafka.Error(-1); code < 1000; code++ {
+	blaming := map[kafkago.Error]string{10: "MESSAGE_TOO_LARGE", 18: "RECORD_LIST_TOO_LARGE", 32: "INVALID_TIMESTAMP", 87: "INVALID_RECORD"}
+	for code := kafkago.Error(-1); code < 1000; code++ {
 		if code == 0 {
 			continue
 		}
 		err := fmt.Errorf("writing: %w", code)
 		name, want := blaming[code]
-		if refusesLetter(err) != want || tooLarge(err) != (want && code != kafka.InvalidTimestamp && code != kafka.InvalidRecord) {
-			t.Errorf("%v %s: refuses %v, too large %v", code, name, refusesLetter(err), tooLarge(err))
+		if Refuses(err) != want || tooLarge(err) != (want && code != kafkago.InvalidTimestamp && code != kafkago.InvalidRecord) {
+			t.Errorf("%v %s: refuses %v, too large %v", code, name, Refuses(err), tooLarge(err))
 		}
 	}
 	for _, err := range []error{nil, io.ErrUnexpectedEOF, context.DeadlineExceeded} {
-		if refusesLetter(err) {
+		if Refuses(err) {
 			t.Errorf("%v blames a letter", err)
 		}
 	}

@@ -3,4 +3,17 @@
 // A letter is the record as it was (key, value, headers, timestamp) with headers appended that say where it comes from
 // and why it could not be stored. They are those of Kafka Connect, so that tools for its dead letters read ours, and a
 // few of our own with the prefix "waterwheel.".
+//
+//	found.go      Found: a letter where it stands
+//	envelope.go   the appended headers
+//	parse.go      reading them back
+//	driven.go     the headers of a record that went back, and counting attempts
+//	options.go    Options: where letters go
+//	setup.go      finding and making the dead-letter topics
+//	producer.go   Producer: letters in their order, partition by partition
+//	write.go      one request, and what is done with a letter that its topic does not take as it is
+//	scan.go       Log, Span, Scan: reading dead-letter topics
+//	filter.go     Filter: which letters are wanted
+//	stats.go      Stats: counts
+//	positions.go  Positions: which letters were seen
 package dlq

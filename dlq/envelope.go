@@ -1,12 +1,13 @@
 package dlq
 
 import (
-	"bytes"
 	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"waterwheel/record"
 )
 
 // The names of the appended headers. headerTopic comes first, as in Kafka Connect: the last header of that name is where
@@ -21,11 +22,7 @@ const (
 	headerMessage   = "__connect.errors.exception.message"
 	headerReason    = "waterwheel.reason"
 	headerTopicID   = "waterwheel.topic.id"
-	headerAttempt   = "waterwheel.attempt"
 	headerPart      = "waterwheel.part"
-	// headerDriven stands behind the attempt of a record that went back, last of its headers: where the letter stands that it was
-	// made of. A producer does not write that by accident, as it may an attempt.
-	headerDriven = "waterwheel.driven"
 	// headerCut says what was taken off an over-long letter.
 	headerCut = "waterwheel.cut"
 	// headerTimestamp holds the record's timestamp (milliseconds): the letter's own is the time of its writing in a topic that
@@ -36,34 +33,35 @@ const (
 // maxMessage is the length in bytes of the longest message written.
 const maxMessage = 256
 
-// envelope returns the letter's headers: the record's own, then the appended ones. An attempt that a re-drive gave the
-// record is left out, as the appended one counts on from it. No bytes are shared with the letter.
-func envelope(l *Letter, group string) []Header {
-	headers := make([]Header, 0, len(l.Headers)+12)
-	for _, h := range ownHeaders(l.Headers) {
-		headers = append(headers, Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+// envelope returns the headers of the letter of a record that has these headers: the record's own, then the appended ones. An
+// attempt that a re-drive gave the record is left out, as the appended one counts on from it.
+func envelope(l *record.Letter, headers []record.Header, group string) []record.Header {
+	stage := StageDecode
+	if l.RefusedByDatabase {
+		stage = StageWrite
 	}
-	add := func(key, value string) { headers = append(headers, Header{Key: key, Value: []byte(value)}) }
+	all := slices.Clone(OwnHeaders(headers))
+	add := func(key, value string) { all = append(all, record.Header{Key: key, Value: []byte(value)}) }
 	add(headerTopic, l.Topic)
-	add(headerPartition, strconv.Itoa(int(l.Partition)))
+	add(headerPartition, strconv.Itoa(int(l.Number)))
 	add(headerOffset, strconv.FormatInt(l.Offset, 10))
 	add(headerConnector, group)
-	add(headerStage, l.Stage)
+	add(headerStage, stage)
 	add(headerClass, l.Reason)
 	add(headerMessage, shorten(l.Message))
 	add(headerReason, l.Reason)
 	if l.TopicID != ([16]byte{}) {
 		add(headerTopicID, FormatTopicID(l.TopicID))
 	}
-	add(headerAttempt, strconv.Itoa(max(1, l.Attempt)))
-	if l.Part != WholeRecord {
+	add(HeaderAttempt, strconv.Itoa(AttemptOf(headers)))
+	if l.Part != record.WholeRecord {
 		add(headerPart, strconv.Itoa(int(l.Part)))
 	}
 	if l.Cut != "" {
 		add(headerCut, l.Cut)
 	}
 	add(headerTimestamp, strconv.FormatInt(l.Timestamp, 10))
-	return headers
+	return all
 }
 
 // FormatTopicID writes a topic id as Kafka's own tools do.
@@ -86,6 +84,6 @@ func shorten(message string) string {
 // appended tells whether a header is one that a letter's writer (we or Kafka Connect) appends.
 func appended(key string) bool {
 	return strings.HasPrefix(key, "__connect.errors.") || slices.Contains([]string{
-		headerReason, headerTopicID, headerAttempt, headerPart, headerCut, headerTimestamp,
+		headerReason, headerTopicID, HeaderAttempt, headerPart, headerCut, headerTimestamp,
 	}, key)
 }

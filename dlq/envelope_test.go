@@ -8,60 +8,73 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"waterwheel/record"
 )
 
-func sample() Letter {
-	return Letter{
-		Topic:     "events",
+// sample is a letter, and the headers of its record.
+func sample() record.Letter {
+	return record.Letter{
+		Place:     record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: 182},
 		TopicID:   [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
-		Partition: 3,
-		Offset:    182,
-		Part:      WholeRecord,
+		Part:      record.WholeRecord,
 		Key:       []byte("k"),
 		Value:     []byte("not json"),
-		Headers:   []Header{{Key: "trace", Value: []byte("a")}, {Key: "trace", Value: nil}},
+		Headers:   []byte("\x04\x0atrace\x02a\x0atrace\x01"),
 		Timestamp: 1_700_000_000_123,
 		Reason:    "not_json",
 		Message:   "not_json: expected a value",
-		Stage:     StageDecode,
-		Attempt:   1,
 	}
 }
 
-// parse reads back what envelope wrote.
-func parse(t *testing.T, l Letter) Letter {
+// traced are the headers of sample.
+func traced() []record.Header {
+	return []record.Header{{Key: "trace", Value: []byte("a")}, {Key: "trace", Value: nil}}
+}
+
+// reread reads back what envelope wrote.
+func reread(t *testing.T, l record.Letter, headers []record.Header) Found {
 	t.Helper()
-	got, err := Parse(l.Key, l.Value, envelope(&l, "group"), l.Timestamp)
+	f, err := parse(l.Key, l.Value, envelope(&l, headers, "group"), l.Timestamp)
 	if err != nil {
-		t.Fatalf("Parse: %v", err)
+		t.Fatalf("parse: %v", err)
 	}
-	return got
+	return f
 }
 
 func TestLetterComesBackAsItWas(t *testing.T) {
-	letters := map[string]func(*Letter){
-		"whole record":        func(*Letter) {},
-		"first array element": func(l *Letter) { l.Part = 0 },
-		"array element":       func(l *Letter) { l.Part, l.Stage, l.Reason = 17, StageWrite, "refused_by_database" },
-		"unknown topic id":    func(l *Letter) { l.TopicID = [16]byte{} },
-		"third attempt":       func(l *Letter) { l.Attempt = 3 },
-		"no headers, no key":  func(l *Letter) { l.Headers, l.Key = nil, nil },
-		"cut":                 func(l *Letter) { l.Cut = "value of 7 bytes" },
-		"largest offset":      func(l *Letter) { l.Offset = 1<<63 - 1 },
-		"letter about a letter": func(l *Letter) {
-			first := sample()
-			l.Headers = envelope(&first, "another group")
-			l.Headers = slices.DeleteFunc(l.Headers, func(h Header) bool { return h.Key == headerAttempt })
+	earlier := sample()
+	for name, change := range map[string]func(*record.Letter, *Found){
+		"whole record":        func(*record.Letter, *Found) {},
+		"first array element": func(l *record.Letter, _ *Found) { l.Part = 0 },
+		"array element": func(l *record.Letter, f *Found) {
+			l.Part, l.RefusedByDatabase, l.Reason, f.Stage = 17, true, "refused_by_database", StageWrite
 		},
-	}
-	for name, change := range letters {
+		"unknown topic id":   func(l *record.Letter, _ *Found) { l.TopicID = [16]byte{} },
+		"no headers, no key": func(l *record.Letter, f *Found) { l.Key, f.Headers = nil, nil },
+		"cut":                func(l *record.Letter, _ *Found) { l.Cut = "value of 7 bytes" },
+		"largest offset":     func(l *record.Letter, _ *Found) { l.Offset = 1<<63 - 1 },
+		"letter about a letter": func(_ *record.Letter, f *Found) {
+			f.Headers = slices.DeleteFunc(envelope(&earlier, traced(), "another group"), func(h record.Header) bool { return h.Key == HeaderAttempt })
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
-			want := sample()
-			change(&want)
-			if diff := cmp.Diff(want, parse(t, want)); diff != "" {
+			want := Found{Letter: sample(), Headers: traced(), Stage: StageDecode, Attempt: 1}
+			want.Letter.Headers = nil
+			change(&want.Letter, &want)
+			if diff := cmp.Diff(want, reread(t, want.Letter, want.Headers)); diff != "" {
 				t.Errorf("letter changed (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestFoundIsWhereItStands: the place of a record of the topic is the letter's, whatever its headers say.
+func TestFoundIsWhereItStands(t *testing.T) {
+	at := record.Place{Partition: record.Partition{Topic: "events.dlq", Number: 1}, Offset: 7}
+	f := found(at.Partition, &record.Record{Offset: 7, Headers: sample().Headers})
+	if !errors.Is(f.Err, ErrNotLetter) || f.Place != at {
+		t.Errorf("%+v", f)
 	}
 }
 
@@ -69,7 +82,7 @@ func TestEnvelopeHasTheDocumentedHeaders(t *testing.T) {
 	l := sample()
 	l.Part = 4
 	got := map[string]string{}
-	for _, h := range envelope(&l, "waterwheel")[len(l.Headers):] {
+	for _, h := range envelope(&l, traced(), "waterwheel")[len(traced()):] {
 		got[h.Key] = string(h.Value)
 	}
 	want := map[string]string{
@@ -92,23 +105,21 @@ func TestEnvelopeHasTheDocumentedHeaders(t *testing.T) {
 }
 
 // drivenBack are the headers of a record that went back, after an attempt.
-func drivenBack(attempt string, own ...Header) []Header {
-	return append(slices.Clone(own), Header{Key: "waterwheel.attempt", Value: []byte(attempt)}, Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")})
+func drivenBack(attempt string, own ...record.Header) []record.Header {
+	return append(slices.Clone(own), record.Header{Key: "waterwheel.attempt", Value: []byte(attempt)}, record.Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")})
 }
 
 func TestAttemptGoesOnFromTheRecord(t *testing.T) {
-	driven := drivenBack("2", Header{Key: "trace", Value: []byte("a")})
-	if got := Attempt(driven); got != 2 {
+	driven := drivenBack("2", record.Header{Key: "trace", Value: []byte("a")})
+	if got := AttemptOf(driven); got != 2 {
 		t.Errorf("Attempt = %d, want 2", got)
 	}
 	for _, text := range []string{"", "x", "0", "-4", "99999999999"} {
-		if got := Attempt(drivenBack(text)); got != 1 {
+		if got := AttemptOf(drivenBack(text)); got != 1 {
 			t.Errorf("Attempt of %q = %d, want 1", text, got)
 		}
 	}
-	l := sample()
-	l.Headers, l.Attempt = driven, Attempt(driven)
-	got := parse(t, l)
+	got := reread(t, sample(), driven)
 	if got.Attempt != 2 || len(got.Headers) != 1 {
 		t.Errorf("read back attempt %d and headers %v, want 2 and only trace", got.Attempt, got.Headers)
 	}
@@ -116,8 +127,8 @@ func TestAttemptGoesOnFromTheRecord(t *testing.T) {
 
 // A producer's own header of that name is a header like any other: it counts for nothing, and survives.
 func TestAttemptOfAProducerIsItsOwn(t *testing.T) {
-	attempt, place := Header{Key: "waterwheel.attempt", Value: []byte("7")}, Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")}
-	for name, own := range map[string][]Header{
+	attempt, place := record.Header{Key: "waterwheel.attempt", Value: []byte("7")}, record.Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/12")}
+	for name, own := range map[string][]record.Header{
 		"alone":          {attempt},
 		"twice":          {attempt, attempt},
 		"of no place":    {attempt, {Key: "waterwheel.driven", Value: []byte("yes")}},
@@ -126,30 +137,24 @@ func TestAttemptOfAProducerIsItsOwn(t *testing.T) {
 		"elsewhere":      {attempt, place, {Key: "trace"}},
 		"in other order": {place, attempt},
 	} {
-		if got := Attempt(own); got != 1 {
+		if got := AttemptOf(own); got != 1 {
 			t.Errorf("%s: Attempt = %d, want 1", name, got)
 		}
-		l := sample()
-		l.Headers = own
-		l = parse(t, l)
-		if diff := cmp.Diff(own, l.Headers); diff != "" || l.attempts() != 1 {
-			t.Errorf("%s: in a letter of %d attempts (-want +got):\n%s", name, l.attempts(), diff)
-		}
-		back := returned(&Found{Place: dead, Offset: 12, Letter: l})
-		if diff := cmp.Diff(drivenBack("2", own...), back.Headers); diff != "" || Attempt(back.Headers) != 2 {
-			t.Errorf("%s: back (-want +got):\n%s", name, diff)
+		f := reread(t, sample(), own)
+		if diff := cmp.Diff(own, f.Headers); diff != "" || f.Attempts() != 1 {
+			t.Errorf("%s: in a letter of %d attempts (-want +got):\n%s", name, f.Attempts(), diff)
 		}
 	}
 }
 
 func TestParseReadsKafkaConnect(t *testing.T) {
-	text := func(pairs ...string) (headers []Header) {
+	text := func(pairs ...string) (headers []record.Header) {
 		for i := 0; i < len(pairs); i += 2 {
-			headers = append(headers, Header{Key: pairs[i], Value: []byte(pairs[i+1])})
+			headers = append(headers, record.Header{Key: pairs[i], Value: []byte(pairs[i+1])})
 		}
 		return headers
 	}
-	got, err := Parse(nil, []byte("v"), text(
+	got, err := parse(nil, []byte("v"), text(
 		"own", "1",
 		"__connect.errors.topic", "orders",
 		"__connect.errors.partition", "0",
@@ -162,9 +167,12 @@ func TestParseReadsKafkaConnect(t *testing.T) {
 		"__connect.errors.exception.message", "bad",
 		"__connect.errors.exception.stacktrace", "at …",
 	), 5)
-	want := Letter{
-		Topic: "orders", Offset: 7, Part: WholeRecord, Value: []byte("v"), Headers: text("own", "1"), Timestamp: 5,
-		Reason: "org.apache.kafka.connect.errors.DataException", Message: "bad", Stage: StageDecode, Attempt: 1,
+	want := Found{
+		Letter: record.Letter{
+			Place: record.Place{Partition: record.Partition{Topic: "orders"}, Offset: 7}, Part: record.WholeRecord, Value: []byte("v"), Timestamp: 5,
+			Reason: "org.apache.kafka.connect.errors.DataException", Message: "bad",
+		},
+		Headers: text("own", "1"), Stage: StageDecode, Attempt: 1,
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +183,7 @@ func TestParseReadsKafkaConnect(t *testing.T) {
 }
 
 func TestParseRefusesWhatIsNoLetter(t *testing.T) {
-	if _, err := Parse(nil, nil, []Header{{Key: "trace"}}, 0); !errors.Is(err, ErrNotLetter) {
+	if _, err := parse(nil, nil, []record.Header{{Key: "trace"}}, 0); !errors.Is(err, ErrNotLetter) {
 		t.Errorf("a plain record: %v, want ErrNotLetter", err)
 	}
 	broken := map[string][2]string{
@@ -189,12 +197,12 @@ func TestParseRefusesWhatIsNoLetter(t *testing.T) {
 	}
 	for name, header := range broken {
 		l := sample()
-		headers := append(envelope(&l, "g"), Header{Key: header[0], Value: []byte(header[1])})
-		if _, err := Parse(nil, nil, headers, 0); err == nil || !strings.Contains(err.Error(), header[0]) {
+		headers := append(envelope(&l, traced(), "g"), record.Header{Key: header[0], Value: []byte(header[1])})
+		if _, err := parse(nil, nil, headers, 0); err == nil || !strings.Contains(err.Error(), header[0]) {
 			t.Errorf("%s: error %v, want one that names %s", name, err, header[0])
 		}
 	}
-	if _, err := Parse(nil, nil, []Header{{Key: headerTopic, Value: []byte("t")}}, 0); err == nil {
+	if _, err := parse(nil, nil, []record.Header{{Key: headerTopic, Value: []byte("t")}}, 0); err == nil {
 		t.Error("a letter without partition and offset was accepted")
 	}
 }
@@ -215,13 +223,13 @@ func TestMessageIsCutToValidText(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	l := sample()
-	for _, h := range envelope(&l, "g") {
+	for _, h := range envelope(&l, traced(), "g") {
 		f.Add(h.Key, h.Value)
 	}
 	f.Fuzz(func(t *testing.T, key string, value []byte) {
-		headers := append(envelope(&l, "g"), Header{Key: key, Value: value})
-		got, err := Parse(l.Key, l.Value, headers, 0)
-		if err == nil && (got.Part < WholeRecord || got.Offset < 0 || got.Partition < 0 || got.Attempt < 1) {
+		headers := append(envelope(&l, traced(), "g"), record.Header{Key: key, Value: value})
+		got, err := parse(l.Key, l.Value, headers, 0)
+		if err == nil && (got.Letter.Part < record.WholeRecord || got.Letter.Offset < 0 || got.Letter.Number < 0 || got.Attempt < 1) {
 			t.Errorf("out of bounds: %+v", got)
 		}
 	})

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"waterwheel/record"
 )
 
 func TestFilterSelects(t *testing.T) {
@@ -50,5 +52,38 @@ func TestStatsCountByReasonAndHour(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, s, cmpopts.IgnoreUnexported(Stats{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestStatsTellCopies: a letter of the same position is a copy; of another element or topic id it is not.
+func TestStatsTellCopies(t *testing.T) {
+	s := NewStats()
+	for _, change := range []func(*record.Letter){
+		func(*record.Letter) {},
+		func(l *record.Letter) { l.Message = "the same record" },
+		func(l *record.Letter) { l.Part = 3 },
+		func(l *record.Letter) { l.TopicID[0]++ },
+		func(l *record.Letter) { l.Offset++ },
+		func(*record.Letter) {},
+	} {
+		l := sample()
+		change(&l)
+		s.Add(&Found{Letter: l})
+	}
+	if s.Letters != 6 || s.Copies != 2 {
+		t.Errorf("%d letters, %d copies, want 6 and 2", s.Letters, s.Copies)
+	}
+}
+
+func TestPositionsTellPartsAndTopicsApart(t *testing.T) {
+	p := NewPositions()
+	whole := sample()
+	part, other, recreated, null, empty := whole, whole, whole, whole, whole
+	part.Part, other.Topic, recreated.TopicID = 0, "orders", [16]byte{9}
+	null.Key, empty.Key = nil, []byte{}
+	for _, l := range []record.Letter{whole, part, other, recreated, null, empty} {
+		if p.Has(&l) || !p.Add(&l) || p.Add(&l) || !p.Has(&l) {
+			t.Errorf("%s %d part %d is not told apart", l.Topic, l.Offset, l.Part)
+		}
 	}
 }

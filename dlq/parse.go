@@ -1,19 +1,22 @@
 package dlq
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
+
+	"waterwheel/record"
 )
 
 // ErrNotLetter means that a record has no headers of a dead letter.
 var ErrNotLetter = errors.New("the record is not a dead letter: no header " + headerTopic)
 
-// Parse reads a record of a dead-letter topic, ours or Kafka Connect's, back into the letter it was written from: its
+// parse reads a record of a dead-letter topic, ours or Kafka Connect's, back into the letter it was written from: its
 // headers are the record's own again. The letter of Kafka Connect has no topic id and as its reason the name of a Java
 // class. Slices are shared with the arguments.
-func Parse(key, value []byte, headers []Header, timestamp int64) (Letter, error) {
+func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, error) {
 	start := -1
 	for i, h := range headers {
 		if h.Key == headerTopic {
@@ -21,49 +24,48 @@ func Parse(key, value []byte, headers []Header, timestamp int64) (Letter, error)
 		}
 	}
 	if start < 0 {
-		return Letter{}, ErrNotLetter
+		return Found{}, ErrNotLetter
 	}
-	l := Letter{Key: key, Value: value, Timestamp: timestamp, Part: WholeRecord, Attempt: 1}
-	l.Headers = append(l.Headers, headers[:start]...)
-	p := parser{letter: &l}
+	f := Found{Letter: record.Letter{Key: key, Value: value, Timestamp: timestamp, Part: record.WholeRecord}, Attempt: 1}
+	f.Headers = append(f.Headers, headers[:start]...)
+	p := parser{found: &f}
 	for _, h := range headers[start:] {
 		if !appended(h.Key) {
-			l.Headers = append(l.Headers, h)
+			f.Headers = append(f.Headers, h)
 			continue
 		}
 		if err := p.header(h.Key, string(h.Value)); err != nil {
-			return Letter{}, fmt.Errorf("reading header %s of a letter: %w", h.Key, err)
+			return Found{}, fmt.Errorf("reading header %s of a letter: %w", h.Key, err)
 		}
 	}
 	if !p.partition || !p.offset {
-		return Letter{}, fmt.Errorf("reading a letter of topic %q: its partition or offset is missing", l.Topic)
+		return Found{}, fmt.Errorf("reading a letter of topic %q: its partition or offset is missing", f.Letter.Topic)
 	}
-	if l.Reason == "" {
-		l.Reason = p.class
-	}
-	return l, nil
+	f.Letter.Reason = cmp.Or(f.Letter.Reason, p.class)
+	f.Letter.RefusedByDatabase = f.Stage == StageWrite
+	return f, nil
 }
 
 // parser notes what a letter's headers say, and which of the indispensable ones were there.
 type parser struct {
-	letter            *Letter
+	found             *Found
 	partition, offset bool
 	class             string
 }
 
 func (p *parser) header(key, value string) (err error) {
-	l := p.letter
+	l := &p.found.Letter
 	switch key {
 	case headerTopic:
 		l.Topic = value
 	case headerPartition:
 		p.partition = true
-		l.Partition, err = parseIndex(value)
+		l.Number, err = parseIndex(value)
 	case headerOffset:
 		p.offset = true
 		l.Offset, err = parseNatural(value)
 	case headerStage:
-		l.Stage = value
+		p.found.Stage = value
 	case headerClass:
 		p.class = value
 	case headerMessage:
@@ -72,8 +74,8 @@ func (p *parser) header(key, value string) (err error) {
 		l.Reason = value
 	case headerTopicID:
 		l.TopicID, err = parseTopicID(value)
-	case headerAttempt:
-		l.Attempt = parseAttempt(value)
+	case HeaderAttempt:
+		p.found.Attempt = parseAttempt(value)
 	case headerPart:
 		l.Part, err = parseIndex(value)
 	case headerCut:

@@ -4,14 +4,16 @@ import (
 	"hash/maphash"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"waterwheel/record"
 )
 
 // keyDigests is how many digests of keys there are. A letter of another key at the same position, which whoever may write to
 // the dead-letter topic can write, is another letter but for this chance; more digests would make sparse bitmaps.
 const keyDigests = 1 << 12
 
-// positions is a set of places that letters come from: a bit for each record, so that millions of letters fit.
-type positions struct {
+// Positions is a set of places that letters come from: a bit for each record, so that millions of letters fit.
+type Positions struct {
 	seed    maphash.Seed // nobody can choose keys of the same digest
 	origins map[origin]*marked
 }
@@ -30,12 +32,13 @@ type marked struct {
 	parts   map[int64]*roaring64.Bitmap // elements of array records, by offset
 }
 
-func newPositions() positions {
-	return positions{seed: maphash.MakeSeed(), origins: map[origin]*marked{}}
+// NewPositions is empty.
+func NewPositions() Positions {
+	return Positions{seed: maphash.MakeSeed(), origins: map[origin]*marked{}}
 }
 
 // digest tells a null key from an empty one, as Kafka does.
-func (p positions) digest(key []byte) uint16 {
+func (p Positions) digest(key []byte) uint16 {
 	if key == nil {
 		return 0
 	}
@@ -43,14 +46,14 @@ func (p positions) digest(key []byte) uint16 {
 }
 
 // bitmap is where the letter's bit is, and which it is.
-func (p positions) bitmap(l *Letter) (*roaring64.Bitmap, uint64) {
-	o := origin{topic: l.Topic, id: l.TopicID, partition: l.Partition, key: p.digest(l.Key)}
+func (p Positions) bitmap(l *record.Letter) (*roaring64.Bitmap, uint64) {
+	o := origin{topic: l.Topic, id: l.TopicID, partition: l.Number, key: p.digest(l.Key)}
 	m := p.origins[o]
 	if m == nil {
 		m = &marked{parts: map[int64]*roaring64.Bitmap{}}
 		p.origins[o] = m
 	}
-	if l.Part == WholeRecord {
+	if l.Part == record.WholeRecord {
 		return &m.records, uint64(l.Offset)
 	}
 	parts := m.parts[l.Offset]
@@ -61,14 +64,14 @@ func (p positions) bitmap(l *Letter) (*roaring64.Bitmap, uint64) {
 	return parts, uint64(l.Part)
 }
 
-// add reports whether the letter's position was not in the set before.
-func (p positions) add(l *Letter) bool {
+// Add reports whether the letter's position was not in the set before.
+func (p Positions) Add(l *record.Letter) bool {
 	bitmap, bit := p.bitmap(l)
 	return bitmap.CheckedAdd(bit)
 }
 
-// has reports whether the letter's position is in the set.
-func (p positions) has(l *Letter) bool {
+// Has reports whether the letter's position is in the set.
+func (p Positions) Has(l *record.Letter) bool {
 	bitmap, bit := p.bitmap(l)
 	return bitmap.Contains(bit)
 }

@@ -1,20 +1,52 @@
 package dlq
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka"
+	"waterwheel/record"
 )
 
-func TestNewRefusesALoop(t *testing.T) {
-	_, err := New(Options{Brokers: []string{"localhost:1"}, Sources: []string{"a", "a.dlq"}, TopicFor: func(source string) string { return source + ".dlq" }})
-	if err == nil || !strings.Contains(err.Error(), `"a.dlq"`) {
-		t.Errorf("error %v, want one that names the topic", err)
+// shelf is one dead-letter topic of one partition, which answers each request by what it is given.
+type shelf struct {
+	answer   func(messages []kafka.Message) error
+	requests int
+	written  []kafka.Message
+}
+
+// Partitions implements writer.
+func (s *shelf) Partitions(context.Context, string) (int, error) { return 1, nil }
+
+// Write implements writer.
+func (s *shelf) Write(_ context.Context, _ record.Partition, messages ...kafka.Message) error {
+	s.requests++
+	err := s.answer(messages)
+	if err == nil {
+		s.written = append(s.written, messages...)
 	}
-	if _, err := New(Options{Brokers: []string{"localhost:1"}, Sources: []string{"a"}}); err == nil {
-		t.Error("no dead-letter topic was accepted")
+	return err
+}
+
+// Create implements writer.
+func (s *shelf) Create(context.Context, ...kafka.NewTopic) error { return nil }
+
+// Close implements writer.
+func (s *shelf) Close() {}
+
+// producer writes to the shelf.
+func (s *shelf) producer() *Producer {
+	return &Producer{options: Options{TopicFor: func(string) string { return "dead" }}, writer: s}
+}
+
+// letterAt is a short letter of an offset.
+func letterAt(offset int64, value []byte) record.Letter {
+	return record.Letter{
+		Place: record.Place{Partition: record.Partition{Topic: "events"}, Offset: offset}, Part: record.WholeRecord, Value: value, Timestamp: 1,
 	}
 }
 
@@ -29,47 +61,58 @@ func TestSourcesMayShareADeadLetterTopic(t *testing.T) {
 	}
 }
 
-func TestChunksAreBoundedAndComplete(t *testing.T) {
-	letters := make([]Letter, 100)
-	var indexes []int
+// TestRequestsAreBoundedAndOfOnePartition: letters go in their order, as many of a partition as fit into one request.
+func TestRequestsAreBoundedAndOfOnePartition(t *testing.T) {
+	const most = 512 << 10
+	letters := make([]record.Letter, 100)
 	for i := range letters {
-		letters[i].Value = make([]byte, (i%10)*30_000)
-		indexes = append(indexes, i)
+		letters[i] = letterAt(int64(i), make([]byte, (i%10)*30_000))
+		letters[i].Number = int32(i / 70)
 	}
-	letters[50].Value = make([]byte, chunkBytes)
+	letters[50].Value = make([]byte, most)
+	var requests [][]kafka.Message
+	s := &shelf{answer: func(messages []kafka.Message) error {
+		requests = append(requests, messages)
+		return nil
+	}}
+	if n, err := s.producer().Produce(t.Context(), letters); n != len(letters) || err != nil {
+		t.Fatal(n, err)
+	}
 	next := 0
-	for chunk := range chunks(letters, indexes) {
-		bytes := 0
-		for _, i := range chunk {
-			if i != next {
-				t.Fatalf("letter %d where %d was due", i, next)
+	for _, messages := range requests {
+		bytes, partitions := 0, map[string]bool{}
+		for _, m := range messages {
+			f, err := parse(nil, m.Value, m.Headers, 0)
+			if err != nil || f.Letter.Offset != int64(next) {
+				t.Fatalf("letter %+v, %v where %d was due", f.Letter.Place, err, next)
 			}
 			next++
-			bytes += size(&letters[i])
+			bytes += len(m.Value)
+			partitions[f.Letter.Partition.String()] = true
 		}
-		if bytes > chunkBytes && len(chunk) > 1 {
-			t.Errorf("a chunk of %d letters has %d bytes", len(chunk), bytes)
+		if bytes > most && len(messages) > 1 || len(partitions) != 1 {
+			t.Errorf("a request of %d letters has %d bytes, of %v", len(messages), bytes, partitions)
 		}
 	}
-	if next != len(letters) {
-		t.Errorf("%d of %d letters came out", next, len(letters))
+	if next != len(letters) || len(requests) > 40 {
+		t.Errorf("%d of %d letters came out, in %d requests", next, len(letters), len(requests))
 	}
 }
 
 func TestCutKeepsTheEnvelope(t *testing.T) {
-	long := sample()
+	long := draft{sample(), traced()}
 	long.Value = make([]byte, 10<<20)
-	got := cut(long, 8<<10)
-	if size(&got) > 8<<10 || len(got.Value) == 0 || string(got.Key) != "k" || len(got.Headers) != 2 {
-		t.Errorf("cut to %d bytes, value %d, key %q, %d headers", size(&got), len(got.Value), got.Key, len(got.Headers))
+	got := long.cut(8 << 10)
+	if got.size() > 8<<10 || len(got.Value) == 0 || string(got.Key) != "k" || len(got.own) != 2 {
+		t.Errorf("cut to %d bytes, value %d, key %q, %d headers", got.size(), len(got.Value), got.Key, len(got.own))
 	}
 	if got.Cut != "value of 10485760 bytes" {
 		t.Errorf("Cut = %q", got.Cut)
 	}
 	long.Key = make([]byte, 1<<20)
-	got = cut(long, 8<<10)
-	if size(&got) > 8<<10 || got.Key != nil || got.Headers != nil || got.Offset != long.Offset {
-		t.Errorf("a long key: cut to %d bytes, key %d", size(&got), len(got.Key))
+	got = long.cut(8 << 10)
+	if got.size() > 8<<10 || got.Key != nil || got.own != nil || got.Offset != long.Offset {
+		t.Errorf("a long key: cut to %d bytes, key %d", got.size(), len(got.Key))
 	}
 	if got.Cut != "2 headers, key of 1048576 bytes, value of 10485760 bytes" {
 		t.Errorf("Cut = %q", got.Cut)
@@ -78,34 +121,91 @@ func TestCutKeepsTheEnvelope(t *testing.T) {
 
 // TestCutLeavesTheKey: headers that are too long go before the key does, and a value that fits beside it stays.
 func TestCutLeavesTheKey(t *testing.T) {
-	l := sample()
-	value := len(l.Value)
-	l.Headers = []Header{{Key: "long", Value: make([]byte, 1<<20)}}
-	got := cut(l, 8<<10)
-	if string(got.Key) != "k" || len(got.Value) != value || got.Headers != nil || got.Cut != "1 headers" {
-		t.Errorf("key %q, value of %d bytes, %d headers, cut %q", got.Key, len(got.Value), len(got.Headers), got.Cut)
+	d := draft{sample(), []record.Header{{Key: "long", Value: make([]byte, 1<<20)}}}
+	got := d.cut(8 << 10)
+	if string(got.Key) != "k" || len(got.Value) != len(d.Value) || got.own != nil || got.Cut != "1 headers" {
+		t.Errorf("key %q, value of %d bytes, %d headers, cut %q", got.Key, len(got.Value), len(got.own), got.Cut)
 	}
-	l.Cut = "what was cut before"
-	if got := cut(l, 8<<10); !strings.HasPrefix(got.Cut, l.Cut+", ") {
+	d.Cut = "what was cut before"
+	if got := d.cut(8 << 10); !strings.HasPrefix(got.Cut, d.Cut+", ") {
 		t.Errorf("cut %q", got.Cut)
 	}
 }
 
-func TestUnreachableBrokerLeavesAllUnacknowledged(t *testing.T) {
-	p, err := New(Options{Brokers: []string{"127.0.0.1:1"}, Sources: []string{"a"}, TopicFor: func(string) string { return "dead" }})
-	if err != nil {
-		t.Fatal(err)
+// TestProduceEndsWithTheFirstFailure: what comes behind a request that fails is not sent, and what came before it need not be
+// sent again.
+func TestProduceEndsWithTheFirstFailure(t *testing.T) {
+	failure := errors.New("no answer")
+	s := &shelf{}
+	s.answer = func([]kafka.Message) error {
+		if s.requests == 3 {
+			return failure
+		}
+		return nil
 	}
-	defer p.Close()
-	letters := []Letter{{Topic: "a", Partition: 1}, {Topic: "a"}, {Topic: "a", Partition: 1}}
-	var failed *ProduceError
-	if err := p.Produce(t.Context(), letters); !errors.As(err, &failed) {
-		t.Fatalf("error %v, want a *ProduceError", err)
+	letters := make([]record.Letter, 10)
+	for i := range letters {
+		letters[i] = letterAt(int64(i), make([]byte, 256<<10))
 	}
-	if len(failed.Unacknowledged) != 3 || failed.Unacknowledged[1] != 1 {
-		t.Errorf("unacknowledged %v, want all in order", failed.Unacknowledged)
+	n, err := s.producer().Produce(t.Context(), letters)
+	if !errors.Is(err, failure) || s.requests != 3 || n != 2 || len(s.written) != n {
+		t.Fatalf("%d of %d written, %v after %d requests", n, len(s.written), err, s.requests)
 	}
-	if errors.Is(failed, kafka.UnknownTopicOrPartition) {
-		t.Errorf("an outage looks like a missing topic: %v", failed)
+	if errors.Is(err, kafkago.UnknownTopicOrPartition) {
+		t.Errorf("an outage looks like a missing topic: %v", err)
+	}
+}
+
+// TestLetterIsCutToWhatItsTopicTakes: whatever is too long, as much of the letter is written as the topic takes; a topic that
+// takes none says so at once, and what to do.
+func TestLetterIsCutToWhatItsTopicTakes(t *testing.T) {
+	header := func(size int) []byte { // one header, h, of so many zeros: 1 MiB or 3
+		length := map[int]string{1 << 20: "\x80\x80\x80\x01", 3 << 20: "\x80\x80\x80\x03"}[size]
+		return append([]byte("\x02\x02h"+length), make([]byte, size)...)
+	}
+	for name, long := range map[string]record.Letter{
+		"value":   {Key: []byte("k"), Value: make([]byte, 3<<20)},
+		"key":     {Key: make([]byte, 3<<20), Value: []byte("v")},
+		"headers": {Key: []byte("k"), Value: []byte("v"), Headers: header(3 << 20)},
+		"all":     {Key: make([]byte, 1<<20), Value: make([]byte, 1<<20), Headers: header(1 << 20)},
+	} {
+		long.Place = letterAt(1, nil).Place
+		for _, most := range []int{900_000, 100_000, 10_000, 1200, 100} {
+			s := &shelf{answer: func(messages []kafka.Message) error {
+				bytes := 0
+				for _, m := range messages {
+					bytes += len(m.Key) + len(m.Value)
+					for _, h := range m.Headers {
+						bytes += len(h.Key) + len(h.Value)
+					}
+				}
+				if bytes > most {
+					return kafkago.MessageSizeTooLarge
+				}
+				return nil
+			}}
+			n, err := s.producer().Produce(t.Context(), []record.Letter{letterAt(0, nil), long, letterAt(2, nil)})
+			if most == 100 {
+				stop, stops := errors.AsType[*record.StopError](err)
+				if !stops || stop.Reason != "letter_refused" || n != 0 || s.requests > 15 {
+					t.Errorf("%s of at most %d bytes: %d written, %v after %d requests", name, most, n, err, s.requests)
+				}
+				continue
+			}
+			if err != nil || n != 3 || len(s.written) != 3 {
+				t.Errorf("%s of at most %d bytes: %d, %v, %d written", name, most, n, err, len(s.written))
+			}
+		}
+	}
+}
+
+// TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking, and none is named where it is an outage.
+func TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking(t *testing.T) {
+	for code, says := range map[kafkago.Error]bool{kafkago.TopicAuthorizationFailed: true, kafkago.NotEnoughReplicas: false} {
+		s := &shelf{answer: func([]kafka.Message) error { return code }}
+		_, err := s.producer().Produce(t.Context(), []record.Letter{letterAt(0, nil)})
+		if !errors.Is(err, code) || strings.Contains(err.Error(), "WRITE on the dead-letter topic") != says {
+			t.Error(err)
+		}
 	}
 }

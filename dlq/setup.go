@@ -6,97 +6,69 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka"
 )
 
-// The topics are looked up so often at the start, with a pause: each goes to any broker, and one may be hanging up.
-const (
-	lookUps     = 5
-	lookUpPause = 300 * time.Millisecond
-)
+// grantWrite is what each error of a missing right ends with.
+const grantWrite = "grant this user WRITE on the dead-letter topic"
+
+// advised is an error of writing letters, or of making their topic, that says what to do about a right that is lacking.
+func advised(err error) error {
+	if errors.Is(err, kafkago.TopicAuthorizationFailed) || errors.Is(err, kafkago.ClusterAuthorizationFailed) {
+		return fmt.Errorf("%w; %s, and CREATE if DLQ_CREATE is to make it", err, grantWrite)
+	}
+	return err
+}
 
 // Setup finds the dead-letter topics and creates those that are missing, if the options allow it. It may be called again
 // after an error.
 func (p *Producer) Setup(ctx context.Context) error {
-	missing, err := p.missing(ctx)
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	if !p.options.Create {
+	missing, err := p.client.Missing(ctx, p.options.Topics()...)
+	switch {
+	case err != nil:
+	case len(missing) == 0:
+	case !p.options.Create:
 		return fmt.Errorf("dead-letter topics do not exist: %s (create them, or set DLQ_CREATE=true)", strings.Join(missing, ", "))
-	}
-	return p.create(ctx, missing)
-}
-
-// missing lists the dead-letter topics that do not exist.
-func (p *Producer) missing(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
-	defer cancel()
-	names := p.options.Topics()
-	var metadata *kafka.MetadataResponse
-	var err error
-	for range lookUps {
-		if metadata, err = p.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names}); err == nil || ctx.Err() != nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookUpPause):
-		}
+	default:
+		err = p.create(ctx, missing)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking up the dead-letter topics %s: %w", strings.Join(names, ", "), err)
+		return advised(err)
 	}
-	var missing []string
-	for _, t := range metadata.Topics {
-		switch {
-		case errors.Is(t.Error, kafka.UnknownTopicOrPartition):
-			missing = append(missing, t.Name)
-		case errors.Is(t.Error, kafka.LeaderNotAvailable): // it exists; letters wait for the leader
-		case t.Error != nil:
-			return nil, fmt.Errorf("looking up dead-letter topic %q: %w", t.Name, t.Error)
+	topics, err := p.client.Topics(ctx, p.options.Topics()...)
+	if err != nil {
+		return fmt.Errorf("looking at the dead-letter topics: %w", err)
+	}
+	var errs []error
+	for _, t := range topics {
+		if t.Err == nil && !t.Rights.Allow(kafka.Write) {
+			errs = append(errs, fmt.Errorf("dead-letter topic %q may be seen and not written: %s", t.Name, grantWrite))
 		}
 	}
-	return missing, nil
+	return errors.Join(errs...)
 }
 
 // create makes topics that keep letters for a time after they were written. By the times of their records, which they would
 // have otherwise, Kafka would delete letters of old records at once.
 func (p *Producer) create(ctx context.Context, names []string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*p.options.Timeout)
-	defer cancel()
-	request := &kafka.CreateTopicsRequest{}
-	for _, name := range names {
-		request.Topics = append(request.Topics, kafka.TopicConfig{
-			Topic:             name,
-			NumPartitions:     p.options.Partitions,
-			ReplicationFactor: p.options.Replication,
-			ConfigEntries: []kafka.ConfigEntry{
-				{ConfigName: "cleanup.policy", ConfigValue: "delete"},
-				{ConfigName: "message.timestamp.type", ConfigValue: "LogAppendTime"},
-				{ConfigName: "retention.ms", ConfigValue: p.options.retention()},
+	retention := int64(-1)
+	if p.options.Retention > 0 {
+		retention = p.options.Retention.Milliseconds()
+	}
+	topics := make([]kafka.NewTopic, len(names))
+	for i, name := range names {
+		topics[i] = kafka.NewTopic{
+			Name: name, Partitions: p.options.Partitions, Replication: p.options.Replication,
+			Configuration: map[string]string{
+				"cleanup.policy": "delete", "message.timestamp.type": "LogAppendTime", "retention.ms": strconv.FormatInt(retention, 10),
 			},
-		})
-	}
-	response, err := p.client.CreateTopics(ctx, request)
-	if err != nil {
-		return fmt.Errorf("creating the dead-letter topics %s: %w", strings.Join(names, ", "), err)
-	}
-	for _, name := range names {
-		// Another consumer of the group may have been first.
-		if err := response.Errors[name]; err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
-			return fmt.Errorf("creating dead-letter topic %q: %w", name, err)
 		}
 	}
-	return nil
-}
-
-// retention is the setting of a created topic.
-func (o *Options) retention() string {
-	if o.Retention <= 0 {
-		return "-1"
+	if err := p.writer.Create(ctx, topics...); err != nil {
+		return fmt.Errorf("making the dead-letter topics: %w", err)
 	}
-	return strconv.FormatInt(o.Retention.Milliseconds(), 10)
+	return nil
 }

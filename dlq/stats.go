@@ -15,12 +15,12 @@ type Stats struct {
 	// Oldest and Newest are the bounds of the records' timestamps; zero without letters.
 	Oldest, Newest time.Time
 
-	known positions
+	known Positions
 }
 
 // NewStats counts nothing yet.
 func NewStats() *Stats {
-	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}, known: newPositions()}
+	return &Stats{Reasons: map[string]int64{}, Topics: map[string]int64{}, Hours: map[time.Time]map[string]int64{}, known: NewPositions()}
 }
 
 // Add counts a record of a dead-letter topic.
@@ -31,7 +31,7 @@ func (s *Stats) Add(f *Found) {
 	}
 	l := &f.Letter
 	s.Letters++
-	if !s.known.add(l) {
+	if !s.known.Add(l) {
 		s.Copies++
 	}
 	s.Reasons[l.Reason]++

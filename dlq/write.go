@@ -1,186 +1,172 @@
 package dlq
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"math"
 	"strings"
-	"time"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka"
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/record"
 )
 
 // Sizes of what is sent, in bytes.
 const (
-	// chunkBytes bounds one request of several letters, well under the broker's default of 1 MiB.
-	chunkBytes = 512 << 10
 	// longestLetter is the longest letter that is tried uncut: brokers cut a connection that sends more than 100 MiB.
 	longestLetter = 64 << 20
 	// letterOverhead bounds what Kafka's record format and our headers add to a letter's key, value and own headers.
 	letterOverhead = 2 << 10
+	// longestCut is the first length tried for a letter that its topic does not take whole: it fits the broker's default
+	// limit. Each further one is half as long, and the last is that of a letter with nothing of its record.
+	longestCut = 1000 << 10
 )
 
-// latestTimestamp is the last time, in milliseconds, that kafka-go writes as it is (it counts nanoseconds in an int64, and
-// takes 0 for the current time).
-const latestTimestamp = math.MaxInt64 / 1_000_000
-
-// longestCut is the first length tried for a letter that its topic does not take whole: it fits the broker's default limit.
-// Each further one is half as long, and the last is that of a letter with nothing of its record.
-const longestCut = 1000 << 10
-
-// chunks splits the letters of one partition into requests. A letter longer than chunkBytes is alone in its own.
-func chunks(letters []Letter, indexes []int) iter.Seq[[]int] {
-	return func(yield func([]int) bool) {
-		start, bytes := 0, 0
-		for end, i := range indexes {
-			n := size(&letters[i])
-			if end > start && bytes+n > chunkBytes {
-				if !yield(indexes[start:end]) {
-					return
-				}
-				start, bytes = end, 0
-			}
-			bytes += n
-		}
-		if start < len(indexes) {
-			yield(indexes[start:])
-		}
-	}
+// draft is a letter to be written, with the headers of its record.
+type draft struct {
+	record.Letter
+	own []record.Header
 }
 
-// size bounds the bytes a letter takes in a request.
-func size(l *Letter) int {
-	n := letterOverhead + len(l.Key) + len(l.Value)
-	for _, h := range l.Headers {
-		n += len(h.Key) + len(h.Value) + 10
+// drafts reads the letters' headers. Letters of one record share them.
+func drafts(letters []record.Letter) ([]draft, error) {
+	list := make([]draft, len(letters))
+	for i, l := range letters {
+		list[i].Letter = l
+		if i > 0 && l.Offset == letters[i-1].Offset {
+			list[i].own = list[i-1].own
+			continue
+		}
+		var err error
+		if list[i].own, err = recordbatch.ParseHeaders(l.Headers); err != nil {
+			return nil, fmt.Errorf("reading the headers of the record %s: %w", l.Place, err)
+		}
 	}
-	return n
+	return list, nil
 }
 
-// writeChunk writes the letters of one request. When the broker refuses the request for what one of them is, each is
-// written alone. After an error it returns the letters that are not acknowledged: from one on, those behind it are not tried.
-func (p *Producer) writeChunk(ctx context.Context, topic string, partition int, letters []Letter, chunk []int) ([]int, error) {
-	if len(chunk) > 1 {
-		messages := make([]kafka.Message, len(chunk))
-		for n, i := range chunk {
-			messages[n] = p.message(&letters[i])
+func (p *Producer) message(d *draft) kafka.Message {
+	return Message(&d.Letter, d.own, p.options.GroupID)
+}
+
+// Message is the record that a letter becomes, of a record with these headers, in a consumer group. It shares their bytes.
+func Message(l *record.Letter, own []record.Header, group string) kafka.Message {
+	return kafka.Message{Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: envelope(l, own, group)}
+}
+
+// size bounds the bytes that the letter takes in a request.
+func (d *draft) size() int {
+	m := kafka.Message{Key: d.Key, Value: d.Value, Headers: d.own}
+	return letterOverhead + m.Size()
+}
+
+// writeChunk writes letters in one request, or one by one when the broker refuses it for what one of them is. It returns how
+// many, from the first on, are acknowledged: all, unless there is an error.
+func (p *Producer) writeChunk(ctx context.Context, to record.Partition, letters []record.Letter) (written int, err error) {
+	list, err := drafts(letters)
+	if err != nil {
+		return 0, err
+	}
+	if len(list) > 1 {
+		messages := make([]kafka.Message, len(list))
+		for i := range list {
+			messages[i] = p.message(&list[i])
 		}
-		if err := p.send(ctx, topic, partition, messages...); !refusesLetter(err) {
-			return chunk, err
+		switch err := p.write(ctx, to, messages...); {
+		case err == nil:
+			return len(list), nil
+		case !Refuses(err):
+			return 0, err
 		}
 	}
-	for n, i := range chunk {
-		if err := p.writeAlone(ctx, topic, partition, letters[i]); err != nil {
-			return chunk[n:], err
+	for i, d := range list {
+		if err := p.writeAlone(ctx, to, d); err != nil {
+			return i, err
 		}
 	}
-	return nil, nil
+	return len(list), nil
 }
 
 // writeAlone writes one letter, changed as far as its topic demands.
-func (p *Producer) writeAlone(ctx context.Context, topic string, partition int, letter Letter) error {
-	err := error(kafka.MessageSizeTooLarge)
-	if size(&letter) <= longestLetter {
-		err = p.sendOne(ctx, topic, partition, &letter)
+func (p *Producer) writeAlone(ctx context.Context, to record.Partition, d draft) error {
+	err := error(kafkago.MessageSizeTooLarge)
+	if d.size() <= longestLetter {
+		err = p.writeOne(ctx, to, &d)
 	}
 	for limit := longestCut; tooLarge(err) && limit >= letterOverhead/2; limit /= 2 {
-		shorter := cut(letter, max(limit, letterOverhead))
-		err = p.sendOne(ctx, topic, partition, &shorter)
+		shorter := d.cut(max(limit, letterOverhead))
+		err = p.writeOne(ctx, to, &shorter)
 	}
-	if refusesLetter(err) {
-		return &UntakenError{Topic: topic, Err: err}
+	if Refuses(err) {
+		return untaken(to.Topic, err)
 	}
 	return err
 }
 
-// sendOne sends one letter, restamped where its topic refuses the record's time as too far from now.
-func (p *Producer) sendOne(ctx context.Context, topic string, partition int, letter *Letter) error {
-	message := p.message(letter)
-	err := p.send(ctx, topic, partition, message)
-	if !errors.Is(err, kafka.InvalidTimestamp) {
+// writeOne writes one letter, restamped where its topic refuses the record's time as too far from now.
+func (p *Producer) writeOne(ctx context.Context, to record.Partition, d *draft) error {
+	message := p.message(d)
+	err := p.write(ctx, to, message)
+	if !errors.Is(err, kafkago.InvalidTimestamp) {
 		return err
 	}
-	message.Time = p.now()
-	return p.send(ctx, topic, partition, message)
+	message.Timestamp = 0
+	return p.write(ctx, to, message)
 }
 
-// cut shortens a letter to about limit bytes. The record's headers go when they and the key are longer, then the key, and then
-// the value's end.
-func cut(l Letter, limit int) Letter {
-	var lost []string
-	if l.Cut != "" {
-		lost = append(lost, l.Cut)
-	}
-	rest := func() int { return size(&l) - len(l.Value) }
-	if rest() > limit && len(l.Headers) > 0 {
-		lost = append(lost, fmt.Sprintf("%d headers", len(l.Headers)))
-		l.Headers = nil
-	}
-	if rest() > limit && l.Key != nil {
-		lost = append(lost, fmt.Sprintf("key of %d bytes", len(l.Key)))
-		l.Key = nil
-	}
-	if kept := max(0, limit-rest()); kept < len(l.Value) {
-		lost = append(lost, fmt.Sprintf("value of %d bytes", len(l.Value)))
-		l.Value = l.Value[:kept]
-	}
-	l.Cut = strings.Join(lost, ", ")
-	return l
-}
-
-// message makes the Kafka record of a letter. It shares no bytes with it: a request that was abandoned at its context's
-// end may still be encoded.
-func (p *Producer) message(l *Letter) kafka.Message {
-	m := kafka.Message{
-		Time:    time.UnixMilli(l.Timestamp),
-		Key:     bytes.Clone(l.Key),
-		Value:   bytes.Clone(l.Value),
-		Headers: envelope(l, p.options.GroupID),
-	}
-	if l.Timestamp <= 0 || l.Timestamp > latestTimestamp {
-		m.Time = p.now()
-	}
-	return m
-}
-
-// send writes records in one request and waits until all in-sync replicas have them.
-func (p *Producer) send(ctx context.Context, topic string, partition int, messages ...kafka.Message) error {
-	records := make([]kafka.Record, len(messages))
-	for i, m := range messages {
-		records[i] = kafka.Record{Time: m.Time, Key: kafka.NewBytes(m.Key), Value: kafka.NewBytes(m.Value), Headers: m.Headers}
-	}
-	if err := produceRecords(ctx, p.client, p.options.Timeout, Place{topic, int32(partition)}, records); err != nil {
-		return fmt.Errorf("writing to dead-letter topic %q, partition %d: %w", topic, partition, err)
+func (p *Producer) write(ctx context.Context, to record.Partition, messages ...kafka.Message) error {
+	if err := p.writer.Write(ctx, to, messages...); err != nil {
+		return fmt.Errorf("writing to dead-letter topic %q, partition %d: %w", to.Topic, to.Number, err)
 	}
 	return nil
 }
 
-// produceRecords writes records in one request, which is one record batch, and waits until all in-sync replicas have them.
-func produceRecords(ctx context.Context, client *kafka.Client, timeout time.Duration, to Place, records []kafka.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	response, err := client.Produce(ctx, &kafka.ProduceRequest{
-		Topic:        to.Topic,
-		Partition:    int(to.Partition),
-		RequiredAcks: kafka.RequireAll,
-		Records:      kafka.NewRecordReader(records...),
-	})
-	if err != nil {
-		return err
+// cut shortens a letter to about limit bytes. The record's headers go when they and the key are longer, then the key, and then
+// the value's end.
+func (d draft) cut(limit int) draft {
+	var lost []string
+	if d.Cut != "" {
+		lost = append(lost, d.Cut)
 	}
-	return response.Error
+	rest := func() int { return d.size() - len(d.Value) }
+	if rest() > limit && len(d.own) > 0 {
+		lost = append(lost, fmt.Sprintf("%d headers", len(d.own)))
+		d.own = nil
+	}
+	if rest() > limit && d.Key != nil {
+		lost = append(lost, fmt.Sprintf("key of %d bytes", len(d.Key)))
+		d.Key = nil
+	}
+	if kept := max(0, limit-rest()); kept < len(d.Value) {
+		lost = append(lost, fmt.Sprintf("value of %d bytes", len(d.Value)))
+		d.Value = d.Value[:kept]
+	}
+	d.Cut = strings.Join(lost, ", ")
+	return d
 }
 
-// refusesLetter tells whether the broker refused a request for the content of a letter.
+// untaken stops the partition of a letter that its dead-letter topic takes in no form: trying again helps only after that
+// topic's settings were changed.
+func untaken(topic string, err error) error {
+	wayOut := "raise its max.message.bytes, which is to be at least the source topic's and some KiB more"
+	if errors.Is(err, kafkago.InvalidRecord) {
+		wayOut = "set its cleanup.policy to delete: a compacted topic takes no letter without a key, and drops letters of equal keys"
+	}
+	return &record.StopError{
+		Reason: "letter_refused",
+		Detail: fmt.Sprintf("the dead-letter topic %q takes no letter, however short (%v): %s, then restart", topic, err, wayOut),
+	}
+}
+
+// Refuses tells whether the broker refused a request for the content of a message.
 // INVALID_RECORD is what a compacted topic says to a record without a key.
-func refusesLetter(err error) bool {
-	return tooLarge(err) || errors.Is(err, kafka.InvalidTimestamp) || errors.Is(err, kafka.InvalidRecord)
+func Refuses(err error) bool {
+	return tooLarge(err) || errors.Is(err, kafkago.InvalidTimestamp) || errors.Is(err, kafkago.InvalidRecord)
 }
 
-// tooLarge tells whether a letter exceeds the topic's longest record or the log's segment.
+// tooLarge tells whether a message exceeds the topic's longest record or the log's segment.
 func tooLarge(err error) bool {
-	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.Is(err, kafka.RecordListTooLarge)
+	return errors.Is(err, kafkago.MessageSizeTooLarge) || errors.Is(err, kafkago.RecordListTooLarge)
 }

@@ -26,6 +26,7 @@ const firstTries = 5
 type Client struct {
 	options   Options
 	address   net.Addr // all bootstrap brokers
+	connector *connector
 	transport *kafkago.Transport
 	clusterID string
 	metrics   *Metrics
@@ -53,6 +54,7 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 	c := &Client{
 		options:   options,
 		address:   kafkago.TCP(options.Brokers...),
+		connector: connector,
 		transport: connector.transport(options.Topics),
 		metrics:   NewMetrics(registerer),
 		memory:    recordbatch.NewMemory(options.Decoding),

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	kafkago "github.com/segmentio/kafka-go"
 )
 
 // refused says that Open answered with an error that mentions all parts.
@@ -178,27 +177,25 @@ func TestOpenWithTLS(t *testing.T) {
 	refused(t, err, StopProgram, "does not speak TLS", "KAFKA_SECURITY")
 }
 
-// A transport made for another room is secured the same way.
-func TestTransportIsSecured(t *testing.T) {
+// The connections of a writer are secured the same way.
+func TestWriterIsSecured(t *testing.T) {
 	authority := newAuthority(t)
 	fake := startFake(t, &fakeBroker{
 		topics:   []string{"letters"},
 		password: "right",
 		listener: tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{authority.issue(t, "broker")}}),
 	})
-	security := Security{
-		TLS:  &TLS{CAFile: authority.files(t, "client").CAFile},
-		SASL: &SASL{Mechanism: "PLAIN", Username: "user", Password: "right"},
-	}
-	transport, err := security.Transport([]string{"letters"}, nil)
+	client, err := fake.open(t, func(o *Options) {
+		o.Security.TLS = &TLS{CAFile: authority.files(t, "client").CAFile}
+		o.Security.SASL = &SASL{Mechanism: "PLAIN", Username: "user", Password: "right"}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer transport.CloseIdleConnections()
-	client := kafkago.Client{Addr: kafkago.TCP(fake.address()), Transport: transport}
-	response, err := client.Metadata(t.Context(), &kafkago.MetadataRequest{Topics: []string{"letters"}})
-	if err != nil || len(response.Topics) != 1 || response.Topics[0].Error != nil {
-		t.Error(response, err)
+	writer := client.Writer("letters")
+	defer writer.Close()
+	if _, err := writer.Partitions(t.Context(), "letters"); err != nil {
+		t.Error(err)
 	}
 }
 

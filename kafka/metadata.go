@@ -3,7 +3,9 @@ package kafka
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -56,6 +58,28 @@ func (c *Client) Topics(ctx context.Context, names ...string) ([]Topic, error) {
 		topics[i] = topic
 	}
 	return topics, nil
+}
+
+// Missing lists those of the topics that do not exist. One whose leader is missing exists.
+func (c *Client) Missing(ctx context.Context, names ...string) (missing []string, err error) {
+	var topics []Topic
+	err = Patiently(ctx, func() error {
+		topics, err = c.Topics(ctx, names...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking at the topics %s: %w", strings.Join(names, ", "), err)
+	}
+	for _, t := range topics {
+		switch Classify(t.Err) {
+		case None, Retry:
+		case LookAtMetadata:
+			missing = append(missing, t.Name)
+		default:
+			return nil, fmt.Errorf("looking at topic %q: %w", t.Name, t.Err)
+		}
+	}
+	return missing, nil
 }
 
 func (c *Client) metadata(ctx context.Context, names []string) (metadataAnswer, error) {

@@ -33,15 +33,17 @@ func (r Rights) Allow(o Operation) bool {
 // createTimeout is less than AnswerTimeout.
 const createTimeout = 4 * time.Second
 
+// byDefault leaves a number that is 0 to the broker.
+func byDefault(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
 // TryCreate has a broker look whether a topic could be created, and creates nothing. 0 partitions or replicas mean the
 // broker's defaults. It is CreateTopics v6: kafka-go, after its own, waits for the topic to appear.
 func (c *Client) TryCreate(ctx context.Context, topic string, partitions, replicas int) error {
-	byDefault := func(n int) int {
-		if n == 0 {
-			return -1
-		}
-		return n
-	}
 	b := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), topic)
 	b = binary.BigEndian.AppendUint32(b, uint32(byDefault(partitions)))
 	b = binary.BigEndian.AppendUint16(b, uint16(byDefault(replicas)))

@@ -39,21 +39,6 @@ func OpenScanner(ctx context.Context, o Options) (*Scanner, error) {
 	return &Scanner{client, map[string][16]byte{}}, nil
 }
 
-// Missing tells which of the topics do not exist.
-func (s *Scanner) Missing(ctx context.Context, topics []string) ([]string, error) {
-	answers, err := s.Topics(ctx, topics...)
-	if err != nil {
-		return nil, fmt.Errorf("looking at the topics: %w", err)
-	}
-	var missing []string
-	for _, t := range answers {
-		if Classify(t.Err) == LookAtMetadata {
-			missing = append(missing, t.Name)
-		}
-	}
-	return missing, nil
-}
-
 // Topic is what the cluster knows of a topic.
 func (s *Scanner) Topic(ctx context.Context, name string) (topic Topic, err error) {
 	err = Patiently(ctx, func() error {

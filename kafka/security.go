@@ -138,16 +138,6 @@ func (c *connector) secure(ctx context.Context, opened *wire.Conn, address strin
 	return wire.Within(ctx, opened.Conn, func() error { return s.prove(ctx, opened.Conn) })
 }
 
-// Transport makes a kafka-go transport for these topics, secured like the client's own. Who writes needs one apart from
-// who reads, for a transport knows only the topics it was made for. The caller closes its idle connections at the end.
-func (s Security) Transport(topics []string, logger *slog.Logger) (*kafkago.Transport, error) {
-	c, err := s.connector(logger)
-	if err != nil {
-		return nil, err
-	}
-	return c.transport(topics), nil
-}
-
 func (c *connector) transport(topics []string) *kafkago.Transport {
 	return &kafkago.Transport{
 		Dial:           c.dial,

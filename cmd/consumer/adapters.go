@@ -4,12 +4,26 @@ import (
 	"context"
 	"sync"
 
+	"waterwheel/dlq"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
+
+// letterTopic tells the status page which letters are written. Without a producer no letter is ever made.
+type letterTopic struct {
+	*dlq.Producer
+	written func([]record.Letter)
+}
+
+// Produce tells what is written.
+func (t letterTopic) Produce(ctx context.Context, letters []record.Letter) (written int, err error) {
+	written, err = t.Producer.Produce(ctx, letters)
+	t.written(letters[:written])
+	return written, err
+}
 
 // ports opens what workers read and write.
 type ports struct {

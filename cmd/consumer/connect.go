@@ -55,7 +55,7 @@ func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometh
 	if err = n.openDatabase(ctx, c, log, reg); err != nil {
 		return nil, err
 	}
-	return n, n.openLetters(ctx, c, log)
+	return n, n.openLetters(ctx, c)
 }
 
 func (n *connections) checkTopics(ctx context.Context, names []string) error {
@@ -77,6 +77,11 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// unreadableTopic is about a topic that this user may see and not read.
+func unreadableTopic(topic string) error {
+	return fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic)
 }
 
 func (n *connections) openDatabase(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) error {
@@ -126,26 +131,12 @@ func persist(ctx context.Context, log *slog.Logger, setup func() error) error {
 	}
 }
 
-func (n *connections) openLetters(ctx context.Context, c config.Config, log *slog.Logger) error {
+func (n *connections) openLetters(ctx context.Context, c config.Config) error {
 	if c.DLQ.Topic == "" {
 		return nil
 	}
-	o := letterOptions(c)
-	var err error
-	if o.Transport, err = security(c.Security).Transport(o.Topics(), log); err != nil {
-		return err
-	}
-	if n.letters, err = dlq.New(o); err != nil {
-		return err
-	}
-	if err := n.letters.Setup(ctx); err != nil {
-		return advisedLetter(err)
-	}
-	topics, err := n.kafka.Topics(ctx, o.Topics()...)
-	if err != nil {
-		return fmt.Errorf("looking at the dead-letter topics: %w", err)
-	}
-	return errors.Join(unwritable(topics)...)
+	n.letters = dlq.New(n.kafka, letterOptions(c))
+	return n.letters.Setup(ctx)
 }
 
 // close closes what is open.

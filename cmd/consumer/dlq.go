@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/kafka"
 )
 
 func (p *program) dlqCommand() *cobra.Command {
@@ -54,7 +55,7 @@ func (f *letterFilter) filter(c config.Config, now time.Time) (dlq.Filter, error
 
 // letterReader is a log with the dead-letter topics that exist.
 type letterReader struct {
-	*topicLog
+	*kafka.Scanner
 	topics []string
 }
 
@@ -69,7 +70,7 @@ func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 	if err != nil {
 		return nil, err
 	}
-	missing, err := reader.Missing(ctx, topics)
+	missing, err := reader.Missing(ctx, topics...)
 	if err != nil {
 		reader.Close()
 		return nil, err
@@ -78,7 +79,7 @@ func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 		fmt.Fprintf(p.stderr, "The dead-letter topic %s does not exist (yet): it has no letters.\n", topic)
 	}
 	topics = slices.DeleteFunc(topics, func(t string) bool { return slices.Contains(missing, t) })
-	return &letterReader{topicLog: reader, topics: topics}, nil
+	return &letterReader{reader, topics}, nil
 }
 
 // scanSelected opens the dead-letter topics and calls each for every letter that the flags select, and for every record

@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/dlq/redrive"
+	"waterwheel/record"
 )
 
 func foundLetter(offset int64) *dlq.Found {
-	return &dlq.Found{Place: dlq.Place{Topic: "events.dlq"}, Offset: offset, Letter: dlq.Letter{
-		Topic: "events", Partition: 3, Offset: 100 + offset, Part: dlq.WholeRecord, Reason: "bad_time",
-		Message: "bad_time at time: \"\x1b[1m\" is no time", Timestamp: 1_700_000_000_000, Attempt: 1,
+	place := record.Place{Partition: record.Partition{Topic: "events.dlq"}, Offset: offset}
+	return &dlq.Found{Place: place, Attempt: 1, Letter: record.Letter{
+		Place: record.Place{Partition: record.Partition{Topic: "events", Number: 3}, Offset: 100 + offset}, Part: record.WholeRecord,
+		Reason: "bad_time", Message: "bad_time at time: \"\x1b[1m\" is no time", Timestamp: 1_700_000_000_000,
 	}}
 }
 
@@ -105,24 +107,17 @@ func TestWrongUseOfDLQCommands(t *testing.T) {
 	}
 }
 
-func TestGroupNamesItsSelection(t *testing.T) {
-	c := config.Config{Kafka: config.Kafka{GroupID: "ww"}}
-	s := dlq.Selection{MaxAttempts: 5, Filter: dlq.Filter{Reasons: []string{"bad_time", "not_json"}, From: time.Unix(1_700_000_000, 0).UTC()}}
-	got, ok := redriveSelection(c, redriveGroup(c, s))
-	if !ok || got.String() != s.String() {
-		t.Errorf("%q came back as %q, %v", s, got, ok)
-	}
-	if redriveGroup(c, dlq.Selection{MaxAttempts: dlq.DefaultMaxAttempts}) != "ww.redrive" {
-		t.Error("the group of all letters has a longer name")
-	}
-	for _, group := range []string{"ww", "ww.redrive2", "ww.redrive.x=y", "other.redrive"} {
-		if _, ok := redriveSelection(c, group); ok {
-			t.Errorf("the group %q was taken for one of a re-drive", group)
+// TestCommandLineSelectsTheSame: a run that was cut off is gone on with by the line that is printed.
+func TestCommandLineSelectsTheSame(t *testing.T) {
+	s := redrive.Selection{MaxAttempts: 5, Filter: dlq.Filter{
+		Reasons: []string{"bad_time", "not_json"}, Topics: []string{"events"},
+		From: time.Unix(1_700_000_000, 0).UTC(), To: time.Unix(1_700_000_001, 5).UTC(),
+	}}
+	const want = "consumer dlq redrive --reason bad_time,not_json --topic events --from 2023-11-14T22:13:20Z --to 2023-11-14T22:13:21.000000005Z --max-attempts 5"
+	for range 20 { // always in the same order
+		if line := redriveCommandLine(s); line != want {
+			t.Fatalf("the command line is %q, want %q", line, want)
 		}
-	}
-	const want = "consumer dlq redrive --reason bad_time,not_json --from 2023-11-14T22:13:20Z --max-attempts 5"
-	if line := redriveCommandLine(s); line != want {
-		t.Errorf("the command line is %q, want %q", line, want)
 	}
 }
 
@@ -163,7 +158,7 @@ func TestMisspelledReasonIsAnError(t *testing.T) {
 
 func TestRedriveSaysWhatWouldComeBack(t *testing.T) {
 	var out bytes.Buffer
-	r := dlq.Report{Driven: 7, Reasons: map[string]int64{"bad_time": 7}, Again: map[string]int64{"bad_time": 2, "bad_meta": 1}, Read: 7, Total: 7}
+	r := redrive.Report{Driven: 7, Reasons: map[string]int64{"bad_time": 7}, Again: map[string]int64{"bad_time": 2, "bad_meta": 1}, Read: 7, Total: 7}
 	printReport(&out, redriveOptions{dryRun: true}, "", r)
 	if want := "3  of these would become letters again"; !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "bad_meta: 1") {
 		t.Errorf("want …%s… in\n%s", want, out.String())

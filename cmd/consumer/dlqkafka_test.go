@@ -3,21 +3,24 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/internal/leak"
+	"waterwheel/kafka"
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/record"
 )
 
 // asProgram makes the test binary be the program, for tests that kill it.
@@ -32,15 +35,13 @@ func TestMain(m *testing.M) {
 
 // redriving is a topic with letters on the Kafka of the environment.
 type redriving struct {
-	env     map[string]string
-	topic   string
-	client  *kafka.Client
-	program *program
-	config  config.Config
-	slog    *slog.Logger
-	log     *topicLog
-	id      [16]byte // the source topic's
-	has     [sourcePartitions]int64
+	env    map[string]string
+	topic  string
+	client *kafkago.Client
+	config config.Config
+	log    *kafka.Scanner
+	id     [16]byte // the source topic's
+	has    [sourcePartitions]int64
 }
 
 const sourcePartitions = 4
@@ -54,9 +55,9 @@ func newRedriving(t *testing.T) *redriving {
 	r := &redriving{env: settings(), topic: fmt.Sprintf("redrive-test-%d", time.Now().UnixNano())}
 	r.env["KAFKA_BROKERS"], r.env["KAFKA_TOPICS"], r.env["KAFKA_GROUP_ID"] = brokers, r.topic, r.topic
 	r.env["KAFKA_SESSION_TIMEOUT"], r.env["KAFKA_HEARTBEAT_INTERVAL"] = "6s", "1s" // the least a broker takes
-	r.client = &kafka.Client{Addr: kafka.TCP(strings.Split(brokers, ",")...), Timeout: 10 * time.Second}
-	forEver := []kafka.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}}
-	response, err := r.client.CreateTopics(t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{
+	r.client = &kafkago.Client{Addr: kafkago.TCP(strings.Split(brokers, ",")...), Timeout: 10 * time.Second}
+	forEver := []kafkago.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}}
+	response, err := r.client.CreateTopics(t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{
 		{Topic: r.topic, NumPartitions: sourcePartitions, ReplicationFactor: 1, ConfigEntries: forEver},
 		{Topic: r.topic + ".dlq", NumPartitions: 2, ReplicationFactor: 1, ConfigEntries: forEver},
 	}})
@@ -64,13 +65,12 @@ func newRedriving(t *testing.T) *redriving {
 		t.Fatalf("creating topics: %v, %v", err, response)
 	}
 	t.Cleanup(func() {
-		_, _ = r.client.DeleteTopics(context.WithoutCancel(t.Context()), &kafka.DeleteTopicsRequest{Topics: []string{r.topic, r.topic + ".dlq"}})
+		_, _ = r.client.DeleteTopics(context.WithoutCancel(t.Context()), &kafkago.DeleteTopicsRequest{Topics: []string{r.topic, r.topic + ".dlq"}})
 	})
-	r.program = &program{stdout: io.Discard, stderr: io.Discard, lookup: func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }}
-	if r.config, r.slog, err = r.program.quietSettings(); err != nil {
+	if r.config, err = config.Load(func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r.log, err = openTopicLog(t.Context(), r.config, r.slog, []string{r.topic}); err != nil {
+	if r.log, err = openTopicLog(t.Context(), r.config, slog.New(slog.DiscardHandler), []string{r.topic}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.log.Close)
@@ -81,13 +81,13 @@ func newRedriving(t *testing.T) *redriving {
 }
 
 // letter is the one of a record of the source topic.
-func (r *redriving) letter(i int) dlq.Letter {
-	l := dlq.Letter{
-		Topic: r.topic, TopicID: r.id, Partition: int32(i % sourcePartitions), Offset: int64(i / sourcePartitions), Part: dlq.WholeRecord,
-		Value: fmt.Appendf(nil, "letter %d", i), Timestamp: 1_700_000_000_000 + int64(i), Reason: "bad_time", Stage: dlq.StageDecode,
-		Headers: []dlq.Header{{Key: "own", Value: []byte{}}},
+func (r *redriving) letter(i int) record.Letter {
+	l := record.Letter{
+		Place:   record.Place{Partition: record.Partition{Topic: r.topic, Number: int32(i % sourcePartitions)}, Offset: int64(i / sourcePartitions)},
+		TopicID: r.id, Part: record.WholeRecord, Value: fmt.Appendf(nil, "letter %d", i), Timestamp: 1_700_000_000_000 + int64(i), Reason: "bad_time",
+		Headers: []byte("\x02\x06own\x00"), // one, own, which is empty
 	}
-	l.Key = keyIn(l.Partition)
+	l.Key = keyIn(l.Number)
 	if i%2 == 0 {
 		l.Reason = "not_json"
 	}
@@ -110,13 +110,13 @@ func (r *redriving) records(t *testing.T, n int) {
 		if missing <= 0 {
 			continue
 		}
-		records := make([]kafka.Record, missing)
+		records := make([]kafkago.Record, missing)
 		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the leader may not be there yet
 			for i := range records {
-				records[i] = kafka.Record{Time: time.UnixMilli(1_700_000_000_000), Key: kafka.NewBytes(keyIn(p)), Value: kafka.NewBytes([]byte("{"))}
+				records[i] = kafkago.Record{Time: time.UnixMilli(1_700_000_000_000), Key: kafkago.NewBytes(keyIn(p)), Value: kafkago.NewBytes([]byte("{"))}
 			}
-			response, err := r.client.Produce(t.Context(), &kafka.ProduceRequest{
-				Topic: r.topic, Partition: int(p), RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
+			response, err := r.client.Produce(t.Context(), &kafkago.ProduceRequest{
+				Topic: r.topic, Partition: int(p), RequiredAcks: kafkago.RequireAll, Records: kafkago.NewRecordReader(records...),
 			})
 			if err == nil && response.Error == nil {
 				break
@@ -137,7 +137,7 @@ func (r *redriving) fill(t *testing.T, n int) {
 }
 
 // letters are those of so many records, the tenth part of them twice.
-func (r *redriving) letters(n int) (letters []dlq.Letter) {
+func (r *redriving) letters(n int) (letters []record.Letter) {
 	for i := range n {
 		letters = append(letters, r.letter(i))
 		if i%10 == 0 {
@@ -148,27 +148,16 @@ func (r *redriving) letters(n int) (letters []dlq.Letter) {
 }
 
 // write writes letters.
-func (r *redriving) write(t *testing.T, letters ...dlq.Letter) {
+func (r *redriving) write(t *testing.T, letters ...record.Letter) {
 	t.Helper()
-	producer, err := dlq.New(dlq.Options{Brokers: strings.Split(r.env["KAFKA_BROKERS"], ","), Sources: []string{r.topic}, TopicFor: func(source string) string { return source + ".dlq" }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := dlq.New(r.log.Client, letterOptions(r.config))
 	defer producer.Close()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the leaders may not be there yet
-		err := producer.Produce(t.Context(), letters)
-		if err == nil {
-			return
-		}
-		var failed *dlq.ProduceError
-		if !errors.As(err, &failed) || time.Now().After(deadline) {
+	for deadline := time.Now().Add(20 * time.Second); len(letters) > 0; time.Sleep(100 * time.Millisecond) { // the leaders may not be there yet
+		n, err := producer.Produce(t.Context(), letters)
+		if err != nil && time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-		var again []dlq.Letter
-		for _, i := range failed.Unacknowledged {
-			again = append(again, letters[i])
-		}
-		letters = again
+		letters = letters[n:]
 	}
 }
 
@@ -195,18 +184,19 @@ func (r *redriving) returned(t *testing.T) map[string]int {
 		if s.First == s.End {
 			continue
 		}
-		err := r.log.Read(t.Context(), s.Topic, s.Partition, s.First, s.End, func(record *dlq.Record) error {
-			if dlq.Attempt(record.Headers) == 1 {
+		_, err := r.log.Scan(t.Context(), s.Partition, s.First, s.End, func(one *record.Record) error {
+			headers, err := recordbatch.ParseHeaders(one.Headers)
+			if err != nil || dlq.AttemptOf(headers) == 1 {
 				return nil
 			}
-			counts[string(record.Value)]++
+			counts[string(one.Value)]++
 			var n int
-			if _, err := fmt.Sscanf(string(record.Value), "letter %d", &n); err != nil || int32(n%sourcePartitions) != s.Partition {
-				t.Errorf("%q is in partition %d", record.Value, s.Partition)
+			if _, err := fmt.Sscanf(string(one.Value), "letter %d", &n); err != nil || int32(n%sourcePartitions) != s.Number {
+				t.Errorf("%q is in partition %d", one.Value, s.Number)
 			}
-			if len(record.Headers) != 3 || record.Headers[0].Value == nil || record.Timestamp != 1_700_000_000_000+int64(n) ||
-				(record.Key == nil) != (n%2 == 1) || dlq.Attempt(record.Headers) != 2 {
-				t.Fatalf("%q came back as %+v", record.Value, record)
+			if len(headers) != 3 || headers[0].Value == nil || one.Timestamp != 1_700_000_000_000+int64(n) ||
+				(one.Key == nil) != (n%2 == 1) || dlq.AttemptOf(headers) != 2 {
+				t.Fatalf("%q came back as %+v", one.Value, one)
 			}
 			return nil
 		})
@@ -255,11 +245,10 @@ func TestTenThousandLettersGoBackOnce(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-func TestKilledRedriveIsHealed(t *testing.T) {
-	const n = 4000
-	r := newRedriving(t)
-	r.fill(t, n)
-	command := exec.CommandContext(t.Context(), os.Args[0], "dlq", "redrive", "--rate", "2000")
+// start runs the command in a process of its own, and waits until so many letters are back.
+func (r *redriving) start(t *testing.T, letters int, args ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), os.Args[0], append([]string{"dlq", "redrive"}, args...)...)
 	command.Env = append(os.Environ(), asProgram+"=1")
 	for name, value := range r.env {
 		command.Env = append(command.Env, name+"="+value)
@@ -267,11 +256,19 @@ func TestKilledRedriveIsHealed(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); len(r.returned(t)) < 600; {
+	for deadline := time.Now().Add(30 * time.Second); len(r.returned(t)) < letters; {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing goes back")
 		}
 	}
+	return command
+}
+
+func TestKilledRedriveIsHealed(t *testing.T) {
+	const n = 4000
+	r := newRedriving(t)
+	r.fill(t, n)
+	command := r.start(t, 600, "--rate", "2000")
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -282,86 +279,72 @@ func TestKilledRedriveIsHealed(t *testing.T) {
 	r.isOnce(t, n)
 }
 
-// deaf is a group of whose commits only those before a parcel arrive: what a crash between producing and committing leaves.
-type deaf struct{ *redriveMembership }
-
-var errCrash = errors.New("crashed")
-
-func (d deaf) Commit(ctx context.Context, place dlq.Place, offset int64, metadata string) error {
-	if metadata == "" {
-		return errCrash
-	}
-	return d.redriveMembership.Commit(ctx, place, offset, metadata)
-}
-
-// allLetters are those that a re-drive without filters takes.
-func allLetters() dlq.Selection { return dlq.Selection{MaxAttempts: dlq.DefaultMaxAttempts} }
-
-// redriveIn re-drives all letters in this process, as a member of which with makes what is asked before each request, and
-// what commits.
-func (r *redriving) redriveIn(
-	t *testing.T, with func(*redriveMembership) (hold func(context.Context) error, commits dlq.Progress),
-) (report dlq.Report, err error) {
-	t.Helper()
-	reader, err := r.program.openLetters(t.Context(), r.config, r.slog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	err = withRedriveGroup(t.Context(), r.config, r.slog, reader, redriveGroup(r.config, allLetters()), func(ctx context.Context, m *redriveMembership) error {
-		spans, err := dlq.Spans(ctx, reader, reader.topics)
-		if err != nil {
-			return err
-		}
-		hold, commits := with(m)
-		returner := dlq.NewReturner(r.config.Kafka.Brokers, &kafka.Transport{MetadataTopics: []string{r.topic}}, 0, hold)
-		defer returner.Close()
-		o := dlq.RedriveOptions{Selection: allLetters(), Sources: []string{r.topic}, Own: dlq.Past{Selection: allLetters(), Committed: m.committed()}}
-		report, err = dlq.NewRedrive(reader, returner, commits, o).Run(ctx, spans)
-		return err
-	})
-	return report, err
-}
-
-func TestCrashBetweenProduceAndCommit(t *testing.T) {
-	const n = 1200
+// A run that is stopped for longer than its session loses its group, and sends nothing more: the next run has finished what
+// it had begun.
+func TestStoppedRedriveSendsNothingMore(t *testing.T) {
+	const n = 4000
 	r := newRedriving(t)
 	r.fill(t, n)
-	report, err := r.redriveIn(t, func(m *redriveMembership) (func(context.Context) error, dlq.Progress) { return m.hold, deaf{m} })
-	if crashed := len(r.returned(t)); !errors.Is(err, errCrash) || crashed == 0 || crashed == n {
-		t.Fatalf("%v, %d letters back: %+v", err, crashed, report)
+	command := r.start(t, 600, "--rate", "2000")
+	if err := command.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	next := r.redrive(t)
+	if err := command.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err == nil {
+		t.Error("the run that lost its group ended well")
+	}
+	t.Logf("the next run: %d went back, %d had arrived", next.Driven, next.Arrived)
+	r.isOnce(t, n)
+}
+
+// What a crash between producing a parcel and committing it leaves is found by the same command, and holds up all others.
+func TestCrashBetweenProduceAndCommit(t *testing.T) {
+	const n, driven = 400, 100
+	r := newRedriving(t)
+	r.fill(t, n)
+	intent := ""
+	for p := range int32(sourcePartitions) {
+		intent += fmt.Sprintf(" %s/%d=%d", r.topic, p, r.has[p])
+	}
+	r.redrive(t, "--limit", strconv.Itoa(driven))
+	fetched, err := r.client.OffsetFetch(t.Context(), &kafkago.OffsetFetchRequest{
+		GroupID: r.topic + ".redrive", Topics: map[string][]int{r.topic + ".dlq": {0}},
+	})
+	if err != nil || fetched.Error != nil {
+		t.Fatal(err, fetched)
+	}
+	until := fetched.Topics[r.topic+".dlq"][0].CommittedOffset
+	answer, err := r.client.OffsetCommit(t.Context(), &kafkago.OffsetCommitRequest{
+		GroupID: r.topic + ".redrive", GenerationID: -1,
+		Topics: map[string][]kafkago.OffsetCommit{r.topic + ".dlq": {{Offset: 0, Metadata: fmt.Sprintf("redrive until=%d%s", until, intent)}}},
+	})
+	if err != nil || answer.Topics[r.topic+".dlq"][0].Error != nil {
+		t.Fatal(err, answer)
 	}
 	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--reason", "not_json")
 	if code != exitFailed || !strings.Contains(stderr, `run "consumer dlq redrive", then this again`) {
 		t.Errorf("another selection after the crash: exit code %d, %s", code, stderr)
 	}
-	last := r.redrive(t)
-	if last.Arrived == 0 || last.Arrived+last.Driven != n {
+	if last := r.redrive(t); last.Arrived != driven || last.Driven != n-driven {
 		t.Errorf("%+v", last)
 	}
-	t.Logf("%d had arrived, %d went back", last.Arrived, last.Driven)
 	r.isOnce(t, n)
 }
 
 func TestTwoRedrivesDoNotRunAtOnce(t *testing.T) {
+	const n = 100
 	r := newRedriving(t)
-	r.fill(t, 100)
-	reader, err := r.program.openLetters(t.Context(), r.config, r.slog)
-	if err != nil {
-		t.Fatal(err)
+	r.fill(t, n)
+	command := r.start(t, 1, "--rate", "5")
+	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--reason", "bad_time")
+	if code != exitFailed || !strings.Contains(stderr, "another re-drive is running") {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
-	defer reader.Close()
-	err = withRedriveGroup(t.Context(), r.config, r.slog, reader, redriveGroup(r.config, dlq.Selection{MaxAttempts: 3}), func(context.Context, *redriveMembership) error {
-		code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--reason", "bad_time")
-		if code != exitFailed || !strings.Contains(stderr, "another re-drive is running") {
-			t.Errorf("exit code %d, %s", code, stderr)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	if err := command.Wait(); err != nil {
+		t.Error(err)
 	}
-	if after := r.redrive(t); after.Driven != 100 {
-		t.Errorf("after it: %+v", after)
-	}
+	r.isOnce(t, n)
 }

@@ -23,7 +23,7 @@ func newRetrial(c config.Config) (retrial, error) {
 }
 
 // of is what the present settings find wrong with a letter's record; nil: nothing.
-func (r retrial) of(l *dlq.Letter) *measurement.DecodeError {
+func (r retrial) of(l *record.Letter) *measurement.DecodeError {
 	results, err := r.decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
 	var wrong *measurement.DecodeError
 	if errors.As(err, &wrong) {
@@ -39,7 +39,7 @@ func (r retrial) of(l *dlq.Letter) *measurement.DecodeError {
 
 // failingPath leads to the field that is wrong: as the record is read now, when that finds the same, or as the letter's
 // message says.
-func failingPath(l *dlq.Letter, now *measurement.DecodeError) string {
+func failingPath(l *record.Letter, now *measurement.DecodeError) string {
 	if now != nil && string(now.Reason) == l.Reason {
 		return now.Path
 	}
@@ -58,15 +58,15 @@ func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.Decode
 	table.Row("time", row.Time)
 	table.Row("reason", l.Reason)
 	table.Row("message", l.Message)
-	table.Row("attempt", l.Attempt)
-	if l.Stage != "" {
-		table.Row("stage", l.Stage)
+	table.Row("attempt", f.Attempt)
+	if f.Stage != "" {
+		table.Row("stage", f.Stage)
 	}
 	if l.Cut != "" {
 		table.Row("cut", "the letter lacks "+l.Cut+": it cannot be driven back")
 	}
 	table.Row("key", formatKey(l.Key))
-	for _, h := range l.Headers {
+	for _, h := range f.Headers {
 		table.Row("header", h.Key+" = "+formatKey(h.Value))
 	}
 	table.Row("now", verdictNow(l, now))
@@ -79,13 +79,13 @@ func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.Decode
 }
 
 // verdictNow says what would become of the record if it were driven back.
-func verdictNow(l *dlq.Letter, now *measurement.DecodeError) string {
+func verdictNow(l *record.Letter, now *measurement.DecodeError) string {
 	switch {
 	case now != nil && now.Error() == l.Message:
 		return "the present settings refuse it just so"
 	case now != nil:
 		return "the present settings refuse it: " + now.Error()
-	case l.Stage == dlq.StageWrite:
+	case l.RefusedByDatabase:
 		return "the present settings can read it; whether MongoDB takes it is seen when it is driven back"
 	}
 	return "the present settings can read it: it may be driven back"
@@ -126,7 +126,7 @@ func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
 	if l.TopicID != ([16]byte{}) {
 		s.TopicID = dlq.FormatTopicID(l.TopicID)
 	}
-	for _, h := range l.Headers {
+	for _, h := range f.Headers {
 		s.Headers = append(s.Headers, ShownHeader{h.Key, h.Value})
 	}
 	if now != nil {
@@ -136,4 +136,15 @@ func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
 		s.Text = string(l.Value)
 	}
 	return s
+}
+
+// reasonNow tells the reason for which a record would become a letter again by the present settings, empty: none is known.
+func reasonNow(c config.Config) (func(*record.Letter) string, error) {
+	again, err := newRetrial(c)
+	return func(l *record.Letter) string {
+		if wrong := again.of(l); wrong != nil {
+			return string(wrong.Reason)
+		}
+		return ""
+	}, err
 }

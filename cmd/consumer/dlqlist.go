@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
+	"waterwheel/record"
 )
 
 // LetterRow is a letter as a list shows it: without the record's contents.
@@ -33,11 +34,11 @@ type LetterRow struct {
 func newLetterRow(f *dlq.Found) LetterRow {
 	l := &f.Letter
 	row := LetterRow{
-		Letter: fmt.Sprintf("%s/%d", f.Place, f.Offset), From: fmt.Sprintf("%s/%d/%d", l.Topic, l.Partition, l.Offset),
-		Time: time.UnixMilli(l.Timestamp).UTC(), Reason: l.Reason, Message: l.Message, Stage: l.Stage, Attempt: l.Attempt,
+		Letter: f.Place.String(), From: l.Place.String(),
+		Time: time.UnixMilli(l.Timestamp).UTC(), Reason: l.Reason, Message: l.Message, Stage: f.Stage, Attempt: f.Attempt,
 		Cut: l.Cut, Bytes: len(l.Value),
 	}
-	if l.Part != dlq.WholeRecord {
+	if l.Part != record.WholeRecord {
 		row.Part = new(l.Part)
 	}
 	return row

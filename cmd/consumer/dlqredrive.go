@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"waterwheel/config"
-	"waterwheel/dlq"
+	"waterwheel/dlq/redrive"
 )
-
-// redriveSettle is how long after a failure a record that was sent may still arrive: the time one request may take, for the
-// way there and at the broker.
-const redriveSettle = 10 * time.Second
 
 type redriveOptions struct {
 	letterFilter
@@ -58,7 +57,7 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count what would be driven, and what of it would become letters again")
 	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
 	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
-	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", dlq.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
+	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
 	cmd.Flags().StringVar(&o.letter, "letter", "", "bring back the one at TOPIC/PARTITION/OFFSET of a dead-letter topic, which its topic refused before")
 	p.outputFlag(cmd, "table")
 	return cmd
@@ -95,36 +94,30 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	}
 	defer reader.Close()
 	if len(reader.topics) == 0 {
-		return p.printRedrive(o, "", dlq.Report{})
+		return p.printRedrive(o, "", redrive.Report{})
 	}
-	selection := dlq.Selection{Filter: filter, MaxAttempts: o.maxAttempts}
-	group := redriveGroup(c, selection)
 	line := p.progress("letters driven back")
-	letters := letterOptions(c)
 	var astray strays
-	options := dlq.RedriveOptions{
-		Selection: selection, Sources: c.Kafka.Topics, TopicFor: letters.TopicFor, Limit: o.limit, Rate: o.rate, DryRun: o.dryRun,
-		Settle: redriveSettle, Stray: astray.add,
-		Report: func(r dlq.Report) { line.At(r.Read, r.Total) },
-		Refused: func(r dlq.Refusal) {
-			line.End()
-			p.nameRefused(r)
-		},
+	options := p.redriving(c, log, reader)
+	options.Selection = redrive.Selection{Filter: filter, MaxAttempts: o.maxAttempts}
+	options.Limit, options.Rate, options.DryRun = o.limit, o.rate, o.dryRun
+	options.Report = func(r redrive.Report) { line.At(r.Read, r.Total) }
+	options.Stray = astray.add
+	options.Refused = func(r redrive.Refusal) {
+		line.End()
+		p.nameRefused(r)
 	}
-	var report dlq.Report
 	if o.dryRun {
-		report, err = p.countRedrive(ctx, c, reader, options)
-	} else {
-		err = withRedriveGroup(ctx, c, log, reader, group, func(ctx context.Context, m *redriveMembership) (err error) {
-			report, err = p.drive(ctx, c, reader, m, options)
+		if options.Again, err = reasonNow(c); err != nil {
 			return err
-		})
+		}
 	}
+	report, err := redrive.Run(ctx, reader.Scanner, options)
 	line.End()
 	astray.tell(p.stderr)
 	unknown := err == nil && p.warnOfReasons(o.reasons, report.Reasons)
 	if report.Reasons != nil {
-		if err := p.printRedrive(o, group, report); err != nil {
+		if err := p.printRedrive(o, redrive.Group(c.Kafka.GroupID, options.Selection), report); err != nil {
 			return err
 		}
 	}
@@ -134,15 +127,52 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	if err == nil {
 		return p.tellStaying(report)
 	}
-	return redriveError(ctx, err, selection)
+	return redriveError(ctx, err, options.Selection)
+}
+
+// redriving are the options that the settings decide.
+func (p *program) redriving(c config.Config, log *slog.Logger, reader *letterReader) redrive.Options {
+	return redrive.Options{
+		Member: groupOptions(c, log), Topics: reader.topics, TopicFor: c.DLQ.TopicFor,
+		CutOff: func(wait time.Duration) {
+			fmt.Fprintf(p.stderr, "The last run was cut off. Waiting %v before looking which of its records have arrived.\n", wait)
+		},
+	}
+}
+
+// redriveLetter brings one letter back by its place.
+func (p *program) redriveLetter(ctx context.Context, c config.Config, log *slog.Logger, o redriveOptions) error {
+	place, err := parsePlace(o.letter)
+	if err != nil {
+		return err
+	}
+	reader, err := p.openLetters(ctx, c, log)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	if !slices.Contains(reader.topics, place.Topic) {
+		return usageError{fmt.Errorf("--letter is %q: %s is no dead-letter topic", o.letter, place.Topic)}
+	}
+	options := p.redriving(c, log, reader)
+	options.Refused = p.nameRefused
+	options.Stray = func(s redrive.Stray) {
+		fmt.Fprintf(p.stderr, "The letter %s is not of the record that it names (%s). It is brought back all the same.\n", s.Place, s.Wrong)
+	}
+	report, err := redrive.One(ctx, reader.Scanner, place, options)
+	switch {
+	case err != nil:
+		return err
+	case report.Total == 0:
+		return fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters", errNoLetter, o.letter)
+	}
+	return errors.Join(p.printRedrive(o, "", report), p.tellStaying(report))
 }
 
 // redriveError says how to go on.
-func redriveError(ctx context.Context, err error, selection dlq.Selection) error {
-	var unfinished *dlq.UnfinishedError
+func redriveError(ctx context.Context, err error, selection redrive.Selection) error {
+	var unfinished *redrive.UnfinishedError
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &unfinished):
 		return fmt.Errorf("a re-drive of another selection was cut off and must be finished first: run %q, then this again",
 			redriveCommandLine(unfinished.Selection))
@@ -153,73 +183,25 @@ func redriveError(ctx context.Context, err error, selection dlq.Selection) error
 }
 
 // redriveCommandLine is the command that selects these letters.
-func redriveCommandLine(s dlq.Selection) string {
+func redriveCommandLine(s redrive.Selection) string {
 	words := []string{"consumer", "dlq", "redrive"}
 	add := func(flag, value string) {
 		if value != "" {
 			words = append(words, flag, value)
 		}
 	}
+	instant := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Format(time.RFC3339Nano)
+	}
 	add("--reason", strings.Join(s.Reasons, ","))
 	add("--topic", strings.Join(s.Topics, ","))
-	for flag, t := range map[string]time.Time{"--from": s.From, "--to": s.To} {
-		if !t.IsZero() {
-			add(flag, t.Format(time.RFC3339Nano))
-		}
-	}
-	if s.MaxAttempts != dlq.DefaultMaxAttempts {
-		add("--max-attempts", fmt.Sprint(s.MaxAttempts))
+	add("--from", instant(s.From))
+	add("--to", instant(s.To))
+	if s.MaxAttempts != redrive.DefaultMaxAttempts {
+		add("--max-attempts", strconv.Itoa(s.MaxAttempts))
 	}
 	return strings.Join(words, " ")
-}
-
-// countRedrive is a dry run.
-func (p *program) countRedrive(ctx context.Context, c config.Config, reader *letterReader, o dlq.RedriveOptions) (dlq.Report, error) {
-	spans, err := dlq.Spans(ctx, reader, reader.topics)
-	if err != nil {
-		return dlq.Report{}, err
-	}
-	pasts, err := redrivePasts(ctx, c, reader, spans)
-	if err != nil {
-		return dlq.Report{}, err
-	}
-	o.Own, o.Others = splitPasts(pasts, o.Selection)
-	again, err := newRetrial(c)
-	if err != nil {
-		return dlq.Report{}, err
-	}
-	o.Again = func(l *dlq.Letter) string {
-		if bad := again.of(l); bad != nil {
-			return string(bad.Reason)
-		}
-		return ""
-	}
-	return dlq.NewRedrive(reader, nil, nil, o).Run(ctx, spans)
-}
-
-// drive is a run of the group's only member.
-func (p *program) drive(ctx context.Context, c config.Config, reader *letterReader, m *redriveMembership, o dlq.RedriveOptions) (dlq.Report, error) {
-	spans, err := dlq.Spans(ctx, reader, reader.topics)
-	if err != nil {
-		return dlq.Report{}, err
-	}
-	pasts, err := redrivePasts(ctx, c, reader, spans)
-	if err != nil {
-		return dlq.Report{}, err
-	}
-	if err := checkReturn(ctx, c, reader.Client); err != nil {
-		return dlq.Report{}, err
-	}
-	_, o.Others = splitPasts(pasts, o.Selection)
-	o.Own = dlq.Past{Selection: o.Selection, Committed: m.committed()}
-	if o.Own.IsCutOff() {
-		fmt.Fprintf(p.stderr, "The last run was cut off: in %v it is looked up which records have arrived.\n", o.Settle)
-	}
-	transport, err := security(c.Security).Transport(c.Kafka.Topics, nil)
-	if err != nil {
-		return dlq.Report{}, err
-	}
-	returner := dlq.NewReturner(c.Kafka.Brokers, transport, redriveSettle/2, m.hold)
-	defer returner.Close()
-	return dlq.NewRedrive(reader, returner, m, o).Run(ctx, spans)
 }

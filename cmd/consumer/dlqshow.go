@@ -42,9 +42,9 @@ func (p *program) dlqShowCommand() *cobra.Command {
 }
 
 func (p *program) showLetter(ctx context.Context, at string, raw bool) error {
-	place, offset, err := parsePlace(at)
+	place, err := parsePlace(at)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	c, log, err := p.quietSettings()
 	if err != nil {
@@ -57,7 +57,7 @@ func (p *program) showLetter(ctx context.Context, at string, raw bool) error {
 	show := func(f *dlq.Found) error {
 		switch {
 		case f.Err != nil:
-			return fmt.Errorf("%s/%d: %w", f.Place, f.Offset, f.Err)
+			return fmt.Errorf("%s: %w", f.Place, f.Err)
 		case raw:
 			_, err := p.stdout.Write(f.Letter.Value)
 			return err
@@ -67,7 +67,7 @@ func (p *program) showLetter(ctx context.Context, at string, raw bool) error {
 			printLetter(w, f, c.Event.Format == string(measurement.BSON), now)
 		})
 	}
-	n, err := p.findLetters(ctx, c, log, place, offset, show)
+	n, err := p.findLetters(ctx, c, log, place, show)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters and of their records", errNoLetter, at)
 	}
@@ -75,28 +75,30 @@ func (p *program) showLetter(ctx context.Context, at string, raw bool) error {
 }
 
 // parsePlace reads topic/partition/offset.
-func parsePlace(text string) (dlq.Place, int64, error) {
-	p, err := record.ParsePlace(text)
+func parsePlace(text string) (record.Place, error) {
+	place, err := record.ParsePlace(text)
 	if err != nil {
-		return dlq.Place{}, 0, fmt.Errorf("%q %w", text, err)
+		return place, usageError{fmt.Errorf("%q %w", text, err)}
 	}
-	return dlq.Place{Topic: p.Topic, Partition: p.Number}, p.Offset, nil
+	return place, nil
 }
 
 // findLetters calls show for the letter at a place of a dead-letter topic, or for every letter of the record at a place of
 // a source topic, and counts them.
-func (p *program) findLetters(ctx context.Context, c config.Config, log *slog.Logger, place dlq.Place, offset int64, show func(*dlq.Found) error) (n int, err error) {
+func (p *program) findLetters(ctx context.Context, c config.Config, log *slog.Logger, place record.Place, show func(*dlq.Found) error) (n int, err error) {
 	reader, err := p.openLetters(ctx, c, log)
 	if err != nil {
 		return 0, err
 	}
 	defer reader.Close()
+	counted := func(f *dlq.Found) error {
+		n++
+		return show(f)
+	}
 	if !slices.Contains(reader.topics, place.Topic) {
 		err := p.scan(ctx, reader, func(f *dlq.Found) error {
-			l := &f.Letter
-			if f.Err == nil && l.Topic == place.Topic && l.Partition == place.Partition && l.Offset == offset {
-				n++
-				return show(f)
+			if f.Err == nil && f.Letter.Place == place {
+				return counted(f)
 			}
 			return nil
 		})
@@ -106,15 +108,6 @@ func (p *program) findLetters(ctx context.Context, c config.Config, log *slog.Lo
 	if err != nil {
 		return 0, err
 	}
-	for _, s := range spans {
-		if s.Place != place || offset < s.First || offset >= s.End {
-			continue
-		}
-		err := dlq.Scan(ctx, reader, []dlq.Span{{Place: place, First: offset, End: offset + 1}}, func(f *dlq.Found) error {
-			n++
-			return show(f)
-		})
-		return n, err
-	}
-	return 0, nil
+	err = dlq.At(ctx, reader, spans, place, counted)
+	return n, err
 }

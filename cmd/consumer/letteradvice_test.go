@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"waterwheel/dlq"
 	"waterwheel/kafka"
 	"waterwheel/record"
 )
@@ -26,15 +24,5 @@ func TestATopicThatMayNotBeSeenIsNotToBeCreated(t *testing.T) {
 	if len(errs) != 2 || strings.Contains(errs[0].Error(), "create") || !strings.Contains(errs[0].Error(), "grant READ and DESCRIBE") ||
 		strings.Count(errs[1].Error(), "create") != 1 {
 		t.Errorf("%q", errs)
-	}
-}
-
-func TestALetterThatMayNotBeWrittenSaysWhichRightIsLacking(t *testing.T) {
-	err := advisedLetter(&dlq.ProduceError{Unacknowledged: []int{0}, Err: kafkago.TopicAuthorizationFailed})
-	if !strings.Contains(err.Error(), "WRITE on the dead-letter topic") || !errors.Is(err, kafkago.TopicAuthorizationFailed) {
-		t.Error(err)
-	}
-	if err := advisedLetter(kafkago.NotEnoughReplicas); !errors.Is(err, kafkago.NotEnoughReplicas) || strings.Contains(err.Error(), "grant") {
-		t.Error(err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"waterwheel/dlq"
+	"waterwheel/dlq/redrive"
+	"waterwheel/record"
 )
 
 // Letters that anybody wrote who may write to the dead-letter topic: none goes back, whatever record of the topic it names, and
@@ -18,20 +19,20 @@ func TestForgedLettersStayInTheirTopic(t *testing.T) {
 	const n = 40
 	r := newRedriving(t)
 	r.records(t, 2*n)
-	forge := func(i int, change func(*dlq.Letter)) dlq.Letter {
+	forge := func(i int, change func(*record.Letter)) record.Letter {
 		l := r.letter(i)
 		l.Value, l.Reason, l.Headers = fmt.Appendf(nil, "forged %d", i), "bad_meta", nil
 		change(&l)
 		return l
 	}
-	forged := []dlq.Letter{
-		forge(0, func(l *dlq.Letter) { l.Partition = 99 }),
-		forge(1, func(l *dlq.Letter) { l.Offset = 1 << 40 }),
-		forge(2, func(l *dlq.Letter) { l.TopicID[3]++ }),
-		forge(4, func(l *dlq.Letter) { l.Key = []byte("other") }),
-		forge(6, func(l *dlq.Letter) { l.Key = nil }),
-		forge(7, func(l *dlq.Letter) { l.Key = []byte{} }),
-		forge(9, func(l *dlq.Letter) { l.Part, l.Key = 3, []byte("key") }),
+	forged := []record.Letter{
+		forge(0, func(l *record.Letter) { l.Number = 99 }),
+		forge(1, func(l *record.Letter) { l.Offset = 1 << 40 }),
+		forge(2, func(l *record.Letter) { l.TopicID[3]++ }),
+		forge(4, func(l *record.Letter) { l.Key = []byte("other") }),
+		forge(6, func(l *record.Letter) { l.Key = nil }),
+		forge(7, func(l *record.Letter) { l.Key = []byte{} }),
+		forge(9, func(l *record.Letter) { l.Part, l.Key = 3, []byte("key") }),
 	}
 	r.write(t, forged...)
 	r.fill(t, n)
@@ -83,7 +84,7 @@ func TestStrayComesBackByItsPlace(t *testing.T) {
 	l.TopicID[0]++ // the topic was created anew
 	r.records(t, 8)
 	r.write(t, l)
-	place := fmt.Sprintf("%s.dlq/%d/0", r.topic, l.Partition%2)
+	place := fmt.Sprintf("%s.dlq/%d/0", r.topic, l.Number%2)
 	if view, stderr := r.refusing(t); view.Strays != 1 || !strings.Contains(stderr, place+" ("+r.topic+" was created anew since)") {
 		t.Errorf("%+v\n%s", view, stderr)
 	}
@@ -103,7 +104,7 @@ func TestStraysAreToldInOneLine(t *testing.T) {
 		t.Errorf("without any: %q", out.String())
 	}
 	for i := range 5 {
-		s.add(dlq.Stray{Place: dlq.Place{Topic: "events.dlq"}, Offset: int64(i), Wrong: "letters of \"or\nders\" stand elsewhere"})
+		s.add(redrive.Stray{Place: record.Place{Partition: record.Partition{Topic: "events.dlq"}, Offset: int64(i)}, Wrong: "letters of \"or\nders\" stand elsewhere"})
 	}
 	s.tell(&out)
 	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "events.dlq/0/2 (") || !strings.Contains(got, " and 2 more. ") {

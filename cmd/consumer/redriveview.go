@@ -3,26 +3,27 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/dlq"
+	"waterwheel/dlq/redrive"
 )
 
 // RedriveView is what dlq redrive prints as JSON.
 type RedriveView struct {
 	Group  string `json:"group"`
 	DryRun bool   `json:"dryRun"`
-	dlq.Report
+	redrive.Report
 }
 
-func (p *program) printRedrive(o redriveOptions, group string, r dlq.Report) error {
+func (p *program) printRedrive(o redriveOptions, group string, r redrive.Report) error {
 	if r.Reasons == nil {
 		r.Reasons = map[string]int64{}
 	}
 	return p.show(RedriveView{group, o.dryRun, r}, func(w io.Writer) { printReport(w, o, group, r) })
 }
 
-func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) {
+func printReport(w io.Writer, o redriveOptions, group string, r redrive.Report) {
 	table := text.NewTable(w)
 	verb := "driven back"
 	if o.dryRun {
@@ -64,4 +65,47 @@ func printReport(w io.Writer, o redriveOptions, group string, r dlq.Report) {
 	if group != "" {
 		fmt.Fprintf(w, "progress is kept by the consumer group %s\n", group)
 	}
+}
+
+// nameRefused says that a letter stays.
+func (p *program) nameRefused(r redrive.Refusal) {
+	fmt.Fprintf(p.stderr, "The letter %s stays: %s does not take it: %v\n", r.Place, r.To, r.Err)
+}
+
+// tellStaying says what to do about letters that were refused or are of no record, if there are any.
+func (p *program) tellStaying(r redrive.Report) error {
+	if r.Refused > 0 {
+		fmt.Fprintf(p.stderr, "%d letters stay: change the configuration of their topics, then bring each back with \"consumer dlq redrive --letter\" and its place.\n", r.Refused)
+	}
+	if r.Refused > 0 || r.Strays > 0 {
+		return errFound
+	}
+	return nil
+}
+
+// mostStrays is how many letters that are of no record are named.
+const mostStrays = 3
+
+// strays are letters that are not of the records that they name: the first of them, and how many there are.
+type strays struct {
+	first []string
+	count int
+}
+
+func (s *strays) add(one redrive.Stray) {
+	if s.count++; s.count <= mostStrays {
+		s.first = append(s.first, fmt.Sprintf("%s (%s)", one.Place, one.Wrong))
+	}
+}
+
+// tell says it in one line.
+func (s *strays) tell(w io.Writer) {
+	if s.count == 0 {
+		return
+	}
+	list := text.Printable(strings.Join(s.first, ", "))
+	if more := s.count - len(s.first); more > 0 {
+		list = fmt.Sprintf("%s and %d more", list, more)
+	}
+	fmt.Fprintf(w, "Not of the records that they name: %s. These letters stay: see who may write to the dead-letter topic; \"consumer dlq redrive --letter\" brings one back that is right all the same.\n", list)
 }

@@ -120,7 +120,7 @@ func stopReason(n ast.Node) string {
 
 func TestRunbookHasEveryStoppedPartition(t *testing.T) {
 	var reasons []string
-	for _, dir := range []string{".", "../../pipeline", "../../claim", "../../kafka", "../../sink"} {
+	for _, dir := range []string{".", "../../pipeline", "../../claim", "../../kafka", "../../dlq", "../../sink"} {
 		eachFile(t, dir, func(file *ast.File) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if reason := stopReason(n); reason != "" {

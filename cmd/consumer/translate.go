@@ -133,10 +133,10 @@ func decoding(c config.Config, o timeseries.Options) measurement.Options {
 	}
 }
 
-// letterOptions are the settings of dead letters, but for the transport.
+// letterOptions are the settings of dead letters.
 func letterOptions(c config.Config) dlq.Options {
 	return dlq.Options{
-		Brokers: c.Kafka.Brokers, Sources: c.Kafka.Topics, TopicFor: c.DLQ.TopicFor, GroupID: c.Kafka.GroupID,
-		Create: c.DLQ.Create, Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication, Retention: c.DLQ.Retention,
+		Sources: c.Kafka.Topics, TopicFor: c.DLQ.TopicFor, GroupID: c.Kafka.GroupID, Create: c.DLQ.Create,
+		Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication, Retention: c.DLQ.Retention,
 	}
 }

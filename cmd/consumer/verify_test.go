@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -139,19 +140,19 @@ func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 // letterShelf is a dead-letter topic of two partitions in memory, without any letters that are still there.
 type letterShelf struct{ first, later []int64 }
 
-func (l *letterShelf) Partitions(context.Context, string) ([]int32, error) { return []int32{0, 1}, nil }
-
-func (l *letterShelf) TopicID(context.Context, string) (id [16]byte, _ error) { return id, nil }
+func (l *letterShelf) Topic(context.Context, string) (kafka.Topic, error) {
+	return kafka.Topic{Partitions: []kafka.Partition{{ID: 0}, {ID: 1}}}, nil
+}
 
 // Bounds are those of the first look, then the later ones.
-func (l *letterShelf) Bounds(_ context.Context, _ string, partition int32) (first, end int64, err error) {
-	first = l.first[partition]
-	l.first[partition] = l.later[partition]
+func (l *letterShelf) Bounds(_ context.Context, of record.Partition) (first, end int64, err error) {
+	first = l.first[of.Number]
+	l.first[of.Number] = l.later[of.Number]
 	return first, 9, nil
 }
 
-func (l *letterShelf) Read(context.Context, string, int32, int64, int64, func(*dlq.Record) error) error {
-	return nil
+func (l *letterShelf) Scan(context.Context, record.Partition, int64, int64, func(*record.Record) error) (int64, error) {
+	return 0, nil
 }
 
 func TestDeletedLettersAreNoticed(t *testing.T) {

@@ -32,14 +32,12 @@ func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, s
 	if c.DLQ.Topic == "" {
 		return index, nil
 	}
-	o := letterOptions(c)
-	name := o.TopicFor(src.Topic)
-	log := &topicLog{scanner}
-	missing, err := log.Missing(ctx, []string{name})
+	name := c.DLQ.TopicFor(src.Topic)
+	missing, err := scanner.Missing(ctx, name)
 	if err != nil || len(missing) > 0 {
 		return index, err
 	}
-	if err := index.read(ctx, log, name, src, line); err != nil {
+	if err := index.read(ctx, scanner, name, src, line); err != nil {
 		return index, fmt.Errorf("reading the dead letters of %s: %w", src.Topic, err)
 	}
 	return index, nil
@@ -62,7 +60,7 @@ func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src ti
 		l := &f.Letter
 		unknownID := l.TopicID == [16]byte{} // not written by us
 		if f.Err == nil && l.Topic == src.Topic && (unknownID || l.TopicID == src.TopicID) {
-			x.Add(l.Partition, l.Offset, l.Part)
+			x.Add(l.Number, l.Offset, l.Part)
 		}
 		return nil
 	})
@@ -75,7 +73,7 @@ func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src ti
 	for _, s := range spans {
 		if s.First > 0 {
 			x.NoteDeleted()
-			x.deleted = append(x.deleted, DeletedLetters{Place: s.Place.String(), Before: s.First})
+			x.deleted = append(x.deleted, DeletedLetters{Place: s.Partition.String(), Before: s.First})
 		}
 	}
 	return nil

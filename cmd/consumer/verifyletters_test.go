@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go"
+	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/record"
 )
 
 // readLetters reads the dead-letter topic as it is.
-func (s *stage) readLetters() (all []kafka.Message) {
+func (s *stage) readLetters() (all []kafkago.Message) {
 	s.t.Helper()
 	c, err := config.Load(func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, nil)
 	s.change(err)
@@ -25,13 +27,14 @@ func (s *stage) readLetters() (all []kafka.Message) {
 	spans, err := dlq.Spans(s.t.Context(), log, []string{s.topic + ".dlq"})
 	s.change(err)
 	for _, span := range spans {
-		err := log.Read(s.t.Context(), span.Topic, span.Partition, span.First, span.End, func(r *dlq.Record) error {
-			m := kafka.Message{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Time: time.UnixMilli(r.Timestamp)}
-			for _, h := range r.Headers {
-				m.Headers = append(m.Headers, kafka.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+		_, err := log.Scan(s.t.Context(), span.Partition, span.First, span.End, func(r *record.Record) error {
+			m := kafkago.Message{Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Time: time.UnixMilli(r.Timestamp)}
+			headers, err := recordbatch.ParseHeaders(r.Headers)
+			for _, h := range headers {
+				m.Headers = append(m.Headers, kafkago.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
 			}
 			all = append(all, m)
-			return nil
+			return err
 		})
 		s.change(err)
 	}
@@ -39,14 +42,14 @@ func (s *stage) readLetters() (all []kafka.Message) {
 }
 
 // replaceLetters creates the dead-letter topic again, with these letters in it.
-func (s *stage) replaceLetters(with []kafka.Message) {
+func (s *stage) replaceLetters(with []kafkago.Message) {
 	s.t.Helper()
 	name := s.topic + ".dlq"
-	_, err := s.admin.DeleteTopics(s.t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{name}})
+	_, err := s.admin.DeleteTopics(s.t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{name}})
 	s.change(err)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) { // the deletion takes a while
-		created, err := s.admin.CreateTopics(s.t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
-			Topic: name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}},
+		created, err := s.admin.CreateTopics(s.t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{
+			Topic: name, NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafkago.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "-1"}},
 		}}})
 		if err == nil && created.Errors[name] == nil {
 			break
@@ -55,8 +58,8 @@ func (s *stage) replaceLetters(with []kafka.Message) {
 			s.t.Fatal(err, created)
 		}
 	}
-	w := &kafka.Writer{
-		Addr: s.admin.Addr, Topic: name, RequiredAcks: kafka.RequireAll, BatchTimeout: time.Millisecond, MaxAttempts: 50,
+	w := &kafkago.Writer{
+		Addr: s.admin.Addr, Topic: name, RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, MaxAttempts: 50,
 		Transport: s.admin.Transport,
 	}
 	defer w.Close()
@@ -64,7 +67,7 @@ func (s *stage) replaceLetters(with []kafka.Message) {
 }
 
 // header is a letter's header.
-func header(m *kafka.Message, name string) string {
+func header(m *kafkago.Message, name string) string {
 	for _, h := range m.Headers {
 		if h.Key == name {
 			return string(h.Value)
@@ -85,7 +88,7 @@ func TestVerifyMissesALetter(t *testing.T) {
 	}
 
 	gone := whole[len(whole)/2]
-	s.replaceLetters(append(append([]kafka.Message(nil), whole[:len(whole)/2]...), whole[len(whole)/2+1:]...))
+	s.replaceLetters(append(append([]kafkago.Message(nil), whole[:len(whole)/2]...), whole[len(whole)/2+1:]...))
 	code, out := s.verify()
 	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.letters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 letters missing") {
 		t.Fatalf("exit code %d:\n%s", code, out)

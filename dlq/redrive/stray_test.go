@@ -1,14 +1,17 @@
-package dlq
+package redrive
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"waterwheel/dlq"
+	"waterwheel/record"
 )
 
 // straying has a genuine letter of events/3/4, and one that is forged beside it on each side.
-func straying(change func(*Letter)) *world {
+func straying(change func(*record.Letter)) *world {
 	w := newWorld()
 	genuine := sample()
 	genuine.Offset, genuine.Value = 4, []byte("genuine")
@@ -16,9 +19,9 @@ func straying(change func(*Letter)) *world {
 	forged := genuine
 	forged.Value, forged.Reason = []byte("forged"), "bad_time"
 	change(&forged)
-	w.forge(dead, forged)
-	w.forge(dead, genuine)
-	w.forge(dead, forged)
+	w.forge(forged)
+	w.forge(genuine)
+	w.forge(forged)
 	return w
 }
 
@@ -26,28 +29,28 @@ func straying(change func(*Letter)) *world {
 // genuine one of the same position, which another selection drives.
 func TestForgedLettersStay(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*Letter)
+		change func(*record.Letter)
 		wrong  string
 	}{
-		"no such partition": {func(l *Letter) { l.Partition = 7 }, "events has no partition 7"},
-		"no such record":    {func(l *Letter) { l.Offset = 5 }, "events/3 ends at 5, before offset 5"},
-		"far behind":        {func(l *Letter) { l.Offset = 1 << 60 }, "before offset 1152921504606846976"},
-		"another topic's":   {func(l *Letter) { l.TopicID[0]++ }, "events was created anew since"},
-		"another key":       {func(l *Letter) { l.Key = []byte("other") }, "its key is not that of the record events/3/4"},
-		"no key":            {func(l *Letter) { l.Key = nil }, "its key is not that"},
-		"an empty key":      {func(l *Letter) { l.Key = []byte{} }, "its key is not that"},
-		"another record's":  {func(l *Letter) { l.Offset = 2 }, "its key is not that of the record events/3/2"},
-		"an element's":      {func(l *Letter) { l.Part, l.Key = 2, nil }, "its key is not that"},
-		"a foreign topic's": {func(l *Letter) { l.Topic = "orders" }, `letters of "orders" stand in "orders.dlq"`},
+		"no such partition": {func(l *record.Letter) { l.Number = 7 }, "events has no partition 7"},
+		"no such record":    {func(l *record.Letter) { l.Offset = 5 }, "events/3 ends at 5, before offset 5"},
+		"far behind":        {func(l *record.Letter) { l.Offset = 1 << 60 }, "before offset 1152921504606846976"},
+		"another topic's":   {func(l *record.Letter) { l.TopicID[0]++ }, "events was created anew since"},
+		"another key":       {func(l *record.Letter) { l.Key = []byte("other") }, "its key is not that of the record events/3/4"},
+		"no key":            {func(l *record.Letter) { l.Key = nil }, "its key is not that"},
+		"an empty key":      {func(l *record.Letter) { l.Key = []byte{} }, "its key is not that"},
+		"another record's":  {func(l *record.Letter) { l.Offset = 2 }, "its key is not that of the record events/3/2"},
+		"an element's":      {func(l *record.Letter) { l.Part, l.Key = 2, nil }, "its key is not that"},
+		"a foreign topic's": {func(l *record.Letter) { l.Topic = "orders" }, `letters of "orders" stand in "orders.dlq"`},
 	} {
 		for _, first := range []string{"", "bad_time"} { // the forged ones' reason
 			w := straying(c.change)
 			var told []string
-			options := func(o *RedriveOptions) {
+			options := func(o *Options) {
 				o.TopicFor = func(source string) string { return source + ".dlq" }
-				o.Stray = func(s Stray) { told = append(told, fmt.Sprintf("%s/%d: %s", s.Place, s.Offset, s.Wrong)) }
+				o.Stray = func(s Stray) { told = append(told, fmt.Sprintf("%s: %s", s.Place, s.Wrong)) }
 			}
-			report, err := w.run(t, func(o *RedriveOptions) {
+			report, err := w.run(t, func(o *Options) {
 				options(o)
 				if first != "" {
 					o.Selection.Reasons = []string{first}
@@ -66,7 +69,7 @@ func TestForgedLettersStay(t *testing.T) {
 			if got := w.arrived(); got["genuine"] != 1 || got["forged"] != 0 || report.Driven != 1 {
 				t.Errorf("%s: %v arrived, %+v", name, got, report)
 			}
-			if len(w.logs[Place{"events", 7}]) != 0 {
+			if len(w.logs[record.Partition{Topic: "events", Number: 7}]) != 0 {
 				t.Errorf("%s: it went to a partition that was not there", name)
 			}
 		}
@@ -77,10 +80,10 @@ func TestForgedLettersStay(t *testing.T) {
 func TestLettersOfRecordsThatAreGoneGoBack(t *testing.T) {
 	w := filled(40)
 	for i := range 4 {
-		w.logs[Place{"events", int32(i)}] = slices.Clone(w.logs[Place{"events", int32(i)}][:37+i])
+		w.logs[record.Partition{Topic: "events", Number: int32(i)}] = slices.Clone(w.logs[record.Partition{Topic: "events", Number: int32(i)}][:37+i])
 	}
-	w.expired = map[Place]int64{{"events", 0}: 20} // letters 0, 4 … 16
-	w.gaps = map[Place][]int64{{"events", 1}: {5, 6, 7}, {"events", 2}: {38}}
+	w.expired = map[record.Partition]int64{{Topic: "events", Number: 0}: 20} // letters 0, 4 … 16
+	w.gaps = map[record.Partition][]int64{{Topic: "events", Number: 1}: {5, 6, 7}, {Topic: "events", Number: 2}: {38}}
 	report, err := w.run(t, nil)
 	if err != nil || report.Driven != 40 || report.Gone != 5+2 || report.Strays != 0 {
 		t.Errorf("%+v, %v", report, err)
@@ -97,12 +100,12 @@ func TestStraysDoNotCountForTheLimit(t *testing.T) {
 		if i%3 != 0 {
 			w.original(&l)
 			l.Key = []byte("other")
-			w.forge(dead, l)
+			w.forge(l)
 			continue
 		}
-		w.letter(dead, l)
+		w.letter(l)
 	}
-	report, err := w.run(t, func(o *RedriveOptions) { o.Limit = 7 })
+	report, err := w.run(t, func(o *Options) { o.Limit = 7 })
 	if err != nil || report.Driven != 7 || report.Strays != 12 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -114,26 +117,30 @@ func TestStraysDoNotCountForTheLimit(t *testing.T) {
 // Records are read in passes over their partitions, not one by one; those far apart are looked up.
 func TestOriginalsAreReadInPasses(t *testing.T) {
 	w := filled(1200)
-	if _, err := w.run(t, func(o *RedriveOptions) { o.DryRun = true }); err != nil || w.reads > 3*4 {
+	if _, err := w.run(t, func(o *Options) { o.DryRun = true }); err != nil || w.reads > 3*4 {
 		t.Errorf("%d reads for three parcels of four partitions, %v", w.reads, err)
 	}
 	w = newWorld()
 	for _, offset := range []int64{0, 10, 5000, 5001, 20_000} {
 		l := sample()
 		l.Offset = offset
-		w.letter(dead, l)
+		w.letter(l)
 	}
-	if report, err := w.run(t, func(o *RedriveOptions) { o.DryRun = true }); err != nil || report.Driven != 5 || w.reads != 3 {
+	if report, err := w.run(t, func(o *Options) { o.DryRun = true }); err != nil || report.Driven != 5 || w.reads != 3 {
 		t.Errorf("%d reads for three groups of records, %+v, %v", w.reads, report, err)
 	}
 }
 
 func TestDoubtSaysWhatSpeaksAgainstALetter(t *testing.T) {
-	w := straying(func(l *Letter) { l.Key = nil })
-	for offset, want := range []string{"its key is not that of the record events/3/4", ""} {
-		f := found(dead, &w.logs[dead][offset])
-		if got, err := Doubt(t.Context(), w, &f.Letter); got != want || err != nil {
-			t.Errorf("%d: %q, %v; want %q", offset, got, err, want)
-		}
+	w := straying(func(l *record.Letter) { l.Key = nil })
+	var got []string
+	span := dlq.Span{Partition: dead, End: 2}
+	err := dlq.Scan(t.Context(), w, []dlq.Span{span}, func(f *dlq.Found) error {
+		wrong, err := doubt(t.Context(), w, &f.Letter)
+		got = append(got, wrong)
+		return err
+	})
+	if want := []string{"its key is not that of the record events/3/4", ""}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 }

@@ -1,4 +1,4 @@
-package dlq
+package redrive
 
 import (
 	"errors"
@@ -6,10 +6,12 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+
+	"waterwheel/kafka"
 )
 
 // refusesSome refuses every seventh letter of filled, from the second on.
-func refusesSome(r *Record) bool {
+func refusesSome(r *kafka.Message) bool {
 	var i int
 	_, err := fmt.Sscanf(string(r.Value), "letter %d", &i)
 	return err == nil && i%7 == 1
@@ -21,7 +23,7 @@ func (w *world) isOnceButRefused(t *testing.T, n int) {
 	counts := w.arrived()
 	for i := range n {
 		name, want := fmt.Sprintf("letter %d", i), 1
-		if refusesSome(&Record{Value: []byte(name)}) {
+		if refusesSome(&kafka.Message{Value: []byte(name)}) {
 			want = 0
 		}
 		if counts[name] != want {
@@ -37,12 +39,12 @@ func TestRefusedLetterHoldsUpNoOther(t *testing.T) {
 		w := filled(60)
 		w.rate, w.refuses = 10, refusesSome
 		var refused []string
-		report, err := w.run(t, func(o *RedriveOptions) {
+		report, err := w.run(t, func(o *Options) {
 			o.Refused = func(r Refusal) {
 				if !errors.Is(r.Err, errTooLarge) || r.To.Topic != "events" {
 					t.Errorf("refusal %+v", r)
 				}
-				refused = append(refused, fmt.Sprintf("%s/%d %s", r.Place, r.Offset, w.logs[r.Place][r.Offset].Value))
+				refused = append(refused, fmt.Sprintf("%s %s", r.Place, w.logs[r.Partition][r.Offset].Value))
 			}
 		})
 		if err != nil || report.Refused != 9 || report.Driven != 51 || report.Read != report.Total {
@@ -56,7 +58,7 @@ func TestRefusedLetterHoldsUpNoOther(t *testing.T) {
 			t.Errorf("committed %+v", c)
 		}
 		for _, attempts := range []int{DefaultMaxAttempts, DefaultMaxAttempts + 1} {
-			report, err = w.run(t, func(o *RedriveOptions) { o.Selection.MaxAttempts = attempts })
+			report, err = w.run(t, func(o *Options) { o.Selection.MaxAttempts = attempts })
 			if err != nil || report.Driven != 0 || report.Refused != 0 {
 				t.Errorf("afterwards, with --max-attempts %d: %+v, %v", attempts, report, err)
 			}
@@ -86,8 +88,8 @@ func TestCrashBesideRefusedLettersIsHealed(t *testing.T) {
 // The limit bounds what a topic is offered that takes nothing.
 func TestRefusedLettersCountForTheLimit(t *testing.T) {
 	w := filled(60)
-	w.refuses = func(*Record) bool { return true }
-	report, err := w.run(t, func(o *RedriveOptions) { o.Limit = 5 })
+	w.refuses = func(*kafka.Message) bool { return true }
+	report, err := w.run(t, func(o *Options) { o.Limit = 5 })
 	if err != nil || report.Refused != 5 || report.Driven != 0 || w.commits[""][dead].Offset != 6 {
 		t.Errorf("%+v, %v, committed %+v", report, err, w.commits[""])
 	}

@@ -1,4 +1,4 @@
-package dlq
+package redrive
 
 import (
 	"context"
@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"waterwheel/dlq"
+	"waterwheel/record"
 )
 
 // A crash at any commit or request, before or after its effect, leaves the next run to finish the work.
@@ -68,11 +71,11 @@ func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.failAt, w.first = 0, first
-			other := func(o *RedriveOptions) { o.Selection.MaxAttempts++ }
+			other := func(o *Options) { o.Selection.MaxAttempts++ }
 			if _, err := w.run(t, other); !errors.As(err, new(*UnfinishedError)) {
 				t.Fatalf("the intent is not seen: %v", err)
 			}
-			if _, err := w.run(t, func(o *RedriveOptions) { o.DryRun = true }); err != nil {
+			if _, err := w.run(t, func(o *Options) { o.DryRun = true }); err != nil {
 				t.Fatal(err)
 			}
 			if c := w.commits[""][dead]; c.Metadata == "" {
@@ -81,7 +84,7 @@ func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 			if _, err := w.run(t, nil); err != nil {
 				t.Fatal(err)
 			}
-			if c := w.commits[""][dead]; c != (Committed{Offset: 22}) {
+			if c := w.commits[""][dead]; c != (record.Commit{Place: record.Place{Partition: dead, Offset: 22}}) {
 				t.Errorf("committed %+v", c)
 			}
 			if _, err := w.run(t, other); err != nil {
@@ -94,11 +97,11 @@ func TestDeletedLettersLeaveNothingUnfinished(t *testing.T) {
 // filledWithEqual is a world with letters that differ in their records' offsets only.
 func filledWithEqual(n int) *world {
 	w := newWorld()
-	w.append(Place{"events", 3})
+	w.append(record.Partition{Topic: "events", Number: 3})
 	for i := range n {
 		l := sample()
 		l.Offset = int64(i)
-		w.letter(dead, l)
+		w.letter(l)
 	}
 	return w
 }
@@ -169,8 +172,8 @@ func TestLostAnswerIsLookedUp(t *testing.T) {
 func TestSelectionsTogetherDriveOnce(t *testing.T) {
 	selections := []Selection{
 		{MaxAttempts: 3},
-		{Filter: Filter{Reasons: []string{"bad_time"}}, MaxAttempts: 3},
-		{Filter: Filter{Reasons: []string{"not_json", "bad_time"}}, MaxAttempts: 4},
+		{Filter: dlq.Filter{Reasons: []string{"bad_time"}}, MaxAttempts: 3},
+		{Filter: dlq.Filter{Reasons: []string{"not_json", "bad_time"}}, MaxAttempts: 4},
 	}
 	refused := 0
 	for seed := range uint64(300) {
@@ -183,14 +186,14 @@ func TestSelectionsTogetherDriveOnce(t *testing.T) {
 				w.effects, w.failAt, w.lasts = 0, random.IntN(12), random.IntN(2) == 0
 				w.late, w.half = random.IntN(2) == 0, random.IntN(2) == 0
 				s := selections[random.IntN(len(selections))]
-				_, err := w.run(t, func(o *RedriveOptions) { o.Selection, o.Limit = s, int64(random.IntN(40)) })
+				_, err := w.run(t, func(o *Options) { o.Selection, o.Limit = s, int64(random.IntN(40)) })
 				if err != nil && !errors.Is(err, errGone) && !errors.As(err, &unfinished) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
 			w.failAt = 0
 			for left := slices.Clone(selections); len(left) > 0; {
-				_, err := w.run(t, func(o *RedriveOptions) { o.Selection = left[0] })
+				_, err := w.run(t, func(o *Options) { o.Selection = left[0] })
 				switch {
 				case err == nil:
 					left = left[1:]
@@ -215,14 +218,7 @@ func TestInterruptedRunGoesOn(t *testing.T) {
 	w := filled(1100)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errAsked := errors.New("asked to stop")
-	o := RedriveOptions{
-		Selection: Selection{MaxAttempts: 3}, Sources: []string{"events"}, Report: func(Report) { cancel(errAsked) },
-	}
-	spans, err := Spans(ctx, w, []string{"events.dlq"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := NewRedrive(w, w, w, o).Run(ctx, spans)
+	report, err := w.runUntil(ctx, t, w, func(o *Options) { o.Report = func(Report) { cancel(errAsked) } })
 	if !errors.Is(err, errAsked) || report.Driven+report.Doubles != parcelLetters {
 		t.Fatalf("%d driven, %v; want one parcel", report.Driven, err)
 	}

@@ -1,4 +1,4 @@
-package dlq
+package redrive
 
 import (
 	"bytes"
@@ -6,6 +6,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/record"
 )
 
 // nearRecords is how many records lie at most between two that are looked for and read in one go.
@@ -13,33 +17,27 @@ const nearRecords = 1000
 
 // originals looks at the records that letters say they come from. Whoever may write to a dead-letter topic may name any.
 type originals struct {
-	log    Log
-	topics map[string]sourceTopic
-	bounds map[Place]Span
-}
-
-// sourceTopic is a topic that letters come from, as it was when it was asked for.
-type sourceTopic struct {
-	id         [16]byte
-	partitions []int32
+	log    dlq.Log
+	topics map[string]kafka.Topic
+	bounds map[record.Partition]dlq.Span
 }
 
 // claim is a letter's claim to be of a record, and what became of it.
 type claim struct {
-	letter *Letter
+	letter *record.Letter
 	// wrong says what speaks against it, empty: nothing.
 	wrong string
 	// gone tells that the log does not have the record any more: nothing can be compared.
 	gone bool
 }
 
-func newOriginals(log Log) *originals {
-	return &originals{log: log, topics: map[string]sourceTopic{}, bounds: map[Place]Span{}}
+func newOriginals(log dlq.Log) *originals {
+	return &originals{log: log, topics: map[string]kafka.Topic{}, bounds: map[record.Partition]dlq.Span{}}
 }
 
-// Doubt tells what speaks against that a letter is of the record that it names, empty: nothing. Such a letter is driven back by
+// doubt tells what speaks against that a letter is of the record that it names, empty: nothing. Such a letter is driven back by
 // no selection.
-func Doubt(ctx context.Context, log Log, l *Letter) (string, error) {
+func doubt(ctx context.Context, log dlq.Log, l *record.Letter) (string, error) {
 	claims := []claim{{letter: l}}
 	err := newOriginals(log).check(ctx, claims)
 	return claims[0].wrong, err
@@ -58,7 +56,7 @@ func (o *originals) check(ctx context.Context, claims []claim) error {
 		}
 	}
 	slices.SortStableFunc(open, func(a, b *claim) int {
-		return cmp.Or(comparePlaces(a.letter.source(), b.letter.source()), cmp.Compare(a.letter.Offset, b.letter.Offset))
+		return cmp.Or(a.letter.Partition.Compare(b.letter.Partition), cmp.Compare(a.letter.Offset, b.letter.Offset))
 	})
 	for len(open) > 0 {
 		n := near(open)
@@ -79,47 +77,41 @@ func (o *originals) place(ctx context.Context, c *claim) error {
 	}
 	var none [16]byte
 	switch {
-	case !slices.Contains(topic.partitions, l.Partition):
-		c.wrong = fmt.Sprintf("%s has no partition %d", l.Topic, l.Partition)
-	case l.TopicID != topic.id && l.TopicID != none && topic.id != none:
+	case !slices.ContainsFunc(topic.Partitions, func(p kafka.Partition) bool { return p.ID == l.Number }):
+		c.wrong = fmt.Sprintf("%s has no partition %d", l.Topic, l.Number)
+	case l.TopicID != topic.ID && l.TopicID != none && topic.ID != none:
 		c.wrong = l.Topic + " was created anew since"
 	default:
-		span, err := o.span(ctx, l.source())
+		span, err := o.span(ctx, l.Partition)
 		if err != nil {
 			return err
 		}
 		c.gone = l.Offset < span.First
 		if l.Offset >= span.End {
-			c.wrong = fmt.Sprintf("%s ends at %d, before offset %d", span.Place, span.End, l.Offset)
+			c.wrong = fmt.Sprintf("%s ends at %d, before offset %d", span.Partition, span.End, l.Offset)
 		}
 	}
 	return nil
 }
 
-func (o *originals) topic(ctx context.Context, name string) (sourceTopic, error) {
-	if t, known := o.topics[name]; known {
-		return t, nil
+func (o *originals) topic(ctx context.Context, name string) (t kafka.Topic, err error) {
+	t, known := o.topics[name]
+	if !known {
+		if t, err = o.log.Topic(ctx, name); err == nil {
+			o.topics[name] = t
+		}
 	}
-	var t sourceTopic
-	var err error
-	if t.partitions, err = o.log.Partitions(ctx, name); err != nil {
-		return t, err
-	}
-	if t.id, err = o.log.TopicID(ctx, name); err != nil {
-		return t, err
-	}
-	o.topics[name] = t
-	return t, nil
+	return t, err
 }
 
 // span is asked for once: every letter that is looked at was written before, and its record before that.
-func (o *originals) span(ctx context.Context, p Place) (Span, error) {
+func (o *originals) span(ctx context.Context, p record.Partition) (dlq.Span, error) {
 	if s, known := o.bounds[p]; known {
 		return s, nil
 	}
-	s := Span{Place: p}
+	s := dlq.Span{Partition: p}
 	var err error
-	if s.First, s.End, err = o.log.Bounds(ctx, p.Topic, p.Partition); err != nil {
+	if s.First, s.End, err = o.log.Bounds(ctx, p); err != nil {
 		return s, fmt.Errorf("looking for the bounds of %s, where letters come from: %w", p, err)
 	}
 	o.bounds[p] = s
@@ -131,7 +123,7 @@ func near(sorted []*claim) int {
 	n := 1
 	for ; n < len(sorted); n++ {
 		last, next := sorted[n-1].letter, sorted[n].letter
-		if last.source() != next.source() || next.Offset-last.Offset > nearRecords {
+		if last.Partition != next.Partition || next.Offset-last.Offset > nearRecords {
 			break
 		}
 	}
@@ -141,13 +133,13 @@ func near(sorted []*claim) int {
 // compare reads the records of one partition that claims are about, in their order. One that the log has no more, by
 // compaction or because it was deleted meanwhile, was there once.
 func (o *originals) compare(ctx context.Context, claims []*claim) error {
-	place, last := claims[0].letter.source(), claims[len(claims)-1].letter.Offset
+	place, last := claims[0].letter.Partition, claims[len(claims)-1].letter.Offset
 	pass := func(before int64) {
 		for ; len(claims) > 0 && claims[0].letter.Offset < before; claims = claims[1:] {
 			claims[0].gone = true
 		}
 	}
-	err := o.log.Read(ctx, place.Topic, place.Partition, claims[0].letter.Offset, last+1, func(r *Record) error {
+	_, err := o.log.Scan(ctx, place, claims[0].letter.Offset, last+1, func(r *record.Record) error {
 		pass(r.Offset)
 		for ; len(claims) > 0 && claims[0].letter.Offset == r.Offset; claims = claims[1:] {
 			if key := claims[0].letter.Key; !bytes.Equal(key, r.Key) || (key == nil) != (r.Key == nil) {
@@ -155,7 +147,7 @@ func (o *originals) compare(ctx context.Context, claims []*claim) error {
 			}
 		}
 		if len(claims) == 0 {
-			return ErrStop
+			return kafka.ErrStop
 		}
 		return nil
 	})

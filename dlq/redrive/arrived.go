@@ -1,21 +1,24 @@
-package dlq
+package redrive
 
 import (
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+
+	"waterwheel/kafka/recordbatch"
+	"waterwheel/record"
 )
 
 // lookUp marks the letters of a begun parcel that have arrived. It compares what was written since the parcel began with all
 // of its letters, also with those that are known to be there: of letters that are equal, an arrival that an earlier look has
 // counted would otherwise pass for one that never left. Only those that were refused are none of them. Letters of one
 // partition arrive in their order.
-func (r *Redrive) lookUp(ctx context.Context, b *parcel) error {
-	if !r.o.DryRun && !pause(ctx, r.o.Settle) {
+func (d *driver) lookUp(ctx context.Context, b *parcel) error {
+	if !d.o.DryRun && !pause(ctx, settle) {
 		return context.Cause(ctx)
 	}
-	arrived, err := r.arrived(ctx, b.intent.ends)
+	arrived, err := d.arrived(ctx, b.intent.ends)
 	if err != nil {
 		return err
 	}
@@ -24,9 +27,9 @@ func (r *Redrive) lookUp(ctx context.Context, b *parcel) error {
 		if one.refused {
 			continue
 		}
-		to := one.letter.source()
+		to := one.Letter.Partition
 		queue := arrived[to]
-		if at := slices.Index(queue, fingerprintOf(&one.record)); at >= 0 {
+		if at := slices.Index(queue, fingerprintOf(one.message.Key, one.message.Value, one.message.Headers)); at >= 0 {
 			arrived[to] = queue[at+1:]
 			one.done = true
 		}
@@ -35,16 +38,17 @@ func (r *Redrive) lookUp(ctx context.Context, b *parcel) error {
 }
 
 // arrived is what went back to each partition since its log ended there, in order.
-func (r *Redrive) arrived(ctx context.Context, ends map[Place]int64) (map[Place][]fingerprint, error) {
-	arrived := map[Place][]fingerprint{}
-	for _, to := range slices.SortedFunc(maps.Keys(ends), comparePlaces) {
-		_, end, err := r.log.Bounds(ctx, to.Topic, to.Partition)
+func (d *driver) arrived(ctx context.Context, ends map[record.Partition]int64) (map[record.Partition][]fingerprint, error) {
+	arrived := map[record.Partition][]fingerprint{}
+	for _, to := range slices.SortedFunc(maps.Keys(ends), record.Partition.Compare) {
+		_, end, err := d.log.Bounds(ctx, to)
 		if err == nil && end > ends[to] {
-			err = r.log.Read(ctx, to.Topic, to.Partition, ends[to], end, func(record *Record) error {
-				if isReturned(record) {
-					arrived[to] = append(arrived[to], fingerprintOf(record))
+			_, err = d.log.Scan(ctx, to, ends[to], end, func(r *record.Record) error {
+				headers, err := recordbatch.ParseHeaders(r.Headers)
+				if mayBeReturned(headers) {
+					arrived[to] = append(arrived[to], fingerprintOf(r.Key, r.Value, headers))
 				}
-				return nil
+				return err
 			})
 		}
 		if err != nil {

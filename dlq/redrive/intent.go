@@ -1,4 +1,4 @@
-package dlq
+package redrive
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"waterwheel/record"
 )
 
 // intentMark begins the metadata of a commit made before a parcel is produced.
@@ -22,14 +24,14 @@ const longestTopic = 249
 // way, and where the logs that they go to ended before. Whoever finds it in a commit looks there for what has arrived.
 type intent struct {
 	until int64
-	ends  map[Place]int64
+	ends  map[record.Partition]int64
 }
 
 // String is the metadata of the commit: "redrive until=<offset> <topic>/<partition>=<end> …".
 func (i *intent) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s until=%d", intentMark, i.until)
-	places := slices.SortedFunc(maps.Keys(i.ends), comparePlaces)
+	places := slices.SortedFunc(maps.Keys(i.ends), record.Partition.Compare)
 	for _, p := range places {
 		fmt.Fprintf(&b, " %s=%d", p, i.ends[p])
 	}
@@ -46,26 +48,21 @@ func parseIntent(metadata string) (*intent, error) {
 		return nil, nil
 	}
 	broken := func(err error) error { return fmt.Errorf("reading the commit's metadata %q: %w", metadata, err) }
-	i := &intent{until: -1, ends: map[Place]int64{}}
+	i := &intent{until: -1, ends: map[record.Partition]int64{}}
 	for _, field := range fields[1:] {
-		name, value, _ := strings.Cut(field, "=")
-		offset, err := parseNatural(value)
-		if err != nil {
-			return nil, broken(err)
-		}
-		if name == "until" {
-			i.until = offset
+		if until, ok := strings.CutPrefix(field, "until="); ok {
+			offset, err := strconv.ParseUint(until, 10, 63)
+			if err != nil {
+				return nil, broken(err)
+			}
+			i.until = int64(offset)
 			continue
 		}
-		slash := strings.LastIndexByte(name, '/')
-		if slash < 0 {
-			return nil, broken(errors.New("a place has no partition"))
-		}
-		partition, err := strconv.ParseInt(name[slash+1:], 10, 32)
+		end, err := record.ParsePlace(strings.Replace(field, "=", "/", 1))
 		if err != nil {
 			return nil, broken(err)
 		}
-		i.ends[Place{Topic: name[:slash], Partition: int32(partition)}] = offset
+		i.ends[end.Partition] = end.Offset
 	}
 	if i.until < 0 {
 		return nil, broken(errors.New("it has no until"))

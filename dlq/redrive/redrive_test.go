@@ -1,16 +1,18 @@
-package dlq
+package redrive
 
 import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"waterwheel/dlq"
+	"waterwheel/record"
 )
 
 func TestRedriveTwiceFindsNothingTheSecondTime(t *testing.T) {
@@ -32,19 +34,23 @@ func TestRedriveTwiceFindsNothingTheSecondTime(t *testing.T) {
 
 func TestLetterGoesBackAsTheRecordItWas(t *testing.T) {
 	w := newWorld()
-	w.append(Place{"events", 3})
+	w.append(record.Partition{Topic: "events", Number: 3})
 	l := sample()
-	l.Attempt = 2
-	w.letter(dead, l)
+	w.letter(l, tried("2", record.Header{Key: "own", Value: []byte{}}, record.Header{Key: "own"})...)
 	if _, err := w.run(t, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := []Record{{
+	want := []record.Record{{
 		Timestamp: l.Timestamp, Key: l.Key, Value: l.Value,
-		Headers: append(slices.Clone(l.Headers), Header{Key: "waterwheel.attempt", Value: []byte("3")}, Header{Key: "waterwheel.driven", Value: []byte("events.dlq/0/0")}),
+		Headers: encoded([]record.Header{
+			{Key: "own", Value: []byte{}},
+			{Key: "own"},
+			{Key: "waterwheel.attempt", Value: []byte("3")},
+			{Key: "waterwheel.driven", Value: []byte("events.dlq/0/0")},
+		}),
 	}}
 	want[0].Offset = l.Offset + 1
-	if diff := cmp.Diff(want, w.logs[Place{"events", 3}][l.Offset+1:]); diff != "" {
+	if diff := cmp.Diff(want, w.logs[record.Partition{Topic: "events", Number: 3}][l.Offset+1:]); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
 }
@@ -53,7 +59,7 @@ func TestLetterGoesBackAsTheRecordItWas(t *testing.T) {
 // documentation.
 func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
 	w := newWorld()
-	headers := []Header{{Key: "trace", Value: []byte("7")}}
+	headers := []record.Header{{Key: "trace", Value: []byte("7")}}
 	for _, pair := range [][2]string{
 		{"__connect.errors.topic", "events"},
 		{"__connect.errors.partition", "2"},
@@ -66,43 +72,42 @@ func TestLetterOfKafkaConnectGoesBack(t *testing.T) {
 		{"__connect.errors.exception.message", "Converting byte[] to Kafka Connect data failed due to serialization error: "},
 		{"__connect.errors.exception.stacktrace", "org.apache.kafka.connect.errors.DataException\n\tat …"},
 	} {
-		headers = append(headers, Header{Key: pair[0], Value: []byte(pair[1])})
+		headers = append(headers, record.Header{Key: pair[0], Value: []byte(pair[1])})
 	}
-	w.original(&Letter{Topic: "events", Partition: 2, Offset: 41, Key: []byte("k")})
+	w.original(&record.Letter{Place: record.Place{Partition: record.Partition{Topic: "events", Number: 2}, Offset: 41}, Key: []byte("k")})
 	for range 2 {
-		w.append(dead, Record{Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: headers})
+		w.append(dead, record.Record{Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: encoded(headers)})
 	}
-	report, err := w.run(t, func(o *RedriveOptions) {
+	report, err := w.run(t, func(o *Options) {
 		o.Selection.Reasons = []string{"org.apache.kafka.connect.errors.DataException"}
 	})
 	if err != nil || report.Driven != 1 || report.Doubles != 1 {
 		t.Fatalf("report %+v, %v", report, err)
 	}
-	want := []Record{{Offset: 42, Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: []Header{
+	want := []record.Record{{Offset: 42, Timestamp: 5, Key: []byte("k"), Value: []byte("{"), Headers: encoded([]record.Header{
 		{Key: "trace", Value: []byte("7")}, {Key: "waterwheel.attempt", Value: []byte("2")}, {Key: "waterwheel.driven", Value: []byte("events.dlq/0/0")},
-	}}}
-	if diff := cmp.Diff(want, w.logs[Place{"events", 2}][42:]); diff != "" {
+	})}}
+	if diff := cmp.Diff(want, w.logs[record.Partition{Topic: "events", Number: 2}][42:]); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
 	}
 }
 
 func TestWhatStays(t *testing.T) {
 	w := newWorld()
-	for i, change := range []func(*Letter){
-		func(l *Letter) { l.Attempt = 3 }, func(l *Letter) { l.Attempt = 7 }, func(l *Letter) { l.Cut = "value of 9 bytes" },
-		func(l *Letter) { l.Attempt = 2 },
-	} {
+	for i, attempt := range []string{"3", "7", "1", "2"} {
 		l := sample()
 		l.Offset = int64(i)
-		change(&l)
-		w.letter(dead, l)
+		if attempt == "1" {
+			l.Cut = "value of 9 bytes"
+		}
+		w.letter(l, tried(attempt)...)
 	}
-	w.append(dead, Record{Value: []byte("somebody's own")})
+	w.append(dead, record.Record{Value: []byte("somebody's own")})
 	report, err := w.run(t, nil)
 	if err != nil || report.Driven != 1 || report.Exhausted != 2 || report.Cut != 1 || report.Others != 1 {
 		t.Errorf("report %+v, %v", report, err)
 	}
-	report, err = w.run(t, func(o *RedriveOptions) { o.Selection.MaxAttempts = 8 })
+	report, err = w.run(t, func(o *Options) { o.Selection.MaxAttempts = 8 })
 	if err != nil || report.Driven != 2 || report.Doubles != 1 || report.Cut != 1 {
 		t.Errorf("with more attempts: report %+v, %v", report, err)
 	}
@@ -112,7 +117,7 @@ func TestLimitAndRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := filled(100)
 		begin := time.Now()
-		report, err := w.run(t, func(o *RedriveOptions) { o.Limit, o.Rate = 30, 10 })
+		report, err := w.run(t, func(o *Options) { o.Limit, o.Rate = 30, 10 })
 		if took := time.Since(begin); err != nil || report.Driven != 30 || took != 3*time.Second {
 			t.Errorf("%d letters in %v, %v; want 30 in 3s", report.Driven, took, err)
 		}
@@ -126,7 +131,7 @@ func TestLimitAndRate(t *testing.T) {
 func TestDryRunChangesNothing(t *testing.T) {
 	w := filled(700)
 	w.failAt, w.lasts = 1, true // any effect fails
-	report, err := w.run(t, func(o *RedriveOptions) { o.DryRun = true })
+	report, err := w.run(t, func(o *Options) { o.DryRun = true })
 	if err != nil || report.Driven != 700 || report.Doubles != 70 || w.effects != 0 {
 		t.Errorf("report %+v, %v, %d effects", report, err, w.effects)
 	}
@@ -134,9 +139,9 @@ func TestDryRunChangesNothing(t *testing.T) {
 
 func TestDryRunCountsWhatWouldComeBack(t *testing.T) {
 	w := filled(700)
-	report, err := w.run(t, func(o *RedriveOptions) {
+	report, err := w.run(t, func(o *Options) {
 		o.DryRun, o.Limit = true, 300
-		o.Again = func(l *Letter) string {
+		o.Again = func(l *record.Letter) string {
 			if l.Offset%3 == 0 {
 				return "bad_time"
 			}
@@ -152,7 +157,7 @@ func TestForeignTopicStopsRatherThanBeingPassed(t *testing.T) {
 	w := newWorld()
 	l := sample()
 	l.Topic = "orders"
-	w.letter(dead, l)
+	w.letter(l)
 	if _, err := w.run(t, nil); err == nil || !strings.Contains(err.Error(), `"orders"`) {
 		t.Errorf("error %v, want one that names the topic", err)
 	}
@@ -168,20 +173,15 @@ func TestIntentFitsIntoACommit(t *testing.T) {
 	var sources []string
 	for i := range 200 {
 		l := sample()
-		l.Topic, l.Partition = fmt.Sprintf("%s%03d", topic, i%60), int32(2_000_000_000+i)
+		l.Topic, l.Number = fmt.Sprintf("%s%03d", topic, i%60), int32(2_000_000_000+i)
 		l.Offset = int64(i)
 		sources = append(sources, l.Topic)
-		w.append(Place{l.Topic, l.Partition})
-		w.letter(dead, l)
+		w.append(l.Partition)
+		w.letter(l)
 	}
 	longest := 0
 	progress := progressFunc(func(metadata string) { longest = max(longest, len(metadata)) })
-	o := RedriveOptions{Selection: Selection{MaxAttempts: 3}, Sources: sources}
-	spans, err := Spans(t.Context(), w, []string{"events.dlq"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := NewRedrive(w, w, progress, o).Run(t.Context(), spans)
+	report, err := w.runUntil(t.Context(), t, progress, func(o *Options) { o.Member.Topics = sources })
 	if err != nil || report.Driven != 200 || longest > most || longest < most/2 {
 		t.Errorf("%d driven, longest metadata of %d bytes, %v", report.Driven, longest, err)
 	}
@@ -189,13 +189,13 @@ func TestIntentFitsIntoACommit(t *testing.T) {
 
 type progressFunc func(metadata string)
 
-func (f progressFunc) Commit(_ context.Context, _ Place, _ int64, metadata string) error {
-	f(metadata)
+func (f progressFunc) Commit(_ context.Context, c record.Commit) error {
+	f(c.Metadata)
 	return nil
 }
 
 func TestIntentAndSelectionComeBackAsTheyWere(t *testing.T) {
-	i := &intent{until: 1 << 60, ends: map[Place]int64{{"a", 0}: 7, {"b.c_d-e", 12}: 0}}
+	i := &intent{until: 1 << 60, ends: map[record.Partition]int64{{Topic: "a", Number: 0}: 7, {Topic: "b.c_d-e", Number: 12}: 0}}
 	got, err := parseIntent(i.String())
 	if err != nil || got.until != i.until || !maps.Equal(got.ends, i.ends) {
 		t.Errorf("%q came back as %+v, %v", i, got, err)
@@ -208,7 +208,7 @@ func TestIntentAndSelectionComeBackAsTheyWere(t *testing.T) {
 			t.Errorf("%q was taken", text)
 		}
 	}
-	s := Selection{MaxAttempts: 5, Filter: Filter{
+	s := Selection{MaxAttempts: 5, Filter: dlq.Filter{
 		Reasons: []string{"org.x.E$1", "bad_time", "bad_time"}, Topics: []string{"a&b"},
 		From: time.Unix(1_700_000_000, 5).UTC(), To: time.Unix(1_800_000_000, 0).UTC(),
 	}}
@@ -219,19 +219,6 @@ func TestIntentAndSelectionComeBackAsTheyWere(t *testing.T) {
 	for _, text := range []string{"reasons=x", "from=yesterday", "max-attempts=x", "%zz"} {
 		if _, err := ParseSelection(text); err == nil {
 			t.Errorf("the selection %q was taken", text)
-		}
-	}
-}
-
-func TestPositionsTellPartsAndTopicsApart(t *testing.T) {
-	p := newPositions()
-	whole := sample()
-	part, other, recreated, null, empty := whole, whole, whole, whole, whole
-	part.Part, other.Topic, recreated.TopicID = 0, "orders", [16]byte{9}
-	null.Key, empty.Key = nil, []byte{}
-	for _, l := range []Letter{whole, part, other, recreated, null, empty} {
-		if p.has(&l) || !p.add(&l) || p.add(&l) || !p.has(&l) {
-			t.Errorf("%s %d part %d is not told apart", l.Topic, l.Offset, l.Part)
 		}
 	}
 }

@@ -1,4 +1,10 @@
-package dlq
+package redrive
+
+import (
+	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
 
 // parcelLetters and parcelBytes bound the letters that go back under one commit.
 const (
@@ -8,36 +14,33 @@ const (
 
 // parcel is letters that go back under one commit.
 type parcel struct {
-	place   Place
-	start   int64 // everything before it is done
-	next    int64 // everything before it is done or in letters
+	from    record.Partition // of a dead-letter topic
+	start   int64            // everything before it is done
+	next    int64            // everything before it is done or in letters
 	letters []item
 	sifted  int // so many of letters, from the first on, are of records that are or were there
 	bytes   int
 	intent  *intent // committed already: a former run has begun with these letters
-	targets map[Place]bool
+	targets map[record.Partition]bool
 	noted   int // bytes of the intent
 }
 
 // item is a letter on its way back.
 type item struct {
-	offset  int64 // in the dead-letter topic
-	letter  Letter
-	again   string // the reason for which it would come back, empty: none is known
-	record  Record
-	gone    bool // its topic has the record no more
-	done    bool // it has gone back
-	refused bool // its topic does not take it: it stays
+	dlq.Found
+	again   string        // the reason for which it would come back, empty: none is known
+	message kafka.Message // the record that it goes back as
+	gone    bool          // its topic has the record no more
+	done    bool          // it has gone back
+	refused bool          // its topic does not take it: it stays
 }
 
-func (b *parcel) add(f *Found, again string) {
-	kept := *f
-	kept.Letter = f.Letter.clone()
-	l := &kept.Letter
-	one := item{offset: f.Offset, letter: *l, again: again, record: returned(&kept)}
+func (b *parcel) add(f *dlq.Found, again string) {
+	one := item{Found: f.Clone(), again: again}
+	one.message = returned(&one.Found)
 	b.letters = append(b.letters, one)
-	b.bytes += size(l)
-	if to := l.source(); !b.targets[to] {
+	b.bytes += one.message.Size()
+	if to := f.Letter.Partition; !b.targets[to] {
 		b.targets[to] = true
 		b.noted += intentBytes(len(to.Topic))
 	}

@@ -1,0 +1,201 @@
+package redrive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+const (
+	// produceTries is how often a parcel is tried before the re-drive gives up.
+	produceTries = 5
+	// produceRoom is the time one try, or a commit, may take after the caller's context has ended.
+	produceRoom = time.Minute
+)
+
+// drive sends the parcel's letters and begins the next parcel. It does not stop in the middle when ctx ends.
+func (d *driver) drive(ctx context.Context, b *parcel) error {
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceTries*(settle+produceRoom))
+	defer cancel()
+	if err := d.sift(sending, b); err != nil {
+		return err
+	}
+	if b.intent != nil {
+		if err := d.lookUp(sending, b); err != nil {
+			return err
+		}
+	}
+	due := b.waiting()
+	d.report.Arrived += int64(len(b.letters) - len(due))
+	if !d.o.DryRun && len(due) > 0 {
+		if err := d.send(ctx, sending, b); err != nil {
+			return err
+		}
+	}
+	d.count(due)
+	if b.intent != nil && b.start < b.next && !d.o.DryRun {
+		if err := d.commit(sending, b.from, b.next, nil); err != nil {
+			return err
+		}
+	}
+	*b = parcel{from: b.from, start: b.next, next: b.next, targets: map[record.Partition]bool{}}
+	if d.o.Report != nil {
+		d.o.Report(d.report)
+	}
+	d.pace(ctx, len(due))
+	return nil
+}
+
+// count counts the letters that went back, or would have.
+func (d *driver) count(due []*item) {
+	for _, one := range due {
+		if one.refused {
+			continue
+		}
+		d.report.Driven++
+		d.report.Reasons[one.Letter.Reason]++
+		if one.gone {
+			d.report.Gone++
+		}
+		d.countAgain(one.again)
+	}
+}
+
+// countAgain counts a letter that would come back for a reason; empty: none is known.
+func (d *driver) countAgain(reason string) {
+	switch {
+	case reason == "":
+		return
+	case d.report.Again == nil:
+		d.report.Again = map[string]int64{}
+	}
+	d.report.Again[reason]++
+}
+
+// send brings all letters of the parcel back. Before each try it commits what it is about to do, which also tells whether
+// the group is still this run's; after a failure it looks which letters have arrived. The end of ctx ends only the trying
+// again.
+func (d *driver) send(ctx, sending context.Context, b *parcel) error {
+	if b.intent == nil {
+		var err error
+		if b.intent, err = d.plan(sending, b); err != nil {
+			return err
+		}
+	}
+	for try := 1; ; try++ {
+		if err := d.commit(sending, b.from, b.start, b.intent); err != nil {
+			return err
+		}
+		err := d.produce(sending, b)
+		if err == nil {
+			return nil
+		}
+		if try == produceTries || ctx.Err() != nil {
+			return err
+		}
+		if err := d.lookUp(sending, b); err != nil {
+			return err
+		}
+	}
+}
+
+// plan notes where the logs end that the letters go to.
+func (d *driver) plan(ctx context.Context, b *parcel) (*intent, error) {
+	i := &intent{until: b.next, ends: map[record.Partition]int64{}}
+	for _, one := range b.waiting() {
+		to := one.Letter.Partition
+		if _, known := i.ends[to]; known {
+			continue
+		}
+		_, end, err := d.log.Bounds(ctx, to)
+		if err != nil {
+			return nil, fmt.Errorf("looking for the end of %s, where letters go back to: %w", to, err)
+		}
+		i.ends[to] = end
+	}
+	return i, nil
+}
+
+// produce sends the parcel's waiting letters partition by partition. One that its topic refuses stays and holds up no other:
+// what is then committed says nothing of it, so that it does not hold up other selections either.
+func (d *driver) produce(ctx context.Context, b *parcel) error {
+	for due := b.waiting(); len(due) > 0; due = b.waiting() {
+		to := due[0].Letter.Partition
+		due = slices.DeleteFunc(due, func(one *item) bool { return one.Letter.Partition != to })
+		messages := make([]kafka.Message, len(due))
+		for i, one := range due {
+			messages[i] = one.message
+		}
+		refused, err := d.target.Produce(ctx, to, messages)
+		if err != nil {
+			return fmt.Errorf("bringing letters back to %s: %w", to, err)
+		}
+		for i, one := range due {
+			if refused[i] == nil {
+				one.done = true
+				continue
+			}
+			one.refused = true
+			d.report.Refused++
+			if d.o.Refused != nil {
+				d.o.Refused(Refusal{Place: one.Place, To: to, Err: refused[i]})
+			}
+		}
+	}
+	return nil
+}
+
+// leave commits what is done when a partition is left, unless a former run's letters still wait.
+func (d *driver) leave(ctx context.Context, b *parcel) error {
+	if d.o.DryRun || b.intent != nil || b.start == d.own.committed[b.from].Offset {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceRoom)
+	defer cancel()
+	return d.commit(ctx, b.from, b.start, nil)
+}
+
+// forget commits the end of a partition that has no more letters, where a former run was cut off: those that it was about have
+// been deleted since, and its intent would hold up all other selections for ever.
+func (d *driver) forget(ctx context.Context, b *parcel) error {
+	if d.o.DryRun || b.intent == nil {
+		return nil
+	}
+	return d.commit(ctx, b.from, b.next, nil)
+}
+
+func (d *driver) commit(ctx context.Context, from record.Partition, offset int64, i *intent) error {
+	metadata := ""
+	if i != nil {
+		metadata = i.String()
+	}
+	if err := d.progress.Commit(ctx, record.Commit{Place: record.Place{Partition: from, Offset: offset}, Metadata: metadata}); err != nil {
+		return fmt.Errorf("committing offset %d of %s: %w", offset, from, err)
+	}
+	return nil
+}
+
+// pace waits until as much time has passed as the letters so far may take.
+func (d *driver) pace(ctx context.Context, letters int) {
+	d.paced += int64(letters)
+	if d.o.Rate > 0 && !d.o.DryRun {
+		due := d.begin.Add(time.Duration(float64(d.paced) / float64(d.o.Rate) * float64(time.Second)))
+		pause(ctx, time.Until(due))
+	}
+}
+
+// pause waits; false: ctx has ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(max(0, d))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,137 @@
+package redrive
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// Group is the consumer group that keeps the progress of a selection, for a consumer of a group.
+func Group(consumer string, s Selection) string {
+	if text := s.String(); text != "" {
+		return base(consumer) + "." + text
+	}
+	return base(consumer)
+}
+
+// base is what the names of all groups of re-drives begin with.
+func base(consumer string) string { return consumer + ".redrive" }
+
+// selectionOf is the selection of a group; false: it is none of a re-drive.
+func selectionOf(consumer, group string) (Selection, bool) {
+	text, ok := strings.CutPrefix(group, base(consumer))
+	if !ok || text != "" && text[0] != '.' {
+		return Selection{}, false
+	}
+	s, err := ParseSelection(strings.TrimPrefix(text, "."))
+	return s, err == nil
+}
+
+// past is what the group of a selection has committed, by partition of the dead-letter topics.
+type past struct {
+	selection Selection
+	committed map[record.Partition]record.Commit
+}
+
+// isCutOff tells whether the last run ended, in some partition, without knowing what of its letters has arrived.
+func (p past) isCutOff() bool {
+	for _, c := range p.committed {
+		if strings.HasPrefix(c.Metadata, intentMark) {
+			return true
+		}
+	}
+	return false
+}
+
+// note adds what was committed for a partition, if anything was.
+func (p past) note(c kafka.Committed) {
+	if c.Offset >= 0 {
+		p.committed[c.Partition] = record.Commit{Place: c.Place, Metadata: c.Metadata}
+	}
+}
+
+// passed tells whether a re-drive has been at the letter: it went back, or was refused, and none takes it again.
+func passed(pasts []past, f *dlq.Found) bool {
+	return slices.ContainsFunc(pasts, func(p past) bool {
+		return f.Err == nil && f.Offset < p.committed[f.Partition].Offset && p.selection.drives(f)
+	})
+}
+
+// groups are those of the re-drives beside a consumer.
+type groups struct {
+	client   *kafka.Client
+	consumer string
+}
+
+// each calls each for the group of every selection.
+func (g groups) each(ctx context.Context, each func(group string, s Selection) error) error {
+	var names []string
+	err := kafka.Patiently(ctx, func() (err error) {
+		names, err = g.client.Groups(ctx, base(g.consumer))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("looking for other re-drives: %w", err)
+	}
+	for _, name := range names {
+		if s, ok := selectionOf(g.consumer, name); ok {
+			if err := each(name, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pasts are what the groups of all selections have committed for the partitions of spans.
+func (g groups) pasts(ctx context.Context, spans []dlq.Span) (pasts []past, err error) {
+	partitions := make([]record.Partition, len(spans))
+	for i, s := range spans {
+		partitions[i] = s.Partition
+	}
+	err = g.each(ctx, func(group string, s Selection) error {
+		p := past{s, map[record.Partition]record.Commit{}}
+		err := kafka.Patiently(ctx, func() error {
+			answers, err := g.client.Committed(ctx, group, partitions)
+			for _, c := range answers {
+				err = cmp.Or(err, c.Err)
+				p.note(c)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("reading what the group %s has committed: %w", group, err)
+		}
+		pasts = append(pasts, p)
+		return nil
+	})
+	slices.SortFunc(pasts, func(a, b past) int { return cmp.Compare(a.selection.String(), b.selection.String()) })
+	return pasts, err
+}
+
+// busy tells whether re-drives have members, but for so many of this group.
+func (g groups) busy(ctx context.Context, group string, own int) (busy bool, err error) {
+	err = g.each(ctx, func(name string, _ Selection) error {
+		var members int
+		err := kafka.Patiently(ctx, func() error {
+			list, err := g.client.Members(ctx, name)
+			members = len(list)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("looking for the members of the group %s: %w", name, err)
+		}
+		if name == group {
+			members -= own
+		}
+		busy = busy || members > 0
+		return nil
+	})
+	return busy, err
+}

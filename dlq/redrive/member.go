@@ -1,0 +1,177 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"waterwheel/kafka"
+	"waterwheel/kafka/group"
+	"waterwheel/record"
+)
+
+const (
+	// longestSession is the longest session of a re-drive's member: a run after a kill waits for its end.
+	longestSession = 10 * time.Second
+	// leaveTime is the time to finish a parcel and to leave the group.
+	leaveTime = 20 * time.Second
+	// lookPause is the time between two looks whether other re-drives have ended.
+	lookPause = 250 * time.Millisecond
+)
+
+var (
+	errOther = errors.New("another re-drive is running (or was killed a moment ago): try again when it is done")
+	errEnds  = errors.New("the group of the re-drive was taken over, by another run of the same command")
+)
+
+// progress keeps offsets of dead-letter topics for the consumer group of a re-drive. Calls do not overlap.
+type progress interface {
+	// Commit fails when the group has passed to another member. It may be given the same again.
+	Commit(ctx context.Context, c record.Commit) error
+}
+
+// member is the only member of a re-drive's group while it works, and where it commits.
+type member struct {
+	held func() bool // of the lease, which each commit renews
+	send func(context.Context, []record.Commit) ([]error, error)
+	last []record.Commit
+}
+
+// Commit implements progress.
+func (m *member) Commit(ctx context.Context, c record.Commit) error {
+	m.last = []record.Commit{c}
+	return m.commit(ctx)
+}
+
+// commit repeats a commit of which nothing was heard.
+func (m *member) commit(ctx context.Context) error {
+	return kafka.Patiently(ctx, func() error {
+		results, err := m.send(ctx, m.last)
+		if err != nil {
+			return err
+		}
+		return results[0]
+	})
+}
+
+// hold makes sure that the group is still this run's, before a request that brings letters back: a process that was stopped
+// goes on in the middle of a parcel, which another run may have finished meanwhile. When the lease has lapsed, the parcel's
+// commit is made again: no other run has been a member if it is taken.
+func (m *member) hold(ctx context.Context) error {
+	if m.held() {
+		return nil
+	}
+	if err := m.commit(ctx); err != nil {
+		return fmt.Errorf("asking whether the group is still this run's: %w", err)
+	}
+	if !m.held() {
+		return errEnds
+	}
+	return nil
+}
+
+// alone runs work as the only member of a group, and of all re-drives: of partitions dead-letter partitions in all. The
+// context of work ends when the group passes to another member.
+func (g groups) alone(ctx context.Context, o Options, name string, partitions int, work func(context.Context, *group.Generation) error) error {
+	m := o.Member
+	m.Topics, m.GroupID, m.InstanceID, m.Shutdown = o.Topics, name, "", leaveTime
+	m.SessionTimeout = min(m.SessionTimeout, longestSession)
+	m.HeartbeatInterval = min(m.HeartbeatInterval, m.SessionTimeout/3)
+	m.Lease = min(m.SessionTimeout, m.RebalanceTimeout) // no other can be the member so soon after a commit
+	// A member that was killed stays for its session.
+	if err := g.wait(ctx, name, m.SessionTimeout+2*time.Second); err != nil {
+		return err
+	}
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	first := &firstGeneration{generation: make(chan *group.Generation, 1), stop: stop, done: make(chan struct{})}
+	membership, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	var both errgroup.Group
+	both.Go(func() error {
+		err := group.New(g.client, m, first, prometheus.NewRegistry()).Run(membership)
+		stop(err)
+		return err
+	})
+	both.Go(func() error {
+		defer leave()
+		defer close(first.done)
+		select {
+		case generation := <-first.generation:
+			if err := g.check(working, name, partitions, generation); err != nil {
+				return err
+			}
+			return work(working, generation)
+		case <-working.Done():
+			return context.Cause(working)
+		}
+	})
+	return both.Wait()
+}
+
+// wait waits, for so long, until the re-drives' groups have no members.
+func (g groups) wait(ctx context.Context, name string, patience time.Duration) error {
+	deadline := time.Now().Add(patience)
+	for {
+		busy, err := g.busy(ctx, name, 0)
+		switch {
+		case err != nil || !busy:
+			return err
+		case time.Now().After(deadline):
+			return errOther
+		case !pause(ctx, lookPause):
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// check refuses to work beside another re-drive that began at the same time.
+func (g groups) check(ctx context.Context, name string, partitions int, generation *group.Generation) error {
+	if len(generation.Partitions) != partitions {
+		return errOther
+	}
+	for _, a := range generation.Partitions {
+		if a.Err != nil {
+			return fmt.Errorf("reading what the group %s has committed: %w", name, a.Err)
+		}
+	}
+	busy, err := g.busy(ctx, name, 1)
+	if err == nil && busy {
+		err = errOther
+	}
+	return err
+}
+
+// firstGeneration hands the first generation to the work, and ends the work with it.
+type firstGeneration struct {
+	generation chan *group.Generation
+	stop       context.CancelCauseFunc
+	done       chan struct{} // closed when the work has returned
+}
+
+// Assigned begins the work. After a later generation it has ended.
+func (f *firstGeneration) Assigned(g *group.Generation) {
+	select {
+	case f.generation <- g:
+	default:
+	}
+}
+
+// Revoke lets the work finish what it has begun.
+func (f *firstGeneration) Revoke(ctx context.Context, _ *group.Generation) {
+	f.stop(errEnds)
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+}
+
+// Lost waits for the work: it commits nothing more.
+func (f *firstGeneration) Lost(*group.Generation) {
+	f.stop(errEnds)
+	<-f.done
+}

@@ -1,0 +1,144 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/kafka/group"
+	"waterwheel/record"
+)
+
+// Run drives letters back, as the only member of the selection's group, or counts what would be driven. Once ctx ends it
+// finishes what it has begun, commits, and returns ctx's cause. The report is valid after an error too, unless nothing was
+// begun: its Reasons are then nil.
+func Run(ctx context.Context, log *kafka.Scanner, o Options) (report Report, err error) {
+	spans, err := dlq.Spans(ctx, log, o.Topics)
+	if err != nil {
+		return report, err
+	}
+	g := groups{log.Client, o.Member.GroupID}
+	if o.DryRun {
+		pasts, err := g.pasts(ctx, spans)
+		if err != nil {
+			return report, err
+		}
+		return newDriver(log, pasts, o).run(ctx, spans)
+	}
+	err = g.alone(ctx, o, Group(o.Member.GroupID, o.Selection), len(spans), func(ctx context.Context, generation *group.Generation) error {
+		report, err = g.drive(ctx, log, o, generation)
+		return err
+	})
+	return report, err
+}
+
+// drive is the work of a generation.
+func (g groups) drive(ctx context.Context, log *kafka.Scanner, o Options, generation *group.Generation) (Report, error) {
+	spans, err := dlq.Spans(ctx, log, o.Topics)
+	if err != nil {
+		return Report{}, err
+	}
+	pasts, err := g.pasts(ctx, spans)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := g.mayReturn(ctx, o); err != nil {
+		return Report{}, err
+	}
+	d := newDriver(log, pasts, o)
+	d.own.committed = map[record.Partition]record.Commit{}
+	for _, a := range generation.Partitions {
+		d.own.note(a.Committed)
+	}
+	if d.own.isCutOff() && o.CutOff != nil {
+		o.CutOff(settle)
+	}
+	writer := g.client.Writer(o.Member.Topics...)
+	defer writer.Close()
+	m := &member{held: generation.Held, send: generation.Commit}
+	d.progress, d.target = m, &returner{writer.Write, m.hold}
+	return d.run(ctx, spans)
+}
+
+// mayReturn refuses a re-drive into topics that this user may see and not write: each letter would be tried in vain.
+func (g groups) mayReturn(ctx context.Context, o Options) error {
+	topics, err := g.client.Topics(ctx, o.Member.Topics...)
+	if err != nil {
+		return fmt.Errorf("looking at the topics: %w", err)
+	}
+	for _, topic := range topics {
+		if topic.Err == nil && !topic.Rights.Allow(kafka.Write) {
+			return fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not written: grant this user WRITE on it, to bring records back", topic.Name)
+		}
+	}
+	return nil
+}
+
+// One brings one letter back that a re-drive has been at: one that its topic refused then. That no re-drive takes it any more
+// makes it safe to do so beside them; that it did not go back is for the user to know, who was told. What speaks against the
+// letter is told to Options.Stray, and does not keep it. The report's Total is 0 when there is nothing at the place.
+func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (Report, error) {
+	report := Report{Reasons: map[string]int64{}}
+	spans, err := dlq.Spans(ctx, log, o.Topics)
+	if err != nil {
+		return report, err
+	}
+	pasts, err := groups{log.Client, o.Member.GroupID}.pasts(ctx, spans)
+	if err != nil {
+		return report, err
+	}
+	writer := log.Writer(o.Member.Topics...)
+	defer writer.Close()
+	target := &returner{writer.Write, func(context.Context) error { return nil }}
+	err = dlq.At(ctx, log, spans, at, func(f *dlq.Found) error {
+		report.Total, report.Read = 1, 1
+		if err := o.mayGo(pasts, f); err != nil {
+			return fmt.Errorf("the letter %s: %w", f.Place, err)
+		}
+		wrong, err := doubt(ctx, log, &f.Letter)
+		if err != nil {
+			return err
+		}
+		if wrong != "" && o.Stray != nil {
+			o.Stray(Stray{f.Place, wrong})
+		}
+		return o.bringBack(ctx, target, f, &report)
+	})
+	return report, err
+}
+
+// mayGo tells why a letter is not brought back alone.
+func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
+	switch {
+	case f.Err != nil:
+		return f.Err
+	case f.Letter.Cut != "":
+		return errors.New("a part of its value is lost: only the topic it comes from may still have it")
+	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
+		return fmt.Errorf("it comes from the topic %q, which is not one of KAFKA_TOPICS: add it there", f.Letter.Topic)
+	case !passed(pasts, f):
+		return errors.New("no re-drive has been at it yet: \"consumer dlq redrive\" without --letter brings it back, and would do so again")
+	}
+	return nil
+}
+
+func (o *Options) bringBack(ctx context.Context, target target, f *dlq.Found, report *Report) error {
+	to := f.Letter.Partition
+	refused, err := target.Produce(ctx, to, []kafka.Message{returned(f)})
+	switch {
+	case err != nil:
+		return fmt.Errorf("bringing a letter back to %s: %w; it may have arrived all the same: look there before you do it again", to, err)
+	case refused[0] != nil:
+		report.Refused++
+		if o.Refused != nil {
+			o.Refused(Refusal{f.Place, to, refused[0]})
+		}
+	default:
+		report.Driven++
+		report.Reasons[f.Letter.Reason]++
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package redrive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// drivePartition drives the letters of one partition, from where the group's commit says. A run that another ended in the
+// middle of a parcel begins with that parcel.
+func (d *driver) drivePartition(ctx context.Context, s dlq.Span) error {
+	own := d.own.committed[s.Partition]
+	if own.Offset > s.End {
+		return fmt.Errorf("the group has committed offset %d of %s, which ends at %d: was the topic made anew? Delete the group, or reset it with kafka-consumer-groups.sh",
+			own.Offset, s.Partition, s.End)
+	}
+	b := &parcel{from: s.Partition, start: d.from(s), targets: map[record.Partition]bool{}}
+	b.next = b.start
+	var err error
+	if b.intent, err = parseIntent(own.Metadata); err != nil {
+		return fmt.Errorf("%s: %w", s.Partition, err)
+	}
+	if b.next >= s.End {
+		return d.forget(ctx, b)
+	}
+	if d.isEnough(b) {
+		return nil
+	}
+	failed := false
+	err = dlq.Scan(ctx, d.log, []dlq.Span{{Partition: s.Partition, First: b.next, End: s.End}}, func(f *dlq.Found) error {
+		err := d.take(ctx, b, f)
+		failed = err != nil && !errors.Is(err, kafka.ErrStop)
+		return err
+	})
+	if failed {
+		return err
+	}
+	interrupted := err
+	if interrupted == nil {
+		if !d.isEnough(b) {
+			b.next = s.End // what lies behind the last record are gaps
+		}
+		if err := d.drive(ctx, b); err != nil {
+			return err
+		}
+	}
+	if err := d.leave(ctx, b); err != nil {
+		return err
+	}
+	return interrupted
+}
+
+// take puts a letter into the parcel, or leaves it, and drives the parcel when it is full.
+func (d *driver) take(ctx context.Context, b *parcel, f *dlq.Found) error {
+	if b.intent != nil && f.Offset >= b.intent.until || b.isFull(d.o.Rate) {
+		if err := d.drive(ctx, b); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if enough, err := d.hasEnough(ctx, b); enough || err != nil {
+		return cmp.Or(err, kafka.ErrStop)
+	}
+	wanted, err := d.judge(f)
+	if err != nil {
+		return err
+	}
+	d.report.Read++
+	if wanted {
+		again := ""
+		if d.o.DryRun && d.o.Again != nil {
+			again = d.o.Again(&f.Letter)
+		}
+		b.add(f, again)
+	}
+	b.next = f.Offset + 1
+	return nil
+}
+
+// judge tells whether a letter goes into the parcel, and counts why not. Whether it is of the record that it names is looked at
+// for many at once, when the parcel is full.
+func (d *driver) judge(f *dlq.Found) (bool, error) {
+	l, s := &f.Letter, &d.o.Selection
+	switch {
+	case f.Err != nil:
+		d.report.Others++
+	case !s.Selects(l):
+		d.report.Unselected++
+	case d.taken.Has(l):
+		d.report.Doubles++
+	case l.Cut != "":
+		d.report.Cut++
+	case f.Attempts() >= s.MaxAttempts:
+		d.report.Exhausted++
+	case d.isForeign(f):
+	case !slices.Contains(d.o.Member.Topics, l.Topic):
+		return false, fmt.Errorf("the letter %s comes from the topic %q, which is not one of KAFKA_TOPICS: add it there, or choose topics with --topic",
+			f.Place, l.Topic)
+	default:
+		return true, nil
+	}
+	return false, nil
+}
+
+// hasEnough sifts the parcel before it says that the limit is reached: what stays does not count.
+func (d *driver) hasEnough(ctx context.Context, b *parcel) (bool, error) {
+	if !d.isEnough(b) {
+		return false, nil
+	}
+	if err := d.sift(ctx, b); err != nil {
+		return false, err
+	}
+	return d.isEnough(b), nil
+}
+
+// isEnough tells whether the limit is reached. A letter that is refused counts: a topic that takes nothing would otherwise be
+// offered everything.
+func (d *driver) isEnough(b *parcel) bool {
+	return d.o.Limit > 0 && b.intent == nil && d.report.Driven+d.report.Refused+int64(len(b.letters)) >= d.o.Limit
+}

@@ -1,0 +1,66 @@
+package redrive
+
+import (
+	"context"
+	"fmt"
+
+	"waterwheel/dlq"
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// target takes letters back. Calls do not overlap.
+type target interface {
+	// Produce appends messages to a partition, in order. It returns when all in-sync replicas have them, but for those that the
+	// partition refuses for what they are, and would at another try: refused has the broker's answers by their indexes. After
+	// an error the first ones may have been written, or may be within settle.
+	Produce(ctx context.Context, to record.Partition, messages []kafka.Message) (refused map[int]error, err error)
+}
+
+// returner is the target in Kafka.
+type returner struct {
+	write func(ctx context.Context, to record.Partition, messages ...kafka.Message) error
+	// hold is asked before each request, and forbids it with an error: another run may have taken over.
+	hold func(context.Context) error
+}
+
+// Produce implements target.
+func (r *returner) Produce(ctx context.Context, to record.Partition, messages []kafka.Message) (refused map[int]error, err error) {
+	refused = map[int]error{}
+	for done := 0; done < len(messages); {
+		end := done + kafka.Fitting(messages[done:], (*kafka.Message).Size)
+		err := r.send(ctx, to, messages[done:end]...)
+		if dlq.Refuses(err) {
+			err = r.sendOneByOne(ctx, to, messages[done:end], func(i int, err error) { refused[done+i] = err })
+		}
+		if err != nil {
+			return nil, err
+		}
+		done = end
+	}
+	return refused, nil
+}
+
+// sendOneByOne finds the messages that the partition refuses, and sends the others.
+func (r *returner) sendOneByOne(ctx context.Context, to record.Partition, messages []kafka.Message, refused func(i int, err error)) error {
+	for i := range messages {
+		err := r.send(ctx, to, messages[i])
+		switch {
+		case dlq.Refuses(err):
+			refused(i, err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *returner) send(ctx context.Context, to record.Partition, messages ...kafka.Message) error {
+	if err := r.hold(ctx); err != nil {
+		return err
+	}
+	if err := r.write(ctx, to, messages...); err != nil {
+		return fmt.Errorf("writing to %s: %w", to, err)
+	}
+	return nil
+}

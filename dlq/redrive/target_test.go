@@ -1,0 +1,66 @@
+package redrive
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/kafka"
+	"waterwheel/record"
+)
+
+// answering answers each request to write.
+type answering struct {
+	errs     []error // by request; then nil
+	requests int
+}
+
+func (a *answering) write(context.Context, record.Partition, ...kafka.Message) (err error) {
+	if a.requests < len(a.errs) {
+		err = a.errs[a.requests]
+	}
+	a.requests++
+	return err
+}
+
+// A message that fills a request, and one of which many go into one.
+var large, small = kafka.Message{Value: make([]byte, 512<<10)}, kafka.Message{}
+
+// Before each request it is asked whether it may be sent, also where the messages of one are sent one by one.
+func TestReturnerAsksBeforeEachRequest(t *testing.T) {
+	errOver := errors.New("over")
+	for name, c := range map[string]struct {
+		message kafka.Message
+		errs    []error
+	}{"chunks": {large, nil}, "one by one": {small, []error{kafkago.MessageSizeTooLarge}}} {
+		a := answering{errs: c.errs}
+		asked := 0
+		r := returner{a.write, func(context.Context) error {
+			if asked++; asked > 2 {
+				return errOver
+			}
+			return nil
+		}}
+		if _, err := r.Produce(t.Context(), dead, []kafka.Message{c.message, c.message, c.message}); !errors.Is(err, errOver) || a.requests != 2 {
+			t.Errorf("%s: %v after %d requests, want an end after 2", name, err, a.requests)
+		}
+	}
+}
+
+// All refused messages are told of at once, and the others are written.
+func TestReturnerNamesAllRefusedMessages(t *testing.T) {
+	const tooLarge, badTime, notLeader = kafkago.MessageSizeTooLarge, kafkago.InvalidTimestamp, kafkago.NotLeaderForPartition
+	held := func(context.Context) error { return nil }
+	a := answering{errs: []error{nil, tooLarge, nil, tooLarge, badTime}}
+	r := returner{a.write, held}
+	refused, err := r.Produce(t.Context(), dead, []kafka.Message{large, small, small, small})
+	if err != nil || len(refused) != 2 || a.requests != 5 || !errors.Is(refused[2], tooLarge) || !errors.Is(refused[3], badTime) {
+		t.Errorf("%v, %v after %d requests", refused, err, a.requests)
+	}
+	a = answering{errs: []error{tooLarge, tooLarge, notLeader}}
+	if refused, err := r.Produce(t.Context(), dead, []kafka.Message{small, small}); refused != nil || !errors.Is(err, notLeader) {
+		t.Errorf("an outage beside a refusal is %v, %v", refused, err)
+	}
+}
