@@ -9,7 +9,7 @@ import (
 
 // Options define a catalog.
 type Options struct {
-	// Collection and Limits are as their Normalize returns them.
+	// Collection is as its Normalize returns it.
 	Collection timeseries.Options
 	Limits     timeseries.Limits
 	// Source is the partition that all measurements come from.

@@ -7,16 +7,17 @@
 //
 // # Where things are
 //
-//	catalog.go    the catalog: Insert, what waits, what a commit must not pass
+//	catalog.go    the catalog: Insert, what waits, what a commit must not pass; validate.go: what it takes
+//	lookup.go     what is asked of the database; write.go: what is written, and what became of it; stats.go: what was done
 //	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it
 //	parking.go    measurements that wait for a look-up, line.go: in their order; ahead.go: what they will ask for
 //	resume.go     how they go on; reopen.go, stored.go: buckets made of an answer
 //	flush.go      Prepare; finish.go: Finish, and what becomes of writes that were not applied
 //	encode.go     a bucket's next write: document.go an insert, delta.go an update
-//	forms.go      what all writes have in common; arena.go: the memory of the writes of a flush
+//	forms.go      what all writes have in common; append.go: appending; arena.go: the memory of a flush
 //	bucket.go     one bucket; series.go: one series; rolled.go: its buckets that are no longer open
 //	rows.go       measurements that are not written yet
-//	shape.go      the fields of buckets; shapes.go: those they share; schema.go: their types
+//	shape.go      the fields of buckets; shapes.go: those they share; schema.go: their types; element.go: ranks of types
 //	bounds.go     control.min and control.max; finder.go, spread.go: members of objects by name
 //	archive.go    buckets of which only the _id is known, archivetree.go: by their times
 //	expire.go     forgetting for the sake of memory; clear.go: on demand; memory.go: accounting

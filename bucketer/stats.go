@@ -1,5 +1,7 @@
 package bucketer
 
+import "go.mongodb.org/mongo-driver/v2/bson"
+
 // Stats counts what a catalog has done, under the names of MongoDB's own statistics of its bucket catalog (collStats,
 // serverStatus) where it has one. All but the last group only grow.
 type Stats struct {
@@ -95,4 +97,17 @@ func (s *Stats) committed(w *Write) {
 	}
 	s.Commits++
 	s.MeasurementsCommitted += int64(w.Added)
+}
+
+// Metas returns the identities of up to most of the series in memory, any of them, in any order. The bytes are copies;
+// Type 0: a series without meta.
+func (c *Catalog) Metas(most int) []bson.RawValue {
+	metas := make([]bson.RawValue, 0, min(most, len(c.series)))
+	for _, s := range c.series {
+		if len(metas) == cap(metas) {
+			break
+		}
+		metas = append(metas, s.meta())
+	}
+	return metas
 }

@@ -1,3 +1,12 @@
 // Package measurement turns the bytes of a Kafka record into measurements whose fields are BSON already, or into an
 // error with a reason of a closed set. It is pure: the same bytes and options give the same answer, at any time.
+//
+//	options.go      what a decoder is told; window.go: bounds of times
+//	decoder.go      records to results; shape.go: an event to a measurement; measurement.go: what comes out; guard.go: panics
+//	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers
+//	extjson.go      Extended JSON's notation; extvalue.go: value by value
+//	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
+//	time.go         reading times; rfc3339.go, unit.go: texts and numbers
+//	meta.go         the identity of a series in its normal form
+//	reason.go       the reasons; detail.go, fields.go, path.go: what an error says
 package measurement

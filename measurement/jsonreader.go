@@ -65,7 +65,7 @@ func (j *jsonReader) array(depth int) *DecodeError {
 	j.out = append(j.out, 0, 0, 0, 0)
 	for i := 0; j.next() != ']'; i++ {
 		at := len(j.out)
-		j.out = appendIndexHeader(j.out, 0, i)
+		j.out = rawbson.AppendIndexHeader(j.out, 0, i)
 		kind, err := j.value(depth)
 		if err != nil {
 			return err

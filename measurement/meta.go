@@ -158,7 +158,7 @@ func (d *Decoder) appendNormalArray(list []byte, depth int) *DecodeError {
 		var e rawbson.Element
 		list = e.Cut(list)
 		above := d.path.pushIndex(i)
-		d.out = appendIndexHeader(d.out, e.Kind, i)
+		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
 		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func (n *nester) array(list []byte, depth int) *DecodeError {
 	for i := 0; len(list) > 0; i++ {
 		var e rawbson.Element
 		list = e.Cut(list)
-		n.out = appendIndexHeader(n.out, e.Kind, i)
+		n.out = rawbson.AppendIndexHeader(n.out, e.Kind, i)
 		above := n.path.pushIndex(i)
 		if err := n.value(e.Kind, e.Value, depth+1); err != nil {
 			return err

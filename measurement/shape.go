@@ -134,7 +134,7 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	for i := 0; len(list) > 0; i++ {
 		var e rawbson.Element
 		list = e.Cut(list)
-		d.out = appendIndexHeader(d.out, e.Kind, i)
+		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
 		if e.Kind != bson.TypeEmbeddedDocument && e.Kind != bson.TypeArray {
 			d.out = append(d.out, e.Value...)
 			continue

@@ -4,4 +4,13 @@
 //
 // It is pure: no context, no clock, no logger, no goroutine. Everything that must agree between the writer of buckets
 // and their readers stands here, once.
+//
+//	options.go      a collection's options, how they may change, rounding; limits.go: how large a bucket may be
+//	collections.go  names that MongoDB allows, names of a time series' collections
+//	names.go        names and paths of a bucket's fields; bucketid.go: its _id
+//	position.go     where a measurement came from; codec.go: many, encoded; positionset.go: many, as a set (D)
+//	unpack.go       a bucket's measurements; bucket.go: what is checked of it; mismatch.go: how it contradicts itself
+//	compare.go      the order of BSON values; number.go, decimal.go: that of numbers
+//	query.go        a query on measurements as one on buckets; update.go, index.go, indexoptions.go: the same of these
+//	build.go        building documents of others; cursor.go: walking them; error.go: MongoDB's codes for refusals
 package timeseries

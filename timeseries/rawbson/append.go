@@ -2,6 +2,7 @@ package rawbson
 
 import (
 	"encoding/binary"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -9,6 +10,11 @@ import (
 // AppendHeader begins an element.
 func AppendHeader[Text ~string | ~[]byte](dst []byte, kind bson.Type, name Text) []byte {
 	return append(append(append(dst, byte(kind)), name...), 0)
+}
+
+// AppendIndexHeader begins the i-th element of an array.
+func AppendIndexHeader(dst []byte, kind bson.Type, i int) []byte {
+	return append(strconv.AppendInt(append(dst, byte(kind)), int64(i), 10), 0)
 }
 
 // AppendElement appends an element.
