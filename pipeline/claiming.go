@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
 	"waterwheel/timeseries"
@@ -244,7 +243,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	if w.catalog == nil {
 		bucketing := w.o.Bucketing
 		bucketing.Source = w.source
-		w.catalog = bucketer.New(bucketing)
+		w.catalog = w.o.newCatalog(bucketing)
 		w.committed = w.tenure.start.Offset // the proof committed it
 	}
 	w.phase = running

@@ -13,11 +13,8 @@ import (
 // TestClaimIsSentAgainUntilItIsAcknowledged: a claim that is read back without having been acknowledged may be lost again
 // when the server crashes, so D is not read on its account.
 func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
-	w, m := newTestWorker(t)
 	tokens := byte(0)
-	w.o.NewToken = func() claim.Token { tokens++; return claim.Token{9, tokens} }
-	w.Handle(m, Abandoned{})
-	m.Now += w.o.Wait
+	w, m := newIdleWorker(t, func(o *Options) { o.NewToken = func() claim.Token { tokens++; return claim.Token{9, tokens} } })
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	first := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
@@ -38,10 +35,7 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 
 // TestClaimThatIsNoneIsNotReplaced: a partition document edited by hand is nobody's claim, and not ours either.
 func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.Handle(m, Abandoned{})
-	w.past.mine = claim.Token{}
-	m.Now += w.o.Wait
+	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}))
 	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Cause, "delete it") {

@@ -22,13 +22,15 @@ func hourly(offset int64, hours int) record.Record {
 	return recordOf(offset, fmt.Sprintf(`{"time":%d,"meta":"a","x":1}`, 1_767_000_000_000+hours*3_600_000))
 }
 
+// roomy lets a bucket take more than one measurement.
+func roomy(o *Options) {
+	o.Bucketing.Limits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+}
+
 // withStoredBucket returns a worker with a stored bucket that begins at hour 0, and room in it.
-func withStoredBucket(t *testing.T) (*Worker, Moment) {
+func withStoredBucket(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
-	w, m := newTestWorker(t)
-	w.catalog, w.o.Bucketing.Limits = nil, timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
-	w.Handle(m, Abandoned{})
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	w, m := newTestWorker(t, append(changes, roomy)...)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(0, 0)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))
@@ -75,7 +77,7 @@ func TestLoweredGranularityStopsThePartitionUntilItIsSetBack(t *testing.T) {
 		t.Fatalf("stopped: %v", s.Stopped)
 	}
 	absent[Fetch](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{hourly(1, 1)}, Next: 2, End: 2}}))
-	if pending, _ := w.catalog.Pending(); pending != 0 {
+	if pending := w.Status(m.Now).Pending; pending != 0 {
 		t.Fatal("what a stopped partition fetched was inserted, and will be read again")
 	}
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
@@ -86,8 +88,7 @@ func TestLoweredGranularityStopsThePartitionUntilItIsSetBack(t *testing.T) {
 }
 
 func TestFirstReasonToStopStays(t *testing.T) {
-	w, m := withStoredBucket(t)
-	w.o.StopOnBad = true
+	w, m := withStoredBucket(t, stopOnBad)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(1, "["+good+`,{"meta":"a"}]`)}, Next: 2, End: 2}})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Hours)})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Seconds)})

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
 	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // bads are bad records from an offset on.
@@ -26,8 +24,7 @@ func bads(from int64, n int) record.Batch {
 // TestFullLetterboxStopsTaking: a batch of bad records alone is taken no further than the letterbox has room, and not fetched
 // again before the letters are written.
 func TestFullLetterboxStopsTaking(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.o.Letterbox = 10_000
+	w, m := newTestWorker(t, func(o *Options) { o.Letterbox = 10_000 })
 	batch := bads(0, 1000)
 	actions := w.Handle(m, Fetched{Batch: batch})
 	absent[Fetch](t, actions)
@@ -35,7 +32,7 @@ func TestFullLetterboxStopsTaking(t *testing.T) {
 	if n := len(letters); n == 0 || n > 100 {
 		t.Fatalf("%d letters in 10,000 bytes", n)
 	}
-	if size := w.letters.size(); size < w.o.Letterbox || size > 2*w.o.Letterbox {
+	if size := w.Status(m.Now).LetterBytes; size < w.o.Letterbox || size > 2*w.o.Letterbox {
 		t.Errorf("the letters take %d bytes", size)
 	}
 	for range 3 {
@@ -56,15 +53,14 @@ func TestFullLetterboxStopsTaking(t *testing.T) {
 		w.Handle(m, LettersProduced{})
 	}
 	wants(t, w, 1000)
-	if size := w.letters.size(); size != 0 {
+	if size := w.Status(m.Now).LetterBytes; size != 0 {
 		t.Errorf("an empty letterbox takes %d bytes", size)
 	}
 }
 
 // TestBatchIsTakenInPortions: one call takes so much; the next fetch begins with the first record that was left.
 func TestBatchIsTakenInPortions(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.o.Portion = 500 // two records of some 30 bytes
+	w, m := newTestWorker(t, func(o *Options) { o.Portion = 500 }) // two records of some 30 bytes
 	batch := record.Batch{Next: 9, End: 9}
 	for i := range 4 {
 		batch.Records = append(batch.Records, recordOf(int64(2*i), good)) // with gaps
@@ -74,7 +70,7 @@ func TestBatchIsTakenInPortions(t *testing.T) {
 			t.Fatalf("fetches at %d, want %d", at, next)
 		}
 	}
-	if pending, _ := w.catalog.Pending(); pending != 4 {
+	if pending := w.Status(m.Now).Pending; pending != 4 {
 		t.Errorf("%d measurements are pending", pending)
 	}
 	wants(t, w, 0)
@@ -92,11 +88,11 @@ func TestLettersOfARecordShareIt(t *testing.T) {
 	if &letters[0].Key[0] == &r.Key[0] {
 		t.Error("the letters keep the batch's bytes")
 	}
-	if size := w.letters.size(); size < 150_000 || size > 200_000 {
+	if size := w.Status(m.Now).LetterBytes; size < 150_000 || size > 200_000 {
 		t.Errorf("the letters take %d bytes", size)
 	}
 	w.Handle(m, LettersProduced{Written: 49, Err: errDown})
-	if size := w.letters.size(); size < 150_000 {
+	if size := w.Status(m.Now).LetterBytes; size < 150_000 {
 		t.Errorf("with one letter left they take %d bytes", size)
 	}
 	wants(t, w, 0)
@@ -105,7 +101,7 @@ func TestLettersOfARecordShareIt(t *testing.T) {
 		t.Fatalf("then %d letters go, the first %+v", len(left), left[0])
 	}
 	w.Handle(m, LettersProduced{Written: 1, Err: errDown})
-	if size := w.letters.size(); size > 1000 {
+	if size := w.Status(m.Now).LetterBytes; size > 1000 {
 		t.Errorf("the letter of another record takes %d bytes", size)
 	}
 	wants(t, w, 1)
@@ -138,10 +134,10 @@ func TestRefusedLetterStopsThePartition(t *testing.T) {
 	batch := record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, "{"), recordOf(2, good)}, Next: 3, End: 3}
 	expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: batch}))
 	stop := &record.StopError{Reason: "letter_refused", Detail: "raise max.message.bytes"}
-	w.busy.fetch = false
+	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, LettersProduced{Written: 1, Err: stop})
-	if w.halt != stop {
-		t.Fatalf("stopped for %v", w.halt)
+	if why := w.Status(m.Now).Stopped; why != stop {
+		t.Fatalf("stopped for %v", why)
 	}
 	m.Now += w.o.FlushInterval
 	actions := w.Handle(m, Ticked{})
@@ -153,7 +149,7 @@ func TestRefusedLetterStopsThePartition(t *testing.T) {
 	expect[CommitNow](t, w.Handle(m, Revoked{}))
 	expect[SendRelease](t, w.Handle(m, Committed{Offset: 1, SentAt: m.Now}))
 	expect[HandedOver](t, w.Handle(m, Released{}))
-	if w.catalog != nil || !w.letters.empty() {
+	if w.Bytes() > 0 {
 		t.Error("the letter is kept though its record is read again")
 	}
 }
@@ -173,7 +169,7 @@ func TestHandleIsBounded(t *testing.T) {
 		w, m := newTestWorker(t)
 		start := time.Now()
 		w.Handle(m, Fetched{Batch: batch})
-		took, size := time.Since(start), w.letters.size()
+		took, size := time.Since(start), w.Status(m.Now).LetterBytes
 		t.Logf("%s: %v, %d bytes of letters", name, took, size)
 		if took > time.Second || size > 2*DefaultLetterbox { // it is some ten milliseconds on a machine that does nothing else
 			t.Errorf("%s: %v, %d bytes", name, took, size)
@@ -181,28 +177,39 @@ func TestHandleIsBounded(t *testing.T) {
 	}
 }
 
-// TestRefusedMeasurementsOfARecordAreReadOnce: their records are not read while it is full, and one reading makes the letters
-// of all that were refused of a record.
+// refusedArray returns a worker whose record of three measurements MongoDB refused, and what it does then.
+func refusedArray(t *testing.T, changes ...func(*Options)) (*Worker, Moment, []Action, record.Batch) {
+	t.Helper()
+	w, m := newTestWorker(t, changes...)
+	batch := record.Batch{Records: []record.Record{recordOf(0, fmt.Sprintf("[%s,%s,%s]", good, good, good))}, Next: 1, End: 1}
+	w.Handle(m, Fetched{Batch: batch})
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	refused := bucketer.Sent{Result: bucketer.Refused, Code: 121}
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{refused, refused, refused}}) // a bucket each
+	return w, m, w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}}), batch
+}
+
+// TestRefusedMeasurementsOfARecordAreReadOnce: one reading makes the letters of all that were refused of a record.
 func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
-	w, m := newTestWorker(t)
-	array := recordOf(0, fmt.Sprintf("[%s,%s,%s]", good, good, good))
-	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{array}, Next: 1, End: 1}})
-	w.busy.fetch = false
-	for part := range int32(3) {
-		w.rejected = append(w.rejected, rejectedAt(0, part))
-	}
-	expect[ReadRecord](t, w.Handle(m, Ticked{}))
-	letters := expect[ProduceLetters](t, w.Handle(m, RecordRead{Batch: record.Batch{Records: []record.Record{array}}})).Letters
+	w, m, actions, batch := refusedArray(t)
+	expect[ReadRecord](t, actions)
+	actions = w.Handle(m, RecordRead{Batch: batch})
+	absent[ReadRecord](t, actions)
+	letters := expect[ProduceLetters](t, actions).Letters
 	if len(letters) != 3 || letters[2].Part != 2 || letters[2].Reason != string(measurement.RefusedByDatabase) {
 		t.Fatalf("letters are %+v", letters)
 	}
-	w.Handle(m, LettersProduced{Err: errors.New("away")})
-	w.o.Letterbox = 1
-	w.rejected = append(w.rejected, rejectedAt(0, 0))
-	w.busy.fetch = false
-	absent[ReadRecord](t, w.Handle(m, Ticked{}))
 }
 
-func rejectedAt(offset int64, part int32) bucketer.Rejected {
-	return bucketer.Rejected{Position: timeseries.Position{Offset: offset, Part: part}, Code: 121, Message: "no"}
+// TestRefusedRecordIsNotReadWhileTheLetterboxIsFull: there would be no room for its letters.
+func TestRefusedRecordIsNotReadWhileTheLetterboxIsFull(t *testing.T) {
+	w, m, actions, batch := refusedArray(t, func(o *Options) { o.Letterbox = 1 })
+	expect[ReadRecord](t, actions)
+	actions = w.Handle(m, RecordRead{Batch: batch})
+	if letters := expect[ProduceLetters](t, actions).Letters; len(letters) != 1 {
+		t.Fatalf("letters are %+v", letters)
+	}
+	absent[ReadRecord](t, actions)
+	expect[ReadRecord](t, w.Handle(m, LettersProduced{}))
 }

@@ -13,12 +13,7 @@ import (
 // newReopeningWorker returns a worker that looks stored buckets up, in its first tenure.
 func newReopeningWorker(t *testing.T) (*Worker, Moment) {
 	t.Helper()
-	w, m := newTestWorker(t)
-	w.o.Bucketing.Reopen = true
-	w.Handle(m, Abandoned{})
-	w.Handle(m, Dropped{})
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
-	return w, m
+	return newTestWorker(t, func(o *Options) { o.Bucketing.Reopen = true })
 }
 
 func answersTo(lookups []bucketer.Lookup) []bucketer.Answer {
@@ -48,7 +43,7 @@ func TestLookupsOfOneSeriesAreAskedTogether(t *testing.T) {
 		t.Errorf("%d bytes are yet to be taken, want those of 5 buckets", bytes)
 	}
 	absent[FindBuckets](t, w.Handle(m, BucketsFound{Answers: answersTo(asked)}))
-	if n, _ := w.catalog.Pending(); n != 5 {
+	if n := w.Status(m.Now).Pending; n != 5 {
 		t.Errorf("%d measurements go on, want 5", n)
 	}
 }

@@ -14,18 +14,13 @@ import (
 func fill(t *testing.T, w *Worker, m Moment, n int64, store bool) {
 	t.Helper()
 	l := fakeLog{begin: time.UnixMilli(1_772_366_400_000), rate: 1000, total: 1 << 40, most: int(n), series: 1 << 40}
-	b, err := l.Take(w.ledger.next, 1<<30)
+	b, err := l.Take(w.Status(m.Now).Position, 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
 	actions := w.Handle(m, Fetched{Batch: b})
 	if i := slices.IndexFunc(actions, func(a Action) bool { _, ok := a.(FindBuckets); return ok }); i >= 0 {
-		find := actions[i].(FindBuckets)
-		answers := make([]bucketer.Answer, len(find.Lookups))
-		for i := range find.Lookups {
-			answers[i].Lookup = find.Lookups[i]
-		}
-		w.Handle(m, BucketsFound{Answers: answers})
+		w.Handle(m, BucketsFound{Answers: answersTo(actions[i].(FindBuckets).Lookups)})
 	}
 	if store {
 		m.Now += w.o.FlushInterval
@@ -36,21 +31,15 @@ func fill(t *testing.T, w *Worker, m Moment, n int64, store bool) {
 
 // The four steps of giving memory back, each only when those before it are not enough.
 func TestMemoryIsGivenBackInFourSteps(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.o.Bucketing.Limits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
-	w.o.Bucketing.Reopen, w.o.FlushCount = true, 1<<30
-	w.Handle(m, Abandoned{})
-	w.Handle(m, Dropped{})
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	w, m := newTestWorker(t, roomy, func(o *Options) { o.Bucketing.Reopen, o.FlushCount = true, 1<<30 })
 	fill(t, w, m, 500, true)
 	m.Now += time.Minute
 	fill(t, w, m, 200, false) // pending
 
 	archives, drops := false, false
 	for m.Target = w.Bytes(); ; m.Target -= m.Target / 50 {
-		w.busy.fetch = false
-		actions := w.Handle(m, Ticked{})
-		stats := w.catalog.Stats()
+		actions := w.Handle(m, Fetched{Batch: record.Batch{Next: 700, End: 700}})
+		stats := w.Status(m.Now).Buckets
 		idle, dropped := stats.OpenBuckets-200, stats.BucketsArchivedDueToMemoryThreshold-stats.ArchivedBuckets
 		flushes := slices.ContainsFunc(actions, func(a Action) bool { _, ok := a.(SendWrites); return ok })
 		fetches := slices.ContainsFunc(actions, func(a Action) bool { _, ok := a.(Fetch); return ok })
@@ -69,9 +58,8 @@ func TestMemoryIsGivenBackInFourSteps(t *testing.T) {
 }
 
 func TestFetchGoesOnWhenNothingThatWaitsHoldsTheMemory(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.stored = timeseries.NewPositionSet(0, DefaultWindow)
-	w.stored.Add(timeseries.Position{Offset: 1000})
+	w, m := newIdleWorker(t)
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0}, timeseries.Position{Offset: 1000})
 	m.Target, m.Full = 1, true
 	actions := w.Handle(m, Fetched{Batch: record.Batch{Next: 0, End: 9}})
 	expect[Fetch](t, actions)

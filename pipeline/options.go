@@ -58,4 +58,6 @@ type Options struct {
 	Log      *slog.Logger
 	Metrics  *Metrics
 	Outages  *Outages
+
+	newCatalog func(bucketer.Options) *bucketer.Catalog // nil: bucketer.New
 }

@@ -9,31 +9,31 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // TestOutageOfWritesLastsThoughReadsAreAnswered: a full disk or a lost privilege stops writes alone. That they are read
 // back in between neither ends the outage nor makes the attempts come faster.
 func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 	w, m := flushing(t)
-	since, attempts := m.Now, 0
-	for end := m.Now + time.Minute; m.Now < end; attempts++ {
+	since := m.Now
+	for end := m.Now + time.Minute; m.Now < end; {
 		w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}})
-		if trouble := w.troubles[MongoDB]; trouble == nil || trouble.Since != since {
-			t.Fatalf("after %d attempts the trouble is %+v, want one since %v", attempts, trouble, since)
+		if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || trouble.Since != since {
+			t.Fatalf("after %v the trouble is %+v, want one since %v", m.Now-since, trouble, since)
 		}
-		m.Now += longestDelay
+		if m.Now += longestDelay / 2; m.Now > since+10*longestDelay { // after so many failures each wait is half of it at least
+			m.Now--
+			absent[ResolveWrites](t, w.Handle(m, Ticked{}))
+		}
+		m.Now += longestDelay / 2
 		expect[ResolveWrites](t, w.Handle(m, Ticked{}))
 		expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
-		if w.troubles[MongoDB] == nil {
+		if w.Status(m.Now).Troubles[MongoDB] == nil {
 			t.Fatal("what is read back ends the outage")
 		}
 	}
-	if f := w.flush.retry.failures; f != attempts {
-		t.Errorf("after %d failed attempts the next one waits as after %d", attempts, f)
-	}
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})
-	if w.troubles[MongoDB] != nil {
+	if w.Status(m.Now).Troubles[MongoDB] != nil {
 		t.Error("the outage outlasts a write that was acknowledged")
 	}
 	wants(t, w, 1)
@@ -42,13 +42,8 @@ func TestOutageOfWritesLastsThoughReadsAreAnswered(t *testing.T) {
 // TestUpdateThatIsNeverExecutedBlamesNobody: the log tells a bucket that somebody changed from a MongoDB that takes no
 // updates.
 func TestUpdateThatIsNeverExecutedBlamesNobody(t *testing.T) {
-	template, m := newTestWorker(t)
 	var log bytes.Buffer
-	o := template.o
-	o.Bucketing.Limits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
-	o.Log = slog.New(slog.NewTextHandler(&log, nil))
-	w := NewWorker(o)
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	w, m := newTestWorker(t, roomy, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}})
 	m.Now += w.o.FlushInterval
 	expect[SendWrites](t, w.Handle(m, Ticked{}))

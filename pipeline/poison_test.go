@@ -19,7 +19,15 @@ import (
 var silent = NewOutages(slog.New(slog.DiscardHandler), func() Instant { return 0 })
 
 // newTestWorker returns a worker that has claimed its partition and read an empty D, at offset 0.
-func newTestWorker(t *testing.T) (*Worker, Moment) {
+func newTestWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
+	t.Helper()
+	w, m := newIdleWorker(t, changes...)
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	return w, m
+}
+
+// newIdleWorker returns a worker without a tenure, with options that are changed so.
+func newIdleWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
 	collection, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
 	if err != nil {
@@ -29,20 +37,24 @@ func newTestWorker(t *testing.T) (*Worker, Moment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := NewWorker(Options{
+	o := Options{
 		Partition: events(3), Group: "g", ClusterID: "cluster", Namespace: "db.events", Decoder: decoder,
 		Bucketing: bucketer.Options{Collection: collection}, FlushInterval: time.Second, FlushBytes: 1 << 20, FlushCount: 1000,
 		Wait: 3 * time.Second, Grace: 2 * time.Second, Warm: true, NewToken: func() claim.Token { return claim.Token{7} },
 		Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
 		Metrics: NewMetrics(prometheus.NewRegistry(), nil), Outages: silent,
-	})
-	m := Moment{Now: time.Hour, Held: true}
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
-	return w, m
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	return NewWorker(o), Moment{Now: time.Hour, Held: true}
 }
 
-// claimWith takes the worker from an assignment to its first fetch.
-func claimWith(t *testing.T, w *Worker, m Moment, a Assigned) {
+// stopOnBad takes the dead-letter topic away.
+func stopOnBad(o *Options) { o.StopOnBad = true }
+
+// claimWith takes the worker from an assignment to its first fetch, with the positions of D.
+func claimWith(t *testing.T, w *Worker, m Moment, a Assigned, stored ...timeseries.Position) {
 	t.Helper()
 	expect[Open](t, w.Handle(m, a))
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
@@ -51,7 +63,11 @@ func claimWith(t *testing.T, w *Worker, m Moment, a Assigned) {
 		t.Fatalf("claimed with %+v", sent.Claim)
 	}
 	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
-	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(load.Start, load.End)}))
+	set := timeseries.NewPositionSet(load.Start, load.End)
+	for _, p := range stored {
+		set.Add(p)
+	}
+	expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: set}))
 }
 
 // expect returns the one action of its type among the actions.
@@ -73,9 +89,19 @@ func recordOf(offset int64, value string) record.Record {
 
 const good = `{"time":1767000000000,"meta":"a","x":1}`
 
+// brokenOnce lets the first catalog be one into which no measurement can be inserted without a panic.
+func brokenOnce(o *Options) {
+	catalogs := 0
+	o.newCatalog = func(bucketing bucketer.Options) *bucketer.Catalog {
+		if catalogs++; catalogs == 1 {
+			return &bucketer.Catalog{}
+		}
+		return bucketer.New(bucketing)
+	}
+}
+
 func TestPanicOfTheCatalogBecomesALetter(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.catalog = nil // a bug that any insert meets
+	w, m := newTestWorker(t, brokenOnce)
 	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}})
 	expect[Open](t, actions) // all is dropped and read again
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}}))
@@ -87,21 +113,21 @@ func TestPanicOfTheCatalogBecomesALetter(t *testing.T) {
 	if len(letters) != 1 || letters[0].Reason != string(measurement.InternalError) || letters[0].Offset != 0 {
 		t.Fatalf("letters are %+v", letters)
 	}
-	if c, ok := w.Want(); !ok || c.Offset != 0 {
-		t.Fatalf("commits %+v before its letter is acknowledged", c)
-	}
+	wants(t, w, 0) // before its letter is acknowledged
 	w.Handle(m, LettersProduced{})
-	if c, _ := w.Want(); c.Offset != 1 || w.Status(m.Now).Poisoned != 1 {
-		t.Fatalf("commits %+v, poisoned %d", c, w.Status(m.Now).Poisoned)
+	wants(t, w, 1)
+	if n := w.Status(m.Now).Poisoned; n != 1 {
+		t.Fatalf("%d records made the program panic", n)
 	}
 }
 
 func TestCatalogThatPanickedIsNotTakenUpAgain(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.busy.letters = true // the restart waits for their answer
-	w.restart(w.again())
+	w, m := newTestWorker(t, brokenOnce)
+	expect[ProduceLetters](t, w.Handle(m, Fetched{Batch: bads(0, 1)}))
+	batch := record.Batch{Records: []record.Record{recordOf(1, good)}, Next: 2, End: 2}
+	absent[Open](t, w.Handle(m, Fetched{Batch: batch})) // it waits for the answer about the letter
 	w.Handle(m, Abandoned{})
-	if w.catalog != nil {
-		t.Fatal("the catalog outlived the tenure")
+	if n := w.Bytes(); n > 0 {
+		t.Fatalf("%d bytes of the catalog outlived the tenure", n)
 	}
 }

@@ -84,8 +84,7 @@ func TestFreshnessForgetsEarlierTenures(t *testing.T) {
 
 // TestStoppedPartitionStillLags: what is not read any more is not done.
 func TestStoppedPartitionStillLags(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.o.StopOnBad = true
+	w, m := newTestWorker(t, stopOnBad)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, "{"), recordOf(1, good)}, Next: 2, End: 40}})
 	s := w.Status(m.Now)
 	if s.Stopped == nil {
@@ -161,9 +160,10 @@ func TestOutageIsOneLine(t *testing.T) {
 
 // TestTroubleNamesOnce what was being done, whoever says it first.
 func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.outage(m, MongoDB, lookingUp, errors.New("looking buckets up: connection refused"))
-	if got := w.troubles[MongoDB].String(); got != "looking buckets up: connection refused" {
+	w, m := newReopeningWorker(t)
+	expect[FindBuckets](t, w.Handle(m, Fetched{Batch: backwards(2)}))
+	w.Handle(m, BucketsFound{Err: errors.New("looking buckets up: connection refused")})
+	if got := w.Status(m.Now).Troubles[MongoDB].String(); got != "looking buckets up: connection refused" {
 		t.Errorf("the trouble reads %q", got)
 	}
 }
@@ -172,11 +172,11 @@ func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 func TestStoppedPartitionBlamesNoServer(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Err: errDown})
-	if w.troubles[Kafka] == nil {
+	if w.Status(m.Now).Troubles[Kafka] == nil {
 		t.Fatal("a failed fetch is no trouble")
 	}
 	w.Handle(m, Fetched{Err: &record.StopError{Reason: "corrupt"}})
-	if w.troubles[Kafka] != nil {
+	if w.Status(m.Now).Troubles[Kafka] != nil {
 		t.Error("Kafka is blamed for ever")
 	}
 }

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"testing"
 
+	"waterwheel/bucketer"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 )
@@ -10,9 +11,7 @@ import (
 // TestRestOfTheWindowIsAskedForAgain: the store may answer for fewer offsets than it was asked for, and no record beyond
 // them is inserted before the rest is known (E2).
 func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.Handle(m, Abandoned{})
-	m.Now += w.o.Wait
+	w, m := newIdleWorker(t)
 	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
@@ -23,24 +22,25 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	for offset := range int64(16) {
 		records = append(records, recordOf(offset, good))
 	}
-	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: records, Next: 16, End: 16}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: records[:1], Next: 1, End: 16}})
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	actions := w.Handle(m, Fetched{Batch: record.Batch{Records: records[1:], Next: 16, End: 16}})
 	absent[Fetch](t, actions)
-	load := expect[LoadStored](t, actions)
-	if pending, _ := w.catalog.Pending(); load.Start != 10 || pending != 10 {
+	absent[LoadStored](t, actions) // beside the write
+	load := expect[LoadStored](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}}))
+	if pending := w.Status(m.Now).Pending; load.Start != 10 || pending != 9 {
 		t.Fatalf("%d measurements were inserted, D is asked for from %d on", pending, load.Start)
 	}
-	w.flush = &flush{acting: []int{0}} // a write is under way
-	if again := w.advanceStream(m, nil); len(again) != 0 {
-		t.Fatalf("%+v beside the reading of D", again)
-	}
-	w.flush = nil
+	m.Now += w.o.FlushInterval
+	absent[SendWrites](t, w.Handle(m, Ticked{})) // beside the reading of D
 	rest := timeseries.NewPositionSet(10, 20)
 	rest.Add(timeseries.Position{Offset: 12})
 	if fetch := expect[Fetch](t, w.Handle(m, StoredLoaded{Stored: rest})); fetch.Offset != 10 {
 		t.Fatalf("reads on at %d", fetch.Offset)
 	}
 	w.Handle(m, Fetched{Batch: record.Batch{Records: records[10:], Next: 16, End: 16}})
-	if pending, _ := w.catalog.Pending(); pending != 15 {
-		t.Errorf("%d measurements were inserted, want 15", pending)
+	if pending := w.Status(m.Now).Pending; pending != 5 { // beside the nine in the flush
+		t.Errorf("%d measurements were inserted, want 5", pending)
 	}
 }

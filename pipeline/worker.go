@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 
+	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
 	"waterwheel/timeseries"
@@ -69,6 +70,9 @@ func NewWorker(o Options) *Worker {
 	o.Window = cmp.Or(o.Window, DefaultWindow)
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
 	o.Letterbox = cmp.Or(o.Letterbox, DefaultLetterbox)
+	if o.newCatalog == nil {
+		o.newCatalog = bucketer.New
+	}
 	return &Worker{
 		o:      o,
 		log:    o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),

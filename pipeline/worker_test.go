@@ -24,9 +24,9 @@ func absent[A Action](t *testing.T, actions []Action) {
 }
 
 // flushing returns a worker whose only measurement, at offset 0, has just been sent.
-func flushing(t *testing.T) (*Worker, Moment) {
+func flushing(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
-	w, m := newTestWorker(t)
+	w, m := newTestWorker(t, changes...)
 	absent[SendWrites](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 1}}))
 	m.Now += w.o.FlushInterval
 	if writes := expect[SendWrites](t, w.Handle(m, Ticked{})).Writes; len(writes) != 1 || writes[0].Kind != bucketer.Insert {
@@ -51,10 +51,9 @@ func TestCommitWaitsForTheWrite(t *testing.T) {
 
 func TestUnknownWriteIsReadBackAndSentAgainUnchanged(t *testing.T) {
 	w, m := flushing(t)
-	first := w.flush.cut.Writes[0]
 	absent[SendWrites](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Unknown, Err: errDown}}}))
 	m.Now += longestDelay
-	expect[ResolveWrites](t, w.Handle(m, Ticked{}))
+	first := expect[ResolveWrites](t, w.Handle(m, Ticked{})).Writes[0]
 	wants(t, w, 0)
 	again := expect[SendWrites](t, w.Handle(m, WritesResolved{Found: []bucketer.Result{bucketer.NotApplied}}))
 	if again.Writes[0] != first {
@@ -105,7 +104,7 @@ func TestConflictForgetsTheOtherBucketsOfItsSeries(t *testing.T) {
 	m.Now += w.o.Grace
 	expect[AskPositions](t, w.Handle(m, Ticked{}))
 	actions := w.Handle(m, PositionsAsked{Stored: []timeseries.Position{{Offset: 1}}})
-	if cleared := w.catalog.Stats().BucketsCleared; cleared != 1 { // the one that offset 3 opened instead
+	if cleared := w.Status(m.Now).Buckets.BucketsCleared; cleared != 1 { // the one that offset 3 opened instead
 		t.Errorf("%d buckets were cleared, want that of the series with the conflict", cleared)
 	}
 	m.Now += w.o.FlushInterval
@@ -254,14 +253,13 @@ func TestStaleClaimOfAnotherGroupIsReadAgain(t *testing.T) {
 }
 
 func TestReplayedMeasurementsAreSkipped(t *testing.T) {
-	w, m := newTestWorker(t)
-	w.stored = timeseries.NewPositionSet(0, DefaultWindow)
-	w.stored.Add(timeseries.Position{Offset: 0})
+	w, m := newIdleWorker(t)
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0}, timeseries.Position{Offset: 0})
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good), recordOf(1, good)}, Next: 2, End: 2}})
-	if pending, _ := w.catalog.Pending(); pending != 1 {
+	if pending := w.Status(m.Now).Pending; pending != 1 {
 		t.Fatalf("%d measurements are pending, want 1", pending)
 	}
-	if w.stored != nil {
+	if w.Status(m.Now).StoredBytes > 0 {
 		t.Fatal("D is kept though the position has passed it")
 	}
 	wants(t, w, 1)
@@ -269,9 +267,8 @@ func TestReplayedMeasurementsAreSkipped(t *testing.T) {
 
 func TestRefusedMeasurementBecomesALetterWithItsRecord(t *testing.T) {
 	w, m := flushing(t)
-	w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
-	w.busy.fetch = false
-	actions := w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121, Message: "Document failed validation"}}})
+	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121, Message: "Document failed validation"}}})
+	actions := w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 	if at := expect[ReadRecord](t, actions).Offset; at != 0 {
 		t.Fatalf("read offset %d again", at)
 	}
@@ -346,7 +343,7 @@ func TestPositionBehindTheLogGoesOnAtItsStart(t *testing.T) {
 
 func TestPositionBeyondTheLogStopsThePartition(t *testing.T) {
 	w, m := newTestWorker(t)
-	w.ledger.next = 90
+	w.Handle(m, Fetched{Batch: record.Batch{Next: 90, End: 90}})
 	expect[AskBounds](t, after(w, m, Fetched{Err: record.ErrOutOfRange}))
 	w.Handle(m, BoundsAsked{Bounds: record.Bounds{First: 40, End: 50}})
 	if s := w.Status(m.Now); s.Stopped == nil || s.Stopped.Reason != "offset_out_of_range" {
@@ -355,9 +352,8 @@ func TestPositionBeyondTheLogStopsThePartition(t *testing.T) {
 }
 
 func TestFetchPausesWhileTooMuchWaits(t *testing.T) {
-	w, m := flushing(t)
-	w.o.FlushCount = 1
-	absent[Fetch](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(1, good)}, Next: 2, End: 9}}))
+	w, m := flushing(t, func(o *Options) { o.FlushCount = 2 })
+	absent[Fetch](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(1, good), recordOf(2, good)}, Next: 3, End: 9}}))
 	if w.Status(m.Now).Paused == "" {
 		t.Fatal("the status does not say that fetching pauses")
 	}
@@ -413,7 +409,7 @@ func TestHandOverSendsNothingOfASeriesThatBackedOff(t *testing.T) {
 	m.Now += 2 * time.Minute // more than any series backs off
 	absent[SendWrites](t, w.Handle(m, Ticked{}))
 	expect[HandedOver](t, w.Handle(m, Released{}))
-	if w.catalog != nil {
+	if w.Bytes() > 0 {
 		t.Error("a catalog outlived the hand-over in which a measurement waits")
 	}
 }
