@@ -11,8 +11,8 @@ import (
 	"waterwheel/timeseries"
 )
 
-// otherGroupPatience is how long a claim of another group is read again before the partition stops for it: just after an
-// election, what a majority is known to have may lag behind a takeover.
+// otherGroupPatience is how long a claim of another group is read again before it stops the partition: right after an
+// election, a read may not yet show a takeover.
 const otherGroupPatience = 15 * time.Second
 
 // assign begins a tenure.
@@ -40,7 +40,7 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 	return []Action{Open{Source: source}}
 }
 
-// advanceClaim goes the way read, wait, prove, claim, read D (exactly-once.md §4), one step at a time.
+// advanceClaim takes the next step: read the document, wait, prove the membership, claim, read D.
 func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 	if w.busy.claim || !w.retry.claim.ready(m.Now) {
 		return actions
@@ -105,7 +105,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	executed := w.tenure.sent != (claim.Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
 	if w.catalog != nil && seen.Claim != w.catalogClaim && !executed {
-		w.drop() // for good: somebody was in between
+		w.drop() // somebody else owned the partition in between
 	}
 	if !w.resolve(e) {
 		return
@@ -125,12 +125,12 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 }
 
-// otherGroup stops the partition when the document goes on to show another group.
+// otherGroup stops the partition if the document keeps showing another group.
 func (w *Worker) otherGroup(m Moment, group string) {
 	r := &w.past.refused
 	r.by = &record.StopError{Reason: "other_group", Detail: fmt.Sprintf(
-		"the collection %s is written by the group %q for this partition, this consumer is of group %q: only one group "+
-			"may write a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
+		"this partition of the collection %s is written by the group %q, and this consumer is in the group %q: only one group "+
+			"may write to a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
 		w.o.Namespace, group, w.o.Group)}
 	if r.since == 0 {
 		r.since = m.Now
@@ -139,7 +139,7 @@ func (w *Worker) otherGroup(m Moment, group string) {
 		w.retry.claim.fail(m.Now, w.o.Random)
 		return
 	}
-	r.since = 0 // an assignment after this one looks as long again
+	r.since = 0 // the next assignment is as patient again
 	w.o.Metrics.claim("refused")
 	w.stop(r.by)
 }
@@ -155,8 +155,8 @@ func (w *Worker) resolve(e ClaimRead) bool {
 		return false
 	}
 	if w.assigned.Consumed && s.Offset < w.assigned.Committed && !w.tenure.resolved {
-		w.log.Warn("another program committed the group's offset: going on where the last owner began, what is stored is skipped "+
-			"(to go on at its offset all the same: kafka-consumer-groups.sh --reset-offsets --to-current)",
+		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping what is stored "+
+			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
 			"offset", w.assigned.Committed, "from", s.Offset)
 	}
 	w.tenure.start, w.tenure.resolved = s, true

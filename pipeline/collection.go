@@ -12,9 +12,9 @@ func (w *Worker) changeCollection(e CollectionChanged) {
 	w.followCollection()
 }
 
-// followCollection applies the options of the collection that the worker was told last, once there is a catalog. Open
-// buckets keep their minimum times, the new span holds for them at once. What existing buckets do not fit, a smaller span
-// or another field, stops the partition until it is set back.
+// followCollection applies the newest options of the collection, once there is a catalog. Open
+// buckets keep their minimum times, the new span holds for them at once. Options that existing buckets do not fit (a smaller
+// span, another field) stop the partition until they are restored.
 func (w *Worker) followCollection() {
 	if w.newOptions == nil || w.phase != running {
 		return
@@ -23,8 +23,8 @@ func (w *Worker) followCollection() {
 	changed, err := have.Change(*w.newOptions)
 	if err != nil {
 		w.stop(&record.StopError{Reason: "collection_changed", Detail: fmt.Sprintf(
-			"the options of the collection %s were changed to what its buckets do not allow: %v; set its options document "+
-				"back, and the partition goes on", w.o.Namespace, err)})
+			"the options of the collection %s were changed in a way that its buckets do not allow: %v; restore its options "+
+				"document, and the partition goes on", w.o.Namespace, err)})
 		return
 	}
 	w.newOptions = nil

@@ -9,7 +9,7 @@ import (
 	"waterwheel/claim"
 )
 
-// notAppliedLimit is how often an update may be found not applied in a row before its condition is taken as broken.
+// notAppliedLimit is how many times in a row an update may turn out not to be applied before its condition counts as broken.
 const notAppliedLimit = 3
 
 // step is what a write of a flush needs next.
@@ -26,7 +26,7 @@ const (
 type attempt struct {
 	step       step
 	sent       bool
-	lastSent   Instant // when its last attempt was over at the latest
+	lastSent   Instant // when its last attempt was answered
 	notApplied int
 	resolved   bool // its outcome came from a read-back
 	outcome    bucketer.Outcome
@@ -188,7 +188,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 	w.settle(m)
 }
 
-// writesResolved notes what the read-back showed (exactly-once.md §6).
+// writesResolved notes what the read-back showed.
 func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	f := w.flush
 	acting := f.acting
@@ -216,7 +216,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		}
 	}
 	if sendAgain {
-		return // that MongoDB can be read does not end the outage: a full disk or a lost privilege stops writes alone
+		return // reads that work do not end the outage: a full disk or a lost privilege stops only writes
 	}
 	w.settle(m)
 }
@@ -231,9 +231,9 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 		return
 	}
 	w.conclude(i, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored})
-	why := "a bucket was changed by somebody else"
-	if f.attempts[i].notApplied >= notAppliedLimit { // its condition is broken in a way that a look does not show, or MongoDB takes no updates
-		why = "an update was not executed, time and again"
+	why := "somebody else changed a bucket"
+	if f.attempts[i].notApplied >= notAppliedLimit { // a read does not show why, or MongoDB takes no updates
+		why = "an update was not executed, again and again"
 	}
 	w.log.Warn(why+"; its measurements go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
 	w.settle(m)

@@ -11,7 +11,7 @@ func (w *Worker) revoke(e Revoked) {
 	w.tenure.revoked, w.tenure.shutdown = true, e.Shutdown
 }
 
-// advanceHandOver goes the last steps of a tenure, once all that was read is stored and all letters are acknowledged:
+// advanceHandOver takes the last steps of a tenure that was revoked, once all that was read is stored and all letters are acknowledged:
 // the final commit, the release.
 func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 	if !w.tenure.revoked || !w.drained() || w.busy.claim || !w.retry.claim.ready(m.Now) {
@@ -68,8 +68,8 @@ func (w *Worker) released(m Moment, e Released) {
 	w.tenure.handing = released
 }
 
-// handOver ends the tenure. The catalog stays, for the case that the next generation brings the partition back and
-// nobody was in between; what is not all stored is of no use.
+// handOver ends the tenure. The catalog stays, in case the next generation brings the partition back and nobody was in
+// between; one that is not all stored is of no use.
 func (w *Worker) handOver(actions []Action) []Action {
 	if w.catalog != nil {
 		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.letters.refused || w.tenure.foreign {

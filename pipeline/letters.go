@@ -16,7 +16,7 @@ type letterbox struct {
 	sending, waiting []record.Letter
 	// bytes is what the letters refer to: messages, values, and their records' keys and headers, once for each record.
 	bytes int64
-	// refused: the dead-letter topic will not have one of them, and somebody must act.
+	// refused: the dead-letter topic refuses one of them, and somebody must act.
 	refused bool
 }
 
@@ -58,23 +58,23 @@ func sharesRecord(a, b *record.Letter) bool {
 	return unsafe.SliceData(a.Key) == unsafe.SliceData(b.Key) && unsafe.SliceData(a.Headers) == unsafe.SliceData(b.Headers)
 }
 
-// recall takes what was under way for not sent.
+// recall puts what was under way back before what waits: it counts as not sent.
 func (b *letterbox) recall() {
 	b.sending, b.waiting = nil, append(b.sending, b.waiting...)
 }
 
-// letterboxFull tells that so many letters wait that no more may be made.
+// letterboxFull tells whether too many letters are waiting for another to be made.
 func (w *Worker) letterboxFull() bool { return w.letters.size() >= w.o.Letterbox }
 
-// addLetter keeps a letter until it is acknowledged, and the commit below its offset.
+// addLetter keeps a letter until it is acknowledged, and the commit at or before its offset.
 func (w *Worker) addLetter(l record.Letter) {
 	cut(&l, w.o.LongestLetter)
 	w.letters.put(l)
 	w.ledger.open(l.Offset)
 }
 
-// cut takes off what of a record is longer than letters are kept for: headers, which take many times their bytes when they
-// are read, then the key, then the value's end.
+// cut shortens a letter to its bound: headers go first, which take many times their size once they are read, then the key, then
+// the value's end.
 func cut(l *record.Letter, longest int) {
 	if longest <= 0 {
 		return
@@ -119,8 +119,8 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 	})
 }
 
-// skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. That it is skipped was
-// somebody's wish.
+// skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. Somebody
+// asked for it to be skipped.
 func (w *Worker) skipUnreadable(r *record.Record) {
 	w.o.Metrics.unreadable.Inc()
 	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)

@@ -70,7 +70,7 @@ func (w *Worker) failed(m Moment, retry *backoff, of Dependency, trying doing, e
 	w.outage(m, of, trying, err)
 }
 
-// succeeded begins anew to count the attempts that fail.
+// succeeded ends the back-off and notes that the dependency works.
 func (w *Worker) succeeded(retry *backoff, of Dependency) {
 	retry.succeed()
 	w.answered(of)
@@ -96,7 +96,7 @@ func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {
 	w.o.Outages.Failed(of, w.name(), trouble)
 }
 
-// answered notes that a server works again. While writes fail, an answer of MongoDB to something else says little.
+// answered notes that a dependency works again. While writes fail, an answer of MongoDB to anything else says little.
 func (w *Worker) answered(of Dependency) {
 	if of == MongoDB && w.flush != nil && w.flush.retry.failures > 0 {
 		return
@@ -107,7 +107,7 @@ func (w *Worker) answered(of Dependency) {
 	}
 }
 
-// giveUp notes that nothing is tried again at these servers, so that nobody will hear whether they work.
+// giveUp notes that these are not tried again, so that nobody will learn here whether they work.
 func (w *Worker) giveUp(servers ...Dependency) {
 	for _, of := range servers {
 		if w.troubles[of] != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// endsApart is the least time between two lines that say that a server answers again, unless it was away for as long.
+// endsApart is the least time between two lines that say that a dependency answers again, unless the outage was longer.
 const endsApart = 10 * time.Second
 
-// Outages writes the lines about servers that do not do their part: for each server one for all who try it, with how many
-// they are, and one when it works again. How often a line may come is the logger's to bound. It is safe for concurrent use.
+// Outages writes the lines about dependencies that fail: one line for all who try the same one, with how many they are, and
+// one when it works again. How often a line may come is for the logger to bound. It is safe for concurrent use.
 type Outages struct {
 	log   *slog.Logger
 	clock func() Instant
@@ -19,7 +19,7 @@ type Outages struct {
 	failing [Dependencies]failing
 }
 
-// failing is one server as those see it who try it.
+// failing is one dependency, as those see it who try it.
 type failing struct {
 	open  bool // it was said that it fails, and not yet that it works
 	since Instant
@@ -28,7 +28,7 @@ type failing struct {
 	ended Instant         // when the last end was written
 }
 
-// Prober is the name of whoever tries a server and is no partition.
+// Prober stands for whoever tries a dependency and is not a partition.
 const Prober = ""
 
 // NewOutages returns Outages without any.
@@ -72,7 +72,7 @@ func (o *Outages) GaveUp(of Dependency, by string) {
 	o.failing[of].over(by)
 }
 
-// over leaves one out who tries it, and tells whether the outage has ended with that.
+// over removes one of those who try it, and tells whether that ended the outage.
 func (f *failing) over(by string) bool {
 	delete(f.by, by)
 	if !f.open || len(f.by) > 0 {

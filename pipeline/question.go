@@ -44,11 +44,11 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		w.o.Metrics.expirations.Add(float64(e.Bounds.First - next))
 		w.log.Warn("records were deleted by retention before they were read", "records", e.Bounds.First-next)
 		w.ledger.next = e.Bounds.First
-	case !e.Bounds.ExceededBy(next): // it was a replica that lagged
+	case !e.Bounds.ExceededBy(next): // a replica lagged
 	case w.o.OutOfRange == claim.EarliestOutOfRange:
 		w.restart(w.from(e.Bounds.First))
 	case w.o.OutOfRange == claim.LatestOutOfRange:
-		// What was read and is not stored comes again: a restart drops it.
+		// What was read and not stored is read again: a restart drops it.
 		w.restart(w.from(min(w.committable(), e.Bounds.End)))
 	default:
 		w.stop(&record.StopError{Reason: "offset_out_of_range", Detail: fmt.Sprintf(

@@ -25,7 +25,7 @@ func (w *Worker) advanceRefused(m Moment, actions []Action) []Action {
 	return append(actions, ReadRecord{Offset: w.rejected[0].Position.Offset})
 }
 
-// refusal is why MongoDB will not have a measurement.
+// refusal says why MongoDB refused a measurement.
 func refusal(r *bucketer.Rejected) error {
 	return fmt.Errorf("MongoDB refused the measurement with code %d: %s", r.Code, r.Message)
 }

@@ -7,7 +7,7 @@ import (
 	"waterwheel/claim"
 )
 
-// noteInterval is how much longer a claim must have been waited for since the last time that this was written down.
+// noteInterval is how much time must pass before it is written down again how long a claim has been waited for.
 const noteInterval = 2 * time.Second
 
 // sighting is the claim of somebody else in the partition document, and since when the wait for its writes counts.
@@ -60,7 +60,7 @@ func (s *sighting) prove(sentAt Instant) {
 	s.over, s.proven = s.since(), true
 }
 
-// passOn writes down how long the claim has been waited for, for whoever is assigned the partition before the wait is over.
+// passOn writes down how long the claim has been waited for: whoever is assigned the partition next need not begin anew.
 func (w *Worker) passOn(m Moment, actions []Action) []Action {
 	s := &w.past.sighting
 	switch {
@@ -76,7 +76,7 @@ func (w *Worker) passOn(m Moment, actions []Action) []Action {
 	return actions
 }
 
-// waitedNoted goes on after a wait was written down. A failure makes others wait longer, no more.
+// waitedNoted goes on after a wait was written down. If that failed, others wait longer: that is all.
 func (w *Worker) waitedNoted(m Moment, e WaitedNoted) {
 	w.busy.claim = false
 	if errors.Is(e.Err, claim.ErrOtherOwner) {

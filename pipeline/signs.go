@@ -57,18 +57,18 @@ const (
 	forMemory        // the budget is used up
 )
 
-// String is what people are told, empty when nothing is paused.
+// String is what the status says, empty when nothing is paused.
 func (p pause) String() string {
-	return [...]string{"", "the next flush is full", "too many letters wait", "the memory is full"}[p]
+	return [...]string{"", "the next flush is full", "too many letters are waiting", "memory is full"}[p]
 }
 
-// The records whose timestamps are kept: one a second of them, and fewer as soon as there would be more than maxMarks.
+// Timestamps are kept of one record a second, and of fewer where that would be more than maxMarks.
 const (
 	markEvery = int64(time.Second / time.Millisecond)
 	maxMarks  = 1024
 )
 
-// ages know how old the records are that were read and are not durable, roughly and in little memory: a record counts as
+// ages tells, roughly and in little memory, how old the records are that were read and are not durable: a record counts as
 // old as the last mark at or before it.
 type ages struct {
 	marks []mark

@@ -16,9 +16,9 @@ type Status struct {
 	// Phase is the word for where the tenure stands; Stopped, when not nil, why nothing more is read.
 	Phase   string
 	Stopped *record.StopError
-	// Refused is whose claim stands in the way of ours, which is tried again for a while before the partition stops.
+	// Refused says whose claim is in the way of ours; it is read again for a while before the partition stops.
 	Refused *record.StopError
-	// Paused is why nothing is fetched though there may be more, empty: it is.
+	// Paused is why nothing is fetched though there may be more; empty when records are fetched.
 	Paused string
 	// Between: there is no tenure, the group joins. Running: records are read, or were until the partition stopped. Since is when the tenure began.
 	Between, Running bool
@@ -44,7 +44,7 @@ type Status struct {
 	Poisoned int
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
-	// Troubles are the failures that are being retried, by server; nil: it works.
+	// Troubles are the failures that are being retried, by dependency; nil: it works.
 	Troubles [Dependencies]*Trouble
 	// ClaimWait is how much of the wait for a former owner's writes is left.
 	ClaimWait time.Duration

@@ -56,7 +56,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 		defer e.Batch.Release()
 	}
 	if !w.mayRead() || w.phase != running {
-		return // it is read again
+		return // it will be read again
 	}
 	if e.Err != nil {
 		w.fetchFailed(m, e.Err)
