@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"time"
 
 	"waterwheel/record"
@@ -105,13 +106,7 @@ func (a *ages) thin() {
 
 // durable notes that all records before an offset are.
 func (a *ages) durable(offset int64) {
-	past := 0
-	for past+1 < len(a.marks) && a.marks[past+1].offset <= offset {
-		past++
-	}
-	if past > 0 {
-		a.marks = append(a.marks[:0], a.marks[past:]...)
-	}
+	a.marks = slices.Delete(a.marks, 0, a.last(offset))
 	if len(a.marks) <= 1 {
 		a.every = 0
 	}
@@ -122,9 +117,14 @@ func (a *ages) of(offset int64) int64 {
 	if offset >= a.next || len(a.marks) == 0 || a.marks[0].offset > offset {
 		return 0
 	}
+	return max(0, a.marks[a.last(offset)].timestamp)
+}
+
+// last is the index of the last mark at or before an offset, 0 if there is none.
+func (a *ages) last(offset int64) int {
 	i := 0
 	for i+1 < len(a.marks) && a.marks[i+1].offset <= offset {
 		i++
 	}
-	return max(0, a.marks[i].timestamp)
+	return i
 }

@@ -106,6 +106,10 @@ func (w *Worker) Status(now Instant) *Status {
 	if w.catalog != nil {
 		s.Undurable = w.committable()
 		s.UndurableTime = w.signs.timeOf(s.Undurable)
+		s.Pending, s.PendingBytes = w.catalog.Pending()
+		s.BucketBytes = w.catalog.Bytes() - s.PendingBytes
+		s.ReservedBytes = w.yetToTake()
+		s.Buckets = w.catalog.Stats()
 	}
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince
@@ -119,12 +123,6 @@ func (w *Worker) Status(now Instant) *Status {
 	}
 	if w.stored != nil {
 		s.StoredBytes = w.stored.Bytes()
-	}
-	if w.catalog != nil {
-		s.Pending, s.PendingBytes = w.catalog.Pending()
-		s.BucketBytes = w.catalog.Bytes() - s.PendingBytes
-		s.ReservedBytes = w.yetToTake()
-		s.Buckets = w.catalog.Stats()
 	}
 	return s
 }
