@@ -30,9 +30,8 @@ func (f *faulty) Await(context.Context, int64, int64) (int64, error) {
 }
 
 // assigned is a worker that is about to read its claim.
-func assigned(t *testing.T) (*Worker, Moment) {
-	w, m := newTestWorker(t)
-	w.Handle(m, Abandoned{})
+func assigned(t *testing.T, _ ...func(*Options)) (*Worker, Moment) {
+	w, m := newIdleWorker(t)
 	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
 	return w, m
 }
@@ -41,7 +40,7 @@ func assigned(t *testing.T) (*Worker, Moment) {
 // as a right that is missing, stops the partition at once.
 func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 	for name, test := range map[string]struct {
-		worker func(*testing.T) (*Worker, Moment)
+		worker func(*testing.T, ...func(*Options)) (*Worker, Moment)
 		before Event // that makes the worker ask
 		action Action
 		fail   func(*faulty, error)
@@ -51,7 +50,7 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 		"records":                   {newTestWorker, nil, Fetch{}, func(f *faulty, err error) { f.await = err }},
 		"bounds":                    {newTestWorker, Fetched{Err: record.ErrOutOfRange}, AskBounds{}, func(f *faulty, err error) { f.bounds = err }},
 		"the topic's id":            {newTestWorker, Fetched{Err: record.ErrTopicGone}, AskTopic{}, func(f *faulty, err error) { f.topic = err }},
-		"a record, for its letter": {func(t *testing.T) (*Worker, Moment) {
+		"a record, for its letter": {func(t *testing.T, _ ...func(*Options)) (*Worker, Moment) {
 			w, m := flushing(t)
 			w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121}}})
 			return w, m
