@@ -20,6 +20,7 @@
 //	consumergroup.go  members of groups whose assignments the broker makes
 //	codes.go          Kafka's error codes: what to do about each, and the advice
 //	errors.go         Error, and Classify
+//	writer.go         writing records, one request at a time
 //	retry.go          waiting between attempts
 //	probe.go          the first connection, and which setting is wrong when it fails
 //	security.go       how connections are protected; tlsfiles.go their files, login.go their logins

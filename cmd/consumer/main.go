@@ -1,4 +1,3 @@
-// Command consumer reads measurement events from Kafka and keeps them as buckets in MongoDB, every record exactly once.
 package main
 
 import (

@@ -1,0 +1,15 @@
+// Command consumer reads measurement events from Kafka and keeps them as buckets in MongoDB, every record exactly once.
+//
+// It holds the commands and the wiring; the work is done in the packages beside it. No other package reads config.
+//
+//	main.go, root.go, flags.go, log.go     the program, its commands, flags that several have, lines of the log
+//	version.go, config.go                  version and config
+//	translate.go, connect.go               settings to the options of each package; both ends, opened and set up
+//	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change
+//	adapters.go                            what workers read and write
+//	init.go                                init
+//	check.go, checkview.go                 check: the work is that of package check
+//	verify*.go, topiclog.go                verify: the work is that of package verify
+//	collection*.go                         collection show, set-granularity, takeover
+//	dlq*.go, marked.go, redriveview.go     dlq list, show, stats, redrive: the work is that of dlq and dlq/redrive
+package main
