@@ -18,7 +18,7 @@
 //	event              function          file           actions that follow
 //	Assigned           assign            claiming.go    Open, ReadClaim
 //	ClaimRead          claimRead         claiming.go    CommitNow, NoteWaited
-//	WaitedNoted        waitedNoted       sight.go       CommitNow, ReadClaim
+//	WaitedNoted        waitedNoted       sight.go       CommitNow, ReadClaim, HandedOver
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch
 //	StoredLoaded       storedLoaded      claiming.go    Fetch

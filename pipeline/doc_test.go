@@ -147,7 +147,8 @@ func TestMapNamesEveryFile(t *testing.T) {
 	}
 }
 
-// followed fails unless each action of the table followed its event in some run, and none that is missing there more often.
+// followed fails unless each action of the table followed its event in some run, and none that is missing there far more
+// often.
 func (y *tally) followed(t *testing.T) {
 	t.Helper()
 	most := map[string]int{}
@@ -163,8 +164,8 @@ func (y *tally) followed(t *testing.T) {
 			}
 			listed = max(listed, times)
 		}
-		if listed < most[r.event] {
-			t.Errorf("doc.go: the row of %s lacks the action that follows it most often", r.event)
+		if listed < most[r.event]/2 {
+			t.Errorf("doc.go: the row of %s lacks an action that follows it far more often", r.event)
 		}
 	}
 }
