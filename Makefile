@@ -36,8 +36,8 @@ test: ## run the tests of the program's packages, with the race detector
 	go test -race -shuffle=on -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
 
 .PHONY: sim
-sim: ## simulate the protocol and a crowd of partitions, and see that each guard is missed (TESTFLAGS='-sim.runs 20000' for more)
-	go test ./pipeline -count=1 -timeout=1h -run 'TestSimulation|StandsStill|NotSlowed' -v $(TESTFLAGS)
+sim: ## simulate the protocol and a crowd of partitions, and see that each guard is missed, each defect noticed (TESTFLAGS='-sim.runs 20000' for more)
+	go test ./pipeline -count=1 -timeout=1h -run 'TestSimulation|StandsStill|NotSlowed' -v -sim.defects $(TESTFLAGS)
 
 .PHONY: model
 model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others)

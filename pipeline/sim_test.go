@@ -26,6 +26,7 @@ import (
 //	sim_coverage            every danger that the protocol is made for, and what counts it
 //	sim_check, sim_sent     what must hold all the while
 //	sim_mutation            guards taken away
+//	sim_defect              mistakes made in the source of what it shares with the program
 //
 // A run is told by its seed alone, and a failing one replays with -sim.trace.
 
@@ -36,6 +37,7 @@ var (
 	simRuns         = flag.Int("sim.runs", 2000, "runs of TestSimulation; with the race detector a tenth of them")
 	simSeed         = flag.Uint64("sim.seed", 1, "seed of the first run")
 	simMutationRuns = flag.Int("sim.mutationruns", 5000, "runs in which each mutation must be noticed")
+	simDefects      = flag.Bool("sim.defects", false, "build the simulation with defects in the source as well")
 	simWith         = flag.String("sim.with", "", "name of a schedule that every run has")
 	simTrace        = flag.Bool("sim.trace", false, "print what happens")
 )

@@ -1,0 +1,100 @@
+package pipeline_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// defect is a mistake in the product's own source: a text of a file, and what stands there instead.
+type defect struct {
+	name, file, text, instead string
+	runs                      int // in which the simulation must notice it
+}
+
+// defects are of what the simulation shares with the program: how an action is carried out, which commits are due, and which
+// offset may be committed.
+var defects = []defect{
+	{"an offset beyond what is done", "commitplan.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
+	{"a lease that is never renewed", "commitplan.go", "now-p.renewed >= p.renewal", "false", 50},
+	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
+	{"a claim without an answer taken as won", "perform.go", "return Claimed{won, err}", "return Claimed{won || err != nil, nil}", 50},
+	{"D of another window", "perform.go", "h.store.Stored(ctx, a.Start, a.End)", "h.store.Stored(ctx, a.Start+1, a.End)", 50},
+	{
+		"every write taken as applied", "perform.go", "return WritesSent{h.store.Send(ctx, a.Writes)}",
+		"sent := h.store.Send(ctx, a.Writes)\n\t\tfor i := range sent {\n\t\t\tsent[i].Result = 0\n\t\t}\n\t\treturn WritesSent{sent}", 50,
+	},
+	{
+		"every read-back taken as applied", "perform.go", "return WritesResolved{found, err}",
+		"clear(found)\n\t\treturn WritesResolved{found, err}", 50,
+	},
+	{
+		"letters that are not acknowledged taken as written", "perform.go", "return LettersProduced{written, err}",
+		"err = nil\n\t\treturn LettersProduced{written, err}", 200,
+	},
+	{"a failed fetch taken as empty", "perform.go", "return Fetched{batch, err}", "err = nil\n\t\treturn Fetched{batch, err}", 200},
+}
+
+var failedSeed = regexp.MustCompile(`seed (\d+): (.*)`)
+
+// TestSimulationNoticesEachDefect builds the simulation with one defect after the other, and prints after how many runs it was
+// noticed.
+func TestSimulationNoticesEachDefect(t *testing.T) {
+	if !*simDefects {
+		t.Skip("it builds the package once for each defect: make sim does")
+	}
+	for _, d := range defects {
+		t.Run(d.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+			defer cancel()
+			simulation := d.build(ctx, t)
+			run := exec.CommandContext(ctx, simulation, "-test.run", "^TestSimulation$", "-sim.runs", strconv.Itoa(d.runs))
+			out, err := run.CombinedOutput()
+			noticed := failedSeed.FindStringSubmatch(string(out))
+			if err == nil || noticed == nil {
+				t.Fatalf("it was not noticed in %d runs: %v\n%s", d.runs, err, out)
+			}
+			t.Logf("%5s runs  %s", noticed[1], noticed[2])
+		})
+	}
+}
+
+// build compiles the tests of this package with the defect, and returns the program.
+func (d *defect) build(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	file, err := filepath.Abs(d.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), d.text); n != 1 {
+		t.Fatalf("%s has %q %d times", d.file, d.text, n)
+	}
+	broken, overlay, program := filepath.Join(dir, d.file), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "simulation")
+	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {file: broken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		broken: strings.Replace(string(source), d.text, d.instead, 1), overlay: string(replaced),
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go test -c: %v\n%s", err, out)
+	}
+	return program
+}
