@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"encoding/base64"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +50,7 @@ func envelope(l *record.Letter, headers []record.Header, group string) []record.
 	add(headerMessage, shorten(l.Message))
 	add(headerReason, l.Reason)
 	if l.TopicID != ([16]byte{}) {
-		add(headerTopicID, FormatTopicID(l.TopicID))
+		add(headerTopicID, record.FormatTopicID(l.TopicID))
 	}
 	add(HeaderAttempt, strconv.Itoa(AttemptOf(headers)))
 	if l.Part != record.WholeRecord {
@@ -63,9 +62,6 @@ func envelope(l *record.Letter, headers []record.Header, group string) []record.
 	add(headerTimestamp, strconv.FormatInt(l.Timestamp, 10))
 	return all
 }
-
-// FormatTopicID writes a topic id as Kafka's own tools do.
-func FormatTopicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 // shorten cuts a message to maxMessage bytes of valid UTF-8.
 func shorten(message string) string {

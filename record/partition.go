@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
@@ -46,3 +47,6 @@ func ParsePlace(text string) (Place, error) {
 }
 
 var errNoPlace = errors.New("is no place: write TOPIC/PARTITION/OFFSET, as events/3/182")
+
+// FormatTopicID writes a topic id as Kafka's own tools do.
+func FormatTopicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/record"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -100,18 +101,18 @@ func joined(holdings []sink.Holding, claims []sink.PartitionDocument) []HeldPart
 	for _, h := range holdings {
 		one := HeldPartition{Topic: h.Source.Topic, Partition: h.Source.Partition, Holding: h}
 		if one.foreign = h.Source == (timeseries.Source{}); !one.foreign {
-			one.TopicID = text.UUID(h.Source.TopicID)
+			one.TopicID = record.FormatTopicID(h.Source.TopicID)
 		}
 		all = append(all, one)
 	}
 	for _, d := range claims {
 		i := slices.IndexFunc(all, func(h HeldPartition) bool {
-			return !h.foreign && h.Claim == nil && h.TopicID == text.UUID(d.TopicID) && h.Partition == d.Partition
+			return !h.foreign && h.Claim == nil && h.TopicID == record.FormatTopicID(d.TopicID) && h.Partition == d.Partition
 		})
 		if i < 0 {
 			i = len(all)
 			none := sink.Holding{First: -1, Last: -1}
-			all = append(all, HeldPartition{Topic: d.Topic, TopicID: text.UUID(d.TopicID), Partition: d.Partition, Holding: none})
+			all = append(all, HeldPartition{Topic: d.Topic, TopicID: record.FormatTopicID(d.TopicID), Partition: d.Partition, Holding: none})
 		}
 		all[i].Claim = &ClaimView{
 			ClusterID: d.ClusterID, Group: d.Group, Token: text.UUID(d.Claim), Released: d.Released, Owner: d.Owner, At: d.At,

@@ -124,7 +124,7 @@ func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
 	l := &f.Letter
 	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: []ShownHeader{}, Path: failingPath(l, now)}
 	if l.TopicID != ([16]byte{}) {
-		s.TopicID = dlq.FormatTopicID(l.TopicID)
+		s.TopicID = record.FormatTopicID(l.TopicID)
 	}
 	for _, h := range f.Headers {
 		s.Headers = append(s.Headers, ShownHeader{h.Key, h.Value})
