@@ -88,8 +88,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	if e.Err != nil {
 		w.failed(m, &w.retry.claim, e.Of, readingTheClaim, e.Err)
 		if errors.Is(e.Err, record.ErrTopicGone) {
-			w.retry.fetch.fail(m.Now, w.o.Random)
-			w.phase, w.question = finding, askTopic
+			w.question = askTopic
 		}
 		return
 	}

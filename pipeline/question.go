@@ -66,12 +66,12 @@ func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 		w.outage(m, Kafka, askingTopic, e.Err)
 	case e.TopicID == [16]byte{}:
 		w.outage(m, Kafka, fetchingRecords, errors.New("the topic does not exist (any more); waiting for it"))
-	case w.phase == finding: // nothing of it was read: what is committed says itself which one it is about
+	case e.TopicID == w.source.TopicID:
+		w.question = askNothing
+	case w.phase == finding:
 		a := w.assigned
 		a.TopicID = e.TopicID
 		w.restart(a)
-	case e.TopicID == w.source.TopicID:
-		w.question = askNothing
 	default:
 		w.question = askNothing
 		w.log.Warn("the topic was deleted and created again: starting at its beginning")

@@ -207,6 +207,11 @@ func (r *runner) do(action pipeline.Action) {
 			t.sendBy = w.now + p.W
 		}
 		event = r.hands.Perform(t.context(), action)
+		if e, ok := event.(pipeline.StoredLoaded); ok && e.Stored != nil {
+			if _, end := e.Stored.Window(); end < action.(pipeline.LoadStored).End {
+				w.note("(met) a window of D ended early for its memory")
+			}
+		}
 	}, nil)
 	t.r, t.what = r, action
 	r.tasks[t] = true

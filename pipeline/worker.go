@@ -142,7 +142,7 @@ func (w *Worker) advance(m Moment, actions []Action) []Action {
 		return w.advanceHandOver(m, actions)
 	case w.tenure.revoked && w.quiet():
 		return w.leave(actions)
-	case w.phase == finding:
+	case w.question != askNothing: // the claim waits for the answer
 		return w.advanceQuestions(m, actions)
 	}
 	return w.advanceClaim(m, actions)
