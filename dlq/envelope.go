@@ -35,9 +35,9 @@ const maxMessage = 256
 // envelope returns the headers of the letter of a record that has these headers: the record's own, then the appended ones. An
 // attempt that a re-drive gave the record is left out, as the appended one counts on from it.
 func envelope(l *record.Letter, headers []record.Header, group string) []record.Header {
-	stage := StageDecode
+	stage := stageDecode
 	if l.RefusedByDatabase {
-		stage = StageWrite
+		stage = stageWrite
 	}
 	all := slices.Clone(OwnHeaders(headers))
 	add := func(key, value string) { all = append(all, record.Header{Key: key, Value: []byte(value)}) }

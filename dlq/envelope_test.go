@@ -48,7 +48,7 @@ func TestLetterComesBackAsItWas(t *testing.T) {
 		"whole record":        func(*record.Letter, *Found) {},
 		"first array element": func(l *record.Letter, _ *Found) { l.Part = 0 },
 		"array element": func(l *record.Letter, f *Found) {
-			l.Part, l.RefusedByDatabase, l.Reason, f.Stage = 17, true, "refused_by_database", StageWrite
+			l.Part, l.RefusedByDatabase, l.Reason, f.Stage = 17, true, "refused_by_database", stageWrite
 		},
 		"unknown topic id":   func(l *record.Letter, _ *Found) { l.TopicID = [16]byte{} },
 		"no headers, no key": func(l *record.Letter, f *Found) { l.Key, f.Headers = nil, nil },
@@ -59,7 +59,7 @@ func TestLetterComesBackAsItWas(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := Found{Letter: sample(), Headers: traced(), Stage: StageDecode, Attempt: 1}
+			want := Found{Letter: sample(), Headers: traced(), Stage: stageDecode, Attempt: 1}
 			want.Letter.Headers = nil
 			change(&want.Letter, &want)
 			if diff := cmp.Diff(want, reread(t, want.Letter, want.Headers)); diff != "" {
@@ -73,7 +73,7 @@ func TestLetterComesBackAsItWas(t *testing.T) {
 func TestFoundIsWhereItStands(t *testing.T) {
 	at := record.Place{Partition: record.Partition{Topic: "events.dlq", Number: 1}, Offset: 7}
 	f := found(at.Partition, &record.Record{Offset: 7, Headers: sample().Headers})
-	if !errors.Is(f.Err, ErrNotLetter) || f.Place != at {
+	if !errors.Is(f.Err, errNotLetter) || f.Place != at {
 		t.Errorf("%+v", f)
 	}
 }
@@ -172,7 +172,7 @@ func TestParseReadsKafkaConnect(t *testing.T) {
 			Place: record.Place{Partition: record.Partition{Topic: "orders"}, Offset: 7}, Part: record.WholeRecord, Value: []byte("v"), Timestamp: 5,
 			Reason: "org.apache.kafka.connect.errors.DataException", Message: "bad",
 		},
-		Headers: text("own", "1"), Stage: StageDecode, Attempt: 1,
+		Headers: text("own", "1"), Stage: stageDecode, Attempt: 1,
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +183,8 @@ func TestParseReadsKafkaConnect(t *testing.T) {
 }
 
 func TestParseRefusesWhatIsNoLetter(t *testing.T) {
-	if _, err := parse(nil, nil, []record.Header{{Key: "trace"}}, 0); !errors.Is(err, ErrNotLetter) {
-		t.Errorf("a plain record: %v, want ErrNotLetter", err)
+	if _, err := parse(nil, nil, []record.Header{{Key: "trace"}}, 0); !errors.Is(err, errNotLetter) {
+		t.Errorf("a plain record: %v, want errNotLetter", err)
 	}
 	broken := map[string][2]string{
 		"partition":       {headerPartition, "-1"},

@@ -42,7 +42,7 @@ func TestStatsCountByReasonAndHour(t *testing.T) {
 		l.Reason, l.Timestamp, l.Offset = reason, int64(3600_000*(10-i)+1), int64(i)
 		s.Add(&Found{Letter: l})
 	}
-	s.Add(&Found{Err: ErrNotLetter})
+	s.Add(&Found{Err: errNotLetter})
 	hour := func(n int64) time.Time { return time.Unix(3600*n, 0).UTC() }
 	want := &Stats{
 		Letters: 3, Others: 1,

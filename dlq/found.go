@@ -9,10 +9,10 @@ import (
 
 // The stages of a letter, in Kafka Connect's words.
 const (
-	// StageDecode: the record could not be decoded.
-	StageDecode = "VALUE_CONVERTER"
-	// StageWrite: MongoDB refused the measurement.
-	StageWrite = "TASK_PUT"
+	// stageDecode: the record could not be decoded.
+	stageDecode = "VALUE_CONVERTER"
+	// stageWrite: MongoDB refused the measurement.
+	stageWrite = "TASK_PUT"
 )
 
 // Found is a record of a dead-letter topic, and the letter that it is.
@@ -23,7 +23,7 @@ type Found struct {
 	Letter record.Letter
 	// Headers are those that the letter's record had.
 	Headers []record.Header
-	// Stage is StageDecode, StageWrite, or what another program says.
+	// Stage is stageDecode, stageWrite, or what another program says.
 	Stage string
 	// Attempt counts how often the record has come to the dead-letter topic, this letter included.
 	Attempt int

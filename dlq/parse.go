@@ -10,8 +10,8 @@ import (
 	"waterwheel/record"
 )
 
-// ErrNotLetter means that a record has no headers of a dead letter.
-var ErrNotLetter = errors.New("the record is not a dead letter: no header " + headerTopic)
+// errNotLetter means that a record has no headers of a dead letter.
+var errNotLetter = errors.New("the record is not a dead letter: no header " + headerTopic)
 
 // parse reads a record of a dead-letter topic, ours or Kafka Connect's, back into the letter it was written from: its
 // headers are the record's own again. The letter of Kafka Connect has no topic id and as its reason the name of a Java
@@ -24,7 +24,7 @@ func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, 
 		}
 	}
 	if start < 0 {
-		return Found{}, ErrNotLetter
+		return Found{}, errNotLetter
 	}
 	f := Found{Letter: record.Letter{Key: key, Value: value, Timestamp: timestamp, Part: record.WholeRecord}, Attempt: 1}
 	f.Headers = append(f.Headers, headers[:start]...)
@@ -42,7 +42,7 @@ func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, 
 		return Found{}, fmt.Errorf("reading a letter of topic %q: its partition or offset is missing", f.Letter.Topic)
 	}
 	f.Letter.Reason = cmp.Or(f.Letter.Reason, p.class)
-	f.Letter.RefusedByDatabase = f.Stage == StageWrite
+	f.Letter.RefusedByDatabase = f.Stage == stageWrite
 	return f, nil
 }
 
