@@ -44,7 +44,7 @@ func (l *look) group(ctx context.Context) {
 
 // starts looks where the partitions of a topic would begin.
 func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []dlq.Span) {
-	committed, err := l.committed(ctx, topic.Name, spans)
+	committed, err := l.committed(ctx, spans)
 	if err != nil {
 		l.Failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic.Name, err))
 		return
@@ -78,8 +78,8 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 	l.OK(subject, "committed for %d of %d partitions of %s, %d offsets behind", known, len(spans), topic.Name, lag)
 }
 
-// committed is what the group has committed for the partitions of a topic.
-func (l *look) committed(ctx context.Context, topic string, spans []dlq.Span) (map[int32]claim.Committed, error) {
+// committed is what the group has committed for partitions.
+func (l *look) committed(ctx context.Context, spans []dlq.Span) (map[int32]claim.Committed, error) {
 	committed := map[int32]claim.Committed{}
 	partitions := make([]record.Partition, len(spans))
 	for i, s := range spans {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"waterwheel/bucketer"
@@ -71,10 +72,10 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 				if w.troubles[MongoDB] != nil {
 					t.Errorf("it counts as MongoDB's: %v", w.troubles[MongoDB])
 				}
-				if err == errDown && (w.troubles[Kafka] == nil || w.halt != nil) {
+				if errors.Is(err, errDown) && (w.troubles[Kafka] == nil || w.halt != nil) {
 					t.Errorf("the trouble with Kafka is %v, the partition stopped for %v", w.troubles[Kafka], w.halt)
 				}
-				if err == missing && (w.halt != missing || w.troubles[Kafka] != nil) {
+				if errors.Is(err, missing) && (w.halt != missing || w.troubles[Kafka] != nil) {
 					t.Errorf("the partition stopped for %v, the trouble with Kafka is %v", w.halt, w.troubles[Kafka])
 				}
 			})

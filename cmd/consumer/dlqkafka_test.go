@@ -186,7 +186,10 @@ func (r *redriving) returned(t *testing.T) map[string]int {
 		}
 		_, err := r.log.Scan(t.Context(), s.Partition, s.First, s.End, func(one *record.Record) error {
 			headers, err := recordbatch.ParseHeaders(one.Headers)
-			if err != nil || dlq.AttemptOf(headers) == 1 {
+			if err != nil {
+				return err
+			}
+			if dlq.AttemptOf(headers) == 1 {
 				return nil
 			}
 			counts[string(one.Value)]++
