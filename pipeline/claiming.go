@@ -158,6 +158,9 @@ func (w *Worker) resolve(e ClaimRead) bool {
 			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
 			"offset", w.assigned.Committed, "from", s.Offset)
 	}
+	if w.assigned.Consumed && w.tenure.resolved && s.Offset > w.tenure.start.Offset {
+		return true // the document that the earlier start was read from is gone; what the other program read is stored nowhere
+	}
 	w.tenure.start, w.tenure.resolved = s, true
 	return true
 }

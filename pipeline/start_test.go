@@ -42,3 +42,19 @@ func TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat(t *testing.T) {
 		})
 	}
 }
+
+// TestStartStaysWhenItsDocumentIsDeleted: an operator deletes the partition document while the claim is waited for. That the
+// partition was this pipeline's once is not forgotten.
+func TestStartStaysWhenItsDocumentIsDeleted(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Abandoned{})
+	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 60, Consumed: true})
+	seen := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Released: true, Start: 44}
+	w.Handle(m, ClaimRead{Seen: seen, Bounds: record.Bounds{End: 1000}})
+	w.Handle(m, Committed{Offset: 44, SentAt: m.Now})
+	w.Handle(m, Claimed{}) // lost: the document is read again
+	w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}})
+	if got, ok := w.Want(); !ok || got.Offset != 44 {
+		t.Errorf("commits %+v, %v, want 44", got, ok)
+	}
+}
