@@ -37,6 +37,21 @@ const (
 	strangersTrusted      mutation = "commits of another program taken as ours"
 )
 
+// provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
+// without them, what comes of the lack of a guard is rare.
+var provoking = map[mutation]struct {
+	schedule string
+	times    int
+}{
+	storedFromSecondary: {"rebalance", 3},
+	noWait:              {"MongoDB hangs", 3},
+	warmAnyway:          {"another owner in between", 3},
+	conditionsIgnored:   {"bucket closed by an operator", 3},
+	unknownAsApplied:    {"MongoDB hangs", 3},
+	repairUnconditional: {repairs.name, 10},
+	sightsUnproven:      {staleSights.name, 1},
+}
+
 // mutated is an event as the worker gets it.
 func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 	switch r.p.w.broken {

@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"slices"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -59,8 +60,11 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		w.kinds = append(w.kinds, pick(w, pool...))
 	}
 	for _, s := range schedules {
-		if s.name == *simWith || s == repairs && broken == repairUnconditional || s == staleSights && broken == sightsUnproven {
+		if s.name == *simWith {
 			w.kinds = append(w.kinds, s)
+		}
+		if p := provoking[broken]; s.name == p.schedule {
+			w.kinds = append(w.kinds, slices.Repeat([]*schedule{s}, p.times)...)
 		}
 	}
 	return w
