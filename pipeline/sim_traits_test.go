@@ -1,9 +1,9 @@
 package pipeline_test
 
 import (
-	"slices"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"waterwheel/claim"
