@@ -106,7 +106,7 @@ func TestPortsAndHealthPathsAreTheProgram(t *testing.T) {
 	if !strings.Contains(dockerfile, "\nEXPOSE "+port+"\n") {
 		t.Errorf("the Dockerfile does not expose %s", port)
 	}
-	program := readFile(t, "../cmd/consumer/http.go")
+	program := readFile(t, "../cmd/consumer/internal/status/http.go")
 	checks := dockerfile + strings.Join(words(consumer["healthcheck"].(map[string]any)["test"]), " ")
 	found := regexp.MustCompile(`http://127\.0\.0\.1:(\d+)(/\w+)`).FindAllStringSubmatch(checks, -1)
 	if len(found) != 2 {

@@ -38,18 +38,19 @@ const (
 )
 
 // provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
-// without them, what comes of the lack of a guard is rare.
+// without them, what comes of the lack of a guard is rare. One has a pace (as of traits) at which it comes to its end.
 var provoking = map[mutation]struct {
 	schedule string
 	times    int
+	pace     float64
 }{
-	storedFromSecondary: {"rebalance", 3},
-	noWait:              {"MongoDB hangs", 3},
-	warmAnyway:          {"another owner in between", 3},
-	conditionsIgnored:   {"bucket closed by an operator", 3},
-	unknownAsApplied:    {"MongoDB hangs", 3},
-	repairUnconditional: {repairs.name, 10},
-	sightsUnproven:      {staleSights.name, 1},
+	storedFromSecondary: {"rebalance", 3, 0},
+	noWait:              {"MongoDB hangs", 3, 0},
+	warmAnyway:          {"another owner in between", 3, 0},
+	conditionsIgnored:   {"bucket closed by an operator", 3, 0},
+	unknownAsApplied:    {"MongoDB hangs", 3, 0},
+	repairUnconditional: {repairs.name, 10, 0},
+	sightsUnproven:      {staleSights.name, 2, 15},
 }
 
 // mutated is an event as the worker gets it.

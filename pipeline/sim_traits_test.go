@@ -65,6 +65,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		}
 		if p := provoking[broken]; s.name == p.schedule {
 			w.kinds = append(w.kinds, slices.Repeat([]*schedule{s}, p.times)...)
+			w.traits.pace = max(w.traits.pace, p.pace)
 		}
 	}
 	return w
