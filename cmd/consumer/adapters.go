@@ -52,7 +52,7 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 	if former != nil {
 		former.Close()
 	}
-	return p.client.Log(record.Partition{Topic: src.Topic, Number: src.Partition}, src.TopicID), partition
+	return p.client.Log(name, src.TopicID), partition
 }
 
 // Letters is the same for all topics: a letter names its own.
