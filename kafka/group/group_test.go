@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,21 @@ func TestFreshGroupIsAwaitedWithoutFailure(t *testing.T) {
 			t.Errorf("joining may take %v, want the rebalance timeout and 5 s", d)
 		}
 	})
+}
+
+// A coordinator that was just elected answers so until it has loaded: no trouble, unless that lasts.
+func TestCoordinatorThatSettlesIsNoTrouble(t *testing.T) {
+	for refusals, want := range map[int]int{settlingTries: 0, settlingTries + 2: 1} {
+		var logged strings.Builder
+		play(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }, func(t *testing.T, s *scene) {
+			s.answerOnce(requestJoin, slices.Repeat([]error{kafkago.NotCoordinatorForGroup}, refusals)...)
+			s.start(5 * time.Second)
+			s.told(t, "assigned 1")
+		})
+		if n := strings.Count(logged.String(), "joining the group is not possible yet"); n != want {
+			t.Errorf("after %d refusals %d lines, want %d:\n%s", refusals, n, want, &logged)
+		}
+	}
 }
 
 func TestMemberIDOutlivesALostCoordinator(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // enter joins the group until that succeeds or cannot: then its error is ctx's or fatal.
 func (g *Group) enter(ctx context.Context) (*period, error) {
-	for {
+	for try := 1; ; try++ {
 		p, request, err := g.attempt(ctx)
 		switch {
 		case err == nil:
@@ -31,6 +31,8 @@ func (g *Group) enter(ctx context.Context) (*period, error) {
 			g.memberID = ""
 		case errors.Is(err, kafkago.RebalanceInProgress):
 			// Usual when members start together.
+		case try <= settlingTries && settles(err):
+			// Usual of a coordinator that is new in office, in a fresh cluster or after its predecessor's end.
 		default:
 			g.outage.trouble("joining the group is not possible yet", err)
 		}
@@ -39,6 +41,15 @@ func (g *Group) enter(ctx context.Context) (*period, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// settlingTries is how often a coordinator's answer that it is not ready is no trouble yet: some one and a half seconds.
+const settlingTries = 5
+
+// settles tells of an error whether it is such an answer: the broker is not the coordinator any more or not yet, or loads.
+func settles(err error) bool {
+	return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupLoadInProgress) ||
+		errors.Is(err, kafkago.GroupCoordinatorNotAvailable)
 }
 
 // attempt goes once through JoinGroup and SyncGroup. With its error it names the request that failed.
