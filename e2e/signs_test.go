@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
-	"net/url"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,36 +12,7 @@ import (
 
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
-	"waterwheel/e2e/harness/link"
 )
-
-// linked puts a network that can be cut between consumers and the MongoDB of this run, and returns the URI through it.
-func linked(t *testing.T) (*link.Link, string) {
-	t.Helper()
-	uri, err := url.Parse(world.servers.MongoURI)
-	if err != nil {
-		t.Skip("MONGODB_URI names several servers: one cannot be put behind a link")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
-	l, err := link.New(address, uri.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
-	query := uri.Query()
-	query.Del("replicaSet") // whose members would be found by their own addresses
-	query.Set("directConnection", "true")
-	uri.Host, uri.RawQuery = address, query.Encode()
-	if uri.Path == "" {
-		uri.Path = "/"
-	}
-	return l, uri.String()
-}
 
 // signs are what a consumer says of how far it is, in one of three places.
 type signs struct {
@@ -155,7 +124,7 @@ func (s *stream) sendReadings(n int) {
 func TestSignsOfAnOutage(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 4)
-	l, uri := linked(t)
+	l, uri := world.servers.LinkMongo(t)
 	progress := []string{"MONGODB_URI", uri, "LOG_PROGRESS", "1s", "LOG_FORMAT", "json"}
 	c := s.start(progress...)
 	s.sendReadings(40)
@@ -230,7 +199,7 @@ func (s *stream) wantSignsThroughRebalance(c *harness.Consumer, settings []strin
 func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newStream(t, 2)
-	l, uri := linked(t)
+	l, uri := world.servers.LinkMongo(t)
 	for _, hurried := range []bool{false, true} {
 		c := s.start("MONGODB_URI", uri, "SHUTDOWN_TIMEOUT", "3s", "LOG_FORMAT", "json")
 		s.awaitAssigned(2, c)
