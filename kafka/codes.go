@@ -1,84 +1,62 @@
 package kafka
 
-import (
-	"slices"
+import kafkago "github.com/segmentio/kafka-go"
 
-	kafkago "github.com/segmentio/kafka-go"
-)
-
-// answer is one of Kafka's codes.
+// answer is what one of Kafka's codes means.
 type answer struct {
-	code  kafkago.Error
 	class Class
 	// advice is what a person can do about it, empty where it passes by itself.
 	advice string
 }
 
-// answers are the codes that something is known of. Their meaning is that of the table of error codes in Kafka's protocol
-// guide (https://kafka.apache.org/protocol#protocol_error_codes), whose column "retriable" is the
-// class Retry unless said otherwise; what a broker really answers, and when, was tried on one. A code without a row is
-// retried: what is not known is an outage, and never a reason to lose anything.
-var answers = []answer{
-	{kafkago.OffsetOutOfRange, OutOfRange, "KAFKA_OUT_OF_RANGE says where to go on"},
-	{kafkago.InvalidMessage, StopIfPersists, "if it persists, the broker's copy of the log is damaged"}, // CORRUPT_MESSAGE
+// answers are the codes after which there is something else to do than to ask again. Their meaning is that of the table of
+// error codes in Kafka's protocol guide (https://kafka.apache.org/protocol#protocol_error_codes); what a broker really answers,
+// and when, was tried on one. A code without a row is retried, as the guide's column "retriable" says of outages of brokers,
+// leaders, coordinators, replicas and disks: what is not known is one too, and never a reason to lose anything.
+var answers = map[kafkago.Error]answer{
+	kafkago.OffsetOutOfRange: {OutOfRange, "KAFKA_OUT_OF_RANGE says where to go on"},
+	kafkago.InvalidMessage:   {StopIfPersists, "if it persists, the broker's copy of the log is damaged"}, // CORRUPT_MESSAGE
 
 	// Retriable after the guide; but a topic that is not there may have been deleted, and created again.
-	{kafkago.UnknownTopicOrPartition, LookAtMetadata, "create the topic or correct KAFKA_TOPICS"},
-	{kafkago.UnknownTopicID, LookAtMetadata, ""},
-	{kafkago.InconsistentTopicID, LookAtMetadata, ""},
+	kafkago.UnknownTopicOrPartition: {LookAtMetadata, "create the topic or correct KAFKA_TOPICS"},
+	kafkago.UnknownTopicID:          {LookAtMetadata, ""},
+	kafkago.InconsistentTopicID:     {LookAtMetadata, ""},
 
-	{kafkago.RebalanceInProgress, KeepCommit, ""},
-	{kafkago.IllegalGeneration, GenerationOver, ""},
-	{kafkago.UnknownMemberId, GenerationOver, ""},
+	kafkago.RebalanceInProgress: {KeepCommit, ""},
+	kafkago.IllegalGeneration:   {GenerationOver, ""},
+	kafkago.UnknownMemberId:     {GenerationOver, ""},
 
-	{kafkago.TopicAuthorizationFailed, StopPartition, "grant READ and DESCRIBE on the topic to this user"},
-	{
-		kafkago.GroupAuthorizationFailed, StopPartition,
+	kafkago.TopicAuthorizationFailed: {StopPartition, "grant READ and DESCRIBE on the topic to this user"},
+	kafkago.GroupAuthorizationFailed: {
+		StopPartition,
 		"grant READ on this group to this user: on KAFKA_GROUP_ID, for re-drives on all that begin with KAFKA_GROUP_ID.redrive",
 	},
-	{kafkago.ClusterAuthorizationFailed, StopPartition, "this user may not do that on the cluster"},
-	{kafkago.UnsupportedForMessageFormat, StopPartition, ""},
-	{kafkago.UnsupportedCompressionType, StopPartition, ""},
-	{kafkago.OffsetMetadataTooLarge, StopPartition, ""},
+	kafkago.ClusterAuthorizationFailed:  {StopPartition, "this user may not do that on the cluster"},
+	kafkago.UnsupportedForMessageFormat: {StopPartition, ""},
+	kafkago.UnsupportedCompressionType:  {StopPartition, ""},
+	kafkago.OffsetMetadataTooLarge:      {StopPartition, ""},
 
-	{kafkago.FencedInstanceID, StopProgram, "another process uses this KAFKA_INSTANCE_ID: give each its own"},
-	{
-		kafkago.InvalidSessionTimeout, StopProgram,
+	kafkago.FencedInstanceID: {StopProgram, "another process uses this KAFKA_INSTANCE_ID: give each its own"},
+	kafkago.InvalidSessionTimeout: {
+		StopProgram,
 		"KAFKA_SESSION_TIMEOUT is outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms",
 	},
-	{kafkago.InconsistentGroupProtocol, StopProgram, "KAFKA_GROUP_ID is used by another program: choose another"},
-	{kafkago.InvalidGroupId, StopProgram, "KAFKA_GROUP_ID is not a group name that Kafka allows"},
-	{kafkago.InvalidTopic, StopProgram, "KAFKA_TOPICS holds a name that Kafka does not allow"},
-	{kafkago.UnsupportedSASLMechanism, StopProgram, "the broker does not offer this KAFKA_SASL_MECHANISM"},
-	{kafkago.IllegalSASLState, StopProgram, "this listener does not take SASL: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"},
-	{
-		kafkago.SASLAuthenticationFailed, StopProgram,
+	kafkago.InconsistentGroupProtocol: {StopProgram, "KAFKA_GROUP_ID is used by another program: choose another"},
+	kafkago.InvalidGroupId:            {StopProgram, "KAFKA_GROUP_ID is not a group name that Kafka allows"},
+	kafkago.InvalidTopic:              {StopProgram, "KAFKA_TOPICS holds a name that Kafka does not allow"},
+	kafkago.UnsupportedSASLMechanism:  {StopProgram, "the broker does not offer this KAFKA_SASL_MECHANISM"},
+	kafkago.IllegalSASLState:          {StopProgram, "this listener does not take SASL: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"},
+	kafkago.SASLAuthenticationFailed: {
+		StopProgram,
 		"KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD is wrong, or this listener wants another KAFKA_SASL_MECHANISM",
 	},
-	{kafkago.UnsupportedVersion, StopProgram, "the broker in KAFKA_BROKERS is too old: Kafka 3.1 or later is needed"},
-
-	{kafkago.Unknown, Retry, ""}, // UNKNOWN_SERVER_ERROR: not retriable after the guide, but nobody knows what it was
-	{kafkago.LeaderNotAvailable, Retry, ""},
-	{kafkago.NotLeaderForPartition, Retry, ""},
-	{kafkago.RequestTimedOut, Retry, ""},
-	{kafkago.BrokerNotAvailable, Retry, ""}, // lasting after the guide, but brokers come back
-	{kafkago.ReplicaNotAvailable, Retry, ""},
-	{kafkago.NetworkException, Retry, ""},
-	{kafkago.GroupLoadInProgress, Retry, ""},          // COORDINATOR_LOAD_IN_PROGRESS
-	{kafkago.GroupCoordinatorNotAvailable, Retry, ""}, // COORDINATOR_NOT_AVAILABLE
-	{kafkago.NotCoordinatorForGroup, Retry, ""},       // NOT_COORDINATOR
-	{kafkago.NotEnoughReplicas, Retry, ""},
-	{kafkago.NotEnoughReplicasAfterAppend, Retry, ""},
-	{kafkago.KafkaStorageError, Retry, ""},
-	{kafkago.FencedLeaderEpoch, Retry, ""},
-	{kafkago.UnknownLeaderEpoch, Retry, ""},
-	{kafkago.OffsetNotAvailable, Retry, ""},
+	kafkago.UnsupportedVersion: {StopProgram, "the broker in KAFKA_BROKERS is too old: Kafka 3.1 or later is needed"},
 }
 
 // answerOf is the row of a code.
 func answerOf(code kafkago.Error) answer {
-	if i := slices.IndexFunc(answers, func(a answer) bool { return a.code == code }); i >= 0 {
-		return answers[i]
+	if a, known := answers[code]; known {
+		return a
 	}
-	return answer{code: code, class: Retry}
+	return answer{class: Retry}
 }

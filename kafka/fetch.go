@@ -50,7 +50,7 @@ func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, erro
 			return nil, err
 		case answer.throttled == 0:
 			return answer, CodeError(protocol.Fetch, f.Partition, answer.code)
-		case !sleep(ctx, min(answer.throttled, maxThrottle)):
+		case !Sleep(ctx, min(answer.throttled, maxThrottle)):
 			return nil, NoAnswer(protocol.Fetch, f.Partition, context.Cause(ctx))
 		}
 	}

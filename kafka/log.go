@@ -56,15 +56,8 @@ func (l *Log) Take(offset int64, bytes int) (record.Batch, error) {
 
 // Bounds asks for both ends of the log, and where Options.Start points to between them. They go by the topic's name: look at
 // its id again before acting on them.
-func (l *Log) Bounds(ctx context.Context) (record.Bounds, error) {
-	b, err := l.bounds(ctx)
-	if err != nil {
-		return record.Bounds{}, l.classified(err)
-	}
-	return b, nil
-}
-
-func (l *Log) bounds(ctx context.Context) (b record.Bounds, err error) {
+func (l *Log) Bounds(ctx context.Context) (b record.Bounds, err error) {
+	defer func() { err = l.classified(err) }()
 	if b.First, b.End, err = l.client.Bounds(ctx, l.Partition); err != nil {
 		return b, err
 	}
@@ -88,12 +81,11 @@ func (l *Log) Partitions(ctx context.Context) (int32, error) {
 	if err == nil {
 		err = topics[0].Err
 	}
-	if err == nil && topics[0].ID != l.topicID {
-		err = fmt.Errorf("topic %s was created again", l.Topic)
-		return 0, fmt.Errorf("%w: %w", record.ErrTopicGone, err)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, l.classified(err)
+	case topics[0].ID != l.topicID:
+		return 0, fmt.Errorf("%w: topic %s was created again", record.ErrTopicGone, l.Topic)
 	}
 	return int32(len(topics[0].Partitions)), nil
 }

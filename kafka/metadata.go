@@ -45,17 +45,12 @@ func (c *Client) Topics(ctx context.Context, names ...string) ([]Topic, error) {
 	if err != nil {
 		return nil, err
 	}
-	byName := make(map[string]Topic, len(answer.topics))
-	for _, topic := range answer.topics {
-		byName[topic.Name] = topic
-	}
 	topics := make([]Topic, len(names))
 	for i, name := range names {
-		topic, ok := byName[name]
-		if !ok {
-			topic = Topic{Name: name, Err: CodeError(protocol.Metadata, wholeTopic(name), int16(kafkago.UnknownTopicOrPartition))}
+		topics[i] = Topic{Name: name, Err: CodeError(protocol.Metadata, wholeTopic(name), int16(kafkago.UnknownTopicOrPartition))}
+		if j := slices.IndexFunc(answer.topics, func(t Topic) bool { return t.Name == name }); j >= 0 {
+			topics[i] = answer.topics[j]
 		}
-		topics[i] = topic
 	}
 	return topics, nil
 }
@@ -148,10 +143,9 @@ func readPartition(r *wire.Reader, topic string) Partition {
 	return p
 }
 
-func readReplicas(r *wire.Reader) (n int) {
-	for range r.Times(r.CompactLen()) {
-		r.Int32()
-		n++
-	}
+// readReplicas is how many ids of brokers are listed.
+func readReplicas(r *wire.Reader) int {
+	n := max(0, r.CompactLen())
+	r.Take(4 * n)
 	return n
 }

@@ -14,10 +14,10 @@ const (
 )
 
 // Pause waits between two attempts, with jitter, and reports whether ctx is still alive.
-func Pause(ctx context.Context) bool { return sleep(ctx, retryMin+rand.N(retryMax-retryMin)) }
+func Pause(ctx context.Context) bool { return Sleep(ctx, retryMin+rand.N(retryMax-retryMin)) }
 
-// sleep waits, and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits, not at all for a time that is not positive, and reports whether ctx is still alive.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

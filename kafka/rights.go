@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"time"
@@ -33,20 +34,15 @@ func (r Rights) Allow(o Operation) bool {
 // createTimeout is less than AnswerTimeout.
 const createTimeout = 4 * time.Second
 
-// byDefault leaves a number that is 0 to the broker.
-func byDefault(n int) int {
-	if n == 0 {
-		return -1
-	}
-	return n
-}
+// byDefault, as a number of partitions or replicas, leaves it to the broker.
+const byDefault = -1
 
 // TryCreate has a broker look whether a topic could be created, and creates nothing. 0 partitions or replicas mean the
 // broker's defaults. It is CreateTopics v6: kafka-go, after its own, waits for the topic to appear.
 func (c *Client) TryCreate(ctx context.Context, topic string, partitions, replicas int) error {
 	b := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), topic)
-	b = binary.BigEndian.AppendUint32(b, uint32(byDefault(partitions)))
-	b = binary.BigEndian.AppendUint16(b, uint16(byDefault(replicas)))
+	b = binary.BigEndian.AppendUint32(b, uint32(cmp.Or(partitions, byDefault)))
+	b = binary.BigEndian.AppendUint16(b, uint16(cmp.Or(replicas, byDefault)))
 	b = append(b, 1, 1, 0) // no assignments, no configuration, no tags
 	b = binary.BigEndian.AppendUint32(b, uint32(createTimeout.Milliseconds()))
 	const validateOnly, tags = 1, 0

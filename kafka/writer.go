@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,9 @@ func (w *Writer) Create(ctx context.Context, topics ...NewTopic) error {
 	defer cancel()
 	request := &kafkago.CreateTopicsRequest{}
 	for _, t := range topics {
-		config := kafkago.TopicConfig{Topic: t.Name, NumPartitions: byDefault(t.Partitions), ReplicationFactor: byDefault(t.Replication)}
+		config := kafkago.TopicConfig{
+			Topic: t.Name, NumPartitions: cmp.Or(t.Partitions, byDefault), ReplicationFactor: cmp.Or(t.Replication, byDefault),
+		}
 		for name, value := range t.Configuration {
 			config.ConfigEntries = append(config.ConfigEntries, kafkago.ConfigEntry{ConfigName: name, ConfigValue: value})
 		}

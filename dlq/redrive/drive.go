@@ -184,18 +184,6 @@ func (d *driver) pace(ctx context.Context, letters int) {
 	d.paced += int64(letters)
 	if d.o.Rate > 0 && !d.o.DryRun {
 		due := d.begin.Add(time.Duration(float64(d.paced) / float64(d.o.Rate) * float64(time.Second)))
-		pause(ctx, time.Until(due))
-	}
-}
-
-// pause waits; false: ctx has ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(max(0, d))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+		kafka.Sleep(ctx, time.Until(due))
 	}
 }

@@ -123,7 +123,7 @@ func (g groups) wait(ctx context.Context, name string, patience time.Duration) e
 			return err
 		case time.Now().After(deadline):
 			return errOther
-		case !pause(ctx, lookPause):
+		case !kafka.Sleep(ctx, lookPause):
 			return context.Cause(ctx)
 		}
 	}

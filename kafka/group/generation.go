@@ -69,27 +69,22 @@ func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if g.isOver() {
+	select {
+	case <-g.over: // while the turn was waited for
 		return nil, kafka.ErrGenerationOver
+	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	sent := g.now()
 	results, err := g.coordinator.Commit(ctx, membership{g.ID, g.MemberID}, commits)
 	g.metrics.countCommit(results, err)
-	g.learn(sent, results, err)
-	return results, err
-}
-
-// learn draws the lease's consequences from an answer to a commit sent at sent.
-func (g *Generation) learn(sent time.Duration, results []error, err error) {
 	if over := endingAnswer(results, err); over != nil {
 		g.end(over)
-		return
-	}
-	if slices.Contains(results, nil) {
+	} else if slices.Contains(results, nil) {
 		g.lease.renew(sent)
 	}
+	return results, err
 }
 
 // end ends the generation and its lease for good. The first cause stands.
@@ -106,15 +101,6 @@ func (g *Generation) end(cause error) {
 func (g *Generation) close() {
 	g.end(kafka.ErrGenerationOver)
 	<-g.turn // and never back
-}
-
-func (g *Generation) isOver() bool {
-	select {
-	case <-g.over:
-		return true
-	default:
-		return false
-	}
 }
 
 // endingAnswer is the one among the answers to a commit that ends the generation, nil if none does.

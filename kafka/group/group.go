@@ -160,17 +160,12 @@ func (g *Group) Run(ctx context.Context) error {
 		}
 		if err != nil || ctx.Err() != nil {
 			g.leave(ctx)
-			return unlessDone(ctx, err)
+			if ctx.Err() != nil && fatal(err) == nil { // it only says that ctx is done
+				return nil
+			}
+			return err
 		}
 	}
-}
-
-// unlessDone is err, but nil if it only says that ctx is done.
-func unlessDone(ctx context.Context, err error) error {
-	if ctx.Err() != nil && fatal(err) == nil {
-		return nil
-	}
-	return err
 }
 
 // shutdownEnd is when Run must return, on the group's clock. The first call starts the time.

@@ -20,7 +20,7 @@ const leaseEnded = -1
 // A lease that lapsed is held again after the next such answer; one that was ended, by an answer that ends
 // the generation (endsGeneration) or with the generation itself, never is.
 //
-// It is safe for concurrent use. Held and until take no lock.
+// It is safe for concurrent use. Held takes no lock.
 type lease struct {
 	now    func() time.Duration
 	length time.Duration
@@ -43,12 +43,6 @@ func newLease(now func() time.Duration, length, sent time.Duration, lapsed prome
 func (l *lease) Held() bool {
 	end := l.end.Load()
 	return end != leaseEnded && l.now() < time.Duration(end)
-}
-
-// until is when the lease ends, on the clock of Now, unless it is renewed before. It lies in the past when the lease has
-// lapsed, and is 0 when it was ended for good.
-func (l *lease) until() time.Duration {
-	return max(0, time.Duration(l.end.Load()))
 }
 
 // renew extends the lease by an answer 0 to a request sent at sent. Answers may come in any order: the end never moves

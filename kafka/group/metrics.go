@@ -47,38 +47,35 @@ type metrics struct {
 	since      atomic.Int64 // when the generation began, in nanoseconds on the clock of now; negative: there is none
 }
 
+// newMetrics registers them. Each counter exists at zero from the start.
 func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *metrics {
 	factory := promauto.With(registerer)
-	m := &metrics{
-		rebalances: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "waterwheel_rebalances_total",
-			Help: "Generations of the group that ended for this member, by what ended them.",
-		}, []string{"kind"}),
-		commits: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "waterwheel_commits_total",
-			Help: "Requests to commit offsets, by outcome.",
-		}, []string{"outcome"}),
-		assigned: factory.NewGauge(prometheus.GaugeOpts{
-			Name: "waterwheel_assigned_partitions",
-			Help: "Partitions assigned to this member.",
-		}),
-		lapsed: factory.NewCounter(prometheus.CounterOpts{
-			Name: "waterwheel_lease_lapsed_seconds_total",
-			Help: "Time in which partitions were assigned but no commit had been answered for a whole lease: nothing may be written then.",
-		}),
-		retries: factory.NewCounterVec(prometheus.CounterOpts{
-			Name: "waterwheel_group_retries_total",
-			Help: "Requests about the membership that were not answered, or with an error that passes, and are sent again.",
-		}, []string{"request"}),
+	counter := func(name, help string) prometheus.Counter {
+		return factory.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	m.refused = factory.NewCounter(prometheus.CounterOpts{
-		Name: "waterwheel_assignments_refused_total",
-		Help: "Assignments of which nothing was taken, because another program is a member of the group.",
-	})
-	m.ignored = factory.NewCounter(prometheus.CounterOpts{
-		Name: "waterwheel_partitions_ignored_total",
-		Help: "Assigned partitions that were left alone, because their topic is not in KAFKA_TOPICS.",
-	})
+	counters := func(name, help, label string, values ...string) *prometheus.CounterVec {
+		vec := factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+		for _, v := range values {
+			vec.WithLabelValues(v)
+		}
+		return vec
+	}
+	m := &metrics{
+		rebalances: counters("waterwheel_rebalances_total", "Generations of the group that ended for this member, by what ended them.",
+			"kind", kindRebalance, kindTopics, kindLost, kindShutdown),
+		commits: counters("waterwheel_commits_total", "Requests to commit offsets, by outcome.",
+			"outcome", outcomeCommitted, outcomeRefused, outcomeUnanswered, outcomeOver),
+		retries: counters("waterwheel_group_retries_total",
+			"Requests about the membership that were not answered, or with an error that passes, and are sent again.",
+			"request", requestJoin, requestSync, requestHeartbeat, requestCommitted, requestTopics, requestLeave),
+		lapsed: counter("waterwheel_lease_lapsed_seconds_total",
+			"Time in which partitions were assigned but no commit had been answered for a whole lease: nothing may be written then."),
+		refused: counter("waterwheel_assignments_refused_total",
+			"Assignments of which nothing was taken, because another program is a member of the group."),
+		ignored: counter("waterwheel_partitions_ignored_total",
+			"Assigned partitions that were left alone, because their topic is not in KAFKA_TOPICS."),
+		assigned: factory.NewGauge(prometheus.GaugeOpts{Name: "waterwheel_assigned_partitions", Help: "Partitions assigned to this member."}),
+	}
 	m.since.Store(-1)
 	factory.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "waterwheel_generation_seconds",
@@ -89,15 +86,6 @@ func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *met
 		}
 		return 0
 	})
-	for _, kind := range []string{kindRebalance, kindTopics, kindLost, kindShutdown} {
-		m.rebalances.WithLabelValues(kind)
-	}
-	for _, outcome := range []string{outcomeCommitted, outcomeRefused, outcomeUnanswered, outcomeOver} {
-		m.commits.WithLabelValues(outcome)
-	}
-	for _, request := range []string{requestJoin, requestSync, requestHeartbeat, requestCommitted, requestTopics, requestLeave} {
-		m.retries.WithLabelValues(request)
-	}
 	return m
 }
 

@@ -66,25 +66,22 @@ func (s *share) dropLast(topic string) record.Partition {
 	return record.Partition{Topic: topic, Number: last}
 }
 
-// assignment is an assignment in the making; the members are sorted by id.
-type assignment struct {
-	members []*share
-}
+// assignment is an assignment in the making: the members' shares, sorted by their ids.
+type assignment []*share
 
-func newAssignment(members []claimant) *assignment {
-	a := &assignment{}
+func newAssignment(members []claimant) (a assignment) {
 	for _, m := range members {
-		a.members = append(a.members, &share{claimant: m, topics: map[string][]int32{}})
+		a = append(a, &share{claimant: m, topics: map[string][]int32{}})
 	}
-	slices.SortFunc(a.members, func(x, y *share) int { return cmp.Compare(x.id, y.id) })
+	slices.SortFunc(a, func(x, y *share) int { return cmp.Compare(x.id, y.id) })
 	return a
 }
 
 // claims gives each claimed partition to the member whose claim is of the newest generation; among equals, which no
 // coordinator makes, to the one with the smallest id.
-func (a *assignment) claims() map[record.Partition]*share {
+func (a assignment) claims() map[record.Partition]*share {
 	owners := map[record.Partition]*share{}
-	for _, m := range a.members {
+	for _, m := range a {
 		for _, p := range m.claim.partitions {
 			if o := owners[p]; o == nil || m.claim.generation > o.claim.generation {
 				owners[p] = m
@@ -96,9 +93,9 @@ func (a *assignment) claims() map[record.Partition]*share {
 
 // leastLoaded is the subscriber of topic with the fewest partitions; among these, the fewest of the topic itself, so that
 // a topic's load spreads; nil when nobody subscribes to it.
-func (a *assignment) leastLoaded(topic string) *share {
+func (a assignment) leastLoaded(topic string) *share {
 	var least *share
-	for _, m := range a.members {
+	for _, m := range a {
 		if !slices.Contains(m.subscribed, topic) {
 			continue
 		}
@@ -112,8 +109,8 @@ func (a *assignment) leastLoaded(topic string) *share {
 
 // moveOne moves one partition from the most loaded member to the least loaded one that may have it, and reports whether
 // any move made loads more equal. Each move is needed: as long as loads differ by two, somebody holds too many.
-func (a *assignment) moveOne() bool {
-	byLoad := slices.Clone(a.members)
+func (a assignment) moveOne() bool {
+	byLoad := slices.Clone(a)
 	slices.SortStableFunc(byLoad, func(x, y *share) int { return cmp.Compare(x.load, y.load) })
 	for from := len(byLoad) - 1; from > 0; from-- {
 		for to := 0; to < from && byLoad[from].load-byLoad[to].load >= 2; to++ {
@@ -143,9 +140,9 @@ func movable(from, to *share) (string, bool) {
 	return best, found
 }
 
-func (a *assignment) result() map[string]map[string][]int32 {
+func (a assignment) result() map[string]map[string][]int32 {
 	result := map[string]map[string][]int32{}
-	for _, m := range a.members {
+	for _, m := range a {
 		maps.DeleteFunc(m.topics, func(_ string, list []int32) bool { return len(list) == 0 })
 		result[m.id] = m.topics
 	}
