@@ -10,7 +10,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/syncgroup"
 
 	"waterwheel/kafka"
-	"waterwheel/kafka/wire"
 	"waterwheel/record"
 )
 
@@ -105,16 +104,6 @@ func (k *kafkaCoordinator) Sync(ctx context.Context, m membership, assignments m
 	return answer.Assignments, kafka.CodeError(protocol.SyncGroup, none, answer.ErrorCode)
 }
 
-// Heartbeat implements coordinator.
-func (k *kafkaCoordinator) Heartbeat(ctx context.Context, m membership) error {
-	return k.ask(ctx, heartbeatRequest(k.options, m))
-}
-
-// Leave implements coordinator.
-func (k *kafkaCoordinator) Leave(ctx context.Context, memberID string) error {
-	return k.ask(ctx, leaveRequest(k.options, memberID))
-}
-
 // Commit implements coordinator. Not by kafka-go's client: it commits leader epoch 0, by which Kafka's own consumers, if
 // they ever take the group over, would see the log truncated.
 func (k *kafkaCoordinator) Commit(ctx context.Context, m membership, commits []record.Commit) ([]error, error) {
@@ -160,15 +149,6 @@ func commitResults(commits []record.Commit, answer *offsetcommit.Response) []err
 		}
 	}
 	return results
-}
-
-// ask sends a request of whose answer only the code matters.
-func (k *kafkaCoordinator) ask(ctx context.Context, request *wire.GroupRequest[int16]) error {
-	answer, err := kafka.Ask[*wire.Answer[int16]](ctx, k, none, request)
-	if err != nil {
-		return err
-	}
-	return kafka.CodeError(answer.API, none, answer.Value)
 }
 
 func milliseconds(d time.Duration) int32 { return int32(d.Milliseconds()) }

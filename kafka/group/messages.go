@@ -1,33 +1,24 @@
 package group
 
 import (
+	"context"
 	"encoding/binary"
 
 	"github.com/segmentio/kafka-go/protocol"
 
+	"waterwheel/kafka"
 	"waterwheel/kafka/wire"
 )
 
-// heartbeatRequest is Heartbeat v3. kafka-go's own goes to any broker, and hides the answer's code.
-func heartbeatRequest(o *Options, m membership) *wire.GroupRequest[int16] {
-	body := wire.AppendShortString(nil, o.GroupID)
-	body = binary.BigEndian.AppendUint32(body, uint32(m.generation))
-	body = wire.AppendShortString(body, m.member)
-	body = appendInstance(body, o.InstanceID)
-	return codeRequest(o, protocol.Heartbeat, body, func(r *wire.Reader) int16 {
-		r.Int32() // throttle time
-		return r.Int16()
-	})
+// Heartbeat implements coordinator with Heartbeat v3. kafka-go's own goes to any broker, and hides the answer's code.
+func (k *kafkaCoordinator) Heartbeat(ctx context.Context, m membership) error {
+	return k.ask(ctx, protocol.Heartbeat, m.generation, m.member, (*wire.Reader).Int16)
 }
 
-// leaveRequest is LeaveGroup v3. kafka-go's own hides the answer's code.
-func leaveRequest(o *Options, memberID string) *wire.GroupRequest[int16] {
-	body := wire.AppendShortString(nil, o.GroupID)
-	body = binary.BigEndian.AppendUint32(body, 1) // members
-	body = wire.AppendShortString(body, memberID)
-	body = appendInstance(body, o.InstanceID)
-	return codeRequest(o, protocol.LeaveGroup, body, func(r *wire.Reader) int16 {
-		r.Int32() // throttle time
+// Leave implements coordinator with LeaveGroup v3. kafka-go's own hides the answer's code.
+func (k *kafkaCoordinator) Leave(ctx context.Context, memberID string) error {
+	const members = 1
+	return k.ask(ctx, protocol.LeaveGroup, members, memberID, func(r *wire.Reader) int16 {
 		code := r.Int16()
 		for range r.Times(r.LongLen()) {
 			r.ShortString() // member
@@ -40,15 +31,26 @@ func leaveRequest(o *Options, memberID string) *wire.GroupRequest[int16] {
 	})
 }
 
-// codeRequest is a request to the coordinator of whose answer only the code matters.
-func codeRequest(o *Options, api protocol.ApiKey, body []byte, read func(*wire.Reader) int16) *wire.GroupRequest[int16] {
-	return &wire.GroupRequest[int16]{Name: o.GroupID, Request: wire.Request[int16]{API: api, Body: body, Read: read}}
-}
-
-// appendInstance appends the name of a static member, null when it is empty.
-func appendInstance(b []byte, instance string) []byte {
-	if instance == "" {
-		return append(b, 0xff, 0xff)
+// ask sends a request of the group's id, a number, and the member. code reads what alone of the answer matters, after the
+// throttle time.
+func (k *kafkaCoordinator) ask(ctx context.Context, api protocol.ApiKey, number int32, memberID string, code func(*wire.Reader) int16) error {
+	body := wire.AppendShortString(nil, k.options.GroupID)
+	body = binary.BigEndian.AppendUint32(body, uint32(number))
+	body = wire.AppendShortString(body, memberID)
+	if k.options.InstanceID == "" {
+		body = append(body, 0xff, 0xff) // null
+	} else {
+		body = wire.AppendShortString(body, k.options.InstanceID)
 	}
-	return wire.AppendShortString(b, instance)
+	answer, err := kafka.Ask[*wire.Answer[int16]](ctx, k, none, &wire.GroupRequest[int16]{
+		Name: k.options.GroupID,
+		Request: wire.Request[int16]{API: api, Body: body, Read: func(r *wire.Reader) int16 {
+			r.Int32() // throttle time
+			return code(r)
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	return kafka.CodeError(api, none, answer.Value)
 }

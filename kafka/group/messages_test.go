@@ -19,10 +19,10 @@ import (
 	"waterwheel/record"
 )
 
-// exchanged sends one of our messages to a broker that reads with kafka-go's protocol package and answers with the given
-// bytes (kafka-go has the fields of these answers in the wrong order), and returns what the broker understood and what
-// came of the answer.
-func exchanged(t *testing.T, message protocol.RawExchanger, answer []byte) (understood, got protocol.Message) {
+// exchanged has a member's coordinator asked by a request of our own, which a broker reads with kafka-go's protocol package and
+// answers with the given bytes (kafka-go has the fields of these answers in the wrong order). It returns what the broker
+// understood, and what came of the answer.
+func exchanged(t *testing.T, options Options, answer []byte, ask func(coordinator) error) (understood protocol.Message, got error) {
 	t.Helper()
 	client, broker := net.Pipe()
 	defer client.Close()
@@ -39,10 +39,16 @@ func exchanged(t *testing.T, message protocol.RawExchanger, answer []byte) (unde
 		_, writeErr := broker.Write(append(head, answer...))
 		served <- errors.Join(err, writeErr)
 	}()
-	got, err := message.RawExchange(client)
-	if err != nil {
-		t.Fatalf("exchanging: %v", err)
-	}
+	got = ask(&kafkaCoordinator{options: &options, Asker: transportFunc(func(request kafkago.Request) kafkago.Response {
+		if group := request.(protocol.GroupMessage).Group(); group != options.GroupID {
+			t.Errorf("routed to the coordinator of %q", group)
+		}
+		response, err := request.(protocol.RawExchanger).RawExchange(client)
+		if err != nil {
+			t.Errorf("exchanging: %v", err)
+		}
+		return response
+	})})
 	if err := <-served; err != nil {
 		t.Fatalf("the broker: %v", err)
 	}
@@ -51,32 +57,33 @@ func exchanged(t *testing.T, message protocol.RawExchanger, answer []byte) (unde
 
 func TestHeartbeatSpeaksTheProtocol(t *testing.T) {
 	for _, instance := range []string{"", "one"} {
-		message := heartbeatRequest(&Options{GroupID: "g", InstanceID: instance}, membership{7, "m"})
-		understood, got := exchanged(t, message, []byte{0, 0, 0, 5, 0, 27})
+		options := Options{GroupID: "g", InstanceID: instance}
+		understood, err := exchanged(t, options, []byte{0, 0, 0, 5, 0, 27}, func(c coordinator) error {
+			return c.Heartbeat(t.Context(), membership{7, "m"})
+		})
 		want := &heartbeat.Request{GroupID: "g", GenerationID: 7, MemberID: "m", GroupInstanceID: instance}
 		if *understood.(*heartbeat.Request) != *want {
 			t.Errorf("the broker reads %+v, want %+v", understood, want)
 		}
-		if code := got.(*wire.Answer[int16]).Value; code != 27 {
-			t.Errorf("the code is read as %d", code)
-		}
-		if message.Group() != "g" {
-			t.Error("not routed to the group's coordinator")
+		if !errors.Is(err, kafkago.RebalanceInProgress) {
+			t.Errorf("the code is read as %v", err)
 		}
 	}
 }
 
 func TestLeaveGroupSpeaksTheProtocol(t *testing.T) {
-	for _, test := range []struct{ top, member, want byte }{{0, 0, 0}, {0, 25, 25}, {16, 0, 16}} {
-		message := leaveRequest(&Options{GroupID: "g"}, "m")
+	for _, test := range []struct {
+		top, member byte
+		want        error
+	}{{0, 0, nil}, {0, 25, kafkago.UnknownMemberId}, {16, 0, kafkago.NotCoordinatorForGroup}} {
 		answer := []byte{0, 0, 0, 5, 0, test.top, 0, 0, 0, 1, 0, 1, 'm', 0xff, 0xff, 0, test.member}
-		understood, got := exchanged(t, message, answer)
+		understood, err := exchanged(t, Options{GroupID: "g"}, answer, func(c coordinator) error { return c.Leave(t.Context(), "m") })
 		request := understood.(*leavegroup.Request)
 		if len(request.Members) != 1 || request.Members[0].MemberID != "m" {
 			t.Errorf("the broker reads %+v", request)
 		}
-		if code := got.(*wire.Answer[int16]).Value; code != int16(test.want) {
-			t.Errorf("codes %d and %d are read as %d", test.top, test.member, code)
+		if !errors.Is(err, test.want) {
+			t.Errorf("codes %d and %d are read as %v", test.top, test.member, err)
 		}
 	}
 }
