@@ -14,23 +14,22 @@ import (
 // bsonChecker proves that bytes are BSON, so that everything after it can walk them without checking again. Names may
 // still be any that BSON can hold.
 type bsonChecker struct {
-	path   fieldPath // leads to the element being checked
-	dotted bool      // a name with a dot was seen
+	dotted bool // a name with a dot was seen
 }
 
 // check reports what keeps the bytes from being one BSON document.
 func (c *bsonChecker) check(document []byte) *DecodeError {
-	c.path, c.dotted = c.path[:0], false
+	c.dotted = false
 	return c.document(document, 1)
 }
 
 // document checks a document or an array that fills b.
 func (c *bsonChecker) document(b []byte, depth int) *DecodeError {
 	if depth > maxDepth {
-		return tooDeep(string(c.path))
+		return tooDeep("")
 	}
 	if rawbson.DocumentSize(b) != len(b) {
-		return c.malformed("a document does not fill its %d bytes", len(b))
+		return malformed("a document does not fill its %d bytes", len(b))
 	}
 	for list := rawbson.Content(b); len(list) > 0; {
 		n, err := c.element(list, depth)
@@ -46,22 +45,20 @@ func (c *bsonChecker) document(b []byte, depth int) *DecodeError {
 func (c *bsonChecker) element(list []byte, depth int) (size int, err *DecodeError) {
 	end := 1 + bytes.IndexByte(list[1:], 0)
 	if end == 0 {
-		return 0, c.malformed("a name does not end")
+		return 0, malformed("a name does not end")
 	}
 	kind, name, b := bson.Type(list[0]), list[1:end], list[end+1:]
-	above := c.path.push(name)
 	if !utf8.Valid(name) {
-		return 0, c.badText(name)
+		return 0, badText(string(name), name)
 	}
 	c.dotted = c.dotted || bytes.IndexByte(name, '.') >= 0
 	n := rawbson.Size(kind, b)
 	if n < 0 || n > len(b) || kind == bson.TypeBoolean && b[0] > 1 || kind == bson.TypeBinary && !isBinary(b[:n]) {
-		return 0, c.malformed("a value of type 0x%02x is malformed or cut", byte(kind))
+		return 0, malformed("a value of type 0x%02x is malformed or cut", byte(kind)).within(string(name))
 	}
 	if err := c.content(kind, b[:n], depth); err != nil {
-		return 0, err
+		return 0, err.within(string(name))
 	}
-	c.path.pop(above)
 	return end + 1 + n, nil
 }
 
@@ -71,14 +68,14 @@ func (c *bsonChecker) content(kind bson.Type, value []byte, depth int) *DecodeEr
 	case bson.TypeEmbeddedDocument, bson.TypeArray:
 		return c.document(value, depth+1)
 	case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol:
-		return c.text(rawbson.Text(value))
+		return checkText(rawbson.Text(value))
 	case bson.TypeDBPointer:
-		return c.text(rawbson.Text(value[:len(value)-12]))
+		return checkText(rawbson.Text(value[:len(value)-12]))
 	case bson.TypeRegex:
-		return c.text(value)
+		return checkText(value)
 	case bson.TypeCodeWithScope:
 		code := 4 + rawbson.Size(bson.TypeString, value[4:])
-		if err := c.text(rawbson.Text(value[4:code])); err != nil {
+		if err := checkText(rawbson.Text(value[4:code])); err != nil {
 			return err
 		}
 		return c.document(value[code:], depth+1)
@@ -86,17 +83,15 @@ func (c *bsonChecker) content(kind bson.Type, value []byte, depth int) *DecodeEr
 	return nil
 }
 
-func (c *bsonChecker) text(text []byte) *DecodeError {
+func checkText(text []byte) *DecodeError {
 	if !utf8.Valid(text) {
-		return c.badText(text)
+		return badText("", text)
 	}
 	return nil
 }
 
-func (c *bsonChecker) badText(text []byte) *DecodeError { return badText(string(c.path), text) }
-
-func (c *bsonChecker) malformed(format string, args ...any) *DecodeError {
-	return newError(NotBSON, string(c.path), "%s: is EVENT_FORMAT right, and the record whole?", fmt.Sprintf(format, args...))
+func malformed(format string, args ...any) *DecodeError {
+	return newError(NotBSON, "", "%s: is EVENT_FORMAT right, and the record whole?", fmt.Sprintf(format, args...))
 }
 
 // isBinary looks at the second length that the old subtype has.

@@ -44,7 +44,6 @@ type Decoder struct {
 	// Of the event being decoded:
 	names     [][]byte          // of the objects that are open, for the search of duplicates
 	fields    []rawbson.Element // of the objects of meta that are open, for sorting
-	path      fieldPath         // leads to the object being looked at
 	foundTime rawbson.Element   // kind 0: not seen
 	foundMeta rawbson.Element   // kind 0: not seen
 	dotted    bool              // a name may hold a dot

@@ -16,8 +16,20 @@ const maxDetailBytes = 256
 
 // newError makes an error of a whole record; who decodes an element of an array sets Part and Value.
 func newError(reason Reason, path, format string, args ...any) *DecodeError {
-	return &DecodeError{Reason: reason, Path: strings.ToValidUTF8(clip(path), "\uFFFD"), Detail: fmt.Sprintf(format, args...), Part: record.WholeRecord}
+	return &DecodeError{Reason: reason, Path: shownPath(path), Detail: fmt.Sprintf(format, args...), Part: record.WholeRecord}
 }
+
+// within puts the name of what the error lies in before its path: a walk over an event does so on its way back.
+func (e *DecodeError) within(name string) *DecodeError {
+	path := clip(name)
+	if e.Path != "" {
+		path += "." + e.Path
+	}
+	e.Path = shownPath(path)
+	return e
+}
+
+func shownPath(path string) string { return strings.ToValidUTF8(clip(path), "\uFFFD") }
 
 func tooDeep(path string) *DecodeError {
 	return newError(TooDeep, path, "objects and arrays are nested more than %d levels deep: flatten the event", maxDepth)

@@ -8,5 +8,5 @@
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
 //	time.go         reading times; rfc3339.go, unit.go: texts and numbers
 //	meta.go         the identity of a series in its normal form
-//	reason.go       the reasons; detail.go, fields.go, path.go: what an error says
+//	reason.go       the reasons; detail.go, fields.go: what an error says
 package measurement

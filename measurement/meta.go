@@ -3,6 +3,7 @@ package measurement
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -24,8 +25,11 @@ func (d *Decoder) metaOf(event []byte) (bson.RawValue, *DecodeError) {
 	if d.foundMeta.Kind == 0 {
 		return bson.RawValue{}, d.missingMeta(event)
 	}
-	d.path = append(d.path[:0], d.options.MetaField...)
-	return d.normalize(d.foundMeta.Kind, d.foundMeta.Value)
+	meta, err := d.normalize(d.foundMeta.Kind, d.foundMeta.Value)
+	if err != nil {
+		return meta, err.within(d.options.MetaField)
+	}
+	return meta, nil
 }
 
 // readKey makes meta of the record's key: parsed when it is a JSON object, else as text.
@@ -35,27 +39,21 @@ func (d *Decoder) readKey() *DecodeError {
 	if key == nil {
 		return newError(MissingMeta, path, "the record has no key: produce it with one, or set EVENT_META_FROM to value or none")
 	}
-	d.path = append(d.path[:0], path...)
 	d.fields = d.fields[:0]
-	if value, isObject, err := d.parseKey(key); err != nil {
-		return err
-	} else if isObject {
+	value, err := d.parseKey(key)
+	if err == nil {
 		d.keyMeta, err = d.normalize(value.Kind, value.Value)
-		return err
 	}
-	if !utf8.Valid(key) {
-		return badText(path, key)
+	if err != nil {
+		return err.within(path)
 	}
-	d.keyText = rawbson.AppendString(d.keyText[:0], key)
-	var err *DecodeError
-	d.keyMeta, err = d.normalize(bson.TypeString, d.keyText)
-	return err
+	return nil
 }
 
-// parseKey reads the key if it is a JSON object; its error is then of one that could not be stored.
-func (d *Decoder) parseKey(key []byte) (value rawbson.Element, isObject bool, err *DecodeError) {
+// parseKey reads the key: its error is of a JSON object, or a text, that could not be stored.
+func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError) {
 	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
-		return value, false, nil
+		return d.textKey(key)
 	}
 	j := d.json
 	j.begin(key)
@@ -65,26 +63,28 @@ func (d *Decoder) parseKey(key []byte) (value rawbson.Element, isObject bool, er
 		_ = j.end() // only whether it is JSON matters
 	}
 	if j.broken {
-		return value, false, nil
+		return d.textKey(key)
 	}
 	value.Value, d.dotted = j.out, j.dotted
 	if nest := j.dotted && d.options.DottedNames == Nest; err == nil && nest && value.Kind == bson.TypeEmbeddedDocument {
 		value.Value, err = d.nester.nest(j.out)
 		d.dotted = false
 	}
-	if err != nil {
-		if err.Path != "" {
-			d.path.push([]byte(err.Path))
-		}
-		err.Path = string(d.path)
+	return value, err
+}
+
+func (d *Decoder) textKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if !utf8.Valid(key) {
+		return value, badText("", key)
 	}
-	return value, true, err
+	d.keyText = rawbson.AppendString(d.keyText[:0], key)
+	return rawbson.Element{Kind: bson.TypeString, Value: d.keyText}, nil
 }
 
 // normalize appends a meta value with the fields of all its objects sorted by their names' bytes, and returns it.
 func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
 	if kind == bson.TypeTimestamp && bytes.Equal(value, make([]byte, 8)) {
-		return bson.RawValue{}, newError(BadMeta, string(d.path), "the timestamp (0, 0) cannot name a series: MongoDB stores the present time instead")
+		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB stores the present time instead")
 	}
 	start := len(d.out)
 	if err := d.appendNormal(kind, value, 1); err != nil {
@@ -92,26 +92,33 @@ func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *Decod
 	}
 	end := len(d.out)
 	if end-start > maxMetaBytes {
-		return bson.RawValue{}, newError(BadMeta, string(d.path), "it has %d bytes, more than %d, and would stand in every bucket: "+
+		return bson.RawValue{}, newError(BadMeta, "", "it has %d bytes, more than %d, and would stand in every bucket: "+
 			"keep in it only what names the series", end-start, maxMetaBytes)
 	}
 	return bson.RawValue{Type: kind, Value: d.out[start:end:end]}, nil
 }
 
-func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) *DecodeError {
+func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) (err *DecodeError) {
 	if depth > maxDepth {
-		return tooDeep(string(d.path))
+		return tooDeep("")
 	}
 	switch kind {
 	case bson.TypeRegex, bson.TypeUndefined, bson.TypeDBPointer:
-		return newError(BadMeta, string(d.path), "a %s cannot name a series: send a string, a number or an object", kind)
-	case bson.TypeEmbeddedDocument:
-		return d.appendSorted(rawbson.Content(value), depth)
-	case bson.TypeArray:
-		return d.appendNormalArray(rawbson.Content(value), depth)
+		return newError(BadMeta, "", "a %s cannot name a series: send a string, a number or an object", kind)
 	}
-	d.out = append(d.out, value...)
-	return nil
+	if !rawbson.IsNested(kind) {
+		d.out = append(d.out, value...)
+		return nil
+	}
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	if kind == bson.TypeArray {
+		err = d.appendItems(rawbson.Content(value), depth)
+	} else {
+		err = d.appendSorted(rawbson.Content(value), depth)
+	}
+	d.out = rawbson.EndDocument(d.out, start)
+	return err
 }
 
 func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
@@ -129,21 +136,16 @@ func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 	if !sorted {
 		slices.SortFunc(d.fields[first:], byName)
 	}
-	start := len(d.out)
-	d.out = append(d.out, 0, 0, 0, 0)
 	for i := first; i < last; i++ {
 		e := d.fields[i]
 		if !sorted && i > first && bytes.Equal(e.Name, d.fields[i-1].Name) {
-			return duplicateField(d.path.to(e.Name))
+			return duplicateField(string(e.Name))
 		}
-		above := d.path.push(e.Name)
 		d.out = rawbson.AppendHeader(d.out, e.Kind, e.Name)
 		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
-			return err
+			return err.within(string(e.Name))
 		}
-		d.path.pop(above)
 	}
-	d.out = rawbson.EndDocument(d.out, start)
 	d.fields = d.fields[:first]
 	return nil
 }
@@ -151,19 +153,14 @@ func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
 // byName orders elements by the bytes of their names.
 func byName(a, b rawbson.Element) int { return bytes.Compare(a.Name, b.Name) }
 
-func (d *Decoder) appendNormalArray(list []byte, depth int) *DecodeError {
-	start := len(d.out)
-	d.out = append(d.out, 0, 0, 0, 0)
+func (d *Decoder) appendItems(list []byte, depth int) *DecodeError {
 	for i := 0; len(list) > 0; i++ {
 		var e rawbson.Element
 		list = e.Cut(list)
-		above := d.path.pushIndex(i)
 		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
 		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
-			return err
+			return err.within(strconv.Itoa(i))
 		}
-		d.path.pop(above)
 	}
-	d.out = rawbson.EndDocument(d.out, start)
 	return nil
 }

@@ -12,12 +12,12 @@ const fewNames = 16
 func (d *Decoder) checkName(name []byte) *DecodeError {
 	switch {
 	case len(name) == 0:
-		return newError(BadFieldName, string(d.path), "it holds a field without a name: name it")
+		return newError(BadFieldName, "", "it holds a field without a name: name it")
 	case name[0] == '$':
-		return newError(BadFieldName, d.path.to(name), "names must not begin with a dollar sign: rename the field, "+
+		return newError(BadFieldName, string(name), "names must not begin with a dollar sign: rename the field, "+
 			"or set EVENT_FORMAT=extjson if this is Extended JSON")
 	case d.dotted && bytes.IndexByte(name, '.') >= 0:
-		return newError(BadFieldName, d.path.to(name), "names must not hold dots: rename the field, or set EVENT_DOTTED_NAMES=nest")
+		return newError(BadFieldName, string(name), "names must not hold dots: rename the field, or set EVENT_DOTTED_NAMES=nest")
 	}
 	return nil
 }
@@ -27,7 +27,7 @@ func (d *Decoder) checkDuplicates(first int) *DecodeError {
 	names := d.names[first:]
 	d.names = d.names[:first]
 	if name, found := findDuplicate(names); found {
-		return duplicateField(d.path.to(name))
+		return duplicateField(string(name))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -14,9 +15,8 @@ import (
 // the order in which their first names come. Whatever gives one path two values is refused.
 type nester struct {
 	out     []byte
-	path    fieldPath // leads to the object being written
-	entries []entry   // of the objects that are open
-	groups  []group   // of the objects that are open
+	entries []entry // of the objects that are open
+	groups  []group // of the objects that are open
 }
 
 // entry is a value and the names that lead to it from the object being written.
@@ -40,7 +40,7 @@ func cutPath(path []byte) (name, rest []byte) {
 
 // nest returns the event without dotted names; it is valid until the next call.
 func (n *nester) nest(event []byte) ([]byte, *DecodeError) {
-	n.out, n.path, n.entries, n.groups = n.out[:0], n.path[:0], n.entries[:0], n.groups[:0]
+	n.out, n.entries, n.groups = n.out[:0], n.entries[:0], n.groups[:0]
 	if err := n.value(bson.TypeEmbeddedDocument, event, 1); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (n *nester) value(kind bson.Type, value []byte, depth int) *DecodeError {
 
 func (n *nester) array(list []byte, depth int) *DecodeError {
 	if depth > maxDepth {
-		return tooDeep(string(n.path))
+		return tooDeep("")
 	}
 	start := len(n.out)
 	n.out = append(n.out, 0, 0, 0, 0)
@@ -71,11 +71,9 @@ func (n *nester) array(list []byte, depth int) *DecodeError {
 		var e rawbson.Element
 		list = e.Cut(list)
 		n.out = rawbson.AppendIndexHeader(n.out, e.Kind, i)
-		above := n.path.pushIndex(i)
 		if err := n.value(e.Kind, e.Value, depth+1); err != nil {
-			return err
+			return err.within(strconv.Itoa(i))
 		}
-		n.path.pop(above)
 	}
 	n.out = rawbson.EndDocument(n.out, start)
 	return nil
@@ -93,14 +91,16 @@ func (n *nester) explode(document []byte) {
 // object appends an object made of the entries from first on, and takes them off.
 func (n *nester) object(first, depth int) *DecodeError {
 	if depth > maxDepth {
-		return tooDeep(string(n.path))
+		return tooDeep("")
 	}
 	start, firstGroup := len(n.out), len(n.groups)
 	n.out = append(n.out, 0, 0, 0, 0)
 	n.group(first)
 	for i, last := firstGroup, len(n.groups); i < last; i++ {
-		if err := n.field(n.groups[i], depth); err != nil {
-			return err
+		g := n.groups[i]
+		name, rest := cutPath(n.entries[g.first].Name)
+		if err := n.field(g, name, rest, depth); err != nil {
+			return err.within(string(name))
 		}
 	}
 	n.entries, n.groups = n.entries[:first], n.groups[:firstGroup]
@@ -131,20 +131,16 @@ func (n *nester) group(first int) {
 	})
 }
 
-// field appends the field that a group makes in an object of the given depth.
-func (n *nester) field(g group, depth int) *DecodeError {
-	e := n.entries[g.first]
-	name, rest := cutPath(e.Name)
-	above := n.path.push(name)
-	defer n.path.pop(above)
-	if rest == nil && g.last-g.first == 1 {
+// field appends the field that a group makes in an object of the given depth: its name, and the rest of its first path.
+func (n *nester) field(g group, name, rest []byte, depth int) *DecodeError {
+	if e := n.entries[g.first]; rest == nil && g.last-g.first == 1 {
 		n.out = rawbson.AppendHeader(n.out, e.Kind, name)
 		return n.value(e.Kind, e.Value, depth+1)
 	}
 	n.out = rawbson.AppendHeader(n.out, bson.TypeEmbeddedDocument, name)
 	first := len(n.entries)
 	if !n.merge(g) {
-		return duplicateField(string(n.path))
+		return duplicateField("")
 	}
 	return n.object(first, depth+1)
 }

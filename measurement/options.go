@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,9 +37,6 @@ const (
 	Reject DottedNames = "reject" // bad_field_name
 )
 
-// DefaultMaxBytes bounds a record's value when Options.MaxBytes is 0.
-const DefaultMaxBytes = 1 << 20
-
 // maxMaxBytes keeps the BSON of a record, at most eight times its JSON, below the 2 GiB that BSON can count.
 const maxMaxBytes = 128 << 20
 
@@ -58,7 +56,7 @@ type Options struct {
 	MetaFrom MetaSource
 	// DottedNames says what becomes of field names with dots; default Nest.
 	DottedNames DottedNames
-	// MaxBytes bounds a record's value; default DefaultMaxBytes.
+	// MaxBytes bounds a record's value; default 1 MiB.
 	MaxBytes int
 	// StoredTime and StoredMeta are the names that time and meta have in the stored measurement; no other field of an
 	// event may have them. Empty: not checked.
@@ -67,21 +65,14 @@ type Options struct {
 
 // withDefaults returns the options with every default filled in, or what is wrong with them.
 func (o Options) withDefaults() (Options, error) {
-	setDefault(&o.Format, JSON)
-	setDefault(&o.TimeFormat, formatAuto)
-	setDefault(&o.TimeMin, At(time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()))
-	setDefault(&o.TimeMax, FromRecord(24*time.Hour))
-	setDefault(&o.MetaFrom, MetaFromValue)
-	setDefault(&o.DottedNames, Nest)
-	setDefault(&o.MaxBytes, DefaultMaxBytes)
+	o.Format = cmp.Or(o.Format, JSON)
+	o.TimeFormat = cmp.Or(o.TimeFormat, formatAuto)
+	o.TimeMin = cmp.Or(o.TimeMin, At(time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()))
+	o.TimeMax = cmp.Or(o.TimeMax, FromRecord(24*time.Hour))
+	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
+	o.DottedNames = cmp.Or(o.DottedNames, Nest)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	return o, o.validate()
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (o Options) validate() error {

@@ -1,6 +1,9 @@
 package measurement
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 // parseRFC3339 returns the milliseconds since 1970 of an RFC 3339 time, digits below a millisecond cut off. The time
 // package does the same slower, and allocates for a zone other than UTC.
@@ -45,14 +48,7 @@ func digits(text []byte) int {
 	return n
 }
 
-func isDigits(text []byte) bool {
-	for _, c := range text {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return true
-}
+func isDigits(text []byte) bool { return len(bytes.TrimLeft(text, "0123456789")) == 0 }
 
 // cutFraction returns the milliseconds of a fraction of a second, if there is one, and what follows it.
 func cutFraction(text []byte) (millis int64, rest []byte, ok bool) {

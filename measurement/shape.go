@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"bytes"
+	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -18,7 +19,7 @@ const columnBytes = 8
 // shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest.
 func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
 	d.dotted = dotted
-	d.path, d.names, d.fields = d.path[:0], d.names[:0], d.fields[:0]
+	d.names, d.fields = d.names[:0], d.fields[:0]
 	d.foundTime, d.foundMeta, d.taken, d.topCount = rawbson.Element{}, rawbson.Element{}, 0, 0
 	if dotted && d.options.DottedNames == Nest {
 		nested, err := d.nester.nest(event)
@@ -51,7 +52,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 // they do not). Depth is the object's: 1 for the event.
 func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte) *DecodeError {
 	if depth > maxDepth {
-		return tooDeep(string(d.path))
+		return tooDeep("")
 	}
 	names := len(d.names)
 	for len(list) > 0 {
@@ -70,7 +71,7 @@ func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte
 		case toMeta != nil && len(toMeta) == 0:
 			d.foundMeta = e
 			d.taken++
-		case e.Kind == bson.TypeEmbeddedDocument, e.Kind == bson.TypeArray:
+		case rawbson.IsNested(e.Kind):
 			if err := d.copyNested(e, depth+1, toTime, toMeta); err != nil {
 				return err
 			}
@@ -96,17 +97,9 @@ func pathBehind(path [][]byte, name []byte) [][]byte {
 func (d *Decoder) copyNested(e rawbson.Element, depth int, timePath, metaPath [][]byte) *DecodeError {
 	start, taken := len(d.out), d.taken
 	d.out = rawbson.AppendHeader(d.out, e.Kind, e.Name)
-	above := d.path.push(e.Name)
-	var err *DecodeError
-	if e.Kind == bson.TypeArray {
-		err = d.copyArray(rawbson.Content(e.Value), depth)
-	} else {
-		err = d.copyDocument(rawbson.Content(e.Value), depth, timePath, metaPath)
+	if err := d.copyContent(e, depth, timePath, metaPath); err != nil {
+		return err.within(string(e.Name))
 	}
-	if err != nil {
-		return err
-	}
-	d.path.pop(above)
 	if emptied := d.taken > taken && len(d.out)-start == len(e.Name)+2+rawbson.Empty; emptied {
 		d.out = d.out[:start] // it held time or meta and nothing else
 		return nil
@@ -114,44 +107,34 @@ func (d *Decoder) copyNested(e rawbson.Element, depth int, timePath, metaPath []
 	return d.kept(e.Name, depth-1)
 }
 
-func (d *Decoder) copyDocument(list []byte, depth int, timePath, metaPath [][]byte) *DecodeError {
+// copyContent copies the value of an object or an array.
+func (d *Decoder) copyContent(e rawbson.Element, depth int, timePath, metaPath [][]byte) (err *DecodeError) {
 	start := len(d.out)
 	d.out = append(d.out, 0, 0, 0, 0)
-	if err := d.copyObject(list, depth, timePath, metaPath); err != nil {
-		return err
+	if e.Kind == bson.TypeArray {
+		err = d.copyArray(rawbson.Content(e.Value), depth)
+	} else {
+		err = d.copyObject(rawbson.Content(e.Value), depth, timePath, metaPath)
 	}
 	d.out = rawbson.EndDocument(d.out, start)
-	return nil
+	return err
 }
 
 // copyArray copies the elements of an array, which it names by their index whatever their names were.
 func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	if depth > maxDepth {
-		return tooDeep(string(d.path))
+		return tooDeep("")
 	}
-	start := len(d.out)
-	d.out = append(d.out, 0, 0, 0, 0)
 	for i := 0; len(list) > 0; i++ {
 		var e rawbson.Element
 		list = e.Cut(list)
 		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
-		if e.Kind != bson.TypeEmbeddedDocument && e.Kind != bson.TypeArray {
+		if !rawbson.IsNested(e.Kind) {
 			d.out = append(d.out, e.Value...)
-			continue
+		} else if err := d.copyContent(e, depth+1, nil, nil); err != nil {
+			return err.within(strconv.Itoa(i))
 		}
-		above := d.path.pushIndex(i)
-		var err *DecodeError
-		if e.Kind == bson.TypeArray {
-			err = d.copyArray(rawbson.Content(e.Value), depth+1)
-		} else {
-			err = d.copyDocument(rawbson.Content(e.Value), depth+1, nil, nil)
-		}
-		if err != nil {
-			return err
-		}
-		d.path.pop(above)
 	}
-	d.out = rawbson.EndDocument(d.out, start)
 	return nil
 }
 
