@@ -33,9 +33,6 @@ func (f *field) parse(text string) (reflect.Value, error) {
 	case *time.Duration:
 		*p, err = time.ParseDuration(text)
 		hint = "not a duration: write a number with its unit, as 500ms, 10s or 2m"
-	case *Size:
-		*p, err = ParseSize(text)
-		hint = "not a size: write a whole number with KiB, MiB or GiB"
 	case *[]string:
 		for part := range strings.SplitSeq(text, ",") {
 			*p = append(*p, strings.TrimSpace(part))
@@ -44,7 +41,9 @@ func (f *field) parse(text string) (reflect.Value, error) {
 		*p, err = strconv.ParseBool(text)
 		hint = "neither true nor false"
 	case encoding.TextUnmarshaler:
-		return value, p.UnmarshalText([]byte(text))
+		if err = p.UnmarshalText([]byte(text)); err != nil {
+			hint = err.Error()
+		}
 	default:
 		if value.Kind() == reflect.String {
 			value.SetString(text)

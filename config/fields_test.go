@@ -61,17 +61,17 @@ func TestDefinitionsAreComplete(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]Size{"0": 0, "17": 17, "125KiB": 125 << 10, "2 MiB": 2 << 20, "1GiB": 1 << 30, "8388607TiB": 8388607 << 40, "5B": 5} {
-		got, err := ParseSize(text)
-		if err != nil || got != want {
-			t.Errorf("ParseSize(%q) = %d, %v, want %d", text, got, err, want)
+		var got, back Size
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%q is read as %d, %v, want %d", text, got, err, want)
 		}
-		if back, err := ParseSize(got.String()); err != nil || back != got {
+		if err := back.UnmarshalText([]byte(got.String())); err != nil || back != got {
 			t.Errorf("%d is written %q", got, got)
 		}
 	}
 	for _, text := range []string{"", "MiB", "1.5MiB", "-1KiB", "1MB", "8388608TiB", "9223372036854775808"} {
-		if got, err := ParseSize(text); err == nil {
-			t.Errorf("ParseSize(%q) = %d, want an error", text, got)
+		if err := new(Size).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is read as a size, want an error", text)
 		}
 	}
 }

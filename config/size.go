@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -11,44 +11,31 @@ import (
 type Size int64
 
 // units are the suffixes of a Size, largest first.
-func units() []struct {
+var units = []struct {
 	suffix string
 	bytes  int64
-} {
-	return []struct {
-		suffix string
-		bytes  int64
-	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
-}
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// ParseSize reads a whole number with a unit; without one it counts bytes.
-func ParseSize(text string) (Size, error) {
-	number, scale := text, int64(1)
-	for _, u := range units() {
-		if rest, ok := strings.CutSuffix(text, u.suffix); ok {
+// UnmarshalText reads a whole number with a unit; without one it counts bytes.
+func (s *Size) UnmarshalText(text []byte) error {
+	number, scale := string(text), int64(1)
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(number, u.suffix); ok {
 			number, scale = strings.TrimSpace(rest), u.bytes
 			break
 		}
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a size: write a whole number with B, KiB, MiB, GiB or TiB", text)
+	if err != nil || n < 0 || n > math.MaxInt64/scale {
+		return errors.New("not a size: write a whole number with KiB, MiB or GiB")
 	}
-	if n > math.MaxInt64/scale || n < 0 {
-		return 0, fmt.Errorf("%q is not a size between 0 and 8388607TiB", text)
-	}
-	return Size(n * scale), nil
-}
-
-// UnmarshalText is ParseSize.
-func (s *Size) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseSize(string(text))
-	return err
+	*s = Size(n * scale)
+	return nil
 }
 
 // String writes the size in its largest whole unit.
 func (s Size) String() string {
-	for _, u := range units() {
+	for _, u := range units {
 		if s != 0 && int64(s)%u.bytes == 0 {
 			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.suffix
 		}

@@ -7,32 +7,25 @@ import (
 )
 
 // prefixes begin the names that are ours: a variable with one of them that we do not know may be a mistake.
-func prefixes() []string {
-	return []string{
-		"KAFKA_", "MONGODB_", "EVENT_", "BUCKET_", "FLUSH_", "COMMIT_", "DLQ_", "HTTP_", "PPROF_", "LOG_", "SERIES_", "MEMORY_",
-		"SHUTDOWN_",
-	}
+var prefixes = []string{
+	"KAFKA_", "MONGODB_", "EVENT_", "BUCKET_", "FLUSH_", "COMMIT_", "DLQ_", "HTTP_", "PPROF_", "LOG_", "SERIES_", "MEMORY_",
+	"SHUTDOWN_",
 }
 
 // serviceLink matches the variables that Kubernetes and Docker add for a service that happens to be called "kafka" or
 // "mongodb".
 var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
 
-// systemNames are the system's own: the proxy that many programs know, and what systemd tells its services.
-func systemNames() []string {
-	return []string{"HTTP_PROXY", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"}
-}
-
-// toolNames are what Kafka's own tools read: they are used from the same shells.
-func toolNames() []string {
-	return []string{
-		"KAFKA_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_HOME", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "LOG_DIR",
-	}
+// foreignNames are the system's own, the proxy that many programs know and what systemd tells its services, and what
+// Kafka's own tools read: they are used from the same shells.
+var foreignNames = []string{
+	"HTTP_PROXY", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE",
+	"KAFKA_OPTS", "KAFKA_HEAP_OPTS", "KAFKA_HOME", "KAFKA_LOG4J_OPTS", "KAFKA_JMX_OPTS", "KAFKA_JVM_PERFORMANCE_OPTS", "LOG_DIR",
 }
 
 // foreign tells whether a variable with one of our prefixes is somebody else's all the same.
 func foreign(name, value string) bool {
-	return slices.Contains(systemNames(), name) || slices.Contains(toolNames(), name) || serviceLink.MatchString(name) ||
+	return slices.Contains(foreignNames, name) || serviceLink.MatchString(name) ||
 		strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
@@ -63,7 +56,7 @@ func unknown(environ []string, known []field) (misspelt []Problem, strange []str
 }
 
 func isOurs(name string) bool {
-	return slices.ContainsFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // Strange lists the variables that begin like settings, are none, and are not misspelt ones either.
