@@ -8,9 +8,9 @@ const MaxParts = 1 << 20
 // Position is the place of one measurement in its source partition.
 type Position struct {
 	// Offset is the Kafka offset of the record.
-	Offset int64
+	Offset int64 `json:"offset"`
 	// Part is the index of the measurement in an array record, 0 for a record that holds a single one.
-	Part int32
+	Part int32 `json:"part"`
 }
 
 // Compare orders positions by offset, then by part.

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -100,7 +99,7 @@ func withoutField(v bson.RawValue, name string) bson.RawValue {
 	}
 	start, kept := bsoncore.AppendDocumentStart(nil)
 	for e := range elementsOf(v.Value) {
-		if !bytes.Equal(e.name, []byte(name)) {
+		if string(e.name) != name {
 			kept = append(kept, e.whole...)
 		}
 	}

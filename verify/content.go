@@ -14,12 +14,9 @@ import (
 
 // suspect is a stored measurement that is not what its record says, kept until the record is read again.
 type suspect struct {
-	bucket   string
-	index    int // in the bucket
-	position timeseries.Position
-	time     int64
-	meta     bson.RawValue
-	elements []byte
+	bucket string
+	index  int // in the bucket
+	stored timeseries.Unpacked
 }
 
 // compare compares each measurement of a bucket with the fingerprint of its record. Those that nothing is known about are
@@ -36,11 +33,8 @@ func (w *window) compare(b *listing) {
 			w.found.Different.Count++
 			return
 		}
-		w.suspects = append(w.suspects, suspect{
-			bucket: b.id(), index: index, position: m.Position, time: m.Time,
-			meta:     bson.RawValue{Type: m.Meta.Type, Value: bytes.Clone(m.Meta.Value)},
-			elements: bytes.Clone(m.Elements),
-		})
+		m.Meta.Value, m.Elements = bytes.Clone(m.Meta.Value), bytes.Clone(m.Elements)
+		w.suspects = append(w.suspects, suspect{b.id(), index, m})
 	})
 }
 
@@ -48,19 +42,19 @@ func (w *window) compare(b *listing) {
 func (w *window) explain(ctx context.Context) error {
 	for i := range w.suspects {
 		s := &w.suspects[i]
+		position := s.stored.Position
 		path, text := "", "differs from a record that could not be read again"
-		_, err := w.Log.Scan(ctx, w.rng.partition(), s.position.Offset, s.position.Offset+1, func(r *record.Record) error {
+		_, err := w.Log.Scan(ctx, w.rng.partition(), position.Offset, position.Offset+1, func(r *record.Record) error {
 			results, err := w.Decoder.TryDecode(*r)
-			if err == nil && int(s.position.Part) < len(results) {
-				path, text = s.difference(w.Collection, &results[s.position.Part].Measurement)
+			if err == nil && int(position.Part) < len(results) {
+				path, text = s.difference(w.Collection, &results[position.Part].Measurement)
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		place := Place(s.position)
-		w.found.Different.add(Fault{Bucket: s.bucket, Position: &place, Path: path, Text: text}, w.Examples)
+		w.found.Different.add(Fault{Bucket: s.bucket, Position: &position, Path: path, Text: text}, w.Examples)
 	}
 	return nil
 }
@@ -69,19 +63,19 @@ func (w *window) explain(ctx context.Context) error {
 func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (path, text string) {
 	at := func(field string) string { return fmt.Sprintf("%s.%d", timeseries.DataPath(field), s.index) }
 	say := func(stored, record string) string { return fmt.Sprintf("is %s, the record says %s", stored, record) }
-	if s.time != m.Time {
-		return at(o.TimeField), say(showTime(s.time), showTime(m.Time))
+	if s.stored.Time != m.Time {
+		return at(o.TimeField), say(showTime(s.stored.Time), showTime(m.Time))
 	}
-	if !same(s.meta, m.Meta) {
-		return timeseries.FieldMeta, say(show(s.meta), show(m.Meta))
+	if !same(s.stored.Meta, m.Meta) {
+		return timeseries.FieldMeta, say(show(s.stored.Meta), show(m.Meta))
 	}
 	for e := range elementsIn(m.Elements) {
-		if stored := find(s.elements, e.name); !same(stored, e.value) {
+		if stored := find(elementsIn(s.stored.Elements), string(e.name)); !same(stored, e.value) {
 			return at(string(e.name)), say(show(stored), show(e.value))
 		}
 	}
-	for e := range elementsIn(s.elements) {
-		if record := find(m.Elements, e.name); record.Type == 0 {
+	for e := range elementsIn(s.stored.Elements) {
+		if record := find(elementsIn(m.Elements), string(e.name)); record.Type == 0 {
 			return at(string(e.name)), say(show(e.value), show(record))
 		}
 	}
@@ -94,16 +88,13 @@ func showTime(ms int64) string {
 
 // checkContent looks whether a bucket agrees with its own columns: the values' indexes, count, min, max and size.
 func (w *window) checkContent(b *listing) {
-	damaged := func(path, format string, args ...any) {
-		w.found.Damaged.add(b.fault(path, format, args...), w.Examples)
-	}
 	if err := w.unpack(b, func(timeseries.Unpacked) {}); err != nil {
-		damaged("", "%v", err)
+		w.damaged(b, "", "%v", err)
 		return
 	}
 	made := account(lookup(b.document, timeseries.FieldData).Value, w.Collection.TimeField)
 	if path, text := made.disagrees(b.document); path != "" {
-		damaged(path, "%s", text)
+		w.damaged(b, path, "%s", text)
 	}
 }
 

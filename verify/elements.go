@@ -51,24 +51,20 @@ func elementsIn(b []byte) iter.Seq[element] {
 // lookup returns the value at a path through objects; Type 0: there is none. The driver's own panics where a document is
 // malformed further in.
 func lookup(document []byte, path ...string) bson.RawValue {
-	for e := range elementsOf(document) {
-		switch {
-		case string(e.name) != path[0]:
-		case len(path) == 1:
-			return e.value
-		case e.value.Type == bson.TypeEmbeddedDocument:
-			return lookup(e.value.Value, path[1:]...)
-		default:
+	value := bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
+	for _, name := range path {
+		if value.Type != bson.TypeEmbeddedDocument {
 			return bson.RawValue{}
 		}
+		value = find(elementsOf(value.Value), name)
 	}
-	return bson.RawValue{}
+	return value
 }
 
-// find returns the value of an element by its name; Type 0: there is none.
-func find(elements []byte, name []byte) bson.RawValue {
-	for e := range elementsIn(elements) {
-		if bytes.Equal(e.name, name) {
+// find returns the value of the first element of a name; Type 0: there is none.
+func find(elements iter.Seq[element], name string) bson.RawValue {
+	for e := range elements {
+		if string(e.name) == name {
 			return e.value
 		}
 	}

@@ -13,7 +13,6 @@ const maxPartOffset = 1 << 44
 // Letters are the places of one topic for which there is a dead letter. The zero value is ready for use and empty.
 type Letters struct {
 	partitions map[int32]*letterSet
-	count      int64
 	deleted    bool // NoteDeleted
 }
 
@@ -33,7 +32,6 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 		s = &letterSet{records: roaring64.New(), elements: roaring64.New()}
 		l.partitions[partition] = s
 	}
-	l.count++
 	switch {
 	case part == record.WholeRecord:
 		s.records.Add(uint64(offset))
@@ -41,9 +39,6 @@ func (l *Letters) Add(partition int32, offset int64, part int32) {
 		s.elements.Add(uint64(offset)<<20 | uint64(part))
 	}
 }
-
-// Count is the number of letters noted, doubles included.
-func (l *Letters) Count() int64 { return l.count }
 
 // NoteDeleted says that the dead-letter topic does not have all the letters that were written to it, as after a re-drive: it
 // cannot be told of a record without a letter whether it had one.

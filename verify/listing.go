@@ -89,27 +89,29 @@ func (w *window) check(b *listing) {
 	count, counted := b.number(timeseries.FieldCount)
 	first, hasFirst := b.number(timeseries.FieldSource, timeseries.FieldFirst)
 	last, hasLast := b.number(timeseries.FieldSource, timeseries.FieldLast)
-	damaged := func(path, format string, args ...any) {
-		w.found.Damaged.add(b.fault(path, format, args...), w.Examples)
-	}
 	switch {
 	case b.broken != "":
-		damaged(timeseries.PathOffsets, "%s", b.broken)
+		w.damaged(b, timeseries.PathOffsets, "%s", b.broken)
 	case !counted:
-		damaged(timeseries.PathCount, "is no number, %d positions are listed", len(b.positions))
+		w.damaged(b, timeseries.PathCount, "is no number, %d positions are listed", len(b.positions))
 	case count != int64(len(b.positions)):
-		damaged(timeseries.PathCount, "is %d, but %d positions are listed", count, len(b.positions))
+		w.damaged(b, timeseries.PathCount, "is %d, but %d positions are listed", count, len(b.positions))
 	case len(b.positions) == 0:
-		damaged(timeseries.PathOffsets, "lists nothing")
+		w.damaged(b, timeseries.PathOffsets, "lists nothing")
 	case !hasFirst || first != b.smallest:
-		damaged(timeseries.PathFirst, "is %s, the smallest offset listed is %d", shown(first, hasFirst), b.smallest)
+		w.damaged(b, timeseries.PathFirst, "is %s, the smallest offset listed is %d", shown(first, hasFirst), b.smallest)
 	case !hasLast || last != b.largest:
-		damaged(timeseries.PathLast, "is %s, the largest offset listed is %d", shown(last, hasLast), b.largest)
+		w.damaged(b, timeseries.PathLast, "is %s, the largest offset listed is %d", shown(last, hasLast), b.largest)
 	default:
 		if w.Content {
 			w.checkContent(b)
 		}
 	}
+}
+
+// damaged notes that a bucket's accounts of itself do not agree.
+func (w *window) damaged(b *listing, path, format string, args ...any) {
+	w.found.Damaged.add(b.fault(path, format, args...), w.Examples)
 }
 
 func shown(n int64, ok bool) string {

@@ -56,8 +56,8 @@ func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copie
 
 // repairBucket takes the surplus out of one bucket; not done: the bucket is not any more what was read.
 func (w *window) repairBucket(ctx context.Context, b *listing, id string, some map[timeseries.Position]*copies) (done bool, err error) {
-	drop, left := w.surplus(b, id, some)
-	if removed := countTrue(drop); removed > 0 {
+	drop, removed, left := w.surplus(b, id, some)
+	if removed > 0 {
 		if done, err = w.remove(ctx, b, drop, removed); err != nil || !done {
 			return false, err
 		}
@@ -73,18 +73,9 @@ func (w *window) repairBucket(ctx context.Context, b *listing, id string, some m
 	return true, nil
 }
 
-func countTrue(flags []bool) (n int) {
-	for _, flag := range flags {
-		if flag {
-			n++
-		}
-	}
-	return n
-}
-
-// surplus tells which measurements of a bucket, by index, are copies to be taken out: those that another bucket with a
+// surplus tells which measurements of a bucket, by index, are copies to be taken out, and how many: those that another bucket with a
 // smaller _id, or this one at a smaller index, holds as well, if both are the same. What is left though it is a copy is told.
-func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, left []Fault) {
+func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, removed int, left []Fault) {
 	sums := w.sums(b)
 	drop = make([]bool, len(b.positions))
 	newer := false
@@ -102,8 +93,7 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 			newer = true // it came meanwhile, and another repair would keep just this copy
 			continue
 		}
-		place := Place(p)
-		fault := Fault{Bucket: b.id(), Position: &place}
+		fault := Fault{Bucket: b.id(), Position: &p}
 		switch {
 		case c.damaged || sums == nil:
 			fault.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
@@ -111,6 +101,7 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 			fault.Text = "its copies differ: look with --content which one the record agrees with"
 		default:
 			drop[i] = true
+			removed++
 			continue
 		}
 		left = append(left, fault)
@@ -118,7 +109,7 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 	if newer {
 		left = append(left, b.fault("", "holds copies that came meanwhile: run the repair again"))
 	}
-	return drop, left
+	return drop, removed, left
 }
 
 // remove takes measurements out of a bucket, if it still is as it was read, and counts that.
@@ -182,28 +173,27 @@ func (w *window) remainder(b *listing, drop []bool) bson.Raw {
 	timeField := w.Collection.TimeField
 	data := remainingColumns(lookup(b.document, timeseries.FieldData).Value, timeField, drop)
 	made := account(data, timeField)
-	var positions []timeseries.Position
-	first, last := int64(math.MaxInt64), int64(0)
+	var kept listing
 	for i, p := range b.positions {
 		if !drop[i] {
-			positions = append(positions, p)
-			first, last = min(first, p.Offset), max(last, p.Offset)
+			kept.positions = append(kept.positions, p)
 		}
 	}
+	kept.bound()
 	least := b.control(timeseries.FieldMin, timeField)
 
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	set, dst := bsoncore.AppendDocumentElementStart(dst, "$set")
-	dst = bsoncore.AppendInt32Element(dst, timeseries.PathCount, int32(len(positions)))
+	dst = bsoncore.AppendInt32Element(dst, timeseries.PathCount, int32(len(kept.positions)))
 	dst = bsoncore.AppendInt32Element(dst, timeseries.PathSize, int32(min(made.size(), math.MaxInt32)))
 	dst = bsoncore.AppendBooleanElement(dst, timeseries.PathClosed, true)
 	dst = appendBound(dst, timeseries.FieldMin, timeField, least, made.lower)
 	latest := bson.RawValue{Type: bson.TypeDateTime, Value: bsoncore.AppendDateTime(nil, made.latest)}
 	dst = appendBound(dst, timeseries.FieldMax, timeField, latest, made.upper)
-	dst = bsoncore.AppendInt64Element(dst, timeseries.PathFirst, first)
-	dst = bsoncore.AppendInt64Element(dst, timeseries.PathLast, last)
+	dst = bsoncore.AppendInt64Element(dst, timeseries.PathFirst, kept.smallest)
+	dst = bsoncore.AppendInt64Element(dst, timeseries.PathLast, kept.largest)
 	offsets, dst := bsoncore.AppendArrayElementStart(dst, timeseries.PathOffsets)
-	dst = bsoncore.AppendBinaryElement(dst, "0", 0, timeseries.AppendPositions(nil, positions))
+	dst = bsoncore.AppendBinaryElement(dst, "0", 0, timeseries.AppendPositions(nil, kept.positions))
 	dst, _ = bsoncore.AppendArrayEnd(dst, offsets)
 	dst = bsoncore.AppendDocumentElement(dst, timeseries.FieldData, data)
 	dst, _ = bsoncore.AppendDocumentEnd(dst, set)
@@ -223,7 +213,7 @@ func appendBound(dst []byte, field, timeField string, time bson.RawValue, fields
 func remainingColumns(data []byte, timeField string, drop []bool) []byte {
 	indexes := make(map[string]string, len(drop)) // from old to new
 	at := 0
-	for e := range elementsOf(find(inside(data), []byte(timeField)).Value) {
+	for e := range elementsOf(lookup(data, timeField).Value) {
 		if !drop[at] {
 			indexes[string(e.name)] = strconv.Itoa(len(indexes))
 		}
@@ -248,6 +238,3 @@ func remainingColumns(data []byte, timeField string, drop []bool) []byte {
 	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
 	return dst
 }
-
-// inside are the elements of a document, without its length and end.
-func inside(document []byte) []byte { return document[4 : len(document)-1] }

@@ -87,31 +87,23 @@ func (f *Findings) Add(g *Findings, examples int) {
 	f.Repair.merge(&g.Repair, examples)
 }
 
-// Place is a timeseries.Position in a report.
-type Place struct {
-	Offset int64 `json:"offset"`
-	Part   int32 `json:"part"`
-}
-
-func (p Place) compare(q Place) int { return timeseries.Position(p).Compare(timeseries.Position(q)) }
-
 // Tally counts positions and keeps the first.
 type Tally struct {
-	Count int64   `json:"count"`
-	First []Place `json:"first"`
+	Count int64                 `json:"count"`
+	First []timeseries.Position `json:"first"`
 }
 
 // add counts a position, in any order, and keeps it if it is among the first.
 func (t *Tally) add(p timeseries.Position, examples int) {
 	t.Count++
-	t.keep(Place(p), examples)
+	t.keep(p, examples)
 }
 
-func (t *Tally) keep(p Place, examples int) {
-	if len(t.First) >= examples && (examples == 0 || p.compare(t.First[examples-1]) >= 0) {
+func (t *Tally) keep(p timeseries.Position, examples int) {
+	if len(t.First) >= examples && (examples == 0 || p.Compare(t.First[examples-1]) >= 0) {
 		return
 	}
-	at, _ := slices.BinarySearchFunc(t.First, p, Place.compare)
+	at, _ := slices.BinarySearchFunc(t.First, p, timeseries.Position.Compare)
 	t.First = slices.Insert(t.First, at, p)
 	t.First = t.First[:min(len(t.First), examples)]
 }
@@ -134,7 +126,7 @@ type Fault struct {
 	// Bucket is the bucket's _id, in hexadecimal digits where it is an ObjectID.
 	Bucket string `json:"bucket"`
 	// Position is the measurement in question; nil: the bucket.
-	Position *Place `json:"position,omitempty"`
+	Position *timeseries.Position `json:"position,omitempty"`
 	// Path leads to the value in the bucket; empty: the bucket as a whole.
 	Path string `json:"path,omitempty"`
 	// Text says what is there, and what should be.

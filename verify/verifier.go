@@ -126,7 +126,7 @@ func (v *Verifier) Partition(ctx context.Context, r Range) (Report, error) {
 }
 
 func newFindings() Findings {
-	none := func() Tally { return Tally{First: []Place{}} }
+	none := func() Tally { return Tally{First: []timeseries.Position{}} }
 	faultless := func() Faults { return Faults{First: []Fault{}} }
 	return Findings{
 		Missing: none(), Doubled: none(), Unknown: none(), LetterMissing: none(), LetterDeleted: none(),

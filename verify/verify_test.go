@@ -174,7 +174,7 @@ func TestDeletedLettersAreNotMissing(t *testing.T) {
 	w.append(`[{"x":1},` + w.event(1) + `]`)
 	w.letters.NoteDeleted()
 	r := w.verify()
-	want := verify.Tally{Count: 2, First: []verify.Place{{Offset: 140}, {Offset: 141}}}
+	want := verify.Tally{Count: 2, First: []timeseries.Position{{Offset: 140}, {Offset: 141}}}
 	if diff := cmp.Diff(want, r.LetterDeleted); diff != "" || r.LetterMissing.Count != 0 {
 		t.Errorf("%s%+v", diff, r.LetterMissing)
 	}
@@ -212,12 +212,12 @@ func TestFirstOffsetsOfAFindingAreKept(t *testing.T) {
 	w.append("[" + w.event(1) + "," + w.event(2) + "]")
 	for _, window := range []int64{1 << 20, 4} {
 		r := w.verify(func(o *verify.Options) { o.Examples, o.Window = 3, window })
-		want := verify.Tally{Count: 32, First: []verify.Place{{Offset: 140}, {Offset: 141}, {Offset: 142}}}
+		want := verify.Tally{Count: 32, First: []timeseries.Position{{Offset: 140}, {Offset: 141}, {Offset: 142}}}
 		if diff := cmp.Diff(want, r.Missing); diff != "" {
 			t.Error(diff)
 		}
 		r = w.verifyRange(169, 171, func(o *verify.Options) { o.Window = window })
-		want = verify.Tally{Count: 3, First: []verify.Place{{Offset: 169}, {Offset: 170}, {Offset: 170, Part: 1}}}
+		want = verify.Tally{Count: 3, First: []timeseries.Position{{Offset: 169}, {Offset: 170}, {Offset: 170, Part: 1}}}
 		if diff := cmp.Diff(want, r.Missing); diff != "" {
 			t.Error(diff)
 		}

@@ -58,16 +58,16 @@ func TestOffsetsAndTimesOfFlags(t *testing.T) {
 
 // faulty is a report with one of each problem.
 func faulty() verify.Report {
-	tally := func(offsets ...verify.Place) verify.Tally {
+	tally := func(offsets ...timeseries.Position) verify.Tally {
 		return verify.Tally{Count: int64(len(offsets)), First: offsets}
 	}
 	return verify.Report{
 		Partition: 2, From: 100, To: 300, Next: 200, FirstStored: 150, Findings: verify.Findings{
 			Records: 100, Valid: 90, StoredOnce: 80, DeadLettered: 3,
-			Missing: verify.Tally{Count: 9, First: []verify.Place{{Offset: 101}, {Offset: 102, Part: 3}}},
-			Doubled: tally(verify.Place{Offset: 160}), Unknown: tally(verify.Place{Offset: 170}), LetterMissing: tally(verify.Place{Offset: 180}),
+			Missing: verify.Tally{Count: 9, First: []timeseries.Position{{Offset: 101}, {Offset: 102, Part: 3}}},
+			Doubled: tally(timeseries.Position{Offset: 160}), Unknown: tally(timeseries.Position{Offset: 170}), LetterMissing: tally(timeseries.Position{Offset: 180}),
 			Damaged:   verify.Faults{Count: 2, First: []verify.Fault{{Bucket: "b1", Path: "control.count", Text: "is 9\x1b"}}},
-			Different: verify.Faults{Count: 1, First: []verify.Fault{{Bucket: "b2", Path: "data.x.1", Position: &verify.Place{Offset: 190}, Text: "is 1"}}},
+			Different: verify.Faults{Count: 1, First: []verify.Fault{{Bucket: "b2", Path: "data.x.1", Position: &timeseries.Position{Offset: 190}, Text: "is 1"}}},
 			Repair:    verify.Repairs{Planned: 1, Copies: 1, Updated: 1, First: []verify.RepairedBucket{{Bucket: "b3", Removed: 1, Kept: 7}}},
 		},
 	}
@@ -111,7 +111,7 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 func TestVerifySaysWhichLettersCannotBeTold(t *testing.T) {
 	deleted := verify.Report{Partition: 2, From: 100, To: 200, Next: 200, Findings: verify.Findings{
 		Records: 100, Valid: 97, StoredOnce: 97, Bad: 3, DeadLettered: 1,
-		LetterDeleted: verify.Tally{Count: 2, First: []verify.Place{{Offset: 101}, {Offset: 102}}},
+		LetterDeleted: verify.Tally{Count: 2, First: []timeseries.Position{{Offset: 101}, {Offset: 102}}},
 	}}
 	view := verifyView{Topic: "events", DeletedLetters: []DeletedLetters{{"events.dlq/0", 12}}}
 	view.add(deleted)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
 
@@ -155,7 +156,7 @@ func formatPlaces(t *verify.Tally) string {
 }
 
 // formatPlace is an offset, with the index of an element of an array record that is not its first.
-func formatPlace(p verify.Place) string {
+func formatPlace(p timeseries.Position) string {
 	if p.Part == 0 {
 		return fmt.Sprint(p.Offset)
 	}
