@@ -66,7 +66,7 @@ func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 		l.Failed(subject, err)
 		return
 	}
-	l.OK(subject, "%d partitions, %d offsets; \"consumer dlq stats\" counts the letters", len(spans), offsets(spans))
+	l.OK(subject, "%d partitions, %d offsets; \"consumer dlq stats\" counts the letters", len(spans), dlq.Offsets(spans))
 	t, ok := l.configured(ctx, subject, topic)
 	if !ok {
 		return

@@ -79,20 +79,12 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		l.OK(subject, "%d partitions, no records", len(spans))
 		return spans, nil
 	}
-	l.OK(subject, "%d partitions, %d offsets, newest record of %s", len(spans), offsets(spans), showTime(newest))
+	l.OK(subject, "%d partitions, %d offsets, newest record of %s", len(spans), dlq.Offsets(spans), showTime(newest))
 	if ahead := time.Until(time.UnixMilli(newest)); ahead > aheadTolerated {
 		l.Warn(subject, "set the producers' clocks right, and look at the unit of the records' timestamps (milliseconds)",
 			"the newest record's timestamp is %v ahead of the clock here", ahead.Round(time.Second))
 	}
 	return spans, nil
-}
-
-// offsets is how many offsets there are.
-func offsets(spans []dlq.Span) (n int64) {
-	for _, s := range spans {
-		n += s.End - s.First
-	}
-	return n
 }
 
 // lastTimestamp is the timestamp of a partition's last record, -1 when there is none.

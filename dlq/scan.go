@@ -46,6 +46,14 @@ func Spans(ctx context.Context, log Log, topics []string) ([]Span, error) {
 	return spans, nil
 }
 
+// Offsets is how many offsets the spans have.
+func Offsets(spans []Span) (n int64) {
+	for _, s := range spans {
+		n += s.End - s.First
+	}
+	return n
+}
+
 // Scan calls each for every letter of the spans, and for records that are none. An error of each ends the scan and is
 // returned as it is, but for kafka.ErrStop.
 func Scan(ctx context.Context, log Log, spans []Span, each func(*Found) error) error {

@@ -4,16 +4,20 @@ import "time"
 
 // Stats are counts of letters.
 type Stats struct {
-	// Letters is how many there are, Others how many records are none.
-	Letters, Others int64
+	// Letters is how many there are.
+	Letters int64 `json:"letters"`
 	// Copies is how many letters stand in the topic again: their positions were counted before. Re-drives pass them over.
-	Copies int64
-	// Reasons and Topics count letters by reason and by source topic.
-	Reasons, Topics map[string]int64
-	// Hours counts letters by the hour of their record's timestamp (UTC) and by reason.
-	Hours map[time.Time]map[string]int64
+	Copies int64 `json:"copies"`
+	// Others is how many records are no letters.
+	Others int64 `json:"others"`
 	// Oldest and Newest are the bounds of the records' timestamps; zero without letters.
-	Oldest, Newest time.Time
+	Oldest time.Time `json:"oldest,omitzero"`
+	Newest time.Time `json:"newest,omitzero"`
+	// Reasons and Topics count letters by reason and by source topic.
+	Reasons map[string]int64 `json:"reasons"`
+	Topics  map[string]int64 `json:"topics"`
+	// Hours counts letters by the hour of their record's timestamp (UTC) and by reason.
+	Hours map[time.Time]map[string]int64 `json:"-"`
 
 	known Positions
 }

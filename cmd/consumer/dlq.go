@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
@@ -21,46 +22,68 @@ func (p *program) dlqCommand() *cobra.Command {
 		p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
 }
 
-// letterFilter are the flags that select letters.
+// letterFilter is a filter that flags say.
 type letterFilter struct {
-	reasons, topics []string
-	from, to        string
+	dlq.Filter
+	from, to string
 }
 
 func (f *letterFilter) flags(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.reasons, "reason", nil, "only letters of these reasons, comma-separated")
-	cmd.Flags().StringSliceVar(&f.topics, "topic", nil, "only letters from these topics of KAFKA_TOPICS, comma-separated")
+	cmd.Flags().StringSliceVar(&f.Reasons, "reason", nil, "only letters of these reasons, comma-separated")
+	cmd.Flags().StringSliceVar(&f.Topics, "topic", nil, "only letters from these topics of KAFKA_TOPICS, comma-separated")
 	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: RFC 3339, a date, or a distance from now as -2h")
 	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time")
 }
 
-// filter reads the flags.
-func (f *letterFilter) filter(c config.Config, now time.Time) (dlq.Filter, error) {
-	out := dlq.Filter{Reasons: f.reasons, Topics: f.topics}
-	if err := checkReasons(f.reasons); err != nil {
-		return out, err
-	}
-	err := knownTopics(c, f.topics...)
+// read makes the filter of the flags.
+func (f *letterFilter) read(c config.Config) error {
+	now := time.Now()
+	err := checkReasons(f.Reasons)
 	if err != nil {
-		return out, err
+		return err
 	}
-	if out.From, err = parseWhen("--from", f.from, now); err != nil {
-		return out, err
+	if err = knownTopics(c, f.Topics...); err != nil {
+		return err
 	}
-	if out.To, err = parseWhen("--to", f.to, now); err != nil {
-		return out, err
+	if f.From, err = parseWhen("--from", f.from, now); err != nil {
+		return err
 	}
-	return out, nil
+	f.To, err = parseWhen("--to", f.to, now)
+	return err
 }
 
-// letterReader is a log with the dead-letter topics that exist.
-type letterReader struct {
+// letters are the dead-letter topics that exist, and what surrounds them.
+type letters struct {
 	*kafka.Scanner
+	config config.Config
+	log    *slog.Logger
 	topics []string
 }
 
+// onLetters makes a command one that does work on dead letters. prepare judges the flags by the settings, before anything is
+// opened.
+func (p *program) onLetters(cmd *cobra.Command, prepare func(config.Config) error, work func(ctx context.Context, from *letters) error) *cobra.Command {
+	p.outputFlag(cmd, "table")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, log, err := p.quietSettings()
+		if err != nil {
+			return err
+		}
+		if err := prepare(c); err != nil {
+			return err
+		}
+		from, err := p.openLetters(cmd.Context(), c, log)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		return work(cmd.Context(), from)
+	}
+	return cmd
+}
+
 // openLetters connects for reading dead letters. Topics that letters come from can be read too.
-func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letterReader, error) {
+func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letters, error) {
 	if c.DLQ.Topic == "" {
 		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, a bad record stops its partition instead")}
 	}
@@ -79,27 +102,13 @@ func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 		fmt.Fprintf(p.stderr, "The dead-letter topic %s does not exist (yet): it has no letters.\n", topic)
 	}
 	topics = slices.DeleteFunc(topics, func(t string) bool { return slices.Contains(missing, t) })
-	return &letterReader{reader, topics}, nil
+	return &letters{reader, c, log, topics}, nil
 }
 
-// scanSelected opens the dead-letter topics and calls each for every letter that the flags select, and for every record
-// that is no letter (Found.Err).
-func (p *program) scanSelected(ctx context.Context, flags letterFilter, each func(*dlq.Found) error) error {
-	c, log, err := p.quietSettings()
-	if err != nil {
-		return err
-	}
-	filter, err := flags.filter(c, time.Now())
-	if err != nil {
-		return err
-	}
-	reader, err := p.openLetters(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
+// scanSelected calls each for every letter that the filter selects, and for every record that is no letter (Found.Err).
+func (p *program) scanSelected(ctx context.Context, from *letters, filter *dlq.Filter, each func(*dlq.Found) error) error {
 	seen := map[string]int64{}
-	err = p.scan(ctx, reader, func(f *dlq.Found) error {
+	err := p.scan(ctx, from, func(f *dlq.Found) error {
 		if f.Err == nil {
 			seen[f.Letter.Reason]++
 		}
@@ -109,24 +118,26 @@ func (p *program) scanSelected(ctx context.Context, flags letterFilter, each fun
 		return nil
 	})
 	if err == nil {
-		p.warnOfReasons(flags.reasons, seen)
+		p.warnOfReasons(filter.Reasons, seen)
 	}
 	return err
 }
 
 // scan calls each for every record of the dead-letter topics, with a line of progress.
-func (p *program) scan(ctx context.Context, reader *letterReader, each func(*dlq.Found) error) error {
-	spans, err := dlq.Spans(ctx, reader, reader.topics)
+func (p *program) scan(ctx context.Context, from *letters, each func(*dlq.Found) error) error {
+	spans, err := dlq.Spans(ctx, from, from.topics)
 	if err != nil {
 		return err
 	}
-	var total, done int64
-	for _, s := range spans {
-		total += s.End - s.First
-	}
 	line := p.progress("letters read")
 	defer line.End()
-	return dlq.Scan(ctx, reader, spans, func(f *dlq.Found) error {
+	return scanSpans(ctx, from, spans, line, each)
+}
+
+// scanSpans calls each for every record of the spans, and the line how far that is.
+func scanSpans(ctx context.Context, log dlq.Log, spans []dlq.Span, line *text.Progress, each func(*dlq.Found) error) error {
+	done, total := int64(0), dlq.Offsets(spans)
+	return dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
 		done++
 		line.At(done, total)
 		return each(f)

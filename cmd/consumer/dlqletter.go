@@ -37,6 +37,14 @@ func (r retrial) of(l *record.Letter) *measurement.DecodeError {
 	return nil
 }
 
+// reason is that for which a letter's record would become a letter again; empty: none is known.
+func (r retrial) reason(l *record.Letter) string {
+	if wrong := r.of(l); wrong != nil {
+		return string(wrong.Reason)
+	}
+	return ""
+}
+
 // failingPath leads to the field that is wrong: as the record is read now, when that finds the same, or as the letter's
 // message says.
 func failingPath(l *record.Letter, now *measurement.DecodeError) string {
@@ -136,15 +144,4 @@ func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
 		s.Text = string(l.Value)
 	}
 	return s
-}
-
-// reasonNow tells the reason for which a record would become a letter again by the present settings, empty: none is known.
-func reasonNow(c config.Config) (func(*record.Letter) string, error) {
-	again, err := newRetrial(c)
-	return func(l *record.Letter) string {
-		if wrong := again.of(l); wrong != nil {
-			return string(wrong.Reason)
-		}
-		return ""
-	}, err
 }

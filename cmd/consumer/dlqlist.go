@@ -52,34 +52,31 @@ func (r *LetterRow) from() string {
 	return fmt.Sprintf("%s[%d]", r.From, *r.Part)
 }
 
-type listOptions struct {
-	letterFilter
-	limit int
-}
-
 func (p *program) dlqListCommand() *cobra.Command {
-	var o listOptions
-	cmd := &cobra.Command{
+	var filter letterFilter
+	var limit int
+	cmd := p.onLetters(&cobra.Command{
 		Use:   "list",
 		Short: "List dead letters: where they come from and why",
 		Long: "Lists the last dead letters, oldest first, without the records' contents. \"dlq show\" takes the place of a letter or of\n" +
 			"its record and prints everything. With --output json there is one object a line.",
 		Example: "  consumer dlq list --reason bad_time,missing_time --from -24h\n  consumer dlq list --limit 0 --output json",
 		Args:    noArguments,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return p.listLetters(cmd.Context(), o) },
-	}
-	o.flags(cmd)
-	cmd.Flags().IntVar(&o.limit, "limit", 50, "the last so many; 0: all")
-	p.outputFlag(cmd, "table")
+		PreRunE: func(*cobra.Command, []string) error {
+			if limit < 0 {
+				return usageError{fmt.Errorf("--limit is %d: it must not be negative", limit)}
+			}
+			return nil
+		},
+	}, filter.read, func(ctx context.Context, from *letters) error { return p.listLetters(ctx, from, &filter.Filter, limit) })
+	filter.flags(cmd)
+	cmd.Flags().IntVar(&limit, "limit", 50, "the last so many; 0: all")
 	return cmd
 }
 
-func (p *program) listLetters(ctx context.Context, o listOptions) error {
-	if o.limit < 0 {
-		return usageError{fmt.Errorf("--limit is %d: it must not be negative", o.limit)}
-	}
-	list := newLetterList(p.stdout, o.limit, p.output == "json")
-	err := p.scanSelected(ctx, o.letterFilter, func(f *dlq.Found) error {
+func (p *program) listLetters(ctx context.Context, from *letters, filter *dlq.Filter, limit int) error {
+	list := newLetterList(p.stdout, limit, p.output == "json")
+	err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
 		if f.Err == nil {
 			return list.add(newLetterRow(f))
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,20 +13,20 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq/redrive"
+	"waterwheel/record"
 )
 
-type redriveOptions struct {
+// redriveFlags say which letters go back: a selection, or one alone by its place.
+type redriveFlags struct {
 	letterFilter
-	dryRun      bool
-	limit       int64
-	rate        int
-	maxAttempts int
-	letter      string // one alone, by its place
+	options redrive.Options
+	letter  string
+	place   record.Place // that of letter
 }
 
 func (p *program) dlqRedriveCommand() *cobra.Command {
-	var o redriveOptions
-	cmd := &cobra.Command{
+	var f redriveFlags
+	cmd := p.onLetters(&cobra.Command{
 		Use:   "redrive",
 		Short: "Bring the records of dead letters back to their topics, each once",
 		Long: "Produces the record of each letter to the partition it came from, as it was, with the headers waterwheel.attempt, which\n" +
@@ -43,81 +42,78 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.",
 		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000\n  consumer dlq redrive --letter events.dlq/0/12",
 		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, name := range []string{"reason", "topic", "from", "to", "dry-run", "limit", "rate", "max-attempts"} {
-				if o.letter != "" && cmd.Flags().Changed(name) {
-					return usageError{fmt.Errorf("--letter is about one letter: --%s has no place beside it", name)}
-				}
-			}
-			return p.redriveLetters(cmd.Context(), o)
-		},
-	}
-	o.flags(cmd)
+		PreRunE: f.check,
+	}, f.read, func(ctx context.Context, from *letters) error {
+		if f.letter != "" {
+			return p.redriveLetter(ctx, from, f.place)
+		}
+		return p.redriveLetters(ctx, from, f.options)
+	})
+	f.flags(cmd)
 	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date"
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "only count what would be driven, and what of it would become letters again")
-	cmd.Flags().Int64Var(&o.limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
-	cmd.Flags().IntVar(&o.rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
-	cmd.Flags().IntVar(&o.maxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
-	cmd.Flags().StringVar(&o.letter, "letter", "", "bring back the one at TOPIC/PARTITION/OFFSET of a dead-letter topic, which its topic refused before")
-	p.outputFlag(cmd, "table")
+	cmd.Flags().BoolVar(&f.options.DryRun, "dry-run", false, "only count what would be driven, and what of it would become letters again")
+	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
+	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
+	cmd.Flags().IntVar(&f.options.Selection.MaxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
+	cmd.Flags().StringVar(&f.letter, "letter", "", "bring back the one at TOPIC/PARTITION/OFFSET of a dead-letter topic, which its topic refused before")
 	return cmd
 }
 
-func (o *redriveOptions) check() error {
-	if o.limit < 0 || o.rate < 0 || o.maxAttempts < 1 {
+// check refuses what no settings make right.
+func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
+	if f.options.Limit < 0 || f.options.Rate < 0 || f.options.Selection.MaxAttempts < 1 {
 		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
 	}
+	if f.letter == "" {
+		return nil
+	}
+	for _, name := range []string{"reason", "topic", "from", "to", "dry-run", "limit", "rate", "max-attempts"} {
+		if cmd.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--letter is about one letter: --%s has no place beside it", name)}
+		}
+	}
+	f.place, err = parsePlace(f.letter)
+	return err
+}
+
+// read makes the selection of the flags.
+func (f *redriveFlags) read(c config.Config) error {
+	if err := f.letterFilter.read(c); err != nil {
+		return err
+	}
+	if (isDistance(f.from) || isDistance(f.to)) && !f.options.DryRun {
+		return usageError{errors.New("--from and --to need a time here, not a distance from now: a run that is repeated must select the same letters")}
+	}
+	f.options.Selection.Filter = f.Filter
 	return nil
 }
 
-func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
-	if err := o.check(); err != nil {
-		return err
-	}
-	c, log, err := p.quietSettings()
-	if err != nil {
-		return err
-	}
-	if o.letter != "" {
-		return p.redriveLetter(ctx, c, log, o)
-	}
-	filter, err := o.filter(c, time.Now())
-	if err != nil {
-		return err
-	}
-	if (isDistance(o.from) || isDistance(o.to)) && !o.dryRun {
-		return usageError{errors.New("--from and --to need a time here, not a distance from now: a run that is repeated must select the same letters")}
-	}
-	reader, err := p.openLetters(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	if len(reader.topics) == 0 {
+func (p *program) redriveLetters(ctx context.Context, from *letters, o redrive.Options) error {
+	if len(from.topics) == 0 {
 		return p.printRedrive(o, "", redrive.Report{})
 	}
 	line := p.progress("letters driven back")
 	var astray strays
-	options := p.redriving(c, log, reader)
-	options.Selection = redrive.Selection{Filter: filter, MaxAttempts: o.maxAttempts}
-	options.Limit, options.Rate, options.DryRun = o.limit, o.rate, o.dryRun
-	options.Report = func(r redrive.Report) { line.At(r.Read, r.Total) }
-	options.Stray = astray.add
-	options.Refused = func(r redrive.Refusal) {
+	p.redriving(from, &o)
+	o.Report = func(r redrive.Report) { line.At(r.Read, r.Total) }
+	o.Stray = astray.add
+	o.Refused = func(r redrive.Refusal) {
 		line.End()
 		p.nameRefused(r)
 	}
-	if o.dryRun {
-		if options.Again, err = reasonNow(c); err != nil {
+	if o.DryRun {
+		again, err := newRetrial(from.config)
+		if err != nil {
 			return err
 		}
+		o.Again = again.reason
 	}
-	report, err := redrive.Run(ctx, reader.Scanner, options)
+	report, err := redrive.Run(ctx, from.Scanner, o)
 	line.End()
 	astray.tell(p.stderr)
-	unknown := err == nil && p.warnOfReasons(o.reasons, report.Reasons)
+	unknown := err == nil && p.warnOfReasons(o.Selection.Reasons, report.Reasons)
 	if report.Reasons != nil {
-		if err := p.printRedrive(o, redrive.Group(c.Kafka.GroupID, options.Selection), report); err != nil {
+		if err := p.printRedrive(o, redrive.Group(from.config.Kafka.GroupID, o.Selection), report); err != nil {
 			return err
 		}
 	}
@@ -127,44 +123,33 @@ func (p *program) redriveLetters(ctx context.Context, o redriveOptions) error {
 	if err == nil {
 		return p.tellStaying(report)
 	}
-	return redriveError(ctx, err, options.Selection)
+	return redriveError(ctx, err, o.Selection)
 }
 
-// redriving are the options that the settings decide.
-func (p *program) redriving(c config.Config, log *slog.Logger, reader *letterReader) redrive.Options {
-	return redrive.Options{
-		Member: groupOptions(c, log), Topics: reader.topics, TopicFor: c.DLQ.TopicFor,
-		CutOff: func(wait time.Duration) {
-			fmt.Fprintf(p.stderr, "The last run was cut off. Waiting %v before looking which of its records have arrived.\n", wait)
-		},
+// redriving sets the options that the settings decide.
+func (p *program) redriving(from *letters, o *redrive.Options) {
+	o.Member, o.Topics, o.TopicFor = groupOptions(from.config, from.log), from.topics, from.config.DLQ.TopicFor
+	o.CutOff = func(wait time.Duration) {
+		fmt.Fprintf(p.stderr, "The last run was cut off. Waiting %v before looking which of its records have arrived.\n", wait)
 	}
 }
 
 // redriveLetter brings one letter back by its place.
-func (p *program) redriveLetter(ctx context.Context, c config.Config, log *slog.Logger, o redriveOptions) error {
-	place, err := parsePlace(o.letter)
-	if err != nil {
-		return err
+func (p *program) redriveLetter(ctx context.Context, from *letters, place record.Place) error {
+	if !slices.Contains(from.topics, place.Topic) {
+		return usageError{fmt.Errorf("--letter is %q: %s is no dead-letter topic", place, place.Topic)}
 	}
-	reader, err := p.openLetters(ctx, c, log)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	if !slices.Contains(reader.topics, place.Topic) {
-		return usageError{fmt.Errorf("--letter is %q: %s is no dead-letter topic", o.letter, place.Topic)}
-	}
-	options := p.redriving(c, log, reader)
-	options.Refused = p.nameRefused
-	options.Stray = func(s redrive.Stray) {
+	o := redrive.Options{Refused: p.nameRefused}
+	p.redriving(from, &o)
+	o.Stray = func(s redrive.Stray) {
 		fmt.Fprintf(p.stderr, "The letter %s is not of the record that it names (%s). It is brought back all the same.\n", s.Place, s.Wrong)
 	}
-	report, err := redrive.One(ctx, reader.Scanner, place, options)
+	report, err := redrive.One(ctx, from.Scanner, place, o)
 	switch {
 	case err != nil:
 		return err
 	case report.Total == 0:
-		return fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters", errNoLetter, o.letter)
+		return fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters", errNoLetter, place)
 	}
 	return errors.Join(p.printRedrive(o, "", report), p.tellStaying(report))
 }

@@ -16,42 +16,34 @@ import (
 )
 
 func (p *program) dlqStatsCommand() *cobra.Command {
-	var f letterFilter
-	cmd := &cobra.Command{
+	var filter letterFilter
+	cmd := p.onLetters(&cobra.Command{
 		Use:   "stats",
 		Short: "Count dead letters by reason and by hour",
 		Args:  noArguments,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return p.letterStats(cmd.Context(), f) },
-	}
-	f.flags(cmd)
-	p.outputFlag(cmd, "table")
+	}, filter.read, func(ctx context.Context, from *letters) error { return p.letterStats(ctx, from, &filter.Filter) })
+	filter.flags(cmd)
 	return cmd
 }
 
-func (p *program) letterStats(ctx context.Context, flags letterFilter) error {
+func (p *program) letterStats(ctx context.Context, from *letters, filter *dlq.Filter) error {
 	stats := dlq.NewStats()
-	err := p.scanSelected(ctx, flags, func(f *dlq.Found) error {
+	err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
 		stats.Add(f)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return p.show(newStatsView(stats), func(w io.Writer) { printStats(w, stats) })
+	view := newStatsView(stats)
+	return p.show(view, view.print)
 }
 
 // StatsView is what dlq stats prints as JSON.
 type StatsView struct {
-	Letters int64 `json:"letters"`
-	// Copies are those of Letters that were written again for the same record.
-	Copies int64 `json:"copies"`
-	// Others are records of the dead-letter topics that are no letters.
-	Others  int64            `json:"others"`
-	Oldest  time.Time        `json:"oldest,omitzero"`
-	Newest  time.Time        `json:"newest,omitzero"`
-	Reasons map[string]int64 `json:"reasons"`
-	Topics  map[string]int64 `json:"topics"`
-	Hours   []HourView       `json:"hours"`
+	*dlq.Stats
+	// Hours are those of the statistics, in order.
+	Hours []HourView `json:"hours"`
 }
 
 // HourView is the letters of records of one hour.
@@ -61,17 +53,14 @@ type HourView struct {
 }
 
 func newStatsView(s *dlq.Stats) StatsView {
-	view := StatsView{
-		Letters: s.Letters, Copies: s.Copies, Others: s.Others, Oldest: s.Oldest, Newest: s.Newest, Reasons: s.Reasons, Topics: s.Topics,
-		Hours: []HourView{},
-	}
+	view := StatsView{s, []HourView{}}
 	for _, hour := range slices.SortedFunc(maps.Keys(s.Hours), time.Time.Compare) {
 		view.Hours = append(view.Hours, HourView{hour, s.Hours[hour]})
 	}
 	return view
 }
 
-func printStats(w io.Writer, s *dlq.Stats) {
+func (s StatsView) print(w io.Writer) {
 	fmt.Fprintf(w, "%d letters", s.Letters)
 	if s.Letters > 0 {
 		fmt.Fprintf(w, ", of records from %s to %s", text.Time(s.Oldest), text.Time(s.Newest))
@@ -94,23 +83,22 @@ func printStats(w io.Writer, s *dlq.Stats) {
 		text.Chart(w, "TOPIC", "LETTERS", s.Topics)
 	}
 	fmt.Fprintln(w)
-	printHours(w, s)
+	s.printHours(w)
 }
 
-func printHours(w io.Writer, s *dlq.Stats) {
+func (s StatsView) printHours(w io.Writer) {
 	var most int64
-	for _, reasons := range s.Hours {
-		most = max(most, text.Sum(reasons))
+	for _, one := range s.Hours {
+		most = max(most, text.Sum(one.Reasons))
 	}
 	table := text.NewTable(w, "HOUR (UTC)", "LETTERS", "", "REASONS")
-	for _, hour := range slices.SortedFunc(maps.Keys(s.Hours), time.Time.Compare) {
-		reasons := s.Hours[hour]
+	for _, one := range s.Hours {
 		var list []string
-		for _, name := range text.ByCount(reasons) {
-			list = append(list, fmt.Sprintf("%s %d", name, reasons[name]))
+		for _, name := range text.ByCount(one.Reasons) {
+			list = append(list, fmt.Sprintf("%s %d", name, one.Reasons[name]))
 		}
-		total := text.Sum(reasons)
-		table.Row(hour.Format("2006-01-02 15h"), total, text.Bar(total, most), strings.Join(list, ", "))
+		total := text.Sum(one.Reasons)
+		table.Row(one.Hour.Format("2006-01-02 15h"), total, text.Bar(total, most), strings.Join(list, ", "))
 	}
 	table.Flush()
 }

@@ -16,17 +16,17 @@ type RedriveView struct {
 	redrive.Report
 }
 
-func (p *program) printRedrive(o redriveOptions, group string, r redrive.Report) error {
+func (p *program) printRedrive(o redrive.Options, group string, r redrive.Report) error {
 	if r.Reasons == nil {
 		r.Reasons = map[string]int64{}
 	}
-	return p.show(RedriveView{group, o.dryRun, r}, func(w io.Writer) { printReport(w, o, group, r) })
+	return p.show(RedriveView{group, o.DryRun, r}, func(w io.Writer) { printReport(w, o, group, r) })
 }
 
-func printReport(w io.Writer, o redriveOptions, group string, r redrive.Report) {
+func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report) {
 	table := text.NewTable(w)
 	verb := "driven back"
-	if o.dryRun {
+	if o.DryRun {
 		verb = "would be driven back"
 	}
 	reasons := func(counts map[string]int64) {
@@ -39,7 +39,7 @@ func printReport(w io.Writer, o redriveOptions, group string, r redrive.Report) 
 	if r.Gone > 0 {
 		table.Row(r.Gone, "of these are of records that their topics have no more, whose keys could not be compared")
 	}
-	if o.dryRun && r.Driven > 0 {
+	if o.DryRun && r.Driven > 0 {
 		table.Row(text.Sum(r.Again), "of these would become letters again, by the present settings (what MongoDB refuses is not asked)")
 		reasons(r.Again)
 	}
@@ -50,7 +50,7 @@ func printReport(w io.Writer, o redriveOptions, group string, r redrive.Report) 
 		{r.Arrived, "had arrived already when a former run was cut off"},
 		{r.Refused, "stay: their topics do not take them; each is named above"},
 		{r.Doubles, "doubles, or driven by another selection"},
-		{r.Exhausted, fmt.Sprintf("stay: tried %d times or more (--max-attempts)", o.maxAttempts)},
+		{r.Exhausted, fmt.Sprintf("stay: tried %d times or more (--max-attempts)", o.Selection.MaxAttempts)},
 		{r.Cut, "stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)"},
 		{r.Strays, "stay: they are not of the records that they name, as is said above"},
 		{r.Others, "are no letters"},

@@ -49,14 +49,8 @@ func (x *letterIndex) read(ctx context.Context, log dlq.Log, name string, src ti
 	if err != nil {
 		return err
 	}
-	var done, total int64
-	for _, s := range spans {
-		total += s.End - s.First
-	}
 	line.Now("reading dead letters")
-	err = dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
-		done++
-		line.At(done, total)
+	err = scanSpans(ctx, log, spans, line, func(f *dlq.Found) error {
 		l := &f.Letter
 		unknownID := l.TopicID == [16]byte{} // not written by us
 		if f.Err == nil && l.Topic == src.Topic && (unknownID || l.TopicID == src.TopicID) {
