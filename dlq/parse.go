@@ -27,57 +27,51 @@ func parse(key, value []byte, headers []record.Header, timestamp int64) (Found, 
 		return Found{}, errNotLetter
 	}
 	f := Found{Letter: record.Letter{Key: key, Value: value, Timestamp: timestamp, Part: record.WholeRecord}, Attempt: 1}
+	f.Letter.Number, f.Letter.Offset = unknown, unknown
 	f.Headers = append(f.Headers, headers[:start]...)
-	p := parser{found: &f}
 	for _, h := range headers[start:] {
 		if !appended(h.Key) {
 			f.Headers = append(f.Headers, h)
 			continue
 		}
-		if err := p.header(h.Key, string(h.Value)); err != nil {
+		if err := f.read(h.Key, string(h.Value)); err != nil {
 			return Found{}, fmt.Errorf("reading header %s of a letter: %w", h.Key, err)
 		}
 	}
-	if !p.partition || !p.offset {
+	if f.Letter.Number == unknown || f.Letter.Offset == unknown {
 		return Found{}, fmt.Errorf("reading a letter of topic %q: its partition or offset is missing", f.Letter.Topic)
 	}
-	f.Letter.Reason = cmp.Or(f.Letter.Reason, p.class)
 	f.Letter.RefusedByDatabase = f.Stage == stageWrite
 	return f, nil
 }
 
-// parser notes what a letter's headers say, and which of the indispensable ones were there.
-type parser struct {
-	found             *Found
-	partition, offset bool
-	class             string
-}
+// unknown is the partition or the offset of a letter before its header was read.
+const unknown = -1
 
-func (p *parser) header(key, value string) (err error) {
-	l := &p.found.Letter
+// read notes what a letter's header says.
+func (f *Found) read(key, value string) (err error) {
+	l := &f.Letter
 	switch key {
 	case headerTopic:
 		l.Topic = value
 	case headerPartition:
-		p.partition = true
-		l.Number, err = parseIndex(value)
+		l.Number, err = parseNatural[int32](value, 31)
 	case headerOffset:
-		p.offset = true
-		l.Offset, err = parseNatural(value)
+		l.Offset, err = parseNatural[int64](value, 63)
 	case headerStage:
-		p.found.Stage = value
+		f.Stage = value
 	case headerClass:
-		p.class = value
+		l.Reason = cmp.Or(l.Reason, value) // of another program's letter there is no other
 	case headerMessage:
 		l.Message = value
 	case headerReason:
-		l.Reason = value
+		l.Reason = cmp.Or(value, l.Reason)
 	case headerTopicID:
 		l.TopicID, err = parseTopicID(value)
 	case HeaderAttempt:
-		p.found.Attempt = parseAttempt(value)
+		f.Attempt = parseAttempt(value)
 	case headerPart:
-		l.Part, err = parseIndex(value)
+		l.Part, err = parseNatural[int32](value, 31)
 	case headerCut:
 		l.Cut = value
 	case headerTimestamp:
@@ -86,14 +80,9 @@ func (p *parser) header(key, value string) (err error) {
 	return err
 }
 
-func parseIndex(text string) (int32, error) {
-	n, err := strconv.ParseUint(text, 10, 31)
-	return int32(n), err
-}
-
-func parseNatural(text string) (int64, error) {
-	n, err := strconv.ParseUint(text, 10, 63)
-	return int64(n), err
+func parseNatural[N int32 | int64](text string, bits int) (N, error) {
+	n, err := strconv.ParseUint(text, 10, bits)
+	return N(n), err
 }
 
 func parseTopicID(text string) (id [16]byte, err error) {

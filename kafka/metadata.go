@@ -57,11 +57,7 @@ func (c *Client) Topics(ctx context.Context, names ...string) ([]Topic, error) {
 
 // Missing lists those of the topics that do not exist. One whose leader is missing exists.
 func (c *Client) Missing(ctx context.Context, names ...string) (missing []string, err error) {
-	var topics []Topic
-	err = Patiently(ctx, func() error {
-		topics, err = c.Topics(ctx, names...)
-		return err
-	})
+	topics, err := Answer(ctx, func() ([]Topic, error) { return c.Topics(ctx, names...) })
 	if err != nil {
 		return nil, fmt.Errorf("looking at the topics %s: %w", strings.Join(names, ", "), err)
 	}

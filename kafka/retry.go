@@ -34,6 +34,15 @@ func Patiently(ctx context.Context, question func() error) error {
 	return patiently(ctx, patience, question)
 }
 
+// Answer is that to a question which is asked Patiently.
+func Answer[A any](ctx context.Context, question func() (A, error)) (answer A, err error) {
+	err = Patiently(ctx, func() error {
+		answer, err = question()
+		return err
+	})
+	return answer, err
+}
+
 func patiently(ctx context.Context, tries int, question func() error) error {
 	for try := 1; ; try++ {
 		err := question()

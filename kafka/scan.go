@@ -40,13 +40,13 @@ func OpenScanner(ctx context.Context, o Options) (*Scanner, error) {
 }
 
 // Topic is what the cluster knows of a topic.
-func (s *Scanner) Topic(ctx context.Context, name string) (topic Topic, err error) {
-	err = Patiently(ctx, func() error {
+func (s *Scanner) Topic(ctx context.Context, name string) (Topic, error) {
+	topic, err := Answer(ctx, func() (Topic, error) {
 		answers, err := s.Topics(ctx, name)
-		if err == nil {
-			topic, err = answers[0], answers[0].Err
+		if err != nil {
+			return Topic{}, err
 		}
-		return err
+		return answers[0], answers[0].Err
 	})
 	if err != nil {
 		return topic, fmt.Errorf("looking at topic %q: %w", name, err)
@@ -119,16 +119,14 @@ func (s *Scanner) Scan(ctx context.Context, of record.Partition, from, to int64,
 }
 
 // scanned is the next piece of a log, of about as much as is asked for: a few records are looked up in a log of any size.
-func (l *Log) scanned(ctx context.Context, from, to int64) (batch record.Batch, err error) {
+func (l *Log) scanned(ctx context.Context, from, to int64) (record.Batch, error) {
 	most := min(scanFew+min(to-from, scanBytes)*(scanFew/64), scanBytes)
-	err = Patiently(ctx, func() error {
+	return Answer(ctx, func() (record.Batch, error) {
 		if err := l.await(ctx, from, most); err != nil {
-			return err
+			return record.Batch{}, err
 		}
-		batch, err = l.take(from, recordbatch.PieceOf(l.client.options.Decoding.PieceBytes))
-		return err
+		return l.take(from, recordbatch.PieceOf(l.client.options.Decoding.PieceBytes))
 	})
-	return batch, err
 }
 
 // behind is where a log goes on whose records at an offset have been deleted while it was read.

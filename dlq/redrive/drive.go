@@ -61,19 +61,10 @@ func (d *driver) count(due []*item) {
 		if one.gone {
 			d.report.Gone++
 		}
-		d.countAgain(one.again)
+		if one.again != "" {
+			d.report.Again[one.again]++
+		}
 	}
-}
-
-// countAgain counts a letter that would come back for a reason; empty: none is known.
-func (d *driver) countAgain(reason string) {
-	switch {
-	case reason == "":
-		return
-	case d.report.Again == nil:
-		d.report.Again = map[string]int64{}
-	}
-	d.report.Again[reason]++
 }
 
 // send brings all letters of the parcel back. Before each try it commits what it is about to do, which also tells whether

@@ -65,17 +65,13 @@ func passed(pasts []past, f *dlq.Found) bool {
 
 // groups are those of the re-drives beside a consumer.
 type groups struct {
-	client   *kafka.Client
+	log      *kafka.Scanner
 	consumer string
 }
 
 // each calls each for the group of every selection.
 func (g groups) each(ctx context.Context, each func(group string, s Selection) error) error {
-	var names []string
-	err := kafka.Patiently(ctx, func() (err error) {
-		names, err = g.client.Groups(ctx, base(g.consumer))
-		return err
-	})
+	names, err := kafka.Answer(ctx, func() ([]string, error) { return g.log.Groups(ctx, base(g.consumer)) })
 	if err != nil {
 		return fmt.Errorf("looking for other re-drives: %w", err)
 	}
@@ -89,8 +85,11 @@ func (g groups) each(ctx context.Context, each func(group string, s Selection) e
 	return nil
 }
 
-// pasts are what the groups of all selections have committed for the partitions of spans.
-func (g groups) pasts(ctx context.Context, spans []dlq.Span) (pasts []past, err error) {
+// pasts are all partitions of the dead-letter topics, and what the groups of all selections have committed for them.
+func (g groups) pasts(ctx context.Context, topics []string) (spans []dlq.Span, pasts []past, err error) {
+	if spans, err = dlq.Spans(ctx, g.log, topics); err != nil {
+		return nil, nil, err
+	}
 	partitions := make([]record.Partition, len(spans))
 	for i, s := range spans {
 		partitions[i] = s.Partition
@@ -98,7 +97,7 @@ func (g groups) pasts(ctx context.Context, spans []dlq.Span) (pasts []past, err 
 	err = g.each(ctx, func(group string, s Selection) error {
 		p := past{s, map[record.Partition]record.Commit{}}
 		err := kafka.Patiently(ctx, func() error {
-			answers, err := g.client.Committed(ctx, group, partitions)
+			answers, err := g.log.Committed(ctx, group, partitions)
 			for _, c := range answers {
 				err = cmp.Or(err, c.Err)
 				p.note(c)
@@ -112,25 +111,17 @@ func (g groups) pasts(ctx context.Context, spans []dlq.Span) (pasts []past, err 
 		return nil
 	})
 	slices.SortFunc(pasts, func(a, b past) int { return cmp.Compare(a.selection.String(), b.selection.String()) })
-	return pasts, err
+	return spans, pasts, err
 }
 
 // busy tells whether re-drives have members, but for so many of this group.
 func (g groups) busy(ctx context.Context, group string, own int) (busy bool, err error) {
 	err = g.each(ctx, func(name string, _ Selection) error {
-		var members int
-		err := kafka.Patiently(ctx, func() error {
-			list, err := g.client.Members(ctx, name)
-			members = len(list)
-			return err
-		})
+		members, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return g.log.Members(ctx, name) })
 		if err != nil {
 			return fmt.Errorf("looking for the members of the group %s: %w", name, err)
 		}
-		if name == group {
-			members -= own
-		}
-		busy = busy || members > 0
+		busy = busy || len(members) > own || name != group && len(members) > 0
 		return nil
 	})
 	return busy, err

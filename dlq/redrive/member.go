@@ -93,7 +93,7 @@ func (g groups) alone(ctx context.Context, o Options, name string, partitions in
 	defer leave()
 	var both errgroup.Group
 	both.Go(func() error {
-		err := group.New(g.client, m, first, prometheus.NewRegistry()).Run(membership)
+		err := group.New(g.log.Client, m, first, prometheus.NewRegistry()).Run(membership)
 		stop(err)
 		return err
 	})

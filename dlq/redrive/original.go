@@ -22,41 +22,32 @@ type originals struct {
 	bounds map[record.Partition]dlq.Span
 }
 
-// claim is a letter's claim to be of a record, and what became of it.
-type claim struct {
-	letter *record.Letter
-	// wrong says what speaks against it, empty: nothing.
-	wrong string
-	// gone tells that the log does not have the record any more: nothing can be compared.
-	gone bool
-}
-
 func newOriginals(log dlq.Log) *originals {
 	return &originals{log: log, topics: map[string]kafka.Topic{}, bounds: map[record.Partition]dlq.Span{}}
 }
 
 // doubt tells what speaks against that a letter is of the record that it names, empty: nothing. Such a letter is driven back by
 // no selection.
-func doubt(ctx context.Context, log dlq.Log, l *record.Letter) (string, error) {
-	claims := []claim{{letter: l}}
-	err := newOriginals(log).check(ctx, claims)
-	return claims[0].wrong, err
+func doubt(ctx context.Context, log dlq.Log, f *dlq.Found) (string, error) {
+	letters := []item{{Found: *f}}
+	err := newOriginals(log).check(ctx, letters)
+	return letters[0].wrong, err
 }
 
-// check judges claims: the position exists, or did so once, and the key is the record's.
-func (o *originals) check(ctx context.Context, claims []claim) error {
-	var open []*claim
-	for i := range claims {
-		c := &claims[i]
-		if err := o.place(ctx, c); err != nil {
+// check judges letters: the position exists, or did so once, and the key is the record's.
+func (o *originals) check(ctx context.Context, letters []item) error {
+	var open []*item
+	for i := range letters {
+		one := &letters[i]
+		if err := o.place(ctx, one); err != nil {
 			return err
 		}
-		if c.wrong == "" && !c.gone {
-			open = append(open, c)
+		if one.wrong == "" && !one.gone {
+			open = append(open, one)
 		}
 	}
-	slices.SortStableFunc(open, func(a, b *claim) int {
-		return cmp.Or(a.letter.Partition.Compare(b.letter.Partition), cmp.Compare(a.letter.Offset, b.letter.Offset))
+	slices.SortStableFunc(open, func(a, b *item) int {
+		return cmp.Or(a.Letter.Partition.Compare(b.Letter.Partition), cmp.Compare(a.Letter.Offset, b.Letter.Offset))
 	})
 	for len(open) > 0 {
 		n := near(open)
@@ -69,8 +60,8 @@ func (o *originals) check(ctx context.Context, claims []claim) error {
 }
 
 // place looks whether the log has, or had, the position.
-func (o *originals) place(ctx context.Context, c *claim) error {
-	l := c.letter
+func (o *originals) place(ctx context.Context, one *item) error {
+	l := &one.Letter
 	topic, err := o.topic(ctx, l.Topic)
 	if err != nil {
 		return err
@@ -78,17 +69,17 @@ func (o *originals) place(ctx context.Context, c *claim) error {
 	var none [16]byte
 	switch {
 	case !slices.ContainsFunc(topic.Partitions, func(p kafka.Partition) bool { return p.ID == l.Number }):
-		c.wrong = fmt.Sprintf("%s has no partition %d", l.Topic, l.Number)
+		one.wrong = fmt.Sprintf("%s has no partition %d", l.Topic, l.Number)
 	case l.TopicID != topic.ID && l.TopicID != none && topic.ID != none:
-		c.wrong = l.Topic + " was created anew since"
+		one.wrong = l.Topic + " was created anew since"
 	default:
 		span, err := o.span(ctx, l.Partition)
 		if err != nil {
 			return err
 		}
-		c.gone = l.Offset < span.First
+		one.gone = l.Offset < span.First
 		if l.Offset >= span.End {
-			c.wrong = fmt.Sprintf("%s ends at %d, before offset %d", span.Partition, span.End, l.Offset)
+			one.wrong = fmt.Sprintf("%s ends at %d, before offset %d", span.Partition, span.End, l.Offset)
 		}
 	}
 	return nil
@@ -118,11 +109,11 @@ func (o *originals) span(ctx context.Context, p record.Partition) (dlq.Span, err
 	return s, nil
 }
 
-// near is how many claims, from the first on, are about records that are read in one go.
-func near(sorted []*claim) int {
+// near is how many letters, from the first on, are of records that are read in one go.
+func near(sorted []*item) int {
 	n := 1
 	for ; n < len(sorted); n++ {
-		last, next := sorted[n-1].letter, sorted[n].letter
+		last, next := &sorted[n-1].Letter, &sorted[n].Letter
 		if last.Partition != next.Partition || next.Offset-last.Offset > nearRecords {
 			break
 		}
@@ -130,23 +121,23 @@ func near(sorted []*claim) int {
 	return n
 }
 
-// compare reads the records of one partition that claims are about, in their order. One that the log has no more, by
+// compare reads the records of one partition that letters are of, in their order. One that the log has no more, by
 // compaction or because it was deleted meanwhile, was there once.
-func (o *originals) compare(ctx context.Context, claims []*claim) error {
-	place, last := claims[0].letter.Partition, claims[len(claims)-1].letter.Offset
+func (o *originals) compare(ctx context.Context, letters []*item) error {
+	place, last := letters[0].Letter.Partition, letters[len(letters)-1].Letter.Offset
 	pass := func(before int64) {
-		for ; len(claims) > 0 && claims[0].letter.Offset < before; claims = claims[1:] {
-			claims[0].gone = true
+		for ; len(letters) > 0 && letters[0].Letter.Offset < before; letters = letters[1:] {
+			letters[0].gone = true
 		}
 	}
-	_, err := o.log.Scan(ctx, place, claims[0].letter.Offset, last+1, func(r *record.Record) error {
+	_, err := o.log.Scan(ctx, place, letters[0].Letter.Offset, last+1, func(r *record.Record) error {
 		pass(r.Offset)
-		for ; len(claims) > 0 && claims[0].letter.Offset == r.Offset; claims = claims[1:] {
-			if key := claims[0].letter.Key; !bytes.Equal(key, r.Key) || (key == nil) != (r.Key == nil) {
-				claims[0].wrong = fmt.Sprintf("its key is not that of the record %s/%d", place, r.Offset)
+		for ; len(letters) > 0 && letters[0].Letter.Offset == r.Offset; letters = letters[1:] {
+			if key := letters[0].Letter.Key; !bytes.Equal(key, r.Key) || (key == nil) != (r.Key == nil) {
+				letters[0].wrong = fmt.Sprintf("its key is not that of the record %s/%d", place, r.Offset)
 			}
 		}
-		if len(claims) == 0 {
+		if len(letters) == 0 {
 			return kafka.ErrStop
 		}
 		return nil

@@ -30,7 +30,8 @@ type item struct {
 	dlq.Found
 	again   string        // the reason for which it would come back, empty: none is known
 	message kafka.Message // the record that it goes back as
-	gone    bool          // its topic has the record no more
+	wrong   string        // what speaks against that it is of the record it names, empty: nothing
+	gone    bool          // its topic has the record no more: nothing could be compared
 	done    bool          // it has gone back
 	refused bool          // its topic does not take it: it stays
 }

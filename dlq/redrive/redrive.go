@@ -3,7 +3,6 @@ package redrive
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"waterwheel/dlq"
@@ -30,7 +29,7 @@ type driver struct {
 func newDriver(log dlq.Log, pasts []past, o Options) *driver {
 	d := &driver{
 		o: o, log: log, own: past{selection: o.Selection}, taken: dlq.NewPositions(), originals: newOriginals(log),
-		report: Report{Reasons: map[string]int64{}},
+		report: Report{Reasons: map[string]int64{}, Again: map[string]int64{}},
 	}
 	for _, p := range pasts {
 		if p.selection.String() == o.Selection.String() {
@@ -67,7 +66,8 @@ func (d *driver) from(s dlq.Span) int64 { return max(s.First, d.own.committed[s.
 func (d *driver) learn(ctx context.Context, spans []dlq.Span) error {
 	pasts := append([]past{d.own}, d.others...)
 	for _, s := range spans {
-		reach := make([]int64, len(pasts))
+		part := s
+		part.End = 0
 		for i, p := range pasts {
 			c := p.committed[s.Partition]
 			begun, err := parseIntent(c.Metadata)
@@ -77,16 +77,11 @@ func (d *driver) learn(ctx context.Context, spans []dlq.Span) error {
 			if begun != nil && i > 0 {
 				return &UnfinishedError{p.selection}
 			}
-			reach[i] = c.Offset
+			part.End = max(part.End, min(s.End, c.Offset))
 		}
-		part := s
-		part.End = min(s.End, slices.Max(reach))
 		err := dlq.Scan(ctx, d.log, []dlq.Span{part}, func(f *dlq.Found) error {
-			for i := range pasts {
-				if f.Err == nil && f.Offset < reach[i] && pasts[i].selection.drives(f) {
-					d.taken.Add(&f.Letter)
-					break
-				}
+			if passed(pasts, f) {
+				d.taken.Add(&f.Letter)
 			}
 			return nil
 		})

@@ -22,7 +22,9 @@ func TestRedriveTwiceFindsNothingTheSecondTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.isOnce(t, 1200)
-	want := Report{Total: 1320, Read: 1320, Driven: 1200, Doubles: 120, Reasons: map[string]int64{"bad_time": 400, "not_json": 800}}
+	want := Report{
+		Total: 1320, Read: 1320, Driven: 1200, Doubles: 120, Reasons: map[string]int64{"bad_time": 400, "not_json": 800}, Again: map[string]int64{},
+	}
 	if diff := cmp.Diff(want, report); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}

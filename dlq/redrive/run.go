@@ -16,39 +16,35 @@ import (
 // finishes what it has begun, commits, and returns ctx's cause. The report is valid after an error too, unless nothing was
 // begun: its Reasons are then nil.
 func Run(ctx context.Context, log *kafka.Scanner, o Options) (report Report, err error) {
-	spans, err := dlq.Spans(ctx, log, o.Topics)
-	if err != nil {
-		return report, err
-	}
-	g := groups{log.Client, o.Member.GroupID}
+	g := groups{log, o.Member.GroupID}
 	if o.DryRun {
-		pasts, err := g.pasts(ctx, spans)
+		spans, pasts, err := g.pasts(ctx, o.Topics)
 		if err != nil {
 			return report, err
 		}
 		return newDriver(log, pasts, o).run(ctx, spans)
 	}
+	spans, err := dlq.Spans(ctx, log, o.Topics)
+	if err != nil {
+		return report, err
+	}
 	err = g.alone(ctx, o, Group(o.Member.GroupID, o.Selection), len(spans), func(ctx context.Context, generation *group.Generation) error {
-		report, err = g.drive(ctx, log, o, generation)
+		report, err = g.drive(ctx, o, generation)
 		return err
 	})
 	return report, err
 }
 
 // drive is the work of a generation.
-func (g groups) drive(ctx context.Context, log *kafka.Scanner, o Options, generation *group.Generation) (Report, error) {
-	spans, err := dlq.Spans(ctx, log, o.Topics)
-	if err != nil {
-		return Report{}, err
-	}
-	pasts, err := g.pasts(ctx, spans)
+func (g groups) drive(ctx context.Context, o Options, generation *group.Generation) (Report, error) {
+	spans, pasts, err := g.pasts(ctx, o.Topics)
 	if err != nil {
 		return Report{}, err
 	}
 	if err := g.mayReturn(ctx, o); err != nil {
 		return Report{}, err
 	}
-	d := newDriver(log, pasts, o)
+	d := newDriver(g.log, pasts, o)
 	d.own.committed = map[record.Partition]record.Commit{}
 	for _, a := range generation.Partitions {
 		d.own.note(a.Committed)
@@ -56,7 +52,7 @@ func (g groups) drive(ctx context.Context, log *kafka.Scanner, o Options, genera
 	if d.own.isCutOff() && o.CutOff != nil {
 		o.CutOff(settle)
 	}
-	writer := g.client.Writer(o.Member.Topics...)
+	writer := g.log.Writer(o.Member.Topics...)
 	defer writer.Close()
 	m := &member{held: generation.Held, send: generation.Commit}
 	d.progress, d.target = m, &returner{writer.Write, m.hold}
@@ -65,7 +61,7 @@ func (g groups) drive(ctx context.Context, log *kafka.Scanner, o Options, genera
 
 // mayReturn refuses a re-drive into topics that this user may see and not write: each letter would be tried in vain.
 func (g groups) mayReturn(ctx context.Context, o Options) error {
-	topics, err := g.client.Topics(ctx, o.Member.Topics...)
+	topics, err := g.log.Topics(ctx, o.Member.Topics...)
 	if err != nil {
 		return fmt.Errorf("looking at the topics: %w", err)
 	}
@@ -82,11 +78,7 @@ func (g groups) mayReturn(ctx context.Context, o Options) error {
 // letter is told to Options.Stray, and does not keep it. The report's Total is 0 when there is nothing at the place.
 func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (Report, error) {
 	report := Report{Reasons: map[string]int64{}}
-	spans, err := dlq.Spans(ctx, log, o.Topics)
-	if err != nil {
-		return report, err
-	}
-	pasts, err := groups{log.Client, o.Member.GroupID}.pasts(ctx, spans)
+	spans, pasts, err := groups{log, o.Member.GroupID}.pasts(ctx, o.Topics)
 	if err != nil {
 		return report, err
 	}
@@ -98,7 +90,7 @@ func One(ctx context.Context, log *kafka.Scanner, at record.Place, o Options) (R
 		if err := o.mayGo(pasts, f); err != nil {
 			return fmt.Errorf("the letter %s: %w", f.Place, err)
 		}
-		wrong, err := doubt(ctx, log, &f.Letter)
+		wrong, err := doubt(ctx, log, f)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package redrive
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"waterwheel/dlq"
 )
@@ -11,28 +12,22 @@ import (
 // here is a letter's position taken: one that stays must not hide another.
 func (d *driver) sift(ctx context.Context, b *parcel) error {
 	fresh := b.letters[b.sifted:]
-	claims := make([]claim, len(fresh))
-	for i := range fresh {
-		claims[i].letter = &fresh[i].Letter
-	}
-	if err := d.originals.check(ctx, claims); err != nil {
+	if err := d.originals.check(ctx, fresh); err != nil {
 		return err
 	}
-	kept := make([]item, 0, len(b.letters))
-	kept = append(kept, b.letters[:b.sifted]...)
-	for i := range fresh {
-		one := fresh[i]
+	kept := slices.DeleteFunc(fresh, func(one item) bool {
 		switch {
-		case claims[i].wrong != "":
-			d.stray(Stray{one.Place, claims[i].wrong})
+		case one.wrong != "":
+			d.stray(Stray{one.Place, one.wrong})
 		case !d.taken.Add(&one.Letter):
 			d.report.Doubles++
 		default:
-			one.gone = claims[i].gone
-			kept = append(kept, one)
+			return false
 		}
-	}
-	b.letters, b.sifted = kept, len(kept)
+		return true
+	})
+	b.sifted += len(kept)
+	b.letters = b.letters[:b.sifted]
 	return nil
 }
 

@@ -136,7 +136,7 @@ func TestDoubtSaysWhatSpeaksAgainstALetter(t *testing.T) {
 	var got []string
 	span := dlq.Span{Partition: dead, End: 2}
 	err := dlq.Scan(t.Context(), w, []dlq.Span{span}, func(f *dlq.Found) error {
-		wrong, err := doubt(t.Context(), w, &f.Letter)
+		wrong, err := doubt(t.Context(), w, f)
 		got = append(got, wrong)
 		return err
 	})
