@@ -16,18 +16,25 @@ func documentID(partition int32) string {
 	return string(raw.Lookup("_id").Value)
 }
 
-// deleteDocument deletes a partition document, but not while another group still has processes: the documents say that
-// this doubles.
+// deleteDocument deletes a partition document, but not while another group still has processes, nor while nothing else tells
+// that this pipeline has not stored what another program has read: the documents say that the one doubles, the other skips.
 func (w *world) deleteDocument() {
 	if slices.ContainsFunc(w.all, func(p *process) bool { return !p.dead && p.group != w.group }) {
 		return
 	}
 	partition := w.rnd.Int32N(w.kafka.partitions)
 	id := documentID(partition)
-	if w.mongo.parts.now(id) != nil && !w.group.last(partition).consumed {
-		w.mongo.put(w.mongo.parts, id, nil, nil)
-		w.logf("an operator deletes %s", id)
+	document, last := w.mongo.parts.now(id), w.group.last(partition)
+	if document == nil {
+		return
 	}
+	start, _ := document.Lookup("start").AsInt64OK()
+	stranger := claim.Committed{Offset: last.offset, Metadata: last.metadata, Consumed: last.consumed}.OfAnotherProgram()
+	if stranger && last.offset > start {
+		return
+	}
+	w.mongo.put(w.mongo.parts, id, nil, nil)
+	w.logf("an operator deletes %s", id)
 }
 
 // editBucket changes some bucket.
