@@ -15,11 +15,8 @@ import (
 // group looks at the members of the group, and where each partition would begin.
 func (l *look) group(ctx context.Context) {
 	subject := "group " + l.GroupID
-	var members []kafka.Member
-	err := kafka.Patiently(ctx, func() (err error) { // a fresh cluster is still choosing the group's coordinator
-		members, err = l.Kafka.Members(ctx, l.GroupID)
-		return err
-	})
+	// A fresh cluster is still choosing the group's coordinator.
+	members, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return l.Kafka.Members(ctx, l.GroupID) })
 	if err != nil {
 		l.Failed(subject, err)
 		return

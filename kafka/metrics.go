@@ -30,14 +30,12 @@ const (
 )
 
 // fetchCodes are Kafka's codes that a fetch may be answered with.
-func fetchCodes() []kafkago.Error {
-	return []kafkago.Error{
-		kafkago.Unknown, kafkago.OffsetOutOfRange, kafkago.InvalidMessage, kafkago.UnknownTopicOrPartition, kafkago.LeaderNotAvailable,
-		kafkago.NotLeaderForPartition, kafkago.RequestTimedOut, kafkago.BrokerNotAvailable, kafkago.ReplicaNotAvailable, kafkago.NetworkException,
-		kafkago.TopicAuthorizationFailed, kafkago.UnsupportedVersion, kafkago.UnsupportedForMessageFormat, kafkago.KafkaStorageError,
-		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.UnsupportedCompressionType, kafkago.OffsetNotAvailable, kafkago.UnknownTopicID,
-		kafkago.InconsistentTopicID,
-	}
+var fetchCodes = []kafkago.Error{
+	kafkago.Unknown, kafkago.OffsetOutOfRange, kafkago.InvalidMessage, kafkago.UnknownTopicOrPartition, kafkago.LeaderNotAvailable,
+	kafkago.NotLeaderForPartition, kafkago.RequestTimedOut, kafkago.BrokerNotAvailable, kafkago.ReplicaNotAvailable, kafkago.NetworkException,
+	kafkago.TopicAuthorizationFailed, kafkago.UnsupportedVersion, kafkago.UnsupportedForMessageFormat, kafkago.KafkaStorageError,
+	kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.UnsupportedCompressionType, kafkago.OffsetNotAvailable, kafkago.UnknownTopicID,
+	kafkago.InconsistentTopicID,
 }
 
 // NewMetrics registers them.
@@ -49,7 +47,7 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 	for _, label := range []string{codeNetwork, codeTimeout, codeNoLeader, codeCorrupt, codeUnreadable, codeOther} {
 		m.errors.WithLabelValues(label)
 	}
-	for _, code := range fetchCodes() {
+	for _, code := range fetchCodes {
 		m.errors.WithLabelValues(strconv.Itoa(int(code)))
 	}
 	return m
@@ -64,7 +62,7 @@ func (m *Metrics) count(err error) {
 
 func fetchErrorLabel(err error) string {
 	if code, ok := errors.AsType[kafkago.Error](err); ok {
-		if slices.Contains(fetchCodes(), code) {
+		if slices.Contains(fetchCodes, code) {
 			return strconv.Itoa(int(code))
 		}
 		return codeOther

@@ -55,9 +55,9 @@ func (c *Client) TryCreate(ctx context.Context, topic string, partitions, replic
 			r.CompactBytes() // the topic
 			return r.Int16()
 		}},
-		Route: func(cluster protocol.Cluster) (protocol.Broker, error) {
+		Route: func(cluster protocol.Cluster) (protocol.Broker, error) { // the controller makes topics
 			return cluster.Brokers[cluster.Controller], nil
-		}, // it makes topics
+		},
 	})
 	if err != nil {
 		return err

@@ -74,9 +74,6 @@ type connector struct {
 }
 
 func (s Security) connector(logger *slog.Logger) (*connector, error) {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
 	mechanism, err := s.SASL.mechanism()
 	if err != nil {
 		return nil, err

@@ -101,14 +101,11 @@ func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members m
 	}
 	n, known := members[d.Group]
 	if !known {
-		err := kafka.Patiently(ctx, func() error {
-			list, err := t.groups.Members(ctx, d.Group)
-			n = len(list)
-			return err
-		})
+		list, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return t.groups.Members(ctx, d.Group) })
 		if err != nil {
 			return "", fmt.Errorf("asking Kafka for the members of group %q: %w", d.Group, err)
 		}
+		n = len(list)
 		members[d.Group] = n
 	}
 	if n > 0 {

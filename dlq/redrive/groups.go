@@ -69,20 +69,19 @@ type groups struct {
 	consumer string
 }
 
-// each calls each for the group of every selection.
-func (g groups) each(ctx context.Context, each func(group string, s Selection) error) error {
+// all are the groups of every selection, by name.
+func (g groups) all(ctx context.Context) (map[string]Selection, error) {
 	names, err := kafka.Answer(ctx, func() ([]string, error) { return g.log.Groups(ctx, base(g.consumer)) })
 	if err != nil {
-		return fmt.Errorf("looking for other re-drives: %w", err)
+		return nil, fmt.Errorf("looking for other re-drives: %w", err)
 	}
+	all := map[string]Selection{}
 	for _, name := range names {
 		if s, ok := selectionOf(g.consumer, name); ok {
-			if err := each(name, s); err != nil {
-				return err
-			}
+			all[name] = s
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // pasts are all partitions of the dead-letter topics, and what the groups of all selections have committed for them.
@@ -94,7 +93,11 @@ func (g groups) pasts(ctx context.Context, topics []string) (spans []dlq.Span, p
 	for i, s := range spans {
 		partitions[i] = s.Partition
 	}
-	err = g.each(ctx, func(group string, s Selection) error {
+	all, err := g.all(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for group, s := range all {
 		p := past{s, map[record.Partition]record.Commit{}}
 		err := kafka.Patiently(ctx, func() error {
 			answers, err := g.log.Committed(ctx, group, partitions)
@@ -105,24 +108,25 @@ func (g groups) pasts(ctx context.Context, topics []string) (spans []dlq.Span, p
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("reading what the group %s has committed: %w", group, err)
+			return nil, nil, fmt.Errorf("reading what the group %s has committed: %w", group, err)
 		}
 		pasts = append(pasts, p)
-		return nil
-	})
+	}
 	slices.SortFunc(pasts, func(a, b past) int { return cmp.Compare(a.selection.String(), b.selection.String()) })
-	return spans, pasts, err
+	return spans, pasts, nil
 }
 
 // busy tells whether re-drives have members, but for so many of this group.
-func (g groups) busy(ctx context.Context, group string, own int) (busy bool, err error) {
-	err = g.each(ctx, func(name string, _ Selection) error {
+func (g groups) busy(ctx context.Context, group string, own int) (bool, error) {
+	all, err := g.all(ctx)
+	for name := range all {
 		members, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return g.log.Members(ctx, name) })
 		if err != nil {
-			return fmt.Errorf("looking for the members of the group %s: %w", name, err)
+			return false, fmt.Errorf("looking for the members of the group %s: %w", name, err)
 		}
-		busy = busy || len(members) > own || name != group && len(members) > 0
-		return nil
-	})
-	return busy, err
+		if len(members) > own || name != group && len(members) > 0 {
+			return true, nil
+		}
+	}
+	return false, err
 }

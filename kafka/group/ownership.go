@@ -58,10 +58,7 @@ func decodeOwnership(b []byte) (ownership, error) {
 			o.partitions = append(o.partitions, record.Partition{Topic: topic, Number: readCount(r)})
 		}
 	}
-	if r.Err() != nil {
-		return ownership{generation: noGeneration}, fmt.Errorf("reading a member's claim: %w", r.Err())
-	}
-	return o, nil
+	return o, r.Wrong("a member's claim")
 }
 
 // topicShape is what an assignment was made from: the topic's identity and its number of partitions. A member that sees
@@ -93,10 +90,7 @@ func decodeShapes(b []byte) (map[string]topicShape, error) {
 		topic := r.CompactString()
 		shapes[topic] = topicShape{id: r.UUID(), partitions: readCount(r)}
 	}
-	if r.Err() != nil {
-		return nil, fmt.Errorf("reading an assignment's topics: %w", r.Err())
-	}
-	return shapes, nil
+	return shapes, r.Wrong("an assignment's topics")
 }
 
 func checkUserDataVersion(r *wire.Reader) {

@@ -2,7 +2,6 @@ package group
 
 import (
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -37,10 +36,7 @@ func decodeSubscription(b []byte) (topics []string, userData []byte, err error) 
 		topics = append(topics, r.ShortString())
 	}
 	userData = r.LongBytes()
-	if r.Err() != nil {
-		return nil, nil, fmt.Errorf("reading a member's subscription: %w", r.Err())
-	}
-	return topics, userData, nil
+	return topics, userData, r.Wrong("a member's subscription")
 }
 
 // encodeAssignment encodes one member's partitions, by topic, and the user data.
@@ -72,9 +68,6 @@ func decodeAssignment(b []byte) (partitions []record.Partition, userData []byte,
 		}
 	}
 	userData = r.LongBytes()
-	if r.Err() != nil {
-		return nil, nil, fmt.Errorf("reading an assignment: %w", r.Err())
-	}
 	slices.SortFunc(partitions, record.Partition.Compare)
-	return slices.Compact(partitions), userData, nil
+	return slices.Compact(partitions), userData, r.Wrong("an assignment")
 }

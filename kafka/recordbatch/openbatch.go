@@ -139,7 +139,8 @@ func (d *decoder) refill(p *piece, most Piece, size int64, from int) (full bool,
 		case len(p.records) > o.clean: // they lie in it
 			return true, nil
 		case len(o.plain) < cap(o.chunk):
-			o.restart()
+			o.chunk = o.chunk[:copy(o.chunk, o.plain)] // the buffer is used again from its beginning
+			o.plain = o.chunk
 		case from+int(size) > d.options.RecordBytes:
 			return false, d.cut(p, size, from)
 		default:
@@ -165,12 +166,6 @@ func (d *decoder) newChunk(p *piece, size int) {
 	buffer := p.nextPlain()
 	*buffer = slices.Grow((*buffer)[:0], max(size, len(o.plain)))
 	o.chunk, o.clean = append(*buffer, o.plain...), len(p.records)
-	o.plain = o.chunk
-}
-
-// restart uses the buffer again from its beginning.
-func (o *openBatch) restart() {
-	o.chunk = o.chunk[:copy(o.chunk, o.plain)]
 	o.plain = o.chunk
 }
 

@@ -23,11 +23,6 @@ func newPiece(home *sync.Pool) *piece {
 	return p
 }
 
-// batch is the piece as it is given out.
-func (p *piece) batch(next int64) record.Batch {
-	return record.Batch{Records: p.records, Next: next, Bytes: p.size(), Release: p.released}
-}
-
 // keepBytes is the size up to which a released piece waits for the next use.
 const keepBytes = 4 << 20
 

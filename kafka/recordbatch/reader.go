@@ -95,7 +95,7 @@ func (r *Reader) Take(offset int64, most Piece) (record.Batch, error) {
 	p := r.memory.pieces.Get().(*piece)
 	err := r.decoder.piece(p, most)
 	if err == nil {
-		return p.batch(r.decoder.next), nil
+		return record.Batch{Records: p.records, Next: r.decoder.next, Bytes: p.size(), Release: p.released}, nil
 	}
 	p.release()
 	defer r.Close()

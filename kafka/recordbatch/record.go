@@ -18,12 +18,11 @@ func ParseHeaders(raw []byte) ([]record.Header, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	count, end := headers(raw, 0, nil)
+	var parsed []record.Header
+	_, end := headers(raw, 0, func(key, value []byte) { parsed = append(parsed, record.Header{Key: string(key), Value: value}) })
 	if end != len(raw) {
 		return nil, fmt.Errorf("%w: %d bytes that are not its headers", ErrCorrupt, len(raw))
 	}
-	parsed := make([]record.Header, 0, count)
-	headers(raw, 0, func(key, value []byte) { parsed = append(parsed, record.Header{Key: string(key), Value: value}) })
 	return parsed, nil
 }
 

@@ -18,6 +18,14 @@ func NewReader(b []byte) *Reader { return &Reader{rest: b} }
 // Err is what was wrong first.
 func (r *Reader) Err() error { return r.err }
 
+// Wrong is what was wrong first when something was read, nil: nothing.
+func (r *Reader) Wrong(reading string) error {
+	if r.err != nil {
+		return fmt.Errorf("reading %s: %w", reading, r.err)
+	}
+	return nil
+}
+
 // More tells whether anything is left.
 func (r *Reader) More() bool { return len(r.rest) > 0 }
 
