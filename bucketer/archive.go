@@ -36,8 +36,6 @@ func newArchiveIndex() archiveIndex {
 	return archiveIndex{roots: map[uint64]int32{}, places: map[bson.ObjectID]int32{}}
 }
 
-func (a *archiveIndex) len() int { return a.live }
-
 func (a *archiveIndex) bytes() int64 {
 	return int64(cap(a.entries))*archivedBytes + mapBytes(a.peak, rootSlot) + mapBytes(a.peak, placeSlot)
 }
@@ -161,9 +159,6 @@ func (a *archiveIndex) dropOldest() int {
 	a.compact()
 	return dropped
 }
-
-// clear forgets all archived buckets and gives their memory back.
-func (a *archiveIndex) clear() { *a = newArchiveIndex() }
 
 // archiveBucket archives a stored bucket that the caller then drops. One that is full, or closed, cannot be reopened.
 func (c *Catalog) archiveBucket(b *bucket) bool {

@@ -42,7 +42,7 @@ func TestArchiveInAnyOrder(t *testing.T) {
 					t.Fatalf("%s: %d is not found", name, time)
 				}
 			}
-			for a.len() > 0 {
+			for a.live > 0 {
 				a.dropOldest()
 			}
 			return time.Since(start)
@@ -67,8 +67,8 @@ func TestArchiveForgetsWhatIsRemoved(t *testing.T) {
 			}
 			times = slices.Delete(times, i, i+1)
 		}
-		if a.len() != len(times) {
-			t.Errorf("%s: %d are archived, want %d", name, a.len(), len(times))
+		if a.live != len(times) {
+			t.Errorf("%s: %d are archived, want %d", name, a.live, len(times))
 		}
 	}
 }

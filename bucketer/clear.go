@@ -16,7 +16,7 @@ type displaced struct {
 // measurements that wait are placed anew, in the order of their offsets, and answers to look-ups under way do not count.
 // Writes in flight go on; their buckets are forgotten when they are done. The archive is forgotten whole.
 func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
-	c.archive.clear()
+	c.archive = newArchiveIndex()
 	var out []displaced
 	var taken []rows
 	for _, s := range c.series {
@@ -25,9 +25,7 @@ func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 		}
 		for _, waiting := range c.clearSeries(s) {
 			taken = append(taken, waiting)
-			for rest := waiting.buf; len(rest) > 0; {
-				var r row
-				r, rest = readRow(rest)
+			for r := range waiting.all {
 				out = append(out, displaced{row: r, series: s})
 			}
 		}

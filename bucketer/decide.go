@@ -79,4 +79,4 @@ func (c *Catalog) decideSize(b *bucket, v survey) (action, reason) {
 }
 
 // active is the number of buckets that share the cache: open and archived ones.
-func (c *Catalog) active() int64 { return int64(len(c.buckets) + c.archive.len()) }
+func (c *Catalog) active() int64 { return int64(len(c.buckets) + c.archive.live) }

@@ -85,9 +85,7 @@ func (e *encoder) appendChange(dst []byte, known, now value) []byte {
 	}
 	length := len(e.path)
 	members := finder{kind: known.kind, rest: rawbson.Content(known.data)}
-	for rest := rawbson.Content(now.data); len(rest) > 0; {
-		var member rawbson.Element
-		member, rest, _ = rawbson.Read(rest)
+	for member := range rawbson.All(rawbson.Content(now.data)) {
 		old, _ := members.next(member.Name)
 		e.path = append(append(e.path[:length], '.'), member.Name...)
 		dst = e.appendChange(dst, value{old.Kind, old.Value}, value{member.Kind, member.Value})
@@ -98,9 +96,7 @@ func (e *encoder) appendChange(dst []byte, known, now value) []byte {
 
 // isAddressable reports whether a path can lead to each member of an object.
 func isAddressable(object []byte) bool {
-	for rest := rawbson.Content(object); len(rest) > 0; {
-		var e rawbson.Element
-		e, rest, _ = rawbson.Read(rest)
+	for e := range rawbson.All(rawbson.Content(object)) {
 		if !isColumnName(e.Name) {
 			return false
 		}

@@ -17,7 +17,7 @@ func (c *Catalog) Expire(target int64) {
 		c.shapes.sweep()
 	}
 	c.shrink()
-	for c.archive.len() > 0 && c.Bytes() > target {
+	for c.archive.live > 0 && c.Bytes() > target {
 		c.dropArchived()
 	}
 }

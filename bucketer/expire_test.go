@@ -32,7 +32,7 @@ func TestExpireTakesTheLeastRecentlyUsed(t *testing.T) {
 		}
 	}
 	slices.Sort(left)
-	archived := c.archive.len()
+	archived := c.archive.live
 	want := []byte{0}
 	for i := archived + 1; i < series; i++ {
 		want = append(want, byte(i))
@@ -178,7 +178,7 @@ func TestReopenedShapesAreSwept(t *testing.T) {
 		}
 		peak = max(peak, c.shapes.total)
 		c.expireBucket(c.idle.oldest)
-		c.archive.clear()
+		c.archive = newArchiveIndex()
 	}
 	if limit := int64(2 << 20); peak > limit {
 		t.Errorf("shapes take up to %d bytes, want at most %d", peak, limit)

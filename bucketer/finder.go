@@ -52,9 +52,7 @@ func (f *finder) next(name []byte) (rawbson.Element, bool) {
 // search looks for a name behind the first element. What stands too far behind is not noted as found, but spread out.
 func (f *finder) search(after, name []byte) (rawbson.Element, bool) {
 	at := 1
-	for rest := after; len(rest) > 0; at++ {
-		var e rawbson.Element
-		e, rest, _ = rawbson.Read(rest)
+	for e := range rawbson.All(after) {
 		switch {
 		case !bytes.Equal(e.Name, name) || f.found>>at&1 == 1:
 		case at < 64:
@@ -64,6 +62,7 @@ func (f *finder) search(after, name []byte) (rawbson.Element, bool) {
 			f.spread = spreadOut(f.rest, f.found)
 			return f.spread.find(name)
 		}
+		at++
 	}
 	return rawbson.Element{}, false
 }

@@ -63,9 +63,7 @@ func (c *Catalog) forgetAttempts(stored rows) {
 	if len(c.attempts) == 0 {
 		return
 	}
-	for rest := stored.buf; len(rest) > 0; {
-		var r row
-		r, rest = readRow(rest)
+	for r := range stored.all {
 		delete(c.attempts, r.position)
 	}
 }
@@ -88,9 +86,7 @@ func (c *Catalog) abandon(b *bucket) rows {
 
 // putBack places measurements that were in a bucket before, in their order, and gives their memory back.
 func (c *Catalog) putBack(s *series, waiting rows) {
-	for rest := waiting.buf; len(rest) > 0; {
-		var r row
-		r, rest = readRow(rest)
+	for r := range waiting.all {
 		c.put(s, r)
 	}
 	c.buffers.release(waiting.buf)
@@ -115,18 +111,16 @@ func (c *Catalog) conflicted(done *sent, o *Outcome, now int64) {
 		x.notBefore = now + int64(min(firstBackoff<<min(x.conflicts-2, 10), maxBackoff))
 	}
 	x.excluded = append(x.excluded, b.id)
-	first := true
-	for rest := done.rows.buf; len(rest) > 0; first = false {
-		var r row
-		r, rest = readRow(rest)
+	for r := range done.rows.all {
 		if slices.Contains(o.Stored, r.position) {
 			delete(c.attempts, r.position)
-			continue
+		} else {
+			if opened {
+				c.attempts[r.position]++
+			}
+			c.put(s, r)
 		}
-		if first && opened {
-			c.attempts[r.position]++
-		}
-		c.put(s, r)
+		opened = false // by the first of them
 	}
 	c.buffers.release(done.rows.buf)
 	c.putBack(s, waiting)
@@ -186,7 +180,7 @@ func (c *Catalog) closeTooLarge(w *Write, b *bucket, done *sent) {
 		b.action = hardClose
 		c.touch(b)
 	}
-	c.isolate(s, done.rows.buf, done.rows.n, b.minTime)
+	c.isolate(s, done.rows, b.minTime)
 	c.buffers.release(done.rows.buf)
 	c.putBack(s, waiting)
 }
@@ -198,21 +192,19 @@ func (c *Catalog) bisect(s *series, rs rows, minTime int64) {
 	for range half {
 		_, rest = readRow(rest)
 	}
-	c.isolate(s, rs.buf[:len(rs.buf)-len(rest)], half, minTime)
+	c.isolate(s, rows{buf: rs.buf[:len(rs.buf)-len(rest)]}, minTime)
 	if rs.n > half {
-		c.isolate(s, rest, rs.n-half, minTime)
+		c.isolate(s, rows{buf: rest}, minTime)
 	}
 }
 
 // isolate opens a bucket that takes these rows and no other. They have shared a bucket of this minimum time before.
-func (c *Catalog) isolate(s *series, buf []byte, n int32, minTime int64) {
-	first, _ := readRow(buf)
+func (c *Catalog) isolate(s *series, rs rows, minTime int64) {
+	first, _ := readRow(rs.buf)
 	b := c.newBucket(s, first, c.attempts[first.position], minTime)
 	b.action = leave
 	c.extra(s).roll(b)
-	for range n {
-		var r row
-		r, buf = readRow(buf)
+	for r := range rs.all {
 		c.add(b, r, b.shape.survey(r.elements), noReason)
 	}
 }

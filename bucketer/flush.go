@@ -100,8 +100,6 @@ func (c *Catalog) cut(f *flight, b *bucket) {
 func (c *Catalog) settlePending() {
 	c.pending.oldest = math.MaxInt64
 	for _, b := range c.dirty {
-		if b.pending.n > 0 {
-			c.pending.oldest = min(c.pending.oldest, b.pending.oldest())
-		}
+		c.pending.oldest = min(c.pending.oldest, b.pending.oldest())
 	}
 }

@@ -52,10 +52,9 @@ func (l *line) next() (row, bool) {
 
 // all yields the measurements without taking them out.
 func (l *line) all(yield func(row) bool) {
-	for _, rest := range [...][]byte{l.front.rest(), l.came.rest()} {
-		for len(rest) > 0 {
-			var r row
-			if r, rest = readRow(rest); !yield(r) {
+	for _, part := range [...]rows{{buf: l.front.rest()}, {buf: l.came.rest()}} {
+		for r := range part.all {
+			if !yield(r) {
 				return
 			}
 		}

@@ -40,8 +40,8 @@ func TestMemory(t *testing.T) {
 		c.expireBucket(c.idle.oldest)
 	}
 	c.shrink()
-	if c.archive.len() != *memorySeries {
-		t.Errorf("%d buckets are archived, want %d", c.archive.len(), *memorySeries)
+	if c.archive.live != *memorySeries {
+		t.Errorf("%d buckets are archived, want %d", c.archive.live, *memorySeries)
 	}
 	checkMemory(t, c, heap()-before, "archived bucket", 150)
 	runtime.KeepAlive(n)

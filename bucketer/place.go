@@ -115,9 +115,7 @@ func (c *Catalog) replace(b *bucket, r row) {
 	c.rollOver(b, leave, byDeltaCost)
 	c.extra(s).excluded = append(s.more.excluded, id)
 	opened := false
-	for rest := taken.buf; len(rest) > 0; {
-		var waiting row
-		waiting, rest = readRow(rest)
+	for waiting := range taken.all {
 		if opened {
 			c.put(s, waiting)
 			continue

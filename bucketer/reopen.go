@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -76,7 +77,7 @@ func (c *Catalog) isEligible(s *series, time int64, d *stored) bool {
 	return d.version == int64(timeseries.Version) && !d.closed &&
 		d.count > 0 && d.count < c.options.Limits.MaxCount &&
 		time >= d.minTime && !spanExceeded(time, d.minTime, c.span) &&
-		d.topicID == source.TopicID && d.partition == source.Partition &&
+		bytes.Equal(d.topicID, source.TopicID[:]) && d.partition == int64(source.Partition) &&
 		!s.excludes(d.id)
 }
 

@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"waterwheel/timeseries"
@@ -55,13 +56,21 @@ func readRow(buf []byte) (row, []byte) {
 	}, buf[rowHeader+size:]
 }
 
-// oldest is the smallest offset of the rows, of which there is at least one.
-func (rs *rows) oldest() int64 {
-	first, rest := readRow(rs.buf)
-	oldest := first.position.Offset
-	for len(rest) > 0 {
-		first, rest = readRow(rest)
-		oldest = min(oldest, first.position.Offset)
+// all yields the rows in their order.
+func (rs rows) all(yield func(row) bool) {
+	for rest := rs.buf; len(rest) > 0; {
+		var r row
+		if r, rest = readRow(rest); !yield(r) {
+			return
+		}
+	}
+}
+
+// oldest is the smallest offset of the rows; without any it is the largest there is.
+func (rs rows) oldest() int64 {
+	oldest := int64(math.MaxInt64)
+	for r := range rs.all {
+		oldest = min(oldest, r.position.Offset)
 	}
 	return oldest
 }

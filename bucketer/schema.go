@@ -112,9 +112,7 @@ func (s *schema) checkMember(at int, e rawbson.Element, depth int) match {
 // contradicts itself (an object with a name twice) the first one counts. It returns how many bytes of memory that takes.
 func (s *schema) learn(kind bson.Type, elements []byte) int64 {
 	before, within, hint := s.ownBytes(), int64(0), 0
-	for rest := elements; len(rest) > 0; {
-		e, after, _ := rawbson.Read(rest)
-		rest = after
+	for e := range rawbson.All(elements) {
 		at := s.locate(kind, e.Name, hint)
 		if at < 0 {
 			within += s.add(kind, e)

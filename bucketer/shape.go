@@ -103,9 +103,7 @@ func columnBytes(name, value int) int64 { return int64(12 + name + 2*(1+name+1+v
 // isPlainGrowth reports whether s is from with exactly the plain fields added that elements have and from has not.
 func (s *shape) isPlainGrowth(from *shape, elements []byte) bool {
 	at, hint := len(from.members), 0
-	for rest := elements; len(rest) > 0; {
-		e, after, _ := rawbson.Read(rest)
-		rest = after
+	for e := range rawbson.All(elements) {
 		if known := from.find(e.Name, hint); known >= 0 {
 			hint = known + 1
 			continue

@@ -17,12 +17,11 @@ type spread struct {
 // spreadOut spreads elements out but those that were found already, by their bits.
 func spreadOut(elements []byte, found uint64) spread {
 	var s spread
-	for rest := elements; len(rest) > 0; found >>= 1 {
-		var e rawbson.Element
-		e, rest, _ = rawbson.Read(rest)
+	for e := range rawbson.All(elements) {
 		if found&1 == 0 {
 			s.members = append(s.members, e)
 		}
+		found >>= 1
 	}
 	s.left = len(s.members)
 	s.found = make([]bool, s.left)

@@ -50,7 +50,7 @@ func (c *Catalog) Stats() Stats {
 	s := c.stats
 	s.Series = int64(len(c.series))
 	s.OpenBuckets = int64(len(c.buckets))
-	s.ArchivedBuckets = int64(c.archive.len())
+	s.ArchivedBuckets = int64(c.archive.live)
 	s.ParkedSeries = int64(c.lookups.series)
 	s.KeptBytes = c.Bytes()
 	return s

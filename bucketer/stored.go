@@ -1,13 +1,12 @@
 package bucketer
 
 import (
-	"encoding/binary"
+	"cmp"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
 )
 
 // stored is what a candidate says, as far as it could be read.
@@ -19,126 +18,61 @@ type stored struct {
 	minTime, maxTime int64
 	lower, upper     []byte // elements of control.min and control.max, without the time
 	count, size      int32
-	topicID          [16]byte
-	partition        int32
-	offsets          []byte // elements of an array of binaries
+	topicID          []byte
+	partition        int64
+	offsets          bson.RawArray // of binaries
 }
 
 // readStored reads a candidate; false when it is not a bucket at all.
-func (c *Catalog) readStored(candidate Candidate) (stored, bool) {
-	var d stored
-	document := []byte(candidate.Document)
-	if rawbson.DocumentSize(document) != len(document) {
+func (c *Catalog) readStored(candidate Candidate) (d stored, ok bool) {
+	document := candidate.Document
+	if document.Validate() != nil { // the look-ups need that
 		return d, false
 	}
-	id, ok := readMember(document, timeseries.FieldID)
-	if !ok || id.Kind != bson.TypeObjectID {
-		return d, false
+	control, _ := document.Lookup(timeseries.FieldControl).DocumentOK()
+	d.version = integer(control.Lookup(timeseries.FieldVersion))
+	d.count = clampInt32(integer(control.Lookup(timeseries.FieldCount)))
+	d.size = cmp.Or(candidate.Size, clampInt32(integer(control.Lookup(timeseries.FieldSize))))
+	if closed := control.Lookup(timeseries.FieldClosed); closed.Type != 0 {
+		value, isBool := closed.BooleanOK()
+		d.closed = value || !isBool
 	}
-	copy(d.id[:], id.Value)
-	if meta, ok := readMember(document, timeseries.FieldMeta); ok {
-		d.key = append([]byte{byte(meta.Kind)}, meta.Value...)
+	if meta := document.Lookup(timeseries.FieldMeta); meta.Type != 0 {
+		d.key = append([]byte{byte(meta.Type)}, meta.Value...)
 	}
-	control, ok := readMember(document, timeseries.FieldControl)
-	if !ok || control.Kind != bson.TypeEmbeddedDocument || !c.readControl(&d, control.Value) {
-		return d, false
-	}
-	if candidate.Size > 0 {
-		d.size = candidate.Size
-	}
-	return d, true
-}
-
-func (c *Catalog) readControl(d *stored, control []byte) bool {
-	for rest := rawbson.Content(control); len(rest) > 0; {
-		e, after, ok := rawbson.Read(rest)
-		if !ok {
-			return false
-		}
-		rest = after
-		switch string(e.Name) {
-		case timeseries.FieldVersion:
-			d.version = integer(e)
-		case timeseries.FieldClosed:
-			d.closed = e.Kind != bson.TypeBoolean || e.Value[0] != 0
-		case timeseries.FieldCount:
-			d.count = clampInt32(integer(e))
-		case timeseries.FieldSize:
-			d.size = clampInt32(integer(e))
-		case timeseries.FieldMin:
-			d.lower, d.minTime, ok = c.readBound(e)
-		case timeseries.FieldMax:
-			d.upper, d.maxTime, ok = c.readBound(e)
-		case timeseries.FieldSource:
-			ok = d.readSource(e)
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+	source, _ := control.Lookup(timeseries.FieldSource).DocumentOK()
+	_, d.topicID, _ = source.Lookup(timeseries.FieldTopicID).BinaryOK()
+	d.partition = integer(source.Lookup(timeseries.FieldPartition))
+	d.offsets, _ = source.Lookup(timeseries.FieldOffsets).ArrayOK()
+	var isID, isLower, isUpper bool
+	d.id, isID = document.Lookup(timeseries.FieldID).ObjectIDOK()
+	d.lower, d.minTime, isLower = c.readBound(control, timeseries.FieldMin)
+	d.upper, d.maxTime, isUpper = c.readBound(control, timeseries.FieldMax)
+	return d, isID && isLower && isUpper
 }
 
 // readBound reads control.min or control.max: the time, and the elements beside it.
-func (c *Catalog) readBound(bound rawbson.Element) (fields []byte, time int64, ok bool) {
-	if bound.Kind != bson.TypeEmbeddedDocument {
-		return nil, 0, false
-	}
-	hasTime := false
-	for rest := rawbson.Content(bound.Value); len(rest) > 0; {
-		e, after, ok := rawbson.Read(rest)
-		if !ok {
-			return nil, 0, false
-		}
-		if string(e.Name) != c.options.Collection.TimeField {
-			fields = append(fields, rest[:len(rest)-len(after)]...)
-		} else if e.Kind == bson.TypeDateTime {
-			time, hasTime = int64(binary.LittleEndian.Uint64(e.Value)), true
-		}
-		rest = after
-	}
-	return fields, time, hasTime
-}
-
-func (d *stored) readSource(source rawbson.Element) bool {
-	if source.Kind != bson.TypeEmbeddedDocument {
-		return false
-	}
-	for rest := rawbson.Content(source.Value); len(rest) > 0; {
-		e, after, ok := rawbson.Read(rest)
-		if !ok {
-			return false
-		}
-		rest = after
-		switch string(e.Name) {
-		case timeseries.FieldTopicID:
-			if e.Kind != bson.TypeBinary || len(e.Value) != 4+1+len(d.topicID) {
-				return false
-			}
-			copy(d.topicID[:], e.Value[5:])
-		case timeseries.FieldPartition:
-			d.partition = clampInt32(integer(e))
-		case timeseries.FieldOffsets:
-			if e.Kind != bson.TypeArray {
-				return false
-			}
-			d.offsets = rawbson.Content(e.Value)
+func (c *Catalog) readBound(control bson.Raw, name string) (fields []byte, time int64, ok bool) {
+	bound, _ := control.Lookup(name).DocumentOK()
+	elements, _ := bound.Elements()
+	for _, e := range elements {
+		if e.Key() == c.options.Collection.TimeField {
+			time, ok = e.Value().DateTimeOK()
+		} else {
+			fields = append(fields, e...)
 		}
 	}
-	return true
+	return fields, time, ok
 }
 
 // countsPositions reports whether the positions are as many as the measurements.
 func (d *stored) countsPositions() bool {
 	total := 0
-	for rest := d.offsets; len(rest) > 0; {
-		e, after, ok := rawbson.Read(rest)
-		if !ok || e.Kind != bson.TypeBinary {
-			return false
-		}
-		rest = after
-		n, err := timeseries.CountPositions(e.Value[5:])
-		if err != nil {
+	elements, _ := d.offsets.Values()
+	for _, element := range elements {
+		_, encoded, ok := element.BinaryOK()
+		n, err := timeseries.CountPositions(encoded)
+		if !ok || err != nil {
 			return false
 		}
 		total += n
@@ -146,36 +80,14 @@ func (d *stored) countsPositions() bool {
 	return total == int(d.count)
 }
 
-// readMember returns the first member of a document with this name.
-func readMember(document []byte, name string) (rawbson.Element, bool) {
-	for rest := rawbson.Content(document); len(rest) > 0; {
-		e, after, ok := rawbson.Read(rest)
-		if !ok {
-			break
-		}
-		if string(e.Name) == name {
-			return e, true
-		}
-		rest = after
-	}
-	return rawbson.Element{}, false
-}
-
-// integer is the element as a number, 0 when it is none or has a fraction. Other clients and people may write a bucket's
+// integer is a value as a number, 0 when it is none or has a fraction. Other clients and people may write a bucket's
 // integers as another type.
-func integer(e rawbson.Element) int64 {
-	switch e.Kind {
-	case bson.TypeInt32:
-		return int64(int32(binary.LittleEndian.Uint32(e.Value)))
-	case bson.TypeInt64:
-		return int64(binary.LittleEndian.Uint64(e.Value))
-	case bson.TypeDouble:
-		f := math.Float64frombits(binary.LittleEndian.Uint64(e.Value))
-		if f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-			return int64(f)
-		}
+func integer(v bson.RawValue) int64 {
+	if f, ok := v.DoubleOK(); ok && (f != math.Trunc(f) || math.Abs(f) >= 1<<53) {
+		return 0
 	}
-	return 0
+	n, _ := v.AsInt64OK()
+	return n
 }
 
 // clampInt32 brings a number that no bucket has near one that none has either.

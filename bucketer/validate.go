@@ -45,19 +45,15 @@ func isColumnName(name []byte) bool {
 func hasTwins(elements []byte, count int) bool {
 	if count > indexed {
 		seen := make(map[string]struct{}, count)
-		for rest := elements; len(rest) > 0; {
-			e, after, _ := rawbson.Read(rest)
-			rest = after
+		for e := range rawbson.All(elements) {
 			seen[string(e.Name)] = struct{}{}
 		}
 		return len(seen) < count
 	}
 	for rest := elements; len(rest) > 0; {
-		e, after, _ := rawbson.Read(rest)
-		rest = after
-		for others := after; len(others) > 0; {
-			other, next, _ := rawbson.Read(others)
-			others = next
+		var e rawbson.Element
+		rest = e.Cut(rest)
+		for other := range rawbson.All(rest) {
 			if bytes.Equal(e.Name, other.Name) {
 				return true
 			}

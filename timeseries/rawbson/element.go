@@ -2,6 +2,7 @@ package rawbson
 
 import (
 	"bytes"
+	"iter"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -41,6 +42,18 @@ func (e *Element) Cut(list []byte) (rest []byte) {
 	n := Size(e.Kind, list)
 	e.Value = list[:n]
 	return list[n:]
+}
+
+// All yields the elements of a list that are known to be well-formed.
+func All(list []byte) iter.Seq[Element] {
+	return func(yield func(Element) bool) {
+		for rest := list; len(rest) > 0; {
+			var e Element
+			if rest = e.Cut(rest); !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // Content is the list of a document's elements: what stands between its length and its end.
