@@ -43,7 +43,7 @@ func newNumeric(series int) *numeric {
 	for _, name := range []string{"temperature", "humidity", "pressure", "voltage", "current"} {
 		n.fields = appendInt64(rawbson.AppendHeader(n.fields, bson.TypeDouble, name), 0)
 	}
-	n.meta = startFields(appendInt64(rawbson.AppendHeader(nil, bson.TypeInt64, "id"), 0))
+	n.meta = appendFields(nil, appendInt64(rawbson.AppendHeader(nil, bson.TypeInt64, "id"), 0))
 	n.Elements = n.fields
 	n.Meta = bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: n.meta}
 	return n

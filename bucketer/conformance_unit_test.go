@@ -50,7 +50,7 @@ func runMinMaxCase(t *testing.T, one conformanceCase) {
 	for i, step := range at(one.fields, "steps").(bson.A) {
 		if doc := at(step, "update"); doc != nil {
 			for _, s := range sides {
-				v := value{bson.TypeEmbeddedDocument, startFields(elementsOf(t, doc.(bson.D), at(one.fields, "metaField")))}
+				v := value{bson.TypeEmbeddedDocument, appendFields(nil, elementsOf(t, doc.(bson.D), at(one.fields, "metaField")))}
 				merged, _ := s.side.merge(value{bson.TypeEmbeddedDocument, encode(t, s.known)}, v, nil)
 				s.known = decode(t, merged.data)
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/timeseries"
 	"waterwheel/timeseries/rawbson"
@@ -28,7 +29,7 @@ func (e *encoder) update(b *bucket, w *Write) {
 		dst = append(dst, e.places...)
 	}
 	if w.Closes {
-		dst = appendBoolNamed(dst, timeseries.PathClosed, true)
+		dst = bsoncore.AppendBooleanElement(dst, timeseries.PathClosed, true)
 	}
 	dst = rawbson.EndDocument(dst, set)
 	if w.Added > 0 {
@@ -40,7 +41,7 @@ func (e *encoder) update(b *bucket, w *Write) {
 
 func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
 	dst, push := startDocument(dst, bson.TypeEmbeddedDocument, "$push")
-	dst = appendBinaryNamed(dst, timeseries.PathOffsets, 0, w.Offsets)
+	dst = bsoncore.AppendBinaryElement(dst, timeseries.PathOffsets, 0, w.Offsets)
 	return e.forms.ends.appendRange(rawbson.EndDocument(dst, push), e.first, e.last)
 }
 
@@ -139,7 +140,7 @@ func (e *encoder) filter(b *bucket, w *Write) {
 	if w.Meta.Type != 0 {
 		dst = append(rawbson.AppendHeader(dst, w.Meta.Type, "$eq"), w.Meta.Value...)
 	} else {
-		dst = appendBoolNamed(dst, "$exists", false)
+		dst = bsoncore.AppendBooleanElement(dst, "$exists", false)
 	}
 	dst = rawbson.EndDocument(dst, start+f.meta)
 	state := len(dst)

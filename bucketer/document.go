@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/timeseries"
 	"waterwheel/timeseries/rawbson"
@@ -75,7 +76,7 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 	dst = appendInt32Named(dst, timeseries.FieldCount, w.Count)
 	dst = appendInt32Named(dst, timeseries.FieldSize, b.size)
 	if w.Closes {
-		dst = appendBoolNamed(dst, timeseries.FieldClosed, true)
+		dst = bsoncore.AppendBooleanElement(dst, timeseries.FieldClosed, true)
 	}
 	return rawbson.EndDocument(e.appendSource(dst, w), start+e.forms.control)
 }

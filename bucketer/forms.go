@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/timeseries"
 	"waterwheel/timeseries/rawbson"
@@ -54,15 +55,15 @@ func (f *forms) buildHead(timeField string) {
 func (f *forms) buildSource(source timeseries.Source) {
 	dst, start := startDocument(nil, bson.TypeEmbeddedDocument, timeseries.FieldSource)
 	f.sourceStart = start
-	dst = appendStringNamed(dst, timeseries.FieldTopic, source.Topic)
+	dst = bsoncore.AppendStringElement(dst, timeseries.FieldTopic, source.Topic)
 	dst = appendInt32Named(dst, timeseries.FieldPartition, source.Partition)
-	dst = appendBinaryNamed(dst, timeseries.FieldTopicID, uuidSubtype, source.TopicID[:])
+	dst = bsoncore.AppendBinaryElement(dst, timeseries.FieldTopicID, uuidSubtype, source.TopicID[:])
 	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.FieldFirst), 0)
 	f.source.gaps[0] = len(dst) - 8
 	dst = appendInt64(rawbson.AppendHeader(dst, bson.TypeInt64, timeseries.FieldLast), 0)
 	f.source.gaps[1] = len(dst) - 8
 	dst, f.offsets = startDocument(dst, bson.TypeArray, timeseries.FieldOffsets)
-	dst = appendBinaryNamed(dst, "0", 0, nil)
+	dst = bsoncore.AppendBinaryElement(dst, "0", 0, nil)
 	f.binary = len(dst) - 5
 	f.source.bytes = dst
 }
@@ -89,7 +90,7 @@ func (f *forms) buildFilter(timeField string) {
 	dst = appendInt32Named(dst, timeseries.PathCount, 0)
 	f.state.gaps[1] = len(dst) - 4
 	dst, closed := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.PathClosed)
-	f.state.bytes = rawbson.EndDocument(appendBoolNamed(dst, "$ne", true), closed)
+	f.state.bytes = rawbson.EndDocument(bsoncore.AppendBooleanElement(dst, "$ne", true), closed)
 }
 
 // appendRange appends a form whose gaps are a first and a last offset.

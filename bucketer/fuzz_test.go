@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/measurement"
 	"waterwheel/timeseries"
@@ -101,8 +102,8 @@ func storedDocument(least, most []byte, time int64, count int32, positions []byt
 	dst = appendInt32Named(dst, "count", count)
 	dst, source := startDocument(dst, bson.TypeEmbeddedDocument, "source")
 	dst = appendInt32Named(dst, "partition", 0)
-	dst = appendBinaryNamed(dst, "topicId", uuidSubtype, make([]byte, 16))
+	dst = bsoncore.AppendBinaryElement(dst, "topicId", uuidSubtype, make([]byte, 16))
 	dst, offsets := startDocument(dst, bson.TypeArray, "offsets")
-	dst = appendBinaryNamed(dst, "0", 0, positions)
+	dst = bsoncore.AppendBinaryElement(dst, "0", 0, positions)
 	return rawbson.EndDocument(rawbson.EndDocument(rawbson.EndDocument(rawbson.EndDocument(dst, offsets), source), control), 0)
 }

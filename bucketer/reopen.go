@@ -101,7 +101,7 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 	if v.match == grows {
 		shape = c.shapes.grow(shape, d.upper, v)
 	}
-	lower, upper := startFields(d.lower), []byte{0, 0, 0, 0}
+	lower, upper := appendFields(nil, d.lower), []byte{0, 0, 0, 0}
 	members := finder{kind: bson.TypeEmbeddedDocument, rest: d.upper}
 	for at := range shape.members {
 		name := shape.members[at].name
@@ -119,9 +119,4 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 	c.memory.buckets += c.ownShapeBytes(b)
 	c.setBounds(b, append(lower, rawbson.EndDocument(upper, 0)...))
 	return b
-}
-
-// startFields makes a document of elements.
-func startFields(elements []byte) []byte {
-	return rawbson.EndDocument(append([]byte{0, 0, 0, 0}, elements...), 0)
 }
