@@ -3,6 +3,7 @@ package sink
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"waterwheel/bucketer"
 )
@@ -10,14 +11,10 @@ import (
 // classify tells what is known of each of the n writes of one command, inserts or updates alike, by closed lists: what is
 // not on them is Unknown.
 func classify(n int, reply Reply, err error) []bucketer.Sent {
-	sent := make([]bucketer.Sent, n)
 	if err != nil {
-		whole := classifyError(err)
-		for i := range sent {
-			sent[i] = whole
-		}
-		return sent
+		return slices.Repeat([]bucketer.Sent{classifyError(err)}, n)
 	}
+	sent := make([]bucketer.Sent, n)
 	failed := map[int]bucketer.Sent{}
 	for _, e := range reply.Errors {
 		if e.Index >= 0 && e.Index < n {
@@ -43,11 +40,9 @@ func classifyError(err error) bucketer.Sent {
 	var notSent *NotSentError
 	var command *CommandError
 	switch {
-	case errors.As(err, &notSent):
+	case errors.As(err, &notSent), errors.As(err, &command) && answerOf(command.Code).class == notPrimary:
 		return bucketer.Sent{Result: bucketer.NotExecuted, Err: err}
-	case errors.As(err, &command) && answerOf(command.Code).class == notPrimary:
-		return bucketer.Sent{Result: bucketer.NotExecuted, Err: err}
-	case errors.As(err, &command):
+	case command != nil:
 		s := classifyCode(command.Code, command.Message)
 		if s.Result == bucketer.Refused && command.Code != codeObjectTooLarge { // perhaps for something else in it than the document
 			s.Err = err

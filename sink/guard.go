@@ -3,6 +3,7 @@ package sink
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"strings"
 
 	"waterwheel/timeseries"
@@ -46,19 +47,14 @@ func guarded(message []byte) bool {
 		return false
 	case opMsg:
 		command, collection, ok := commandOf(message[header:])
-		return !ok || writes(command) && !strings.HasSuffix(collection, timeseries.OptionsSuffix)
+		return !ok || slices.Contains(writes, command) && !strings.HasSuffix(collection, timeseries.OptionsSuffix)
 	default:
 		return true
 	}
 }
 
-func writes(command string) bool {
-	switch command {
-	case "insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite":
-		return true
-	}
-	return false
-}
+// writes are the commands that write.
+var writes = []string{"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"}
 
 // commandOf reads the first element of the command in the body of an OP_MSG: its name, and its value when that is a
 // string.

@@ -162,8 +162,9 @@ func (p *Partition) Positions(ctx context.Context, w *bucketer.Write) ([]timeser
 	}
 	listed := make(map[timeseries.Position]bool)
 	var decoded []timeseries.Position
-	first, last := span(wanted)
-	err = p.eachListed(ctx, first, last, func(element []byte) (int, error) {
+	first := slices.MinFunc(wanted, timeseries.Position.Compare)
+	last := slices.MaxFunc(wanted, timeseries.Position.Compare)
+	err = p.eachListed(ctx, first.Offset, last.Offset, func(element []byte) (int, error) {
 		var err error
 		decoded, err = timeseries.DecodePositions(decoded[:0], element)
 		for _, position := range decoded {
@@ -178,13 +179,4 @@ func (p *Partition) Positions(ctx context.Context, w *bucketer.Write) ([]timeser
 		return nil, err
 	}
 	return slices.DeleteFunc(wanted, func(position timeseries.Position) bool { return !listed[position] }), nil
-}
-
-// span is the smallest and the largest offset of positions, of which there is at least one.
-func span(positions []timeseries.Position) (first, last int64) {
-	first, last = positions[0].Offset, positions[0].Offset
-	for _, position := range positions {
-		first, last = min(first, position.Offset), max(last, position.Offset)
-	}
-	return first, last
 }

@@ -30,18 +30,11 @@ func redact(text, uri string) string {
 	credentials := rest[:end]
 	text = strings.ReplaceAll(text, credentials, "***")
 	_, password, _ := strings.Cut(credentials, ":")
-	for _, secret := range []string{password, unescaped(password)} {
+	plain, _ := url.QueryUnescape(password) // empty where that is not escaped as it should be
+	for _, secret := range []string{password, plain} {
 		if secret != "" {
 			text = strings.ReplaceAll(text, secret, "***")
 		}
 	}
 	return text
-}
-
-func unescaped(s string) string {
-	plain, err := url.QueryUnescape(s)
-	if err != nil {
-		return s
-	}
-	return plain
 }

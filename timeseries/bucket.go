@@ -6,13 +6,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// control is what an Unpacker reads of a bucket's control object.
-type control struct {
-	version bson.RawValue
-	count   int64 // -1: absent
-	offsets []byte
-}
-
 // open reads everything of a bucket but its columns' values, with the checks of MongoDB's stage in their order.
 func (u *Unpacker) open(bucket bson.Raw) error {
 	var top cursor
@@ -88,44 +81,34 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 	if value.Type != bson.TypeEmbeddedDocument {
 		return refuse(codeNoControl, "the bucket has no object %s", FieldControl)
 	}
-	c, err := readControl(value.Value)
-	if err != nil {
-		return err
-	}
-	if c.version.Type == 0 {
-		return refuse(codeNoVersion, "the bucket has no %s", PathVersion)
-	}
-	if CanonicalType(c.version.Type) != CanonicalType(bson.TypeInt32) || Compare(c.version, versionValue()) != 0 {
-		return refuse(codeBadVersion, "%s is %v: only version %d can be read, compressed buckets cannot",
-			PathVersion, c.version, Version)
-	}
-	u.state.Count = c.count
-	return u.openOffsets(c.offsets)
-}
-
-func readControl(document []byte) (control, error) {
-	c := control{count: -1}
+	u.state.Count = -1 // absent
+	var version bson.RawValue
+	var offsets []byte
 	var fields cursor
-	for fields.open(document); fields.next(); {
+	for fields.open(value.Value); fields.next(); {
 		switch string(fields.key) {
 		case FieldVersion:
-			c.version = fields.value()
+			version = fields.value()
 		case FieldCount:
 			if n, ok := fields.integer(); ok {
-				c.count = n
+				u.state.Count = n
 			}
 		case FieldSource:
-			offsets, err := readOffsets(fields.value())
-			if err != nil {
-				return control{}, err
+			var err error
+			if offsets, err = readOffsets(fields.value()); err != nil {
+				return err
 			}
-			c.offsets = offsets
 		}
 	}
-	if fields.err != nil {
-		return control{}, refuse(0, "%s is %v", FieldControl, fields.err)
+	switch {
+	case fields.err != nil:
+		return refuse(0, "%s is %v", FieldControl, fields.err)
+	case version.Type == 0:
+		return refuse(codeNoVersion, "the bucket has no %s", PathVersion)
+	case CanonicalType(version.Type) != CanonicalType(bson.TypeInt32) || Compare(version, versionValue()) != 0:
+		return refuse(codeBadVersion, "%s is %v: only version %d can be read, compressed buckets cannot", PathVersion, version, Version)
 	}
-	return c, nil
+	return u.openOffsets(offsets)
 }
 
 // readOffsets finds the array of offsets in control.source; nil when there is none.

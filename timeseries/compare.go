@@ -144,8 +144,12 @@ func compareDocuments(a, b []byte, names bool, depth int) int {
 		switch {
 		case x.err != nil || y.err != nil:
 			return bytes.Compare(a, b)
-		case !moreX || !moreY:
-			return cmp.Compare(truth(moreX), truth(moreY))
+		case !moreX && !moreY:
+			return 0
+		case !moreX:
+			return -1
+		case !moreY:
+			return 1
 		}
 		if c := x.compare(&y, names, depth); c != 0 {
 			return c
@@ -163,13 +167,6 @@ func (c *cursor) compare(d *cursor, names bool, depth int) int {
 		}
 	}
 	return compareValues(c.value(), d.value(), depth)
-}
-
-func truth(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // compareScoped compares two values of code with scope: the code as a string, then the scope as an object.
