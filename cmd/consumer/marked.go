@@ -73,69 +73,53 @@ func marked(text []byte, path string) string {
 	if path == "" {
 		return withCarets(text, span{-1, -1})
 	}
-	f := pathFinder{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, wanted: path, found: span{0, 1}}
-	f.decoder.UseNumber()
-	f.value("")
-	return withCarets(text, f.found)
+	return withCarets(text, fieldAt(text, path))
 }
 
-// pathFinder looks for a field in indented JSON, or for the object that lacks it. Where names repeat the last counts: it is
-// the one that is wrong.
-type pathFinder struct {
-	decoder *json.Decoder
-	text    []byte
-	wanted  string
-	found   span
-	depth   int // length of the path found
+// nesting is an object or array that a line of indented JSON is in.
+type nesting struct {
+	at   string // its path
+	list bool
+	next int // index of the next element of a list
 }
 
-// value reads the value at a path; false: the text has ended.
-func (f *pathFinder) value(path string) bool {
-	token, err := f.decoder.Token()
-	if err != nil {
-		return false
-	}
-	switch token {
-	case json.Delim('{'):
-		for f.decoder.More() {
-			start := f.next()
-			name, err := f.decoder.Token()
-			if err != nil {
-				return false
-			}
-			if !f.member(path, name.(string), start) {
-				return false
+// fieldAt is where the field at a path stands in indented JSON, of which each begins a line, or the object that lacks it.
+// Where names repeat the last counts: it is the one that is wrong.
+func fieldAt(text []byte, wanted string) span {
+	found, length := span{0, 1}, 0
+	var in []nesting
+	start := 0
+	for line := range bytes.Lines(text) {
+		at := start + len(line) - len(bytes.TrimLeft(line, " "))
+		start += len(line)
+		field := string(bytes.TrimRight(bytes.TrimSpace(line), ","))
+		if field == "" || field == "}" || field == "]" {
+			in = in[:max(0, len(in)-1)]
+			continue
+		}
+		path := ""
+		if len(in) > 0 {
+			path = in[len(in)-1].path(field)
+			if strings.HasPrefix(wanted+".", path+".") && len(path) >= length {
+				found, length = span{at, at + len(field)}, len(path)
 			}
 		}
-	case json.Delim('['):
-		for i := 0; f.decoder.More(); i++ {
-			if !f.member(path, strconv.Itoa(i), f.next()) {
-				return false
-			}
+		if last := field[len(field)-1]; last == '{' || last == '[' {
+			in = append(in, nesting{at: path, list: last == '['})
 		}
-	default:
-		return true
 	}
-	_, err = f.decoder.Token()
-	return err == nil
+	return found
 }
 
-// member reads the value of a name that begins at start.
-func (f *pathFinder) member(path, name string, start int) bool {
-	if path != "" {
-		name = path + "." + name
+// path is that of the field on a line.
+func (n *nesting) path(field string) string {
+	name := strconv.Itoa(n.next)
+	n.next++
+	if !n.list {
+		token, _ := json.NewDecoder(strings.NewReader(field)).Token()
+		name, _ = token.(string)
 	}
-	ok := f.value(name)
-	if strings.HasPrefix(f.wanted+".", name+".") && len(name) >= f.depth {
-		f.found, f.depth = span{start, int(f.decoder.InputOffset())}, len(name)
-	}
-	return ok
-}
-
-// next is where the next token begins.
-func (f *pathFinder) next() int {
-	at := int(f.decoder.InputOffset())
-	return at + len(f.text[at:]) - len(bytes.TrimLeft(f.text[at:], ", \t\r\n"))
+	return strings.TrimPrefix(n.at+"."+name, ".")
 }
 
 // withCarets prints a text harmlessly, with carets under the first line of a span.
