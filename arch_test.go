@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"cmd/consumer/internal/text": {},
 	// What consumer check finds.
 	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink"},
-	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "timeseries", "kafka", "kafka/group", "sink", "pipeline"},
+	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "kafka", "kafka/group", "sink", "pipeline"},
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.

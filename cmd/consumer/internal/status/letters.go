@@ -20,8 +20,7 @@ type recentLetters struct {
 	apart time.Duration
 
 	mu     sync.Mutex
-	ring   [shownLetters]Letter
-	next   int                       // counts all letters added
+	last   []Letter                  // newest first
 	untold map[string]*untoldLetters // by reason
 }
 
@@ -45,8 +44,8 @@ func (v *View) Written(letters []record.Letter) {
 func (r *recentLetters) add(l Letter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ring[r.next%shownLetters] = l
-	r.next++
+	r.last = slices.Insert(r.last, 0, l)
+	r.last = r.last[:min(len(r.last), shownLetters)]
 	u := r.untold[l.Reason]
 	if u == nil {
 		u = &untoldLetters{}
@@ -74,9 +73,5 @@ func (r *recentLetters) report(log *slog.Logger, now time.Time) {
 func (r *recentLetters) list() []Letter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	letters := make([]Letter, 0, shownLetters)
-	for i := r.next - 1; i >= max(0, r.next-shownLetters); i-- {
-		letters = append(letters, r.ring[i%shownLetters])
-	}
-	return letters
+	return slices.Clone(r.last)
 }

@@ -8,7 +8,6 @@ import (
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // When the log of a partition is looked at: some time after its worker learnt anything of it, because it waits, is paused
@@ -22,12 +21,12 @@ const (
 
 // logLooker asks Kafka about a partition.
 type logLooker interface {
-	// End is the log's end, as far as it may be read.
-	End(ctx context.Context, topic string, partition int32) (int64, error)
+	// Bounds are the log's first offset, and its end as far as it may be read.
+	Bounds(ctx context.Context, of record.Partition) (first, end int64, err error)
 	// Committed is the group's offset, -1: none.
-	Committed(ctx context.Context, topic string, partition int32) (int64, error)
+	Committed(ctx context.Context, of record.Partition) (int64, error)
 	// Timestamp is that of the first record from an offset on, 0 when there is none.
-	Timestamp(ctx context.Context, of timeseries.Source, offset int64) (int64, error)
+	Timestamp(ctx context.Context, of record.Partition, topicID [16]byte, offset int64) (int64, error)
 }
 
 // looks know of each partition what its worker cannot know while it does not fetch: where the log ends, and how old the
@@ -92,13 +91,13 @@ func (l *looks) at(name record.Partition) look {
 func (l *look) askOffsets(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	end, err := kafka.End(ctx, s.Topic, s.Number)
+	_, end, err := kafka.Bounds(ctx, s.Partition)
 	if err != nil {
 		return err
 	}
 	l.end, l.at, l.committed = end, clock(), nil
 	if s.Stopped != nil {
-		if committed, err := kafka.Committed(ctx, s.Topic, s.Number); err == nil { // else it is as it was
+		if committed, err := kafka.Committed(ctx, s.Partition); err == nil { // else it is as it was
 			l.committed = &committed
 		}
 	}
@@ -110,7 +109,7 @@ func (l *look) askTime(ctx context.Context, kafka logLooker, s *pipeline.Status,
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	l.tried = clock()
-	timestamp, err := kafka.Timestamp(ctx, timeseries.Source{Topic: s.Topic, TopicID: s.TopicID, Partition: s.Number}, l.unread)
+	timestamp, err := kafka.Timestamp(ctx, s.Partition, s.TopicID, l.unread)
 	if err == nil {
 		l.time = timestamp
 	}
@@ -166,21 +165,15 @@ type kafkaLogs struct {
 }
 
 // Committed is the group's offset, -1: none.
-func (k kafkaLogs) Committed(ctx context.Context, topic string, partition int32) (int64, error) {
-	answers, err := k.Client.Committed(ctx, k.group, []record.Partition{{Topic: topic, Number: partition}})
+func (k kafkaLogs) Committed(ctx context.Context, of record.Partition) (int64, error) {
+	answers, err := k.Client.Committed(ctx, k.group, []record.Partition{of})
 	if err != nil {
 		return 0, err
 	}
 	return answers[0].Offset, answers[0].Err
 }
 
-// End is the log's end, as far as it may be read.
-func (k kafkaLogs) End(ctx context.Context, topic string, partition int32) (int64, error) {
-	_, end, err := k.Bounds(ctx, record.Partition{Topic: topic, Number: partition})
-	return end, err
-}
-
 // Timestamp is that of the first record from an offset on.
-func (k kafkaLogs) Timestamp(ctx context.Context, of timeseries.Source, offset int64) (int64, error) {
-	return k.Log(record.Partition{Topic: of.Topic, Number: of.Partition}, of.TopicID).Timestamp(ctx, offset)
+func (k kafkaLogs) Timestamp(ctx context.Context, of record.Partition, topicID [16]byte, offset int64) (int64, error) {
+	return k.Log(of, topicID).Timestamp(ctx, offset)
 }

@@ -8,7 +8,6 @@ import (
 
 	"waterwheel/pipeline"
 	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // fakeLooker answers with what a log is said to be.
@@ -19,16 +18,16 @@ type fakeLooker struct {
 	asked, timestamps int
 }
 
-func (f *fakeLooker) End(context.Context, string, int32) (int64, error) {
+func (f *fakeLooker) Bounds(context.Context, record.Partition) (first, end int64, err error) {
 	f.asked++
-	return f.end, f.err
+	return 0, f.end, f.err
 }
 
-func (f *fakeLooker) Committed(context.Context, string, int32) (int64, error) {
+func (f *fakeLooker) Committed(context.Context, record.Partition) (int64, error) {
 	return f.committed, f.err
 }
 
-func (f *fakeLooker) Timestamp(context.Context, timeseries.Source, int64) (int64, error) {
+func (f *fakeLooker) Timestamp(context.Context, record.Partition, [16]byte, int64) (int64, error) {
 	f.timestamps++
 	return f.timestamp, f.err
 }
