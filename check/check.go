@@ -16,10 +16,8 @@ import (
 
 // Options are what to look at.
 type Options struct {
-	// Kafka is the cluster, and Log its topics; nil: it does not answer.
-	Kafka *kafka.Client
-	Log   dlq.Log
-	// Database is nil where MongoDB does not answer.
+	// Kafka and Database are the servers; nil: it does not answer.
+	Kafka    *kafka.Scanner
 	Database *sink.Database
 
 	// User has logged in to Kafka; empty: nobody has.

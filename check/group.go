@@ -41,23 +41,28 @@ func (l *look) group(ctx context.Context) {
 
 // starts looks where the partitions of a topic would begin.
 func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []dlq.Span) {
-	committed, err := l.committed(ctx, spans)
+	partitions := make([]record.Partition, len(spans))
+	for i, s := range spans {
+		partitions[i] = s.Partition
+	}
+	committed, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
 	if err != nil {
 		l.Failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic.Name, err))
 		return
 	}
 	known, lag := 0, int64(0)
-	for _, s := range spans {
+	for i, s := range spans {
+		c := &committed[i]
 		f := claim.Facts{
-			Partition: s.Number, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace}, Committed: committed[s.Number],
-			Document: l.documents[s.Partition], OutOfRange: l.OutOfRange,
+			Partition: s.Number, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace},
+			Committed: claim.Committed{Offset: c.Offset, Metadata: c.Metadata, Consumed: c.Consumed()},
+			Document:  l.documents[s.Partition], OutOfRange: l.OutOfRange,
 			Bounds: record.Bounds{First: s.First, End: s.End},
 		}
 		if f.Committed.Offset < 0 && !f.Document.Found {
 			continue
 		}
-		found, err := l.Log.Topic(ctx, topic.Name)
-		f.Pipeline.TopicID = found.ID
+		f.Pipeline.TopicID, err = l.Kafka.TopicID(ctx, topic.Name)
 		if err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
 			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have come meanwhile, or a transaction is open
 		}
@@ -73,25 +78,6 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 		return
 	}
 	l.OK(subject, "committed for %d of %d partitions of %s, %d offsets behind", known, len(spans), topic.Name, lag)
-}
-
-// committed is what the group has committed for partitions.
-func (l *look) committed(ctx context.Context, spans []dlq.Span) (map[int32]claim.Committed, error) {
-	committed := map[int32]claim.Committed{}
-	partitions := make([]record.Partition, len(spans))
-	for i, s := range spans {
-		partitions[i] = s.Partition
-		committed[s.Number] = claim.Committed{Offset: -1}
-	}
-	err := kafka.Patiently(ctx, func() error {
-		answers, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
-		for _, a := range answers {
-			err = errors.Join(err, a.Err)
-			committed[a.Number] = claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()}
-		}
-		return err
-	})
-	return committed, err
 }
 
 // start says what run would do with a partition, and returns how many offsets it would then be behind.

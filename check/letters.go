@@ -61,7 +61,7 @@ func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
 
 // letterTopic looks at a dead-letter topic that can be written and read.
 func (l *look) letterTopic(ctx context.Context, subject, topic string) {
-	spans, err := dlq.Spans(ctx, l.Log, []string{topic})
+	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
 	if err != nil {
 		l.Failed(subject, err)
 		return

@@ -91,7 +91,7 @@ func (l *look) samples(ctx context.Context) (samples []Sample) {
 func (l *look) read(ctx context.Context, s *sampler) error {
 	at, end := l.Progress(s.view.Topic)
 	defer end()
-	spans, err := dlq.Spans(ctx, l.Log, []string{s.view.Topic})
+	spans, err := dlq.Spans(ctx, l.Kafka, []string{s.view.Topic})
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (l *look) read(ctx context.Context, s *sampler) error {
 		if share == 0 {
 			continue
 		}
-		_, err := l.Log.Scan(ctx, span.Partition, span.End-share, span.End, func(r *record.Record) error {
+		_, err := l.Kafka.Scan(ctx, span.Partition, span.End-share, span.End, func(r *record.Record) error {
 			s.take(span.Number, r)
 			at(s.view.Records)
 			return nil

@@ -63,7 +63,7 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		l.Wrong(subject, "start the brokers again that hold them", "partitions %s have no leader", strings.Join(leaderless, ", "))
 		return nil, nil
 	}
-	spans, err := dlq.Spans(ctx, l.Log, []string{topic})
+	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (l *look) lastTimestamp(ctx context.Context, s dlq.Span) (int64, error) {
 	if s.First >= s.End {
 		return last, nil
 	}
-	_, err := l.Log.Scan(ctx, s.Partition, s.End-1, s.End, func(r *record.Record) error {
+	_, err := l.Kafka.Scan(ctx, s.Partition, s.End-1, s.End, func(r *record.Record) error {
 		last = r.Timestamp
 		return nil
 	})

@@ -74,6 +74,18 @@ func (s *Scanner) Bounds(ctx context.Context, of record.Partition) (first, end i
 	return first, end, err
 }
 
+// Committed is what a group has committed for partitions, in their order. One that cannot be read is an error.
+func (s *Scanner) Committed(ctx context.Context, group string, partitions []record.Partition) (committed []Committed, err error) {
+	err = Patiently(ctx, func() error {
+		committed, err = s.Client.Committed(ctx, group, partitions)
+		for _, c := range committed {
+			err = errors.Join(err, c.Err)
+		}
+		return err
+	})
+	return committed, err
+}
+
 // Scan calls each for the records from an offset to before another, in order, whose bytes are valid during the call; those
 // that could not be read and are skipped are left out. An error of each ends the scan and is returned as it is, but for
 // ErrStop. first is where the log went on behind the last records that were deleted before they were read: from, when none

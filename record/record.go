@@ -19,9 +19,9 @@ type Record struct {
 
 // Header is one header of a record. Keys may repeat, and order counts.
 type Header struct {
-	Key string
+	Key string `json:"key"`
 	// Value is nil where Kafka has null.
-	Value []byte
+	Value []byte `json:"value"`
 }
 
 // Batch is a piece of a partition's log.

@@ -33,12 +33,10 @@ type ports struct {
 	group   string
 	owner   string
 
-	mu   sync.Mutex
-	open openPartitions
+	mu sync.Mutex
+	// open are those whose sessions must be ended when they are opened again.
+	open map[record.Partition]*sink.Partition
 }
-
-// openPartitions are those whose sessions must be ended when they are opened again.
-type openPartitions map[record.Partition]*sink.Partition
 
 // Open ends the session of the partition's former store.
 func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {

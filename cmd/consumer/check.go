@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,11 +61,15 @@ func (p *program) check(ctx context.Context, sample int) error {
 		line := p.progress("records of " + topic)
 		return func(done int) { line.At(int64(done), int64(sample)) }, line.End
 	}
-	if reader, err := openTopicLog(ctx, c, log, kafkaTopics(c)); err != nil {
+	topics := c.Kafka.Topics
+	if o.Letters != nil {
+		topics = slices.Concat(topics, o.Letters.Topics())
+	}
+	if reader, err := openTopicLog(ctx, c, log, topics); err != nil {
 		found.Failed("Kafka", err)
 	} else {
 		defer reader.Close()
-		o.Kafka, o.Log = reader.Client, reader
+		o.Kafka = reader
 	}
 	if o.Database, err = sink.Open(ctx, sinkOptions(c, log)); err != nil {
 		found.Failed("MongoDB", err)
@@ -90,8 +95,7 @@ func checkOptions(c config.Config, definition timeseries.Options) check.Options 
 		Decoding: decoding(c, definition), Bucketing: bucketing(c, definition, false),
 	}
 	if c.DLQ.Topic != "" {
-		letters := letterOptions(c)
-		o.Letters = &letters
+		o.Letters = new(letterOptions(c))
 	}
 	for _, topic := range c.Kafka.Topics {
 		o.Topics = append(o.Topics, check.Topic{Name: topic, Series: c.MongoDB.SeriesFor(topic), Namespace: namespace(c, topic)})
@@ -116,14 +120,4 @@ func startText(c config.Config) string {
 		return c.Kafka.Start.Time.Format(time.RFC3339) + " (KAFKA_START)"
 	}
 	return "the " + c.Kafka.Start.Policy + " record (KAFKA_START)"
-}
-
-// kafkaTopics are the topics read, and those of dead letters.
-func kafkaTopics(c config.Config) []string {
-	topics := append([]string(nil), c.Kafka.Topics...)
-	if c.DLQ.Topic != "" {
-		o := letterOptions(c)
-		topics = append(topics, o.Topics()...)
-	}
-	return topics
 }

@@ -73,15 +73,10 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 		case topic.Err != nil && kafka.Classify(topic.Err) != kafka.Retry:
 			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
 		case topic.Err == nil && !topic.Rights.Allow(kafka.Read):
-			errs = append(errs, unreadableTopic(topic.Name))
+			errs = append(errs, fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic.Name))
 		}
 	}
 	return errs
-}
-
-// unreadableTopic is about a topic that this user may see and not read.
-func unreadableTopic(topic string) error {
-	return fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic)
 }
 
 func (n *connections) openDatabase(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) error {
@@ -145,11 +140,15 @@ func (n *connections) close() {
 		n.letters.Close()
 	}
 	if n.database != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
-		defer cancel()
-		_ = n.database.Close(ctx) // all that matters was acknowledged before
+		closeDatabase(n.database)
 	}
 	if n.kafka != nil {
 		n.kafka.Close()
 	}
+}
+
+func closeDatabase(d *sink.Database) {
+	ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
+	defer cancel()
+	_ = d.Close(ctx) // all that matters was acknowledged before
 }

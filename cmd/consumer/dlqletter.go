@@ -111,10 +111,10 @@ func formatKey(b []byte) string {
 // ShownLetter is what dlq show prints as JSON. Bytes are base64.
 type ShownLetter struct {
 	LetterRow
-	TopicID string        `json:"topicId,omitempty"`
-	Key     []byte        `json:"key"`
-	Value   []byte        `json:"value"`
-	Headers []ShownHeader `json:"headers"`
+	TopicID string          `json:"topicId,omitempty"`
+	Key     []byte          `json:"key"`
+	Value   []byte          `json:"value"`
+	Headers []record.Header `json:"headers"`
 	// Path leads to the field that is wrong; Now is what the present settings find wrong, empty: nothing.
 	Path string `json:"path,omitempty"`
 	Now  string `json:"now,omitempty"`
@@ -122,20 +122,11 @@ type ShownLetter struct {
 	Text string `json:"text,omitempty"`
 }
 
-// ShownHeader is a header of the record.
-type ShownHeader struct {
-	Key   string `json:"key"`
-	Value []byte `json:"value"`
-}
-
 func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
 	l := &f.Letter
-	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: []ShownHeader{}, Path: failingPath(l, now)}
+	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: append([]record.Header{}, f.Headers...), Path: failingPath(l, now)}
 	if l.TopicID != ([16]byte{}) {
 		s.TopicID = record.FormatTopicID(l.TopicID)
-	}
-	for _, h := range f.Headers {
-		s.Headers = append(s.Headers, ShownHeader{h.Key, h.Value})
 	}
 	if now != nil {
 		s.Now = now.Error()

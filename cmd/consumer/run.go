@@ -26,6 +26,7 @@ import (
 	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
 	"waterwheel/record"
+	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
@@ -150,7 +151,7 @@ func (p *process) consumer(n *connections) pipeline.ConsumerOptions {
 		},
 		Ports: &ports{
 			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, p.view.Written}, group: c.Kafka.GroupID,
-			owner: owner, open: openPartitions{},
+			owner: owner, open: map[record.Partition]*sink.Partition{},
 		},
 		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
 		Metrics: p.metrics,

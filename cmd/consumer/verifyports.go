@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
 	"waterwheel/claim"
@@ -17,15 +16,10 @@ type offsetsOf struct{ *kafka.Scanner }
 
 // Committed implements verify.Offsets.
 func (o offsetsOf) Committed(ctx context.Context, group string, partitions []record.Partition) (committed []claim.Committed, err error) {
-	err = kafka.Patiently(ctx, func() error {
-		answers, err := o.Client.Committed(ctx, group, partitions)
-		committed = committed[:0]
-		for _, a := range answers {
-			err = errors.Join(err, a.Err)
-			committed = append(committed, claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()})
-		}
-		return err
-	})
+	answers, err := o.Scanner.Committed(ctx, group, partitions)
+	for _, a := range answers {
+		committed = append(committed, claim.Committed{Offset: a.Offset, Metadata: a.Metadata, Consumed: a.Consumed()})
+	}
 	return committed, err
 }
 
@@ -52,10 +46,4 @@ func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic 
 		o.Topics = append(o.Topics, c.DLQ.TopicFor(topic))
 	}
 	return kafka.OpenScanner(ctx, o)
-}
-
-func closeDatabase(d *sink.Database) {
-	ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
-	defer cancel()
-	_ = d.Close(ctx) // nothing waits to be written
 }
