@@ -50,9 +50,6 @@ func (s *Store) Partition(source timeseries.Source, clusterID, group, owner stri
 	}
 }
 
-// Source is the partition's topic, topic id and number.
-func (p *Partition) Source() timeseries.Source { return p.source }
-
 // Read returns the partition document, as a majority has it. A claim of ours whose answer was lost is held from now on if
 // the document shows it; one that the document does not show is not held any more.
 func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
