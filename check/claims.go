@@ -2,6 +2,8 @@ package check
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"waterwheel/record"
@@ -12,24 +14,20 @@ import (
 // the documents. Without Kafka it is not known which are meant.
 func (l *look) claims(of Topic, documents []sink.PartitionDocument) {
 	subject := "time series " + of.Series
-	var groups []string // the others, in the order of their first partitions
-	partitions := map[string][]string{}
+	partitions := map[string][]string{} // of the others
 	ours := 0
 	for _, d := range documents {
 		if l.clusterID == "" || d.ClusterID != l.clusterID || d.Topic != of.Name {
 			continue
 		}
 		l.documents[record.Partition{Topic: d.Topic, Number: d.Partition}] = d.Document
-		switch {
-		case d.Group == l.GroupID:
+		if d.Group == l.GroupID {
 			ours++
-			continue
-		case partitions[d.Group] == nil:
-			groups = append(groups, d.Group)
+		} else {
+			partitions[d.Group] = append(partitions[d.Group], fmt.Sprint(d.Partition))
 		}
-		partitions[d.Group] = append(partitions[d.Group], fmt.Sprint(d.Partition))
 	}
-	for _, group := range groups {
+	for _, group := range slices.Sorted(maps.Keys(partitions)) {
 		l.Wrong(subject, fmt.Sprintf("use another MONGODB_COLLECTION; or stop the group %q for good, then `consumer collection takeover --dry-run`, and without it", group),
 			"the group %q writes partitions %s of %s, the settings name the group %q: run would stop them (other_group)",
 			group, strings.Join(partitions[group], ", "), of.Name, l.GroupID)
