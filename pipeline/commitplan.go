@@ -8,8 +8,9 @@ import (
 
 // commitPlan decides, for one generation, which offsets are to be committed now, and what the answers mean: what has changed
 // is due, at once what a worker waits for, and when nothing changes everything again every third of the lease, because only
-// an answered commit renews it. It has no clock and no I/O.
+// an answered commit renews it. It has no clock and no I/O of its own.
 type commitPlan struct {
+	workers []*hands
 	renewal time.Duration
 	renewed Instant                            // when the last commit was sent that was answered
 	done    map[record.Partition]record.Commit // what was answered
@@ -19,6 +20,30 @@ type commitPlan struct {
 func newCommitPlan(lease time.Duration, now Instant) *commitPlan {
 	return &commitPlan{
 		renewal: lease / 3, renewed: now, done: map[record.Partition]record.Commit{}, urgent: map[record.Partition]bool{},
+	}
+}
+
+// commit sends what is due of what the workers want, and tells each, by its index, the answer.
+func (p *commitPlan) commit(now Instant, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
+	var wanted []record.Commit
+	workers := map[record.Partition]int{}
+	for i, h := range p.workers {
+		want := h.want.Load()
+		if want == nil {
+			continue
+		}
+		if h.urgent.Swap(false) {
+			p.hurry(want.Partition)
+		}
+		wanted, workers[want.Partition] = append(wanted, *want), i
+	}
+	due := p.due(now, wanted)
+	if len(due) == 0 {
+		return
+	}
+	errs, err := send(due)
+	for i, heard := range p.answered(now, due, errs, err) {
+		tell(workers[due[i].Partition], heard)
 	}
 }
 

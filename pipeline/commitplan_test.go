@@ -50,6 +50,16 @@ func TestCommitPlanSendsWhatChangedAndRenews(t *testing.T) {
 	dueOffsets(t, p, at(4), commits(5, 8), nil)
 }
 
+// TestCommitPlanSendsWhatChangedInMetadataAlone: the first commit of offset 0, and one that is ours where it was not before.
+func TestCommitPlanSendsWhatChangedInMetadataAlone(t *testing.T) {
+	p := newCommitPlan(time.Hour, 0)
+	p.answered(1, dueOffsets(t, p, 1, commits(0), map[int32]int64{0: 0}), make([]error, 1), nil)
+	ours := commits(0)
+	ours[0].Metadata = "ww1"
+	p.answered(2, dueOffsets(t, p, 2, ours, map[int32]int64{0: 0}), make([]error, 1), nil)
+	dueOffsets(t, p, 3, ours, nil)
+}
+
 // TestFailedCommitIsUrgentAgain, though the same was answered before: its worker waits for it.
 func TestFailedCommitIsUrgentAgain(t *testing.T) {
 	p := newCommitPlan(time.Hour, 0)
@@ -96,4 +106,28 @@ func TestClaimWaitsForACommitThatFailsAtFirst(t *testing.T) {
 		}
 		consumer.Revoke(context.Background(), true)
 	})
+}
+
+// slowCommits is a generation whose commits are answered late.
+type slowCommits struct {
+	fakeGeneration
+	now Instant
+}
+
+func (g *slowCommits) Commit(ctx context.Context, sent []record.Commit) ([]error, error) {
+	g.now += time.Second
+	return g.fakeGeneration.Commit(ctx, sent)
+}
+
+// TestCommitCountsFromItsSending: one that is sent before a wait is over proves nothing of the time after it.
+func TestCommitCountsFromItsSending(t *testing.T) {
+	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
+	c := newCommitter(gen, ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
+	r := &runner{events: make(chan Event, 1), ended: make(chan struct{})}
+	r.want.Store(&commits(5)[0])
+	c.add(r)
+	c.commit(t.Context())
+	if heard := <-r.events; heard != (Committed{Offset: 5, SentAt: time.Hour}) {
+		t.Errorf("the worker hears %+v", heard)
+	}
 }

@@ -25,6 +25,11 @@ func newCommitter(gen Generation, o ConsumerOptions) *committer {
 	}
 }
 
+// add takes the commits of one more worker. Only before run.
+func (c *committer) add(r *runner) {
+	c.runners, c.plan.workers = append(c.runners, r), append(c.plan.workers, &r.hands)
+}
+
 // kick asks for a commit soon. It never blocks.
 func (c *committer) kick() {
 	select {
@@ -49,25 +54,7 @@ func (c *committer) run(ctx context.Context) {
 
 // commit sends what is due and tells each worker the answer.
 func (c *committer) commit(ctx context.Context) {
-	sentAt := c.clock()
-	var wanted []record.Commit
-	runners := map[record.Partition]*runner{}
-	for _, r := range c.runners {
-		want := r.want.Load()
-		if want == nil {
-			continue
-		}
-		if r.urgent.Swap(false) {
-			c.plan.hurry(want.Partition)
-		}
-		wanted, runners[want.Partition] = append(wanted, *want), r
-	}
-	due := c.plan.due(sentAt, wanted)
-	if len(due) == 0 {
-		return
-	}
-	errs, err := c.gen.Commit(ctx, due)
-	for i, heard := range c.plan.answered(sentAt, due, errs, err) {
-		runners[due[i].Partition].post(heard)
-	}
+	c.plan.commit(c.clock(),
+		func(due []record.Commit) ([]error, error) { return c.gen.Commit(ctx, due) },
+		func(worker int, answer Committed) { c.runners[worker].post(answer) })
 }

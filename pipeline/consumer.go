@@ -66,9 +66,9 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 		r.kick = commits.kick
 		r.events, r.revoke, r.ended = make(chan Event), make(chan bool, 1), make(chan struct{})
 		runners = append(runners, r)
+		commits.add(r)
 	}
 	c.dropOthers(owned)
-	commits.runners = runners
 	for i, r := range runners {
 		a := assignments[i].Assigned
 		a.Consecutive = consecutive && c.last[assignments[i].Partition]

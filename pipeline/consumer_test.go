@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -32,6 +33,57 @@ func TestMetasComeFromEachPartition(t *testing.T) {
 		consumer.Revoke(context.Background(), true)
 		if metas := consumer.Metas(31); metas != nil {
 			t.Errorf("%d metas after all was handed over", len(metas))
+		}
+	})
+}
+
+// TestNothingIsCommittedOfATenureThatIsOver: the next generation's commits are its own, even where it has none.
+func TestNothingIsCommittedOfATenureThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database := newFakeDatabase()
+		l := &fakeLog{begin: time.Now(), rate: 50, total: 100, most: 100, series: 1}
+		database.logs[0] = l
+		consumer := newFakeConsumer(t, fakePorts{database, []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		first, second := &fakeGeneration{committed: map[int32]int64{}}, &fakeGeneration{committed: map[int32]int64{}}
+		consumer.Assigned(first, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
+		_ = wait(t.Context(), 20*time.Second)
+		consumer.Revoke(context.Background(), false)
+		if first.committed[0] != 100 {
+			t.Errorf("committed to %d of 100", first.committed[0])
+		}
+		stopped := Assigned{TopicID: thisTopic, Committed: 40, Stop: &record.StopError{Reason: "kafka", Detail: "not authorized"}}
+		consumer.Assigned(second, []Assignment{{events(0), stopped}}, true)
+		_ = wait(t.Context(), 20*time.Second)
+		consumer.Revoke(context.Background(), true)
+		if len(second.committed) > 0 {
+			t.Errorf("the second generation commits %v", second.committed)
+		}
+	})
+}
+
+// lapsedGeneration is one whose commits are answered, though its lease does not hold.
+type lapsedGeneration struct{ fakeGeneration }
+
+// Held implements Generation.
+func (*lapsedGeneration) Held() bool { return false }
+
+// Commit takes its time: the worker asks for a commit again as soon as one has not renewed the lease.
+func (g *lapsedGeneration) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
+	_ = wait(ctx, 100*time.Millisecond)
+	return g.fakeGeneration.Commit(ctx, commits)
+}
+
+func TestNothingIsClaimedWithoutTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database, gen := newFakeDatabase(), &lapsedGeneration{fakeGeneration{committed: map[int32]int64{}}}
+		l := &fakeLog{begin: time.Now(), rate: 50, total: 100, most: 100, series: 1}
+		database.logs[0] = l
+		consumer := newFakeConsumer(t, fakePorts{database, []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		consumer.Assigned(gen, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
+		_ = wait(t.Context(), 20*time.Second)
+		consumer.Revoke(context.Background(), true)
+		if len(database.claims) > 0 || len(gen.committed) == 0 {
+			t.Errorf("claims %v, commits %v", database.claims, gen.committed)
 		}
 	})
 }

@@ -14,11 +14,17 @@ type Hands struct{ hands }
 
 // NewHands returns those of a worker.
 func NewHands(w *Worker, ports Ports, letters Letters, budget *Budget) *Hands {
-	return &Hands{hands{worker: w, ports: ports, letters: letters, budget: budget}}
+	return &Hands{hands: hands{worker: w, ports: ports, letters: letters, budget: budget}}
 }
 
 // Give is hands.give.
 func (h *Hands) Give(m Moment, e Event) []Action { return h.give(m, e) }
+
+// Forget is hands.forget.
+func (h *Hands) Forget(now Instant) { h.forget(now) }
+
+// Hurry lets the next commit not wait for a change of offset.
+func (h *Hands) Hurry() { h.urgent.Store(true) }
 
 // Leave is hands.leave.
 func (h *Hands) Leave() { h.leave() }
@@ -32,20 +38,16 @@ func (h *Hands) Perform(ctx context.Context, action Action) Event { return h.per
 // CommitPlan is what decides about the commits of a generation.
 type CommitPlan struct{ commitPlan }
 
-// NewCommitPlan is newCommitPlan.
-func NewCommitPlan(lease time.Duration, now Instant) *CommitPlan {
-	return &CommitPlan{*newCommitPlan(lease, now)}
+// NewCommitPlan is newCommitPlan, for the workers that these carry out the actions of.
+func NewCommitPlan(lease time.Duration, now Instant, workers []*Hands) *CommitPlan {
+	p := &CommitPlan{*newCommitPlan(lease, now)}
+	for _, h := range workers {
+		p.workers = append(p.workers, &h.hands)
+	}
+	return p
 }
 
-// Hurry is commitPlan.hurry.
-func (p *CommitPlan) Hurry(partition record.Partition) { p.hurry(partition) }
-
-// Due is commitPlan.due.
-func (p *CommitPlan) Due(now Instant, wanted []record.Commit) []record.Commit {
-	return p.due(now, wanted)
-}
-
-// Answered is commitPlan.answered.
-func (p *CommitPlan) Answered(sentAt Instant, sent []record.Commit, errs []error, err error) []Committed {
-	return p.answered(sentAt, sent, errs, err)
+// Commit is commitPlan.commit.
+func (p *CommitPlan) Commit(now Instant, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
+	p.commit(now, send, tell)
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"sync/atomic"
 
 	"waterwheel/record"
 )
@@ -15,13 +16,22 @@ type hands struct {
 	budget  *Budget
 	log     Log // of the partition that was opened last, as store
 	store   Store
+
+	want   atomic.Pointer[record.Commit] // nil: nothing may be committed
+	urgent atomic.Bool                   // the next commit must not wait for a change of offset
 }
 
-// give hands an event to the worker and returns what it wants done. Calls must not overlap.
+// give hands an event to the worker and returns what it wants done. What it wants committed is known by then, so that a commit
+// that is asked for now finds it. Calls must not overlap.
 func (h *hands) give(m Moment, e Event) []Action {
 	m.Target, m.Full = h.budget.Report(h.worker, h.worker.Bytes())
 	actions := h.worker.Handle(m, e)
 	h.budget.Use(h.worker, h.worker.Bytes())
+	if want, ok := h.worker.Want(); !ok {
+		h.want.Store(nil)
+	} else if old := h.want.Load(); old == nil || *old != want {
+		h.want.Store(&want)
+	}
 	switch e := e.(type) {
 	case Fetched:
 		h.budget.Settle(h.worker, e.Batch.Left)
@@ -38,6 +48,13 @@ func (h *hands) leave() {
 	h.log, h.store = nil, nil
 	h.budget.Settle(h.worker, 0)
 	h.budget.Found(h.worker, 0)
+}
+
+// forget drops what the worker holds in memory. Only between tenures.
+func (h *hands) forget(now Instant) {
+	h.worker.Handle(Moment{Now: now}, Dropped{})
+	h.budget.Leave(h.worker)
+	h.want.Store(nil)
 }
 
 // open makes the ports of the partition ready.

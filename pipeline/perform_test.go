@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 )
@@ -80,6 +81,29 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// faultyStore is a partition of which some questions to MongoDB fail.
+type faultyStore struct {
+	Store
+	read, first error
+}
+
+func (f faultyStore) Read(context.Context) (claim.Document, error)          { return claim.Document{}, f.read }
+func (f faultyStore) FirstPartitions(context.Context, int32) (int32, error) { return 1, f.first }
+
+// TestClaimIsReadWholeOrNotAtAll: of an answer that lacks a part nothing is decided, above all not where to begin.
+func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
+	for name, store := range map[string]faultyStore{"the claim": {read: errDown}, "the first partitions": {first: errDown}} {
+		t.Run(name, func(t *testing.T) {
+			w, m := assigned(t)
+			h := hands{worker: w, budget: NewBudget(1 << 20), log: &fakeLog{}, store: store}
+			h.give(m, h.perform(t.Context(), ReadClaim{}))
+			if w.troubles[MongoDB] == nil || w.troubles[Kafka] != nil {
+				t.Errorf("the trouble with MongoDB is %v, with Kafka %v", w.troubles[MongoDB], w.troubles[Kafka])
+			}
+		})
 	}
 }
 

@@ -28,6 +28,19 @@ func TestLeaseIsRenewedWhileARestartWaitsForItsFlush(t *testing.T) {
 	wants(t, w, 0)
 }
 
+// TestNothingIsReadOrCommittedAnewBeforeARestart: what is read then belongs to another log or owner perhaps, and the restart goes
+// back to the offset that was committed when it was asked for.
+func TestNothingIsReadOrCommittedAnewBeforeARestart(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(5, good)}, Next: 6, End: 6}})
+	m.Now += w.o.FlushInterval
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	wants(t, w, 5)
+	expect[AskTopic](t, after(w, m, Fetched{Err: record.ErrTopicGone}))
+	absent[Fetch](t, after(w, m, TopicAsked{TopicID: otherTopic}))
+	wants(t, w, 0)
+}
+
 func TestLeaseIsRenewedWhileTheClaimIsRead(t *testing.T) {
 	ours := claim.Provenance{ClusterID: "cluster", TopicID: thisTopic, Namespace: "db.events"}.String()
 	oldTopic := claim.Provenance{ClusterID: "cluster", TopicID: [16]byte{9}, Namespace: "db.events"}.String()

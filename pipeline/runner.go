@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waterwheel/record"
 	"waterwheel/timeseries"
 )
 
@@ -26,8 +25,6 @@ type runner struct {
 	ended  chan struct{}
 	acting sync.WaitGroup
 
-	want   atomic.Pointer[record.Commit] // nil: nothing may be committed
-	urgent atomic.Bool                   // the next commit must not wait for a change of offset
 	status atomic.Pointer[Status]
 
 	collection atomic.Pointer[timeseries.Options] // as it was last changed; nil: it was not
@@ -97,9 +94,7 @@ func (r *runner) answer(ctx context.Context, e Event) {
 
 // forget drops what the worker holds in memory. Only between tenures.
 func (r *runner) forget() {
-	r.worker.Handle(Moment{Now: r.clock()}, Dropped{})
-	r.budget.Leave(r.worker)
-	r.want.Store(nil)
+	r.hands.forget(r.clock())
 	r.status.Store(nil)
 }
 
@@ -111,18 +106,11 @@ func (r *runner) post(e Event) {
 	}
 }
 
-// handle gives an event to the worker and publishes what others may see of it: before its actions begin, so that a commit
-// that is asked for now finds what to commit.
+// handle gives an event to the worker and publishes what others may see of it.
 func (r *runner) handle(gen Generation, e Event) []Action {
 	m := Moment{Now: r.clock(), Held: gen.Held()}
 	actions := r.give(m, e)
 	r.status.Store(r.worker.Status(m.Now))
-	want, ok := r.worker.Want()
-	if !ok {
-		r.want.Store(nil)
-	} else if old := r.want.Load(); old == nil || *old != want {
-		r.want.Store(&want)
-	}
 	return actions
 }
 

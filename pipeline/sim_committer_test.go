@@ -12,52 +12,42 @@ import (
 
 // committing commits the offsets of a generation, as the product's plan says.
 func (p *process) committing(t *task, g *generation) {
-	plan := pipeline.NewCommitPlan(p.L, p.clock())
+	var workers []*pipeline.Hands
+	for _, r := range g.runners {
+		workers = append(workers, r.hands)
+	}
+	plan := pipeline.NewCommitPlan(p.L, p.clock(), workers)
 	for {
 		t.sleep(min(p.commitInterval, p.L/3))
-		sent := p.w.now
-		commits := plan.Due(p.clock(), g.wanted(plan))
-		if len(commits) == 0 || g.over {
+		if g.over {
 			continue
 		}
-		answer, ok := t.ask(min(5*time.Second, p.L/2), func() any { return p.group.commit(g.member, g.id, commits) })
-		if p.deaf > sent && p.w.chaos {
-			ok = false
-		}
-		var err error
-		if ok {
-			code := answer.(int)
-			if code == codeNone && !g.held(p.w.now) {
-				p.w.note("(met) a lapsed lease resumed")
+		plan.Commit(p.clock(), func(due []record.Commit) ([]error, error) {
+			if !p.commit(t, g, due) {
+				return nil, errKafka
 			}
-			g.learn(code, sent)
-			ok = code == codeNone
-		}
-		if !ok {
-			err = errKafka
-		}
-		for i, heard := range plan.Answered(p.zero+sent, commits, make([]error, len(commits)), err) {
-			at := slices.IndexFunc(g.runners, func(r *runner) bool { return r.partition == commits[i].Number })
-			if r := g.runners[at]; !r.ended {
-				p.w.at(p.w.now, func() { p.run(func() { r.deliver(g, heard) }) })
+			return make([]error, len(due)), nil
+		}, func(worker int, answer pipeline.Committed) {
+			if r := g.runners[worker]; !r.ended {
+				p.w.at(p.w.now, func() { p.run(func() { r.deliver(g, answer) }) })
 			}
-		}
+		})
 	}
 }
 
-// wanted are the commits that the workers want.
-func (g *generation) wanted(plan *pipeline.CommitPlan) (wanted []record.Commit) {
-	for _, r := range g.runners {
-		if !r.wants {
-			continue
-		}
-		if r.urgent {
-			r.urgent = false
-			plan.Hurry(r.want.Partition)
-		}
-		wanted = append(wanted, r.want)
+// commit sends commits and tells whether they were answered.
+func (p *process) commit(t *task, g *generation, due []record.Commit) bool {
+	sent := p.w.now
+	answer, ok := t.ask(min(5*time.Second, p.L/2), func() any { return p.group.commit(g.member, g.id, due) })
+	if !ok || p.deaf > sent && p.w.chaos {
+		return false
 	}
-	return wanted
+	code := answer.(int)
+	if code == codeNone && !g.held(p.w.now) {
+		p.w.note("(met) a lapsed lease resumed")
+	}
+	g.learn(code, sent)
+	return code == codeNone
 }
 
 // learn draws the lease's consequences from a commit's answer.

@@ -24,9 +24,6 @@ type runner struct {
 	tasks     map[*task]bool
 	ended     bool // the tenure
 	halted    bool
-	want      record.Commit
-	wants     bool
-	urgent    bool
 	phase     string
 
 	tenure    *tenure
@@ -91,7 +88,7 @@ func decoder() *measurement.Decoder {
 
 // begin makes the runner ready for a generation.
 func (r *runner) begin() {
-	r.ended, r.wants, r.urgent, r.phase = false, false, false, "idle"
+	r.ended, r.phase = false, "idle"
 }
 
 // deliver hands an event over if the tenure still stands.
@@ -137,7 +134,6 @@ func (r *runner) handle(e pipeline.Event) {
 		}
 	}
 	r.follow(e)
-	r.want, r.wants = r.worker.Want()
 	for _, a := range actions {
 		r.trace("->", a)
 		r.do(a)
@@ -157,7 +153,7 @@ func (r *runner) do(action pipeline.Action) {
 			w.readLate(p)
 		}
 	case pipeline.CommitNow:
-		r.urgent = true
+		r.hands.Hurry()
 		if g := p.present; g.commits != nil {
 			g.commits.wakeSleeper()
 		}
@@ -243,7 +239,7 @@ func (r *runner) abandon() {
 	if r.cutOff = len(r.sent.open) > 0; r.cutOff {
 		r.p.w.note("(met) abandoned with unknown writes")
 	}
-	r.ended, r.wants, r.tenure = true, false, nil
+	r.ended, r.tenure = true, nil
 }
 
 // stopActing cuts what is under way.
@@ -256,8 +252,7 @@ func (r *runner) stopActing() {
 
 // drop forgets what is in memory: the partition went elsewhere.
 func (r *runner) drop() {
-	r.worker.Handle(pipeline.Moment{Now: r.p.clock()}, pipeline.Dropped{})
-	r.wants = false
+	r.hands.Forget(r.p.clock())
 }
 
 // follow notes when a tenure comes to write.
