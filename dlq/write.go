@@ -156,7 +156,7 @@ func untaken(topic string, err error) error {
 	}
 	return &record.StopError{
 		Reason: "letter_refused",
-		Detail: fmt.Sprintf("the dead-letter topic %q takes no letter, however short (%v): %s, then restart", topic, err, wayOut),
+		Detail: fmt.Sprintf("the dead-letter topic %q takes no letter, not even the shortest (%v): %s, then restart", topic, err, wayOut),
 	}
 }
 

@@ -58,7 +58,7 @@ func (f *tlsFiles) newest() *tls.Config {
 	defer f.mu.Unlock()
 	config, err := f.settings.read()
 	if err != nil {
-		f.logger.Warn("reading Kafka's TLS files again: going on with what they last held", "err", err)
+		f.logger.Warn("Kafka's TLS files cannot be read again: going on with what was read last", "err", err)
 		return f.last
 	}
 	f.last = config

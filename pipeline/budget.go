@@ -13,8 +13,8 @@ const headroom = 16
 // Budget bounds the memory of all partitions of the process together. While the sum is near the limit, each partition is
 // told the level that it must come down to: the one at which the sum fits when only the larger ones shrink. So the largest
 // give first, and a small partition is never slowed by a large one. One that could not come down to its level (its flush is
-// under way) counts as it is for the others' level: meanwhile they give what it cannot. Over the limit nobody fetches of whom
-// something waits to be written.
+// under way) counts as it is for the others' level: meanwhile they give what it cannot. Over the limit a partition
+// fetches only if it has nothing left to write.
 //
 // What a fetch brings is unfolded in pieces, and each piece waits until there is room for what may become of it, in the order
 // in which they came. While there is none, a small one may be unfolded all the same, one at a time: so nobody waits for ever,

@@ -52,17 +52,6 @@ func (f *flush) unresolved() bool {
 	return false
 }
 
-// lastSent is when the last attempt of an unresolved write was over.
-func (f *flush) lastSent() Instant {
-	var last Instant
-	for i := range f.attempts {
-		if a := &f.attempts[i]; a.sent && a.step != done {
-			last = max(last, a.lastSent)
-		}
-	}
-	return last
-}
-
 // at lists the writes that are at a step.
 func (f *flush) at(s step) []int {
 	var indexes []int

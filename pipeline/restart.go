@@ -28,7 +28,6 @@ func (w *Worker) again() Assigned {
 func (w *Worker) claimAgain() {
 	w.log.Warn("another consumer has claimed the partition: claiming it again")
 	w.o.Metrics.claim("lost")
-	w.past.unknownUntil = max(w.past.unknownUntil, w.flush.lastSent()+w.o.Grace)
 	w.flush = nil
 	w.restart(w.again())
 }

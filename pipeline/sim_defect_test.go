@@ -19,12 +19,20 @@ type defect struct {
 	runs                      int // in which the simulation must notice it
 }
 
-// defects are of what the simulation shares with the program: how an action is carried out, which commits are due, and which
-// offset may be committed.
+// defects are of what the simulation shares with the program beside the rest of the worker: how an action is carried out, which
+// commits are wanted and due, who hears their answers, and which offset may be committed.
 var defects = []defect{
 	{"an offset beyond what is done", "commitplan.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
 	{"a lease that is never renewed", "commitplan.go", "now-p.renewed >= p.renewal", "false", 50},
+	{"an answer told to another worker", "commitplan.go", "tell(workers[due[i].Partition], heard)", "tell(i, heard)", 2500},
 	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
+	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},
+	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.assigned.Consumed && !w.tenure.claimed {", "false {", 700},
+	{"the first commit that was wanted, for ever", "perform.go", "old == nil || *old != want", "old == nil", 20},
+	{
+		"the ports of before a restart", "perform.go", "{ h.log, h.store = h.ports.Open(a.Source) }",
+		"{\n\tif h.store == nil {\n\t\th.log, h.store = h.ports.Open(a.Source)\n\t}\n}", 1000,
+	},
 	{"a claim without an answer taken as won", "perform.go", "return Claimed{won, err}", "return Claimed{won || err != nil, nil}", 50},
 	{"D of another window", "perform.go", "h.store.Stored(ctx, a.Start, a.End)", "h.store.Stored(ctx, a.Start+1, a.End)", 50},
 	{

@@ -112,7 +112,7 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 	switch {
 	case isRelease(t.what):
 		sent.late = max(sent.late, 0.3)
-	case t.p == w.mender: // owners write meanwhile
+	case t.p == w.repairer: // owners write meanwhile
 		sent.late = max(sent.late, 0.6)
 	}
 	if w.chaos && (isClaim(t.what) && isClaim(t.p.evictIn) || isRelease(t.what) && isRelease(t.p.evictIn)) {
@@ -221,7 +221,7 @@ func (c port) snapshot(t *task, s *session) int64 {
 		low = max(0, m.majority-30)
 		return low + w.rnd.Int64N(m.majority-low+1)
 	}
-	steady := t.p == w.mender && w.now > m.elected+10*time.Second // a primary of some age shows all that it has acknowledged
+	steady := t.p == w.repairer && w.now > m.elected+10*time.Second // a primary of some age shows all that it has acknowledged
 	if !w.chaos || !w.traits.lag || steady || low >= m.majority {
 		return m.majority
 	}

@@ -27,7 +27,7 @@ func (w *world) repair() {
 		}
 	})
 	for range pick(w, 1, 2, 3) {
-		w.at(w.now+w.between(0, 4), w.mend)
+		w.at(w.now+w.between(0, 4), w.startRepair)
 	}
 }
 
@@ -36,12 +36,12 @@ func (w *world) source(partition int32) timeseries.Source {
 	return timeseries.Source{Topic: topicName, TopicID: w.topicSeen(), Partition: partition}
 }
 
-// mend runs `consumer verify --repair`, as a process that belongs to no group, one at a time.
-func (w *world) mend() {
-	if w.mender != nil && !w.mender.dead {
+// startRepair runs `consumer verify --repair`, as a process that belongs to no group, one at a time.
+func (w *world) startRepair() {
+	if w.repairer != nil && !w.repairer.dead {
 		w.at(w.now+time.Second, func() {
 			if w.chaos {
-				w.mend()
+				w.startRepair()
 			}
 		})
 		return
@@ -51,7 +51,7 @@ func (w *world) mend() {
 		w:     w, slot: -1, name: fmt.Sprintf("repair %d", len(w.all)), settings: w.settings(), group: w.group,
 		tasks: map[*task]bool{}, runners: map[int32]*runner{},
 	}
-	w.mender, w.all = p, append(w.all, p)
+	w.repairer, w.all = p, append(w.all, p)
 	w.logf("%s starts", p.name)
 	p.spawn(func(t *task) {
 		for partition := range w.kafka.partitions {
@@ -62,18 +62,18 @@ func (w *world) mend() {
 
 // repairing tells whether doubles are still to be taken out, by a repair that began after a moment.
 func (w *world) repairing(after time.Duration) bool {
-	m := w.mender
+	last := w.repairer
 	switch {
 	case len(w.checks.doubled) == 0:
 		return false
-	case m == nil || m.began < after:
-		if m != nil {
-			m.crash() // it works in small steps, and may be late for long
+	case last == nil || last.began < after:
+		if last != nil {
+			last.crash() // it works in small steps, and may be late for long
 		}
-		w.mend()
+		w.startRepair()
 		return true
 	}
-	return !m.dead
+	return !last.dead
 }
 
 // repair verifies one partition below the committed offset, which is read first, and takes doubles out.

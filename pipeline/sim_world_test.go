@@ -31,12 +31,12 @@ type world struct {
 	group   *coordinator
 	checks  checks
 
-	slots   map[int]*process // the present process of each slot
-	all     []*process
-	mender  *process       // the last repair
-	kinds   []*schedule    // what happens in this run
-	answers map[answer]int // what events led to
-	seen    map[string]int
+	slots    map[int]*process // the present process of each slot
+	all      []*process
+	repairer *process       // the last repair
+	kinds    []*schedule    // what happens in this run
+	answers  map[answer]int // what events led to
+	seen     map[string]int
 
 	violation string
 	stack     []byte    // of a panic

@@ -89,7 +89,7 @@ func (r *Range) stored(q *Question, committed claim.Committed) (int64, error) {
 		r.note("group %q has committed nothing: nothing to verify", q.Group)
 		return -1, nil
 	case claim.OtherTopic:
-		r.note("the offset was committed for a topic of this name that is deleted: nothing to verify")
+		r.note("the offset was committed for a topic of this name that has since been deleted: nothing to verify")
 		return -1, nil
 	case claim.OfAnotherProgram:
 		r.note("another program committed the offset: what only that has read is missing here")

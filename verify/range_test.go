@@ -93,7 +93,7 @@ func TestOffsetsOfOthersAreNotVerified(t *testing.T) {
 		"a reset":             {claim.Committed{Offset: 50}, 50, "taken as it is", ""},
 		"a mirror":            {claim.Committed{Offset: 50, Metadata: mirrored.String()}, 50, "taken as it is", ""},
 		"another program":     {claim.Committed{Offset: 50, Consumed: true}, 50, "another program committed the offset", ""},
-		"a deleted topic":     {claim.Committed{Offset: 50, Metadata: deleted.String()}, 0, "that is deleted", ""},
+		"a deleted topic":     {claim.Committed{Offset: 50, Metadata: deleted.String()}, 0, "has since been deleted", ""},
 		"other collection":    {claim.Committed{Offset: 50, Metadata: elsewhere.String()}, 0, "", "writes events/1 to db.other, the settings name db.events"},
 		"and a deleted topic": {claim.Committed{Offset: 50, Metadata: both.String()}, 0, "", "writes events/1 to db.other, the settings name db.events"},
 	} {

@@ -23,7 +23,7 @@ func (p *program) checkCommand() *cobra.Command {
 	var sample int
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look whether everything is in place, and what events would become",
+		Short: "Check whether everything is in place, and what events would become",
 		Long: "Connects to Kafka and MongoDB with the settings in effect and says what it finds, with the way out of what is wrong. It\n" +
 			"changes nothing: the one document written for a trial is removed again, though the collection of claims may be made\n" +
 			"for it.\n" +

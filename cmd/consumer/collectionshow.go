@@ -26,7 +26,7 @@ func (p *program) collectionShowCommand() *cobra.Command {
 		Short: "Show the options of collections, what they hold of each partition, and who has claimed it",
 		Long: "Shows how a collection is defined, how large it is, how many buckets and measurements it holds of each source partition,\n" +
 			"and whose claim stands on that. Of a partition with more buckets than --buckets only those with the largest offsets are\n" +
-			"looked at, which is said; so it costs little on a collection of any size.",
+			"looked at, and the output says so: it costs little on a collection of any size.",
 		Args: noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
 			if newest < 0 {

@@ -36,8 +36,8 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 			"named, and the exit code is 3. Letters stay in the dead-letter topic: what was driven is kept by the offsets of a\n" +
 			"consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of letters. Letters driven by one selection\n" +
 			"are not driven by another. A run that was cut off goes on where it was, and looks first which records have arrived.\n\n" +
-			"No selection drives a letter again that was refused, or that was of no record. --letter brings it back, each time it is\n" +
-			"said, and tells what speaks against it: of this alone no account is kept.\n\n" +
+			"No selection drives a letter again that was refused, or that is not of the record it names. --letter brings it back\n" +
+			"and says what speaks against it; it does so each time, because no account is kept of these.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.",
 		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000\n  consumer dlq redrive --letter events.dlq/0/12",

@@ -42,7 +42,7 @@ func (p *program) verifyCommand() *cobra.Command {
 		Long: "Reads the records of a topic and the positions that its buckets list, and tells for each partition which\n" +
 			"measurements are stored once, dead-lettered, expired, missing or doubled, with the first offsets of each problem.\n" +
 			"It works beside running consumers, below the offset that the group has committed. Exit code 3 when something is\n" +
-			"wrong. A range that was interrupted is gone on with by --partition and --from.\n\n" +
+			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
 			"--content compares every value with its record, and every bucket with itself. A meta that was changed on purpose\n" +
 			"differs. --repair takes doubled measurements out of the bucket with the larger _id and closes that bucket;\n" +
 			"--dry-run shows what it would do. Run one repair at a time, and none while MongoDB elects a primary: what one\n" +

@@ -101,7 +101,7 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		topics, claim, err := decodeClaim(m.subscription)
 		if err != nil {
 			// What it would commit is not stored: it gets nothing, and the others go on.
-			g.log.Error("a member of the group is of another program: it gets no partitions", "member", m.id, "err", err)
+			g.log.Error("a member of the group belongs to another program: it gets no partitions", "member", m.id, "err", err)
 		}
 		claimants = append(claimants, claimant{m.id, topics, claim})
 		names = append(names, topics...)
