@@ -27,8 +27,9 @@ type claiming struct {
 // newClaiming stores ten measurements and lets the member be evicted.
 func newClaiming(t *testing.T, topic string, settings harness.Settings) *claiming {
 	mongo, uri := world.servers.LinkMongo(t)
-	f := flow{t, topic, settings.With("MONGODB_URI", uri, "MONGODB_DATABASE", "claim-"+topic)}
-	t.Cleanup(func() { _ = world.servers.DropDatabase(context.Background(), "claim-"+topic) })
+	name := "claim-" + topic
+	f := flow{t, topic, settings.With("MONGODB_URI", uri, "MONGODB_DATABASE", name, "KAFKA_GROUP_ID", name)}
+	t.Cleanup(func() { _ = world.servers.DropDatabase(context.Background(), name) })
 	f.produce(10, 0)
 	c := &claiming{flow: f, Consumer: f.start(), mongo: mongo}
 	f.awaitLog(c.Consumer, "claimed")
@@ -122,18 +123,21 @@ func TestKafkasOutageDuringAClaimIsKafkas(t *testing.T) {
 // TestRightMissingDuringAClaimStopsThePartition: at once, with the name of the right.
 func TestRightMissingDuringAClaimStopsThePartition(t *testing.T) {
 	needsBroker(t)
-	c := newClaiming(t, guarded, as(at(login, guarded), "PLAIN", "least"))
-	read := right{"least", kmsg.ACLResourceTypeTopic, guarded, kmsg.ACLOperationRead}
+	topic := newTopic(t)
+	if err := world.servers.CreateTopic(within(t, 10*time.Second), topic+".dlq", 1); err != nil {
+		t.Fatal(err)
+	}
+	read := right{"least", kmsg.ACLResourceTypeTopic, topic, kmsg.ACLOperationRead}
+	write := right{"least", kmsg.ACLResourceTypeTopic, topic + ".dlq", kmsg.ACLOperationWrite}
+	if err := grant(within(t, 10*time.Second), read, write); err != nil {
+		t.Fatal(err)
+	}
+	c := newClaiming(t, topic, as(at(login, topic), "PLAIN", "least"))
 	c.take(read)
-	t.Cleanup(func() {
-		if err := grant(context.Background(), read); err != nil {
-			t.Error(err)
-		}
-	})
 	c.answer()
 	c.awaitLog(c.Consumer, "partition stopped")
 	c.awaitPhase("stopped")
-	if says := c.Log()[c.said:]; !strings.Contains(says, guarded) || !strings.Contains(says, "READ") || c.blames("MongoDB") {
+	if says := c.Log()[c.said:]; !strings.Contains(says, topic) || !strings.Contains(says, "READ") || c.blames("MongoDB") {
 		t.Errorf("the consumer says:\n%s", says)
 	}
 }
