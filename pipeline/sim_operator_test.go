@@ -16,8 +16,9 @@ func documentID(partition int32) string {
 	return string(raw.Lookup("_id").Value)
 }
 
-// deleteDocument deletes a partition document, but not while another group still has processes, nor while nothing else tells
-// that this pipeline has not stored what another program has read: the documents say that the one doubles, the other skips.
+// deleteDocument deletes a partition document, but not while another group still has processes, nor while a claim that found
+// none may still be executed: the documents say that both double. Nor while nothing else tells that this pipeline has not
+// stored what another program has read: they say that this skips.
 func (w *world) deleteDocument() {
 	if slices.ContainsFunc(w.all, func(p *process) bool { return !p.dead && p.group != w.group }) {
 		return
@@ -31,6 +32,9 @@ func (w *world) deleteDocument() {
 	start, _ := document.Lookup("start").AsInt64OK()
 	stranger := claim.Committed{Offset: last.offset, Metadata: last.metadata, Consumed: last.consumed}.OfAnotherProgram()
 	if stranger && last.offset > start {
+		return
+	}
+	if sent, ok := w.firstClaims[partition]; ok && w.now-sent <= longestGrace {
 		return
 	}
 	w.mongo.put(w.mongo.parts, id, nil, nil)

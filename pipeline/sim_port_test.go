@@ -108,6 +108,9 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 		return sink.Reply{}, &sink.NotSentError{Err: errors.New("connection refused")}
 	}
 	t.p.called()
+	if a, claims := t.what.(pipeline.SendClaim); claims && !a.Seen.Found {
+		w.firstClaims[t.r.partition] = w.now
+	}
 	sent := command{w: w, n: n, execute: execute, refused: refused, late: w.traits.late}
 	switch {
 	case isRelease(t.what):

@@ -31,7 +31,7 @@ type traits struct {
 func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w := &world{
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
-		seen: map[string]int{}, answers: map[answer]int{}, letters: map[letterKey]bool{},
+		seen: map[string]int{}, answers: map[answer]int{}, letters: map[letterKey]bool{}, firstClaims: map[int32]time.Duration{},
 		checks: checks{
 			values: map[int64]int{}, edited: map[string]bool{}, doubled: map[int64]doubled{},
 			zombie: &tenure{owner: "a zombie"}, repairer: &tenure{owner: "a repair"},

@@ -37,6 +37,8 @@ type world struct {
 	kinds    []*schedule    // what happens in this run
 	answers  map[answer]int // what events led to
 	seen     map[string]int
+	// firstClaims is when a claim was sent last that found no document, by partition.
+	firstClaims map[int32]time.Duration
 
 	violation string
 	stack     []byte    // of a panic
