@@ -23,12 +23,14 @@ type Options struct {
 
 // Shares of events: one in a hundred is bad, three in a hundred come late.
 const (
-	badShare       = 0.01
-	tombstoneShare = 0.001
-	arrayShare     = 0.01
-	lateShare      = 0.028
-	veryLateShare  = 0.002
+	badShare      = 0.01
+	arrayShare    = 0.01
+	lateShare     = 0.028
+	veryLateShare = 0.002
 )
+
+// tombstoneEvery is how many events there are to a tombstone; no share, so that a thousand events have one for sure.
+const tombstoneEvery = 1000
 
 // Generator makes the events of many series, with all that goes wrong in practice: late and out-of-order readings,
 // fields that come and go, changed types, arrays, tombstones, and bad events of every reason.
@@ -52,13 +54,13 @@ func NewGenerator(o Options) *Generator {
 func (g *Generator) Next() Event {
 	g.turn++
 	switch at := g.random.Float64(); {
+	case g.turn%tombstoneEvery == 0:
+		return Tombstone("gone")
 	case at < badShare:
 		g.bad++
 		reasons := Reasons()
 		return Bad(reasons[g.bad%len(reasons)], g.turn, g.options.Start.UnixMilli(), g.options.MaxBytes)
-	case at < badShare+tombstoneShare:
-		return Tombstone("gone")
-	case at < badShare+tombstoneShare+arrayShare:
+	case at < badShare+arrayShare:
 		return g.array()
 	default:
 		return Of(g.reading(g.turn % g.options.Series))
