@@ -20,7 +20,7 @@ const (
 )
 
 // sinceWhen finds, in a line of /readyz, what fails and since when.
-var sinceWhen = regexp.MustCompile(`(?:partition \S+: )?(.+?) (?:fails|does not answer) since (\S+): `)
+var sinceWhen = regexp.MustCompile(`(?:partition \S+: )?(.+?) (?:has been failing|has not answered) since (\S+): `)
 
 // wantNamed wants /readyz to name the server that is away and no other, since the outage's begin, which was made between
 // early and late.
