@@ -58,25 +58,23 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 	ctx, cancel := context.WithCancel(context.Background())
 	commits := newCommitter(gen, c.o)
 	owned := map[record.Partition]bool{}
-	var runners []*runner
 	for _, a := range assignments {
 		key := a.Partition
 		owned[key] = true
 		r := c.runner(key)
 		r.kick = commits.kick
 		r.events, r.revoke, r.ended = make(chan Event), make(chan bool, 1), make(chan struct{})
-		runners = append(runners, r)
 		commits.add(r)
 	}
 	c.dropOthers(owned)
-	for i, r := range runners {
+	for i, r := range commits.runners {
 		a := assignments[i].Assigned
 		a.Consecutive = consecutive && c.last[assignments[i].Partition]
 		go r.run(ctx, gen, a) // ended by Revoke or Lost, which wait for r.ended
 	}
 	c.wait.Go(func() { commits.run(ctx) })
 	c.mu.Lock()
-	c.now, c.ended, c.stop, c.last = runners, 0, cancel, owned
+	c.now, c.ended, c.stop, c.last = commits.runners, 0, cancel, owned
 	c.mu.Unlock()
 }
 

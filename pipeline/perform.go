@@ -8,7 +8,7 @@ import (
 )
 
 // hands carry out what one worker wants done, one action a call; calls may overlap as far as the ports allow. They also tell
-// the budget what the worker holds, and what is on its way to it.
+// the budget what the worker holds, and what is on its way to it, and the commit plan what it wants committed.
 type hands struct {
 	worker  *Worker
 	ports   Ports

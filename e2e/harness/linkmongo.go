@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"net"
 	"net/url"
 	"testing"
 
@@ -15,12 +14,10 @@ func (s *Servers) LinkMongo(t *testing.T) (*link.Link, string) {
 	if err != nil {
 		t.Skip("E2E_MONGODB_URI names several servers: one cannot be put behind a link")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	listener.Close()
 	l, err := link.New(address, uri.Host)
 	if err != nil {
 		t.Fatal(err)
