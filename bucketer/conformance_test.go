@@ -12,7 +12,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// casesFile holds the conformance cases that the project ships; the files named by casesEnv are run too.
+// casesFile holds the conformance cases that the project ships; the files named by casesEnv, and those in the folders that it
+// names, are run too.
 const (
 	casesFile = "../testdata/bucket_catalog.jsonl"
 	casesEnv  = "WATERWHEEL_CASES"
@@ -32,9 +33,8 @@ func TestConformance(t *testing.T) {
 	elsewhere := map[string]bool{
 		"round": true, "cachesize": true, "oid": true, "options": true, "index": true, "update": true, "ttl": true,
 	}
-	files := append([]string{casesFile}, filepath.SplitList(os.Getenv(casesEnv))...)
 	ran := map[string]int{}
-	for _, file := range files {
+	for _, file := range caseFiles(t) {
 		for _, one := range readCases(t, file) {
 			ran[one.kind]++
 			if run, ok := runners[one.kind]; ok {
@@ -51,6 +51,19 @@ func TestConformance(t *testing.T) {
 			t.Logf("%s: %d cases, which package timeseries runs", kind, n)
 		}
 	}
+}
+
+func caseFiles(t *testing.T) []string {
+	t.Helper()
+	files := []string{casesFile}
+	for _, path := range filepath.SplitList(os.Getenv(casesEnv)) {
+		inside, err := filepath.Glob(filepath.Join(path, "*.jsonl"))
+		if err != nil || len(inside) == 0 {
+			inside = []string{path} // a file; what is neither cannot be read
+		}
+		files = append(files, inside...)
+	}
+	return files
 }
 
 func readCases(t *testing.T, file string) []conformanceCase {

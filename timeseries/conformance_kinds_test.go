@@ -29,18 +29,22 @@ func sameDocument(t *testing.T, what string, got bson.Raw, want bson.RawValue) {
 }
 
 // runOptionsSample: a creation with "options", or a change "from" one definition "to" another.
-func runOptionsSample(t *testing.T, _ conformanceCase, s sample) {
+func runOptionsSample(t *testing.T, c conformanceCase, s sample) {
 	want := s.wantError()
 	var got Options
 	var err error
-	if from := s.take("from"); from.Type != 0 {
-		options := readOptions(t, document(t, from))
-		if options.TimeField == "" {
-			options.TimeField = "t"
-		}
-		got, err = options.Change(readOptions(t, document(t, s.need(t, "to"))))
+	create, to := document(t, s.take("from", "options", "create")), document(t, s.take("to", "collMod"))
+	if create == nil {
+		create = c.Options
+	}
+	options := readOptions(t, create)
+	if options.TimeField == "" && to != nil {
+		options.TimeField = "t"
+	}
+	if to != nil {
+		got, err = options.Change(readOptions(t, to))
 	} else {
-		got, err = readOptions(t, document(t, s.need(t, "options", "create"))).Normalize()
+		got, err = options.Normalize()
 	}
 	expect := s.take("expect", "effective", "result")
 	if !checkError(t, err, want) || expect.Type == 0 {
@@ -55,38 +59,101 @@ func runOptionsSample(t *testing.T, _ conformanceCase, s sample) {
 	}
 }
 
-// runIndexSample: the keys of an index ("spec") or a shard key ("shardKey"), with options where given.
+// runIndexSample: the keys of an index ("spec"), a whole specification of createIndexes (with "key"), a shard key
+// ("shardKey") or a hint, with options where given.
 func runIndexSample(t *testing.T, c conformanceCase, s sample) {
 	o, want := readOptions(t, c.Options), s.wantError()
-	if key := s.take("shardKey"); key.Type != 0 {
-		got, err := o.BucketShardKey(document(t, key))
-		if checkError(t, err, want) {
-			sameDocument(t, "the shard key", got, s.need(t, "buckets"))
+	for name, translate := range map[string]func(bson.Raw) (bson.Raw, error){"shardKey": o.BucketShardKey, "hint": o.BucketHint} {
+		if key := s.take(name); key.Type != 0 {
+			got, err := translate(document(t, key))
+			wanted := s.take("buckets", "bucketKey", "bucketKeys", "bucketHint", "bucketShardKey")
+			if checkError(t, err, want) {
+				sameDocument(t, "the "+name, got, wanted)
+			}
+			return
 		}
-		return
 	}
-	got, err := o.BucketIndex(Index{
-		Keys:    document(t, s.need(t, "spec", "key", "keys")),
-		Options: document(t, s.take("options", "indexOptions")),
-	})
-	buckets, options := s.take("buckets"), s.take("bucketOptions")
+	user := indexOf(t, document(t, s.need(t, "spec", "index", "key", "keys")))
+	if options := document(t, s.take("options", "indexOptions")); options != nil {
+		user.Options = options
+	}
+	got, err := o.BucketIndex(user)
+	buckets, options := s.take("buckets", "bucketSpec", "bucketKey", "bucketKeys", "bucketIndex"), s.take("bucketOptions")
 	if !checkError(t, err, want) {
 		return
 	}
-	sameDocument(t, "the key", got.Keys, buckets)
+	wanted := indexOf(t, document(t, buckets))
+	sameDocument(t, "the key", got.Keys, objectValue(wanted.Keys))
+	if options.Type == 0 && wanted.Options != nil {
+		options = objectValue(wanted.Options)
+	}
 	if options.Type != 0 {
-		sameDocument(t, "the options", got.Options, options)
+		sameFields(t, "the options", got.Options, options)
 	}
 }
 
-// runUpdateSample: an update with "u", or a delete without.
+// indexOf is an index of its keys, or of a specification of createIndexes, whose keys are an object "key".
+func indexOf(t *testing.T, spec bson.Raw) Index {
+	t.Helper()
+	key, ok := spec.Lookup("key").DocumentOK()
+	if !ok {
+		return Index{Keys: spec}
+	}
+	rest := newBuilder()
+	elements, err := spec.Elements()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range elements {
+		if e.Key() != "key" && e.Key() != "v" {
+			rest.add(e.Key(), e.Value())
+		}
+	}
+	return Index{Keys: key, Options: rest.document()}
+}
+
+// sameFields compares documents in which the order of the fields means nothing. A name that is not wanted may be there.
+func sameFields(t *testing.T, what string, got bson.Raw, want bson.RawValue) {
+	t.Helper()
+	left := map[string]bson.RawValue{}
+	for _, d := range []bson.Raw{got, document(t, want)} {
+		elements, err := d.Elements()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range elements {
+			if have, ok := left[e.Key()]; ok && Compare(have, e.Value()) == 0 {
+				delete(left, e.Key())
+			} else {
+				left[e.Key()] = e.Value()
+			}
+		}
+	}
+	if _, named := document(t, want).LookupErr("name"); named != nil {
+		delete(left, "name")
+	}
+	if len(left) > 0 {
+		t.Errorf("%s are %v, want %v", what, got, want)
+	}
+}
+
+// runUpdateSample: an update with "u", or a delete without; also as the commands update and delete have them, in "updates"
+// and "deletes".
 func runUpdateSample(t *testing.T, c conformanceCase, s sample) {
 	o, want := readOptions(t, c.Options), s.wantError()
 	if own := s.take("options"); own.Type != 0 {
 		o = readOptions(t, document(t, own))
 	}
+	unwrap(t, s, "updates")
+	unwrap(t, s, "deletes")
 	query, update, multi := document(t, s.need(t, "q", "query")), s.take("u", "update"), s.flag(true, "multi")
-	wantQuery, wantUpdate := s.take("bucketQ"), s.take("bucketU")
+	wantQuery, wantUpdate := s.take("bucketQ", "bucketQuery"), s.take("bucketU", "bucketUpdate")
+	if hint := s.take("hint"); hint.Type != 0 {
+		got, err := o.BucketHint(document(t, hint))
+		if wanted := s.take("bucketHint"); checkError(t, err, "") {
+			sameDocument(t, "the hint", got, wanted)
+		}
+	}
 	if update.Type == 0 {
 		if limit := s.take("limit"); limit.Type != 0 {
 			multi = !isTrue(limit)
@@ -107,16 +174,40 @@ func runUpdateSample(t *testing.T, c conformanceCase, s sample) {
 	}
 }
 
+// unwrap puts the one operation of a command's array into the sample.
+func unwrap(t *testing.T, s sample, name string) {
+	t.Helper()
+	list := s.take(name)
+	if list.Type == 0 {
+		return
+	}
+	operations, err := elementsOf(list)
+	if err != nil || len(operations) != 1 {
+		t.Fatalf("%s has %d operations (%v): one is understood", name, len(operations), err)
+	}
+	s.take("update", "delete") // the name of the collection
+	fields, err := elementsOf(operations[0].Value())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, given := s["multi"]; name == "updates" && !given {
+		s["multi"] = bson.RawValue{Type: bson.TypeBoolean, Value: []byte{0}}
+	}
+	for _, f := range fields {
+		s[f.Key()] = f.Value()
+	}
+}
+
 // runTTLSample: whether a bucket is expired at a time.
 func runTTLSample(t *testing.T, _ conformanceCase, s sample) {
-	seconds := int32(s.number(t, "bucketMaxSpanSeconds", "span"))
+	seconds := int32(s.number(t, "bucketMaxSpanSeconds", "spanSeconds", "span"))
 	o := Options{
 		MaxSpanSeconds: seconds, RoundingSeconds: seconds,
-		ExpireAfterSeconds: s.number(t, "expireAfterSeconds"),
+		ExpireAfterSeconds: s.number(t, "expireAfterSeconds", "expireAfter"),
 	}
 	after := int64(o.TTLSeconds())
-	want := s.need(t, "deleted")
-	if got := after > 0 && s.number(t, "minTime") <= s.number(t, "now")-after*1000; got != isTrue(want) {
+	want, oldest, now := s.need(t, "deleted", "expired"), s.number(t, "minTime", "min"), s.number(t, "now")
+	if got := after > 0 && oldest <= now-after*1000; got != isTrue(want) {
 		t.Errorf("deleted is %v, want %v", got, want)
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// conformanceCase is one line of the conformance cases. Kinds that this package owns hold samples; the fields of a
-// sample depend on the kind.
+// conformanceCase is one line of the conformance cases. Kinds that this package owns hold samples, in one of the forms of
+// questionsIn; the fields of a sample depend on the kind.
 type conformanceCase struct {
-	Name    string   `bson:"name"`
-	Kind    string   `bson:"kind"`
-	Options bson.Raw `bson:"options"`
-	Samples []sample `bson:"samples"`
+	Name    string        `bson:"name"`
+	Kind    string        `bson:"kind"`
+	Options bson.Raw      `bson:"options"`
+	Create  bson.Raw      `bson:"create"` // instead of options
+	Samples bson.RawValue `bson:"samples"`
 }
 
 // sample is one question and its answer. Each runner takes the fields it understands out; what is left over has not
@@ -40,10 +41,8 @@ var runners = map[string]func(t *testing.T, c conformanceCase, s sample){
 
 // TestConformance runs the cases taken from MongoDB's own tests, those of the files that WATERWHEEL_CASES lists as well.
 func TestConformance(t *testing.T) {
-	files := append([]string{filepath.Join("..", "testdata", "bucket_catalog.jsonl")},
-		filepath.SplitList(os.Getenv("WATERWHEEL_CASES"))...)
 	ran := map[string]int{}
-	for _, file := range files {
+	for _, file := range caseFiles(t) {
 		for number, line := range readLines(t, file) {
 			kind, ok := strings.CutPrefix(runCase(t, line, fmt.Sprintf("%s:%d", filepath.Base(file), number+1)), "bucketer ")
 			if ok {
@@ -95,13 +94,14 @@ func runCase(t *testing.T, line, where string) string {
 		if err := bson.UnmarshalExtJSON([]byte(line), false, &c); err != nil {
 			t.Fatalf("%s: %v", where, err)
 		}
-		for i, s := range questions(t, c, line) {
-			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				s.take("notes")
-				s.take("note")
-				run(t, c, s)
-				if len(s) > 0 {
-					t.Errorf("%s: fields %v of the sample are unknown", where, slices.Sorted(maps.Keys(s)))
+		if c.Options == nil {
+			c.Options = c.Create
+		}
+		for _, q := range questions(t, c, line, where) {
+			t.Run(q.name, func(t *testing.T) {
+				run(t, c, q.sample)
+				if left := q.leftOver(); len(left) > 0 && !t.Failed() {
+					t.Errorf("%s: case %s, sample %s: nothing is known of its keys %v", where, c.Name, q.name, left)
 				}
 			})
 		}
@@ -111,26 +111,36 @@ func runCase(t *testing.T, line, where string) string {
 
 // questions are the samples of a case. What the case itself says beside them holds for each; a case without samples is
 // its own only one.
-func questions(t *testing.T, c conformanceCase, line string) []sample {
+func questions(t *testing.T, c conformanceCase, line, where string) []question {
 	t.Helper()
 	var common sample
 	if err := bson.UnmarshalExtJSON([]byte(line), false, &common); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"name", "kind", "source_test", "notes", "options", "samples"} {
+	for _, name := range []string{"name", "kind", "source_test", "notes", "note", "options", "create", "samples"} {
 		common.take(name)
 	}
-	if len(c.Samples) == 0 {
-		return []sample{common}
+	if err := common.takeNamespace(); err != nil {
+		t.Fatalf("%s: case %s: %v", where, c.Name, err)
 	}
-	for _, s := range c.Samples {
+	if c.Samples.Type == 0 {
+		return []question{{c.Name, common}}
+	}
+	all, err := questionsIn(c.Kind, c.Samples)
+	if err != nil {
+		t.Fatalf("%s: case %s: %v", where, c.Name, err)
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s: case %s has no samples", where, c.Name)
+	}
+	for _, q := range all {
 		for name, v := range common {
-			if _, own := s[name]; !own {
-				s[name] = v
+			if _, own := q.sample[name]; !own {
+				q.sample[name] = v
 			}
 		}
 	}
-	return c.Samples
+	return all
 }
 
 // take removes the first of several fields from the sample and returns it; Type 0 when there is none.
@@ -176,17 +186,31 @@ func (s sample) flag(standard bool, names ...string) bool {
 	return standard
 }
 
-// wantError is the code name that the sample expects, "" for success.
+// wantError is the code name that the sample expects, "" for success: by name, by number, as the answer of a command, or
+// as a flag that tells only whether it succeeds.
 func (s sample) wantError() string {
 	ok, given := s["ok"]
 	delete(s, "ok")
-	if want, isString := s.take("error").StringValueOK(); isString {
-		return want
+	failed := given && !isTrue(ok)
+	want := ""
+	for _, name := range []string{"error", "codeName", "code", "errorCode"} {
+		v := s.take(name)
+		switch text, isString := v.StringValueOK(); {
+		case v.Type == 0 || v.Type == bson.TypeNull:
+		case isString:
+			want = text
+		case v.Type == bson.TypeBoolean:
+			failed = failed || v.Boolean()
+		case v.IsNumber() && want == "":
+			want = (&Error{Code: int32(v.AsInt64())}).CodeName()
+		case !v.IsNumber():
+			s[name] = v // it is left over
+		}
 	}
-	if given && !isTrue(ok) {
+	if want == "" && failed {
 		return "any"
 	}
-	return ""
+	return want
 }
 
 // checkError compares an error with the expected code; false means that there is no result to look at.
@@ -214,6 +238,10 @@ func readOptions(t *testing.T, raw bson.Raw) Options {
 		Expire      int64       `bson:"expireAfterSeconds"`
 	}
 	if raw != nil {
+		raw, err := flatten(raw)
+		if err != nil {
+			t.Fatalf("the options %v: %v", raw, err)
+		}
 		if err := bson.Unmarshal(raw, &o); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +265,7 @@ func refuseUnset(t *testing.T, raw bson.Raw) {
 	}
 	for _, e := range elements {
 		if !slices.Contains(known, e.Key()) {
-			t.Fatalf("option %q is unknown", e.Key())
+			t.Fatalf("the option %q is unknown", e.Key())
 		}
 	}
 }
