@@ -161,6 +161,9 @@ func (s *sampler) take(partition int32, r *record.Record) {
 		s.refuse(at, err)
 		return
 	}
+	if len(results) == 0 { // its root is null
+		s.view.Tombstones++
+	}
 	for i := range results {
 		if err := results[i].Err; err != nil {
 			s.refuse(at, err)

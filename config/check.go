@@ -14,12 +14,13 @@ import (
 type checker struct {
 	*Config
 	bad      map[string]bool // variables whose values are no good: nothing is concluded from them
+	given    map[string]bool // variables that have a value of their own, not the default
 	problems []Problem
 }
 
 // check finds what is wrong beyond the bounds of single fields.
-func check(c *Config, bad map[string]bool) []Problem {
-	k := checker{Config: c, bad: bad}
+func check(c *Config, bad, given map[string]bool) []Problem {
+	k := checker{Config: c, bad: bad, given: given}
 	k.addresses()
 	k.topics()
 	k.security()

@@ -1,24 +1,64 @@
 package config
 
-import "waterwheel/measurement"
+import (
+	"strings"
+
+	"waterwheel/measurement"
+)
 
 func (k *checker) events() {
 	e := k.Event
-	for _, path := range [][2]string{{"EVENT_TIME_FIELD", e.TimeField}, {"EVENT_META_FIELD", e.MetaField}} {
-		if err := measurement.CheckPath(path[1]); err != nil {
-			k.fail(path[0], path[1], "%v", err)
-		}
-	}
-	if k.good("EVENT_META_FROM") && e.MetaField == "" && e.MetaFrom == "value" {
-		k.fail("EVENT_META_FIELD", "", "is empty: name the field, or set EVENT_META_FROM to key or none")
-	}
-	if e.TimeField != "" && e.TimeField == e.MetaField && e.MetaFrom == "value" {
-		k.fail("EVENT_META_FIELD", e.MetaField, "is EVENT_TIME_FIELD as well: a series cannot be named after its times")
-	}
+	k.meta()
+	k.paths()
 	if err := measurement.CheckTimeFormat(e.TimeFormat); err != nil {
 		k.fail("EVENT_TIME_FORMAT", e.TimeFormat, "%v", err)
 	}
 	if k.good("EVENT_TIME_MIN", "EVENT_TIME_MAX") && e.TimeMin.Excludes(e.TimeMax) {
 		k.fail("EVENT_TIME_MAX", e.TimeMax, "must be after EVENT_TIME_MIN = %s: no time would be accepted", e.TimeMin)
 	}
+	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing == "confluent" && e.Format == "bson" {
+		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=bson: the frame of a schema registry is for JSON")
+	}
+}
+
+// meta refuses more or less than one source of meta.
+func (k *checker) meta() {
+	e := k.Event
+	if !k.good("EVENT_META_FROM", "EVENT_META_FIELDS") {
+		return
+	}
+	switch several := strings.Join(e.MetaFields, ","); {
+	case several != "" && e.MetaFrom != "value":
+		k.fail("EVENT_META_FIELDS", several, "meta comes from EVENT_META_FROM=%s: set one of them", e.MetaFrom)
+	case several != "" && k.given["EVENT_META_FIELD"]:
+		k.fail("EVENT_META_FIELDS", several, "EVENT_META_FIELD=%s names meta as well: set one of them", e.MetaField)
+	case several == "" && e.MetaField == "" && e.MetaFrom == "value":
+		k.fail("EVENT_META_FIELD", "", "is empty: name the field, or set EVENT_META_FROM to key or none")
+	}
+}
+
+// paths refuses paths that lead nowhere, and those that cannot be taken out of an event together.
+func (k *checker) paths() {
+	if !k.good("EVENT_META_FROM", "EVENT_META_FIELD", "EVENT_META_FIELDS", "EVENT_DROP") {
+		return
+	}
+	if err := measurement.CheckPath(k.Event.MetaField); err != nil && k.given["EVENT_META_FIELD"] {
+		k.fail("EVENT_META_FIELD", k.Event.MetaField, "%v", err)
+		return
+	}
+	for _, wrong := range k.Event.Paths().CheckPaths() {
+		k.fail(wrong.Setting, wrong.Value, "%s", wrong.Text)
+	}
+}
+
+// Paths are the settings that say where the parts of a measurement lie in an event; other options of decoding are left out.
+func (e Event) Paths() measurement.Options {
+	o := measurement.Options{
+		TimeField: e.TimeField, MetaFrom: measurement.MetaSource(e.MetaFrom), MetaField: e.MetaField, MetaFields: e.MetaFields,
+		Root: e.Root, Fields: e.Fields, Drop: e.Drop,
+	}
+	if len(o.MetaFields) > 0 {
+		o.MetaField = ""
+	}
+	return o
 }

@@ -16,14 +16,14 @@ const fileSuffix = "_FILE"
 // and is searched for misspelt names. It finds every problem, and reports them as an *Error.
 func Load(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
-	l := loader{lookup: lookup, bad: map[string]bool{}}
+	l := loader{lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}}
 	for _, f := range fields(&c) {
 		l.load(f)
 	}
 	misspelt, _ := unknown(environ, fields(&c))
 	l.report(misspelt)
 	c.fill(os.DirFS("/"))
-	l.report(check(&c, l.bad))
+	l.report(check(&c, l.bad, l.given))
 	if len(l.problems) > 0 {
 		return Config{}, &Error{Problems: l.problems}
 	}
@@ -35,6 +35,7 @@ type loader struct {
 	lookup   func(string) (string, bool)
 	problems []Problem
 	bad      map[string]bool // the variables with a problem: no other check looks at their values
+	given    map[string]bool // the variables that are set, and not to the empty string
 }
 
 func (l *loader) report(problems []Problem) {
@@ -56,6 +57,7 @@ func (l *loader) load(f field) {
 		l.report([]Problem{{Variable: name, Message: "is required: " + f.tag("doc")}})
 		return
 	}
+	l.given[name] = found && text != ""
 	if !found {
 		text = f.fallback()
 	}

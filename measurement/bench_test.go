@@ -52,6 +52,21 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+func BenchmarkDecodePaths(b *testing.B) {
+	for name, r := range pathBenchmarks(b) {
+		b.Run(name, func(b *testing.B) {
+			d := newDecoder(b, r.options)
+			b.SetBytes(int64(len(r.record.Value)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := d.Decode(r.record); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkDecodeArray(b *testing.B) {
 	const events = 100
 	value := []byte{'['}

@@ -24,13 +24,12 @@ const (
 
 // Decoder turns records into measurements by one set of options. It is not for concurrent use.
 type Decoder struct {
-	options  Options
-	time     timeParser
-	timePath [][]byte // nil: the record's timestamp
-	metaPath [][]byte // nil: not from the value
-	json     *jsonReader
-	bson     bsonChecker
-	nester   nester
+	options Options
+	time    timeParser
+	paths   paths
+	json    *jsonReader
+	bson    bsonChecker
+	nester  nester
 
 	results  []Result
 	out      []byte // elements and meta of the results
@@ -38,17 +37,22 @@ type Decoder struct {
 
 	// Of the record being decoded:
 	record  record.Record
+	frame   []byte // of the value, what stands before its text
+	text    []byte // the rest of the value
 	keyText []byte // a BSON string
 	keyMeta bson.RawValue
 
 	// Of the event being decoded:
-	names     [][]byte          // of the objects that are open, for the search of duplicates
-	fields    []rawbson.Element // of the objects of meta that are open, for sorting
-	foundTime rawbson.Element   // kind 0: not seen
-	foundMeta rawbson.Element   // kind 0: not seen
-	dotted    bool              // a name may hold a dot
-	taken     int               // how often time or meta was seen
-	topCount  int               // fields at the top level, without time and meta
+	names       [][]byte          // of the objects that are open, for the search of duplicates
+	fields      []rawbson.Element // of the objects of meta that are open, for sorting
+	foundTime   rawbson.Element   // kind 0: not seen
+	foundMeta   []rawbson.Element // by the parts of meta; kind 0: not seen
+	foundRoot   []byte            // the document that paths are relative to; nil: not seen
+	foundStored bool              // what is stored was seen, where it is not the event itself
+	nullRoot    bool              // the root is null: there is no measurement
+	dotted      bool              // a name may hold a dot
+	taken       int               // how often something was taken out
+	topCount    int               // fields at the top level, without what was taken out
 }
 
 // Result is what became of one element of a record: a measurement, or an error when Err is not nil.
@@ -65,23 +69,14 @@ func New(options Options) (*Decoder, error) {
 	}
 	d := &Decoder{
 		options: options, json: newJSONReader(options.Format == ExtJSON), time: newTimeParser(options.TimeFormat),
-		timePath: splitPath(options.TimeField),
+		paths: newPaths(&options),
 	}
-	if options.MetaFrom == MetaFromValue {
-		d.metaPath = splitPath(options.MetaField)
-	}
+	d.foundMeta = make([]rawbson.Element, len(d.paths.meta))
 	return d, nil
 }
 
-func splitPath(path string) [][]byte {
-	if path == "" {
-		return nil
-	}
-	return bytes.Split([]byte(path), []byte("."))
-}
-
 // Decode returns the measurements of a record: one for an object, one for each element of an array, none for a
-// tombstone. The error, always a *DecodeError, is of the record as a whole. The results and all they refer to are valid
+// tombstone and for an object whose root is null. The error, always a *DecodeError, is of the record as a whole. The results and all they refer to are valid
 // until the next Decode; so long the record's bytes must not change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
@@ -94,13 +89,15 @@ func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	return d.results, nil
 }
 
-// Element returns the bytes of one element of an array record, as they stand in it; false when the record is not an array
-// or has no such element. They alias the record's value.
+// Element returns one element of an array record as a value of its own: the bytes as they stand in it, behind the record's
+// frame if it has one; false when the record is not an array or has no such element. They may alias the record's value.
 func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
 	if d.options.Format == BSON {
 		return nil, false
 	}
-	return d.json.element(r.Value, part)
+	frame, text := d.cutFrame(r.Value)
+	element, ok := d.json.element(text, part)
+	return framed(frame, element), ok
 }
 
 // reset drops what belongs to the record before.
@@ -149,7 +146,11 @@ func (d *Decoder) decodeBSON() *DecodeError {
 }
 
 func (d *Decoder) decodeJSON() *DecodeError {
-	d.json.begin(d.record.Value)
+	d.frame, d.text = d.cutFrame(d.record.Value)
+	if err := d.checkFrame(); err != nil {
+		return err
+	}
+	d.json.begin(d.text)
 	switch d.json.next() {
 	case '{':
 		d.json.clear()
@@ -163,13 +164,13 @@ func (d *Decoder) decodeJSON() *DecodeError {
 	case '[':
 		return d.decodeArray()
 	}
-	if len(bytes.TrimSpace(d.record.Value)) == 0 {
+	if len(bytes.TrimSpace(d.text)) == 0 {
 		return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
 	}
 	if err := d.json.skipValue(); err != nil {
-		return err
+		return d.explainFrame(err)
 	}
-	return notObject(bytes.TrimSpace(d.record.Value))
+	return notObject(bytes.TrimSpace(d.text))
 }
 
 // decodeArray decodes every element of an array record, to the array's end. When too many are bad the rest is only read as
@@ -236,7 +237,7 @@ func (d *Decoder) decodePart(part int32) *DecodeError {
 		}
 		d.out = d.out[:written]
 		err.Part = part
-		err.Value = bytes.TrimLeft(d.record.Value[start:d.json.offset()], ", \t\r\n")
+		err.Value = framed(d.frame, bytes.TrimLeft(d.text[start:d.json.offset()], ", \t\r\n"))
 	}
 	m.Position = timeseries.Position{Offset: d.record.Offset, Part: part}
 	d.results = append(d.results, Result{Measurement: m, Err: err})
@@ -249,19 +250,25 @@ func (d *Decoder) readPart(m *Measurement) *DecodeError {
 		if err := d.json.skipValue(); err != nil {
 			return err
 		}
-		return notObject(bytes.TrimLeft(d.record.Value[start:d.json.offset()], ", \t\r\n"))
+		return notObject(bytes.TrimLeft(d.text[start:d.json.offset()], ", \t\r\n"))
 	}
 	d.json.clear()
 	if _, err := d.json.object(1); err != nil {
 		return err
 	}
-	return d.shape(d.json.out, d.json.dotted, m)
+	if err := d.shape(d.json.out, d.json.dotted, m); err != nil {
+		return err
+	}
+	if d.nullRoot { // only a whole record is skipped: the elements of an array have their places
+		return newError(NotObject, d.paths.root, "null is no object, and EVENT_ROOT leads to it: leave the element out of the array")
+	}
+	return nil
 }
 
 // single makes the result of a record with one event.
 func (d *Decoder) single(event []byte, dotted bool) *DecodeError {
 	var m Measurement
-	if err := d.shape(event, dotted, &m); err != nil {
+	if err := d.shape(event, dotted, &m); err != nil || d.nullRoot {
 		return err
 	}
 	m.Position = timeseries.Position{Offset: d.record.Offset}

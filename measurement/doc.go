@@ -1,8 +1,9 @@
 // Package measurement turns the bytes of a Kafka record into measurements whose fields are BSON already, or into an
 // error with a reason of a closed set. It is pure: the same bytes and options give the same answer, at any time.
 //
-//	options.go      what a decoder is told; window.go: bounds of times
-//	decoder.go      records to results; shape.go: an event to a measurement; measurement.go: what comes out; guard.go: panics
+//	options.go      what a decoder is told; checkpaths.go: paths that go together; window.go: bounds of times
+//	decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
+//	paths.go        where the parts of a measurement lie; envelope.go: the walk to what is stored; shape.go: that to a measurement
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers
 //	extjson.go      Extended JSON's notation; extvalue.go: value by value
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be

@@ -31,3 +31,26 @@ func TestElementIsCutOutOfItsRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestElementsOfFramedRecordsAreFramed: so that a letter of one can go back to the topic.
+func TestElementsOfFramedRecordsAreFramed(t *testing.T) {
+	const frame = "\x00\x00\x00\x00\x07"
+	for _, format := range []Format{JSON, ExtJSON} {
+		d := newDecoder(t, Options{MetaFrom: MetaFromNone, Framing: Confluent, Format: format})
+		r := recordOf(frame + `[{"a":1}, 3]`)
+		results, err := d.Decode(r)
+		if err != nil || len(results) != 2 || results[0].Err != nil {
+			t.Fatalf("%v, %v", results, err)
+		}
+		if bad := results[1].Err; bad == nil || bad.Reason != NotObject || string(bad.Value) != frame+"3" {
+			t.Errorf("%v, value %q", bad, bad.Value)
+		}
+		if got, ok := d.Element(r, 0); !ok || string(got) != frame+`{"a":1}` {
+			t.Errorf("element %q, %v", got, ok)
+		}
+		again := decodeOne(t, d, recordOf(frame+`{"a":1}`))
+		if got := shown(t, again); got != `1700000060000 absent {"a": {"$numberInt":"1"}}` {
+			t.Error(got)
+		}
+	}
+}

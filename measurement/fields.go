@@ -55,22 +55,30 @@ func isNameable(name []byte) bool {
 	return strings.IndexFunc(string(name), func(c rune) bool { return !unicode.IsPrint(c) || c == '.' || c == ',' }) < 0
 }
 
-// missing is the detail of an error about a field that is not in the event: what is, and which setting names it.
-func missing(event []byte, levels int, setting, instead string, seems func(e rawbson.Element) bool) string {
+// missing is the detail of an error about a field that is not in the event: what is, and which setting names it. What begins
+// the sentence, as "the event has no such field", instead ends it.
+func (d *Decoder) missing(levels int, what, setting, instead string, seems func(e rawbson.Element) bool) string {
 	l := lookAround{seems: seems, left: maxLookedAt}
-	l.walk(rawbson.Content(event), "", levels)
+	l.walk(rawbson.Content(d.foundRoot), "", levels)
+	has := ", it has "
+	if d.paths.root != "" {
+		has = ", EVENT_ROOT=" + d.paths.root + " has "
+	}
 	switch {
 	case len(l.likely) > 0:
-		return "the event has no such field, it has " + strings.Join(l.likely, ", ") + ": set " + setting + " to the right one, " + instead
+		return what + has + strings.Join(l.likely, ", ") + ": set " + setting + " to the right one, " + instead
 	case len(l.others) > 0:
-		return "the event has no such field, it has " + strings.Join(l.others, ", ") + ": send it, or set " + setting + " to its path, " + instead
+		return what + has + strings.Join(l.others, ", ") + ": send it, or set " + setting + " to its path, " + instead
 	}
-	return "the event has no such field: send it, or set " + setting + " to its path, " + instead
+	return what + ": send it, or set " + setting + " to its path, " + instead
 }
 
+// noSuchField begins the sentence about a field that is missing.
+const noSuchField = "the event has no such field"
+
 // missingTime names the fields whose values are times that would be accepted.
-func (d *Decoder) missingTime(event []byte) *DecodeError {
-	return newError(MissingTime, d.options.TimeField, "%s", missing(event, 2, "EVENT_TIME_FIELD", "or to nothing for the record's timestamp", d.seemsTime))
+func (d *Decoder) missingTime() *DecodeError {
+	return newError(MissingTime, d.paths.time, "%s", d.missing(2, noSuchField, settingTime, "or to nothing for the record's timestamp", d.seemsTime))
 }
 
 func (d *Decoder) seemsTime(e rawbson.Element) bool {
@@ -83,8 +91,12 @@ func (d *Decoder) seemsTime(e rawbson.Element) bool {
 }
 
 // missingMeta names the fields whose values may name a series: texts, integers and objects that are no times.
-func (d *Decoder) missingMeta(event []byte) *DecodeError {
-	return newError(MissingMeta, d.options.MetaField, "%s", missing(event, 1, "EVENT_META_FIELD", "or EVENT_META_FROM to key or none", func(e rawbson.Element) bool {
+func (d *Decoder) missingMeta() *DecodeError {
+	path, what, setting := d.paths.meta[0].path, noSuchField, settingMeta
+	if d.paths.joined {
+		path, what, setting = "", "the event has none of "+clip(strings.Join(d.options.MetaFields, ", ")), settingMetas
+	}
+	return newError(MissingMeta, path, "%s", d.missing(1, what, setting, "or EVENT_META_FROM to key or none", func(e rawbson.Element) bool {
 		switch e.Kind {
 		case bson.TypeString, bson.TypeObjectID, bson.TypeEmbeddedDocument, bson.TypeInt32, bson.TypeInt64:
 			return string(e.Name) != d.options.TimeField && !d.seemsTime(e)

@@ -114,10 +114,6 @@ func (j *jsonTokens) syntaxError(err error) *DecodeError {
 	if j.decoder.StackDepth() > maxDepth {
 		return tooDeep("")
 	}
-	if len(j.text) > 0 && j.text[0] == 0 {
-		return newError(NotJSON, "", "%s begins with a zero byte, as the framing of a schema registry does: send plain JSON",
-			quoteText(j.text))
-	}
 	at, path, cause := len(j.text), "", err
 	var syntax *jsontext.SyntacticError
 	if errors.As(err, &syntax) {

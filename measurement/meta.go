@@ -14,22 +14,56 @@ import (
 // maxMetaBytes bounds a normalised meta: it stands in every bucket, in an index, and in every update's filter.
 const maxMetaBytes = 8 << 10
 
-// metaOf returns the normalised meta of the event that was copied.
-func (d *Decoder) metaOf(event []byte) (bson.RawValue, *DecodeError) {
+// metaOf returns the normalised meta of the event that was walked.
+func (d *Decoder) metaOf() (bson.RawValue, *DecodeError) {
 	switch d.options.MetaFrom {
 	case MetaFromNone:
 		return bson.RawValue{}, nil
 	case MetaFromKey:
 		return d.keyMeta, nil
 	}
-	if d.foundMeta.Kind == 0 {
-		return bson.RawValue{}, d.missingMeta(event)
+	if d.paths.joined {
+		return d.joinMeta()
 	}
-	meta, err := d.normalize(d.foundMeta.Kind, d.foundMeta.Value)
+	found := &d.foundMeta[0]
+	if found.Kind == 0 {
+		return bson.RawValue{}, d.missingMeta()
+	}
+	meta, err := d.normalize(found.Kind, found.Value)
 	if err != nil {
-		return meta, err.within(d.options.MetaField)
+		return meta, err.within(d.paths.meta[0].path)
 	}
 	return meta, nil
+}
+
+// joinMeta makes an object of the parts of meta that the event has, which are in the order of their names.
+func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	for i := range d.foundMeta {
+		found := &d.foundMeta[i]
+		if found.Kind == 0 {
+			continue
+		}
+		d.out = rawbson.AppendHeader(d.out, found.Kind, d.paths.meta[i].name)
+		if err := d.appendNormal(found.Kind, found.Value, 2); err != nil {
+			return bson.RawValue{}, err.within(d.paths.meta[i].path)
+		}
+	}
+	d.out = rawbson.EndDocument(d.out, start)
+	end := len(d.out)
+	if end-start == rawbson.Empty {
+		return bson.RawValue{}, d.missingMeta()
+	}
+	if end-start > maxMetaBytes {
+		return bson.RawValue{}, metaTooLarge("meta", end-start)
+	}
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: d.out[start:end:end]}, nil
+}
+
+func metaTooLarge(what string, size int) *DecodeError {
+	return newError(BadMeta, "", "%s has %d bytes, more than %d, and would stand in every bucket: "+
+		"keep in it only what names the series", what, size, maxMetaBytes)
 }
 
 // readKey makes meta of the record's key: parsed when it is a JSON object, else as text.
@@ -92,8 +126,7 @@ func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *Decod
 	}
 	end := len(d.out)
 	if end-start > maxMetaBytes {
-		return bson.RawValue{}, newError(BadMeta, "", "it has %d bytes, more than %d, and would stand in every bucket: "+
-			"keep in it only what names the series", end-start, maxMetaBytes)
+		return bson.RawValue{}, metaTooLarge("it", end-start)
 	}
 	return bson.RawValue{Type: kind, Value: d.out[start:end:end]}, nil
 }

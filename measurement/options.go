@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -26,6 +25,15 @@ const (
 	MetaFromValue MetaSource = "value" // the event's MetaField
 	MetaFromKey   MetaSource = "key"   // the record's key: parsed when it is a JSON object, else as text
 	MetaFromNone  MetaSource = "none"  // the collection has a single series
+)
+
+// Framing is what stands before the event in a record's value.
+type Framing string
+
+// The framings.
+const (
+	NoFraming Framing = "none"      // the value is the event
+	Confluent Framing = "confluent" // a zero byte and the four bytes of a schema's id
 )
 
 // DottedNames says what becomes of field names with dots.
@@ -54,6 +62,20 @@ type Options struct {
 	MetaField string
 	// MetaFrom is the source of meta; default MetaFromValue.
 	MetaFrom MetaSource
+	// MetaFields are the parts of an object that is the series' identity, instead of MetaField: "name=path", or a path, whose
+	// last name the part gets. Parts that an event does not have are absent; one must be there.
+	MetaFields []string
+	// Root is the dotted path to the object that is the event, in an envelope; empty: the record's whole object is it. The other
+	// paths are relative to it, but for those that begin with a slash: these begin at the envelope's top. A record whose root is
+	// null is skipped like a tombstone.
+	Root string
+	// Fields is the dotted path to the object whose members become the measurement's fields; empty: all that is neither time nor
+	// meta does.
+	Fields string
+	// Drop are dotted paths of fields that are left out.
+	Drop []string
+	// Framing of the records' values; default NoFraming.
+	Framing Framing
 	// DottedNames says what becomes of field names with dots; default Nest.
 	DottedNames DottedNames
 	// MaxBytes bounds a record's value; default 1 MiB.
@@ -70,6 +92,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.TimeMin = cmp.Or(o.TimeMin, At(time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()))
 	o.TimeMax = cmp.Or(o.TimeMax, FromRecord(24*time.Hour))
 	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
+	o.Framing = cmp.Or(o.Framing, NoFraming)
 	o.DottedNames = cmp.Or(o.DottedNames, Nest)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	return o, o.validate()
@@ -91,36 +114,27 @@ func (o Options) validate() error {
 	if err := CheckTimeFormat(o.TimeFormat); err != nil {
 		return fmt.Errorf("time format %q is %w", o.TimeFormat, err)
 	}
-	if err := CheckPath(o.TimeField); err != nil {
-		return fmt.Errorf("time field %q is %w", o.TimeField, err)
+	if o.Framing != NoFraming && (o.Framing != Confluent || o.Format == BSON) {
+		return fmt.Errorf("framing %q of %s is none of none and, not with bson, confluent", o.Framing, o.Format)
 	}
-	if o.MetaFrom != MetaFromValue {
-		return nil
+	if err := o.validateMeta(); err != nil {
+		return err
 	}
-	if o.MetaField == "" {
-		return fmt.Errorf("meta field is empty: name it, or take meta from key or none")
-	}
-	if err := CheckPath(o.MetaField); err != nil {
-		return fmt.Errorf("meta field %q is %w", o.MetaField, err)
-	}
-	if o.TimeField != "" && (isPathPrefix(o.TimeField, o.MetaField) || isPathPrefix(o.MetaField, o.TimeField)) {
-		return fmt.Errorf("time field %q and meta field %q lie inside one another", o.TimeField, o.MetaField)
+	if wrong := o.CheckPaths(); wrong != nil {
+		return wrong[0]
 	}
 	return nil
 }
 
-// CheckPath tells why a dotted path leads to no field; nil: it may. The empty path names none. The error goes on behind the
-// path.
-func CheckPath(path string) error {
-	for name := range strings.SplitSeq(path, ".") {
-		if path != "" && (name == "" || name[0] == '$' || strings.ContainsRune(name, 0)) {
-			return errors.New("not a dotted path: one of its names is empty, begins with $ or holds a NUL")
-		}
+// validateMeta refuses more or less than one source of meta.
+func (o *Options) validateMeta() error {
+	switch {
+	case len(o.MetaFields) > 0 && o.MetaFrom != MetaFromValue:
+		return fmt.Errorf("meta is made of fields, and taken from %s: choose one", o.MetaFrom)
+	case len(o.MetaFields) > 0 && o.MetaField != "":
+		return fmt.Errorf("meta is made of fields, and is the field %q: choose one", o.MetaField)
+	case len(o.MetaFields) == 0 && o.MetaField == "" && o.MetaFrom == MetaFromValue:
+		return errors.New("meta field is empty: name it, or take meta from key or none")
 	}
 	return nil
-}
-
-// isPathPrefix reports whether a is b or leads to an object that holds b.
-func isPathPrefix(a, b string) bool {
-	return strings.HasPrefix(b+".", a+".")
 }

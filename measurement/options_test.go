@@ -18,9 +18,13 @@ func TestNewRefuses(t *testing.T) {
 		{`not between 1 and`, Options{MetaField: "m", MaxBytes: 1 << 30}},
 		{`not a dotted path`, Options{MetaField: "a..b"}},
 		{`not a dotted path`, Options{MetaField: "m", TimeField: "$time"}},
-		{`inside one another`, Options{MetaField: "a.b", TimeField: "a"}},
-		{`inside one another`, Options{MetaField: "a", TimeField: "a.b"}},
-		{`inside one another`, Options{MetaField: "a", TimeField: "a"}},
+		{`EVENT_META_FIELD=a.b: lies inside EVENT_TIME_FIELD=a, which takes`, Options{MetaField: "a.b", TimeField: "a"}},
+		{`EVENT_META_FIELD=a: holds EVENT_TIME_FIELD=a.b, and takes`, Options{MetaField: "a", TimeField: "a.b"}},
+		{`EVENT_META_FIELD=a: is EVENT_TIME_FIELD as well`, Options{MetaField: "a", TimeField: "a"}},
+		{`framing "connect"`, Options{MetaField: "m", Framing: "connect"}},
+		{`framing "confluent" of bson`, Options{MetaField: "m", Framing: Confluent, Format: BSON}},
+		{`made of fields, and taken from key`, Options{MetaFields: []string{"a"}, MetaFrom: MetaFromKey}},
+		{`made of fields, and is the field "m"`, Options{MetaFields: []string{"a"}, MetaField: "m"}},
 		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "iso"}},
 		{`nor a Go layout with year`, Options{MetaField: "m", TimeFormat: "15:04:05"}},
 		{`abbreviated zone`, Options{MetaField: "m", TimeFormat: "Mon, 02 Jan 2006 15:04:05 MST"}},
@@ -34,6 +38,9 @@ func TestNewRefuses(t *testing.T) {
 		{MetaFrom: MetaFromNone, MetaField: "a", TimeField: "a"},
 		{MetaField: "a.b", TimeField: "a.bc"},
 		{MetaField: "a", TimeFormat: "Mon, 02 Jan 2006 15:04:05 -0700"},
+		{MetaField: "/a", TimeField: "/b"}, // without a root a slash is part of the name
+		{MetaField: "m", Root: "a", Fields: "b", Drop: []string{"b.c", "/a.b.d"}, TimeField: "/at"},
+		{MetaFields: []string{"a.x", "y=b.x", "a.z"}, Fields: "a", TimeField: "a.t"},
 	} {
 		newDecoder(t, o)
 	}

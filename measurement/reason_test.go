@@ -15,6 +15,7 @@ func TestReasons(t *testing.T) {
 		change(&o)
 		return o
 	}
+	framedOptions := with(func(o *Options) { o.Framing = Confluent })
 	inFormat := func(f Format) Options { return with(func(o *Options) { o.Format = f }) }
 	event := func(fields string) string { return `{"time": 1700000000, "meta": 1` + fields + `}` }
 	unhex := func(s string) string {
@@ -35,7 +36,14 @@ func TestReasons(t *testing.T) {
 		{NotJSON, "x", "at byte 36, before \"NaN}\"", plainOptions, event(`, "x":NaN`)},
 		{NotJSON, "", "before \"'a':", plainOptions, `{'a': 1}`},
 		{NotJSON, "", "put several events into an array", plainOptions, event(``) + "\n" + event(``)},
-		{NotJSON, "", "schema registry", plainOptions, "\x00\x00\x00\x00\x01{}"},
+		{NotJSON, "", "and JSON behind it: set EVENT_FRAMING=confluent", plainOptions, "\x00\x00\x00\x00\x01 {}"},
+		{NotJSON, "", "but no JSON follows: send JSON; Avro and Protobuf are not read", plainOptions, "\x00\x00\x00\x00\x01\x02\x06abc"},
+		{NotJSON, "", "but no JSON follows", plainOptions, "\x00{}"},
+		{NotJSON, "", "does not begin with a zero byte and a schema's id, as EVENT_FRAMING=confluent says", framedOptions, event(``)},
+		{NotJSON, "", "does not begin with a zero byte and a schema's id", framedOptions, "\x00\x00\x00\x01"},
+		{NotJSON, "", "is not JSON: \"\\x02\\x06abc\"; Avro and Protobuf have the same frame", framedOptions, "\x00\x00\x00\x00\x01\x02\x06abc"},
+		{NotJSON, "", "ends at byte 9", framedOptions, "\x00\x00\x00\x00\x01" + `{"time":1`},
+		{Empty, "", "white space", framedOptions, "\x00\x00\x00\x00\x01"},
 		{NotJSON, "x", "what Extended JSON has for $oid", inFormat(ExtJSON), event(`, "x": {"$oid": "12"}`)},
 		{NotBSON, "", "does not fill its 2 bytes", inFormat(BSON), `{}`},
 		{NotBSON, "x", "malformed or cut", inFormat(BSON), unhex("0b00000010780001000000")},

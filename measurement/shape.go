@@ -1,7 +1,6 @@
 package measurement
 
 import (
-	"bytes"
 	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -16,11 +15,13 @@ const maxStoredBytes = 16<<20 - 64<<10
 // columnBytes is what a field takes in the data of a bucket beyond its element: an object with the index "0".
 const columnBytes = 8
 
-// shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest.
+// shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest. When
+// the root turns out to be null there is none.
 func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
 	d.dotted = dotted
 	d.names, d.fields = d.names[:0], d.fields[:0]
-	d.foundTime, d.foundMeta, d.taken, d.topCount = rawbson.Element{}, rawbson.Element{}, 0, 0
+	d.foundTime, d.foundRoot, d.foundStored, d.nullRoot, d.taken, d.topCount = rawbson.Element{}, nil, false, false, 0, 0
+	clear(d.foundMeta)
 	if dotted && d.options.DottedNames == Nest {
 		nested, err := d.nester.nest(event)
 		if err != nil {
@@ -29,7 +30,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 		event, d.dotted = nested, false
 	}
 	start := len(d.out)
-	if err := d.copyObject(rawbson.Content(event), 1, d.timePath, d.metaPath); err != nil {
+	if err := d.walk(event); err != nil || d.nullRoot {
 		return err
 	}
 	end := len(d.out)
@@ -38,21 +39,25 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 			"does not fit a document of 16 MiB: split the event", end-start)
 	}
 	var err *DecodeError
-	if m.Time, err = d.timeOf(event); err != nil {
+	if m.Time, err = d.timeOf(); err != nil {
 		return err
 	}
-	if m.Meta, err = d.metaOf(event); err != nil {
+	if m.Meta, err = d.metaOf(); err != nil {
 		return err
 	}
 	m.Elements = d.out[start:end:end]
 	return nil
 }
 
-// copyObject copies the elements of an object, checked, without time and meta, to which the paths lead from here (nil:
-// they do not). Depth is the object's: 1 for the event.
-func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte) *DecodeError {
+// copyObject copies the elements of an object, checked, without what the paths that lead from here (nil: none does) take out.
+// Depth is the object's: 1 for the one that is stored.
+func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 	if depth > maxDepth {
 		return tooDeep("")
+	}
+	var paths []node
+	if at != nil {
+		paths = at.children
 	}
 	names := len(d.names)
 	for len(list) > 0 {
@@ -63,16 +68,12 @@ func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte
 			return err
 		}
 		d.names = append(d.names, e.Name)
-		toTime, toMeta := pathBehind(timePath, e.Name), pathBehind(metaPath, e.Name)
+		next := nodeOf(paths, e.Name)
 		switch {
-		case toTime != nil && len(toTime) == 0:
-			d.foundTime = e
-			d.taken++
-		case toMeta != nil && len(toMeta) == 0:
-			d.foundMeta = e
-			d.taken++
+		case next != nil && next.role != through:
+			d.take(e, next)
 		case rawbson.IsNested(e.Kind):
-			if err := d.copyNested(e, depth+1, toTime, toMeta); err != nil {
+			if err := d.copyNested(e, depth+1, next); err != nil {
 				return err
 			}
 		default:
@@ -85,36 +86,39 @@ func (d *Decoder) copyObject(list []byte, depth int, timePath, metaPath [][]byte
 	return d.checkDuplicates(names)
 }
 
-// pathBehind returns the rest of a path that goes through the name: empty when it ends there, nil when it does not.
-func pathBehind(path [][]byte, name []byte) [][]byte {
-	if len(path) == 0 || !bytes.Equal(path[0], name) {
-		return nil
+// take notes a value that a path leads to.
+func (d *Decoder) take(e rawbson.Element, leaf *node) {
+	switch leaf.role {
+	case isTime:
+		d.foundTime = e
+	case isMeta:
+		d.foundMeta[leaf.part] = e
 	}
-	return path[1:]
+	d.taken++
 }
 
 // copyNested copies an object or an array.
-func (d *Decoder) copyNested(e rawbson.Element, depth int, timePath, metaPath [][]byte) *DecodeError {
+func (d *Decoder) copyNested(e rawbson.Element, depth int, at *node) *DecodeError {
 	start, taken := len(d.out), d.taken
 	d.out = rawbson.AppendHeader(d.out, e.Kind, e.Name)
-	if err := d.copyContent(e, depth, timePath, metaPath); err != nil {
+	if err := d.copyContent(e, depth, at); err != nil {
 		return err.within(string(e.Name))
 	}
 	if emptied := d.taken > taken && len(d.out)-start == len(e.Name)+2+rawbson.Empty; emptied {
-		d.out = d.out[:start] // it held time or meta and nothing else
+		d.out = d.out[:start] // it held what was taken out and nothing else
 		return nil
 	}
 	return d.kept(e.Name, depth-1)
 }
 
 // copyContent copies the value of an object or an array.
-func (d *Decoder) copyContent(e rawbson.Element, depth int, timePath, metaPath [][]byte) (err *DecodeError) {
+func (d *Decoder) copyContent(e rawbson.Element, depth int, at *node) (err *DecodeError) {
 	start := len(d.out)
 	d.out = append(d.out, 0, 0, 0, 0)
 	if e.Kind == bson.TypeArray {
 		err = d.copyArray(rawbson.Content(e.Value), depth)
 	} else {
-		err = d.copyObject(rawbson.Content(e.Value), depth, timePath, metaPath)
+		err = d.copyObject(rawbson.Content(e.Value), depth, at)
 	}
 	d.out = rawbson.EndDocument(d.out, start)
 	return err
@@ -131,7 +135,7 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
 		if !rawbson.IsNested(e.Kind) {
 			d.out = append(d.out, e.Value...)
-		} else if err := d.copyContent(e, depth+1, nil, nil); err != nil {
+		} else if err := d.copyContent(e, depth+1, nil); err != nil {
 			return err.within(strconv.Itoa(i))
 		}
 	}

@@ -208,23 +208,22 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	return general
 }
 
-// timeOf returns the time of the event that was copied, in milliseconds.
-func (d *Decoder) timeOf(event []byte) (int64, *DecodeError) {
-	o := &d.options
-	if d.timePath == nil {
-		timestamp := d.record.Timestamp
+// timeOf returns the time of the event that was walked, in milliseconds.
+func (d *Decoder) timeOf() (int64, *DecodeError) {
+	timestamp, path := d.record.Timestamp, d.paths.time
+	if path == "" {
 		if timestamp < 0 {
 			return 0, newError(MissingTime, "", "the record has no timestamp: set EVENT_TIME_FIELD to the event's own time")
 		}
-		return timestamp, o.checkWindow(readingOf(timestamp), timestamp)
+		return timestamp, d.options.checkWindow(path, readingOf(timestamp), timestamp)
 	}
 	if d.foundTime.Kind == 0 {
-		return 0, d.missingTime(event)
+		return 0, d.missingTime()
 	}
 	r, err := d.time.parse(d.foundTime.Kind, d.foundTime.Value)
 	if err != nil {
-		err.Path = o.TimeField
+		err.Path = shownPath(path)
 		return 0, err
 	}
-	return r.millis, o.checkWindow(r, d.record.Timestamp)
+	return r.millis, d.options.checkWindow(path, r, timestamp)
 }

@@ -110,8 +110,8 @@ func (o *Options) side(millis, timestamp int64) int {
 	return 0
 }
 
-// checkWindow refuses a time outside the window.
-func (o *Options) checkWindow(r reading, timestamp int64) *DecodeError {
+// checkWindow refuses a time, to which the path leads, outside the window.
+func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeError {
 	if o.side(r.millis, timestamp) == 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (o *Options) checkWindow(r reading, timestamp int64) *DecodeError {
 	if hint := o.hint(r, timestamp); hint != "" {
 		advice = hint
 	}
-	return newError(TimeOutOfRange, o.TimeField, "%s is %s: %s", formatMillis(r.millis), bound, advice)
+	return newError(TimeOutOfRange, path, "%s is %s: %s", formatMillis(r.millis), bound, advice)
 }
 
 // hint names the unit in which the value would be a time inside the window. A text has none: only its source can have

@@ -115,6 +115,9 @@ func (w *Worker) take(r *record.Record) (work int) {
 		w.bad(r, asDecodeError(err))
 		return work
 	}
+	if len(results) == 0 { // its root is null
+		w.o.Metrics.skipped("tombstone")
+	}
 	for i := range results {
 		if results[i].Err != nil {
 			w.bad(r, results[i].Err)

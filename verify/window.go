@@ -114,6 +114,9 @@ func (w *window) take(r *record.Record) int {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
 		return 0
 	}
+	if len(results) == 0 { // its root is null
+		w.found.Tombstones++
+	}
 	for i := range results {
 		m := &results[i].Measurement
 		if results[i].Err != nil {

@@ -125,12 +125,12 @@ func newDecoder(c config.Config) (*measurement.Decoder, timeseries.Options, erro
 
 // decoding are the settings of events.
 func decoding(c config.Config, o timeseries.Options) measurement.Options {
-	return measurement.Options{
-		Format: measurement.Format(c.Event.Format), TimeField: c.Event.TimeField, TimeFormat: c.Event.TimeFormat,
-		TimeMin: c.Event.TimeMin, TimeMax: c.Event.TimeMax, MetaField: c.Event.MetaField,
-		MetaFrom: measurement.MetaSource(c.Event.MetaFrom), DottedNames: measurement.DottedNames(c.Event.DottedNames),
-		MaxBytes: int(c.Event.MaxBytes), StoredTime: o.TimeField, StoredMeta: o.MetaField,
-	}
+	d := c.Event.Paths()
+	d.Format, d.Framing = measurement.Format(c.Event.Format), measurement.Framing(c.Event.Framing)
+	d.TimeFormat, d.TimeMin, d.TimeMax = c.Event.TimeFormat, c.Event.TimeMin, c.Event.TimeMax
+	d.DottedNames, d.MaxBytes = measurement.DottedNames(c.Event.DottedNames), int(c.Event.MaxBytes)
+	d.StoredTime, d.StoredMeta = o.TimeField, o.MetaField
+	return d
 }
 
 // letterOptions are the settings of dead letters.

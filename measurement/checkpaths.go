@@ -1,0 +1,183 @@
+package measurement
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// SettingError is what is wrong with a setting of events; its text goes on behind the setting.
+type SettingError struct{ Setting, Value, Text string }
+
+// Error is the setting, its value and what is wrong with it.
+func (e *SettingError) Error() string { return e.Setting + "=" + e.Value + ": " + e.Text }
+
+// setPath is a path as it was set.
+type setPath struct{ setting, text, path string } // path from the event's top
+
+func (s setPath) String() string { return s.setting + "=" + s.text }
+
+func (s setPath) wrong(format string, args ...any) *SettingError {
+	return &SettingError{s.setting, s.text, fmt.Sprintf(format, args...)}
+}
+
+// CheckPaths tells what keeps the paths of the options from being taken out of an event together, one error a setting at
+// most; nil: nothing.
+func (o Options) CheckPaths() (wrong []*SettingError) {
+	told := map[string]bool{}
+	report := func(errs ...*SettingError) {
+		for _, err := range errs {
+			if err != nil && !told[err.Setting] {
+				told[err.Setting] = true
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	report(o.checkWritten()...)
+	if len(wrong) > 0 {
+		return wrong
+	}
+	leaves := o.leaves()
+	for i := range leaves {
+		report(o.checkPlace(&leaves[i]))
+		for j := range i {
+			report(overlap(leaves[i], leaves[j]))
+		}
+	}
+	report(o.checkNames()...)
+	return wrong
+}
+
+// checkWritten looks at each path alone.
+func (o *Options) checkWritten() (wrong []*SettingError) {
+	written := func(setting, text, path string) {
+		if o.Root != "" {
+			path = strings.TrimPrefix(path, "/")
+		}
+		if err := CheckPath(path); err != nil {
+			wrong = append(wrong, &SettingError{setting, text, err.Error()})
+		}
+	}
+	written(settingTime, o.TimeField, o.TimeField)
+	written(settingRoot, o.Root, o.Root)
+	written(settingFields, o.Fields, o.Fields)
+	if o.Root != "" && strings.HasPrefix(o.Fields, "/") {
+		wrong = append(wrong, &SettingError{settingFields, o.Fields, "must lie in EVENT_ROOT=" + o.Root + ", and is relative to it"})
+	}
+	if len(o.MetaFields) == 0 && o.MetaFrom == MetaFromValue {
+		written(settingMeta, o.MetaField, o.MetaField)
+	}
+	for _, text := range o.MetaFields {
+		path := text[strings.IndexByte(text, '=')+1:]
+		if path == "" {
+			wrong = append(wrong, &SettingError{settingMetas, text, "names no path: write name=path, or a path"})
+		}
+		written(settingMetas, text, path)
+	}
+	for _, path := range o.Drop {
+		if path == "" {
+			wrong = append(wrong, &SettingError{settingDrop, path, "has an empty path"})
+		}
+		written(settingDrop, path, path)
+	}
+	return wrong
+}
+
+// The settings of paths.
+const (
+	settingTime   = "EVENT_TIME_FIELD"
+	settingMeta   = "EVENT_META_FIELD"
+	settingMetas  = "EVENT_META_FIELDS"
+	settingRoot   = "EVENT_ROOT"
+	settingFields = "EVENT_FIELDS"
+	settingDrop   = "EVENT_DROP"
+)
+
+// leaves are the paths to what is taken out of an event.
+func (o *Options) leaves() (list []setPath) {
+	if o.TimeField != "" {
+		list = append(list, setPath{settingTime, o.TimeField, o.absolute(o.TimeField)})
+	}
+	if o.MetaFrom == MetaFromValue {
+		setting := settingMeta
+		if len(o.MetaFields) > 0 {
+			setting = settingMetas
+		}
+		for _, part := range o.metaParts() {
+			list = append(list, setPath{setting, part.text, part.path})
+		}
+	}
+	for _, path := range o.Drop {
+		list = append(list, setPath{settingDrop, path, o.absolute(path)})
+	}
+	return list
+}
+
+// checkPlace refuses a path to something that holds what is to be stored, and one that drops what is not.
+func (o *Options) checkPlace(leaf *setPath) *SettingError {
+	stored := setPath{settingRoot, o.Root, o.Root}
+	if o.Fields != "" {
+		stored = setPath{settingFields, o.Fields, o.absolute(o.Fields)}
+	}
+	switch {
+	case stored.path == "":
+		return nil
+	case isPathPrefix(leaf.path, stored.path):
+		return leaf.wrong("holds %s, which is to be stored: name something in it or beside it", stored)
+	case leaf.setting == settingDrop && !isPathPrefix(stored.path, leaf.path):
+		return leaf.wrong("lies outside %s, and is not stored anyway: leave it out, or name a path inside", stored)
+	}
+	return nil
+}
+
+// overlap refuses two paths of which one leads to the other.
+func overlap(a, b setPath) *SettingError {
+	switch {
+	case a.path == b.path && a.setting != b.setting:
+		return a.wrong("is %s as well: a field can be taken for one of them only", b.setting)
+	case a.path == b.path:
+		return a.wrong("names a field that is named twice: a field can be taken once")
+	case isPathPrefix(b.path, a.path):
+		return a.wrong("lies inside %s, which takes all of it: name the parts that you want instead", b)
+	case isPathPrefix(a.path, b.path):
+		return a.wrong("holds %s, and takes all of it: name the parts that you want instead", b)
+	}
+	return nil
+}
+
+// checkNames looks at what the parts of meta are called.
+func (o *Options) checkNames() (wrong []*SettingError) {
+	if len(o.MetaFields) == 0 {
+		return nil
+	}
+	named := map[string]metaPart{}
+	for _, part := range o.metaParts() {
+		if part.name == "" || part.name[0] == '$' || strings.ContainsAny(part.name, ".\x00") || !utf8.ValidString(part.name) {
+			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("gives a part of meta the name %q: "+
+				"a name is not empty, does not begin with $ and holds neither dot nor NUL", part.name)})
+		}
+		if other, twice := named[part.name]; twice {
+			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("has the name %s in meta, as %s has: "+
+				"give one of them another, as other=%s", part.name, other.text, part.text[strings.IndexByte(part.text, '=')+1:])})
+		}
+		named[part.name] = part
+	}
+	return wrong
+}
+
+// CheckPath tells why a dotted path leads to no field; nil: it may. The empty path names none. The error goes on behind the
+// path.
+func CheckPath(path string) error {
+	for name := range strings.SplitSeq(path, ".") {
+		if path != "" && (name == "" || name[0] == '$' || strings.ContainsRune(name, 0)) {
+			return errors.New("not a dotted path: one of its names is empty, begins with $ or holds a NUL")
+		}
+	}
+	return nil
+}
+
+// isPathPrefix reports whether a is b or leads to an object that holds b.
+func isPathPrefix(a, b string) bool {
+	return strings.HasPrefix(b+".", a+".")
+}

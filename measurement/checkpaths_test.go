@@ -1,0 +1,55 @@
+package measurement
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestPathsThatDoNotGoTogether(t *testing.T) {
+	meta := func(parts ...string) Options { return Options{TimeField: "time", MetaFields: parts} }
+	with := func(o Options, change func(*Options)) Options {
+		change(&o)
+		return o
+	}
+	dropping := func(paths ...string) Options {
+		return Options{TimeField: "time", MetaField: "meta", Drop: paths}
+	}
+	for _, test := range []struct {
+		want    string
+		options Options
+	}{
+		{`EVENT_DROP=b.host: is EVENT_META_FIELDS as well`, Options{MetaFields: []string{"site=b.host"}, Drop: []string{"b.host"}}},
+		{`EVENT_META_FIELDS=b.host: has the name host in meta, as a.host has: give one of them another, as other=b.host`, meta("a.host", "b.host")},
+		{`EVENT_META_FIELDS=x=a: has the name x in meta, as x has`, meta("x", "x=a")},
+		{`EVENT_META_FIELDS=y=a: names a field that is named twice`, meta("a", "y=a")},
+		{`EVENT_META_FIELDS=a.b: lies inside EVENT_META_FIELDS=a`, meta("a", "a.b")},
+		{`EVENT_META_FIELDS=$x=a: gives a part of meta the name "$x"`, meta("$x=a")},
+		{`EVENT_META_FIELDS=x.y=a: gives a part of meta the name "x.y"`, meta("x.y=a")},
+		{`EVENT_META_FIELDS==a: gives a part of meta the name ""`, meta("=a")},
+		{`EVENT_META_FIELDS=x=: names no path`, meta("x=")},
+		{`EVENT_META_FIELDS=x=a..b: not a dotted path`, meta("x=a..b")},
+		{`EVENT_META_FIELDS=x=time: is EVENT_TIME_FIELD as well`, meta("x=time")},
+		{`EVENT_DROP=time: is EVENT_TIME_FIELD as well`, dropping("time")},
+		{`EVENT_DROP=meta.pid: lies inside EVENT_META_FIELD=meta, which takes all of it: name the parts`, dropping("meta.pid")},
+		{`EVENT_DROP=a: holds EVENT_DROP=a.b`, dropping("a.b", "a")},
+		{`EVENT_DROP=: has an empty path`, dropping("")},
+		{`EVENT_ROOT=a..b: not a dotted path`, with(meta("m"), func(o *Options) { o.Root = "a..b" })},
+		{`EVENT_FIELDS=$a: not a dotted path`, with(meta("m"), func(o *Options) { o.Fields = "$a" })},
+		{`EVENT_FIELDS=/f: must lie in EVENT_ROOT=a`, with(meta("m"), func(o *Options) { o.Root, o.Fields = "a", "/f" })},
+		{`EVENT_TIME_FIELD=time: holds EVENT_FIELDS=time.f, which is to be stored`, with(meta("m"), func(o *Options) { o.Fields = "time.f" })},
+		{`EVENT_META_FIELDS=f: holds EVENT_FIELDS=f, which is to be stored`, with(meta("f"), func(o *Options) { o.Fields = "f" })},
+		{`EVENT_TIME_FIELD=/a: holds EVENT_ROOT=a.b, which is to be stored`, with(meta("m"), func(o *Options) { o.Root, o.TimeField = "a.b", "/a" })},
+		{`EVENT_DROP=x: lies outside EVENT_FIELDS=f, and is not stored anyway`, with(dropping("x"), func(o *Options) { o.Fields = "f" })},
+		{`EVENT_DROP=/x: lies outside EVENT_ROOT=a, and is not stored anyway`, with(dropping("/x"), func(o *Options) { o.Root = "a" })},
+		{`EVENT_META_FIELDS=y=/a.x: names a field that is named twice`, with(meta("x", "y=/a.x"), func(o *Options) { o.Root = "a" })},
+	} {
+		_, err := New(test.options)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v:\n%v, want …%s…", test.options, err, test.want)
+		}
+	}
+	wrong := Options{TimeField: "..", MetaFields: []string{".."}, Root: "$", Fields: ".", Drop: []string{"."}}.CheckPaths()
+	if len(wrong) != 5 {
+		t.Errorf("%d settings are wrong, want each of 5: %v", len(wrong), wrong)
+	}
+}

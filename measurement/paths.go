@@ -1,0 +1,133 @@
+package measurement
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// role is what becomes of the value that a path leads to.
+type role uint8
+
+// The roles.
+const (
+	through   role = iota // on the way to others
+	isTime                // the measurement's time
+	isMeta                // meta, or a part of it
+	isDropped             // left out
+)
+
+// node is a name of the tree that an event's paths make: one walk over the event looks for all of them.
+type node struct {
+	name     []byte
+	children []node
+	role     role
+	part     int  // of meta: its index in the parts
+	onRoot   bool // the root, or on the way to it
+	isRoot   bool // what the paths are relative to
+	isStored bool // the object whose fields become the measurement's
+}
+
+// nodeOf is the node of a name; nil: no path leads there.
+func nodeOf(nodes []node, name []byte) *node {
+	for i := range nodes {
+		if string(nodes[i].name) == string(name) {
+			return &nodes[i]
+		}
+	}
+	return nil
+}
+
+// grow returns the node of a path below this one, made if it is not there. Pointers to nodes are good until the next grow.
+func (n *node) grow(path string) *node {
+	for name := range strings.SplitSeq(path, ".") {
+		next := nodeOf(n.children, []byte(name))
+		if next == nil {
+			n.children = append(n.children, node{name: []byte(name)})
+			next = &n.children[len(n.children)-1]
+		}
+		n = next
+	}
+	return n
+}
+
+// paths are where the parts of a measurement lie in an event, all dotted and from the event's top.
+type paths struct {
+	event  node
+	time   string // empty: the record's timestamp
+	root   string // empty: the event itself
+	stored string // of the object whose fields are stored; empty: the event itself
+	meta   []metaPart
+	joined bool // meta is an object of its parts, not the value of the only one
+}
+
+// metaPart is a value that meta is made of, under its name.
+type metaPart struct{ name, text, path string }
+
+// newPaths compiles options that are valid.
+func newPaths(o *Options) paths {
+	p := paths{time: o.absolute(o.TimeField), root: o.Root, stored: o.Root, joined: len(o.MetaFields) > 0}
+	if o.Fields != "" {
+		p.stored = o.absolute(o.Fields)
+	}
+	if o.MetaFrom == MetaFromValue {
+		p.meta = o.metaParts()
+	}
+	slices.SortFunc(p.meta, func(a, b metaPart) int { return cmp.Compare(a.name, b.name) })
+	if p.time != "" {
+		p.event.grow(p.time).role = isTime
+	}
+	for i, part := range p.meta {
+		leaf := p.event.grow(part.path)
+		leaf.role, leaf.part = isMeta, i
+	}
+	for _, path := range o.Drop {
+		p.event.grow(o.absolute(path)).role = isDropped
+	}
+	p.mark()
+	return p
+}
+
+// mark marks the root, what leads there, and what is stored.
+func (p *paths) mark() {
+	root := &p.event
+	if p.root != "" {
+		for name := range strings.SplitSeq(p.root, ".") {
+			root = root.grow(name)
+			root.onRoot = true
+		}
+	}
+	root.isRoot = true
+	stored := &p.event
+	if p.stored != "" {
+		stored = stored.grow(p.stored)
+	}
+	stored.isStored = true
+}
+
+// absolute is a path from the event's top: paths are relative to the root, but for those that begin with a slash.
+func (o *Options) absolute(path string) string {
+	if o.Root == "" || path == "" {
+		return path
+	}
+	if whole, ok := strings.CutPrefix(path, "/"); ok {
+		return whole
+	}
+	return o.Root + "." + path
+}
+
+// metaParts are what meta is made of, in the order of the options.
+func (o *Options) metaParts() (parts []metaPart) {
+	if len(o.MetaFields) == 0 {
+		return []metaPart{{text: o.MetaField, path: o.absolute(o.MetaField)}}
+	}
+	for _, text := range o.MetaFields {
+		name, path, renamed := strings.Cut(text, "=")
+		if !renamed {
+			path = text
+			name = text[strings.LastIndexAny(text, "./")+1:]
+		}
+		parts = append(parts, metaPart{name: name, text: text, path: o.absolute(path)})
+	}
+	return parts
+}
