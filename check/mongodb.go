@@ -79,14 +79,14 @@ func (l *look) server(ctx context.Context) {
 }
 
 func (l *look) view(ctx context.Context, subject, series string) {
-	has, err := l.Database.HasView(ctx, series)
+	view, err := l.Database.View(ctx, series)
 	switch {
 	case err != nil:
 		l.Failed(subject, err)
-	case has:
-		l.OK(subject, "the view %s shows its measurements", series)
+	case view.Kind != sink.ViewNone:
+		l.OK(subject, "the view %s shows its measurements (%s: %s)", series, view.Kind, view.Why)
 	default:
-		l.Note(subject, "has no view of its measurements: this MongoDB cannot unpack buckets in a view")
+		l.Note(subject, "has no view of its measurements: %s", view.Why)
 	}
 }
 

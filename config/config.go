@@ -91,6 +91,7 @@ type MongoDB struct {
 	BucketMaxSpan  time.Duration `env:"MONGODB_BUCKET_MAX_SPAN" min:"1s" max:"8760h" doc:"instead of MONGODB_GRANULARITY: the time a bucket spans, whole seconds"`
 	BucketRounding time.Duration `env:"MONGODB_BUCKET_ROUNDING" min:"1s" max:"8760h" doc:"must equal MONGODB_BUCKET_MAX_SPAN"`
 	ExpireAfter    time.Duration `env:"MONGODB_EXPIRE_AFTER" min:"1s" shown:"never" doc:"measurements older than this are deleted, whole seconds"`
+	View           string        `env:"MONGODB_VIEW,default=auto" oneof:"auto,internal,portable,none" doc:"the view <name> that shows measurements, made at the start: internal (MongoDB's own stage $_internalUnpackBucket, which MongoDB does not document; filters on time and meta read only the buckets they need), portable (documented stages only; every filter reads all buckets), auto (the first of both that this MongoDB runs; one that works is kept) or none (one made before is dropped)"`
 	WriteTimeout   time.Duration `env:"MONGODB_WRITE_TIMEOUT,default=10s" min:"100ms" max:"10m" doc:"one bulk write, from sending to the answer"`
 }
 

@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 		},
 		MongoDB: MongoDB{
 			URI: "mongodb://user:pa55@mongo:27017/metrics", Database: "metrics", Collection: "{topic}", TimeField: "time", MetaField: "meta",
-			Granularity: "seconds", WriteTimeout: 10 * time.Second,
+			Granularity: "seconds", View: "auto", WriteTimeout: 10 * time.Second,
 		},
 		Bucket:  Bucket{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
 		Flush:   Flush{Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second},

@@ -73,13 +73,13 @@ func (s *series) writeBucketing(ctx context.Context, version int32) error {
 	return failure("writing the collection's options", err)
 }
 
-// adjustView gives the view the span of the series' options, where there is a view.
+// adjustView gives a view by MongoDB's own stage the span of the series' options; the others do not name it.
 func (s *series) adjustView(ctx context.Context) error {
 	have, err := s.existing(ctx, s.name)
-	if err != nil || have.kind != "view" || have.viewOn != s.buckets().Name() {
+	if err != nil || !s.isView(have) || s.kindOf(have) != ViewInternal {
 		return err
 	}
-	return s.updateView(ctx, have)
+	return s.updateView(ctx, have, ViewInternal)
 }
 
 // adjustExpiry lets buckets live as long as the series' options say, where the server expires them at all.

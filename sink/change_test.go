@@ -86,7 +86,7 @@ func TestSetGranularityChangesViewAndExpiryFirst(t *testing.T) {
 	})
 	f.answer("listCollections", func(bson.Raw) bson.D {
 		return cursorOf(bson.D{{Key: "name", Value: "events"}, {Key: "type", Value: "view"}, {Key: "options", Value: bson.D{
-			{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{}},
+			{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: sink.InternalPipeline(definition)},
 		}}})
 	})
 	f.answer("collMod", func(bson.Raw) bson.D {

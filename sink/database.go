@@ -41,6 +41,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// StoredBytes bounds the memory that D of one partition takes: more is read in several windows. 0: DefaultStoredBytes.
 	StoredBytes int64
+	// View is the kind of view that Setup makes of measurements; empty: ViewAuto.
+	View ViewKind
 	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
 	// always, for programs that write no buckets.
 	Lease func() bool
@@ -72,6 +74,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	if err := timeseries.CheckDatabaseName(o.Database); err != nil {
 		return nil, fmt.Errorf("the database name %q %w; choose another MONGODB_DATABASE", o.Database, err)
 	}
+	o.View = cmp.Or(o.View, ViewAuto)
 	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: cmp.Or(o.Logger, slog.Default())}
 	d.dialer = newDialer(co, o, d.metrics)
 	if d.client, err = mongo.Connect(co); err != nil {

@@ -23,7 +23,8 @@
 //	a connection    dial.go, socket_*.go (connecting, TLS, options of the socket)
 //	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
 //	a database      database.go, uri.go, probe.go, reach.go (opening, greeting, saying why nobody can be reached)
-//	                setup.go, options.go, view.go, abilities.go (making a time series, its definition, its view, what the server can)
+//	                setup.go, options.go, abilities.go (making a time series, its definition, what the server can)
+//	                view.go, viewpipeline.go, viewprobe.go, viewstate.go (its view: the wanted one, stages, which work, what there is)
 //	                change.go, trial.go, metrics.go
 //	beside it       scan.go (Buckets, for verifying), holdings.go, partitions.go (what is stored, whose claims there are)
 package sink

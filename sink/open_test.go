@@ -168,7 +168,7 @@ func TestSetupMeetsAnElection(t *testing.T) {
 		cursor := bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.c"}, {Key: "firstBatch", Value: bson.A{}}}
 		return bson.D{{Key: "cursor", Value: cursor}}
 	}
-	for _, during := range []string{"createIndexes", "aggregate"} {
+	for _, during := range []string{"createIndexes", "create"} {
 		f := newFake(t, nil)
 		for _, command := range []string{"listCollections", "find", "aggregate"} {
 			f.answer(command, nothing)

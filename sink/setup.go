@@ -40,7 +40,7 @@ func (s *series) createReading(ctx context.Context) error {
 		if err := s.createIndexes(ctx); err != nil {
 			return err
 		}
-		if err := s.createView(ctx); err != nil {
+		if err := s.arrangeView(ctx); err != nil {
 			return err
 		}
 		if err := s.define(ctx); err != nil || s.options == made {

@@ -10,6 +10,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
+// ViewKind says by which stages the view of a time series makes measurements of its buckets.
+type ViewKind string
+
+// The kinds of views. ViewAuto is only ever asked for, ViewForeign only ever found.
+const (
+	ViewAuto     ViewKind = "auto"     // the first of internal and portable that works; one that exists and works is kept
+	ViewInternal ViewKind = "internal" // MongoDB's own stage, which is not documented and narrows filters to buckets
+	ViewPortable ViewKind = "portable" // documented stages alone
+	ViewNone     ViewKind = "none"     // no view
+	ViewForeign  ViewKind = "foreign"  // a pipeline on the buckets that this program did not write
+)
+
 // existing is what has a name; kind is empty for nothing.
 type existing struct {
 	kind     string // "collection", "view", "timeseries"
@@ -38,11 +50,8 @@ func (d *Database) existing(ctx context.Context, name string) (existing, error) 
 	return existing{}, failure("listing collections", d.portError(err))
 }
 
-// HasView tells whether the time series has its view of measurements.
-func (d *Database) HasView(ctx context.Context, name string) (bool, error) {
-	have, err := d.existing(ctx, name)
-	return have.kind == "view", err
-}
+// isView tells whether it is a view of the buckets.
+func (s *series) isView(e existing) bool { return e.kind == "view" && e.viewOn == s.buckets().Name() }
 
 // refuseForeign refuses a name that something else has already: its readers would not find the measurements there.
 func (s *series) refuseForeign(ctx context.Context) error {
@@ -62,59 +71,129 @@ func (s *series) refuseForeign(ctx context.Context) error {
 	return nil
 }
 
-// unpacking is the pipeline that makes measurements of buckets, on the server.
-func (s *series) unpacking() bson.A {
-	stage := bson.D{{Key: "timeField", Value: s.options.TimeField}}
-	if s.options.MetaField != "" {
-		stage = append(stage, bson.E{Key: "metaField", Value: s.options.MetaField})
+// pipeline is that of a view of the kind, with the present options.
+func (s *series) pipeline(kind ViewKind) bson.A {
+	if kind == ViewInternal {
+		return internalPipeline(s.options)
 	}
-	// The stage wants an int32.
-	stage = append(stage, bson.E{Key: "bucketMaxSpanSeconds", Value: s.options.MaxSpanSeconds})
-	return bson.A{bson.D{{Key: "$_internalUnpackBucket", Value: stage}}}
+	return portablePipeline(s.options)
 }
 
-// createView makes the read-only view of the measurements, where the server has what it needs.
-func (s *series) createView(ctx context.Context) error {
+// kindOf tells what a view of the buckets is made of. A portable one of other options, or of another version of this
+// program, is foreign: it is replaced like any other.
+func (s *series) kindOf(e existing) ViewKind {
+	if stages, ok := e.pipeline.ArrayOK(); ok {
+		values, _ := stages.Values()
+		if stage, ok := oneOf(values).DocumentOK(); ok && stage.Lookup(internalUnpack).Type != 0 {
+			return ViewInternal
+		}
+	}
+	if same, err := samePipeline(e, s.pipeline(ViewPortable)); err == nil && same {
+		return ViewPortable
+	}
+	return ViewForeign
+}
+
+// oneOf is the only value of a list of one.
+func oneOf(values []bson.RawValue) bson.RawValue {
+	if len(values) != 1 {
+		return bson.RawValue{}
+	}
+	return values[0]
+}
+
+func samePipeline(e existing, want bson.A) (bool, error) {
+	_, encoded, err := bson.MarshalValue(want)
+	if err != nil {
+		return false, fmt.Errorf("encoding the view: %w", err)
+	}
+	return bytes.Equal(e.pipeline.Value, encoded), nil
+}
+
+// arrangeView makes the view of the measurements what Options.View asks for. Only starting consumers do it: running ones,
+// whose settings may differ, leave the kind alone.
+func (s *series) arrangeView(ctx context.Context) error {
 	have, err := s.existing(ctx, s.name)
-	if err != nil {
-		return err
-	}
-	if have.kind == "view" {
-		return s.updateView(ctx, have)
-	}
-	if err = s.tryUnpack(ctx); err == nil {
-		err = s.db.CreateView(ctx, s.name, s.buckets().Name(), s.unpacking())
-	}
-	err = s.portError(err)
-	refused := (*CommandError)(nil)
 	switch {
-	case !errors.As(err, &refused) || passes(refused.Code):
-		return failure("creating the view", err)
-	case refused.Code != codeNamespaceExists: // else another consumer was quicker
-		s.log.Info("this MongoDB cannot unpack buckets in a view: there is no view of the measurements",
-			"collection", s.namespace(), "err", err)
-	}
-	return nil
-}
-
-// tryUnpack tells why the server cannot unpack buckets; nil: it can.
-func (s *series) tryUnpack(ctx context.Context) error {
-	cursor, err := s.buckets().Aggregate(ctx, append(s.unpacking(), bson.D{{Key: "$limit", Value: 1}}))
-	if err != nil {
+	case err != nil:
 		return err
+	case s.o.View == ViewNone:
+		return s.dropView(ctx, have)
 	}
-	return cursor.Close(ctx)
+	kind, why, err := s.chooseView(ctx, have)
+	switch {
+	case err != nil:
+		return err
+	case kind != ViewNone:
+		return s.makeView(ctx, have, kind)
+	case s.o.View == ViewAuto:
+		s.log.Info("there is no view of the measurements: "+why.Error(), "collection", s.namespace())
+		return nil
+	}
+	return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.o.View, why)
 }
 
-// updateView gives an older view the present span.
-func (s *series) updateView(ctx context.Context, have existing) error {
-	pipeline := s.unpacking()
-	_, want, err := bson.MarshalValue(pipeline)
-	if err != nil {
-		return fmt.Errorf("encoding the view: %w", err)
-	}
-	if bytes.Equal(have.pipeline.Value, want) {
+// dropView drops a view that this program made.
+func (s *series) dropView(ctx context.Context, have existing) error {
+	if !s.isView(have) {
 		return nil
+	}
+	if kind := s.kindOf(have); kind == ViewForeign {
+		s.log.Info("MONGODB_VIEW=none leaves the view alone: its pipeline is not one of ours", "collection", s.namespace())
+		return nil
+	}
+	s.log.Info("dropping the view of the measurements: MONGODB_VIEW=none", "collection", s.namespace())
+	return failure("dropping the view", s.portError(s.db.Collection(s.name).Drop(ctx)))
+}
+
+// chooseView is the first kind that works of those that may be; ViewNone, and why: none does.
+func (s *series) chooseView(ctx context.Context, have existing) (ViewKind, error, error) {
+	var refusals []error
+	for _, kind := range s.candidates(have) {
+		refusal, err := s.tryView(ctx, kind, have)
+		switch {
+		case err != nil:
+			return "", nil, err
+		case refusal == nil:
+			return kind, nil, nil
+		}
+		refusals = append(refusals, fmt.Errorf("this MongoDB has no %s view (%w)", kind, refusal))
+	}
+	return ViewNone, errors.Join(refusals...), nil
+}
+
+// candidates are the kinds that may be, the best first. What exists is the best as long as it works: a view does not change
+// from one start to the next because a probe happened to fail once.
+func (s *series) candidates(have existing) []ViewKind {
+	switch {
+	case s.o.View != ViewAuto:
+		return []ViewKind{s.o.View}
+	case s.isView(have) && s.kindOf(have) == ViewPortable:
+		return []ViewKind{ViewPortable, ViewInternal}
+	}
+	return []ViewKind{ViewInternal, ViewPortable}
+}
+
+// makeView makes the view, or an existing one what it should be.
+func (s *series) makeView(ctx context.Context, have existing, kind ViewKind) error {
+	if have.kind == "" {
+		err := s.portError(s.db.CreateView(ctx, s.name, s.buckets().Name(), s.pipeline(kind)))
+		refused := (*CommandError)(nil)
+		if !errors.As(err, &refused) || refused.Code != codeNamespaceExists {
+			return failure("creating the view", err)
+		}
+		if have, err = s.existing(ctx, s.name); err != nil || have.kind == "" { // another consumer was quicker
+			return err
+		}
+	}
+	return s.updateView(ctx, have, kind)
+}
+
+// updateView gives an older view the present pipeline.
+func (s *series) updateView(ctx context.Context, have existing, kind ViewKind) error {
+	pipeline := s.pipeline(kind)
+	if same, err := samePipeline(have, pipeline); same || err != nil {
+		return err
 	}
 	command := bson.D{{Key: "collMod", Value: s.name}, {Key: "viewOn", Value: s.buckets().Name()}, {Key: "pipeline", Value: pipeline}}
 	return failure("changing the view", s.portError(s.db.RunCommand(ctx, command).Err()))

@@ -150,8 +150,10 @@ func (s shown) Definition(context.Context, string) (timeseries.Options, int32, e
 	return o, 4, err
 }
 
-// HasView implements collectionSource.
-func (s shown) HasView(context.Context, string) (bool, error) { return true, nil }
+// View implements collectionSource.
+func (s shown) View(context.Context, string) (sink.ViewState, error) {
+	return sink.ViewState{Kind: sink.ViewPortable, Why: "documented stages"}, nil
+}
 
 // Size implements collectionSource.
 func (s shown) Size(context.Context, string) (sink.Size, error) { return s.size, nil }
@@ -196,7 +198,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	}
 	at := 0
 	printed := strings.Join(strings.Fields(out.String()), " ")
-	for _, row := range append([]string{"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "47, 3.0 MiB, 1.0 MiB on disk, indexes 2.0 KiB"}, rows...) {
+	for _, row := range append([]string{"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "47, 3.0 MiB, 1.0 MiB on disk, indexes 2.0 KiB"}, rows...) {
 		row = strings.Join(strings.Fields(row), " ")
 		i := strings.Index(printed[at:], row)
 		if i < 0 {

@@ -60,7 +60,7 @@ type claimSource interface {
 type collectionSource interface {
 	claimSource
 	Definition(ctx context.Context, series string) (timeseries.Options, int32, error)
-	HasView(ctx context.Context, series string) (bool, error)
+	View(ctx context.Context, series string) (sink.ViewState, error)
 	Size(ctx context.Context, series string) (sink.Size, error)
 	Holdings(ctx context.Context, series string, newest int64) ([]sink.Holding, error)
 }
@@ -77,7 +77,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, new
 	}
 	view.TimeField, view.MetaField, view.ExpireAfterSeconds = definition.TimeField, definition.MetaField, definition.ExpireAfterSeconds
 	view.Bucketing, view.Version = bucketingView(definition), version
-	if view.View, err = from.HasView(ctx, name); err != nil {
+	if view.View, err = from.View(ctx, name); err != nil {
 		return view, err
 	}
 	if view.Size, err = from.Size(ctx, name); err != nil {

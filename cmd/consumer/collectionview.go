@@ -13,14 +13,14 @@ import (
 
 // CollectionView is what collection show tells of a time series.
 type CollectionView struct {
-	Name               string        `json:"name"`
-	Version            int32         `json:"version"` // of the options: one more with every change
-	TimeField          string        `json:"timeField"`
-	MetaField          string        `json:"metaField,omitempty"`
-	Bucketing          BucketingView `json:"bucketing"`
-	ExpireAfterSeconds int64         `json:"expireAfterSeconds"` // 0: never
-	View               bool          `json:"view"`
-	MaxCount           int32         `json:"bucketMaxCount"` // of the settings
+	Name               string         `json:"name"`
+	Version            int32          `json:"version"` // of the options: one more with every change
+	TimeField          string         `json:"timeField"`
+	MetaField          string         `json:"metaField,omitempty"`
+	Bucketing          BucketingView  `json:"bucketing"`
+	ExpireAfterSeconds int64          `json:"expireAfterSeconds"` // 0: never
+	View               sink.ViewState `json:"view"`
+	MaxCount           int32          `json:"bucketMaxCount"` // of the settings
 	// Size is the server's own figures, of all buckets.
 	sink.Size
 	// Newest is how many buckets of a partition were looked at, at most; 0: all.
@@ -65,12 +65,12 @@ func printCollections(w io.Writer, views []CollectionView, now time.Time) {
 }
 
 func (v CollectionView) print(w io.Writer, now time.Time) {
-	expiry, view, meta := "never", "no view: this MongoDB cannot unpack buckets", "none, it is a single series"
+	expiry, view, meta := "never", "none", "none, it is a single series"
 	if v.ExpireAfterSeconds > 0 {
 		expiry = "after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
 	}
-	if v.View {
-		view = v.Name
+	if v.View.Kind != sink.ViewNone {
+		view = fmt.Sprintf("%s, %s", v.Name, v.View.Kind)
 	}
 	if v.MetaField != "" {
 		meta = v.MetaField
@@ -80,7 +80,7 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 	head.Row("Time, meta", v.TimeField+", "+meta)
 	head.Row("Granularity", v.Bucketing)
 	head.Row("Expires", expiry)
-	head.Row("View", view)
+	head.Row("View", view+": "+v.View.Why)
 	head.Row("Buckets", v.size())
 	head.Flush()
 	fmt.Fprintln(w)

@@ -1,0 +1,203 @@
+package sink_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// errStage: the model does not know the stage, as servers do not know every one.
+var errStage = errors.New("unrecognized pipeline stage name")
+
+// missing is the value of a field that is not there.
+type missing struct{}
+
+// aggregate is a model of MongoDB's aggregation as far as views here use it, by its documentation.
+func aggregate(pipeline bson.A, documents ...bson.D) ([]bson.D, error) {
+	for _, stage := range pipeline {
+		stage := stage.(bson.D)[0]
+		if !slices.Contains([]string{"$match", "$project", "$replaceWith", "$unwind", "$limit"}, stage.Key) {
+			return nil, fmt.Errorf("%w: %q", errStage, stage.Key)
+		}
+		var next []bson.D
+		for _, d := range documents {
+			made, err := stageOf(stage, d)
+			if err != nil {
+				return nil, err
+			}
+			next = append(next, made...)
+		}
+		documents = next
+	}
+	return documents, nil
+}
+
+func stageOf(stage bson.E, d bson.D) ([]bson.D, error) {
+	vars := map[string]any{"ROOT": d}
+	switch stage.Key {
+	case "$match":
+		for _, condition := range stage.Value.(bson.D) {
+			if !reflect.DeepEqual(fieldOf(d, condition.Key), condition.Value) {
+				return nil, nil
+			}
+		}
+		return []bson.D{d}, nil
+	case "$project":
+		fields := stage.Value.(bson.D)
+		return []bson.D{evaluate(fields[1:], vars).(bson.D)}, nil // the first is _id: 0
+	case "$replaceWith":
+		return []bson.D{evaluate(stage.Value, vars).(bson.D)}, nil
+	case "$unwind":
+		o := stage.Value.(bson.D)
+		field := strings.TrimPrefix(fieldOf(o, "path").(string), "$")
+		var all []bson.D
+		elements, _ := fieldOf(d, field).(bson.A)
+		for i, element := range elements {
+			one := slices.Clone(d)
+			for j := range one {
+				if one[j].Key == field {
+					one[j].Value = element
+				}
+			}
+			all = append(all, append(one, bson.E{Key: fieldOf(o, "includeArrayIndex").(string), Value: int64(i)}))
+		}
+		return all, nil
+	}
+	return []bson.D{d}, nil // $limit, which is for none or one
+}
+
+// evaluate is the value of an expression.
+func evaluate(expression any, vars map[string]any) any {
+	switch e := expression.(type) {
+	case string:
+		if path, ok := strings.CutPrefix(e, "$$"); ok {
+			name, rest, _ := strings.Cut(path, ".")
+			return pathOf(vars[name], rest)
+		}
+		if path, ok := strings.CutPrefix(e, "$"); ok {
+			return pathOf(vars["ROOT"], path)
+		}
+	case bson.D:
+		if len(e) == 1 && strings.HasPrefix(e[0].Key, "$") {
+			return operate(e[0].Key, e[0].Value, vars)
+		}
+		object := bson.D{}
+		for _, field := range e {
+			if v := evaluate(field.Value, vars); v != any(missing{}) {
+				object = append(object, bson.E{Key: field.Key, Value: v})
+			}
+		}
+		return object
+	}
+	return expression
+}
+
+func operate(operator string, arguments any, vars map[string]any) any {
+	argument := func(i int) any { return evaluate(arguments.(bson.A)[i], vars) }
+	option := func(name string) any { return fieldOf(arguments.(bson.D), name) }
+	with := func(name string, value any) map[string]any {
+		inner := map[string]any{name: value}
+		for k, v := range vars {
+			if k != name {
+				inner[k] = v
+			}
+		}
+		return inner
+	}
+	switch operator {
+	case "$literal":
+		return arguments
+	case "$ne":
+		return !reflect.DeepEqual(argument(0), argument(1))
+	case "$arrayElemAt":
+		if array, i := argument(0).(bson.A), argument(1).(int64); i < int64(len(array)) {
+			return array[i]
+		}
+		return missing{}
+	case "$let":
+		variable := option("vars").(bson.D)[0]
+		return evaluate(option("in"), with(variable.Key, evaluate(variable.Value, vars)))
+	case "$map", "$filter":
+		made := bson.A{}
+		for _, element := range evaluate(option("input"), vars).(bson.A) {
+			inner := with(option("as").(string), element)
+			if operator == "$filter" {
+				if evaluate(option("cond"), inner) == true {
+					made = append(made, element)
+				}
+				continue
+			}
+			v := evaluate(option("in"), inner)
+			if v == any(missing{}) {
+				v = nil
+			}
+			made = append(made, v)
+		}
+		return made
+	case "$objectToArray":
+		pairs := bson.A{}
+		for _, field := range evaluate(arguments, vars).(bson.D) {
+			pairs = append(pairs, bson.D{{Key: "k", Value: field.Key}, {Key: "v", Value: field.Value}})
+		}
+		return pairs
+	case "$arrayToObject":
+		object := bson.D{}
+		for _, pair := range evaluate(arguments, vars).(bson.A) {
+			object = merged(object, bson.D{{Key: pair.(bson.D)[0].Value.(string), Value: pair.(bson.D)[1].Value}})
+		}
+		return object
+	case "$mergeObjects":
+		object := bson.D{}
+		for i := range arguments.(bson.A) {
+			object = merged(object, argument(i).(bson.D))
+		}
+		return object
+	}
+	panic("the model has no " + operator)
+}
+
+// merged sets the fields of another object: those that are there keep their place.
+func merged(object, other bson.D) bson.D {
+	for _, field := range other {
+		if i := slices.IndexFunc(object, func(e bson.E) bool { return e.Key == field.Key }); i >= 0 {
+			object[i].Value = field.Value
+		} else {
+			object = append(object, field)
+		}
+	}
+	return object
+}
+
+func fieldOf(d bson.D, name string) any {
+	for _, field := range d {
+		if field.Key == name {
+			return field.Value
+		}
+	}
+	return missing{}
+}
+
+// pathOf follows a path; one through an array gives the array of what its elements have there.
+func pathOf(v any, path string) any {
+	if path == "" {
+		return v
+	}
+	name, rest, _ := strings.Cut(path, ".")
+	switch v := v.(type) {
+	case bson.D:
+		return pathOf(fieldOf(v, name), rest)
+	case bson.A:
+		all := bson.A{}
+		for _, element := range v {
+			if found := pathOf(element, path); found != any(missing{}) {
+				all = append(all, found)
+			}
+		}
+		return all
+	}
+	return missing{}
+}

@@ -1,0 +1,309 @@
+package sink_test
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// viewServer is a server that keeps documents and views, and runs the pipelines that the model knows.
+type viewServer struct {
+	*fake
+	t testing.TB
+
+	lock      sync.Mutex
+	documents map[string][]bson.D // by collection
+	views     map[string]bson.D   // viewOn and pipeline, by name
+	internal  bool                // it knows MongoDB's own stage
+	wrong     bool                // and makes something else of a bucket
+	portable  bool                // it knows the documented stages
+	plain     bool                // it makes a collection where a view is asked for
+	refuses   int32               // the code that views are refused with
+}
+
+func newViewServer(t *testing.T) *viewServer {
+	s := &viewServer{fake: newFake(t, replicaSet), t: t, documents: map[string][]bson.D{}, views: map[string]bson.D{}, internal: true, portable: true}
+	nothing := func(bson.Raw) bson.D { return bson.D{} }
+	s.answer("createIndexes", nothing)
+	s.answer("update", counting(1))
+	s.handle("listCollections", s.list)
+	s.handle("insert", func(name string, command bson.D) bson.D {
+		for _, d := range fieldOf(command, "documents").(bson.A) {
+			if id := fieldOf(d.(bson.D), "_id"); slices.ContainsFunc(s.documents[name], func(d bson.D) bool { return fieldOf(d, "_id") == id }) {
+				return bson.D{{Key: "n", Value: 0}, {Key: "writeErrors", Value: bson.A{bson.D{{Key: "index", Value: 0}, {Key: "code", Value: 11000}}}}}
+			}
+			s.documents[name] = append(s.documents[name], d.(bson.D))
+		}
+		return bson.D{{Key: "n", Value: 1}}
+	})
+	s.handle("delete", func(name string, command bson.D) bson.D {
+		filter := fieldOf(fieldOf(command, "deletes").(bson.A)[0].(bson.D), "q").(bson.D)
+		s.documents[name] = slices.DeleteFunc(s.documents[name], func(d bson.D) bool { return fieldOf(d, "_id") == filter[0].Value })
+		return bson.D{{Key: "n", Value: 1}}
+	})
+	s.handle("find", func(name string, command bson.D) bson.D {
+		if view, ok := s.views[name]; ok {
+			return s.run(view[0].Value.(string), view[1].Value.(bson.A))
+		}
+		return s.run(name, bson.A{bson.D{{Key: "$match", Value: fieldOf(command, "filter")}}})
+	})
+	s.handle("aggregate", func(name string, command bson.D) bson.D { return s.run(name, fieldOf(command, "pipeline").(bson.A)) })
+	s.handle("create", func(name string, command bson.D) bson.D {
+		_, taken := s.views[name]
+		switch {
+		case s.refuses != 0:
+			return failing(s.refuses, "no views")(nil)
+		case taken:
+			return failing(48, "exists")(nil)
+		case s.plain:
+			s.documents[name] = nil
+		default:
+			s.views[name] = bson.D{{Key: "viewOn", Value: fieldOf(command, "viewOn")}, {Key: "pipeline", Value: fieldOf(command, "pipeline")}}
+		}
+		return bson.D{}
+	})
+	s.handle("collMod", func(name string, command bson.D) bson.D {
+		s.views[name] = bson.D{{Key: "viewOn", Value: fieldOf(command, "viewOn")}, {Key: "pipeline", Value: fieldOf(command, "pipeline")}}
+		return bson.D{}
+	})
+	s.handle("drop", func(name string, _ bson.D) bson.D {
+		delete(s.views, name)
+		delete(s.documents, name)
+		return bson.D{}
+	})
+	return s
+}
+
+// handle answers a command by a function of the collection's name and the command.
+func (s *viewServer) handle(command string, with func(name string, command bson.D) bson.D) {
+	s.answer(command, func(raw bson.Raw) bson.D {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		name, _ := raw.Lookup(command).StringValueOK()
+		return with(name, decoded(s.t, raw))
+	})
+}
+
+func (s *viewServer) list(_ string, command bson.D) bson.D {
+	name := fieldOf(fieldOf(command, "filter").(bson.D), "name").(string)
+	if view, ok := s.views[name]; ok {
+		return cursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "view"}, {Key: "options", Value: view}})
+	}
+	if _, ok := s.documents[name]; ok {
+		return cursorOf(bson.D{{Key: "name", Value: name}, {Key: "type", Value: "collection"}})
+	}
+	return cursorOf()
+}
+
+// run answers a pipeline on a collection.
+func (s *viewServer) run(on string, pipeline bson.A) bson.D {
+	documents := s.documents[on]
+	own := slices.IndexFunc(pipeline, func(stage any) bool { return stage.(bson.D)[0].Key == internal })
+	documented := slices.ContainsFunc(pipeline, func(stage any) bool { return stage.(bson.D)[0].Key == portable })
+	var err error
+	switch {
+	case own >= 0 && s.internal:
+		documents, err = aggregate(pipeline[:own], documents...)
+		documents = s.unpack(pipeline[own].(bson.D)[0].Value.(bson.D), documents)
+	case documented && !s.portable:
+		err = errStage
+	default:
+		documents, err = aggregate(pipeline, documents...)
+	}
+	if err != nil {
+		return failing(40324, err.Error())(nil)
+	}
+	all := []any{}
+	for _, d := range documents {
+		all = append(all, d)
+	}
+	return cursorOf(all...)
+}
+
+func (s *viewServer) unpack(stage bson.D, buckets []bson.D) (all []bson.D) {
+	o := timeseries.Options{TimeField: fieldOf(stage, "timeField").(string)}
+	o.MetaField, _ = fieldOf(stage, "metaField").(string)
+	for _, b := range buckets {
+		measurements, err := sink.Measurements(o, marshal(b))
+		if err != nil {
+			s.t.Error(err)
+		}
+		for _, m := range measurements {
+			all = append(all, decoded(s.t, m))
+		}
+	}
+	if s.wrong && len(all) > 0 {
+		all = all[1:]
+	}
+	return all
+}
+
+// kind is that of the view "events", by its last stage; what else is there, is left behind.
+func (s *viewServer) kind() string {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for _, name := range slices.Concat(slices.Collect(maps.Keys(s.views)), slices.Collect(maps.Keys(s.documents))) {
+		if strings.Contains(name, "probe") {
+			s.t.Errorf("%s was left behind", name)
+		}
+	}
+	if n := len(s.documents["events.options"]); n > 1 {
+		s.t.Errorf("%d documents are beside the options", n)
+	}
+	view, ok := s.views["events"]
+	if !ok {
+		return "none"
+	}
+	pipeline := view[1].Value.(bson.A)
+	return pipeline[len(pipeline)-1].(bson.D)[0].Key
+}
+
+func (s *viewServer) setup(kind sink.ViewKind) (string, error) {
+	s.t.Helper()
+	var log strings.Builder
+	d, err := sink.Open(s.t.Context(), sink.Options{
+		URI: "mongodb://" + s.Addr().String() + "/db?directConnection=true", Database: "db", WriteTimeout: time.Second,
+		View: kind, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer d.Close(s.t.Context())
+	_, err = d.Setup(s.t.Context(), "events", definition, 1000)
+	return log.String(), err
+}
+
+const internal, portable = "$_internalUnpackBucket", "$replaceWith"
+
+func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
+	for name, c := range map[string]struct {
+		server func(*viewServer)
+		ask    sink.ViewKind
+		want   string
+		says   string // in the log, or in the error
+	}{
+		"both":                 {func(*viewServer) {}, sink.ViewAuto, internal, ""},
+		"both, none asked":     {func(*viewServer) {}, "", internal, ""},
+		"both, portable":       {func(*viewServer) {}, sink.ViewPortable, portable, ""},
+		"both, no view":        {func(*viewServer) {}, sink.ViewNone, "none", ""},
+		"documented only":      {func(s *viewServer) { s.internal = false }, sink.ViewAuto, portable, ""},
+		"own stage only":       {func(s *viewServer) { s.portable = false }, sink.ViewAuto, internal, ""},
+		"a wrong own stage":    {func(s *viewServer) { s.wrong = true }, sink.ViewAuto, portable, ""},
+		"neither":              {func(s *viewServer) { s.internal, s.portable = false, false }, sink.ViewAuto, "none", "there is no view of the measurements: "},
+		"no views":             {func(s *viewServer) { s.refuses = 238 }, sink.ViewAuto, "none", "there is no view of the measurements: "},
+		"no privilege":         {func(s *viewServer) { s.refuses = 13 }, sink.ViewAuto, "none", "no views (code 13)"},
+		"collections instead":  {func(s *viewServer) { s.plain = true }, sink.ViewAuto, "none", "0 measurements of a bucket that holds 12"},
+		"the own stage wanted": {func(s *viewServer) { s.internal = false }, sink.ViewInternal, "none", "MONGODB_VIEW=internal: this MongoDB has no internal view"},
+		"documented wanted":    {func(s *viewServer) { s.portable = false }, sink.ViewPortable, "none", "set MONGODB_VIEW=auto"},
+		"an overload":          {func(s *viewServer) { s.refuses = 462 }, sink.ViewAuto, "none", "trying a view"},
+	} {
+		s := newViewServer(t)
+		c.server(s)
+		for range 2 { // what is there is not changed
+			said, err := s.setup(c.ask)
+			if err != nil {
+				said += err.Error()
+			}
+			if asked := c.ask == sink.ViewInternal || c.ask == sink.ViewPortable; (err != nil) != (c.want == "none" && asked || s.refuses == 462) {
+				t.Errorf("%s: error %v", name, err)
+			}
+			if got := s.kind(); got != c.want || !strings.Contains(said, c.says) {
+				t.Errorf("%s: the view is %s, want %s; said %q, want %q", name, got, c.want, said, c.says)
+			}
+		}
+		if n := len(s.sent("collMod")); n != 0 {
+			t.Errorf("%s: the view was changed %d times", name, n)
+		}
+	}
+}
+
+func TestSetupChangesTheKindOfAViewOnlyWhenAskedTo(t *testing.T) {
+	s := newViewServer(t)
+	handMade := bson.D{{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: bson.D{}}}}}}
+	for i, step := range []struct {
+		before func()
+		ask    sink.ViewKind
+		want   string
+	}{
+		{nil, sink.ViewPortable, portable},
+		{nil, sink.ViewAuto, portable}, // it works
+		{nil, sink.ViewInternal, internal},
+		{nil, sink.ViewAuto, internal},
+		{func() { s.internal = false }, sink.ViewAuto, portable}, // as after an upgrade of the server
+		{func() { s.internal = true }, sink.ViewNone, "none"},
+		{func() { s.views["events"] = handMade }, sink.ViewNone, "$match"}, // somebody else's is left
+		{nil, sink.ViewAuto, internal},
+	} {
+		if step.before != nil {
+			step.before()
+		}
+		if _, err := s.setup(step.ask); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		if got := s.kind(); got != step.want {
+			t.Errorf("step %d: MONGODB_VIEW=%s made it %s, want %s", i, step.ask, got, step.want)
+		}
+	}
+}
+
+// The probe's own filter keeps the view's other buckets out of it.
+func TestSetupOfSeveralAtOnceMakesOneView(t *testing.T) {
+	s := newViewServer(t)
+	var all sync.WaitGroup
+	errs := make([]error, 6)
+	for i := range errs {
+		all.Go(func() { _, errs[i] = s.setup(sink.ViewAuto) })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.kind(); got != internal {
+		t.Errorf("the view is %s", got)
+	}
+	if got := fmt.Sprint(s.views["events"][1].Value); !strings.Contains(got, "3600") {
+		t.Errorf("its pipeline is %s", got)
+	}
+}
+
+func TestViewSaysWhichAndWhy(t *testing.T) {
+	for _, c := range []struct {
+		server func(*viewServer)
+		made   sink.ViewKind // by set-up
+		ask    sink.ViewKind // by who looks
+		kind   sink.ViewKind
+		why    string
+	}{
+		{func(*viewServer) {}, sink.ViewAuto, sink.ViewAuto, sink.ViewInternal, "MongoDB's own stage"},
+		{func(*viewServer) {}, sink.ViewPortable, sink.ViewPortable, sink.ViewPortable, "as MONGODB_VIEW=portable asks"},
+		{func(*viewServer) {}, sink.ViewPortable, sink.ViewAuto, sink.ViewPortable, "as it was made"},
+		{func(*viewServer) {}, sink.ViewNone, sink.ViewNone, sink.ViewNone, "MONGODB_VIEW=none"},
+		{func(*viewServer) {}, sink.ViewNone, sink.ViewAuto, sink.ViewNone, "was not made"},
+		{func(s *viewServer) { s.internal = false }, sink.ViewAuto, sink.ViewAuto, sink.ViewPortable, "does not run its own: unrecognized"},
+		{func(s *viewServer) { s.internal, s.plain = false, true }, sink.ViewAuto, sink.ViewAuto, sink.ViewNone, "has no views"},
+		{func(s *viewServer) { s.internal, s.portable = false, false }, sink.ViewAuto, sink.ViewAuto, sink.ViewNone, "neither kind: unrecognized"},
+	} {
+		s := newViewServer(t)
+		c.server(s)
+		if _, err := s.setup(c.made); err != nil {
+			t.Fatal(err)
+		}
+		d := openFake(t, s.fake, func(o *sink.Options) { o.View = c.ask })
+		got, err := d.View(t.Context(), "events")
+		if err != nil || got.Kind != c.kind || !strings.Contains(got.Why, c.why) {
+			t.Errorf("made as %s, looked at with %s: %+v, %v; want %s, %q", c.made, c.ask, got, err, c.kind, c.why)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// ViewState is which view a time series has.
+type ViewState struct {
+	Kind ViewKind `json:"kind"` // internal, portable, foreign or none
+	Why  string   `json:"why"`  // one clause, for people
+}
+
+// View tells which view of its measurements a time series has, and why that one. It only reads. ErrNotSetUp: there is no
+// such time series.
+func (d *Database) View(ctx context.Context, name string) (ViewState, error) {
+	s := d.series(name)
+	definition, err := readDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return ViewState{}, err
+	}
+	s.options = definition.Options
+	have, err := s.existing(ctx, name)
+	if err != nil {
+		return ViewState{}, err
+	}
+	kind := ViewNone
+	if s.isView(have) {
+		kind = s.kindOf(have)
+	}
+	why, err := s.whyView(ctx, kind)
+	return ViewState{Kind: kind, Why: why}, err
+}
+
+func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
+	switch {
+	case kind == ViewForeign:
+		return "its pipeline is not one of this version: the next start replaces it, unless MONGODB_VIEW=none", nil
+	case kind == ViewNone && s.o.View == ViewNone:
+		return "MONGODB_VIEW=none", nil
+	}
+	refused, err := s.refusesStages(ctx, ViewInternal)
+	switch {
+	case err != nil:
+		return "", err
+	case kind == ViewInternal && refused != nil:
+		return fmt.Sprintf("this MongoDB does not run its stage, so it cannot be read: %v; `consumer init` replaces it", refused), nil
+	case kind == ViewInternal:
+		return "MongoDB's own stage, which this server runs: filters on time and meta read only the buckets they need", nil
+	case kind == ViewPortable && refused != nil:
+		return fmt.Sprintf("documented stages, since this MongoDB does not run its own: %v", refused), nil
+	case kind == ViewPortable && s.o.View == ViewPortable:
+		return "documented stages, as MONGODB_VIEW=portable asks: every filter reads all buckets", nil
+	case kind == ViewPortable:
+		return "documented stages, as it was made, and it works: MONGODB_VIEW=internal would replace it", nil
+	case refused == nil:
+		return "it was not made, or this MongoDB has no views: `consumer init` tries it and says", nil
+	}
+	if portable, err := s.refusesStages(ctx, ViewPortable); err != nil || portable != nil {
+		return fmt.Sprintf("this MongoDB runs the stages of neither kind: %v; %v", refused, portable), err
+	}
+	return "this MongoDB has no views, or none was made: `consumer init` tries it and says", nil
+}
+
+// refusesStages tells why the server does not run the stages of this kind on the buckets; nil: it runs them.
+func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unknown error) {
+	if _, err := allOf(ctx)(s.buckets().Aggregate(ctx, append(s.pipeline(kind), bson.D{{Key: "$limit", Value: 1}}))); err != nil {
+		return s.refusal("trying the stages of a view", err)
+	}
+	return nil, nil
+}
