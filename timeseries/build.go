@@ -2,6 +2,7 @@ package timeseries
 
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/timeseries/rawbson"
 )
@@ -36,6 +37,10 @@ func isEmpty(document bson.Raw) bool { return len(document) == rawbson.Empty }
 
 func objectValue(document bson.Raw) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
+}
+
+func int64Value(n int64) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt64, Value: bsoncore.AppendInt64(nil, n)}
 }
 
 func stringValue(s string) bson.RawValue {
