@@ -3,10 +3,8 @@ package sink
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/timeseries"
 )
@@ -38,6 +36,9 @@ func (d *Database) SetGranularity(ctx context.Context, name string, g timeseries
 	}
 	s.options = after
 	if err := s.adjustExpiry(ctx); err != nil {
+		return before, after, err
+	}
+	if err := s.adjustUserExpiries(ctx); err != nil {
 		return before, after, err
 	}
 	if err := s.adjustView(ctx); err != nil {
@@ -88,22 +89,15 @@ func (s *series) adjustExpiry(ctx context.Context) error {
 	if after == 0 {
 		return nil
 	}
-	specs, err := s.indexSpecs(ctx)
-	if err != nil {
+	name, seconds, found, err := s.expiryNow(ctx)
+	if err != nil || !found || seconds == int64(after) {
 		return err
 	}
-	keys := expiryIndex(s.options)
-	i := slices.IndexFunc(specs, func(spec mongo.IndexSpecification) bool {
-		return sameKeys(spec.KeysDocument, keys) && spec.ExpireAfterSeconds != nil && *spec.ExpireAfterSeconds != after
-	})
-	if i < 0 {
-		return nil
-	}
-	index := bson.D{{Key: "keyPattern", Value: keys}, {Key: "expireAfterSeconds", Value: after}}
+	index := bson.D{{Key: "name", Value: name}, {Key: "expireAfterSeconds", Value: after}}
 	command := bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: index}}
 	err = s.portError(s.db.RunCommand(ctx, command).Err())
 	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
-		if err = s.portError(s.buckets().Indexes().DropOne(ctx, specs[i].Name)); err == nil {
+		if err = s.portError(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
 			err = s.createIndexes(ctx)
 		}
 	}

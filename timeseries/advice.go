@@ -49,7 +49,7 @@ func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
 	for _, one := range c.all {
 		switch {
 		case slices.Contains(a.Narrows, one.path):
-		case one.path == o.TimeField || o.ofMeta(one.path):
+		case one.path == o.TimeField || o.OfMeta(one.path):
 			a.Misses = append(a.Misses, one.path)
 		default:
 			a.Fields = append(a.Fields, one.path)
@@ -131,7 +131,7 @@ func (o Options) helpful(c conditions) bson.Raw {
 	one := bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}
 	for _, point := range []bool{true, false} {
 		for _, condition := range c.all {
-			if condition.point == point && o.ofMeta(condition.path) {
+			if condition.point == point && o.OfMeta(condition.path) {
 				b.add(condition.path, one)
 			}
 		}
@@ -140,8 +140,8 @@ func (o Options) helpful(c conditions) bson.Raw {
 	return b.document()
 }
 
-// ofMeta tells whether a path is the meta or within it.
-func (o Options) ofMeta(path string) bool {
+// OfMeta tells whether a path is the meta or within it.
+func (o Options) OfMeta(path string) bool {
 	name, _ := first(path)
 	return o.MetaField != "" && name == o.MetaField
 }

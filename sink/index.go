@@ -1,0 +1,199 @@
+package sink
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// IndexKind says whose an index on buckets is.
+type IndexKind string
+
+// The kinds of indexes. All but those of users and foreign ones are needed: they can be neither dropped nor hidden.
+const (
+	IndexOfID      IndexKind = "_id"
+	IndexOfSeries  IndexKind = "series"  // for looking buckets up again, and for reading a series
+	IndexOfSources IndexKind = "source"  // for what is stored of a partition
+	IndexOfExpiry  IndexKind = "expiry"  // deletes what is older than the collection keeps
+	IndexOfUser    IndexKind = "user"    // of measurements
+	IndexForeign   IndexKind = "foreign" // of buckets: no index on measurements becomes this one
+)
+
+// Index is an index of a time series.
+type Index struct {
+	Name string
+	Kind IndexKind
+	// Buckets is how MongoDB has it, User how it is on measurements; the latter without keys where that cannot be said. An
+	// index of users has its options there: partialFilterExpression and expireAfterSeconds in terms of measurements.
+	Buckets, User timeseries.Index
+	// Kept tells that the user's own definition is kept beside the index; else User was worked out from Buckets.
+	Kept bool
+	// Asked tells that it was made for META_INDEXES.
+	Asked            bool
+	Hidden, Building bool
+	// Bytes and Uses are its size and how often it was used since the time of Since; -1: the server does not tell.
+	Bytes, Uses int64
+	Since       time.Time
+}
+
+// Needed tells whether waterwheel or MongoDB needs the index, and for what.
+func (i Index) Needed() (why string, needed bool) {
+	switch i.Kind {
+	case IndexOfID:
+		return "it is MongoDB's own", true
+	case IndexOfSeries:
+		return "consumers look stored buckets up by it, and whoever reads a series does", true
+	case IndexOfSources:
+		return "consumers read by it what is stored of their partitions: without it each start reads every bucket", true
+	case IndexOfExpiry:
+		return "it deletes what is older than the collection keeps", true
+	}
+	return "", false
+}
+
+// IndexList are the indexes of a time series.
+type IndexList struct {
+	Options timeseries.Options
+	Indexes []Index
+	// Gone are the names of kept definitions whose index is not there any more.
+	Gone []string
+	// NoSizes and NoUses say why the server does not tell sizes and uses; nil: it does.
+	NoSizes, NoUses error
+}
+
+// Definitions are the indexes as on buckets, for timeseries.Options.Advise.
+func (l IndexList) Definitions() []timeseries.Index {
+	var all []timeseries.Index
+	for _, i := range l.Indexes {
+		if !i.Building {
+			all = append(all, i.Buckets)
+		}
+	}
+	return all
+}
+
+// Find is the index of a name.
+func (l IndexList) Find(name string) (Index, bool) {
+	for _, i := range l.Indexes {
+		if i.Name == name {
+			return i, true
+		}
+	}
+	return Index{}, false
+}
+
+// Indexes lists the indexes of a time series in the terms of its measurements. ErrNotSetUp: there is no such time series.
+func (d *Database) Indexes(ctx context.Context, name string) (IndexList, error) {
+	s := d.series(name)
+	list, err := s.listIndexes(ctx)
+	if err == nil {
+		s.addSizes(ctx, &list)
+		s.addUses(ctx, &list)
+	}
+	return list, err
+}
+
+// listIndexes lists the indexes without sizes and uses.
+func (s *series) listIndexes(ctx context.Context) (list IndexList, err error) {
+	have, err := readDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return list, err
+	}
+	list.Options, s.options = have.Options, have.Options
+	kept, err := s.keptIndexes(ctx)
+	if err != nil {
+		return list, err
+	}
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return list, err
+	}
+	for _, spec := range specs {
+		index := s.indexOf(spec, kept)
+		delete(kept, index.Name)
+		list.Indexes = append(list.Indexes, index)
+	}
+	list.Gone = namesOf(kept)
+	return list, nil
+}
+
+// rawIndexes are the specifications of the buckets' indexes with all their options.
+func (s *series) rawIndexes(ctx context.Context) (specs []bson.Raw, err error) {
+	cursor, err := s.buckets().Indexes().List(ctx)
+	if err == nil {
+		err = cursor.All(ctx, &specs)
+	}
+	return specs, failure("listing indexes", s.portError(err))
+}
+
+// indexOf says what an index is, with the definitions that are kept by name.
+func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
+	keys, _ := spec.Lookup("key").DocumentOK()
+	name, _ := spec.Lookup("name").StringValueOK()
+	hidden, _ := spec.Lookup("hidden").BooleanOK()
+	index := Index{Name: name, Kind: IndexForeign, Hidden: hidden, Bytes: -1, Uses: -1}
+	index.Buckets = timeseries.Index{Keys: keys, Options: without(spec, "v", "key", "ns")}
+	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
+	if definition, ok := kept[name]; ok && definition.describes(s.options, index.Buckets) {
+		index.Kind, index.User, index.Kept, index.Asked = IndexOfUser, definition.user, true, definition.By == ByMetaIndexes
+		return index
+	}
+	switch {
+	case name == timeseries.IDIndexName:
+		index.Kind = IndexOfID
+	case ofAll(spec, metaIndex(s.options)):
+		index.Kind, index.User.Keys = IndexOfSeries, s.seriesKeys()
+	case ofAll(spec, sourceIndex()):
+		index.Kind = IndexOfSources
+	case ofAll(spec, expiryIndex(s.options)) && expires:
+		index.Kind, index.User.Keys = IndexOfExpiry, document(bson.D{{Key: s.options.TimeField, Value: 1}})
+	default:
+		if user, ok := s.options.UserIndex(index.Buckets); ok {
+			index.Kind, index.User = IndexOfUser, user
+		}
+	}
+	return index
+}
+
+// expiryNow is the index that deletes what is older than the collection keeps, and its seconds. One with a partial filter is a
+// user's, and deletes of some series only.
+func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, found bool, err error) {
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return "", 0, false, err
+	}
+	for _, spec := range specs {
+		if index := s.indexOf(spec, nil); index.Kind == IndexOfExpiry {
+			seconds, _ = spec.Lookup("expireAfterSeconds").AsInt64OK()
+			return index.Name, seconds, true, nil
+		}
+	}
+	return "", 0, false, nil
+}
+
+// seriesKeys are the keys of the index of series in the terms of measurements.
+func (s *series) seriesKeys() bson.Raw {
+	if s.options.MetaField == "" {
+		return document(bson.D{{Key: s.options.TimeField, Value: 1}})
+	}
+	return document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: 1}})
+}
+
+// without is a document without some of its fields.
+func without(d bson.Raw, names ...string) bson.Raw {
+	elements, err := d.Elements()
+	if err != nil {
+		return nil
+	}
+	rest := bson.D{}
+	for _, e := range elements {
+		if !slices.Contains(names, e.Key()) {
+			rest = append(rest, bson.E{Key: e.Key(), Value: e.Value()})
+		}
+	}
+	return document(rest)
+}

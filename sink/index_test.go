@@ -1,0 +1,471 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// ext is a document in Extended JSON; "" gives none.
+func ext(t testing.TB, s string) (raw bson.Raw) {
+	t.Helper()
+	if s == "" {
+		return nil
+	}
+	if err := bson.UnmarshalExtJSON([]byte(s), false, &raw); err != nil {
+		t.Fatalf("%s: %v", s, err)
+	}
+	return raw
+}
+
+func userIndex(t testing.TB, keys, options string) timeseries.Index {
+	t.Helper()
+	return timeseries.Index{Keys: ext(t, keys), Options: ext(t, options)}
+}
+
+// summary is an index in one line.
+func summary(t *testing.T, i sink.Index) string {
+	t.Helper()
+	text := fmt.Sprintf("%s %s", i.Kind, i.Name)
+	if i.User.Keys != nil {
+		keys, err := bson.MarshalExtJSON(i.User.Keys, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += " " + string(keys)
+	}
+	if i.Kept {
+		text += " kept"
+	}
+	if i.Hidden {
+		text += " hidden"
+	}
+	if i.Asked {
+		text += " asked"
+	}
+	return text
+}
+
+func (e *env) summaries(t *testing.T) (all []string) {
+	t.Helper()
+	list, err := e.Indexes(t.Context(), "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range list.Indexes {
+		all = append(all, summary(t, i))
+	}
+	for _, name := range list.Gone {
+		all = append(all, "gone "+name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+var neededIndexes = []string{
+	"_id _id_",
+	`series meta_1_control.min.time_1 {"meta":1,"time":1}`,
+	"source control.source.topicId_1_control.source.partition_1_control.source.last_1",
+}
+
+func TestIndexesAreOfMeasurements(t *testing.T) {
+	e := connect(t)
+	ctx := t.Context()
+	if _, err := e.Indexes(ctx, "events"); !errors.Is(err, sink.ErrNotSetUp) {
+		t.Errorf("before the set-up: %v", err)
+	}
+	e.setup(t)
+	want := slices.Clone(neededIndexes)
+	check := func(step string) {
+		t.Helper()
+		slices.Sort(want)
+		if diff := cmp.Diff(want, e.summaries(t)); diff != "" {
+			t.Errorf("%s: %s", step, diff)
+		}
+	}
+	check("after the set-up")
+
+	index := userIndex(t, `{"meta.sensor": 1, "time": -1}`, "")
+	for i, made := range []bool{true, false} {
+		got, now, err := e.CreateIndex(ctx, "events", index, sink.ByCommand)
+		if err != nil || now != made || summary(t, got) != `user meta.sensor_1_time_-1 {"meta.sensor":1,"time":-1} kept` {
+			t.Fatalf("time %d: made %v, %v, %v", i, now, summary(t, got), err)
+		}
+	}
+	want = append(want, `user meta.sensor_1_time_-1 {"meta.sensor":1,"time":-1} kept`)
+	check("created")
+
+	var conflict *sink.IndexConflictError
+	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.site": 1}`, `{"name": "meta.sensor_1_time_-1"}`), sink.ByCommand); !errors.As(err, &conflict) {
+		t.Errorf("a taken name: %v", err)
+	}
+	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.sensor": 1, "time": -1}`, `{"name": "again"}`), sink.ByCommand); !errors.As(err, &conflict) {
+		t.Errorf("taken keys: %v", err)
+	}
+	var refused *timeseries.Error
+	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta": "text"}`, ""), sink.ByCommand); !errors.As(err, &refused) || refused.CodeName() != "InvalidOptions" {
+		t.Errorf("a text index: %v", err)
+	}
+
+	// Made by others: mapped back by rule where that can be, and shown as it is where not.
+	for _, keys := range []bson.D{
+		{{Key: "meta.site", Value: 1}, {Key: "control.min.time", Value: 1}, {Key: "control.max.time", Value: 1}},
+		{{Key: "control.count", Value: 1}},
+	} {
+		command := bson.D{{Key: "createIndexes", Value: "events.buckets"}, {Key: "indexes", Value: bson.A{
+			bson.D{{Key: "key", Value: keys}, {Key: "name", Value: "by hand, on " + keys[0].Key}},
+		}}}
+		if err := e.raw.RunCommand(ctx, command).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = append(want, `user by hand, on meta.site {"meta.site":1,"time":1}`, "foreign by hand, on control.count")
+	check("beside others'")
+
+	for _, name := range []string{"_id_", "meta_1_control.min.time_1", "control.source.topicId_1_control.source.partition_1_control.source.last_1"} {
+		var needed *sink.NeededIndexError
+		if err := e.DropIndex(ctx, "events", name); !errors.As(err, &needed) {
+			t.Errorf("dropping %s: %v", name, err)
+		}
+		if _, err := e.HideIndex(ctx, "events", name, true); !errors.As(err, &needed) {
+			t.Errorf("hiding %s: %v", name, err)
+		}
+	}
+	var none *sink.NoIndexError
+	if err := e.DropIndex(ctx, "events", "nothing"); !errors.As(err, &none) || !slices.Contains(none.Have, "meta.sensor_1_time_-1") {
+		t.Errorf("dropping nothing: %v", err)
+	}
+
+	// Somebody else drops it: the definition is told as gone, and cleaned.
+	if err := e.raw.Collection("events.buckets").Indexes().DropOne(ctx, "meta.sensor_1_time_-1"); err != nil {
+		t.Fatal(err)
+	}
+	want = slices.DeleteFunc(want, func(s string) bool { return strings.HasSuffix(s, "kept") })
+	want = append(want, "gone meta.sensor_1_time_-1")
+	check("dropped by another")
+	for _, name := range []string{"meta.sensor_1_time_-1", "by hand, on meta.site", "by hand, on control.count"} {
+		if err := e.DropIndex(ctx, "events", name); err != nil {
+			t.Errorf("dropping %s: %v", name, err)
+		}
+	}
+	want = slices.Clone(neededIndexes)
+	check("all dropped")
+	e.setup(t) // nothing of it is in the way of a consumer
+}
+
+// TestIndexOptionsAreMadeOrRefused: an option that the server ignores would be an index that does not do what it says.
+func TestIndexOptionsAreMadeOrRefused(t *testing.T) {
+	e := connect(t)
+	e.setup(t)
+	for options, check := range map[string]func(sink.Index) bool{
+		`{"name": "a", "hidden": true}`: func(i sink.Index) bool { return i.Hidden },
+		`{"name": "b", "partialFilterExpression": {"meta.site": "x"}}`: func(i sink.Index) bool {
+			return i.User.Options.Lookup("partialFilterExpression", "meta.site").StringValue() == "x"
+		},
+		`{"name": "c", "expireAfterSeconds": 60, "partialFilterExpression": {"meta.site": "x"}}`: func(i sink.Index) bool { return i.User.Options.Lookup("expireAfterSeconds").AsInt64() == 60 },
+	} {
+		index, made, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"time": 1}`, options), sink.ByCommand)
+		if err != nil {
+			t.Logf("this server refuses %s: %v", options, err)
+			if diff := cmp.Diff(neededIndexes, e.summaries(t)); diff != "" {
+				t.Errorf("%s: something stayed of it: %s", options, diff)
+			}
+			continue
+		}
+		if !made || !check(index) {
+			t.Errorf("%s became %s with %v", options, summary(t, index), index.User.Options)
+		}
+		if err := e.DropIndex(t.Context(), "events", index.Name); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := e.HideIndex(t.Context(), "events", "nothing", true); err == nil {
+		t.Error("hiding nothing")
+	}
+}
+
+func TestIndexOnMixedKindsIsRefused(t *testing.T) {
+	e := connect(t)
+	e.setup(t)
+	bucket := func(low, high any) bson.D {
+		of := func(v any) bson.D { return bson.D{{Key: "x", Value: bson.D{{Key: "y", Value: v}}}} }
+		return bson.D{{Key: "control", Value: bson.D{{Key: "min", Value: of(low)}, {Key: "max", Value: of(high)}}}}
+	}
+	buckets := e.raw.Collection("events.buckets")
+	if _, err := buckets.InsertMany(t.Context(), []any{bucket(1, 2.5), bucket(int64(1), 2), bucket("a", "b"), bson.D{}}); err != nil {
+		t.Fatal(err)
+	}
+	index := userIndex(t, `{"x.y": 1}`, "")
+	if _, _, err := e.CreateIndex(t.Context(), "events", index, sink.ByCommand); err != nil {
+		t.Fatalf("each bucket is of one kind: %v", err)
+	}
+	if err := e.DropIndex(t.Context(), "events", "x.y_1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := buckets.InsertOne(t.Context(), bucket(3, "a")); err != nil {
+		t.Fatal(err)
+	}
+	var mixed *sink.MixedKindsError
+	if _, _, err := e.CreateIndex(t.Context(), "events", index, sink.ByCommand); !errors.As(err, &mixed) || mixed.Field != "x.y" {
+		t.Errorf("with a mixed one: %v", err)
+	}
+	if _, _, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.x": 1, "time": 1}`, ""), sink.ByCommand); err != nil {
+		t.Errorf("on the meta: %v", err)
+	}
+}
+
+// TestIndexDefinitionsAtOnce: whoever is quicker, each command ends, and the index has one of the definitions.
+func TestIndexDefinitionsAtOnce(t *testing.T) {
+	e := connect(t)
+	e.setup(t)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			by := sink.ByCommand
+			if i%2 == 0 {
+				by = sink.ByMetaIndexes
+			}
+			_, _, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1, "time": 1}`, ""), by)
+			if conflict := (*sink.IndexConflictError)(nil); err != nil && !errors.Is(err, sink.ErrChangedMeanwhile) && !errors.As(err, &conflict) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	found := slices.ContainsFunc(e.summaries(t), func(s string) bool {
+		return strings.HasPrefix(s, `user meta.a_1_time_1 {"meta.a":1,"time":1} kept`)
+	})
+	if !found {
+		t.Error(e.summaries(t))
+	}
+	// A document that somebody damaged is a definition no more, and the next command writes it anew.
+	edit := bson.D{{Key: "$set", Value: bson.D{{Key: "keys", Value: 7}}}}
+	if _, err := e.raw.Collection("events.options").UpdateByID(t.Context(), "index/meta.a_1_time_1", edit); err != nil {
+		t.Fatal(err)
+	}
+	if all := e.summaries(t); !slices.Contains(all, `user meta.a_1_time_1 {"meta.a":1,"time":1}`) {
+		t.Errorf("damaged: %v", all)
+	}
+	if _, made, err := e.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1, "time": 1}`, ""), sink.ByCommand); err != nil || made {
+		t.Errorf("made %v, %v", made, err)
+	}
+	if all := e.summaries(t); !slices.Contains(all, `user meta.a_1_time_1 {"meta.a":1,"time":1} kept`) {
+		t.Errorf("written anew: %v", all)
+	}
+}
+
+func TestMetaIndexesAreComparedAndMade(t *testing.T) {
+	e := connect(t)
+	e.setup(t)
+	ctx := t.Context()
+	if _, _, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.b": -1, "time": -1}`, ""), sink.ByCommand); err != nil {
+		t.Fatal(err)
+	}
+	paths := []string{"meta.a", "meta.b", "meta.c"}
+	missing, err := e.MissingMetaIndexes(ctx, "events", paths)
+	if diff := cmp.Diff([]string{"meta.a", "meta.c"}, missing); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	for _, path := range missing {
+		if _, made, err := e.CreateMetaIndex(ctx, "events", path); err != nil || !made {
+			t.Errorf("%s: made %v, %v", path, made, err)
+		}
+	}
+	list, err := e.Indexes(ctx, "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ paths, missing, unasked []string }{
+		{paths, nil, nil},
+		{[]string{"meta.a"}, nil, []string{"meta.c_1_time_1"}},
+		{nil, nil, []string{"meta.a_1_time_1", "meta.c_1_time_1"}},
+		{[]string{"meta.d"}, []string{"meta.d"}, []string{"meta.a_1_time_1", "meta.c_1_time_1"}},
+	} {
+		got := list.CompareMetaIndexes(c.paths)
+		slices.Sort(got.Unasked)
+		if diff := cmp.Diff(sink.MetaIndexes{Missing: c.missing, Unasked: c.unasked}, got); diff != "" {
+			t.Errorf("%v: %s", c.paths, diff)
+		}
+	}
+	// Whoever asks for it by command keeps it, whatever META_INDEXES says.
+	if _, made, err := e.CreateIndex(ctx, "events", userIndex(t, `{"meta.a": 1, "time": 1}`, ""), sink.ByCommand); err != nil || made {
+		t.Fatal(made, err)
+	}
+	if list, err = e.Indexes(ctx, "events"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"meta.c_1_time_1"}, list.CompareMetaIndexes(nil).Unasked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// indexServer is a fake that keeps indexes as MongoDB does.
+func indexServer(t *testing.T, o timeseries.Options) (*fake, *[]bson.Raw) {
+	t.Helper()
+	f := newFake(t, replicaSet)
+	var mu sync.Mutex
+	specs := &[]bson.Raw{}
+	stored := bson.D{
+		{Key: "_id", Value: "options"},
+		{Key: "version", Value: int32(1)},
+		{Key: "timeField", Value: o.TimeField},
+		{Key: "metaField", Value: o.MetaField},
+		{Key: "granularity", Value: string(o.Granularity)},
+		{Key: "bucketMaxSpanSeconds", Value: o.MaxSpanSeconds},
+	}
+	kept := []any{}
+	f.answer("find", func(command bson.Raw) bson.D {
+		mu.Lock()
+		defer mu.Unlock()
+		if id, ok := command.Lookup("filter", "_id").StringValueOK(); ok && id == "options" {
+			return cursorOf(stored)
+		}
+		if _, ranged := command.Lookup("filter", "_id").DocumentOK(); ranged {
+			return cursorOf(kept...)
+		}
+		return cursorOf()
+	})
+	f.answer("insert", func(command bson.Raw) bson.D {
+		mu.Lock()
+		defer mu.Unlock()
+		kept = append(kept, command.Lookup("documents", "0").Document())
+		return counting(1)(nil)
+	})
+	f.answer("createIndexes", func(command bson.Raw) bson.D {
+		mu.Lock()
+		defer mu.Unlock()
+		*specs = append(*specs, slices.Clone(command.Lookup("indexes", "0").Document()))
+		return bson.D{}
+	})
+	f.answer("listIndexes", func(bson.Raw) bson.D {
+		mu.Lock()
+		defer mu.Unlock()
+		var all []any
+		for _, s := range *specs {
+			all = append(all, s)
+		}
+		return cursorOf(all...)
+	})
+	return f, specs
+}
+
+// TestUserExpiryFollowsTheSpan makes an index that expires some series, and raises the granularity: the index must not delete a
+// bucket before its last measurement is old enough.
+func TestUserExpiryFollowsTheSpan(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, specs := indexServer(t, o)
+	d := openFake(t, f)
+	index, made, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"time": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`), sink.ByCommand)
+	if err != nil || !made || !index.Kept || index.User.Options.Lookup("expireAfterSeconds").AsInt64() != 60 {
+		t.Fatalf("%v %v %v", index, made, err)
+	}
+	if diff := cmp.Diff(`{"key": {"control.min.time": {"$numberInt":"1"}},"name": "time_1","partialFilterExpression": {"meta.kind": "debug"},`+
+		`"expireAfterSeconds": {"$numberInt":"3660"}}`, (*specs)[0].String()); diff != "" {
+		t.Error(diff)
+	}
+	f.answer("listCollections", emptyCursor)
+	f.answer("collMod", func(bson.Raw) bson.D {
+		if n := len(f.sent("update")); n > 0 {
+			t.Error("the options were written before")
+		}
+		return bson.D{}
+	})
+	f.answer("update", counting(1))
+	if _, _, err := d.SetGranularity(t.Context(), "events", timeseries.Minutes); err != nil {
+		t.Fatal(err)
+	}
+	changes := f.sent("collMod")
+	if len(changes) == 0 || changes[0].Lookup("index").String() != `{"name": "time_1","expireAfterSeconds": {"$numberLong":"86460"}}` {
+		t.Errorf("%v", changes)
+	}
+}
+
+func TestIndexStatistics(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, _ := indexServer(t, o)
+	d := openFake(t, f)
+	if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
+		t.Fatal(err)
+	}
+	list, err := d.Indexes(t.Context(), "events")
+	if err != nil || list.NoSizes == nil || list.NoUses == nil || list.Indexes[0].Bytes != -1 || list.Indexes[0].Uses != -1 {
+		t.Errorf("a server that knows neither: %+v, %v", list, err)
+	}
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	f.answer("collStats", func(bson.Raw) bson.D {
+		return bson.D{{Key: "indexSizes", Value: bson.D{{Key: "meta.a_1", Value: int64(4096)}}}}
+	})
+	f.answer("aggregate", func(bson.Raw) bson.D {
+		used := func(ops int64, at time.Time, building bool) bson.D {
+			return bson.D{{Key: "name", Value: "meta.a_1"}, {Key: "building", Value: building}, {Key: "accesses", Value: bson.D{{Key: "ops", Value: ops}, {Key: "since", Value: at}}}}
+		}
+		return cursorOf(used(3, since.Add(time.Hour), false), used(4, since, true)) // of two shards
+	})
+	list, err = d.Indexes(t.Context(), "events")
+	if i := list.Indexes[0]; err != nil || list.NoSizes != nil || list.NoUses != nil || i.Bytes != 4096 || i.Uses != 7 || !i.Since.Equal(since) || !i.Building {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if n := len(list.Definitions()); n != 0 {
+		t.Errorf("an index that is being built serves %d filters", n)
+	}
+}
+
+func TestIndexIsHidden(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, specs := indexServer(t, o)
+	d := openFake(t, f)
+	if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.HideIndex(t.Context(), "events", "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "cannot hide indexes") {
+		t.Errorf("a server that cannot: %v", err)
+	}
+	f.answer("collMod", func(bson.Raw) bson.D { return bson.D{} })
+	if _, err := d.HideIndex(t.Context(), "events", "meta.a_1", true); err == nil || !strings.Contains(err.Error(), "not made it") {
+		t.Errorf("a server that does nothing: %v", err)
+	}
+	f.answer("collMod", func(command bson.Raw) bson.D {
+		hidden := command.Lookup("index", "hidden").Boolean()
+		(*specs)[0] = marshal(bson.D{{Key: "key", Value: bson.D{{Key: "meta.a", Value: 1}}}, {Key: "name", Value: "meta.a_1"}, {Key: "hidden", Value: hidden}})
+		return bson.D{}
+	})
+	for _, hidden := range []bool{true, false} {
+		for _, changes := range []bool{true, false} {
+			if changed, err := d.HideIndex(t.Context(), "events", "meta.a_1", hidden); err != nil || changed != changes {
+				t.Errorf("hidden %v: changed %v, %v", hidden, changed, err)
+			}
+		}
+	}
+}
+
+// TestInterruptedBuildIsExplained: who waits no longer must know that MongoDB may go on.
+func TestInterruptedBuildIsExplained(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, _ := indexServer(t, o)
+	d := openFake(t, f)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.answer("createIndexes", func(bson.Raw) bson.D {
+		cancel()
+		time.Sleep(50 * time.Millisecond) // for the client to notice first
+		return bson.D{}
+	})
+	_, _, err := d.CreateIndex(ctx, "events", userIndex(t, `{"meta.a": 1}`, ""), sink.ByCommand)
+	if !errors.Is(err, sink.ErrInterruptedBuild) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

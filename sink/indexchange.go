@@ -1,0 +1,162 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// NoIndexError: there is no index of a name.
+type NoIndexError struct {
+	Name string
+	Have []string // the names of those that can be dropped and hidden
+}
+
+// Error names the indexes that there are.
+func (e *NoIndexError) Error() string {
+	if len(e.Have) == 0 {
+		return fmt.Sprintf("there is no index %q, nor any other than those that waterwheel needs", e.Name)
+	}
+	return fmt.Sprintf("there is no index %q: there are %s", e.Name, strings.Join(e.Have, ", "))
+}
+
+// NeededIndexError: an index is needed, and may be neither dropped nor hidden.
+type NeededIndexError struct{ Name, Why string }
+
+// Error says what it is needed for.
+func (e *NeededIndexError) Error() string {
+	return fmt.Sprintf("the index %q is needed: %s. It can be neither dropped nor hidden", e.Name, e.Why)
+}
+
+// DropIndex drops an index and the definition that is kept beside it; a kept definition without index alone, too. A
+// *NoIndexError tells that there is neither, a *NeededIndexError that it must stay.
+func (d *Database) DropIndex(ctx context.Context, series, name string) error {
+	s := d.series(series)
+	list, err := s.listIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(list.Gone, name) {
+		if _, err := list.changeable(name); err != nil {
+			return err
+		}
+		if err := s.dropByName(ctx, name); err != nil {
+			return err
+		}
+	}
+	return s.forget(ctx, definitionPrefix+name)
+}
+
+// HideIndex hides an index from the query planner, which shows what dropping it would cost, or shows it again. False: it was
+// so already. The errors are those of DropIndex, and one that says that the server cannot.
+func (d *Database) HideIndex(ctx context.Context, series, name string, hidden bool) (bool, error) {
+	s := d.series(series)
+	list, err := s.listIndexes(ctx)
+	if err != nil {
+		return false, err
+	}
+	index, err := list.changeable(name)
+	if err != nil || index.Hidden == hidden {
+		return false, err
+	}
+	change := bson.D{{Key: "name", Value: name}, {Key: "hidden", Value: hidden}}
+	err = s.portError(s.db.RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
+	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
+		return false, fmt.Errorf("this MongoDB cannot hide indexes: it can only drop them")
+	}
+	if err != nil {
+		return false, failure("changing the index", err)
+	}
+	if list, err = s.listIndexes(ctx); err != nil {
+		return false, err
+	}
+	if index, _ = list.Find(name); index.Hidden != hidden {
+		return false, fmt.Errorf("this MongoDB has taken the change of the index %q and not made it", name)
+	}
+	return true, nil
+}
+
+// changeable is an index that may be dropped and hidden.
+func (l IndexList) changeable(name string) (Index, error) {
+	index, found := l.Find(name)
+	if !found {
+		e := &NoIndexError{Name: name}
+		for _, i := range l.Indexes {
+			if _, needed := i.Needed(); !needed {
+				e.Have = append(e.Have, i.Name)
+			}
+		}
+		return index, e
+	}
+	if why, needed := index.Needed(); needed {
+		return index, &NeededIndexError{name, why}
+	}
+	return index, nil
+}
+
+func (s *series) dropByName(ctx context.Context, name string) error {
+	err := s.db.RunCommand(ctx, bson.D{{Key: "dropIndexes", Value: s.buckets().Name()}, {Key: "index", Value: name}}).Err()
+	return failure("dropping the index "+name, s.portError(err))
+}
+
+// adjustUserExpiries lets the buckets that TTL indexes of users delete live as long as the series' span demands: an index that was
+// made for a smaller span would delete a bucket before its last measurement is old enough.
+func (s *series) adjustUserExpiries(ctx context.Context) error {
+	list, err := s.listedFor(ctx, s.options)
+	if err != nil {
+		return err
+	}
+	for _, index := range list {
+		command := bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: bson.D{
+			{Key: "name", Value: index.name}, {Key: "expireAfterSeconds", Value: index.after},
+		}}}
+		if err := s.portError(s.db.RunCommand(ctx, command).Err()); err != nil {
+			return failure("changing the expiry of the index "+index.name, err)
+		}
+	}
+	return nil
+}
+
+// dueExpiry is a TTL index of a user that deletes too early, and when it should delete.
+type dueExpiry struct {
+	name  string
+	after int64
+}
+
+// listedFor are the TTL indexes of users that do not suit these options: their own words say after what time, as long as they
+// are kept; of others only the bucket's seconds are known, which the smaller span is taken to be in.
+func (s *series) listedFor(ctx context.Context, o timeseries.Options) (due []dueExpiry, err error) {
+	have, err := readDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.keptIndexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range specs {
+		name, _ := spec.Lookup("name").StringValueOK()
+		seconds, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
+		if _, partial := spec.Lookup("partialFilterExpression").DocumentOK(); !expires || !partial {
+			continue
+		}
+		after := seconds - have.Span()/1000
+		if own, ok := kept[name].user.Options.Lookup("expireAfterSeconds").AsInt64OK(); ok {
+			after = own
+		}
+		if wanted := after + o.Span()/1000; wanted != seconds {
+			due = append(due, dueExpiry{name, wanted})
+		}
+	}
+	return due, nil
+}

@@ -1,0 +1,150 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// IndexConflictError: the index cannot be made beside one that exists.
+type IndexConflictError struct {
+	Name string // of the index that exists
+	Why  string
+}
+
+// Error names both indexes and the way out.
+func (e *IndexConflictError) Error() string {
+	return fmt.Sprintf("an index %q exists already %s", e.Name, e.Why)
+}
+
+// CreateIndex makes an index on measurements: that on buckets which serves the same queries, with the user's definition kept
+// beside it. False: it was there already. A *timeseries.Error says what time series refuse, an *IndexConflictError what is in
+// the way, ErrNotSetUp that there is no such time series. It takes as long as MongoDB builds the index, which may go on after
+// the context has ended. Of what MongoDB made it is read back that no option was ignored; an index of which one was is dropped.
+func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries.Index, by IndexOrigin) (Index, bool, error) {
+	s := d.series(name)
+	list, err := s.listIndexes(ctx)
+	if err != nil {
+		return Index{}, false, err
+	}
+	buckets, err := s.options.BucketIndex(user)
+	if err != nil {
+		return Index{}, false, err
+	}
+	there, found, err := list.beside(buckets)
+	if err != nil {
+		return Index{}, false, err
+	}
+	if !found {
+		if err := s.refuseMixed(ctx, user.Keys); err != nil {
+			return Index{}, false, err
+		}
+		if err := s.buildIndex(ctx, buckets); err != nil {
+			return Index{}, false, err
+		}
+	}
+	name = nameIn(buckets)
+	if found {
+		name = there.Name
+	}
+	if there.Kept && by == ByMetaIndexes || there.Kind != IndexOfUser && found {
+		return there, false, nil // somebody's own words stay, and what waterwheel needs has none
+	}
+	definition, err := newIndexDefinition(name, user, by)
+	if err != nil {
+		return Index{}, false, err
+	}
+	if err := s.keep(ctx, definition); err != nil {
+		return Index{}, false, err
+	}
+	if list, err = s.listIndexes(ctx); err != nil {
+		return Index{}, false, err
+	}
+	index, _ := list.Find(name)
+	return index, !found, nil
+}
+
+// beside finds the index that serves as the wanted one already, or what is in its way.
+func (l IndexList) beside(want timeseries.Index) (there Index, found bool, err error) {
+	name := nameIn(want)
+	for _, i := range l.Indexes {
+		same := equal(i.Buckets.Keys, want.Keys) && sameOption(want.Options, i.Buckets.Options, "partialFilterExpression") &&
+			sameOption(want.Options, i.Buckets.Options, "collation") && sameOption(want.Options, i.Buckets.Options, "sparse")
+		switch {
+		case same && i.Name == name && sameOption(want.Options, i.Buckets.Options, "expireAfterSeconds"):
+			return i, true, nil
+		case same && i.Name == name:
+			return i, false, &IndexConflictError{i.Name, "that expires measurements after another time: drop it first"}
+		case same:
+			return i, false, &IndexConflictError{i.Name, "on the same keys: use that one, or drop it first"}
+		case i.Name == name:
+			return i, false, &IndexConflictError{i.Name, "on other keys or with other options: choose another name, or drop it first"}
+		}
+	}
+	return Index{}, false, nil
+}
+
+// nameIn is the name of an index as BucketIndex has made it.
+func nameIn(index timeseries.Index) string {
+	name, _ := index.Options.Lookup("name").StringValueOK()
+	return name
+}
+
+// ErrInterruptedBuild: the context ended while MongoDB was building an index.
+var ErrInterruptedBuild = errors.New("MongoDB may go on building the index: list the indexes to see it, and drop it to end that")
+
+// buildIndex makes an index on buckets, and looks at what was made.
+func (s *series) buildIndex(ctx context.Context, index timeseries.Index) error {
+	const doing = "creating the index"
+	spec := bson.D{{Key: "key", Value: index.Keys}}
+	elements, err := index.Options.Elements()
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	for _, e := range elements {
+		spec = append(spec, bson.E{Key: e.Key(), Value: e.Value()})
+	}
+	command := bson.D{{Key: "createIndexes", Value: s.buckets().Name()}, {Key: "indexes", Value: bson.A{spec}}}
+	if err := s.db.RunCommand(ctx, command).Err(); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w: %w", doing, context.Cause(ctx), ErrInterruptedBuild)
+		}
+		return failure(doing, s.portError(err))
+	}
+	specs, err := s.rawIndexes(ctx)
+	if err != nil {
+		return err
+	}
+	name := nameIn(index)
+	made := slices.IndexFunc(specs, func(raw bson.Raw) bool {
+		have, _ := raw.Lookup("name").StringValueOK()
+		return have == name
+	})
+	if made < 0 {
+		return fmt.Errorf("%s: MongoDB says that it made %q, and does not list it", doing, name)
+	}
+	if ignored := ignoredOptions(index.Options, specs[made]); len(ignored) > 0 {
+		if err := s.dropByName(ctx, name); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s: this MongoDB ignores %s: the index would not do what it says, so it was dropped again",
+			doing, strings.Join(ignored, " and "))
+	}
+	return nil
+}
+
+// ignoredOptions are the options that change what an index does, and that the index made does not have.
+func ignoredOptions(want, made bson.Raw) (ignored []string) {
+	for _, option := range []string{"hidden", "sparse", "partialFilterExpression", "expireAfterSeconds"} {
+		if _, err := want.LookupErr(option); err == nil && !sameOption(want, made, option) {
+			ignored = append(ignored, option)
+		}
+	}
+	return ignored
+}

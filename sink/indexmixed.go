@@ -1,0 +1,74 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// refuseMixed refuses an index on a measurement field while a bucket holds values of several kinds in it, as MongoDB's own time
+// series do. An index has a bucket's smallest and largest value, and a query compares with values of one kind: a bucket whose
+// largest value is a text is not found by a number, though it may hold numbers that are asked for. Consumers close a bucket
+// where the kind changes, so that only buckets written by others are refused.
+func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
+	elements, err := keys.Elements()
+	if err != nil {
+		return fmt.Errorf("the keys of the index: %w", err)
+	}
+	for _, e := range elements {
+		if field := e.Key(); e.Value().IsNumber() && field != s.options.TimeField && !s.options.OfMeta(field) {
+			if err := s.refuseMixedField(ctx, field); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *series) refuseMixedField(ctx context.Context, field string) error {
+	low, high := timeseries.MinPath(field), timeseries.MaxPath(field)
+	kindOf := func(path string) bson.D { return bson.D{{Key: "$type", Value: "$" + path}} }
+	query := Query{
+		Filter:     document(bson.D{{Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
+		Projection: document(bson.D{{Key: low, Value: 1}, {Key: high, Value: 1}}),
+	}
+	search := func(bucket bson.Raw) error { return mixedIn(bucket, field) }
+	err := s.ports.Buckets.Find(ctx, query, search)
+	if c := (*CommandError)(nil); errors.As(err, &c) && !passes(c.Code) {
+		query.Filter = document(bson.D{}) // a server that cannot compare the kinds sends all values
+		err = s.ports.Buckets.Find(ctx, query, search)
+	}
+	if mixed := (*MixedKindsError)(nil); errors.As(err, &mixed) {
+		return err
+	}
+	return failure("looking at the kinds of values in buckets", err)
+}
+
+// MixedKindsError: a bucket holds values of several kinds in a field that an index is to be on.
+type MixedKindsError struct {
+	Field string
+	ID    bson.RawValue // of the bucket
+}
+
+// Error names the bucket and the way out.
+func (e *MixedKindsError) Error() string {
+	return fmt.Sprintf("%s cannot be indexed: the bucket %v holds values of several kinds in it, so that a query by the index would "+
+		"miss some. No consumer writes such a bucket: correct it, or take it out of the collection", e.Field, e.ID)
+}
+
+// mixedIn tells by an error whether the smallest and the largest value of a field in a bucket are of different kinds.
+func mixedIn(bucket bson.Raw, field string) error {
+	path := func(of string) []string {
+		return append([]string{timeseries.FieldControl, of}, strings.Split(field, ".")...)
+	}
+	least, most := bucket.Lookup(path(timeseries.FieldMin)...), bucket.Lookup(path(timeseries.FieldMax)...)
+	if timeseries.CanonicalType(least.Type) == timeseries.CanonicalType(most.Type) {
+		return nil
+	}
+	return &MixedKindsError{field, bucket.Lookup(timeseries.FieldID)}
+}
