@@ -41,9 +41,10 @@ var mayImport = map[string][]string{
 	"sink":               {"timeseries", "bucketer", "claim", "record"},
 	"pipeline":           {"timeseries", "measurement", "bucketer", "claim", "record"},
 	"verify":             {"timeseries", "measurement", "claim", "record"},
+	"reader":             {"timeseries", "timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status",
-		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "check", "verify",
+		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "check", "verify",
 	},
 	"cmd/consumer/internal/text": {},
 	// What consumer check finds.

@@ -35,7 +35,7 @@ func (s *series) setsInTextOrder(ctx context.Context) bool {
 // measuresDocuments tells whether a query can ask for the size of a document: tried on the options document, whose size
 // is known.
 func (s *series) measuresDocuments(ctx context.Context) bool {
-	query := Query{Filter: withID(optionsID)}
+	query := Query{Filter: withID(timeseries.DefinitionID)}
 	whole, err := first(ctx, s.ports.Options, query)
 	if err != nil {
 		return false

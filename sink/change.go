@@ -58,7 +58,7 @@ func (s *series) writeBucketing(ctx context.Context, version int32) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)
 	defer cancel()
 	written, err := changed(s.ports.Options.Update(ctx, []Update{{
-		Filter: document(bson.D{{Key: "_id", Value: optionsID}, {Key: "version", Value: version}}),
+		Filter: document(bson.D{{Key: "_id", Value: timeseries.DefinitionID}, {Key: "version", Value: version}}),
 		Update: document(bson.D{
 			{Key: "$set", Value: bson.D{
 				{Key: "version", Value: version + 1},

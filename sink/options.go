@@ -12,16 +12,6 @@ import (
 	"waterwheel/timeseries"
 )
 
-// optionsID is the _id of the one document of the options collection.
-const optionsID = "options"
-
-// definition is the document that defines a time series: its options, and a version that counts their changes from 1.
-type definition struct {
-	ID                 string `bson:"_id"`
-	Version            int32  `bson:"version"`
-	timeseries.Options `bson:",inline"`
-}
-
 // MismatchError: the collection is defined otherwise than this consumer's settings say.
 type MismatchError struct {
 	Namespace   string
@@ -50,21 +40,17 @@ func (s *Store) SetCollection(o timeseries.Options) { s.collection.Store(&o) }
 // span is how long after its minimum time a bucket takes measurements, in milliseconds.
 func (s *Store) span() int64 { return s.collection.Load().Span() }
 
-func readDefinition(ctx context.Context, c Collection) (d definition, err error) {
+func readDefinition(ctx context.Context, c Collection) (d timeseries.Definition, err error) {
 	const doing = "reading the collection's options"
-	raw, err := first(ctx, c, Query{Filter: withID(optionsID)})
+	raw, err := first(ctx, c, Query{Filter: withID(timeseries.DefinitionID)})
 	switch {
 	case err != nil:
 		return d, failure(doing, err)
 	case raw == nil:
 		return d, ErrNotSetUp
 	}
-	if err := bson.Unmarshal(raw, &d); err != nil {
-		return d, fmt.Errorf("%s: the document %q is damaged: %w", doing, optionsID, err)
-	}
-	if d.Options, err = d.Normalize(); err != nil {
-		return d, fmt.Errorf("%s: the document %q was edited and contradicts itself: %w; no setting can match it: correct the document",
-			doing, optionsID, err)
+	if d, err = timeseries.ReadDefinition(raw); err != nil {
+		return d, fmt.Errorf("%s: %w", doing, err)
 	}
 	return d, nil
 }
@@ -73,7 +59,7 @@ func readDefinition(ctx context.Context, c Collection) (d definition, err error)
 func (s *series) define(ctx context.Context) error {
 	d, err := readDefinition(ctx, s.ports.Options)
 	if errors.Is(err, ErrNotSetUp) {
-		d, err = insertDefinition(ctx, s.ports.Options, definition{ID: optionsID, Version: 1, Options: s.options})
+		d, err = insertDefinition(ctx, s.ports.Options, timeseries.Definition{ID: timeseries.DefinitionID, Version: 1, Options: s.options})
 	}
 	if err != nil {
 		return err
@@ -99,7 +85,7 @@ func (s *series) adopt(have timeseries.Options) error {
 }
 
 // insertDefinition returns the definition that then exists: another consumer may have been quicker.
-func insertDefinition(ctx context.Context, c Collection, d definition) (definition, error) {
+func insertDefinition(ctx context.Context, c Collection, d timeseries.Definition) (timeseries.Definition, error) {
 	const doing = "writing the collection's options"
 	raw, err := bson.Marshal(d)
 	if err != nil {

@@ -82,8 +82,7 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 		return refuse(codeNoControl, "the bucket has no object %s", FieldControl)
 	}
 	u.state.Count = -1 // absent
-	var version bson.RawValue
-	var offsets []byte
+	var version, source bson.RawValue
 	var fields cursor
 	for fields.open(value.Value); fields.next(); {
 		switch string(fields.key) {
@@ -94,15 +93,15 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 				u.state.Count = n
 			}
 		case FieldSource:
-			var err error
-			if offsets, err = readOffsets(fields.value()); err != nil {
-				return err
-			}
+			source = fields.value()
 		}
 	}
+	offsets, err := u.openSource(source)
 	switch {
 	case fields.err != nil:
 		return refuse(0, "%s is %v", FieldControl, fields.err)
+	case err != nil:
+		return err
 	case version.Type == 0:
 		return refuse(codeNoVersion, "the bucket has no %s", PathVersion)
 	case CanonicalType(version.Type) != CanonicalType(bson.TypeInt32) || Compare(version, versionValue()) != 0:
@@ -111,21 +110,41 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 	return u.openOffsets(offsets)
 }
 
-// readOffsets finds the array of offsets in control.source; nil when there is none.
-func readOffsets(source bson.RawValue) ([]byte, error) {
+// openSource reads control.source; offsets is its array of offsets, nil when there is none.
+func (u *Unpacker) openSource(source bson.RawValue) (offsets []byte, err error) {
+	topic := u.source.Topic
+	u.source = Source{}
 	if source.Type != bson.TypeEmbeddedDocument {
 		return nil, nil
 	}
 	var fields cursor
 	for fields.open(source.Value); fields.next(); {
-		if string(fields.key) == FieldOffsets && fields.kind == bson.TypeArray {
-			return fields.body, nil
+		switch string(fields.key) {
+		case FieldTopic:
+			if fields.kind == bson.TypeString {
+				if t := text(fields.body); string(t) != topic { // else the string of the bucket before
+					topic = string(t)
+				}
+				u.source.Topic = topic
+			}
+		case FieldTopicID:
+			if _, id, ok := fields.value().BinaryOK(); ok && len(id) == len(u.source.TopicID) {
+				copy(u.source.TopicID[:], id)
+			}
+		case FieldPartition:
+			if n, ok := fields.integer(); ok {
+				u.source.Partition = int32(n)
+			}
+		case FieldOffsets:
+			if fields.kind == bson.TypeArray {
+				offsets = fields.body
+			}
 		}
 	}
 	if fields.err != nil {
 		return nil, refuse(0, "%s is %v", PathSource, fields.err)
 	}
-	return nil, nil
+	return offsets, nil
 }
 
 // openOffsets decodes the positions; a list that cannot be decoded does not keep the measurements from being read.

@@ -6,6 +6,7 @@
 // and their readers stands here, once.
 //
 //	options.go      a collection's options, how they may change, rounding; limits.go: how large a bucket may be
+//	definition.go   the document that keeps the options
 //	collections.go  names that MongoDB allows, names of a time series' collections
 //	names.go        names and paths of a bucket's fields; bucketid.go: its _id
 //	position.go     where a measurement came from; codec.go: many, encoded; positionset.go: many, as a set (D)
@@ -13,5 +14,6 @@
 //	compare.go      the order of BSON values; number.go, decimal.go: that of numbers
 //	query.go        a query on measurements as one on buckets; update.go, index.go, indexoptions.go: the same of these
 //	userindex.go    an index on buckets as one on measurements; advice.go, filter.go: which index a filter is served by
+//	normal.go       the form in which metas are stored
 //	build.go        building documents of others; cursor.go: walking them; error.go: MongoDB's codes for refusals
 package timeseries

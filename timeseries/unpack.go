@@ -3,8 +3,11 @@ package timeseries
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // Codes that MongoDB's unpacking stage answers with.
@@ -33,6 +36,8 @@ type Unpacked struct {
 	Meta bson.RawValue
 	// Elements are the other fields as BSON elements one after the other, in the order of the bucket's columns.
 	Elements []byte
+	// Fields is the document of the same Elements.
+	Fields bson.Raw
 }
 
 // Unpacker turns stored buckets into their measurements, by the rule of MongoDB's own stage: a column's current value
@@ -51,6 +56,7 @@ type Unpacker struct {
 	columns []column
 	state   Mismatch // what was found so far
 	listed  []Position
+	source  Source
 	buffer  []byte
 	err     error
 }
@@ -68,7 +74,9 @@ func NewUnpacker(o Options) *Unpacker { return &Unpacker{options: o} }
 // Reset begins with a bucket, which must stay unchanged until the last measurement is read. A bucket that MongoDB would
 // not unpack gives an *Error with its code, one of broken BSON an *Error without.
 func (u *Unpacker) Reset(bucket bson.Raw) error {
-	*u = Unpacker{options: u.options, columns: u.columns[:0], listed: u.listed[:0], buffer: u.buffer[:0]}
+	*u = Unpacker{
+		options: u.options, columns: u.columns[:0], listed: u.listed[:0], buffer: u.buffer[:0], source: Source{Topic: u.source.Topic},
+	}
 	u.err = u.open(bucket)
 	return u.err
 }
@@ -92,11 +100,41 @@ func (u *Unpacker) Next(m *Unpacked) bool {
 	}
 	u.state.Times++
 	m.Time, m.Meta = int64(word(u.time.body)), u.meta
-	u.buffer = u.buffer[:0]
+	u.buffer = append(u.buffer[:0], 0, 0, 0, 0)
 	for i := range u.columns {
 		u.buffer = u.columns[i].take(u.buffer, u.time.key)
 	}
-	m.Elements = u.buffer
+	u.buffer = rawbson.EndDocument(u.buffer, 0)
+	m.Elements, m.Fields = rawbson.Content(u.buffer), u.buffer
+	return true
+}
+
+// Meta is the bucket's identity; Type 0: absent.
+func (u *Unpacker) Meta() bson.RawValue { return u.meta }
+
+// Source is the partition that the bucket's measurements come from; zero where the bucket does not say. Its text belongs to
+// the caller.
+func (u *Unpacker) Source() Source { return u.source }
+
+// InOrder tells whether the measurements that Next has not given out yet are in the order of their times, and of their
+// positions where times are equal. It reads the time column only.
+func (u *Unpacker) InOrder() bool {
+	times, at := u.time, u.state.Times
+	last, position := int64(math.MinInt64), Position{Offset: Unlisted, Part: -1}
+	for ; times.next(); at++ {
+		if times.kind != bson.TypeDateTime {
+			return true // Next says so
+		}
+		p := Position{Offset: Unlisted}
+		if at < len(u.listed) {
+			p = u.listed[at]
+		}
+		now := int64(word(times.body))
+		if now < last || now == last && p.Compare(position) < 0 {
+			return false
+		}
+		last, position = now, p
+	}
 	return true
 }
 

@@ -34,3 +34,8 @@ func EndDocument(dst []byte, start int) []byte {
 	binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start))
 	return dst
 }
+
+// AppendDate appends an element with a date, in milliseconds since 1970.
+func AppendDate[Text ~string | ~[]byte](dst []byte, name Text, ms int64) []byte {
+	return binary.LittleEndian.AppendUint64(AppendHeader(dst, bson.TypeDateTime, name), uint64(ms))
+}

@@ -1,0 +1,39 @@
+// Package reader reads the measurements of a time series that this module's consumer has stored in MongoDB. It fetches the
+// buckets and unpacks them on the client: it needs neither the view nor any server-side feature beyond find and aggregate.
+//
+//	series, err := reader.Open(ctx, client.Database("telemetry"), "measurements")
+//	if err != nil { … }
+//	query := reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: "s-17"}}, From: time.Now().Add(-time.Hour)}
+//	for m, err := range series.Find(ctx, query) {
+//		if err != nil { … }
+//		fmt.Println(m.Time, m.Meta, m.Fields)
+//	}
+//
+// # What is held in memory
+//
+// Of the buckets only those are held whose times overlap where the reading is, so that a month of one series streams in the
+// memory of a few buckets. Where a query selects series by anything but one whole meta, the metas it selects are held as well.
+//
+// # Bytes
+//
+// The Meta and the Fields of a Measurement are valid until the next step of the iterator, which makes them anew in the same
+// memory: Clone what has to last.
+//
+// # Errors
+//
+// A failure that may pass by itself (no primary, a lost connection, a lost cursor) is waited for up to a minute without
+// progress, and the reading goes on where it was. Any other error ends the iterator, but for *BucketError: it tells of one
+// bucket that cannot be read, and a caller that goes on gets the measurements of the others.
+//
+// # The files
+//
+//	series.go       opening a time series; query.go: what is asked of it; measurement.go: what comes back
+//	fields.go       the fields that are asked for
+//	meta.go         a filter on the meta: its normal form, and whether it is one whole meta
+//	list.go         which series a filter selects
+//	find.go         measurements of series after series; latest.go: the newest of each; follow.go: what is being stored
+//	merge.go        buckets that overlap, in the order of their measurements; held.go: one bucket of them
+//	scan.go         buckets one after the other, through failures; retry.go: which failures pass
+//	port.go         what is asked of a server; driver.go: the same of a real one
+//	errors.go       errors that callers tell apart
+package reader

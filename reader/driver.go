@@ -1,0 +1,101 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+
+	"waterwheel/timeseries"
+)
+
+// server is the port of a real server.
+type server struct {
+	buckets    *mongo.Collection
+	partitions *mongo.Collection
+	// noHint: the server refused the hint once and answered without it.
+	noHint atomic.Bool
+}
+
+// newServer reads at a majority where the server orders reads after writes (a replica set, or sharded); its read preference is
+// the client's.
+func newServer(ctx context.Context, db *mongo.Database, name string) (*server, *mongo.Collection) {
+	o := options.Collection()
+	if hasMajority(ctx, db) {
+		o.SetReadConcern(readconcern.Majority())
+	}
+	return &server{
+		buckets:    db.Collection(name+timeseries.BucketsSuffix, o),
+		partitions: db.Collection(name+timeseries.PartitionsSuffix, o),
+	}, db.Collection(name+timeseries.OptionsSuffix, o)
+}
+
+// hasMajority asks the server what it is. One that does not answer is asked with majority, and says what is wrong then.
+func hasMajority(ctx context.Context, db *mongo.Database) bool {
+	var g struct {
+		SetName        string `bson:"setName"`
+		Message        string `bson:"msg"`
+		SessionMinutes *int32 `bson:"logicalSessionTimeoutMinutes"`
+	}
+	admin := db.Client().Database("admin")
+	err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&g)
+	if refused := (mongo.CommandError{}); errors.As(err, &refused) { // the older name
+		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&g)
+	}
+	return err != nil || g.SessionMinutes != nil && (g.SetName != "" || g.Message == "isdbgrid")
+}
+
+func (s *server) find(ctx context.Context, r request) (documents, error) {
+	hinted := r.hint != nil && !s.noHint.Load()
+	answer, err := s.query(ctx, r, hinted)
+	if refused := (mongo.CommandError{}); hinted && errors.As(err, &refused) && !transient(err) { // the index may not be there
+		if answer, again := s.query(ctx, r, false); again == nil {
+			s.noHint.Store(true)
+			return answer, nil
+		}
+	}
+	return answer, err
+}
+
+func (s *server) query(ctx context.Context, r request, hinted bool) (documents, error) {
+	o := options.Find().SetLimit(r.limit)
+	if r.projection != nil {
+		o.SetProjection(r.projection)
+	}
+	if r.sort != nil {
+		o.SetSort(r.sort)
+	}
+	if hinted {
+		o.SetHint(r.hint)
+	}
+	c, err := s.buckets.Find(ctx, r.filter, o)
+	return answerOf(c, err)
+}
+
+func (s *server) aggregate(ctx context.Context, pipeline bson.A) (documents, error) {
+	c, err := s.buckets.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
+	return answerOf(c, err)
+}
+
+func (s *server) sources(ctx context.Context) (documents, error) {
+	c, err := s.partitions.Find(ctx, bson.D{})
+	return answerOf(c, err)
+}
+
+// answerOf keeps a nil cursor from becoming documents that are not nil.
+func answerOf(c *mongo.Cursor, err error) (documents, error) {
+	if err != nil {
+		return nil, err
+	}
+	return answer{c}, nil
+}
+
+// answer is the driver's cursor as documents.
+type answer struct{ *mongo.Cursor }
+
+// Document is the cursor's current document.
+func (a answer) Document() bson.Raw { return a.Current }

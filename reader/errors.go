@@ -1,0 +1,32 @@
+package reader
+
+import (
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// ErrNotSetUp: there is no time series of this name in the database.
+var ErrNotSetUp = errors.New("no such time series: is the name of the collection right, and the database? " +
+	"`consumer init` makes one, and so does the consumer when it starts")
+
+// BucketError tells of one stored bucket that cannot be read. The iterator goes on with the next one if the caller does.
+type BucketError struct {
+	Namespace string        // of the collection of buckets
+	ID        bson.RawValue // _id; Type 0: it has none that can be read
+	Err       error         // a *timeseries.Error for what MongoDB would not unpack either
+}
+
+// Error names the bucket, what is wrong with it, and the way out.
+func (e *BucketError) Error() string {
+	id := "without a readable _id"
+	if e.ID.Type != 0 {
+		id = fmt.Sprintf("with the _id %v", e.ID)
+	}
+	return fmt.Sprintf("the bucket %s in %s cannot be read: %v; this consumer did not write it so: look at it with find(), "+
+		"correct it or move it to another collection", id, e.Namespace, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *BucketError) Unwrap() error { return e.Err }

@@ -1,0 +1,303 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+const (
+	// defaultEvery is how often Follow looks, unless it is told.
+	defaultEvery = time.Second
+	// trail is how far the mark of a source stays behind what was seen of it, counted only in time in which something came.
+	trail = time.Minute
+	// fetchedAtOnce is how many buckets are asked for at a time.
+	fetchedAtOnce = 100
+)
+
+// Follow yields what is stored from now on, until ctx ends, which is no error; it looks every so often (0: once a second). The
+// measurements of one bucket come in the order in which they were stored, otherwise in no order that can be relied on.
+//
+// Each measurement comes once. None is left out whose offset is larger than the largest of its partition that was stored when
+// Follow began, unless it is stored more than a minute of the partition's active time later than larger offsets are: writes of
+// one flush land in any order, but a partition begins a flush only when the one before is stored, and the remains of a flush
+// that was cut off are in the first flush of the next owner. So it takes a consumer whose offsets were reset to miss some: what
+// it stores late is not followed. Buckets without control.source, which no consumer writes, are not followed.
+func (s *Series) Follow(ctx context.Context, q Query, every time.Duration) iter.Seq2[Measurement, error] {
+	return func(yield func(Measurement, error) bool) {
+		p, err := s.plan(q)
+		if err != nil {
+			yield(Measurement{}, err)
+			return
+		}
+		if every <= 0 {
+			every = defaultEvery
+		}
+		f := &following{reading: newReading(s, &p, yield), sources: map[timeseries.Source]*followed{}, every: every}
+		if err := f.run(ctx); err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
+			yield(Measurement{}, fmt.Errorf("following %s: %w", s.namespace, err))
+		}
+	}
+}
+
+// following is one run of Follow.
+type following struct {
+	*reading
+	every   time.Duration
+	sources map[timeseries.Source]*followed // their Topic is empty
+	begun   bool                            // what was stored before is known
+	looked  time.Time
+}
+
+// followed is what was seen of one source.
+type followed struct {
+	source timeseries.Source
+	// mark: everything that lists no larger offset has been shown.
+	mark int64
+	// seen are the largest offsets seen, each when the source had been active for so long.
+	seen   []sighting
+	active time.Duration
+	shown  map[string]shownBucket // of the buckets with larger offsets than the mark, by _id
+}
+
+type sighting struct {
+	offset int64
+	active time.Duration
+}
+
+type shownBucket struct {
+	count int   // of measurements
+	last  int64 // control.source.last
+}
+
+func (f *following) run(ctx context.Context) error {
+	var r retry
+	for {
+		err := f.look(ctx)
+		if err == nil {
+			r.progressed()
+			select {
+			case <-time.After(f.every):
+			case <-ctx.Done():
+				return nil
+			}
+			continue
+		}
+		if errors.Is(err, errEnough) {
+			return err
+		}
+		if err := r.wait(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// look shows what is new since the last look.
+func (f *following) look(ctx context.Context) error {
+	if err := f.discover(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	gap := min(now.Sub(f.looked), 2*f.every)
+	f.looked = now
+	for _, source := range f.sources {
+		if err := f.lookAt(ctx, source, gap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discover finds sources that are not followed yet. Of those that are there at first it notes how far they are.
+func (f *following) discover(ctx context.Context) error {
+	answer, err := f.series.port.sources(ctx)
+	err = each(ctx, answer, err, func(d bson.Raw) error {
+		if source, ok := sourceOf(d); ok && f.sources[source] == nil {
+			f.sources[source] = &followed{source: source, mark: -1, shown: map[string]shownBucket{}}
+		}
+		return nil
+	})
+	if err != nil || f.begun {
+		return err
+	}
+	for _, source := range f.sources {
+		r := request{
+			filter:     source.filter(),
+			sort:       bson.D{{Key: timeseries.PathLast, Value: -1}},
+			projection: bson.D{{Key: timeseries.PathLast, Value: 1}},
+			hint:       sourceIndex(), limit: 1,
+		}
+		answer, err := f.series.port.find(ctx, r)
+		err = each(ctx, answer, err, func(d bson.Raw) error {
+			source.mark = max(source.mark, lastOf(d))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	f.begun = true
+	return nil
+}
+
+// lookAt shows what is new of a source, and moves its mark.
+func (f *following) lookAt(ctx context.Context, source *followed, gap time.Duration) error {
+	newest := source.mark
+	if n := len(source.seen); n > 0 {
+		newest = source.seen[n-1].offset
+	}
+	changed, last, err := f.changed(ctx, source)
+	if err != nil {
+		return err
+	}
+	for len(changed) > 0 {
+		some := changed[:min(len(changed), fetchedAtOnce)]
+		changed = changed[len(some):]
+		if err := f.show(ctx, source, some); err != nil {
+			return err
+		}
+	}
+	if last > newest {
+		source.active += gap
+		source.seen = append(source.seen, sighting{last, source.active})
+		source.moveMark()
+	}
+	return nil
+}
+
+// moveMark forgets what lies far enough behind.
+func (s *followed) moveMark() {
+	before := s.mark
+	for len(s.seen) > 0 && s.seen[0].active <= s.active-trail {
+		s.mark, s.seen = s.seen[0].offset, s.seen[1:]
+	}
+	if s.mark == before {
+		return
+	}
+	for id, b := range s.shown {
+		if b.last <= s.mark {
+			delete(s.shown, id)
+		}
+	}
+}
+
+// changed lists the buckets that have more measurements than were shown, and tells the largest offset of all.
+func (f *following) changed(ctx context.Context, source *followed) (ids bson.A, last int64, err error) {
+	beyond := bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gt", Value: source.mark}}}
+	r := request{
+		filter:     bson.D{{Key: "$and", Value: bson.A{append(source.filter(), beyond), f.selected()}}},
+		sort:       bson.D{{Key: timeseries.PathLast, Value: 1}},
+		projection: bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathLast, Value: 1}},
+		hint:       sourceIndex(),
+	}
+	last = source.mark
+	answer, err := f.series.port.find(ctx, r)
+	err = each(ctx, answer, err, func(d bson.Raw) error {
+		last = max(last, lastOf(d))
+		id := idOf(d)
+		before, known := source.shown[keyOf(id)]
+		count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
+		if !known || ok && count > int64(before.count) {
+			ids = append(ids, cloned(id))
+		}
+		return nil
+	})
+	return ids, last, err
+}
+
+// selected is the query's filter, of series and times.
+func (f *following) selected() bson.D {
+	return append(f.series.timeFilter(f.plan), f.plan.meta...)
+}
+
+// show fetches buckets and yields what is new in them.
+func (f *following) show(ctx context.Context, source *followed, ids bson.A) error {
+	r := request{
+		filter:     bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}},
+		projection: f.plan.projection,
+	}
+	answer, err := f.series.port.find(ctx, r)
+	return each(ctx, answer, err, func(bucket bson.Raw) error { return f.showBucket(source, bucket) })
+}
+
+func (f *following) showBucket(source *followed, bucket bson.Raw) error {
+	key := keyOf(idOf(bucket))
+	before, known := source.shown[key]
+	now := shownBucket{last: lastOf(bucket), count: before.count}
+	h := f.merge.spare()
+	defer func() { f.merge.free = append(f.merge.free, h) }()
+	err := h.unpacker.Reset(bucket)
+	h.bucket, h.source = append(h.bucket[:0], bucket...), h.unpacker.Source()
+	for i := 0; err == nil && h.unpacker.Next(&h.current); i++ {
+		if known && i < before.count || !known && h.current.Position.Offset <= source.mark {
+			now.count = max(now.count, i+1)
+			continue
+		}
+		now.count = i + 1
+		source.shown[key] = now
+		if h.current.Time < f.plan.first || h.current.Time > f.plan.last {
+			continue
+		}
+		if err := f.give(h); err != nil {
+			return err
+		}
+	}
+	if err == nil {
+		err = h.unpacker.Err()
+	}
+	if err != nil && !known {
+		if err := f.bad(bucket, err); err != nil {
+			return err
+		}
+	}
+	source.shown[key] = now
+	return nil
+}
+
+// filter selects the buckets of a source.
+func (s *followed) filter() bson.D {
+	return bson.D{
+		{Key: timeseries.PathTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: s.source.TopicID[:]}},
+		{Key: timeseries.PathPartition, Value: s.source.Partition},
+	}
+}
+
+// sourceIndex are the keys of the index that serves one source in the order of offsets.
+func sourceIndex() bson.D {
+	return bson.D{
+		{Key: timeseries.PathTopicID, Value: 1}, {Key: timeseries.PathPartition, Value: 1}, {Key: timeseries.PathLast, Value: 1},
+	}
+}
+
+// sourceOf reads a partition document; false: it has another form.
+func sourceOf(d bson.Raw) (timeseries.Source, bool) {
+	var source timeseries.Source
+	id, _ := d.Lookup(timeseries.FieldID).StringValueOK()
+	number, err := strconv.ParseInt(id[strings.LastIndexByte(id, '/')+1:], 10, 32)
+	_, topic, ok := d.Lookup(timeseries.FieldTopicID).BinaryOK()
+	if err != nil || !ok || len(topic) != len(source.TopicID) {
+		return source, false
+	}
+	source.Partition = int32(number)
+	copy(source.TopicID[:], topic)
+	return source, true
+}
+
+// lastOf is a bucket's largest offset, -1 when it lists none.
+func lastOf(bucket bson.Raw) int64 {
+	if n, ok := bucket.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldLast).AsInt64OK(); ok {
+		return n
+	}
+	return -1
+}
+
+// keyOf is an _id as the key of a map.
+func keyOf(id bson.RawValue) string { return string(byte(id.Type)) + string(id.Value) }

@@ -1,0 +1,69 @@
+package reader
+
+import (
+	"context"
+	"iter"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// Latest yields the newest measurement of each series that the query selects, in the order of their metas; of several at the
+// same time the one with the largest position. It fetches one bucket of each series, and others only where they reach beyond
+// what was found. Metas that differ only in the types of numbers (1 and 1.0) count as one series here.
+func (s *Series) Latest(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
+	q.Newest = true
+	return s.reads(ctx, q, (*reading).latest)
+}
+
+// latest gives the newest measurement of each series of a group.
+func (r *reading) latest(ctx context.Context, g group) error {
+	for _, g := range g.variants() {
+		best, err := r.newest(ctx, g)
+		if err == nil && best != nil {
+			err = r.give(best)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newest finds the bucket with the newest measurement, which it makes the current one; nil: there is none. First it asks for the
+// bucket that begins last, which nearly always has it, then for those that end later, or as late.
+func (r *reading) newest(ctx context.Context, g group) (*held, error) {
+	r.merge = merge{series: r.series, plan: r.plan, free: append(r.merge.free, r.merge.heap...)}
+	buckets := r.series.scan(r.plan, g)
+	buckets.request.limit = 1
+	if err := r.newestOf(ctx, buckets, g); err != nil || buckets.current == nil {
+		return nil, err
+	}
+	rest := *r.plan
+	if len(r.merge.heap) > 0 {
+		rest.first = max(rest.first, r.merge.heap[0].current.Time)
+	}
+	others := r.series.scan(&rest, g)
+	others.request.filter = append(others.request.filter, bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$ne", Value: cloned(idOf(buckets.current))}}})
+	if err := r.newestOf(ctx, others, g); err != nil || len(r.merge.heap) == 0 {
+		return nil, err
+	}
+	return r.merge.heap[0], nil
+}
+
+// newestOf takes in the buckets that may have the newest measurement.
+func (r *reading) newestOf(ctx context.Context, buckets *scan, g group) error {
+	defer buckets.close(ctx)
+	for {
+		more, err := r.pull(ctx, buckets, g, func(bson.RawValue) bool { return true })
+		if !more || err != nil || r.merge.certain(buckets.begins) {
+			return err
+		}
+		if err := r.merge.add(buckets.current); err != nil {
+			if err := r.bad(buckets.current, err); err != nil {
+				return err
+			}
+		}
+	}
+}

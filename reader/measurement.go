@@ -1,0 +1,64 @@
+package reader
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
+)
+
+// Measurement is one measurement. Its Meta and Fields are valid until the iterator's next step.
+type Measurement struct {
+	// Time is in UTC, in whole milliseconds.
+	Time time.Time
+	// Meta is the identity of the series; Type 0: it has none, which is another series than null.
+	Meta bson.RawValue
+	// Fields is a document of everything else: neither time nor meta.
+	Fields bson.Raw
+	// Source is the Kafka partition it came from, and Position its place there: its Offset is timeseries.Unlisted where the
+	// bucket does not say.
+	Source   timeseries.Source
+	Position timeseries.Position
+
+	options *timeseries.Options
+}
+
+// Clone returns the measurement with bytes of its own.
+func (m Measurement) Clone() Measurement {
+	m.Meta.Value, m.Fields = bytes.Clone(m.Meta.Value), bytes.Clone(m.Fields)
+	return m
+}
+
+// AppendDocument appends the measurement as one BSON document to dst, as the view shows it: time, meta, then the fields.
+func (m Measurement) AppendDocument(dst []byte) []byte {
+	if m.options == nil { // not from an iterator
+		return append(dst, rawbson.Empty, 0, 0, 0, 0)
+	}
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = rawbson.AppendDate(dst, m.options.TimeField, m.Time.UnixMilli())
+	if m.Meta.Type != 0 {
+		dst = append(rawbson.AppendHeader(dst, m.Meta.Type, m.options.MetaField), m.Meta.Value...)
+	}
+	if len(m.Fields) > rawbson.Empty {
+		dst = append(dst, rawbson.Content(m.Fields)...)
+	}
+	return rawbson.EndDocument(dst, start)
+}
+
+// Document returns the measurement as a document of its own bytes: time, meta, then the fields, under the names they are stored
+// under.
+func (m Measurement) Document() bson.Raw { return m.AppendDocument(nil) }
+
+// Decode fills v, a pointer to a struct or a map, from the Document: fields by their bson tags, time and meta under the names
+// they are stored under.
+func (m Measurement) Decode(v any) error {
+	if err := bson.Unmarshal(m.Document(), v); err != nil {
+		return fmt.Errorf("decoding the measurement of %s: %w", m.Time.Format(time.RFC3339Nano), err)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package reader
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// merge gives the measurements of several buckets in the order of time. It is a heap of buckets: the one at the top has the next
+// measurement.
+type merge struct {
+	series *Series
+	plan   *plan
+	heap   []*held
+	free   []*held
+	number int
+}
+
+// add takes a bucket in. A bucket that cannot be read is left out: the error says why.
+func (m *merge) add(bucket bson.Raw) error {
+	h := m.spare()
+	m.number++
+	err := h.open(m.plan, bucket, m.number)
+	ok := false
+	if err == nil {
+		ok, err = h.next()
+	}
+	if !ok {
+		m.free = append(m.free, h)
+		return err
+	}
+	m.heap = append(m.heap, h)
+	m.up(len(m.heap) - 1)
+	return nil
+}
+
+func (m *merge) spare() *held {
+	if n := len(m.free); n > 0 {
+		h := m.free[n-1]
+		m.free = m.free[:n-1]
+		return h
+	}
+	return &held{unpacker: timeseries.NewUnpacker(m.series.options)}
+}
+
+// advance leaves the measurement at the top. A bucket that turns out to be unreadable there is left: the error says why, and
+// bucket is it, valid until the next call of add.
+func (m *merge) advance() (bucket bson.Raw, err error) {
+	h := m.heap[0]
+	ok, err := h.next()
+	if !ok {
+		last := len(m.heap) - 1
+		m.heap[0], m.heap[last] = m.heap[last], nil
+		m.heap = m.heap[:last]
+		m.free = append(m.free, h)
+	}
+	if len(m.heap) > 1 {
+		m.down()
+	}
+	return h.bucket, err
+}
+
+// certain tells that the measurement at the top comes before all of buckets that begin there or later (newest first: there or
+// earlier).
+func (m *merge) certain(begins int64) bool {
+	if len(m.heap) == 0 {
+		return false
+	}
+	if m.plan.newest {
+		return m.heap[0].current.Time >= saturate(begins, m.series.options.Span())
+	}
+	return m.heap[0].current.Time < begins
+}
+
+func (m *merge) before(i, j int) bool {
+	c := m.heap[i].compare(m.heap[j])
+	if m.plan.newest {
+		return c > 0
+	}
+	return c < 0
+}
+
+func (m *merge) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !m.before(i, parent) {
+			return
+		}
+		m.heap[i], m.heap[parent] = m.heap[parent], m.heap[i]
+		i = parent
+	}
+}
+
+func (m *merge) down() {
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= len(m.heap) {
+			return
+		}
+		if right := child + 1; right < len(m.heap) && m.before(right, child) {
+			child = right
+		}
+		if !m.before(child, i) {
+			return
+		}
+		m.heap[i], m.heap[child] = m.heap[child], m.heap[i]
+		i = child
+	}
+}

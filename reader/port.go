@@ -1,0 +1,50 @@
+package reader
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// port is what reading asks of a server. Its errors are the driver's. Calls may overlap.
+type port interface {
+	// find queries the buckets.
+	find(ctx context.Context, r request) (documents, error)
+	// aggregate runs a pipeline on the buckets.
+	aggregate(ctx context.Context, pipeline bson.A) (documents, error)
+	// sources are the partition documents of the time series.
+	sources(ctx context.Context) (documents, error)
+}
+
+// documents are the answers to a query, one after the other.
+type documents interface {
+	// Next fetches a document; false: there is none any more, or Err is set.
+	Next(ctx context.Context) bool
+	// Document is valid until Next.
+	Document() bson.Raw
+	Err() error
+	Close(ctx context.Context) error
+}
+
+// request is a query on buckets. A nil field is left out.
+type request struct {
+	filter     bson.D
+	projection bson.D
+	sort       bson.D
+	hint       bson.D // keys of the index that serves it, where there is one
+	limit      int64  // 0: all
+}
+
+// each calls use for every document of an answer, which is closed in the end.
+func each(ctx context.Context, answer documents, err error, use func(bson.Raw) error) error {
+	if err != nil {
+		return err
+	}
+	defer answer.Close(context.WithoutCancel(ctx))
+	for answer.Next(ctx) {
+		if err := use(answer.Document()); err != nil {
+			return err
+		}
+	}
+	return answer.Err()
+}

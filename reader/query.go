@@ -1,0 +1,143 @@
+package reader
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// Query selects measurements. The zero Query selects all.
+type Query struct {
+	// Meta is a filter on the meta in the words of a measurement, as for find() on the view: {"meta": "s-17"},
+	// {"meta.sensor": "s-17"}, {"$or": […]}; anything that marshals to a document. Nil or empty: every series. Objects that are
+	// compared with are brought into the order of names in which metas are stored.
+	Meta any
+	// From and To bound the times: From ≤ time < To. Zero: no bound.
+	From, To time.Time
+	// Fields are the fields to return, top-level or dotted ("wind.speed"). Nil: all. Time and meta always come.
+	Fields []string
+	// Limit is how many measurements to return, of all series together (of Series: how many metas). 0: all.
+	Limit int64
+	// Newest returns the measurements of each series from the newest to the oldest. It holds the buckets of one span of time
+	// in memory.
+	Newest bool
+}
+
+// plan is a Query that was checked, in the words of buckets.
+type plan struct {
+	meta        bson.D // filter on buckets; empty: all
+	whole       *bson.RawValue
+	first, last int64 // bounds of the times, in milliseconds, both inclusive
+	projection  bson.D
+	fields      *fields // nil: all
+	limit       int64
+	newest      bool
+}
+
+func (s *Series) plan(q Query) (p plan, err error) {
+	p = plan{first: math.MinInt64, last: math.MaxInt64, limit: math.MaxInt64, newest: q.Newest}
+	if !q.From.IsZero() {
+		p.first = ceilMilli(q.From)
+	}
+	if !q.To.IsZero() {
+		p.last = ceilMilli(q.To) - 1
+	}
+	if !q.From.IsZero() && !q.To.IsZero() && q.To.Before(q.From) {
+		return p, fmt.Errorf("the query ends at %s, before it begins at %s: swap From and To", q.To.Format(time.RFC3339), q.From.Format(time.RFC3339))
+	}
+	if q.Limit < 0 {
+		return p, fmt.Errorf("the query's Limit is %d: give the number of measurements, or 0 for all", q.Limit)
+	}
+	if q.Limit > 0 {
+		p.limit = q.Limit
+	}
+	if p.fields, err = s.parseFields(q.Fields); err != nil {
+		return p, err
+	}
+	p.projection = s.projection(p.fields)
+	p.meta, p.whole, err = s.metaFilter(q.Meta)
+	return p, err
+}
+
+// ceilMilli is the first millisecond that is not before t.
+func ceilMilli(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.Nanosecond()%int(time.Millisecond) != 0 {
+		ms++
+	}
+	return ms
+}
+
+// parseFields checks the names of fields; nil: all of them.
+func (s *Series) parseFields(names []string) (*fields, error) {
+	if names == nil {
+		return nil, nil
+	}
+	f := &fields{}
+	for _, name := range names {
+		path := strings.Split(name, ".")
+		if slices.ContainsFunc(path, func(n string) bool { return n == "" || n[0] == '$' || strings.IndexByte(n, 0) >= 0 }) {
+			return nil, fmt.Errorf("the query's field %q cannot be a field: give names as measurements have them, such as celsius or wind.speed", name)
+		}
+		if path[0] != s.options.TimeField && (s.options.MetaField == "" || path[0] != s.options.MetaField) {
+			f.add(path)
+		}
+	}
+	return f, nil
+}
+
+// projection asks for the columns of these fields only; nil: for whole buckets.
+func (s *Series) projection(f *fields) bson.D {
+	if f == nil {
+		return nil
+	}
+	p := bson.D{}
+	for _, path := range []string{
+		timeseries.FieldMeta, timeseries.PathVersion, timeseries.PathCount, timeseries.PathSource, s.minPath(), s.maxPath(),
+		timeseries.DataPath(s.options.TimeField),
+	} {
+		p = append(p, bson.E{Key: path, Value: 1})
+	}
+	for _, child := range f.children {
+		p = append(p, bson.E{Key: timeseries.DataPath(child.name), Value: 1})
+	}
+	return p
+}
+
+// timeFilter selects buckets that may hold measurements of the plan's time. Where a bucket begins tells what it may hold, its
+// _id does not: that has no room for times before 1970 or after 2106.
+func (s *Series) timeFilter(p *plan) bson.D {
+	filter := bson.D{}
+	begins := bson.D{}
+	if p.first > math.MinInt64 {
+		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -s.options.Span()))})
+	}
+	if p.last < math.MaxInt64 {
+		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})
+	}
+	if len(begins) > 0 {
+		filter = append(filter, bson.E{Key: s.minPath(), Value: begins})
+	}
+	if p.first > math.MinInt64 {
+		filter = append(filter, bson.E{Key: s.maxPath(), Value: bson.D{{Key: "$gte", Value: bson.DateTime(p.first)}}})
+	}
+	return filter
+}
+
+// saturate adds without overflow.
+func saturate(ms, by int64) int64 {
+	switch sum := ms + by; {
+	case by > 0 && sum < ms:
+		return math.MaxInt64
+	case by < 0 && sum > ms:
+		return math.MinInt64
+	default:
+		return sum
+	}
+}

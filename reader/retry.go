@@ -1,0 +1,103 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
+)
+
+const (
+	// patience is how long reading may get no further before a failure that might pass is told.
+	patience = time.Minute
+	// The pause before another try doubles from the shortest to the longest.
+	shortestPause = 50 * time.Millisecond
+	longestPause  = 2 * time.Second
+)
+
+// passing are the codes of failures that pass by themselves: an election, a server that goes, routes that have changed, a
+// cursor that was lost with its server or for its age, too much to do. Names and numbers are those of
+// src/mongo/base/error_codes.yml in MongoDB's sources.
+var passing = []int32{
+	6,     // HostUnreachable
+	7,     // HostNotFound
+	43,    // CursorNotFound
+	63,    // StaleShardVersion
+	89,    // NetworkTimeout
+	91,    // ShutdownInProgress
+	133,   // FailedToSatisfyReadPreference
+	134,   // ReadConcernMajorityNotAvailableYet
+	150,   // StaleEpoch
+	175,   // QueryPlanKilled
+	189,   // PrimarySteppedDown
+	237,   // CursorKilled
+	262,   // ExceededTimeLimit
+	365,   // TemporarilyUnavailable
+	402,   // ResourceExhausted
+	433,   // AdmissionQueueOverflow
+	449,   // RateLimitExceeded
+	462,   // IngressRequestRateLimitExceeded
+	9001,  // SocketException
+	10058, // LegacyNotPrimary
+	10107, // NotWritablePrimary
+	11600, // InterruptedAtShutdown
+	11602, // InterruptedDueToReplStateChange
+	13388, // StaleConfig
+	13435, // NotPrimaryNoSecondaryOk
+	13436, // NotPrimaryOrSecondary
+	16500, // TooManyRequests, Azure Cosmos DB's throttling
+}
+
+// transient tells whether the same query may succeed later. An answer of the server does not pass unless its code is known to;
+// of what comes from the way there everything may pass but a refused login.
+func transient(err error) bool {
+	var (
+		answer  mongo.CommandError
+		refused *auth.Error
+	)
+	switch {
+	case errors.As(err, &answer) && answer.Code != 0:
+		return slices.Contains(passing, answer.Code) || answer.HasErrorLabel("RetryableError")
+	case errors.As(err, &refused):
+		return false
+	}
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, mongo.ErrClientDisconnected)
+}
+
+// retry counts tries that got no further.
+type retry struct {
+	since time.Time // the first failure; zero: the last try got further
+	pause time.Duration
+}
+
+// progressed forgets the failures.
+func (r *retry) progressed() { *r = retry{} }
+
+// wait waits before another try. It returns the error itself if there is none: it will not pass, has not passed in time, or the
+// context ends, which then is the error.
+func (r *retry) wait(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if !transient(err) {
+		return err
+	}
+	if r.since.IsZero() {
+		r.since, r.pause = time.Now(), shortestPause
+	}
+	if time.Since(r.since) >= patience {
+		return err
+	}
+	pause := r.pause/2 + rand.N(r.pause)
+	r.pause = min(2*r.pause, longestPause)
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

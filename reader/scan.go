@@ -1,0 +1,132 @@
+package reader
+
+import (
+	"context"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// scan gives the buckets of a request in the order of where they begin, each once. When the server fails in between it goes on
+// where it was.
+type scan struct {
+	series  *Series
+	request request // without its sort
+	newest  bool
+
+	answer documents // nil: to be asked for
+	retry  retry
+
+	current bson.Raw
+	begins  int64           // the current bucket's control.min.<time>
+	timed   bool            // whether it has one
+	last    int64           // where the last bucket with one began
+	started bool            // whether there was one
+	beside  map[string]bool // the _ids of all that began there
+	untimed map[string]bool // the _ids of those without
+}
+
+// next goes to the next bucket; false: there is none any more. The bucket is valid until the next call.
+func (s *scan) next(ctx context.Context) (bool, error) {
+	for {
+		err := s.ask(ctx)
+		for err == nil && s.answer.Next(ctx) {
+			s.retry.progressed()
+			if s.take(s.answer.Document()) {
+				return true, nil
+			}
+		}
+		if err == nil {
+			err = s.answer.Err()
+		}
+		s.close(ctx)
+		if err == nil {
+			return false, nil
+		}
+		if err := s.retry.wait(ctx, err); err != nil {
+			return false, err
+		}
+	}
+}
+
+// ask sends the request for the rest, unless its answer is open.
+func (s *scan) ask(ctx context.Context) (err error) {
+	if s.answer != nil {
+		return nil
+	}
+	r, direction, bound := s.request, 1, "$gte"
+	if s.newest {
+		direction, bound = -1, "$lte"
+	}
+	r.sort = bson.D{{Key: s.series.minPath(), Value: direction}}
+	r.hint = s.series.index()
+	if s.started {
+		rest := bson.D{{Key: s.series.minPath(), Value: bson.D{{Key: bound, Value: bson.DateTime(s.last)}}}}
+		r.filter = bson.D{{Key: "$and", Value: bson.A{r.filter, rest}}}
+	}
+	s.answer, err = s.series.port.find(ctx, r)
+	return err
+}
+
+// take notes where the scan is; false: the bucket came before.
+func (s *scan) take(bucket bson.Raw) bool {
+	s.current = bucket
+	s.begins, s.timed = s.series.begins(bucket)
+	key := keyOf(idOf(bucket))
+	if s.beside == nil {
+		s.beside, s.untimed = map[string]bool{}, map[string]bool{}
+	}
+	came := s.untimed
+	if s.timed {
+		if !s.started || s.begins != s.last {
+			clear(s.beside)
+			s.started, s.last = true, s.begins
+		}
+		came = s.beside
+	}
+	known := came[key]
+	came[key] = true
+	return !known
+}
+
+func (s *scan) close(ctx context.Context) {
+	if s.answer != nil {
+		_ = s.answer.Close(context.WithoutCancel(ctx)) // of a cursor that is gone, or not wanted any more
+		s.answer = nil
+	}
+}
+
+// begins is a bucket's control.min.<time> in milliseconds; false: it has none.
+func (s *Series) begins(bucket bson.Raw) (int64, bool) {
+	v, err := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldMin, s.options.TimeField)
+	if err != nil {
+		return 0, false
+	}
+	return v.DateTimeOK()
+}
+
+// idOf is a bucket's _id; Type 0: none can be read.
+func idOf(bucket bson.Raw) bson.RawValue {
+	v, err := bucket.LookupErr(timeseries.FieldID)
+	if err != nil {
+		return bson.RawValue{}
+	}
+	return v
+}
+
+// metaOf is a bucket's meta; Type 0: it has none.
+func metaOf(bucket bson.Raw) bson.RawValue {
+	v, err := bucket.LookupErr(timeseries.FieldMeta)
+	if err != nil {
+		return bson.RawValue{}
+	}
+	return v
+}
+
+func sameValue(a, b bson.RawValue) bool { return a.Type == b.Type && slices.Equal(a.Value, b.Value) }
+
+func cloned(v bson.RawValue) bson.RawValue {
+	return bson.RawValue{Type: v.Type, Value: slices.Clone(v.Value)}
+}

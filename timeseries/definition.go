@@ -1,0 +1,29 @@
+package timeseries
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// DefinitionID is the _id of the document of the options collection that defines the time series.
+const DefinitionID = "options"
+
+// Definition is the document that defines a time series: its options, and a version that counts their changes from 1.
+type Definition struct {
+	ID      string `bson:"_id"`
+	Version int32  `bson:"version"`
+	Options `bson:",inline"`
+}
+
+// ReadDefinition reads a stored definition, with its options normalised. The error says what is wrong with the document.
+func ReadDefinition(document bson.Raw) (d Definition, err error) {
+	if err := bson.Unmarshal(document, &d); err != nil {
+		return d, fmt.Errorf("the document %q is damaged: %w", DefinitionID, err)
+	}
+	if d.Options, err = d.Normalize(); err != nil {
+		return d, fmt.Errorf("the document %q was edited and contradicts itself: %w; no setting can match it: correct the document",
+			DefinitionID, err)
+	}
+	return d, nil
+}
