@@ -43,10 +43,12 @@ var mayImport = map[string][]string{
 	"verify":             {"timeseries", "measurement", "claim", "record"},
 	"reader":             {"timeseries", "timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": {
-		"cmd/consumer/internal/text", "cmd/consumer/internal/status",
+		"cmd/consumer/internal/text", "cmd/consumer/internal/status", "cmd/consumer/internal/rows", "cmd/consumer/internal/plot",
 		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "check", "verify",
 	},
 	"cmd/consumer/internal/text": {},
+	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
+	"cmd/consumer/internal/plot": {},                             // measurements as pictures
 	// What consumer check finds.
 	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink"},
 	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "kafka", "kafka/group", "sink", "pipeline"},

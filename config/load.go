@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -24,6 +25,37 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	l.report(misspelt)
 	c.fill(os.DirFS("/"))
 	l.report(check(&c, l.bad, l.given))
+	if len(l.problems) > 0 {
+		return Config{}, &Error{Problems: l.problems}
+	}
+	return c, nil
+}
+
+// databasePrefix begins the names of the settings that LoadDatabase is about.
+const databasePrefix = "MONGODB_"
+
+// LoadDatabase is Load for a program that talks to MongoDB and to nobody else: it reads the settings of MongoDB and of the log,
+// and KAFKA_TOPICS where it is set. It looks at no other, and they are zero.
+func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config, error) {
+	var c Config
+	l := loader{lookup: lookup, bad: map[string]bool{}}
+	for _, f := range fields(&c) {
+		switch name := f.name(); {
+		case strings.HasPrefix(name, databasePrefix), name == "LOG_LEVEL", name == "LOG_FORMAT":
+			l.load(f)
+		case name == "KAFKA_TOPICS":
+			if _, found, _ := l.resolve(&f); found {
+				l.load(f)
+			}
+		}
+	}
+	misspelt, _ := unknown(environ, fields(&c))
+	l.report(slices.DeleteFunc(misspelt, func(p Problem) bool { return !strings.HasPrefix(p.Variable, databasePrefix) }))
+	c.fill(os.DirFS("/"))
+	k := checker{Config: &c, bad: l.bad}
+	k.uri()
+	k.database()
+	l.report(k.problems)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{Problems: l.problems}
 	}

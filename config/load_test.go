@@ -229,3 +229,35 @@ func TestOnlyMisspeltSettingsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadDatabaseNeedsOnlyMongoDB: what Kafka's settings are does not matter, what MongoDB's are does.
+func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
+	load := func(pairs ...string) (Config, error) {
+		env := map[string]string{}
+		var environ []string
+		for i := 0; i < len(pairs); i += 2 {
+			env[pairs[i]] = pairs[i+1]
+			environ = append(environ, pairs[i]+"="+pairs[i+1])
+		}
+		return LoadDatabase(func(name string) (string, bool) { value, ok := env[name]; return value, ok }, environ)
+	}
+	const uri = "mongodb://mongo:27017/metrics"
+	c, err := load("MONGODB_URI", uri, "KAFKA_LEASE", "long", "KAFKA_BROKERZ", "x", "EVENT_FORMAT", "xml")
+	if err != nil || c.MongoDB.Database != "metrics" || len(c.Kafka.Topics) != 0 || c.MongoDB.WriteTimeout != 10*time.Second {
+		t.Errorf("%+v, %v", c.MongoDB, err)
+	}
+	if c, err := load("MONGODB_URI", uri, "KAFKA_TOPICS", "a,b"); err != nil || len(c.Kafka.Topics) != 2 {
+		t.Errorf("topics %v, %v", c.Kafka.Topics, err)
+	}
+	for want, pairs := range map[string][]string{
+		"MONGODB_URI: is required":              {"KAFKA_TOPICS", "a"},
+		"did you mean MONGODB_URI?":             {"MONGODB_URL", uri},
+		"MONGODB_URI: not a connection string":  {"MONGODB_URI", "mongo:27017"},
+		"MONGODB_DATABASE: the database name":   {"MONGODB_URI", uri, "MONGODB_DATABASE", "a b"},
+		"LOG_LEVEL=loud: must be one of debug,": {"MONGODB_URI", uri, "LOG_LEVEL", "loud"},
+	} {
+		if _, err := load(pairs...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", pairs, err, want)
+		}
+	}
+}

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"waterwheel/timeseries"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
@@ -156,6 +158,28 @@ func (d *Database) Server() Server { return d.server }
 
 // Name is the database's name.
 func (d *Database) Name() string { return d.o.Database }
+
+// Reading is the database for readers: what is read there has been seen by a majority, where the server can tell.
+func (d *Database) Reading() *mongo.Database { return d.db }
+
+// Explain gives an error of a reader the address and the cause, where there was nobody to ask.
+func (d *Database) Explain(err error) error { return d.reached(err) }
+
+// TimeSeries lists the names of the time series that have been set up in the database, in their order.
+func (d *Database) TimeSeries(ctx context.Context) ([]string, error) {
+	have, err := d.db.ListCollectionNames(ctx, bson.D{})
+	if err != nil {
+		return nil, failure("listing collections", d.portError(err))
+	}
+	var names []string
+	for _, name := range have {
+		if series, ok := strings.CutSuffix(name, timeseries.OptionsSuffix); ok && slices.Contains(have, series+timeseries.BucketsSuffix) {
+			names = append(names, series)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
 
 // Ping asks the primary for a sign of life.
 func (d *Database) Ping(ctx context.Context) error {

@@ -1,0 +1,87 @@
+package plot
+
+// maxBins is how many spans of time a series is kept in: several for each column of a wide terminal.
+const maxBins = 4096
+
+// span is what is known of the values within a span of time.
+type span struct {
+	count       int64
+	from, to    int64 // the times of the first and the last value
+	first, last float64
+	low, high   float64
+}
+
+// merge adds another span's values.
+func (s *span) merge(o span) {
+	switch {
+	case o.count == 0:
+		return
+	case s.count == 0:
+		*s = o
+		return
+	}
+	if o.from < s.from {
+		s.from, s.first = o.from, o.first
+	}
+	if o.to >= s.to {
+		s.to, s.last = o.to, o.last
+	}
+	s.low, s.high = min(s.low, o.low), max(s.high, o.high)
+	s.count += o.count
+}
+
+// bins are the values of a series in spans of the same length, a power of two of milliseconds. They begin fine, and become
+// twice as long whenever there would be too many.
+type bins struct {
+	shift uint  // a span is 1<<shift milliseconds long
+	begin int64 // the number of the first span
+	spans []span
+}
+
+func newBins() bins { return bins{spans: make([]span, 0, maxBins)} }
+
+// add adds a value.
+func (b *bins) add(at int64, value float64) {
+	if len(b.spans) == 0 {
+		b.begin = at >> b.shift
+	}
+	for !b.reach(at >> b.shift) {
+		b.coarsen()
+	}
+	b.spans[at>>b.shift-b.begin].merge(span{count: 1, from: at, to: at, first: value, last: value, low: value, high: value})
+}
+
+// reach makes the spans go from the first to this number; false: there would be too many.
+func (b *bins) reach(n int64) bool {
+	begin, end := min(b.begin, n), max(b.begin+int64(len(b.spans)), n+1)
+	if end-begin > maxBins {
+		return false
+	}
+	if missing := int(b.begin - begin); missing > 0 {
+		have := len(b.spans)
+		b.spans = b.spans[:have+missing]
+		copy(b.spans[missing:], b.spans[:have])
+		clear(b.spans[:missing])
+		b.begin = begin
+	}
+	for have := len(b.spans); have < int(end-begin); have++ {
+		b.spans = append(b.spans, span{})
+	}
+	return true
+}
+
+// coarsen makes one span of two.
+func (b *bins) coarsen() {
+	begin := b.begin >> 1
+	count := 0
+	for i, one := range b.spans {
+		to := int((b.begin+int64(i))>>1 - begin)
+		if to == count {
+			b.spans[to] = span{}
+			count++
+		}
+		b.spans[to].merge(one)
+	}
+	b.spans, b.begin = b.spans[:count], begin
+	b.shift++
+}

@@ -1,0 +1,129 @@
+package plot
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The smallest and the largest picture in characters.
+const (
+	leastWidth, leastHeight = 30, 4
+	mostWidth, mostHeight   = 400, 200
+)
+
+// pen is how series and axes are written.
+type pen struct{ color, ascii bool }
+
+// colors are the numbers of the terminal's colours, as many as series.
+var colors = [MaxSeries]int{36, 33, 35, 32, 31, 34, 96, 95}
+
+// signs tell series apart where there are no colours.
+const signs = "*+ox#@%="
+
+// change is what takes the pen from one series to another; -1: no series.
+func (p pen) change(from, to int) string {
+	switch {
+	case !p.color || from == to:
+		return ""
+	case to < 0:
+		return "\x1b[0m"
+	}
+	return fmt.Sprintf("\x1b[%dm", colors[to])
+}
+
+func (p pen) sign(series int) string { return signs[series : series+1] }
+
+// choose is one text or, where only ASCII may be written, another.
+func (p pen) choose(text, ascii string) string {
+	if p.ascii {
+		return ascii
+	}
+	return text
+}
+
+// Draw draws what was added. There must be something: Empty tells.
+func (p *Plot) Draw(w io.Writer, o Options) {
+	at := pen{color: o.Color, ascii: o.ASCII}
+	from, to, low, high := p.extent()
+	if !o.From.IsZero() {
+		from = o.From.UnixMilli()
+	}
+	if !o.To.IsZero() {
+		to = o.To.UnixMilli()
+	}
+	if from >= to { // a single moment
+		from, to = from-500, from+500
+	}
+	rows := min(mostHeight, max(leastHeight, o.Height))
+	values := newScale(low, high, max(3, rows/3))
+	margin := values.labelWidth()
+	columns := min(mostWidth, max(leastWidth, o.Width)-margin-len(" |"))
+	c := newCanvas(columns, rows, !o.ASCII && (o.Color || len(p.series) == 1))
+	labels := values.labels(c)
+	for i := len(p.series) - 1; i >= 0; i-- { // the first on top
+		p.series[i].draw(c, values, from, to, i)
+	}
+	begin, end := moment(from, o.Location), moment(to, o.Location)
+	fmt.Fprintf(w, "%s, %s to %s\n", p.Title, begin.Format("2006-01-02 15:04:05"), end.Format("2006-01-02 15:04:05 MST"))
+	for y := range rows {
+		axis := at.choose("│", "|")
+		if labels[y] != "" {
+			axis = at.choose("┤", "+")
+		}
+		fmt.Fprintf(w, "%*s %s%s\n", margin, labels[y], axis, c.row(y, at))
+	}
+	drawTimes(w, at, marks(begin, end, columns), margin+1, columns)
+	p.legend(w, at, c)
+}
+
+func moment(milliseconds int64, where *time.Location) time.Time {
+	if where == nil {
+		where = time.UTC
+	}
+	return time.UnixMilli(milliseconds).In(where)
+}
+
+// drawTimes draws the axis of times.
+func drawTimes(w io.Writer, at pen, marks []mark, margin, columns int) {
+	line := strings.Split(strings.Repeat(at.choose("─", "-"), columns), "")
+	var labels strings.Builder
+	used := 0
+	for _, m := range marks {
+		line[m.column] = at.choose("┬", "+")
+		begin := max(0, m.column-utf8.RuneCountInString(m.label)/2+1)
+		if begin < used || begin+len(m.label) > columns+1 {
+			continue
+		}
+		labels.WriteString(strings.Repeat(" ", begin-labels.Len()))
+		labels.WriteString(m.label)
+		used = labels.Len() + 1
+	}
+	fmt.Fprintf(w, "%s%s%s\n", strings.Repeat(" ", margin), at.choose("└", "+"), strings.Join(line, ""))
+	fmt.Fprintf(w, "%s%s\n", strings.Repeat(" ", margin), labels.String())
+}
+
+// draw draws a series: in each column from its smallest to its largest value, and a line from column to column, where there is
+// no gap.
+func (s *series) draw(c *canvas, values scale, from, to int64, number int) {
+	columns := make([]span, c.width())
+	for _, one := range s.bins.spans {
+		if one.count > 0 {
+			columns[place(one.from, from, to, c.width())].merge(one)
+		}
+	}
+	y := func(v float64) int { return values.row(v, c.height()) }
+	gap, last := s.intervals.gap(), -1
+	for x, one := range columns {
+		if one.count == 0 {
+			continue
+		}
+		c.line(x, y(one.low), x, y(one.high), number)
+		if last >= 0 && one.from-columns[last].to <= gap {
+			c.line(last, y(columns[last].last), x, y(one.first), number)
+		}
+		last = x
+	}
+}

@@ -1,0 +1,122 @@
+package rows
+
+import (
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// cell is a value as text, and the name that its column has.
+type cell struct {
+	name   string
+	meta   bool // a part of the meta
+	text   string
+	number bool
+}
+
+// cells are the texts of a row, time first, then the meta, then the fields.
+func (o *Options) cells(dst []cell, r Row) []cell {
+	dst = append(dst[:0], cell{name: o.TimeField, text: Time(r.Time, o.Location)})
+	if object, ok := r.Meta.DocumentOK(); ok {
+		dst = o.appendElements(dst, object, true)
+	} else if r.Meta.Type != 0 {
+		dst = append(dst, o.cell(o.MetaField, r.Meta, false))
+	}
+	if len(o.Fields) == 0 {
+		return o.appendElements(dst, r.Fields, false)
+	}
+	for _, path := range o.Fields {
+		if v, ok := lookup(r.Fields, path); ok {
+			dst = append(dst, o.cell(path, v, false))
+		}
+	}
+	return dst
+}
+
+func (o *Options) appendElements(dst []cell, document bson.Raw, meta bool) []cell {
+	elements, _ := document.Elements()
+	for _, e := range elements {
+		dst = append(dst, o.cell(e.Key(), e.Value(), meta))
+	}
+	return dst
+}
+
+func (o *Options) cell(name string, v bson.RawValue, meta bool) cell {
+	_, isNumber := number(v)
+	return cell{name: name, meta: meta, text: Text(v, o.Location), number: isNumber}
+}
+
+// column is where cells of a name go.
+type column struct {
+	name string
+	meta bool
+}
+
+// columns are those of a form, in their order.
+type columns struct {
+	list  []column
+	title []string
+}
+
+// newColumns has the time, the parts of metas as far as they are known, and the fields that are named or known.
+func (o *Options) newColumns(rows [][]cell) columns {
+	c := columns{list: []column{{name: o.TimeField}}}
+	for _, wanted := range []bool{true, false} {
+		for _, row := range rows {
+			for _, one := range row[1:] {
+				whole := one.name == o.MetaField && !one.meta
+				if part := one.meta || whole; part == wanted && (part || len(o.Fields) == 0) {
+					c.add(column{one.name, one.meta})
+				}
+			}
+		}
+	}
+	for _, name := range o.Fields {
+		c.add(column{name: name})
+	}
+	for _, one := range c.list {
+		name := one.name
+		if one.meta && slices.ContainsFunc(c.list, func(other column) bool { return other == column{name: name} }) {
+			name = o.MetaField + "." + name // a field has the same name
+		}
+		c.title = append(c.title, name)
+	}
+	return c
+}
+
+func (c *columns) add(one column) {
+	if !slices.Contains(c.list, one) {
+		c.list = append(c.list, one)
+	}
+}
+
+// place gives each cell its column, and returns those that have none.
+func (c *columns) place(dst []cell, row []cell) (placed, others []cell) {
+	placed = slices.Grow(dst[:0], len(c.list))[:len(c.list)]
+	clear(placed)
+	next := 0
+	for _, one := range row {
+		// The cells of most rows come in the order of the columns.
+		i := slices.Index(c.list[next:], column{one.name, one.meta})
+		if i < 0 {
+			if i = slices.Index(c.list, column{one.name, one.meta}); i < 0 {
+				others = append(others, one)
+				continue
+			}
+			next = 0
+		}
+		placed[next+i] = one
+		next += i
+	}
+	return placed, others
+}
+
+// rest writes cells without a column as name=value.
+func rest(others []cell) string {
+	parts := make([]string, len(others))
+	for i, one := range others {
+		parts[i] = one.name + "=" + one.text
+	}
+	return strings.Join(parts, " ")
+}

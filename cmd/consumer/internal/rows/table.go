@@ -1,0 +1,127 @@
+package rows
+
+import (
+	"io"
+	"slices"
+	"unicode/utf8"
+
+	"waterwheel/cmd/consumer/internal/text"
+)
+
+// screen is how many rows decide about the columns of a table.
+const screen = 40
+
+// table is columns as wide as the first rows need. What has no column is written at the end of its row, by name.
+type table struct {
+	o     Options
+	w     io.Writer
+	first [][]cell // nil: the columns are decided
+	begun bool
+
+	columns columns
+	width   []int
+	right   []bool // numbers
+	row     []cell
+	placed  []cell
+	buffer  []byte
+}
+
+// NewTable writes a table whose columns the first rows decide.
+func NewTable(w io.Writer, o Options) Writer { return &table{o: o, w: w} }
+
+// Write implements Writer.
+func (t *table) Write(r Row) error {
+	if t.begun {
+		t.row = t.o.cells(t.row, r)
+		return t.print(t.row)
+	}
+	t.first = append(t.first, t.o.cells(nil, r))
+	if len(t.first) == screen {
+		return t.begin()
+	}
+	return nil
+}
+
+// Flush implements Writer.
+func (t *table) Flush() error {
+	if t.begun || len(t.first) == 0 {
+		return nil
+	}
+	return t.begin()
+}
+
+// Omitted implements Writer.
+func (t *table) Omitted() ([]string, int64) { return nil, 0 }
+
+// begin decides about the columns and prints what was kept back.
+func (t *table) begin() error {
+	t.begun = true
+	t.columns = t.o.newColumns(t.first)
+	n := len(t.columns.list)
+	t.width, t.right = make([]int, n), slices.Repeat([]bool{true}, n)
+	title := make([]cell, n)
+	for i, name := range t.columns.title {
+		title[i] = cell{text: name}
+		t.width[i] = utf8.RuneCountInString(name)
+	}
+	for _, row := range t.first {
+		t.placed, _ = t.columns.place(t.placed, row)
+		for i, one := range t.placed {
+			t.width[i] = max(t.width[i], utf8.RuneCountInString(text.Printable(one.text)))
+			t.right[i] = t.right[i] && (one.number || one.name == "")
+		}
+	}
+	if err := t.line(title, nil); err != nil {
+		return err
+	}
+	for _, row := range t.first {
+		if err := t.print(row); err != nil {
+			return err
+		}
+	}
+	t.first = nil
+	return nil
+}
+
+func (t *table) print(row []cell) error {
+	var others []cell
+	t.placed, others = t.columns.place(t.placed, row)
+	for i := range t.placed {
+		if t.placed[i].name == "" {
+			t.placed[i].text = text.Unknown
+		}
+	}
+	return t.line(t.placed, others)
+}
+
+// line writes cells, and behind them those without a column.
+func (t *table) line(row, others []cell) error {
+	const between = "  "
+	b := t.buffer[:0]
+	blanks := 0
+	for i, one := range row {
+		shown := text.Printable(one.text)
+		pad := max(0, t.width[i]-utf8.RuneCountInString(shown))
+		if i > 0 {
+			blanks += len(between)
+		}
+		if t.right[i] {
+			blanks, pad = blanks+pad, 0
+		}
+		b = append(blank(b, blanks), shown...)
+		blanks = pad
+	}
+	if len(others) > 0 {
+		b = append(append(blank(b, blanks), between...), text.Printable(rest(others))...)
+	}
+	t.buffer = append(b, '\n')
+	_, err := t.w.Write(t.buffer)
+	return err
+}
+
+func blank(b []byte, n int) []byte {
+	for range n {
+		b = append(b, ' ')
+	}
+	return b
+}

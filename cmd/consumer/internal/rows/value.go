@@ -1,0 +1,90 @@
+package rows
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// timeLayout has the milliseconds that a measurement's time has, and says from which zone it is.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// Time writes a time to the millisecond.
+func Time(t time.Time, where *time.Location) string {
+	if where == nil {
+		where = time.UTC
+	}
+	return t.In(where).Format(timeLayout)
+}
+
+// Text writes a value as it stands in a table or in CSV: text as it is, numbers in full, times as those of measurements, bytes
+// in base64, and whatever else in relaxed Extended JSON.
+func Text(v bson.RawValue, where *time.Location) string {
+	switch v.Type {
+	case bson.TypeString:
+		return v.StringValue()
+	case bson.TypeInt32, bson.TypeInt64:
+		return strconv.FormatInt(v.AsInt64(), 10)
+	case bson.TypeDouble:
+		return float(v.Double())
+	case bson.TypeDecimal128:
+		return v.Decimal128().String()
+	case bson.TypeBoolean:
+		return strconv.FormatBool(v.Boolean())
+	case bson.TypeNull:
+		return "null"
+	case bson.TypeDateTime:
+		return Time(v.Time(), where)
+	case bson.TypeObjectID:
+		return v.ObjectID().Hex()
+	case bson.TypeBinary:
+		return binary(v)
+	}
+	return extended(v)
+}
+
+// float writes a number without loss: as decimals, unless it is very large or very small.
+func float(f float64) string {
+	if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+func binary(v bson.RawValue) string {
+	subtype, data := v.Binary()
+	if subtype == bson.TypeBinaryUUID && len(data) == 16 {
+		s := hex.EncodeToString(data)
+		return strings.Join([]string{s[:8], s[8:12], s[12:16], s[16:20], s[20:]}, "-")
+	}
+	return base64.StdEncoding.EncodeToString(data)
+}
+
+// extended is the value in relaxed Extended JSON.
+func extended(v bson.RawValue) string {
+	const begin, end = `{"v":`, `}`
+	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: v}}, false, false)
+	if err != nil {
+		return v.String()
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(string(text), begin), end)
+}
+
+// number is the value as a number.
+func number(v bson.RawValue) (float64, bool) {
+	switch v.Type {
+	case bson.TypeInt32, bson.TypeInt64:
+		return float64(v.AsInt64()), true
+	case bson.TypeDouble:
+		return v.Double(), true
+	case bson.TypeDecimal128:
+		f, err := strconv.ParseFloat(v.Decimal128().String(), 64)
+		return f, err == nil
+	}
+	return 0, false
+}
