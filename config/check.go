@@ -29,6 +29,7 @@ func check(c *Config, bad, given map[string]bool) []Problem {
 	k.uri()
 	k.database()
 	k.storedFields()
+	k.metaIndexes()
 	k.collections()
 	k.bucketing()
 	k.deadLetters()

@@ -31,6 +31,33 @@ func (k *checker) storedFields() {
 	}
 }
 
+// metaIndexes refuses paths that are no part of meta: they have one spelling, that of queries.
+func (k *checker) metaIndexes() {
+	const name = "META_INDEXES"
+	paths := k.MongoDB.MetaIndexes
+	if len(paths) == 0 || !k.good("MONGODB_META_FIELD", "EVENT_META_FROM") {
+		return
+	}
+	if k.Event.MetaFrom == "none" {
+		k.fail(name, strings.Join(paths, ","), "there is no meta with EVENT_META_FROM=none: leave it out")
+		return
+	}
+	meta := k.MongoDB.MetaField
+	for i, path := range paths {
+		below, within := strings.CutPrefix(path, meta+".")
+		switch {
+		case path == meta:
+			k.fail(name, path, "the whole meta has an index always: name parts of it, as %s.sensor", meta)
+		case !within:
+			k.fail(name, path, "is not within the meta: write it as queries do, %s.%s (MONGODB_META_FIELD=%s)", meta, path, meta)
+		case slices.ContainsFunc(strings.Split(below, "."), func(n string) bool { return n == "" || n[0] == '$' || strings.Contains(n, "\x00") }):
+			k.fail(name, path, "has a name that is empty or begins with $")
+		case slices.Contains(paths[:i], path):
+			k.fail(name, path, "is there twice")
+		}
+	}
+}
+
 // collections refuses names that MongoDB refuses, and time series whose collections would be each other's.
 func (k *checker) collections() {
 	if !k.good("KAFKA_TOPICS", "MONGODB_COLLECTION") {

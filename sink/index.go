@@ -38,6 +38,8 @@ type Index struct {
 	// Bytes and Uses are its size and how often it was used since the time of Since; -1: the server does not tell.
 	Bytes, Uses int64
 	Since       time.Time
+	// Doubt says, of an index just made, why it may not do what it says; empty: no reason to think so.
+	Doubt string
 }
 
 // Needed tells whether waterwheel or MongoDB needs the index, and for what.

@@ -67,7 +67,21 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 		return Index{}, false, err
 	}
 	index, _ := list.Find(name)
+	if _, err := user.Options.LookupErr("expireAfterSeconds"); err == nil {
+		index.Doubt = s.expiryDoubt(ctx)
+	}
 	return index, !found, nil
+}
+
+// expiryDoubt tells whether the server may keep a TTL index and delete nothing by it. One that deletes counts its rounds, but a
+// cluster's router has none to count; a server that does not say how it is gives no reason to doubt.
+func (s *series) expiryDoubt(ctx context.Context) string {
+	status, err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
+	_, counting := status.Lookup("metrics", "ttl").DocumentOK()
+	if err != nil || counting || s.server.Sharded {
+		return ""
+	}
+	return "this MongoDB counts no rounds of deleting by age (serverStatus has no metrics.ttl): see whether it deletes anything"
 }
 
 // beside finds the index that serves as the wanted one already, or what is in its way.

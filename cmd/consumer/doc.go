@@ -11,5 +11,6 @@
 //	check.go, checkview.go                 check: the work is that of package check
 //	verify*.go, topiclog.go                verify: the work is that of package verify
 //	collection*.go                         collection show, set-granularity, takeover
+//	collectionindex*.go, metaindexes.go    collection indexes, create-index, drop-index, hide-index; those of META_INDEXES
 //	dlq*.go, marked.go, redriveview.go     dlq list, show, stats, redrive: the work is that of dlq and dlq/redrive
 package main

@@ -35,6 +35,12 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	for _, topic := range c.Kafka.Topics {
 		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), c.MongoDB.SeriesFor(topic))
 	}
+	err = n.makeMetaIndexes(ctx, c, log, func(series, path, index string) {
+		fmt.Fprintf(out, "collection %s: made the index %s for META_INDEXES, on %s and the time\n", series, index, path)
+	})
+	if err != nil {
+		return err
+	}
 	if n.letters != nil {
 		o := letterOptions(c)
 		kept := "until somebody deletes them"

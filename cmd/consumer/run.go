@@ -131,6 +131,15 @@ func (p *process) work(ctx context.Context) error {
 		apply := func(o timeseries.Options) { consumer.SetCollection(topic, o) }
 		watchers.Go(func() { watchCollection(watching, collectionInterval, store, apply, p.log) })
 	}
+	watchers.Go(func() {
+		made := func(series, path, index string) {
+			p.log.Info("made an index for META_INDEXES", "collection", series, "on", path, "index", index)
+		}
+		if err := n.makeMetaIndexes(watching, p.config, p.log, made); err != nil && watching.Err() == nil {
+			p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same, queries of a part of meta read much",
+				"err", err, "way_out", "consumer init makes it when the cause is gone; consumer collection indexes lists what there is")
+		}
+	})
 	err = membership.Run(ctx)
 	stopWatching()
 	watchers.Wait()

@@ -38,6 +38,16 @@ func (p *Progress) At(done, total int64) {
 	fmt.Fprint(p.out, toStartOfLine, eraseLine, progressText(p.what, done, total, now.Sub(p.begin)))
 }
 
+// Still says that it is going on, and for how long already: of work that does not tell how far it is.
+func (p *Progress) Still() {
+	now := time.Now()
+	if p.out == nil || now.Sub(p.last) < progressEvery {
+		return
+	}
+	p.last, p.shown = now, true
+	fmt.Fprintf(p.out, "\r\x1b[K%s: %v", p.what, now.Sub(p.begin).Round(time.Second))
+}
+
 // End takes the line away.
 func (p *Progress) End() {
 	if p.shown {

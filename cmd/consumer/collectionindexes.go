@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/sink"
+)
+
+func (p *program) indexesCommand() *cobra.Command {
+	return p.onCollections(&cobra.Command{
+		Use:   "indexes",
+		Short: "List the indexes of collections in the terms of measurements",
+		Long: "Lists the indexes of collections: on which fields of measurements each is, whose it is, how large, and how often MongoDB has used\n" +
+			"it since it started. An index that no index on measurements becomes is shown as it is on the buckets. It also says which\n" +
+			"indexes META_INDEXES asks for and which it does not any more.",
+		Args: noArguments,
+	}, func(ctx context.Context, with collections, _ []string) error {
+		views := []IndexesView{}
+		for _, name := range with.series {
+			list, err := with.database.Indexes(ctx, name)
+			if err != nil {
+				return fmt.Errorf("listing the indexes of %s: %w", name, seriesError(name, err))
+			}
+			views = append(views, indexesView(name, list, with.config.MongoDB.MetaIndexes))
+		}
+		return p.show(views, func(w io.Writer) { printIndexes(w, views) })
+	})
+}
+
+func (p *program) dropIndexCommand() *cobra.Command {
+	return p.onCollections(&cobra.Command{
+		Use:   "drop-index NAME",
+		Short: "Drop an index of collections",
+		Long: "Drops an index, and the definition that is kept beside it. The indexes that waterwheel needs stay: \"collection indexes\" says which\n" +
+			"these are. To see first what dropping an index costs, hide it by \"collection hide-index\".",
+		Example: "  consumer collection drop-index meta.sensor_1_time_-1",
+		Args:    oneArgument("the name of an index"),
+	}, func(ctx context.Context, with collections, args []string) error {
+		return p.changeIndex(with.series, args[0], "dropping", "dropped", func(series string) (bool, error) {
+			return true, with.database.DropIndex(ctx, series, args[0])
+		})
+	})
+}
+
+func (p *program) hideIndexCommand(hidden bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "hide-index NAME",
+		Short: "Hide an index from queries, to see what dropping it would cost",
+		Long: "Hides an index: MongoDB keeps it up to date, and uses it for no query. \"collection unhide-index\" shows it again at once, without\n" +
+			"building it anew. The indexes that waterwheel needs cannot be hidden.",
+		Example: "  consumer collection hide-index meta.sensor_1_time_-1",
+		Args:    oneArgument("the name of an index"),
+	}
+	doing, done := "hiding", "hidden"
+	if !hidden {
+		cmd.Use, cmd.Short = "unhide-index NAME", "Show a hidden index to queries again"
+		cmd.Long, cmd.Example = "Shows a hidden index to queries again.", "  consumer collection unhide-index meta.sensor_1_time_-1"
+		doing, done = "showing", "shown to queries"
+	}
+	return p.onCollections(cmd, func(ctx context.Context, with collections, args []string) error {
+		return p.changeIndex(with.series, args[0], doing, done, func(series string) (bool, error) {
+			return with.database.HideIndex(ctx, series, args[0], hidden)
+		})
+	})
+}
+
+// changeIndex changes the index of a name in one time series after the other. That some do not have it is told; that none has
+// it is an error.
+func (p *program) changeIndex(series []string, index, doing, done string, change func(series string) (bool, error)) error {
+	changes := indexChanges{done: done, All: []IndexChange{}}
+	var none error
+	found := false
+	for _, name := range series {
+		changed, err := change(name)
+		if missing := (*sink.NoIndexError)(nil); errors.As(err, &missing) {
+			none = fmt.Errorf("%s the index of %s: %w", doing, name, err)
+		} else if err != nil {
+			return errors.Join(p.show(changes.All, changes.print), fmt.Errorf("%s the index of %s: %w", doing, name, seriesError(name, err)))
+		} else {
+			found = true
+		}
+		changes.All = append(changes.All, IndexChange{Series: name, Name: index, Changed: changed && err == nil, Missing: err != nil})
+	}
+	if !found {
+		return none
+	}
+	return p.show(changes.All, changes.print)
+}
+
+// IndexChange is what was done to the index of a time series.
+type IndexChange struct {
+	Series  string `json:"collection"`
+	Name    string `json:"name"`
+	Changed bool   `json:"changed"`
+	Missing bool   `json:"missing"` // there is no such index
+}
+
+type indexChanges struct {
+	done string
+	All  []IndexChange
+}
+
+func (c indexChanges) print(w io.Writer) {
+	for _, one := range c.All {
+		state := "is " + c.done
+		switch {
+		case one.Missing:
+			state = "is not there"
+		case !one.Changed:
+			state += " already. Nothing was changed"
+		}
+		fmt.Fprintf(w, "%s: the index %s %s.\n", one.Series, text.Printable(one.Name), state)
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"maps"
+	"strings"
+	"testing"
+)
+
+// TestIndexesOnServers makes indexes at init, by command and beside a consumer, and takes them away again.
+func TestIndexesOnServers(t *testing.T) {
+	s := newStage(t)
+	s.command(exitFailed, "there is no time series "+s.topic+" yet", "collection", "create-index", `{"meta.a": 1}`)
+	s.env["META_INDEXES"] = "meta.sensor"
+	initialized := func() string {
+		t.Helper()
+		code, stdout, stderr := try(t, s.env, func(p *program) { p.initialize = initialize }, "init")
+		if code != exitDone {
+			t.Fatalf("init: exit code %d: %s", code, stderr)
+		}
+		return stdout
+	}
+	if out := initialized(); !strings.Contains(out, "made the index meta.sensor_1_time_1 for META_INDEXES") {
+		t.Errorf("init says nothing of the index:\n%s", out)
+	}
+	if out := initialized(); strings.Contains(out, "META_INDEXES") {
+		t.Errorf("init made it again:\n%s", out)
+	}
+	stop := s.consume()
+	s.produce(200)
+	s.command(exitDone, `made the index meta.site_1_time_-1 on {"meta.site":1,"time":-1}`, "collection", "create-index", `{"meta.site": 1, "time": -1}`)
+	s.command(exitDone, "is there already", "collection", "create-index", `{"meta.site": 1, "time": -1}`)
+	s.verified()
+	stop()
+	s.command(exitFailed, "InvalidOptions", "collection", "create-index", `{"meta.site": 1}`, "--options", `{"unique": true}`)
+	s.command(exitFailed, "CannotCreateIndex", "collection", "create-index", `{"time": "hashed"}`)
+	t.Log(s.command(exitDone, `meta.site_1_time_-1`, "collection", "indexes"))
+	s.env["META_INDEXES"] = "meta.zone"
+	out := s.command(exitDone, "META_INDEXES asks for meta.zone", "collection", "indexes")
+	if !strings.Contains(out, "META_INDEXES does not ask for meta.sensor_1_time_1 any more") {
+		t.Errorf("nothing is said of the one that is not asked for any more:\n%s", out)
+	}
+	for _, name := range []string{"meta_1_control.min.time_1", "_id_"} {
+		s.command(exitFailed, "is needed", "collection", "drop-index", name)
+		s.command(exitFailed, "is needed", "collection", "hide-index", name)
+	}
+	s.command(exitDone, "the index meta.site_1_time_-1 is dropped", "collection", "drop-index", "meta.site_1_time_-1")
+	s.command(exitFailed, "there are meta.sensor_1_time_1", "collection", "drop-index", "meta.site_1_time_-1")
+
+	// What a server can is tried, and told where it cannot.
+	for _, args := range [][]string{
+		{"create-index", `{"temperature": 1}`, "--name", "hidden", "--hidden"},
+		{"create-index", `{"temperature": -1}`, "--name", "partial", "--partial", `{"meta.site": "x"}`},
+		{"create-index", `{"time": 1}`, "--name", "expiring", "--expire-after", "24h", "--partial", `{"meta.site": "x"}`},
+	} {
+		code, stdout, stderr := try(t, s.env, nil, append([]string{"collection"}, args...)...)
+		switch {
+		case code == exitFailed && (strings.Contains(stderr, "NotImplemented") || strings.Contains(stderr, "ignores")):
+			t.Logf("this server cannot: %s", stderr)
+		case code != exitDone || !strings.Contains(stdout, "made the index "+args[3]):
+			t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
+		default:
+			s.command(exitDone, "dropped", "collection", "drop-index", args[3])
+		}
+	}
+
+	// The consumer makes it, too, and goes on without if it cannot be made.
+	env := maps.Clone(s.env)
+	s.env["META_INDEXES"] = "meta.zone"
+	defer s.consume()()
+	s.produce(100)
+	s.verified()
+	s.env = env
+	s.command(exitDone, "meta.zone_1_time_1", "collection", "indexes")
+}
