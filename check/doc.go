@@ -11,6 +11,9 @@
 //	claims.go   whose claims stand on the partitions
 //	group.go    the members of the group, and where each partition would begin
 //	sample.go   Sample: what the newest records of a topic would become
+//	feed.go     Feed: what events from standard input would become
 //	judge.go    what a sample says of the settings
+//	propose.go  Propose: settings that suit a sample better; shapes.go: forms of events that are known
+//	readable.go what of a sample can be read; leaves.go: its fields; timefield.go, metafields.go: which are time and meta
 //	variety.go  how many different values the fields of meta have
 package check

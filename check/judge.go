@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,17 +30,25 @@ func (s *sampler) judge(found *Findings) {
 	all := bad + s.view.Measurements
 	switch {
 	case bad == 0:
-		found.OK(subject, "%d records are %d measurements of %d series in %d buckets", s.view.Records, s.view.Measurements, s.view.Series, s.view.Buckets)
+		found.OK(subject, "the settings fit: %d records are %d measurements of %d series in %d buckets", s.view.Records, s.view.Measurements, s.view.Series, s.view.Buckets)
 	case bad*2 > all:
-		found.Wrong(subject, "compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD", "%d of %d events would become letters: %s", bad, all, s.view.Bad[0].Example)
+		found.Wrong(subject, s.wayOut("compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD"), "%d of %d events would become letters: %s", bad, all, s.view.Bad[0].Example)
 	default:
-		found.Warn(subject, "look at the reasons above", "%d of %d events would become letters", bad, all)
+		found.Warn(subject, s.wayOut("look at the reasons above"), "%d of %d events would become letters", bad, all)
 	}
 	if s.hinted > 0 {
 		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%d times look like another unit of time: %s", s.hinted, s.bad["time_out_of_range"].Example)
 	}
 	s.judgeTimes(subject, found)
 	s.judgeSeries(subject, found)
+}
+
+// wayOut is what is proposed, else what to do without a proposal.
+func (s *sampler) wayOut(otherwise string) string {
+	if len(s.view.Proposals) > 0 {
+		return "these look like " + s.view.Proposals[0].Shape + ": " + s.view.Proposals[0].Line()
+	}
+	return cmp.Or(s.view.Unproposed, otherwise)
 }
 
 // judgeTimes warns when most times are far from when their records were made: a wrong unit or a wrong field.

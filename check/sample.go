@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -27,6 +28,12 @@ const (
 	shownFields       = 5
 )
 
+// So much of a sample is kept, to try other settings with.
+const (
+	keptRecords = 200
+	keptBytes   = 4 << 20
+)
+
 // Sample is what the newest records of a topic would become.
 type Sample struct {
 	Topic string `json:"topic"`
@@ -43,6 +50,9 @@ type Sample struct {
 	Largest  []Bucket   `json:"largest"`
 	// Fields are those of meta, the most varied first.
 	Fields []Field `json:"fields,omitempty"`
+	// Proposals are settings with which more would be measurements, the best first; Unproposed says why there are none.
+	Proposals  []Proposal `json:"proposals,omitempty"`
+	Unproposed string     `json:"unproposed,omitempty"`
 }
 
 // Bad is the records or elements that would become letters for one reason.
@@ -102,6 +112,7 @@ func (l *look) read(ctx context.Context, s *sampler) error {
 		}
 		_, err := l.Kafka.Scan(ctx, span.Partition, span.End-share, span.End, func(r *record.Record) error {
 			s.take(span.Number, r)
+			s.keep(r)
 			at(s.view.Records)
 			return nil
 		})
@@ -116,7 +127,10 @@ func (l *look) read(ctx context.Context, s *sampler) error {
 type sampler struct {
 	view      Sample
 	bucketing bucketer.Options
+	decoding  measurement.Options
 	decoder   *measurement.Decoder
+	kept      []record.Record // the first of the sample, to try other settings with
+	keptBytes int
 	catalogs  map[int32]*bucketer.Catalog
 	bad       map[string]*Bad
 	hinted    int // bad times that look like another unit
@@ -128,7 +142,7 @@ func newSampler(topic string, decoding measurement.Options, bucketing bucketer.O
 	decoder, err := measurement.New(decoding)
 	bucketing.Reopen = false
 	return &sampler{
-		view: Sample{Topic: topic, Examples: []Document{}, Largest: []Bucket{}}, bucketing: bucketing, decoder: decoder,
+		view: Sample{Topic: topic, Examples: []Document{}, Largest: []Bucket{}}, bucketing: bucketing, decoding: decoding, decoder: decoder,
 		catalogs: map[int32]*bucketer.Catalog{}, bad: map[string]*Bad{}, variety: newVariety(),
 	}, err
 }
@@ -156,6 +170,9 @@ func (s *sampler) take(partition int32, r *record.Record) {
 		return
 	}
 	at := fmt.Sprintf("%s/%d/%d", s.view.Topic, partition, r.Offset)
+	if s.view.Topic == FeedName {
+		at = fmt.Sprintf("event %d", r.Offset+1)
+	}
 	results, err := s.decoder.TryDecode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 	if err != nil {
 		s.refuse(at, err)
@@ -171,6 +188,15 @@ func (s *sampler) take(partition int32, r *record.Record) {
 		}
 		s.measure(partition, at, r.Timestamp, &results[i].Measurement)
 	}
+}
+
+// keep keeps a copy of a record, of the first ones.
+func (s *sampler) keep(r *record.Record) {
+	if len(s.kept) == keptRecords || s.keptBytes > keptBytes || r.Value == nil {
+		return
+	}
+	s.keptBytes += len(r.Key) + len(r.Value)
+	s.kept = append(s.kept, record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Cut: r.Cut})
 }
 
 // refuse counts what would become a letter.
@@ -261,6 +287,9 @@ func (s *sampler) finish() Sample {
 	}
 	slices.SortFunc(s.view.Bad, func(a, b Bad) int { return b.Count - a.Count })
 	s.view.Fields = s.variety.fields(shownFields)
+	if len(s.bad) > 0 {
+		s.view.Proposals, s.view.Unproposed = Propose(s.view.Topic, s.kept, s.decoding, s.bucketing)
+	}
 	return s.view
 }
 

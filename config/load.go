@@ -17,7 +17,7 @@ const fileSuffix = "_FILE"
 // and is searched for misspelt names. It finds every problem, and reports them as an *Error.
 func Load(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
-	l := loader{lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}}
+	l := newLoader(lookup)
 	for _, f := range fields(&c) {
 		l.load(f)
 	}
@@ -38,7 +38,7 @@ const databasePrefix = "MONGODB_"
 // and KAFKA_TOPICS where it is set. It looks at no other, and they are zero.
 func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
-	l := loader{lookup: lookup, bad: map[string]bool{}}
+	l := newLoader(lookup)
 	for _, f := range fields(&c) {
 		switch name := f.name(); {
 		case strings.HasPrefix(name, databasePrefix), name == "LOG_LEVEL", name == "LOG_FORMAT":
@@ -62,12 +62,44 @@ func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config,
 	return c, nil
 }
 
+// placeholders stand for the servers, which what events become has nothing to do with.
+var placeholders = map[string]string{"KAFKA_BROKERS": "none:9092", "KAFKA_TOPICS": "events", "MONGODB_URI": "mongodb://none", "MEMORY_LIMIT": "1GiB"}
+
+// LoadEvents reads only the settings that say what events become: those of events, of buckets, and of how measurements are
+// stored. No server need be named.
+func LoadEvents(lookup func(string) (string, bool), environ []string) (Config, error) {
+	matters := func(name string) bool {
+		name = strings.TrimSuffix(name, fileSuffix)
+		return strings.HasPrefix(name, "EVENT_") || strings.HasPrefix(name, "BUCKET_") || strings.HasPrefix(name, "MONGODB_BUCKET_") ||
+			slices.Contains([]string{"MONGODB_TIME_FIELD", "MONGODB_META_FIELD", "MONGODB_GRANULARITY"}, name)
+	}
+	var mattering []string
+	for _, entry := range environ {
+		if name, _, _ := strings.Cut(entry, "="); matters(name) {
+			mattering = append(mattering, entry)
+		}
+	}
+	return Load(func(name string) (string, bool) {
+		if text, ok := placeholders[name]; ok {
+			return text, true
+		}
+		if !matters(name) {
+			return "", false
+		}
+		return lookup(name)
+	}, mattering)
+}
+
 // loader reads one setting after the other.
 type loader struct {
 	lookup   func(string) (string, bool)
 	problems []Problem
 	bad      map[string]bool // the variables with a problem: no other check looks at their values
 	given    map[string]bool // the variables that are set, and not to the empty string
+}
+
+func newLoader(lookup func(string) (string, bool)) loader {
+	return loader{lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}}
 }
 
 func (l *loader) report(problems []Problem) {

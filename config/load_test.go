@@ -56,6 +56,24 @@ func problems(t *testing.T, env map[string]string) []string {
 	return lines
 }
 
+// TestEventsAreLoadedWithoutServers: only what says what events become is looked at.
+func TestEventsAreLoadedWithoutServers(t *testing.T) {
+	read := func(env map[string]string) (Config, error) {
+		var environ []string
+		for name, value := range env {
+			environ = append(environ, name+"="+value)
+		}
+		return LoadEvents(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, environ)
+	}
+	c, err := read(map[string]string{"EVENT_META_FIELDS": "a,b", "MONGODB_META_FIELD": "m", "KAFKA_LEASE": "never", "DLQ_TOPC": "x", "MONGODB_URI": "?"})
+	if err != nil || len(c.Event.MetaFields) != 2 || c.MongoDB.MetaField != "m" {
+		t.Errorf("%+v, %v", c.Event, err)
+	}
+	if _, err = read(map[string]string{"EVENT_META_FEILD": "a"}); err == nil || !strings.Contains(err.Error(), "did you mean EVENT_META_FIELD") {
+		t.Errorf("a misspelt setting of events: %v", err)
+	}
+}
+
 func TestDefaults(t *testing.T) {
 	c, err := load(minimal())
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ import (
 const maxSample = 1_000_000
 
 func (p *program) checkCommand() *cobra.Command {
-	var sample int
+	var sample sampleFlag
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check whether everything is in place, and what events would become",
@@ -28,18 +27,21 @@ func (p *program) checkCommand() *cobra.Command {
 			"changes nothing: the one document written for a trial is removed again, though the collection of claims may be made\n" +
 			"for it.\n" +
 			"With --sample it also decodes the newest records of each topic, without joining the group, and prints what they would\n" +
-			"become: measurements, buckets, letters.\n\n" +
+			"become: measurements, buckets, letters. Where the settings of events do not suit them, it proposes others.\n" +
+			"With --sample - it does so with events from standard input, one a line or a JSON array, and needs neither Kafka nor\n" +
+			"MongoDB, nor settings of them.\n\n" +
 			"Exit code 3: something is wrong.",
-		Example: "  consumer check\n  consumer check --sample 10000",
-		Args:    noArguments,
+		Example: "  consumer check\n  consumer check --sample 10000\n  head events.json | consumer check --sample -\n" +
+			"  kcat -b kafka-1:9092 -t measurements -C -o -100 -e | EVENT_META_FIELDS=sensor,site consumer check --sample -",
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if sample < 0 || sample > maxSample {
-				return usageError{fmt.Errorf("--sample is %d: it must be 0 to %d records", sample, maxSample)}
+			if sample.feed {
+				return p.checkFeed(cmd.Context())
 			}
-			return p.check(cmd.Context(), sample)
+			return p.check(cmd.Context(), sample.records)
 		},
 	}
-	cmd.Flags().IntVar(&sample, "sample", 0, "decode so many of the newest records of each topic; 0: none")
+	cmd.Flags().Var(&sample, "sample", "decode so many of the newest records of each topic, 0: none; -: events from standard input")
 	p.outputFlag(cmd, "table")
 	return cmd
 }

@@ -45,7 +45,11 @@ func printFindings(w io.Writer, found check.Findings) {
 }
 
 func printSample(w io.Writer, s *check.Sample) {
-	fmt.Fprintf(w, "The newest %d records of %s: %d measurements", s.Records, s.Topic, s.Measurements)
+	which := "newest"
+	if s.Topic == check.FeedName {
+		which = "first"
+	}
+	fmt.Fprintf(w, "The %s %d records of %s: %d measurements", which, s.Records, s.Topic, s.Measurements)
 	if s.Tombstones > 0 {
 		fmt.Fprintf(w, ", %d tombstones", s.Tombstones)
 	}
@@ -75,5 +79,27 @@ func printSample(w io.Writer, s *check.Sample) {
 		}
 	}
 	table.Flush()
+	printProposals(w, s)
 	fmt.Fprintln(w)
+}
+
+// printProposals prints settings that would suit a sample better, as lines to copy, and what they would make of it.
+func printProposals(w io.Writer, s *check.Sample) {
+	if s.Unproposed != "" {
+		fmt.Fprintf(w, "\nNo settings are proposed: %s.\n", text.Printable(s.Unproposed))
+	}
+	for i, p := range s.Proposals {
+		begin := "These look like"
+		if i > 0 {
+			begin = "Or they are"
+		}
+		fmt.Fprintf(w, "\n%s %s. With these settings %d of the first %d would be measurements, of %d series:\n\n  %s\n\n", begin, text.Printable(p.Shape),
+			p.Measurements, p.Measurements+p.Letters, p.Series, text.Printable(p.Line()))
+		if p.Caution != "" {
+			fmt.Fprintf(w, "  But %s.\n\n", text.Printable(p.Caution))
+		}
+		for _, d := range p.Examples {
+			fmt.Fprintf(w, "  %s\n", text.Shorten(text.Printable(string(d)), 400))
+		}
+	}
 }

@@ -8,7 +8,7 @@
 //	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change
 //	adapters.go                            what workers read and write
 //	init.go                                init
-//	check.go, checkview.go                 check: the work is that of package check
+//	check.go, checkfeed.go, checkview.go   check: the work is that of package check
 //	verify*.go, topiclog.go                verify: the work is that of package verify
 //	collection*.go                         collection show, set-granularity, takeover
 //	collectionindex*.go, metaindexes.go    collection indexes, create-index, drop-index, hide-index; those of META_INDEXES

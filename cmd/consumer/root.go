@@ -30,6 +30,7 @@ type usageError struct{ error }
 
 // program is the command line and what surrounds it, so that a test can surround it otherwise.
 type program struct {
+	stdin          io.Reader
 	stdout, stderr io.Writer
 	lookup         func(string) (string, bool)
 	environ        []string

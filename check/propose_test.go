@@ -1,0 +1,174 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/measurement"
+	"waterwheel/record"
+)
+
+// proposed are the proposals for events, made at the time that they are recorded at.
+func proposed(t *testing.T, change func(*measurement.Options), events ...string) ([]Proposal, string) {
+	t.Helper()
+	decoding, bucketing := eventOptions(t, change)
+	var records []record.Record
+	for i, event := range events {
+		records = append(records, record.Record{Offset: int64(i), Timestamp: 1_700_000_000_000, Value: []byte(event)})
+	}
+	return Propose("events", records, decoding, bucketing)
+}
+
+func TestKnownShapesAreProposed(t *testing.T) {
+	document, err := bson.Marshal(bson.D{{Key: "ts", Value: 1_700_000_000}, {Key: "host", Value: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const telegraf = `{"fields":{"usage":1.5},"name":"cpu","tags":{"host":"a"},"timestamp":1700000000}`
+	for _, test := range []struct{ shape, line, event, becomes string }{
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device,site", `{"device":"d1","site":"n","ts":1700000000,"celsius":21.5,"status":"ok"}`, `"celsius":21.5,"status":"ok"`},
+		{"flat events", "EVENT_TIME_FIELD=@timestamp EVENT_META_FIELDS=host", `{"@timestamp":"2023-11-14T22:13:20Z","host":"a","message":"x","v":1}`, `"message":"x","v":1`},
+		{"flat events", "EVENT_TIME_FORMAT='2006-01-02 15:04:05' EVENT_META_FIELDS=sensor_id", `{"time":"2023-11-14 22:13:20.5","sensor_id":17,"v":1}`, `22:13:20.5Z`},
+		{"flat events", "EVENT_TIME_FIELD=head.sent EVENT_META_FIELDS=device.id,device.site", `{"head":{"sent":"2023-11-14T22:13:20Z"},"device":{"id":"x","site":"n"},"v":1}`, `"meta":{"id":"x","site":"n"},"v":1`},
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device.id,site_id=site.id", `{"ts":1700000000,"device":{"id":"x"},"site":{"id":"n"},"v":1}`, `"meta":{"id":"x","site_id":"n"}`},
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELD=tags", `{"ts":1700000000,"tags":{"b":"x","a":"y"},"v":1}`, `"meta":{"a":"y","b":"x"},"v":1`},
+		{"flat events, whose time is their record's", "EVENT_TIME_FIELD= EVENT_META_FIELDS=host", `{"host":"a","v":1}`, `"v":1`},
+		{"flat events, all of one series", "EVENT_META_FROM=none", `{"time":1700000000,"v":1}`, `{"time":{"$date":"2023-11-14T22:13:20Z"},"v":1}`},
+		{"flat events", "EVENT_FRAMING=confluent EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", "\x00\x00\x00\x00\x07" + `{"ts":1700000000,"host":"a"}`, `"host":"a"`},
+		{"flat events", "EVENT_FORMAT=bson EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", string(document), `"host":"a"`},
+		{"flat events", "EVENT_FORMAT=extjson EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", `{"ts":{"$date":"2023-11-14T22:13:20Z"},"host":"a","v":{"$numberLong":"5"}}`, `"v":5`},
+		{"Telegraf's events", "EVENT_TIME_FIELD=timestamp EVENT_META_FIELDS=name,tags EVENT_FIELDS=fields", telegraf, `"meta":{"name":"cpu","tags":{"host":"a"}},"usage":1.5`},
+		{
+			"Telegraf's events in Kafka Connect's envelope", "EVENT_ROOT=payload EVENT_TIME_FIELD=timestamp EVENT_META_FIELDS=name,tags EVENT_FIELDS=fields",
+			`{"schema":null,"payload":` + telegraf + `}`, `"usage":1.5`,
+		},
+		{"Kafka Connect's envelope", "EVENT_ROOT=payload EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", `{"schema":{"type":"struct"},"payload":{"ts":1700000000,"host":"a","v":1}}`, `"v":1`},
+		{
+			"Debezium's changes of rows", "EVENT_ROOT=after EVENT_TIME_FIELD=measured_at EVENT_META_FIELDS=sensor_id",
+			`{"before":null,"after":{"sensor_id":7,"v":1,"measured_at":1700000000123456},"source":{"ts_ms":1},"op":"c","ts_ms":1700000000000}`, `"meta":{"sensor_id":7},"v":1`,
+		},
+		{
+			"Debezium's changes of rows", "EVENT_ROOT=payload.after EVENT_TIME_FIELD=/payload.source.ts_ms EVENT_META_FIELDS=sensor_id",
+			`{"schema":{},"payload":{"before":null,"after":{"sensor_id":7,"v":1},"source":{"ts_ms":1700000000000},"op":"c"}}`, `"v":1`,
+		},
+		{
+			"OpenTelemetry's data points", "EVENT_META_FIELDS=serviceName,name,unit,attributes EVENT_DROP=description",
+			`{"kind":"GAUGE","name":"queue","description":"d","unit":"1","serviceName":"shop","time":"2023-11-14T22:13:20Z","value":4.5,"attributes":{"q":"a"}}`, `"kind":"GAUGE","value":4.5`,
+		},
+		{
+			"OpenTelemetry's data points", "EVENT_TIME_FIELD=timeUnixNano EVENT_META_FIELDS=name,attributes EVENT_DROP=startTimeUnixNano",
+			`{"name":"queue","attributes":{"q":"a"},"startTimeUnixNano":"1690000000000000000","timeUnixNano":"1700000000000000000","asDouble":4.5}`, `"asDouble":4.5`,
+		},
+		{"a ticker", "EVENT_META_FIELDS=product_id", `{"type":"ticker","product_id":"BTC-USD","price":"30281.22","time":"2023-11-14T22:13:20Z"}`, `"price":"30281.22"`},
+		{"a ticker", "EVENT_TIME_FIELD=E EVENT_META_FIELDS=symbol=s,exchange", `{"e":"trade","E":1700000000123,"s":"BNBBTC","exchange":"x","p":"0.001"}`, `"meta":{"exchange":"x","symbol":"BNBBTC"}`},
+	} {
+		list, why := proposed(t, nil, test.event)
+		if len(list) == 0 {
+			t.Errorf("%q: nothing is proposed: %s", test.event, why)
+			continue
+		}
+		if p := list[0]; p.Shape != test.shape || p.Line() != test.line || p.Letters != 0 || !strings.Contains(string(p.Examples[0]), test.becomes) {
+			t.Errorf("%q:\ngot  %s: %s\n     %s\nwant %s: %s\n     …%s…", test.event, p.Shape, p.Line(), p.Examples[0], test.shape, test.line, test.becomes)
+		}
+	}
+}
+
+func TestNothingIsProposedWithItsReason(t *testing.T) {
+	for event, want := range map[string]string{
+		`{"time":1700000000,"meta":"a","v":1}`:      "",
+		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "with many data points in lists within lists",
+		`{"metrics":[{"fields":{}}]}`:               "use_batch_format = false",
+		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
+		"\x00\x00\x00\x00\x07\x02\x06abc": "Avro and Protobuf are not read",
+		"cpu,host=a usage=1":              "neither JSON nor BSON",
+		`7`:                               "neither JSON nor BSON",
+	} {
+		list, why := proposed(t, nil, event)
+		if len(list) > 0 || !strings.Contains(why, want) || (want == "") != (why == "") {
+			t.Errorf("%q: %v, %q, want %q", event, list, why, want)
+		}
+	}
+	if list, why := proposed(t, nil); list != nil || why != "" {
+		t.Errorf("no records: %v, %q", list, why)
+	}
+}
+
+// TestProposalTakesBackWhatIsSet: the line stands for itself, whatever the settings are now.
+func TestProposalTakesBackWhatIsSet(t *testing.T) {
+	list, _ := proposed(t, func(o *measurement.Options) {
+		o.TimeField, o.TimeFormat, o.MetaField, o.Root = "at", "unix", "id", "data"
+		o.Drop = []string{"x"}
+	}, `{"time":"2023-11-14T22:13:20Z","host":"a","v":1}`)
+	const want = "EVENT_ROOT= EVENT_TIME_FIELD=time EVENT_TIME_FORMAT=auto EVENT_META_FIELD= EVENT_META_FIELDS=host EVENT_DROP="
+	if len(list) == 0 || list[0].Line() != want {
+		t.Errorf("got %v, want %s", list, want)
+	}
+}
+
+// TestFieldsThatDifferInEveryEventNameNoSeries, as long as others do.
+func TestFieldsThatDifferInEveryEventNameNoSeries(t *testing.T) {
+	events := repeat(60, `{"ts":%d,"id":%d,"device":"d%d","request_id":%d,"v":1}`, func(i int) []any { return []any{1_700_000_000 + i, i, i % 3, i} })
+	list, _ := proposed(t, nil, events...)
+	if len(list) == 0 || list[0].Line() != "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device" || list[0].Series != 3 || list[0].Caution != "" {
+		t.Errorf("%+v", list)
+	}
+	events = repeat(60, `{"ts":%d,"id":%d,"v":1}`, func(i int) []any { return []any{1_700_000_000 + i, i} })
+	if list, _ = proposed(t, nil, events...); len(list) == 0 || !strings.Contains(list[0].Caution, "nearly every measurement would be a series of its own") {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestSeriesAreNamedByKeysWhereNothingElseNamesThem: as far as all records have one.
+func TestSeriesAreNamedByKeysWhereNothingElseNamesThem(t *testing.T) {
+	decoding, bucketing := eventOptions(t, nil)
+	records := []record.Record{{Timestamp: 1_700_000_000_000, Key: []byte("a"), Value: []byte(`{"time":1700000000,"v":1}`)}}
+	list, _ := Propose("events", records, decoding, bucketing)
+	if len(list) == 0 || list[0].Line() != "EVENT_META_FROM=key" || !strings.Contains(string(list[0].Examples[0]), `"meta":"a"`) {
+		t.Errorf("%+v", list)
+	}
+}
+
+// TestProposalsStoreMoreThanTheSettings: and of a sample in which some events fit already.
+func TestProposalsStoreMoreThanTheSettings(t *testing.T) {
+	events := repeat(10, `{"time":%d,"meta":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })
+	if list, _ := proposed(t, nil, append(events, `{"ts":1700000000,"host":"a"}`)...); list != nil {
+		t.Errorf("one of eleven is of another form: %+v", list)
+	}
+	view, found := sampledAndKept(t, append(events, repeat(90, `{"ts":%d,"host":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })...)...)
+	if len(view.Proposals) == 0 || view.Proposals[0].Measurements != 90 || view.Proposals[0].Letters != 10 {
+		t.Errorf("%+v", view.Proposals)
+	}
+	last := found[len(found)-1]
+	for _, one := range found {
+		if one.State == Wrong {
+			last = one
+		}
+	}
+	if last.WayOut != "these look like flat events: EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host" {
+		t.Errorf("%+v", found)
+	}
+}
+
+func sampledAndKept(t *testing.T, events ...string) (Sample, Findings) {
+	t.Helper()
+	decoding, bucketing := eventOptions(t, nil)
+	var found Findings
+	view, err := Feed(strings.NewReader(strings.Join(events, "\n")), 1_700_000_000_000, decoding, bucketing, &found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view, found
+}
+
+func TestLinesAreQuotedForAShell(t *testing.T) {
+	p := Proposal{Settings: []Setting{{"A", ""}, {"B", "x y"}, {"C", "it's"}, {"D", "/a.b,c=@d"}}}
+	if got, want := p.Line(), `A= B='x y' C='it'\''s' D=/a.b,c=@d`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := fmt.Sprint(Proposal{}.Line()); got != "" {
+		t.Error(got)
+	}
+}
