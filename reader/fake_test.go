@@ -9,6 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
 // fake is a port on buckets in memory. It knows the operators that reading uses, and panics at others.
@@ -16,7 +17,7 @@ type fake struct {
 	buckets    []bson.Raw
 	partitions []bson.Raw
 	fail       func() error // asked before each document and each request; nil: never
-	sent       int          // buckets given out whole
+	sent       int          // buckets given out with their columns
 	requests   []request
 }
 
@@ -47,7 +48,19 @@ func (f *fake) find(_ context.Context, r request) (documents, error) {
 	if r.limit > 0 {
 		found = found[:min(len(found), int(r.limit))]
 	}
-	return &fakeAnswer{fake: f, rest: found, whole: r.projection == nil}, nil
+	answer := &fakeAnswer{fake: f, rest: found, whole: r.projection == nil}
+	if r.projection != nil {
+		tree := &fields{}
+		for _, e := range append(bson.D{{Key: "_id"}}, r.projection...) {
+			tree.add(strings.Split(e.Key, "."))
+			answer.whole = answer.whole || strings.HasPrefix(e.Key, "data.")
+		}
+		for i, b := range answer.rest {
+			trimmed, _ := tree.appendTrimmed(make([]byte, 4), rawbson.Content(b))
+			answer.rest[i] = rawbson.EndDocument(trimmed, 0)
+		}
+	}
+	return answer, nil
 }
 
 func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) {

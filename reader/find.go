@@ -135,20 +135,21 @@ func (r *reading) pull(ctx context.Context, buckets *scan, g group, pick func(bs
 		if !ok || err != nil {
 			return false, err
 		}
-		meta := metaOf(buckets.current)
-		if !g.takes(meta) {
-			continue
-		}
-		if !buckets.timed {
-			if err := r.bad(buckets.current, errors.New(r.series.minPath()+" is no date")); err != nil {
-				return false, err
-			}
-			continue
-		}
-		if pick(meta) {
-			return true, nil
+		if use, err := r.usable(buckets, g); err != nil || use && pick(metaOf(buckets.current)) {
+			return use, err
 		}
 	}
+}
+
+// usable tells whether the current bucket is of the group and begins somewhere.
+func (r *reading) usable(buckets *scan, g group) (bool, error) {
+	switch {
+	case !g.takes(metaOf(buckets.current)):
+		return false, nil
+	case !buckets.timed:
+		return false, r.bad(buckets.current, errors.New(r.series.minPath()+" is no date"))
+	}
+	return true, nil
 }
 
 // give yields the current measurement of a bucket.

@@ -37,7 +37,8 @@ func (r *reading) newest(ctx context.Context, g group) (*held, error) {
 	r.merge = merge{series: r.series, plan: r.plan, free: append(r.merge.free, r.merge.heap...)}
 	buckets := r.series.scan(r.plan, g)
 	buckets.request.limit = 1
-	if err := r.newestOf(ctx, buckets, g); err != nil || buckets.current == nil {
+	last, err := r.newestOf(ctx, buckets, g)
+	if err != nil || last.Type == 0 {
 		return nil, err
 	}
 	rest := *r.plan
@@ -45,24 +46,35 @@ func (r *reading) newest(ctx context.Context, g group) (*held, error) {
 		rest.first = max(rest.first, r.merge.heap[0].current.Time)
 	}
 	others := r.series.scan(&rest, g)
-	others.request.filter = append(others.request.filter, bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$ne", Value: cloned(idOf(buckets.current))}}})
-	if err := r.newestOf(ctx, others, g); err != nil || len(r.merge.heap) == 0 {
+	others.request.filter = append(others.request.filter, bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$ne", Value: last}}})
+	if _, err := r.newestOf(ctx, others, g); err != nil || len(r.merge.heap) == 0 {
 		return nil, err
 	}
 	return r.merge.heap[0], nil
 }
 
-// newestOf takes in the buckets that may have the newest measurement.
-func (r *reading) newestOf(ctx context.Context, buckets *scan, g group) error {
+// newestOf takes in the buckets that may have the newest measurement. It returns the _id of the one it ended with, Type 0 for
+// none.
+func (r *reading) newestOf(ctx context.Context, buckets *scan, g group) (last bson.RawValue, err error) {
 	defer buckets.close(ctx)
 	for {
-		more, err := r.pull(ctx, buckets, g, func(bson.RawValue) bool { return true })
-		if !more || err != nil || r.merge.certain(buckets.begins) {
-			return err
+		ok, err := buckets.next(ctx)
+		if !ok || err != nil {
+			return last, err
+		}
+		last = cloned(idOf(buckets.current))
+		use, err := r.usable(buckets, g)
+		switch {
+		case err != nil:
+			return last, err
+		case !use:
+			continue
+		case r.merge.certain(buckets.begins):
+			return last, nil
 		}
 		if err := r.merge.add(buckets.current); err != nil {
 			if err := r.bad(buckets.current, err); err != nil {
-				return err
+				return last, err
 			}
 		}
 	}

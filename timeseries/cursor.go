@@ -1,11 +1,12 @@
 package timeseries
 
 import (
-	"bytes"
 	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 var errMalformed = errors.New("malformed BSON")
@@ -33,19 +34,23 @@ func (c *cursor) open(document []byte) {
 
 // next reads the next element; false at the end of the document, or of what can be read of it.
 func (c *cursor) next() bool {
-	if len(c.rest) == 0 {
+	rest := c.rest
+	if len(rest) == 0 {
 		return false
 	}
-	end := bytes.IndexByte(c.rest[1:], 0)
-	if end < 0 {
+	end := 1
+	for end < len(rest) && rest[end] != 0 { // names are short: quicker than bytes.IndexByte
+		end++
+	}
+	if end == len(rest) {
 		return c.fail()
 	}
-	kind := c.rest[0]
-	value, rest, ok := bsoncore.ReadValue(c.rest[end+2:], bsoncore.Type(kind))
-	if !ok {
+	kind, body := bson.Type(rest[0]), rest[end+1:]
+	size := rawbson.Size(kind, body)
+	if size < 0 || size > len(body) {
 		return c.fail()
 	}
-	c.kind, c.key, c.body, c.rest = bson.Type(kind), c.rest[1:end+1], value.Data, rest
+	c.kind, c.key, c.body, c.rest = kind, rest[1:end], body[:size], body[size:]
 	return true
 }
 

@@ -1,7 +1,6 @@
 package timeseries
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 
@@ -140,14 +139,13 @@ func (u *Unpacker) InOrder() bool {
 
 // take appends the column's current value as an element if its index is the given one, and moves on.
 func (c *column) take(dst, index []byte) []byte {
-	if !c.waiting || !bytes.Equal(c.values.key, index) {
+	v := &c.values
+	if !c.waiting || string(v.key) != string(index) {
 		return dst
 	}
-	dst = append(dst, byte(c.values.kind))
-	dst = append(dst, c.name...)
-	dst = append(dst, 0)
-	dst = append(dst, c.values.body...)
-	c.waiting = c.values.next()
+	dst = append(append(dst, byte(v.kind)), c.name[:len(c.name)+1]...) // with its NUL
+	dst = append(dst, v.body...)
+	c.waiting = v.next()
 	return dst
 }
 
