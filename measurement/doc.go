@@ -8,6 +8,6 @@
 //	extjson.go      Extended JSON's notation; extvalue.go: value by value
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
 //	time.go         reading times; rfc3339.go, unit.go: texts and numbers
-//	meta.go         the identity of a series in its normal form
+//	meta.go         the identity of a series in its normal form; normal.go: of a meta that comes from elsewhere
 //	reason.go       the reasons; detail.go, fields.go: what an error says
 package measurement

@@ -40,6 +40,15 @@ func (d driverCollection) Update(ctx context.Context, updates []Update) (Reply, 
 	return d.d.replyOf(int(result.MatchedCount), err)
 }
 
+// Delete implements Editable.
+func (d driverCollection) Delete(ctx context.Context, filter bson.Raw) (int64, error) {
+	result, err := d.c.DeleteMany(ctx, filter)
+	if err != nil {
+		return 0, d.d.portError(err)
+	}
+	return result.DeletedCount, nil
+}
+
 // replyOf takes a bulk call's result apart. Only per-document errors leave the others' results in sight.
 func (d *Database) replyOf(n int, err error) (Reply, error) {
 	if err == nil {

@@ -18,7 +18,8 @@ func (p *program) collectionCommand() *cobra.Command {
 		"A time series is kept in MongoDB as its buckets, the claims of the consumers that write them, and its options. These\n"+
 			"commands work on the time series of KAFKA_TOPICS, beside running consumers.",
 		p.collectionShowCommand(), p.setGranularityCommand(), p.takeoverCommand(),
-		p.indexesCommand(), p.createIndexCommand(), p.dropIndexCommand(), p.hideIndexCommand(true), p.hideIndexCommand(false))
+		p.indexesCommand(), p.createIndexCommand(), p.dropIndexCommand(), p.hideIndexCommand(true), p.hideIndexCommand(false),
+		p.updateMetaCommand(), p.deleteMetaCommand())
 }
 
 // onCollections makes a command one that does work on the time series that its flags select.

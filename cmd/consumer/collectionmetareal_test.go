@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// hosts counts the measurements of each meta.host, those without it under "".
+func (s *stage) hosts() map[string]int {
+	s.t.Helper()
+	cursor, err := s.buckets.Find(s.t.Context(), bson.D{})
+	s.change(err)
+	var all []bson.Raw
+	s.change(cursor.All(s.t.Context(), &all))
+	counts := map[string]int{}
+	for _, d := range all {
+		host := ""
+		if v := d.Lookup("meta", "host"); v.Type != 0 {
+			host = fmt.Sprint(v.AsInt64())
+		}
+		counts[host] += int(d.Lookup("control", "count").AsInt64())
+	}
+	return counts
+}
+
+// TestUpdateAndDeleteMetaOnServers changes and deletes whole series, as a user would: first looking, then doing.
+func TestUpdateAndDeleteMetaOnServers(t *testing.T) {
+	s := newStage(t)
+	stop := s.consume()
+	s.produce(400)
+	s.verified()
+	stop()
+	before := s.hosts()
+	if len(before) != 5 {
+		t.Fatalf("series: %v", before)
+	}
+	host := func(n int) string { return fmt.Sprintf(`{"meta.host": %d}`, n) }
+	update := func(code int, says, filter, update string, more ...string) string {
+		t.Helper()
+		return s.command(code, says, append([]string{"collection", "update-meta", "--filter", filter, "--update", update}, more...)...)
+	}
+	remove := func(code int, says, filter string, more ...string) string {
+		t.Helper()
+		return s.command(code, says, append([]string{"collection", "delete-meta", "--filter", filter}, more...)...)
+	}
+
+	// Nothing of this writes.
+	count := fmt.Sprintf("with %d measurements of 1 series would be changed", before["1"])
+	out := update(exitDone, count, host(1), `{"$set": {"meta.area": "x"}}`, "--dry-run", "--closed")
+	if !strings.Contains(out, `{"area":"x","host":1}`) || !strings.Contains(out, "Nothing was changed.") {
+		t.Errorf("the plan does not show the meta as it is stored:\n%s", out)
+	}
+	update(exitDone, "--closed includes them", host(1), `{"$set": {"meta.area": "x"}}`, "--dry-run")
+	update(exitDone, "becomes one with another series", host(1), `{"$set": {"meta.host": 2}}`, "--dry-run")
+	update(exitDone, "would change its own results again", `{}`, `{"$inc": {"meta.host": 1}}`, "--dry-run")
+	update(exitFailed, "repeat it with --yes", host(1), `{"$set": {"meta.area": "x"}}`)
+	update(exitFailed, "a regex cannot name a series", host(1), `{"$set": {"meta.area": {"$regularExpression": {"pattern": "x", "options": ""}}}}`, "--yes")
+	update(exitFailed, "more than 8192", host(1), `{"$set": {"meta.area": "`+strings.Repeat("x", 9000)+`"}}`, "--yes")
+	update(exitFailed, "the update is refused for 1 series of 1", host(1), `{"$inc": {"meta": 1}}`, "--yes")
+	update(exitUsage, "a pipeline is not supported", host(1), `[{"$set": {"meta.area": 1}}]`, "--yes")
+	update(exitUsage, "a replacement is not supported", host(1), `{"meta": {"host": 7}}`, "--yes")
+	update(exitUsage, "x is not part of the meta", host(1), `{"$set": {"x": 1}}`, "--yes")
+	update(exitUsage, "is no JSON", host(1), `{`, "--yes")
+	update(exitUsage, "--update is missing", host(1), ``, "--yes")
+	update(exitUsage, "exclude each other", host(1), `{"$set": {"meta.area": 1}}`, "--yes", "--dry-run")
+	remove(exitUsage, "must be an object", `[]`, "--yes")
+	remove(exitUsage, "x is not part of the meta", `{"x": 1}`, "--yes")
+	remove(exitUsage, "--filter is missing", ``, "--yes")
+	remove(exitFailed, "repeat it with --yes", host(1))
+	remove(exitDone, fmt.Sprintf("with %d measurements of 1 series would be deleted", before["1"]), host(1), "--dry-run", "--closed")
+	if got := s.hosts(); fmt.Sprint(got) != fmt.Sprint(before) {
+		t.Fatalf("something was written: %v, before %v", got, before)
+	}
+
+	update(exitDone, fmt.Sprintf("with %d measurements changed.", before["1"]), host(1), `{"$set": {"meta.host": 7, "meta.area": {"b": 1, "a": 2}}}`, "--yes", "--closed")
+	n, err := s.buckets.CountDocuments(t.Context(), bson.D{{Key: "meta", Value: bson.D{
+		{Key: "area", Value: bson.D{{Key: "a", Value: 2}, {Key: "b", Value: 1}}}, {Key: "host", Value: 7},
+	}}})
+	if err != nil || n == 0 {
+		t.Errorf("%d buckets have the meta in its normal form, %v", n, err)
+	}
+	update(exitDone, "0 series would be changed", host(1), `{"$set": {"meta.host": 7}}`, "--dry-run")
+	update(exitDone, "changed.", `{}`, `{"$inc": {"meta.host": 1}}`, "--yes", "--closed") // 8, 1, 3, 4, 5
+	update(exitDone, "(no meta)", host(3), `{"$unset": {"meta": ""}}`, "--yes", "--closed")
+	want := map[string]int{"8": before["1"], "1": before["0"], "": before["2"], "4": before["3"], "5": before["4"]}
+	if got := s.hosts(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("after the updates: %v, want %v", got, want)
+	}
+
+	var views []MetaDeletion
+	out = remove(exitDone, "", host(8), "--yes", "--closed", "--output", "json")
+	if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != 1 || views[0].Edited == nil || views[0].Edited.Done != views[0].Selected {
+		t.Errorf("%v in %s", err, out)
+	}
+	delete(want, "8")
+	if got := s.hosts(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("after the deletion: %v, want %v", got, want)
+	}
+	code, out := s.verify()
+	if says := fmt.Sprintf("%d missing, 0 doubled", before["1"]); code != exitFound || !strings.Contains(out, says) {
+		t.Errorf("verify: exit code %d, not %q:\n%s", code, says, out)
+	}
+}

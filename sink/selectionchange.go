@@ -1,0 +1,97 @@
+package sink
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// MetaChange is what becomes of the buckets of one series.
+type MetaChange struct{ Before, After bson.RawValue } // Type 0: none
+
+// Change gives the buckets of series other metas, each bucket once. A bucket has either meta all the while, and its other
+// fields stay as they are.
+type Change struct {
+	editing
+	after map[string]target // by the series before
+	// moved is from which series each bucket was moved, where buckets may be moved to a series that is changed as well.
+	moved map[string]string
+}
+
+// target is what a series becomes; not set: it stays as it is.
+type target struct {
+	meta bson.RawValue
+	set  bool
+}
+
+// Change makes the Change of a selection: all its series, as Series lists them, and those that change.
+func (s *Selection) Change(all []SelectedSeries, changes []MetaChange, progress func(Edited)) *Change {
+	c := &Change{editing: editing{s: s, progress: progress, most: maxChanged}, after: make(map[string]target, len(all)+len(changes))}
+	c.send, c.isDone = c.update, c.isMoved
+	for _, one := range all {
+		c.after[seriesOf(one.Meta)] = target{}
+	}
+	for _, one := range changes {
+		c.after[seriesOf(one.Before)] = target{one.After, true}
+	}
+	for _, one := range changes {
+		into, known := c.after[seriesOf(one.After)]
+		switch {
+		case !known:
+			c.after[seriesOf(one.After)] = target{}
+		case into.set && c.moved == nil:
+			c.moved = map[string]string{}
+		}
+	}
+	return c
+}
+
+// Run changes the buckets that were not changed yet. After an *OutageError it can be called again; no bucket is changed
+// twice.
+func (c *Change) Run(ctx context.Context) error {
+	c.edited.Appeared = 0
+	return c.pass(ctx, "changing metas", c.isWanted)
+}
+
+func (c *Change) isWanted(b edited) bool {
+	series := b.series()
+	to, known := c.after[series]
+	if !known {
+		c.edited.Appeared++
+		return false
+	}
+	if from, moved := c.moved[b.key()]; moved && from != series {
+		return false // it has arrived
+	}
+	return to.set
+}
+
+// update sends one update for each bucket, under the condition that it still has its meta.
+func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
+	updates := make([]Update, len(buckets))
+	for i, b := range buckets {
+		filter := bson.D{{Key: timeseries.FieldID, Value: b.id}, isMeta(b.meta)}
+		if !c.s.closed {
+			filter = append(filter, c.s.open())
+		}
+		updates[i] = Update{Filter: document(filter), Update: setsMeta(c.after[b.series()].meta)}
+		if c.moved != nil {
+			c.moved[b.key()] = b.series()
+		}
+	}
+	return executed(c.s.buckets.Update(ctx, updates))
+}
+
+func (c *Change) isMoved(before edited, now *edited) bool {
+	return now != nil && now.series() == seriesOf(c.after[before.series()].meta)
+}
+
+// setsMeta is the update that gives a bucket a meta, or takes it away.
+func setsMeta(meta bson.RawValue) bson.Raw {
+	if meta.Type == 0 {
+		return document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.FieldMeta, Value: ""}}}})
+	}
+	return setFields(bson.D{{Key: timeseries.FieldMeta, Value: meta}})
+}
