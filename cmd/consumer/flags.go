@@ -58,13 +58,19 @@ func knownTopics(c config.Config, topics ...string) error {
 	return nil
 }
 
-// parseWhen reads a time from a flag: RFC 3339, a date, or a distance into the past; zero when it is empty.
+// parseWhen reads a time from a flag: RFC 3339, a date, now, or a distance from now; zero when it is empty.
 func parseWhen(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
+	if text == "now" {
+		return now.UTC().Truncate(time.Millisecond), nil
+	}
 	if isDistance(text) {
-		if d, err := time.ParseDuration(text); err == nil {
+		if d, ok := parseSpan(text[1:]); ok {
+			if text[0] == '-' {
+				d = -d
+			}
 			return now.Add(d).UTC().Truncate(time.Millisecond), nil
 		}
 	}
@@ -73,7 +79,7 @@ func parseWhen(flag, text string, now time.Time) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, usageError{fmt.Errorf("%s is %q: a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, or a distance from now as -2h", flag, text)}
+	return time.Time{}, usageError{fmt.Errorf("%s is %q: a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, now, or a distance from now as -2h or -7d", flag, text)}
 }
 
 // isDistance tells whether a time of a flag is written as a distance from now.

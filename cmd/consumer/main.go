@@ -19,8 +19,10 @@ func main() {
 		lookup:     os.LookupEnv,
 		environ:    os.Environ(),
 		onTerminal: isTerminal(os.Stderr),
+		screen:     terminalOf(os.Stdout),
 		run:        run,
 		initialize: initialize,
+		read:       readSeries,
 	}
 	os.Exit(p.execute(ctx, os.Args[1:]))
 }

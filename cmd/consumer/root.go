@@ -34,12 +34,15 @@ type program struct {
 	stdout, stderr io.Writer
 	lookup         func(string) (string, bool)
 	environ        []string
-	onTerminal     bool   // stderr is read by a person
-	output         string // how show prints: json, or for people
+	onTerminal     bool     // stderr is read by a person
+	screen         terminal // what stdout is shown on
+	output         string   // how show prints: json, or for people
 
 	// run reads and writes until the context ends; initialize creates what run needs and says on out what it did.
 	run        func(ctx context.Context, c config.Config, log *slog.Logger) error
 	initialize func(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error
+	// read opens the time series of a name for as long as it is used.
+	read func(ctx context.Context, c config.Config, log *slog.Logger, name string, use func(measurementSource) error) error
 }
 
 // execute runs one command line and returns the exit code.
@@ -93,7 +96,7 @@ func (p *program) root() *cobra.Command {
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
-	root.AddCommand(p.verifyCommand(), p.collectionCommand())
+	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.queryCommand())
 	return root
 }
 

@@ -3,6 +3,7 @@ package rows
 import (
 	"encoding/csv"
 	"io"
+	"slices"
 )
 
 // headerRows is how many rows decide about the header of CSV where no fields are named.
@@ -14,6 +15,7 @@ type csvWriter struct {
 	w       *csv.Writer
 	first   [][]cell
 	begun   bool
+	samples [][]cell // decide about the columns, and are not written
 	columns columns
 
 	row, placed []cell
@@ -38,6 +40,9 @@ func (c *csvWriter) Write(r Row) error {
 	return nil
 }
 
+// Sample implements Sampler.
+func (c *csvWriter) Sample(r Row) { c.samples = append(c.samples, c.o.cells(nil, r)) }
+
 // Flush implements Writer.
 func (c *csvWriter) Flush() error {
 	if !c.begun && len(c.first) > 0 {
@@ -54,7 +59,7 @@ func (c *csvWriter) Omitted() ([]string, int64) { return c.omitted, c.omittedRow
 
 func (c *csvWriter) begin() error {
 	c.begun = true
-	c.columns = c.o.newColumns(c.first)
+	c.columns = c.o.newColumns(slices.Concat(c.samples, c.first))
 	if err := c.w.Write(c.columns.title); err != nil {
 		return err
 	}
@@ -63,7 +68,7 @@ func (c *csvWriter) begin() error {
 			return err
 		}
 	}
-	c.first = nil
+	c.first, c.samples = nil, nil
 	return nil
 }
 

@@ -37,6 +37,12 @@ type Writer interface {
 	Omitted() (names []string, rows int64)
 }
 
+// Sampler is a Writer whose columns rows that are not written can decide about, too.
+type Sampler interface {
+	// Sample takes such a row, before the first Write.
+	Sample(r Row)
+}
+
 // lookup is the value of a field or a dotted path; false: there is none.
 func lookup(fields bson.Raw, path string) (bson.RawValue, bool) {
 	v, err := fields.LookupErr(path)

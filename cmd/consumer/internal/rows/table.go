@@ -13,10 +13,11 @@ const screen = 40
 
 // table is columns as wide as the first rows need. What has no column is written at the end of its row, by name.
 type table struct {
-	o     Options
-	w     io.Writer
-	first [][]cell // nil: the columns are decided
-	begun bool
+	o       Options
+	w       io.Writer
+	first   [][]cell // nil: the columns are decided
+	begun   bool
+	samples [][]cell // decide about the columns, and are not written
 
 	columns columns
 	width   []int
@@ -42,6 +43,9 @@ func (t *table) Write(r Row) error {
 	return nil
 }
 
+// Sample implements Sampler.
+func (t *table) Sample(r Row) { t.samples = append(t.samples, t.o.cells(nil, r)) }
+
 // Flush implements Writer.
 func (t *table) Flush() error {
 	if t.begun || len(t.first) == 0 {
@@ -56,7 +60,7 @@ func (t *table) Omitted() ([]string, int64) { return nil, 0 }
 // begin decides about the columns and prints what was kept back.
 func (t *table) begin() error {
 	t.begun = true
-	t.columns = t.o.newColumns(t.first)
+	t.columns = t.o.newColumns(slices.Concat(t.samples, t.first))
 	n := len(t.columns.list)
 	t.width, t.right = make([]int, n), slices.Repeat([]bool{true}, n)
 	title := make([]cell, n)
@@ -64,7 +68,7 @@ func (t *table) begin() error {
 		title[i] = cell{text: name}
 		t.width[i] = utf8.RuneCountInString(name)
 	}
-	for _, row := range t.first {
+	for _, row := range slices.Concat(t.samples, t.first) {
 		t.placed, _ = t.columns.place(t.placed, row)
 		for i, one := range t.placed {
 			t.width[i] = max(t.width[i], utf8.RuneCountInString(text.Printable(one.text)))
@@ -79,7 +83,7 @@ func (t *table) begin() error {
 			return err
 		}
 	}
-	t.first = nil
+	t.first, t.samples = nil, nil
 	return nil
 }
 

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"waterwheel/cmd/consumer/internal/rows"
+	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/reader"
+)
+
+// hints say on stderr what a reader may want to know of a result: why there is none, which fields none has, what CSV left out.
+func (r *querying) hints(ctx context.Context) error {
+	switch {
+	case r.follow || ctx.Err() != nil:
+	case r.found == 0:
+		return r.hintNothing(ctx)
+	case r.found < hintAfter:
+		if err := r.hintFields(ctx); err != nil {
+			return err
+		}
+	}
+	if r.rows == nil {
+		return nil
+	}
+	if names, n := r.rows.Omitted(); n > 0 {
+		fmt.Fprintf(r.p.stderr, "The header has the columns of the first measurements; %d later rows also had %s, which is left out: name the "+
+			"fields, or take --format json.\n", n, text.Printable(text.List(names)))
+	}
+	return nil
+}
+
+// hintFields tells of fields that are named and that no measurement had so far.
+func (r *querying) hintFields(ctx context.Context) error {
+	if len(r.missing) == 0 {
+		return nil
+	}
+	have, err := r.sample(ctx, reader.Query{Meta: r.Meta, From: r.From, To: r.To})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(r.p.stderr, "None of the %d measurements has %s; there are %s.\n",
+		r.found, text.Printable(strings.Join(r.missing, ", ")), text.Printable(text.List(have.fields)))
+	return nil
+}
+
+// hintNothing says why nothing was found, as far as that can be told: there is nothing, no series is meant, or none of that time.
+func (r *querying) hintNothing(ctx context.Context) error {
+	selected, err := r.sample(ctx, reader.Query{Meta: r.Meta})
+	if err != nil {
+		return err
+	}
+	if len(selected.series) > 0 {
+		fmt.Fprintf(r.p.stderr, "No measurement%s%s: the newest of them is at %s.\n",
+			r.conditions(" of "), r.times, rows.Time(selected.newest, r.location))
+		return nil
+	}
+	have, err := r.sample(ctx, reader.Query{})
+	switch {
+	case err != nil:
+		return err
+	case len(have.series) == 0:
+		fmt.Fprintf(r.p.stderr, "%s has no measurements yet.\n", r.words.collection)
+		return nil
+	}
+	fmt.Fprintf(r.p.stderr, "No series%s. There is %s, for example; \"consumer query %s --series\" lists all.\n",
+		r.conditions(" matches "), text.Printable(have.series[0]), r.words.collection)
+	for _, c := range r.words.conditions {
+		name := strings.TrimPrefix(c.path, r.from.Options().MetaField+".")
+		first, _, _ := strings.Cut(name, ".")
+		switch {
+		case len(have.parts) == 0 || slices.Contains(have.parts, first) || name == r.from.Options().MetaField:
+		case slices.Contains(have.fields, first):
+			fmt.Fprintf(r.p.stderr, "%q is a field of the measurements: conditions are on the meta, which has %s.\n", first, text.Printable(text.List(have.parts)))
+		default:
+			fmt.Fprintf(r.p.stderr, "The meta has no %q: it has %s.\n", first, text.Printable(text.List(have.parts)))
+		}
+	}
+	return nil
+}
+
+// conditions are those of the command line, for a sentence.
+func (r *querying) conditions(before string) string {
+	var all []string
+	for _, c := range r.words.conditions {
+		all = append(all, c.word)
+	}
+	if r.filter != "" {
+		all = append(all, r.filter)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return before + text.Printable(strings.Join(all, " "))
+}
+
+// sampled is what some measurements show of all.
+type sampled struct {
+	series, parts, fields []string
+	newest                time.Time
+}
+
+// sample looks at the newest measurements of some series.
+func (r *querying) sample(ctx context.Context, q reader.Query) (s sampled, err error) {
+	add := func(list []string, names ...string) []string {
+		for _, name := range names {
+			if !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+		return list
+	}
+	q.Limit = sampleSize
+	for m, err := range r.from.Latest(ctx, q) {
+		if err != nil {
+			if err := r.bad(err); err != nil {
+				return s, err
+			}
+			continue
+		}
+		row := rows.Row{Time: m.Time, Meta: m.Meta, Fields: m.Fields}
+		s.series = add(s.series, rows.Label(m.Meta))
+		s.parts, s.fields = add(s.parts, row.MetaNames()...), add(s.fields, row.Names()...)
+		if m.Time.After(s.newest) {
+			s.newest = m.Time
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// spanForm is a length of time as it is written in flags: days and weeks, then what Go's durations have.
+var spanForm = regexp.MustCompile(`^(?:(\d+)w)?(?:(\d+)d)?(.*)$`)
+
+// parseSpan reads a length of time such as 90s, 1h30m, 7d or 2w.
+func parseSpan(text string) (time.Duration, bool) {
+	const day = 24 * time.Hour
+	parts := spanForm.FindStringSubmatch(text)
+	if parts == nil || text == "" {
+		return 0, false
+	}
+	var d time.Duration
+	for i, unit := range []time.Duration{7 * day, day} {
+		if parts[i+1] == "" {
+			continue
+		}
+		n, err := strconv.Atoi(parts[i+1])
+		if err != nil || n > 100*366 {
+			return 0, false
+		}
+		d += time.Duration(n) * unit
+	}
+	if parts[3] == "" {
+		return d, true
+	}
+	rest, err := time.ParseDuration(parts[3])
+	return d + rest, err == nil && rest >= 0
+}
+
+// timeRange is what --from, --to and --last ask for; zero: no bound.
+type timeRange struct{ from, to time.Time }
+
+// parseRange reads the flags: --last counts back from --to, or from now.
+func parseRange(from, to, last string, now time.Time) (r timeRange, err error) {
+	if r.from, err = parseWhen("--from", from, now); err != nil {
+		return r, err
+	}
+	if r.to, err = parseWhen("--to", to, now); err != nil {
+		return r, err
+	}
+	if last != "" {
+		length, ok := parseSpan(last)
+		switch {
+		case !ok || length == 0:
+			return r, usageError{fmt.Errorf("--last is %q: a length of time as 90s, 1h30m, 7d or 2w", last)}
+		case from != "":
+			return r, usageError{fmt.Errorf("--last and --from both say where to begin: give one of them")}
+		}
+		if r.to.IsZero() {
+			r.to = now.UTC().Truncate(time.Millisecond).Add(time.Millisecond)
+		}
+		r.from = r.to.Add(-length)
+	}
+	if !r.from.IsZero() && !r.to.IsZero() && !r.from.Before(r.to) {
+		return r, usageError{fmt.Errorf("it ends at %s, and begins only at %s: is --from before --to?", r.to.Format(time.RFC3339), r.from.Format(time.RFC3339))}
+	}
+	return r, nil
+}
+
+// String says it for a sentence; empty: no bound.
+func (r timeRange) String() (s string) {
+	if !r.from.IsZero() {
+		s = " from " + r.from.UTC().Format(time.RFC3339)
+	}
+	if !r.to.IsZero() {
+		s += " to " + r.to.UTC().Format(time.RFC3339)
+	}
+	return s
+}
