@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/dlq"
@@ -29,6 +31,11 @@ type Options struct {
 	OutOfRange claim.OutOfRange
 	// Letters are the settings of dead letters; nil: there are none.
 	Letters *dlq.Options
+
+	// MetaIndexes are the paths of META_INDEXES.
+	MetaIndexes []string
+	// Filter is a filter on measurements whose cost is of interest; nil: none.
+	Filter bson.Raw
 
 	// Decoding and Bucketing are what events are made measurements and buckets with.
 	Decoding  measurement.Options

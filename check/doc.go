@@ -8,6 +8,7 @@
 //	topic.go    topics: partitions, clocks, configuration
 //	letters.go  dead-letter topics
 //	mongodb.go  the server, its clock, a trial of what the user may do
+//	index.go    indexes that META_INDEXES asks for, and that a filter needs
 //	claims.go   whose claims stand on the partitions
 //	group.go    the members of the group, and where each partition would begin
 //	sample.go   Sample: what the newest records of a topic would become

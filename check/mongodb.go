@@ -38,6 +38,7 @@ func (l *look) series(ctx context.Context, topic Topic) {
 	default:
 		l.OK(subject, "collections, definition and indexes are there, in the database %s", l.Database.Name())
 		l.view(ctx, subject, topic.Series)
+		l.indexes(ctx, subject, topic)
 		if documents, err := l.Database.Partitions(ctx, topic.Series); err != nil {
 			l.Failed(subject, err)
 		} else {

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/check"
 	"waterwheel/claim"
@@ -20,6 +22,7 @@ const maxSample = 1_000_000
 
 func (p *program) checkCommand() *cobra.Command {
 	var sample sampleFlag
+	var filter string
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check whether everything is in place, and what events would become",
@@ -29,27 +32,39 @@ func (p *program) checkCommand() *cobra.Command {
 			"With --sample it also decodes the newest records of each topic, without joining the group, and prints what they would\n" +
 			"become: measurements, buckets, letters. Where the settings of events do not suit them, it proposes others.\n" +
 			"With --sample - it does so with events from standard input, one a line or a JSON array, and needs neither Kafka nor\n" +
-			"MongoDB, nor settings of them.\n\n" +
+			"MongoDB, nor settings of them.\n" +
+			"With --filter it says of a filter on measurements, as find takes it on the view, which index serves it, and which would serve\n" +
+			"it better. Where MongoDB tells (explain), the filter is tried: that takes as long as finding its buckets.\n\n" +
 			"Exit code 3: something is wrong.",
-		Example: "  consumer check\n  consumer check --sample 10000\n  head events.json | consumer check --sample -\n" +
+		Example: "  consumer check\n  consumer check --filter '{\"meta.sensor\": \"s-17\"}'\n  consumer check --sample 10000\n  head events.json | consumer check --sample -\n" +
 			"  kcat -b kafka-1:9092 -t measurements -C -o -100 -e | EVENT_META_FIELDS=sensor,site consumer check --sample -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if sample.feed && filter != "" {
+				return usageError{errors.New("--filter asks MongoDB, which --sample - does without: give one of them")}
+			}
 			if sample.feed {
 				return p.checkFeed(cmd.Context())
 			}
-			return p.check(cmd.Context(), sample.records)
+			return p.check(cmd.Context(), sample.records, filter)
 		},
 	}
+	cmd.Flags().StringVar(&filter, "filter", "", "say which index serves this filter on measurements, in Extended JSON")
 	cmd.Flags().Var(&sample, "sample", "decode so many of the newest records of each topic, 0: none; -: events from standard input")
 	p.outputFlag(cmd, "table")
 	return cmd
 }
 
-func (p *program) check(ctx context.Context, sample int) error {
+func (p *program) check(ctx context.Context, sample int, filter string) error {
 	c, log, err := p.quietSettings()
 	if err != nil {
 		return err
+	}
+	var query bson.Raw
+	if filter != "" {
+		if query, err = parseObject("--filter", filter); err != nil {
+			return err
+		}
 	}
 	_, definition, err := newDecoder(c)
 	if err != nil {
@@ -59,6 +74,7 @@ func (p *program) check(ctx context.Context, sample int) error {
 	found := &view.Findings
 	p.checkSettings(c, found)
 	o := checkOptions(c, definition)
+	o.Filter = query
 	o.Sample, o.Progress = sample, func(topic string) (func(int), func()) {
 		line := p.progress("records of " + topic)
 		return func(done int) { line.At(int64(done), int64(sample)) }, line.End
@@ -94,7 +110,7 @@ func (p *program) check(ctx context.Context, sample int) error {
 func checkOptions(c config.Config, definition timeseries.Options) check.Options {
 	o := check.Options{
 		User: c.Security.SASLUsername, GroupID: c.Kafka.GroupID, Begins: startText(c), OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange),
-		Decoding: decoding(c, definition), Bucketing: bucketing(c, definition, false),
+		Decoding: decoding(c, definition), Bucketing: bucketing(c, definition, false), MetaIndexes: c.MongoDB.MetaIndexes,
 	}
 	if c.DLQ.Topic != "" {
 		o.Letters = new(letterOptions(c))

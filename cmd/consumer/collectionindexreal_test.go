@@ -39,6 +39,10 @@ func TestIndexesOnServers(t *testing.T) {
 	if !strings.Contains(out, "META_INDEXES does not ask for meta.sensor_1_time_1 any more") {
 		t.Errorf("nothing is said of the one that is not asked for any more:\n%s", out)
 	}
+	s.command(exitDone, "META_INDEXES asks for meta.zone, and no index serves it", "check")
+	s.command(exitDone, "narrowed by the index meta.sensor_1_time_1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-1"}`)
+	s.command(exitDone, `create-index '{"meta.floor":1,"time":1}', or META_INDEXES=meta.floor`, "check", "--filter", `{"meta.floor": 5}`)
+	s.command(exitUsage, "is no JSON object", "check", "--filter", `{meta.floor: 5}`)
 	for _, name := range []string{"meta_1_control.min.time_1", "_id_"} {
 		s.command(exitFailed, "is needed", "collection", "drop-index", name)
 		s.command(exitFailed, "is needed", "collection", "hide-index", name)

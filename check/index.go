@@ -1,0 +1,111 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// indexes says which indexes META_INDEXES asks for and which it does not any more, and how the filter is served.
+func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
+	if len(l.MetaIndexes) == 0 && l.Filter == nil {
+		return
+	}
+	list, err := l.Database.Indexes(ctx, topic.Series)
+	if err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	l.metaIndexes(subject, list)
+	if l.Filter == nil {
+		return
+	}
+	advice, err := list.Options.Advise(l.Filter, list.Definitions())
+	if err != nil {
+		l.Wrong(subject, "correct --filter", "%v", err)
+		return
+	}
+	l.advise(subject, topic, advice, l.explained(ctx, subject, topic.Series, list.Options))
+}
+
+func (l *look) metaIndexes(subject string, list sink.IndexList) {
+	compared := list.CompareMetaIndexes(l.MetaIndexes)
+	for _, path := range compared.Missing {
+		l.Warn(subject, "`consumer init` makes it, and so does `consumer run`", "META_INDEXES asks for %s, and no index serves it", path)
+	}
+	for _, name := range compared.Unasked {
+		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `consumer collection drop-index %[1]s` drops it", name)
+	}
+	if n := len(l.MetaIndexes) - len(compared.Missing); n > 0 {
+		l.OK(subject, "%d of %d indexes of META_INDEXES are there", n, len(l.MetaIndexes))
+	}
+}
+
+// explained lets MongoDB say what the filter costs; nil: it does not.
+func (l *look) explained(ctx context.Context, subject, series string, o timeseries.Options) *sink.Explanation {
+	filter, err := o.BucketFilter(l.Filter)
+	if err != nil { // Advise says the same
+		return nil
+	}
+	e, told, err := l.Database.ExplainFilter(ctx, series, filter)
+	if err != nil {
+		l.Note(subject, "what the filter costs is not known: %v", err)
+	}
+	if !told {
+		return nil
+	}
+	return &e
+}
+
+// muchMore is how many times as many buckets as it finds a filter may examine before that is worth an index.
+const muchMore = 10
+
+// advise says how the filter is served, and which index would serve it better.
+func (l *look) advise(subject string, topic Topic, a timeseries.Advice, e *sink.Explanation) {
+	measured := ""
+	if e != nil {
+		measured = fmt.Sprintf("; tried: %d buckets examined for %d that can match", e.Examined, e.Found)
+	}
+	wide := ""
+	if len(a.Wide) > 0 {
+		wide = fmt.Sprintf("; no index narrows by %s", strings.Join(a.Wide, ", "))
+	}
+	if len(a.Fields) > 0 {
+		wide += fmt.Sprintf("; %s is looked for in each bucket that the rest finds", strings.Join(a.Fields, ", "))
+	}
+	cheap := e != nil && e.Examined <= muchMore*max(e.Found, 1)
+	switch {
+	case a.Index == "" && a.Keys == nil:
+		l.Warn(subject, "ask for a part of the meta or for a time", "the filter reads every bucket%s%s", wide, measured)
+	case a.Keys == nil:
+		l.OK(subject, "the filter is narrowed by the index %s: %s%s%s", a.Index, strings.Join(a.Narrows, ", "), wide, measured)
+	case cheap:
+		l.OK(subject, "no index narrows the filter by %s, but few buckets are read for that now%s%s", strings.Join(a.Misses, ", "), wide, measured)
+	case a.Index == "":
+		l.Warn(subject, l.wayOut(topic, a), "no index serves the filter: it reads every bucket%s%s", wide, measured)
+	default:
+		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), and not by %s: it reads the buckets of other series, too%s%s",
+			strings.Join(a.Narrows, ", "), a.Index, strings.Join(a.Misses, ", "), wide, measured)
+	}
+}
+
+// wayOut is the command that makes the index, and the setting where that would do.
+func (l *look) wayOut(topic Topic, a timeseries.Advice) string {
+	keys, err := bson.MarshalExtJSON(a.Keys, false, false)
+	if err != nil {
+		keys = []byte(a.Keys.String())
+	}
+	text := fmt.Sprintf("make the index: consumer collection create-index '%s'", keys)
+	if len(l.Topics) > 1 {
+		text += " --topic " + topic.Name
+	}
+	if names, err := a.Keys.Elements(); err == nil && len(names) == 2 {
+		text += fmt.Sprintf(", or META_INDEXES=%s", names[0].Key())
+	}
+	return text
+}
