@@ -35,5 +35,6 @@
 //	merge.go        buckets that overlap, in the order of their measurements; held.go: one bucket of them
 //	scan.go         buckets one after the other, through failures; retry.go: which failures pass
 //	port.go         what is asked of a server; driver.go: the same of a real one
+//	explain.go      what a query costs the server
 //	errors.go       errors that callers tell apart
 package reader

@@ -3,6 +3,7 @@ package reader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -79,6 +80,44 @@ func (s *server) query(ctx context.Context, r request, hinted bool) (documents, 
 func (s *server) aggregate(ctx context.Context, pipeline bson.A) (documents, error) {
 	c, err := s.buckets.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
 	return answerOf(c, err)
+}
+
+// codes of servers that have no explain, or none for such a command.
+const (
+	codeCommandNotFound     = 59
+	codeCommandNotSupported = 115
+	codeNotImplemented      = 238
+)
+
+func (s *server) explainFind(ctx context.Context, r request) (bson.Raw, error) {
+	command := bson.D{{Key: "find", Value: s.buckets.Name()}, {Key: "filter", Value: r.filter}}
+	for _, o := range []struct {
+		name  string
+		value bson.D
+	}{{"projection", r.projection}, {"sort", r.sort}, {"hint", r.hint}} {
+		if o.value != nil && (o.name != "hint" || !s.noHint.Load()) {
+			command = append(command, bson.E{Key: o.name, Value: o.value})
+		}
+	}
+	return s.explain(ctx, command)
+}
+
+func (s *server) explainAggregate(ctx context.Context, pipeline bson.A) (bson.Raw, error) {
+	return s.explain(ctx, bson.D{
+		{Key: "aggregate", Value: s.buckets.Name()},
+		{Key: "pipeline", Value: pipeline},
+		{Key: "cursor", Value: bson.D{}},
+		{Key: "allowDiskUse", Value: true},
+	})
+}
+
+func (s *server) explain(ctx context.Context, command bson.D) (bson.Raw, error) {
+	answer, err := s.buckets.Database().RunCommand(ctx, bson.D{{Key: "explain", Value: command}, {Key: "verbosity", Value: "executionStats"}}).Raw()
+	refused := mongo.CommandError{}
+	if errors.As(err, &refused) && (refused.Code == codeCommandNotFound || refused.Code == codeCommandNotSupported || refused.Code == codeNotImplemented) {
+		return nil, fmt.Errorf("%w: %w", ErrNoExplain, err)
+	}
+	return answer, err
 }
 
 func (s *server) sources(ctx context.Context) (documents, error) {

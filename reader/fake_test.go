@@ -19,6 +19,7 @@ type fake struct {
 	fail       func() error // asked before each document and each request; nil: never
 	sent       int          // buckets given out with their columns
 	requests   []request
+	explained  bson.Raw // the answer to explain
 }
 
 func (f *fake) failing() error {
@@ -81,6 +82,9 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 	}
 	return answer, nil
 }
+
+func (f *fake) explainFind(context.Context, request) (bson.Raw, error)     { return f.explained, nil }
+func (f *fake) explainAggregate(context.Context, bson.A) (bson.Raw, error) { return f.explained, nil }
 
 func (f *fake) sources(context.Context) (documents, error) {
 	if err := f.failing(); err != nil {

@@ -69,12 +69,19 @@ func (s *Series) groups(ctx context.Context, p *plan) ([]group, error) {
 	}
 }
 
-func (s *Series) list(ctx context.Context, p *plan) (list []group, err error) {
-	pipeline := bson.A{
+// lists tells that the series are to be listed.
+func (s *Series) lists(p *plan) bool { return s.options.MetaField != "" && p.whole == nil }
+
+// listing is the pipeline that lists them.
+func (s *Series) listing(p *plan) bson.A {
+	return bson.A{
 		bson.D{{Key: "$match", Value: append(s.timeFilter(p), p.meta...)}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: timeseries.FieldID, Value: "$" + timeseries.FieldMeta}}}},
 	}
-	answer, err := s.port.aggregate(ctx, pipeline)
+}
+
+func (s *Series) list(ctx context.Context, p *plan) (list []group, err error) {
+	answer, err := s.port.aggregate(ctx, s.listing(p))
 	err = each(ctx, answer, err, func(d bson.Raw) error {
 		list = append(list, group{meta: cloned(idOf(d))})
 		return nil
@@ -119,7 +126,7 @@ func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, e
 
 // first is the meta of the first bucket of the group; false: there is none. Of most that were listed it is known.
 func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bool, error) {
-	if p.whole == nil && s.options.MetaField != "" && g.exists == nil {
+	if s.lists(p) && g.exists == nil {
 		return g.meta, true, nil
 	}
 	buckets := s.scan(p, g)

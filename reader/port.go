@@ -12,6 +12,10 @@ type port interface {
 	find(ctx context.Context, r request) (documents, error)
 	// aggregate runs a pipeline on the buckets.
 	aggregate(ctx context.Context, pipeline bson.A) (documents, error)
+	// explainFind and explainAggregate are the answers of explain, with executionStats, to the same. ErrNoExplain: there is no
+	// such command.
+	explainFind(ctx context.Context, r request) (bson.Raw, error)
+	explainAggregate(ctx context.Context, pipeline bson.A) (bson.Raw, error)
 	// sources are the partition documents of the time series.
 	sources(ctx context.Context) (documents, error)
 }

@@ -53,9 +53,14 @@ func (s *scan) next(ctx context.Context) (bool, error) {
 
 // ask sends the request for the rest, unless its answer is open.
 func (s *scan) ask(ctx context.Context) (err error) {
-	if s.answer != nil {
-		return nil
+	if s.answer == nil {
+		s.answer, err = s.series.port.find(ctx, s.rest())
 	}
+	return err
+}
+
+// rest is the request for what is left to read.
+func (s *scan) rest() request {
 	r, direction, bound := s.request, 1, "$gte"
 	if s.newest {
 		direction, bound = -1, "$lte"
@@ -63,11 +68,10 @@ func (s *scan) ask(ctx context.Context) (err error) {
 	r.sort = bson.D{{Key: s.series.minPath(), Value: direction}}
 	r.hint = s.series.index()
 	if s.started {
-		rest := bson.D{{Key: s.series.minPath(), Value: bson.D{{Key: bound, Value: bson.DateTime(s.last)}}}}
-		r.filter = bson.D{{Key: "$and", Value: bson.A{r.filter, rest}}}
+		behind := bson.D{{Key: s.series.minPath(), Value: bson.D{{Key: bound, Value: bson.DateTime(s.last)}}}}
+		r.filter = bson.D{{Key: "$and", Value: bson.A{r.filter, behind}}}
 	}
-	s.answer, err = s.series.port.find(ctx, r)
-	return err
+	return r
 }
 
 // take notes where the scan is; false: the bucket came before.

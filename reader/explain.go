@@ -1,0 +1,141 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
+)
+
+// maxExplained bounds the series whose reading Explain looks at.
+const maxExplained = 100
+
+// ErrNoExplain: the server does not tell what a query costs.
+var ErrNoExplain = errors.New("this server does not explain queries with what they examined (explain with executionStats)")
+
+// Plan tells what Find costs the server for a query.
+type Plan struct {
+	// Listing is the first step of a filter that is not one whole meta: which series it selects. Nil: there is no such step.
+	Listing *Cost `json:"listing,omitempty"`
+	// Series is how many are selected, and Explained how many of them Reading is the sum of: the first hundred at most.
+	Series    int `json:"series"`
+	Explained int `json:"explained"`
+	// Reading is what reading the buckets of the series costs.
+	Reading Cost `json:"reading"`
+}
+
+// Cost is what a server did for a command.
+type Cost struct {
+	// Buckets is how many it returned; of a listing, how many it found before it grouped them.
+	Buckets           int64 `json:"buckets"`
+	DocumentsExamined int64 `json:"documentsExamined"`
+	KeysExamined      int64 `json:"keysExamined"`
+	// Indexes are the names of those that were used, sorted.
+	Indexes []string `json:"indexes"`
+	// Scans tells that the whole collection was read, Sorts that the server had to sort what it returned.
+	Scans bool `json:"scans"`
+	Sorts bool `json:"sorts"`
+}
+
+// Explain asks the server what Find would cost it for a query, with the explain command. The server runs the queries to tell, but
+// sends no buckets. ErrNoExplain: it cannot tell.
+func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
+	p, err := s.plan(q)
+	if err != nil {
+		return Plan{}, err
+	}
+	var plan Plan
+	if s.lists(&p) {
+		plan.Listing = &Cost{}
+		if err := plan.Listing.add(s.port.explainAggregate(ctx, s.listing(&p))); err != nil {
+			return Plan{}, fmt.Errorf("explaining the listing of the series of %s: %w", s.namespace, err)
+		}
+	}
+	groups, err := s.groups(ctx, &p)
+	if err != nil {
+		return Plan{}, err
+	}
+	plan.Series, plan.Explained = len(groups), min(len(groups), maxExplained)
+	for _, g := range groups[:plan.Explained] {
+		if err := plan.Reading.add(s.port.explainFind(ctx, s.scan(&p, g).rest())); err != nil {
+			return Plan{}, fmt.Errorf("explaining the reading of %s: %w", s.namespace, err)
+		}
+	}
+	return plan, nil
+}
+
+// add adds what an answer of explain tells.
+func (c *Cost) add(answer bson.Raw, err error) error {
+	if err != nil {
+		return err
+	}
+	if !c.addStats(answer) {
+		return ErrNoExplain
+	}
+	c.addPlans(answer, false)
+	slices.Sort(c.Indexes)
+	c.Indexes = slices.Compact(c.Indexes)
+	return nil
+}
+
+// addStats adds the totals of every executionStats, which stand at the top, in the first stage of a pipeline, or in either of
+// each shard. False: there are none.
+func (c *Cost) addStats(d bson.Raw) (found bool) {
+	for name, v := range members(d) {
+		if name == "executionStats" && v.Type == bson.TypeEmbeddedDocument {
+			stats := bson.Raw(v.Value)
+			number := func(name string) int64 {
+				n, _ := stats.Lookup(name).AsInt64OK()
+				return n
+			}
+			if _, err := stats.LookupErr("totalDocsExamined"); err == nil {
+				c.Buckets += number("nReturned")
+				c.DocumentsExamined += number("totalDocsExamined")
+				c.KeysExamined += number("totalKeysExamined")
+				found = true
+			}
+			continue
+		}
+		if rawbson.IsNested(v.Type) && c.addStats(v.Value) {
+			found = true
+		}
+	}
+	return found
+}
+
+// addPlans notes the stages of every winning plan: inside tells that d is part of one.
+func (c *Cost) addPlans(d bson.Raw, inside bool) {
+	for name, v := range members(d) {
+		text, _ := v.StringValueOK()
+		switch {
+		case rawbson.IsNested(v.Type) && name != "rejectedPlans" && name != "executionStats":
+			c.addPlans(v.Value, inside || name == "winningPlan")
+		case !inside:
+		case name == "indexName":
+			c.Indexes = append(c.Indexes, text)
+		case name == "stage":
+			c.Scans = c.Scans || text == "COLLSCAN"
+			c.Sorts = c.Sorts || text == "SORT"
+		}
+	}
+}
+
+// members walks a document or array as far as it is well-formed.
+func members(d bson.Raw) func(yield func(string, bson.RawValue) bool) {
+	return func(yield func(string, bson.RawValue) bool) {
+		if rawbson.DocumentSize(d) != len(d) {
+			return
+		}
+		for list := rawbson.Content(d); len(list) > 0; {
+			e, rest, ok := rawbson.Read(list)
+			if !ok || !yield(string(e.Name), bson.RawValue{Type: e.Kind, Value: e.Value}) {
+				return
+			}
+			list = rest
+		}
+	}
+}
