@@ -83,7 +83,8 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 	return answer, nil
 }
 
-func (f *fake) explainFind(context.Context, request) (bson.Raw, error)     { return f.explained, nil }
+func (f *fake) explainFind(context.Context, request) (bson.Raw, error) { return f.explained, nil }
+
 func (f *fake) explainAggregate(context.Context, bson.A) (bson.Raw, error) { return f.explained, nil }
 
 func (f *fake) sources(context.Context) (documents, error) {

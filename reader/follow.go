@@ -55,6 +55,8 @@ type following struct {
 	sources map[timeseries.Source]*followed // their Topic is empty
 	begun   bool                            // what was stored before is known
 	looked  time.Time
+	// progressed: something has come from the server to its end since the last failure.
+	progressed bool
 }
 
 // followed is what was seen of one source.
@@ -81,9 +83,12 @@ type shownBucket struct {
 func (f *following) run(ctx context.Context) error {
 	var r retry
 	for {
+		f.progressed = false
 		err := f.look(ctx)
-		if err == nil {
+		if f.progressed {
 			r.progressed()
+		}
+		if err == nil {
 			select {
 			case <-time.After(f.every):
 			case <-ctx.Done():
@@ -158,12 +163,14 @@ func (f *following) lookAt(ctx context.Context, source *followed, gap time.Durat
 	if err != nil {
 		return err
 	}
+	f.progressed = true
 	for len(changed) > 0 {
 		some := changed[:min(len(changed), fetchedAtOnce)]
 		changed = changed[len(some):]
 		if err := f.show(ctx, source, some); err != nil {
 			return err
 		}
+		f.progressed = true
 	}
 	if last > newest {
 		source.active += gap

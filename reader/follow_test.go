@@ -1,0 +1,139 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// consumer stores into a fake as a consumer does: flush after flush of each partition, the writes of a flush in any order and at
+// different moments, some flushes cut off and their rest stored by the next owner.
+type consumer struct {
+	*fake
+	random *rand.Rand
+	open   map[string][]fact // by series and partition: what the bucket holds that may grow
+	at     map[string]int    // where that bucket is
+	next   [3]int64          // offsets
+	rest   [3][]fact         // of a flush that was cut off
+}
+
+func newConsumer(seed uint64) *consumer {
+	c := &consumer{fake: &fake{}, random: rand.New(rand.NewPCG(seed, 6)), open: map[string][]fact{}, at: map[string]int{}}
+	for partition := range c.next {
+		c.partitions = append(c.partitions, encode(bson.D{
+			{Key: "_id", Value: fmt.Sprintf("cluster/events/%d", partition)},
+			{Key: "topicId", Value: bson.Binary{Subtype: 4, Data: append([]byte{1}, make([]byte, 15)...)}},
+		}))
+	}
+	return c
+}
+
+// flush stores measurements of a partition, and pauses between its writes. It returns what was stored.
+func (c *consumer) flush(partition int) (stored []fact) {
+	batch := c.rest[partition]
+	c.rest[partition] = nil
+	for range 1 + c.random.IntN(20) {
+		batch = append(batch, fact{
+			meta: stringMetas(4)[c.random.IntN(4)], time: time.Now().UnixMilli(), fields: bson.D{{Key: "x", Value: 1.5}},
+			source: timeseries.Source{Topic: "events", TopicID: [16]byte{1}, Partition: int32(partition)},
+			at:     timeseries.Position{Offset: c.next[partition]},
+		})
+		c.next[partition] += 1 + c.random.Int64N(3)
+	}
+	writes := map[string][]fact{}
+	for _, f := range batch {
+		key := fmt.Sprint(partition, f.meta)
+		writes[key] = append(writes[key], f)
+	}
+	cut := c.random.IntN(5) == 0
+	for key, add := range writes { // in any order
+		if cut && c.random.IntN(2) == 0 {
+			c.rest[partition] = append(c.rest[partition], add...)
+			continue
+		}
+		c.write(key, add)
+		stored = append(stored, add...)
+		time.Sleep(time.Duration(c.random.IntN(3000)) * time.Millisecond)
+	}
+	slices.SortFunc(c.rest[partition], fact.compareOffsets)
+	return stored
+}
+
+func (f fact) compareOffsets(g fact) int { return f.at.Compare(g.at) }
+
+// write makes a bucket, or lets the one of the series grow.
+func (c *consumer) write(key string, add []fact) {
+	if len(c.open[key]) > 30 || c.random.IntN(6) == 0 {
+		delete(c.open, key)
+	}
+	if len(c.open[key]) == 0 {
+		c.at[key] = len(c.buckets)
+		c.buckets = append(c.buckets, nil)
+	}
+	i := c.at[key]
+	c.open[key] = append(c.open[key], add...)
+	grown := bucketOf(testOptions, c.open[key]...)
+	if c.buckets[i] != nil { // it keeps its _id
+		id := idOf(c.buckets[i])
+		copy(grown[4+1+len("_id")+1:], id.Value)
+	}
+	c.buckets[i] = grown
+}
+
+// TestFollowShowsEachMeasurementOnce: writes in any order, buckets that grow, flushes that are cut off, failures in between.
+func TestFollowShowsEachMeasurementOnce(t *testing.T) {
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newConsumer(seed)
+			for partition := range c.next {
+				c.flush(partition)
+				for len(c.rest[partition]) > 0 { // the beginning is between two flushes
+					c.flush(partition)
+				}
+			}
+			c.fail = func() error {
+				if c.random.IntN(200) == 0 {
+					return io.ErrUnexpectedEOF
+				}
+				return nil
+			}
+			s := newSeries("s", "db.s.buckets", testOptions, c.fake)
+			ctx, cancel := context.WithCancel(t.Context())
+			var got []string
+			var failure error
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				got, failure = facts(s.Follow(ctx, Query{}, 5*time.Second))
+			}()
+			time.Sleep(20 * time.Second)
+			var want []string
+			for i := range 60 {
+				for _, f := range c.flush(i % len(c.next)) {
+					want = append(want, f.String())
+				}
+				if c.random.IntN(20) == 0 {
+					time.Sleep(10 * time.Minute) // nobody owns the partitions
+				}
+			}
+			time.Sleep(time.Minute)
+			cancel()
+			<-ended
+			slices.Sort(got)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, got); diff != "" || failure != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, failure, diff)
+			}
+		})
+	}
+}
