@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -18,88 +19,139 @@ func (d *Database) Definition(ctx context.Context, name string) (timeseries.Opti
 	return have.Options, have.Version, err
 }
 
-// SetGranularity changes the bucketing of a time series to that of a granularity, which must not make span or rounding
+// SetBucketing changes the bucketing of a time series: to a granularity, or to a custom span and rounding. Neither may become
 // smaller (*timeseries.Error otherwise). It returns the definitions before and after. Stored buckets stay as they are.
-//
-// What reads buckets comes first: with the larger span, the view and the expiry are right for buckets of both, whatever
-// happens in between. Repeating the call finishes what was cut off.
-func (d *Database) SetGranularity(ctx context.Context, name string, g timeseries.Granularity) (before, after timeseries.Options, err error) {
+func (d *Database) SetBucketing(ctx context.Context, name string, to timeseries.Options) (before, after timeseries.Options, err error) {
+	return d.change(ctx, name, func(o timeseries.Options) (timeseries.Options, error) {
+		to.TimeField, to.MetaField, to.ExpireAfterSeconds = o.TimeField, o.MetaField, o.ExpireAfterSeconds
+		return o.Change(to)
+	})
+}
+
+// SetExpiry changes after how many seconds measurements are deleted; 0: never. It returns the definitions before and after.
+func (d *Database) SetExpiry(ctx context.Context, name string, seconds int64) (before, after timeseries.Options, err error) {
+	return d.change(ctx, name, func(o timeseries.Options) (timeseries.Options, error) {
+		return o.Change(timeseries.Options{ExpireAfterSeconds: seconds})
+	})
+}
+
+// Covers tells whether expiry and view of a time series are right for buckets of these options.
+func (d *Database) Covers(ctx context.Context, name string, o timeseries.Options) (bool, error) {
+	s := d.series(name)
+	s.options = o
+	return Covers(ctx, s, o)
+}
+
+func (d *Database) change(ctx context.Context, name string, by func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
 	s := d.series(name)
 	have, err := readDefinition(ctx, s.ports.Options)
 	if err != nil {
 		return before, after, err
 	}
-	before = have.Options
-	after, err = before.Change(timeseries.Options{Granularity: g, ExpireAfterSeconds: before.ExpireAfterSeconds})
+	s.options = have.Options // its field names never change
+	return OptionsChange{
+		Options: s.ports.Options, Upkeep: s, Others: s.adjustUserExpiries, WriteTimeout: d.o.WriteTimeout, Sleep: sleep,
+	}.Run(ctx, by)
+}
+
+// sleep waits, unless the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// OptionsChange changes the options of a time series while consumers write and the server expires and shows buckets, in the one
+// order in which nothing is deleted early and nothing hidden:
+//
+//  1. The lock: one change at a time, as a command of another one that comes late would undo this one's.
+//  2. Expiry and view become right for the old options and the new ones (widen): both only ever give more here.
+//  3. The definition is written, if it is still of the version that was read. From now on consumers may follow it.
+//  4. The expiry becomes as short as the new options say (tighten). Nothing that was deleted before 3 was due by the old
+//     options only.
+//
+// A change that is cut off leaves, at any step, an expiry and a view that are right for the definition; repeating it
+// finishes it. A consumer follows a definition only when expiry and view cover it (Covers).
+type OptionsChange struct {
+	Options Collection // of the time series
+	Upkeep  Upkeep
+	// Others makes what else goes by the span right for the new options: the expiring indexes of users. Nil: there is nothing.
+	Others func(ctx context.Context, after timeseries.Options) error
+	// WriteTimeout bounds a write from sending to the answer, and how long it may be executed after that.
+	WriteTimeout time.Duration
+	// Sleep waits for so long, or until the context ends.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// Run changes the options by a function of them. It returns the definitions before and after; the same when nothing changed.
+// A *timeseries.Error of the function is returned as it is.
+func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
+	lock, ctx, err := c.lock(ctx)
 	if err != nil {
 		return before, after, err
 	}
-	s.options = after
-	if err := s.adjustExpiry(ctx); err != nil {
+	defer lock.release(ctx)
+	have, err := readDefinition(ctx, c.Options)
+	if err != nil {
 		return before, after, err
 	}
-	if err := s.adjustUserExpiries(ctx); err != nil {
+	before = have.Options
+	if after, err = change(before); err != nil {
 		return before, after, err
 	}
-	if err := s.adjustView(ctx); err != nil {
+	if err := widen(ctx, c.Upkeep, longest(before, after)); err != nil {
 		return before, after, err
 	}
-	if after == before {
-		return before, after, nil
+	if c.Others != nil {
+		if err := c.Others(ctx, after); err != nil {
+			return before, after, err
+		}
 	}
-	if err := s.writeBucketing(ctx, have.Version); err != nil {
-		return before, after, err
+	if after != before {
+		if err := c.write(ctx, after, have.Version); err != nil {
+			return before, after, err
+		}
 	}
-	return before, after, s.adjustView(ctx) // a consumer that began before may have made it as it was
+	return before, after, tighten(ctx, c.Upkeep, after)
 }
 
-// writeBucketing writes the bucketing of the series' options, if the document is still of this version.
-func (s *series) writeBucketing(ctx context.Context, version int32) error {
-	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)
-	defer cancel()
-	written, err := changed(s.ports.Options.Update(ctx, []Update{{
-		Filter: document(bson.D{{Key: "_id", Value: timeseries.DefinitionID}, {Key: "version", Value: version}}),
-		Update: document(bson.D{
-			{Key: "$set", Value: bson.D{
-				{Key: "version", Value: version + 1},
-				{Key: "granularity", Value: string(s.options.Granularity)},
-				{Key: "bucketMaxSpanSeconds", Value: s.options.MaxSpanSeconds},
-			}},
-			{Key: "$unset", Value: bson.D{{Key: "bucketRoundingSeconds", Value: ""}}},
-		}),
+// longest are the later options with the longer of both expiries.
+func longest(before, after timeseries.Options) timeseries.Options {
+	if before.ExpireAfterSeconds == 0 || after.ExpireAfterSeconds == 0 {
+		after.ExpireAfterSeconds = 0
+	} else {
+		after.ExpireAfterSeconds = max(before.ExpireAfterSeconds, after.ExpireAfterSeconds)
+	}
+	return after
+}
+
+// write writes the definition, if it is still of this version.
+func (c OptionsChange) write(ctx context.Context, o timeseries.Options, version int32) error {
+	set, unset := bson.D{{Key: "version", Value: version + 1}, {Key: "bucketMaxSpanSeconds", Value: o.MaxSpanSeconds}}, bson.D{}
+	optional := func(name string, value any, present bool) {
+		if present {
+			set = append(set, bson.E{Key: name, Value: value})
+		} else {
+			unset = append(unset, bson.E{Key: name, Value: ""})
+		}
+	}
+	optional("granularity", string(o.Granularity), o.Granularity != "")
+	optional("bucketRoundingSeconds", o.RoundingSeconds, o.RoundingSeconds != 0)
+	optional("expireAfterSeconds", o.ExpireAfterSeconds, o.ExpireAfterSeconds != 0)
+	update := bson.D{{Key: "$set", Value: set}}
+	if len(unset) > 0 {
+		update = append(update, bson.E{Key: "$unset", Value: unset})
+	}
+	written, err := changed(c.Options.Update(ctx, []Update{{
+		Filter: document(bson.D{{Key: "_id", Value: timeseries.DefinitionID}, {Key: "version", Value: version}}), Update: document(update),
 	}}))
 	if err == nil && !written {
 		return ErrChangedMeanwhile
 	}
 	return failure("writing the collection's options", err)
-}
-
-// adjustView gives a view by MongoDB's own stage the span of the series' options; the others do not name it.
-func (s *series) adjustView(ctx context.Context) error {
-	have, err := s.existing(ctx, s.name)
-	if err != nil || !s.isView(have) || s.kindOf(have) != ViewInternal {
-		return err
-	}
-	return s.updateView(ctx, have, ViewInternal)
-}
-
-// adjustExpiry lets buckets live as long as the series' options say, where the server expires them at all.
-func (s *series) adjustExpiry(ctx context.Context) error {
-	after := s.options.TTLSeconds()
-	if after == 0 {
-		return nil
-	}
-	name, seconds, found, err := s.expiryNow(ctx)
-	if err != nil || !found || seconds == int64(after) {
-		return err
-	}
-	index := bson.D{{Key: "name", Value: name}, {Key: "expireAfterSeconds", Value: after}}
-	command := bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: index}}
-	err = s.portError(s.db.RunCommand(ctx, command).Err())
-	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
-		if err = s.portError(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
-			err = s.createIndexes(ctx)
-		}
-	}
-	return failure("changing the expiry", err)
 }

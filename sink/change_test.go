@@ -2,10 +2,7 @@ package sink_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -30,7 +27,7 @@ func TestSetGranularityOnlyGrows(t *testing.T) {
 		{timeseries.Seconds, true, timeseries.Minutes, 2},
 		{timeseries.Hours, false, timeseries.Hours, 3},
 	} {
-		_, _, err := e.SetGranularity(t.Context(), "events", step.to)
+		_, _, err := e.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: step.to})
 		if refused := (*timeseries.Error)(nil); errors.As(err, &refused) != step.refused || err != nil && !step.refused {
 			t.Errorf("to %s: %v", step.to, err)
 		}
@@ -44,7 +41,7 @@ func TestSetGranularityOnlyGrows(t *testing.T) {
 	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := e.SetGranularity(t.Context(), "nothing", timeseries.Hours); !errors.Is(err, sink.ErrNotSetUp) {
+	if _, _, err := e.SetBucketing(t.Context(), "nothing", timeseries.Options{Granularity: timeseries.Hours}); !errors.Is(err, sink.ErrNotSetUp) {
 		t.Errorf("of a collection that is not there: %v", err)
 	}
 }
@@ -55,62 +52,11 @@ func TestSetGranularityOfCustomBucketing(t *testing.T) {
 	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.SetGranularity(t.Context(), "events", timeseries.Minutes); err != nil {
+	if _, _, err := e.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
 	}
 	o.Granularity, o.MaxSpanSeconds, o.RoundingSeconds = timeseries.Minutes, 0, 0
 	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestSetGranularityChangesViewAndExpiryFirst: whatever reads buckets knows the larger span before the first is written.
-func TestSetGranularityChangesViewAndExpiryFirst(t *testing.T) {
-	f := newFake(t, replicaSet)
-	stored := bson.D{
-		{Key: "_id", Value: "options"},
-		{Key: "version", Value: int32(8)},
-		{Key: "timeField", Value: "time"},
-		{Key: "granularity", Value: "seconds"},
-		{Key: "bucketMaxSpanSeconds", Value: int32(3600)},
-		{Key: "expireAfterSeconds", Value: int64(1000)},
-	}
-	f.answer("find", func(bson.Raw) bson.D { return cursorOf(stored) })
-	f.answer("listIndexes", func(bson.Raw) bson.D {
-		return cursorOf(bson.D{
-			{Key: "v", Value: int32(2)},
-			{Key: "key", Value: bson.D{{Key: "control.min.time", Value: int32(1)}}},
-			{Key: "name", Value: "expiry"},
-			{Key: "expireAfterSeconds", Value: int32(4600)},
-		})
-	})
-	f.answer("listCollections", func(bson.Raw) bson.D {
-		return cursorOf(bson.D{{Key: "name", Value: "events"}, {Key: "type", Value: "view"}, {Key: "options", Value: bson.D{
-			{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: sink.InternalPipeline(definition)},
-		}}})
-	})
-	f.answer("collMod", func(bson.Raw) bson.D {
-		if n := len(f.sent("update")); n > 0 {
-			t.Error("the options were written before")
-		}
-		return bson.D{}
-	})
-	f.answer("update", counting(0)) // somebody was quicker
-	_, _, err := openFake(t, f).SetGranularity(t.Context(), "events", timeseries.Minutes)
-	if !errors.Is(err, sink.ErrChangedMeanwhile) {
-		t.Error(err)
-	}
-	changes := f.sent("collMod")
-	if len(changes) != 2 {
-		t.Fatalf("%d collMods: %v", len(changes), changes)
-	}
-	if after := changes[0].Lookup("index", "expireAfterSeconds"); after.AsInt64() != 1000+86400 {
-		t.Errorf("expiry %v", after)
-	}
-	if pipeline := changes[1].Lookup("pipeline").String(); !strings.Contains(pipeline, "86400") {
-		t.Errorf("view %s", pipeline)
-	}
-	if filter := f.sent("update")[0].Lookup("updates", "0", "q"); filter.Document().Lookup("version").AsInt64() != 8 {
-		t.Errorf("the condition is %v", filter)
 	}
 }

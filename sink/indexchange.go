@@ -105,10 +105,10 @@ func (s *series) dropByName(ctx context.Context, name string) error {
 	return failure("dropping the index "+name, s.portError(err))
 }
 
-// adjustUserExpiries lets the buckets that TTL indexes of users delete live as long as the series' span demands: an index that was
+// adjustUserExpiries lets the buckets that TTL indexes of users delete live as long as the span of these options demands: an index that was
 // made for a smaller span would delete a bucket before its last measurement is old enough.
-func (s *series) adjustUserExpiries(ctx context.Context) error {
-	list, err := s.listedFor(ctx, s.options)
+func (s *series) adjustUserExpiries(ctx context.Context, o timeseries.Options) error {
+	list, err := s.listedFor(ctx, o)
 	if err != nil {
 		return err
 	}

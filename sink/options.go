@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -68,20 +69,27 @@ func (s *series) define(ctx context.Context) error {
 }
 
 // adopt takes the options of the collection if they are the wanted ones, or were made from them since by raising the
-// granularity: otherwise no consumer could be started again before its settings were changed as well.
+// bucketing, or by changing the expiry: otherwise no consumer could be started again before its settings were changed as well.
 func (s *series) adopt(have timeseries.Options) error {
-	raised := have
-	raised.ExpireAfterSeconds = s.options.ExpireAfterSeconds
-	grown, err := s.options.Change(raised)
+	grown, err := s.options.Change(have)
 	if err != nil || grown != have {
 		return compareOptions(s.namespace(), s.options, have)
 	}
-	if grown != s.options {
-		s.log.Warn("the collection's granularity has been raised: it applies, not the settings",
+	if grown.MaxSpanSeconds != s.options.MaxSpanSeconds || grown.Granularity != s.options.Granularity {
+		s.log.Warn("the collection's bucketing has been changed: it applies, not the settings",
 			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
-		s.options = grown
 	}
+	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
+		s.log.Warn("the collection's expiry is another one: it applies, not MONGODB_EXPIRE_AFTER; `consumer collection set-expiry` changes it",
+			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
+	}
+	s.options = grown
 	return nil
+}
+
+// lifetime is after what time measurements are deleted; 0: never.
+func lifetime(o timeseries.Options) time.Duration {
+	return time.Duration(o.ExpireAfterSeconds) * time.Second
 }
 
 // insertDefinition returns the definition that then exists: another consumer may have been quicker.
@@ -140,6 +148,5 @@ func settingsOf(o timeseries.Options) []setting {
 		text("MONGODB_GRANULARITY", string(o.Granularity)),
 		duration("MONGODB_BUCKET_MAX_SPAN", int64(o.MaxSpanSeconds)),
 		duration("MONGODB_BUCKET_ROUNDING", int64(o.RoundingSeconds)),
-		duration("MONGODB_EXPIRE_AFTER", o.ExpireAfterSeconds),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -32,8 +33,8 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 	})
 }
 
-// createReading makes the indexes and the view, again when the granularity was raised meanwhile: a view of the smaller span
-// does not show all that buckets of the larger hold.
+// createReading makes the indexes and the view, again when the options were changed meanwhile: a view of a smaller span does
+// not show all that buckets of a larger one hold, and nothing may expire that is to be kept now.
 func (s *series) createReading(ctx context.Context) error {
 	for {
 		made := s.options
@@ -121,17 +122,9 @@ func (s *series) buckets() *mongo.Collection {
 	return s.db.Collection(s.name + timeseries.BucketsSuffix)
 }
 
-// indexes are those of the buckets: for reopening and reading a series; for what is stored of a partition; for expiry.
-func (s *series) indexes() []mongo.IndexModel {
-	all := []mongo.IndexModel{
-		{Keys: metaIndex(s.options)},
-		{Keys: sourceIndex()},
-	}
-	if after := s.options.TTLSeconds(); after > 0 {
-		all = append(all, mongo.IndexModel{Keys: expiryIndex(s.options), Options: options.Index().SetExpireAfterSeconds(after)})
-	}
-	return all
-}
+// indexes are the keys of those of the buckets that every time series has: for reopening and reading a series; for what is
+// stored of a partition.
+func (s *series) indexes() []bson.D { return []bson.D{metaIndex(s.options), sourceIndex()} }
 
 func metaIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}
@@ -147,20 +140,41 @@ func expiryIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}}
 }
 
+// createIndexes makes the indexes. An expiry that keeps buckets longer than the options say is left alone: an operator may be
+// about to change them.
 func (s *series) createIndexes(ctx context.Context) error {
-	for _, index := range s.indexes() {
-		_, err := s.buckets().Indexes().CreateOne(ctx, index)
-		err = s.portError(err)
-		var command *CommandError
-		switch {
-		case err == nil:
-		case errors.As(err, &command) && command.Code == codeNotImplemented && index.Options != nil:
-			s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever", "collection", s.namespace())
-		case errors.As(err, &command) && (command.Code == codeIndexOptionsConflict || command.Code == codeIndexKeySpecsConflict):
-			return fmt.Errorf("an index on %v exists with other options: drop it: %w", index.Keys, err)
-		default:
-			return failure("creating indexes", err)
+	for _, keys := range s.indexes() {
+		if err := s.createIndex(ctx, keys, options.Index()); err != nil {
+			return err
 		}
+	}
+	have, err := s.Expiry(ctx)
+	want := s.options.TTLSeconds()
+	switch {
+	case err != nil:
+		return err
+	case have == 0:
+		return s.createExpiry(ctx, want)
+	case want != 0 && want < have:
+		s.log.Warn("measurements are kept longer than the collection's options say: repeat the `consumer collection set-expiry` that was cut off",
+			"collection", s.namespace(), "for", time.Duration(have-s.options.MaxSpanSeconds)*time.Second, "should_be", lifetime(s.options))
+	}
+	return widen(ctx, s, s.options)
+}
+
+func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexOptionsBuilder) error {
+	_, err := s.buckets().Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys, Options: o})
+	err = s.portError(err)
+	var command *CommandError
+	switch {
+	case err == nil:
+	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
+		s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `consumer collection expire` deletes them",
+			"collection", s.namespace())
+	case errors.As(err, &command) && (command.Code == codeIndexOptionsConflict || command.Code == codeIndexKeySpecsConflict):
+		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
+	default:
+		return failure("creating indexes", err)
 	}
 	return nil
 }
@@ -171,9 +185,9 @@ func (s *series) checkIndexes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, index := range s.indexes() {
-		if !slices.ContainsFunc(specs, func(spec bson.Raw) bool { return ofAll(spec, index.Keys.(bson.D)) }) {
-			return fmt.Errorf("%w (no index on %v)", ErrNotSetUp, index.Keys)
+	for _, keys := range s.indexes() {
+		if !slices.ContainsFunc(specs, func(spec bson.Raw) bool { return ofAll(spec, keys) }) {
+			return fmt.Errorf("%w (no index on %v)", ErrNotSetUp, keys)
 		}
 	}
 	return nil

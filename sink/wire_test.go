@@ -51,6 +51,7 @@ func newFake(t *testing.T, hello bson.D) *fake {
 	for _, name := range []string{"hello", "isMaster", "ismaster"} {
 		f.answers[name] = func(bson.Raw) bson.D { return greeting }
 	}
+	f.answers["listIndexes"] = emptyCursor
 	f.answers["endSessions"] = func(bson.Raw) bson.D { return nil }
 	f.serving.Go(f.accept)
 	t.Cleanup(func() {

@@ -17,7 +17,8 @@ func (p *program) collectionCommand() *cobra.Command {
 	return family("collection", "Look at the collections of measurements and change them",
 		"A time series is kept in MongoDB as its buckets, the claims of the consumers that write them, and its options. These\n"+
 			"commands work on the time series of KAFKA_TOPICS, beside running consumers.",
-		p.collectionShowCommand(), p.setGranularityCommand(), p.takeoverCommand(),
+		p.collectionShowCommand(), p.onOptions(setGranularityCommand()), p.onOptions(setSpanCommand()), p.onOptions(setExpiryCommand()),
+		p.takeoverCommand(),
 		p.indexesCommand(), p.createIndexCommand(), p.dropIndexCommand(), p.hideIndexCommand(true), p.hideIndexCommand(false),
 		p.updateMetaCommand(), p.deleteMetaCommand())
 }

@@ -126,6 +126,11 @@ func TestCollectionFlags(t *testing.T) {
 		{[]string{"collection", "set-granularity"}, "seconds, minutes or hours"},
 		{[]string{"collection", "set-granularity", "days"}, `"days"`},
 		{[]string{"collection", "set-granularity", ""}, "seconds, minutes or hours"},
+		{[]string{"collection", "set-span"}, "a duration of whole seconds, as 36h; not"},
+		{[]string{"collection", "set-span", "none"}, `"none" is not a duration`},
+		{[]string{"collection", "set-span", "500ms"}, `"500ms" is not a duration`},
+		{[]string{"collection", "set-expiry", "0s"}, `"0s" is not a duration of whole seconds, as 36h, or none`},
+		{[]string{"collection", "set-expiry", "1h", "2h"}, "takes one argument"},
 		{[]string{"collection", "show", "--buckets", "-1"}, "--buckets is -1"},
 		{[]string{"collection", "show", "--topic", "other"}, "not one of KAFKA_TOPICS"},
 		{[]string{"collection", "takeover", "--output", "yaml"}, `"--output" flag: must be `},
@@ -211,22 +216,32 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	}
 }
 
-// bucketings is a granularities in memory.
-type bucketings map[string]timeseries.Options
+// definitions is an optionStore in memory.
+type definitions map[string]timeseries.Options
 
-// SetGranularity implements granularities.
-func (b bucketings) SetGranularity(_ context.Context, series string, g timeseries.Granularity) (before, after timeseries.Options, err error) {
-	before, ok := b[series]
+// SetBucketing implements optionStore.
+func (d definitions) SetBucketing(_ context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error) {
+	to.ExpireAfterSeconds = d[series].ExpireAfterSeconds
+	return d.change(series, to)
+}
+
+// SetExpiry implements optionStore.
+func (d definitions) SetExpiry(_ context.Context, series string, seconds int64) (before, after timeseries.Options, err error) {
+	return d.change(series, timeseries.Options{ExpireAfterSeconds: seconds})
+}
+
+func (d definitions) change(series string, to timeseries.Options) (before, after timeseries.Options, err error) {
+	before, ok := d[series]
 	if !ok {
 		return before, after, sink.ErrNotSetUp
 	}
-	if after, err = before.Change(timeseries.Options{Granularity: g}); err == nil {
-		b[series] = after
+	if after, err = before.Change(to); err == nil {
+		d[series] = after
 	}
 	return before, after, err
 }
 
-func TestSetGranularityTellsEachChange(t *testing.T) {
+func TestOptionCommandsTellEachChange(t *testing.T) {
 	normal := func(o timeseries.Options) timeseries.Options {
 		o.TimeField = "time"
 		o, err := o.Normalize()
@@ -235,23 +250,39 @@ func TestSetGranularityTellsEachChange(t *testing.T) {
 		}
 		return o
 	}
-	b := bucketings{
+	d := definitions{
 		"a": normal(timeseries.Options{}), "b": normal(timeseries.Options{Granularity: timeseries.Minutes}),
 		"c": normal(timeseries.Options{MaxSpanSeconds: 600, RoundingSeconds: 600}), "d": normal(timeseries.Options{Granularity: timeseries.Hours}),
 	}
-	changes, err := setGranularity(t.Context(), b, []string{"a", "b", "c", "d", "e"}, timeseries.Minutes)
-	if err == nil || !strings.Contains(err.Error(), "changing d: ") || !strings.Contains(err.Error(), "neither may shrink") {
-		t.Errorf("a smaller span: %v", err)
-	}
-	var out bytes.Buffer
-	changes.print(&out)
-	for i, want := range []string{
-		"a: minutes (a bucket spans 86400 s) instead of seconds (a bucket spans 3600 s). Set MONGODB_GRANULARITY=minutes",
-		"b: minutes (a bucket spans 86400 s) already",
-		"c: minutes (a bucket spans 86400 s) instead of a bucket spans 600 s and begins at a multiple of 600 s.",
+	for _, c := range []struct {
+		command optionCommand
+		args    []string
+		series  []string
+		want    []string
+		err     string
+	}{
+		{setGranularityCommand(), []string{"minutes"}, []string{"a", "b", "c", "d", "e"}, []string{
+			"a: minutes (a bucket spans 86400 s), measurements are kept for ever; before: seconds (a bucket spans 3600 s), measurements are kept for ever. " +
+				"Set MONGODB_GRANULARITY=minutes, ",
+			"b: minutes (a bucket spans 86400 s), measurements are kept for ever, as before. Nothing was changed.",
+			"c: minutes (a bucket spans 86400 s), measurements are kept for ever; before: a bucket spans 600 s and begins at a multiple of 600 s, ",
+		}, "neither may shrink"},
+		{setSpanCommand(), []string{"48h"}, []string{"a"}, []string{
+			"a: a bucket spans 172800 s and begins at a multiple of 172800 s, measurements are kept for ever; before: minutes (a bucket spans 86400 s), ",
+		}, ""},
+		{setExpiryCommand(), []string{"36h"}, []string{"a", "e"}, []string{"a: a bucket spans 172800 s and begins at a multiple of 172800 s, measurements are deleted after 36h0m0s; before: "}, "changing e: "},
+		{setExpiryCommand(), []string{"none"}, []string{"a"}, []string{"measurements are kept for ever; before: "}, ""},
 	} {
-		if lines := strings.Split(out.String(), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[i], want) {
-			t.Errorf("line %d is not %q:\n%s", i, want, out.String())
+		out := &strings.Builder{}
+		changes, err := changeOptions(t.Context(), d, c.series, c.command.change(c.args))
+		changes.print(out, c.command.advice)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%v: error %v, want %q", c.args, err, c.err)
+		}
+		for i, want := range c.want {
+			if lines := strings.Split(out.String(), "\n"); len(lines) != len(c.want)+1 || !strings.Contains(lines[i], want) {
+				t.Errorf("%v: line %d is not %q:\n%s", c.args, i, want, out.String())
+			}
 		}
 	}
 }

@@ -128,8 +128,13 @@ func (p *process) work(ctx context.Context) error {
 		})
 	})
 	for topic, store := range n.stores {
-		apply := func(o timeseries.Options) { consumer.SetCollection(topic, o) }
-		watchers.Go(func() { watchCollection(watching, collectionInterval, store, apply, p.log) })
+		name := p.config.MongoDB.SeriesFor(topic)
+		watch := collectionWatch{
+			store: store, log: p.log,
+			covers: func(ctx context.Context, o timeseries.Options) (bool, error) { return n.database.Covers(ctx, name, o) },
+			apply:  func(o timeseries.Options) { consumer.SetCollection(topic, o) },
+		}
+		watchers.Go(func() { watch.run(watching, collectionInterval) })
 	}
 	watchers.Go(func() {
 		made := func(series, path, index string) {

@@ -12,26 +12,48 @@ import (
 // collectionInterval is how often the options of a collection are read again.
 const collectionInterval = time.Minute
 
-// watchCollection looks for changed options of a collection until the context ends, and hands them on: one small read an
-// interval, however many partitions there are. A failed read is only noted: that MongoDB does not answer shows elsewhere,
-// and the options that were will do.
-func watchCollection(ctx context.Context, every time.Duration, store *sink.Store, apply func(timeseries.Options), log *slog.Logger) {
+// collectionWatch follows the options of a collection.
+type collectionWatch struct {
+	store *sink.Store
+	// covers tells whether the server's expiry and view are right for buckets of these options.
+	covers func(ctx context.Context, o timeseries.Options) (bool, error)
+	apply  func(timeseries.Options)
+	log    *slog.Logger
+}
+
+// run looks for changed options until the context ends, and hands them on: one small read an interval, however many
+// partitions there are. Changed ones are followed only when expiry and view cover them, which a change sees to before it
+// writes them: an edit by hand does not hide what would be written by it. A failed read is only noted: that MongoDB does not
+// answer shows elsewhere, and the options that were will do.
+func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for last := store.Collection; ; {
+	last, warned := c.store.Collection, timeseries.Options{}
+	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		now, _, err := store.Definition(ctx)
+		now, _, err := c.store.Definition(ctx)
+		if err == nil && now == last {
+			continue
+		}
+		covered := false
+		if err == nil {
+			covered, err = c.covers(ctx, now)
+		}
 		switch {
 		case err != nil:
-			log.Debug("reading the collection's options again", "collection", store.Namespace, "err", err)
-		case now != last:
+			c.log.Debug("reading the collection's options again", "collection", c.store.Namespace, "err", err)
+		case covered:
 			last = now
-			store.SetCollection(now)
-			apply(now)
+			c.store.SetCollection(now)
+			c.apply(now)
+		case now != warned:
+			warned = now
+			c.log.Warn("the collection's options were changed and not its expiry and view: they are not followed until `consumer collection "+
+				"set-granularity`, `set-span` or `set-expiry` has set them", "collection", c.store.Namespace)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,11 +51,21 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	changes := make(chan timeseries.Options)
 	watching, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
+	var covered atomic.Bool
+	watch := collectionWatch{
+		store: store, apply: func(o timeseries.Options) { changes <- o }, log: slog.New(slog.DiscardHandler),
+		covers: func(ctx context.Context, o timeseries.Options) (bool, error) {
+			if covers, err := database.Covers(ctx, "events", o); err != nil || !covers {
+				return false, err
+			}
+			return covered.Swap(true), nil // as if the first look came too early
+		},
+	}
 	go func() {
 		defer close(ended)
-		watchCollection(watching, time.Millisecond, store, func(o timeseries.Options) { changes <- o }, slog.New(slog.DiscardHandler))
+		watch.run(watching, time.Millisecond)
 	}()
-	if _, _, err := database.SetGranularity(ctx, "events", timeseries.Minutes); err != nil {
+	if _, _, err := database.SetBucketing(ctx, "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
 	}
 	if o := <-changes; o.Granularity != timeseries.Minutes || o.Span() != 24*time.Hour.Milliseconds() {
@@ -62,6 +73,9 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	}
 	stop()
 	<-ended
+	if !covered.Load() {
+		t.Error("the options were followed without a look at expiry and view")
+	}
 
 	again, err := database.Setup(ctx, "events", settings, 1000)
 	if err != nil {

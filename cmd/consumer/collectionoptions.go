@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/timeseries"
+)
+
+// optionStore is where the options of time series are changed; *sink.Database is one. Each method returns the definitions
+// before and after; the same when nothing changed.
+type optionStore interface {
+	SetBucketing(ctx context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error)
+	SetExpiry(ctx context.Context, series string, seconds int64) (before, after timeseries.Options, err error)
+}
+
+// optionChange changes the options of one time series.
+type optionChange func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error)
+
+// optionCommand is a command that changes options of time series.
+type optionCommand struct {
+	*cobra.Command
+	change func(args []string) optionChange
+	// advice names the settings that agree with what the options are then.
+	advice func(after timeseries.Options) string
+}
+
+func setGranularityCommand() optionCommand {
+	command := &cobra.Command{
+		Use:   "set-granularity seconds|minutes|hours",
+		Short: "Let new buckets span a longer time",
+		Long: "Changes the granularity of collections, as collMod does for MongoDB's own time series: only to a coarser one, which no\n" +
+			"stored bucket contradicts. Stored buckets stay as they are; the view of the measurements and the expiry are adjusted\n" +
+			"first. Running consumers follow within a minute; one that starts with another MONGODB_GRANULARITY says so and follows.",
+		Example:   "  consumer collection set-granularity minutes",
+		ValidArgs: []string{string(timeseries.Seconds), string(timeseries.Minutes), string(timeseries.Hours)},
+	}
+	command.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || !slices.Contains(cmd.ValidArgs, args[0]) {
+			return usageError{fmt.Errorf("%q takes one argument, seconds, minutes or hours; not %q", cmd.CommandPath(), args)}
+		}
+		return nil
+	}
+	return optionCommand{command, func(args []string) optionChange {
+		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
+			return in.SetBucketing(ctx, series, timeseries.Options{Granularity: timeseries.Granularity(args[0])})
+		}
+	}, func(after timeseries.Options) string { return "MONGODB_GRANULARITY=" + string(after.Granularity) }}
+}
+
+func setSpanCommand() optionCommand {
+	return optionCommand{&cobra.Command{
+		Use:   "set-span DURATION",
+		Short: "Let new buckets span a time that is no granularity",
+		Long: "Changes the bucketing of collections to a custom one: a bucket begins at a multiple of DURATION, and spans as long.\n" +
+			"Neither may become smaller than it is. Apart from that it is as set-granularity.",
+		Example: "  consumer collection set-span 2h",
+		Args:    oneDuration(false),
+	}, func(args []string) optionChange {
+		seconds := int32(secondsOf(args[0]))
+		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
+			return in.SetBucketing(ctx, series, timeseries.Options{MaxSpanSeconds: seconds, RoundingSeconds: seconds})
+		}
+	}, func(after timeseries.Options) string {
+		span := time.Duration(after.MaxSpanSeconds) * time.Second
+		return fmt.Sprintf("MONGODB_BUCKET_MAX_SPAN=%v and MONGODB_BUCKET_ROUNDING=%v", span, span)
+	}}
+}
+
+func setExpiryCommand() optionCommand {
+	return optionCommand{&cobra.Command{
+		Use:   "set-expiry DURATION|none",
+		Short: "Change after what time measurements are deleted",
+		Long: "Changes, sets or removes the time after which MongoDB deletes the measurements of collections: a bucket goes when all\n" +
+			"that it may hold is older. A shorter time applies at once, and what it deletes cannot be had back but from Kafka.\n" +
+			"Running consumers need nothing; one that starts with another MONGODB_EXPIRE_AFTER says so, and the collection's time holds.\n" +
+			"Where MongoDB deletes nothing by itself, consumer collection expire does it.",
+		Example: "  consumer collection set-expiry 2160h\n  consumer collection set-expiry none",
+		Args:    oneDuration(true),
+	}, func(args []string) optionChange {
+		seconds := secondsOf(args[0])
+		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
+			return in.SetExpiry(ctx, series, seconds)
+		}
+	}, func(after timeseries.Options) string {
+		if after.ExpireAfterSeconds == 0 {
+			return "MONGODB_EXPIRE_AFTER to nothing"
+		}
+		return fmt.Sprintf("MONGODB_EXPIRE_AFTER=%v", time.Duration(after.ExpireAfterSeconds)*time.Second)
+	}}
+}
+
+// noDuration is the argument that stands for no expiry.
+const noDuration = "none"
+
+// oneDuration takes one argument, a duration of whole seconds, or none if that is allowed.
+func oneDuration(orNone bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		words := "a duration of whole seconds, as 36h"
+		if orNone {
+			words += ", or none"
+		}
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("%q takes one argument, %s; not %q", cmd.CommandPath(), words, args)}
+		}
+		d, err := time.ParseDuration(args[0])
+		if orNone && args[0] == noDuration || err == nil && d >= time.Second && d%time.Second == 0 && d/time.Second <= 1<<31-1 {
+			return nil
+		}
+		return usageError{fmt.Errorf("%q is not %s", args[0], words)}
+	}
+}
+
+// secondsOf is an argument that oneDuration has taken.
+func secondsOf(argument string) int64 {
+	d, _ := time.ParseDuration(argument)
+	return int64(d / time.Second)
+}
+
+// onOptions makes it a command of the program.
+func (p *program) onOptions(c optionCommand) *cobra.Command {
+	return p.onCollections(c.Command, func(ctx context.Context, with collections, args []string) error {
+		changes, err := changeOptions(ctx, with.database, with.series, c.change(args))
+		return errors.Join(p.show(changes, func(w io.Writer) { changes.print(w, c.advice) }), err)
+	})
+}
+
+// changeOptions changes one time series after the other; the first error ends it.
+func changeOptions(ctx context.Context, in optionStore, series []string, change optionChange) (optionChanges, error) {
+	changes := optionChanges{}
+	for _, name := range series {
+		before, after, err := change(ctx, in, name)
+		if err != nil {
+			return changes, fmt.Errorf("changing %s: %w", name, err)
+		}
+		changes = append(changes, OptionChange{
+			Series: name, Before: optionsView(before), After: optionsView(after), Changed: before != after, after: after,
+		})
+	}
+	return changes, nil
+}
+
+// OptionChange is what a command did to the options of a time series.
+type OptionChange struct {
+	Series  string      `json:"collection"`
+	Before  OptionsView `json:"before"`
+	After   OptionsView `json:"after"`
+	Changed bool        `json:"changed"`
+
+	after timeseries.Options
+}
+
+// OptionsView are the options of a time series that can be changed.
+type OptionsView struct {
+	BucketingView
+	ExpireAfterSeconds int64 `json:"expireAfterSeconds"` // 0: never
+}
+
+func optionsView(o timeseries.Options) OptionsView {
+	return OptionsView{bucketingView(o), o.ExpireAfterSeconds}
+}
+
+// String says it in the words of the settings.
+func (v OptionsView) String() string {
+	expiry := "measurements are kept for ever"
+	if v.ExpireAfterSeconds > 0 {
+		expiry = "measurements are deleted after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
+	}
+	return v.BucketingView.String() + ", " + expiry
+}
+
+type optionChanges []OptionChange
+
+func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) string) {
+	for _, one := range c {
+		if one.Changed {
+			fmt.Fprintf(w, "%s: %s; before: %s. Set %s, so that the settings of consumers agree.\n", one.Series, one.After, one.Before, advice(one.after))
+		} else {
+			fmt.Fprintf(w, "%s: %s, as before. Nothing was changed.\n", one.Series, one.After)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package sink
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// lockID is the _id of the lock of a time series' options, beside them: {token: of who holds it, "" when nobody does}.
+const lockID = "change"
+
+// A change takes holdTimes of the write timeout at most, and what it sent is executed within lateTimes more. So long is waited
+// for one that does not end, before its lock is taken: its process is dead.
+const (
+	holdTimes = 3
+	lateTimes = 2
+)
+
+// lockTries bounds how many others are waited for.
+const lockTries = 5
+
+// lock is the right to change a time series' options.
+type lock struct {
+	c      OptionsChange
+	token  string
+	cancel context.CancelFunc // of the context that ends with it
+}
+
+// lock takes the lock. The context that it returns ends when the lock does.
+func (c OptionsChange) lock(ctx context.Context) (lock, context.Context, error) {
+	l, from := lock{c: c, token: rand.Text()}, ""
+	for range lockTries {
+		held, cancel := context.WithTimeout(ctx, holdTimes*c.WriteTimeout)
+		won, err := l.take(held, from)
+		if won {
+			l.cancel = cancel
+			return l, held, nil
+		}
+		cancel()
+		if err == nil {
+			from, err = l.waited(ctx)
+		}
+		if err != nil {
+			return l, ctx, failure("locking the collection's options", err)
+		}
+	}
+	return l, ctx, ErrChangedMeanwhile
+}
+
+// waited waits until nobody holds the lock, or one that is dead, whose token it returns.
+func (l lock) waited(ctx context.Context) (string, error) {
+	seen, err := l.holder(ctx)
+	pause := l.c.WriteTimeout / 10
+	for waited := time.Duration(0); err == nil && seen != "" && waited < (holdTimes+lateTimes)*l.c.WriteTimeout; waited += pause {
+		if err := l.c.Sleep(ctx, pause); err != nil {
+			return "", err
+		}
+		now, err := l.holder(ctx)
+		if err != nil {
+			return "", err
+		}
+		if now != seen {
+			seen, waited = now, 0
+		}
+	}
+	return seen, err
+}
+
+// take takes the lock from who holds it; "": from nobody.
+func (l lock) take(ctx context.Context, from string) (bool, error) {
+	won, err := changed(l.c.Options.Update(ctx, []Update{{
+		Filter: document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: from}}),
+		Update: setFields(bson.D{{Key: "token", Value: l.token}}),
+	}}))
+	if won || err != nil || from != "" {
+		return won, err
+	}
+	return changed(l.c.Options.Insert(ctx, []bson.Raw{document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: l.token}})}))
+}
+
+// holder is who holds the lock; "": nobody.
+func (l lock) holder(ctx context.Context) (string, error) {
+	d, err := first(ctx, l.c.Options, Query{Filter: withID(lockID)})
+	token, _ := d.Lookup("token").StringValueOK()
+	return token, err
+}
+
+// release gives the lock back. One that stays is waited for by the next change.
+func (l lock) release(ctx context.Context) {
+	l.cancel()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.c.WriteTimeout)
+	defer cancel()
+	_, _ = l.c.Options.Update(ctx, []Update{{
+		Filter: document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: l.token}}),
+		Update: setFields(bson.D{{Key: "token", Value: ""}}),
+	}})
+}

@@ -1,0 +1,134 @@
+package sink
+
+import (
+	"context"
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/timeseries"
+)
+
+// Upkeep is what the server does with the buckets of a time series by itself: it deletes them by an index, and narrows what
+// is read through the view. Both go by the collection's options, and must be changed together with them.
+type Upkeep interface {
+	// Expiry is after how many seconds from its minimum time a bucket is deleted; 0: never.
+	Expiry(ctx context.Context) (int32, error)
+	// SetExpiry changes that. A server that deletes nothing by itself takes it, and does nothing.
+	SetExpiry(ctx context.Context, seconds int32) error
+	// ViewSpan is how many seconds behind a bucket's minimum time the view looks for its measurements; 0: everywhere.
+	ViewSpan(ctx context.Context) (int32, error)
+	// SetViewSpan changes that, where it is not 0.
+	SetViewSpan(ctx context.Context, seconds int32) error
+}
+
+// widen makes expiry and view right for buckets of these options and of all that were before: it never lets a bucket be
+// deleted earlier, or less be seen, than now.
+func widen(ctx context.Context, u Upkeep, o timeseries.Options) error {
+	expiry, err := u.Expiry(ctx)
+	if err != nil {
+		return err
+	}
+	if want := o.TTLSeconds(); expiry != 0 && (want == 0 || want > expiry) {
+		if err := u.SetExpiry(ctx, want); err != nil {
+			return err
+		}
+	}
+	span, err := u.ViewSpan(ctx)
+	if err != nil || span == 0 || span >= o.MaxSpanSeconds {
+		return err
+	}
+	return u.SetViewSpan(ctx, o.MaxSpanSeconds)
+}
+
+// tighten lets buckets be deleted as early as the options say.
+func tighten(ctx context.Context, u Upkeep, o timeseries.Options) error {
+	want := o.TTLSeconds()
+	if want == 0 {
+		return nil
+	}
+	expiry, err := u.Expiry(ctx)
+	if err != nil || expiry != 0 && expiry <= want {
+		return err
+	}
+	return u.SetExpiry(ctx, want)
+}
+
+// Covers tells whether expiry and view are right for buckets of these options: else a consumer that wrote such buckets would
+// let them be deleted early, or hide them.
+func Covers(ctx context.Context, u Upkeep, o timeseries.Options) (bool, error) {
+	expiry, err := u.Expiry(ctx)
+	if err != nil {
+		return false, err
+	}
+	if want := o.TTLSeconds(); expiry != 0 && (want == 0 || want > expiry) {
+		return false, nil
+	}
+	span, err := u.ViewSpan(ctx)
+	return span == 0 || span >= o.MaxSpanSeconds, err
+}
+
+// Expiry implements Upkeep.
+func (s *series) Expiry(ctx context.Context) (int32, error) {
+	_, seconds, _, err := s.expiryNow(ctx)
+	return int32(seconds), err
+}
+
+// SetExpiry implements Upkeep.
+func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
+	const doing = "changing the expiry"
+	name, _, found, err := s.expiryNow(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return s.createExpiry(ctx, seconds)
+	case seconds == 0:
+		return failure(doing, s.portError(s.buckets().Indexes().DropOne(ctx, name)))
+	}
+	err = s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: bson.D{{Key: "name", Value: name}, {Key: "expireAfterSeconds", Value: seconds}}})
+	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
+		if err = s.portError(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
+			return s.createExpiry(ctx, seconds)
+		}
+	}
+	return failure(doing, err)
+}
+
+// createExpiry makes the index, where the server has such indexes.
+func (s *series) createExpiry(ctx context.Context, seconds int32) error {
+	if seconds == 0 {
+		return nil
+	}
+	return s.createIndex(ctx, expiryIndex(s.options), options.Index().SetExpireAfterSeconds(seconds))
+}
+
+// ViewSpan implements Upkeep.
+func (s *series) ViewSpan(ctx context.Context) (int32, error) {
+	have, err := s.existing(ctx, s.name)
+	if err != nil || !s.isView(have) || s.kindOf(have) != ViewInternal {
+		return 0, err
+	}
+	stages, _ := have.pipeline.Array().Values()
+	stage, _ := oneOf(stages).DocumentOK()
+	span, _ := stage.Lookup(internalUnpack, "bucketMaxSpanSeconds").AsInt64OK()
+	return max(1, int32(span)), nil // one that does not say looks nearly nowhere
+}
+
+// SetViewSpan implements Upkeep.
+func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
+	have, err := s.existing(ctx, s.name)
+	if err != nil || !s.isView(have) || s.kindOf(have) != ViewInternal {
+		return err
+	}
+	wider := *s
+	wider.options.MaxSpanSeconds = seconds
+	return wider.updateView(ctx, have, ViewInternal)
+}
+
+// modify sends a collMod.
+func (s *series) modify(ctx context.Context, name string, what ...bson.E) error {
+	command := append(bson.D{{Key: "collMod", Value: name}}, what...)
+	return s.portError(s.db.RunCommand(ctx, append(command, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err())
+}
