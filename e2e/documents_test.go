@@ -182,7 +182,7 @@ func TestDocumentsCommandsOfTheProgram(t *testing.T) {
 // tryOwn runs a command of the program.
 func (s *stream) tryOwn(command string) {
 	s.t.Helper()
-	words := strings.NewReplacer("bin/consumer", "consumer", "--topic measurements", "--topic "+s.topic,
+	words := strings.NewReplacer("--sample -", `--sample - <<< '{"time": 1700000000, "meta": "a"}'`, "bin/consumer", "consumer", "--topic measurements", "--topic "+s.topic,
 		"events.dlq/0/12", s.topic+".dlq/0/0", "events/3/182", s.topic+"/0/0", "waterwheel-2", s.group()+"-2").Replace(command)
 	code, out := s.shell(words, map[string][]string{"consumer": {world.binary}})
 	s.t.Logf("%s: code %d\n%s", command, code, out)

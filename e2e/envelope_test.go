@@ -1,0 +1,128 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/events"
+)
+
+// storesWith sends events, stores them with settings, and compares all that is stored with what was meant, by the checker and
+// by the program's own verify, which must decode by the same settings.
+func (s *stream) storesWith(made []events.Event, measurements, letters int, pairs ...string) {
+	s.t.Helper()
+	for _, e := range made {
+		s.book.Add(e)
+	}
+	if err := s.producer.Send(within(s.t, 30*time.Second), made...); err != nil {
+		s.t.Fatal(err)
+	}
+	s.settings = s.settings.With("EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes)).With(pairs...)
+	c := s.start()
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	if report := s.check(); report.Stored != measurements || report.LetterCount() != letters {
+		s.t.Errorf(check.Verdict+"stored %d and %d letters, want %d and %d", report.Stored, report.LetterCount(), measurements, letters)
+	}
+	code, out := s.run("verify", "--content")
+	if want := fmt.Sprintf("%d stored once", measurements); code != 0 || !strings.Contains(out, want) {
+		s.t.Errorf(check.Verdict+"verify ended with code %d, without %q:\n%s", code, want, out)
+	}
+}
+
+// TestTelegrafEventsAreStored: meta of two fields, one of them an object, and the fields in an object of their own.
+func TestTelegrafEventsAreStored(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	const number, hosts = 2000, 7
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	var made []events.Event
+	for i := range number {
+		at, host := begin.Add(time.Duration(i)*time.Second), fmt.Sprintf("h%d", i%hosts)
+		made = append(made, events.Event{
+			Key: []byte(host),
+			Value: fmt.Appendf(nil, `{"fields":{"usage":%d.5,"n":%d},"name":"cpu","tags":{"host":"%s","cpu":"all"},"timestamp":%d}`,
+				i%100, i, host, at.Unix()),
+			Fate: events.Fate{Parts: []events.Part{{Reading: &events.Reading{
+				Time:   at.UnixMilli(),
+				Meta:   bson.D{{Key: "name", Value: "cpu"}, {Key: "tags", Value: bson.D{{Key: "cpu", Value: "all"}, {Key: "host", Value: host}}}},
+				Fields: bson.D{{Key: "usage", Value: float64(i%100) + 0.5}, {Key: "n", Value: int32(i)}},
+			}}}},
+		})
+	}
+	s.storesWith(made, number, 0, "EVENT_TIME_FIELD", "timestamp", "EVENT_META_FIELDS", "name,tags", "EVENT_FIELDS", "fields")
+
+	code, out := s.run("verify", "--content") // by settings that make other measurements of the same events
+	if code != 0 {
+		t.Errorf("verify ended with code %d:\n%s", code, out)
+	}
+	s.settings = s.settings.With("EVENT_DROP", "fields.n")
+	if code, out = s.run("verify", "--content"); code != 3 {
+		t.Errorf(check.Verdict+"verify by other settings ended with code %d, want 3:\n%s", code, out)
+	}
+}
+
+// TestFramedChangesOfRowsAreStored: an envelope behind a schema registry's frame, rows that were deleted, and a part of a record
+// whose letter goes back to the topic behind its frame.
+func TestFramedChangesOfRowsAreStored(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	const frame = "\x00\x00\x00\x00\x2a"
+	begin := time.Now().Add(-time.Hour).Truncate(time.Second)
+	row := func(n int) string {
+		return fmt.Sprintf(`{"payload":{"before":null,"after":{"sensor":"s%d","n":%d,"note":"x"},"source":{"table":"air"},"op":"c","ts_ms":%d}}`,
+			n%3, n, begin.Add(time.Duration(n)*time.Second).UnixMilli())
+	}
+	reading := func(n int) events.Part {
+		return events.Part{Reading: &events.Reading{
+			Time:   begin.Add(time.Duration(n) * time.Second).UnixMilli(),
+			Meta:   bson.D{{Key: "id", Value: fmt.Sprintf("s%d", n%3)}, {Key: "table", Value: "air"}},
+			Fields: bson.D{{Key: "n", Value: int32(n)}},
+		}}
+	}
+	var made []events.Event
+	for n := range 100 {
+		made = append(made,
+			events.Event{Key: []byte("k"), Value: []byte(frame + row(n)), Fate: events.Fate{Parts: []events.Part{reading(n)}}},
+			events.Event{Key: []byte("k"), Value: []byte(frame + `{"payload":{"before":{"n":1},"after":null,"op":"d"}}`)})
+	}
+	made = append(made,
+		events.Event{Key: []byte("k"), Value: []byte(frame + "[" + row(200) + ", 7]"), Fate: events.Fate{
+			Array: true, Parts: []events.Part{reading(200), {Reason: "not_object", Value: []byte(frame + "7")}},
+		}},
+		events.Event{Key: []byte("k"), Value: []byte(row(201)), Fate: events.Fate{Reason: "not_json"}})
+	s.storesWith(made, 101, 2, "EVENT_FRAMING", "confluent", "EVENT_ROOT", "payload.after", "EVENT_TIME_FIELD", "/payload.ts_ms",
+		"EVENT_META_FIELDS", "id=sensor,/payload.source.table", "EVENT_DROP", "note")
+	if code, out := s.run("dlq", "redrive"); code != 0 {
+		t.Fatalf("redrive ended with code %d:\n%s", code, out)
+	}
+	topic, _, err := s.kafka.Topic(within(t, 10*time.Second), s.topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := s.kafka.Read(within(t, 20*time.Second), topic)
+	if err != nil || len(records) != len(made)+2 {
+		t.Fatalf("%d records are there after %d and two letters: %v", len(records), len(made), err)
+	}
+	if got, want := string(records[len(made)].Value), frame+"7"; got != want {
+		t.Errorf("what went back of the array is %q, want %q", got, want)
+	}
+	if got, want := string(records[len(made)+1].Value), row(201); got != want {
+		t.Errorf("what went back of the record without a frame is %q, want %q", got, want)
+	}
+	code, out := s.run("dlq", "redrive")
+	if code != 0 {
+		t.Errorf("a second redrive ended with code %d:\n%s", code, out)
+	}
+	c := s.start("EVENT_FRAMING", "none") // as if the frame had been a mistake: the record without one is stored
+	s.awaitCommitted(c, 60*time.Second)
+	s.terminate(c)
+	if n := s.measurements(); n != 102 {
+		t.Errorf(check.Verdict+"%d measurements are stored, want 102", n)
+	}
+}
