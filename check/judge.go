@@ -39,7 +39,9 @@ func (s *sampler) judge(found *Findings) {
 	if s.hinted > 0 {
 		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%d times look like another unit of time: %s", s.hinted, s.bad["time_out_of_range"].Example)
 	}
-	s.judgeTimes(subject, found)
+	if s.view.Topic != FeedName { // its records were made just now, whatever it is of
+		s.judgeTimes(subject, found)
+	}
 	s.judgeSeries(subject, found)
 }
 
@@ -79,6 +81,6 @@ func (s *sampler) judgeSeries(subject string, found *Findings) {
 			varied = append(varied, fmt.Sprintf("%s (%d values in %d)", f.Name(), f.Values, f.Seen))
 		}
 	}
-	found.Warn(subject, "take what changes with every event out of meta: EVENT_META_FIELD. If there are so many series, a larger --sample shows it",
+	found.Warn(subject, "take what changes with every event out of meta: EVENT_META_FIELD or EVENT_META_FIELDS. If there are so many series, a larger --sample shows it",
 		"%d measurements are %d series: a bucket for nearly each of them. What varies most in meta: %s", n, series, strings.Join(varied[:min(3, len(varied))], ", "))
 }

@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,6 +26,7 @@ func (s setPath) wrong(format string, args ...any) *SettingError {
 // CheckPaths tells what keeps the paths of the options from being taken out of an event together, one error a setting at
 // most; nil: nothing.
 func (o Options) CheckPaths() (wrong []*SettingError) {
+	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
 	told := map[string]bool{}
 	report := func(errs ...*SettingError) {
 		for _, err := range errs {

@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"unicode/utf8"
@@ -29,6 +30,20 @@ func fuzzOptions(format Format, choice uint8) Options {
 	if choice&16 != 0 {
 		o.MetaFrom = MetaFromKey
 	}
+	if choice&32 != 0 {
+		o.Root, o.TimeField = "p", "/at"
+	}
+	if choice&64 != 0 {
+		o.Fields, o.Drop = "x", []string{"x.y", "x.z.a"}
+	}
+	if choice&128 != 0 {
+		if o.MetaFrom == "" {
+			o.MetaField, o.MetaFields = "", []string{"meta", "c=x.b", "a.b"}
+		}
+		if format != BSON {
+			o.Framing = Confluent
+		}
+	}
 	return o
 }
 
@@ -47,14 +62,21 @@ func checkFuzzed(t *testing.T, format Format, value []byte, choice uint8) {
 		return
 	}
 	var first []string
+	var bad []*DecodeError
 	for i, result := range results {
 		if result.Err != nil {
 			checkError(t, result.Err, int32(i))
 			first = append(first, result.Err.Error())
+			bad = append(bad, result.Err)
 			continue
 		}
 		checkMeasurement(t, result.Measurement, int32(i))
 		first = append(first, shown(t, result.Measurement))
+	}
+	for _, err := range bad {
+		if element, ok := d.Element(r, err.Part); !ok || !bytes.Equal(element, err.Value) {
+			t.Fatalf("element %d is %q, its letter's value %q", err.Part, element, err.Value)
+		}
 	}
 	again, err := d.Decode(r)
 	if err != nil || len(again) != len(first) {
@@ -104,10 +126,16 @@ func seedJSON(f *testing.F) {
 		`{"time": {"$date": {"$numberLong": "1700000000123"}}, "meta": {"$oid": "0123456789abcdef01234567"},
 			"x": [{"$numberDecimal": "1.5"}, {"$binary": {"base64": "AQID", "subType": "02"}}, {"$code": "f", "$scope": {"a.b": 1}},
 			{"$regularExpression": {"pattern": "a", "options": "xi"}}, {"$timestamp": {"t": 1, "i": 2}}, {"$minKey": 1}]}`,
+		`{"schema": {"$x": 1}, "at": 1700000000, "p": {"meta": 1, "a": {"b": 2}, "x": {"y": 1, "b": null, "z": {"a": 1}, "v": 1.5}}}`,
+		`[{"p": null}, {"p": {"x": {}}}, {"p": [1]}, {"at": 1700000000, "p": {"meta": {"b": 1, "a": 2}, "x": {"w": 1}}}]`,
 		`[[[[`, `{"a.b": 1, "a": {"b": 2}}`, `{"\u0000": "\ud800"}`, "{\"x\": \"\xff\"}", `{} {}`, ` `, `[]`,
 	} {
 		f.Add([]byte(value), uint8(0))
 		f.Add([]byte(value), uint8(12))
+		f.Add([]byte(value), uint8(32))
+		f.Add([]byte(value), uint8(96))
+		f.Add([]byte("\x00\x00\x00\x00\x07"+value), uint8(128))
+		f.Add([]byte("\x00\x00\x00\x00\x07"+value), uint8(224))
 	}
 }
 

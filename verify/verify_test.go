@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/measurement"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
@@ -33,6 +34,25 @@ func TestNothingIsWrongWithWhatTheWriterStores(t *testing.T) {
 		if r.Records != 501 || r.Tombstones != 1 || r.Valid != 530 || r.Bad != 50 || r.StoredOnce != 530 || r.DeadLettered != 50 || r.FirstStored != 100 {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// TestNullRootsAreTombstones: a deleted row of an envelope is neither valid nor bad.
+func TestNullRootsAreTombstones(t *testing.T) {
+	w := newWorld(t)
+	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", Root: "after"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.decoder = decoder
+	for i := range 20 {
+		w.produce(`{"after":` + w.event(i) + `}`)
+		w.produce(`{"after":null}`)
+	}
+	w.flush()
+	r := w.verify(content, func(o *verify.Options) { o.Decoder = decoder })
+	if r.Wrong() || r.Records != 40 || r.Tombstones != 20 || r.Valid != 20 || r.StoredOnce != 20 {
+		t.Errorf("%+v", r)
 	}
 }
 
