@@ -20,6 +20,8 @@ type checks struct {
 	values  map[int64]int
 	tenures []*tenure
 	edited  map[string]bool // buckets that an operator has changed
+	// movedBy is which edit of whole series has changed the meta of a bucket last.
+	movedBy map[string]string
 	// doubled are the measurements that a process outside the protocol has stored again; zombie and repairer stand for the
 	// tenures of that process, and of a repair.
 	doubled          map[int64]doubled

@@ -159,6 +159,7 @@ func (m *mongod) rollBack(e entry) {
 	e.of.byID[e.id] = versions[:len(versions)-1]
 	m.w.logf("rolled back: %s %x", e.of.name, e.id)
 	if e.of == m.buckets {
+		delete(m.w.checks.movedBy, e.id)
 		m.w.checks.changed(m.w, gone, e.of.now(e.id), nil)
 	}
 	if e.of == m.parts && gone != nil {
@@ -181,6 +182,7 @@ func (m *mongod) edit(of *docs, id string, change func(bson.D) bson.D) {
 		panic(err)
 	}
 	m.put(of, id, encoded(change(d)), nil)
+	delete(m.w.checks.movedBy, id)
 }
 
 func encoded(d bson.D) bson.Raw {

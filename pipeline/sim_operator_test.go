@@ -58,7 +58,12 @@ func (w *world) deleteBucket() {
 	}
 	id := pick(w, ids...)
 	w.logf("an operator deletes %x", id)
-	bucket := w.mongo.buckets.now(id)
+	w.excuseBucket(w.mongo.buckets.now(id))
+	w.mongo.put(w.mongo.buckets, id, nil, nil)
+}
+
+// excuseBucket lifts the duty to store what a bucket holds, which an operator deletes.
+func (w *world) excuseBucket(bucket bson.Raw) {
 	_, topic, _ := valueAt(bucket, timeseries.PathTopicID).BinaryOK()
 	partition, _ := valueAt(bucket, timeseries.PathPartition).AsInt64OK()
 	key := logKey{[16]byte(topic), int32(partition)}
@@ -70,7 +75,6 @@ func (w *world) deleteBucket() {
 			l.excused[m.position] = "an operator deleted it"
 		}
 	}
-	w.mongo.put(w.mongo.buckets, id, nil, nil)
 }
 
 // reset moves the group's offsets, as kafka-consumer-groups.sh does.

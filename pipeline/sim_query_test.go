@@ -11,6 +11,14 @@ import (
 // matches evaluates a filter as far as the sink uses filters.
 func matches(document, filter bson.Raw) bool {
 	for _, condition := range elementsOf(filter) {
+		if condition.Key() == "$and" {
+			for _, clause := range elementsOf(bson.Raw(condition.Value().Array())) {
+				if !matches(document, clause.Value().Document()) {
+					return false
+				}
+			}
+			continue
+		}
 		have := valueAt(document, condition.Key())
 		want := condition.Value()
 		operators, isDocument := want.DocumentOK()

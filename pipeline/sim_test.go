@@ -21,7 +21,7 @@ import (
 //	sim_kafka, sim_group    Kafka: logs, and the coordinator
 //	sim_process, _member    a process and its membership; sim_runner, _action, _committer: what drives its workers
 //	sim_traits              what a whole run is like
-//	sim_schedule            what goes wrong, by name; sim_operator, _alarm, _double, _repair: what people do
+//	sim_schedule            what goes wrong, by name; sim_operator, _series, _alarm, _double, _repair: what people do
 //	sim_course              what led to what, for the table in doc.go
 //	sim_coverage            every danger that the protocol is made for, and what counts it
 //	sim_check, sim_sent     what must hold all the while
@@ -117,39 +117,45 @@ func (w *world) committed() bool {
 // TestSimulation makes many runs, and prints in how many of them each schedule came up, each trait was on, and some
 // situations were met.
 func TestSimulation(t *testing.T) {
-	began, met := time.Now(), tally{runs: map[string]int{}, times: map[string]int{}, answers: map[answer]int{}}
-	runs := uint64(*simRuns)
+	met := simulateMany(t, func(seed uint64) *world { return simulate(seed, "") })
+	if met.made < enoughRuns {
+		return
+	}
+	for _, s := range schedules {
+		if met.runs[s.name] == 0 {
+			t.Errorf("no run had the schedule %q", s.name)
+		}
+	}
+	met.covered(t)
+	met.followed(t)
+}
+
+// simulateMany makes the runs that the flags ask for, and prints what was met in them.
+func simulateMany(t *testing.T, simulate func(seed uint64) *world) *tally {
+	began, met := time.Now(), &tally{runs: map[string]int{}, times: map[string]int{}, answers: map[answer]int{}, made: uint64(*simRuns)}
 	if underRace {
-		runs = (runs + 9) / 10
+		met.made = (met.made + 9) / 10
 	}
 	var next atomic.Uint64
 	var workers sync.WaitGroup
 	for range workersOf(*simTrace) {
 		workers.Go(func() {
-			for n := next.Add(1) - 1; n < runs && !t.Failed(); n = next.Add(1) - 1 {
-				w := simulate(*simSeed+n, "")
+			for n := next.Add(1) - 1; n < met.made && !t.Failed(); n = next.Add(1) - 1 {
+				w := simulate(*simSeed + n)
 				met.add(w)
 				if w.violation != "" {
-					t.Errorf("seed %d: %s\n%sreplay: go test ./pipeline -run TestSimulation$ -sim.runs 1 -sim.seed %d -sim.trace",
-						w.seed, w.violation, w.stack, w.seed)
+					t.Errorf("seed %d: %s\n%sreplay: go test ./pipeline -run %s$ -sim.runs 1 -sim.seed %d -sim.trace",
+						w.seed, w.violation, w.stack, t.Name(), w.seed)
 				}
 			}
 		})
 	}
 	workers.Wait()
-	t.Logf("seeds %d to %d, %v", *simSeed, *simSeed+runs-1, time.Since(began).Round(time.Millisecond))
+	t.Logf("seeds %d to %d, %v", *simSeed, *simSeed+met.made-1, time.Since(began).Round(time.Millisecond))
 	for _, what := range sortedKeys(met.runs) {
 		t.Logf("%7d runs %8d times  %s", met.runs[what], met.times[what], what)
 	}
-	for _, s := range schedules {
-		if runs >= enoughRuns && met.runs[s.name] == 0 {
-			t.Errorf("no run had the schedule %q", s.name)
-		}
-	}
-	if runs >= enoughRuns {
-		met.covered(t)
-		met.followed(t)
-	}
+	return met
 }
 
 // workersOf is how many runs are made side by side: one when they are to be read.
@@ -165,6 +171,7 @@ type tally struct {
 	mu          sync.Mutex
 	runs, times map[string]int
 	answers     map[answer]int
+	made        uint64 // runs
 }
 
 func (y *tally) add(w *world) {
@@ -181,13 +188,17 @@ func (y *tally) add(w *world) {
 
 // simulate makes one run.
 func simulate(seed uint64, broken mutation) *world {
-	var trace io.Writer
-	if *simTrace {
-		trace = os.Stdout
-	}
-	w := newWorld(seed, broken, trace)
+	w := newWorld(seed, broken, traceOut())
 	w.run()
 	return w
+}
+
+// traceOut is where a run is written to; nil: nowhere.
+func traceOut() io.Writer {
+	if *simTrace {
+		return os.Stdout
+	}
+	return nil
 }
 
 func TestSimulationRepeatsItself(t *testing.T) {

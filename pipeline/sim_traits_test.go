@@ -33,7 +33,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
 		seen: map[string]int{}, answers: map[answer]int{}, letters: map[letterKey]bool{}, firstClaims: map[int32]time.Duration{},
 		checks: checks{
-			values: map[int64]int{}, edited: map[string]bool{}, doubled: map[int64]doubled{},
+			values: map[int64]int{}, edited: map[string]bool{}, movedBy: map[string]string{}, doubled: map[int64]doubled{},
 			zombie: &tenure{owner: "a zombie"}, repairer: &tenure{owner: "a repair"},
 		},
 	}

@@ -1,0 +1,191 @@
+package pipeline_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// seriesEdits are `consumer collection update-meta` and `delete-meta`. They are no schedule among the others, which would
+// change what every seed means; TestSimulationOfSeriesEdits gives them to each of its runs.
+var seriesEdits = &schedule{"whole series edited or deleted", (*world).editSeries}
+
+// editSeries lets an operator change the meta of series, or delete them, beside the live owners: by the sink's own code, as
+// a process that belongs to no group. It may be killed, and begun again by another.
+func (w *world) editSeries() {
+	p := &process{
+		began: w.now,
+		w:     w, slot: -1, name: fmt.Sprintf("edit %d", len(w.all)), settings: w.settings(), group: w.group,
+		tasks: map[*task]bool{}, runners: map[int32]*runner{},
+	}
+	w.all = append(w.all, p)
+	if w.chance(0.3) {
+		w.at(w.now+w.between(0, 10), p.crash)
+	}
+	p.spawn((*task).editSeries, p.crash)
+}
+
+// seriesEdit is a sink.Change or a sink.Deletion.
+type seriesEdit interface {
+	Run(ctx context.Context) error
+	Edited() sink.Edited
+}
+
+// editSeries plans an edit of some series, and carries it out through some outages.
+func (t *task) editSeries() {
+	w := t.p.w
+	metas := bson.A{"A", "B", "C", "D"}[:1+w.rnd.IntN(4)]
+	query := encoded(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}})
+	buckets := editedBuckets{t: t, port: port{w, w.mongo.buckets}}
+	const noTimeout = time.Hour // it would be one by the wrong clock
+	selection := sink.NewSelection(buckets, buckets, query, w.chance(0.5), noTimeout)
+	all, err := selection.Series(t.context(), func(int64) {})
+	if err != nil {
+		return
+	}
+	edit := t.plan(selection, all)
+	for range 4 {
+		t.sleep(w.between(0, 2))
+		if err = edit.Run(t.context()); err == nil {
+			break
+		}
+	}
+	done := edit.Edited()
+	w.logf("%s: %+v, %v", t.p.name, done, err)
+	if done.Missed > 0 {
+		w.note("(met) an edit of series misses a bucket that its owner has closed or another edited")
+	}
+	if done.Appeared > 0 {
+		w.note("(met) a series appears while others are edited")
+	}
+}
+
+// plan is a change to other series, existing ones or not, in chains and rings as well; or a deletion.
+func (t *task) plan(selection *sink.Selection, all []sink.SelectedSeries) seriesEdit {
+	w := t.p.w
+	silent := func(sink.Edited) {}
+	if w.chance(0.3) {
+		w.note("(met) series deleted")
+		return selection.Delete(silent)
+	}
+	var changes []sink.MetaChange
+	for _, s := range all {
+		after := encoded(bson.D{{Key: "m", Value: pick(w, "A", "B", "C", "D", "E")}}).Lookup("m")
+		if !equal(s.Meta, after) {
+			changes = append(changes, sink.MetaChange{Before: s.Meta, After: after})
+		}
+	}
+	w.note("(met) series changed")
+	return selection.Change(all, changes, silent)
+}
+
+// editedBuckets are the buckets in the eyes of an edit: read some at a time, and without a session.
+type editedBuckets struct {
+	t *task
+	port
+}
+
+// Insert implements sink.Editable.
+func (b editedBuckets) Insert(context.Context, []bson.Raw) (sink.Reply, error) {
+	panic("an edit inserts nothing here")
+}
+
+// Find implements sink.Editable: each answer shows a later moment.
+func (b editedBuckets) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error) error {
+	seq := int64(0)
+	for next := 0; next < len(b.of.order); {
+		now, err := b.moment(ctx)
+		if err != nil {
+			return err
+		}
+		seq = max(seq, now)
+		for range min(1+b.w.rnd.IntN(16), len(b.of.order)-next) {
+			d := b.of.asOf(b.of.order[next], seq)
+			next++
+			if d == nil || !matches(d, q.Filter) {
+				continue
+			}
+			if err := each(d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Update implements sink.Editable. A change moves a bucket once, unless somebody else has put it back.
+func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.Reply, error) {
+	w := b.w
+	b.dawdle()
+	return b.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
+		id := string(updates[i].Filter.Lookup("_id").Value)
+		before := b.of.now(id)
+		if before == nil || !matches(before, updates[i].Filter) {
+			return 0, nil
+		}
+		if w.checks.movedBy[id] == b.t.p.name {
+			w.fail("edit", "%s changes the meta of %x a second time", b.t.p.name, id)
+		}
+		w.note("(met) bucket given another meta beside its owner")
+		w.mongo.put(b.of, id, updated(before, updates[i].Update), nil)
+		w.checks.movedBy[id] = b.t.p.name
+		return 1, nil
+	}, func(int) bool { return false })
+}
+
+// Delete implements sink.Editable. What was deleted need not be stored any more.
+func (b editedBuckets) Delete(ctx context.Context, filter bson.Raw) (int64, error) {
+	w := b.w
+	values, err := filter.Lookup("_id", "$in").Array().Values()
+	if err != nil {
+		panic(err)
+	}
+	b.dawdle()
+	reply, err := b.write(ctx, len(values), func(i int) (int, *sink.WriteError) {
+		id := string(values[i].Value)
+		before := b.of.now(id)
+		if before == nil || !matches(before, filter) {
+			return 0, nil
+		}
+		w.note("(met) bucket deleted beside its owner")
+		w.excuseBucket(before)
+		w.mongo.put(b.of, id, nil, nil)
+		return 1, nil
+	}, func(int) bool { return false })
+	if err == nil {
+		err = reply.Unconfirmed
+	}
+	return int64(reply.N), err
+}
+
+// dawdle lets owners write between an edit's reading and its writing.
+func (b editedBuckets) dawdle() {
+	if b.w.chaos && b.w.chance(0.5) {
+		b.t.sleep(b.w.between(0, 10))
+	}
+}
+
+// TestSimulationOfSeriesEdits is TestSimulation with operators who change the meta of whole series and delete them.
+func TestSimulationOfSeriesEdits(t *testing.T) {
+	met := simulateMany(t, func(seed uint64) *world {
+		w := newWorld(seed, "", traceOut())
+		w.kinds = append(w.kinds, seriesEdits, seriesEdits, seriesEdits)
+		w.run()
+		return w
+	})
+	for _, row := range []string{
+		seriesEdits.name, "(met) series changed", "(met) series deleted", "(met) bucket given another meta beside its owner",
+		"(met) bucket deleted beside its owner", "(met) an edit of series misses a bucket that its owner has closed or another edited",
+		"(met) a series appears while others are edited", "(met) conflict", "(met) writes without answer",
+	} {
+		if met.runs[row] == 0 && met.made >= enoughRuns {
+			t.Errorf("no run had %q", row)
+		}
+	}
+}
