@@ -68,6 +68,12 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 
 // changed follows a bucket from one version to the next; by is nil for operators and elections.
 func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
+	switch { // a bucket that is written again after its deletion is another one
+	case before == nil:
+		delete(c.movedBy, string(after.Lookup("_id").Value))
+	case after == nil:
+		delete(c.movedBy, string(before.Lookup("_id").Value))
+	}
 	was, now := unpacked(w, before), unpacked(w, after)
 	for _, m := range was {
 		c.values[m.value]--

@@ -1,0 +1,210 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
+)
+
+// What `consumer collection update-meta` and `delete-meta` do beside consumers that write the same buckets.
+
+// edit runs one of the commands, which must succeed.
+func (s *stream) edit(args ...string) string {
+	s.t.Helper()
+	c, err := harness.Start(world.binary, s.settings, append([]string{"collection"}, args...)...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Kill()
+	if code, err := c.Wait(within(s.t, 2*time.Minute)); err != nil || code != 0 {
+		s.t.Fatalf("%v ended with code %d: %v\n%s", args, code, err, c.Log())
+	}
+	return c.Log()
+}
+
+// sendMeanwhile produces in portions until enough were sent, and edits run besides; it returns when both are over.
+func (s *stream) sendMeanwhile(portions, portion int, edit func(n int)) {
+	s.t.Helper()
+	ctx, sent := within(s.t, 3*time.Minute), make(chan error, 1)
+	g := s.generator(20)
+	go func() {
+		for range portions {
+			if err := s.send(ctx, g, portion); err != nil {
+				sent <- err
+				return
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		sent <- nil
+	}()
+	for n := 0; ; n++ {
+		select {
+		case err := <-sent:
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.t.Logf("%d edits beside %d records", n, portions*portion)
+			for ; n < 3; n++ { // the machine is slow
+				edit(n)
+			}
+			return
+		default:
+			edit(n)
+		}
+	}
+}
+
+// portions is how much is sent beside edits: less to the embedded MongoDB, which looks at every document for each query.
+func portions() (n, of int) {
+	if world.servers.GivenMongo {
+		return 40, 500
+	}
+	return 15, 100
+}
+
+// conflicts tells how many writes met a bucket that was edited.
+func (s *stream) conflicts(c *harness.Consumer) string {
+	_, metrics, err := c.Get(within(s.t, 10*time.Second), "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(metrics) {
+		if strings.HasPrefix(line, "waterwheel_writes_total{") && strings.Contains(line, `"conflict"`) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, ", ")
+}
+
+// TestMetaIsUpdatedUnderLoad changes metas forth and back while consumers write: in the end every record is stored once, in a
+// bucket of its series.
+func TestMetaIsUpdatedUnderLoad(t *testing.T) {
+	s := newStream(t, 2)
+	c := s.start("BUCKET_MAX_COUNT", "40")
+	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
+		t.Fatal(err)
+	}
+	n, of := portions()
+	const forth, back = `{"$set": {"meta.zone": {"b": 1, "a": 2}, "meta.area": "x"}}`, `{"$unset": {"meta.zone": "", "meta.area": ""}}`
+	s.sendMeanwhile(n, of, func(n int) {
+		args := []string{"update-meta", "--yes", "--filter", `{"meta.id": {"$gte": 1}}`, "--update", forth}
+		if n%2 == 1 {
+			args[len(args)-1] = back
+		}
+		if n%3 > 0 {
+			args = append(args, "--closed")
+		}
+		s.edit(args...)
+	})
+	s.awaitCommitted(c, 2*time.Minute)
+	t.Log(s.conflicts(c))
+	if out := s.edit("update-meta", "--yes", "--closed", "--filter", `{"meta.area": "x"}`, "--update", back); !strings.Contains(out, "Done:") {
+		t.Errorf("the last update says:\n%s", out)
+	}
+	s.terminate(c)
+	s.check()
+}
+
+// TestSeriesAreDeletedUnderLoad deletes two series, again and again, while consumers write: in the end nothing is doubled, and
+// everything of the others is stored.
+func TestSeriesAreDeletedUnderLoad(t *testing.T) {
+	s := newStream(t, 2)
+	c := s.start("BUCKET_MAX_COUNT", "40")
+	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
+		t.Fatal(err)
+	}
+	n, of := portions()
+	s.sendMeanwhile(n, of, func(n int) {
+		args := []string{"delete-meta", "--yes", "--filter", `{"meta.id": {"$in": [8, 10]}}`}
+		if n%2 == 1 {
+			args = append(args, "--closed")
+		}
+		s.edit(args...)
+	})
+	s.awaitCommitted(c, 2*time.Minute)
+	t.Log(s.conflicts(c))
+	s.terminate(c)
+	report, err := check.Run(within(t, time.Minute), check.Source{
+		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic, Group: s.group(), Fate: s.book.Fate,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(report)
+	sent, stored := s.sentOf(8, 10), s.storedOf(8, 10)
+	if report.Doubled > 0 || report.Unknown > 0 || report.Missing != report.FaultCount || report.Uncommitted > 0 {
+		t.Errorf("%sbeside deletions: %v", check.Verdict, report.Err())
+	}
+	if report.Missing != sent-stored {
+		t.Errorf("%s%d measurements are missing, but only %d of %d of the deleted series", check.Verdict, report.Missing, sent-stored, sent)
+	}
+	if stored == sent {
+		t.Errorf("nothing of %d measurements was deleted", sent)
+	}
+}
+
+// sentOf counts the measurements of series that were produced.
+func (s *stream) sentOf(series ...int32) (n int) {
+	s.t.Helper()
+	ctx := within(s.t, time.Minute)
+	topic, _, err := s.kafka.Topic(ctx, s.topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	records, err := s.kafka.Read(ctx, topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	of := map[string]bool{}
+	for _, id := range series {
+		of[fmt.Sprint(id)] = true
+	}
+	for _, r := range records {
+		fate, _ := s.book.Fate(r.Value)
+		for _, part := range fate.Parts {
+			if part.Reading == nil {
+				continue
+			}
+			meta, _ := part.Reading.Meta.(bson.D)
+			for _, field := range meta {
+				if field.Key == "id" && of[fmt.Sprint(field.Value)] {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// storedOf counts the measurements of series that are stored.
+func (s *stream) storedOf(series ...int32) (n int) {
+	s.t.Helper()
+	ctx := within(s.t, time.Minute)
+	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	cursor, err := client.Database(s.database).Collection(s.topic+".buckets").Find(ctx, bson.D{{Key: "meta.id", Value: bson.D{{Key: "$in", Value: series}}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var buckets []struct{ Control struct{ Count int } }
+	if err := cursor.All(ctx, &buckets); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, b := range buckets {
+		n += b.Control.Count
+	}
+	return n
+}
