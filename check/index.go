@@ -25,7 +25,12 @@ func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 	if l.Filter == nil {
 		return
 	}
-	advice, err := list.Options.Advise(l.Filter, list.Definitions())
+	view, err := l.Database.View(ctx, topic.Series)
+	if err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	advice, err := list.Options.Advise(l.Filter, list.Definitions(view.Kind == sink.ViewInternal))
 	if err != nil {
 		l.Wrong(subject, "correct --filter", "%v", err)
 		return
@@ -68,7 +73,8 @@ const muchMore = 10
 // advise says how the filter is served, and which index would serve it better.
 func (l *look) advise(subject string, topic Topic, a timeseries.Advice, e *sink.Explanation) {
 	measured := ""
-	if e != nil {
+	if e != nil && a.Index != timeseries.IDIndexName { // what was tried does not bound the _id
+
 		measured = fmt.Sprintf("; tried: %d buckets examined for %d that can match", e.Examined, e.Found)
 	}
 	wide := ""
@@ -78,7 +84,7 @@ func (l *look) advise(subject string, topic Topic, a timeseries.Advice, e *sink.
 	if len(a.Fields) > 0 {
 		wide += fmt.Sprintf("; %s is looked for in each bucket that the rest finds", strings.Join(a.Fields, ", "))
 	}
-	cheap := e != nil && e.Examined <= muchMore*max(e.Found, 1)
+	cheap := measured != "" && e.Examined <= muchMore*max(e.Found, 1)
 	switch {
 	case a.Index == "" && a.Keys == nil:
 		l.Warn(subject, "ask for a part of the meta or for a time", "the filter reads every bucket%s%s", wide, measured)
@@ -89,22 +95,31 @@ func (l *look) advise(subject string, topic Topic, a timeseries.Advice, e *sink.
 	case a.Index == "":
 		l.Warn(subject, l.wayOut(topic, a), "no index serves the filter: it reads every bucket%s%s", wide, measured)
 	default:
-		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), and not by %s: it reads the buckets of other series, too%s%s",
+		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), and not by %s: it reads more buckets than it needs%s%s",
 			strings.Join(a.Narrows, ", "), a.Index, strings.Join(a.Misses, ", "), wide, measured)
 	}
 }
 
-// wayOut is the command that makes the index, and the setting where that would do.
 func (l *look) wayOut(topic Topic, a timeseries.Advice) string {
-	keys, err := bson.MarshalExtJSON(a.Keys, false, false)
-	if err != nil {
-		keys = []byte(a.Keys.String())
-	}
-	text := fmt.Sprintf("make the index: consumer collection create-index '%s'", keys)
+	only := ""
 	if len(l.Topics) > 1 {
-		text += " --topic " + topic.Name
+		only = topic.Name
 	}
-	if names, err := a.Keys.Elements(); err == nil && len(names) == 2 {
+	return "make the index: " + IndexCommand(a.Keys, only)
+}
+
+// IndexCommand is the command that makes an index of these keys, for one topic or, when that is empty, for all, and the setting
+// where that would do.
+func IndexCommand(keys bson.Raw, topic string) string {
+	written, err := bson.MarshalExtJSON(keys, false, false)
+	if err != nil {
+		written = []byte(keys.String())
+	}
+	text := fmt.Sprintf("consumer collection create-index '%s'", written)
+	if topic != "" {
+		text += " --topic " + topic
+	}
+	if names, err := keys.Elements(); err == nil && len(names) == 2 {
 		text += fmt.Sprintf(", or META_INDEXES=%s", names[0].Key())
 	}
 	return text

@@ -67,11 +67,11 @@ type IndexList struct {
 	NoSizes, NoUses error
 }
 
-// Definitions are the indexes as on buckets, for timeseries.Options.Advise.
-func (l IndexList) Definitions() []timeseries.Index {
+// Definitions are the indexes as on buckets, for timeseries.Options.Advise; with that on _id for who bounds the _id as well.
+func (l IndexList) Definitions(withID bool) []timeseries.Index {
 	var all []timeseries.Index
 	for _, i := range l.Indexes {
-		if !i.Building {
+		if !i.Building && (withID || i.Kind != IndexOfID) {
 			all = append(all, i.Buckets)
 		}
 	}

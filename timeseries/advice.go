@@ -7,7 +7,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// IDIndexName is the name of the index on _id, which narrows by time: a bucket's _id begins with its minimum time.
+// IDIndexName is the name of the index on _id. It narrows by time for who bounds the _id as well, as MongoDB's own stage for
+// unpacking does: a bucket's _id begins with its minimum time.
 const IDIndexName = "_id_"
 
 // Advice says how the indexes of buckets serve a filter on measurements.
@@ -27,7 +28,7 @@ type Advice struct {
 }
 
 // Advise judges by the definitions alone which of the indexes on buckets serves a filter on measurements, and which index on
-// measurements would serve it better. Hidden indexes serve nothing, and partial ones only a filter that repeats their
+// measurements would serve it better. Leave the index on _id out where nobody bounds the _id. Hidden indexes serve nothing, and partial ones only a filter that repeats their
 // expression. The error, of a filter that is none, is an *Error.
 func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
 	var c conditions
@@ -35,15 +36,11 @@ func (o Options) Advise(filter bson.Raw, indexes []Index) (Advice, error) {
 		return Advice{}, err
 	}
 	a := Advice{Wide: c.wide}
-	if _, ok := c.of(o.TimeField); ok {
-		a.Index, a.Narrows = IDIndexName, []string{o.TimeField}
-	}
 	for _, index := range indexes {
 		// The more an index narrows by the better, and the meta is worth more than the time.
-		if paths := o.narrowing(c, filter, index); len(paths) > len(a.Narrows) || len(paths) == len(a.Narrows) && a.Index == IDIndexName {
-			if len(paths) > 0 {
-				a.Index, a.Narrows = indexNameOf(index), paths
-			}
+		paths := o.narrowing(c, filter, index)
+		if len(paths) > len(a.Narrows) || len(paths) == len(a.Narrows) && len(paths) > 0 && a.Narrows[0] == o.TimeField {
+			a.Index, a.Narrows = indexNameOf(index), paths
 		}
 	}
 	for _, one := range c.all {
@@ -69,6 +66,12 @@ func (o Options) narrowing(c conditions, filter bson.Raw, index Index) (paths []
 	var key cursor
 	for key.open(index.Keys); key.next(); {
 		path, kind := string(key.key), key.value()
+		if path == FieldID {
+			if _, found := c.of(o.TimeField); !found {
+				return nil
+			}
+			return []string{o.TimeField}
+		}
 		if below, wild := strings.CutSuffix(path, "$**"); wild {
 			return o.narrowingWild(c, below)
 		}

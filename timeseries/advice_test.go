@@ -48,7 +48,7 @@ func TestAdvise(t *testing.T) {
 		"the source index":   {`{"m.sensor": "s"}`, []string{`{"key": {"control.source.topicId": 1}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			indexes := []Index{indexOf(t, ext(t, seriesIndex))}
+			indexes := []Index{indexOf(t, ext(t, `{"name": "_id_", "key": {"_id": 1}}`)), indexOf(t, ext(t, seriesIndex))}
 			for _, text := range c.indexes {
 				indexes = append(indexes, indexOf(t, ext(t, text)))
 			}
@@ -60,6 +60,10 @@ func TestAdvise(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+	a, err := indexed.Advise(ext(t, `{"t": 5}`), []Index{indexOf(t, ext(t, seriesIndex))})
+	if got := describe(t, a); err != nil || got != ` misses [t] wants {"t":1}` {
+		t.Errorf("a time, without _id: %s, %v", got, err)
 	}
 	for _, filter := range []string{`{"$and": 1}`, `{"$and": [1]}`, strings.Repeat(`{"$and": [`, 102) + strings.Repeat(`]}`, 102)} {
 		if a, err := indexed.Advise(ext(t, filter), nil); codeOf(t, err) != "BadValue" {

@@ -46,6 +46,7 @@ type queryFlags struct {
 	from, to, last, filter, format, plot string
 	limit                                int64
 	latest, follow, series, local        bool
+	explain                              bool
 }
 
 // measurementSource is where measurements are read; *reader.Series is one.
@@ -92,6 +93,7 @@ func (p *program) queryCommand() *cobra.Command {
 	f.BoolVar(&flags.follow, "follow", false, "what is stored from now on, until ctrl-C")
 	f.BoolVar(&flags.series, "series", false, "only the series: the metas")
 	f.StringVar(&flags.plot, "plot", "", "draw this field over time")
+	f.BoolVar(&flags.explain, "explain", false, "print no measurements, but which index finds them, and which would find them better")
 	f.BoolVar(&flags.local, "local", false, "times of the local time zone instead of UTC; not in JSON")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.Replace(name, "output", "format", 1))
@@ -137,6 +139,7 @@ func (q *query) check() error {
 	}{
 		{q.limit < 0, fmt.Sprintf("--limit is %d: it must not be negative", q.limit)},
 		{countTrue(q.latest, q.follow, q.series, q.plot != "") > 1, "give one of --latest, --follow, --series and --plot"},
+		{q.explain && (q.follow || q.plot != "" || q.formatGiven), "--explain prints a text of its own: leave --follow, --plot and --format away"},
 		{q.follow && (q.to != "" || q.last != ""), "--follow has no end: leave --to and --last away, or follow without"},
 		{q.series && len(q.words.fields) > 0, "--series prints no fields: leave " + strings.Join(q.words.fields, ", ") + " away"},
 		{q.series && q.format == "csv", "--series prints a table or json"},
@@ -201,7 +204,7 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 	case err != nil:
 		return database.Explain(err)
 	}
-	return database.Explain(use(series))
+	return database.Explain(use(indexedSeries{series, database, name}))
 }
 
 // noSuchSeries says which time series there are.

@@ -83,6 +83,9 @@ func labels() func(bson.RawValue) string {
 
 // run prints what was asked for.
 func (r *querying) run(ctx context.Context) error {
+	if r.explain {
+		return r.explained(ctx)
+	}
 	var err error
 	switch {
 	case r.series:
@@ -103,6 +106,7 @@ func (r *querying) run(ctx context.Context) error {
 	if err := r.hints(ctx); err != nil {
 		return err
 	}
+	r.hintIndex(ctx)
 	if r.badBuckets > 0 {
 		return fmt.Errorf("%s could not be read: what is printed lacks what they hold", text.Count(r.badBuckets, "bucket"))
 	}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/check"
+	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// adviseFrom is from how many buckets on it is said that an index would help: fewer are read quickly.
+const adviseFrom = 1000
+
+// indexSource is where the indexes of a time series are known; where measurements are read may be one.
+type indexSource interface {
+	Indexes(ctx context.Context) (sink.IndexList, error)
+	Size(ctx context.Context) (sink.Size, error)
+	ExplainFilter(ctx context.Context, filter bson.Raw) (e sink.Explanation, told bool, err error)
+}
+
+// indexedSeries is a time series with its indexes.
+type indexedSeries struct {
+	measurementSource
+	database *sink.Database
+	name     string
+}
+
+// Indexes implements indexSource.
+func (s indexedSeries) Indexes(ctx context.Context) (sink.IndexList, error) {
+	return s.database.Indexes(ctx, s.name)
+}
+
+// Size implements indexSource.
+func (s indexedSeries) Size(ctx context.Context) (sink.Size, error) {
+	return s.database.Size(ctx, s.name)
+}
+
+// ExplainFilter implements indexSource.
+func (s indexedSeries) ExplainFilter(ctx context.Context, filter bson.Raw) (sink.Explanation, bool, error) {
+	return s.database.ExplainFilter(ctx, s.name, filter)
+}
+
+// hintIndex says that an index would have helped a query for a part of the meta, of a collection with many buckets. It judges by
+// the indexes alone; that it cannot is no reason to fail.
+func (r *querying) hintIndex(ctx context.Context) {
+	from, ok := r.from.(indexSource)
+	if !ok || r.follow || ctx.Err() != nil {
+		return
+	}
+	filter, err := r.onMeasurements()
+	if err != nil {
+		return
+	}
+	advice, err := r.advice(ctx, from, filter)
+	if err != nil || advice.Keys == nil || narrowsByMeta(r.from.Options(), advice) {
+		return
+	}
+	if size, err := from.Size(ctx); err == nil && size.Buckets >= adviseFrom && size.Buckets > r.found {
+		fmt.Fprintf(r.p.stderr, "No index serves %s: up to %d buckets were looked through. This makes one: %s.\n",
+			text.Printable(strings.Join(advice.Misses, ", ")), size.Buckets, text.Printable(check.IndexCommand(advice.Keys, "")))
+	}
+}
+
+// onMeasurements is the query as a filter on measurements.
+func (r *querying) onMeasurements() (bson.Raw, error) {
+	clauses := bson.A{}
+	if meta, ok := r.Meta.(bson.D); ok && len(meta) > 0 {
+		clauses = append(clauses, meta)
+	}
+	times := bson.D{}
+	if !r.From.IsZero() {
+		times = append(times, bson.E{Key: "$gte", Value: bson.NewDateTimeFromTime(r.From)})
+	}
+	if !r.To.IsZero() {
+		times = append(times, bson.E{Key: "$lt", Value: bson.NewDateTimeFromTime(r.To)})
+	}
+	if len(times) > 0 {
+		clauses = append(clauses, bson.D{{Key: r.from.Options().TimeField, Value: times}})
+	}
+	if len(clauses) == 0 {
+		return bson.Marshal(bson.D{})
+	}
+	return bson.Marshal(bson.D{{Key: "$and", Value: clauses}})
+}
+
+func (r *querying) advice(ctx context.Context, from indexSource, filter bson.Raw) (timeseries.Advice, error) {
+	list, err := from.Indexes(ctx)
+	if err != nil {
+		return timeseries.Advice{}, err
+	}
+	return list.Options.Advise(filter, list.Definitions(false))
+}
+
+func narrowsByMeta(o timeseries.Options, a timeseries.Advice) bool {
+	for _, path := range a.Narrows {
+		if o.OfMeta(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// explained says which index finds the buckets of the query, by its definition and, where MongoDB tells, by trying.
+func (r *querying) explained(ctx context.Context) error {
+	from, ok := r.from.(indexSource)
+	if !ok {
+		return errors.New("the indexes of the time series are not known")
+	}
+	filter, err := r.onMeasurements()
+	if err != nil {
+		return err
+	}
+	advice, err := r.advice(ctx, from, filter)
+	if err != nil {
+		return err
+	}
+	onBuckets, err := r.from.Options().BucketFilter(filter)
+	if err != nil {
+		return err
+	}
+	e, told, err := from.ExplainFilter(ctx, onBuckets)
+	if err != nil {
+		return err
+	}
+	table := text.NewTable(r.out)
+	table.Row("Filter", string(extended(filter)))
+	table.Row("On buckets", string(extended(onBuckets)))
+	if advice.Index == "" {
+		table.Row("Index", "none serves it: every bucket is read")
+	} else {
+		table.Row("Index", fmt.Sprintf("%s narrows by %s", advice.Index, strings.Join(advice.Narrows, ", ")))
+	}
+	if len(advice.Wide) > 0 {
+		table.Row("No index for", strings.Join(advice.Wide, ", "))
+	}
+	if told {
+		used := e.Index
+		if used == "" {
+			used = "no index"
+		}
+		table.Row("Tried", fmt.Sprintf("%d buckets and %d keys examined for %d buckets that can match, by %s", e.Examined, e.Keys, e.Found, used))
+	} else {
+		table.Row("Tried", "this MongoDB does not tell what a query examines")
+	}
+	if advice.Keys != nil {
+		table.Row("Better", check.IndexCommand(advice.Keys, ""))
+	}
+	table.Flush()
+	return r.out.Flush()
+}

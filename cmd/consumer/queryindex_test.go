@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/config"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// indexedShelf is an indexSource in memory.
+type indexedShelf struct {
+	*shelf
+	buckets int64
+	indexes []sink.Index
+	told    *sink.Explanation
+	err     error
+}
+
+// Indexes implements indexSource.
+func (s indexedShelf) Indexes(context.Context) (sink.IndexList, error) {
+	return sink.IndexList{Options: s.Options(), Indexes: s.indexes}, s.err
+}
+
+// Size implements indexSource.
+func (s indexedShelf) Size(context.Context) (sink.Size, error) {
+	return sink.Size{Buckets: s.buckets}, nil
+}
+
+// ExplainFilter implements indexSource.
+func (s indexedShelf) ExplainFilter(context.Context, bson.Raw) (sink.Explanation, bool, error) {
+	if s.told == nil {
+		return sink.Explanation{}, false, nil
+	}
+	return *s.told, true, nil
+}
+
+func onIndexedShelf(t *testing.T, s indexedShelf, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return try(t, map[string]string{"MONGODB_URI": "mongodb://mongo/db"}, func(p *program) {
+		p.read = func(_ context.Context, _ config.Config, _ *slog.Logger, _ string, use func(measurementSource) error) error {
+			return use(s)
+		}
+	}, append([]string{"query", "measurements"}, args...)...)
+}
+
+// indexNamed is an index on buckets.
+func indexNamed(t *testing.T, name, keys string) sink.Index {
+	t.Helper()
+	options, err := bson.Marshal(bson.D{{Key: "name", Value: name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink.Index{Name: name, Buckets: timeseries.Index{Keys: extDocument(t, keys), Options: options}}
+}
+
+// TestQuerySaysWhichIndexWouldHelp once it has looked through many buckets for few measurements.
+func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
+	bySensor := indexNamed(t, "by sensor", `{"meta.sensor": 1, "control.min.time": 1, "control.max.time": 1}`)
+	for name, c := range map[string]struct {
+		shelf indexedShelf
+		args  []string
+		hint  string
+	}{
+		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets were looked through. This makes one: consumer collection create-index '{"meta.sensor":1,"time":1}', or META_INDEXES=meta.sensor.`},
+		"and a time":     {indexedShelf{buckets: 5000}, []string{"sensor=s-17", "--from", "2026-03-01"}, "No index serves meta.sensor, time"},
+		"an index":       {indexedShelf{buckets: 5000, indexes: []sink.Index{bySensor}}, []string{"sensor=s-17"}, ""},
+		"few buckets":    {indexedShelf{buckets: 500}, []string{"sensor=s-17"}, ""},
+		"no condition":   {indexedShelf{buckets: 5000}, nil, ""},
+		"a contrary":     {indexedShelf{buckets: 5000}, []string{"sensor!=s-17"}, ""},
+		"no list of any": {indexedShelf{buckets: 5000, err: errors.New("no")}, []string{"sensor=s-17"}, ""},
+	} {
+		c.shelf.shelf = filled(t)
+		code, stdout, stderr := onIndexedShelf(t, c.shelf, append(c.args, "--format", "json")...)
+		if code != exitDone || !strings.Contains(stdout, "s-17") || (c.hint == "") != (stderr == "") || !strings.Contains(stderr, c.hint) {
+			t.Errorf("%s: exit code %d, %q", name, code, stderr)
+		}
+	}
+}
+
+func TestQueryIsExplained(t *testing.T) {
+	s := indexedShelf{shelf: filled(t), buckets: 5000}
+	code, stdout, stderr := onIndexedShelf(t, s, "sensor=s-17", "--from", "2026-03-01", "--to", "2026-03-02", "--explain")
+	for _, want := range []string{
+		`{"$and":[{"meta.sensor":{"$eq":"s-17"}},{"time":{"$gte":{"$date":"2026-03-01T00:00:00Z"},"$lt":{"$date":"2026-03-02T00:00:00Z"}}}]}`,
+		`"control.max.time"`, "none serves it: every bucket is read", "this MongoDB does not tell", `create-index '{"meta.sensor":1,"time":1}'`,
+	} {
+		if code != exitDone || !strings.Contains(stdout, want) {
+			t.Errorf("exit code %d, %s; %q is not in:\n%s", code, stderr, want, stdout)
+		}
+	}
+	s.indexes, s.told = []sink.Index{indexNamed(t, "by sensor", `{"meta.sensor": 1}`)}, &sink.Explanation{Index: "other", Found: 2, Keys: 57, Examined: 55}
+	if _, stdout, _ = onIndexedShelf(t, s, "sensor=s-17", "--explain"); !strings.Contains(stdout, "by sensor narrows by meta.sensor") ||
+		!strings.Contains(stdout, "55 buckets and 57 keys examined for 2 buckets that can match, by other") || strings.Contains(stdout, "create-index") {
+		t.Error(stdout)
+	}
+	for _, flag := range []string{"--follow", "--plot=celsius", "--format=json"} {
+		if code, _, stderr := onIndexedShelf(t, s, "sensor=s-17", "--explain", flag); code != exitUsage || !strings.Contains(stderr, "--explain prints") {
+			t.Errorf("%s: exit code %d, %s", flag, code, stderr)
+		}
+	}
+}
