@@ -75,6 +75,6 @@ func (w *Worker) topicAsked(m Moment, e TopicAsked) {
 	default:
 		w.question = askNothing
 		w.log.Warn("the topic was deleted and created again: starting at its beginning")
-		w.restart(Assigned{TopicID: e.TopicID, Committed: -1})
+		w.restart(w.createdAgain(e.TopicID))
 	}
 }

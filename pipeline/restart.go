@@ -24,6 +24,16 @@ func (w *Worker) again() Assigned {
 	return w.assigned
 }
 
+// createdAgain is an assignment of the topic that took the place of ours. What was committed is of the former one, whoever
+// committed it: without that it would look like a topic that nobody has read, and KAFKA_START would decide.
+func (w *Worker) createdAgain(topicID [16]byte) Assigned {
+	a := Assigned{TopicID: topicID, Committed: -1}
+	if former := w.again(); former.Committed >= 0 && !former.Consumed {
+		a.Committed, a.Metadata = former.Committed, w.provenance().String()
+	}
+	return a
+}
+
 // claimAgain gives the flush up, because another owner was found: only a new claim tells whose the partition is (E7).
 func (w *Worker) claimAgain() {
 	w.log.Warn("another consumer has claimed the partition: claiming it again")
