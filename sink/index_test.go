@@ -366,6 +366,7 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	o := definition
 	o.MaxSpanSeconds = 3600
 	f, specs := indexServer(t, o)
+	f.answer("update", counting(1))
 	d := openFake(t, f)
 	index, made, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"time": 1}`, `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`), sink.ByCommand)
 	if err != nil || !made || !index.Kept || index.User.Options.Lookup("expireAfterSeconds").AsInt64() != 60 {
@@ -377,14 +378,22 @@ func TestUserExpiryFollowsTheSpan(t *testing.T) {
 	}
 	f.answer("listCollections", emptyCursor)
 	f.answer("collMod", func(bson.Raw) bson.D {
-		if n := len(f.sent("update")); n > 1 { // the first takes the lock
-			t.Error("the options were written before")
+		for _, command := range f.sent("update") {
+			if id, _ := command.Lookup("updates", "0", "q", "_id").StringValueOK(); id == "options" {
+				t.Error("the options were written before")
+			}
 		}
 		return bson.D{}
 	})
-	f.answer("update", counting(1))
 	if _, _, err := d.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
 		t.Fatal(err)
+	}
+	written := slices.ContainsFunc(f.sent("update"), func(command bson.Raw) bool {
+		id, _ := command.Lookup("updates", "0", "q", "_id").StringValueOK()
+		return id == "options"
+	})
+	if !written {
+		t.Error("the options were not written")
 	}
 	changes := f.sent("collMod")
 	if len(changes) == 0 || changes[0].Lookup("index").String() != `{"name": "time_1","expireAfterSeconds": {"$numberLong":"86460"}}` {
@@ -505,5 +514,76 @@ func TestExplanationIsRead(t *testing.T) {
 	}
 	if sent := last(f.sent("explain")); sent.Lookup("explain", "find").StringValue() != "events.buckets" || sent.Lookup("verbosity").StringValue() != "executionStats" {
 		t.Error(sent)
+	}
+}
+
+// TestUserExpiryIsNeverTooEarly: whatever is kept of an index, and whenever the span grows, a measurement outlives what its user said.
+func TestUserExpiryIsNeverTooEarly(t *testing.T) {
+	const hour, minutes = 3600, 86400
+	for name, c := range map[string]struct {
+		grown   bool  // while MongoDB built the index
+		byHand  int64 // somebody made it anew with these seconds; 0: nobody
+		want    int64 // seconds of the index, once the span is that of minutes
+		changes int
+	}{
+		"as it was made":    {want: 60 + minutes, changes: 1},
+		"made meanwhile":    {grown: true, want: 60 + minutes, changes: 1},
+		"made anew by hand": {byHand: 7200 + hour, want: 7200 + minutes, changes: 1},
+	} {
+		o := definition
+		o.MaxSpanSeconds = hour
+		f, specs := indexServer(t, o)
+		f.answer("update", counting(1))
+		f.answer("listCollections", emptyCursor)
+		set := func(seconds int64) {
+			spec := (*specs)[0]
+			(*specs)[0] = marshal(bson.D{
+				{Key: "key", Value: spec.Lookup("key")},
+				{Key: "name", Value: "time_1"},
+				{Key: "partialFilterExpression", Value: spec.Lookup("partialFilterExpression")},
+				{Key: "expireAfterSeconds", Value: seconds},
+			})
+		}
+		f.answer("collMod", func(command bson.Raw) bson.D {
+			set(command.Lookup("index", "expireAfterSeconds").AsInt64())
+			return bson.D{}
+		})
+		build, find := f.answers["createIndexes"], f.answers["find"]
+		f.answer("createIndexes", func(command bson.Raw) bson.D {
+			answer := build(command)
+			if c.grown { // all the same on this server
+				f.answer("find", func(command bson.Raw) bson.D {
+					if id, ok := command.Lookup("filter", "_id").StringValueOK(); ok && id == "options" {
+						return cursorOf(bson.D{
+							{Key: "_id", Value: "options"},
+							{Key: "version", Value: int32(2)},
+							{Key: "timeField", Value: "time"},
+							{Key: "metaField", Value: "meta"},
+							{Key: "granularity", Value: "minutes"},
+							{Key: "bucketMaxSpanSeconds", Value: int32(minutes)},
+						})
+					}
+					return find(command)
+				})
+			}
+			return answer
+		})
+		d := openFake(t, f)
+		options := `{"expireAfterSeconds": 60, "partialFilterExpression": {"meta.kind": "debug"}}`
+		if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"time": 1}`, options), sink.ByCommand); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if c.byHand > 0 {
+			set(c.byHand)
+		}
+		if !c.grown {
+			if _, _, err := d.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := (*specs)[0].Lookup("expireAfterSeconds").AsInt64(); got != c.want || len(f.sent("collMod")) != c.changes {
+			t.Errorf("%s: %d seconds after %d changes, want %d", name, got, len(f.sent("collMod")), c.want)
+		}
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/timeseries"
 )
 
 // NoIndexError: there is no index of a name.
@@ -103,60 +101,4 @@ func (l IndexList) changeable(name string) (Index, error) {
 func (s *series) dropByName(ctx context.Context, name string) error {
 	err := s.db.RunCommand(ctx, bson.D{{Key: "dropIndexes", Value: s.buckets().Name()}, {Key: "index", Value: name}}).Err()
 	return failure("dropping the index "+name, s.portError(err))
-}
-
-// adjustUserExpiries lets the buckets that TTL indexes of users delete live as long as the span of these options demands: an index that was
-// made for a smaller span would delete a bucket before its last measurement is old enough.
-func (s *series) adjustUserExpiries(ctx context.Context, o timeseries.Options) error {
-	list, err := s.listedFor(ctx, o)
-	if err != nil {
-		return err
-	}
-	for _, index := range list {
-		command := bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: bson.D{
-			{Key: "name", Value: index.name}, {Key: "expireAfterSeconds", Value: index.after},
-		}}}
-		if err := s.portError(s.db.RunCommand(ctx, command).Err()); err != nil {
-			return failure("changing the expiry of the index "+index.name, err)
-		}
-	}
-	return nil
-}
-
-// dueExpiry is a TTL index of a user that deletes too early, and when it should delete.
-type dueExpiry struct {
-	name  string
-	after int64
-}
-
-// listedFor are the TTL indexes of users that do not suit these options: their own words say after what time, as long as they
-// are kept; of others only the bucket's seconds are known, which the smaller span is taken to be in.
-func (s *series) listedFor(ctx context.Context, o timeseries.Options) (due []dueExpiry, err error) {
-	have, err := readDefinition(ctx, s.ports.Options)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := s.keptIndexes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	specs, err := s.rawIndexes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, spec := range specs {
-		name, _ := spec.Lookup("name").StringValueOK()
-		seconds, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
-		if _, partial := spec.Lookup("partialFilterExpression").DocumentOK(); !expires || !partial {
-			continue
-		}
-		after := seconds - have.Span()/1000
-		if own, ok := kept[name].user.Options.Lookup("expireAfterSeconds").AsInt64OK(); ok {
-			after = own
-		}
-		if wanted := after + o.Span()/1000; wanted != seconds {
-			due = append(due, dueExpiry{name, wanted})
-		}
-	}
-	return due, nil
 }

@@ -63,11 +63,17 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 	if err := s.keep(ctx, definition); err != nil {
 		return Index{}, false, err
 	}
+	_, notExpiring := user.Options.LookupErr("expireAfterSeconds")
+	if notExpiring == nil {
+		if err := s.settleExpiry(ctx, name, user); err != nil {
+			return Index{}, false, err
+		}
+	}
 	if list, err = s.listIndexes(ctx); err != nil {
 		return Index{}, false, err
 	}
 	index, _ := list.Find(name)
-	if _, err := user.Options.LookupErr("expireAfterSeconds"); err == nil {
+	if notExpiring == nil {
 		index.Doubt = s.expiryDoubt(ctx)
 	}
 	return index, !found, nil
