@@ -1,0 +1,458 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// What README.md and docs/reading.md show about reading is run here as it stands there, on what a consumer has stored. Each
+// example is told apart by how it begins.
+
+// example is a block of code of a document: for mongosh one statement, for a shell one line.
+type example struct{ document, text string }
+
+// name is the example's for a test.
+func (e example) name() string {
+	first, _, _ := strings.Cut(e.text, "\n")
+	return filepath.Base(e.document) + " " + first[:min(len(first), 60)]
+}
+
+// codeBlocks are the blocks of code of a document, without their indent; from a heading on, if one is named, to the next.
+func codeBlocks(t *testing.T, document, heading string) (blocks []string) {
+	t.Helper()
+	content, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(content)
+	if heading != "" {
+		_, after, ok := strings.Cut(text, "\n"+heading+"\n")
+		if !ok {
+			t.Fatalf("%s has no %q", document, heading)
+		}
+		text, _, _ = strings.Cut(after, "\n## ")
+	}
+	block := ""
+	for line := range strings.Lines(text + "\nend\n") {
+		code, isCode := strings.CutPrefix(line, "    ")
+		switch {
+		case isCode:
+			block += code
+		case strings.TrimSpace(line) == "" && block != "":
+			block += "\n"
+		case block != "":
+			blocks, block = append(blocks, strings.TrimSpace(block)), ""
+		}
+	}
+	return blocks
+}
+
+// examples are those of both documents that begin with one of the words.
+func examples(t *testing.T, words ...string) (found []example) {
+	t.Helper()
+	for document, heading := range map[string]string{"../README.md": "## Read it", "../docs/reading.md": ""} {
+		for _, block := range codeBlocks(t, document, heading) {
+			for _, word := range words {
+				if strings.HasPrefix(block, word) {
+					found = append(found, example{document, block})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// TestReadingOnTheCommandLine runs every command of the documents by a shell.
+func TestReadingOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	s := newReadings(t)
+	commands := 0
+	for _, e := range examples(t, "consumer query", "bin/consumer query") {
+		for command := range strings.Lines(e.text) {
+			commands++
+			command = strings.TrimPrefix(strings.TrimSpace(command), "bin/")
+			code, out := s.shell("cd '"+t.TempDir()+"' && "+command+" && cat *.csv 2>/dev/null; true", map[string][]string{"consumer": {world.binary}})
+			if code != 0 || !strings.Contains(out, "s-1") || strings.Contains(out, "consumer: ") || strings.Contains(out, "No ") || strings.Contains(out, "None ") {
+				t.Errorf("%s ended with code %d:\n%s", command, code, out)
+			}
+		}
+	}
+	if commands < 9 {
+		t.Errorf("only %d commands were found", commands)
+	}
+}
+
+// programAround makes a program of an example in Go.
+const programAround = `package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/reader"
+)
+
+var _ = fmt.Sprint(time.Now(), bson.M{})
+
+func main() {
+	client, err := mongo.Connect(options.Client().ApplyURI(os.Getenv("MONGODB_URI")))
+	if err == nil {
+		err = read(context.Background(), client)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func read(ctx context.Context, client *mongo.Client) error {
+	%s
+	return err
+}
+`
+
+// TestReadingInGo compiles and runs the examples in Go.
+func TestReadingInGo(t *testing.T) {
+	t.Parallel()
+	s := newReadings(t)
+	found := examples(t, "series, err := reader.Open")
+	if len(found) != 2 {
+		t.Fatalf("%d examples were found", len(found))
+	}
+	for _, e := range found {
+		file := filepath.Join(t.TempDir(), "main.go")
+		program := fmt.Sprintf(programAround, strings.ReplaceAll(e.text, `Database("telemetry")`, fmt.Sprintf("Database(%q)", s.database)))
+		if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run := exec.CommandContext(within(t, 2*time.Minute), "go", "run", file)
+		run.Dir = ".." // the module that has the reader
+		run.Env = append(os.Environ(), "GOWORK=off", "MONGODB_URI="+s.settings["MONGODB_URI"])
+		out, err := run.CombinedOutput()
+		if lines := strings.Count(string(out), "\n"); err != nil || lines != readingsEach || strings.Contains(string(out), "s-18") {
+			t.Errorf("%s: %v, %d lines, want %d:\n%s", e.name(), err, lines, readingsEach, out)
+		}
+	}
+}
+
+// statement is one of mongosh: a query on a collection.
+type statement struct {
+	collection, method string
+	arguments          []bson.RawValue
+	sort               bson.RawValue
+	limit              int64
+}
+
+var (
+	shellStatement = regexp.MustCompile(`(?s)^db\.(?:getCollection\("([^"]+)"\)|(\w+))\.(find|aggregate)\((.*)\)$`)
+	shellSort      = regexp.MustCompile(`(?s)^(.*)\)\.sort\((\{[^()]*\})$`)
+	shellLimit     = regexp.MustCompile(`(?s)^(.*)\)\.limit\((\d+)$`)
+	shellDate      = regexp.MustCompile(`ISODate\(("[^"]*")\)`)
+	shellName      = regexp.MustCompile(`([{,]\s*)([$A-Za-z_]\w*)\s*:`)
+)
+
+// parseStatement reads what the documents use of mongosh's language: find and aggregate, sort and limit behind them, and objects
+// with bare names and dates.
+func parseStatement(text string) (s statement, err error) {
+	parts := shellStatement.FindStringSubmatch(text)
+	if parts == nil {
+		return s, fmt.Errorf("%q is not understood", text)
+	}
+	s.collection, s.method = parts[1]+parts[2], parts[3]
+	arguments, by := parts[4], "null"
+	if limited := shellLimit.FindStringSubmatch(arguments); limited != nil {
+		arguments = limited[1]
+		if _, err := fmt.Sscan(limited[2], &s.limit); err != nil {
+			return s, err
+		}
+	}
+	if sorted := shellSort.FindStringSubmatch(arguments); sorted != nil {
+		arguments, by = sorted[1], sorted[2]
+	}
+	object := shellDate.ReplaceAllString(fmt.Sprintf(`{"arguments": [%s], "sort": %s}`, arguments, by), `{"$$date": $1}`)
+	object = shellName.ReplaceAllString(object, `$1"$2":`)
+	var parsed struct {
+		Arguments []bson.RawValue `bson:"arguments"`
+		Sort      bson.RawValue   `bson:"sort"`
+	}
+	if err := bson.UnmarshalExtJSON([]byte(object), false, &parsed); err != nil {
+		return s, fmt.Errorf("%s: %w", object, err)
+	}
+	s.arguments, s.sort = parsed.Arguments, parsed.Sort
+	return s, nil
+}
+
+// run asks the driver.
+func (s *statement) run(ctx context.Context, db *mongo.Database) (found []bson.M, err error) {
+	var cursor *mongo.Cursor
+	switch s.method {
+	case "aggregate":
+		var stages []bson.Raw
+		if err := s.arguments[0].Unmarshal(&stages); err != nil {
+			return nil, err
+		}
+		cursor, err = db.Collection(s.collection).Aggregate(ctx, stages)
+	default:
+		o := options.Find().SetLimit(s.limit)
+		if s.sort.Type == bson.TypeEmbeddedDocument {
+			o.SetSort(s.sort.Document())
+		}
+		if len(s.arguments) > 1 {
+			o.SetProjection(s.arguments[1].Document())
+		}
+		cursor, err = db.Collection(s.collection).Find(ctx, s.arguments[0].Document(), o)
+	}
+	if err == nil {
+		err = cursor.All(ctx, &found)
+	}
+	return found, err
+}
+
+// readable is the stream's database.
+func (s *stream) readable() *mongo.Database {
+	s.t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(s.settings["MONGODB_URI"]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := client.Disconnect(context.Background()); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return client.Database(s.database)
+}
+
+// standIn puts the measurements into an ordinary collection.
+func (s *stream) standIn(c *mongo.Collection) {
+	s.t.Helper()
+	_, out, errs := s.query("measurements", "--format", "json")
+	var documents []bson.Raw
+	for line := range strings.Lines(out) {
+		var document bson.Raw
+		if err := bson.UnmarshalExtJSON([]byte(line), false, &document); err != nil {
+			s.t.Fatal(err)
+		}
+		documents = append(documents, document)
+	}
+	if _, err := c.InsertMany(within(s.t, 20*time.Second), documents); err != nil {
+		s.t.Fatal(err, errs)
+	}
+}
+
+// TestReadingInMongosh runs the statements for mongosh as commands of the driver.
+func TestReadingInMongosh(t *testing.T) {
+	t.Parallel()
+	s := newReadings(t)
+	db := s.readable()
+	names, err := db.ListCollectionNames(within(t, 10*time.Second), bson.D{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(names, "measurements") {
+		t.Log("this server has no view of the measurements: a collection of the same documents stands in for it")
+		s.standIn(db.Collection("measurements"))
+	}
+	// How many documents each must find, in the order of the documents.
+	want := map[string][]int{
+		"../README.md":       {10, 1, 3},
+		"../docs/reading.md": {readingsEach, 100, 3, 3},
+	}
+	for _, e := range examples(t, "db.") {
+		for _, text := range statements(e.text) {
+			if len(want[e.document]) == 0 {
+				t.Fatalf("how many documents does this find? %s", text)
+			}
+			count := want[e.document][0]
+			want[e.document] = want[e.document][1:]
+			t.Run(example{e.document, text}.name(), func(t *testing.T) { runStatement(t, db, text, count) })
+		}
+	}
+	for document, left := range want {
+		if len(left) > 0 {
+			t.Errorf("%s lacks %d statements", document, len(left))
+		}
+	}
+}
+
+// statements are those of a block: each begins a line.
+func statements(block string) (list []string) {
+	for line := range strings.Lines(block) {
+		if strings.HasPrefix(line, "db.") {
+			list = append(list, "")
+		}
+		list[len(list)-1] += line
+	}
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list
+}
+
+func runStatement(t *testing.T, db *mongo.Database, text string, count int) {
+	s, err := parseStatement(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.run(within(t, 30*time.Second), db)
+	const notImplemented, invalidOperator = 238, 168
+	if refused := (mongo.CommandError{}); errors.As(err, &refused) && (refused.Code == notImplemented ||
+		refused.Code == invalidOperator && strings.Contains(refused.Message, "$dateTrunc")) { // MongoDB has it from 5.0 on
+		t.Skip("this server does not know it: ", err)
+	}
+	if err != nil || len(found) != count {
+		t.Fatalf("%d documents, %v, want %d", len(found), err, count)
+	}
+	if strings.Contains(text, "$control.count") {
+		wantTotals(t, found)
+	}
+}
+
+// wantTotals compares what the bounds and counts of buckets say with what was sent.
+func wantTotals(t *testing.T, found []bson.M) {
+	t.Helper()
+	for i, one := range found {
+		measurements := 2 * readingsEach
+		if i == 2 {
+			measurements++ // that of 1969
+		}
+		delete(one, "newest")
+		want := fmt.Sprint(map[string]any{
+			"_id": fmt.Sprintf("s-%d", 17+i), "measurements": measurements, "coldest": 20 + float64(i), "warmest": 22.25 + float64(i),
+		})
+		if got := fmt.Sprint(map[string]any(one)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// pymongo stands in for the driver: its find knows the operators that the example uses.
+const pymongo = `
+import json, os
+from datetime import datetime, timezone
+
+def value(v):
+    if isinstance(v, dict) and list(v) == ["$date"]:
+        at = v["$date"]
+        if isinstance(at, dict):
+            return datetime.fromtimestamp(0) if int(at["$numberLong"]) < 0 else datetime.max
+        return datetime.fromisoformat(at.replace("Z", "+00:00")).astimezone(timezone.utc).replace(tzinfo=None)
+    if isinstance(v, dict):
+        return {k: value(x) for k, x in v.items()}
+    return v
+
+def at(document, path):
+    for name in path.split("."):
+        document = document[name]
+    return document
+
+compare = {"$gt": lambda a, b: a > b, "$gte": lambda a, b: a >= b, "$lt": lambda a, b: a < b}
+
+def matches(document, path, want):
+    have = at(document, path)
+    if isinstance(want, dict) and list(want)[0].startswith("$"):
+        return all(compare[operator](have, operand) for operator, operand in want.items())
+    return have == want
+
+class Buckets:
+    def find(self, filter):
+        for line in open(os.environ["BUCKETS"]):
+            document = value(json.loads(line))
+            if all(matches(document, path, want) for path, want in filter.items()):
+                yield document
+
+def MongoClient(uri):
+    return {"telemetry": {"measurements.buckets": Buckets()}}
+`
+
+// TestReadingInPython runs the example in Python on the buckets, as Extended JSON.
+func TestReadingInPython(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("there is no python3 to run the example with")
+	}
+	s := newReadings(t)
+	found := examples(t, "from datetime import")
+	if len(found) != 1 {
+		t.Fatalf("%d examples were found", len(found))
+	}
+	dir := t.TempDir()
+	var lines strings.Builder
+	ctx := within(t, 20*time.Second)
+	var buckets []bson.Raw
+	cursor, err := s.readable().Collection("measurements.buckets").Find(ctx, bson.D{})
+	if err == nil {
+		err = cursor.All(ctx, &buckets)
+	}
+	if err != nil || len(buckets) == 0 {
+		t.Fatalf("%d buckets, %v", len(buckets), err)
+	}
+	for _, bucket := range buckets {
+		line, err := bson.MarshalExtJSON(bucket, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&lines, "%s\n", line)
+	}
+	for name, text := range map[string]string{"buckets.json": lines.String(), "pymongo.py": pymongo, "example.py": found[0].text} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := exec.CommandContext(within(t, time.Minute), python, filepath.Join(dir, "example.py"))
+	run.Env = append(os.Environ(), "BUCKETS="+filepath.Join(dir, "buckets.json"), "PYTHONDONTWRITEBYTECODE=1")
+	out, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var want strings.Builder
+	for n := range readingsEach {
+		at := readingNoon.Add(time.Duration(n) * time.Minute)
+		fmt.Fprintf(&want, "%s %s\n", at.Format("2006-01-02T15:04:05"), pythonFloat(20+float64(n%10)/4))
+	}
+	if string(out) != want.String() {
+		t.Errorf("it printed\n%s\nwant\n%s", out, want.String())
+	}
+}
+
+// pythonFloat writes a number as Python prints it.
+func pythonFloat(f float64) string {
+	if s := fmt.Sprint(f); strings.Contains(s, ".") {
+		return s
+	}
+	return fmt.Sprintf("%.1f", f)
+}
+
+func TestStatementsAreUnderstood(t *testing.T) {
+	s, err := parseStatement(`db.getCollection("a.b").find({"meta.x": {$in: ["s: {1", 2]}, time: {$gte: ISODate("2026-03-01T12:00:00Z")}}, {time: 1}).sort({time: -1}).limit(7)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.collection != "a.b" || s.method != "find" || s.limit != 7 || s.sort.String() != `{"time": {"$numberInt":"-1"}}` || len(s.arguments) != 2 ||
+		s.arguments[0].Document().Lookup("time", "$gte").Type != bson.TypeDateTime {
+		t.Errorf("%+v", s)
+	}
+	if _, err := parseStatement("db.x.insertOne({})"); err == nil {
+		t.Error("an insert was understood")
+	}
+}
