@@ -140,8 +140,9 @@ func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed in
 }
 
 // condition finds the bucket as long as it has the measurements it was read with: each write of a live owner makes its
-// count larger or closes it, and a closed bucket is changed by repairs alone, each of which makes its count smaller. So the
-// two together never come back to what they were. It names the shard key as well.
+// count larger or closes it, and the measurements of a closed bucket are changed by repairs alone, each of which makes its
+// count smaller. So the two together never come back to what they were. It names the shard key as well: who gives the bucket
+// another meta meanwhile is noticed.
 func (w *window) condition(b *listing) bson.Raw {
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = appendValue(dst, timeseries.FieldID, lookup(b.document, timeseries.FieldID))
