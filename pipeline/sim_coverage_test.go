@@ -61,6 +61,10 @@ var dangers = []danger{
 	{"options that the buckets do not allow", []string{
 		"options of the collection changed and set back", "(met) partition stopped for its collection's options",
 	}},
+	{"options that change", []string{
+		"(trait) options that change", "(met) options changed", "(met) a change of options cut off", "(met) a change waits for another's lock",
+		"(met) a larger span followed", "(met) an expiry shortened", "(met) buckets of a larger span",
+	}},
 	{"clocks", []string{"process stopped and going on", "clocks of producers jump"}},
 	{"a server without sessions", []string{
 		"(trait) a server without sessions", "a server without sessions loses what is not in its journal",

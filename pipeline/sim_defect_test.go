@@ -63,7 +63,7 @@ func TestSimulationNoticesEachDefect(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			simulation := d.build(ctx, t)
-			run := exec.CommandContext(ctx, simulation, "-test.run", "^TestSimulation$", "-sim.runs", strconv.Itoa(d.runs))
+			run := exec.CommandContext(ctx, simulation, "-test.run", "^TestSimulation$", "-sim.runs", strconv.Itoa(d.runs), "-sim.options=false")
 			out, err := run.CombinedOutput()
 			noticed := failedSeed.FindStringSubmatch(string(out))
 			if err == nil || noticed == nil {

@@ -214,7 +214,7 @@ func (p *process) endGeneration(g *generation, starting *task) {
 
 // applyCollection tells the worker when the options of the collection have changed.
 func (r *runner) applyCollection() {
-	if o := r.p.w.mongo.definition; o != r.applied && !r.ended {
+	if o := r.p.followed(); o != r.applied && !r.ended {
 		r.applied = o
 		r.handle(pipeline.CollectionChanged{Options: o})
 	}

@@ -16,6 +16,7 @@ type mongod struct {
 	seq, majority  int64 // numbers of the last write, and of the last one that a majority has
 	buckets, parts *docs
 	options        *docs
+	upkeep         *docs              // what the server does with buckets by itself
 	definition     timeseries.Options // of the time series, as its options document says
 	journal        []entry
 	waiting        []acknowledgement
@@ -60,6 +61,7 @@ func newMongod(w *world) *mongod {
 		buckets: &docs{name: "buckets", byID: map[string][]version{}},
 		parts:   &docs{name: "partitions", byID: map[string][]version{}},
 		options: &docs{name: "options", byID: map[string][]version{}},
+		upkeep:  &docs{name: "upkeep", byID: map[string][]version{}},
 	}
 }
 
@@ -100,6 +102,7 @@ func (m *mongod) put(of *docs, id string, raw bson.Raw, by *tenure) {
 	if of == m.buckets {
 		m.w.checks.changed(m.w, before, raw, by)
 	}
+	m.w.checkUpkeep()
 }
 
 func claimIn(raw bson.Raw) (claim [16]byte, ok bool) {
@@ -150,6 +153,7 @@ func (m *mongod) elect() {
 	m.elected = m.w.now
 	m.away = m.w.now + m.w.between(0, 3)
 	m.resume()
+	m.w.checkUpkeep()
 }
 
 func (m *mongod) rollBack(e entry) {

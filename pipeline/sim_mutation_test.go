@@ -35,6 +35,8 @@ const (
 	waitOfAnotherClaim    mutation = "a wait carried for another claim"
 	sightsUnproven        mutation = "a wait carried on from an unproven sight"
 	strangersTrusted      mutation = "commits of another program taken as ours"
+	upkeepUnwaited        mutation = "options written before expiry and view are wide"
+	optionsUnlocked       mutation = "changes of options without a lock"
 )
 
 // provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
@@ -113,6 +115,7 @@ var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
+	upkeepUnwaited, optionsUnlocked,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

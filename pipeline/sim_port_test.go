@@ -70,6 +70,9 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 	if c.w.broken == fencesLie && c.of == c.w.mongo.parts && isFenced(t.what) {
 		return sink.Reply{N: 1}, nil
 	}
+	if c.w.broken == optionsUnlocked && isLock(updates[0].Filter) {
+		return sink.Reply{N: 1}, nil
+	}
 	by := c.w.checks.sending(c.w, t, c.of, updates)
 	return c.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
 		filter := updates[i].Filter

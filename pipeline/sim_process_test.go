@@ -51,6 +51,7 @@ type process struct {
 	evictIn             pipeline.Action // loses its membership while its next claim, or release, is on its way; nil: does not
 	tasks               map[*task]bool
 	store               *sink.Store
+	options             timeseries.Options // of the collection, as it follows them
 	runners             map[int32]*runner
 	present             *generation      // nil: between generations
 	budget              *pipeline.Budget // of memory
@@ -98,6 +99,7 @@ func (w *world) start(slot int) {
 	w.all = append(w.all, p)
 	w.logf("%s starts: %+v", p.name, p.settings)
 	p.spawn(p.live, nil)
+	p.followOptions()
 }
 
 // clock is the process's own: it means nothing to another.

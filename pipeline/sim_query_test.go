@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -126,6 +127,10 @@ func updated(document, update bson.Raw) bson.Raw {
 	}
 	for _, o := range operators {
 		for _, field := range o.Value.(bson.D) {
+			if o.Key == "$unset" {
+				d = slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == field.Key })
+				continue
+			}
 			d = changed(d, strings.Split(field.Key, "."), o.Key, field.Value)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 //	sim_kafka, sim_group    Kafka: logs, and the coordinator
 //	sim_process, _member    a process and its membership; sim_runner, _action, _committer: what drives its workers
 //	sim_traits              what a whole run is like
-//	sim_schedule            what goes wrong, by name; sim_operator, _series, _alarm, _double, _repair: what people do
+//	sim_schedule            what goes wrong, by name; sim_operator, _series, _alarm, _double, _repair, _options: what people do
 //	sim_course              what led to what, for the table in doc.go
 //	sim_coverage            every danger that the protocol is made for, and what counts it
 //	sim_check, sim_sent     what must hold all the while
@@ -38,6 +38,7 @@ var (
 	simSeed         = flag.Uint64("sim.seed", 1, "seed of the first run")
 	simMutationRuns = flag.Int("sim.mutationruns", 5000, "runs in which each mutation must be noticed")
 	simDefects      = flag.Bool("sim.defects", false, "build the simulation with defects in the source as well")
+	simOptions      = flag.Bool("sim.options", true, "let operators change the options of the collection in one of four runs")
 	simWith         = flag.String("sim.with", "", "name of a schedule that every run has")
 	simTrace        = flag.Bool("sim.trace", false, "print what happens")
 )

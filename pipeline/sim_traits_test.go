@@ -30,7 +30,7 @@ type traits struct {
 // newWorld draws a world from a seed.
 func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w := &world{
-		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
+		seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)), side: rand.New(rand.NewPCG(seed, 1)), broken: broken, chaos: true, trace: trace, slots: map[int]*process{},
 		seen: map[string]int{}, answers: map[answer]int{}, letters: map[letterKey]bool{}, firstClaims: map[int32]time.Duration{},
 		checks: checks{
 			values: map[int64]int{}, edited: map[string]bool{}, movedBy: map[string]string{}, doubled: map[int64]doubled{},
@@ -52,6 +52,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
 	w.kafka = newBroker(w)
 	w.noteTraits()
+	w.drawAside(w.reconfigure)
 	pool := schedules
 	if w.chance(0.5) {
 		pool = memberSchedules

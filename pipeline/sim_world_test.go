@@ -14,6 +14,8 @@ import (
 type world struct {
 	seed  uint64
 	rnd   *rand.Rand
+	side  *rand.Rand // of what is drawn aside
+	aside bool       // what happens now draws aside, and so does what follows from it
 	now   time.Duration
 	queue moments
 	n     int // of events scheduled so far
@@ -21,7 +23,8 @@ type world struct {
 	over  bool          // a violation was found
 	eased time.Duration // when peace came, or an operator was last needed in it
 
-	maintained bool // an operator has stopped everything
+	maintained   bool // an operator has stopped everything
+	reconfigured bool // operators change the options of the collection
 
 	traits  traits
 	broken  mutation
@@ -77,7 +80,21 @@ func (m *moments) Pop() any {
 // at schedules an event.
 func (w *world) at(t time.Duration, do func()) {
 	w.n++
+	if follows := do; w.aside {
+		do = func() { w.drawAside(follows) }
+	}
 	heap.Push(&w.queue, moment{max(t, w.now), w.rnd.Uint64(), w.n, do})
+}
+
+// drawAside does something with chance of its own, so that the chance of everything else stays what it is without it.
+func (w *world) drawAside(do func()) {
+	if w.aside {
+		do()
+		return
+	}
+	w.rnd, w.side, w.aside = w.side, w.rnd, true
+	defer func() { w.rnd, w.side, w.aside = w.side, w.rnd, false }()
+	do()
 }
 
 // step lets the next event happen.

@@ -71,7 +71,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 //
 //  1. The lock: one change at a time, as a command of another one that comes late would undo this one's.
 //  2. Expiry and view become right for the old options and the new ones (widen): both only ever give more here.
-//  3. The definition is written, if it is still of the version that was read. From now on consumers may follow it.
+//  3. The definition is written, if it is still of the version that was read: also the same one, since what was read may be
+//     what a majority had a while ago. From now on consumers may follow it.
 //  4. The expiry becomes as short as the new options say (tighten). Nothing that was deleted before 3 was due by the old
 //     options only.
 //
@@ -112,10 +113,12 @@ func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) 
 			return before, after, err
 		}
 	}
+	next := have.Version
 	if after != before {
-		if err := c.write(ctx, after, have.Version); err != nil {
-			return before, after, err
-		}
+		next++
+	}
+	if err := c.write(ctx, after, have.Version, next); err != nil {
+		return before, after, err
 	}
 	return before, after, tighten(ctx, c.Upkeep, after)
 }
@@ -130,9 +133,9 @@ func longest(before, after timeseries.Options) timeseries.Options {
 	return after
 }
 
-// write writes the definition, if it is still of this version.
-func (c OptionsChange) write(ctx context.Context, o timeseries.Options, version int32) error {
-	set, unset := bson.D{{Key: "version", Value: version + 1}, {Key: "bucketMaxSpanSeconds", Value: o.MaxSpanSeconds}}, bson.D{}
+// write writes the definition, if it is still of a version, as the next one.
+func (c OptionsChange) write(ctx context.Context, o timeseries.Options, version, next int32) error {
+	set, unset := bson.D{{Key: "version", Value: next}, {Key: "bucketMaxSpanSeconds", Value: o.MaxSpanSeconds}}, bson.D{}
 	optional := func(name string, value any, present bool) {
 		if present {
 			set = append(set, bson.E{Key: name, Value: value})

@@ -8,7 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// lockID is the _id of the lock of a time series' options, beside them: {token: of who holds it, "" when nobody does}.
+// lockID is the _id of the lock of a time series' options, beside them: {token: of who holds it, "" when nobody does; waitMs: how
+// long to wait for it at most}.
 const lockID = "change"
 
 // A change takes holdTimes of the write timeout at most, and what it sent is executed within lateTimes more. So long is waited
@@ -51,18 +52,18 @@ func (c OptionsChange) lock(ctx context.Context) (lock, context.Context, error) 
 
 // waited waits until nobody holds the lock, or one that is dead, whose token it returns.
 func (l lock) waited(ctx context.Context) (string, error) {
-	seen, err := l.holder(ctx)
+	seen, most, err := l.holder(ctx)
 	pause := l.c.WriteTimeout / 10
-	for waited := time.Duration(0); err == nil && seen != "" && waited < (holdTimes+lateTimes)*l.c.WriteTimeout; waited += pause {
+	for waited := time.Duration(0); err == nil && seen != "" && waited < most; waited += pause {
 		if err := l.c.Sleep(ctx, pause); err != nil {
 			return "", err
 		}
-		now, err := l.holder(ctx)
+		now, long, err := l.holder(ctx)
 		if err != nil {
 			return "", err
 		}
 		if now != seen {
-			seen, waited = now, 0
+			seen, most, waited = now, long, 0
 		}
 	}
 	return seen, err
@@ -72,19 +73,25 @@ func (l lock) waited(ctx context.Context) (string, error) {
 func (l lock) take(ctx context.Context, from string) (bool, error) {
 	won, err := changed(l.c.Options.Update(ctx, []Update{{
 		Filter: document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: from}}),
-		Update: setFields(bson.D{{Key: "token", Value: l.token}}),
+		Update: setFields(l.held()),
 	}}))
 	if won || err != nil || from != "" {
 		return won, err
 	}
-	return changed(l.c.Options.Insert(ctx, []bson.Raw{document(bson.D{{Key: "_id", Value: lockID}, {Key: "token", Value: l.token}})}))
+	return changed(l.c.Options.Insert(ctx, []bson.Raw{document(append(bson.D{{Key: "_id", Value: lockID}}, l.held()...))}))
 }
 
-// holder is who holds the lock; "": nobody.
-func (l lock) holder(ctx context.Context) (string, error) {
+// held are the fields of the lock while it is held. Whoever waits may have another write timeout.
+func (l lock) held() bson.D {
+	return bson.D{{Key: "token", Value: l.token}, {Key: "waitMs", Value: ((holdTimes + lateTimes) * l.c.WriteTimeout).Milliseconds()}}
+}
+
+// holder is who holds the lock, and how long to wait for it at most; "": nobody.
+func (l lock) holder(ctx context.Context) (string, time.Duration, error) {
 	d, err := first(ctx, l.c.Options, Query{Filter: withID(lockID)})
 	token, _ := d.Lookup("token").StringValueOK()
-	return token, err
+	wait, _ := d.Lookup("waitMs").AsInt64OK()
+	return token, time.Duration(wait) * time.Millisecond, err
 }
 
 // release gives the lock back. One that stays is waited for by the next change.

@@ -96,7 +96,7 @@ func (k *kept) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) 
 	if k.holder == "-" {
 		return nil
 	}
-	return each(marshal(bson.D{{Key: "_id", Value: "change"}, {Key: "token", Value: k.holder}}))
+	return each(marshal(bson.D{{Key: "_id", Value: "change"}, {Key: "token", Value: k.holder}, {Key: "waitMs", Value: int64(5000)}}))
 }
 
 // definedBy is a definition with what the server does right for it.
@@ -146,7 +146,7 @@ func TestChangeOrder(t *testing.T) {
 		"a first expiry":             {definedBy(timeseries.Seconds, 0), to("", hour), []string{"definition", "expiry 7200"}, 2 * hour},
 		"no expiry any more":         {definedBy(timeseries.Seconds, day), to("", 0), []string{"expiry 0", "definition"}, 0},
 		"both, shorter and larger":   {definedBy(timeseries.Seconds, 10*day), to(timeseries.Minutes, hour), []string{"expiry 950400", "view 86400", "definition", "expiry 90000"}, day + hour},
-		"nothing":                    {definedBy(timeseries.Seconds, day), to("", day), nil, day + hour},
+		"nothing":                    {definedBy(timeseries.Seconds, day), to("", day), []string{"definition"}, day + hour},
 	} {
 		for cut := 0; cut <= len(c.steps); cut++ {
 			k := *c.from
