@@ -35,6 +35,9 @@ func (m metaPart) String() string {
 func (p *proposer) describeMeta(o *measurement.Options, list []object) {
 	o.MetaFrom, o.MetaField, o.MetaFields = measurement.MetaFromValue, "", nil
 	parts, group := partsOf(list, o.TimeField)
+	if others := slices.DeleteFunc(slices.Clone(parts), func(m metaPart) bool { return m.path == p.without }); len(others) > 0 {
+		parts = others
+	}
 	switch {
 	case len(parts) == 1 && group:
 		o.MetaField = parts[0].path

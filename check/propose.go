@@ -54,6 +54,7 @@ type proposer struct {
 	topic     string
 	current   measurement.Options
 	bucketing bucketer.Options
+	without   string // a path that is a part of meta only if nothing else is
 }
 
 // trial is what a sample becomes with some settings.
