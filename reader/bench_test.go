@@ -17,6 +17,10 @@ type prepared struct {
 	buckets, reversed []bson.Raw
 }
 
+func (prepared) definition(context.Context) (bson.Raw, error) {
+	return definitionOf(testOptions), nil
+}
+
 func (p prepared) find(_ context.Context, r request) (documents, error) {
 	if r.sort[0].Value == -1 {
 		return &preparedAnswer{rest: p.reversed}, nil

@@ -18,13 +18,14 @@ import (
 type server struct {
 	buckets    *mongo.Collection
 	partitions *mongo.Collection
+	options    *mongo.Collection
 	// noHint: the server refused the hint once and answered without it.
 	noHint atomic.Bool
 }
 
 // newServer reads at a majority where the server orders reads after writes (a replica set, or sharded); its read preference is
 // the client's.
-func newServer(ctx context.Context, db *mongo.Database, name string) (*server, *mongo.Collection) {
+func newServer(ctx context.Context, db *mongo.Database, name string) *server {
 	o := options.Collection()
 	if hasMajority(ctx, db) {
 		o.SetReadConcern(readconcern.Majority())
@@ -32,7 +33,16 @@ func newServer(ctx context.Context, db *mongo.Database, name string) (*server, *
 	return &server{
 		buckets:    db.Collection(name+timeseries.BucketsSuffix, o),
 		partitions: db.Collection(name+timeseries.PartitionsSuffix, o),
-	}, db.Collection(name+timeseries.OptionsSuffix, o)
+		options:    db.Collection(name+timeseries.OptionsSuffix, o),
+	}
+}
+
+func (s *server) definition(ctx context.Context) (bson.Raw, error) {
+	raw, err := s.options.FindOne(ctx, bson.D{{Key: timeseries.FieldID, Value: timeseries.DefinitionID}}).Raw()
+	if errors.Is(err, mongo.ErrNoDocuments) {
+		return nil, nil
+	}
+	return raw, err
 }
 
 // hasMajority asks the server what it is. One that does not answer is asked with majority, and says what is wrong then.

@@ -44,7 +44,7 @@ type Cost struct {
 // Explain asks the server what Find would cost it for a query, with the explain command. The server runs the queries to tell, but
 // sends no buckets. ErrNoExplain: it cannot tell.
 func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
-	p, err := s.plan(q)
+	p, err := s.prepare(ctx, q)
 	if err != nil {
 		return Plan{}, err
 	}

@@ -20,6 +20,7 @@ type fake struct {
 	sent       int          // buckets given out with their columns
 	requests   []request
 	explained  bson.Raw // the answer to explain
+	options    timeseries.Options
 }
 
 func (f *fake) failing() error {
@@ -27,6 +28,18 @@ func (f *fake) failing() error {
 		return nil
 	}
 	return f.fail()
+}
+
+func (f *fake) definition(context.Context) (bson.Raw, error) {
+	return definitionOf(f.options), f.failing()
+}
+
+// definitionOf is the document that defines a time series; without options testOptions do.
+func definitionOf(o timeseries.Options) bson.Raw {
+	if o.TimeField == "" {
+		o = testOptions
+	}
+	return encode(timeseries.Definition{ID: timeseries.DefinitionID, Version: 1, Options: o})
 }
 
 func (f *fake) find(_ context.Context, r request) (documents, error) {

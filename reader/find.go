@@ -23,7 +23,7 @@ func (s *Series) Find(ctx context.Context, q Query) iter.Seq2[Measurement, error
 // reads runs a way of reading for every group that a query selects.
 func (s *Series) reads(ctx context.Context, q Query, read func(*reading, context.Context, group) error) iter.Seq2[Measurement, error] {
 	return func(yield func(Measurement, error) bool) {
-		p, err := s.plan(q)
+		p, err := s.prepare(ctx, q)
 		if err != nil {
 			yield(Measurement{}, err)
 			return

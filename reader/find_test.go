@@ -72,6 +72,17 @@ func TestFindReadsTimesThatNoIDHasRoomFor(t *testing.T) {
 	}
 }
 
+// TestFindSeesASpanThatHasGrown: a program that opened the time series before the granularity was raised reads the larger buckets.
+func TestFindSeesASpanThatHasGrown(t *testing.T) {
+	coarse := timeseries.Options{TimeField: "t", MetaField: "m", Granularity: timeseries.Hours}
+	_, f := newFake(coarse, "a", []int{0, 60 * 24 * 20})
+	s := newSeries("s", "db.s.buckets", testOptions, f)
+	f.options = coarse
+	if got, failures := minutesOf(t, s, Query{From: time.UnixMilli(60_000 * 60 * 24)}); !slices.Equal(got, []int{60 * 24 * 20}) || failures != nil {
+		t.Errorf("%v, %v", got, failures)
+	}
+}
+
 func TestFindGoesOnPastBucketsThatCannotBeRead(t *testing.T) {
 	s, f := newFake(testOptions, "a", []int{0}, []int{60, 61}, []int{120}, []int{180})
 	damage := func(i int, change func(b bson.M)) {
@@ -178,7 +189,7 @@ func TestAMonthStreamsInTheMemoryOfAFewBuckets(t *testing.T) {
 	const hours = 24 * 30
 	for _, newest := range []bool{false, true} {
 		s := newSeries("s", "db.s.buckets", testOptions, streamed{hours: hours})
-		p, err := s.plan(Query{Newest: newest})
+		p, err := s.prepare(t.Context(), Query{Newest: newest})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,6 +219,8 @@ func TestAMonthStreamsInTheMemoryOfAFewBuckets(t *testing.T) {
 		}
 	}
 }
+
+func (streamed) definition(context.Context) (bson.Raw, error) { return definitionOf(testOptions), nil }
 
 // streamed is a port with two buckets an hour, made as they are read.
 type streamed struct {

@@ -33,7 +33,7 @@ const (
 // it stores late is not followed. Buckets without control.source, which no consumer writes, are not followed.
 func (s *Series) Follow(ctx context.Context, q Query, every time.Duration) iter.Seq2[Measurement, error] {
 	return func(yield func(Measurement, error) bool) {
-		p, err := s.plan(q)
+		p, err := s.prepare(ctx, q)
 		if err != nil {
 			yield(Measurement{}, err)
 			return
@@ -121,8 +121,13 @@ func (f *following) look(ctx context.Context) error {
 	return nil
 }
 
-// discover finds sources that are not followed yet. Of those that are there at first it notes how far they are.
+// discover finds sources that are not followed yet, and the present span. Of those that are there at first it notes how far they are.
 func (f *following) discover(ctx context.Context) error {
+	span, err := f.series.span(ctx)
+	if err != nil {
+		return err
+	}
+	f.plan.span = span
 	answer, err := f.series.port.sources(ctx)
 	err = each(ctx, answer, err, func(d bson.Raw) error {
 		if source, ok := sourceOf(d); ok && f.sources[source] == nil {

@@ -95,7 +95,7 @@ func (s *Series) list(ctx context.Context, p *plan) (list []group, err error) {
 // types of numbers (1 and 1.0) come as one.
 func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, error] {
 	return func(yield func(bson.RawValue, error) bool) {
-		p, err := s.plan(q)
+		p, err := s.prepare(ctx, q)
 		if err != nil {
 			yield(bson.RawValue{}, err)
 			return

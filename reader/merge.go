@@ -67,7 +67,7 @@ func (m *merge) certain(begins int64) bool {
 		return false
 	}
 	if m.plan.newest {
-		return m.heap[0].current.Time >= saturate(begins, m.series.options.Span())
+		return m.heap[0].current.Time >= saturate(begins, m.plan.span)
 	}
 	return m.heap[0].current.Time < begins
 }

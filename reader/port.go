@@ -8,6 +8,8 @@ import (
 
 // port is what reading asks of a server. Its errors are the driver's. Calls may overlap.
 type port interface {
+	// definition is the document that defines the time series; empty: there is none.
+	definition(ctx context.Context) (bson.Raw, error)
 	// find queries the buckets.
 	find(ctx context.Context, r request) (documents, error)
 	// aggregate runs a pipeline on the buckets.

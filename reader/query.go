@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -31,6 +32,7 @@ type Query struct {
 
 // plan is a Query that was checked, in the words of buckets.
 type plan struct {
+	span        int64  // of a bucket at most, in milliseconds
 	meta        bson.D // filter on buckets; empty: all
 	whole       *bson.RawValue
 	first, last int64 // bounds of the times, in milliseconds, both inclusive
@@ -38,6 +40,18 @@ type plan struct {
 	fields      *fields // nil: all
 	limit       int64
 	newest      bool
+}
+
+// prepare checks a query, and asks how long a bucket's span is now.
+func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
+	p, err := s.plan(q)
+	if err != nil {
+		return p, err
+	}
+	if p.span, err = s.span(ctx); err != nil {
+		return p, s.reading(err)
+	}
+	return p, nil
 }
 
 func (s *Series) plan(q Query) (p plan, err error) {
@@ -116,7 +130,7 @@ func (s *Series) timeFilter(p *plan) bson.D {
 	filter := bson.D{}
 	begins := bson.D{}
 	if p.first > math.MinInt64 {
-		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -s.options.Span()))})
+		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
 	}
 	if p.last < math.MaxInt64 {
 		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})

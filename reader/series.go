@@ -22,27 +22,49 @@ type Series struct {
 // Open reads the definition of a time series; name is the consumer's MONGODB_COLLECTION, without suffix. ErrNotSetUp: there is
 // none. The database, with its client, stays the caller's; its read preference is used, and reads see what a majority has on
 // servers that can tell.
-//
-// A bucketing that is changed later only gets larger: Open again to see what buckets of it hold.
 func Open(ctx context.Context, db *mongo.Database, name string) (*Series, error) {
-	server, definition := newServer(ctx, db, name)
-	raw, err := definition.FindOne(ctx, bson.D{{Key: timeseries.FieldID, Value: timeseries.DefinitionID}}).Raw()
 	where := db.Name() + "." + name
-	switch {
-	case errors.Is(err, mongo.ErrNoDocuments):
-		return nil, fmt.Errorf("opening %s: %w", where, ErrNotSetUp)
-	case err != nil:
-		return nil, fmt.Errorf("opening %s: reading %s: %w", where, definition.Name(), err)
-	}
-	d, err := timeseries.ReadDefinition(raw)
-	if err != nil {
+	s := newSeries(name, where+timeseries.BucketsSuffix, timeseries.Options{}, newServer(ctx, db, name))
+	var err error
+	if s.options, err = s.define(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", where, err)
 	}
-	return newSeries(name, where+timeseries.BucketsSuffix, d.Options, server), nil
+	return s, nil
 }
 
 func newSeries(name, namespace string, o timeseries.Options, p port) *Series {
 	return &Series{name: name, namespace: namespace, options: o, port: p}
+}
+
+// define asks once how the time series is defined now.
+func (s *Series) define(ctx context.Context) (timeseries.Options, error) {
+	raw, err := s.port.definition(ctx)
+	switch {
+	case err != nil:
+		return timeseries.Options{}, fmt.Errorf("reading the definition: %w", err)
+	case raw == nil:
+		return timeseries.Options{}, ErrNotSetUp
+	}
+	d, err := timeseries.ReadDefinition(raw)
+	return d.Options, err
+}
+
+// span is how long a bucket spans at most, in milliseconds, now: more than when the time series was opened, perhaps. It only ever
+// grows, so that the present one is right for all buckets.
+func (s *Series) span(ctx context.Context) (int64, error) {
+	var r retry
+	for {
+		now, err := s.define(ctx)
+		if err == nil {
+			return max(now.Span(), s.options.Span()), nil
+		}
+		if errors.Is(err, ErrNotSetUp) {
+			return 0, err
+		}
+		if err := r.wait(ctx, err); err != nil {
+			return 0, err
+		}
+	}
 }
 
 // Name is the name it was opened with.

@@ -1,0 +1,323 @@
+package e2e_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/events"
+	"waterwheel/reader"
+)
+
+// The package reader is used here as other programs would, on what the consumer has stored.
+
+// written are random readings: a few series on several partitions each, half of them late, some by many hours.
+func written(random *rand.Rand, begin time.Time, n int) (readings []events.Reading, made []events.Event) {
+	metas := []any{
+		bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-1"}}, // not in the order in which it is stored
+		bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-2"}},
+		bson.D{{Key: "site", Value: "south"}, {Key: "sensor", Value: "s-3"}, {Key: "rack", Value: int32(7)}},
+	}
+	for i := range n {
+		at := begin.Add(time.Duration(i) * 40 * time.Second)
+		switch random.IntN(6) {
+		case 0, 1:
+			at = at.Add(-time.Duration(random.IntN(900)) * time.Second)
+		case 2:
+			at = at.Add(-time.Duration(random.IntN(10)) * time.Hour)
+		}
+		r := events.Reading{Time: at.Truncate(10 * time.Second).UnixMilli(), Meta: metas[random.IntN(len(metas))]}
+		r.Fields = bson.D{{Key: "n", Value: int32(i)}}
+		if random.IntN(2) == 0 {
+			r.Fields = append(r.Fields, bson.E{Key: "celsius", Value: float64(random.IntN(300)) / 8})
+		}
+		if random.IntN(3) == 0 {
+			r.Fields = append(r.Fields, bson.E{Key: "wind", Value: bson.D{{Key: "speed", Value: int32(random.IntN(9))}, {Key: "from", Value: "N"}}})
+		}
+		event := events.Of(r)
+		event.Key = fmt.Append(nil, random.Uint32()) // any partition
+		readings, made = append(readings, r), append(made, event)
+	}
+	return readings, made
+}
+
+// question is a query, and the same by hand.
+type question struct {
+	reader.Query
+	takes func(meta bson.D) bool
+}
+
+func randomQuestion(random *rand.Rand, begin time.Time) question {
+	is := func(name string, values ...any) func(bson.D) bool {
+		return func(meta bson.D) bool {
+			return slices.ContainsFunc(meta, func(e bson.E) bool { return e.Key == name && slices.Contains(values, e.Value) })
+		}
+	}
+	q := []question{
+		{takes: func(bson.D) bool { return true }},
+		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: "s-1"}}}, is("sensor", "s-1")},
+		{reader.Query{Meta: bson.D{{Key: "meta", Value: bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-2"}}}}}, is("sensor", "s-2")},
+		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: bson.D{{Key: "$in", Value: bson.A{"s-2", "s-3"}}}}}}, is("sensor", "s-2", "s-3")},
+		{reader.Query{Meta: bson.D{{Key: "$or", Value: bson.A{bson.D{{Key: "meta.rack", Value: 7}}, bson.D{{Key: "meta.sensor", Value: "s-1"}}}}}}, is("sensor", "s-1", "s-3")},
+		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: "s-9"}}}, is("sensor", "s-9")},
+	}[random.IntN(6)]
+	minute := func() time.Time { return begin.Add(time.Duration(random.IntN(600)-200) * time.Minute) }
+	if random.IntN(2) == 0 {
+		q.From = minute()
+	}
+	if random.IntN(2) == 0 {
+		if q.To = minute(); q.To.Before(q.From) {
+			q.From, q.To = q.To, q.From
+		}
+	}
+	q.Fields = [][]string{nil, {"celsius"}, {"n", "wind.speed"}, {}}[random.IntN(4)]
+	q.Newest = random.IntN(3) == 0
+	return q
+}
+
+// answer is what a question must be answered with, as texts in any order.
+func (q question) answer(readings []events.Reading) (texts []string) {
+	for _, r := range readings {
+		at := time.UnixMilli(r.Time)
+		if !q.takes(r.Meta.(bson.D)) || !q.From.IsZero() && at.Before(q.From) || !q.To.IsZero() && !at.Before(q.To) {
+			continue
+		}
+		var fields bson.D
+		for _, f := range r.Fields {
+			switch {
+			case q.Fields == nil || slices.Contains(q.Fields, f.Key):
+				fields = append(fields, f)
+			case f.Key == "wind" && slices.Contains(q.Fields, "wind.speed"):
+				fields = append(fields, bson.E{Key: "wind", Value: f.Value.(bson.D)[:1]})
+			}
+		}
+		texts = append(texts, textOf(r.Time, r.Meta.(bson.D), fields))
+	}
+	return texts
+}
+
+// textOf is a measurement as it is compared: the names of meta and fields sorted.
+func textOf(ms int64, meta, fields bson.D) string {
+	sorted := func(d bson.D) bson.D {
+		d = append(bson.D{}, d...)
+		slices.SortFunc(d, func(a, b bson.E) int { return cmp.Compare(a.Key, b.Key) })
+		return d
+	}
+	return fmt.Sprint(ms, sorted(meta), sorted(fields))
+}
+
+// textsOf are the measurements of an iterator, whose order it checks: by meta, then time, then position.
+func textsOf(t *testing.T, s *reader.Series, q reader.Query) (texts []string) {
+	t.Helper()
+	var last reader.Measurement
+	for m, err := range s.Find(t.Context(), q) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var meta, fields bson.D
+		if err := m.Meta.Unmarshal(&meta); err != nil {
+			t.Fatal(err)
+		}
+		if err := bson.Unmarshal(m.Fields, &fields); err != nil {
+			t.Fatal(err)
+		}
+		if last.Time.IsZero() || !bytes.Equal(m.Meta.Value, last.Meta.Value) {
+			if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, fmt.Sprint(meta)+" ") }) {
+				t.Fatalf("the series %v comes again", meta)
+			}
+		} else if c := cmp.Or(m.Time.Compare(last.Time), cmp.Compare(m.Source.Partition, last.Source.Partition), m.Position.Compare(last.Position)); (c <= 0) != q.Newest {
+			t.Fatalf("%v of partition %d comes after %v of partition %d", m.Time, m.Source.Partition, last.Time, last.Source.Partition)
+		}
+		last = m.Clone()
+		texts = append(texts, textOf(m.Time.UnixMilli(), meta, fields))
+	}
+	return texts
+}
+
+// difference tells the first measurement that only one of two lists has, in any order; empty: there is none.
+func difference(want, got []string) string {
+	slices.Sort(want)
+	slices.Sort(got)
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i == len(got) || i < len(want) && want[i] < got[i]:
+			return fmt.Sprintf("%d measurements, want %d: %s is missing", len(got), len(want), want[i])
+		case i == len(want) || got[i] < want[i]:
+			return fmt.Sprintf("%d measurements, want %d: %s is too much", len(got), len(want), got[i])
+		}
+	}
+	return ""
+}
+
+// open reads the test's time series with a connection of its own, whose driver tries nothing twice.
+func (s *stream) open(uri string) *reader.Series {
+	s.t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetRetryReads(false))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	series, err := reader.Open(within(s.t, 20*time.Second), client.Database(s.database), s.topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return series
+}
+
+// TestReaderFindsWhatWasProduced: random questions are answered with what was produced, through late data, a coarser
+// granularity in between, and by the view where the server has one.
+func TestReaderFindsWhatWasProduced(t *testing.T) {
+	t.Parallel()
+	records := 2000
+	if world.servers.Slow() {
+		records = 300
+	}
+	s := newStream(t, 3)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	begin := time.Now().Add(-40 * time.Hour).Truncate(time.Minute)
+	var readings []events.Reading
+	for _, granularity := range []string{"seconds", "minutes"} {
+		some, made := written(random, begin, records/2)
+		readings = append(readings, some...)
+		if err := s.producer.Send(within(t, 20*time.Second), made...); err != nil {
+			t.Fatal(err)
+		}
+		s.catchUp()
+		if code, out := s.shell("consumer collection set-granularity "+granularity, map[string][]string{"consumer": {world.binary}}); code != 0 {
+			t.Fatalf("exit code %d: %s", code, out)
+		}
+	}
+	series := s.open(s.settings["MONGODB_URI"])
+	answered := 0
+	for range 60 {
+		q := randomQuestion(random, begin)
+		got, want := textsOf(t, series, q.Query), q.answer(readings)
+		if diff := difference(want, got); diff != "" {
+			t.Fatalf("%+v: %s", q.Query, diff)
+		}
+		if len(want) > 0 {
+			answered++
+		}
+	}
+	if answered < 20 {
+		t.Errorf("only %d of the questions had an answer", answered)
+	}
+	s.compareView(series)
+	s.compareLatest(series, readings)
+}
+
+// compareView reads the same by the view, where the server has one.
+func (s *stream) compareView(series *reader.Series) {
+	s.t.Helper()
+	ctx, db := within(s.t, 30*time.Second), s.collection("").Database()
+	found, err := db.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: s.topic}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(found) == 0 || found[0].Type != "view" {
+		s.t.Log("this MongoDB has no view of the measurements: it is not compared")
+		return
+	}
+	texts := func(documents []bson.D) (all []string) {
+		for _, d := range documents {
+			slices.SortFunc(d, func(a, b bson.E) int { return cmp.Compare(a.Key, b.Key) })
+			all = append(all, fmt.Sprint(d))
+		}
+		return all
+	}
+	cursor, err := db.Collection(s.topic).Find(ctx, bson.D{{Key: "meta.site", Value: "north"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var viewed, read []bson.D
+	if err := cursor.All(ctx, &viewed); err != nil {
+		s.t.Fatal(err)
+	}
+	for m, err := range series.Find(ctx, reader.Query{Meta: bson.D{{Key: "meta.site", Value: "north"}}}) {
+		var d bson.D
+		if err == nil {
+			err = m.Decode(&d)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		read = append(read, d)
+	}
+	if diff := difference(texts(viewed), texts(read)); diff != "" {
+		s.t.Error(diff)
+	}
+}
+
+// compareLatest asks for the newest measurement of each series.
+func (s *stream) compareLatest(series *reader.Series, readings []events.Reading) {
+	s.t.Helper()
+	newest := map[string]int64{}
+	for _, r := range readings {
+		key := textOf(0, r.Meta.(bson.D), nil)
+		newest[key] = max(newest[key], r.Time)
+	}
+	got := map[string]int64{}
+	for m, err := range series.Latest(s.t.Context(), reader.Query{}) {
+		var meta bson.D
+		if err == nil {
+			err = m.Meta.Unmarshal(&meta)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		got[textOf(0, meta, nil)] = m.Time.UnixMilli()
+	}
+	if !maps.Equal(newest, got) {
+		s.t.Errorf("the newest are %v, want %v", got, newest)
+	}
+}
+
+// TestReaderGoesOnWhenConnectionsBreak: the connection is cut again and again in the middle of a reading, which comes to its
+// end with everything, in order.
+func TestReaderGoesOnWhenConnectionsBreak(t *testing.T) {
+	t.Parallel()
+	if world.servers.Slow() {
+		t.Skip("the embedded MongoDB answers with everything at once: there is no middle to cut at")
+	}
+	s := newStream(t, 3)
+	readings, made := written(rand.New(rand.NewPCG(1, 2)), time.Now().Add(-40*time.Hour).Truncate(time.Minute), 3000)
+	if err := s.producer.Send(within(t, 20*time.Second), made...); err != nil {
+		t.Fatal(err)
+	}
+	s.catchUp("BUCKET_MAX_COUNT", "10") // many buckets: several answers of the server
+	link, uri := world.servers.LinkMongo(t)
+	series := s.open(uri)
+	n, cuts := 0, 0
+	var texts []string
+	for m, err := range series.Find(within(t, time.Minute), reader.Query{}) {
+		if err != nil {
+			t.Fatalf("after %d measurements and %d cuts: %v", n, cuts, err)
+		}
+		var d bson.D
+		if err := m.Decode(&d); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, textOf(d[0].Value.(bson.DateTime).Time().UnixMilli(), d[1].Value.(bson.D), d[2:]))
+		if n++; n%500 == 250 {
+			link.Cut()
+			cuts++
+		}
+	}
+	want := question{takes: func(bson.D) bool { return true }}.answer(readings)
+	if diff := difference(want, texts); diff != "" || cuts < 3 {
+		t.Errorf("after %d cuts: %s", cuts, diff)
+	}
+}

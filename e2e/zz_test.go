@@ -1,0 +1,3 @@
+package e2e_test
+
+import _ "waterwheel/reader"
