@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxLookedFor bounds the new series of which it is found out whether they exist.
-	maxLookedFor = 1000
+	maxLookedFor = 200
 	// maxRefusals bounds the series that an error names.
 	maxRefusals = 3
 )
@@ -112,7 +112,7 @@ type MetaUpdate struct {
 	Changed     sink.Amount   `json:"changed"`
 	SeriesCount int           `json:"series"`
 	Changes     []ChangedMeta `json:"changes"`
-	// Joining is how many of the series become one with another; of the first thousand new metas if Cut.
+	// Joining is how many of the series become one with another; of the first new metas if Cut.
 	Joining int  `json:"joining"`
 	Cut     bool `json:"joiningCut,omitempty"`
 	// Unchanged is selected, and stays as it is.
