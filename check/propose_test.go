@@ -34,6 +34,7 @@ func TestKnownShapesAreProposed(t *testing.T) {
 		{"flat events", "EVENT_TIME_FORMAT='2006-01-02 15:04:05' EVENT_META_FIELDS=sensor_id", `{"time":"2023-11-14 22:13:20.5","sensor_id":17,"v":1}`, `22:13:20.5Z`},
 		{"flat events", "EVENT_TIME_FIELD=head.sent EVENT_META_FIELDS=device.id,device.site", `{"head":{"sent":"2023-11-14T22:13:20Z"},"device":{"id":"x","site":"n"},"v":1}`, `"meta":{"id":"x","site":"n"},"v":1`},
 		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device.id,site_id=site.id", `{"ts":1700000000,"device":{"id":"x"},"site":{"id":"n"},"v":1}`, `"meta":{"id":"x","site_id":"n"}`},
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=node_id", `{"ts":1700000000,"node_id":3,"channel":5,"site":null,"v":1}`, `"channel":5,"site":null,"v":1`},
 		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELD=tags", `{"ts":1700000000,"tags":{"b":"x","a":"y"},"v":1}`, `"meta":{"a":"y","b":"x"},"v":1`},
 		{"flat events, whose time is their record's", "EVENT_TIME_FIELD= EVENT_META_FIELDS=host", `{"host":"a","v":1}`, `"v":1`},
 		{"flat events, all of one series", "EVENT_META_FROM=none", `{"time":1700000000,"v":1}`, `{"time":{"$date":"2023-11-14T22:13:20Z"},"v":1}`},
@@ -90,6 +91,10 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 		if len(list) > 0 || !strings.Contains(why, want) || (want == "") != (why == "") {
 			t.Errorf("%q: %v, %q, want %q", event, list, why, want)
 		}
+	}
+	fit := func(o *measurement.Options) { o.TimeField, o.MetaField, o.MetaFrom = "", "", measurement.MetaFromNone }
+	if list, why := proposed(t, fit, `{"resourceMetrics":[{"scopeMetrics":[]}]}`); list != nil || why != "" {
+		t.Errorf("the settings fit: %v, %q", list, why)
 	}
 	if list, why := proposed(t, nil); list != nil || why != "" {
 		t.Errorf("no records: %v, %q", list, why)

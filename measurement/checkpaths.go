@@ -54,8 +54,10 @@ func (o Options) CheckPaths() (wrong []*SettingError) {
 // checkWritten looks at each path alone.
 func (o *Options) checkWritten() (wrong []*SettingError) {
 	written := func(setting, text, path string) {
-		if o.Root != "" {
-			path = strings.TrimPrefix(path, "/")
+		if o.Root != "" && path != "" {
+			if path = strings.TrimPrefix(path, "/"); path == "" {
+				path = "." // leads nowhere
+			}
 		}
 		if err := CheckPath(path); err != nil {
 			wrong = append(wrong, &SettingError{setting, text, err.Error()})

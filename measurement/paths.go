@@ -31,7 +31,8 @@ type node struct {
 // nodeOf is the node of a name; nil: no path leads there.
 func nodeOf(nodes []node, name []byte) *node {
 	for i := range nodes {
-		if string(nodes[i].name) == string(name) {
+		// Names are not empty. Most differ in their length or their last byte.
+		if n := nodes[i].name; len(n) == len(name) && n[len(n)-1] == name[len(n)-1] && string(n) == string(name) {
 			return &nodes[i]
 		}
 	}
