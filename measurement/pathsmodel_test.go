@@ -20,7 +20,7 @@ func TestPathsAgreeWithNaiveModel(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	stored, refused := 0, map[Reason]int{}
-	for settings := 0; settings < 400; {
+	for settings := 0; settings < 200; {
 		o := randomPaths(random)
 		if o.CheckPaths() != nil {
 			continue
