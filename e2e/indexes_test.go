@@ -100,3 +100,25 @@ func TestIndexes(t *testing.T) {
 		}
 	}
 }
+
+// TestReadingIndexes runs the commands about indexes of docs/reading.md.
+func TestReadingIndexes(t *testing.T) {
+	t.Parallel()
+	s := newReadings(t)
+	commands := 0
+	for _, block := range codeBlocks(t, "../docs/reading.md", "## Indexes") {
+		for command := range strings.Lines(block) {
+			commands++
+			command = strings.TrimSpace(command)
+			code, out := s.shell(command, map[string][]string{"consumer": {world.binary}})
+			if cannot := strings.Contains(out, "cannot hide") || strings.Contains(out, "NotImplemented"); code == 1 && cannot {
+				t.Logf("this server cannot: %s", out)
+			} else if code != 0 {
+				t.Errorf("%s ended with code %d:\n%s", command, code, out)
+			}
+		}
+	}
+	if commands != 7 {
+		t.Errorf("%d commands were found", commands)
+	}
+}

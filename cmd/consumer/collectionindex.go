@@ -34,7 +34,7 @@ func (p *program) createIndexCommand() *cobra.Command {
 			"sparse ones on these, partial filters on anything but the meta. An index on a field beside the meta needs that no bucket holds\n" +
 			"values of several kinds in it; consumers write no such bucket.\n\n" +
 			"--expire-after, with keys of the time alone and with --partial, deletes measurements of some series only. On a large collection\n" +
-			"MongoDB builds for long, and goes on when this command is interrupted.",
+			"MongoDB builds for long, and may go on when this command is interrupted.",
 		Example: "  consumer collection create-index '{\"meta.sensor\": 1, \"time\": -1}'\n" +
 			"  consumer collection create-index '{\"temperature\": 1}' --name warm --hidden\n" +
 			"  consumer collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}'",
