@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/measurement"
 	"waterwheel/sink"
 )
@@ -104,34 +102,6 @@ func (m *metaPlan) results() []bson.RawValue {
 	return metas
 }
 
-// MetaUpdate is what update-meta does to a time series.
-type MetaUpdate struct {
-	Series string `json:"collection"`
-	DryRun bool   `json:"dryRun"`
-	// Changed is what is changed, in SeriesCount series, the first of which are listed in Changes.
-	Changed     sink.Amount   `json:"changed"`
-	SeriesCount int           `json:"series"`
-	Changes     []ChangedMeta `json:"changes"`
-	// Joining is how many of the series become one with another; of the first new metas if Cut.
-	Joining int  `json:"joining"`
-	Cut     bool `json:"joiningCut,omitempty"`
-	// Unchanged is selected, and stays as it is.
-	Unchanged sink.Amount `json:"unchanged"`
-	// ClosedLeft is in closed buckets, which are left alone.
-	ClosedLeft sink.Amount `json:"closedLeft"`
-	// Repeats: a second run would change again what the first has changed.
-	Repeats bool         `json:"changesAgain"`
-	Edited  *sink.Edited `json:"edited,omitempty"`
-}
-
-// ChangedMeta is a series that becomes another.
-type ChangedMeta struct {
-	Before metaText `json:"before,omitzero"`
-	After  metaText `json:"after,omitzero"`
-	sink.Amount
-	Joins bool `json:"joins"` // there is, or will be, another series with this meta
-}
-
 // view is what the plan is, to be printed.
 func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (MetaUpdate, error) {
 	view := MetaUpdate{
@@ -211,46 +181,3 @@ func (m *metaPlan) leaving() map[string]bool {
 func metaKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
 
 func sameMeta(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }
-
-// wayOut is what to do after the update was ended before its end.
-func (v *MetaUpdate) wayOut() string {
-	if v.Repeats {
-		return "the same command would change again what is changed already, so name the rest by another filter"
-	}
-	return "the same command changes the rest"
-}
-
-func (v *MetaUpdate) print(w io.Writer) {
-	verb := "would be changed"
-	if !v.DryRun {
-		verb = "were to be changed"
-	}
-	fmt.Fprintf(w, "%s: %s of %s %s.\n", v.Series, amountText(v.Changed), seriesText(v.SeriesCount), verb)
-	if len(v.Changes) > 0 {
-		table := text.NewTable(w, "BEFORE", "AFTER", "BUCKETS", "MEASUREMENTS", "")
-		for _, one := range v.Changes {
-			note := ""
-			if one.Joins {
-				note = "becomes one with another series"
-			}
-			table.Row(one.Before, one.After, one.Buckets, one.Measurements, note)
-		}
-		table.Flush()
-	}
-	printMore(w, v.SeriesCount-len(v.Changes))
-	if v.Joining > 0 {
-		least := ""
-		if v.Cut {
-			least = "at least "
-		}
-		fmt.Fprintf(w, "%s%s become one with another, which nothing takes apart again.\n", least, seriesText(v.Joining))
-	}
-	if v.Unchanged.Buckets > 0 {
-		fmt.Fprintf(w, "Unchanged by this update: %s.\n", amountText(v.Unchanged))
-	}
-	printClosed(w, v.ClosedLeft)
-	if v.Repeats && v.DryRun {
-		fmt.Fprintln(w, "The update would change its own results again: a run that is interrupted cannot be finished by repeating it.")
-	}
-	printEdited(w, v.Edited, "changed")
-}
