@@ -43,6 +43,19 @@ func (s *sampler) judge(found *Findings) {
 		s.judgeTimes(subject, found)
 	}
 	s.judgeSeries(subject, found)
+	s.judgeParts(subject, found)
+}
+
+// judgeParts warns about parts of meta that no event has: each is absent then, without a letter.
+func (s *sampler) judgeParts(subject string, found *Findings) {
+	if s.view.Measurements == 0 {
+		return
+	}
+	for i, name := range s.decoding.PartNames() {
+		if !s.variety.has(name) {
+			found.Warn(subject, "correct the path in EVENT_META_FIELDS, unless only some events have it", "no event has %s, a part of meta", s.decoding.MetaFields[i])
+		}
+	}
 }
 
 // wayOut is what is proposed, else what to do without a proposal.

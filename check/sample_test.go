@@ -189,3 +189,17 @@ func TestSampleDropsACatalogThatFailed(t *testing.T) {
 		t.Errorf("%+v", view)
 	}
 }
+
+// TestSampleSeesPartsOfMetaThatNoEventHas: a misspelt path makes no letter where another part is there.
+func TestSampleSeesPartsOfMetaThatNoEventHas(t *testing.T) {
+	parts := func(list ...string) func(*measurement.Options) {
+		return func(o *measurement.Options) { o.MetaField, o.MetaFields = "", list }
+	}
+	const event = `{"time":1700000000,"host":"a","tags":{"x":1}}`
+	if _, found := sampled(t, parts("host", "tags", "site=locaton.site"), event); !found.has(Warning, "no event has site=locaton.site, a part of meta") || found.Count(Warning) != 1 {
+		t.Errorf("%+v", found)
+	}
+	if _, found := sampled(t, parts("host", "all=tags"), event); found.Count(Warning) != 0 {
+		t.Errorf("%+v", found)
+	}
+}

@@ -56,6 +56,16 @@ func (v *variety) add(meta bson.RawValue) {
 	}
 }
 
+// has tells whether some meta had a field of this name.
+func (v *variety) has(name string) bool {
+	for path := range v.paths {
+		if path == name || strings.HasPrefix(path, name+".") {
+			return true
+		}
+	}
+	return false
+}
+
 // series is how many different metas there were.
 func (v *variety) series() int { return len(v.metas) }
 

@@ -73,7 +73,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 		written(settingMeta, o.MetaField, o.MetaField)
 	}
 	for _, text := range o.MetaFields {
-		path := text[strings.IndexByte(text, '=')+1:]
+		_, path := splitPart(text)
 		if path == "" {
 			wrong = append(wrong, &SettingError{settingMetas, text, "names no path: write name=path, or a path"})
 		}
@@ -162,8 +162,9 @@ func (o *Options) checkNames() (wrong []*SettingError) {
 				"a name is not empty, does not begin with $ and holds neither dot nor NUL", part.name)})
 		}
 		if other, twice := named[part.name]; twice {
+			_, path := splitPart(part.text)
 			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("has the name %s in meta, as %s has: "+
-				"give one of them another, as other=%s", part.name, other.text, part.text[strings.IndexByte(part.text, '=')+1:])})
+				"give one of them another, as other=%s", part.name, other.text, path)})
 		}
 		named[part.name] = part
 	}

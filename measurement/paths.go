@@ -123,12 +123,27 @@ func (o *Options) metaParts() (parts []metaPart) {
 		return []metaPart{{text: o.MetaField, path: o.absolute(o.MetaField)}}
 	}
 	for _, text := range o.MetaFields {
-		name, path, renamed := strings.Cut(text, "=")
-		if !renamed {
-			path = text
-			name = text[strings.LastIndexAny(text, "./")+1:]
-		}
+		name, path := splitPart(text)
 		parts = append(parts, metaPart{name: name, text: text, path: o.absolute(path)})
 	}
 	return parts
+}
+
+// splitPart reads a part of meta, "name=path", or a path, whose last name it gets.
+func splitPart(text string) (name, path string) {
+	name, path, renamed := strings.Cut(text, "=")
+	if !renamed {
+		path = text
+		name = text[strings.LastIndexAny(text, "./")+1:]
+	}
+	return strings.TrimSpace(name), strings.TrimSpace(path)
+}
+
+// PartNames are the names that the parts of meta have in it, in the order of MetaFields.
+func (o Options) PartNames() (names []string) {
+	for _, text := range o.MetaFields {
+		name, _ := splitPart(text)
+		names = append(names, name)
+	}
+	return names
 }

@@ -32,7 +32,7 @@ func TestEventsAsTheyAre(t *testing.T) {
 	}{
 		{
 			"parts of meta are sorted by their names",
-			Options{TimeField: "t", MetaFields: []string{"z", "b=loc.site", "a"}},
+			Options{TimeField: "t", MetaFields: []string{"z", "b = loc.site", "a"}},
 			`{"t": 1700000000, "a": {"y": 1, "x": 2}, "z": "s", "loc": {"site": "n", "lat": 1}, "v": 3}`,
 			`1700000000000 {"a": {"x": {"$numberInt":"2"},"y": {"$numberInt":"1"}},"b": "n","z": "s"} {"loc": {"lat": {"$numberInt":"1"}},"v": {"$numberInt":"3"}}`,
 		},
