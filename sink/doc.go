@@ -31,4 +31,5 @@
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES), explain.go (what was used)
 //	beside it       scan.go (Buckets, for verifying), holdings.go, partitions.go (what is stored, whose claims there are)
 //	                selection.go (whole series, to be edited), selectiontry.go, selectionchange.go, selectiondelete.go, selectionbatch.go
+//	                expire.go (what has expired)
 package sink

@@ -61,3 +61,24 @@ func TestSetGranularityOnServers(t *testing.T) {
 	s.produce(200)
 	s.verified()
 }
+
+// TestExpiryOnServers sets an expiry and removes it beside a consumer, and deletes once what is older than a time.
+func TestExpiryOnServers(t *testing.T) {
+	s := newStage(t)
+	stop := s.consume()
+	s.produce(200)
+	s.verified()
+	s.command(exitFailed, "keeps measurements for ever: give --before", "collection", "expire", "--yes")
+	s.command(exitDone, "measurements are deleted after 87600h0m0s", "collection", "set-expiry", "87600h")
+	s.command(exitDone, "as before. Nothing was changed.", "collection", "set-expiry", "87600h")
+	s.command(exitDone, "after 87600h0m0s", "collection", "show")
+	s.command(exitDone, "0 buckets with 0 measurements", "collection", "expire", "--dry-run")
+	s.command(exitFailed, "repeat it with --yes", "collection", "expire", "--before", "1990-01-01T00:00:00Z")
+	s.command(exitFailed, "has not come yet", "collection", "expire", "--before", "2990-01-01T00:00:00Z", "--yes")
+	stop()
+	defer s.consume()() // with settings that say nothing of an expiry
+	s.produce(100)
+	s.verified()
+	s.command(exitDone, "measurements are kept for ever; before: ", "collection", "set-expiry", "none")
+	t.Log(s.command(exitDone, "Done: ", "collection", "expire", "--before", "2026-01-01T00:00:00Z", "--yes"))
+}

@@ -10,7 +10,7 @@
 //	init.go                                init
 //	check.go, checkfeed.go, checkview.go   check: the work is that of package check
 //	verify*.go, topiclog.go                verify: the work is that of package verify
-//	collection*.go                         collection show, set-granularity, takeover, update-meta, delete-meta
+//	collection*.go                         collection show, set-granularity, set-span, set-expiry, expire, takeover, update-meta, delete-meta
 //	collectionindex*.go, metaindexes.go    collection indexes, create-index, drop-index, hide-index; those of META_INDEXES
 //	query*.go, terminal*.go                query: the work is that of package reader; what a terminal shows
 //	dlq*.go, marked.go, redriveview.go     dlq list, show, stats, redrive: the work is that of dlq and dlq/redrive

@@ -1,0 +1,52 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// ErrNeverExpires: the collection keeps measurements for ever.
+var ErrNeverExpires = errors.New("the collection keeps measurements for ever")
+
+// Expired selects the buckets that hold nothing but measurements from before a moment, by the rule of the index that expires
+// them: a bucket goes when all that it may hold is older. A zero moment stands for the collection's expiry ago, by MongoDB's
+// clock. It returns the moment. ErrNotSetUp and ErrNeverExpires say that there is nothing to go by.
+func (d *Database) Expired(ctx context.Context, series string, before time.Time) (*Selection, time.Time, error) {
+	o, _, err := d.Definition(ctx, series)
+	if err != nil {
+		return nil, before, err
+	}
+	now, err := d.Clock(ctx)
+	if err != nil {
+		return nil, before, err
+	}
+	switch {
+	case before.After(now):
+		return nil, before, fmt.Errorf("%s has not come yet: MongoDB's clock shows %s", before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case before.IsZero() && o.ExpireAfterSeconds == 0:
+		return nil, before, ErrNeverExpires
+	case before.IsZero():
+		before = now.Add(-lifetime(o))
+	}
+	query := bson.D{
+		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$lte", Value: bson.DateTime(before.UnixMilli() - o.Span())}}},
+		{Key: timeseries.MaxPath(o.TimeField), Value: bson.D{{Key: "$lt", Value: bson.DateTime(before.UnixMilli())}}},
+	}
+	return d.Select(series, document(query), true), before, nil
+}
+
+// Amount counts what is selected, and calls progress with the number of buckets looked at.
+func (s *Selection) Amount(ctx context.Context, progress func(buckets int64)) (total Amount, err error) {
+	err = s.buckets.Find(ctx, Query{Filter: s.query, Projection: editedFields()}, func(d bson.Raw) error {
+		total.Add(readEdited(d).amount())
+		progress(total.Buckets)
+		return nil
+	})
+	return total, failure("counting buckets", err)
+}

@@ -1,0 +1,74 @@
+package sink_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// TestExpiredDeletesWholeBucketsOnly: those that may still hold something younger stay, to the millisecond, and a write to a
+// bucket that went finds none, which is read back like any other.
+func TestExpiredDeletesWholeBucketsOnly(t *testing.T) {
+	e := connect(t)
+	store := e.setup(t)
+	if _, _, err := e.Expired(t.Context(), "events", time.Time{}); !errors.Is(err, sink.ErrNeverExpires) {
+		t.Errorf("of a collection that keeps all: %v", err)
+	}
+	if _, _, err := e.Expired(t.Context(), "nothing", time.Time{}); !errors.Is(err, sink.ErrNotSetUp) {
+		t.Errorf("of a collection that is not there: %v", err)
+	}
+	if _, _, err := e.Expired(t.Context(), "events", time.Now().Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "has not come yet") {
+		t.Errorf("in an hour: %v", err)
+	}
+	p := e.claimed(t, store)
+	span := definition.Span()
+	old, edge, young := insertAt("a", minute, run(0, 3)...), insertAt("b", minute+60_000, run(3, 2)...), insertAt("c", minute+120_000, run(5, 4)...)
+	sendAll(t, p, bucketer.Applied, old, edge, young)
+	selected, before, err := e.Expired(t.Context(), "events", time.UnixMilli(minute+60_000+span-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if amount, err := selected.Amount(t.Context(), func(int64) {}); err != nil || amount != (sink.Amount{Buckets: 1, Measurements: 3}) {
+		t.Errorf("a millisecond before the second is due: %+v, %v", amount, err)
+	}
+	if before.UnixMilli() != minute+60_000+span-1 {
+		t.Errorf("before %v", before)
+	}
+	if selected, _, err = e.Expired(t.Context(), "events", time.UnixMilli(minute+60_000+span)); err != nil {
+		t.Fatal(err)
+	}
+	deletion := selected.Delete(func(sink.Edited) {})
+	if err := deletion.Run(t.Context()); err != nil || deletion.Edited().Done != (sink.Amount{Buckets: 2, Measurements: 5}) {
+		t.Errorf("%+v, %v", deletion.Edited(), err)
+	}
+	if n, err := e.raw.Collection("events.buckets").CountDocuments(t.Context(), bson.D{}); err != nil || n != 1 {
+		t.Errorf("%d buckets are left, %v", n, err)
+	}
+	sendAll(t, p, bucketer.Unknown, updateOf(old, timeseries.Position{Offset: 9}))
+	sendAll(t, p, bucketer.Applied, updateOf(young, timeseries.Position{Offset: 10}))
+}
+
+// TestExpiredGoesByTheCollection: without a moment, by the collection's expiry and MongoDB's clock.
+func TestExpiredGoesByTheCollection(t *testing.T) {
+	e := connect(t)
+	o := definition
+	o.ExpireAfterSeconds = 7200
+	if _, err := e.Setup(t.Context(), "events", o, 1000); err != nil {
+		t.Fatal(err)
+	}
+	clock, err := e.Clock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, before, err := e.Expired(t.Context(), "events", time.Time{})
+	if late := before.Sub(clock.Add(-2 * time.Hour)); err != nil || late < 0 || late > 10*time.Second {
+		t.Errorf("%v, by a clock at %v: %v", before, clock, err)
+	}
+}
