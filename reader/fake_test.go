@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -21,6 +22,7 @@ type fake struct {
 	requests   []request
 	explained  bson.Raw // the answer to explain
 	options    timeseries.Options
+	mu         sync.Mutex // over buckets, where a test changes them while it reads
 }
 
 func (f *fake) failing() error {
@@ -43,6 +45,8 @@ func definitionOf(o timeseries.Options) bson.Raw {
 }
 
 func (f *fake) find(_ context.Context, r request) (documents, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.requests = append(f.requests, r)
 	if err := f.failing(); err != nil {
 		return nil, err

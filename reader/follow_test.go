@@ -73,6 +73,8 @@ func (f fact) compareOffsets(g fact) int { return f.at.Compare(g.at) }
 
 // write makes a bucket, or lets the one of the series grow.
 func (c *consumer) write(key string, add []fact) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(c.open[key]) > 30 || c.random.IntN(6) == 0 {
 		delete(c.open, key)
 	}
@@ -101,8 +103,9 @@ func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 					c.flush(partition)
 				}
 			}
+			failing := rand.New(rand.NewPCG(seed, 7))
 			c.fail = func() error {
-				if c.random.IntN(200) == 0 {
+				if failing.IntN(200) == 0 {
 					return io.ErrUnexpectedEOF
 				}
 				return nil

@@ -3,7 +3,9 @@ package reader
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -22,7 +24,7 @@ import (
 )
 
 // connected is a database of its own on the server at E2E_MONGODB_URI.
-func connected(t *testing.T) *mongo.Database {
+func connected(t testing.TB) *mongo.Database {
 	t.Helper()
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
@@ -46,7 +48,7 @@ func connected(t *testing.T) *mongo.Database {
 }
 
 // setUp makes a time series as the consumer does, and puts buckets into it.
-func setUp(t *testing.T, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw) *Series {
+func setUp(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw) *Series {
 	t.Helper()
 	d, err := sink.Open(t.Context(), sink.Options{URI: os.Getenv("E2E_MONGODB_URI"), Database: db.Name(), WriteTimeout: 5 * time.Second})
 	if err != nil {
@@ -98,5 +100,69 @@ func TestReadsAsTheModelOnAServer(t *testing.T) {
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Fatalf("seed %d: %v\n%s", seed, err, diff)
 		}
+	}
+}
+
+// counting counts the buckets that come from a server.
+type counting struct {
+	port
+	buckets int
+}
+
+func (c *counting) find(ctx context.Context, r request) (documents, error) {
+	d, err := c.port.find(ctx, r)
+	return countingAnswer{d, c}, err
+}
+
+type countingAnswer struct {
+	documents
+	counted *counting
+}
+
+func (a countingAnswer) Next(ctx context.Context) bool {
+	more := a.documents.Next(ctx)
+	if more {
+		a.counted.buckets++
+	}
+	return more
+}
+
+var benchmarkSeries = flag.Int("series", 10_000, "how many series BenchmarkOneOfManySeries has")
+
+// BenchmarkOneOfManySeries reads an hour, and the newest measurement, of one series among many that have two hours each.
+func BenchmarkOneOfManySeries(b *testing.B) {
+	db := connected(b)
+	s := setUp(b, db, "events", testOptions, nil)
+	var batch []bson.Raw
+	for i := range *benchmarkSeries {
+		meta := valueOf(bson.D{{Key: "sensor", Value: fmt.Sprintf("s-%d", i)}})
+		for hour := range 2 {
+			batch = append(batch, bucketOf(testOptions,
+				fact{meta: meta, time: int64(hour)*3_600_000 + 1000, fields: bson.D{{Key: "x", Value: 1.5}}},
+				fact{meta: meta, time: int64(hour)*3_600_000 + 3_000_000, fields: bson.D{{Key: "x", Value: 2.5}}}))
+		}
+		if len(batch) >= 2000 || i == *benchmarkSeries-1 {
+			if _, err := db.Collection("events"+timeseries.BucketsSuffix).InsertMany(b.Context(), batch); err != nil {
+				b.Fatal(err)
+			}
+			batch = batch[:0]
+		}
+	}
+	counted := &counting{port: s.port}
+	s.port = counted
+	query := Query{
+		Meta: bson.D{{Key: "m", Value: bson.D{{Key: "sensor", Value: "s-17"}}}},
+		From: time.UnixMilli(1_800_000), To: time.UnixMilli(5_400_000),
+	}
+	for name, read := range map[string]func(context.Context, Query) iter.Seq2[Measurement, error]{"hour": s.Find, "latest": s.Latest} {
+		b.Run(name, func(b *testing.B) {
+			counted.buckets = 0
+			for b.Loop() {
+				if got, err := facts(read(b.Context(), query)); err != nil || len(got) == 0 {
+					b.Fatal(got, err)
+				}
+			}
+			b.ReportMetric(float64(counted.buckets)/float64(b.N), "buckets/op")
+		})
 	}
 }
