@@ -99,6 +99,11 @@ func (d *Database) Indexes(ctx context.Context, name string) (IndexList, error) 
 	return list, err
 }
 
+// PlainIndexes is Indexes without what only statistics tell: sizes, uses, and whether an index is being built.
+func (d *Database) PlainIndexes(ctx context.Context, name string) (IndexList, error) {
+	return d.series(name).listIndexes(ctx)
+}
+
 // listIndexes lists the indexes without sizes and uses.
 func (s *series) listIndexes(ctx context.Context) (list IndexList, err error) {
 	have, err := readDefinition(ctx, s.ports.Options)

@@ -33,7 +33,7 @@ type indexedSeries struct {
 
 // Indexes implements indexSource.
 func (s indexedSeries) Indexes(ctx context.Context) (sink.IndexList, error) {
-	return s.database.Indexes(ctx, s.name)
+	return s.database.PlainIndexes(ctx, s.name)
 }
 
 // Size implements indexSource.
@@ -56,6 +56,9 @@ func (r *querying) hintIndex(ctx context.Context) {
 	filter, err := r.onMeasurements()
 	if err != nil {
 		return
+	}
+	if without, err := r.from.Options().Advise(filter, nil); err != nil || without.Keys == nil {
+		return // no index could help, so nothing is asked
 	}
 	advice, err := r.advice(ctx, from, filter)
 	if err != nil || advice.Keys == nil || narrowsByMeta(r.from.Options(), advice) {

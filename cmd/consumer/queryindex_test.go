@@ -21,10 +21,14 @@ type indexedShelf struct {
 	indexes []sink.Index
 	told    *sink.Explanation
 	err     error
+	asked   *int // how often for the indexes
 }
 
 // Indexes implements indexSource.
 func (s indexedShelf) Indexes(context.Context) (sink.IndexList, error) {
+	if s.asked != nil {
+		*s.asked++
+	}
 	return sink.IndexList{Options: s.Options(), Indexes: s.indexes}, s.err
 }
 
@@ -80,6 +84,17 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 		code, stdout, stderr := onIndexedShelf(t, c.shelf, append(c.args, "--format", "json")...)
 		if code != exitDone || !strings.Contains(stdout, "s-17") || (c.hint == "") != (stderr == "") || !strings.Contains(stderr, c.hint) {
 			t.Errorf("%s: exit code %d, %q", name, code, stderr)
+		}
+	}
+}
+
+// TestQueryAsksForNoIndexesInVain: where none could help, a query costs what it did.
+func TestQueryAsksForNoIndexesInVain(t *testing.T) {
+	for condition, want := range map[string]int{"sensor=s-17": 1, "sensor!=s-17": 0, "": 0} {
+		asked := 0
+		args := []string{condition}[:min(1, len(condition))]
+		if code, _, stderr := onIndexedShelf(t, indexedShelf{shelf: filled(t), buckets: 10, asked: &asked}, args...); code != exitDone || asked != want {
+			t.Errorf("%q: exit code %d, asked %d times, want %d: %s", condition, code, asked, want, stderr)
 		}
 	}
 }
