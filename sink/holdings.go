@@ -22,6 +22,12 @@ type Holding struct {
 	// First and Last are the smallest and largest offset, -1 without a source.
 	First int64 `json:"firstOffset"`
 	Last  int64 `json:"lastOffset"`
+	// Oldest and Newest bound the times of the measurements, in milliseconds since 1970: Oldest is rounded down as buckets are.
+	// Both are 0 without buckets.
+	Oldest int64 `json:"-"`
+	Newest int64 `json:"-"`
+	// Counts is how many buckets have how many measurements.
+	Counts map[int32]int64 `json:"-"`
 	// Cut tells that there are more buckets: these are the ones with the largest offsets.
 	Cut bool `json:"cut"`
 }
@@ -31,7 +37,12 @@ type Holding struct {
 // queries a partition, however much is stored.
 func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
 	buckets, doing := d.series(series).ports.Buckets, "reading the buckets of "+series
-	foreign, err := holdingOf(ctx, buckets, bson.D{{Key: timeseries.PathTopicID, Value: nil}}, newest)
+	definition, err := readDefinition(ctx, d.series(series).ports.Options)
+	if err != nil {
+		return nil, err
+	}
+	timeField := definition.TimeField
+	foreign, err := holdingOf(ctx, buckets, timeField, bson.D{{Key: timeseries.PathTopicID, Value: nil}}, newest)
 	if err != nil {
 		return nil, failure(doing, err)
 	}
@@ -41,7 +52,7 @@ func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([
 	}
 	source, found, err := nextSource(ctx, buckets, timeseries.Source{Partition: -1})
 	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets, source) {
-		h, err := holdingOf(ctx, buckets, sourceFilter(source), newest)
+		h, err := holdingOf(ctx, buckets, timeField, sourceFilter(source), newest)
 		if err != nil {
 			return nil, failure(doing, err)
 		}
@@ -80,8 +91,8 @@ func nextSource(ctx context.Context, buckets Collection, s timeseries.Source) (t
 }
 
 // holdingOf adds up the buckets that a filter finds, those with the largest offsets first.
-func holdingOf(ctx context.Context, buckets Collection, filter bson.D, newest int64) (Holding, error) {
-	h := Holding{First: -1, Last: -1}
+func holdingOf(ctx context.Context, buckets Collection, timeField string, filter bson.D, newest int64) (Holding, error) {
+	h := Holding{First: -1, Last: -1, Counts: map[int32]int64{}}
 	query := Query{Filter: document(filter), Projection: document(bson.D{
 		{Key: timeseries.FieldID, Value: 0},
 		{Key: timeseries.PathCount, Value: 1},
@@ -89,13 +100,15 @@ func holdingOf(ctx context.Context, buckets Collection, filter bson.D, newest in
 		{Key: timeseries.PathClosed, Value: 1},
 		{Key: timeseries.PathFirst, Value: 1},
 		{Key: timeseries.PathLast, Value: 1},
+		{Key: timeseries.MinPath(timeField), Value: 1},
+		{Key: timeseries.MaxPath(timeField), Value: 1},
 	})}
 	if newest > 0 {
 		query.Limit, query.Sort = newest+1, document(bson.D{{Key: timeseries.PathLast, Value: -1}})
 	}
 	err := buckets.Find(ctx, query, func(bucket bson.Raw) error {
 		if h.Cut = newest > 0 && h.Buckets == newest; !h.Cut {
-			h.add(bucket)
+			h.add(bucket, timeField)
 		}
 		return nil
 	})
@@ -103,7 +116,7 @@ func holdingOf(ctx context.Context, buckets Collection, filter bson.D, newest in
 }
 
 // add takes one bucket in; a field that is missing or of another type counts as nothing.
-func (h *Holding) add(bucket bson.Raw) {
+func (h *Holding) add(bucket bson.Raw, timeField string) {
 	number := func(path ...string) (int64, bool) {
 		return bucket.Lookup(append([]string{timeseries.FieldControl}, path...)...).AsInt64OK()
 	}
@@ -111,6 +124,13 @@ func (h *Holding) add(bucket bson.Raw) {
 	count, _ := number(timeseries.FieldCount)
 	size, _ := number(timeseries.FieldSize)
 	h.Measurements += count
+	h.Counts[int32(count)]++
+	if oldest, ok := bucket.Lookup(timeseries.FieldControl, timeseries.FieldMin, timeField).DateTimeOK(); ok && (h.Buckets == 1 || oldest < h.Oldest) {
+		h.Oldest = oldest
+	}
+	if newest, ok := bucket.Lookup(timeseries.FieldControl, timeseries.FieldMax, timeField).DateTimeOK(); ok && (h.Buckets == 1 || newest > h.Newest) {
+		h.Newest = newest
+	}
 	h.Bytes += size
 	if closed, _ := bucket.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK(); closed {
 		h.Closed++

@@ -1,6 +1,7 @@
 package sink_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -122,8 +123,11 @@ func TestHoldingsCountsEachPartition(t *testing.T) {
 			t.Fatalf("%d holdings: %+v", len(all), all)
 		}
 		got := all[i]
-		got.Bytes = 0
-		if got != want {
+		if each := int32(got.Measurements / got.Buckets); got.Counts[each] != got.Buckets || i > 0 && (got.Oldest != minute || got.Newest <= minute) {
+			t.Errorf("%d: %v buckets by their count, from %d to %d", i, got.Counts, got.Oldest, got.Newest)
+		}
+		got.Bytes, got.Counts, got.Oldest, got.Newest = 0, nil, 0, 0
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%d: %+v, want %+v", i, got, want)
 		}
 	}

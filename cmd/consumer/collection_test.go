@@ -162,6 +162,11 @@ func (s shown) View(context.Context, string) (sink.ViewState, error) {
 	return sink.ViewState{Kind: sink.ViewPortable, Why: "documented stages"}, nil
 }
 
+// Indexes implements collectionSource.
+func (s shown) Indexes(context.Context, string) (sink.IndexList, error) {
+	return sink.IndexList{Indexes: []sink.Index{{Name: "meta_1_control.min.time_1", Kind: sink.IndexOfSeries, Bytes: 2048, Uses: 17}}}, nil
+}
+
 // Size implements collectionSource.
 func (s shown) Size(context.Context, string) (sink.Size, error) { return s.size, nil }
 
@@ -186,7 +191,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 		held: []sink.Holding{
 			{Buckets: 2, Measurements: 5, First: -1, Last: -1},
 			{Source: timeseries.Source{Topic: "events", TopicID: former, Partition: 10}, Buckets: 5, Closed: 5, Measurements: 25, First: 0, Last: 24},
-			{Source: timeseries.Source{Topic: "events", TopicID: present, Partition: 10}, Buckets: 40, Closed: 30, Measurements: 20_000, First: 100, Last: 30_000, Cut: true},
+			{Source: timeseries.Source{Topic: "events", TopicID: present, Partition: 10}, Buckets: 40, Closed: 30, Measurements: 20_000, First: 100, Last: 30_000, Cut: true, Counts: map[int32]int64{3: 5, 600: 35}, Oldest: 1000, Newest: 2500},
 		},
 		claims: []sink.PartitionDocument{claim(10, false), claim(9, true)},
 	}
@@ -205,7 +210,13 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	}
 	at := 0
 	printed := strings.Join(strings.Fields(out.String()), " ")
-	for _, row := range append([]string{"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "47, 3.0 MiB, 1.0 MiB on disk, indexes 2.0 KiB"}, rows...) {
+	for _, row := range append([]string{
+		"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "47, 3.0 MiB, 1.0 MiB on disk, indexes 2.0 KiB",
+		"Fill 426.2 measurements a bucket, a tenth has 3 or fewer, of 1000 at most, by the 47 buckets looked at",
+		"A measurement 157.1 B, 52.4 B on disk, by the 47 buckets looked at",
+		"Times 1970-01-01T00:00:00.000Z (rounded down) to 1970-01-01T00:00:02.500Z, by the 47 buckets looked at",
+		"meta_1_control.min.time_1 series 2.0 KiB 17",
+	}, rows...) {
 		row = strings.Join(strings.Fields(row), " ")
 		i := strings.Index(printed[at:], row)
 		if i < 0 {

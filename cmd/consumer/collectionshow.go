@@ -24,8 +24,8 @@ func (p *program) collectionShowCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "show",
 		Short: "Show the options of collections, what they hold of each partition, and who has claimed it",
-		Long: "Shows how a collection is defined, how large it is, how many buckets and measurements it holds of each source partition,\n" +
-			"and whose claim stands on that. Of a partition with more buckets than --buckets only those with the largest offsets are\n" +
+		Long: "Shows how a collection is defined, which view it has and why, how large it is and how full its buckets are, its indexes,\n" +
+			"how many buckets and measurements it holds of each source partition, and whose claim stands on that. Of a partition with more buckets than --buckets only those with the largest offsets are\n" +
 			"looked at, and the output says so: it costs little on a collection of any size.",
 		Args: noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
@@ -63,6 +63,7 @@ type collectionSource interface {
 	View(ctx context.Context, series string) (sink.ViewState, error)
 	Size(ctx context.Context, series string) (sink.Size, error)
 	Holdings(ctx context.Context, series string, newest int64) ([]sink.Holding, error)
+	Indexes(ctx context.Context, series string) (sink.IndexList, error)
 }
 
 // showCollection looks at a collection.
@@ -87,6 +88,12 @@ func showCollection(ctx context.Context, from collectionSource, name string, new
 	if err != nil {
 		return view, err
 	}
+	view.Fill = fillOf(holdings, view.Size)
+	indexes, err := from.Indexes(ctx, name)
+	if err != nil {
+		return view, err
+	}
+	view.Indexes = indexesView(name, indexes, nil)
 	claims, err := from.Partitions(ctx, name)
 	if err != nil {
 		return view, err

@@ -23,6 +23,10 @@ type CollectionView struct {
 	MaxCount           int32          `json:"bucketMaxCount"` // of the settings
 	// Size is the server's own figures, of all buckets.
 	sink.Size
+	// Fill is what the buckets looked at say of all; nil: there are none.
+	Fill *FillView `json:"fill,omitempty"`
+	// Indexes are those of the buckets, in the terms of measurements.
+	Indexes IndexesView `json:"indexes"`
 	// Newest is how many buckets of a partition were looked at, at most; 0: all.
 	Newest     int64           `json:"newest"`
 	Partitions []HeldPartition `json:"partitions"`
@@ -82,7 +86,10 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 	head.Row("Expires", expiry)
 	head.Row("View", view+": "+v.View.Why)
 	head.Row("Buckets", v.size())
+	v.Fill.print(head, v.MaxCount)
 	head.Flush()
+	fmt.Fprintln(w)
+	v.printIndexes(w)
 	fmt.Fprintln(w)
 	if len(v.Partitions) == 0 {
 		fmt.Fprintln(w, "It holds nothing, and no partition is claimed.")

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/sink"
+)
+
+// FillView is how full the buckets of a time series are, by those that were looked at.
+type FillView struct {
+	Buckets      int64   `json:"buckets"` // looked at
+	Measurements int64   `json:"measurements"`
+	All          bool    `json:"all"` // there are no others
+	Mean         float64 `json:"mean"`
+	P10          int32   `json:"p10"` // a tenth of the buckets has as many measurements or fewer
+	// Bytes are those of one measurement, uncompressed and on disk; 0: not known. They are those of the mean bucket of all.
+	Bytes        float64 `json:"bytesPerMeasurement"`
+	StorageBytes float64 `json:"storageBytesPerMeasurement"`
+	// Oldest is rounded down, as buckets are.
+	Oldest time.Time `json:"oldest"`
+	Newest time.Time `json:"newest"`
+}
+
+// fillOf adds up what was looked at; nil: nothing.
+func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
+	fill, counts := FillView{All: true}, map[int32]int64{}
+	var oldest, newest int64
+	for _, h := range holdings {
+		if h.Buckets == 0 {
+			continue
+		}
+		if fill.Buckets == 0 {
+			oldest, newest = h.Oldest, h.Newest
+		}
+		oldest, newest = min(oldest, h.Oldest), max(newest, h.Newest)
+		fill.Buckets, fill.Measurements, fill.All = fill.Buckets+h.Buckets, fill.Measurements+h.Measurements, fill.All && !h.Cut
+		for count, buckets := range h.Counts {
+			counts[count] += buckets
+		}
+	}
+	if fill.Buckets == 0 || fill.Measurements == 0 {
+		return nil
+	}
+	fill.Mean, fill.P10 = float64(fill.Measurements)/float64(fill.Buckets), tenth(counts, fill.Buckets)
+	fill.Oldest, fill.Newest = time.UnixMilli(oldest).UTC(), time.UnixMilli(newest).UTC()
+	if measurements := fill.Mean * float64(size.Buckets); measurements > 0 {
+		fill.Bytes, fill.StorageBytes = float64(size.Bytes)/measurements, float64(size.StorageBytes)/measurements
+	}
+	return &fill
+}
+
+// tenth is the smallest count that a tenth of the buckets does not exceed.
+func tenth(counts map[int32]int64, buckets int64) int32 {
+	var all []int32
+	for count := range counts {
+		all = append(all, count)
+	}
+	slices.Sort(all)
+	passed := int64(0)
+	for _, count := range all {
+		if passed += counts[count]; 10*passed >= buckets {
+			return count
+		}
+	}
+	return 0
+}
+
+func (f *FillView) print(head *text.Table, most int32) {
+	if f == nil {
+		return
+	}
+	sample := ""
+	if !f.All {
+		sample = fmt.Sprintf(", by the %d buckets looked at", f.Buckets)
+	}
+	head.Row("Fill", fmt.Sprintf("%.1f measurements a bucket, a tenth has %d or fewer, of %d at most%s", f.Mean, f.P10, most, sample))
+	bytes := fmt.Sprintf("%.1f B", f.Bytes)
+	if f.StorageBytes > 0 {
+		bytes += fmt.Sprintf(", %.1f B on disk", f.StorageBytes)
+	}
+	head.Row("A measurement", bytes+sample)
+	head.Row("Times", fmt.Sprintf("%s (rounded down) to %s%s", text.Time(f.Oldest), text.Time(f.Newest), sample))
+}
+
+// printIndexes lists the indexes with sizes and uses, as far as the server tells.
+func (v CollectionView) printIndexes(w io.Writer) {
+	table := text.NewTable(w, "INDEX", "KIND", "SIZE", "USES")
+	for _, i := range v.Indexes.Indexes {
+		size := text.Unknown
+		if i.Bytes != nil {
+			size = text.Bytes(*i.Bytes)
+		}
+		table.Row(i.Name, i.Kind, size, text.Number(i.Uses))
+	}
+	table.Flush()
+}
