@@ -3,6 +3,7 @@ package reader
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,32 @@ func TestFindBoundsTimesOnBothSides(t *testing.T) {
 	} {
 		if got, failures := minutesOf(t, s, Query{From: c.from, To: c.to}); !slices.Equal(got, c.want) || failures != nil {
 			t.Errorf("from %v to %v: %v, %v; want %v", c.from, c.to, got, failures, c.want)
+		}
+	}
+}
+
+// TestFindOrdersEqualTimesByPosition: also where one of them is the first of a bucket that begins just then.
+func TestFindOrdersEqualTimesByPosition(t *testing.T) {
+	var list []fact
+	f := &fake{}
+	for partition := range 3 {
+		one := fact{
+			meta: valueOf("a"), time: 600_000, fields: bson.D{}, at: timeseries.Position{Offset: 9},
+			source: timeseries.Source{Topic: "events", TopicID: [16]byte{1}, Partition: int32(2 - partition)},
+		}
+		early := one
+		early.time, early.at.Offset = int64(partition)*120_000, 8
+		if partition == 2 {
+			early.time = 600_000
+		}
+		list = append(list, early, one)
+		f.buckets = append(f.buckets, bucketOf(testOptions, early, one))
+	}
+	s := newSeries("s", "db.s.buckets", testOptions, f)
+	for _, newest := range []bool{false, true} {
+		want := texts(list, math.MinInt64, math.MaxInt64, newest)
+		if got, err := facts(s.Find(t.Context(), Query{Newest: newest})); err != nil || !slices.Equal(got, want) {
+			t.Errorf("newest first %v: %v\n%s", newest, err, cmp.Diff(want, got))
 		}
 	}
 }

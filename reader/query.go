@@ -17,7 +17,8 @@ import (
 type Query struct {
 	// Meta is a filter on the meta in the words of a measurement, as for find() on the view: {"meta": "s-17"},
 	// {"meta.sensor": "s-17"}, {"$or": […]}; anything that marshals to a document. Nil or empty: every series. Objects that are
-	// compared with are brought into the order of names in which metas are stored.
+	// compared with are brought into the order of names in which metas are stored. An equality with a whole meta selects that meta,
+	// not arrays that have it as an element.
 	Meta any
 	// From and To bound the times: From ≤ time < To. Zero: no bound.
 	From, To time.Time
