@@ -57,7 +57,7 @@ func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 
 // throughView reads all documents of a view that is made for it and dropped again.
 func (s *series) throughView(ctx context.Context, on string, pipeline bson.A) ([]bson.Raw, error) {
-	name := s.name + timeseries.OptionsSuffix + ".probe-" + rand.Text()[:8]
+	name := "waterwheel.probe-" + rand.Text()[:8] // short: the names of a time series may be as long as MongoDB allows
 	if err := s.db.CreateView(ctx, name, on, pipeline); err != nil {
 		return nil, err
 	}
