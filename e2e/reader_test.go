@@ -64,13 +64,15 @@ func randomQuestion(random *rand.Rand, begin time.Time) question {
 			return slices.ContainsFunc(meta, func(e bson.E) bool { return e.Key == name && slices.Contains(values, e.Value) })
 		}
 	}
+	sensor := func(names ...any) func(bson.D) bool { return is("sensor", names...) }
+	rackOrFirst := func(meta bson.D) bool { return is("rack", int32(7))(meta) || sensor("s-1")(meta) }
 	q := []question{
 		{takes: func(bson.D) bool { return true }},
-		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: "s-1"}}}, is("sensor", "s-1")},
-		{reader.Query{Meta: bson.D{{Key: "meta", Value: bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-2"}}}}}, is("sensor", "s-2")},
-		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: bson.D{{Key: "$in", Value: bson.A{"s-2", "s-3"}}}}}}, is("sensor", "s-2", "s-3")},
-		{reader.Query{Meta: bson.D{{Key: "$or", Value: bson.A{bson.D{{Key: "meta.rack", Value: 7}}, bson.D{{Key: "meta.sensor", Value: "s-1"}}}}}}, is("sensor", "s-1", "s-3")},
-		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: "s-9"}}}, is("sensor", "s-9")},
+		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: "s-1"}}}, sensor("s-1")},
+		{reader.Query{Meta: bson.D{{Key: "meta", Value: bson.D{{Key: "site", Value: "north"}, {Key: "sensor", Value: "s-2"}}}}}, sensor("s-2")},
+		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: bson.D{{Key: "$in", Value: bson.A{"s-2", "s-3"}}}}}}, sensor("s-2", "s-3")},
+		{reader.Query{Meta: bson.D{{Key: "$or", Value: bson.A{bson.D{{Key: "meta.rack", Value: 7}}, bson.D{{Key: "meta.sensor", Value: "s-1"}}}}}}, rackOrFirst},
+		{reader.Query{Meta: bson.D{{Key: "meta.sensor", Value: "s-9"}}}, sensor("s-9")},
 	}[random.IntN(6)]
 	minute := func() time.Time { return begin.Add(time.Duration(random.IntN(600)-200) * time.Minute) }
 	if random.IntN(2) == 0 {
@@ -176,7 +178,7 @@ func (s *stream) open(uri string) *reader.Series {
 }
 
 // TestReaderFindsWhatWasProduced: random questions are answered with what was produced, through late data, a coarser
-// granularity in between, and by the view where the server has one.
+// granularity in between, and edits of whole series; by the command query too, and by the view where the server has one.
 func TestReaderFindsWhatWasProduced(t *testing.T) {
 	t.Parallel()
 	records := 2000
@@ -201,22 +203,84 @@ func TestReaderFindsWhatWasProduced(t *testing.T) {
 		}
 	}
 	series := s.open(s.settings["MONGODB_URI"])
+	s.ask(series, random, begin, readings, 60)
+	s.edit("update-meta", "--yes", "--closed", "--filter", `{"meta.sensor": "s-3"}`, "--update", `{"$set": {"meta.rack": 8}}`)
+	s.edit("delete-meta", "--yes", "--closed", "--filter", `{"meta.sensor": "s-2"}`)
+	readings = edited(readings)
+	s.ask(series, random, begin, readings, 30)
+	s.compareView(series)
+	s.compareLatest(series, readings)
+}
+
+// edited are the readings after the edits of TestReaderFindsWhatWasProduced.
+func edited(readings []events.Reading) (left []events.Reading) {
+	for _, r := range readings {
+		meta := r.Meta.(bson.D)
+		switch meta[1].Value {
+		case "s-2":
+			continue
+		case "s-3":
+			r.Meta = bson.D{meta[0], meta[1], {Key: "rack", Value: int32(8)}}
+		}
+		left = append(left, r)
+	}
+	return left
+}
+
+// ask puts random questions, every sixth to the command query as well.
+func (s *stream) ask(series *reader.Series, random *rand.Rand, begin time.Time, readings []events.Reading, n int) {
+	s.t.Helper()
 	answered := 0
-	for range 60 {
+	for i := range n {
 		q := randomQuestion(random, begin)
-		got, want := textsOf(t, series, q.Query), q.answer(readings)
-		if diff := difference(want, got); diff != "" {
-			t.Fatalf("%+v: %s", q.Query, diff)
+		want := q.answer(readings)
+		if diff := difference(want, textsOf(s.t, series, q.Query)); diff != "" {
+			s.t.Fatalf("%+v: %s", q.Query, diff)
 		}
 		if len(want) > 0 {
 			answered++
 		}
+		if i%6 == 0 {
+			q.Fields = nil
+			if diff := difference(q.answer(readings), s.queried(q.Query)); diff != "" {
+				s.t.Fatalf("query %+v: %s", q.Query, diff)
+			}
+		}
 	}
-	if answered < 20 {
-		t.Errorf("only %d of the questions had an answer", answered)
+	if answered < n/4 {
+		s.t.Errorf("only %d of %d questions had an answer", answered, n)
 	}
-	s.compareView(series)
-	s.compareLatest(series, readings)
+}
+
+// queried asks the command query, for all fields.
+func (s *stream) queried(q reader.Query) (texts []string) {
+	s.t.Helper()
+	args := []string{s.topic, "--format", "json"}
+	if q.Meta != nil {
+		filter, err := bson.MarshalExtJSON(q.Meta, false, false)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		args = append(args, "--filter", string(filter))
+	}
+	if !q.From.IsZero() {
+		args = append(args, "--from", q.From.Format(time.RFC3339Nano))
+	}
+	if !q.To.IsZero() {
+		args = append(args, "--to", q.To.Format(time.RFC3339Nano))
+	}
+	code, out, errs := s.query(args...)
+	if code != 0 {
+		s.t.Fatalf("%v: exit code %d, %s", args, code, errs)
+	}
+	for line := range strings.Lines(out) {
+		var d bson.D
+		if err := bson.UnmarshalExtJSON([]byte(line), false, &d); err != nil {
+			s.t.Fatal(err)
+		}
+		texts = append(texts, textOf(d[0].Value.(bson.DateTime).Time().UnixMilli(), d[1].Value.(bson.D), d[2:]))
+	}
+	return texts
 }
 
 // compareView reads the same by the view, where the server has one.

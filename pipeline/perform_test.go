@@ -113,7 +113,8 @@ func TestClaimOfATopicCreatedAgain(t *testing.T) {
 	w, m := assigned(t)
 	expect[AskTopic](t, after(w, m, ClaimRead{Of: Kafka, Err: record.ErrTopicGone}))
 	opened := expect[Open](t, w.Handle(m, TopicAsked{TopicID: otherTopic}))
-	if opened.Source.TopicID != otherTopic || w.assigned.Committed != -1 {
-		t.Errorf("goes on with %+v, committed %d", opened.Source, w.assigned.Committed)
+	meaning, of := w.provenance().Meaning(claim.Committed{Offset: w.assigned.Committed, Metadata: w.assigned.Metadata})
+	if opened.Source.TopicID != otherTopic || meaning != claim.OtherTopic || of.TopicID != thisTopic {
+		t.Errorf("goes on with %+v, what is committed means %d, of %x", opened.Source, meaning, of.TopicID)
 	}
 }
