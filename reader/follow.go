@@ -139,18 +139,7 @@ func (f *following) discover(ctx context.Context) error {
 		return err
 	}
 	for _, source := range f.sources {
-		r := request{
-			filter:     source.filter(),
-			sort:       bson.D{{Key: timeseries.PathLast, Value: -1}},
-			projection: bson.D{{Key: timeseries.PathLast, Value: 1}},
-			hint:       sourceIndex(), limit: 1,
-		}
-		answer, err := f.series.port.find(ctx, r)
-		err = each(ctx, answer, err, func(d bson.Raw) error {
-			source.mark = max(source.mark, lastOf(d))
-			return nil
-		})
-		if err != nil {
+		if source.mark, err = f.newest(ctx, source); err != nil {
 			return err
 		}
 	}
@@ -158,16 +147,40 @@ func (f *following) discover(ctx context.Context) error {
 	return nil
 }
 
+// newest is the largest offset that is stored of a source, whatever the query selects; no less than the mark.
+func (f *following) newest(ctx context.Context, source *followed) (int64, error) {
+	last := source.mark
+	answer, err := f.series.port.find(ctx, request{
+		filter:     source.filter(),
+		sort:       bson.D{{Key: timeseries.PathLast, Value: -1}},
+		projection: bson.D{{Key: timeseries.PathLast, Value: 1}},
+		hint:       sourceIndex(), limit: 1,
+	})
+	err = each(ctx, answer, err, func(d bson.Raw) error {
+		last = max(last, lastOf(d))
+		return nil
+	})
+	return last, err
+}
+
 // lookAt shows what is new of a source, and moves its mark.
 func (f *following) lookAt(ctx context.Context, source *followed, gap time.Duration) error {
-	newest := source.mark
+	before := source.mark
 	if n := len(source.seen); n > 0 {
-		newest = source.seen[n-1].offset
+		before = source.seen[n-1].offset
+	}
+	reached := source.mark
+	if len(f.selected()) > 0 { // the mark moves with the partition, or what a rare series is looked for among would only grow
+		var err error
+		if reached, err = f.newest(ctx, source); err != nil {
+			return err
+		}
 	}
 	changed, last, err := f.changed(ctx, source)
 	if err != nil {
 		return err
 	}
+	last = max(last, reached)
 	f.progressed = true
 	for len(changed) > 0 {
 		some := changed[:min(len(changed), fetchedAtOnce)]
@@ -177,7 +190,7 @@ func (f *following) lookAt(ctx context.Context, source *followed, gap time.Durat
 		}
 		f.progressed = true
 	}
-	if last > newest {
+	if last > before {
 		source.active += gap
 		source.seen = append(source.seen, sighting{last, source.active})
 		source.moveMark()

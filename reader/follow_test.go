@@ -140,3 +140,53 @@ func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestFollowsARareSeries: what is looked through for it does not grow with what is stored of others meanwhile, and none of it is lost.
+func TestFollowsARareSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConsumer(1)
+		c.partitions = c.partitions[:1]
+		store := func(sensor string) fact {
+			f := fact{
+				meta: valueOf(sensor), time: time.Now().UnixMilli(), fields: bson.D{{Key: "x", Value: 1.5}},
+				source: timeseries.Source{Topic: "events", TopicID: [16]byte{1}}, at: timeseries.Position{Offset: c.next[0]},
+			}
+			c.next[0]++
+			c.write(fmt.Sprint(sensor, c.next[0]), []fact{f})
+			return f
+		}
+		s := newSeries("s", "db.s.buckets", testOptions, c.fake)
+		ctx, cancel := context.WithCancel(t.Context())
+		var got, want []string
+		var failure error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			got, failure = facts(s.Follow(ctx, Query{Meta: bson.D{{Key: "m", Value: "rare"}}}, time.Second))
+		}()
+		time.Sleep(time.Second / 2)
+		for i := range 1000 {
+			if i%400 == 200 {
+				want = append(want, store("rare").String())
+			}
+			store("often")
+			time.Sleep(time.Second)
+		}
+		cancel()
+		<-ended
+		if diff := cmp.Diff(want, got); diff != "" || failure != nil {
+			t.Error(failure, diff)
+		}
+		// The last look for changes began with what was stored a minute before.
+		behind := int64(-1)
+		for _, r := range c.requests {
+			if clauses, ok := r.filter[0].Value.(bson.A); ok && r.filter[0].Key == "$and" {
+				source := clauses[0].(bson.D)
+				behind = source[len(source)-1].Value.(bson.D)[0].Value.(int64)
+			}
+		}
+		if behind < c.next[0]-70 {
+			t.Errorf("it still looks through all from the offset %d on, of %d", behind, c.next[0])
+		}
+	})
+}
