@@ -14,9 +14,13 @@ import (
 // ErrNeverExpires: the collection keeps measurements for ever.
 var ErrNeverExpires = errors.New("the collection keeps measurements for ever")
 
+// ErrKeptLonger ends the deletion of what has expired: somebody has let the collection keep it.
+var ErrKeptLonger = errors.New("the collection keeps measurements longer now than when this began: somebody has changed its expiry")
+
 // Expired selects the buckets that hold nothing but measurements from before a moment, by the rule of the index that expires
 // them: a bucket goes when all that it may hold is older. A zero moment stands for the collection's expiry ago, by MongoDB's
-// clock. It returns the moment. ErrNotSetUp and ErrNeverExpires say that there is nothing to go by.
+// clock; then a deletion ends with ErrKeptLonger when the collection is to keep measurements longer meanwhile. It returns the moment.
+// ErrNotSetUp and ErrNeverExpires say that there is nothing to go by.
 func (d *Database) Expired(ctx context.Context, series string, before time.Time) (*Selection, time.Time, error) {
 	o, _, err := d.Definition(ctx, series)
 	if err != nil {
@@ -26,19 +30,30 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 	if err != nil {
 		return nil, before, err
 	}
+	byExpiry := before.IsZero()
 	switch {
 	case before.After(now):
 		return nil, before, fmt.Errorf("%s has not come yet: MongoDB's clock shows %s", before.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
-	case before.IsZero() && o.ExpireAfterSeconds == 0:
+	case byExpiry && o.ExpireAfterSeconds == 0:
 		return nil, before, ErrNeverExpires
-	case before.IsZero():
+	case byExpiry:
 		before = now.Add(-lifetime(o))
 	}
 	query := bson.D{
 		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$lte", Value: bson.DateTime(before.UnixMilli() - o.Span())}}},
 		{Key: timeseries.MaxPath(o.TimeField), Value: bson.D{{Key: "$lt", Value: bson.DateTime(before.UnixMilli())}}},
 	}
-	return d.Select(series, document(query), true), before, nil
+	s := d.Select(series, document(query), true)
+	if byExpiry {
+		s.due = func(ctx context.Context) error {
+			now, _, err := d.Definition(ctx, series)
+			if err == nil && (now.ExpireAfterSeconds == 0 || now.ExpireAfterSeconds > o.ExpireAfterSeconds) {
+				return ErrKeptLonger
+			}
+			return err
+		}
+	}
+	return s, before, nil
 }
 
 // Amount counts what is selected, and calls progress with the number of buckets looked at.

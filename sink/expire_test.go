@@ -55,6 +55,50 @@ func TestExpiredDeletesWholeBucketsOnly(t *testing.T) {
 	sendAll(t, p, bucketer.Applied, updateOf(young, timeseries.Position{Offset: 10}))
 }
 
+// TestExpiredStopsWhenItIsToBeKept: nothing is deleted by an expiry that was made longer, or taken away, since it began.
+func TestExpiredStopsWhenItIsToBeKept(t *testing.T) {
+	e := connect(t)
+	o := definition
+	o.ExpireAfterSeconds = 7200
+	store, err := e.Setup(t.Context(), "events", o, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sendAll(t, e.claimed(t, store), bucketer.Applied, insertAt("a", minute, run(0, 3)...))
+	left := func() int64 {
+		n, err := e.raw.Collection("events.buckets").CountDocuments(t.Context(), bson.D{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for _, seconds := range []int64{7201, 0} {
+		if _, _, err := e.SetExpiry(t.Context(), "events", 7200); err != nil {
+			t.Fatal(err)
+		}
+		selected, _, err := e.Expired(t.Context(), "events", time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := e.SetExpiry(t.Context(), "events", seconds); err != nil {
+			t.Fatal(err)
+		}
+		if err := selected.Delete(func(sink.Edited) {}).Run(t.Context()); !errors.Is(err, sink.ErrKeptLonger) || left() != 1 {
+			t.Errorf("kept for %d s: %v, %d buckets are left", seconds, err, left())
+		}
+	}
+	if _, _, err := e.SetExpiry(t.Context(), "events", 3600); err != nil {
+		t.Fatal(err)
+	}
+	selected, _, err := e.Expired(t.Context(), "events", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := selected.Delete(func(sink.Edited) {}).Run(t.Context()); err != nil || left() != 0 {
+		t.Errorf("%v, %d buckets are left", err, left())
+	}
+}
+
 // TestExpiredGoesByTheCollection: without a moment, by the collection's expiry and MongoDB's clock.
 func TestExpiredGoesByTheCollection(t *testing.T) {
 	e := connect(t)

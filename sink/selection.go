@@ -39,13 +39,14 @@ type Selection struct {
 	buckets, scratch Editable
 	query            bson.Raw
 	closed           bool
-	timeout          time.Duration // of a write
+	timeout          time.Duration                   // of a write
+	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
 }
 
 // NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone. Scratch
 // takes documents that are deleted again. Timeout bounds a write.
 func NewSelection(buckets, scratch Editable, query bson.Raw, closed bool, timeout time.Duration) *Selection {
-	return &Selection{buckets, scratch, query, closed, timeout}
+	return &Selection{buckets: buckets, scratch: scratch, query: query, closed: closed, timeout: timeout}
 }
 
 // Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates.

@@ -64,6 +64,9 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 	if err == nil {
 		err = e.flush(ctx)
 	}
+	if errors.Is(err, ErrKeptLonger) {
+		return err
+	}
 	return failure(doing, err)
 }
 
@@ -71,6 +74,11 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 func (e *editing) flush(ctx context.Context) error {
 	if len(e.open) == 0 {
 		return nil
+	}
+	if e.s.due != nil {
+		if err := e.s.due(ctx); err != nil {
+			return err
+		}
 	}
 	limited, cancel := context.WithTimeout(ctx, e.s.timeout)
 	defer cancel()
