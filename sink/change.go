@@ -49,9 +49,23 @@ func (d *Database) change(ctx context.Context, name string, by func(timeseries.O
 		return before, after, err
 	}
 	s.options = have.Options // its field names never change
-	return OptionsChange{
-		Options: s.ports.Options, Upkeep: s, Others: s.adjustUserExpiries, WriteTimeout: d.o.WriteTimeout, Sleep: sleep,
-	}.Run(ctx, by)
+	upkeep := &lastingUpkeep{series: s, create: func(seconds int32) error { return s.createExpiry(ctx, seconds) }}
+	c := OptionsChange{Options: s.ports.Options, Upkeep: upkeep, Others: s.adjustUserExpiries, WriteTimeout: d.o.WriteTimeout, Sleep: sleep}
+	before, after, err = c.Run(ctx, by)
+	built, failed := upkeep.wait(ctx)
+	if err == nil {
+		err = failed
+	}
+	if err != nil || !built {
+		return before, after, err
+	}
+	// Somebody may have changed the options again before MongoDB listed the index.
+	if have, err = readDefinition(ctx, s.ports.Options); err != nil || have.Options == after {
+		return before, after, err
+	}
+	c.Upkeep = s
+	_, _, err = c.Run(ctx, func(o timeseries.Options) (timeseries.Options, error) { return o, nil })
+	return before, after, err
 }
 
 // sleep waits, unless the context ends.
@@ -73,7 +87,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 //  2. Expiry and view become right for the old options and the new ones (widen): both only ever give more here.
 //  3. The definition is written, if it is still of the version that was read: also the same one, since what was read may be
 //     what a majority had a while ago. From now on consumers may follow it.
-//  4. The expiry becomes as short as the new options say (tighten). Nothing that was deleted before 3 was due by the old
+//  4. Both are made right once more: a consumer that was just starting, by the old options, may have changed them after 2. One
+//     that does after 3 finds the definition changed, and makes them right itself.
+//  5. The expiry becomes as short as the new options say (tighten). Nothing that was deleted before 3 was due by the old
 //     options only.
 //
 // A change that is cut off leaves, at any step, an expiry and a view that are right for the definition; repeating it
@@ -118,6 +134,9 @@ func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) 
 		next++
 	}
 	if err := c.write(ctx, after, have.Version, next); err != nil {
+		return before, after, err
+	}
+	if err := widen(ctx, c.Upkeep, after); err != nil {
 		return before, after, err
 	}
 	return before, after, tighten(ctx, c.Upkeep, after)

@@ -25,6 +25,7 @@ type kept struct {
 	failAt   int
 	stale    bool // somebody changes the definition before it is written
 	released bool
+	undo     func() // somebody undoes something just before the definition is written
 }
 
 var errCut = errors.New("cut off")
@@ -76,6 +77,9 @@ func (k *kept) Update(_ context.Context, updates []sink.Update) (sink.Reply, err
 	}
 	if k.stale {
 		return sink.Reply{}, nil
+	}
+	if k.undo != nil {
+		k.undo()
 	}
 	if err := k.step("definition"); err != nil {
 		return sink.Reply{}, err
@@ -169,6 +173,25 @@ func TestChangeOrder(t *testing.T) {
 			if after, err = k.change(t, nil, c.to); err != nil || after != k.defined(t) || k.expiry != c.expiry || k.span != after.MaxSpanSeconds {
 				t.Errorf("%s, cut at %d and repeated: %v, %+v, expiry %d, view %d", name, cut, err, after, k.expiry, k.span)
 			}
+		}
+	}
+}
+
+// TestChangeOutlastsAStartingConsumer: one that read the former options may set expiry and view by them until the new ones are
+// written. If it dies then, nobody else would put that right.
+func TestChangeOutlastsAStartingConsumer(t *testing.T) {
+	const day = 86400
+	for name, to := range map[string]timeseries.Options{
+		"no expiry any more": {},
+		"a longer expiry":    {ExpireAfterSeconds: 2 * day},
+		"a larger span":      {ExpireAfterSeconds: day, Granularity: timeseries.Minutes},
+	} {
+		k := definedBy(timeseries.Seconds, day)
+		expiry, span := k.expiry, k.span
+		k.undo = func() { k.expiry, k.span = expiry, span }
+		after, err := k.change(t, nil, func(o timeseries.Options) (timeseries.Options, error) { return o.Change(to) })
+		if covers, _ := sink.Covers(t.Context(), k, after); err != nil || !covers {
+			t.Errorf("%s: %v; expiry %d and view %d do not cover %+v", name, err, k.expiry, k.span, after)
 		}
 	}
 }

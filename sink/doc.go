@@ -25,7 +25,7 @@
 //	a database      database.go, uri.go, probe.go, reach.go (opening, greeting, saying why nobody can be reached)
 //	                setup.go, options.go, abilities.go (making a time series, its definition, what the server can)
 //	                view.go, viewpipeline.go, viewprobe.go, viewstate.go (its view: the wanted one, stages, which work, what there is)
-//	                change.go, changelock.go, upkeep.go (changing the options, with what the server does by itself)
+//	                change.go, changelock.go, upkeep.go, upkeepbuild.go (changing the options, with what the server does by itself)
 //	                trial.go, metrics.go
 //	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES), explain.go (what was used)

@@ -461,6 +461,82 @@ func TestIndexIsHidden(t *testing.T) {
 	}
 }
 
+// TestHiddenIndexIsNotMissing: consumers go on starting while an operator tries how it goes without an index, whatever its name.
+func TestHiddenIndexIsNotMissing(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, _ := indexServer(t, o)
+	d := openFake(t, f)
+	if _, _, err := d.CreateIndex(t.Context(), "events", userIndex(t, `{"meta.a": 1, "time": 1}`, `{"name": "mine", "hidden": true}`), sink.ByCommand); err != nil {
+		t.Fatal(err)
+	}
+	missing, err := d.MissingMetaIndexes(t.Context(), "events", []string{"meta.a", "meta.b"})
+	if diff := cmp.Diff([]string{"meta.b"}, missing); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	list, err := d.PlainIndexes(t.Context(), "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"meta.a", "meta.b"}, list.CompareMetaIndexes([]string{"meta.a", "meta.b"}).Missing); diff != "" {
+		t.Errorf("what no query can use: %s", diff)
+	}
+}
+
+// TestFirstExpiryMayBeBuiltForLong: MongoDB builds the index for longer than a change may hold the lock, and nothing ends that.
+func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	for _, lists := range []bool{true, false} { // while it is being built
+		o := definition
+		o.MaxSpanSeconds = 3600
+		f, specs := indexServer(t, o)
+		find := f.answers["find"]
+		f.answer("update", func(command bson.Raw) bson.D {
+			if set := command.Lookup("updates", "0", "u", "$set").Document(); set.Lookup("expireAfterSeconds").Type != 0 {
+				f.answer("find", func(command bson.Raw) bson.D {
+					if id, ok := command.Lookup("filter", "_id").StringValueOK(); !ok || id != "options" {
+						return find(command)
+					}
+					return cursorOf(bson.D{
+						{Key: "_id", Value: "options"},
+						{Key: "version", Value: int32(2)},
+						{Key: "timeField", Value: "time"},
+						{Key: "metaField", Value: "meta"},
+						{Key: "granularity", Value: "seconds"},
+						{Key: "bucketMaxSpanSeconds", Value: int32(3600)},
+						{Key: "expireAfterSeconds", Value: int64(60)},
+					})
+				})
+			}
+			return counting(1)(nil)
+		})
+		f.answer("listCollections", emptyCursor)
+		build := f.answers["createIndexes"]
+		f.answer("createIndexes", func(command bson.Raw) bson.D {
+			if lists {
+				build(command)
+			}
+			time.Sleep(5 * timeout)
+			if !lists {
+				build(command)
+			}
+			return bson.D{}
+		})
+		d := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = timeout })
+		if _, _, err := d.SetExpiry(t.Context(), "events", 60); err != nil {
+			t.Errorf("listed %v: %v", lists, err)
+		}
+		if len(*specs) != 1 || (*specs)[0].Lookup("expireAfterSeconds").AsInt64() != 3660 {
+			t.Errorf("listed %v: %v", lists, *specs)
+		}
+		for _, command := range f.sent("createIndexes") {
+			if limit, err := command.LookupErr("maxTimeMS"); err == nil {
+				t.Errorf("listed %v: MongoDB would end it after %v ms", lists, limit)
+			}
+		}
+	}
+}
+
 // TestInterruptedBuildIsExplained: who waits no longer must know that MongoDB may go on.
 func TestInterruptedBuildIsExplained(t *testing.T) {
 	o := definition

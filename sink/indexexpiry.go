@@ -57,8 +57,7 @@ func expiryFor(wanted, present timeseries.Options, spec bson.Raw, kept map[strin
 // setIndexExpiry changes after how many seconds an index deletes buckets; a server that cannot change it makes the index anew.
 func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int64) error {
 	name, _ := spec.Lookup("name").StringValueOK()
-	change := bson.D{{Key: "name", Value: name}, {Key: "expireAfterSeconds", Value: seconds}}
-	err := s.portError(s.db.RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: change}}).Err())
+	err := s.modifyExpiry(ctx, name, seconds)
 	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
 		if err := s.dropByName(ctx, name); err != nil {
 			return err

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -39,12 +40,13 @@ func (l IndexList) CompareMetaIndexes(paths []string) (c MetaIndexes) {
 	return c
 }
 
-// serves tells whether an index is on a path and then the time, in whatever direction, of all measurements.
-func (l IndexList) serves(i Index, path string) bool {
-	if _, partial := i.Buckets.Options.Lookup("partialFilterExpression").DocumentOK(); partial || i.Hidden || i.Kind != IndexOfUser {
-		return false
-	}
-	return sameKeys(i.User.Keys, metaPathKeys(path, l.Options.TimeField))
+// serves tells whether queries can use an index that is on a path.
+func (l IndexList) serves(i Index, path string) bool { return !i.Hidden && l.isOn(i, path) }
+
+// isOn tells whether an index is on a path and then the time, in whatever direction, of all measurements.
+func (l IndexList) isOn(i Index, path string) bool {
+	_, partial := i.Buckets.Options.Lookup("partialFilterExpression").DocumentOK()
+	return !partial && i.Kind == IndexOfUser && sameKeys(i.User.Keys, metaPathKeys(path, l.Options.TimeField))
 }
 
 // metaPathKeys are the keys of the index on measurements that META_INDEXES makes for a path.
@@ -52,7 +54,8 @@ func metaPathKeys(path, timeField string) bson.D {
 	return bson.D{{Key: path, Value: int32(1)}, {Key: timeField, Value: int32(1)}}
 }
 
-// MissingMetaIndexes are the paths of META_INDEXES that no index serves.
+// MissingMetaIndexes are the paths of META_INDEXES that no index is on. One that is hidden counts: an operator tries how it goes
+// without it.
 func (d *Database) MissingMetaIndexes(ctx context.Context, series string, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, nil
@@ -61,7 +64,9 @@ func (d *Database) MissingMetaIndexes(ctx context.Context, series string, paths 
 	if err != nil {
 		return nil, err
 	}
-	return list.CompareMetaIndexes(paths).Missing, nil
+	return slices.DeleteFunc(list.CompareMetaIndexes(paths).Missing, func(path string) bool {
+		return slices.ContainsFunc(list.Indexes, func(i Index) bool { return list.isOn(i, path) })
+	}), nil
 }
 
 // CreateMetaIndex makes the index of a path of META_INDEXES: on that path and the time. Several consumers may do it at once.

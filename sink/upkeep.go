@@ -87,7 +87,7 @@ func (s *series) SetExpiry(ctx context.Context, seconds int32) error {
 	case seconds == 0:
 		return failure(doing, s.portError(s.buckets().Indexes().DropOne(ctx, name)))
 	}
-	err = s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: bson.D{{Key: "name", Value: name}, {Key: "expireAfterSeconds", Value: seconds}}})
+	err = s.modifyExpiry(ctx, name, int64(seconds))
 	if c := (*CommandError)(nil); errors.As(err, &c) && (c.Code == codeCommandNotFound || c.Code == codeNotImplemented) {
 		if err = s.portError(s.buckets().Indexes().DropOne(ctx, name)); err == nil {
 			return s.createExpiry(ctx, seconds)
@@ -107,13 +107,21 @@ func (s *series) createExpiry(ctx context.Context, seconds int32) error {
 // ViewSpan implements Upkeep.
 func (s *series) ViewSpan(ctx context.Context) (int32, error) {
 	have, err := s.existing(ctx, s.name)
-	if err != nil || !s.isView(have) || s.kindOf(have) != ViewInternal {
+	if err != nil {
 		return 0, err
+	}
+	return s.viewSpan(have), nil
+}
+
+// viewSpan is that of an existing view; 0: it looks everywhere, or is none.
+func (s *series) viewSpan(have existing) int32 {
+	if !s.isView(have) || s.kindOf(have) != ViewInternal {
+		return 0
 	}
 	stages, _ := have.pipeline.Array().Values()
 	stage, _ := oneOf(stages).DocumentOK()
 	span, _ := stage.Lookup(internalUnpack, "bucketMaxSpanSeconds").AsInt64OK()
-	return max(1, int32(span)), nil // one that does not say looks nearly nowhere
+	return max(1, int32(span)) // one that does not say looks nearly nowhere
 }
 
 // SetViewSpan implements Upkeep.
@@ -127,7 +135,13 @@ func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
 	return wider.updateView(ctx, have, ViewInternal)
 }
 
-// modify sends a collMod.
+// modifyExpiry changes after how many seconds an index deletes buckets.
+func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) error {
+	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
+	return s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
+}
+
+// modify sends a collMod, which no election undoes once it is acknowledged.
 func (s *series) modify(ctx context.Context, name string, what ...bson.E) error {
 	command := append(bson.D{{Key: "collMod", Value: name}}, what...)
 	return s.portError(s.db.RunCommand(ctx, append(command, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err())

@@ -186,7 +186,9 @@ func (s *series) makeView(ctx context.Context, have existing, kind ViewKind) err
 			return err
 		}
 	}
-	return s.updateView(ctx, have, kind)
+	wide := *s // whoever raises the span widens the view first: it may have been done already
+	wide.options.MaxSpanSeconds = max(wide.options.MaxSpanSeconds, s.viewSpan(have))
+	return wide.updateView(ctx, have, kind)
 }
 
 // updateView gives an older view the present pipeline.
@@ -195,6 +197,6 @@ func (s *series) updateView(ctx context.Context, have existing, kind ViewKind) e
 	if same, err := samePipeline(have, pipeline); same || err != nil {
 		return err
 	}
-	command := bson.D{{Key: "collMod", Value: s.name}, {Key: "viewOn", Value: s.buckets().Name()}, {Key: "pipeline", Value: pipeline}}
-	return failure("changing the view", s.portError(s.db.RunCommand(ctx, command).Err()))
+	return failure("changing the view",
+		s.modify(ctx, s.name, bson.E{Key: "viewOn", Value: s.buckets().Name()}, bson.E{Key: "pipeline", Value: pipeline}))
 }

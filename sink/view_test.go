@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/sink"
@@ -254,6 +255,39 @@ func TestSetupChangesTheKindOfAViewOnlyWhenAskedTo(t *testing.T) {
 			t.Errorf("step %d: MONGODB_VIEW=%s made it %s, want %s", i, step.ask, got, step.want)
 		}
 	}
+}
+
+// TestSetupNarrowsNoView: whoever raises the span widens the view before the definition is written, and a consumer that starts in
+// between leaves that alone.
+func TestSetupNarrowsNoView(t *testing.T) {
+	s := newViewServer(t)
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	wide := internalView(86400)
+	s.views["events"] = wide
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wide, s.views["events"]); diff != "" {
+		t.Errorf("the view: %s", diff)
+	}
+	s.views["events"] = internalView(60)
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(internalView(3600), s.views["events"]); diff != "" {
+		t.Errorf("one that was too narrow: %s", diff)
+	}
+	if w := last(s.sent("collMod")).Lookup("writeConcern", "w").StringValue(); w != "majority" {
+		t.Errorf("the change could be undone by an election: w is %q", w)
+	}
+}
+
+// internalView is a view by MongoDB's own stage that looks so many seconds far.
+func internalView(span int32) bson.D {
+	stage := bson.D{{Key: "timeField", Value: "time"}, {Key: "metaField", Value: "meta"}, {Key: "bucketMaxSpanSeconds", Value: span}}
+	return bson.D{{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: internal, Value: stage}}}}}
 }
 
 // The probe's own filter keeps the view's other buckets out of it.

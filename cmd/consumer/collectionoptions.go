@@ -126,7 +126,9 @@ func secondsOf(argument string) int64 {
 // onOptions makes it a command of the program.
 func (p *program) onOptions(c optionCommand) *cobra.Command {
 	return p.onCollections(c.Command, func(ctx context.Context, with collections, args []string) error {
+		stop := p.still("changing the options") // it may wait for another change, and for an index to be built
 		changes, err := changeOptions(ctx, with.database, with.series, c.change(args))
+		stop()
 		return errors.Join(p.show(changes, func(w io.Writer) { changes.print(w, c.advice) }), err)
 	})
 }
