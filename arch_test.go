@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
 	"cmd/consumer/internal/plot": {},                             // measurements as pictures
 	// What consumer check finds.
-	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink"},
+	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink", "reader"},
 	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "kafka", "kafka/group", "sink", "pipeline"},
 }
 

@@ -2,11 +2,13 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/reader"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -35,7 +37,7 @@ func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 		l.Wrong(subject, "correct --filter", "%v", err)
 		return
 	}
-	l.advise(subject, topic, advice, l.explained(ctx, subject, topic.Series, list.Options))
+	l.advise(subject, topic, advice, l.cost(ctx, subject, topic.Series, list.Options))
 }
 
 func (l *look) metaIndexes(subject string, list sink.IndexList) {
@@ -51,31 +53,35 @@ func (l *look) metaIndexes(subject string, list sink.IndexList) {
 	}
 }
 
-// explained lets MongoDB say what the filter costs; nil: it does not.
-func (l *look) explained(ctx context.Context, subject, series string, o timeseries.Options) *sink.Explanation {
+// cost lets MongoDB say what the filter costs; nil: it does not.
+func (l *look) cost(ctx context.Context, subject, name string, o timeseries.Options) *reader.Cost {
 	filter, err := o.BucketFilter(l.Filter)
 	if err != nil { // Advise says the same
 		return nil
 	}
-	e, told, err := l.Database.ExplainFilter(ctx, series, filter)
-	if err != nil {
-		l.Note(subject, "what the filter costs is not known: %v", err)
+	series, err := reader.Open(ctx, l.Database.Reading(), name)
+	var c reader.Cost
+	if err == nil {
+		c, err = series.ExplainFilter(ctx, filter)
 	}
-	if !told {
+	switch {
+	case errors.Is(err, reader.ErrNoExplain):
+		return nil
+	case err != nil:
+		l.Note(subject, "what the filter costs is not known: %v", l.Database.Explain(err))
 		return nil
 	}
-	return &e
+	return &c
 }
 
 // muchMore is how many times as many buckets as it finds a filter may examine before that is worth an index.
 const muchMore = 10
 
 // advise says how the filter is served, and which index would serve it better.
-func (l *look) advise(subject string, topic Topic, a timeseries.Advice, e *sink.Explanation) {
+func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reader.Cost) {
 	measured := ""
-	if e != nil && a.Index != timeseries.IDIndexName { // what was tried does not bound the _id
-
-		measured = fmt.Sprintf("; tried: %d buckets examined for %d that can match", e.Examined, e.Found)
+	if c != nil && a.Index != timeseries.IDIndexName { // what was tried does not bound the _id
+		measured = fmt.Sprintf("; tried: %d buckets examined for %d that can match", c.DocumentsExamined, c.Buckets)
 	}
 	wide := ""
 	if len(a.Wide) > 0 {
@@ -84,7 +90,7 @@ func (l *look) advise(subject string, topic Topic, a timeseries.Advice, e *sink.
 	if len(a.Fields) > 0 {
 		wide += fmt.Sprintf("; %s is looked for in each bucket that the rest finds", strings.Join(a.Fields, ", "))
 	}
-	cheap := measured != "" && e.Examined <= muchMore*max(e.Found, 1)
+	cheap := measured != "" && c.DocumentsExamined <= muchMore*max(c.Buckets, 1)
 	switch {
 	case a.Index == "" && a.Keys == nil:
 		l.Warn(subject, "ask for a part of the meta or for a time", "the filter reads every bucket%s%s", wide, measured)

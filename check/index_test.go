@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/reader"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -26,7 +27,7 @@ func TestAdviceIsSaid(t *testing.T) {
 	series := index(bson.D{{Key: "meta", Value: 1}, {Key: "control.min.time", Value: 1}}, "series")
 	for name, c := range map[string]struct {
 		filter  bson.D
-		measure *sink.Explanation
+		measure *reader.Cost
 		state   State
 		says    []string
 		wayOut  string
@@ -41,15 +42,15 @@ func TestAdviceIsSaid(t *testing.T) {
 		"of two parts and a time": {
 			filter: bson.D{{Key: "meta.a", Value: 1}, {Key: "meta.b", Value: 2}, {Key: "time", Value: bson.DateTime(5)}}, state: Warning,
 			says:   []string{"narrowed by time (index _id_), and not by meta.a, meta.b: it reads more buckets than it needs"},
-			wayOut: `'{"meta.a":1,"meta.b":1,"time":1}'`, measure: &sink.Explanation{Examined: 55, Found: 2},
+			wayOut: `'{"meta.a":1,"meta.b":1,"time":1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"tried": {
 			filter: bson.D{{Key: "meta.a", Value: 1}}, state: Warning, says: []string{"tried: 55 buckets examined for 2"},
-			wayOut: `'{"meta.a":1,"time":1}'`, measure: &sink.Explanation{Examined: 55, Found: 2},
+			wayOut: `'{"meta.a":1,"time":1}'`, measure: &reader.Cost{DocumentsExamined: 55, Buckets: 2},
 		},
 		"cheap all the same": {
 			filter: bson.D{{Key: "meta.a", Value: 1}}, state: OK, says: []string{"few buckets are read", "3 buckets examined for 2"},
-			measure: &sink.Explanation{Examined: 3, Found: 2},
+			measure: &reader.Cost{DocumentsExamined: 3, Buckets: 2},
 		},
 		"nothing helps": {
 			filter: bson.D{{Key: "$or", Value: bson.A{}}, {Key: "celsius", Value: 5}}, state: Warning,

@@ -68,6 +68,19 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	return plan, nil
 }
 
+// ExplainFilter asks the server what a find with a filter on buckets costs, as a view makes one of a filter on measurements: such
+// as timeseries.Options.BucketFilter returns. It takes as long as reading them. ErrNoExplain: the server cannot tell.
+func (s *Series) ExplainFilter(ctx context.Context, filter bson.Raw) (c Cost, err error) {
+	var d bson.D
+	if err := bson.Unmarshal(filter, &d); err != nil {
+		return c, fmt.Errorf("the filter is no document: %w", err)
+	}
+	if err := c.add(s.port.explainFind(ctx, request{filter: d})); err != nil {
+		return c, fmt.Errorf("explaining a filter on %s: %w", s.namespace, err)
+	}
+	return c, nil
+}
+
 // add adds what an answer of explain tells.
 func (c *Cost) add(answer bson.Raw, err error) error {
 	if err != nil {

@@ -66,6 +66,14 @@ func TestExplainAddsUpTheSeries(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
+	cost, err := s.ExplainFilter(t.Context(), encode(bson.D{{Key: "control.max.x", Value: 1}}))
+	if diff := cmp.Diff(one, cost); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	f.explained = extended(t, `{"queryPlanner": {}}`)
+	if _, err := s.ExplainFilter(t.Context(), encode(bson.D{})); !errors.Is(err, ErrNoExplain) {
+		t.Errorf("without figures: %v", err)
+	}
 }
 
 // TestExplainsOnAServer: either it tells, or it says that it cannot.
@@ -74,6 +82,10 @@ func TestExplainsOnAServer(t *testing.T) {
 	got, err := s.Explain(t.Context(), Query{Meta: bson.D{{Key: "m", Value: "a"}}})
 	if errors.Is(err, ErrNoExplain) {
 		t.Skipf("nothing to test here: %v", err)
+	}
+	cost, failed := s.ExplainFilter(t.Context(), encode(bson.D{{Key: "meta", Value: "a"}}))
+	if failed != nil || cost.Buckets != 1 {
+		t.Errorf("a filter: %+v, %v", cost, failed)
 	}
 	if err != nil || got.Series != 1 || got.Reading.Buckets != 1 || got.Reading.DocumentsExamined != 1 || len(got.Reading.Indexes) != 1 {
 		t.Errorf("got %+v, %v", got, err)

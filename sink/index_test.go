@@ -555,44 +555,6 @@ func TestInterruptedBuildIsExplained(t *testing.T) {
 	}
 }
 
-// TestExplanationIsRead as mongod and mongos write it, of classic and newer plans.
-func TestExplanationIsRead(t *testing.T) {
-	f := newFake(t, replicaSet)
-	d := openFake(t, f)
-	filter := ext(t, `{"meta.a": 1}`)
-	if _, told, err := d.ExplainFilter(t.Context(), "events", filter); told || err != nil {
-		t.Errorf("a server that does not know explain: %v, %v", told, err)
-	}
-	f.answer("explain", failing(10107, "not primary"))
-	if _, _, err := d.ExplainFilter(t.Context(), "events", filter); !errors.As(err, new(*sink.OutageError)) {
-		t.Errorf("an election: %v", err)
-	}
-	f.answer("explain", func(bson.Raw) bson.D { return bson.D{{Key: "queryPlanner", Value: bson.D{}}} })
-	if _, told, err := d.ExplainFilter(t.Context(), "events", filter); told || err != nil {
-		t.Errorf("without figures: %v, %v", told, err)
-	}
-	for plan, index := range map[string]string{
-		`{"stage": "COLLSCAN"}`: "",
-		`{"stage": "FETCH", "inputStage": {"stage": "IXSCAN", "indexName": "a"}}`:                                     "a",
-		`{"queryPlan": {"stage": "FETCH", "inputStage": {"indexName": "b"}}, "slotBasedPlan": {}}`:                    "b",
-		`{"stage": "SHARD_MERGE", "shards": [{"winningPlan": {"stage": "FETCH", "inputStage": {"indexName": "c"}}}]}`: "c",
-	} {
-		f.answer("explain", func(bson.Raw) bson.D {
-			return bson.D{
-				{Key: "queryPlanner", Value: bson.D{{Key: "winningPlan", Value: ext(t, plan)}}},
-				{Key: "executionStats", Value: ext(t, `{"nReturned": 2, "totalKeysExamined": 57, "totalDocsExamined": 55}`)},
-			}
-		})
-		got, told, err := d.ExplainFilter(t.Context(), "events", filter)
-		if want := (sink.Explanation{Index: index, Found: 2, Keys: 57, Examined: 55}); err != nil || !told || got != want {
-			t.Errorf("%s: %+v, %v, %v", plan, got, told, err)
-		}
-	}
-	if sent := last(f.sent("explain")); sent.Lookup("explain", "find").StringValue() != "events.buckets" || sent.Lookup("verbosity").StringValue() != "executionStats" {
-		t.Error(sent)
-	}
-}
-
 // TestUserExpiryIsNeverTooEarly: whatever is kept of an index, and whenever the span grows, a measurement outlives what its user said.
 func TestUserExpiryIsNeverTooEarly(t *testing.T) {
 	const hour, minutes = 3600, 86400

@@ -56,6 +56,7 @@ type measurementSource interface {
 	Latest(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
 	Follow(ctx context.Context, q reader.Query, every time.Duration) iter.Seq2[reader.Measurement, error]
 	Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error]
+	Explain(ctx context.Context, q reader.Query) (reader.Plan, error)
 }
 
 func (p *program) queryCommand() *cobra.Command {

@@ -89,6 +89,11 @@ func (s *shelf) Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawVa
 	}
 }
 
+// Explain implements measurementSource: there is no server to ask.
+func (s *shelf) Explain(context.Context, reader.Query) (reader.Plan, error) {
+	return reader.Plan{}, reader.ErrNoExplain
+}
+
 // raw encodes a value.
 func raw(t testing.TB, v any) bson.RawValue {
 	t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/check"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/reader"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -21,7 +22,6 @@ const adviseFrom = 1000
 type indexSource interface {
 	Indexes(ctx context.Context) (sink.IndexList, error)
 	Size(ctx context.Context) (sink.Size, error)
-	ExplainFilter(ctx context.Context, filter bson.Raw) (e sink.Explanation, told bool, err error)
 }
 
 // indexedSeries is a time series with its indexes.
@@ -39,11 +39,6 @@ func (s indexedSeries) Indexes(ctx context.Context) (sink.IndexList, error) {
 // Size implements indexSource.
 func (s indexedSeries) Size(ctx context.Context) (sink.Size, error) {
 	return s.database.Size(ctx, s.name)
-}
-
-// ExplainFilter implements indexSource.
-func (s indexedSeries) ExplainFilter(ctx context.Context, filter bson.Raw) (sink.Explanation, bool, error) {
-	return s.database.ExplainFilter(ctx, s.name, filter)
 }
 
 // hintIndex says that an index would have helped a query for a part of the meta, of a collection with many buckets. It judges by
@@ -123,17 +118,12 @@ func (r *querying) explained(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	onBuckets, err := r.from.Options().BucketFilter(filter)
-	if err != nil {
-		return err
-	}
-	e, told, err := from.ExplainFilter(ctx, onBuckets)
-	if err != nil {
+	plan, err := r.from.Explain(ctx, r.Query)
+	if err != nil && !errors.Is(err, reader.ErrNoExplain) {
 		return err
 	}
 	table := text.NewTable(r.out)
 	table.Row("Filter", string(extended(filter)))
-	table.Row("On buckets", string(extended(onBuckets)))
 	if advice.Index == "" {
 		table.Row("Index", "none serves it: every bucket is read")
 	} else {
@@ -142,18 +132,37 @@ func (r *querying) explained(ctx context.Context) error {
 	if len(advice.Wide) > 0 {
 		table.Row("No index for", strings.Join(advice.Wide, ", "))
 	}
-	if told {
-		used := e.Index
-		if used == "" {
-			used = "no index"
-		}
-		table.Row("Tried", fmt.Sprintf("%d buckets and %d keys examined for %d buckets that can match, by %s", e.Examined, e.Keys, e.Found, used))
-	} else {
+	if err != nil {
 		table.Row("Tried", "this MongoDB does not tell what a query examines")
+	} else {
+		tried(table, plan)
 	}
 	if advice.Keys != nil {
 		table.Row("Better", check.IndexCommand(advice.Keys, ""))
 	}
 	table.Flush()
 	return r.out.Flush()
+}
+
+// tried adds what MongoDB examined: to find the series, if they had to be found, and to read them.
+func tried(table *text.Table, plan reader.Plan) {
+	said := func(c reader.Cost) string {
+		used := text.List(c.Indexes)
+		if len(c.Indexes) == 0 {
+			used = "no index"
+		}
+		return fmt.Sprintf("%d buckets and %d keys examined for %d buckets, by %s", c.DocumentsExamined, c.KeysExamined, c.Buckets, used)
+	}
+	if plan.Listing != nil {
+		table.Row("Tried: listing", said(*plan.Listing))
+	}
+	if plan.Series == 0 {
+		table.Row("Tried: reading", "there is no such series")
+		return
+	}
+	of := fmt.Sprintf("%d series", plan.Series)
+	if plan.Explained < plan.Series {
+		of = fmt.Sprintf("the first %d of %d series", plan.Explained, plan.Series)
+	}
+	table.Row("Tried: reading", fmt.Sprintf("%s: %s", of, said(plan.Reading)))
 }

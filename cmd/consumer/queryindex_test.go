@@ -10,6 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/reader"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -19,7 +20,7 @@ type indexedShelf struct {
 	*shelf
 	buckets int64
 	indexes []sink.Index
-	told    *sink.Explanation
+	told    *reader.Plan
 	err     error
 	asked   *int // how often for the indexes
 }
@@ -37,12 +38,12 @@ func (s indexedShelf) Size(context.Context) (sink.Size, error) {
 	return sink.Size{Buckets: s.buckets}, nil
 }
 
-// ExplainFilter implements indexSource.
-func (s indexedShelf) ExplainFilter(context.Context, bson.Raw) (sink.Explanation, bool, error) {
+// Explain implements measurementSource.
+func (s indexedShelf) Explain(context.Context, reader.Query) (reader.Plan, error) {
 	if s.told == nil {
-		return sink.Explanation{}, false, nil
+		return reader.Plan{}, reader.ErrNoExplain
 	}
-	return *s.told, true, nil
+	return *s.told, nil
 }
 
 func onIndexedShelf(t *testing.T, s indexedShelf, args ...string) (code int, stdout, stderr string) {
@@ -104,15 +105,19 @@ func TestQueryIsExplained(t *testing.T) {
 	code, stdout, stderr := onIndexedShelf(t, s, "sensor=s-17", "--from", "2026-03-01", "--to", "2026-03-02", "--explain")
 	for _, want := range []string{
 		`{"$and":[{"meta.sensor":{"$eq":"s-17"}},{"time":{"$gte":{"$date":"2026-03-01T00:00:00Z"},"$lt":{"$date":"2026-03-02T00:00:00Z"}}}]}`,
-		`"control.max.time"`, "none serves it: every bucket is read", "this MongoDB does not tell", `create-index '{"meta.sensor":1,"time":1}'`,
+		"none serves it: every bucket is read", "this MongoDB does not tell", `create-index '{"meta.sensor":1,"time":1}'`,
 	} {
 		if code != exitDone || !strings.Contains(stdout, want) {
 			t.Errorf("exit code %d, %s; %q is not in:\n%s", code, stderr, want, stdout)
 		}
 	}
-	s.indexes, s.told = []sink.Index{indexNamed(t, "by sensor", `{"meta.sensor": 1}`)}, &sink.Explanation{Index: "other", Found: 2, Keys: 57, Examined: 55}
+	s.indexes, s.told = []sink.Index{indexNamed(t, "by sensor", `{"meta.sensor": 1}`)}, &reader.Plan{
+		Listing: &reader.Cost{Buckets: 2, DocumentsExamined: 55, KeysExamined: 57, Indexes: []string{"other"}}, Series: 300, Explained: 100,
+		Reading: reader.Cost{Buckets: 101, DocumentsExamined: 102, KeysExamined: 103},
+	}
 	if _, stdout, _ = onIndexedShelf(t, s, "sensor=s-17", "--explain"); !strings.Contains(stdout, "by sensor narrows by meta.sensor") ||
-		!strings.Contains(stdout, "55 buckets and 57 keys examined for 2 buckets that can match, by other") || strings.Contains(stdout, "create-index") {
+		!strings.Contains(stdout, "listing  55 buckets and 57 keys examined for 2 buckets, by other\n") ||
+		!strings.Contains(stdout, "reading  the first 100 of 300 series: 102 buckets and 103 keys examined for 101 buckets, by no index\n") || strings.Contains(stdout, "create-index") {
 		t.Error(stdout)
 	}
 	for _, flag := range []string{"--follow", "--plot=celsius", "--format=json"} {
