@@ -67,6 +67,8 @@ func TestBucketIndexRefuses(t *testing.T) {
 		"text":                    {`{"m": 1, "x": "text"}`, ``, "InvalidOptions"},
 		"text on the meta":        {`{"m": "text"}`, ``, "InvalidOptions"},
 		"unique":                  {`{"m": 1}`, `{"unique": true}`, "InvalidOptions"},
+		"unique soon":             {`{"m": 1}`, `{"prepareUnique": 1}`, "InvalidOptions"},
+		"keys as an option":       {`{"m": 1}`, `{"key": {"x": 1}}`, "InvalidOptions"},
 		"sparse on measurement":   {`{"m": 1, "x": 1}`, `{"sparse": 1}`, "InvalidOptions"},
 		"partial on measurement":  {`{"x": 1}`, `{"partialFilterExpression": {"x": 1}}`, "InvalidOptions"},
 		"partial no object":       {`{"x": 1}`, `{"partialFilterExpression": 1}`, "InvalidOptions"},

@@ -50,6 +50,12 @@ func (o Options) readIndexOption(found *indexOptions, keys bson.Raw, name string
 		if isTrue(v) {
 			return refuse(codeInvalidOptions, "unique indexes are not supported on time series: leave unique out")
 		}
+	case "prepareUnique":
+		if isTrue(v) {
+			return refuse(codeInvalidOptions, "prepareUnique would refuse buckets as a unique index does, which time series do not support: leave it out")
+		}
+	case "key", "ns":
+		return refuse(codeInvalidOptions, "%s is no option of an index: the keys are given beside the options", name)
 	case "sparse":
 		if isTrue(v) && !o.onlyMeta(keys) {
 			return refuse(codeInvalidOptions, "sparse indexes are supported on the meta only: leave sparse out")
