@@ -91,14 +91,24 @@ var answers = []answer{
 	{6, "HostUnreachable", passing},
 	{7, "HostNotFound", passing},
 	{24, "LockTimeout", passing},
+	{43, "CursorNotFound", passing},
+	{46, "LockBusy", passing},
 	{50, "MaxTimeMSExpired", passing},
 	{64, "WriteConcernTimeout", passing},
 	{89, "NetworkTimeout", passing},
 	{91, "ShutdownInProgress", passing},
 	{112, "WriteConflict", passing},
+	{117, "ConflictingOperationInProgress", passing},
 	{133, "FailedToSatisfyReadPreference", passing}, // mongos: the shard has no primary
 	{134, "ReadConcernMajorityNotAvailableYet", passing},
+	{150, "StaleEpoch", passing},
+	{175, "QueryPlanKilled", passing}, // the collection was changed meanwhile
 	{189, "PrimarySteppedDown", passing},
+	{202, "NetworkInterfaceExceededTimeLimit", passing}, // between the members of a cluster
+	{237, "CursorKilled", passing},
+	{246, "SnapshotUnavailable", passing},
+	{249, "StaleDbVersion", passing},
+	{250, "StaleChunkHistory", passing},
 	{262, "ExceededTimeLimit", passing},
 	{365, "TemporarilyUnavailable", passing}, // the cache is full
 	{402, "ResourceExhausted", passing},

@@ -257,6 +257,32 @@ func TestSetupChangesTheKindOfAViewOnlyWhenAskedTo(t *testing.T) {
 	}
 }
 
+// TestSetupKeepsAViewThroughAFailure: one answer that nothing is known of does not replace a view that has worked.
+func TestSetupKeepsAViewThroughAFailure(t *testing.T) {
+	s := newViewServer(t)
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	works, failures := s.answers["aggregate"], 1
+	s.answer("aggregate", func(command bson.Raw) bson.D {
+		s.lock.Lock()
+		failures--
+		fails := failures >= 0
+		s.lock.Unlock()
+		if fails {
+			return failing(7_654_321, "a bad moment")(nil)
+		}
+		return works(command)
+	})
+	if said, err := s.setup(sink.ViewAuto); err != nil || s.kind() != internal {
+		t.Errorf("the view is %s: %v, %s", s.kind(), err, said)
+	}
+	failures = 2 // as of a server that refuses the stage
+	if said, err := s.setup(sink.ViewAuto); err != nil || s.kind() != portable {
+		t.Errorf("refused twice, the view is %s: %v, %s", s.kind(), err, said)
+	}
+}
+
 // TestSetupNarrowsNoView: whoever raises the span widens the view before the definition is written, and a consumer that starts in
 // between leaves that alone.
 func TestSetupNarrowsNoView(t *testing.T) {
