@@ -23,7 +23,8 @@
 //
 // A failure that may pass by itself (no primary, a lost connection, a lost cursor) is waited for up to a minute without
 // progress, and the reading goes on where it was. Any other error ends the iterator, but for *BucketError: it tells of one
-// bucket that cannot be read, and a caller that goes on gets the measurements of the others.
+// bucket that cannot be read, and a caller that goes on gets the measurements of the others. *QueryError: the query is wrong,
+// and nothing was read.
 //
 // # The files
 //

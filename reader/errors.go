@@ -11,6 +11,15 @@ import (
 var ErrNotSetUp = errors.New("no such time series: is the name of the collection right, and the database? " +
 	"`consumer init` makes one, and so does the consumer when it starts")
 
+// QueryError tells of a Query that cannot be asked; nothing was read.
+type QueryError struct{ Err error }
+
+// Error says what is wrong with the query.
+func (e *QueryError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *QueryError) Unwrap() error { return e.Err }
+
 // BucketError tells of one stored bucket that cannot be read. The iterator goes on with the next one if the caller does.
 type BucketError struct {
 	Namespace string        // of the collection of buckets

@@ -204,8 +204,8 @@ func TestQueriesThatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, failures := minutesOf(t, s, c.query)
-			if got != nil || len(failures) != 1 || !strings.Contains(failures[0].Error(), c.says) {
-				t.Errorf("got %v, %v; want an error that says %q", got, failures, c.says)
+			if got != nil || len(failures) != 1 || !strings.Contains(failures[0].Error(), c.says) || !errors.As(failures[0], new(*QueryError)) {
+				t.Errorf("got %v, %v; want a QueryError that says %q", got, failures, c.says)
 			}
 		})
 	}

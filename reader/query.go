@@ -47,7 +47,7 @@ type plan struct {
 func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 	p, err := s.plan(q)
 	if err != nil {
-		return p, err
+		return p, &QueryError{err}
 	}
 	if p.span, err = s.span(ctx); err != nil {
 		return p, s.reading(err)

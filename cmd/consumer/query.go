@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,11 +26,11 @@ MONGODB_URI and what goes with it.
 
 COLLECTION is the name of the time series; it may be left out where KAFKA_TOPICS has one topic and a condition comes first.
 
-NAME=VALUE is a condition on the meta, sensor=s-17 on its part "sensor". NAME!=VALUE is its contrary, NAME=A,B takes both. A
+NAME=VALUE is a condition on the meta, sensor=s-17 on its part "sensor". NAME!=VALUE is its contrary, NAME=A,B takes either. A
 number, true, false and null also mean the text: n=17 finds 17 and "17", n='"17"' only the text. meta=VALUE compares the whole
 meta (its fields in any order), and --filter takes any filter on it, in Extended JSON and the words of the view.
 
-FIELDs are those to print, dotted paths too; without any all are printed.
+FIELDs are those to print beside time and meta, dotted paths too; without any all are printed.
 
 The table's columns fit the first 40 measurements; what appears later is at the end of its line, as name=value. CSV without
 FIELDs has those of the first 1000 measurements, and says on standard error what it left out. A line of JSON is relaxed Extended
@@ -183,9 +184,26 @@ func (p *program) query(ctx context.Context, q *query) error {
 			if q.Meta, err = q.words.filter(from.Options().MetaField, q.also); err != nil {
 				return err
 			}
+			if err := q.leaveFields(from.Options()); err != nil {
+				return err
+			}
 			q.From, q.To, q.Limit = q.times.from, q.times.to, q.limit
-			return newQuerying(p, from, q).run(ctx)
+			err = newQuerying(p, from, q).run(ctx)
+			if wrong := (*reader.QueryError)(nil); errors.As(err, &wrong) {
+				return usageError{err}
+			}
+			return err
 		})
+}
+
+// leaveFields leaves those fields that are none: time and meta are printed in any case.
+func (q *query) leaveFields(o timeseries.Options) error {
+	none := func(name string) bool { return name == o.TimeField || o.MetaField != "" && o.OfMeta(name) }
+	if q.queryFlags.plot != "" && none(q.queryFlags.plot) {
+		return usageError{fmt.Errorf("--plot draws a field of the measurements over time, and %s is none", q.queryFlags.plot)}
+	}
+	q.words.fields = slices.DeleteFunc(q.words.fields, none)
+	return nil
 }
 
 // readSeries opens a time series for as long as it is used.

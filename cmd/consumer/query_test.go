@@ -217,6 +217,8 @@ func TestQueryTimes(t *testing.T) {
 		"--last and --from":    {"2026-03-01", "", "1h"},
 		"--last is \"1x\"":     {"", "", "1x"},
 		"--last is \"0s\"":     {"", "", "0s"},
+		"--last is \"36600w":   {"", "", "36600w"},
+		"--last is \"5200w3":   {"", "", "5200w36500d2500000h"},
 		"--last is \"-1h\"":    {"", "", "-1h"},
 		"--from is \"monday\"": {"monday", "", ""},
 		"begins only at":       {"now", "-1h", ""},
@@ -288,6 +290,35 @@ func TestQueryAsksForWhatIsNamed(t *testing.T) {
 	}
 }
 
+// TestQueryTakesNoFieldsFromTimeAndMeta: they are printed in any case, and cannot be drawn.
+func TestQueryTakesNoFieldsFromTimeAndMeta(t *testing.T) {
+	for format, want := range map[string]string{
+		"table": "time                      sensor  celsius\n2026-03-01T12:00:00.000Z  s-17          0\n",
+		"csv":   "time,sensor,celsius\n2026-03-01T12:00:00.000Z,s-17,0\n",
+	} {
+		code, stdout, stderr := onShelf(t, filled(t), "--limit=1", "--format", format, "time", "meta.sensor", "celsius", "meta")
+		if code != exitDone || stdout != want || stderr != "" {
+			t.Errorf("exit code %d, %q, printed\n%s", code, stderr, stdout)
+		}
+	}
+	s := filled(t)
+	if _, stdout, _ := onShelf(t, s, "--limit=1", "--format=json", "time"); stdout != `{"time":{"$date":"2026-03-01T12:00:00Z"},"meta":{"sensor":"s-17"}}`+"\n" ||
+		s.asked[0].Fields == nil || len(s.asked[0].Fields) > 0 {
+		t.Errorf("printed %s, and asked for %#v", stdout, s.asked)
+	}
+	if _, stdout, _ := onShelf(t, filled(t), "--limit=1", "time"); stdout != "time                      sensor\n2026-03-01T12:00:00.000Z  s-17\n" {
+		t.Errorf("printed\n%s", stdout)
+	}
+	for _, name := range []string{"time", "meta", "meta.sensor"} {
+		if code, _, stderr := onShelf(t, filled(t), "--plot", name); code != exitUsage || !strings.Contains(stderr, name+" is none") {
+			t.Errorf("exit code %d, %q", code, stderr)
+		}
+	}
+	if _, _, stderr := onShelf(t, filled(t), "sensor"); stderr != "\"sensor\" is no field but a part of the meta, which is printed in any case.\n" {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
 func TestQueryHints(t *testing.T) {
 	for want, args := range map[string][]string{
 		"None of the 120 measurements has celcius; there are celsius, name.": {"celcius"},
@@ -332,7 +363,14 @@ func TestQueryTellsOfBrokenBuckets(t *testing.T) {
 		!strings.Contains(stderr, "120 buckets could not be read") {
 		t.Errorf("exit code %d, %d lines, %q", code, strings.Count(stdout, "\n"), stderr)
 	}
+	s.broken = &reader.QueryError{Err: errors.New("no such operator")}
+	if code, _, stderr := onShelf(t, s); code != exitUsage || !strings.Contains(stderr, "consumer: no such operator") {
+		t.Errorf("a query that cannot be asked: exit code %d, %q", code, stderr)
+	}
 	s.broken = errors.New("no primary")
+	if code, stdout, _ := onShelf(t, s); code != exitFailed || strings.Count(stdout, "\n") != 2 {
+		t.Errorf("what came before the end is not in %q", stdout)
+	}
 	if code, stdout, stderr := onShelf(t, s, "--format", "json"); code != exitFailed || strings.Count(stdout, "\n") != 1 || !strings.Contains(stderr, "no primary") {
 		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
 	}

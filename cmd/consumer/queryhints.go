@@ -42,8 +42,18 @@ func (r *querying) hintFields(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(r.p.stderr, "None of the %d measurements has %s; there are %s.\n",
-		r.found, text.Printable(strings.Join(r.missing, ", ")), text.Printable(text.List(have.fields)))
+	missing := slices.DeleteFunc(slices.Clone(r.missing), func(name string) bool {
+		first, _, _ := strings.Cut(name, ".")
+		ofMeta := slices.Contains(have.parts, first)
+		if ofMeta {
+			fmt.Fprintf(r.p.stderr, "%q is no field but a part of the meta, which is printed in any case.\n", text.Printable(name))
+		}
+		return ofMeta
+	})
+	if len(missing) > 0 {
+		fmt.Fprintf(r.p.stderr, "None of the %d measurements has %s; there are %s.\n",
+			r.found, text.Printable(strings.Join(missing, ", ")), text.Printable(text.List(have.fields)))
+	}
 	return nil
 }
 

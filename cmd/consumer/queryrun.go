@@ -54,11 +54,11 @@ func newQuerying(p *program, from measurementSource, q *query) *querying {
 			r.missing = append(r.missing, r.plot.Title)
 		}
 	}
-	if len(r.missing) > 0 {
+	if r.missing != nil {
 		q.Fields = slices.Clone(r.missing)
 	}
 	switch {
-	case r.plot != nil && len(q.words.fields) == 0:
+	case r.plot != nil && q.words.fields == nil:
 	case q.format == "csv":
 		r.rows = rows.NewCSV(r.out, o)
 	case q.format == "json":
@@ -118,6 +118,9 @@ func (r *querying) print(ctx context.Context, all iter.Seq2[reader.Measurement, 
 	for m, err := range all {
 		if err != nil {
 			if err = r.bad(err); err != nil {
+				if r.rows != nil { // what came before it is good
+					err = errors.Join(err, r.rows.Flush())
+				}
 				return err
 			}
 			continue

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -23,7 +24,7 @@ func parseSpan(text string) (time.Duration, bool) {
 			continue
 		}
 		n, err := strconv.Atoi(parts[i+1])
-		if err != nil || n > 100*366 {
+		if err != nil || n > int(100*366*day/unit) { // a hundred years each: no sum of them is too long
 			return 0, false
 		}
 		d += time.Duration(n) * unit
@@ -32,7 +33,7 @@ func parseSpan(text string) (time.Duration, bool) {
 		return d, true
 	}
 	rest, err := time.ParseDuration(parts[3])
-	return d + rest, err == nil && rest >= 0
+	return d + rest, err == nil && rest >= 0 && rest <= math.MaxInt64-d
 }
 
 // timeRange is what --from, --to and --last ask for; zero: no bound.

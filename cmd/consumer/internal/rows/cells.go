@@ -23,7 +23,7 @@ func (o *Options) cells(dst []cell, r Row) []cell {
 	} else if r.Meta.Type != 0 {
 		dst = append(dst, o.cell(o.MetaField, r.Meta, false))
 	}
-	if len(o.Fields) == 0 {
+	if o.Fields == nil {
 		return o.appendElements(dst, r.Fields, false)
 	}
 	for _, path := range o.Fields {
@@ -66,7 +66,7 @@ func (o *Options) newColumns(rows [][]cell) columns {
 		for _, row := range rows {
 			for _, one := range row[1:] {
 				whole := one.name == o.MetaField && !one.meta
-				if part := one.meta || whole; part == wanted && (part || len(o.Fields) == 0) {
+				if part := one.meta || whole; part == wanted && (part || o.Fields == nil) {
 					c.add(column{one.name, one.meta})
 				}
 			}

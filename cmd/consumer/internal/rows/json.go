@@ -25,7 +25,7 @@ func (j *jsonWriter) Write(r Row) error {
 	if r.Meta.Type != 0 {
 		d = appendElement(d, j.o.MetaField, r.Meta)
 	}
-	if len(j.o.Fields) == 0 {
+	if j.o.Fields == nil {
 		elements, _ := r.Fields.Elements()
 		for _, e := range elements {
 			d = append(d, e...)

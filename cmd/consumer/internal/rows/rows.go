@@ -21,7 +21,7 @@ type Row struct {
 type Options struct {
 	// TimeField and MetaField are what time and meta are called.
 	TimeField, MetaField string
-	// Fields are those that are written, top-level or dotted paths, in this order; empty: all.
+	// Fields are those that are written, top-level or dotted paths, in this order; nil: all.
 	Fields []string
 	// Location is where times are told in tables and CSV; nil: UTC.
 	Location *time.Location
