@@ -102,6 +102,21 @@ func TestSensorsSendEverything(t *testing.T) {
 	}
 }
 
+// TestPlottedSensorsHaveThatField: what a person is told to draw is there.
+func TestPlottedSensorsHaveThatField(t *testing.T) {
+	s := newSensors()
+	for _, name := range strings.Split(plottedSensors, ",") {
+		found := false
+		for i := range sensorCount {
+			value := string(s.reading(i, time.Now()).Value)
+			found = found || strings.Contains(value, `"`+name+`"`) && strings.Contains(value, `"`+plotted+`"`)
+		}
+		if !found {
+			t.Errorf("%s has no %s", name, plotted)
+		}
+	}
+}
+
 // TestMachineMeasures: this machine tells at least its memory, and every event can be read.
 func TestMachineMeasures(t *testing.T) {
 	m, err := newMachine(t.Context())

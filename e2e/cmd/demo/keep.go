@@ -12,6 +12,19 @@ import (
 	"time"
 )
 
+// plotted and plottedSensors are what one of the commands draws.
+const (
+	plotted        = "temperature"
+	plottedSensors = "s-00,s-03"
+)
+
+// lookAround are commands that tell something of the demo's data.
+var lookAround = []string{
+	"verify", "collection show", "dlq stats", "check --sample 10",
+	"query " + topicName + " sensor=" + plottedSensors + " --last 1m --plot " + plotted,
+	"query " + topicName + " --latest",
+}
+
 // keep lets measuring and storing go on until the context ends, and says where everything is.
 func (s *stage) keep(ctx context.Context) error {
 	if err := s.startConsumer(ctx); err != nil {
@@ -30,7 +43,7 @@ func (s *stage) keep(ctx context.Context) error {
 	s.out.line("                database %s, collection %s.buckets", databaseName, topicName)
 	s.out.line("  the program   in another terminal:")
 	s.out.line("                set -a; . %s", settings)
-	for _, arguments := range []string{"verify", "collection show", "dlq stats", "check --sample 10"} {
+	for _, arguments := range lookAround {
 		s.out.line("                %s %s", s.binary, arguments)
 	}
 
