@@ -130,6 +130,7 @@ var answers = []answer{
 const (
 	codeBadValue              = 2
 	codeUnauthorized          = 13
+	codeIndexNotFound         = 27
 	codeNamespaceExists       = 48
 	codeCommandNotFound       = 59
 	codeIndexOptionsConflict  = 85

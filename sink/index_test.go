@@ -537,6 +537,42 @@ func TestFirstExpiryMayBeBuiltForLong(t *testing.T) {
 	}
 }
 
+// TestExpiryOfAnIndexBeingBuilt: MongoDB lists such an index and finds none to change. Nothing is written then, and it is said why.
+func TestExpiryOfAnIndexBeingBuilt(t *testing.T) {
+	o := definition
+	o.MaxSpanSeconds = 3600
+	f, specs := indexServer(t, o)
+	f.answer("listCollections", emptyCursor)
+	f.answer("collMod", failing(27, "cannot find index"))
+	f.answer("update", counting(1))
+	f.answer("find", func(bson.Raw) bson.D {
+		return cursorOf(bson.D{
+			{Key: "_id", Value: "options"},
+			{Key: "version", Value: int32(2)},
+			{Key: "timeField", Value: "time"},
+			{Key: "metaField", Value: "meta"},
+			{Key: "granularity", Value: "seconds"},
+			{Key: "bucketMaxSpanSeconds", Value: int32(3600)},
+			{Key: "expireAfterSeconds", Value: int64(60)},
+		})
+	})
+	*specs = append(*specs, marshal(bson.D{
+		{Key: "key", Value: bson.D{{Key: "control.min.time", Value: 1}}},
+		{Key: "name", Value: "control.min.time_1"},
+		{Key: "expireAfterSeconds", Value: 3660},
+	}))
+	d := openFake(t, f)
+	_, _, err := d.SetExpiry(t.Context(), "events", 7200)
+	if err == nil || !strings.Contains(err.Error(), "may still be being built") {
+		t.Error(err)
+	}
+	for _, command := range f.sent("update") {
+		if command.Lookup("updates", "0", "q", "_id").StringValue() == timeseries.DefinitionID {
+			t.Errorf("the definition was written: %v", command)
+		}
+	}
+}
+
 // TestInterruptedBuildIsExplained: who waits no longer must know that MongoDB may go on.
 func TestInterruptedBuildIsExplained(t *testing.T) {
 	o := definition

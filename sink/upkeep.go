@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
@@ -135,10 +136,15 @@ func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
 	return wider.updateView(ctx, have, ViewInternal)
 }
 
-// modifyExpiry changes after how many seconds an index deletes buckets.
+// modifyExpiry changes after how many seconds an index deletes buckets. MongoDB lists an index that it is building, and does not
+// find it to change it.
 func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) error {
 	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
-	return s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
+	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
+	if c := (*CommandError)(nil); errors.As(err, &c) && c.Code == codeIndexNotFound {
+		return fmt.Errorf("the index %s may still be being built: repeat this when `consumer collection indexes` does not say so any more: %w", index, err)
+	}
+	return err
 }
 
 // modify sends a collMod, which no election undoes once it is acknowledged.
