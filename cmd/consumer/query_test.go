@@ -329,6 +329,13 @@ func TestQueryHints(t *testing.T) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, stderr, want)
 		}
 	}
+	many := &shelf{}
+	for i := range sampleSize {
+		many.all = append(many.all, reader.Measurement{Time: time.Unix(int64(i), 0), Meta: raw(t, i), Fields: raw(t, bson.D{}).Document()})
+	}
+	if _, _, stderr := onShelf(t, many, "--from", "2027-01-01"); !strings.Contains(stderr, "the newest of the first 40 series is at 1970-01-01T00:00:39.000Z") {
+		t.Errorf("of many series it says %q", stderr)
+	}
 	s := filled(t)
 	s.selected = nil
 	_, _, stderr := onShelf(t, s, "senser=s-17", "celsius=1")

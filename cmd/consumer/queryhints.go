@@ -64,8 +64,11 @@ func (r *querying) hintNothing(ctx context.Context) error {
 		return err
 	}
 	if len(selected.series) > 0 {
-		fmt.Fprintf(r.p.stderr, "No measurement%s%s: the newest of them is at %s.\n",
-			r.conditions(" of "), r.times, rows.Time(selected.newest, r.location))
+		newest := "the newest of them is at"
+		if !selected.all {
+			newest = fmt.Sprintf("the newest of the first %d series is at", sampleSize)
+		}
+		fmt.Fprintf(r.p.stderr, "No measurement%s%s: %s %s.\n", r.conditions(" of "), r.times, newest, rows.Time(selected.newest, r.location))
 		return nil
 	}
 	have, err := r.sample(ctx, reader.Query{})
@@ -111,6 +114,7 @@ func (r *querying) conditions(before string) string {
 type sampled struct {
 	series, parts, fields []string
 	newest                time.Time
+	all                   bool // every series was looked at
 }
 
 // sample looks at the newest measurements of some series.
@@ -124,6 +128,7 @@ func (r *querying) sample(ctx context.Context, q reader.Query) (s sampled, err e
 		return list
 	}
 	q.Limit = sampleSize
+	looked := 0
 	for m, err := range r.from.Latest(ctx, q) {
 		if err != nil {
 			if err := r.bad(err); err != nil {
@@ -131,6 +136,7 @@ func (r *querying) sample(ctx context.Context, q reader.Query) (s sampled, err e
 			}
 			continue
 		}
+		looked++
 		row := rows.Row{Time: m.Time, Meta: m.Meta, Fields: m.Fields}
 		s.series = add(s.series, rows.Label(m.Meta))
 		s.parts, s.fields = add(s.parts, row.MetaNames()...), add(s.fields, row.Names()...)
@@ -138,5 +144,6 @@ func (r *querying) sample(ctx context.Context, q reader.Query) (s sampled, err e
 			s.newest = m.Time
 		}
 	}
+	s.all = looked < sampleSize
 	return s, nil
 }

@@ -22,7 +22,7 @@ const (
 var lookAround = []string{
 	"verify", "collection show", "dlq stats", "check --sample 10",
 	"query " + topicName + " sensor=" + plottedSensors + " --last 1m --plot " + plotted,
-	"query " + topicName + " --latest",
+	"query " + topicName + " kind=cpu --latest",
 }
 
 // keep lets measuring and storing go on until the context ends, and says where everything is.
