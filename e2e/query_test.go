@@ -150,7 +150,7 @@ func TestQueryRefuses(t *testing.T) {
 	}{
 		"no collection":  {nil, 2, "which time series? Name its collection first"},
 		"another":        {[]string{"nothing"}, 1, `has no time series "nothing"; it has ` + s.topic},
-		"a filter":       {[]string{s.topic, "--filter", `{"sensor": 1}`}, 1, "sensor is not part of the meta"},
+		"a filter":       {[]string{s.topic, "--filter", `{"sensor": 1}`}, 2, "sensor is not part of the meta"},
 		"nothing stored": {[]string{s.topic}, 0, s.topic + " has no measurements yet."},
 	} {
 		if code, out, errs := s.query(c.args...); code != c.code || !strings.Contains(errs, c.err) || out != "" {
