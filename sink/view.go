@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -127,7 +128,7 @@ func (s *series) arrangeView(ctx context.Context) error {
 	case kind != ViewNone:
 		return s.makeView(ctx, have, kind)
 	case s.o.View == ViewAuto:
-		s.log.Info("there is no view of the measurements: "+why.Error(), "collection", s.namespace())
+		s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
 		return nil
 	}
 	return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.o.View, why)

@@ -100,7 +100,7 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, log *sl
 			return err
 		}
 		if err := persist(ctx, log.With("collection", name), setup); err != nil {
-			return fmt.Errorf("setting up the time series %s: %w", name, err)
+			return err
 		}
 	}
 	return nil
