@@ -108,11 +108,19 @@ type OptionsChange struct {
 // Run changes the options by a function of them. It returns the definitions before and after; the same when nothing changed.
 // A *timeseries.Error of the function is returned as it is.
 func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
-	lock, ctx, err := c.lock(ctx)
+	lock, held, err := c.lock(ctx)
 	if err != nil {
 		return before, after, err
 	}
-	defer lock.release(ctx)
+	defer lock.cancel()
+	before, after, err = c.run(held, change)
+	if out := (*OutageError)(nil); held.Err() == nil && !errors.As(err, &out) {
+		lock.release(ctx)
+	} // else something that was sent may yet be executed: the next change waits for as long as that can be
+	return before, after, err
+}
+
+func (c OptionsChange) run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
 	have, err := readDefinition(ctx, c.Options)
 	if err != nil {
 		return before, after, err

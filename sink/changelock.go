@@ -94,9 +94,8 @@ func (l lock) holder(ctx context.Context) (string, time.Duration, error) {
 	return token, time.Duration(wait) * time.Millisecond, err
 }
 
-// release gives the lock back. One that stays is waited for by the next change.
+// release gives the lock back, when nothing of the change is on its way any more. One that stays is waited for by the next.
 func (l lock) release(ctx context.Context) {
-	l.cancel()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.c.WriteTimeout)
 	defer cancel()
 	_, _ = l.c.Options.Update(ctx, []Update{{
