@@ -70,17 +70,24 @@ func (p *program) deleteMetas(ctx context.Context, with collections, f *metaFlag
 		return views, nil
 	}
 	for i := range views {
-		total := views[i].Selected.Buckets
-		line := p.progress("deleting buckets of " + views[i].Series)
-		deletion := selections[i].Delete(func(e sink.Edited) { line.At(e.Done.Buckets, total) })
-		err := carryOut(ctx, deletion)
-		line.End()
-		edited := deletion.Edited()
-		if views[i].Edited = &edited; err != nil {
-			return views, fmt.Errorf("%s: deleting was ended before its end: the same command deletes the rest: %w", views[i].Series, err)
+		if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+			return views, err
 		}
 	}
 	return views, nil
+}
+
+// deleteSelected deletes the buckets of a selection, of which there are about so many.
+func (p *program) deleteSelected(ctx context.Context, name string, s *sink.Selection, selected sink.Amount) (*sink.Edited, error) {
+	line := p.progress("deleting buckets of " + name)
+	deletion := s.Delete(func(e sink.Edited) { line.At(e.Done.Buckets, selected.Buckets) })
+	err := carryOut(ctx, deletion)
+	line.End()
+	edited := deletion.Edited()
+	if err != nil {
+		err = fmt.Errorf("%s: deleting was ended before its end: the same command deletes the rest: %w", name, err)
+	}
+	return &edited, err
 }
 
 // selected lists the series of a selection.

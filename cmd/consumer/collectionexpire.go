@@ -103,13 +103,8 @@ func (p *program) expire(ctx context.Context, with collections, f *expireFlags) 
 		return views, nil
 	}
 	for i := range views {
-		line := p.progress("deleting buckets of " + views[i].Series)
-		deletion := selections[i].Delete(func(e sink.Edited) { line.At(e.Done.Buckets, views[i].Selected.Buckets) })
-		err := carryOut(ctx, deletion)
-		line.End()
-		edited := deletion.Edited()
-		if views[i].Edited = &edited; err != nil {
-			return views, fmt.Errorf("%s: deleting was ended before its end: the same command deletes the rest: %w", views[i].Series, err)
+		if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+			return views, err
 		}
 	}
 	return views, nil
