@@ -17,10 +17,12 @@ TESTFLAGS ?=
 PACKAGES ?= ./...
 # Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -reopen'; -help lists them
 CHAOSFLAGS ?=
+# Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'; -help lists them
+BENCHFLAGS ?=
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/consumer, static
@@ -74,6 +76,10 @@ vuln: ## look the dependencies up in Go's database of vulnerabilities (needs the
 .PHONY: bench
 bench: ## run the benchmarks of the hot paths
 	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-e2e
+bench-e2e: ## measure from Kafka to MongoDB beside other ways to do it (E2E_KAFKA_BROKERS, E2E_MONGODB_URI; BENCHFLAGS=-help)
+	cd e2e && go build -o ../bin/bench ./cmd/bench && ../bin/bench $(BENCHFLAGS)
 
 .PHONY: docs
 docs: ## write the generated documents

@@ -142,3 +142,9 @@ func (c *Consumer) Wait(ctx context.Context) (int, error) {
 		return 0, errors.Join(errors.New("the process did not end in time:\n"+c.Log()), ctx.Err())
 	}
 }
+
+// CPU is the processor time, user and system, that the process has used, once it has ended.
+func (c *Consumer) CPU() time.Duration {
+	<-c.ended
+	return c.command.ProcessState.UserTime() + c.command.ProcessState.SystemTime()
+}

@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"waterwheel/e2e/harness"
+)
+
+// task is what a peer in a process of its own has to do.
+type task struct {
+	Peer          Peer
+	Brokers       string
+	MongoURI      string
+	Database      string
+	Collection    string
+	Group         string
+	Ends          []int64 // of the log
+	From          string  // the database whose buckets are inserted again
+	Parallel      int
+	Kafka, Server int32 // process ids, 0: not known
+}
+
+// outcome is what such a process tells of its work; it is measured by the process itself, because what it does before and
+// after is no part of it.
+type outcome struct {
+	Wall, CPU           time.Duration
+	ServerCPU, KafkaCPU *time.Duration
+	MaxResident         int64
+}
+
+// The variable that a task is passed in, and what the line of its outcome begins with.
+const (
+	taskVariable = "BENCH_TASK"
+	outcomeMark  = "bench outcome: "
+)
+
+// Child does the task that the environment holds, and prints its outcome. A program that is to be Bench.Self calls it when it
+// is started with the arguments that Bench.Self has.
+func Child() error {
+	var t task
+	if err := json.Unmarshal([]byte(os.Getenv(taskVariable)), &t); err != nil {
+		return fmt.Errorf("reading the task: %w (the benchmark starts this command by itself)", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	work := map[Peer]func(context.Context, task, *stopwatch) error{Naive: naive, Ceiling: ceiling}[t.Peer]
+	if work == nil {
+		return fmt.Errorf("no peer is named %q", t.Peer)
+	}
+	w := &stopwatch{task: t}
+	if err := work(ctx, t, w); err != nil {
+		return err
+	}
+	line, err := json.Marshal(w.outcome)
+	if err != nil {
+		return fmt.Errorf("writing the outcome: %w", err)
+	}
+	fmt.Printf("%s%s\n", outcomeMark, line)
+	return nil
+}
+
+// stopwatch measures a task.
+type stopwatch struct {
+	task    task
+	begin   time.Time
+	cpu     time.Duration
+	meter   *meter
+	outcome outcome
+}
+
+func (w *stopwatch) start(ctx context.Context) {
+	w.meter = startMeter(ctx, w.task.Server, w.task.Kafka)
+	w.begin, w.cpu = time.Now(), ownCPU()
+}
+
+func (w *stopwatch) stop(ctx context.Context) {
+	w.outcome.Wall, w.outcome.CPU = time.Since(w.begin), ownCPU()-w.cpu
+	w.outcome.ServerCPU, w.outcome.KafkaCPU = w.meter.used(ctx, 0), w.meter.used(ctx, 1)
+	w.outcome.MaxResident = MaxResidentOf(os.Getpid())
+}
+
+// child has a task done by a process of its own.
+func (b *Bench) child(ctx context.Context, t task) (outcome, error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return outcome{}, fmt.Errorf("writing the task: %w", err)
+	}
+	process, err := harness.Start(b.Self[0], harness.Settings{taskVariable: string(text)}, b.Self[1:]...)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer process.Kill()
+	code, err := process.Wait(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	_, line, found := strings.Cut(process.Log(), outcomeMark)
+	if code != 0 || !found {
+		return outcome{}, fmt.Errorf("%s ended with code %d:\n%s", t.Peer, code, process.Log())
+	}
+	var o outcome
+	if err := json.Unmarshal([]byte(strings.SplitN(line, "\n", 2)[0]), &o); err != nil {
+		return outcome{}, errors.Join(fmt.Errorf("reading the outcome of %s: %w", t.Peer, err), errors.New(process.Log()))
+	}
+	return o, nil
+}

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"waterwheel/e2e/harness"
+)
+
+// Bench is what peers are measured with.
+type Bench struct {
+	Servers *harness.Servers
+	// Consumer is the path of the built program, and Self the command of a program that calls Child.
+	Consumer string
+	Self     []string
+	// Settings are further ones of the consumer.
+	Settings harness.Settings
+	// Log gets a line for each step.
+	Log io.Writer
+}
+
+// Drain is one peer's turn.
+type Drain struct {
+	Peer  Peer
+	Round int
+	// Buckets is the database whose buckets Ceiling inserts again: what Waterwheel has stored in this round.
+	Buckets string
+}
+
+// Database is where a peer stores in a round.
+func (d Drain) Database(t Topic) string { return fmt.Sprintf("%s-%d-%s", t.Name, d.Round, d.Peer) }
+
+// Drain has a peer carry a topic from its begin to its end into a database of its own, which stays: Remove drops it. The
+// error says that it could not be measured; what is missing is in the result.
+func (b *Bench) Drain(ctx context.Context, t Topic, d Drain) (Result, error) {
+	r := Result{Peer: d.Peer, Round: d.Round, Measurements: int64(t.Load.Records)}
+	client, err := connect(b.Servers.MongoURI)
+	if err != nil {
+		return r, err
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	database := client.Database(d.Database(t))
+	measure := map[Peer]func(context.Context, Topic, Drain, *mongo.Database, *Result) error{
+		Waterwheel: b.drainWaterwheel, Naive: b.drainNaive, Ceiling: b.drainCeiling,
+	}[d.Peer]
+	if measure == nil {
+		return r, fmt.Errorf("no peer is named %q", d.Peer)
+	}
+	if err := measure(ctx, t, d, database, &r); err != nil {
+		return r, fmt.Errorf("measuring %s: %w", d.Peer, err)
+	}
+	return r, nil
+}
+
+// drainNaive measures the naive consumer.
+func (b *Bench) drainNaive(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
+	var err error
+	if r.Note, err = createNaive(ctx, database, t.Name); err != nil {
+		return err
+	}
+	work := b.task(ctx, t, d)
+	work.Collection = t.Name
+	if err := b.measureChild(ctx, work, r); err != nil {
+		return err
+	}
+	collection := database.Collection(t.Name)
+	r.Size = sizeOf(ctx, collection)
+	return countDocuments(ctx, collection, r)
+}
+
+// drainCeiling measures the bare loop; the collections are made by the program itself, so that their indexes are the same.
+func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
+	if d.Buckets == "" {
+		return errors.New("it inserts what waterwheel has stored: let that come before it")
+	}
+	made, err := harness.Start(b.Consumer, b.settings(t, d), "init")
+	if err != nil {
+		return err
+	}
+	if code, err := made.Wait(ctx); err != nil || code != 0 {
+		return errors.Join(fmt.Errorf("consumer init ended with code %d:\n%s", code, made.Log()), err)
+	}
+	work := b.task(ctx, t, d)
+	work.Collection, work.From, work.Parallel = bucketsOf(t.Name), d.Buckets, callsAtOnce*t.Load.Partitions
+	if err := b.measureChild(ctx, work, r); err != nil {
+		return err
+	}
+	r.MaxResident = 0 // it holds all buckets before it begins, which says nothing
+	buckets := database.Collection(bucketsOf(t.Name))
+	r.Size = sizeOf(ctx, buckets)
+	return countBuckets(ctx, buckets, t.Ends, r)
+}
+
+// task is a peer's task as far as all have it in common.
+func (b *Bench) task(ctx context.Context, t Topic, d Drain) task {
+	return task{
+		Peer: d.Peer, Brokers: b.Servers.Brokers, MongoURI: b.Servers.MongoURI, Database: d.Database(t), Group: d.Database(t),
+		Ends: t.Ends, Server: b.serverPID(ctx), Kafka: b.kafkaPID(ctx),
+	}
+}
+
+func (b *Bench) measureChild(ctx context.Context, t task, r *Result) error {
+	o, err := b.child(ctx, t)
+	r.Wall, r.CPU, r.ServerCPU, r.KafkaCPU, r.MaxResident = o.Wall, o.CPU, o.ServerCPU, o.KafkaCPU, o.MaxResident
+	return err
+}
+
+// serverPID is MongoDB's process, 0 when it is not known.
+func (b *Bench) serverPID(ctx context.Context) int32 {
+	uri, err := url.Parse(b.Servers.MongoURI)
+	if err != nil || uri.Port() == "" {
+		return 0 // several servers, or a name that stands for them
+	}
+	return PIDOf(ctx, uri.Host)
+}
+
+// kafkaPID is Kafka's process, 0 when it is not known or there are several.
+func (b *Bench) kafkaPID(ctx context.Context) int32 {
+	if strings.Contains(b.Servers.Brokers, ",") {
+		return 0
+	}
+	return PIDOf(ctx, b.Servers.Brokers)
+}
+
+// note prints a line.
+func (b *Bench) note(format string, args ...any) {
+	fmt.Fprintf(b.Log, "%s  %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
+)
+
+// Topic is a topic that holds a load.
+type Topic struct {
+	Name string
+	Load Load
+	// Bytes of all values, before compression.
+	Bytes int64
+	// Ends are the log's ends, by partition.
+	Ends []int64
+}
+
+// Fill creates a topic and writes a load into it. Whoever calls it deletes the topic.
+func Fill(ctx context.Context, servers *harness.Servers, l Load) (Topic, error) {
+	if err := l.Validate(); err != nil {
+		return Topic{}, err
+	}
+	t := Topic{Name: fmt.Sprintf("bench-%x", time.Now().UnixNano()), Load: l}
+	settings := []string{"retention.ms", "-1", "max.message.bytes", fmt.Sprint(2 * maxEventBytes)}
+	if err := servers.CreateTopic(ctx, t.Name, l.Partitions, settings...); err != nil {
+		return Topic{}, err
+	}
+	err := t.produce(ctx, servers.Brokers)
+	if err == nil {
+		err = t.measure(ctx, servers.Brokers)
+	}
+	if err != nil {
+		return Topic{}, errors.Join(fmt.Errorf("filling topic %s: %w", t.Name, err), servers.DeleteTopics(context.WithoutCancel(ctx), t.Name))
+	}
+	return t, nil
+}
+
+// maxBuffered is how many records wait to be sent: enough for full batches to all partitions.
+const (
+	maxBuffered      = 100_000
+	maxBufferedBytes = 128 << 20
+)
+
+// produce writes all records and returns when they are acknowledged.
+func (t *Topic) produce(ctx context.Context, brokers string) error {
+	producer, err := NewProducer(brokers, t.Name, t.Load)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	maker := NewMaker(t.Load)
+	var fail sync.Once
+	acknowledged := func(_ *kgo.Record, err error) {
+		if err != nil {
+			fail.Do(func() { cancel(err) })
+		}
+	}
+	for i := 0; i < t.Load.Records && ctx.Err() == nil; i++ {
+		series := maker.Series(i)
+		value := maker.Append(make([]byte, 0, max(t.Load.EventBytes, 192)), i)
+		t.Bytes += int64(len(value))
+		producer.Produce(ctx, &kgo.Record{Partition: maker.Partition(series), Key: appendSensor(nil, series), Value: value}, acknowledged)
+	}
+	err = producer.Flush(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// NewProducer returns a producer to the partitions that its records name, in the load's compression. The caller closes it.
+func NewProducer(brokers, topic string, l Load) (*kgo.Client, error) {
+	codec := map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(),
+		"zstd": kgo.ZstdCompression(), "gzip": kgo.GzipCompression(),
+	}[l.Codec]
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(brokers, ",")...), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(20*time.Millisecond),
+		kgo.MaxBufferedRecords(maxBuffered), kgo.MaxBufferedBytes(maxBufferedBytes),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("making a producer to %s: %w", topic, err)
+	}
+	return client, nil
+}
+
+// measure asks for the log's ends and compares them with what was written.
+func (t *Topic) measure(ctx context.Context, brokers string) error {
+	kafka, err := check.DialKafka(brokers)
+	if err != nil {
+		return err
+	}
+	defer kafka.Close()
+	topic := check.Topic{Name: t.Name, Partitions: int32(t.Load.Partitions)}
+	if t.Ends, err = kafka.Ends(ctx, topic); err != nil {
+		return err
+	}
+	for p, end := range t.Ends {
+		if want := t.Load.of(p); end != want {
+			return fmt.Errorf("partition %d has %d records, not %d", p, end, want)
+		}
+	}
+	return nil
+}

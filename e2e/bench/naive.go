@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// naiveDocuments is how many documents the naive consumer inserts at a time.
+const naiveDocuments = 1000
+
+// naive reads as the only member of a group, inserts what it has read, and commits it, until the log's ends are committed.
+func naive(ctx context.Context, t task, w *stopwatch) error {
+	database, err := connect(t.MongoURI)
+	if err != nil {
+		return err
+	}
+	defer database.Disconnect(context.WithoutCancel(ctx))
+	consumer, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(t.Brokers, ",")...), kgo.ConsumerGroup(t.Group), kgo.ConsumeTopics(t.Collection),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
+	)
+	if err != nil {
+		return fmt.Errorf("making a consumer: %w", err)
+	}
+	defer consumer.Close()
+	collection := database.Database(t.Database).Collection(t.Collection)
+	done := make([]int64, len(t.Ends))
+	for !slices.Equal(done, t.Ends) {
+		fetches := consumer.PollRecords(ctx, naiveDocuments)
+		if w.begin.IsZero() {
+			w.start(ctx)
+		}
+		if err := fetches.Err0(); err != nil {
+			return fmt.Errorf("reading %s: %w", t.Collection, err)
+		}
+		if err := insertRecords(ctx, collection, fetches.Records()); err != nil {
+			return err
+		}
+		if err := consumer.CommitUncommittedOffsets(ctx); err != nil {
+			return fmt.Errorf("committing: %w", err)
+		}
+		for _, r := range fetches.Records() {
+			done[r.Partition] = r.Offset + 1
+		}
+	}
+	w.stop(ctx)
+	return nil
+}
+
+// insertRecords inserts each record as a document.
+func insertRecords(ctx context.Context, collection *mongo.Collection, records []*kgo.Record) error {
+	documents := make([]any, 0, len(records))
+	for _, r := range records {
+		var document map[string]any
+		if err := json.Unmarshal(r.Value, &document); err != nil {
+			return fmt.Errorf("reading record %d of partition %d: %w", r.Offset, r.Partition, err)
+		}
+		at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(document["time"]))
+		if err != nil {
+			return fmt.Errorf("reading the time of record %d of partition %d: %w", r.Offset, r.Partition, err)
+		}
+		document["time"] = at
+		documents = append(documents, document)
+	}
+	if len(documents) == 0 {
+		return nil
+	}
+	if _, err := collection.InsertMany(ctx, documents, options.InsertMany().SetOrdered(false)); err != nil {
+		return fmt.Errorf("inserting %d documents: %w", len(documents), err)
+	}
+	return nil
+}
+
+// connect opens a client with the durability that waterwheel asks for.
+func connect(uri string) (*mongo.Client, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(durable))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to MongoDB: %w", err)
+	}
+	return client, nil
+}
+
+// createNaive creates the collection that the naive consumer writes into: a time series where the server has them. It
+// returns what it is.
+func createNaive(ctx context.Context, database *mongo.Database, name string) (string, error) {
+	series := options.TimeSeries().SetTimeField("time").SetMetaField("meta").SetGranularity("seconds")
+	err := database.CreateCollection(ctx, name, options.CreateCollection().SetTimeSeriesOptions(series))
+	if err == nil {
+		// Some servers take the options and leave them out.
+		found, listErr := database.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: name}})
+		if listErr != nil {
+			return "", fmt.Errorf("looking at collection %s: %w", name, listErr)
+		}
+		if len(found) == 1 && found[0].Type == "timeseries" {
+			return "native time series", nil
+		}
+	}
+	if err := database.Collection(name).Drop(ctx); err != nil {
+		return "", fmt.Errorf("dropping collection %s: %w", name, err)
+	}
+	if err := database.CreateCollection(ctx, name); err != nil {
+		return "", fmt.Errorf("creating collection %s: %w", name, err)
+	}
+	// Whoever stores measurements looks for those of one series.
+	keys := bson.D{{Key: "meta.sensor", Value: 1}, {Key: "time", Value: 1}}
+	if _, err := database.Collection(name).Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
+		return "", fmt.Errorf("indexing collection %s: %w", name, err)
+	}
+	return "plain collection with an index on series and time", nil
+}

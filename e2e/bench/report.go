@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what a run has found.
+type Report struct {
+	At      time.Time `json:"at"`
+	Command string    `json:"command,omitempty"`
+	Machine Machine   `json:"machine"`
+	Load    Load      `json:"load"`
+	Rounds  int       `json:"rounds"`
+	// EventBytes is the mean length of an event.
+	EventBytes float64 `json:"event_bytes"`
+	// Settings of the consumer beside its usual ones.
+	Settings map[string]string `json:"settings,omitempty"`
+	Results  []Result          `json:"results"`
+	// Summaries hold one of each peer, Ratios what of them is compared.
+	Summaries []Summary `json:"summaries"`
+	Ratios    []Ratio   `json:"ratios"`
+}
+
+// Summary is what one peer did in all rounds.
+type Summary struct {
+	Peer Peer   `json:"peer"`
+	Note string `json:"note,omitempty"`
+	// Rate is measurements a second, RatePerCore those for each second of own processor time.
+	Rate        Spread `json:"rate"`
+	RatePerCore Spread `json:"rate_per_core"`
+	// CPU, ServerCPU and KafkaCPU are microseconds of processor time for each measurement; nil: not known.
+	CPU       Spread  `json:"cpu_us"`
+	ServerCPU *Spread `json:"server_cpu_us,omitempty"`
+	KafkaCPU  *Spread `json:"kafka_cpu_us,omitempty"`
+	// Data, Disk, Indexes are bytes for each measurement in the last round; 0: not known.
+	Data    float64 `json:"data_bytes"`
+	Disk    float64 `json:"disk_bytes"`
+	Indexes float64 `json:"index_bytes"`
+	// Documents of the last round, and the most memory of all rounds in bytes; 0: not known.
+	Documents   int64 `json:"documents"`
+	MaxResident int64 `json:"max_resident_bytes"`
+	// Complete: in every round each measurement was stored once.
+	Complete bool `json:"complete"`
+}
+
+// Spread is the middle of several figures, with the least and the most.
+type Spread struct {
+	Median float64 `json:"median"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+}
+
+// Ratio is how many times faster Waterwheel was than another peer of the same round.
+type Ratio struct {
+	To Peer `json:"to"`
+	Spread
+}
+
+// IncompleteError says which peers have not stored every measurement once.
+type IncompleteError struct{ Results []Result }
+
+func (e *IncompleteError) Error() string {
+	lines := make([]string, len(e.Results))
+	for i, r := range e.Results {
+		lines[i] = fmt.Sprintf("round %d: %s stored %d of %d measurements, %d of them more than once", r.Round, r.Peer, r.Stored, r.Measurements, r.Doubled)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// incomplete is nil when all is stored.
+func (r *Report) incomplete() error {
+	lacking := slices.DeleteFunc(slices.Clone(r.Results), Result.Complete)
+	if len(lacking) == 0 {
+		return nil
+	}
+	return &IncompleteError{lacking}
+}
+
+// summarise makes summaries and ratios of the results.
+func (r *Report) summarise(peers []Peer) {
+	for _, peer := range Peers {
+		if slices.Contains(peers, peer) {
+			r.Summaries = append(r.Summaries, summaryOf(r.of(peer)))
+		}
+	}
+	ours := r.of(Waterwheel)
+	for _, peer := range Peers {
+		theirs := r.of(peer)
+		if peer == Waterwheel || len(theirs) == 0 || len(ours) == 0 {
+			continue
+		}
+		var ratios []float64
+		for i := range ours {
+			ratios = append(ratios, ours[i].Rate()/theirs[i].Rate())
+		}
+		r.Ratios = append(r.Ratios, Ratio{peer, spreadOf(ratios)})
+	}
+}
+
+// of are the results of one peer, by round.
+func (r *Report) of(peer Peer) []Result {
+	return slices.DeleteFunc(slices.Clone(r.Results), func(r Result) bool { return r.Peer != peer })
+}
+
+func summaryOf(results []Result) Summary {
+	last := results[len(results)-1]
+	n := float64(last.Measurements)
+	s := Summary{
+		Peer: last.Peer, Note: last.Note, Documents: last.Size.Documents, Complete: true,
+		Data: float64(last.Size.Data) / n, Disk: float64(last.Size.Disk) / n, Indexes: float64(last.Size.Indexes) / n,
+	}
+	var rates, perCore, own []float64
+	var server, kafka []*time.Duration
+	for _, r := range results {
+		rates, perCore, own = append(rates, r.Rate()), append(perCore, r.RatePerCore()), append(own, r.each(r.CPU))
+		server, kafka = append(server, r.ServerCPU), append(kafka, r.KafkaCPU)
+		s.MaxResident = max(s.MaxResident, r.MaxResident)
+		s.Complete = s.Complete && r.Complete()
+	}
+	s.Rate, s.RatePerCore, s.CPU = spreadOf(rates), spreadOf(perCore), spreadOf(own)
+	s.ServerCPU, s.KafkaCPU = eachOf(last, server), eachOf(last, kafka)
+	return s
+}
+
+// each is a time for each measurement, in microseconds.
+func (r Result) each(d time.Duration) float64 {
+	return float64(d) / float64(time.Microsecond) / float64(r.Measurements)
+}
+
+// eachOf is the spread of times for each measurement; nil: one of them is not known.
+func eachOf(r Result, times []*time.Duration) *Spread {
+	var figures []float64
+	for _, t := range times {
+		if t == nil {
+			return nil
+		}
+		figures = append(figures, r.each(*t))
+	}
+	s := spreadOf(figures)
+	return &s
+}
+
+// spreadOf is the spread of at least one figure.
+func spreadOf(figures []float64) Spread {
+	sorted := slices.Sorted(slices.Values(figures))
+	n := len(sorted)
+	return Spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Least: sorted[0], Most: sorted[n-1]}
+}
+
+// thousands is a number with three significant digits, as 155 k or 1.21 M.
+func thousands(x float64) string {
+	switch {
+	case x >= 999_500:
+		return digits(x/1e6) + " M"
+	case x >= 999.5:
+		return digits(x/1e3) + " k"
+	}
+	return digits(x)
+}
+
+// digits is a number with three significant digits, or all before the point.
+func digits(x float64) string {
+	if x == 0 {
+		return "0"
+	}
+	decimals := 2 - int(math.Floor(math.Log10(math.Abs(x))))
+	return fmt.Sprintf("%.*f", min(max(decimals, 0), 6), x)
+}

@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Plan is what is measured.
+type Plan struct {
+	Load   Load
+	Rounds int
+	// Peers that take part; Ceiling needs Waterwheel.
+	Peers []Peer
+}
+
+// Validate names what is wrong with the plan.
+func (p Plan) Validate() error {
+	err := p.Load.Validate()
+	if p.Rounds < 1 {
+		err = errors.Join(err, fmt.Errorf("%d rounds: at least one is needed", p.Rounds))
+	}
+	if len(p.Peers) == 0 {
+		err = errors.Join(err, errors.New("no peers"))
+	}
+	for _, peer := range p.Peers {
+		if !slices.Contains(Peers, peer) {
+			err = errors.Join(err, fmt.Errorf("no peer is named %q, only %s", peer, join(Peers)))
+		}
+	}
+	if slices.Contains(p.Peers, Ceiling) && !slices.Contains(p.Peers, Waterwheel) {
+		err = errors.Join(err, fmt.Errorf("%s inserts again what %s has stored: ask for both", Ceiling, Waterwheel))
+	}
+	return err
+}
+
+func join(peers []Peer) string {
+	names := make([]string, len(peers))
+	for i, p := range peers {
+		names[i] = string(p)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Run fills a topic and has each peer drain it once a round, in turns, so that all meet the same moods of the machine. It
+// leaves nothing behind in the servers. An error that is Incomplete comes with a report.
+func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	report := &Report{Machine: Look(ctx, b.Servers), Load: p.Load, Rounds: p.Rounds, Settings: b.Settings, At: time.Now().UTC().Truncate(time.Second)}
+	b.note("filling a topic with %d records", p.Load.Records)
+	topic, err := Fill(ctx, b.Servers, p.Load)
+	if err != nil {
+		return nil, err
+	}
+	report.EventBytes = float64(topic.Bytes) / float64(p.Load.Records)
+	var errs []error
+	for round := 1; round <= p.Rounds && len(errs) == 0; round++ {
+		results, err := b.round(ctx, topic, round, p.Peers)
+		report.Results = append(report.Results, results...)
+		errs = append(errs, err)
+		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	}
+	errs = append(errs, b.Servers.DeleteTopics(context.WithoutCancel(ctx), topic.Name, topic.Name+".dlq"))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	report.summarise(p.Peers)
+	return report, report.incomplete()
+}
+
+// round has each peer drain the topic once. Every other round begins with the peers that the others end with.
+func (b *Bench) round(ctx context.Context, t Topic, round int, peers []Peer) (results []Result, err error) {
+	order := slices.DeleteFunc(slices.Clone(peers), func(p Peer) bool { return p == Ceiling })
+	if round%2 == 0 {
+		slices.Reverse(order)
+	}
+	if at := slices.Index(order, Waterwheel); slices.Contains(peers, Ceiling) {
+		order = slices.Insert(order, at+1, Ceiling)
+	}
+	var drains []Drain
+	defer func() { err = errors.Join(err, b.Remove(context.WithoutCancel(ctx), t, drains...)) }()
+	for _, peer := range order {
+		d := Drain{Peer: peer, Round: round}
+		if peer == Ceiling {
+			d.Buckets = Drain{Peer: Waterwheel, Round: round}.Database(t)
+		}
+		drains = append(drains, d)
+		r, err := b.Drain(ctx, t, d)
+		if err != nil {
+			return results, err
+		}
+		b.note("round %d: %s: %s/s, stored %d of %d", round, peer, thousands(r.Rate()), r.Stored, r.Measurements)
+		results = append(results, r)
+		if next := len(drains); next == len(order) || order[next] != Ceiling { // whose buckets would be gone
+			if err := b.Remove(ctx, t, drains...); err != nil {
+				return results, err
+			}
+		}
+	}
+	return results, nil
+}
+
+// Remove drops what peers have stored, and deletes their consumer groups.
+func (b *Bench) Remove(ctx context.Context, t Topic, drains ...Drain) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(b.Servers.Brokers, ",")...))
+	if err != nil {
+		return fmt.Errorf("making a Kafka client: %w", err)
+	}
+	defer client.Close()
+	request := kmsg.NewPtrDeleteGroupsRequest()
+	var errs []error
+	for _, d := range drains {
+		errs = append(errs, b.Servers.DropDatabase(ctx, d.Database(t)))
+		request.Groups = append(request.Groups, d.Database(t))
+	}
+	for _, shard := range client.RequestSharded(ctx, request) { // a group that is not there is no error here
+		errs = append(errs, shard.Err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,129 @@
+// Command bench measures how fast measurements go from Kafka to MongoDB, by the built program and by other ways.
+//
+//	E2E_KAFKA_BROKERS=host:port E2E_MONGODB_URI=mongodb://... go run ./cmd/bench -records 4000000 -out /tmp/bench
+//
+// Without these two it starts embedded servers, which say whether it works, not how fast anything is. -help lists the flags.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"waterwheel/e2e/bench"
+	"waterwheel/e2e/harness"
+)
+
+// The exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitFound  = 3 // measured, but something is not stored
+)
+
+// childCommand is the argument with which this program starts itself.
+const childCommand = "peer"
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == childCommand {
+		if err := bench.Child(); err != nil {
+			fmt.Println("bench:", err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run measures what the arguments ask for and returns the exit code.
+func run(ctx context.Context, args []string) int {
+	w, err := parse(args)
+	switch {
+	case errors.Is(err, errHelp):
+		return exitDone
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "bench: %v\nRun it with -help for its flags.\n", err)
+		return exitUsage
+	}
+	report, err := w.measure(ctx)
+	var incomplete *bench.IncompleteError
+	if err != nil && !errors.As(err, &incomplete) {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		return exitFailed
+	}
+	report.Command = "make bench-e2e BENCHFLAGS='" + strings.Join(args, " ") + "'"
+	if err := w.print(report); err != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+		return exitFailed
+	}
+	if incomplete != nil {
+		fmt.Fprintf(os.Stderr, "bench: %v\n", incomplete)
+		return exitFound
+	}
+	return exitDone
+}
+
+// measure builds the program, starts the servers that are not given, and runs the plan.
+func (w *wish) measure(ctx context.Context) (report *bench.Report, err error) {
+	dir, err := os.MkdirTemp("", "waterwheel-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("looking for this program: %w", err)
+	}
+	if w.consumer == "" {
+		if w.consumer, err = harness.Build(ctx, dir, false); err != nil {
+			return nil, err
+		}
+	}
+	servers, err := harness.StartServers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, servers.Close()) }()
+	w.fit(servers)
+	b := &bench.Bench{
+		Servers: servers, Consumer: w.consumer, Self: []string{self, childCommand}, Settings: w.settings,
+		Log: os.Stderr,
+	}
+	return b.Run(ctx, w.plan)
+}
+
+// fit says when the servers are embedded ones, which are not what anybody wants to know the speed of, and keeps the load
+// small for them unless another one was asked for.
+func (w *wish) fit(servers *harness.Servers) {
+	if servers.GivenKafka && servers.GivenMongo {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "bench: the servers are: %s. Embedded ones say whether it works, not how fast it is: name real ones by E2E_KAFKA_BROKERS and E2E_MONGODB_URI.\n", servers)
+	if !w.given["records"] && !servers.GivenMongo {
+		w.plan.Load.Records = min(w.plan.Load.Records, embeddedRecords)
+		if !w.given["series"] {
+			w.plan.Load.Series = min(w.plan.Load.Series, embeddedRecords/100)
+		}
+	}
+}
+
+// embeddedRecords are stored by the embedded MongoDB in some seconds.
+const embeddedRecords = 20_000
+
+// print prints the report, and writes it into the folder if there is one.
+func (w *wish) print(r *bench.Report) error {
+	text := r.Markdown()
+	fmt.Print(text)
+	if w.out == "" {
+		return nil
+	}
+	return r.Write(w.out)
+}

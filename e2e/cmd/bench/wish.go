@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"waterwheel/e2e/bench"
+	"waterwheel/e2e/harness"
+)
+
+// wish is what the command line asks for.
+type wish struct {
+	plan     bench.Plan
+	settings harness.Settings
+	consumer string
+	out      string
+	given    map[string]bool // flags by name
+}
+
+// errHelp: help was asked for, and printed.
+var errHelp = errors.New("help")
+
+const usage = `Measures how fast measurements go from Kafka to MongoDB: fills a topic, has each peer drain it once a round, in turns,
+counts what is stored, and prints a table.
+
+The servers are those that E2E_KAFKA_BROKERS and E2E_MONGODB_URI name, embedded ones otherwise. A topic, databases and
+consumer groups of its own are made there and removed.
+
+Peers:
+  waterwheel  the built program with its usual settings, from the first record read to the last offset committed
+  ceiling     the buckets that it has stored, inserted again by a loop that does nothing else
+  naive       a consumer that inserts 1,000 documents at a time: into a time series where the server has them
+
+Scenarios:
+  base        10,000 series, five fields, events of some 156 bytes
+  million     1,000,000 series of one measurement each
+  memory      base with MEMORY_LIMIT=256MiB
+
+Example:
+  E2E_KAFKA_BROKERS=127.0.0.1:9092 E2E_MONGODB_URI=mongodb://127.0.0.1:27017 make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured, but not everything is stored once.
+
+Flags:
+`
+
+// parse reads the command line. Flags overrule what the scenario says.
+func parse(args []string) (*wish, error) {
+	w := &wish{plan: bench.Plan{Load: bench.Base()}, settings: harness.Settings{}, given: map[string]bool{}}
+	flags := w.flags()
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil, errHelp
+	} else if err != nil {
+		return nil, err
+	}
+	if flags.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	flags.Visit(func(f *flag.Flag) { w.given[f.Name] = true })
+	return w, w.plan.Validate()
+}
+
+func (w *wish) flags() *flag.FlagSet {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(os.Stderr)
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	l := &w.plan.Load
+	flags.Func("scenario", "base, million or memory: comes before the flags that change something of it", w.scenario)
+	flags.IntVar(&l.Records, "records", l.Records, "records in the topic; the embedded MongoDB gets 20,000 if not set")
+	flags.IntVar(&l.Series, "series", l.Series, "series, which take turns")
+	flags.IntVar(&l.Fields, "fields", l.Fields, "numbers in an event")
+	flags.IntVar(&l.EventBytes, "event-bytes", l.EventBytes, "bytes that shorter events are brought to by a text; 0: none is")
+	flags.StringVar(&l.Order, "order", l.Order, "order of a series' measurements: in (by time) or shuffled")
+	flags.Float64Var(&l.Late, "late", l.Late, "share of the measurements, 0 to 1, that come a minute to an hour late")
+	flags.DurationVar(&l.Step, "step", l.Step, "time between two measurements of a series")
+	flags.StringVar(&l.Codec, "codec", l.Codec, "compression in Kafka: "+strings.Join(bench.Codecs, ", "))
+	flags.IntVar(&l.Partitions, "partitions", l.Partitions, "partitions of the topic")
+	flags.IntVar(&w.plan.Rounds, "rounds", 3, "how often each peer has its turn")
+	w.plan.Peers = bench.Peers
+	flags.Func("peers", "who takes part, comma-separated (default: all)", func(list string) error {
+		w.plan.Peers = nil
+		for name := range strings.SplitSeq(list, ",") {
+			w.plan.Peers = append(w.plan.Peers, bench.Peer(strings.TrimSpace(name)))
+		}
+		return nil
+	})
+	flags.Func("set", "a setting of the consumer, NAME=VALUE; can be repeated", func(pair string) error {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return errors.New("not NAME=VALUE")
+		}
+		w.settings[name] = value
+		return nil
+	})
+	flags.StringVar(&w.consumer, "consumer", "", "a consumer that is built already")
+	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
+	return flags
+}
+
+// scenario sets what a scenario differs in from the base.
+func (w *wish) scenario(name string) error {
+	switch name {
+	case "base":
+	case "million":
+		w.plan.Load.Series, w.plan.Load.Records = 1_000_000, 1_000_000
+	case "memory":
+		w.settings["MEMORY_LIMIT"] = "256MiB"
+	default:
+		return errors.New("not base, million or memory")
+	}
+	return nil
+}
