@@ -1,0 +1,26 @@
+package discard
+
+import (
+	"encoding/binary"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// answer is what a server says to a write that it has carried out: to request id, of n documents.
+func answer(to head, id uint32, n int) []byte {
+	b := make([]byte, headerBytes+flagsBytes, 96)
+	binary.LittleEndian.PutUint32(b[4:], id)
+	binary.LittleEndian.PutUint32(b[8:], to.id)
+	binary.LittleEndian.PutUint32(b[12:], opMessage)
+	b = append(b, kindBody)
+	at, b := bsoncore.AppendDocumentStart(b)
+	b = bsoncore.AppendInt32Element(b, "n", int32(min(n, math.MaxInt32)))
+	if to.update {
+		b = bsoncore.AppendInt32Element(b, "nModified", int32(min(n, math.MaxInt32)))
+	}
+	b = bsoncore.AppendDoubleElement(b, "ok", 1)
+	b, _ = bsoncore.AppendDocumentEnd(b, at) // fails for lengths only that cannot be here
+	binary.LittleEndian.PutUint32(b, uint32(len(b)))
+	return b
+}
