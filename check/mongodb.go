@@ -37,6 +37,7 @@ func (l *look) series(ctx context.Context, topic Topic) {
 		l.Failed(subject, err)
 	default:
 		l.OK(subject, "collections, definition and indexes are there, in the database %s", l.Database.Name())
+		l.storage(ctx, subject, topic.Series)
 		l.view(ctx, subject, topic.Series)
 		l.indexes(ctx, subject, topic)
 		if documents, err := l.Database.Partitions(ctx, topic.Series); err != nil {
@@ -77,6 +78,20 @@ func (l *look) server(ctx context.Context) {
 		return
 	}
 	l.OK("MongoDB", "its clock is %v from the clock here (± %v)", difference.Round(time.Millisecond), (took / 2).Round(100*time.Microsecond))
+}
+
+// storage says how MongoDB compresses the buckets, where it tells.
+func (l *look) storage(ctx context.Context, subject, series string) {
+	size, err := l.Database.Size(ctx, series)
+	switch {
+	case err != nil:
+		l.Note(subject, "how its buckets are kept is not known: %v", err)
+	case size.Compressor == sink.BlockCompressor:
+		l.OK(subject, "its buckets are compressed by %s", size.Compressor)
+	case size.Compressor != "":
+		l.Note(subject, "its buckets are compressed by %s: %s takes less of the disk, and new collections choose it (docs/runbook.md tells how to "+
+			"change old ones)", size.Compressor, sink.BlockCompressor)
+	}
 }
 
 func (l *look) view(ctx context.Context, subject, series string) {

@@ -24,6 +24,7 @@
 //	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
 //	a database      database.go, uri.go, probe.go, reach.go (opening, greeting, saying why nobody can be reached)
 //	                setup.go, options.go, abilities.go (making a time series, its definition, what the server can)
+//	                storage.go (how the buckets are kept on disk)
 //	                view.go, viewpipeline.go, viewprobe.go, viewstate.go (its view: the wanted one, stages, which work, what there is)
 //	                change.go, changelock.go, upkeep.go, upkeepbuild.go (changing the options, with what the server does by itself)
 //	                trial.go, metrics.go

@@ -149,6 +149,9 @@ type Size struct {
 	Bytes        int64 `json:"bytes"`        // of all buckets, uncompressed
 	StorageBytes int64 `json:"storageBytes"` // on disk
 	IndexBytes   int64 `json:"indexBytes"`
+	// Compressor is WiredTiger's of the buckets: "zstd", "snappy", "zlib", "none", on a sharded cluster perhaps several; empty: the
+	// server does not tell.
+	Compressor string `json:"compressor,omitempty"`
 }
 
 // Size asks the server how large the buckets of a time series are; it does not look at them.
@@ -163,5 +166,6 @@ func (d *Database) Size(ctx context.Context, series string) (Size, error) {
 	}
 	return Size{
 		Buckets: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
+		Compressor: compressorOf(raw),
 	}, nil
 }

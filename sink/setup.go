@@ -15,14 +15,18 @@ import (
 )
 
 // Setup makes the collections of a time series as far as they are missing, and returns its Store: the options document,
-// the indexes of the buckets, the view. maxCount is the number of measurements from which a bucket is full. Several
-// consumers may do it at once. A *MismatchError says that the time series exists with other options.
+// the buckets, compressed by zstd where the server lets a collection choose, their indexes, the view. maxCount is the number of
+// measurements from which a bucket is full. Several consumers may do it at once. A *MismatchError says that the time series
+// exists with other options.
 func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options, maxCount int32) (*Store, error) {
 	return d.open(ctx, name, o, maxCount, func(s *series) error {
 		if err := s.refuseForeign(ctx); err != nil {
 			return err
 		}
 		if err := s.define(ctx); err != nil {
+			return err
+		}
+		if err := s.createBuckets(ctx); err != nil {
 			return err
 		}
 		if err := s.createReading(ctx); err != nil {

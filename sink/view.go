@@ -28,6 +28,7 @@ type existing struct {
 	kind     string // "collection", "view", "timeseries"
 	viewOn   string
 	pipeline bson.RawValue
+	engine   bson.RawValue // storageEngine: what the collection was made with; absent: nothing of its own
 }
 
 func (d *Database) existing(ctx context.Context, name string) (existing, error) {
@@ -37,6 +38,7 @@ func (d *Database) existing(ctx context.Context, name string) (existing, error) 
 		Options struct {
 			ViewOn   string        `bson:"viewOn"`
 			Pipeline bson.RawValue `bson:"pipeline"`
+			Engine   bson.RawValue `bson:"storageEngine"`
 		} `bson:"options"`
 	}
 	cursor, err := d.db.ListCollections(ctx, bson.D{{Key: "name", Value: name}})
@@ -45,7 +47,7 @@ func (d *Database) existing(ctx context.Context, name string) (existing, error) 
 	}
 	for _, c := range found {
 		if c.Name == name {
-			return existing{kind: cmp.Or(c.Type, "collection"), viewOn: c.Options.ViewOn, pipeline: c.Options.Pipeline}, nil
+			return existing{kind: cmp.Or(c.Type, "collection"), viewOn: c.Options.ViewOn, pipeline: c.Options.Pipeline, engine: c.Options.Engine}, nil
 		}
 	}
 	return existing{}, failure("listing collections", d.portError(err))

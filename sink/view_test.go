@@ -62,6 +62,11 @@ func newViewServer(t *testing.T) *viewServer {
 	s.handle("create", func(name string, command bson.D) bson.D {
 		_, taken := s.views[name]
 		switch {
+		case fieldOf(command, "viewOn") == any(missing{}): // the buckets
+			if _, taken := s.documents[name]; taken {
+				return failing(48, "exists")(nil)
+			}
+			s.documents[name] = nil
 		case s.refuses != 0:
 			return failing(s.refuses, "no views")(nil)
 		case taken:

@@ -187,7 +187,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 		return d
 	}
 	from := shown{
-		size: sink.Size{Buckets: 47, Bytes: 3 << 20, StorageBytes: 1 << 20, IndexBytes: 2048},
+		size: sink.Size{Buckets: 47, Bytes: 3 << 20, StorageBytes: 1 << 20, IndexBytes: 2048, Compressor: "zstd"},
 		held: []sink.Holding{
 			{Buckets: 2, Measurements: 5, First: -1, Last: -1},
 			{Source: timeseries.Source{Topic: "events", TopicID: former, Partition: 10}, Buckets: 5, Closed: 5, Measurements: 25, First: 0, Last: 24},
@@ -211,9 +211,9 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	at := 0
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, row := range append([]string{
-		"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "47, 3.0 MiB, 1.0 MiB on disk, indexes 2.0 KiB",
+		"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "47, 3.0 MiB, 1.0 MiB on disk (zstd), indexes 2.0 KiB",
 		"Fill 426.2 measurements a bucket, a tenth has 3 or fewer, of 1000 at most, by the 47 buckets looked at",
-		"A measurement 157.1 B, 52.4 B on disk, by the 47 buckets looked at",
+		"A measurement 157.1 B, 52.4 B on disk, 0.1 B in indexes, by the 47 buckets looked at",
 		"Times 1970-01-01T00:00:00.000Z (rounded down) to 1970-01-01T00:00:02.500Z, by the 47 buckets looked at",
 		"meta_1_control.min.time_1 series 2.0 KiB 17",
 	}, rows...) {

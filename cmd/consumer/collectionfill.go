@@ -17,9 +17,10 @@ type FillView struct {
 	All          bool    `json:"all"` // there are no others
 	Mean         float64 `json:"mean"`
 	P10          int32   `json:"p10"` // a tenth of the buckets has as many measurements or fewer
-	// Bytes are those of one measurement, uncompressed and on disk; 0: not known. They are those of the mean bucket of all.
+	// Bytes are those of one measurement, uncompressed, on disk and in indexes; 0: not known. They are those of the mean bucket of all.
 	Bytes        float64 `json:"bytesPerMeasurement"`
 	StorageBytes float64 `json:"storageBytesPerMeasurement"`
+	IndexBytes   float64 `json:"indexBytesPerMeasurement"`
 	// Oldest is rounded down, as buckets are.
 	Oldest time.Time `json:"oldest"`
 	Newest time.Time `json:"newest"`
@@ -49,6 +50,7 @@ func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
 	fill.Oldest, fill.Newest = time.UnixMilli(oldest).UTC(), time.UnixMilli(newest).UTC()
 	if measurements := fill.Mean * float64(size.Buckets); measurements > 0 {
 		fill.Bytes, fill.StorageBytes = float64(size.Bytes)/measurements, float64(size.StorageBytes)/measurements
+		fill.IndexBytes = float64(size.IndexBytes) / measurements
 	}
 	return &fill
 }
@@ -80,7 +82,7 @@ func (f *FillView) print(head *text.Table, most int32) {
 	head.Row("Fill", fmt.Sprintf("%.1f measurements a bucket, a tenth has %d or fewer, of %d at most%s", f.Mean, f.P10, most, sample))
 	bytes := fmt.Sprintf("%.1f B", f.Bytes)
 	if f.StorageBytes > 0 {
-		bytes += fmt.Sprintf(", %.1f B on disk", f.StorageBytes)
+		bytes += fmt.Sprintf(", %.1f B on disk, %.1f B in indexes", f.StorageBytes, f.IndexBytes)
 	}
 	head.Row("A measurement", bytes+sample)
 	head.Row("Times", fmt.Sprintf("%s (rounded down) to %s%s", text.Time(f.Oldest), text.Time(f.Newest), sample))

@@ -102,7 +102,11 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 func (v CollectionView) size() string {
 	size := fmt.Sprintf("%d, %s", v.Buckets, text.Bytes(v.Bytes))
 	if v.StorageBytes > 0 {
-		size += fmt.Sprintf(", %s on disk, indexes %s", text.Bytes(v.StorageBytes), text.Bytes(v.IndexBytes))
+		size += fmt.Sprintf(", %s on disk", text.Bytes(v.StorageBytes))
+		if v.Compressor != "" {
+			size += fmt.Sprintf(" (%s)", v.Compressor)
+		}
+		size += ", indexes " + text.Bytes(v.IndexBytes)
 	}
 	return size
 }

@@ -1,0 +1,75 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// BlockCompressor is how WiredTiger compresses the buckets where it can be chosen: MongoDB's own time-series collections are made
+// with it, whatever the server's default is (SERVER-57426). Buckets repeat their field names and indexes, which it finds and
+// snappy, the default of other collections, does not.
+const BlockCompressor = "zstd"
+
+// createBuckets makes the collection of the buckets unless it is there: one that is there stays as it is. A server may refuse the
+// compressor, or creating collections at all, or leave the option out: the buckets are then compressed as its default is, and the
+// first index makes the collection.
+func (s *series) createBuckets(ctx context.Context) error {
+	have, err := s.existing(ctx, s.buckets().Name())
+	if err != nil || have.kind != "" {
+		return err
+	}
+	engine := bson.D{{Key: "wiredTiger", Value: bson.D{{Key: "configString", Value: "block_compressor=" + BlockCompressor}}}}
+	err = s.db.CreateCollection(ctx, s.buckets().Name(), options.CreateCollection().SetStorageEngine(engine))
+	why := errors.New("it leaves the option out")
+	if err != nil {
+		refused, unknown := s.refusal("creating the collection of the buckets", err)
+		if unknown != nil {
+			return unknown
+		}
+		if c := (*CommandError)(nil); errors.As(refused, &c) && c.Code == codeNamespaceExists {
+			return nil // another consumer was quicker
+		}
+		why = refused
+	} else if have, err = s.existing(ctx, s.buckets().Name()); err != nil || have.engine.Type != 0 {
+		return err
+	}
+	s.log.Info("this MongoDB does not let a collection choose "+BlockCompressor+": buckets are compressed as its default is",
+		"collection", s.namespace(), "why", why)
+	return nil
+}
+
+// creation finds the compressor in WiredTiger's words for a table.
+var creation = regexp.MustCompile(`(?:^|,)block_compressor=([a-z0-9]*)`)
+
+// compressorOf is WiredTiger's compressor of a collection, by the statistics of the collection; those of a sharded cluster may name
+// several. Empty: the server does not tell.
+func compressorOf(stats bson.Raw) string {
+	var found []string
+	add := func(stats bson.Raw) {
+		words, _ := stats.Lookup("wiredTiger", "creationString").StringValueOK()
+		if match := creation.FindStringSubmatch(words); match != nil {
+			name := match[1]
+			if name == "" {
+				name = "none"
+			}
+			found = append(found, name)
+		}
+	}
+	add(stats)
+	if shards, ok := stats.Lookup("shards").DocumentOK(); ok {
+		values, _ := shards.Values()
+		for _, v := range values {
+			if shard, ok := v.DocumentOK(); ok {
+				add(shard)
+			}
+		}
+	}
+	slices.Sort(found)
+	return strings.Join(slices.Compact(found), ", ")
+}
