@@ -52,14 +52,20 @@ func (c *bsonChecker) element(list []byte, depth int) (size int, err *DecodeErro
 		return 0, badText(string(name), name)
 	}
 	c.dotted = c.dotted || bytes.IndexByte(name, '.') >= 0
-	n := rawbson.Size(kind, b)
-	if n < 0 || n > len(b) || kind == bson.TypeBoolean && b[0] > 1 || kind == bson.TypeBinary && !isBinary(b[:n]) {
-		return 0, malformed("a value of type 0x%02x is malformed or cut", byte(kind)).within(string(name))
-	}
-	if err := c.content(kind, b[:n], depth); err != nil {
+	n, err := c.value(kind, b, depth)
+	if err != nil {
 		return 0, err.within(string(name))
 	}
 	return end + 1 + n, nil
+}
+
+// value checks the value at the start of b, in a document or an array of this depth, and returns its size.
+func (c *bsonChecker) value(kind bson.Type, b []byte, depth int) (size int, err *DecodeError) {
+	n := rawbson.Size(kind, b)
+	if n < 0 || n > len(b) || kind == bson.TypeBoolean && b[0] > 1 || kind == bson.TypeBinary && !isBinary(b[:n]) {
+		return 0, malformed("a value of type 0x%02x is malformed or cut", byte(kind))
+	}
+	return n, c.content(kind, b[:n], depth)
 }
 
 // content checks what is inside a value of the right size.

@@ -29,6 +29,7 @@ type Decoder struct {
 	paths   paths
 	json    *jsonReader
 	bson    bsonChecker
+	walker  *bsonWalker // of the format BSON
 	nester  nester
 
 	results  []Result
@@ -72,6 +73,9 @@ func New(options Options) (*Decoder, error) {
 		paths: newPaths(&options),
 	}
 	d.foundMeta = make([]rawbson.Element, len(d.paths.meta))
+	if options.Format == BSON {
+		d.walker = newBSONWalker(d)
+	}
 	return d, nil
 }
 
@@ -139,6 +143,13 @@ func (d *Decoder) decode() *DecodeError {
 }
 
 func (d *Decoder) decodeBSON() *DecodeError {
+	if d.walker != nil {
+		var m Measurement
+		if d.walker.decode(d.record.Value, &m) {
+			d.add(m)
+			return nil
+		}
+	}
 	if err := d.bson.check(d.record.Value); err != nil {
 		return err
 	}
@@ -271,9 +282,14 @@ func (d *Decoder) single(event []byte, dotted bool) *DecodeError {
 	if err := d.shape(event, dotted, &m); err != nil || d.nullRoot {
 		return err
 	}
+	d.add(m)
+	return nil
+}
+
+// add makes the measurement the only one of the record.
+func (d *Decoder) add(m Measurement) {
 	m.Position = timeseries.Position{Offset: d.record.Offset}
 	d.results = append(d.results, Result{Measurement: m})
-	return nil
 }
 
 func notObject(value []byte) *DecodeError {

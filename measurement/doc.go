@@ -6,6 +6,7 @@
 //	paths.go        where the parts of a measurement lie; envelope.go: the walk to what is stored; shape.go: that to a measurement
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers
 //	extjson.go      Extended JSON's notation; extvalue.go: value by value
+//	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go: its values; bsonlevel.go: the names it knows
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
 //	time.go         reading times; rfc3339.go, unit.go: texts and numbers
 //	meta.go         the identity of a series in its normal form; normal.go: of a meta that comes from elsewhere

@@ -18,10 +18,7 @@ const columnBytes = 8
 // shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest. When
 // the root turns out to be null there is none.
 func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
-	d.dotted = dotted
-	d.names, d.fields = d.names[:0], d.fields[:0]
-	d.foundTime, d.foundRoot, d.foundStored, d.nullRoot, d.taken, d.topCount = rawbson.Element{}, nil, false, false, 0, 0
-	clear(d.foundMeta)
+	d.beginEvent(dotted)
 	if dotted && d.options.DottedNames == Nest {
 		nested, err := d.nester.nest(event)
 		if err != nil {
@@ -34,7 +31,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 		return err
 	}
 	end := len(d.out)
-	if size := 3*(end-start) + columnBytes*d.topCount; size > maxStoredBytes {
+	if !fitsDocument(end-start, d.topCount) {
 		return newError(TooLarge, "", "its fields take %d bytes, and three times that, as data, minimum and maximum, "+
 			"does not fit a document of 16 MiB: split the event", end-start)
 	}
@@ -48,6 +45,17 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 	m.Elements = d.out[start:end:end]
 	return nil
 }
+
+// beginEvent drops what belongs to the event before.
+func (d *Decoder) beginEvent(dotted bool) {
+	d.dotted = dotted
+	d.names, d.fields = d.names[:0], d.fields[:0]
+	d.foundTime, d.foundRoot, d.foundStored, d.nullRoot, d.taken, d.topCount = rawbson.Element{}, nil, false, false, 0, 0
+	clear(d.foundMeta)
+}
+
+// fitsDocument tells whether a bucket can hold so many fields of so many bytes.
+func fitsDocument(size, fields int) bool { return 3*size+columnBytes*fields <= maxStoredBytes }
 
 // copyObject copies the elements of an object, checked, without what the paths that lead from here (nil: none does) take out.
 // Depth is the object's: 1 for the one that is stored.
