@@ -78,8 +78,9 @@ bench: ## run the benchmarks of the hot paths
 	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-e2e
-bench-e2e: ## measure from Kafka to MongoDB beside other ways to do it (E2E_KAFKA_BROKERS, E2E_MONGODB_URI; BENCHFLAGS=-help)
-	cd e2e && go build -o ../bin/bench ./cmd/bench && ../bin/bench $(BENCHFLAGS)
+bench-e2e: build ## measure from Kafka to MongoDB beside other ways to do it (E2E_KAFKA_BROKERS, E2E_MONGODB_URI; BENCHFLAGS=-help)
+	cd e2e && go build -o ../bin/bench ./cmd/bench
+	bin/bench -consumer bin/consumer $(BENCHFLAGS)
 
 .PHONY: docs
 docs: ## write the generated documents

@@ -3,13 +3,14 @@
 //
 // A Load says what a topic holds; Fill writes it. Bench.Drain has one peer carry the topic into a database of its own, and
 // returns what it took and a count of what is stored. The peers are Waterwheel, the built program; Ceiling, a loop that
-// inserts the buckets which that has stored, and does nothing else; Naive, a consumer that inserts 1,000 documents at a time.
+// inserts the buckets which that has stored, and does nothing else; Discard, the program in front of a proxy that answers the writes of buckets
+// (package discard); Naive, a consumer that inserts 1,000 documents at a time.
 //
 // The files:
 //
 //	load.go, event.go, fill.go    what a topic holds, its events, writing them
 //	drain.go, result.go           a peer's turn, and what comes of it
-//	waterwheel.go                 the program
+//	waterwheel.go, profile.go     the program, before the server and before the proxy; where its processor time goes
 //	child.go                      peers that are processes of this program: naive.go, ceiling.go
 //	usage.go                      processor time and memory of processes, those of the servers too
 //	stored.go                     whether all is stored, and what it takes

@@ -22,6 +22,8 @@ type Bench struct {
 	Self     []string
 	// Settings are further ones of the consumer.
 	Settings harness.Settings
+	// Profiles is a folder for processor profiles of the consumer, <peer>-<round>.pprof; empty: none are taken.
+	Profiles string
 	// Log gets a line for each step.
 	Log io.Writer
 }
@@ -48,7 +50,7 @@ func (b *Bench) Drain(ctx context.Context, t Topic, d Drain) (Result, error) {
 	defer client.Disconnect(context.WithoutCancel(ctx))
 	database := client.Database(d.Database(t))
 	measure := map[Peer]func(context.Context, Topic, Drain, *mongo.Database, *Result) error{
-		Waterwheel: b.drainWaterwheel, Naive: b.drainNaive, Ceiling: b.drainCeiling,
+		Waterwheel: b.drainWaterwheel, Discard: b.drainDiscard, Naive: b.drainNaive, Ceiling: b.drainCeiling,
 	}[d.Peer]
 	if measure == nil {
 		return r, fmt.Errorf("no peer is named %q", d.Peer)

@@ -67,7 +67,7 @@ func (s Summary) row() string {
 	}
 	bytes, documents, resident := unknown, unknown, unknown
 	if s.Data > 0 {
-		bytes = fmt.Sprintf("%.0f / %.0f / %.1f", s.Data, s.Disk, s.Indexes)
+		bytes = fmt.Sprintf("%.0f / %s / %s", s.Data, size(s.Disk), size(s.Indexes))
 	}
 	if s.Documents > 0 {
 		documents = fmt.Sprint(s.Documents)
@@ -80,6 +80,14 @@ func (s Summary) row() string {
 		s.ServerCPU.cell(digits, " µs"), s.KafkaCPU.cell(digits, " µs"), bytes, documents, resident, complete,
 	}
 	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// size is a figure that servers tell or not.
+func size(bytes float64) string {
+	if bytes == 0 {
+		return unknown
+	}
+	return digits(bytes)
 }
 
 // unknown stands for what could not be measured.

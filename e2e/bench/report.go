@@ -80,11 +80,12 @@ func (r *Report) incomplete() error {
 	return &IncompleteError{lacking}
 }
 
-// summarise makes summaries and ratios of the results.
-func (r *Report) summarise(peers []Peer) {
+// Summarise makes summaries and ratios of the results, which are of the same rounds for each peer.
+func (r *Report) Summarise() {
+	r.Summaries, r.Ratios = nil, nil
 	for _, peer := range Peers {
-		if slices.Contains(peers, peer) {
-			r.Summaries = append(r.Summaries, summaryOf(r.of(peer)))
+		if results := r.of(peer); len(results) > 0 {
+			r.Summaries = append(r.Summaries, summaryOf(results))
 		}
 	}
 	ours := r.of(Waterwheel)
@@ -103,7 +104,9 @@ func (r *Report) summarise(peers []Peer) {
 
 // of are the results of one peer, by round.
 func (r *Report) of(peer Peer) []Result {
-	return slices.DeleteFunc(slices.Clone(r.Results), func(r Result) bool { return r.Peer != peer })
+	results := slices.DeleteFunc(slices.Clone(r.Results), func(r Result) bool { return r.Peer != peer })
+	slices.SortStableFunc(results, func(a, b Result) int { return a.Round - b.Round })
+	return results
 }
 
 func summaryOf(results []Result) Summary {

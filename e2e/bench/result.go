@@ -1,6 +1,10 @@
 package bench
 
-import "time"
+import (
+	"time"
+
+	"waterwheel/e2e/bench/discard"
+)
 
 // Peer is a program that carries measurements, or a part of it that is measured by itself.
 type Peer string
@@ -13,10 +17,12 @@ const (
 	Naive Peer = "naive"
 	// Ceiling inserts the buckets that Waterwheel has stored, in calls of the same size and as many at a time.
 	Ceiling Peer = "ceiling"
+	// Discard is Waterwheel behind a proxy that answers the writes of buckets and keeps nothing: the client alone.
+	Discard Peer = "discard"
 )
 
 // Peers are all of them, in the order of reports.
-var Peers = []Peer{Waterwheel, Ceiling, Naive}
+var Peers = []Peer{Waterwheel, Ceiling, Discard, Naive}
 
 // Result is what one peer has done with one topic.
 type Result struct {
@@ -35,7 +41,7 @@ type Result struct {
 	KafkaCPU  *time.Duration `json:"kafka_cpu_ns,omitempty"`
 	// MaxResident is the most memory, in bytes, that the process had resident; 0: the system does not tell.
 	MaxResident int64 `json:"max_resident_bytes"`
-	// Stored is the number of measurements found stored, Missing that of those that are not, Doubled of those stored more
+	// Stored is the number of measurements found stored (of Discard: that its consumer counts as stored), Missing that of those that are not, Doubled of those stored more
 	// than once.
 	Stored  int64 `json:"stored"`
 	Missing int64 `json:"missing"`
@@ -43,6 +49,8 @@ type Result struct {
 	Size    Size  `json:"size"`
 	// Note is what a reader of the figures has to know: into what kind of collection the peer wrote.
 	Note string `json:"note,omitempty"`
+	// Discarded is what the proxy of Discard has answered.
+	Discarded *discard.Counts `json:"discarded,omitempty"`
 }
 
 // Size is what the database says of the collection that a peer wrote into.

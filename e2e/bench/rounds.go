@@ -72,7 +72,7 @@ func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	report.summarise(p.Peers)
+	report.Summarise()
 	return report, report.incomplete()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"waterwheel/e2e/bench/discard"
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
 )
@@ -30,7 +31,7 @@ func (b *Bench) settings(t Topic, d Drain) harness.Settings {
 
 // drainWaterwheel measures the program.
 func (b *Bench) drainWaterwheel(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
-	if err := b.runConsumer(ctx, t, b.settings(t, d), r); err != nil {
+	if _, err := b.runConsumer(ctx, t, d, b.settings(t, d), r); err != nil {
 		return err
 	}
 	buckets := database.Collection(bucketsOf(t.Name))
@@ -38,52 +39,89 @@ func (b *Bench) drainWaterwheel(ctx context.Context, t Topic, d Drain, database 
 	return countBuckets(ctx, buckets, t.Ends, r)
 }
 
-// runConsumer runs the program until it has committed the log's ends, and puts into the result what that took.
-func (b *Bench) runConsumer(ctx context.Context, t Topic, s harness.Settings, r *Result) error {
-	kafka, err := check.DialKafka(b.Servers.Brokers)
+// runConsumer runs the program until it has committed the log's ends, puts into the result what that took, and returns the
+// last metrics.
+func (b *Bench) runConsumer(ctx context.Context, t Topic, d Drain, s harness.Settings, r *Result) (harness.Metrics, error) {
+	s, err := b.profiled(s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer kafka.Close()
 	process, err := harness.Start(b.Consumer, s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer process.Kill()
+	used := startMeter(ctx, b.serverPID(ctx), b.kafkaPID(ctx))
 	begin, err := awaitReading(ctx, process)
+	if err != nil {
+		return nil, err
+	}
+	profiles := b.startProfiler(d, s["PPROF_ADDR"])
+	err = b.awaitCommits(ctx, s["KAFKA_GROUP_ID"], t, process)
+	r.Wall = time.Since(begin)
+	r.ServerCPU, r.KafkaCPU = used.used(ctx, 0), used.used(ctx, 1)
+	if err := errors.Join(err, profiles.stop(ctx)); err != nil {
+		return nil, err
+	}
+	r.MaxResident = MaxResidentOf(process.PID())
+	metrics, err := process.Metrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if code, err := process.Terminate(ctx); err != nil || code != 0 {
+		return nil, errors.Join(fmt.Errorf("the consumer ended with code %d:\n%s", code, process.Log()), err)
+	}
+	r.CPU = process.CPU()
+	return metrics, nil
+}
+
+// drainDiscard measures the program with a MongoDB that answers bucket writes at once and keeps nothing of them.
+func (b *Bench) drainDiscard(ctx context.Context, t Topic, d Drain, _ *mongo.Database, r *Result) (err error) {
+	proxy, err := discard.Start(ctx, b.Servers.MongoURI)
 	if err != nil {
 		return err
 	}
-	used := startMeter(ctx, b.serverPID(ctx), b.kafkaPID(ctx))
-	if err := awaitCommits(ctx, kafka, s["KAFKA_GROUP_ID"], t, process); err != nil {
+	defer func() { err = errors.Join(err, proxy.Stop()) }()
+	metrics, err := b.runConsumer(ctx, t, d, b.settings(t, d).With("MONGODB_URI", proxy.URI), r)
+	if err != nil {
 		return err
 	}
-	r.Wall = time.Since(begin)
-	r.ServerCPU, r.KafkaCPU = used.used(ctx, 0), used.used(ctx, 1)
-	r.MaxResident = MaxResidentOf(process.PID())
-	if code, err := process.Terminate(ctx); err != nil || code != 0 {
-		return errors.Join(fmt.Errorf("the consumer ended with code %d:\n%s", code, process.Log()), err)
+	counts, err := proxy.Counts()
+	if err != nil {
+		return err
 	}
-	r.CPU = process.CPU()
+	// Nothing is there to be counted: it is the consumer's own word that all was acknowledged.
+	r.Stored = int64(metrics.Sum("waterwheel_measurements_stored_total"))
+	r.Missing = r.Measurements - r.Stored
+	r.Discarded = &counts
 	return nil
 }
 
 // awaitReading waits until the consumer has read a record, and returns a moment when it had not.
 func awaitReading(ctx context.Context, process *harness.Consumer) (time.Time, error) {
+	seen := time.Now() // the last moment at which it had not
 	for {
 		before := time.Now()
 		metrics, err := process.Metrics(ctx)
 		if err == nil && metrics.Sum("waterwheel_records_read_total") > 0 {
-			return before.Add(-lookEvery), nil
+			return seen, nil
+		}
+		if err == nil {
+			seen = before
 		}
 		if err := pause(ctx, process); err != nil {
-			return before, fmt.Errorf("waiting for the first record: %w", err)
+			return seen, fmt.Errorf("waiting for the first record: %w", err)
 		}
 	}
 }
 
 // awaitCommits waits until a group has committed the ends of all partitions.
-func awaitCommits(ctx context.Context, kafka *check.Kafka, group string, t Topic, process *harness.Consumer) error {
+func (b *Bench) awaitCommits(ctx context.Context, group string, t Topic, process *harness.Consumer) error {
+	kafka, err := check.DialKafka(b.Servers.Brokers)
+	if err != nil {
+		return err
+	}
+	defer kafka.Close()
 	topic := check.Topic{Name: t.Name, Partitions: int32(len(t.Ends))}
 	for {
 		committed, _, err := kafka.Committed(ctx, group, topic)

@@ -34,7 +34,12 @@ func primary(ctx context.Context, uri string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	var hello struct{ Primary string }
-	if err := client.Database("admin").RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello); err != nil {
+	admin := client.Database("admin")
+	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&hello)
+	if refused := (mongo.CommandError{}); errors.As(err, &refused) {
+		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&hello) // which all servers know
+	}
+	if err != nil {
 		return "", fmt.Errorf("asking MongoDB who takes writes: %w", err)
 	}
 	address := hello.Primary

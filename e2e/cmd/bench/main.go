@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"waterwheel/e2e/bench"
+	"waterwheel/e2e/bench/discard"
 	"waterwheel/e2e/harness"
 )
 
@@ -30,6 +31,7 @@ const (
 const childCommand = "peer"
 
 func main() {
+	discard.Main() // does not return when this is to be the proxy
 	if len(os.Args) == 2 && os.Args[1] == childCommand {
 		if err := bench.Child(); err != nil {
 			fmt.Println("bench:", err)
@@ -59,7 +61,7 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		return exitFailed
 	}
-	report.Command = "make bench-e2e BENCHFLAGS='" + strings.Join(args, " ") + "'"
+	report.Command = commandOf(args)
 	if err := w.print(report); err != nil {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		return exitFailed
@@ -69,6 +71,17 @@ func run(ctx context.Context, args []string) int {
 		return exitFound
 	}
 	return exitDone
+}
+
+// commandOf is the command line that gives these arguments, by the Makefile's target, which names the built consumer itself.
+func commandOf(args []string) string {
+	if len(args) >= 2 && args[0] == "-consumer" {
+		args = args[2:]
+	}
+	if len(args) == 0 {
+		return "make bench-e2e"
+	}
+	return "make bench-e2e BENCHFLAGS='" + strings.Join(args, " ") + "'"
 }
 
 // measure builds the program, starts the servers that are not given, and runs the plan.
@@ -95,7 +108,7 @@ func (w *wish) measure(ctx context.Context) (report *bench.Report, err error) {
 	w.fit(servers)
 	b := &bench.Bench{
 		Servers: servers, Consumer: w.consumer, Self: []string{self, childCommand}, Settings: w.settings,
-		Log: os.Stderr,
+		Profiles: w.profiles, Log: os.Stderr,
 	}
 	return b.Run(ctx, w.plan)
 }

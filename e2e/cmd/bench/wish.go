@@ -17,6 +17,7 @@ type wish struct {
 	settings harness.Settings
 	consumer string
 	out      string
+	profiles string
 	given    map[string]bool // flags by name
 }
 
@@ -32,6 +33,7 @@ consumer groups of its own are made there and removed.
 Peers:
   waterwheel  the built program with its usual settings, from the first record read to the last offset committed
   ceiling     the buckets that it has stored, inserted again by a loop that does nothing else
+  discard     the program before a proxy that answers its writes and keeps nothing: the client alone
   naive       a consumer that inserts 1,000 documents at a time: into a time series where the server has them
 
 Scenarios:
@@ -100,6 +102,7 @@ func (w *wish) flags() *flag.FlagSet {
 	})
 	flags.StringVar(&w.consumer, "consumer", "", "a consumer that is built already")
 	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
+	flags.StringVar(&w.profiles, "cpuprofile", "", "folder for processor profiles of the consumer, <peer>-<round>.pprof: go tool pprof -top shows one; they cost some processor time")
 	return flags
 }
 

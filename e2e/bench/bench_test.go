@@ -1,0 +1,155 @@
+package bench_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/bench"
+	"waterwheel/e2e/harness"
+)
+
+// small is a load for embedded servers.
+func small() bench.Load {
+	l := bench.Base()
+	l.Records, l.Series, l.Partitions, l.Codec, l.Order, l.Late = 2000, 25, 2, "lz4", bench.Shuffled, 0.1
+	return l
+}
+
+// newBench returns a bench whose peers are this test's program, and where its log is written.
+func newBench(t *testing.T) (*bench.Bench, *strings.Builder) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &strings.Builder{}
+	settings := harness.Settings{"FLUSH_INTERVAL": "500ms"} // the usual one is longer than the rest of the test
+	return &bench.Bench{
+		Servers: world.servers, Consumer: world.binary, Self: []string{self, childArgument}, Settings: settings, Log: log,
+	}, log
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestPeersStoreAll: each peer stores every measurement, the report has a figure for whatever these servers tell, and nothing
+// is left behind.
+func TestPeersStoreAll(t *testing.T) {
+	ctx := within(t, 3*time.Minute)
+	b, log := newBench(t)
+	before := databases(ctx, t)
+	report, err := b.Run(ctx, bench.Plan{Load: small(), Rounds: 1, Peers: bench.Peers})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	if len(report.Results) != len(bench.Peers) || len(report.Summaries) != len(bench.Peers) || len(report.Ratios) != len(bench.Peers)-1 {
+		t.Fatalf("%d results, %d summaries, %d ratios of %d peers", len(report.Results), len(report.Summaries), len(report.Ratios), len(bench.Peers))
+	}
+	for _, r := range report.Results {
+		if !r.Complete() || r.Stored != 2000 || r.Wall <= 0 || r.CPU <= 0 {
+			t.Errorf("%s: %+v", r.Peer, r)
+		}
+		if (r.Discarded != nil) != (r.Peer == bench.Discard) || r.Discarded != nil && (r.Discarded.Inserts < 25 || r.Size.Documents != 0) {
+			t.Errorf("%s: the proxy answered %+v, and %d documents are stored", r.Peer, r.Discarded, r.Size.Documents)
+		}
+	}
+	if m := report.Machine; m.Cores < 1 || m.Kafka == "" || m.MongoDB == "" || m.Go == "" {
+		t.Errorf("the machine is %+v", m)
+	}
+	if after := databases(ctx, t); !slices.Equal(before, after) {
+		t.Errorf("databases %v are %v afterwards", before, after)
+	}
+	checkWritten(t, report)
+}
+
+// checkWritten: the files hold what the report says.
+func checkWritten(t *testing.T, report *bench.Report) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "out")
+	if err := report.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read bench.Report
+	if err := json.Unmarshal(text, &read); err != nil || len(read.Results) != len(report.Results) || read.Load != report.Load {
+		t.Errorf("report.json holds %+v (%v)", read, err)
+	}
+	for _, p := range bench.Peers {
+		if !strings.Contains(report.Markdown(), "\n| "+string(p)+" | ") {
+			t.Errorf("the table lacks %s:\n%s", p, report.Markdown())
+		}
+	}
+}
+
+// TestMissingMeasurementsAreNoticed: a bucket that vanishes before the count makes a result incomplete.
+func TestMissingMeasurementsAreNoticed(t *testing.T) {
+	ctx := within(t, 2*time.Minute)
+	b, _ := newBench(t)
+	l := small()
+	l.Records = 100
+	topic, err := bench.Fill(ctx, world.servers, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := bench.Drain{Peer: bench.Waterwheel, Round: 1}
+	again := bench.Drain{Peer: bench.Ceiling, Round: 1, Buckets: d.Database(topic)}
+	defer func() {
+		ctx := context.WithoutCancel(ctx)
+		if err := errors.Join(b.Remove(ctx, topic, d, again), world.servers.DeleteTopics(ctx, topic.Name, topic.Name+".dlq")); err != nil {
+			t.Error(err)
+		}
+	}()
+	if r, err := b.Drain(ctx, topic, d); err != nil || !r.Complete() {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	buckets := client(t).Database(d.Database(topic)).Collection(topic.Name + ".buckets")
+	var gone struct {
+		Control struct{ Count int64 }
+	}
+	if err := buckets.FindOneAndDelete(ctx, bson.D{}).Decode(&gone); err != nil || gone.Control.Count < 1 {
+		t.Fatalf("deleting a bucket: %+v, %v", gone, err)
+	}
+	r, err := b.Drain(ctx, topic, again)
+	if err != nil || r.Complete() || r.Missing != gone.Control.Count || r.Stored != 100-gone.Control.Count {
+		t.Errorf("without a bucket of %d: %+v, %v", gone.Control.Count, r, err)
+	}
+}
+
+// client is a connection to the tests' MongoDB.
+func client(t *testing.T) *mongo.Client {
+	t.Helper()
+	c, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Disconnect(context.Background()) })
+	return c
+}
+
+// databases are the names of those that there are.
+func databases(ctx context.Context, t *testing.T) []string {
+	t.Helper()
+	names, err := client(t).ListDatabaseNames(ctx, bson.D{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

@@ -1,0 +1,130 @@
+package bench_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/bench"
+)
+
+// TestEventsAreOfTheLoad: as many series, fields and bytes as were asked for, every time of a series once, late ones in their
+// share.
+func TestEventsAreOfTheLoad(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*bench.Load){
+		"base":             func(*bench.Load) {},
+		"shuffled":         func(l *bench.Load) { l.Order = bench.Shuffled },
+		"padded":           func(l *bench.Load) { l.EventBytes = 1000 },
+		"many fields":      func(l *bench.Load) { l.Fields = 200 },
+		"one of a series":  func(l *bench.Load) { l.Series = l.Records },
+		"an uneven number": func(l *bench.Load) { l.Series, l.Order = 37, bench.Shuffled },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := bench.Base()
+			l.Records, l.Series = 1000, 20
+			change(&l)
+			checkEvents(t, l)
+		})
+	}
+}
+
+func checkEvents(t *testing.T, l bench.Load) {
+	t.Helper()
+	m := bench.NewMaker(l)
+	times := map[string]map[time.Time]bool{}
+	var last map[string]time.Time = map[string]time.Time{}
+	backwards := 0
+	for i := range l.Records {
+		value := m.Append(nil, i)
+		var e map[string]any
+		if err := json.Unmarshal(value, &e); err != nil {
+			t.Fatalf("%v in %s", err, value)
+		}
+		sensor := e["meta"].(map[string]any)["sensor"].(string)
+		at, err := time.Parse(time.RFC3339, e["time"].(string))
+		if err != nil || !at.Equal(m.Time(i)) {
+			t.Fatalf("time %v (%v), not %v", e["time"], err, m.Time(i))
+		}
+		if times[sensor] == nil {
+			times[sensor] = map[time.Time]bool{}
+		}
+		if times[sensor][at] {
+			t.Fatalf("%s has %s twice", sensor, at)
+		}
+		if at.Before(last[sensor]) {
+			backwards++
+		}
+		times[sensor][at], last[sensor] = true, at
+		delete(e, "time")
+		delete(e, "meta")
+		delete(e, "text")
+		if len(e) != l.Fields {
+			t.Fatalf("%d fields in %s", len(e), value)
+		}
+		if l.EventBytes > 0 && len(value) != l.EventBytes {
+			t.Fatalf("%d bytes, not %d: %s", len(value), l.EventBytes, value)
+		}
+	}
+	if len(times) != l.Series {
+		t.Errorf("%d series, not %d", len(times), l.Series)
+	}
+	if shuffled := l.Order == bench.Shuffled; shuffled != (backwards > l.Records/10) {
+		t.Errorf("order %s: %d of %d go back in time", l.Order, backwards, l.Records)
+	}
+}
+
+// TestBaseEventHasItsLength: figures are given for events of some 156 bytes.
+func TestBaseEventHasItsLength(t *testing.T) {
+	t.Parallel()
+	m, bytes := bench.NewMaker(bench.Base()), 0
+	for i := range 1000 {
+		bytes += len(m.Append(nil, i))
+	}
+	if mean := float64(bytes) / 1000; math.Abs(mean-156) > 2 {
+		t.Errorf("%.1f bytes", mean)
+	}
+}
+
+// TestLateShare: as many measurements as were asked for are a minute to an hour late.
+func TestLateShare(t *testing.T) {
+	t.Parallel()
+	l := bench.Base()
+	inTime := bench.NewMaker(l)
+	l.Late = 0.25
+	m, late := bench.NewMaker(l), 0
+	for i := range 10_000 {
+		switch by := inTime.Time(i).Sub(m.Time(i)); {
+		case by == 0:
+		case by < time.Minute || by > time.Hour:
+			t.Fatalf("%s late", by)
+		default:
+			late++
+		}
+	}
+	if late < 2300 || late > 2700 {
+		t.Errorf("%d of 10,000 late, not about 2,500", late)
+	}
+}
+
+// TestWrongPlansAreNamed: all that is wrong is said, and by which value.
+func TestWrongPlansAreNamed(t *testing.T) {
+	t.Parallel()
+	wrong := bench.Plan{Load: bench.Load{Codec: "rar", Order: "none", Late: 2}, Peers: []bench.Peer{"nobody", bench.Ceiling}}
+	err := wrong.Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"0 records", "0 series", "0 fields", `"none"`, "2, not 0 to 1", `"rar"`, "0 partitions", "step", "0 rounds", `"nobody"`, "ceiling inserts again"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %q", want, err)
+		}
+	}
+	if err := (bench.Plan{Load: bench.Base(), Rounds: 1, Peers: bench.Peers}).Validate(); err != nil {
+		t.Error(errors.Unwrap(err), err)
+	}
+}

@@ -1,0 +1,43 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"waterwheel/e2e/bench"
+	"waterwheel/e2e/bench/discard"
+	"waterwheel/e2e/harness"
+)
+
+// world is what all tests share.
+var world struct {
+	servers *harness.Servers
+	binary  string
+}
+
+// childArgument makes of this test's program a peer.
+const childArgument = "peer"
+
+func TestMain(m *testing.M) {
+	discard.Main()
+	if len(os.Args) == 2 && os.Args[1] == childArgument {
+		if err := bench.Child(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	harness.Main(m, "bench", func(ctx context.Context, s *harness.Shared) (err error) {
+		if world.binary, err = harness.Build(ctx, s.Dir, false); err != nil {
+			return err
+		}
+		if world.servers, err = harness.StartServers(ctx); err != nil {
+			return err
+		}
+		s.AtEnd(world.servers.Close)
+		fmt.Println("bench:", world.servers)
+		return nil
+	})
+}
