@@ -1,58 +1,133 @@
 package bucketer
 
-import "bytes"
+import "math/bits"
 
-// batchBytes is how many bytes of writes are encoded one behind the other before they are moved out of the scratch: as
-// many as stay in the processor's cache meanwhile, and, with another small write, not more than 64 KiB, because memory
-// comes in pages.
-const batchBytes = 63 << 10
+// Blocks are of powers of two: small ones for a small flush, and larger ones as it grows.
+const (
+	minBlock = 4 << 10
+	maxBlock = 64 << 10
+	// maxSpare is how much memory of released flushes is kept for the next ones.
+	maxSpare = 32 << 20
+)
 
-// arena holds the writes of one flush and their bytes. They are never used again for anything else: whoever sends them
-// may do so as long as it likes.
+// listWrites is how many writes a list has.
+const listWrites = 128
+
+// arena holds the writes of one flush and their bytes. Whoever sends them may do so as long as it likes: only what
+// Release takes back is used again.
 type arena struct {
-	writes []Write
-	sealed int   // of writes, those whose bytes are theirs
-	total  int64 // bytes allocated
+	lists  [][]Write
+	blocks [][]byte // each as far as it is used
+	block  []byte   // the one that is filled now
+	total  int64    // bytes of all but the latter
 }
 
-func newArena(writes int) arena {
-	return arena{writes: make([]Write, 0, writes), total: int64(writes) * writeBytes}
-}
-
-// isFull tells that another write needs another list.
-func (a *arena) isFull() bool { return len(a.writes) == cap(a.writes) }
-
-// grow makes another list, for more writes: of documents that were split. Those before are sealed.
-func (a *arena) grow() {
-	a.writes, a.sealed = make([]Write, 0, 2*cap(a.writes)), 0
-	a.total += int64(cap(a.writes)) * writeBytes
-}
-
-// write returns a new Write. The list is not full.
-func (a *arena) write() *Write {
-	a.writes = a.writes[:len(a.writes)+1]
-	return &a.writes[len(a.writes)-1]
-}
-
-// seal moves the bytes of the writes since the last time, which stand one behind the other, into memory of exactly their
-// size.
-func (a *arena) seal(encoded []byte) {
-	rest := bytes.Clone(encoded)
-	a.total += int64(cap(rest))
-	for i := range a.writes[a.sealed:] {
-		w := &a.writes[a.sealed+i]
-		w.Meta.Value, rest = moved(w.Meta.Value, rest)
-		w.Offsets, rest = moved(w.Offsets, rest)
-		w.Document, rest = moved(w.Document, rest)
-		w.Filter, rest = moved(w.Filter, rest)
+// write returns a new Write; left is how many there may still be, with this one.
+func (a *arena) write(from *spare, left int) *Write {
+	last := len(a.lists) - 1
+	if last < 0 || len(a.lists[last]) == cap(a.lists[last]) {
+		list := from.takeList(left)
+		a.lists = append(a.lists, list)
+		a.total += int64(cap(list)) * writeBytes
+		last++
 	}
-	a.sealed = len(a.writes)
+	list := append(a.lists[last], Write{})
+	a.lists[last] = list
+	return &list[len(list)-1]
 }
 
-// moved cuts what b holds off its copy. Without bytes nothing of the scratch may stay within reach.
-func moved(b, rest []byte) (out, after []byte) {
-	if len(b) == 0 {
-		return b[:0:0], rest
+// reserve makes room for n more bytes in the block that is filled.
+func (a *arena) reserve(from *spare, n int) {
+	if cap(a.block)-len(a.block) >= n {
+		return
 	}
-	return rest[:len(b):len(b)], rest[len(b):]
+	a.seal()
+	if n > maxBlock {
+		a.block = make([]byte, 0, n)
+		return
+	}
+	a.block = from.takeBlock(1 << bits.Len(uint(max(n, minBlock, min(maxBlock, int(a.total)))-1)))
+}
+
+// put returns a copy of b that is in the arena.
+func (a *arena) put(from *spare, b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	a.reserve(from, len(b))
+	start := len(a.block)
+	a.block = append(a.block, b...)
+	return a.block[start:len(a.block):len(a.block)]
+}
+
+// filled takes the block back that the caller has appended to. If it became another one, the old one stays as it is.
+func (a *arena) filled(block []byte) {
+	if cap(block) != cap(a.block) {
+		a.total += int64(cap(a.block))
+	}
+	a.block = block
+}
+
+// seal ends the block that is filled.
+func (a *arena) seal() {
+	if a.block != nil {
+		a.blocks = append(a.blocks, a.block)
+		a.total += int64(cap(a.block))
+		a.block = nil
+	}
+}
+
+// spare is the memory of flushes that were released, for the next ones.
+type spare struct {
+	lists  [][]Write
+	blocks [5][][]byte // by size, from minBlock to maxBlock
+	total  int64       // bytes
+}
+
+func blockClass(size int) int { return bits.Len(uint(size)) - bits.Len(minBlock) }
+
+// takeList hands out an empty list of writes.
+func (s *spare) takeList(need int) []Write {
+	last := len(s.lists) - 1
+	if last < 0 {
+		return make([]Write, 0, max(1, min(need, listWrites)))
+	}
+	list := s.lists[last]
+	s.lists[last] = nil
+	s.lists = s.lists[:last]
+	s.total -= listWrites * writeBytes
+	return list
+}
+
+// takeBlock hands out an empty block of at least this size, a power of two.
+func (s *spare) takeBlock(size int) []byte {
+	for class := blockClass(size); class < len(s.blocks); class++ {
+		if last := len(s.blocks[class]) - 1; last >= 0 {
+			block := s.blocks[class][last]
+			s.blocks[class][last] = nil
+			s.blocks[class] = s.blocks[class][:last]
+			s.total -= int64(cap(block))
+			return block
+		}
+	}
+	return make([]byte, 0, size)
+}
+
+// add takes the memory of a flush, as far as there is not enough already.
+func (s *spare) add(a *arena) {
+	for _, list := range a.lists {
+		if cap(list) == listWrites && s.total+listWrites*writeBytes <= maxSpare {
+			clear(list) // nothing of old bytes stays within reach
+			s.lists = append(s.lists, list[:0])
+			s.total += listWrites * writeBytes
+		}
+	}
+	for _, block := range a.blocks {
+		size := cap(block)
+		if size >= minBlock && size <= maxBlock && size&(size-1) == 0 && s.total+int64(size) <= maxSpare {
+			class := blockClass(size)
+			s.blocks[class] = append(s.blocks[class], block[:0])
+			s.total += int64(size)
+		}
+	}
 }

@@ -28,7 +28,8 @@ type Options struct {
 // owner, who calls
 //
 //	Insert, for each measurement; Lookups and Load, when Reopen is set;
-//	Prepare, for what is to be written; Finish, when the outcome of each of these writes is known.
+//	Prepare, for what is to be written; Finish, when the outcome of each of these writes is known;
+//	Release, when nobody reads these writes any more, if the memory is to be used again.
 //
 // Between Prepare and Finish everything else may be called, except Prepare.
 type Catalog struct {
@@ -41,6 +42,7 @@ type Catalog struct {
 	shapes   shapes
 	buffers  buffers
 	encoder  encoder
+	spare    spare
 	idle     idleList
 	lookups  parking
 	foreseen foreseen // only while Load places measurements

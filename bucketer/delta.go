@@ -36,7 +36,7 @@ func (e *encoder) update(b *bucket, w *Write) {
 		dst = e.appendSourceOperators(dst, w)
 	}
 	e.out = rawbson.EndDocument(dst, start)
-	w.Document = e.out[start:]
+	w.Document = e.made(start)
 }
 
 func (e *encoder) appendSourceOperators(dst []byte, w *Write) []byte {
@@ -148,5 +148,5 @@ func (e *encoder) filter(b *bucket, w *Write) {
 	binary.LittleEndian.PutUint64(dst[state+f.state.gaps[0]:], uint64(b.minTime))
 	binary.LittleEndian.PutUint32(dst[state+f.state.gaps[1]:], uint32(b.stored))
 	e.out = rawbson.EndDocument(dst, start)
-	w.Filter = e.out[start:]
+	w.Filter = e.made(start)
 }

@@ -28,7 +28,7 @@ func (e *encoder) insert(b *bucket, w *Write) {
 		dst = e.appendColumns(dst, b.shape)
 	}
 	e.out = rawbson.EndDocument(rawbson.EndDocument(dst, data), start)
-	w.Document = e.out[start:]
+	w.Document = e.made(start)
 }
 
 func (e *encoder) appendColumns(dst []byte, s *shape) []byte {

@@ -9,8 +9,7 @@ import (
 	"waterwheel/timeseries/rawbson"
 )
 
-// encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write, out
-// for each batch of them.
+// encoder makes writes of buckets and what waits for them. All but arena is scratch, used again for each write.
 type encoder struct {
 	timeField string
 	maxPath   string // of the time in control.max
@@ -29,7 +28,8 @@ type encoder struct {
 	bounds       []byte // the new ones, lower and upper
 	lower, upper []byte // their elements
 	path         []byte
-	out          []byte // writes that are not sealed yet
+	out          []byte // where the write is made: in the arena, or in large
+	large        []byte
 
 	maxTime     int64
 	first, last int64 // smallest and largest offset
@@ -46,7 +46,7 @@ func newEncoder(timeField string, source timeseries.Source) encoder {
 
 // bytes is the memory of the scratch.
 func (e *encoder) bytes() int64 {
-	total := cap(e.times) + cap(e.places) + cap(e.merged) + cap(e.bounds) + cap(e.path) + cap(e.out) +
+	total := cap(e.times) + cap(e.places) + cap(e.merged) + cap(e.bounds) + cap(e.path) + cap(e.large) +
 		cap(e.prefixes) + cap(e.prefixEnds)*8 + cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
 	for _, column := range e.columns[:cap(e.columns)] {
 		total += cap(column)
@@ -57,45 +57,58 @@ func (e *encoder) bytes() int64 {
 // maxScratch is how many bytes of scratch are kept from one flush to the next.
 const maxScratch = 1 << 20
 
-// seal gives the writes since the last time memory of their own.
-func (e *encoder) seal() {
-	e.arena.seal(e.out)
-	e.out = e.out[:0]
-}
+// maxDirect is up to how many bytes a write is made where it stays. Larger ones are made in the scratch and copied, because
+// it is not known before how large they become.
+const maxDirect = 8 << 10
 
-// rest ends a flush: it leaves scratch that very large measurements have made to the garbage collector.
-func (e *encoder) rest() {
-	e.seal()
-	e.shape = nil
+// rest ends a flush and returns its memory. It leaves scratch that very large measurements have made to the garbage
+// collector.
+func (e *encoder) rest() arena {
+	e.arena.seal()
+	made := e.arena
+	e.arena, e.shape, e.out = arena{}, nil, nil
 	if e.bytes() > maxScratch {
-		kept := e.arena
 		*e = newEncoder(e.timeField, e.source)
-		e.arena = kept
 	}
+	return made
 }
 
 // encode makes the write of a bucket: of the measurements that wait for it, and of the close. The bucket then holds the
-// new bounds. closes sets control.closed. The bytes of the write are in the scratch until it is sealed.
-func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
-	if len(e.out) > batchBytes || e.arena.isFull() {
-		e.seal()
+// new bounds. closes sets control.closed. left is how many writes there may still be, with this one.
+func (e *encoder) encode(c *Catalog, b *bucket, closes bool, left int) *Write {
+	w := e.arena.write(&c.spare, left)
+	need := 3*len(b.pending.buf) + 2*(len(b.bounds)+len(b.series.key)) + 1024 // hardly any is larger
+	if need <= maxDirect {
+		e.arena.reserve(&c.spare, need)
+		e.out = e.arena.block
+		e.fill(c, b, w, closes)
+		e.arena.filled(e.out)
+		return w
 	}
-	if e.arena.isFull() {
-		e.arena.grow()
-	}
+	e.out = e.large[:0]
+	e.fill(c, b, w, closes)
+	e.large = e.out
+	w.Meta.Value = e.arena.put(&c.spare, w.Meta.Value)
+	w.Offsets = e.arena.put(&c.spare, w.Offsets)
+	w.Document = e.arena.put(&c.spare, w.Document)
+	w.Filter = e.arena.put(&c.spare, w.Filter)
+	return w
+}
+
+// fill makes a write at the end of out.
+func (e *encoder) fill(c *Catalog, b *bucket, w *Write, closes bool) {
 	e.gather(b)
-	w := e.arena.write()
 	w.Kind, w.ID, w.MinTime, w.Closes = Update, b.id, b.minTime, closes
 	w.Added, w.Count = b.pending.n, b.count()
 	if key := b.series.key; key != "" {
 		start := len(e.out)
 		e.out = append(e.out, key[1:]...)
-		w.Meta = bson.RawValue{Type: bson.Type(key[0]), Value: e.out[start:]}
+		w.Meta = bson.RawValue{Type: bson.Type(key[0]), Value: e.made(start)}
 	}
 	if w.Added > 0 {
 		start := len(e.out)
 		e.out = timeseries.AppendPositions(e.out, e.positions)
-		w.Offsets, w.First = e.out[start:], e.first
+		w.Offsets, w.First = e.made(start), e.first
 	}
 	if b.stored == 0 {
 		w.Kind = Insert
@@ -113,8 +126,10 @@ func (e *encoder) encode(c *Catalog, b *bucket, closes bool) *Write {
 		}
 	}
 	b.maxTime = e.maxTime
-	return w
 }
+
+// made is what was appended since start.
+func (e *encoder) made(start int) []byte { return e.out[start:len(e.out):len(e.out)] }
 
 // gather walks the rows that wait for a bucket: extremes, positions, and for an insert the columns, for an update the
 // places of the values.

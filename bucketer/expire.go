@@ -10,6 +10,7 @@ func (c *Catalog) Expire(target int64) {
 		return
 	}
 	c.buffers.trim()
+	c.spare = spare{}
 	for c.idle.oldest != nil && c.Bytes()-c.shapes.garbage() > target {
 		c.expireBucket(c.idle.oldest)
 	}

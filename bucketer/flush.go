@@ -34,7 +34,6 @@ func (c *Catalog) Prepare(now int64) *Flush {
 		panic("bucketer: E4: Prepare before the outcomes of the last flush were told")
 	}
 	f := &flight{Flush: &Flush{}, oldest: math.MaxInt64}
-	c.encoder.arena = newArena(len(c.dirty))
 	f.sent = make([]sent, 0, len(c.dirty))
 	f.Writes = make([]*Write, 0, len(c.dirty))
 	c.flight = f
@@ -43,22 +42,22 @@ func (c *Catalog) Prepare(now int64) *Flush {
 	for len(c.dirty) > 0 {
 		touched := c.dirty
 		c.dirty = nil // cut may touch others
-		for _, b := range touched {
+		for i, b := range touched {
 			if c.isLeftOut(b, now) {
 				left = append(left, b)
 			} else {
-				c.cut(f, b)
+				c.cut(f, b, len(touched)-i)
 			}
 		}
 	}
 	clear(list)
 	c.dirty = append(list[:0], left...)
 	c.settlePending()
-	c.encoder.rest()
-	f.bytes = c.encoder.arena.total + int64(cap(f.sent))*sentBytes + int64(cap(f.Writes))*8
-	c.encoder.arena = arena{}
+	f.memory = c.encoder.rest()
+	f.bytes = f.memory.total + int64(cap(f.sent))*sentBytes + int64(cap(f.Writes))*8
 	if len(f.Writes) == 0 {
 		c.flight = nil
+		c.spare.add(&f.memory)
 		return nil
 	}
 	return f.Flush
@@ -69,14 +68,24 @@ func (c *Catalog) isLeftOut(b *bucket, now int64) bool {
 	return (b.pending.n > 0 || b.mustClose()) && b.series.more != nil && now < b.series.more.notBefore
 }
 
-// cut adds the write of a bucket to the flush, if something waits for it.
-func (c *Catalog) cut(f *flight, b *bucket) {
+// Release takes back the memory of a finished flush, for the next ones. Nothing of its Writes may be read afterwards, nor
+// by anybody else: not the writes, not what they point at. Who cannot say that leaves it to the garbage collector.
+func (c *Catalog) Release(f *Flush) {
+	if c.flight != nil && c.flight.Flush == f {
+		panic("bucketer: E4: Release before the outcomes of the flush were told")
+	}
+	c.spare.add(&f.memory)
+	*f = Flush{}
+}
+
+// cut adds the write of a bucket to the flush, if something waits for it. left is how many there may still be.
+func (c *Catalog) cut(f *flight, b *bucket, left int) {
 	b.unset(isDirty)
 	if b.pending.n == 0 && !b.mustClose() || b.is(isGone) {
 		return
 	}
 	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount)
-	w := c.encoder.encode(c, b, closes)
+	w := c.encoder.encode(c, b, closes, left)
 	one := sent{bucket: b, rows: c.takePending(b)}
 	b.stored = w.Count
 	b.set(inFlight)

@@ -40,7 +40,7 @@ func (c *Catalog) Bytes() int64 {
 	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +
 		mapBytes(max(c.memory.peakSeries, len(c.series)), seriesSlot) +
 		mapBytes(max(c.memory.peakBuckets, len(c.buckets)), bucketSlot) +
-		c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + int64(cap(c.dirty))*8
+		c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + c.spare.total + int64(cap(c.dirty))*8
 	if c.flight != nil {
 		total += c.flight.bytes
 	}

@@ -180,6 +180,7 @@ func (r *modelRun) finish() {
 		updated[w.ID] = w.Kind == Update
 	}
 	r.catalog.Finish(r.flush, make([]Outcome, len(r.flush.Writes)), 0)
+	release(r.catalog, r.flush)
 	r.model.finish(r.written, updated)
 	r.flush, r.written = nil, nil
 }

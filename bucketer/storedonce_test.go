@@ -158,6 +158,7 @@ func (d *disturbed) finish() {
 		d.rejected[one.Position] = true
 		delete(d.waiting, one.Position)
 	}
+	release(d.catalog, d.flush)
 	d.flush = nil
 }
 

@@ -15,7 +15,8 @@ const (
 	Update             // a delta, or a close-only write (Added == 0)
 )
 
-// Write is one write of one bucket. It is immutable once Prepare has returned it: sending it again sends the same bytes.
+// Write is one write of one bucket. It is immutable once Prepare has returned it, until its flush is released: sending it
+// again sends the same bytes.
 type Write struct {
 	Kind Kind
 	// ID is the bucket's _id.
@@ -43,6 +44,8 @@ type Flush struct {
 	Writes []*Write
 	// Bytes is the size of all filters and documents, Measurements the sum of Added.
 	Bytes, Measurements int
+
+	memory arena
 }
 
 // Result is what is known of a write.

@@ -258,6 +258,7 @@ func (w *Worker) settle(m Moment) {
 	w.flush = nil
 	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, outcomes, int64(m.Now))...)
 	w.clearConflicted(f)
+	w.catalog.Release(f.cut) // every call about its writes has returned: a Collection keeps nothing of them
 	w.countBuckets()
 	w.lastFlush = m.Now
 	w.o.Metrics.flushSeconds.Observe((m.Now - f.started).Seconds())

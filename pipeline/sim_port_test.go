@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -51,6 +52,10 @@ func (s *session) learn(seq int64) {
 // Insert implements sink.Collection.
 func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, error) {
 	by := c.w.checks.sending(c.w, taskOf(ctx), c.of, nil)
+	documents = slices.Clone(documents) // it may be executed later, when the caller has used their memory again
+	for i := range documents {
+		documents[i] = slices.Clone(documents[i])
+	}
 	return c.write(ctx, len(documents), func(i int) (int, *sink.WriteError) {
 		id := string(documents[i].Lookup("_id").Value)
 		if poisoned(documents[i]) {
@@ -74,6 +79,10 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 		return sink.Reply{N: 1}, nil
 	}
 	by := c.w.checks.sending(c.w, t, c.of, updates)
+	updates = slices.Clone(updates)
+	for i, u := range updates {
+		updates[i] = sink.Update{Filter: slices.Clone(u.Filter), Update: slices.Clone(u.Update)}
+	}
 	return c.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
 		filter := updates[i].Filter
 		id := string(filter.Lookup("_id").Value)

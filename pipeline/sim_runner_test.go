@@ -175,9 +175,12 @@ func (r *runner) do(action pipeline.Action) {
 	case pipeline.SendWrites:
 		r.sent.sending(w, a.Writes)
 	case pipeline.ResolveWrites:
-		r.sent.acting = a.Writes
+		r.sent.acting = nil
+		for _, x := range a.Writes {
+			r.sent.acting = append(r.sent.acting, copyOf(x))
+		}
 	case pipeline.AskPositions:
-		r.sent.acting = []*bucketer.Write{a.Write}
+		r.sent.acting = []*bucketer.Write{copyOf(a.Write)}
 	case pipeline.LoadStored:
 		if r.phase == "loading" {
 			r.sent = sentWrites{}

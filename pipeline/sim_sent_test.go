@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"bytes"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,7 +11,7 @@ import (
 	"waterwheel/timeseries"
 )
 
-// sentWrites follow what a worker sends since its D was read.
+// sentWrites follow what a worker sends since its D was read. The writes are copies: the worker's are used again.
 type sentWrites struct {
 	of     map[timeseries.Position]*bucketer.Write // in which write a position was sent
 	open   map[bson.ObjectID]*bucketer.Write       // sent and not resolved
@@ -22,12 +23,16 @@ func (s *sentWrites) sending(w *world, writes []*bucketer.Write) {
 	if s.of == nil {
 		s.of, s.open = map[timeseries.Position]*bucketer.Write{}, map[bson.ObjectID]*bucketer.Write{}
 	}
-	s.acting = writes
-	for _, x := range writes {
-		if other := s.open[x.ID]; other != nil && other != x {
+	s.acting = nil
+	for _, sent := range writes {
+		x := s.open[sent.ID]
+		if x == nil {
+			x = copyOf(sent)
+			s.open[sent.ID] = x
+		} else if !isSame(x, sent) {
 			w.fail("E4", "bucket %s gets another write while one is unknown", x.ID.Hex())
 		}
-		s.open[x.ID] = x
+		s.acting = append(s.acting, x)
 		for _, p := range positionsOf(x) {
 			if other := s.of[p]; other != nil && other != x {
 				w.fail("E3", "offset %d part %d is sent in a second write", p.Offset, p.Part)
@@ -79,6 +84,19 @@ func (s *sentWrites) warm(w *world) {
 	if len(s.open) > 0 && w.broken != warmAnyway {
 		w.fail("E4", "a catalog goes on with %d unknown writes", len(s.open))
 	}
+}
+
+// copyOf is a write that stays as it is when the memory of its flush is used again.
+func copyOf(x *bucketer.Write) *bucketer.Write {
+	own := *x
+	own.Offsets, own.Filter, own.Document = slices.Clone(x.Offsets), slices.Clone(x.Filter), slices.Clone(x.Document)
+	own.Meta.Value = slices.Clone(x.Meta.Value)
+	return &own
+}
+
+// isSame tells whether the same bytes are sent again.
+func isSame(x, y *bucketer.Write) bool {
+	return x.Kind == y.Kind && x.Count == y.Count && bytes.Equal(x.Filter, y.Filter) && bytes.Equal(x.Document, y.Document)
 }
 
 func positionsOf(x *bucketer.Write) []timeseries.Position {
