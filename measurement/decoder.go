@@ -31,6 +31,7 @@ type Decoder struct {
 	bson    bsonChecker
 	walker  *bsonWalker // of the format BSON
 	nester  nester
+	quick   quick
 
 	results  []Result
 	out      []byte // elements and meta of the results
@@ -76,6 +77,7 @@ func New(options Options) (*Decoder, error) {
 	if options.Format == BSON {
 		d.walker = newBSONWalker(d)
 	}
+	d.quick = newQuick(d)
 	return d, nil
 }
 
@@ -109,6 +111,7 @@ func (d *Decoder) reset(r record.Record) {
 	if d.bufferBytes() > keptBytes {
 		d.out, d.results, d.names, d.fields = nil, nil, nil, nil
 		d.json.out, d.json.wrapped, d.nester = nil, nil, nester{}
+		d.quick.drop()
 	}
 	d.record, d.results, d.out, d.badParts = r, d.results[:0], d.out[:0], 0
 }
@@ -116,7 +119,7 @@ func (d *Decoder) reset(r record.Record) {
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	return cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) +
+	return cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 }
 
@@ -160,6 +163,9 @@ func (d *Decoder) decodeJSON() *DecodeError {
 	d.frame, d.text = d.cutFrame(d.record.Value)
 	if err := d.checkFrame(); err != nil {
 		return err
+	}
+	if d.decodeQuickly() {
+		return nil
 	}
 	d.json.begin(d.text)
 	switch d.json.next() {

@@ -53,7 +53,7 @@ func TestPathologicalRecordsAreQuick(t *testing.T) {
 }
 
 // processorTime is what the process has used of its processors so far: other programs on the machine do not count.
-func processorTime(t *testing.T) time.Duration {
+func processorTime(t testing.TB) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		t.Fatal(err)

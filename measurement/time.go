@@ -134,6 +134,17 @@ func (p *timeParser) parseInteger(value int64) (reading, bool) {
 	return reading{millis: millis, value: value, unit: u}, ok
 }
 
+// parseScalar reads a number, of which it gets the bits.
+func (p *timeParser) parseScalar(kind bson.Type, bits uint64) (reading, bool) {
+	switch kind {
+	case bson.TypeInt32:
+		return p.parseInteger(int64(int32(bits)))
+	case bson.TypeInt64:
+		return p.parseInteger(int64(bits))
+	}
+	return p.parseFloat(math.Float64frombits(bits))
+}
+
 func (p *timeParser) parseFloat(value float64) (reading, bool) {
 	u, ok := p.unitFor(uint64(min(math.Abs(value), math.MaxInt64)))
 	if !ok {

@@ -1,0 +1,143 @@
+package measurement
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
+)
+
+const (
+	// manyUnknown is how many records in a row may be not known until most are not tried any more.
+	manyUnknown = 16
+	// retried is one of how many records is tried then.
+	retried = 16
+	// relearned is after how many records, all places being taken, they are forgotten.
+	relearned = 1 << 16
+)
+
+// decodeQuickly fills the results with the measurements of the record's text, or leaves them as they were: false means
+// nothing but that someone else must read it.
+func (d *Decoder) decodeQuickly() bool {
+	q := &d.quick
+	if q.off || !q.worthwhile() {
+		return false
+	}
+	written := len(d.out)
+	q.text, q.metas, q.out = d.text, q.metas[:0], d.out
+	ok := d.readQuickly()
+	if d.out = q.out; ok {
+		q.missed = 0
+		return true
+	}
+	q.missed++
+	d.out, d.results = d.out[:written], d.results[:0]
+	return false
+}
+
+// worthwhile tells whether to try a record.
+func (q *quick) worthwhile() bool {
+	if q.records++; q.full && q.records >= relearned {
+		q.top, q.places, q.full, q.records = newTop(q.paths), 0, false, 0
+	}
+	return q.missed < manyUnknown || q.records%retried == 0
+}
+
+func (d *Decoder) readQuickly() bool {
+	text := d.text
+	i := skipSpace(text, 0)
+	if i == len(text) {
+		return false
+	}
+	if text[i] != '[' {
+		i = d.readEventQuickly(i, 0)
+		return i >= 0 && skipSpace(text, i) == len(text)
+	}
+	i = skipSpace(text, i+1)
+	for part := range int32(timeseries.MaxParts) {
+		if i = d.readEventQuickly(i, part); i < 0 {
+			return false
+		}
+		more, next := d.quick.separator(i, ']')
+		if i = next; !more {
+			return i >= 0 && skipSpace(text, i) == len(text)
+		}
+	}
+	return false
+}
+
+// readEventQuickly appends the result of the event at i, and returns where it ends.
+func (d *Decoder) readEventQuickly(i int, part int32) int {
+	q := &d.quick
+	start := len(q.out)
+	if i = q.read(i); i < 0 {
+		return unknown
+	}
+	fields := q.out[start:len(q.out):len(q.out)]
+	if !q.isStored || q.isDotted && q.isOpaque || 3*len(fields)+columnBytes*q.topCount > maxStoredBytes {
+		return unknown
+	}
+	timestamp := d.record.Timestamp
+	if d.paths.time == "" {
+		q.when, q.hasTime = readingOf(timestamp), timestamp >= 0
+	}
+	if !q.hasTime || d.options.side(q.when.millis, timestamp) != 0 {
+		return unknown
+	}
+	meta, ok := d.quickMeta()
+	if !ok {
+		return unknown
+	}
+	d.results = append(d.results, Result{Measurement: Measurement{
+		Position: timeseries.Position{Offset: d.record.Offset, Part: part}, Time: q.when.millis, Meta: meta, Elements: fields,
+	}})
+	return i
+}
+
+// quickMeta is the meta of the event that was read.
+func (d *Decoder) quickMeta() (bson.RawValue, bool) {
+	switch d.options.MetaFrom {
+	case MetaFromNone:
+		return bson.RawValue{}, true
+	case MetaFromKey:
+		return d.keyMeta, true
+	}
+	q := &d.quick
+	if d.paths.joined {
+		return q.joinMeta()
+	}
+	return q.meta(q.parts[0])
+}
+
+func (q *quick) meta(s metaSpan) (bson.RawValue, bool) {
+	return bson.RawValue{Type: s.kind, Value: q.metas[s.start:s.end:s.end]}, s.kind != 0 && s.end-s.start <= maxMetaBytes
+}
+
+// joinMeta makes an object of the parts of meta, which are in the order of their names.
+func (q *quick) joinMeta() (bson.RawValue, bool) {
+	start := len(q.metas)
+	out := append(q.metas, 0, 0, 0, 0)
+	for i, part := range q.parts {
+		if part.kind != 0 {
+			out = rawbson.AppendHeader(out, part.kind, q.paths.meta[i].name)
+			out = append(out, out[part.start:part.end]...)
+		}
+	}
+	q.metas = rawbson.EndDocument(out, start)
+	end := len(q.metas)
+	if end-start == rawbson.Empty {
+		return bson.RawValue{}, false
+	}
+	return q.meta(metaSpan{bson.TypeEmbeddedDocument, start, end})
+}
+
+// drop drops the buffers that a large record makes large.
+func (q *quick) drop() {
+	q.text, q.out, q.metas, q.names, q.starts, q.spare, q.members = nil, nil, nil, nil, nil, nil, nil
+}
+
+// bufferBytes is what they take, nearly, without what is the Decoder's.
+func (q *quick) bufferBytes() int {
+	const nameBytes, memberBytes = 24 + 8, 48
+	return cap(q.metas) + cap(q.spare) + nameBytes*cap(q.names) + memberBytes*cap(q.members)
+}
