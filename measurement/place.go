@@ -2,7 +2,7 @@ package measurement
 
 import (
 	"bytes"
-	"slices"
+	"encoding/binary"
 )
 
 const (
@@ -21,6 +21,7 @@ const (
 	asField  use = iota // it is stored
 	asTime              // the measurement's time
 	asMeta              // meta, or a part of it
+	asMember            // in an object in meta
 	asDrop              // left out
 	asIgnore            // neither stored nor looked at, outside of what is stored
 	asWay               // an object that paths lead through, outside of what is stored
@@ -29,7 +30,7 @@ const (
 // place is where values of events stood: the names that lead there, and what the options make of a value there. All that
 // depends on names alone is decided when a place is met first.
 type place struct {
-	header   []byte // of a BSON element: a byte for the kind, the name, NUL
+	header   []byte // of a BSON element: a byte for the kind, the name, NUL; its capacity is a multiple of 8
 	node     *node  // of the paths; nil: none leads here
 	use      use
 	part     int  // of meta: which part
@@ -56,6 +57,25 @@ type step struct {
 	opening bool   // it begins behind the brace of an object
 }
 
+// matches tells whether a text begins with the literal.
+func (s *step) matches(text []byte) bool {
+	literal := s.literal
+	n := len(literal)
+	if n > len(text) {
+		return false
+	}
+	if n < 8 {
+		return n > 0 && string(text[:n]) == string(literal)
+	}
+	// The last eight bytes may have been compared in part before: literals are short.
+	for j := 0; j < n-8; j += 8 {
+		if binary.LittleEndian.Uint64(text[j:]) != binary.LittleEndian.Uint64(literal[j:]) {
+			return false
+		}
+	}
+	return binary.LittleEndian.Uint64(text[n-8:]) == binary.LittleEndian.Uint64(literal[n-8:])
+}
+
 // move is a beginning of an object, or the end of the innermost one when begin is nil.
 type move struct{ begin *place }
 
@@ -66,10 +86,11 @@ func (p *place) child(name []byte) *place {
 	if p.byName != nil {
 		return p.byName[string(name)]
 	}
-	return search(p.children, name)
+	return placeNamed(p.children, name)
 }
 
-func search(places []*place, name []byte) *place {
+// placeNamed is the place of a name among a few.
+func placeNamed(places []*place, name []byte) *place {
 	for _, p := range places {
 		if len(p.header) == len(name)+2 && string(p.header[1:len(name)+1]) == string(name) {
 			return p
@@ -102,12 +123,14 @@ func newTop(p *paths) *place {
 
 // newPlace makes the place of a name in the object at a place.
 func (o *Options) newPlace(parent *place, name []byte) *place {
-	p := &place{header: slices.Concat([]byte{0}, name, []byte{0}), depth: parent.depth + 1}
+	p := &place{header: newHeader(name), depth: parent.depth + 1}
 	p.first.opening = true
 	if parent.node != nil {
 		p.node = nodeOf(parent.node.children, name)
 	}
 	switch {
+	case parent.use == asMeta || parent.use == asMember:
+		p.use = asMember
 	case p.node != nil && p.node.role == isTime:
 		p.use = asTime
 	case p.node != nil && p.node.role == isMeta:
@@ -126,8 +149,19 @@ func (o *Options) newPlace(parent *place, name []byte) *place {
 	return p
 }
 
+// newHeader is the header of a place of this name.
+func newHeader(name []byte) []byte {
+	n := len(name) + 2
+	header := make([]byte, n, (n+7)&^7)
+	copy(header[1:], name)
+	return header
+}
+
 // holds tells whether an object at this place is gone through name by name.
-func (p *place) holds() bool { return p.use == asField || p.use == asWay }
+func (p *place) holds() bool { return p.use == asField || p.use == asWay || p.inMeta() }
+
+// inMeta tells whether an object at this place is written to meta.
+func (p *place) inMeta() bool { return p.use == asMeta || p.use == asMember }
 
 // isUsualName tells whether a name could be addressed everywhere. Names with dots are for others to judge.
 func isUsualName(name []byte) bool { return len(name) > 0 && name[0] != '$' }
@@ -147,7 +181,7 @@ func (q *quick) placeOf(parent *place, name []byte) *place {
 
 // dottedPlaceOf is placeOf of an object that dotted names make.
 func (q *quick) dottedPlaceOf(parent *place, name []byte) *place {
-	if p := search(parent.dotted, name); p != nil {
+	if p := placeNamed(parent.dotted, name); p != nil {
 		return p
 	}
 	undotted := q.placeOf(parent, name)

@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -53,8 +54,9 @@ type quick struct {
 // opened is an object that is open.
 type opened struct {
 	place *place
-	start int // of its element in out; negative: it has none
+	start int // of its element, in out or in metas; negative: it has none
 	taken int // before it
+	first int // of its members in names and starts, in meta
 }
 
 // metaSpan is a value of meta, in metas; kind 0: not seen.
@@ -72,24 +74,24 @@ func newQuick(d *Decoder) quick {
 
 // read reads the event that begins at i, and returns where it ends. What it makes of it is in the fields of the event.
 func (q *quick) read(i int) int {
-	if i >= len(q.text) || q.text[i] != '{' {
+	text := q.text
+	if i >= len(text) || text[i] != '{' {
 		return unknown
 	}
-	q.event++
-	q.open = append(q.open[:0], opened{place: q.top, start: -1})
-	q.names, q.starts = q.names[:0], q.starts[:0]
-	clear(q.parts)
-	q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = false, q.top.fields, false, false, 0, 0
+	q.clear()
 	s := &q.top.first
 	for i++; ; {
-		if i = q.take(s, i); i < 0 || s.place == nil {
-			return i
-		}
-		p := s.place
-		if i = skipSpace(q.text, i); i == len(q.text) {
+		if i = q.take(s, i); i < 0 {
 			return unknown
 		}
-		if q.text[i] == '{' && p.holds() {
+		p := s.place
+		if p == nil {
+			return i
+		}
+		if i = skipSpace(text, i); i == len(text) {
+			return unknown
+		}
+		if text[i] == '{' && p.holds() {
 			if !q.begin(p) {
 				return unknown
 			}
@@ -100,17 +102,30 @@ func (q *quick) read(i int) int {
 			return unknown
 		}
 		p.seen = q.event
-		if i = q.value(p, i); i < 0 {
+		if p.use == asField {
+			i = q.field(p, i)
+		} else {
+			i = q.other(p, i)
+		}
+		if i < 0 {
 			return unknown
 		}
 		s = &p.next
 	}
 }
 
+// clear forgets the event before.
+func (q *quick) clear() {
+	q.event++
+	q.open = append(q.open[:0], opened{place: q.top, start: -1})
+	q.names, q.starts = q.names[:0], q.starts[:0]
+	clear(q.parts)
+	q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = false, q.top.fields, false, false, 0, 0
+}
+
 // take goes a step.
 func (q *quick) take(s *step, i int) int {
-	n := len(s.literal)
-	if n == 0 || len(q.text)-i < n || string(q.text[i:i+n]) != string(s.literal) {
+	if !s.matches(q.text[i:]) {
 		return q.learn(s, i)
 	}
 	for _, m := range s.moves {
@@ -118,7 +133,7 @@ func (q *quick) take(s *step, i int) int {
 			return unknown
 		}
 	}
-	return i + n
+	return i + len(s.literal)
 }
 
 func (q *quick) make(m move) bool {
@@ -138,23 +153,35 @@ func (q *quick) begin(p *place) bool {
 		return false
 	}
 	own.seen = q.event
-	start := -1
-	if p.use == asField {
-		start = len(q.out)
+	o := opened{place: p, start: -1, taken: q.taken, first: len(q.names)}
+	switch p.use {
+	case asField:
+		o.start = len(q.out)
 		q.out = append(append(q.out, p.header...), 0, 0, 0, 0)
-		q.out[start] = byte(bson.TypeEmbeddedDocument)
+		q.out[o.start] = byte(bson.TypeEmbeddedDocument)
+	case asMember:
+		q.beginMember(p, bson.TypeEmbeddedDocument)
+		o.first = len(q.names)
+		fallthrough
+	case asMeta:
+		o.start = len(q.metas)
+		q.metas = append(q.metas, 0, 0, 0, 0)
+	default:
+		q.isStored = q.isStored || p.fields
 	}
-	q.isStored = q.isStored || p.fields
-	q.open = append(q.open, opened{place: p, start: start, taken: q.taken})
+	q.open = append(q.open, o)
 	return true
 }
 
 // end ends the innermost object.
 func (q *quick) end() bool {
 	last := len(q.open) - 1
-	o := q.open[last]
+	o := &q.open[last]
 	if q.open = q.open[:last]; o.start < 0 {
 		return true
+	}
+	if o.place.inMeta() {
+		return q.endMeta(o)
 	}
 	document := o.start + len(o.place.header)
 	q.out = rawbson.EndDocument(q.out, document)
@@ -165,6 +192,27 @@ func (q *quick) end() bool {
 	return q.kept(o.place)
 }
 
+// endMeta ends an object in meta.
+func (q *quick) endMeta(o *opened) bool {
+	if !q.settle(q.metas, o.first, true) {
+		return false
+	}
+	q.metas = rawbson.EndDocument(q.metas, o.start)
+	if o.place.use == asMeta {
+		q.parts[o.place.part] = metaSpan{bson.TypeEmbeddedDocument, o.start, len(q.metas)}
+		q.taken++
+	}
+	return true
+}
+
+// beginMember begins a member of an object in meta.
+func (q *quick) beginMember(p *place, kind bson.Type) {
+	at := len(q.metas)
+	q.names, q.starts = append(q.names, p.name()), append(q.starts, at)
+	q.metas = append(q.metas, p.header...)
+	q.metas[at] = byte(kind)
+}
+
 // kept counts a field.
 func (q *quick) kept(p *place) bool {
 	if p.atTop {
@@ -173,50 +221,66 @@ func (q *quick) kept(p *place) bool {
 	return !p.reserved
 }
 
-// value reads the value at a place.
-func (q *quick) value(p *place, i int) int {
+// field appends a field that is no object.
+func (q *quick) field(p *place, i int) int {
+	if !q.kept(p) {
+		return unknown
+	}
+	at := len(q.out)
+	if c := q.text[i]; c-'0' <= 9 || c == '-' {
+		value, kind, end := scanNumber(q.text, i)
+		q.out = p.appendNumber(q.out, value, kind)
+		return end
+	}
+	out, kind, end := q.appendValue(append(q.out, p.header...), i, p.depth, false)
+	out[at] = byte(kind)
+	q.out = out
+	return end
+}
+
+// appendNumber appends an element with a number, of which it gets the bits.
+func (p *place) appendNumber(out []byte, value uint64, kind bson.Type) []byte {
+	at, n := len(out), len(p.header)
+	if cap(out)-at < n+16 {
+		out = slices.Grow(out, n+16)
+	}
+	// Eight bytes at a time, up to seven too many, which the value and what comes later overwrite.
+	header, out := p.header[:cap(p.header)], out[:at+n+16]
+	for j := 0; j+8 <= len(header); j += 8 {
+		binary.LittleEndian.PutUint64(out[at+j:], binary.LittleEndian.Uint64(header[j:]))
+	}
+	out[at] = byte(kind)
+	binary.LittleEndian.PutUint64(out[at+n:], value)
+	if kind == bson.TypeInt32 {
+		return out[:at+n+4]
+	}
+	return out[:at+n+8]
+}
+
+// other reads a value that is no field.
+func (q *quick) other(p *place, i int) int {
 	switch p.use {
-	case asField:
-		return q.field(p, i)
 	case asTime:
 		q.taken++
 		return q.readTime(i)
 	case asMeta:
 		q.taken++
 		return q.readMeta(p, i)
+	case asMember:
+		at := len(q.metas)
+		q.beginMember(p, 0)
+		out, kind, end := q.appendValue(q.metas, i, p.depth, true)
+		out[at] = byte(kind)
+		q.metas = out
+		return end
 	case asDrop:
 		q.taken++
 	case asWay:
 		if n := p.node; n.onRoot || n.isRoot || n.isStored {
 			return unknown // something must be found behind it
 		}
-	case asIgnore:
 	}
 	return q.skip(i, p.depth)
-}
-
-// field appends a field that is no object.
-func (q *quick) field(p *place, i int) int {
-	if !q.kept(p) {
-		return unknown
-	}
-	text, at := q.text, len(q.out)
-	out := append(q.out, p.header...)
-	if c := text[i]; c-'0' <= 9 || c == '-' {
-		value, kind, end := scanNumber(text, i)
-		out[at] = byte(kind)
-		if kind == bson.TypeInt32 {
-			out = binary.LittleEndian.AppendUint32(out, uint32(value))
-		} else {
-			out = binary.LittleEndian.AppendUint64(out, value)
-		}
-		q.out = out
-		return end
-	}
-	out, kind, end := q.appendValue(out, i, p.depth, false)
-	out[at] = byte(kind)
-	q.out = out
-	return end
 }
 
 func (q *quick) readTime(i int) int {

@@ -138,6 +138,6 @@ func (q *quick) drop() {
 
 // bufferBytes is what they take, nearly, without what is the Decoder's.
 func (q *quick) bufferBytes() int {
-	const nameBytes, memberBytes = 24 + 8, 48
+	const nameBytes, memberBytes = 24 + 8, 24 + 24
 	return cap(q.metas) + cap(q.spare) + nameBytes*cap(q.names) + memberBytes*cap(q.members)
 }

@@ -107,13 +107,11 @@ func (q *quick) appendObject(out []byte, i, depth int, normal bool) ([]byte, int
 	if i < len(q.text) && q.text[i] == '}' {
 		return rawbson.EndDocument(out, start), i + 1
 	}
-	ascending := true
 	for i < len(q.text) {
 		name, next := q.name(i)
 		if next < 0 || !isUsualName(name) || bytes.IndexByte(name, '.') >= 0 {
 			return out, unknown
 		}
-		ascending = ascending && (len(q.names) == first || bytes.Compare(q.names[len(q.names)-1], name) < 0)
 		q.names, q.starts = append(q.names, name), append(q.starts, len(out))
 		at := len(out)
 		out = append(append(append(out, 0), name...), 0)
@@ -126,10 +124,9 @@ func (q *quick) appendObject(out []byte, i, depth int, normal bool) ([]byte, int
 		if i = next; more {
 			continue
 		}
-		if i >= 0 && !ascending && !q.settle(out, first, normal) {
+		if i >= 0 && !q.settle(out, first, normal) {
 			i = unknown
 		}
-		q.names, q.starts = q.names[:first], q.starts[:first]
 		return rawbson.EndDocument(out, start), i
 	}
 	return out, unknown
@@ -155,23 +152,42 @@ func (q *quick) name(i int) (name []byte, next int) {
 	return name, i
 }
 
-// settle looks at the members, from first on, of an object at the end of out that are not in the order of their names:
-// false when a name comes twice. For a normal form it brings them into that order.
+// settle looks at the members, from first on, of an object at the end of out, and takes them off: false when a name comes
+// twice. For a normal form it brings them into the order of their names.
 func (q *quick) settle(out []byte, first int, normal bool) bool {
 	names, starts := q.names[first:], q.starts[first:]
-	if !normal {
-		_, found := findDuplicate(names)
-		return !found
+	q.names, q.starts = q.names[:first], q.starts[:first]
+	switch {
+	case ascend(names):
+		return true
+	case normal:
+		return q.sort(out, names, starts)
 	}
-	begin := starts[0]
-	q.spare = append(q.spare[:0], out[begin:]...)
-	q.members = q.members[:0]
-	for i, name := range names {
-		end := len(out)
-		if i+1 < len(starts) {
-			end = starts[i+1]
+	_, found := findDuplicate(names)
+	return !found
+}
+
+// ascend tells whether each name is greater than the one before.
+func ascend(names [][]byte) bool {
+	for i := 1; i < len(names); i++ {
+		if bytes.Compare(names[i-1], names[i]) >= 0 {
+			return false
 		}
-		q.members = append(q.members, member{name, q.spare[starts[i]-begin : end-begin]})
+	}
+	return true
+}
+
+// member is one of an object that is being sorted.
+type member struct{ name, element []byte }
+
+// sort sorts the members that begin at the starts and reach to the end of out.
+func (q *quick) sort(out []byte, names [][]byte, starts []int) bool {
+	begin, end := starts[0], len(out)
+	q.spare = append(q.spare[:0], out[begin:]...)
+	q.members = append(q.members[:0], make([]member, len(names))...)
+	for i := len(names) - 1; i >= 0; i-- {
+		q.members[i] = member{names[i], q.spare[starts[i]-begin : end-begin]}
+		end = starts[i]
 	}
 	slices.SortFunc(q.members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
 	at := begin
@@ -183,9 +199,6 @@ func (q *quick) settle(out []byte, first int, normal bool) bool {
 	}
 	return true
 }
-
-// member is one of an object that is being sorted.
-type member struct{ name, element []byte }
 
 // skip reads over the value at i, which need only be JSON that BSON could hold.
 func (q *quick) skip(i, depth int) int {

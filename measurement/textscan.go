@@ -88,6 +88,12 @@ func scanNumber(text []byte, i int) (value uint64, kind bson.Type, end int) {
 	if negative {
 		i++
 	}
+	if len(text)-i > 16 {
+		if value, kind, end = scanShort(text, i, negative); end >= 0 {
+			return value, kind, end
+		}
+		value = 0
+	}
 	first := i
 	for ; i < len(text) && text[i]-'0' <= 9; i++ {
 		value = value*10 + uint64(text[i]-'0')
@@ -106,6 +112,47 @@ func scanNumber(text []byte, i int) (value uint64, kind bson.Type, end int) {
 		return value, bson.TypeInt32, i
 	}
 	return convertInteger(text[start:i], value, digits, negative, i)
+}
+
+// scanShort is scanNumber for at most seven digits before and as many behind the point: without loops, whose ends a
+// processor guesses wrong. There must be 16 bytes more than the sign.
+func scanShort(text []byte, i int, negative bool) (value uint64, kind bson.Type, end int) {
+	value, n := scanDigits(binary.LittleEndian.Uint64(text[i:]))
+	if n == 0 || n == 8 || n > 1 && text[i] == '0' {
+		return 0, 0, unknown
+	}
+	i += n
+	switch c := text[i]; {
+	case c == '.':
+		fraction, n := scanDigits(binary.LittleEndian.Uint64(text[i+1:]))
+		if i += 1 + n; n == 0 || n == 8 || text[i]|' ' == 'e' {
+			return 0, 0, unknown
+		}
+		f := (float64(value)*powersOfTen[n] + float64(fraction)) / powersOfTen[n] // 14 digits: exact but for the division
+		if negative {
+			f = -f
+		}
+		return math.Float64bits(f), bson.TypeDouble, i
+	case c|' ' == 'e' || negative && value == 0:
+		return 0, 0, unknown
+	}
+	if negative {
+		value = -value
+	}
+	return value, bson.TypeInt32, i
+}
+
+// scanDigits reads the digits that eight bytes of text begin with: the number they write and how many there are.
+func scanDigits(w uint64) (value uint64, n int) {
+	const ones = 0x0101010101010101
+	w ^= ones * '0'
+	n = bits.TrailingZeros64((w+ones*(128-10)|w)&(ones<<7)) / 8
+	// Zeros come before the digits, and the first digit into the lowest byte; then pairs, fours and eights are joined.
+	w <<= uint(64 - 8*n)
+	w = w*10 + w>>8
+	const pairs = 0x000000FF000000FF
+	w = (w&pairs)*(100+1000000<<32) + (w>>16&pairs)*(1+10000<<32)
+	return w >> 32, n
 }
 
 // convertInteger converts what is no small integer.
