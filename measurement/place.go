@@ -3,6 +3,7 @@ package measurement
 import (
 	"bytes"
 	"encoding/binary"
+	"math"
 )
 
 const (
@@ -10,6 +11,8 @@ const (
 	maxPlaces = 2048
 	// maxLiteral bounds the text of a step that is remembered.
 	maxLiteral = 256
+	// longMissed is how often a step must differ until the other is remembered.
+	longMissed = 4
 	// fewChildren is up to how many names an object's are searched one by one.
 	fewChildren = 12
 )
@@ -39,6 +42,8 @@ type place struct {
 	reserved bool // a field whose name time or meta has in what is stored
 	depth    int  // of an object here, that of the event being 1
 
+	word, mask uint64 // the quoted name as it begins in a text, and which bits of it count
+
 	children []*place
 	byName   map[string]*place // the children, once they are many
 	dotted   []*place          // objects that dotted names make: {"a.b": 1} has one for a
@@ -55,6 +60,7 @@ type step struct {
 	moves   []move
 	place   *place // of the next value; nil: the event ends
 	opening bool   // it begins behind the brace of an object
+	missed  int    // how often in a row another way was gone
 }
 
 // matches tells whether a text begins with the literal.
@@ -125,6 +131,9 @@ func newTop(p *paths) *place {
 func (o *Options) newPlace(parent *place, name []byte) *place {
 	p := &place{header: newHeader(name), depth: parent.depth + 1}
 	p.first.opening = true
+	var quoted [8]byte
+	n := copy(quoted[copy(quoted[:], `"`):], name) + 1
+	p.word, p.mask = binary.LittleEndian.Uint64(quoted[:]), math.MaxUint64>>(64-8*n)
 	if parent.node != nil {
 		p.node = nodeOf(parent.node.children, name)
 	}

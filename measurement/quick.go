@@ -81,11 +81,8 @@ func (q *quick) read(i int) int {
 	q.clear()
 	s := &q.top.first
 	for i++; ; {
-		if i = q.take(s, i); i < 0 {
-			return unknown
-		}
-		p := s.place
-		if p == nil {
+		var p *place
+		if p, i = q.take(s, i); i < 0 || p == nil {
 			return i
 		}
 		if i = skipSpace(text, i); i == len(text) {
@@ -123,17 +120,68 @@ func (q *quick) clear() {
 	q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = false, q.top.fields, false, false, 0, 0
 }
 
-// take goes a step.
-func (q *quick) take(s *step, i int) int {
+// take goes a step, and returns the place of the next value; nil: the event ends.
+func (q *quick) take(s *step, i int) (*place, int) {
 	if !s.matches(q.text[i:]) {
-		return q.learn(s, i)
+		return q.turn(s, i)
 	}
+	s.missed = 0
 	for _, m := range s.moves {
 		if !q.make(m) {
-			return unknown
+			return nil, unknown
 		}
 	}
-	return i + len(s.literal)
+	return s.place, i + len(s.literal)
+}
+
+// turn goes a step that differs from the one before. Names may come in any order: only when it has differed for some times
+// it is remembered.
+func (q *quick) turn(s *step, i int) (*place, int) {
+	if s.missed++; s.missed < longMissed {
+		if p, next := q.sibling(s, i); next >= 0 {
+			return p, next
+		}
+	}
+	s.missed = 0
+	i = q.learn(s, i)
+	return s.place, i
+}
+
+// sibling goes on with another name that the innermost object is known to have, or ends the event, where nothing but that is
+// to be done.
+func (q *quick) sibling(s *step, i int) (*place, int) {
+	text, object := q.text, q.open[len(q.open)-1].place
+	if i >= len(text) || object.undotted != nil {
+		return nil, unknown
+	}
+	if text[i] == '}' && len(q.open) == 1 {
+		if !q.end() {
+			return nil, unknown
+		}
+		return nil, i + 1
+	}
+	if !s.opening {
+		if text[i] != ',' {
+			return nil, unknown
+		}
+		i++
+	}
+	if len(text)-i <= 8 || len(object.children) > fewChildren {
+		return nil, unknown
+	}
+	w := binary.LittleEndian.Uint64(text[i:])
+	for _, p := range object.children {
+		if (w^p.word)&p.mask != 0 {
+			continue
+		}
+		// The name between its quotes, and the colon.
+		name := p.name()
+		colon := i + len(name) + 2
+		if colon+1 < len(text) && text[colon] == ':' && text[colon-1] == '"' && string(text[i+1:colon-1]) == string(name) {
+			return p, colon + 1
+		}
+	}
+	return nil, unknown
 }
 
 func (q *quick) make(m move) bool {

@@ -1,6 +1,8 @@
 package measurement
 
 import (
+	"slices"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
@@ -88,9 +90,13 @@ func (d *Decoder) readEventQuickly(i int, part int32) int {
 	if !ok {
 		return unknown
 	}
-	d.results = append(d.results, Result{Measurement: Measurement{
-		Position: timeseries.Position{Offset: d.record.Offset, Part: part}, Time: q.when.millis, Meta: meta, Elements: fields,
-	}})
+	if len(d.results) == cap(d.results) {
+		d.results = slices.Grow(d.results, 1)
+	}
+	d.results = d.results[:len(d.results)+1]
+	r := &d.results[len(d.results)-1]
+	r.Measurement.Position = timeseries.Position{Offset: d.record.Offset, Part: part}
+	r.Measurement.Time, r.Measurement.Meta, r.Measurement.Elements, r.Err = q.when.millis, meta, fields, nil
 	return i
 }
 

@@ -189,15 +189,29 @@ func (q *quick) sort(out []byte, names [][]byte, starts []int) bool {
 		q.members[i] = member{names[i], q.spare[starts[i]-begin : end-begin]}
 		end = starts[i]
 	}
-	slices.SortFunc(q.members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+	if len(names) > fewNames {
+		slices.SortFunc(q.members, func(a, b member) int { return bytes.Compare(a.name, b.name) })
+	} else {
+		sortFew(q.members)
+	}
 	at := begin
-	for i, m := range q.members {
+	for i := range q.members {
+		m := &q.members[i]
 		if i > 0 && bytes.Equal(m.name, q.members[i-1].name) {
 			return false
 		}
 		at += copy(out[at:], m.element)
 	}
 	return true
+}
+
+// sortFew puts each before those that are greater.
+func sortFew(members []member) {
+	for i := 1; i < len(members); i++ {
+		for j := i; j > 0 && string(members[j].name) < string(members[j-1].name); j-- {
+			members[j], members[j-1] = members[j-1], members[j]
+		}
+	}
 }
 
 // skip reads over the value at i, which need only be JSON that BSON could hold.

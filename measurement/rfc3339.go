@@ -18,22 +18,51 @@ func parseTime(text []byte, short bool) (millis int64, ok bool) {
 	if c := text[10]; c != 'T' && c != 't' && c != ' ' {
 		return 0, false
 	}
-	year, month, day := digits(text[0:4]), digits(text[5:7]), digits(text[8:10])
-	hour, minute, second := digits(text[11:13]), digits(text[14:16]), digits(text[17:19])
-	if year < 0 || month < 1 || month > 12 || day < 1 || hour < 0 || hour > 23 || minute < 0 || minute > 59 ||
-		second < 0 || second > 59 {
+	if !areDigits(text[0], text[1], text[2], text[3]) || !areDigits(text[5], text[6], text[8], text[9]) || !areDigits(text[11], text[12], text[14], text[15]) ||
+		!areDigits(text[17], text[18], '0', '0') {
 		return 0, false
 	}
-	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	if t.Day() != day {
+	year, month, day := pair(text[0:])*100+pair(text[2:]), pair(text[5:]), pair(text[8:])
+	hour, minute, second := pair(text[11:]), pair(text[14:]), pair(text[17:])
+	if month < 1 || month > 12 || day < 1 || day > daysOf(year, month) || hour > 23 || minute > 59 || second > 59 {
 		return 0, false
 	}
+	millis = int64(((days(year, month, day)*24+hour)*60+minute)*60+second) * 1000
 	fraction, rest, ok := cutFraction(text[19:])
 	if !ok {
 		return 0, false
 	}
 	offset, ok := parseOffset(rest, short)
-	return t.UnixMilli() + fraction - offset, ok
+	return millis + fraction - offset, ok
+}
+
+// areDigits tells whether all are digits.
+func areDigits(a, b, c, d byte) bool { return max(a-'0', b-'0', c-'0', d-'0') <= 9 }
+
+// pair is the number that two digits write.
+func pair(text []byte) int { return int(text[0]-'0')*10 + int(text[1]-'0') }
+
+// daysOf is how many days a month has.
+func daysOf(year, month int) int {
+	const long = 1<<1 | 1<<3 | 1<<5 | 1<<7 | 1<<8 | 1<<10 | 1<<12
+	switch {
+	case month != 2:
+		return 30 + long>>month&1
+	case year%4 == 0 && (year%100 != 0 || year%400 == 0):
+		return 29
+	}
+	return 28
+}
+
+// days are the days from 1970 to a date, of a year from 0 on. The years begin with March, so that a leap day is the last.
+func days(year, month, day int) int {
+	const fourCenturies, to1970 = 146097, 719468
+	year += 400 // no year is negative in the divisions
+	if month <= 2 {
+		year--
+	}
+	dayOfYear := (153*((month+9)%12)+2)/5 + day - 1
+	return year*365 + year/4 - year/100 + year/400 + dayOfYear - to1970 - fourCenturies
 }
 
 // digits returns the number that the text writes, -1 when it holds anything but digits.
