@@ -14,7 +14,9 @@ type Report struct {
 	Command string    `json:"command,omitempty"`
 	Machine Machine   `json:"machine"`
 	Load    Load      `json:"load"`
-	Rounds  int       `json:"rounds"`
+	// Topic held the load; databases and groups had names that begin with its.
+	Topic  string `json:"topic"`
+	Rounds int    `json:"rounds"`
 	// EventBytes is the mean length of an event.
 	EventBytes float64 `json:"event_bytes"`
 	// Settings of the consumer beside its usual ones.

@@ -16,6 +16,8 @@ import (
 type Plan struct {
 	Load   Load
 	Rounds int
+	// Patience is how long one peer may take.
+	Patience time.Duration
 	// Peers that take part; Ceiling needs Waterwheel.
 	Peers []Peer
 }
@@ -25,6 +27,9 @@ func (p Plan) Validate() error {
 	err := p.Load.Validate()
 	if p.Rounds < 1 {
 		err = errors.Join(err, fmt.Errorf("%d rounds: at least one is needed", p.Rounds))
+	}
+	if p.Patience <= 0 {
+		err = errors.Join(err, fmt.Errorf("a patience of %s: peers need some time", p.Patience))
 	}
 	if len(p.Peers) == 0 {
 		err = errors.Join(err, errors.New("no peers"))
@@ -60,10 +65,11 @@ func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	report.Topic = topic.Name
 	report.EventBytes = float64(topic.Bytes) / float64(p.Load.Records)
 	var errs []error
 	for round := 1; round <= p.Rounds && len(errs) == 0; round++ {
-		results, err := b.round(ctx, topic, round, p.Peers)
+		results, err := b.round(ctx, topic, round, p)
 		report.Results = append(report.Results, results...)
 		errs = append(errs, err)
 		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
@@ -77,12 +83,12 @@ func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 }
 
 // round has each peer drain the topic once. Every other round begins with the peers that the others end with.
-func (b *Bench) round(ctx context.Context, t Topic, round int, peers []Peer) (results []Result, err error) {
-	order := slices.DeleteFunc(slices.Clone(peers), func(p Peer) bool { return p == Ceiling })
+func (b *Bench) round(ctx context.Context, t Topic, round int, p Plan) (results []Result, err error) {
+	order := slices.DeleteFunc(slices.Clone(p.Peers), func(p Peer) bool { return p == Ceiling })
 	if round%2 == 0 {
 		slices.Reverse(order)
 	}
-	if at := slices.Index(order, Waterwheel); slices.Contains(peers, Ceiling) {
+	if at := slices.Index(order, Waterwheel); slices.Contains(p.Peers, Ceiling) {
 		order = slices.Insert(order, at+1, Ceiling)
 	}
 	var drains []Drain
@@ -93,7 +99,7 @@ func (b *Bench) round(ctx context.Context, t Topic, round int, peers []Peer) (re
 			d.Buckets = Drain{Peer: Waterwheel, Round: round}.Database(t)
 		}
 		drains = append(drains, d)
-		r, err := b.Drain(ctx, t, d)
+		r, err := b.inTime(ctx, t, d, p.Patience)
 		if err != nil {
 			return results, err
 		}
@@ -106,6 +112,13 @@ func (b *Bench) round(ctx context.Context, t Topic, round int, peers []Peer) (re
 		}
 	}
 	return results, nil
+}
+
+// inTime is Drain with a bound.
+func (b *Bench) inTime(ctx context.Context, t Topic, d Drain, patience time.Duration) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return b.Drain(ctx, t, d)
 }
 
 // Remove drops what peers have stored, and deletes their consumer groups.

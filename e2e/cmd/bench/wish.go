@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"waterwheel/e2e/bench"
 	"waterwheel/e2e/harness"
@@ -84,6 +85,7 @@ func (w *wish) flags() *flag.FlagSet {
 	flags.StringVar(&l.Codec, "codec", l.Codec, "compression in Kafka: "+strings.Join(bench.Codecs, ", "))
 	flags.IntVar(&l.Partitions, "partitions", l.Partitions, "partitions of the topic")
 	flags.IntVar(&w.plan.Rounds, "rounds", 3, "how often each peer has its turn")
+	flags.DurationVar(&w.plan.Patience, "patience", 30*time.Minute, "how long one peer may take for one turn")
 	w.plan.Peers = bench.Peers
 	flags.Func("peers", "who takes part, comma-separated (default: all)", func(list string) error {
 		w.plan.Peers = nil

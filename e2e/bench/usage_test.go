@@ -1,0 +1,64 @@
+package bench_test
+
+import (
+	"net"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/bench"
+)
+
+// TestUsageOfAnotherProcess: the server is found by its port, and what it uses is told.
+func TestUsageOfAnotherProcess(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ctx := within(t, 30*time.Second)
+	address := listener.Addr().String()
+	if pid := bench.PIDOf(ctx, address); pid != 0 {
+		t.Errorf("this process is found as %d: what it uses is not the server's", pid)
+	}
+
+	file, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done; exec sleep 60")
+	other.ExtraFiles = append(other.ExtraFiles, file)
+	out, err := other.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { other.Process.Kill(); other.Wait() }()
+	file.Close()
+	listener.Close() // now only the other one holds it
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	if pid := bench.PIDOf(ctx, address); int(pid) != other.Process.Pid {
+		t.Errorf("process %d listens at %s, not %d", pid, address, other.Process.Pid)
+	}
+	if used, ok := bench.CPUOf(ctx, int32(other.Process.Pid)); !ok || used <= 0 || used > time.Minute {
+		t.Errorf("it used %s, %v", used, ok)
+	}
+	if bytes := bench.MaxResidentOf(other.Process.Pid); bytes < 100<<10 || bytes > 1<<30 {
+		t.Errorf("it had %d bytes", bytes)
+	}
+	if used, ok := bench.CPUOf(ctx, 0); ok {
+		t.Errorf("an unknown process used %s", used)
+	}
+	if pid := bench.PIDOf(ctx, "192.0.2.1:27017"); pid != 0 {
+		t.Errorf("a process of another machine is %d", pid)
+	}
+}

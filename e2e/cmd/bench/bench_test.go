@@ -1,0 +1,56 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"waterwheel/e2e/bench"
+)
+
+// TestFlagsOverruleScenarios: what a scenario says holds, but for what a flag says.
+func TestFlagsOverruleScenarios(t *testing.T) {
+	t.Parallel()
+	w, err := parse(strings.Fields("-scenario million -records 5000 -codec zstd -peers waterwheel,discard -set FLUSH_INTERVAL=1s -scenario memory"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := w.plan.Load
+	if l.Series != 1_000_000 || l.Records != 5000 || l.Codec != "zstd" || l.Fields != 5 {
+		t.Errorf("the load is %+v", l)
+	}
+	if w.settings["MEMORY_LIMIT"] != "256MiB" || w.settings["FLUSH_INTERVAL"] != "1s" || len(w.settings) != 2 {
+		t.Errorf("the settings are %v", w.settings)
+	}
+	if !slices.Equal(w.plan.Peers, []bench.Peer{bench.Waterwheel, bench.Discard}) {
+		t.Errorf("the peers are %v", w.plan.Peers)
+	}
+}
+
+// TestExitCodes: help is no failure, and wrong usage is told from what fails later.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{
+		"-help": exitDone, "-unknown": exitUsage, "-scenario none": exitUsage, "-set NAME": exitUsage, "-records 0": exitUsage,
+		"-peers ceiling": exitUsage, "surplus": exitUsage, "-consumer /does/not/exist -records 1 -patience 20s": exitFailed,
+	} {
+		if code := run(t.Context(), strings.Fields(args)); code != want {
+			t.Errorf("bench %s: code %d, not %d", args, code, want)
+		}
+	}
+}
+
+// TestCommandIsTheMakefiles: the report says what to type.
+func TestCommandIsTheMakefiles(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                                  "make bench-e2e",
+		"-consumer bin/consumer":            "make bench-e2e",
+		"-consumer bin/consumer -records 9": "make bench-e2e BENCHFLAGS='-records 9'",
+		"-rounds 2":                         "make bench-e2e BENCHFLAGS='-rounds 2'",
+	} {
+		if got := commandOf(strings.Fields(args)); got != want {
+			t.Errorf("%q: %s, not %s", args, got, want)
+		}
+	}
+}
