@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unicode/utf8"
 )
 
@@ -10,6 +11,8 @@ const (
 	maxKnownNames = 1024
 	// maxKnownBytes is how long a known name may be.
 	maxKnownBytes = 128
+	// fewKnown is up to how many names of a level are compared one by one.
+	fewKnown = 16
 	// patience is how many events with unknown names go the longer way before all names are forgotten and learned anew.
 	patience = 4096
 )
@@ -21,13 +24,16 @@ type bsonLevel struct {
 	outside bool   // of what is stored: names are free
 	top     bool   // of what is stored
 	before  bsonName
-	index   map[string]*bsonName
-	visit   uint32 // counts the objects
+	few     []*bsonName          // its names, while they are
+	index   map[string]*bsonName // its names, once they are many
+	visit   uint32               // counts the objects
 }
 
 // bsonName is a known name.
 type bsonName struct {
 	text   []byte    // with its NUL, as it stands in an element
+	word   uint64    // its first eight bytes, or those before a zero
+	mask   uint64    // of the bits of word that are of the name
 	next   *bsonName // that followed the last time; nil: none has
 	rising bool      // the next one is greater
 	visit  uint32    // of its level, when it was seen last
@@ -66,22 +72,63 @@ func newBSONLevel(at *node, outside bool) *bsonLevel {
 	return l
 }
 
-// find returns the name at the start of a list behind its kind, as one that follows another: the prediction was wrong. Nil:
-// it is not known, and cannot be.
+// is tells whether an element has this name, whose first eight bytes were loaded already.
+func (n *bsonName) is(word uint64, document []byte, at, limit int) bool {
+	const loaded = 8
+	end := at + len(n.text)
+	return word&n.mask == n.word && end <= limit && (end <= at+loaded || string(document[at+loaded:end]) == string(n.text[loaded:]))
+}
+
+// name returns the name at an index, of an element that follows another; nil: it is not known, and cannot be.
+func (n *bsonNames) name(l *bsonLevel, before *bsonName, document []byte, at, limit int) *bsonName {
+	if at+8 > len(document) {
+		return n.find(l, before, document[at:limit])
+	}
+	word := binary.LittleEndian.Uint64(document[at:])
+	if next := before.next; next != nil && next.is(word, document, at, limit) {
+		return next
+	}
+	for _, name := range l.few {
+		if name.is(word, document, at, limit) {
+			return l.follow(before, name)
+		}
+	}
+	return n.find(l, before, document[at:limit])
+}
+
+// follow remembers that a name came behind another.
+func (l *bsonLevel) follow(before, name *bsonName) *bsonName {
+	before.next = name
+	before.rising = before == &l.before || bytes.Compare(before.text, name.text) < 0
+	return name
+}
+
+// find is name for a list that begins behind the kind of its first element.
 func (n *bsonNames) find(l *bsonLevel, before *bsonName, list []byte) *bsonName {
 	end := bytes.IndexByte(list, 0)
 	if end < 0 {
 		return nil
 	}
-	found := l.index[string(list[:end])]
-	if found == nil {
-		if found = n.learn(l, list[:end+1]); found == nil {
-			return nil
+	if known := l.known(list[:end]); known != nil {
+		return l.follow(before, known)
+	}
+	if learned := n.learn(l, list[:end+1]); learned != nil {
+		return l.follow(before, learned)
+	}
+	return nil
+}
+
+// known returns a name that is known, without its NUL.
+func (l *bsonLevel) known(text []byte) *bsonName {
+	if l.index != nil {
+		return l.index[string(text)]
+	}
+	for _, name := range l.few {
+		if string(name.text[:len(name.text)-1]) == string(text) {
+			return name
 		}
 	}
-	before.next = found
-	before.rising = before == &l.before || bytes.Compare(before.text, found.text) < 0
-	return found
+	return nil
 }
 
 // learn adds a name, with its NUL, to a level; nil: it is none that is always right there, or there are too many.
@@ -106,12 +153,29 @@ func (n *bsonNames) learn(l *bsonLevel, text []byte) *bsonName {
 	if learned.reserved && learned.node == nil {
 		return nil
 	}
-	if l.index == nil {
-		l.index = map[string]*bsonName{}
-	}
-	l.index[string(name)] = learned
+	var first [8]byte
+	copy(first[:], text)
+	learned.word = binary.LittleEndian.Uint64(first[:])
+	learned.mask = ^uint64(0) >> (8 * max(0, len(first)-len(text)))
+	l.add(learned)
 	n.count++
 	return learned
+}
+
+// add adds a name.
+func (l *bsonLevel) add(name *bsonName) {
+	if l.index == nil {
+		if l.few = append(l.few, name); len(l.few) <= fewKnown {
+			return
+		}
+		l.index = map[string]*bsonName{}
+		for _, name := range l.few {
+			l.index[string(name.text[:len(name.text)-1])] = name
+		}
+		l.few = nil
+		return
+	}
+	l.index[string(name.text[:len(name.text)-1])] = name
 }
 
 // level returns the level of the objects inside a value to which the node leads.

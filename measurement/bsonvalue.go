@@ -14,15 +14,6 @@ import (
 // maxWalked is how deep the events are that a bsonWalker takes.
 const maxWalked = 24
 
-// name returns the name at an index, as one that follows another.
-func (w *bsonWalker) name(l *bsonLevel, before *bsonName, at, limit int) *bsonName {
-	list := w.document[at:limit]
-	if next := before.next; next != nil && len(next.text) <= len(list) && string(list[:len(next.text)]) == string(next.text) {
-		return next
-	}
-	return w.names.find(l, before, list)
-}
-
 // value walks a value that is kept, or taken for what it is. The caller looks whether its end is beyond the limit.
 func (w *bsonWalker) value(in *bsonInside, kind bson.Type, at, limit, depth int) (end int) {
 	switch kind {
@@ -93,7 +84,7 @@ func (w *bsonWalker) object(l *bsonLevel, start, limit, depth int) int {
 	name := &l.before
 	for at := start + 4; at < end; {
 		before := name
-		if name = w.name(l, before, at+1, end); name == nil || name.visit == l.visit {
+		if name = w.names.name(l, before, w.document, at+1, end); name == nil || name.visit == l.visit {
 			return -1
 		}
 		name.visit = l.visit

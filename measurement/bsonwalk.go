@@ -24,7 +24,9 @@ type bsonWalker struct {
 	elements []byte // of the measurement, once it was walked
 	sorted   bool   // the names of the objects rise, in what is being taken
 	odd      bool   // it holds a type that is rare, and perhaps cannot name a series
-	normal   bool   // meta, or the part of it that was taken last, is its own normal form
+	normal   []byte // the normal form of meta, or of the part of it that was taken last; nil: is not known
+	members  []bsonMember
+	arranged []byte // members in another order
 }
 
 // mostLost is after how many events that it does not take, one after the other, a walker rests no longer than before: for
@@ -88,18 +90,13 @@ func (w *bsonWalker) measure(m *Measurement) bool {
 	}
 	m.Elements = w.elements
 	if d.options.MetaFrom == MetaFromValue && !d.paths.joined {
-		if meta := &d.foundMeta[0]; w.isNormal(meta) {
-			m.Meta = bson.RawValue{Type: meta.Kind, Value: meta.Value}
+		if meta := &d.foundMeta[0]; meta.Kind != 0 && w.normal != nil && len(w.normal) <= maxMetaBytes {
+			m.Meta = bson.RawValue{Type: meta.Kind, Value: w.normal}
 			return true
 		}
 	}
 	m.Meta, err = d.metaOf()
 	return err == nil
-}
-
-// isNormal tells whether meta, the only value that was taken for it, is its own normal form.
-func (w *bsonWalker) isNormal(meta *rawbson.Element) bool {
-	return meta.Kind != 0 && w.normal && meta.Kind != bson.TypeTimestamp && len(meta.Value) <= maxMetaBytes
 }
 
 // stored walks the object that is stored.
@@ -143,7 +140,7 @@ func (w *bsonWalker) copy(l *bsonLevel, start, limit, depth int) int {
 	}
 	name, kept := &l.before, 0
 	for at := start + 4; at < end; {
-		if name = w.name(l, name, at+1, end); name == nil || name.visit == l.visit {
+		if name = w.names.name(l, name, w.document, at+1, end); name == nil || name.visit == l.visit {
 			return -1
 		}
 		name.visit = l.visit
@@ -207,9 +204,7 @@ func (w *bsonWalker) take(name *bsonName, kind bson.Type, value, limit, depth in
 	case isDropped:
 		end = w.skip(kind, value, limit, depth)
 	case isMeta:
-		w.sorted, w.odd = true, false
-		end = w.value(&name.inside, kind, value, limit, depth)
-		w.normal = w.sorted && !w.odd
+		end = w.meta(name, kind, value, limit, depth)
 	default:
 		end = w.value(&name.inside, kind, value, limit, depth)
 	}
@@ -228,7 +223,7 @@ func (w *bsonWalker) search(l *bsonLevel, start, limit, depth int) int {
 	}
 	name := &l.before
 	for at := start + 4; at < end; {
-		if name = w.name(l, name, at+1, end); name == nil {
+		if name = w.names.name(l, name, w.document, at+1, end); name == nil {
 			return -1
 		}
 		kind, value := bson.Type(w.document[at]), at+1+len(name.text)

@@ -212,7 +212,7 @@ func randomTime(random *rand.Rand) any {
 }
 
 func randomMeta(random *rand.Rand) any {
-	switch random.IntN(6) {
+	switch random.IntN(8) {
 	case 0:
 		return randomValue(random, 0)
 	case 1:
@@ -221,6 +221,12 @@ func randomMeta(random *rand.Rand) any {
 		return bson.D{{Key: "host", Value: "a"}, {Key: "site", Value: bson.A{int32(1), bson.D{{Key: "b", Value: "é"}, {Key: "a", Value: nil}}}}}
 	case 3:
 		return strings.Repeat("é", random.IntN(2)*random.IntN(6000))
+	case 4:
+		members := bson.D{}
+		for _, i := range random.Perm(random.IntN(2 * mostMembers)) {
+			members = append(members, bson.E{Key: fmt.Sprint("member", i), Value: pick(random, "x", strings.Repeat("long", 1<<random.IntN(10)))})
+		}
+		return members
 	}
 	return bson.D{{Key: "site", Value: "a1"}, {Key: "host", Value: "sensor-0042"}}
 }

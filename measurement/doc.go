@@ -8,7 +8,7 @@
 //	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickvalue.go: nested values; place.go: the way
 //	                from value to value, remembered; textscan.go: strings and numbers
 //	extjson.go      Extended JSON's notation; extvalue.go: value by value
-//	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go: its values; bsonlevel.go: the names it knows
+//	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go, bsonmeta.go: its values; bsonlevel.go: the names it knows
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
 //	time.go         reading times; rfc3339.go, unit.go: texts and numbers
 //	meta.go         the identity of a series in its normal form; normal.go: of a meta that comes from elsewhere

@@ -160,6 +160,21 @@ func TestRFC3339AgreesWithTimePackage(t *testing.T) {
 	}
 }
 
+// TestMonthsAgreeWithTimePackage reads the first and the last days of all months that times may be in, and those that are none.
+func TestMonthsAgreeWithTimePackage(t *testing.T) {
+	for year := range 10000 {
+		for month := time.January; month <= time.December; month++ {
+			for _, day := range [...]int{1, 28, 29, 30, 31} {
+				want := time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+				text := fmt.Appendf(nil, "%04d-%02d-%02dT00:00:00Z", year, month, day)
+				if got, ok := parseRFC3339(text); ok != (want.Month() == month) || ok && got != want.UnixMilli() {
+					t.Fatalf("%s: %d, %t; want %d", text, got, ok, want.UnixMilli())
+				}
+			}
+		}
+	}
+}
+
 func TestWindow(t *testing.T) {
 	o := Options{TimeField: "time", MetaFrom: MetaFromNone, TimeMin: FromRecord(-time.Hour), TimeMax: At(recordTime)}
 	d := newDecoder(t, o)
