@@ -1,7 +1,6 @@
 package measurement
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -46,14 +45,8 @@ func benchmarkDecode(b *testing.B, o Options, values ...string) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	var document any
-	if err := json.Unmarshal([]byte(exampleEvent), &document); err != nil {
-		b.Fatal(err)
-	}
-	inBSON, err := bson.Marshal(document)
-	if err != nil {
-		b.Fatal(err)
-	}
+	const relaxed = `{"time":{"$date":"2023-11-14T22:13:20.123Z"},"meta":{"host":"sensor-0042","site":"a1"},"temp":21.375,` +
+		`"humidity":47,"pressure":1013.25,"battery":3.71,"rssi":-67}`
 	const canonical = `{"time":{"$date":{"$numberLong":"1700000000123"}},"meta":{"site":"a1","host":"sensor-0042"},` +
 		`"temp":{"$numberDouble":"21.375"},"humidity":{"$numberInt":"47"},"pressure":1013.25,"battery":3.71,"rssi":-67}`
 	const flat = `{"time":1700000000123,"meta":"sensor-0042","temp.in":21.375,"temp.out":19.5,"pressure":1013.25,"battery":3.71,"rssi":-67}`
@@ -68,7 +61,11 @@ func BenchmarkDecode(b *testing.B) {
 		{"shapes", JSON, []string{exampleEvent, `{"time":1700000000123,"meta":"door-7","open":true}`, `{"meta":"pump-7","power":1200.5,"flow":{"in":3.5,"out":3.25},"time":1700000000123}`}},
 		{"nested", JSON, []string{`{"time":1700000000123,"meta":{"site":{"name":"a1","floor":2},"host":"sensor-0042"},"air":{"temp":21.375,"humidity":47,"pressure":1013.25},"power":{"battery":3.71,"rssi":-67}}`}},
 		{"extjson", ExtJSON, []string{canonical}},
-		{"bson", BSON, []string{string(inBSON)}},
+		{"extjson-relaxed", ExtJSON, []string{relaxed}},
+		{"bson", BSON, valuesInBSON(b, exampleEvent)},
+		{"bson-date", BSON, valuesInBSON(b, relaxed)},
+		{"bson-values", BSON, valuesInBSON(b, variedEvents(false)...)},
+		{"bson-order", BSON, valuesInBSON(b, variedEvents(true)...)},
 		{"dotted", JSON, []string{flat}},
 	}
 	for _, benchmark := range benchmarks {
@@ -78,6 +75,19 @@ func BenchmarkDecode(b *testing.B) {
 			benchmarkDecode(b, o, benchmark.values...)
 		})
 	}
+}
+
+// valuesInBSON are events of relaxed Extended JSON as BSON.
+func valuesInBSON(b *testing.B, events ...string) (values []string) {
+	b.Helper()
+	for _, event := range events {
+		var raw bson.Raw
+		if err := bson.UnmarshalExtJSON([]byte(event), false, &raw); err != nil {
+			b.Fatal(err)
+		}
+		values = append(values, string(raw))
+	}
+	return values
 }
 
 // variedEvents are like exampleEvent, each with other values, and with its names in another order if they shall be shuffled.

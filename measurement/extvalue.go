@@ -39,7 +39,8 @@ func appendWrittenNumber(dst []byte, e rawbson.Element) (bson.Type, []byte, bool
 		n, ok := parseWrittenInteger(text)
 		return bson.TypeInt64, binary.LittleEndian.AppendUint64(dst, uint64(n)), ok
 	case "$numberDouble":
-		return appendWrittenDouble(dst, text)
+		bits, ok := parseWrittenDouble(text)
+		return bson.TypeDouble, binary.LittleEndian.AppendUint64(dst, bits), ok
 	}
 	d, err := bson.ParseDecimal128(string(text))
 	high, low := d.GetBytes()
@@ -56,25 +57,26 @@ func parseWrittenInteger(text []byte) (int64, bool) {
 	return n, err == nil
 }
 
-func appendWrittenDouble(dst, text []byte) (bson.Type, []byte, bool) {
+// parseWrittenDouble returns the bits of a double.
+func parseWrittenDouble(text []byte) (bits uint64, ok bool) {
 	switch string(text) {
 	case "NaN":
-		return bson.TypeDouble, binary.LittleEndian.AppendUint64(dst, canonicalNaN), true
+		return canonicalNaN, true
 	case "Infinity":
-		return bson.TypeDouble, appendDouble(dst, math.Inf(1)), true
+		return math.Float64bits(math.Inf(1)), true
 	case "-Infinity":
-		return bson.TypeDouble, appendDouble(dst, math.Inf(-1)), true
+		return math.Float64bits(math.Inf(-1)), true
 	}
 	if f, ok := parseDecimal(text).float(); ok {
-		return bson.TypeDouble, appendDouble(dst, f), true
+		return math.Float64bits(f), true
 	}
 	for _, c := range text { // strconv also reads "0x1p4", "1_0" and "inf"
 		if bytes.IndexByte([]byte("0123456789+-.eE"), c) < 0 {
-			return 0, dst, false
+			return 0, false
 		}
 	}
 	f, err := strconv.ParseFloat(string(text), 64)
-	return bson.TypeDouble, appendDouble(dst, f), err == nil
+	return math.Float64bits(f), err == nil
 }
 
 func appendObjectID(dst []byte, e rawbson.Element) (bson.Type, []byte, bool) {

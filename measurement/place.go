@@ -241,7 +241,7 @@ func (q *quick) learn(s *step, i int) int {
 		if p, i = q.learnName(s, i); i < 0 {
 			return unknown
 		}
-		if text[i] != '{' || !p.holds() {
+		if text[i] != '{' || !p.holds() || q.wraps(i) {
 			s.place = p
 			break
 		}

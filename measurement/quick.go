@@ -88,7 +88,7 @@ func (q *quick) read(i int) int {
 		if i = skipSpace(text, i); i == len(text) {
 			return unknown
 		}
-		if text[i] == '{' && p.holds() {
+		if text[i] == '{' && p.holds() && !q.wraps(i) {
 			if !q.begin(p) {
 				return unknown
 			}
@@ -279,6 +279,11 @@ func (q *quick) field(p *place, i int) int {
 		value, kind, end := scanNumber(q.text, i)
 		q.out = p.appendNumber(q.out, value, kind)
 		return end
+	} else if c == '{' {
+		if value, kind, end := q.wrappedNumber(i, p.depth); end >= 0 {
+			q.out = p.appendNumber(q.out, value, kind)
+			return end
+		}
 	}
 	out, kind, end := q.appendValue(append(q.out, p.header...), i, p.depth, false)
 	out[at] = byte(kind)
@@ -310,7 +315,7 @@ func (q *quick) other(p *place, i int) int {
 	switch p.use {
 	case asTime:
 		q.taken++
-		return q.readTime(i)
+		return q.readTime(p, i)
 	case asMeta:
 		q.taken++
 		return q.readMeta(p, i)
@@ -331,7 +336,7 @@ func (q *quick) other(p *place, i int) int {
 	return q.skip(i, p.depth)
 }
 
-func (q *quick) readTime(i int) int {
+func (q *quick) readTime(p *place, i int) int {
 	text := q.text
 	if text[i] == '"' {
 		end, how := scanString(text, i+1)
@@ -340,6 +345,9 @@ func (q *quick) readTime(i int) int {
 		}
 		q.when, q.hasTime = q.time.parseText(text[i+1 : end])
 		return end + 1
+	}
+	if text[i] == '{' {
+		return q.readWrappedTime(i, p.depth)
 	}
 	if c := text[i]; c-'0' > 9 && c != '-' {
 		return unknown

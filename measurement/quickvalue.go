@@ -26,6 +26,8 @@ func (q *quick) appendValue(out []byte, i, depth int, normal bool) ([]byte, bson
 	case c == '[':
 		out, i = q.appendArray(out, i, depth, normal)
 		return out, bson.TypeArray, i
+	case c == '{' && q.wraps(i):
+		return q.appendWrapped(out, i, depth)
 	case c == '{':
 		out, i = q.appendObject(out, i, depth, normal)
 		return out, bson.TypeEmbeddedDocument, i
@@ -226,6 +228,10 @@ func (q *quick) skip(i, depth int) int {
 		return end
 	case c == '[':
 		return q.skipMembers(i, depth, ']')
+	case c == '{' && q.wraps(i):
+		var end int
+		q.spare, _, end = q.appendWrapped(q.spare[:0], i, depth)
+		return end
 	case c == '{':
 		q.isOpaque = true
 		return q.skipMembers(i, depth, '}')
