@@ -2,6 +2,8 @@ package bucketer
 
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // action is what becomes of a bucket that is no longer the open one of its series, once nothing of it waits any more.
@@ -17,19 +19,21 @@ const (
 
 // bucket is one bucket in memory. What was written of it is not kept: only counts, bounds and shape.
 type bucket struct {
-	id     bson.ObjectID
-	action action
-	flags  flags
-
-	minTime, maxTime int64 // control.min.<time>, control.max.<time> of what is stored or in flight
-	series           *series
-	shape            *shape // of all measurements, also those that wait
-	bounds           []byte // control.min, control.max of what is stored or in flight, as two documents without the time
-	pending          rows   // not yet in flight
-	stored           int32  // measurements stored or in flight: the base of the next write
-	size             int32  // accounted bytes, with those that wait
-
+	// What each insertion reads and changes comes first: one line of the processor's cache.
+	pending      rows   // not yet in flight
+	shape        *shape // of all measurements, also those that wait
+	minTime      int64  // control.min.<time>
+	stored       int32  // measurements stored or in flight: the base of the next write
+	size         int32  // accounted bytes, with those that wait
+	action       action
+	flags        flags
+	id           bson.ObjectID
+	maxTime      int64 // control.max.<time> of what is stored or in flight
+	series       *series
 	newer, older *bucket // in the list of idle buckets
+	// bounds are control.min and control.max of what is stored or in flight, as two documents without the time; as one if
+	// they are the same.
+	bounds []byte
 }
 
 type flags uint8
@@ -51,6 +55,19 @@ func (b *bucket) unset(f flags)   { b.flags &^= f }
 
 // count is the number of measurements with those that wait.
 func (b *bucket) count() int32 { return b.stored + b.pending.n }
+
+// hasOneBound tells that control.min and control.max are the same but for the time, as they are of one measurement.
+func (b *bucket) hasOneBound() bool { return rawbson.DocumentSize(b.bounds) == len(b.bounds) }
+
+// splitBounds returns the elements of control.min and of control.max without the time, in place.
+func (b *bucket) splitBounds() (lower, upper []byte) {
+	size := rawbson.DocumentSize(b.bounds)
+	lower = rawbson.Content(b.bounds[:size])
+	if size == len(b.bounds) {
+		return lower, lower
+	}
+	return lower, rawbson.Content(b.bounds[size:])
+}
 
 // mustClose tells that a hard close has not been written yet.
 func (b *bucket) mustClose() bool { return b.action == hardClose && !b.is(isClosed) }

@@ -18,6 +18,7 @@
 //	bucket.go     one bucket; series.go: one series; rolled.go: its buckets that are no longer open
 //	rows.go       measurements that are not written yet
 //	shape.go      the fields of buckets; shapes.go: those they share; schema.go: their types; element.go: ranks of types
+//	layout.go     measurements that look like the last one
 //	bounds.go     control.min and control.max; finder.go, spread.go: members of objects by name
 //	archive.go    buckets of which only the _id is known, archivetree.go: by their times
 //	expire.go     forgetting for the sake of memory; clear.go: on demand; memory.go: accounting

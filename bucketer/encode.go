@@ -120,7 +120,7 @@ func (e *encoder) fill(c *Catalog, b *bucket, w *Write, closes bool) {
 	} else {
 		e.update(b, w)
 		e.filter(b, w)
-		if !e.widenBounds() {
+		if !e.widenBounds(b) {
 			e.buildBounds(b)
 			c.setBounds(b, e.bounds)
 		}
@@ -166,7 +166,7 @@ func (e *encoder) gatherOnly(b *bucket) {
 	e.note(r, true)
 	e.times = appendInt64(e.times[:0], r.time)
 	e.lower, e.upper = r.elements, r.elements
-	e.bounds = appendFields(appendFields(e.bounds[:0], r.elements), r.elements)
+	e.bounds = appendFields(e.bounds[:0], r.elements)
 }
 
 func (e *encoder) gatherFields(b *bucket, elements, index []byte) {
@@ -212,8 +212,7 @@ func (e *encoder) load(b *bucket) {
 		return
 	}
 	e.loadPrefixes(b.shape)
-	size := rawbson.DocumentSize(b.bounds)
-	lower, upper := rawbson.Content(b.bounds[:size]), rawbson.Content(b.bounds[size:])
+	lower, upper := b.splitBounds()
 	at := 0
 	for ; len(lower) > 0; at++ {
 		x, name := &e.fields[at], len(b.shape.members[at].name)
@@ -224,11 +223,16 @@ func (e *encoder) load(b *bucket) {
 	clear(e.fields[at:])
 }
 
-// widenBounds writes the new bounds over those of the bucket, in place; false if they have become of another size.
-func (e *encoder) widenBounds() bool {
+// widenBounds writes the new bounds over those of the bucket, in place; false if they have become of another size, or are
+// no longer both the same.
+func (e *encoder) widenBounds(b *bucket) bool {
+	same := b.hasOneBound()
 	for at := range e.fields {
 		x := &e.fields[at]
-		if x.lowered && !x.lower.replaces(x.knownLower) || x.raised && !x.upper.replaces(x.knownUpper) {
+		if same && (x.lowered && !x.lower.equals(x.knownLower) || x.raised && !x.upper.equals(x.knownUpper)) {
+			return false
+		}
+		if !same && (x.lowered && !x.lower.replaces(x.knownLower) || x.raised && !x.upper.replaces(x.knownUpper)) {
 			return false
 		}
 	}

@@ -114,7 +114,7 @@ func (c *Catalog) ownShapeBytes(b *bucket) int64 {
 	return b.shape.bytes
 }
 
-// setBounds keeps a copy of the bounds, two documents.
+// setBounds keeps a copy of the bounds, two documents or one.
 func (c *Catalog) setBounds(b *bucket, bounds []byte) {
 	size := len(bounds)
 	if cap(b.bounds) >= size && cap(b.bounds) <= 2*size+64 {

@@ -19,6 +19,7 @@ type shape struct {
 	users  int32  // buckets of a shared one
 	next   *shape // what a measurement of plain new fields last made of this one
 	bytes  int64
+	layout layout
 }
 
 // survey is what one walk over a measurement's elements says about it and a bucket.
@@ -55,6 +56,18 @@ func (s *shape) field(b []byte, hint int) (at, start, end int) {
 
 // survey compares elements with the shape and accounts for their size.
 func (s *shape) survey(elements []byte) survey {
+	if s.layout.fits(elements) {
+		return s.layout.survey
+	}
+	v := s.surveyEach(elements)
+	if v.match == fits && !v.unordered {
+		s.layout.learn(elements, v)
+	}
+	return v
+}
+
+// surveyEach is survey, element by element.
+func (s *shape) surveyEach(elements []byte) survey {
 	var v survey
 	hint := 0
 	for b := elements; len(b) > 0; {

@@ -39,6 +39,9 @@ func Size(kind bson.Type, b []byte) int {
 	return ownSize(kind, b)
 }
 
+// IsFixed tells types all values of which have the same size.
+func IsFixed(kind bson.Type) bool { return fixed[kind] >= 0 }
+
 // ownSize is Size for the types whose values tell how long they are.
 func ownSize(kind bson.Type, b []byte) int {
 	switch kind {

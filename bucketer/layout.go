@@ -1,0 +1,79 @@
+package bucketer
+
+import (
+	"encoding/binary"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
+)
+
+// A layout is of up to so many words of eight bytes. One is learnt when so many measurements had no or another one, and
+// not for so many when such a measurement has none.
+const (
+	layoutWords  = 32
+	layoutMisses = 16
+	layoutPause  = 1000
+)
+
+// layout is what the measurements of a shape mostly look like: the same names and types in the same order, and so the
+// same bytes but for the values. One comparison then says what a survey would.
+type layout struct {
+	size   int // bytes of elements; 0: nothing is known
+	misses int
+	survey survey
+	bytes  [layoutWords]uint64
+	mask   [layoutWords]uint64 // the bytes that must be the same; the last word ends with the elements
+}
+
+// fits reports whether elements are laid out like that.
+func (l *layout) fits(elements []byte) bool {
+	if len(elements) != l.size || l.size == 0 {
+		return false
+	}
+	at, words := 0, len(elements)/8
+	for rest := elements; at < words; at++ {
+		if (binary.LittleEndian.Uint64(rest)^l.bytes[at])&l.mask[at] != 0 {
+			return false
+		}
+		rest = rest[8:]
+	}
+	last := binary.LittleEndian.Uint64(elements[len(elements)-8:])
+	return (last^l.bytes[at])&l.mask[at] == 0
+}
+
+// learn takes the layout of elements that were surveyed, fit and are in order, if they have one: values whose size is
+// known by their type, or texts, of which the size and the end must be the same.
+func (l *layout) learn(elements []byte, v survey) {
+	l.misses++
+	if len(elements) < 8 || len(elements)/8 >= layoutWords || l.misses < layoutMisses {
+		return
+	}
+	var mask [8 * layoutWords]byte
+	for rest := elements; len(rest) > 0; {
+		at := len(elements) - len(rest)
+		var e rawbson.Element
+		rest = e.Cut(rest)
+		header := 2 + len(e.Name)
+		for i := range header {
+			mask[at+i] = 0xff
+		}
+		value := mask[at+header:][:len(e.Value)]
+		switch {
+		case rawbson.IsFixed(e.Kind):
+		case e.Kind == bson.TypeString:
+			value[0], value[1], value[2], value[3], value[len(value)-1] = 0xff, 0xff, 0xff, 0xff, 0xff
+		default:
+			l.misses = -layoutPause
+			return
+		}
+	}
+	l.size, l.misses, l.survey = len(elements), 0, v
+	words := len(elements) / 8
+	for at := range words {
+		l.bytes[at] = binary.LittleEndian.Uint64(elements[8*at:])
+		l.mask[at] = binary.LittleEndian.Uint64(mask[8*at:])
+	}
+	l.bytes[words] = binary.LittleEndian.Uint64(elements[len(elements)-8:])
+	l.mask[words] = binary.LittleEndian.Uint64(mask[len(elements)-8:])
+}
