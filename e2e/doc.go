@@ -9,6 +9,8 @@
 //	                                  and "command up dir --node 1" stop and start a broker
 //	E2E_KAFKA_LIBS=/opt/kafka/libs    also what needs a Kafka with settings of its own, started from these jars
 //	go test . -consumer.race          with the binary under the race detector
+//	go test . -run TestStorage -v -storage.records 1000000
+//	                                  what a measurement takes on the disk of E2E_MONGODB_URI, by compressor and clustering
 //
 // Topics and databases have names of their own and are removed at the end. The embedded MongoDB scans collections, so the
 // tests are smaller there than on a given one. The package demo in cmd/demo shows the same to a person.
