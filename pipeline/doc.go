@@ -61,6 +61,8 @@
 //	question.go       what a failed fetch must find out: the log's bounds, the topic's id
 //	lookups.go        stored buckets looked up, to be gone on with
 //	flush.go          writes, from the cut until each is applied or its measurements are back
+//	inflight.go       which writes of a flush are where
+//	pace.go           how much of a flush is sent at a time
 //	letters.go        bad records on their way to the dead-letter topic
 //	refused.go        letters of measurements that MongoDB refused
 //	poison.go         records that make the program panic

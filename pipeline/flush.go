@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -11,66 +12,6 @@ import (
 
 // notAppliedLimit is how many times in a row an update may turn out not to be applied before its condition counts as broken.
 const notAppliedLimit = 3
-
-// step is what a write of a flush needs next.
-type step uint8
-
-const (
-	toSend    step = iota
-	toResolve      // its outcome is unknown: read back
-	toAsk          // a conflict: after the grace, ask which of its positions are stored
-	done
-)
-
-// attempt is the course of one write. A write is unknown from its sending until it is done (E4).
-type attempt struct {
-	step       step
-	sent       bool
-	lastSent   Instant // when its last attempt was answered
-	notApplied int
-	resolved   bool // its outcome came from a read-back
-	outcome    bucketer.Outcome
-}
-
-// flush is the writes cut by one Prepare, until each is applied or its measurements are back in the catalog.
-type flush struct {
-	cut      *bucketer.Flush
-	attempts []attempt
-	// acting are the indexes of the writes that the action under way is about; nil: none is.
-	acting  []int
-	retry   backoff
-	started Instant
-}
-
-// unresolved tells whether a write that was sent may still be executed.
-func (f *flush) unresolved() bool {
-	for i := range f.attempts {
-		if a := &f.attempts[i]; a.sent && a.step != done {
-			return true
-		}
-	}
-	return false
-}
-
-// at lists the writes that are at a step.
-func (f *flush) at(s step) []int {
-	var indexes []int
-	for i := range f.attempts {
-		if f.attempts[i].step == s {
-			indexes = append(indexes, i)
-		}
-	}
-	return indexes
-}
-
-// writes picks writes by index.
-func (f *flush) writes(indexes []int) []*bucketer.Write {
-	writes := make([]*bucketer.Write, len(indexes))
-	for i, at := range indexes {
-		writes[i] = f.cut.Writes[at]
-	}
-	return writes
-}
 
 // advanceFlush cuts a flush when it is time, and takes the present one a step further. The second flush of a partition
 // starts only when the first is resolved, which makes batches larger exactly when the database is slow.
@@ -82,16 +23,17 @@ func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
 	if f.acting != nil || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
 		return actions
 	}
-	if f.acting = f.at(toResolve); f.acting != nil { // before anything else is done with these buckets (E4)
+	if len(f.unknown) > 0 { // before anything else is done with these buckets (E4)
+		f.acting = slices.Clone(f.unknown)
 		return append(actions, ResolveWrites{Writes: f.writes(f.acting)})
 	}
-	if f.acting = f.at(toSend); f.acting != nil {
+	if f.acting, f.handed = f.next(w.pace.bound), m.Now; f.acting != nil {
 		for _, i := range f.acting {
 			f.attempts[i].sent = true
 		}
 		return append(actions, SendWrites{Writes: f.writes(f.acting)})
 	}
-	for _, i := range f.at(toAsk) {
+	for _, i := range f.asking {
 		if m.Now > f.attempts[i].lastSent+w.o.Grace {
 			f.acting = []int{i}
 			return append(actions, AskPositions{Write: f.cut.Writes[i]})
@@ -119,7 +61,7 @@ func (w *Worker) cut(m Moment) bool {
 		w.tenure.dry = w.tenure.revoked
 		return false
 	}
-	w.flush = &flush{cut: cut, attempts: make([]attempt, len(cut.Writes)), started: m.Now}
+	w.flush = newFlush(cut, m.Now)
 	w.o.Metrics.flushCut(trigger, cut)
 	return true
 }
@@ -148,19 +90,28 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 // writesSent notes what one attempt told of each write.
 func (w *Worker) writesSent(m Moment, e WritesSent) {
 	f := w.flush
-	failed := error(nil)
+	var failed, noTurn error
+	given, answered := int64(0), int64(0)
 	for n, i := range f.acting {
-		a, s := &f.attempts[i], e.Sent[n]
+		a, s := &f.attempts[i], &e.Sent[n]
+		weight := weigh(f.cut.Writes[i])
+		given += weight
 		a.lastSent = m.Now
 		switch s.Result {
 		case bucketer.Applied, bucketer.Refused:
+			answered += weight
 			w.conclude(i, bucketer.Outcome{Result: s.Result, Code: s.Code, Message: s.Message, TooLarge: s.TooLarge})
 		case bucketer.NotExecuted:
 			a.sent = a.notApplied > 0 || a.resolved
+			f.again = append(f.again, i)
+			if errors.Is(s.Err, bucketer.ErrNoTurn) {
+				noTurn = s.Err
+				continue
+			}
 			w.o.Metrics.retried(f.cut.Writes[i])
 			failed = s.Err
 		case bucketer.Unknown:
-			a.step = toResolve
+			a.step, f.unknown = toResolve, append(f.unknown, i)
 			failed = s.Err
 			// This attempt may be executed until its grace has passed, even after another one was acknowledged (E4): then
 			// there is no release, and no claim of ours, before.
@@ -170,6 +121,10 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		}
 	}
 	f.acting = nil
+	w.pace.took(m.Now-f.handed, given, answered)
+	if failed == nil && answered == 0 {
+		failed = noTurn // in all that time nobody had a turn: that is no queue
+	}
 	if failed != nil {
 		w.flushFailed(m, writingBuckets, failed)
 		return
@@ -186,6 +141,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		w.flushFailed(m, readingBack, e.Err)
 		return
 	}
+	f.unknown = f.unknown[:0]
 	sendAgain := false
 	for n, i := range acting {
 		a := &f.attempts[i]
@@ -194,12 +150,14 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 		case bucketer.Applied, bucketer.AppliedForget:
 			w.conclude(i, bucketer.Outcome{Result: found})
 		case bucketer.NotApplied:
-			a.step, sendAgain = toSend, true // the same bytes again
+			sendAgain = true
 			if a.notApplied++; a.notApplied >= notAppliedLimit && f.cut.Writes[i].Kind == bucketer.Update {
-				a.step = toAsk
+				a.step, f.asking = toAsk, append(f.asking, i)
+				continue
 			}
+			a.step, f.again = toSend, append(f.again, i) // the same bytes again
 		case bucketer.Conflicted:
-			a.step = toAsk
+			a.step, f.asking = toAsk, append(f.asking, i)
 		default:
 			panic("pipeline: E4: no read-back of a write ends as " + found.String())
 		}
@@ -219,6 +177,8 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 		w.flushFailed(m, askingPositions, e.Err)
 		return
 	}
+	f.asking = slices.DeleteFunc(f.asking, func(other int) bool { return other == i })
+	f.changed = true
 	w.conclude(i, bucketer.Outcome{Result: bucketer.Conflicted, Stored: e.Stored})
 	why := "somebody else changed a bucket"
 	if f.attempts[i].notApplied >= notAppliedLimit { // a read does not show why, or MongoDB takes no updates
@@ -230,9 +190,10 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 
 // conclude notes what became of a write.
 func (w *Worker) conclude(i int, outcome bucketer.Outcome) {
-	a := &w.flush.attempts[i]
-	a.step, a.outcome = done, outcome
-	w.o.Metrics.write(w.flush.cut.Writes[i], a)
+	f := w.flush
+	f.attempts[i].step, f.outcomes[i] = done, outcome
+	f.left--
+	w.o.Metrics.write(f.cut.Writes[i], outcome.Result, f.attempts[i].resolved)
 }
 
 // flushFailed postpones the next step of the flush, unless there is another owner.
@@ -248,15 +209,11 @@ func (w *Worker) flushFailed(m Moment, trying doing, err error) {
 func (w *Worker) settle(m Moment) {
 	f := w.flush
 	w.succeeded(&f.retry, MongoDB)
-	outcomes := make([]bucketer.Outcome, len(f.attempts))
-	for i := range f.attempts {
-		if f.attempts[i].step != done {
-			return
-		}
-		outcomes[i] = f.attempts[i].outcome
+	if f.left > 0 {
+		return
 	}
 	w.flush = nil
-	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, outcomes, int64(m.Now))...)
+	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, f.outcomes, int64(m.Now))...)
 	w.clearConflicted(f)
 	w.catalog.Release(f.cut) // every call about its writes has returned: a Collection keeps nothing of them
 	w.countBuckets()
@@ -267,15 +224,16 @@ func (w *Worker) settle(m Moment) {
 // clearConflicted forgets the other buckets of each series that had a conflict, and what look-ups said of it: whoever
 // changed one bucket may have changed them all, and each would cost the grace to find out.
 func (w *Worker) clearConflicted(f *flush) {
+	if !f.changed {
+		return
+	}
 	changed := map[string]bool{}
-	for i := range f.attempts {
-		if f.attempts[i].outcome.Result == bucketer.Conflicted {
+	for i := range f.outcomes {
+		if f.outcomes[i].Result == bucketer.Conflicted {
 			changed[seriesKey(f.cut.Writes[i].Meta)] = true
 		}
 	}
-	if len(changed) > 0 {
-		w.catalog.Clear(func(meta bson.RawValue) bool { return changed[seriesKey(meta)] })
-	}
+	w.catalog.Clear(func(meta bson.RawValue) bool { return changed[seriesKey(meta)] })
 }
 
 func seriesKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }

@@ -49,7 +49,7 @@ func (w *Worker) ledgerBytes() int64 {
 		int64(cap(w.rejected))*int64(unsafe.Sizeof(bucketer.Rejected{})) +
 		int64(cap(w.lookups))*int64(unsafe.Sizeof(bucketer.Lookup{}))
 	if w.flush != nil {
-		bytes += int64(cap(w.flush.attempts))*int64(unsafe.Sizeof(attempt{})) + (sentCopies-1)*int64(w.flush.cut.Bytes)
+		bytes += w.flush.bytes() + (sentCopies-1)*int64(w.flush.cut.Bytes)
 	}
 	return bytes
 }

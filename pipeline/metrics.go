@@ -117,18 +117,18 @@ func (m *Metrics) flushCut(trigger string, f *bucketer.Flush) {
 }
 
 // write counts a write that is done.
-func (m *Metrics) write(w *bucketer.Write, a *attempt) {
+func (m *Metrics) write(w *bucketer.Write, result bucketer.Result, resolved bool) {
 	outcome := "applied"
 	switch {
-	case a.outcome.Result == bucketer.Conflicted:
+	case result == bucketer.Conflicted:
 		outcome = "conflict"
-	case a.outcome.Result == bucketer.Refused:
+	case result == bucketer.Refused:
 		outcome = "refused"
-	case a.resolved:
+	case resolved:
 		outcome = "reconciled"
 	}
 	m.writes.WithLabelValues(kind(w), outcome).Inc()
-	if a.outcome.Result <= bucketer.AppliedForget {
+	if result <= bucketer.AppliedForget {
 		m.stored.Add(float64(w.Added))
 		m.totals.stored.Add(int64(w.Added))
 		m.perWrite.Observe(float64(w.Added))

@@ -18,6 +18,8 @@ const (
 	// DefaultPortion is some ten milliseconds' work.
 	DefaultPortion   = 4 << 20
 	DefaultLetterbox = 4 << 20
+	// DefaultSend is some thousand small writes: a second's work of a slow database.
+	DefaultSend = 16 << 20
 )
 
 // Options set a Worker up. All are required unless said otherwise.
@@ -50,6 +52,9 @@ type Options struct {
 	// many bytes of a record its letter keeps; 0: all.
 	Letterbox     int64
 	LongestLetter int
+	// Send is how much, as weigh has it, the first SendWrites may carry; those after it as much as the database manages in a
+	// quarter of the write timeout. One write is always sent. 0: DefaultSend.
+	Send int64
 	// Warm: a catalog outlives a hand-over if nobody was in between.
 	Warm bool
 	// NewToken makes a random token; Random feeds the jitter of retries.

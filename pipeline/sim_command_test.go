@@ -37,6 +37,9 @@ func (c *command) send(p *process, answer func(any)) {
 		return
 	}
 	delay, lost := w.between(0, 0.1), w.mishap(w.traits.lossy) || hangs && w.mishap(0.4)
+	if w.traits.slow > 0 && w.chaos {
+		delay = w.between(0, w.traits.slow*p.W.Seconds())
+	}
 	if w.mishap(c.late) || hangs && w.mishap(0.7) {
 		w.note("(met) late write")
 		delay = min(w.between(0, p.G.Seconds()), p.G)

@@ -51,6 +51,9 @@ var dangers = []danger{
 	{"log truncation", []string{"log truncated", "records expired"}},
 	{"slow rebalances", []string{"slow rebalance", "(met) member too slow for a rebalance"}},
 
+	{"calls that are not sent for want of time", []string{
+		"(trait) a slow MongoDB", "(met) write without a turn", "(met) a part of a flush sent",
+	}},
 	{"another program in the group", []string{"another program was a member", "(met) another program's commit beyond ours"}},
 	{"rebalances quicker than the wait", []string{"(met) a wait carried on by another member", "member evicted before it reads the claim"}},
 	{"D in several windows", []string{"(met) a further window of D", "(met) a window of D ended early for its memory"}},

@@ -47,6 +47,10 @@ var defects = []defect{
 		"letters that are not acknowledged taken as written", "perform.go", "return LettersProduced{written, err}",
 		"err = nil\n\t\treturn LettersProduced{written, err}", 200,
 	},
+	{
+		"a turn that is asked for when the call is over", "../sink/send.go", "defer b.turns.end(begun)",
+		"defer func() {\n\t\tif b.turns.end(begun); err != nil {\n\t\t\tif _, ok := b.turns.begin(ctx); !ok {\n\t\t\t\terr = &NotSentError{bucketer.ErrNoTurn}\n\t\t\t}\n\t\t}\n\t}()", 200,
+	},
 	{"a failed fetch taken as empty", "perform.go", "return Fetched{batch, err}", "err = nil\n\t\treturn Fetched{batch, err}", 200},
 }
 
@@ -89,7 +93,7 @@ func (d *defect) build(ctx context.Context, t *testing.T) string {
 	if n := strings.Count(string(source), d.text); n != 1 {
 		t.Fatalf("%s has %q %d times", d.file, d.text, n)
 	}
-	broken, overlay, program := filepath.Join(dir, d.file), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "simulation")
+	broken, overlay, program := filepath.Join(dir, filepath.Base(d.file)), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "simulation")
 	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {file: broken}})
 	if err != nil {
 		t.Fatal(err)

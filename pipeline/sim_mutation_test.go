@@ -36,6 +36,7 @@ const (
 	sightsUnproven        mutation = "a wait carried on from an unproven sight"
 	strangersTrusted      mutation = "commits of another program taken as ours"
 	upkeepUnwaited        mutation = "options written before expiry and view are wide"
+	sentAsUnsent          mutation = "calls without an answer taken as not sent"
 	optionsUnlocked       mutation = "changes of options without a lock"
 )
 
@@ -115,7 +116,7 @@ var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
-	upkeepUnwaited, optionsUnlocked,
+	upkeepUnwaited, optionsUnlocked, sentAsUnsent,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

@@ -70,7 +70,7 @@ func (w *world) startChange() {
 		hold := func() { t.sendBy = w.now + 3*p.W } // as the context of the lock
 		hold()
 		change := sink.OptionsChange{
-			Options: port{w, w.mongo.options}, Upkeep: simUpkeep{t}, WriteTimeout: p.W,
+			Options: port{w: w, of: w.mongo.options}, Upkeep: simUpkeep{t}, WriteTimeout: p.W,
 			Sleep: func(_ context.Context, d time.Duration) error {
 				w.note("(met) a change waits for another's lock")
 				t.sleep(d)
@@ -124,7 +124,7 @@ func (p *process) followOptions() {
 						if o.MaxSpanSeconds > p.options.MaxSpanSeconds {
 							w.note("(met) a larger span followed")
 						}
-						seen, p.options = version, o
+						seen, p.options, w.followed = version, o, max(w.followed, o.Span())
 						p.store.SetCollection(o)
 						w.checkUpkeep()
 					}
@@ -143,12 +143,13 @@ func (p *process) followed() timeseries.Options {
 	return p.options
 }
 
-// widest is the span that a bucket may have by now, in milliseconds.
+// widest is the span that a bucket may have by now, in milliseconds: that of the definition, or of one that an owner followed
+// before it was rolled back.
 func (w *world) widest() int64 {
 	if !w.reconfigured {
 		return collection.Span()
 	}
-	return w.defined(1 << 62).Span()
+	return max(w.defined(1<<62).Span(), w.followed)
 }
 
 // defined is the definition after a write.
@@ -222,7 +223,7 @@ func (u simUpkeep) SetViewSpan(ctx context.Context, seconds int32) error {
 
 // read asks the primary, which answers with what it goes by itself.
 func (u simUpkeep) read(ctx context.Context, id string) (int32, error) {
-	if _, err := (port{u.t.p.w, u.t.p.w.mongo.upkeep}).moment(ctx); err != nil {
+	if _, err := (port{w: u.t.p.w, of: u.t.p.w.mongo.upkeep}).moment(ctx); err != nil {
 		return 0, err
 	}
 	return u.t.p.w.mongo.upkept(id), nil
@@ -239,7 +240,7 @@ func (u simUpkeep) write(ctx context.Context, id string, seconds int32) error {
 		w.at(w.now+w.between(0, 5), func() { execute(0) })
 		return nil
 	}
-	reply, err := (port{w, w.mongo.upkeep}).write(ctx, 1, execute, func(int) bool { return false })
+	reply, err := (port{w: w, of: w.mongo.upkeep}).write(ctx, 1, execute, func(int) bool { return false })
 	if err == nil {
 		err = reply.Unconfirmed
 	}

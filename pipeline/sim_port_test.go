@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/bucketer"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -26,8 +27,9 @@ const (
 
 // port is a collection of the model as the sink uses it.
 type port struct {
-	w  *world
-	of *docs
+	w   *world
+	of  *docs
+	ids []string // of the buckets that a command is about, where somebody asks what was sent
 }
 
 // session orders reads after the writes that were acknowledged with it.
@@ -56,6 +58,7 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 	for i := range documents {
 		documents[i] = slices.Clone(documents[i])
 	}
+	c.ids = idsOf(documents, func(d bson.Raw) bson.Raw { return d })
 	return c.write(ctx, len(documents), func(i int) (int, *sink.WriteError) {
 		id := string(documents[i].Lookup("_id").Value)
 		if poisoned(documents[i]) {
@@ -83,6 +86,7 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 	for i, u := range updates {
 		updates[i] = sink.Update{Filter: slices.Clone(u.Filter), Update: slices.Clone(u.Update)}
 	}
+	c.ids = idsOf(updates, func(u sink.Update) bson.Raw { return u.Filter })
 	return c.write(ctx, len(updates), func(i int) (int, *sink.WriteError) {
 		filter := updates[i].Filter
 		id := string(filter.Lookup("_id").Value)
@@ -136,12 +140,17 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 		sent.delay = w.between(left.Seconds()/2, left.Seconds())
 		w.at(w.now, func() { w.remove(t.p) })
 	}
+	t.hand(c.ids)
 	answer, answered := t.await(left, func(answer func(any)) { sent.send(t.p, answer) })
 	if !answered {
 		w.note("(met) " + unansweredName(t.what))
+		if c.of == w.mongo.buckets && w.broken == sentAsUnsent {
+			return sink.Reply{}, &sink.NotSentError{Err: bucketer.ErrNoTurn}
+		}
 		return sink.Reply{}, errNoAnswer
 	}
 	if err, failed := answer.(error); failed {
+		t.takeBack(c.ids)
 		return sink.Reply{}, err
 	}
 	a := answer.(confirmed)
@@ -149,6 +158,32 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 		session.learn(a.seq)
 	}
 	return a.reply, nil
+}
+
+// idsOf are the _ids of the documents that a command is about.
+func idsOf[T any](all []T, in func(T) bson.Raw) []string {
+	ids := make([]string, len(all))
+	for i := range all {
+		ids[i] = string(in(all[i]).Lookup("_id").Value)
+	}
+	return ids
+}
+
+// hand notes what a command carries that is sent now.
+func (t *task) hand(ids []string) {
+	if t.handed == nil {
+		t.handed = map[string]bool{}
+	}
+	for _, id := range ids {
+		t.handed[id] = true
+	}
+}
+
+// takeBack notes that a command was refused before anything of it was done.
+func (t *task) takeBack(ids []string) {
+	for _, id := range ids {
+		delete(t.handed, id)
+	}
 }
 
 func isClaim(a pipeline.Action) bool {

@@ -20,6 +20,8 @@ type settings struct {
 	commitInterval time.Duration
 	flushInterval  time.Duration
 	flushCount     int
+	send           int64 // what the first SendWrites may carry, at most
+	callWrites     int   // of one bulk call
 	portion        int   // a small one takes a record or two at a time
 	letterbox      int64 // a small one is full with one letter
 	warm, reopen   bool
@@ -87,12 +89,13 @@ func (w *world) start(slot int) {
 		zero: w.between(0, 1e6), tasks: map[*task]bool{}, runners: map[int32]*runner{},
 		budget: pipeline.NewBudget(simBudget), others: &pipeline.Worker{},
 	}
-	ports := sink.Ports{Buckets: port{w, w.mongo.buckets}, Partitions: port{w, w.mongo.parts}, Options: port{w, w.mongo.options}}
+	ports := sink.Ports{Buckets: port{w: w, of: w.mongo.buckets}, Partitions: port{w: w, of: w.mongo.parts}, Options: port{w: w, of: w.mongo.options}}
 	if w.traits.sessions {
 		ports.Session = func() (sink.Session, error) { return &session{}, nil }
 	}
 	p.store = sink.NewStore(ports, sink.StoreOptions{
-		Namespace: namespace, Collection: collection, MaxCount: p.maxCount, WriteTimeout: time.Minute, Parallel: 1, StoredBytes: p.storedBytes,
+		Namespace: namespace, Collection: collection, MaxCount: p.maxCount, WriteTimeout: p.W, Parallel: 1, StoredBytes: p.storedBytes,
+		CallWrites: p.callWrites, Clock: p.clock,
 		Lease: p.held, Metrics: sinkMetrics, Logger: w.log,
 	})
 	w.slots[slot] = p

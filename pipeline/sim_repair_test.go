@@ -95,7 +95,7 @@ func (t *task) repair(partition int32) {
 	}
 	log := repairLog{t, l.topic}
 	v, err := verify.New(verify.Options{
-		Collection: collection, Decoder: decoder(), Log: log, Claims: log, Buckets: repairBuckets{t, port{w, w.mongo.buckets}},
+		Collection: collection, Decoder: decoder(), Log: log, Claims: log, Buckets: repairBuckets{t, port{w: w, of: w.mongo.buckets}},
 		Content: w.chance(0.5), Repair: verify.Repair, Window: window,
 	})
 	if err != nil {

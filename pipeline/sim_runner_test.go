@@ -63,7 +63,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 		},
 		Decoder: decoder(), OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
-		Portion: p.portion, Letterbox: p.letterbox,
+		Portion: p.portion, Letterbox: p.letterbox, Send: p.send,
 		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
 		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
 		Metrics: unreadMetrics, Outages: unreadOutages,
@@ -174,6 +174,9 @@ func (r *runner) do(action pipeline.Action) {
 		r.tenure.released = true
 	case pipeline.SendWrites:
 		r.sent.sending(w, a.Writes)
+		if added := addedBy(a.Writes); added > 0 && added < r.worker.Status(p.clock()).Flushing {
+			w.note("(met) a part of a flush sent")
+		}
 	case pipeline.ResolveWrites:
 		r.sent.acting = nil
 		for _, x := range a.Writes {
@@ -210,6 +213,9 @@ func (r *runner) do(action pipeline.Action) {
 			if _, end := e.Stored.Window(); end < action.(pipeline.LoadStored).End {
 				w.note("(met) a window of D ended early for its memory")
 			}
+		}
+		if e, ok := event.(pipeline.WritesSent); ok {
+			r.p.w.checks.toldUnsent(w, t, action.(pipeline.SendWrites).Writes, e.Sent)
 		}
 	}, nil)
 	t.r, t.what = r, action

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -42,12 +43,32 @@ func (s *sentWrites) sending(w *world, writes []*bucketer.Write) {
 	}
 }
 
+// toldUnsent: a write that is told as not executed was not handed over, or refused before anything was done (E4).
+func (c *checks) toldUnsent(w *world, t *task, writes []*bucketer.Write, sent []bucketer.Sent) {
+	for i := range sent {
+		if sent[i].Result == bucketer.NotExecuted && t.handed[string(writes[i].ID[:])] && (w.broken == "" || w.broken == sentAsUnsent) {
+			w.fail("E4", "a write to bucket %s was sent, and is told as not executed: %v", writes[i].ID.Hex(), sent[i].Err)
+		}
+	}
+}
+
+// addedBy is how many measurements the writes add.
+func addedBy(writes []*bucketer.Write) (n int) {
+	for _, x := range writes {
+		n += int(x.Added)
+	}
+	return n
+}
+
 // heard takes the answers.
 func (s *sentWrites) heard(w *world, e pipeline.Event) {
 	switch e := e.(type) {
 	case pipeline.WritesSent:
 		for i, sent := range e.Sent {
 			w.note("(met) write " + sent.Result.String())
+			if errors.Is(sent.Err, bucketer.ErrNoTurn) {
+				w.note("(met) write without a turn")
+			}
 			switch sent.Result {
 			case bucketer.Applied:
 				delete(s.open, s.acting[i].ID)

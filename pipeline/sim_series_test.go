@@ -42,7 +42,7 @@ func (t *task) editSeries() {
 	w := t.p.w
 	metas := bson.A{"A", "B", "C", "D"}[:1+w.rnd.IntN(4)]
 	query := encoded(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}})
-	buckets := editedBuckets{t: t, port: port{w, w.mongo.buckets}}
+	buckets := editedBuckets{t: t, port: port{w: w, of: w.mongo.buckets}}
 	const noTimeout = time.Hour // it would be one by the wrong clock
 	selection := sink.NewSelection(buckets, buckets, query, w.chance(0.5), noTimeout)
 	all, err := selection.Series(t.context(), func(int64) {})

@@ -20,6 +20,8 @@ type task struct {
 	then  func() // after its end
 	// sendBy is the deadline of all its writes; 0: each has its own.
 	sendBy time.Duration
+	// handed are the documents of those that may have been executed, or may be.
+	handed map[string]bool
 
 	running, ended  bool
 	sleeping, woken bool

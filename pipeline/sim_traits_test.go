@@ -21,6 +21,7 @@ type traits struct {
 	noLetters            bool    // there is no dead-letter topic until an operator makes one
 	bad, arrays, poison  float64 // shares of records
 	memory               float64 // share of events at which memory is short
+	slow                 float64 // the longest that MongoDB takes for a command, as a share of the write timeout
 	partitions           int32
 	processes            int
 	pace                 float64 // longest time between two schedules, seconds
@@ -48,6 +49,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	if w.traits.noLetters { // each bad record needs an operator
 		w.traits.bad, w.traits.poison = pick(w, 0.02, 0.05), pick(w, 0, 0.02)
 	}
+	w.drawAside(func() { w.traits.slow = pick(w, 0, 0, 0, 0.3, 0.8) })
 	w.traits.settings = w.drawSettings()
 	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
 	w.kafka = newBroker(w)
@@ -80,7 +82,7 @@ func (w *world) noteTraits() {
 		"majority reads that lag": t.lag && t.sessions, "a server without sessions": !t.sessions,
 		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
 		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
-		"short memory": t.memory > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
+		"short memory": t.memory > 0, "a slow MongoDB": t.slow > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
 		"no dead-letter topic": t.noLetters,
 	} {
 		if on {
@@ -101,7 +103,7 @@ const longestGrace = 8 * time.Second
 
 func (w *world) drawSettings() settings {
 	W := pick[time.Duration](w, 2, 3, 4) * time.Second
-	return settings{
+	s := settings{
 		W: W, G: 2 * W, L: pick[time.Duration](w, 4, 8, 16) * time.Second, S: pick[time.Duration](w, 6, 8, 16) * time.Second,
 		R: 2*W + pick[time.Duration](w, 2, 8)*time.Second, static: w.traits.static && w.chance(0.7),
 		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second, 8*time.Second),
@@ -111,4 +113,6 @@ func (w *world) drawSettings() settings {
 		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noLetters,
 		outOfRange: pick(w, claim.EarliestOutOfRange, claim.LatestOutOfRange, claim.StopOutOfRange),
 	}
+	w.drawAside(func() { s.send, s.callWrites = pick[int64](w, 0, 0, 1, 15_000), pick(w, 0, 1, 2) })
+	return s
 }

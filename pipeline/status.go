@@ -119,7 +119,7 @@ func (w *Worker) Status(now Instant) *Status {
 	}
 	if w.flush != nil {
 		s.Flushing = w.flush.cut.Measurements
-		s.Unknown = len(w.flush.at(toResolve)) + len(w.flush.at(toAsk))
+		s.Unknown = w.flush.unconfirmed()
 	}
 	if w.stored != nil {
 		s.StoredBytes = w.stored.Bytes()

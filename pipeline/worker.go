@@ -31,6 +31,7 @@ type Worker struct {
 	// decoded for the same reason.
 	poison     map[timeseries.Position]struct{}
 	poisoned   int
+	pace       pace                // of writes
 	question   question            // what a failed fetch must find out first
 	newOptions *timeseries.Options // of the collection, not yet applied; nil: they have not changed
 
@@ -70,6 +71,7 @@ func NewWorker(o Options) *Worker {
 	o.Window = cmp.Or(o.Window, DefaultWindow)
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
 	o.Letterbox = cmp.Or(o.Letterbox, DefaultLetterbox)
+	o.Send = cmp.Or(o.Send, DefaultSend)
 	if o.newCatalog == nil {
 		o.newCatalog = bucketer.New
 	}
@@ -78,6 +80,7 @@ func NewWorker(o Options) *Worker {
 		log:    o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),
 		held:   nothing,
 		poison: map[timeseries.Position]struct{}{},
+		pace:   pace{bound: o.Send, target: o.Grace / 8},
 		signs:  noSigns,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"waterwheel/timeseries"
@@ -64,6 +65,8 @@ type Database struct {
 	server  Server
 	metrics *Metrics
 	log     *slog.Logger
+	// splits: a server takes less in one command than our calls have, so that the driver may split them.
+	splits atomic.Bool
 }
 
 // Open connects, and finds out what kind of server answers. The errors say what to do about an address nobody answers at,
@@ -79,6 +82,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	o.View = cmp.Or(o.View, ViewAuto)
 	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: cmp.Or(o.Logger, slog.Default())}
 	d.dialer = newDialer(co, o, d.metrics)
+	co.SetServerMonitor(d.limitsMonitor())
 	if d.client, err = mongo.Connect(co); err != nil {
 		return nil, unreadableURI(err, o.URI)
 	}

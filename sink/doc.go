@@ -18,7 +18,7 @@
 //	                codes.go, errors.go (what MongoDB's codes mean, and the errors that callers tell apart)
 //	a partition     store.go, partition.go (a time series, one source partition of it, reading its claim)
 //	                claim.go, topic.go (claiming, fencing, releasing; how many partitions the topic had at first)
-//	                stored.go (D), send.go, classify.go (writing), resolve.go (reading back)
+//	                stored.go (D), send.go, turns.go, unsent.go, classify.go (writing), resolve.go (reading back)
 //	                lookup.go, lookupshortlist.go (buckets to reopen: the queries, the choice)
 //	a connection    dial.go, socket_*.go (connecting, TLS, options of the socket)
 //	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)

@@ -56,7 +56,7 @@ func (d *Database) replyOf(n int, err error) (Reply, error) {
 	}
 	var bulk mongo.BulkWriteException
 	if !errors.As(err, &bulk) {
-		return Reply{}, d.portError(err)
+		return Reply{}, d.bulkError(err)
 	}
 	reply := Reply{N: n, Errors: make([]WriteError, len(bulk.WriteErrors))}
 	for i, e := range bulk.WriteErrors {

@@ -1,5 +1,7 @@
 package sink
 
+import "waterwheel/timeseries"
+
 // What tests outside of the package look at.
 var (
 	PortablePipeline    = portablePipeline
@@ -7,3 +9,11 @@ var (
 	Measurements        = unpacked
 	CompareMeasurements = compareMeasurements
 )
+
+// BucketsOf is the collection of a time series' buckets, as a Store has it.
+func BucketsOf(d *Database, series string) Collection {
+	return driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}
+}
+
+// HoldingPartition is a partition under a claim of ours.
+func HoldingPartition(s *Store) *Partition { return &Partition{store: s, standing: holding} }

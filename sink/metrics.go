@@ -62,6 +62,17 @@ func (m *Metrics) command(name string, start time.Time) {
 	m.commands.WithLabelValues(name).Observe(time.Since(start).Seconds())
 }
 
-func (m *Metrics) attempt(kind bucketer.Kind, result bucketer.Result) {
-	m.writes.WithLabelValues(kindName(kind), attempts[result]).Inc()
+// attempts notes what one attempt told of each of the writes.
+func (m *Metrics) attempts(writes []*bucketer.Write, sent []bucketer.Sent) {
+	type label struct {
+		kind   bucketer.Kind
+		result bucketer.Result
+	}
+	count := map[label]int{}
+	for i := range sent {
+		count[label{writes[i].Kind, sent[i].Result}]++
+	}
+	for l, n := range count {
+		m.writes.WithLabelValues(kindName(l.kind), attempts[l.result]).Add(float64(n))
+	}
 }

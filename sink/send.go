@@ -13,7 +13,7 @@ import (
 	"waterwheel/claim"
 )
 
-// Bounds of one bulk call.
+// Bounds of one bulk call. The driver makes one command of it as long as servers take as much in one (Database.splits).
 const (
 	maxCallBytes  = 8 << 20
 	maxCallWrites = 1000
@@ -28,7 +28,8 @@ type call struct {
 
 // Send sends each write once and tells what is known of each, by its index. All share one deadline, the write timeout
 // from now, which the server is told as well: after it and the way there nothing of this attempt can be executed. Inserts
-// and updates go in separate commands, several in flight.
+// and updates go in separate commands, several in flight. One for which there is not enough time left is not begun: its
+// writes are NotExecuted, with ErrNoTurn.
 //
 // A command that MongoDB refuses as a whole for its content is sent again, one write a command: nothing of it was
 // executed, or what was is found by its _id and count. A write whose own command is refused is to blame only if a command
@@ -37,31 +38,29 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucket
 	if p.standing != holding {
 		panic("sink: E7: bucket writes were to be sent without a claim")
 	}
+	b := &bulks{store: p.store, writes: writes, sent: make([]bucketer.Sent, len(writes)), turns: newTurns(p.store)}
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
 
-	sent := make([]bucketer.Sent, len(writes))
-	calls := split(writes)
+	calls := split(writes, p.store.CallWrites)
 	if p.store.Parallel == 1 || len(calls) == 1 {
 		for _, c := range calls {
-			p.store.send(ctx, c, writes, sent)
+			b.send(ctx, c)
 		}
 	} else {
 		var g errgroup.Group
 		g.SetLimit(p.store.Parallel)
 		for _, c := range calls {
 			g.Go(func() error {
-				p.store.send(ctx, c, writes, sent)
+				b.send(ctx, c)
 				return nil
 			})
 		}
-		_ = g.Wait() // the outcomes are in sent
+		_ = g.Wait() // the outcomes are in b.sent
 	}
-	p.blame(ctx, sent)
-	for i := range sent {
-		p.store.Metrics.attempt(writes[i].Kind, sent[i].Result)
-	}
-	return sent
+	p.blame(ctx, b.sent)
+	p.store.Metrics.attempts(writes, b.sent)
+	return b.sent
 }
 
 // blame finds out whether commands were refused for their documents, or for what every command has, such as the write
@@ -85,7 +84,7 @@ func (p *Partition) blame(ctx context.Context, sent []bucketer.Sent) {
 
 // split makes bulk calls of writes: inserts and updates apart, because the driver hides the results of one when the other
 // fails; bounded in bytes and number.
-func split(writes []*bucketer.Write) []call {
+func split(writes []*bucketer.Write, most int) []call {
 	var calls []call
 	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {
 		var open call
@@ -95,7 +94,7 @@ func split(writes []*bucketer.Write) []call {
 				continue
 			}
 			size := len(w.Filter) + len(w.Document) + writeOverhead
-			if len(open.indexes) == maxCallWrites || len(open.indexes) > 0 && bytes+size > maxCallBytes {
+			if len(open.indexes) == most || len(open.indexes) > 0 && bytes+size > maxCallBytes {
 				calls = append(calls, open)
 				open, bytes = call{}, 0
 			}
@@ -109,36 +108,49 @@ func split(writes []*bucketer.Write) []call {
 	return calls
 }
 
+// bulks are the calls of one Send.
+type bulks struct {
+	store  *Store
+	writes []*bucketer.Write
+	sent   []bucketer.Sent
+	turns  *turns
+}
+
 // send makes one call and puts what is known of its writes into sent, of which it owns the elements of its indexes.
-func (s *Store) send(ctx context.Context, c call, writes []*bucketer.Write, sent []bucketer.Sent) {
-	reply, err := s.command(ctx, c, writes)
+func (b *bulks) send(ctx context.Context, c call) {
+	reply, err := b.command(ctx, c)
 	if err != nil && len(c.indexes) > 1 && refusedWhole(err) {
 		for _, i := range c.indexes {
-			s.send(ctx, call{kind: c.kind, indexes: []int{i}}, writes, sent)
+			b.send(ctx, call{kind: c.kind, indexes: []int{i}})
 		}
 		return
 	}
 	for n, result := range classify(len(c.indexes), reply, err) {
-		sent[c.indexes[n]] = result
+		b.sent[c.indexes[n]] = result
 	}
 }
 
-// command sends one insert or update command, if the lease holds (E7).
-func (s *Store) command(ctx context.Context, c call, writes []*bucketer.Write) (Reply, error) {
-	if !s.held() {
+// command sends one insert or update command, if the lease holds (E7) and there is time for it.
+func (b *bulks) command(ctx context.Context, c call) (reply Reply, err error) {
+	if !b.store.held() {
 		return Reply{}, &NotSentError{claim.ErrLapsed}
 	}
-	defer s.Metrics.command(kindName(c.kind), time.Now())
+	begun, ok := b.turns.begin(ctx)
+	if !ok {
+		return Reply{}, &NotSentError{bucketer.ErrNoTurn}
+	}
+	defer b.turns.end(begun)
+	defer b.store.Metrics.command(kindName(c.kind), time.Now())
 	if c.kind == bucketer.Insert {
 		documents := make([]bson.Raw, len(c.indexes))
 		for n, i := range c.indexes {
-			documents[n] = writes[i].Document
+			documents[n] = b.writes[i].Document
 		}
-		return s.ports.Buckets.Insert(ctx, documents)
+		return b.store.ports.Buckets.Insert(ctx, documents)
 	}
 	updates := make([]Update, len(c.indexes))
 	for n, i := range c.indexes {
-		updates[n] = Update{Filter: writes[i].Filter, Update: writes[i].Document}
+		updates[n] = Update{Filter: b.writes[i].Filter, Update: b.writes[i].Document}
 	}
-	return s.ports.Buckets.Update(ctx, updates)
+	return b.store.ports.Buckets.Update(ctx, updates)
 }

@@ -33,7 +33,7 @@ func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 	} {
 		var got []int
 		seen := make([]bool, len(c.writes))
-		for _, call := range split(c.writes) {
+		for _, call := range split(c.writes, maxCallWrites) {
 			got = append(got, len(call.indexes))
 			for _, i := range call.indexes {
 				if c.writes[i].Kind != call.kind || seen[i] {

@@ -36,6 +36,10 @@ type StoreOptions struct {
 	// Parallel bounds the bulk calls of one Send in flight; 0: 4. With 1 they are made one after the other, in the calling
 	// goroutine.
 	Parallel int
+	// CallWrites bounds the writes of one bulk call; 0: 1000.
+	CallWrites int
+	// Clock is a reading of a clock that never goes back; nil: the system's.
+	Clock func() time.Duration
 	// BSONSize: a query can ask for a document's size.
 	BSONSize bool
 	// SetsInTextOrder: new fields of one $set are made in the order of their names' text, "10" before "9". MongoDB has
@@ -58,6 +62,11 @@ type Store struct {
 // NewStore makes a Store on collections that are set up; Database.Setup does both.
 func NewStore(ports Ports, o StoreOptions) *Store {
 	o.Parallel = cmp.Or(o.Parallel, defaultParallel)
+	o.CallWrites = cmp.Or(o.CallWrites, maxCallWrites)
+	if o.Clock == nil {
+		began := time.Now()
+		o.Clock = func() time.Duration { return time.Since(began) }
+	}
 	o.StoredBytes = cmp.Or(o.StoredBytes, DefaultStoredBytes)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Metrics == nil {

@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"slices"
+	"unsafe"
+
+	"waterwheel/bucketer"
+)
+
+// step is what a write of a flush needs next.
+type step uint8
+
+const (
+	toSend    step = iota
+	toResolve      // its outcome is unknown: read back
+	toAsk          // a conflict: after the grace, ask which of its positions are stored
+	done
+)
+
+// attempt is the course of one write. A write is unknown from its sending until it is done (E4).
+type attempt struct {
+	lastSent   Instant // when its last attempt was answered
+	notApplied int32
+	step       step
+	sent       bool
+	resolved   bool // its outcome came from a read-back
+}
+
+// flush is the writes cut by one Prepare, until each is applied or its measurements are back in the catalog. It knows
+// which are where, so that no event looks at all of them.
+type flush struct {
+	cut      *bucketer.Flush
+	attempts []attempt
+	outcomes []bucketer.Outcome // of those that are done
+	left     int                // those that are not
+	fresh    int                // those from here on were not handed out yet
+	again    []int              // to be sent another time, or not sent when they were handed out
+	unknown  []int              // to be read back
+	asking   []int              // conflicts, that wait for their grace
+	changed  bool               // a write ended as a conflict
+	// acting are the indexes of the writes that the action under way is about; nil: none is.
+	acting  []int
+	handed  Instant // since when
+	retry   backoff
+	started Instant
+}
+
+func newFlush(cut *bucketer.Flush, now Instant) *flush {
+	n := len(cut.Writes)
+	return &flush{cut: cut, attempts: make([]attempt, n), outcomes: make([]bucketer.Outcome, n), left: n, started: now}
+}
+
+// unresolved tells whether a write that was sent may still be executed.
+func (f *flush) unresolved() bool {
+	return slices.ContainsFunc(f.attempts, func(a attempt) bool { return a.sent && a.step != done })
+}
+
+// unconfirmed counts the writes that were sent and whose outcome must be found out.
+func (f *flush) unconfirmed() int { return len(f.unknown) + len(f.asking) }
+
+// bytes is the memory of it, but for the writes themselves.
+func (f *flush) bytes() int64 {
+	indexes := cap(f.again) + cap(f.unknown) + cap(f.asking) + cap(f.acting)
+	return int64(cap(f.attempts))*int64(unsafe.Sizeof(attempt{})) + int64(cap(f.outcomes))*int64(unsafe.Sizeof(bucketer.Outcome{})) +
+		int64(indexes)*int64(unsafe.Sizeof(0))
+}
+
+// next takes the writes to be sent now, those first that were handed out before: so many that together they do not weigh
+// more than the bound, and at least one. Nil: there are none.
+func (f *flush) next(bound int64) []int {
+	var indexes []int
+	for weight := int64(0); ; {
+		i := f.fresh
+		if len(f.again) > 0 {
+			i = f.again[0]
+		} else if i == len(f.attempts) {
+			return indexes
+		}
+		if weight += weigh(f.cut.Writes[i]); len(indexes) > 0 && weight > bound {
+			return indexes
+		}
+		if len(f.again) > 0 {
+			f.again = f.again[1:]
+		} else {
+			f.fresh++
+		}
+		indexes = append(indexes, i)
+	}
+}
+
+// writes picks writes by index.
+func (f *flush) writes(indexes []int) []*bucketer.Write {
+	writes := make([]*bucketer.Write, len(indexes))
+	for i, at := range indexes {
+		writes[i] = f.cut.Writes[at]
+	}
+	return writes
+}

@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/record"
+)
+
+func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {
+	for name, c := range map[string]struct {
+		took            time.Duration
+		given, answered int64
+		want            int64
+	}{
+		"in half the time":              {500 * time.Millisecond, 1000, 1000, 2000},
+		"at once":                       {0, 1000, 1000, 4000},
+		"in hardly any time":            {time.Millisecond, 1000, 1000, 4000},
+		"in just the time":              {time.Second, 1000, 1000, 1000},
+		"a smaller one, quickly":        {time.Millisecond, 400, 400, 1000},
+		"a smaller one, in that time":   {time.Second, 400, 400, 1000},
+		"in twice the time":             {2 * time.Second, 1000, 1000, 500},
+		"a smaller one, too slowly":     {2 * time.Second, 600, 600, 300},
+		"a tiny one that met a pause":   {4 * time.Second, 10, 10, 250},
+		"not to the end":                {4 * time.Second, 1000, 800, 250},
+		"nearly to the end, and quick":  {time.Second, 1000, 900, 500},
+		"nothing was answered":          {4 * time.Second, 1000, 0, 250},
+		"nothing was answered, at once": {0, 1000, 0, 500},
+	} {
+		p := pace{bound: 1000, target: time.Second}
+		if p.took(c.took, c.given, c.answered); p.bound != c.want {
+			t.Errorf("%s: the bound is %d, want %d", name, p.bound, c.want)
+		}
+	}
+	p := pace{bound: 1, target: time.Second}
+	if p.took(time.Hour, 10, 0); p.bound != 1 {
+		t.Errorf("the bound is %d: nothing would be sent", p.bound)
+	}
+}
+
+// manySeries returns a worker that has just begun a flush of so many writes, and the first action for it.
+func manySeries(t *testing.T, n int, changes ...func(*Options)) (*Worker, Moment, []*bucketer.Write) {
+	t.Helper()
+	w, m := newTestWorker(t, changes...)
+	records := make([]record.Record, n)
+	for i := range records {
+		records[i] = recordOf(int64(i), fmt.Sprintf(`{"time":1767000000000,"meta":"s%d","x":1}`, i))
+	}
+	w.Handle(m, Fetched{Batch: record.Batch{Records: records, Next: int64(n), End: int64(n)}})
+	m.Now += w.o.FlushInterval
+	return w, m, expect[SendWrites](t, w.Handle(m, Ticked{})).Writes
+}
+
+func answers(n int, s bucketer.Sent) []bucketer.Sent {
+	sent := make([]bucketer.Sent, n)
+	for i := range sent {
+		sent[i] = s
+	}
+	return sent
+}
+
+func TestAFlushIsSentInPartsAsLargeAsTheDatabaseManages(t *testing.T) {
+	w, m, writes := manySeries(t, 100, func(o *Options) { o.Send = 1 })
+	seen := map[*bucketer.Write]bool{}
+	var sizes []int
+	for total := 0; ; {
+		for _, x := range writes {
+			if seen[x] {
+				t.Fatal("a write that was applied is sent again")
+			}
+			seen[x] = true
+		}
+		sizes, total = append(sizes, len(writes)), total+len(writes)
+		actions := w.Handle(m, WritesSent{Sent: answers(len(writes), bucketer.Sent{Result: bucketer.Applied})}) // at once
+		if total == 100 {
+			break
+		}
+		wants(t, w, 0)
+		writes = expect[SendWrites](t, actions).Writes
+	}
+	wants(t, w, 100)
+	if len(sizes) < 3 || sizes[0] != 1 || sizes[len(sizes)-2] <= sizes[0] {
+		t.Errorf("the parts had %v writes", sizes)
+	}
+}
+
+func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
+	w, m, writes := manySeries(t, 10)
+	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: fmt.Errorf("of MongoDB: %w", bucketer.ErrNoTurn)}
+	sent := append(answers(4, bucketer.Sent{Result: bucketer.Applied}), answers(6, noTurn)...)
+	m.Now += 10 * time.Second
+	again := expect[SendWrites](t, w.Handle(m, WritesSent{Sent: sent})).Writes // at once, without a back-off
+	if len(again) == 0 || again[0] != writes[4] {
+		t.Fatalf("%d writes are sent then", len(again))
+	}
+	if s := w.Status(m.Now); s.Troubles[MongoDB] != nil || s.Unknown != 0 {
+		t.Errorf("trouble %v, %d unknown writes", s.Troubles[MongoDB], s.Unknown)
+	}
+	// If nobody has a turn it is no queue.
+	m.Now += 10 * time.Second
+	absent[SendWrites](t, w.Handle(m, WritesSent{Sent: answers(len(again), noTurn)}))
+	if s := w.Status(m.Now); s.Troubles[MongoDB] == nil {
+		t.Error("a database that took nothing in all the time is taken for a healthy one")
+	}
+	m.Now += longestDelay
+	expect[SendWrites](t, w.Handle(m, Ticked{}))
+	w.Handle(m, Abandoned{}) // nothing of the first six may be executed, but what is under way now may
+	if w.past.unknownUntil != m.Now+w.o.Grace {
+		t.Errorf("unknown until %v at %v", w.past.unknownUntil, m.Now)
+	}
+}
+
+// What was never handed out cannot be executed: a tenure that ends leaves nothing unknown behind.
+func TestWhatHadNoTurnIsNotWaitedForAtTheEnd(t *testing.T) {
+	w, m, _ := manySeries(t, 10)
+	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: bucketer.ErrNoTurn}
+	m.Held = false // nothing more is sent
+	w.Handle(m, WritesSent{Sent: append(answers(4, bucketer.Sent{Result: bucketer.Applied}), answers(6, noTurn)...)})
+	w.Handle(m, Abandoned{})
+	if w.past.unknownUntil != 0 {
+		t.Errorf("unknown until %v", w.past.unknownUntil)
+	}
+}
