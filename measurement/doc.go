@@ -5,8 +5,9 @@
 //	decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
 //	paths.go        where the parts of a measurement lie; envelope.go: the walk to what is stored; shape.go: that to a measurement
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers
-//	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickvalue.go: nested values; quickextended.go: Extended JSON's; place.go: the way
-//	                from value to value, remembered; textscan.go: strings and numbers
+//	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
+//	                quickextended.go: Extended JSON's values
+//	place.go        the names it has met; step.go: the way from value to value, remembered; textscan.go: strings and numbers
 //	extjson.go      Extended JSON's notation; extvalue.go: value by value
 //	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go, bsonmeta.go: its values; bsonlevel.go: the names it knows
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be

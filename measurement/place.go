@@ -1,7 +1,6 @@
 package measurement
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 )
@@ -9,7 +8,7 @@ import (
 const (
 	// maxPlaces bounds how many names of events are remembered: some hundred bytes each.
 	maxPlaces = 2048
-	// maxLiteral bounds the text of a step that is remembered.
+	// maxLiteral bounds a name that is remembered, and the text of a step.
 	maxLiteral = 256
 	// longMissed is how often a step must differ until the other is remembered.
 	longMissed = 4
@@ -53,37 +52,6 @@ type place struct {
 	first step   // from the brace that opens an object here
 	next  step   // from the end of a value here
 }
-
-// step is the way from one value to the next as it was last gone: the text between them and what it does.
-type step struct {
-	literal []byte // empty: not known
-	moves   []move
-	place   *place // of the next value; nil: the event ends
-	opening bool   // it begins behind the brace of an object
-	missed  int    // how often in a row another way was gone
-}
-
-// matches tells whether a text begins with the literal.
-func (s *step) matches(text []byte) bool {
-	literal := s.literal
-	n := len(literal)
-	if n > len(text) {
-		return false
-	}
-	if n < 8 {
-		return n > 0 && string(text[:n]) == string(literal)
-	}
-	// The last eight bytes may have been compared in part before: literals are short.
-	for j := 0; j < n-8; j += 8 {
-		if binary.LittleEndian.Uint64(text[j:]) != binary.LittleEndian.Uint64(literal[j:]) {
-			return false
-		}
-	}
-	return binary.LittleEndian.Uint64(text[n-8:]) == binary.LittleEndian.Uint64(literal[n-8:])
-}
-
-// move is a beginning of an object, or the end of the innermost one when begin is nil.
-type move struct{ begin *place }
 
 func (p *place) name() []byte { return p.header[1 : len(p.header)-1] }
 
@@ -180,7 +148,7 @@ func (q *quick) placeOf(parent *place, name []byte) *place {
 	if p := parent.child(name); p != nil {
 		return p
 	}
-	if !isUsualName(name) || !q.room() {
+	if !isUsualName(name) || len(name) > maxLiteral || !q.room() {
 		return nil
 	}
 	p := q.options.newPlace(parent, name)
@@ -211,119 +179,4 @@ func (q *quick) room() bool {
 	}
 	q.places++
 	return true
-}
-
-// learn reads from the end of a value, or the beginning of an object, to the next value, and remembers the way.
-func (q *quick) learn(s *step, i int) int {
-	text, start, opening := q.text, i, s.opening
-	s.literal, s.moves, s.place = s.literal[:0], s.moves[:0], nil
-	for {
-		if i = skipSpace(text, i); i == len(text) {
-			return unknown
-		}
-		if text[i] == '}' {
-			i++
-			if !q.leave(s) {
-				return unknown
-			}
-			if opening = false; len(q.open) == 0 {
-				break
-			}
-			continue
-		}
-		if !opening {
-			if text[i] != ',' {
-				return unknown
-			}
-			i = skipSpace(text, i+1)
-		}
-		var p *place
-		if p, i = q.learnName(s, i); i < 0 {
-			return unknown
-		}
-		if text[i] != '{' || !p.holds() || q.wraps(i) {
-			s.place = p
-			break
-		}
-		if !q.move(s, p) {
-			return unknown
-		}
-		i, opening = i+1, true
-	}
-	if i-start <= maxLiteral {
-		s.literal = append(s.literal, text[start:i]...)
-	}
-	return i
-}
-
-// learnName reads a name and its colon, up to the value.
-func (q *quick) learnName(s *step, i int) (*place, int) {
-	text := q.text
-	if i == len(text) || text[i] != '"' {
-		return nil, unknown
-	}
-	end, how := scanString(text, i+1)
-	if end < 0 || how != plain {
-		return nil, unknown
-	}
-	p := q.find(s, text[i+1:end])
-	if i = skipSpace(text, end+1); p == nil || i == len(text) || text[i] != ':' {
-		return nil, unknown
-	}
-	if i = skipSpace(text, i+1); i == len(text) {
-		return nil, unknown
-	}
-	return p, i
-}
-
-// find is the place of a name in the innermost object that is open, and opens what its dots say.
-func (q *quick) find(s *step, name []byte) *place {
-	base := len(q.open) - 1
-	for q.open[base].place.undotted != nil {
-		base--
-	}
-	isDotted := bytes.IndexByte(name, '.') >= 0
-	if isDotted && (!q.nest || !q.open[base].place.fields) {
-		return nil
-	}
-	rest := name
-	for keep := base + 1; ; keep++ {
-		first, behind := cutPath(rest)
-		if keep < len(q.open) && behind != nil && string(q.open[keep].place.name()) == string(first) {
-			rest = behind
-			continue
-		}
-		for len(q.open) > keep {
-			if !q.move(s, nil) {
-				return nil
-			}
-		}
-		if behind == nil {
-			return q.placeOf(q.open[keep-1].place, first)
-		}
-		p := q.dottedPlaceOf(q.open[keep-1].place, first)
-		if p == nil || !q.move(s, p) {
-			return nil
-		}
-		rest = behind
-	}
-}
-
-// leave ends the innermost object of the text, with what dotted names have opened in it.
-func (q *quick) leave(s *step) bool {
-	for {
-		dotted := q.open[len(q.open)-1].place.undotted != nil
-		if !q.move(s, nil) {
-			return false
-		}
-		if !dotted {
-			return true
-		}
-	}
-}
-
-// move makes a move and remembers it.
-func (q *quick) move(s *step, begin *place) bool {
-	s.moves = append(s.moves, move{begin})
-	return q.make(move{begin})
 }

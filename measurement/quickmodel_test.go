@@ -43,6 +43,48 @@ func TestFastPathAgrees(t *testing.T) {
 	}
 }
 
+// TestPlacesAreBounded: events whose names are always new are decoded as ever, and few of them are remembered.
+func TestPlacesAreBounded(t *testing.T) {
+	p, ok := newFastPair(plainOptions)
+	if !ok {
+		t.Fatal("no decoders")
+	}
+	long := strings.Repeat("n", 2*maxLiteral)
+	for i := range 3 * maxPlaces {
+		name := strconv.Itoa(i)
+		p.check(t, recordOf(`{"time":1700000000,"meta":"a","`+name+`":1,"x`+name+`":{"y.`+name+`":2}}`))
+	}
+	if q := &p.fast.quick; q.places > maxPlaces || !q.full {
+		t.Errorf("%d places, full %v", q.places, q.full)
+	}
+	p.fast.quick.records = relearned
+	p.fast.quick.missed = 0
+	for range 2 {
+		p.check(t, recordOf(`{"time":1700000000,"meta":"a","`+long+`":1}`))
+		p.check(t, recordOf(`{"time":1700000000,"meta":"a"`+strings.Repeat(" ", 2*maxLiteral)+`,"x":1}`))
+	}
+	if q := &p.fast.quick; q.places > 8 || q.missed != 0 {
+		t.Errorf("%d places after they were forgotten, %d missed", q.places, q.missed)
+	}
+}
+
+func TestNamesInAnyOrderDecodeWithoutAllocations(t *testing.T) {
+	d, events, i := newDecoder(t, plainOptions), variedEvents(true), 0
+	decode := func() {
+		if _, err := d.Decode(recordOf(events[i%len(events)])); err != nil {
+			t.Fatal(err)
+		}
+		i++
+	}
+	const ownAllocations = 1 // the record's bytes
+	for range events {
+		decode()
+	}
+	if n := testing.AllocsPerRun(len(events), decode); n > ownAllocations {
+		t.Errorf("%v allocations", n-ownAllocations)
+	}
+}
+
 // eventGenerator makes the texts of events.
 type eventGenerator struct{ *rand.Rand }
 

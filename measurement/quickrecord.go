@@ -86,41 +86,42 @@ func (d *Decoder) readEventQuickly(i int, part int32) int {
 	if !q.hasTime || d.options.side(q.when.millis, timestamp) != 0 {
 		return unknown
 	}
-	meta, ok := d.quickMeta()
-	if !ok {
-		return unknown
-	}
 	if len(d.results) == cap(d.results) {
 		d.results = slices.Grow(d.results, 1)
 	}
 	d.results = d.results[:len(d.results)+1]
 	r := &d.results[len(d.results)-1]
 	r.Measurement.Position = timeseries.Position{Offset: d.record.Offset, Part: part}
-	r.Measurement.Time, r.Measurement.Meta, r.Measurement.Elements, r.Err = q.when.millis, meta, fields, nil
+	r.Measurement.Time, r.Measurement.Elements, r.Err = q.when.millis, fields, nil
+	if !d.quickMeta(&r.Measurement.Meta) {
+		return unknown
+	}
 	return i
 }
 
-// quickMeta is the meta of the event that was read.
-func (d *Decoder) quickMeta() (bson.RawValue, bool) {
+// quickMeta sets the meta of the event that was read.
+func (d *Decoder) quickMeta(meta *bson.RawValue) bool {
 	switch d.options.MetaFrom {
 	case MetaFromNone:
-		return bson.RawValue{}, true
+		*meta = bson.RawValue{}
+		return true
 	case MetaFromKey:
-		return d.keyMeta, true
+		*meta = d.keyMeta
+		return true
 	}
 	q := &d.quick
+	var part metaSpan
 	if d.paths.joined {
-		return q.joinMeta()
+		part = q.joinMeta()
+	} else {
+		part = q.parts[0]
 	}
-	return q.meta(q.parts[0])
+	meta.Type, meta.Value = part.kind, q.metas[part.start:part.end:part.end]
+	return part.kind != 0 && part.end-part.start <= maxMetaBytes
 }
 
-func (q *quick) meta(s metaSpan) (bson.RawValue, bool) {
-	return bson.RawValue{Type: s.kind, Value: q.metas[s.start:s.end:s.end]}, s.kind != 0 && s.end-s.start <= maxMetaBytes
-}
-
-// joinMeta makes an object of the parts of meta, which are in the order of their names.
-func (q *quick) joinMeta() (bson.RawValue, bool) {
+// joinMeta makes an object of the parts of meta, which are in the order of their names; kind 0: there is none.
+func (q *quick) joinMeta() metaSpan {
 	start := len(q.metas)
 	out := append(q.metas, 0, 0, 0, 0)
 	for i, part := range q.parts {
@@ -132,9 +133,9 @@ func (q *quick) joinMeta() (bson.RawValue, bool) {
 	q.metas = rawbson.EndDocument(out, start)
 	end := len(q.metas)
 	if end-start == rawbson.Empty {
-		return bson.RawValue{}, false
+		return metaSpan{}
 	}
-	return q.meta(metaSpan{bson.TypeEmbeddedDocument, start, end})
+	return metaSpan{bson.TypeEmbeddedDocument, start, end}
 }
 
 // drop drops the buffers that a large record makes large.

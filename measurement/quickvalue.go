@@ -162,6 +162,10 @@ func (q *quick) settle(out []byte, first int, normal bool) bool {
 	switch {
 	case ascend(names):
 		return true
+	case normal && len(names) == 2: // most are no more
+		q.spare = append(q.spare[:0], out[starts[0]:starts[1]]...)
+		copy(out[starts[0]+copy(out[starts[0]:], out[starts[1]:]):], q.spare)
+		return string(names[0]) != string(names[1])
 	case normal:
 		return q.sort(out, names, starts)
 	}

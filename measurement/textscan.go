@@ -83,16 +83,26 @@ func scanUnusual(text []byte, start, i int) (end int, how writing) {
 
 // scanNumber reads a number as appendNumber does: an int32, an int64 or the bits of a double.
 func scanNumber(text []byte, i int) (value uint64, kind bson.Type, end int) {
+	if len(text)-i >= shortBytes {
+		if value, kind, end = scanShort(text[i:]); end > 0 {
+			return value, kind, i + end
+		}
+		return scanLong(text, i)
+	}
+	var last [shortBytes]byte // the end of the text, and zeros
+	copy(last[:], text[i:])
+	if value, kind, end = scanShort(last[:]); end > 0 && i+end < len(text) {
+		return value, kind, i + end
+	}
+	return scanLong(text, i)
+}
+
+// scanLong is scanNumber for numbers of any length.
+func scanLong(text []byte, i int) (value uint64, kind bson.Type, end int) {
 	start := i
 	negative := text[i] == '-'
 	if negative {
 		i++
-	}
-	if len(text)-i > 16 {
-		if value, kind, end = scanShort(text, i, negative); end >= 0 {
-			return value, kind, end
-		}
-		value = 0
 	}
 	first := i
 	for ; i < len(text) && text[i]-'0' <= 9; i++ {
@@ -114,21 +124,31 @@ func scanNumber(text []byte, i int) (value uint64, kind bson.Type, end int) {
 	return convertInteger(text[start:i], value, digits, negative, i)
 }
 
-// scanShort is scanNumber for at most seven digits before and as many behind the point: without loops, whose ends a
-// processor guesses wrong. There must be 16 bytes more than the sign.
-func scanShort(text []byte, i int, negative bool) (value uint64, kind bson.Type, end int) {
-	value, n := scanDigits(binary.LittleEndian.Uint64(text[i:]))
+// shortBytes are a sign, eight bytes, a point and eight bytes.
+const shortBytes = 18
+
+// scanShort is scanNumber, from the text's beginning, for at most seven digits before and as many behind the point: without
+// loops, whose ends a processor guesses wrong. There must be shortBytes.
+func scanShort(text []byte) (value uint64, kind bson.Type, end int) {
+	text = text[:shortBytes]
+	i := 0
+	negative := text[0] == '-'
+	if negative {
+		i = 1
+	}
+	value, n := scanDigits(binary.LittleEndian.Uint64(text[i : i+8]))
 	if n == 0 || n == 8 || n > 1 && text[i] == '0' {
 		return 0, 0, unknown
 	}
 	i += n
 	switch c := text[i]; {
 	case c == '.':
-		fraction, n := scanDigits(binary.LittleEndian.Uint64(text[i+1:]))
+		fraction, n := scanDigits(binary.LittleEndian.Uint64(text[i+1 : i+9]))
 		if i += 1 + n; n == 0 || n == 8 || text[i]|' ' == 'e' {
 			return 0, 0, unknown
 		}
-		f := (float64(value)*powersOfTen[n] + float64(fraction)) / powersOfTen[n] // 14 digits: exact but for the division
+		power := powersOfTen[n]
+		f := (float64(value)*power + float64(fraction)) / power // 14 digits: exact but for the division
 		if negative {
 			f = -f
 		}
