@@ -153,3 +153,38 @@ func databases(ctx context.Context, t *testing.T) []string {
 	}
 	return names
 }
+
+// TestRoundsBeforeAFailureAreReported: a turn that takes too long ends the run, and what was measured before is not lost.
+func TestRoundsBeforeAFailureAreReported(t *testing.T) {
+	b, log := newBench(t)
+	l := small()
+	l.Records = 200
+	ctx, cancel := context.WithCancel(within(t, 2*time.Minute))
+	b.Log = &cancelling{log, "round 2", cancel}
+	report, err := b.Run(ctx, bench.Plan{Load: l, Rounds: 3, Patience: time.Minute, Peers: []bench.Peer{bench.Naive, bench.Discard}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the error is %v\n%s", err, log)
+	}
+	if report == nil || report.Rounds != 1 || len(report.Results) != 2 || len(report.Summaries) != 2 {
+		t.Fatalf("the report is %+v\n%s", report, log)
+	}
+	left := slices.DeleteFunc(databases(t.Context(), t), func(name string) bool { return !strings.HasPrefix(name, report.Topic) })
+	if len(left) > 0 {
+		t.Errorf("databases %v are left", left)
+	}
+}
+
+// cancelling is a log that cancels when a line of it has these words.
+type cancelling struct {
+	*strings.Builder
+
+	words  string
+	cancel func()
+}
+
+func (c *cancelling) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), c.words) {
+		c.cancel()
+	}
+	return c.Builder.Write(p)
+}

@@ -53,13 +53,17 @@ func join(peers []Peer) string {
 	return strings.Join(names, ", ")
 }
 
+// cleanPatience is how long the servers may take to delete what a run leaves.
+const cleanPatience = time.Minute
+
 // Run fills a topic and has each peer drain it once a round, in turns, so that all meet the same moods of the machine. It
-// leaves nothing behind in the servers. An error that is Incomplete comes with a report.
+// leaves nothing behind in the servers. With an *IncompleteError, and with any error after the first round, comes a report of
+// the rounds that were made.
 func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	report := &Report{Machine: Look(ctx, b.Servers), Load: p.Load, Rounds: p.Rounds, Settings: b.Settings, At: time.Now().UTC().Truncate(time.Second)}
+	report := &Report{Machine: Look(ctx, b.Servers), Load: p.Load, Settings: b.Settings, At: time.Now().UTC().Truncate(time.Second)}
 	b.note("filling a topic with %d records", p.Load.Records)
 	topic, err := Fill(ctx, b.Servers, p.Load)
 	if err != nil {
@@ -67,19 +71,31 @@ func (b *Bench) Run(ctx context.Context, p Plan) (*Report, error) {
 	}
 	report.Topic = topic.Name
 	report.EventBytes = float64(topic.Bytes) / float64(p.Load.Records)
-	var errs []error
-	for round := 1; round <= p.Rounds && len(errs) == 0; round++ {
-		results, err := b.round(ctx, topic, round, p)
-		report.Results = append(report.Results, results...)
-		errs = append(errs, err)
-		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	}
-	errs = append(errs, b.Servers.DeleteTopics(context.WithoutCancel(ctx), topic.Name, topic.Name+".dlq"))
-	if err := errors.Join(errs...); err != nil {
+	done, err := b.rounds(ctx, topic, p, report)
+	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanPatience)
+	defer cancel()
+	err = errors.Join(err, b.Servers.DeleteTopics(cleaning, topic.Name, topic.Name+".dlq"))
+	if done == 0 {
 		return nil, err
 	}
+	report.Rounds = done
 	report.Summarise()
+	if err != nil {
+		return report, err
+	}
 	return report, report.incomplete()
+}
+
+// rounds puts the results of all rounds into the report, until one cannot be made, and returns how many those are.
+func (b *Bench) rounds(ctx context.Context, t Topic, p Plan, report *Report) (int, error) {
+	for round := 1; round <= p.Rounds; round++ {
+		results, err := b.round(ctx, t, round, p)
+		if err != nil {
+			return round - 1, fmt.Errorf("round %d: %w", round, err)
+		}
+		report.Results = append(report.Results, results...)
+	}
+	return p.Rounds, nil
 }
 
 // round has each peer drain the topic once. Every other round begins with the peers that the others end with.
@@ -92,7 +108,11 @@ func (b *Bench) round(ctx context.Context, t Topic, round int, p Plan) (results 
 		order = slices.Insert(order, at+1, Ceiling)
 	}
 	var drains []Drain
-	defer func() { err = errors.Join(err, b.Remove(context.WithoutCancel(ctx), t, drains...)) }()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanPatience)
+		defer cancel()
+		err = errors.Join(err, b.Remove(ctx, t, drains...))
+	}()
 	for _, peer := range order {
 		d := Drain{Peer: peer, Round: round}
 		if peer == Ceiling {

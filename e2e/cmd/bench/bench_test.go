@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +52,17 @@ func TestCommandIsTheMakefiles(t *testing.T) {
 	} {
 		if got := commandOf(strings.Fields(args)); got != want {
 			t.Errorf("%q: %s, not %s", args, got, want)
+		}
+	}
+}
+
+// TestExitCodeOfErrors: what is not stored is told from what could not be measured.
+func TestExitCodeOfErrors(t *testing.T) {
+	t.Parallel()
+	missing := &bench.IncompleteError{Results: []bench.Result{{Peer: bench.Naive, Round: 1, Measurements: 2, Stored: 1}}}
+	for want, err := range map[int]error{exitDone: nil, exitFound: errors.Join(missing, nil), exitFailed: errors.New("no servers")} {
+		if code := exitCode(err); code != want {
+			t.Errorf("%v: code %d, not %d", err, code, want)
 		}
 	}
 }

@@ -56,21 +56,25 @@ func run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	report, err := w.measure(ctx)
-	var incomplete *bench.IncompleteError
-	if err != nil && !errors.As(err, &incomplete) {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-		return exitFailed
+	if report != nil {
+		report.Command = commandOf(args)
+		if printErr := w.print(report); printErr != nil {
+			err = errors.Join(err, printErr)
+		}
 	}
-	report.Command = commandOf(args)
-	if err := w.print(report); err != nil {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-		return exitFailed
+	return exitCode(err)
+}
+
+// exitCode prints the error, if there is one, and returns the exit code.
+func exitCode(err error) int {
+	if err == nil {
+		return exitDone
 	}
-	if incomplete != nil {
-		fmt.Fprintf(os.Stderr, "bench: %v\n", incomplete)
+	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
+	if incomplete := (*bench.IncompleteError)(nil); errors.As(err, &incomplete) {
 		return exitFound
 	}
-	return exitDone
+	return exitFailed
 }
 
 // commandOf is the command line that gives these arguments, by the Makefile's target, which names the built consumer itself.
