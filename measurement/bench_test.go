@@ -66,6 +66,7 @@ func BenchmarkDecode(b *testing.B) {
 		{"bson-date", BSON, valuesInBSON(b, relaxed)},
 		{"bson-values", BSON, valuesInBSON(b, variedEvents(false)...)},
 		{"bson-order", BSON, valuesInBSON(b, variedEvents(true)...)},
+		{"bson-dotted", BSON, valuesInBSON(b, flat)},
 		{"dotted", JSON, []string{flat}},
 	}
 	for _, benchmark := range benchmarks {

@@ -190,7 +190,7 @@ type member struct{ name, element []byte }
 func (q *quick) sort(out []byte, names [][]byte, starts []int) bool {
 	begin, end := starts[0], len(out)
 	q.spare = append(q.spare[:0], out[begin:]...)
-	q.members = append(q.members[:0], make([]member, len(names))...)
+	q.members = slices.Grow(q.members[:0], len(names))[:len(names)]
 	for i := len(names) - 1; i >= 0; i-- {
 		q.members[i] = member{names[i], q.spare[starts[i]-begin : end-begin]}
 		end = starts[i]
