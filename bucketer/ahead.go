@@ -43,6 +43,9 @@ func (c *Catalog) lookAhead(out []Lookup, s *series, room int) []Lookup {
 		if l.ID, asks = f.place(r.time); !asks || len(f.minTimes) == 1 {
 			continue // the first has asked already
 		}
+		if l.ID == (bson.ObjectID{}) && !c.mayFind(s, r.time) {
+			continue
+		}
 		if l.ID == (bson.ObjectID{}) {
 			l.Size = size
 		}

@@ -100,6 +100,12 @@ func (a *archiveIndex) holdsForOther(key string, id bson.ObjectID) bool {
 	return ok && a.entries[at].series != hashOf(key)
 }
 
+// holds reports whether a bucket is archived.
+func (a *archiveIndex) holds(id bson.ObjectID) bool {
+	_, ok := a.places[id]
+	return ok
+}
+
 // remove forgets an archived bucket, if it is one.
 func (a *archiveIndex) remove(id bson.ObjectID) {
 	if at, ok := a.places[id]; ok {
@@ -147,17 +153,29 @@ func (a *archiveIndex) compact() {
 	*a = compacted
 }
 
-// dropOldest forgets about a quarter of the archived buckets, those archived first. It returns how many.
-func (a *archiveIndex) dropOldest() int {
+// dropOldest forgets about a quarter of the archived buckets, those archived first, and counts them among the unseen. It
+// returns how many.
+func (a *archiveIndex) dropOldest(to *unseen) int {
 	dropped := min(a.live, a.live/4+1)
 	for at, left := 0, dropped; left > 0; at++ {
 		if e := &a.entries[at]; !e.gone {
+			to.add(e.minTime)
 			a.unlink(int32(at))
 			left--
 		}
 	}
 	a.compact()
 	return dropped
+}
+
+// dropAll forgets all archived buckets, which count among the unseen.
+func (a *archiveIndex) dropAll(to *unseen) {
+	for at := range a.entries {
+		if e := &a.entries[at]; !e.gone {
+			to.add(e.minTime)
+		}
+	}
+	*a = newArchiveIndex()
 }
 
 // archiveBucket archives a stored bucket that the caller then drops. One that is full, or closed, cannot be reopened.

@@ -43,7 +43,7 @@ func TestArchiveInAnyOrder(t *testing.T) {
 				}
 			}
 			for a.live > 0 {
-				a.dropOldest()
+				a.dropOldest(&unseen{})
 			}
 			return time.Since(start)
 		})

@@ -1,6 +1,8 @@
 package bucketer
 
 import (
+	"math"
+
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/measurement"
@@ -45,6 +47,7 @@ type Catalog struct {
 	spare    spare
 	idle     idleList
 	lookups  parking
+	unseen   unseen
 	foreseen foreseen // only while Load places measurements
 
 	dirty   []*bucket // buckets with something to write, in the order they were first touched
@@ -77,6 +80,7 @@ func New(o Options) *Catalog {
 		encoder:  newEncoder(o.Collection.TimeField, o.Source),
 		attempts: map[timeseries.Position]int32{},
 	}
+	c.Begin(math.MaxInt64)
 	c.SetCollection(o.Collection)
 	return c
 }

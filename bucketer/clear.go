@@ -16,7 +16,7 @@ type displaced struct {
 // measurements that wait are placed anew, in the order of their offsets, and answers to look-ups under way do not count.
 // Writes in flight go on; their buckets are forgotten when they are done. The archive is forgotten whole.
 func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
-	c.archive = newArchiveIndex()
+	c.archive.dropAll(&c.unseen)
 	var out []displaced
 	var taken []rows
 	for _, s := range c.series {

@@ -10,7 +10,8 @@
 //	catalog.go    the catalog: Insert, what waits, what a commit must not pass; validate.go: what it takes
 //	lookup.go     what is asked of the database; write.go: what is written, and what became of it; stats.go: what was done
 //	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it
-//	parking.go    measurements that wait for a look-up, line.go: in their order; ahead.go: what they will ask for
+//	parking.go    measurements that wait for a look-up, line.go: in their order; ahead.go: what they will ask for;
+//	              unseen.go: when there is nothing to find
 //	resume.go     how they go on; reopen.go, stored.go: buckets made of an answer
 //	flush.go      Prepare; finish.go: Finish, and what becomes of writes that were not applied
 //	encode.go     a bucket's next write: document.go an insert, delta.go an update

@@ -39,7 +39,7 @@ func (c *Catalog) expireBucket(b *bucket) {
 
 // dropArchived forgets archived buckets. A query may still find them.
 func (c *Catalog) dropArchived() {
-	c.stats.BucketsClosedDueToMemoryThreshold += int64(c.archive.dropOldest())
+	c.stats.BucketsClosedDueToMemoryThreshold += int64(c.archive.dropOldest(&c.unseen))
 }
 
 // shrink makes the maps anew that have become much emptier: a map never gives memory back by itself.

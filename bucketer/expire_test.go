@@ -88,7 +88,7 @@ func TestArchiveFindsTheLargestMinimumTime(t *testing.T) {
 	if got, _, ok := a.find("many", 950, 1); !ok || got != id(1950) {
 		t.Errorf("after removals 950 is %v (%v)", got, ok)
 	}
-	a.dropOldest()
+	a.dropOldest(&unseen{})
 	find(64, 0)
 	if got, _, ok := a.find("many", 999, 1); !ok || got != id(1999) {
 		t.Errorf("the newest is dropped first: %v (%v)", got, ok)

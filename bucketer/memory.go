@@ -132,6 +132,9 @@ func (c *Catalog) drop(b *bucket) {
 	c.memory.buckets -= bucketBytes + int64(cap(b.bounds)) + c.ownShapeBytes(b)
 	c.shapes.release(b.shape)
 	delete(c.buckets, b.id)
+	if !b.is(isClosed) && !c.archive.holds(b.id) {
+		c.unseen.add(b.minTime)
+	}
 	if b.series.open == b {
 		b.series.open = nil
 	}

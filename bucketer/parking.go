@@ -48,7 +48,7 @@ func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	lookup := Lookup{Series: s.key, Time: r.time}
 	if id, _, ok := c.archive.find(s.key, r.time, c.span); ok && !s.excludes(id) {
 		lookup.ID = id
-	} else if query {
+	} else if query && c.mayFind(s, r.time) {
 		lookup.Size, _ = c.options.Limits.Sizes(c.active())
 	} else {
 		return false

@@ -58,6 +58,7 @@ func (c *Catalog) answer(s *series, r row, a *Answer) {
 		s.open = b
 	} else if a.Lookup.ID != (bson.ObjectID{}) {
 		c.archive.remove(a.Lookup.ID)
+		c.unseen.add(r.time) // its minimum time is not later
 	}
 	var v survey
 	if s.open != nil {

@@ -72,7 +72,9 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 // loadStored reads the next window of D.
 func (w *Worker) loadStored(actions []Action) []Action {
 	w.busy.claim = true
-	return append(actions, LoadStored{Start: w.ledger.next, End: w.windowEnd(w.ledger.next)})
+	return append(actions, LoadStored{
+		Start: w.ledger.next, End: w.windowEnd(w.ledger.next), Newest: w.catalog == nil && w.o.Bucketing.Reopen,
+	})
 }
 
 func (w *Worker) windowEnd(start int64) int64 {
@@ -246,6 +248,9 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 		bucketing := w.o.Bucketing
 		bucketing.Source = w.source
 		w.catalog = w.o.newCatalog(bucketing)
+		if e.Newest != nil {
+			w.catalog.Begin(*e.Newest)
+		}
 		w.committed = w.tenure.start.Offset // the proof committed it
 	}
 	w.phase = running

@@ -55,9 +55,11 @@ type (
 		Won bool
 		Err error
 	}
-	// StoredLoaded answers LoadStored.
+	// StoredLoaded answers LoadStored. Newest, where it was asked for, bounds control.min.<time> of what is stored; nil: it is
+	// not known.
 	StoredLoaded struct {
 		Stored *timeseries.PositionSet
+		Newest *int64
 		Err    error
 	}
 	// Fetched answers Fetch.
@@ -167,8 +169,11 @@ type (
 		Seen  claim.Document
 		Claim claim.Claim
 	}
-	// LoadStored reads D for the offsets [Start, End).
-	LoadStored struct{ Start, End int64 }
+	// LoadStored reads D for the offsets [Start, End), and of which time the newest bucket is, if the catalog is to know.
+	LoadStored struct {
+		Start, End int64
+		Newest     bool
+	}
 	// Fetch reads the log from Offset.
 	Fetch struct{ Offset int64 }
 	// AskBounds reads the log's bounds.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -195,6 +196,9 @@ func (s fakeStore) Stored(_ context.Context, start, end int64) (*timeseries.Posi
 	}
 	return set, nil
 }
+
+// Newest implements Store.
+func (s fakeStore) Newest(context.Context) (int64, error) { return math.MaxInt64, nil }
 
 // Send implements Store.
 func (s fakeStore) Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent {

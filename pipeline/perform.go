@@ -72,7 +72,10 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 		return Claimed{won, err}
 	case LoadStored:
 		stored, err := h.store.Stored(ctx, a.Start, a.End)
-		return StoredLoaded{stored, err}
+		if err != nil || !a.Newest {
+			return StoredLoaded{Stored: stored, Err: err}
+		}
+		return StoredLoaded{Stored: stored, Newest: h.newest(ctx)}
 	case Fetch:
 		batch, err := h.fetch(ctx, a.Offset)
 		return Fetched{batch, err}
@@ -122,6 +125,15 @@ func (h *hands) readClaim(ctx context.Context) ClaimRead {
 	}
 	bounds, err := h.log.Bounds(ctx)
 	return ClaimRead{Seen: seen, FirstPartitions: first, Bounds: bounds, Of: Kafka, Err: err}
+}
+
+// newest asks of which time the newest bucket is. It saves look-ups and nothing depends on it: without an answer none is saved.
+func (h *hands) newest(ctx context.Context) *int64 {
+	newest, err := h.store.Newest(ctx)
+	if err != nil {
+		return nil
+	}
+	return &newest
 }
 
 // fetch waits for records, and then for the memory to take them in; what it brought counts until the worker has taken it.

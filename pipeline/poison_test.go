@@ -27,7 +27,7 @@ func newTestWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 }
 
 // newIdleWorker returns a worker without a tenure, with options that are changed so.
-func newIdleWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
+func newIdleWorker(t testing.TB, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
 	collection, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
 	if err != nil {
@@ -54,7 +54,7 @@ func newIdleWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 func stopOnBad(o *Options) { o.StopOnBad = true }
 
 // claimWith takes the worker from an assignment to its first fetch, with the positions of D.
-func claimWith(t *testing.T, w *Worker, m Moment, a Assigned, stored ...timeseries.Position) {
+func claimWith(t testing.TB, w *Worker, m Moment, a Assigned, stored ...timeseries.Position) {
 	t.Helper()
 	expect[Open](t, w.Handle(m, a))
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
@@ -71,7 +71,7 @@ func claimWith(t *testing.T, w *Worker, m Moment, a Assigned, stored ...timeseri
 }
 
 // expect returns the one action of its type among the actions.
-func expect[A Action](t *testing.T, actions []Action) A {
+func expect[A Action](t testing.TB, actions []Action) A {
 	t.Helper()
 	for _, a := range actions {
 		if found, ok := a.(A); ok {

@@ -50,6 +50,9 @@ type Store interface {
 	// Stored returns D: the positions from start on, below end, that buckets of this partition list, read causally after
 	// the claim. The set's window may end before end: then there were too many. *StopError: a bucket in this range is damaged.
 	Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error)
+	// Newest returns a time (milliseconds) that control.min.<time> of no stored bucket of this partition exceeds, read causally
+	// after the claim; math.MinInt64: there is none.
+	Newest(ctx context.Context) (int64, error)
 	// Send sends the writes, each once, and says what is known of each: Applied, NotExecuted, Refused or Unknown. Like
 	// Resolve and Positions it keeps nothing of them after its return: their memory is used again.
 	Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent

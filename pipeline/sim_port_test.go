@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -280,7 +281,12 @@ func (c port) snapshot(t *task, s *session) int64 {
 
 func (c port) read(q sink.Query, seq int64, each func(bson.Raw) error) error {
 	found := int64(0)
-	for _, id := range c.of.order {
+	ids := c.of.order
+	if _, err := q.Sort.LookupErr("_id"); q.Sort != nil && err == nil { // by _id, newest first
+		ids = slices.Clone(ids)
+		slices.SortFunc(ids, func(a, b string) int { return strings.Compare(b, a) })
+	}
+	for _, id := range ids {
 		d := c.of.asOf(id, seq)
 		if d == nil || !matches(d, q.Filter) {
 			continue

@@ -1,0 +1,87 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/record"
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+// emptyCollection is a MongoDB collection in which nothing is found.
+type emptyCollection struct{ sink.Collection }
+
+// Find implements sink.Collection.
+func (emptyCollection) Find(context.Context, sink.Query, func(bson.Raw) error) error { return nil }
+
+// BenchmarkNewSeries is what a worker does for a measurement of a series that was never seen before, from the record to the
+// encoded write: with look-ups of stored buckets, which find nothing, and without.
+func BenchmarkNewSeries(b *testing.B) {
+	for _, reopen := range []bool{true, false} {
+		b.Run(fmt.Sprintf("reopen=%v", reopen), func(b *testing.B) { benchmarkNewSeries(b, reopen) })
+	}
+}
+
+func benchmarkNewSeries(b *testing.B, reopen bool) {
+	const piece = 6700 // records in a piece of a fetch
+	limits := timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+	w, m := newIdleWorker(b, func(o *Options) {
+		o.Bucketing.Limits, o.Bucketing.DeltaMax, o.Bucketing.Reopen = limits, 16, reopen
+		o.FlushBytes, o.FlushCount, o.FlushInterval = 64<<20, 500_000, time.Minute
+	})
+	claimWith(b, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	store := sink.NewStore(sink.Ports{Buckets: emptyCollection{}}, sink.StoreOptions{
+		Collection: w.o.Bucketing.Collection, MaxCount: limits.MaxCount, WriteTimeout: time.Second, BSONSize: true,
+	})
+	partition := store.Partition(w.source, "cluster", "group", "host")
+	records := make([]record.Record, 0, piece)
+	var took time.Duration
+	measure := func(do func()) {
+		started := processorTime(b)
+		do()
+		took += processorTime(b) - started
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	queue := []Action{Fetch{}}
+	for len(queue) > 0 {
+		action := queue[0]
+		queue = queue[1:]
+		var event Event
+		switch a := action.(type) {
+		case Fetch:
+			if a.Offset >= int64(b.N) {
+				continue
+			}
+			b.StopTimer()
+			records = records[:0]
+			for offset := a.Offset; offset < int64(b.N) && len(records) < piece; offset++ {
+				records = append(records, record.Record{Offset: offset, Timestamp: 1_772_366_400_000, Value: fmt.Appendf(nil,
+					`{"time":"2026-03-01T12:00:00.%03dZ","meta":"sensor-%08d","celsius":21.5,"humidity":%d,"pressure":1013.5,"rssi":-60,"count":%d,"state":"on"}`,
+					offset%1000, offset, offset%60, offset)})
+			}
+			b.StartTimer()
+			event = Fetched{Batch: record.Batch{Records: records, Next: a.Offset + int64(len(records)), End: int64(b.N)}}
+		case FindBuckets:
+			measure(func() {
+				answers, err := partition.Find(b.Context(), a.Lookups)
+				event = BucketsFound{answers, err}
+			})
+		case SendWrites:
+			event = WritesSent{Sent: make([]bucketer.Sent, len(a.Writes))}
+		default:
+			b.Fatalf("an action %T", a)
+		}
+		measure(func() { queue = append(queue, w.Handle(m, event)...) })
+	}
+	if stats := w.catalog.Stats(); stats.BucketsOpened != int64(b.N) {
+		b.Fatalf("%d buckets were opened for %d series", stats.BucketsOpened, b.N)
+	}
+	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "cpu-ns/series")
+}
