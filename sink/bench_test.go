@@ -7,22 +7,30 @@ import (
 	"waterwheel/bucketer"
 )
 
-// BenchmarkSend inserts buckets of 20 measurements, 1000 a call.
+// BenchmarkSend inserts buckets of 1, 20 and 400 measurements, 1000 a call.
 func BenchmarkSend(b *testing.B) {
+	for _, n := range []int{1, 20, 400} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) { benchmarkSend(b, n) })
+	}
+}
+
+func benchmarkSend(b *testing.B, n int) {
 	e := connect(b)
 	p := e.claimed(b, e.setup(b))
 	b.ReportAllocs()
-	writes, offset := make([]*bucketer.Write, 4000), int64(0)
+	writes, offset, took := make([]*bucketer.Write, 4000), int64(0), int64(0)
 	for b.Loop() {
 		b.StopTimer()
 		for i := range writes {
-			writes[i] = insertOf(strconv.Itoa(i), run(offset, 20)...)
-			offset += 20
+			writes[i] = insertOf(strconv.Itoa(i), run(offset, n)...)
+			offset += int64(n)
 		}
 		b.StartTimer()
+		started := processorNanos(b)
 		sendAll(b, p, bucketer.Applied, writes...)
+		took += processorNanos(b) - started
 	}
-	b.ReportMetric(float64(b.N)*20*float64(len(writes))/b.Elapsed().Seconds(), "measurements/s")
+	b.ReportMetric(float64(took)/float64(b.N*len(writes)), "cpu-ns/write")
 }
 
 // BenchmarkStored reads D of 10,000 buckets of 20 measurements.

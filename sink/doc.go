@@ -14,7 +14,7 @@
 // The files:
 //
 //	the port        collection.go (Collection, Session, and what every user of them needs)
-//	                driver.go (both on a real server)
+//	                driver.go, bulk.go (both on a real server; bulk calls of small writes)
 //	                codes.go, errors.go (what MongoDB's codes mean, and the errors that callers tell apart)
 //	a partition     store.go, partition.go (a time series, one source partition of it, reading its claim)
 //	                claim.go, topic.go (claiming, fencing, releasing; how many partitions the topic had at first)

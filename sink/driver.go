@@ -3,7 +3,6 @@ package sink
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -22,6 +21,13 @@ type driverCollection struct {
 
 // Insert implements Collection.
 func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Reply, error) {
+	bytes := 0
+	for _, document := range documents {
+		bytes += len(document)
+	}
+	if isSmall(len(documents), bytes) {
+		return d.bulk(ctx, "insert", "documents", len(documents), func(dst []byte, i int) []byte { return append(dst, documents[i]...) })
+	}
 	models := make([]mongo.WriteModel, len(documents))
 	for i, document := range documents {
 		models[i] = &mongo.InsertOneModel{Document: document}
@@ -32,6 +38,13 @@ func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Rep
 
 // Update implements Collection.
 func (d driverCollection) Update(ctx context.Context, updates []Update) (Reply, error) {
+	bytes := 0
+	for _, u := range updates {
+		bytes += len(u.Filter) + len(u.Update)
+	}
+	if isSmall(len(updates), bytes) {
+		return d.bulk(ctx, "update", "updates", len(updates), func(dst []byte, i int) []byte { return appendUpdate(dst, updates[i]) })
+	}
 	models := make([]mongo.WriteModel, len(updates))
 	for i, u := range updates {
 		models[i] = &mongo.UpdateOneModel{Filter: u.Filter, Update: u.Update}
@@ -62,10 +75,7 @@ func (d *Database) replyOf(n int, err error) (Reply, error) {
 	for i, e := range bulk.WriteErrors {
 		reply.Errors[i] = WriteError{Index: e.Index, Code: int32(e.Code), Message: e.Message}
 	}
-	if bulk.WriteConcernError != nil {
-		answer := &CommandError{Code: int32(bulk.WriteConcernError.Code), Message: bulk.WriteConcernError.Message}
-		reply.Unconfirmed = fmt.Errorf("write concern: %w", answer)
-	}
+	reply.Unconfirmed = unconfirmed(bulk.WriteConcernError)
 	return reply, nil
 }
 

@@ -1,0 +1,91 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+)
+
+// smallWrite is the mean size of writes up to which a bulk call is put together here. For each document of its own bulk calls
+// the driver makes an encoder, reads the _id by reflection and copies the document on a buffer of its own, which takes longer
+// than all that is done with a small document otherwise. For large ones that is little beside copying, and there the driver
+// copies once less.
+const smallWrite = 4 << 10
+
+// isSmall tells whether a bulk call of n writes of these bytes is put together here. Single writes are the driver's: among
+// them are those of almost the largest size that a document may have.
+func isSmall(n, bytes int) bool { return n > 1 && bytes <= n*smallWrite && bytes <= maxCallBytes }
+
+// commands is the memory of commands, which the driver has copied when its call returns.
+var commands = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxPooledCommand is the largest memory of a command that is kept.
+const maxPooledCommand = maxCallBytes + maxCallWrites*writeOverhead + 1<<10
+
+// bulk sends one command of many writes: name and the collection, and under list what element appends of each. It is what the
+// driver's own bulk call would send: not ordered, to the primary, once, with our write concern.
+func (d driverCollection) bulk(ctx context.Context, name, list string, n int, element func(dst []byte, i int) []byte) (Reply, error) {
+	memory := commands.Get().(*[]byte)
+	start, dst := bsoncore.AppendDocumentStart((*memory)[:0])
+	dst = bsoncore.AppendStringElement(dst, name, d.c.Name())
+	array, dst := bsoncore.AppendArrayElementStart(dst, list)
+	for i := range n {
+		dst = append(dst, byte(bson.TypeEmbeddedDocument))
+		dst = strconv.AppendInt(dst, int64(i), 10)
+		dst = element(append(dst, 0), i)
+	}
+	dst, _ = bsoncore.AppendArrayEnd(dst, array) // these fail for lengths only that cannot be here
+	dst = bsoncore.AppendBooleanElement(dst, "ordered", false)
+	concern, dst := bsoncore.AppendDocumentElementStart(dst, "writeConcern")
+	dst = bsoncore.AppendStringElement(dst, "w", "majority")
+	dst = bsoncore.AppendBooleanElement(dst, "j", true)
+	dst, _ = bsoncore.AppendDocumentEnd(dst, concern)
+	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
+
+	answer, err := d.c.Database().RunCommand(ctx, bson.Raw(dst)).Raw()
+	if *memory = dst; cap(dst) <= maxPooledCommand {
+		commands.Put(memory)
+	}
+	return d.d.answerOf(answer, err)
+}
+
+// answerOf takes the answer to a bulk command apart. Only per-document errors leave the others' results in sight.
+func (d *Database) answerOf(answer bson.Raw, err error) (Reply, error) {
+	failed := mongo.WriteException{Raw: answer}
+	if err != nil && !errors.As(err, &failed) {
+		return Reply{}, d.portError(err)
+	}
+	n, ok := failed.Raw.Lookup("n").AsInt64OK()
+	if !ok {
+		return Reply{}, fmt.Errorf("the answer to a bulk command has no number of writes: %v", failed.Raw)
+	}
+	reply := Reply{N: int(n)}
+	for _, e := range failed.WriteErrors {
+		reply.Errors = append(reply.Errors, WriteError{Index: e.Index, Code: int32(e.Code), Message: e.Message})
+	}
+	reply.Unconfirmed = unconfirmed(failed.WriteConcernError)
+	return reply, nil
+}
+
+// unconfirmed is the error of a write concern that was not met; nil: it was.
+func unconfirmed(e *mongo.WriteConcernError) error {
+	if e == nil {
+		return nil
+	}
+	return fmt.Errorf("write concern: %w", &CommandError{Code: int32(e.Code), Message: e.Message})
+}
+
+// appendUpdate appends an element of the updates of an update command, without its type and key.
+func appendUpdate(dst []byte, u Update) []byte {
+	start, dst := bsoncore.AppendDocumentStart(dst)
+	dst = bsoncore.AppendDocumentElement(dst, "q", bsoncore.Document(u.Filter))
+	dst = bsoncore.AppendDocumentElement(dst, "u", bsoncore.Document(u.Update))
+	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
+	return dst
+}
