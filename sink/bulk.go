@@ -19,8 +19,10 @@ import (
 const smallWrite = 4 << 10
 
 // isSmall tells whether a bulk call of n writes of these bytes is put together here. Single writes are the driver's: among
-// them are those of almost the largest size that a document may have.
-func isSmall(n, bytes int) bool { return n > 1 && bytes <= n*smallWrite && bytes <= maxCallBytes }
+// them are those of almost the largest size that a document may have. So is what a server takes in several commands only.
+func (d *Database) isSmall(n, bytes int) bool {
+	return n > 1 && n <= maxCallWrites && bytes <= n*smallWrite && bytes <= maxCallBytes && !d.splits.Load()
+}
 
 // commands is the memory of commands, which the driver has copied when its call returns.
 var commands = sync.Pool{New: func() any { return new([]byte) }}
@@ -59,7 +61,7 @@ func (d driverCollection) bulk(ctx context.Context, name, list string, n int, el
 func (d *Database) answerOf(answer bson.Raw, err error) (Reply, error) {
 	failed := mongo.WriteException{Raw: answer}
 	if err != nil && !errors.As(err, &failed) {
-		return Reply{}, d.portError(err)
+		return Reply{}, d.bulkError(err)
 	}
 	n, ok := failed.Raw.Lookup("n").AsInt64OK()
 	if !ok {

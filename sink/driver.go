@@ -25,7 +25,7 @@ func (d driverCollection) Insert(ctx context.Context, documents []bson.Raw) (Rep
 	for _, document := range documents {
 		bytes += len(document)
 	}
-	if isSmall(len(documents), bytes) {
+	if d.d.isSmall(len(documents), bytes) {
 		return d.bulk(ctx, "insert", "documents", len(documents), func(dst []byte, i int) []byte { return append(dst, documents[i]...) })
 	}
 	models := make([]mongo.WriteModel, len(documents))
@@ -42,7 +42,7 @@ func (d driverCollection) Update(ctx context.Context, updates []Update) (Reply, 
 	for _, u := range updates {
 		bytes += len(u.Filter) + len(u.Update)
 	}
-	if isSmall(len(updates), bytes) {
+	if d.d.isSmall(len(updates), bytes) {
 		return d.bulk(ctx, "update", "updates", len(updates), func(dst []byte, i int) []byte { return appendUpdate(dst, updates[i]) })
 	}
 	models := make([]mongo.WriteModel, len(updates))
