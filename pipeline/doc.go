@@ -58,6 +58,7 @@
 // Reading and writing:
 //
 //	stream.go         records in, measurements into the catalog
+//	lag.go            whether the reading is behind the log's end
 //	question.go       what a failed fetch must find out: the log's bounds, the topic's id
 //	lookups.go        stored buckets looked up, to be gone on with
 //	flush.go          writes, from the cut until each is applied or its measurements are back

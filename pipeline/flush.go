@@ -56,7 +56,7 @@ func (w *Worker) cut(m Moment) bool {
 		return false
 	}
 	cut := w.catalog.Prepare(int64(m.Now))
-	w.pendingSince = 0
+	w.pendingSince, w.lag.over = 0, false
 	if cut == nil || len(cut.Writes) == 0 {
 		w.tenure.dry = w.tenure.revoked
 		return false
@@ -81,6 +81,8 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 		return "count"
 	case w.over(m):
 		return "memory"
+	case w.lag.over:
+		return "caught_up"
 	case m.Now-w.pendingSince >= w.o.FlushInterval:
 		return "interval"
 	}

@@ -22,6 +22,7 @@ type held struct {
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected     []bucketer.Rejected
 	pendingSince Instant        // when the oldest pending measurement came, 0: none
+	lag          lag            // of the reading
 	counted      bucketer.Stats // of the catalog, as far as the metrics have it
 }
 

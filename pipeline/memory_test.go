@@ -38,7 +38,7 @@ func TestMemoryIsGivenBackInFourSteps(t *testing.T) {
 
 	archives, drops := false, false
 	for m.Target = w.Bytes(); ; m.Target -= m.Target / 50 {
-		actions := w.Handle(m, Fetched{Batch: record.Batch{Next: 700, End: 700}})
+		actions := w.Handle(m, Fetched{Batch: record.Batch{Next: 700, End: 1 << 40}}) // there is more to read
 		stats := w.Status(m.Now).Buckets
 		idle, dropped := stats.OpenBuckets-200, stats.BucketsArchivedDueToMemoryThreshold-stats.ArchivedBuckets
 		flushes := slices.ContainsFunc(actions, func(a Action) bool { _, ok := a.(SendWrites); return ok })

@@ -68,6 +68,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 		return
 	}
 	w.ledger.next = max(w.ledger.next, e.Batch.Next)
+	w.lag.took(m.Now, &e.Batch, w.ledger.next, w.o.FlushInterval)
 	if w.stored != nil {
 		if last, ok := w.stored.Max(); !ok || w.ledger.next > last {
 			w.stored = nil
