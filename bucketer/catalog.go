@@ -38,7 +38,7 @@ type Catalog struct {
 	options  Options
 	span     int64 // milliseconds
 	time     int64 // accounted bytes of the column of the time, when it is new
-	series   map[string]*series
+	series   table
 	buckets  map[bson.ObjectID]*bucket // all in memory: open, rolled over, in flight
 	archive  archiveIndex
 	shapes   shapes
@@ -73,7 +73,7 @@ type totals struct {
 func New(o Options) *Catalog {
 	c := &Catalog{
 		options:  o,
-		series:   map[string]*series{},
+		series:   newTable(),
 		buckets:  map[bson.ObjectID]*bucket{},
 		archive:  newArchiveIndex(),
 		shapes:   newShapes(),
@@ -103,7 +103,7 @@ func (c *Catalog) Insert(m *measurement.Measurement) error {
 	if m.Meta.Type != 0 {
 		c.key = append(append(c.key, byte(m.Meta.Type)), m.Meta.Value...)
 	}
-	s := c.series[string(c.key)]
+	s := c.series.find(c.key)
 	if s != nil && s.open != nil && !s.isParked() {
 		v := s.open.shape.survey(r.elements)
 		if v.match != fits || v.unordered {
@@ -160,7 +160,7 @@ func (c *Catalog) Oldest() (offset int64, ok bool) {
 
 func (c *Catalog) addSeries(key string) *series {
 	s := &series{key: key}
-	c.series[key] = s
+	c.series.add(s)
 	c.memory.series += seriesBytes + classBytes(len(key))
 	return s
 }
@@ -182,8 +182,7 @@ func (c *Catalog) retire(s *series) {
 		s.more = nil
 		c.memory.series -= moreBytes
 	}
-	if empty && c.series[s.key] == s {
-		delete(c.series, s.key)
+	if empty && c.series.remove(s) {
 		c.memory.series -= seriesBytes + classBytes(len(s.key))
 	}
 }

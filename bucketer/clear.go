@@ -19,7 +19,8 @@ func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 	c.archive.dropAll(&c.unseen)
 	var out []displaced
 	var taken []rows
-	for _, s := range c.series {
+	all := slices.Collect(c.series.all())
+	for _, s := range all {
 		if match != nil && !match(s.meta()) {
 			continue
 		}
@@ -37,7 +38,7 @@ func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 	for _, waiting := range taken {
 		c.buffers.release(waiting.buf)
 	}
-	for _, s := range c.series {
+	for _, s := range all {
 		c.retire(s)
 	}
 }

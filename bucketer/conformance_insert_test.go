@@ -234,7 +234,7 @@ func normalized(t *testing.T, v bson.RawValue) bson.RawValue {
 
 func (r *insertRun) openBuckets() map[bson.ObjectID]bool {
 	open := map[bson.ObjectID]bool{}
-	for _, s := range r.catalog.series {
+	for s := range r.catalog.series.all() {
 		if s.open != nil {
 			open[s.open.id] = true
 		}

@@ -16,7 +16,7 @@
 //	flush.go      Prepare; finish.go: Finish, and what becomes of writes that were not applied
 //	encode.go     a bucket's next write: document.go an insert, delta.go an update
 //	forms.go      what all writes have in common; append.go: appending; arena.go: the memory of a flush
-//	bucket.go     one bucket; series.go: one series; rolled.go: its buckets that are no longer open
+//	bucket.go     one bucket; series.go: one series; table.go: all; rolled.go: its buckets that are no longer open
 //	rows.go       measurements that are not written yet
 //	shape.go      the fields of buckets; shapes.go: those they share; schema.go: their types; element.go: ranks of types
 //	layout.go     measurements that look like the last one

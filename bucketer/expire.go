@@ -44,9 +44,7 @@ func (c *Catalog) dropArchived() {
 
 // shrink makes the maps anew that have become much emptier: a map never gives memory back by itself.
 func (c *Catalog) shrink() {
-	if len(c.series) < c.memory.peakSeries/2 {
-		c.series, c.memory.peakSeries = maps.Collect(maps.All(c.series)), len(c.series)
-	}
+	c.series.shrink()
 	if len(c.buckets) < c.memory.peakBuckets/2 {
 		c.buckets, c.memory.peakBuckets = maps.Collect(maps.All(c.buckets)), len(c.buckets)
 	}

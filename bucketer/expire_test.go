@@ -26,9 +26,9 @@ func TestExpireTakesTheLeastRecentlyUsed(t *testing.T) {
 		t.Errorf("%d bytes are left, want at most %d", c.Bytes(), target)
 	}
 	var left []byte
-	for key, s := range c.series {
+	for s := range c.series.all() {
 		if s.open != nil {
-			left = append(left, key[1])
+			left = append(left, s.key[1])
 		}
 	}
 	slices.Sort(left)

@@ -20,7 +20,7 @@ const (
 	memberBytes = int64(unsafe.Sizeof(member{}))
 	writeBytes  = int64(unsafe.Sizeof(Write{}))
 
-	seriesSlot = int64(unsafe.Sizeof("") + unsafe.Sizeof(&series{}))
+	slotBytes  = int64(unsafe.Sizeof(slot{}))
 	bucketSlot = int64(unsafe.Sizeof(bson.ObjectID{})+4) + 8
 	indexSlot  = int64(unsafe.Sizeof("")) + 8
 	knownSlot  = int64(unsafe.Sizeof("")) + 8
@@ -30,15 +30,15 @@ const (
 type memory struct {
 	series  int64 // with their keys
 	buckets int64 // with their bounds and the shapes that are theirs alone
-	// The maps never shrink: so many entries they have held at most.
-	peakSeries, peakBuckets int
+	// A map never shrinks: so many entries it has held at most.
+	peakBuckets int
 }
 
 // Bytes returns the memory of the catalog: what is pending, parked and in flight, open buckets, archived ones, and what
 // serves to find them.
 func (c *Catalog) Bytes() int64 {
 	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +
-		mapBytes(max(c.memory.peakSeries, len(c.series)), seriesSlot) +
+		c.series.bytes() +
 		mapBytes(max(c.memory.peakBuckets, len(c.buckets)), bucketSlot) +
 		c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + c.spare.total + int64(cap(c.dirty))*8
 	if c.flight != nil {
@@ -93,7 +93,6 @@ func (c *Catalog) keep(b *bucket) {
 	c.buckets[b.id] = b
 	c.memory.buckets += bucketBytes
 	c.memory.peakBuckets = max(c.memory.peakBuckets, len(c.buckets))
-	c.memory.peakSeries = max(c.memory.peakSeries, len(c.series))
 }
 
 // growShape makes a bucket's shape that of what it holds and a measurement, which was surveyed and does not clash.

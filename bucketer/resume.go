@@ -13,7 +13,7 @@ func (c *Catalog) Load(answers []Answer) {
 		for n < len(answers) && answers[n].Lookup.Ahead && answers[n].Lookup.Series == first.Series {
 			n++
 		}
-		if s := c.series[first.Series]; s != nil && s.isParked() {
+		if s := c.series.find([]byte(first.Series)); s != nil && s.isParked() {
 			if w := s.more.wanted; w.handed && !first.Ahead && w.lookup.IsSame(first) {
 				c.resume(s, answers[:n])
 			}

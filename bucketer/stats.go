@@ -48,7 +48,7 @@ type Stats struct {
 // Stats returns the statistics as they are now.
 func (c *Catalog) Stats() Stats {
 	s := c.stats
-	s.Series = int64(len(c.series))
+	s.Series = int64(c.series.live)
 	s.OpenBuckets = int64(len(c.buckets))
 	s.ArchivedBuckets = int64(c.archive.live)
 	s.ParkedSeries = int64(c.lookups.series)
@@ -102,8 +102,8 @@ func (s *Stats) committed(w *Write) {
 // Metas returns the identities of up to most of the series in memory, any of them, in any order. The bytes are copies;
 // Type 0: a series without meta.
 func (c *Catalog) Metas(most int) []bson.RawValue {
-	metas := make([]bson.RawValue, 0, min(most, len(c.series)))
-	for _, s := range c.series {
+	metas := make([]bson.RawValue, 0, min(most, c.series.live))
+	for s := range c.series.all() {
 		if len(metas) == cap(metas) {
 			break
 		}

@@ -10,7 +10,7 @@ func TestMetasAreDifferentSeries(t *testing.T) {
 	for most, want := range map[int]int{0: 0, 5: 5, 20: 20, 1000: 20} {
 		seen := map[string]bool{}
 		for _, meta := range c.Metas(most) {
-			if key := string(byte(meta.Type)) + string(meta.Value); c.series[key] == nil || seen[key] {
+			if key := string(byte(meta.Type)) + string(meta.Value); c.series.find([]byte(key)) == nil || seen[key] {
 				t.Errorf("%q is no series, or comes twice", key)
 			} else {
 				seen[key] = true

@@ -80,9 +80,9 @@ func (d *disturbed) checkEmpty() {
 		d.t.Errorf("%d bytes of buffers are lost", c.buffers.total-c.buffers.idle)
 	}
 	c.Expire(0)
-	if len(c.buckets) > 0 || len(c.series) > 0 || c.archive.live > 0 || len(c.attempts) > 0 {
+	if len(c.buckets) > 0 || c.series.live > 0 || c.archive.live > 0 || len(c.attempts) > 0 {
 		d.t.Errorf("left are %d buckets, %d series, %d archived ones, %d attempts",
-			len(c.buckets), len(c.series), c.archive.live, len(c.attempts))
+			len(c.buckets), c.series.live, c.archive.live, len(c.attempts))
 	}
 	if c.memory.series != 0 || c.memory.buckets != 0 || c.buffers.total != 0 || c.lookups.series != 0 {
 		d.t.Errorf("accounted for are still %+v, %d bytes of buffers, %d parked series",
