@@ -73,7 +73,7 @@ func (b *Bench) drainNaive(ctx context.Context, t Topic, d Drain, database *mong
 		return err
 	}
 	collection := database.Collection(t.Name)
-	r.Size = sizeOf(ctx, collection)
+	r.Size = SizeOf(ctx, collection)
 	return countDocuments(ctx, collection, r)
 }
 
@@ -96,7 +96,7 @@ func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mo
 	}
 	r.MaxResident = 0 // it holds all buckets before it begins, which says nothing
 	buckets := database.Collection(bucketsOf(t.Name))
-	r.Size = sizeOf(ctx, buckets)
+	r.Size = SizeOf(ctx, buckets)
 	return countBuckets(ctx, buckets, t.Ends, r)
 }
 
@@ -104,7 +104,7 @@ func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mo
 func (b *Bench) task(ctx context.Context, t Topic, d Drain) task {
 	return task{
 		Peer: d.Peer, Brokers: b.Servers.Brokers, MongoURI: b.Servers.MongoURI, Database: d.Database(t), Group: d.Database(t),
-		Ends: t.Ends, Server: b.serverPID(ctx), Kafka: b.kafkaPID(ctx),
+		Ends: t.Ends, Server: b.ServerPID(ctx), Kafka: b.kafkaPID(ctx),
 	}
 }
 
@@ -114,8 +114,8 @@ func (b *Bench) measureChild(ctx context.Context, t task, r *Result) error {
 	return err
 }
 
-// serverPID is MongoDB's process, 0 when it is not known.
-func (b *Bench) serverPID(ctx context.Context) int32 {
+// ServerPID is MongoDB's process, 0 when it is not known.
+func (b *Bench) ServerPID(ctx context.Context) int32 {
 	uri, err := url.Parse(b.Servers.MongoURI)
 	if err != nil || uri.Port() == "" {
 		return 0 // several servers, or a name that stands for them

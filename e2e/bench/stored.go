@@ -67,8 +67,8 @@ func countDocuments(ctx context.Context, collection *mongo.Collection, r *Result
 	return nil
 }
 
-// sizeOf asks the server for what a collection takes, after it has written what it holds back.
-func sizeOf(ctx context.Context, collection *mongo.Collection) Size {
+// SizeOf asks the server for what a collection takes, after it has written what it holds back.
+func SizeOf(ctx context.Context, collection *mongo.Collection) Size {
 	_ = collection.Database().Client().Database("admin").RunCommand(ctx, bson.D{{Key: "fsync", Value: 1}}).Err() // where there is such a thing
 	var answer struct {
 		Count          float64 `bson:"count"`

@@ -35,7 +35,7 @@ func (b *Bench) drainWaterwheel(ctx context.Context, t Topic, d Drain, database 
 		return err
 	}
 	buckets := database.Collection(bucketsOf(t.Name))
-	r.Size = sizeOf(ctx, buckets)
+	r.Size = SizeOf(ctx, buckets)
 	return countBuckets(ctx, buckets, t.Ends, r)
 }
 
@@ -51,7 +51,7 @@ func (b *Bench) runConsumer(ctx context.Context, t Topic, d Drain, s harness.Set
 		return nil, err
 	}
 	defer process.Kill()
-	used := startMeter(ctx, b.serverPID(ctx), b.kafkaPID(ctx))
+	used := startMeter(ctx, b.ServerPID(ctx), b.kafkaPID(ctx))
 	begin, err := awaitReading(ctx, process)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,14 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "bench: %v\nRun it with -help for its flags.\n", err)
 		return exitUsage
 	}
-	report, err := w.measure(ctx)
+	if w.figures.wanted() {
+		return exitCode(w.with(ctx, func(b *bench.Bench) error { return w.figures.make(ctx, b, w.plan.Rounds, commandOf(args)) }))
+	}
+	var report *bench.Report
+	err = w.with(ctx, func(b *bench.Bench) (err error) {
+		report, err = b.Run(ctx, w.plan)
+		return err
+	})
 	if report != nil {
 		report.Command = commandOf(args)
 		if printErr := w.print(report); printErr != nil {
@@ -88,25 +95,25 @@ func commandOf(args []string) string {
 	return "make bench-e2e BENCHFLAGS='" + strings.Join(args, " ") + "'"
 }
 
-// measure builds the program, starts the servers that are not given, and runs the plan.
-func (w *wish) measure(ctx context.Context) (report *bench.Report, err error) {
+// with builds the program, starts the servers that are not given, and does what is to be measured.
+func (w *wish) with(ctx context.Context, do func(*bench.Bench) error) (err error) {
 	dir, err := os.MkdirTemp("", "waterwheel-bench-")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder: %w", err)
+		return fmt.Errorf("making a folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("looking for this program: %w", err)
+		return fmt.Errorf("looking for this program: %w", err)
 	}
 	if w.consumer == "" {
 		if w.consumer, err = harness.Build(ctx, dir, false); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	servers, err := harness.StartServers(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, servers.Close()) }()
 	w.fit(servers)
@@ -114,7 +121,7 @@ func (w *wish) measure(ctx context.Context) (report *bench.Report, err error) {
 		Servers: servers, Consumer: w.consumer, Self: []string{self, childCommand}, Settings: w.settings,
 		Profiles: w.profiles, Log: os.Stderr,
 	}
-	return b.Run(ctx, w.plan)
+	return do(b)
 }
 
 // fit says when the servers are embedded ones, which are not what anybody wants to know the speed of, and keeps the load

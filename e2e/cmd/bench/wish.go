@@ -18,6 +18,7 @@ type wish struct {
 	settings harness.Settings
 	consumer string
 	out      string
+	figures  figures
 	profiles string
 	given    map[string]bool // flags by name
 }
@@ -44,6 +45,8 @@ Scenarios:
 
 Example:
   E2E_KAFKA_BROKERS=127.0.0.1:9092 E2E_MONGODB_URI=mongodb://127.0.0.1:27017 make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'
+  make bench-e2e BENCHFLAGS='-curves -rounds 1'
+  make bench-e2e BENCHFLAGS='-live -minutes 20'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured, but not everything is stored once.
 
@@ -63,7 +66,7 @@ func parse(args []string) (*wish, error) {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	flags.Visit(func(f *flag.Flag) { w.given[f.Name] = true })
-	return w, w.plan.Validate()
+	return w, errors.Join(w.plan.Validate(), w.figures.validate())
 }
 
 func (w *wish) flags() *flag.FlagSet {
@@ -103,6 +106,17 @@ func (w *wish) flags() *flag.FlagSet {
 		return nil
 	})
 	flags.StringVar(&w.consumer, "consumer", "", "a consumer that is built already")
+	f := &w.figures
+	flags.BoolVar(&f.curves, "curves", false, "instead of the table, draw how the cost of a measurement grows with the series, the partitions, ...")
+	flags.Func("only", "with -curves: names of curves, comma-separated; the document is left as it is (default: all)", func(list string) error {
+		f.only = strings.Split(list, ",")
+		return nil
+	})
+	flags.Float64Var(&f.scale, "scale", 1, "with -curves: so many times the usual number of records at each point")
+	flags.BoolVar(&f.live, "live", false, "instead of the table, measure a consumer that keeps up, for rates of 0.01 to 100 Hz and 100 to 1,000,000 series")
+	flags.Float64Var(&f.minutes, "minutes", 20, "with -live: time for all cases together; each takes 20 s at least")
+	flags.Float64Var(&f.most, "most", 20_000, "with -live: measurements a second that the machine can do; cases beyond are left out")
+	flags.StringVar(&f.docs, "docs", "docs", "with -curves and -live: folder of benchmarks.md, whose section is replaced, and of the drawings in benchmarks/")
 	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
 	flags.StringVar(&w.profiles, "cpuprofile", "", "folder for processor profiles of the consumer, <peer>-<round>.pprof: go tool pprof -top shows one; they cost some processor time")
 	return flags

@@ -1,0 +1,150 @@
+package curves
+
+import (
+	"time"
+
+	"waterwheel/e2e/bench"
+	"waterwheel/e2e/bench/figure"
+)
+
+// Curve is one parameter, and the loads that differ in it.
+type Curve struct {
+	// Name is that of its file.
+	Name string
+	// Axis is the parameter's, Of the same in a sentence, behind a value.
+	Axis figure.Axis
+	Of   string
+	// Peer drains it: bench.Discard where only the client counts, bench.Waterwheel where the answers to look-ups do.
+	Peer  bench.Peer
+	Lines []Line
+}
+
+// Line is a row of loads.
+type Line struct {
+	Name  string
+	Steps []Step
+}
+
+// Step is one value of the parameter.
+type Step struct {
+	X    float64
+	Load bench.Load
+}
+
+// Bounds of what one point reads: so many records, of about so many bytes all together. The rarest records are the largest.
+const (
+	usualRecords = 400_000
+	leastRecords = 3_000
+	usualBytes   = 150e6
+	// manyRecords are those of the curve of series, which has the same number at each point: one a series at the last.
+	manyRecords = 1_000_000
+	// storedRecords are those of the curves that a database takes part in.
+	storedRecords = 200_000
+)
+
+// All are the curves. Scale makes each point read so many times as many records; points that have no measurement for each of
+// their series then are left out.
+func All(scale float64) []Curve {
+	curves := []Curve{
+		{Name: "series", Axis: figure.Axis{Name: "series", Log: true}, Of: "series", Peer: bench.Discard, Lines: along(bySeries,
+			1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)},
+		{Name: "partitions", Axis: figure.Axis{Name: "partitions", Log: true}, Of: "partitions", Peer: bench.Discard, Lines: along(byPartitions,
+			1, 2, 4, 8, 16, 32, 64)},
+		{Name: "fields", Axis: figure.Axis{Name: "fields in an event", Log: true}, Of: "fields", Peer: bench.Discard, Lines: along(byFields,
+			1, 2, 5, 10, 20, 50, 100, 200)},
+		{Name: "event", Axis: figure.Axis{Name: "bytes of an event of one number and a text", Log: true}, Of: "bytes", Peer: bench.Discard, Lines: along(byBytes,
+			100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)},
+		{Name: "late", Axis: figure.Axis{Name: "% of the measurements that come 1 to 60 minutes late"}, Of: "% late", Peer: bench.Waterwheel, Lines: along(byLate,
+			0, 1, 5, 10, 20, 35, 50)},
+		{Name: "order", Axis: figure.Axis{Name: "hours that a series' measurements are spread over", Log: true}, Of: "hours", Peer: bench.Waterwheel, Lines: []Line{
+			{"in order of time", steps(byHours(bench.InOrder), hours)},
+			{"shuffled", steps(byHours(bench.Shuffled), hours)},
+		}},
+	}
+	for i := range curves {
+		for j := range curves[i].Lines {
+			curves[i].Lines[j].Steps = scaled(curves[i].Lines[j].Steps, scale)
+		}
+	}
+	return curves
+}
+
+// hours that the measurements of a series are spread over; a bucket takes one.
+var hours = []float64{0.1, 0.3, 1, 3, 10, 30, 100}
+
+func along(load func(x float64) bench.Load, values ...float64) []Line {
+	return []Line{{Steps: steps(load, values)}}
+}
+
+func steps(load func(x float64) bench.Load, values []float64) []Step {
+	made := make([]Step, len(values))
+	for i, x := range values {
+		made[i] = Step{x, load(x)}
+	}
+	return made
+}
+
+// scaled changes the number of records.
+func scaled(steps []Step, scale float64) []Step {
+	var kept []Step
+	for _, s := range steps {
+		s.Load.Records = max(1, int(float64(s.Load.Records)*scale))
+		if s.Load.Series <= s.Load.Records {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+func base(records int) bench.Load {
+	l := bench.Base()
+	l.Records = records
+	return l
+}
+
+func bySeries(x float64) bench.Load {
+	l := base(manyRecords)
+	l.Series = int(x)
+	return l
+}
+
+func byPartitions(x float64) bench.Load {
+	l := base(usualRecords)
+	l.Partitions = int(x)
+	return l
+}
+
+func byFields(x float64) bench.Load {
+	l := base(usualRecords)
+	l.Series, l.Fields = 100, int(x)
+	return bounded(l)
+}
+
+func byBytes(x float64) bench.Load {
+	l := base(usualRecords)
+	l.Series, l.Fields, l.EventBytes = 100, 1, int(x)
+	return bounded(l)
+}
+
+// bounded reads fewer records where they are large.
+func bounded(l bench.Load) bench.Load {
+	event := len(bench.NewMaker(l).Append(nil, 0))
+	l.Records = min(l.Records, max(leastRecords, int(usualBytes/float64(event))))
+	return l
+}
+
+func byLate(x float64) bench.Load {
+	l := base(storedRecords)
+	l.Series, l.Late = 1_000, x/100
+	return l
+}
+
+func byHours(order string) func(x float64) bench.Load {
+	return func(x float64) bench.Load {
+		l := base(storedRecords)
+		l.Series, l.Order = 1_000, order
+		each := l.Records / l.Series
+		l.Step = (time.Duration(x*float64(time.Hour)) / time.Duration(each)).Truncate(time.Millisecond)
+		return l
+	}
+}
