@@ -43,6 +43,7 @@ type Catalog struct {
 	archive  archiveIndex
 	shapes   shapes
 	buffers  buffers
+	bounds   boundsPool
 	encoder  encoder
 	spare    spare
 	idle     idleList

@@ -17,7 +17,7 @@
 //	encode.go     a bucket's next write: document.go an insert, delta.go an update
 //	forms.go      what all writes have in common; append.go: appending; arena.go: the memory of a flush
 //	bucket.go     one bucket; series.go: one series; table.go: all; rolled.go: its buckets that are no longer open
-//	rows.go       measurements that are not written yet
+//	rows.go       measurements that are not written yet; pool.go: the memory of bounds
 //	shape.go      the fields of buckets; shapes.go: those they share; schema.go: their types; element.go: ranks of types
 //	layout.go     measurements that look like the last one
 //	bounds.go     control.min and control.max; finder.go, spread.go: members of objects by name

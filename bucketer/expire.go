@@ -11,9 +11,10 @@ func (c *Catalog) Expire(target int64) {
 	}
 	c.buffers.trim()
 	c.spare = spare{}
-	for c.idle.oldest != nil && c.Bytes()-c.shapes.garbage() > target {
+	for c.idle.oldest != nil && c.Bytes()-c.shapes.garbage()-c.bounds.idle > target {
 		c.expireBucket(c.idle.oldest)
 	}
+	c.bounds.trim()
 	if c.Bytes() > target && c.shapes.garbage() > 0 {
 		c.shapes.sweep()
 	}

@@ -146,6 +146,7 @@ func TestExpireFreesShapes(t *testing.T) {
 	for c.idle.oldest != nil {
 		c.expireBucket(c.idle.oldest)
 	}
+	c.bounds.trim()
 	c.Expire(c.Bytes() - 1)
 	if stats := c.Stats(); c.shapes.total != 0 || c.shapes.unused != 0 || stats.ArchivedBuckets != series {
 		t.Errorf("without buckets shapes take %d bytes, %d buckets are archived", c.shapes.total, stats.ArchivedBuckets)

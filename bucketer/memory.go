@@ -1,7 +1,6 @@
 package bucketer
 
 import (
-	"bytes"
 	"math/bits"
 	"unsafe"
 
@@ -40,7 +39,7 @@ func (c *Catalog) Bytes() int64 {
 	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +
 		c.series.bytes() +
 		mapBytes(max(c.memory.peakBuckets, len(c.buckets)), bucketSlot) +
-		c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + c.spare.total + int64(cap(c.dirty))*8
+		c.bounds.idle + c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + c.spare.total + int64(cap(c.dirty))*8
 	if c.flight != nil {
 		total += c.flight.bytes
 	}
@@ -121,7 +120,8 @@ func (c *Catalog) setBounds(b *bucket, bounds []byte) {
 		return
 	}
 	c.memory.buckets -= int64(cap(b.bounds))
-	b.bounds = bytes.Clone(bounds)
+	c.bounds.release(b.bounds)
+	b.bounds = append(c.bounds.take(size), bounds...)
 	c.memory.buckets += int64(cap(b.bounds))
 }
 
@@ -129,6 +129,8 @@ func (c *Catalog) setBounds(b *bucket, bounds []byte) {
 func (c *Catalog) drop(b *bucket) {
 	c.idle.remove(b)
 	c.memory.buckets -= bucketBytes + int64(cap(b.bounds)) + c.ownShapeBytes(b)
+	c.bounds.release(b.bounds)
+	b.bounds = nil
 	c.shapes.release(b.shape)
 	delete(c.buckets, b.id)
 	if !b.is(isClosed) && !c.archive.holds(b.id) {

@@ -35,10 +35,12 @@ func TestMemory(t *testing.T) {
 	loadNothing(c)
 	flushAll(c)
 	c.buffers.trim()
+	c.bounds.trim()
 	checkMemory(t, c, heap()-before, "open bucket", 700)
 	for c.idle.oldest != nil {
 		c.expireBucket(c.idle.oldest)
 	}
+	c.bounds.trim()
 	c.shrink()
 	if c.archive.live != *memorySeries {
 		t.Errorf("%d buckets are archived, want %d", c.archive.live, *memorySeries)
