@@ -47,6 +47,9 @@ func (w *Worker) cut(m Moment) bool {
 	pending, bytes := w.catalog.Pending()
 	if pending == 0 {
 		w.pendingSince = 0
+		if _, some := w.catalog.Oldest(); !some {
+			w.lag.over = false // all of the lag was stored before: what comes next is no part of it
+		}
 	} else if w.pendingSince == 0 {
 		w.pendingSince = m.Now
 	}
@@ -81,7 +84,7 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 		return "count"
 	case w.over(m):
 		return "memory"
-	case w.lag.over:
+	case w.lag.over && !w.busy.find: // what look-ups still bring goes with it
 		return "caught_up"
 	case m.Now-w.pendingSince >= w.o.FlushInterval:
 		return "interval"

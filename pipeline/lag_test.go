@@ -2,9 +2,11 @@ package pipeline
 
 import (
 	"testing"
+	"time"
 
 	"waterwheel/bucketer"
 	"waterwheel/record"
+	"waterwheel/timeseries"
 )
 
 // arrives hands a worker the record at an offset of a log with this end.
@@ -64,4 +66,29 @@ func TestTheEndOfALagWaitsForTheFlushUnderWay(t *testing.T) {
 	if n := added(expect[SendWrites](t, w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Applied}}})).Writes); n != 2 {
 		t.Fatalf("%d measurements are written", n)
 	}
+}
+
+// What is parked at the end of a lag, as after a restart, is written with the rest.
+func TestTheEndOfALagWaitsForLookups(t *testing.T) {
+	w, m := newReopeningWorker(t)
+	first := expect[FindBuckets](t, arrives(w, m, 0, 3)).Lookups
+	m.Now += w.o.FlushInterval / 2
+	absent[SendWrites](t, w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{otherSeries(1), recordOf(2, good)}, Next: 3, End: 3}}))
+	actions := w.Handle(m, BucketsFound{Answers: answersTo(first)})
+	absent[SendWrites](t, actions)
+	second := expect[FindBuckets](t, actions).Lookups
+	if n := added(expect[SendWrites](t, w.Handle(m, BucketsFound{Answers: answersTo(second)})).Writes); n != 3 {
+		t.Fatalf("%d measurements are written", n)
+	}
+}
+
+// The end of a lag that was stored before is no reason to write the first measurement after it alone.
+func TestALagOfWhatIsStoredEndsWithoutAWrite(t *testing.T) {
+	w, m := newIdleWorker(t)
+	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0}, timeseries.Position{Offset: 0}, timeseries.Position{Offset: 1})
+	arrives(w, m, 0, 2)
+	m.Now += w.o.FlushInterval / 2
+	absent[SendWrites](t, arrives(w, m, 1, 2))
+	m.Now += time.Second
+	absent[SendWrites](t, arrives(w, m, 2, 3))
 }
