@@ -35,7 +35,8 @@ func (p *pace) took(d time.Duration, given, answered int64) {
 	}
 	bound := int64(measured)
 	switch {
-	case answered < given: // it was too much
+	case answered < given: // it was too much, however much more the bound would have let through
+		p.bound = min(p.bound, given)
 		bound = min(bound, p.bound/2)
 	case d > p.target:
 	case given < p.bound/2: // a small one does not tell how long a large one takes

@@ -28,6 +28,8 @@ func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {
 		"nearly to the end, and quick":  {time.Second, 1000, 900, 500},
 		"nothing was answered":          {4 * time.Second, 1000, 0, 250},
 		"nothing was answered, at once": {0, 1000, 0, 500},
+		"nothing of a smaller one":      {4 * time.Second, 400, 0, 100},
+		"half of a smaller one":         {2 * time.Second, 400, 200, 100},
 	} {
 		p := pace{bound: 1000, target: time.Second}
 		if p.took(c.took, c.given, c.answered); p.bound != c.want {
