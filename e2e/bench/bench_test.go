@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,6 +132,29 @@ func TestMissingMeasurementsAreNoticed(t *testing.T) {
 	if err != nil || r.Complete() || r.Missing != gone.Control.Count || r.Stored != 100-gone.Control.Count {
 		t.Errorf("without a bucket of %d: %+v, %v", gone.Control.Count, r, err)
 	}
+	first, second := made(ctx, t, d.Database(topic), topic.Name), made(ctx, t, again.Database(topic), topic.Name)
+	if first != second {
+		t.Errorf("%s inserts into\n%s, not\n%s", bench.Ceiling, second, first)
+	}
+}
+
+// made says how the collection of the buckets was created, and with which indexes.
+func made(ctx context.Context, t *testing.T, database, topic string) string {
+	t.Helper()
+	db := client(t).Database(database)
+	collections, err := db.ListCollectionSpecifications(ctx, bson.D{{Key: "name", Value: topic + ".buckets"}})
+	if err != nil || len(collections) != 1 {
+		t.Fatalf("%d collections, %v", len(collections), err)
+	}
+	indexes, err := db.Collection(topic + ".buckets").Indexes().List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []bson.Raw
+	if err := indexes.All(ctx, &all); err != nil || len(all) < 2 {
+		t.Fatalf("%d indexes, %v", len(all), err)
+	}
+	return strings.ReplaceAll(fmt.Sprint(collections[0].Options, all), database, "")
 }
 
 // client is a connection to the tests' MongoDB.

@@ -77,7 +77,8 @@ func (b *Bench) drainNaive(ctx context.Context, t Topic, d Drain, database *mong
 	return countDocuments(ctx, collection, r)
 }
 
-// drainCeiling measures the bare loop; the collections are made by the program itself, so that their indexes are the same.
+// drainCeiling measures the bare loop; the collections are made by the program itself, so that their storage and
+// their indexes are the same.
 func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mongo.Database, r *Result) error {
 	if d.Buckets == "" {
 		return errors.New("it inserts what waterwheel has stored: let that come before it")

@@ -85,7 +85,7 @@ func (h *head) countDocuments(from *bufio.Reader) (int, error) {
 	m := message{from: from, left: h.length}
 	if h.flags&flagChecksum != 0 {
 		m.left -= checksumBytes
-		defer from.Discard(checksumBytes)
+		defer func() { _, _ = from.Discard(checksumBytes) }()
 	}
 	m.skip(headerBytes + flagsBytes)
 	n := 0
