@@ -24,6 +24,7 @@ type encoder struct {
 	prefixes     []byte
 	prefixEnds   []int
 	positions    []timeseries.Position
+	indexes      []index
 	merged       []byte // extremes that no measurement has as a whole
 	bounds       []byte // the new ones, lower and upper
 	lower, upper []byte // their elements
@@ -47,7 +48,7 @@ func newEncoder(timeField string, source timeseries.Source) encoder {
 // bytes is the memory of the scratch.
 func (e *encoder) bytes() int64 {
 	total := cap(e.times) + cap(e.places) + cap(e.merged) + cap(e.bounds) + cap(e.path) + cap(e.large) +
-		cap(e.prefixes) + cap(e.prefixEnds)*8 + cap(e.positions)*16 + cap(e.fields)*extremesBytes + cap(e.columns)*24
+		cap(e.prefixes) + cap(e.prefixEnds)*8 + cap(e.positions)*16 + cap(e.indexes)*8 + cap(e.fields)*extremesBytes + cap(e.columns)*24
 	for _, column := range e.columns[:cap(e.columns)] {
 		total += cap(column)
 	}
@@ -136,6 +137,9 @@ func (e *encoder) made(start int) []byte { return e.out[start:len(e.out):len(e.o
 func (e *encoder) gather(b *bucket) {
 	if b.stored == 0 && b.pending.n == 1 {
 		e.gatherOnly(b)
+		return
+	}
+	if e.gatherAlike(b) {
 		return
 	}
 	e.load(b)
