@@ -21,8 +21,9 @@ func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {
 		"in just the time":              {time.Second, 1000, 1000, 1000},
 		"a smaller one, quickly":        {time.Millisecond, 400, 400, 1000},
 		"a smaller one, in that time":   {time.Second, 400, 400, 1000},
-		"in twice the time":             {2 * time.Second, 1000, 1000, 500},
-		"a smaller one, too slowly":     {2 * time.Second, 600, 600, 300},
+		"in twice the time":             {2 * time.Second, 1000, 1000, 1125 + writeWeight},
+		"in more than that":             {2500 * time.Millisecond, 1000, 1000, 400},
+		"a smaller one, too slowly":     {3 * time.Second, 900, 900, 300},
 		"a tiny one that met a pause":   {4 * time.Second, 10, 10, 250},
 		"not to the end":                {4 * time.Second, 1000, 800, 250},
 		"nearly to the end, and quick":  {time.Second, 1000, 900, 500},
@@ -35,6 +36,14 @@ func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {
 		if p.took(c.took, c.given, c.answered); p.bound != c.want {
 			t.Errorf("%s: the bound is %d, want %d", name, p.bound, c.want)
 		}
+	}
+	// A long way is not made shorter by sending less.
+	far := pace{bound: 1 << 20, target: time.Second}
+	for range 100 {
+		far.took(3*time.Second+time.Duration(far.bound)*time.Microsecond, far.bound, far.bound)
+	}
+	if far.bound < 1<<14 {
+		t.Errorf("with three seconds' way the bound is %d in the end", far.bound)
 	}
 	p := pace{bound: 1, target: time.Second}
 	if p.took(time.Hour, 10, 0); p.bound != 1 {
