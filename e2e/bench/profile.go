@@ -104,6 +104,8 @@ func (p *profiler) stop(ctx context.Context) error {
 	if len(p.files) == 0 {
 		return p.err
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanPatience) // a turn that took too long is what one wants to see
+	defer cancel()
 	merge := exec.CommandContext(ctx, "go", append([]string{"tool", "pprof", "-proto", "-output", p.prefix + ".pprof"}, p.files...)...)
 	if output, err := merge.CombinedOutput(); err != nil {
 		return errors.Join(p.err, fmt.Errorf("making one profile of %d: %w\n%s", len(p.files), err, output))
