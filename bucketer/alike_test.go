@@ -57,7 +57,7 @@ func TestColumnsOfWhatIsAlike(t *testing.T) {
 			made, want := c.Prepare(0), each.Prepare(0)
 			for i, w := range made.Writes {
 				if !bytes.Equal(w.Document, want.Writes[i].Document) || !bytes.Equal(w.Offsets, want.Writes[i].Offsets) {
-					t.Fatalf("round %d: columns differ\n%v\n%v", round, bson.Raw(w.Document), bson.Raw(want.Writes[i].Document))
+					t.Fatalf("round %d: columns differ\n%v\n%v", round, w.Document, want.Writes[i].Document)
 				}
 			}
 			for catalog, f := range map[*Catalog]*Flush{c: made, each: want} {
