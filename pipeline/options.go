@@ -18,9 +18,9 @@ const (
 	// DefaultPortion is some ten milliseconds' work.
 	DefaultPortion   = 4 << 20
 	DefaultLetterbox = 4 << 20
-	// DefaultSend is some hundred small writes, and several partitions begin at once: a second's work of a slow database. It
-	// is four times as much with every action that the database is done with in time.
-	DefaultSend = 2 << 20
+	// DefaultSend is a bulk call of small writes, nearly, and several partitions begin at once: what even a slow database
+	// answers in time. It is four times as much with every action that the database is done with in time.
+	DefaultSend = 4 << 20
 )
 
 // Options set a Worker up. All are required unless said otherwise.

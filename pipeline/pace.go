@@ -19,6 +19,9 @@ type pace struct {
 // writeWeight is what a write costs a database beside its bytes, as so many bytes.
 const writeWeight = 4 << 10
 
+// fewWrites is what is sent whole, nearly always: that it is too much for a database is the last to be thought.
+const fewWrites = 128 * writeWeight
+
 // paceStep is by how much an action may be larger or smaller than the one before: one that was slow or quick by accident
 // tells little. largestSend keeps a bound that is never reached from growing without an end.
 const (
@@ -35,8 +38,8 @@ func (p *pace) took(d time.Duration, given, answered int64) {
 	if d > 0 {
 		measured = int64(min(largestSend, float64(answered)*float64(p.target)/float64(d)))
 	}
-	if answered < given { // it was too much, however much more the bound would have let through
-		p.bound = min(p.bound, given)
+	if answered < given { // it was too much, however much more the bound would have let through; of a few writes any outage says so
+		p.bound = min(p.bound, max(given, fewWrites))
 		p.bound = max(1, min(measured, p.bound/2), p.bound/paceStep)
 		return
 	}
