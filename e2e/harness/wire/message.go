@@ -92,7 +92,7 @@ func Parse(m Message) (Command, bool) {
 		return Command{}, false
 	}
 	if len(rest) == 0 {
-		return c, true
+		return c.lift(), true
 	}
 	if rest[0] != kindSequence || len(rest) < 1+sequenceBytes || int(binary.LittleEndian.Uint32(rest[1:])) != len(rest)-1 {
 		return Command{}, false
@@ -109,6 +109,45 @@ func Parse(m Message) (Command, bool) {
 		c.Documents = append(c.Documents, d)
 	}
 	return c, true
+}
+
+// lift takes the writes of an insert or update command out of its body, where they may stand as well, so that they come
+// beside it in any case.
+func (c Command) lift() Command {
+	kind, _, ok := c.Write()
+	if !ok {
+		return c
+	}
+	list := map[string]string{"insert": "documents", "update": "updates"}[kind]
+	array, ok := c.Body.Lookup(list).ArrayOK()
+	if !ok {
+		return c
+	}
+	values, err := array.Values()
+	if err != nil {
+		return c
+	}
+	lifted := Command{Sequence: list}
+	for _, v := range values {
+		d, ok := v.DocumentOK()
+		if !ok {
+			return c
+		}
+		lifted.Documents = append(lifted.Documents, d)
+	}
+	elements, err := c.Body.Elements()
+	if err != nil {
+		return c
+	}
+	lifted.Body = make(bson.Raw, 4, len(c.Body))
+	for _, e := range elements {
+		if e.Key() != list {
+			lifted.Body = append(lifted.Body, e...)
+		}
+	}
+	lifted.Body = append(lifted.Body, 0)
+	binary.LittleEndian.PutUint32(lifted.Body, uint32(len(lifted.Body)))
+	return lifted
 }
 
 // cutDocument takes the document at the beginning of some bytes.
