@@ -40,6 +40,7 @@ func TestJSONAgreesWithNaiveModel(t *testing.T) {
 		if problem := differs(m.Meta, model["meta"]); problem != "" {
 			t.Fatalf("%s\nmeta: %s", event, problem)
 		}
+		m.Meta.Value = bytes.Clone(m.Meta.Value) // the next Decode writes where it was
 		if again := decodeOne(t, d, recordOf(`{"time": 1700000000, "meta": `+sortedJSON(t, model["meta"])+`}`)).Meta; !again.Equal(m.Meta) {
 			t.Fatalf("%s\nmeta differs when its fields come sorted:\n%s\n%s", event, m.Meta, again)
 		}
