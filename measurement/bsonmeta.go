@@ -59,7 +59,11 @@ func (w *bsonWalker) metaObject(l *bsonLevel, start, limit, depth int) int {
 			w.members = append(w.members, bsonMember{name, from, at})
 		}
 	}
-	if !rising && w.sorted && !w.odd {
+	switch {
+	case rising:
+	case len(w.members) > mostMembers || end+1-start > maxMetaBytes:
+		w.sorted = false
+	case w.sorted && !w.odd:
 		w.arrange()
 	}
 	return end + 1
@@ -68,10 +72,6 @@ func (w *bsonWalker) metaObject(l *bsonLevel, start, limit, depth int) int {
 // arrange makes the normal form of an object of its members: only they are not in order.
 func (w *bsonWalker) arrange() {
 	members := w.members
-	if len(members) > mostMembers {
-		w.sorted = false
-		return
-	}
 	for i := range members {
 		for j := i; j > 0 && bytes.Compare(members[j].name.text, members[j-1].name.text) < 0; j-- {
 			members[j], members[j-1] = members[j-1], members[j]

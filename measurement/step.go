@@ -145,7 +145,7 @@ func (q *quick) learn(s *step, i int) int {
 		i, opening = i+1, true
 	}
 	if i-start > maxLiteral {
-		s.moves = nil // there may be as many as the text has braces
+		s.moves = s.moves[:0]
 		return i
 	}
 	s.literal = append(s.literal, text[start:i]...)
@@ -218,8 +218,13 @@ func (q *quick) leave(s *step) bool {
 	}
 }
 
+// maxMoves are more than a step whose text is remembered has: each is a byte of it at least, or ends what dotted names opened.
+const maxMoves = maxLiteral + maxDepth
+
 // move makes a move and remembers it.
 func (q *quick) move(s *step, begin *place) bool {
-	s.moves = append(s.moves, move{begin})
+	if len(s.moves) < maxMoves { // there may be as many as the text has braces
+		s.moves = append(s.moves, move{begin})
+	}
 	return q.make(move{begin})
 }
