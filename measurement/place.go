@@ -14,6 +14,8 @@ const (
 	longMissed = 4
 	// fewChildren is up to how many names an object's are searched one by one.
 	fewChildren = 12
+	// mostDotted bounds the objects that dotted names make in one: they are searched one by one, but only where a step is learned.
+	mostDotted = 64
 )
 
 // use is what becomes of a value at a place.
@@ -162,7 +164,7 @@ func (q *quick) dottedPlaceOf(parent *place, name []byte) *place {
 		return p
 	}
 	undotted := q.placeOf(parent, name)
-	if undotted == nil || undotted.use != asField || len(parent.dotted) >= fewChildren || !q.room() {
+	if undotted == nil || undotted.use != asField || len(parent.dotted) >= mostDotted || !q.room() {
 		return nil
 	}
 	p := q.options.newPlace(parent, name)

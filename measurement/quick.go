@@ -36,6 +36,7 @@ type quick struct {
 	out      []byte // the fields, behind those of events before
 	open     []opened
 	names    [][]byte // of objects in arrays and in meta that are open
+	unquoted []byte   // a name that was written with escapes
 	starts   []int    // of the members of objects in meta that are open, in metas
 	spare    []byte
 	members  []member

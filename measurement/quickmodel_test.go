@@ -179,7 +179,7 @@ func (g eventGenerator) fields(depth int) (fields []field) {
 }
 
 func (g eventGenerator) name() string {
-	names := []string{"a", "b", "c", "temp", "humidity", "x", "y", "meter_reading_total", "é", "p.q", "p.r", "p.q.s", "time", "meta"}
+	names := []string{"a", "b", "c", "temp", "humidity", "x", "y", "meter_reading_total", "é", `temp\u00e9rature`, "p.q", "p.r", "p.q.s", "time", "meta"}
 	if g.IntN(40) == 0 {
 		names = []string{"", "$x", `\u0061`, "a.", ".", "a\\\"b", "\xff", "a\tb"}
 	}

@@ -159,10 +159,16 @@ func (q *quick) learnName(s *step, i int) (*place, int) {
 		return nil, unknown
 	}
 	end, how := scanString(text, i+1)
-	if end < 0 || how != plain {
+	if end < 0 {
 		return nil, unknown
 	}
-	p := q.find(s, text[i+1:end])
+	name := text[i+1 : end]
+	if how == escaped {
+		if name = q.unquotedName(text[i : end+1]); name == nil {
+			return nil, unknown
+		}
+	}
+	p := q.find(s, name)
 	if i = skipSpace(text, end+1); p == nil || i == len(text) || text[i] != ':' {
 		return nil, unknown
 	}
@@ -170,6 +176,20 @@ func (q *quick) learnName(s *step, i int) (*place, int) {
 		return nil, unknown
 	}
 	return p, i
+}
+
+// unquotedName is what a name with escapes means; nil: it is none, or one that cannot be written without. Some write every
+// character so that is not ASCII.
+func (q *quick) unquotedName(quoted []byte) []byte {
+	if len(quoted) > maxLiteral {
+		return nil
+	}
+	name, ok := appendUnquoted(q.unquoted[:0], quoted)
+	q.unquoted = name
+	if !ok || bytes.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }) {
+		return nil
+	}
+	return name
 }
 
 // find is the place of a name in the innermost object that is open, and opens what its dots say.
