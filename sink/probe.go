@@ -105,15 +105,18 @@ func (d *Database) explain(err error) error {
 // unchosen says what to do where servers can be connected to and none was chosen.
 func (d *Database) unchosen(t description.Topology) error {
 	states := serverStates(t)
-	switch silent, hangingUp := silence(t); {
-	case silent && d.dialer.tls != nil:
+	switch heard := heardFrom(t); {
+	case heard == nothing && d.dialer.tls != nil:
 		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
 			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", states)
-	case silent:
+	case heard == nothing:
 		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
 			"hang, does something in between block it?", states)
-	case hangingUp:
+	case heard == hangingUp:
 		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
+	case heard == unclear:
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
+			"require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	}
 	return fmt.Errorf("MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its "+
 		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?", states)

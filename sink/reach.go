@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,8 @@ func cause(err error) string {
 		dialing   *dialError
 	)
 	switch {
+	case errors.Is(err, context.Canceled):
+		return "the connection was given up"
 	case errors.As(err, &operation) && operation.Timeout():
 		return "nothing comes back: " + operation.Err.Error()
 	case errors.As(err, &operation):
@@ -106,15 +109,45 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// silence tells what all servers that could not be chosen have in common: that nothing comes back, or that they hang up.
-func silence(t description.Topology) (silent, hangingUp bool) {
-	silent, hangingUp = len(t.Servers) > 0, len(t.Servers) > 0
+// hearing is what came back from a server that can be connected to.
+type hearing string
+
+const (
+	answer    hearing = "an answer"
+	nothing   hearing = "nothing"
+	hangingUp hearing = "the end of the connection"
+	// unclear: the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
+	// answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
+	unclear hearing = "nothing, or the end of the connection"
+)
+
+// heardFrom tells what came back from servers none of which could be chosen.
+func heardFrom(t description.Topology) hearing {
+	var all hearing
 	for _, s := range t.Servers {
-		timeout := net.Error(nil)
-		silent = silent && s.Kind == description.Unknown &&
-			(s.LastError == nil || errors.Is(s.LastError, context.DeadlineExceeded) || errors.As(s.LastError, &timeout) && timeout.Timeout())
-		hangingUp = hangingUp && s.Kind == description.Unknown &&
-			(errors.Is(s.LastError, io.EOF) || errors.Is(s.LastError, syscall.ECONNRESET))
+		switch h := heardFromOne(s); {
+		case h == answer:
+			return answer
+		case all == "":
+			all = h
+		case h != all:
+			all = unclear
+		}
 	}
-	return silent, hangingUp
+	return cmp.Or(all, answer)
+}
+
+func heardFromOne(s description.Server) hearing {
+	timeout := net.Error(nil)
+	switch err := s.LastError; {
+	case s.Kind != description.Unknown:
+		return answer
+	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
+		return nothing
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+		return hangingUp
+	case errors.Is(err, context.Canceled):
+		return unclear
+	}
+	return answer
 }

@@ -3,9 +3,11 @@ package sink
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
@@ -37,6 +39,30 @@ func TestUnreachedNamesAddressAndCause(t *testing.T) {
 		}
 		if notSent := (*NotSentError)(nil); !errors.As(err, &notSent) {
 			t.Errorf("%s: it is not known any more that nothing was sent", name)
+		}
+	}
+}
+
+// TestHeardFrom: what did not answer is never said to answer, whatever the driver kept of it.
+func TestHeardFrom(t *testing.T) {
+	failed := func(err error) description.Server { return description.Server{LastError: err} }
+	late := &net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}
+	for name, c := range map[string]struct {
+		servers []description.Server
+		want    hearing
+	}{
+		"no server":           {nil, answer},
+		"a secondary":         {[]description.Server{failed(io.EOF), {Kind: description.ServerKindRSSecondary}}, answer},
+		"another error":       {[]description.Server{failed(io.EOF), failed(errors.New("wrong version"))}, answer},
+		"not yet":             {[]description.Server{{}, failed(late), failed(context.DeadlineExceeded)}, nothing},
+		"hanging up":          {[]description.Server{failed(io.EOF), failed(syscall.ECONNRESET)}, hangingUp},
+		"one way and another": {[]description.Server{failed(io.EOF), {}}, unclear},
+		"a check given up":    {[]description.Server{failed(context.Canceled)}, unclear},
+		"one of two given up": {[]description.Server{failed(io.EOF), failed(topology.ConnectionError{Wrapped: context.Canceled})}, unclear},
+		"given up, an answer": {[]description.Server{failed(context.Canceled), {Kind: description.ServerKindRSGhost}}, answer},
+	} {
+		if heard := heardFrom(description.Topology{Servers: c.servers}); heard != c.want {
+			t.Errorf("%s: %s was heard, want %s", name, heard, c.want)
 		}
 	}
 }
