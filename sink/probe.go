@@ -106,15 +106,15 @@ func (d *Database) explain(err error) error {
 func (d *Database) unchosen(t description.Topology) error {
 	states := serverStates(t)
 	switch heard := heardFrom(t); {
-	case heard == nothing && d.dialer.tls != nil:
+	case heard == heardNothing && d.dialer.tls != nil:
 		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
 			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", states)
-	case heard == nothing:
+	case heard == heardNothing:
 		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
 			"hang, does something in between block it?", states)
-	case heard == hangingUp:
+	case heard == heardEnd:
 		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
-	case heard == unclear:
+	case heard == heardEither:
 		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
 			"require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	}

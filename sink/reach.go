@@ -113,12 +113,12 @@ func cause(err error) string {
 type hearing string
 
 const (
-	answer    hearing = "an answer"
-	nothing   hearing = "nothing"
-	hangingUp hearing = "the end of the connection"
-	// unclear: the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
+	heardAnswer  hearing = "an answer"
+	heardNothing hearing = "nothing"
+	heardEnd     hearing = "the end of the connection"
+	// heardEither: the driver gives up the check of a server when another connection to it breaks, by its end or for want of an
 	// answer (topology.Server.ProcessHandshakeError), and keeps only that it gave it up.
-	unclear hearing = "nothing, or the end of the connection"
+	heardEither hearing = "nothing, or the end of the connection"
 )
 
 // heardFrom tells what came back from servers none of which could be chosen.
@@ -126,28 +126,28 @@ func heardFrom(t description.Topology) hearing {
 	var all hearing
 	for _, s := range t.Servers {
 		switch h := heardFromOne(s); {
-		case h == answer:
-			return answer
+		case h == heardAnswer:
+			return heardAnswer
 		case all == "":
 			all = h
 		case h != all:
-			all = unclear
+			all = heardEither
 		}
 	}
-	return cmp.Or(all, answer)
+	return cmp.Or(all, heardAnswer)
 }
 
 func heardFromOne(s description.Server) hearing {
 	timeout := net.Error(nil)
 	switch err := s.LastError; {
 	case s.Kind != description.Unknown:
-		return answer
+		return heardAnswer
 	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
-		return nothing
+		return heardNothing
 	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
-		return hangingUp
+		return heardEnd
 	case errors.Is(err, context.Canceled):
-		return unclear
+		return heardEither
 	}
-	return answer
+	return heardAnswer
 }

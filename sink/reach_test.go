@@ -51,15 +51,15 @@ func TestHeardFrom(t *testing.T) {
 		servers []description.Server
 		want    hearing
 	}{
-		"no server":           {nil, answer},
-		"a secondary":         {[]description.Server{failed(io.EOF), {Kind: description.ServerKindRSSecondary}}, answer},
-		"another error":       {[]description.Server{failed(io.EOF), failed(errors.New("wrong version"))}, answer},
-		"not yet":             {[]description.Server{{}, failed(late), failed(context.DeadlineExceeded)}, nothing},
-		"hanging up":          {[]description.Server{failed(io.EOF), failed(syscall.ECONNRESET)}, hangingUp},
-		"one way and another": {[]description.Server{failed(io.EOF), {}}, unclear},
-		"a check given up":    {[]description.Server{failed(context.Canceled)}, unclear},
-		"one of two given up": {[]description.Server{failed(io.EOF), failed(topology.ConnectionError{Wrapped: context.Canceled})}, unclear},
-		"given up, an answer": {[]description.Server{failed(context.Canceled), {Kind: description.ServerKindRSGhost}}, answer},
+		"no server":           {nil, heardAnswer},
+		"a secondary":         {[]description.Server{failed(io.EOF), {Kind: description.ServerKindRSSecondary}}, heardAnswer},
+		"another error":       {[]description.Server{failed(io.EOF), failed(errors.New("wrong version"))}, heardAnswer},
+		"not yet":             {[]description.Server{{}, failed(late), failed(context.DeadlineExceeded)}, heardNothing},
+		"hanging up":          {[]description.Server{failed(io.EOF), failed(syscall.ECONNRESET)}, heardEnd},
+		"one way and another": {[]description.Server{failed(io.EOF), {}}, heardEither},
+		"a check given up":    {[]description.Server{failed(context.Canceled)}, heardEither},
+		"one of two given up": {[]description.Server{failed(io.EOF), failed(topology.ConnectionError{Wrapped: context.Canceled})}, heardEither},
+		"given up, an answer": {[]description.Server{failed(context.Canceled), {Kind: description.ServerKindRSGhost}}, heardAnswer},
 	} {
 		if heard := heardFrom(description.Topology{Servers: c.servers}); heard != c.want {
 			t.Errorf("%s: %s was heard, want %s", name, heard, c.want)
