@@ -7,9 +7,9 @@ import (
 	"waterwheel/bucketer"
 )
 
-// BenchmarkSend inserts buckets of 1 and 20 measurements, 1000 a call.
+// BenchmarkSend inserts buckets of 1 to 1000 measurements, as many a call as Send puts in one.
 func BenchmarkSend(b *testing.B) {
-	for _, n := range []int{1, 20} {
+	for _, n := range []int{1, 20, 200, 1000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) { benchmarkSend(b, n) })
 	}
 }
@@ -18,7 +18,7 @@ func benchmarkSend(b *testing.B, n int) {
 	e := connect(b)
 	p := e.claimed(b, e.setup(b))
 	b.ReportAllocs()
-	writes, offset, took := make([]*bucketer.Write, 4000), int64(0), int64(0)
+	writes, offset, took := make([]*bucketer.Write, min(4000, 600_000/n)), int64(0), int64(0)
 	for b.Loop() {
 		b.StopTimer()
 		for i := range writes {

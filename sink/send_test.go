@@ -28,7 +28,7 @@ func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 		"none":      {nil, nil},
 		"kinds":     {[]*bucketer.Write{write(bucketer.Update, 100), write(bucketer.Insert, 100), write(bucketer.Update, 100)}, []int{1, 2}},
 		"number":    {many, []int{1000, 250, 1000, 250}},
-		"bytes":     {[]*bucketer.Write{write(0, 5<<20), write(0, 3<<20), write(0, 100)}, []int{2, 1}},
+		"bytes":     {[]*bucketer.Write{write(0, maxCallBytes*5/8), write(0, maxCallBytes*3/8), write(0, 100)}, []int{2, 1}},
 		"large one": {[]*bucketer.Write{write(0, 100), write(0, 12<<20), write(0, 100)}, []int{1, 1, 1}},
 	} {
 		var got []int

@@ -16,7 +16,7 @@ var durable = &writeconcern.WriteConcern{W: writeconcern.WCMajority, Journal: ne
 
 // What waterwheel sends in one call, and how many calls of a partition it has under way (package sink).
 const (
-	callBytes     = 8 << 20
+	callBytes     = 1 << 20
 	callDocuments = 1000
 	callsAtOnce   = 4
 )
