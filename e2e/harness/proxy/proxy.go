@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 )
@@ -36,6 +37,19 @@ func New(target string, serve func(client, server net.Conn)) (*Proxy, error) {
 
 // Address is where clients connect, host and port.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
+
+// Through is a MongoDB's URI with the address of the proxy before it.
+func (p *Proxy) Through(of *url.URL) string {
+	before := *of
+	before.Host = p.Address()
+	query := before.Query()
+	query.Set("directConnection", "true") // the server would name its own address
+	before.RawQuery = query.Encode()
+	if before.Path == "" {
+		before.Path = "/"
+	}
+	return before.String()
+}
 
 // Close ends all connections and waits until nothing is at work.
 func (p *Proxy) Close() {

@@ -31,14 +31,7 @@ func New(uri string) (*Refuser, error) {
 	if r.Proxy, err = proxy.New(u.Host, r.serve); err != nil {
 		return nil, err
 	}
-	u.Host = r.Address()
-	query := u.Query()
-	query.Set("directConnection", "true") // the server would name its own address
-	u.RawQuery = query.Encode()
-	if u.Path == "" {
-		u.Path = "/"
-	}
-	r.uri = u.String()
+	r.uri = r.Through(u)
 	return r, nil
 }
 

@@ -1,0 +1,79 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/late"
+)
+
+// TestASlowMongoDBIsNoOutage: a MongoDB lives, and needs longer for all writes of a flush than MONGODB_WRITE_TIMEOUT. What
+// there is no time left for is sent later, and nothing of it is unknown.
+func TestASlowMongoDBIsNoOutage(t *testing.T) {
+	const series, parallel, callWrites = 24_000, 4, 1000
+	const answer, write = 700 * time.Millisecond, 250 * time.Microsecond
+	for _, test := range []struct {
+		name  string
+		pace  late.Pace
+		ideal time.Duration // that the MongoDB needs for one write of each series, sent without a pause
+		most  time.Duration // that it may take
+	}{
+		{"each answer is late", late.Pace{Answer: answer}, series / callWrites / parallel * answer, 2 * series / callWrites * answer},
+		{"writes wait for each other", late.Pace{Write: write}, series * write, 2*series*write + 8*time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStream(t, 1)
+			server := slowed(t)
+			s.sendPlain(series, series)
+			server.Slow(test.pace)
+			began := time.Now()
+			c := s.start("MONGODB_URI", server.URI(), "MONGODB_WRITE_TIMEOUT", "3s", "KAFKA_REBALANCE_TIMEOUT", "20s")
+			s.awaitCommitted(c, time.Minute)
+			took := time.Since(began)
+			s.sawNoOutage(c, series)
+			t.Logf("%d series: %.1fs; the MongoDB needs %.1fs", series, took.Seconds(), test.ideal.Seconds())
+			if commands, writes := server.Slowed(); writes < series || took < test.ideal {
+				t.Errorf("%d commands and %d writes were slowed, in %v: nothing was tested", commands, writes, took)
+			}
+			if took > test.most {
+				t.Errorf("it took %v, want %v at most", took, test.most)
+			}
+			s.terminate(c)
+			s.verify(t, series)
+		})
+	}
+}
+
+// slowed puts a proxy before the MongoDB of this run that can make it slow.
+func slowed(t *testing.T) *late.Late {
+	t.Helper()
+	l, err := late.New(world.servers.MongoURI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// sawNoOutage sees in a consumer's metrics that each attempt to write was answered or not made, as many as there are
+// measurements at least, and that no second was counted as an outage.
+func (s *stream) sawNoOutage(c *harness.Consumer, atLeast int) {
+	s.t.Helper()
+	m, err := c.Metrics(within(s.t, 10*time.Second))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	const attempts, outages = "waterwheel_mongodb_write_attempts_total", "waterwheel_outage_seconds_total"
+	acked, notExecuted := m.Sum(attempts, "result", "acked"), m.Sum(attempts, "result", "not_executed")
+	unknown, refused := m.Sum(attempts, "result", "unknown"), m.Sum(attempts, "result", "refused")
+	outage := m.Sum(outages, "of", "mongodb")
+	s.t.Logf("attempts: %v acknowledged, %v not executed, %v unknown, %v refused; %v seconds of outage", acked, notExecuted, unknown, refused, outage)
+	if unknown > 0 || refused > 0 || outage > 0 {
+		s.t.Error("a slow MongoDB was taken for one that fails")
+	}
+	if int(acked) < atLeast {
+		s.t.Errorf("%v attempts are acknowledged, want %d at least", acked, atLeast)
+	}
+}
