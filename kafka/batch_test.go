@@ -19,7 +19,7 @@ func batchOf(base int64, attributes int16, producer, baseTime int64, count int) 
 	for i := range count {
 		body := binary.AppendVarint(binary.AppendVarint([]byte{0}, int64(i)), int64(i)) // attributes, time, offset
 		body = append(binary.AppendVarint(body, 3), "key"...)
-		body = append(binary.AppendVarint(body, 1), byte('0'+i%10))
+		body = append(binary.AppendVarint(body, 1), byte('0'+(base+int64(i))%10))
 		body = append(body, 0) // headers
 		payload = append(binary.AppendVarint(payload, int64(len(body))), body...)
 	}

@@ -31,6 +31,7 @@ type Client struct {
 	clusterID string
 	metrics   *Metrics
 	memory    *recordbatch.Memory
+	answers   *answerMemory
 }
 
 // Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
@@ -58,6 +59,7 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 		transport: connector.transport(options.Topics),
 		metrics:   NewMetrics(registerer),
 		memory:    recordbatch.NewMemory(options.Decoding),
+		answers:   newAnswerMemory(int(options.FetchBytes)),
 	}
 	err = patiently(ctx, firstTries, func() error {
 		answer, err := c.metadata(ctx, nil)

@@ -25,6 +25,7 @@ type fetchRequest struct {
 	maxBytes  int32    // the most the broker shall send
 	wait      time.Duration
 	isolation Isolation
+	memory    func(size int) []byte // lends what the answer is read into; nil: nothing is lent
 }
 
 // fetchAnswer is what a broker sent.
@@ -32,7 +33,7 @@ type fetchAnswer struct {
 	code int16
 	// throttled is, when not 0, how long a broker whose quota is used up wants to be left alone; it has not read anything.
 	throttled time.Duration
-	size      int // of the memory that the answer holds
+	memory    []byte // that the answer holds
 
 	highWatermark, lastStable int64
 
@@ -58,7 +59,7 @@ func (c *Client) fetch(ctx context.Context, f *fetchRequest) (*fetchAnswer, erro
 
 func (f *fetchRequest) request() *wire.RoutedRequest[*fetchAnswer] {
 	return &wire.RoutedRequest[*fetchAnswer]{
-		Request: wire.Request[*fetchAnswer]{API: protocol.Fetch, Body: f.body(), Read: f.read}, Route: f.leader,
+		Request: wire.Request[*fetchAnswer]{API: protocol.Fetch, Body: f.body(), Read: f.read, Memory: f.memory}, Route: f.leader,
 	}
 }
 
@@ -100,7 +101,7 @@ var errOtherPartition = errors.New("the answer is not about the partition that w
 
 // read takes the answer apart, which must be about the one partition that was asked for.
 func (f *fetchRequest) read(r *wire.Reader) *fetchAnswer {
-	a := &fetchAnswer{size: r.Held()}
+	a := &fetchAnswer{memory: r.Memory()}
 	throttle := time.Duration(r.Int32()) * time.Millisecond
 	if a.code = r.Int16(); a.code != 0 {
 		return a

@@ -106,7 +106,8 @@ func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
 	return timestamp, nil
 }
 
-// Drop forgets what is at hand.
+// Drop forgets what is at hand. The answer's memory goes to the next fetch of any partition once what was given out of it is
+// released as well.
 func (l *Log) Drop() {
 	if l.reader != nil {
 		l.reader.Close()
@@ -121,22 +122,27 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	}
 	l.Drop()
 	o := &l.client.options
-	answer, err := l.client.fetch(ctx, &fetchRequest{
+	request := &fetchRequest{
 		Place: record.Place{Partition: l.Partition, Offset: offset}, topicID: l.topicID, maxBytes: int32(min(most, int64(o.FetchBytes))),
 		wait: o.FetchWait, isolation: o.Isolation,
-	})
+	}
+	if request.maxBytes == o.FetchBytes { // who grants less than that has no room for more
+		request.memory = l.client.answers.lend
+	}
+	answer, err := l.client.fetch(ctx, request)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.client.metrics.count(err)
 		}
 		return err
 	}
-	l.held, l.end = int64(answer.size), answer.highWatermark
+	l.held, l.end = int64(cap(answer.memory)), answer.highWatermark
 	if o.Isolation == ReadCommitted {
 		l.end = answer.lastStable
 	}
 	l.reader = l.client.memory.NewReader(recordbatch.Set{
 		Partition: l.Partition, Bytes: answer.records, From: offset, End: answer.highWatermark, Aborted: answer.aborted,
+		Free: func() { l.client.answers.takeBack(answer.memory) },
 	})
 	return nil
 }

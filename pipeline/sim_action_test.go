@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"waterwheel/bucketer"
@@ -75,8 +76,31 @@ func (l *kafkaLog) Await(ctx context.Context, offset, _ int64) (int64, error) {
 	}
 }
 
-// Take implements pipeline.Log.
-func (l *kafkaLog) Take(int64, int) (record.Batch, error) { return l.batch, nil }
+// Take implements pipeline.Log. What it gives out is overwritten when it is released, as a real log's is by what comes next.
+func (l *kafkaLog) Take(int64, int) (record.Batch, error) {
+	lent := l.batch
+	lent.Records = slices.Clone(l.batch.Records)
+	var bytes [][]byte
+	own := func(b *[]byte) {
+		*b = slices.Clone(*b)
+		bytes = append(bytes, *b)
+	}
+	for i := range lent.Records {
+		r := &lent.Records[i]
+		own(&r.Key)
+		own(&r.Value)
+		own(&r.Headers)
+	}
+	lent.Release = func() {
+		clear(lent.Records)
+		for _, b := range bytes {
+			for i := range b {
+				b[i] = '#'
+			}
+		}
+	}
+	return lent, nil
+}
 
 // Bounds implements pipeline.Log.
 func (l *kafkaLog) Bounds(ctx context.Context) (b record.Bounds, err error) {

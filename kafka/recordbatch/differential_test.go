@@ -37,6 +37,19 @@ type reading struct {
 	next    int64
 	records []record.Record // copies
 	idle    int
+	lent    int // sets whose bytes are not free yet
+}
+
+// lend overwrites the bytes of a set once they are free.
+func (r *reading) lend(s Set) Set {
+	r.lent++
+	s.Free = func() {
+		r.lent--
+		for i := range s.Bytes {
+			s.Bytes[i] = byte(rand.Uint32()) // another way in each reading
+		}
+	}
+	return s
 }
 
 // piece reads as the log of a partition does: it asks for what is not at hand.
@@ -45,7 +58,7 @@ func (r *reading) piece(offset int64, most int, p Piece) (record.Batch, error) {
 		if r.reader != nil {
 			r.reader.Close()
 		}
-		r.reader = r.memory.NewReader(r.serve(offset, most))
+		r.reader = r.memory.NewReader(r.lend(r.serve(offset, most)))
 	}
 	return r.reader.Take(offset, p)
 }
@@ -166,6 +179,9 @@ func compareReadings(t *testing.T, rnd *rand.Rand, codecs []string, spoilt bool)
 		}
 	}
 	for _, r := range all {
+		if r.reader.Close(); r.lent != 0 {
+			t.Errorf("%d sets were never freed, or twice", r.lent)
+		}
 		if r.next != whole.next || !reflect.DeepEqual(r.records, whole.records) {
 			t.Errorf("from %d: %d records up to %d, want %d up to %d", from, len(r.records), r.next, len(whole.records), whole.next)
 			for i := range min(len(r.records), len(whole.records)) {

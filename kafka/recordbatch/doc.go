@@ -9,6 +9,7 @@
 //	compress.go   the codecs
 //	unfold.go     the streams by which a large record batch is unfolded piece by piece
 //	piece.go      the buffers of what is given out
+//	loan.go       when nothing reads the bytes of an answer any more
 //	aborted.go    which transactions do not count
 //	skip.go       record batches that cannot be read
 package recordbatch

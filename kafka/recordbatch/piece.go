@@ -13,6 +13,7 @@ type piece struct {
 	bytes    int      // of the records
 	plain    [][]byte // what was decompressed, the first used of them in use
 	used     int
+	loan     *loan // of the set that the records may alias; nil: of none
 	home     *sync.Pool
 	released func() // release, made once
 }
@@ -37,11 +38,13 @@ func (p *piece) size() int64 {
 
 // release gives the memory back for another piece.
 func (p *piece) release() {
-	if p.size() > keepBytes {
-		return
+	set := p.loan
+	p.loan = nil
+	if p.size() <= keepBytes {
+		p.reset()
+		p.home.Put(p)
 	}
-	p.reset()
-	p.home.Put(p)
+	set.leave()
 }
 
 func (p *piece) reset() {

@@ -49,6 +49,9 @@ type Set struct {
 	// From is the offset that was asked for, End the high watermark.
 	From, End int64
 	Aborted   []Aborted
+	// Free, where it is not nil, is called once when nothing reads Bytes any more: the reader is closed, and every batch that it
+	// gave out was released. It is called by whoever is the last of them, and never when one batch is not released.
+	Free func()
 }
 
 // Piece bounds what a Reader gives out at a time. Both may be exceeded: by one record, or by a record batch that unfolds to
@@ -66,11 +69,12 @@ type Reader struct {
 	set     Set
 	memory  *Memory
 	decoder decoder
+	loan    *loan // of the set's bytes; nil: closed
 }
 
-// NewReader reads a set. Its bytes are the reader's, and those of the records it gives out.
+// NewReader reads a set. Its bytes are the reader's, and those of the records it gives out, until Set.Free is called.
 func (m *Memory) NewReader(s Set) *Reader {
-	r := &Reader{set: s, memory: m}
+	r := &Reader{set: s, memory: m, loan: newLoan(s.Free)}
 	r.rewind(s.From)
 	return r
 }
@@ -95,6 +99,7 @@ func (r *Reader) Take(offset int64, most Piece) (record.Batch, error) {
 	p := r.memory.pieces.Get().(*piece)
 	err := r.decoder.piece(p, most)
 	if err == nil {
+		p.loan = r.loan.joined()
 		return record.Batch{Records: p.records, Next: r.decoder.next, Bytes: p.size(), Release: p.released}, nil
 	}
 	p.release()
@@ -109,6 +114,8 @@ func (r *Reader) Take(offset int64, most Piece) (record.Batch, error) {
 func (r *Reader) Close() {
 	r.decoder.close()
 	r.set, r.decoder.set = Set{From: math.MaxInt64}, nil
+	r.loan.leave()
+	r.loan = nil
 }
 
 // Kept is the memory in bytes that is held between two pieces, beside the set.

@@ -40,6 +40,9 @@ type Call struct {
 	Version  int16
 	Flexible bool // the request header is v2 and the response header v1, both with tags
 	Body     []byte
+	// Memory, where it is not nil, lends memory to read an answer of so many bytes into; with less capacity than that, nil
+	// included, it is not used. It is lost when the exchange fails: what was lent belongs to whoever gets the answer.
+	Memory func(size int) []byte
 }
 
 // Exchange sends the call and returns its answer after the correlation id: the header's tags if the call is flexible,
@@ -60,7 +63,11 @@ func Exchange(rw io.ReadWriter, c Call) ([]byte, error) {
 	if answered := int32(binary.BigEndian.Uint32(head[4:])); answered != correlation {
 		return nil, fmt.Errorf("%w: it belongs to request %d, not %d", ErrMalformed, answered, correlation)
 	}
-	return readInto(rw, size)
+	var lent []byte
+	if c.Memory != nil {
+		lent = c.Memory(size)
+	}
+	return readInto(rw, size, lent)
 }
 
 // answerSize is how many bytes come after an answer's head.
@@ -96,8 +103,13 @@ func (c Call) encode(correlation int32) []byte {
 	return b
 }
 
-// readInto reads size bytes into a buffer that grows with what arrives and not with what was announced.
-func readInto(r io.Reader, size int) ([]byte, error) {
+// readInto reads size bytes: into lent if that has room for them, else into a buffer that grows with what arrives and not with
+// what was announced.
+func readInto(r io.Reader, size int, lent []byte) ([]byte, error) {
+	if size <= cap(lent) {
+		_, err := io.ReadFull(r, lent[:size])
+		return lent[:size], noEOF(err)
+	}
 	var buffer []byte
 	for len(buffer) < size {
 		have, step := len(buffer), min(size-len(buffer), readStep)

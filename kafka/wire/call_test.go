@@ -30,14 +30,31 @@ func TestExchangeRefusesAnswersThatAreNone(t *testing.T) {
 
 // An announced size alone must not allocate.
 func TestReadIntoGrowsWithWhatArrives(t *testing.T) {
-	buffer, err := readInto(bytes.NewReader(make([]byte, 100)), MaxResponseBytes)
+	buffer, err := readInto(bytes.NewReader(make([]byte, 100)), MaxResponseBytes, nil)
 	if !errors.Is(err, io.ErrUnexpectedEOF) || cap(buffer) > 2*readStep {
 		t.Errorf("%d bytes allocated, %v", cap(buffer), err)
 	}
 	want := bytes.Repeat([]byte("0123456789"), 1<<20)
-	got, err := readInto(bytes.NewReader(want), len(want))
+	got, err := readInto(bytes.NewReader(want), len(want), nil)
 	if !bytes.Equal(got, want) || err != nil {
 		t.Error(len(got), err)
+	}
+}
+
+// What is lent is read into when it is large enough, and only then.
+func TestReadIntoLentMemory(t *testing.T) {
+	for _, test := range []struct {
+		size, lent int
+		used       bool
+	}{{10, 12, true}, {10, 10, true}, {10, 9, false}, {10, 0, false}} {
+		lent := make([]byte, test.lent)
+		got, err := readInto(bytes.NewReader([]byte("0123456789")), test.size, lent)
+		if err != nil || string(got) != "0123456789" || (test.lent > 0 && &got[0] == &lent[0]) != test.used {
+			t.Errorf("%+v: %q %v", test, got, err)
+		}
+	}
+	if _, err := readInto(bytes.NewReader([]byte("012")), 10, make([]byte, 10)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
 	}
 }
 

@@ -106,7 +106,7 @@ func (c *Conn) next() error {
 		c.checked, c.passing = head[:], size
 		return nil
 	}
-	body, err := readInto(c.Conn, size)
+	body, err := readInto(c.Conn, size, nil)
 	if err != nil {
 		return err
 	}

@@ -8,12 +8,12 @@ import (
 // Reader takes an answer apart, field by field. The first field that is not there is its error, and all later ones are
 // zero, so that callers check once at the end. What it returns aliases the answer.
 type Reader struct {
-	rest []byte
-	err  error
+	whole, rest []byte
+	err         error
 }
 
 // NewReader reads b.
-func NewReader(b []byte) *Reader { return &Reader{rest: b} }
+func NewReader(b []byte) *Reader { return &Reader{whole: b, rest: b} }
 
 // Err is what was wrong first.
 func (r *Reader) Err() error { return r.err }
@@ -29,8 +29,8 @@ func (r *Reader) Wrong(reading string) error {
 // More tells whether anything is left.
 func (r *Reader) More() bool { return len(r.rest) > 0 }
 
-// Held is the memory of the answer, as far as it is not read.
-func (r *Reader) Held() int { return cap(r.rest) }
+// Memory is that of the answer, all of it.
+func (r *Reader) Memory() []byte { return r.whole }
 
 // Fail keeps the first error and makes everything after it empty.
 func (r *Reader) Fail(err error) {

@@ -48,6 +48,8 @@ type Request[A any] struct {
 	// Read takes the answer apart. What it returns may alias the answer, which is nobody else's: the caller may have given
 	// up and gone while this is still reading.
 	Read func(*Reader) A
+	// Memory is Call.Memory.
+	Memory func(size int) []byte
 }
 
 // Answer is the answer to a Request. An error code is part of it and no error of the exchange: after one of those kafka-go
@@ -93,7 +95,7 @@ func (*Request[A]) Required(map[protocol.ApiKey]int16) bool { return true }
 // RawExchange implements protocol.RawExchanger.
 func (m *Request[A]) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	o := own[m.API]
-	answer, err := Exchange(rw, Call{API: m.API, Version: o.version, Flexible: o.flexible, Body: m.Body})
+	answer, err := Exchange(rw, Call{API: m.API, Version: o.version, Flexible: o.flexible, Body: m.Body, Memory: m.Memory})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +109,7 @@ func (m *Request[A]) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 // Parse reads an answer as Exchange returns it.
 func (m *Request[A]) Parse(answer []byte) (value A, err error) {
 	o := own[m.API]
-	r := &Reader{rest: answer}
+	r := NewReader(answer)
 	if o.flexible {
 		r.Tags()
 	}
