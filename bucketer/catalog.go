@@ -140,6 +140,9 @@ func (c *Catalog) Pending() (measurements int, bytes int64) {
 	return c.pending.measurements, c.pending.bytes
 }
 
+// Dirty returns how many buckets the next Prepare would write, about.
+func (c *Catalog) Dirty() int { return len(c.dirty) }
+
 // Oldest returns the smallest offset of a measurement that is pending, parked or in flight (E6).
 func (c *Catalog) Oldest() (offset int64, ok bool) {
 	lower := func(candidate int64) {

@@ -86,10 +86,25 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 		return "memory"
 	case w.lag.over && !w.busy.find: // what look-ups still bring goes with it
 		return "caught_up"
+	case w.lag.behind && w.isDense(bytes):
+		return "dense"
 	case m.Now-w.pendingSince >= w.o.FlushInterval:
 		return "interval"
 	}
 	return ""
+}
+
+// While the reading is behind, the database is not left idle until the interval is over, but asked to write only what makes
+// dense buckets: some eighty measurements of five numbers each, of so many series that a call is worth its while. Denser ones
+// cost it a little less each, and come by themselves where it is what all wait for: the next flush then finds more.
+const (
+	denseBucket = 8 << 10 // bytes of memory that wait for a bucket, on the average
+	densePart   = 16      // the part of FlushBytes that waits at least
+)
+
+// isDense tells whether what waits makes dense buckets.
+func (w *Worker) isDense(bytes int64) bool {
+	return bytes >= w.o.FlushBytes/densePart && bytes >= denseBucket*int64(w.catalog.Dirty())
 }
 
 // writesSent notes what one attempt told of each write.

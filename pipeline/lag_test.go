@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -91,4 +92,40 @@ func TestALagOfWhatIsStoredEndsWithoutAWrite(t *testing.T) {
 	absent[SendWrites](t, arrives(w, m, 1, 2))
 	m.Now += time.Second
 	absent[SendWrites](t, arrives(w, m, 2, 3))
+}
+
+// backlog hands a worker a log that goes on after it, measurement by measurement of so many series in turns, until it writes,
+// and returns how many it had then; 0: it does not.
+func backlog(t *testing.T, series int, flushBytes int64) (measurements int, bytes int64) {
+	t.Helper()
+	w, m := newTestWorker(t, func(o *Options) {
+		o.FlushBytes, o.FlushCount = flushBytes, 1<<20
+		o.Bucketing.Limits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+	})
+	const end = 3000
+	for offset := range int64(end - 1) {
+		_, bytes = w.catalog.Pending()
+		r := recordOf(offset, fmt.Sprintf(`{"time":1767000000000,"meta":%d,"x":1}`, offset%int64(series)))
+		for _, a := range w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{r}, Next: offset + 1, End: end}}) {
+			if s, ok := a.(SendWrites); ok {
+				return added(s.Writes), bytes
+			}
+		}
+	}
+	return 0, bytes
+}
+
+// TestDenseBucketsAreWrittenWhileBehind, before the interval is over, and sparse ones are not.
+func TestDenseBucketsAreWrittenWhileBehind(t *testing.T) {
+	const bytes = 32 << 10
+	one, pending := backlog(t, 1, bytes*densePart)
+	if one == 0 || pending > bytes || pending < bytes*9/10 {
+		t.Errorf("%d measurements of one series, after %d bytes, are written: want them at %d", one, pending, bytes)
+	}
+	if few, pending := backlog(t, 8, bytes*densePart); few == 0 || pending < 8*denseBucket*9/10 {
+		t.Errorf("%d measurements of eight series, after %d bytes, are written: want them at %d", few, pending, 8*denseBucket)
+	}
+	if many, pending := backlog(t, 500, bytes*densePart); many != 0 || pending < bytes {
+		t.Errorf("%d measurements of 500 series are written, of %d bytes", many, pending)
+	}
 }
