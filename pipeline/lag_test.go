@@ -44,9 +44,19 @@ func TestTheEndOfALagIsWrittenAtOnce(t *testing.T) {
 
 func TestAFetchThatIsFullNowAndThenIsNoLag(t *testing.T) {
 	w, m := newTestWorker(t)
-	absent[SendWrites](t, arrives(w, m, 0, 2))
+	absent[SendWrites](t, arrives(w, m, 0, 1)) // there is no backlog
+	absent[SendWrites](t, arrives(w, m, 1, 3))
 	m.Now += w.o.FlushInterval / (shortLag + 1)
-	absent[SendWrites](t, arrives(w, m, 1, 2))
+	absent[SendWrites](t, arrives(w, m, 2, 3))
+}
+
+// However quickly it was read: after a restart nothing waits for a long interval that need not.
+func TestTheEndOfABacklogIsWrittenAtOnce(t *testing.T) {
+	w, m := newTestWorker(t)
+	absent[SendWrites](t, arrives(w, m, 0, 2))
+	if n := added(expect[SendWrites](t, arrives(w, m, 1, 2)).Writes); n != 2 {
+		t.Fatalf("%d measurements are written", n)
+	}
 }
 
 // A piece of what one fetch has brought is not the end of it.
