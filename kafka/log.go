@@ -158,7 +158,7 @@ func (l *Log) take(offset int64, most recordbatch.Piece) (record.Batch, error) {
 		l.client.metrics.count(err)
 		return batch, NoAnswer(protocol.Fetch, l.Partition, err)
 	}
-	batch.End, batch.Left = l.end, l.left()
+	batch.End, batch.Left, batch.More = l.end, l.left(), l.reader.Has(batch.Next)
 	return batch, nil
 }
 

@@ -27,7 +27,7 @@ func (l *lag) took(now Instant, b *record.Batch, next int64, interval time.Durat
 			l.over = true
 		}
 		l.behind, l.ended = false, true
-	case b.Left == 0 && !l.behind:
+	case !b.More && !l.behind:
 		l.behind, l.since = true, now
 	}
 }

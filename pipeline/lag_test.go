@@ -62,7 +62,7 @@ func TestTheEndOfABacklogIsWrittenAtOnce(t *testing.T) {
 // A piece of what one fetch has brought is not the end of it.
 func TestWhatIsLeftOfAFetchIsNoLag(t *testing.T) {
 	w, m := newTestWorker(t)
-	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 2, Left: 100}})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good)}, Next: 1, End: 2, More: true}})
 	m.Now += w.o.FlushInterval / 2
 	absent[SendWrites](t, arrives(w, m, 1, 2))
 }

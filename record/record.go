@@ -33,6 +33,8 @@ type Batch struct {
 	Next int64
 	// End is the end of the log, as far as it may be read.
 	End int64
+	// More: the broker's answer brought more than this piece, which is at hand.
+	More bool
 	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
 	Bytes, Left int64
 	// Release gives the memory back; nil: nothing to do. Call it at most once; the records are gone after it.

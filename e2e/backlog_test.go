@@ -1,0 +1,26 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+)
+
+// TestABacklogIsStoredBeforeTheInterval: nothing of a backlog of more than a fetch waits for FLUSH_INTERVAL, however soon it
+// is read.
+func TestABacklogIsStoredBeforeTheInterval(t *testing.T) {
+	t.Parallel()
+	const records, series = 100_000, 20 // more than one fetch brings
+	s := newStream(t, 1)
+	s.sendPlain(records, series)
+	c := s.start("FLUSH_INTERVAL", "10m")
+	s.awaitCommitted(c, time.Minute)
+	m, err := c.Metrics(within(t, 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flushes := m.Sum("waterwheel_flush_total", "trigger", "caught_up"); flushes != 1 {
+		t.Errorf("%v flushes because the end was reached, want 1", flushes)
+	}
+	s.terminate(c)
+	s.verify(t, records)
+}
