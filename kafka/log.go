@@ -15,7 +15,7 @@ const damagedTries = 3
 
 // Log is a partition under one topic id. What a broker sent is kept as it came, compressed, until all of it was given out: so
 // a fetch takes a bounded amount of memory, whatever its records unfold to. It is not for concurrent use, and a batch is valid
-// until the next call.
+// until its release.
 //
 // Errors of its exported methods are record.ErrOutOfRange, record.ErrTopicGone, a *record.StopError where trying again does
 // not help, or an outage.

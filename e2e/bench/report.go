@@ -65,6 +65,7 @@ type Ratio struct {
 // IncompleteError says which peers have not stored every measurement once.
 type IncompleteError struct{ Results []Result }
 
+// Error names each turn, with what it has stored of how much.
 func (e *IncompleteError) Error() string {
 	lines := make([]string, len(e.Results))
 	for i, r := range e.Results {

@@ -14,6 +14,7 @@ type Case struct {
 // Total is measurements a second of all series.
 func (c Case) Total() float64 { return float64(c.Series) * c.Rate }
 
+// String is the case as tables and logs have it.
 func (c Case) String() string { return fmt.Sprintf("%d series of %g Hz", c.Series, c.Rate) }
 
 // The grid's numbers.
