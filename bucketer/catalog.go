@@ -22,6 +22,9 @@ type Options struct {
 	// SetsInTextOrder: the database carries the paths of a $set out in the order of their text, not of the numbers in
 	// them, so that "10" would come before "9" in a column. No update then holds indexes of different lengths.
 	SetsInTextOrder bool
+	// FlushWrites is how many writes a flush has at most, or a fourth of those that wait if that is more. It bounds what
+	// encoded writes take. 0: no limit.
+	FlushWrites int
 	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.
 	Reopen bool
 }
@@ -52,6 +55,7 @@ type Catalog struct {
 	foreseen foreseen // only while Load places measurements
 
 	dirty   []*bucket // buckets with something to write, in the order they were first touched
+	rest    int       // so many of them, the first, the last flush could not take
 	pending totals
 	flight  *flight
 

@@ -2,6 +2,7 @@ package bucketer
 
 import (
 	"math"
+	"slices"
 	"unsafe"
 )
 
@@ -28,30 +29,23 @@ type sent struct {
 // It is nil when there is nothing to write. now is a monotonic clock of the caller's, in nanoseconds: a series whose
 // writes met conflicts again and again is left out until its time has come.
 //
+// Of more writes than a flush may have it takes the first, and the next calls take the rest (Rest), before anything of
+// buckets that were touched since.
+//
 // There is at most one flush in flight.
 func (c *Catalog) Prepare(now int64) *Flush {
 	if c.flight != nil {
 		panic("bucketer: E4: Prepare before the outcomes of the last flush were told")
 	}
-	f := &flight{Flush: &Flush{}, oldest: math.MaxInt64}
-	f.sent = make([]sent, 0, len(c.dirty))
-	f.Writes = make([]*Write, 0, len(c.dirty))
-	c.flight = f
-	var left []*bucket
-	list := c.dirty
-	for len(c.dirty) > 0 {
-		touched := c.dirty
-		c.dirty = nil // cut may touch others
-		for i, b := range touched {
-			if c.isLeftOut(b, now) {
-				left = append(left, b)
-			} else {
-				c.cut(f, b, len(touched)-i)
-			}
-		}
+	if c.rest == 0 {
+		c.rest = len(c.dirty)
 	}
-	clear(list)
-	c.dirty = append(list[:0], left...)
+	most := c.options.FlushOf(c.rest)
+	f := &flight{Flush: &Flush{}, oldest: math.MaxInt64}
+	f.sent = make([]sent, 0, most)
+	f.Writes = make([]*Write, 0, most)
+	c.flight = f
+	c.cutMost(f, now)
 	c.settlePending()
 	f.memory = c.encoder.rest()
 	f.bytes = f.memory.total + int64(cap(f.sent))*sentBytes + int64(cap(f.Writes))*8
@@ -61,6 +55,51 @@ func (c *Catalog) Prepare(now int64) *Flush {
 		return nil
 	}
 	return f.Flush
+}
+
+// Rest tells that the last flush could not have all writes that were waited for, so that the next one is due at once.
+func (c *Catalog) Rest() bool { return c.rest > 0 }
+
+// FlushOf is how many writes the next flush has at most when something waits for so many buckets. A fourth of them it
+// always may have: each flush walks what it leaves.
+func (o *Options) FlushOf(buckets int) int {
+	if o.FlushWrites == 0 {
+		return buckets
+	}
+	return min(buckets, max(o.FlushWrites, (buckets+3)/4))
+}
+
+// cutMost cuts the writes of a flush, and leaves the rest, what was touched since and what backs off, in this order.
+func (c *Catalog) cutMost(f *flight, now int64) {
+	most := c.options.FlushWrites
+	if most > 0 {
+		most = max(most, cap(f.Writes))
+	}
+	list := c.dirty
+	due, since := list[:c.rest], list[c.rest:]
+	c.dirty = nil // cut may touch others
+	var left []*bucket
+	for most == 0 || len(f.Writes) < most {
+		if len(due) == 0 {
+			if due, c.dirty = c.dirty, nil; len(due) == 0 && len(f.Writes) == 0 {
+				due, since = since, nil // there was nothing left of the rest
+			}
+			if len(due) == 0 {
+				break
+			}
+		}
+		b := due[0]
+		due = due[1:]
+		if c.isLeftOut(b, now) {
+			left = append(left, b)
+		} else {
+			c.cut(f, b, min(len(due)+1, cap(f.Writes)-len(f.Writes)))
+		}
+	}
+	c.rest = len(due) + len(c.dirty)
+	rest := slices.Concat(due, c.dirty, since) // mostly nil
+	clear(list)
+	c.dirty = append(append(list[:0], rest...), left...)
 }
 
 // isLeftOut reports whether something waits for a bucket whose series backs off.

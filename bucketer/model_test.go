@@ -315,10 +315,24 @@ func (m *model) candidate(s *modelSeries, l Lookup, time int64) *modelBucket {
 	})
 }
 
-// prepare returns the buckets that a flush writes.
-func (m *model) prepare() []*modelBucket {
-	var out []*modelBucket
+// waiting is how many buckets have something to write.
+func (m *model) waiting() (n int) {
 	for _, b := range m.touched {
+		if b.pending() > 0 || b.mustClose() {
+			n++
+		}
+	}
+	return n
+}
+
+// prepare returns the buckets that a flush writes.
+func (m *model) prepare(most int) []*modelBucket {
+	var out, left []*modelBucket
+	for at, b := range m.touched {
+		if len(out) == most {
+			left = m.touched[at:]
+			break
+		}
 		if b.pending() == 0 && !b.mustClose() {
 			continue
 		}
@@ -330,7 +344,7 @@ func (m *model) prepare() []*modelBucket {
 		b.inFlight, b.isClosed = true, b.isClosed || b.closing
 		out = append(out, b)
 	}
-	m.touched = nil
+	m.touched = left
 	return out
 }
 

@@ -49,6 +49,7 @@ func randomOptions(t testing.TB, random *rand.Rand) Options {
 	o.DeltaMax = random.Int32N(6)
 	o.SetsInTextOrder = random.IntN(4) == 0
 	o.Reopen = random.IntN(4) > 0
+	o.FlushWrites = max(0, random.IntN(8)-3)
 	return o
 }
 
@@ -131,8 +132,14 @@ func (r *modelRun) prepare() {
 	if r.flush != nil {
 		return
 	}
+	waiting, rest, bound := r.model.waiting(), r.catalog.rest, r.options.FlushOf(len(r.catalog.dirty))
 	r.flush = r.catalog.Prepare(0)
-	r.written = r.model.prepare()
+	most := waiting
+	if r.flush != nil && r.options.FlushWrites > 0 {
+		most = len(r.flush.Writes)
+		r.checkFlush(most, waiting, rest, max(bound, r.options.FlushWrites))
+	}
+	r.written = r.model.prepare(most)
 	if r.flush == nil {
 		if len(r.written) > 0 {
 			r.t.Fatalf("no flush, want one of %d writes", len(r.written))
@@ -154,6 +161,16 @@ func (r *modelRun) prepare() {
 			r.t.Fatalf("not applied: %s", w.Filter)
 		}
 		r.compare(r.written[i])
+	}
+}
+
+// checkFlush checks that a flush has as many writes as it may and can: all that wait, or all that the last one has left.
+func (r *modelRun) checkFlush(writes, waiting, rest, bound int) {
+	if writes > bound {
+		r.t.Fatalf("%d writes in a flush, want %d at most", writes, bound)
+	}
+	if writes < min(waiting, r.options.FlushWrites) && rest == 0 || writes < waiting && rest == 0 && !r.catalog.Rest() {
+		r.t.Fatalf("%d writes in a flush while %d are waited for", writes, waiting)
 	}
 }
 

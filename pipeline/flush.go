@@ -59,7 +59,9 @@ func (w *Worker) cut(m Moment) bool {
 		return false
 	}
 	cut := w.catalog.Prepare(int64(m.Now))
-	w.pendingSince, w.lag.over = 0, false
+	if trigger != "rest" { // of what came since, nothing was cut
+		w.pendingSince, w.lag.over = 0, false
+	}
 	if cut == nil || len(cut.Writes) == 0 {
 		w.tenure.dry = w.tenure.revoked
 		return false
@@ -78,6 +80,8 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 		return "shutdown"
 	case w.tenure.revoked:
 		return "revoke"
+	case w.catalog.Rest():
+		return "rest"
 	case bytes >= w.o.FlushBytes:
 		return "bytes"
 	case pending >= w.o.FlushCount:

@@ -37,8 +37,10 @@ func (w *Worker) yetToTake() int64 {
 	stats := w.catalog.Stats()
 	total := max(stats.ParkedSeries, int64(len(w.lookups))) * parkedBytes // each look-up may open a bucket
 	if pending, bytes := w.catalog.Pending(); pending > 0 {
-		writes := min(int64(pending), stats.OpenBuckets)
-		total += sentCopies * (bytes + writes*(encodedBytes+encodedNames*bytes/int64(pending)))
+		waiting := min(int64(pending), stats.OpenBuckets)
+		writes := int64(w.o.Bucketing.FlushOf(int(waiting)))
+		share := int64(float64(bytes) * float64(writes) / float64(max(waiting, 1)))
+		total += sentCopies * (share + writes*(encodedBytes+encodedNames*bytes/int64(pending)))
 	}
 	return total
 }

@@ -55,7 +55,7 @@ func NewMetrics(reg prometheus.Registerer, topics []string) *Metrics {
 		}
 	}
 	zero(m.skips, "replayed", "tombstone")
-	zero(m.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "revoke", "shutdown")
+	zero(m.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
 	zero(m.claims, "cold", "warm", "lost", "refused")
 	for d := range doings {
 		m.retries.WithLabelValues(d.String())

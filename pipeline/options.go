@@ -21,6 +21,8 @@ const (
 	// DefaultSend is a bulk call of small writes, nearly, and several partitions begin at once: what even a slow database
 	// answers in time. It is four times as much with every action that the database is done with in time.
 	DefaultSend = 4 << 20
+	// DefaultFlushWrites is more than dense flushes have. So many small inserts take some 50 MiB until they are answered.
+	DefaultFlushWrites = 1 << 16
 )
 
 // Options set a Worker up. All are required unless said otherwise.
@@ -31,6 +33,7 @@ type Options struct {
 	// Namespace is database.collection, for the metadata of commits.
 	Namespace string
 	// Bucketing is the catalog's set-up; its Source is set by the worker, its Collection changes by CollectionChanged.
+	// FlushWrites 0 is DefaultFlushWrites.
 	Bucketing bucketer.Options
 	Decoder   *measurement.Decoder
 	// OutOfRange says what to do about an offset beyond the log's end.

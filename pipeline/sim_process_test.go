@@ -22,6 +22,7 @@ type settings struct {
 	flushCount     int
 	send           int64 // what the first SendWrites may carry, at most
 	callWrites     int   // of one bulk call
+	flushWrites    int   // of one flush, 0: as usual
 	portion        int   // a small one takes a record or two at a time
 	letterbox      int64 // a small one is full with one letter
 	warm, reopen   bool

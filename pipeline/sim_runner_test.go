@@ -59,7 +59,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 		Partition: record.Partition{Topic: topicName, Number: r.partition}, Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
 		Bucketing: bucketer.Options{
 			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
-			DeltaMax: p.deltaMax, Reopen: p.reopen,
+			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites,
 		},
 		Decoder: decoder(), OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,

@@ -113,6 +113,7 @@ func (w *world) drawSettings() settings {
 		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noLetters,
 		outOfRange: pick(w, claim.EarliestOutOfRange, claim.LatestOutOfRange, claim.StopOutOfRange),
 	}
+	w.drawAside(func() { s.flushWrites = pick(w, 0, 0, 1, 2) })
 	w.drawAside(func() { s.send, s.callWrites = pick[int64](w, 0, 0, 1, 15_000), pick(w, 0, 1, 2) })
 	return s
 }

@@ -72,6 +72,7 @@ func NewWorker(o Options) *Worker {
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
 	o.Letterbox = cmp.Or(o.Letterbox, DefaultLetterbox)
 	o.Send = cmp.Or(o.Send, DefaultSend)
+	o.Bucketing.FlushWrites = cmp.Or(o.Bucketing.FlushWrites, DefaultFlushWrites)
 	if o.newCatalog == nil {
 		o.newCatalog = bucketer.New
 	}
