@@ -2,6 +2,9 @@ package live
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -16,6 +19,23 @@ func (c Case) Total() float64 { return float64(c.Series) * c.Rate }
 
 // String is the case as tables and logs have it.
 func (c Case) String() string { return fmt.Sprintf("%d series of %g Hz", c.Series, c.Rate) }
+
+// ParseCases reads cases as the command line has them: 10000x0.2,100x20.
+func ParseCases(list string) ([]Case, error) {
+	var cases []Case
+	for text := range strings.SplitSeq(list, ",") {
+		series, rate, _ := strings.Cut(text, "x")
+		c := Case{}
+		var errSeries, errRate error
+		c.Series, errSeries = strconv.Atoi(series)
+		c.Rate, errRate = strconv.ParseFloat(rate, 64)
+		if errSeries != nil || errRate != nil || c.Series < 1 || !(c.Rate > 0) || math.IsInf(c.Rate, 1) {
+			return nil, fmt.Errorf("%q is not a number of series and a rate, as 10000x0.2", text)
+		}
+		cases = append(cases, c)
+	}
+	return cases, nil
+}
 
 // The grid's numbers.
 var (

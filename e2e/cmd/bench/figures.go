@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/e2e/bench"
 	"waterwheel/e2e/bench/curves"
+	"waterwheel/e2e/bench/live"
 )
 
 // figures are what the command line asks for besides, or instead of, the table: drawings for the documents.
@@ -21,8 +22,9 @@ type figures struct {
 	docs   string
 
 	live    bool
-	minutes float64 // of the live mode, all together
-	most    float64 // measurements a second: cases beyond are left out
+	minutes float64     // of the live mode, all together
+	most    float64     // measurements a second: cases beyond are left out
+	cases   []live.Case // instead of the grid's
 }
 
 // wanted tells whether figures are to be made instead of the table.

@@ -3,7 +3,10 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"waterwheel/e2e/bench/live"
 )
 
 func TestReplaceSection(t *testing.T) {
@@ -28,7 +31,7 @@ func TestReplaceSection(t *testing.T) {
 }
 
 func TestFiguresOfTheCommandLine(t *testing.T) {
-	for _, args := range [][]string{{"-curves", "-only", "colour"}, {"-curves", "-scale", "0"}} {
+	for _, args := range [][]string{{"-curves", "-only", "colour"}, {"-curves", "-scale", "0"}, {"-live", "-case", "10000"}, {"-live", "-case", "0x1"}, {"-live", "-case", "10x-1"}, {"-live", "-case", "10x1,"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%v: no error", args)
 		}
@@ -36,6 +39,10 @@ func TestFiguresOfTheCommandLine(t *testing.T) {
 	w, err := parse([]string{"-curves", "-only", "series,late", "-scale", "0.5"})
 	if err != nil || !w.figures.wanted() || len(w.figures.only) != 2 || w.figures.scale != 0.5 {
 		t.Errorf("%+v, %v", w, err)
+	}
+	w, err = parse([]string{"-live", "-case", "100x20,1000000x0.02"})
+	if want := []live.Case{{Series: 100, Rate: 20}, {Series: 1_000_000, Rate: 0.02}}; err != nil || !slices.Equal(w.figures.cases, want) {
+		t.Errorf("%+v, %v, not %v", w, err, want)
 	}
 	if w, err := parse(nil); err != nil || w.figures.wanted() {
 		t.Errorf("%+v, %v", w, err)

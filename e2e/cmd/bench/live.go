@@ -14,7 +14,10 @@ import (
 
 // drawLive measures the cases of the grid, one after the other, and draws them all. What fails is said and left out.
 func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command string) error {
-	within, beyond := live.Grid(f.most)
+	within, beyond := f.cases, []live.Case(nil)
+	if len(within) == 0 {
+		within, beyond = live.Grid(f.most)
+	}
 	share := live.Share(time.Duration(f.minutes*float64(time.Minute)), len(within))
 	fmt.Printf("%d cases of %s each\n", len(within), share.Round(time.Second))
 	head := provenance(bench.Look(ctx, b.Servers), command)
@@ -39,6 +42,10 @@ func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command str
 	}
 	if len(results) == 0 {
 		return errors.Join(failed...)
+	}
+	if len(f.cases) > 0 {
+		fmt.Print("\n", live.Table(results))
+		return errors.Join(failed...) // the document shows the whole grid, or nothing
 	}
 	names, err := live.Draw(dir, results)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waterwheel/e2e/bench"
+	"waterwheel/e2e/bench/live"
 	"waterwheel/e2e/harness"
 )
 
@@ -47,6 +48,7 @@ Example:
   E2E_KAFKA_BROKERS=127.0.0.1:9092 E2E_MONGODB_URI=mongodb://127.0.0.1:27017 make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'
   make bench-e2e BENCHFLAGS='-curves -rounds 1'
   make bench-e2e BENCHFLAGS='-live -minutes 20'
+  make bench-e2e BENCHFLAGS='-live -minutes 2 -case 10000x0.2'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured, but not everything is stored once.
 
@@ -115,6 +117,10 @@ func (w *wish) flags() *flag.FlagSet {
 	flags.Float64Var(&f.scale, "scale", 1, "with -curves: so many times the usual number of records at each point")
 	flags.BoolVar(&f.live, "live", false, "instead of the table, measure a consumer that keeps up, for rates of 0.01 to 100 Hz and 100 to 1,000,000 series")
 	flags.Float64Var(&f.minutes, "minutes", 20, "with -live: time for all cases together; each takes 20 s at least")
+	flags.Func("case", "with -live: only these cases, <series>x<Hz>, comma-separated, as 10000x0.2; the document is left as it is", func(list string) (err error) {
+		f.cases, err = live.ParseCases(list)
+		return err
+	})
 	flags.Float64Var(&f.most, "most", 20_000, "with -live: measurements a second that the machine can do; cases beyond are left out")
 	flags.StringVar(&f.docs, "docs", "docs", "with -curves and -live: folder of benchmarks.md, whose section is replaced, and of the drawings in benchmarks/")
 	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
