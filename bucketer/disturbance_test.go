@@ -62,7 +62,7 @@ func (d *disturbed) isPoisoned(p timeseries.Position) bool {
 // zombie lets a former owner write the first measurements of an insert, under the same _id.
 func (d *disturbed) zombie(w *Write) Outcome {
 	options := d.options
-	options.Reopen, options.DeltaMax = false, 0
+	options.Reopen, options.DeltaMax, options.FlushWrites = false, 0, 0
 	other := New(options)
 	positions := decodePositions(d.t, w.Offsets)
 	positions = positions[:d.random.IntN(len(positions)+1)]
@@ -135,7 +135,7 @@ func (d *disturbed) clear() {
 // neighbour stores buckets of the same series that hold measurements of another partition.
 func (d *disturbed) neighbour() {
 	o := d.options
-	o.Source.Partition, o.Reopen, o.DeltaMax = 1, false, 0
+	o.Source.Partition, o.Reopen, o.DeltaMax, o.FlushWrites = 1, false, 0, 0
 	other := New(o)
 	for range 1 + d.random.IntN(3) {
 		if err := other.Insert(d.stream.next().measurement(d.t)); err != nil {
