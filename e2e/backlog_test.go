@@ -13,7 +13,7 @@ func TestABacklogIsStoredBeforeTheInterval(t *testing.T) {
 	s := newStream(t, 1)
 	s.sendPlain(records, series)
 	c := s.start("FLUSH_INTERVAL", "10m")
-	s.awaitCommitted(c, time.Minute)
+	s.awaitCommitted(c, 4*time.Minute) // a busy FerretDB takes one
 	m, err := c.Metrics(within(t, 10*time.Second))
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ var provoking = map[mutation]struct {
 	conditionsIgnored:   {"bucket closed by an operator", 3, 0},
 	unknownAsApplied:    {"MongoDB hangs", 3, 0},
 	repairUnconditional: {repairs.name, 10, 0},
-	sightsUnproven:      {staleSights.name, 2, 15},
+	sightsUnproven:      {staleSights.name, 2, 25},
 }
 
 // mutated is an event as the worker gets it.
@@ -126,12 +126,8 @@ func TestSimulationNoticesEachMutation(t *testing.T) {
 	}
 	for _, m := range mutations {
 		t.Run(string(m), func(t *testing.T) {
-			runs, most := 0, *simMutationRuns
-			if m == sightsUnproven { // about one run in 4,000 comes to it
-				most *= 4
-			}
-			w := &world{}
-			for w.violation == "" && runs < most {
+			runs, w := 0, &world{}
+			for w.violation == "" && runs < *simMutationRuns {
 				w = simulate(*simSeed+uint64(runs), m)
 				runs++
 			}
