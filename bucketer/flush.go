@@ -71,15 +71,15 @@ func (o *Options) FlushOf(buckets int) int {
 
 // cutMost cuts the writes of a flush, and leaves the rest, what was touched since and what backs off, in this order.
 func (c *Catalog) cutMost(f *flight, now int64) {
-	most := c.options.FlushWrites
-	if most > 0 {
-		most = max(most, cap(f.Writes))
+	most := math.MaxInt
+	if c.options.FlushWrites > 0 {
+		most = max(c.options.FlushWrites, cap(f.Writes))
 	}
 	list := c.dirty
 	due, since := list[:c.rest], list[c.rest:]
 	c.dirty = nil // cut may touch others
 	var left []*bucket
-	for most == 0 || len(f.Writes) < most {
+	for len(f.Writes) < most {
 		if len(due) == 0 {
 			if due, c.dirty = c.dirty, nil; len(due) == 0 && len(f.Writes) == 0 {
 				due, since = since, nil // there was nothing left of the rest
@@ -93,7 +93,7 @@ func (c *Catalog) cutMost(f *flight, now int64) {
 		if c.isLeftOut(b, now) {
 			left = append(left, b)
 		} else {
-			c.cut(f, b, min(len(due)+1, cap(f.Writes)-len(f.Writes)))
+			c.cut(f, b, min(len(due)+1, most-len(f.Writes)))
 		}
 	}
 	c.rest = len(due) + len(c.dirty)

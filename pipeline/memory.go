@@ -39,7 +39,7 @@ func (w *Worker) yetToTake() int64 {
 	if pending, bytes := w.catalog.Pending(); pending > 0 {
 		waiting := min(int64(pending), stats.OpenBuckets)
 		writes := int64(w.o.Bucketing.FlushOf(int(waiting)))
-		share := int64(float64(bytes) * float64(writes) / float64(max(waiting, 1)))
+		share := bytes * writes / max(waiting, 1)
 		total += sentCopies * (share + writes*(encodedBytes+encodedNames*bytes/int64(pending)))
 	}
 	return total
