@@ -32,7 +32,24 @@ func (u *Unpacker) open(bucket bson.Raw) error {
 	if err := u.checkMeta(); err != nil {
 		return err
 	}
-	return u.openControl(parts.control)
+	if err := u.openControl(parts.control); err != nil {
+		return err
+	}
+	if u.segment && u.options.MetaField != "" {
+		u.takeMetas()
+	}
+	return nil
+}
+
+// takeMetas takes the column of a segment's metas out of the others.
+func (u *Unpacker) takeMetas() {
+	for i := range u.columns {
+		if string(u.columns[i].name) == u.options.MetaField {
+			u.metas = u.columns[i]
+			u.columns = append(u.columns[:i], u.columns[i+1:]...)
+			return
+		}
+	}
 }
 
 func (u *Unpacker) openData(data bson.RawValue) error {
@@ -94,6 +111,8 @@ func (u *Unpacker) openControl(value bson.RawValue) error {
 			}
 		case FieldSource:
 			source = fields.value()
+		case FieldSegment:
+			u.segment = fields.kind == bson.TypeEmbeddedDocument
 		}
 	}
 	offsets, err := u.openSource(source)

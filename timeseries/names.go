@@ -22,6 +22,14 @@ const (
 	FieldFirst     = "first"     // in control.source
 	FieldLast      = "last"      // in control.source
 	FieldOffsets   = "offsets"   // in control.source
+	FieldSegment   = "segment"   // in control, of a segment only
+	FieldLow       = "low"       // in control.segment
+	FieldHigh      = "high"      // in control.segment
+	FieldEdits     = "edits"     // in control.segment
+	FieldUntil     = "until"     // in control.segment
+	FieldSettled   = "settled"   // in control, of a bucket that was made of segments
+	FieldFrom      = "from"      // in control.settled
+	FieldBy        = "by"        // in control.segment and control.settled
 	FieldMeta      = "meta"
 	FieldData      = "data"
 )
@@ -38,6 +46,16 @@ const (
 	PathFirst     = PathSource + "." + FieldFirst
 	PathLast      = PathSource + "." + FieldLast
 	PathOffsets   = PathSource + "." + FieldOffsets
+
+	PathSegment   = FieldControl + "." + FieldSegment
+	PathLow       = PathSegment + "." + FieldLow
+	PathHigh      = PathSegment + "." + FieldHigh
+	PathEdits     = PathSegment + "." + FieldEdits
+	PathUntil     = PathSegment + "." + FieldUntil
+	PathSegmentBy = PathSegment + "." + FieldBy
+	PathSettled   = FieldControl + "." + FieldSettled
+	PathFrom      = PathSettled + "." + FieldFrom
+	PathSettledBy = PathSettled + "." + FieldBy
 )
 
 // MinPath is the dotted path of a measurement field's minimum, "control.min.<field>".

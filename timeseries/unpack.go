@@ -31,7 +31,7 @@ type Unpacked struct {
 	Position Position
 	// Time is the measurement's time in milliseconds since 1970.
 	Time int64
-	// Meta is the bucket's identity; Type 0: absent.
+	// Meta is the identity of its series, which is the bucket's or, in a segment, its own; Type 0: absent.
 	Meta bson.RawValue
 	// Elements are the other fields as BSON elements one after the other, in the order of the bucket's columns.
 	Elements []byte
@@ -52,7 +52,9 @@ type Unpacker struct {
 
 	meta    bson.RawValue
 	time    cursor
+	metas   column // of a segment
 	columns []column
+	segment bool
 	state   Mismatch // what was found so far
 	listed  []Position
 	source  Source
@@ -99,6 +101,9 @@ func (u *Unpacker) Next(m *Unpacked) bool {
 	}
 	u.state.Times++
 	m.Time, m.Meta = int64(word(u.time.body)), u.meta
+	if u.segment {
+		m.Meta = u.metas.takeValue(u.time.key)
+	}
 	u.buffer = append(u.buffer[:0], 0, 0, 0, 0)
 	for i := range u.columns {
 		u.buffer = u.columns[i].take(u.buffer, u.time.key)
@@ -108,7 +113,10 @@ func (u *Unpacker) Next(m *Unpacked) bool {
 	return true
 }
 
-// Meta is the bucket's identity; Type 0: absent.
+// IsSegment tells whether the document is a segment: each measurement has a meta of its own then.
+func (u *Unpacker) IsSegment() bool { return u.segment }
+
+// Meta is the bucket's identity; Type 0: absent, as of a segment.
 func (u *Unpacker) Meta() bson.RawValue { return u.meta }
 
 // Source is the partition that the bucket's measurements come from; zero where the bucket does not say. Its text belongs to
@@ -149,6 +157,16 @@ func (c *column) take(dst, index []byte) []byte {
 	return dst
 }
 
+// takeValue is the column's current value if its index is the given one, and moves on; else Type 0.
+func (c *column) takeValue(index []byte) bson.RawValue {
+	if !c.waiting || string(c.values.key) != string(index) {
+		return bson.RawValue{}
+	}
+	v := c.values.value()
+	c.waiting = c.values.next()
+	return v
+}
+
 // Err is what ended the measurements early; nil after the last one.
 func (u *Unpacker) Err() error { return u.err }
 
@@ -168,8 +186,12 @@ func (u *Unpacker) finish() {
 		u.err = refuse(0, "%s is %v", DataPath(u.options.TimeField), u.time.err)
 		return
 	}
-	for i := range u.columns {
-		switch c := &u.columns[i]; {
+	columns := u.columns
+	if u.segment {
+		columns = append(columns, u.metas)
+	}
+	for i := range columns {
+		switch c := &columns[i]; {
 		case c.values.err != nil:
 			u.err = refuse(0, "%s is %v", DataPath(string(c.name)), c.values.err)
 			return

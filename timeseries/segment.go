@@ -1,0 +1,42 @@
+package timeseries
+
+import (
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// SeriesHash is where a series lies among all: FNV-1a (32 bits) of the byte of its meta's BSON type and the bytes of its
+// value, folded to 16 bits by XOR of its halves. A series without meta has that of no bytes.
+func SeriesHash(meta bson.RawValue) int32 {
+	hash := uint32(2166136261)
+	if meta.Type != 0 {
+		hash = (hash ^ uint32(meta.Type)) * 16777619
+	}
+	for _, b := range meta.Value {
+		hash = (hash ^ uint32(b)) * 16777619
+	}
+	return int32(hash>>16 ^ hash&0xffff)
+}
+
+// MaxHash is the largest SeriesHash.
+const MaxHash = 1<<16 - 1
+
+// BucketsShown are the conditions on a document that is a bucket, of one series, and is shown at a moment: one that was made of
+// segments is not shown before they end.
+func BucketsShown(now time.Time) bson.D {
+	return bson.D{
+		{Key: PathLow, Value: bson.D{{Key: "$exists", Value: false}}},
+		{Key: PathFrom, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: bson.NewDateTimeFromTime(now)}}}}},
+	}
+}
+
+// SegmentsShown are the conditions on a document that is a segment and is shown at a moment, with some of the series from low to
+// high by their hashes.
+func SegmentsShown(now time.Time, low, high int32) bson.D {
+	return bson.D{
+		{Key: PathLow, Value: bson.D{{Key: "$gte", Value: int32(0)}, {Key: "$lte", Value: high}}},
+		{Key: PathHigh, Value: bson.D{{Key: "$gte", Value: low}}},
+		{Key: PathUntil, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lte", Value: bson.NewDateTimeFromTime(now)}}}}},
+	}
+}

@@ -1,0 +1,84 @@
+package timeseries
+
+import (
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// TestSeriesHash has the vectors of docs/segments.md.
+func TestSeriesHash(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		meta bson.RawValue
+		want int32
+	}{
+		{"none", bson.RawValue{}, 7385},
+		{`"s-17"`, value(t, "s-17"), 53901},
+		{`{"sensor": "s-17"}`, value(t, bson.D{{Key: "sensor", Value: "s-17"}}), 44367},
+		{"int32 17", value(t, int32(17)), 53538},
+	} {
+		if got := SeriesHash(c.meta); got != c.want {
+			t.Errorf("%s: %d, not %d", c.name, got, c.want)
+		}
+	}
+}
+
+// TestUnpackSegment: each measurement of a segment has the meta of its own series, which is none of its fields.
+func TestUnpackSegment(t *testing.T) {
+	positions := []Position{{Offset: 7}, {Offset: 9, Part: 1}, {Offset: 8}}
+	segment := func(metas bson.D) bson.Raw {
+		raw, err := bson.Marshal(bson.D{
+			{Key: "_id", Value: bson.NewObjectID()},
+			{Key: "control", Value: bson.D{
+				{Key: "version", Value: Version},
+				{Key: "count", Value: int32(3)},
+				{Key: "segment", Value: bson.D{{Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}},
+				{Key: "source", Value: bson.D{{Key: "offsets", Value: bson.A{AppendPositions(nil, positions)}}}},
+			}},
+			{Key: "data", Value: bson.D{
+				{Key: "time", Value: bson.D{{Key: "0", Value: bson.DateTime(1)}, {Key: "1", Value: bson.DateTime(2)}, {Key: "2", Value: bson.DateTime(3)}}},
+				{Key: "meta", Value: metas},
+				{Key: "v", Value: bson.D{{Key: "0", Value: 10}, {Key: "2", Value: 30}}},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	u := NewUnpacker(Options{TimeField: "time", MetaField: "meta"})
+	for range 2 { // it is made for reuse
+		if err := u.Reset(segment(bson.D{{Key: "0", Value: "a"}, {Key: "2", Value: "b"}})); err != nil {
+			t.Fatal(err)
+		}
+		if !u.IsSegment() || u.Meta().Type != 0 {
+			t.Errorf("segment: %v, meta %v", u.IsSegment(), u.Meta())
+		}
+		var m Unpacked
+		for i, want := range []struct{ meta, fields string }{{`"a"`, `{"v": {"$numberInt":"10"}}`}, {"", `{}`}, {`"b"`, `{"v": {"$numberInt":"30"}}`}} {
+			if !u.Next(&m) {
+				t.Fatal(u.Err())
+			}
+			meta := ""
+			if m.Meta.Type != 0 {
+				meta = m.Meta.String()
+			}
+			if meta != want.meta || m.Fields.String() != want.fields || m.Position != positions[i] || m.Time != int64(i+1) {
+				t.Errorf("measurement %d: %v %v %v %d", i, meta, m.Fields, m.Position, m.Time)
+			}
+		}
+		if u.Next(&m) || u.Err() != nil || u.Mismatch() != nil {
+			t.Error("it does not end as it should:", u.Err(), u.Mismatch())
+		}
+	}
+	if err := u.Reset(segment(bson.D{{Key: "0", Value: "a"}, {Key: "5", Value: "b"}})); err != nil {
+		t.Fatal(err)
+	}
+	var m Unpacked
+	for u.Next(&m) {
+	}
+	if u.Mismatch() == nil {
+		t.Error("a meta without a measurement is not noticed")
+	}
+}
