@@ -36,7 +36,7 @@ type bucket struct {
 	bounds []byte
 }
 
-type flags uint8
+type flags uint16
 
 const (
 	inFlight  flags = 1 << iota // a write of it is on its way
@@ -47,6 +47,7 @@ const (
 	isCleared                   // forget it when the write on its way is done
 	isRolled                    // it is in its series' list of buckets that have rolled over
 	isGone                      // the catalog has dropped it
+	isAlone                     // it gets writes of its own, of however few measurements
 )
 
 func (b *bucket) is(f flags) bool { return b.flags&f != 0 }

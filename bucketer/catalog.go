@@ -25,6 +25,12 @@ type Options struct {
 	// FlushWrites is how many writes a flush has at most, or a fourth of those that wait if that is more. It bounds what
 	// encoded writes take. 0: no limit.
 	FlushWrites int
+	// DenseFrom is of how many measurements that wait for a bucket they get a write of their own. Fewer are written together
+	// with those of other series, in segments. 0: there are no segments.
+	DenseFrom int32
+	// Settled is put into every bucket, which is closed by its first write: the catalog serves to settle segments. Nil: it
+	// does not.
+	Settled *Settled
 	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.
 	Reopen bool
 }
@@ -76,13 +82,14 @@ type totals struct {
 
 // New returns an empty catalog.
 func New(o Options) *Catalog {
+	o.Reopen = o.Reopen && o.DenseFrom == 0 // what comes late goes into segments
 	c := &Catalog{
 		options:  o,
 		series:   newTable(),
 		buckets:  map[bson.ObjectID]*bucket{},
 		archive:  newArchiveIndex(),
 		shapes:   newShapes(),
-		encoder:  newEncoder(o.Collection.TimeField, o.Source),
+		encoder:  newEncoder(o.Collection.TimeField, o.Source, o.Settled),
 		attempts: map[timeseries.Position]int32{},
 	}
 	c.Begin(math.MaxInt64)

@@ -103,6 +103,9 @@ func storedOf(t *testing.T, s *store, positions []timeseries.Position) []timeser
 func (d *disturbed) edit(id bson.ObjectID) {
 	document := d.store.byID[id]
 	d.touched[id] = true
+	if at(document, timeseries.PathLow) != nil && d.random.IntN(3) > 0 {
+		return // commands edit segments, and leave their positions
+	}
 	switch d.random.IntN(5) {
 	case 0:
 		for _, p := range positionsOf(d.t, document) {
@@ -112,6 +115,9 @@ func (d *disturbed) edit(id bson.ObjectID) {
 	case 1, 2:
 		d.store.put(id, set(d.t, document, "control.closed", true))
 	default:
+		if at(document, timeseries.PathLow) != nil {
+			return
+		}
 		d.store.put(id, set(d.t, document, "meta", "edited"))
 		d.edited[id] = true
 	}

@@ -78,6 +78,12 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 	if w.Closes {
 		dst = bsoncore.AppendBooleanElement(dst, timeseries.FieldClosed, true)
 	}
+	if e.segment != nil {
+		dst = e.segment.append(dst)
+	}
+	if e.settled != nil {
+		dst = e.settled.append(dst)
+	}
 	return rawbson.EndDocument(e.appendSource(dst, w), start+e.forms.control)
 }
 

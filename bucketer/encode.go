@@ -35,12 +35,15 @@ type encoder struct {
 	maxTime     int64
 	first, last int64 // smallest and largest offset
 
+	segment *segment // whose write is made; nil: that of a bucket
+	settled *Settled // put into every bucket; nil: none
+
 	arena arena
 }
 
-func newEncoder(timeField string, source timeseries.Source) encoder {
+func newEncoder(timeField string, source timeseries.Source, settled *Settled) encoder {
 	return encoder{
-		timeField: timeField, maxPath: timeseries.MaxPath(timeField),
+		settled: settled, timeField: timeField, maxPath: timeseries.MaxPath(timeField),
 		source: source, forms: newForms(timeField, source),
 	}
 }
@@ -69,7 +72,7 @@ func (e *encoder) rest() arena {
 	made := e.arena
 	e.arena, e.shape, e.out = arena{}, nil, nil
 	if e.bytes() > maxScratch {
-		*e = newEncoder(e.timeField, e.source)
+		*e = newEncoder(e.timeField, e.source, e.settled)
 	}
 	return made
 }
@@ -117,7 +120,9 @@ func (e *encoder) fill(c *Catalog, b *bucket, w *Write, closes bool) {
 			e.buildBounds(b)
 		}
 		e.insert(b, w)
-		c.setBounds(b, e.bounds)
+		if e.segment == nil {
+			c.setBounds(b, e.bounds)
+		}
 	} else {
 		e.update(b, w)
 		e.filter(b, w)

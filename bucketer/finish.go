@@ -17,17 +17,24 @@ func (c *Catalog) Finish(f *Flush, outcomes []Outcome, now int64) []Rejected {
 	// First what is stored, so that what is put back meets the buckets as they are then.
 	for i := range outcomes {
 		if r := outcomes[i].Result; r == Applied || r == AppliedForget {
+			if f.Writes[i].Segment {
+				c.segmentApplied(f.Writes[i], &done.sent[i])
+				continue
+			}
 			c.applied(f.Writes[i], &done.sent[i], r == AppliedForget)
 		}
 	}
 	for i := range outcomes {
-		switch outcomes[i].Result {
-		case Conflicted:
+		switch r := outcomes[i].Result; {
+		case r == Applied || r == AppliedForget:
+		case f.Writes[i].Segment:
+			c.unstage(&done.sent[i], &outcomes[i])
+		case r == Conflicted:
 			c.conflicted(&done.sent[i], &outcomes[i], now)
-		case Refused:
+		case r == Refused:
 			rejected = c.refused(f.Writes[i], &done.sent[i], &outcomes[i], rejected)
-		case NotApplied, NotExecuted, Unknown:
-			panic("bucketer: E4: a write is finished whose outcome is " + outcomes[i].Result.String())
+		default:
+			panic("bucketer: E4: a write is finished whose outcome is " + r.String())
 		}
 	}
 	return rejected
@@ -203,6 +210,7 @@ func (c *Catalog) isolate(s *series, rs rows, minTime int64) {
 	first, _ := readRow(rs.buf)
 	b := c.newBucket(s, first, c.attempts[first.position], minTime)
 	b.action = leave
+	b.set(isAlone)
 	c.extra(s).roll(b)
 	for r := range rs.all {
 		c.add(b, r, b.shape.survey(r.elements), noReason)

@@ -14,15 +14,16 @@ const (
 // flight is a flush whose outcomes are not known yet.
 type flight struct {
 	*Flush
-	sent   []sent // by the flush's writes
-	oldest int64  // smallest offset in it
-	bytes  int64  // of its writes, and of the lists here
+	sent   []sent   // by the flush's writes
+	staged []staged // what goes into segments, while the flush is cut
+	oldest int64    // smallest offset in it
+	bytes  int64    // of its writes, and of the lists here
 }
 
 // sent is what one write is about.
 type sent struct {
-	bucket *bucket
-	rows   rows // the measurements it adds, in case they have to be put back
+	bucket *bucket // of a segment: nil
+	rows   rows    // the measurements it adds, in case they have to be put back; of a segment with their metas
 }
 
 // Prepare cuts a flush: one write for each bucket of which something waits, in the order the buckets were first touched.
@@ -46,6 +47,7 @@ func (c *Catalog) Prepare(now int64) *Flush {
 	f.Writes = make([]*Write, 0, most)
 	c.flight = f
 	c.cutMost(f, now)
+	c.cutSegments(f)
 	c.settlePending()
 	f.memory = c.encoder.rest()
 	f.bytes = f.memory.total + int64(cap(f.sent))*sentBytes + int64(cap(f.Writes))*8
@@ -79,9 +81,9 @@ func (c *Catalog) cutMost(f *flight, now int64) {
 	due, since := list[:c.rest], list[c.rest:]
 	c.dirty = nil // cut may touch others
 	var left []*bucket
-	for len(f.Writes) < most {
+	for f.taken() < most {
 		if len(due) == 0 {
-			if due, c.dirty = c.dirty, nil; len(due) == 0 && len(f.Writes) == 0 {
+			if due, c.dirty = c.dirty, nil; len(due) == 0 && f.taken() == 0 {
 				due, since = since, nil // there was nothing left of the rest
 			}
 			if len(due) == 0 {
@@ -93,7 +95,7 @@ func (c *Catalog) cutMost(f *flight, now int64) {
 		if c.isLeftOut(b, now) {
 			left = append(left, b)
 		} else {
-			c.cut(f, b, min(len(due)+1, most-len(f.Writes)))
+			c.cut(f, b, min(len(due)+1, most-f.taken()))
 		}
 	}
 	c.rest = len(due) + len(c.dirty)
@@ -101,6 +103,9 @@ func (c *Catalog) cutMost(f *flight, now int64) {
 	clear(list)
 	c.dirty = append(append(list[:0], rest...), left...)
 }
+
+// taken is of how many buckets it has what waits.
+func (f *flight) taken() int { return len(f.Writes) + len(f.staged) }
 
 // isLeftOut reports whether something waits for a bucket whose series backs off.
 func (c *Catalog) isLeftOut(b *bucket, now int64) bool {
@@ -123,7 +128,11 @@ func (c *Catalog) cut(f *flight, b *bucket, left int) {
 	if b.pending.n == 0 && !b.mustClose() || b.is(isGone) {
 		return
 	}
-	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount)
+	if c.isSparse(b) {
+		c.stage(f, b)
+		return
+	}
+	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount || c.options.Settled != nil)
 	w := c.encoder.encode(c, b, closes, left)
 	one := sent{bucket: b, rows: c.takePending(b)}
 	b.stored = w.Count
@@ -135,6 +144,10 @@ func (c *Catalog) cut(f *flight, b *bucket, left int) {
 		c.refused(w, &one, &Outcome{TooLarge: true}, nil) // as MongoDB would
 		return
 	}
+	f.add(w, one)
+}
+
+func (f *flight) add(w *Write, one sent) {
 	f.Writes = append(f.Writes, w)
 	f.sent = append(f.sent, one)
 	f.Bytes += len(w.Filter) + len(w.Document)

@@ -7,6 +7,8 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 type Stats struct {
 	BucketInserts                         int64 // first writes of buckets
 	BucketUpdates                         int64 // later writes with measurements
+	SegmentInserts                        int64 // of measurements of many series
+	MeasurementsStaged                    int64 // in segments
 	BucketsOpenedDueToMetadata            int64 // the series had no open bucket
 	BucketsClosedDueToCount               int64
 	BucketsClosedDueToSize                int64
@@ -90,6 +92,9 @@ func (s *Stats) committed(w *Write) {
 	case w.Added == 0:
 		s.Closes++
 		return
+	case w.Segment:
+		s.SegmentInserts++
+		s.MeasurementsStaged += int64(w.Added)
 	case w.Kind == Insert:
 		s.BucketInserts++
 	default:

@@ -33,11 +33,12 @@ func (d *disturbed) checkStored() {
 		for _, p := range positions {
 			found[p]++
 			r := d.readings[p]
-			b.readings = append(b.readings, r)
+			segment := at(document, timeseries.PathLow) != nil
+			b.readings = append(b.readings, d.as(r, segment))
 			if r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
 				d.t.Errorf("%v is not in the window of its bucket", r)
 			}
-			if !d.edited[id] && seriesKey(document) != r.series {
+			if !segment && !d.edited[id] && seriesKey(document) != r.series {
 				d.t.Errorf("%v is in a bucket of another series", r)
 			}
 		}
@@ -51,6 +52,64 @@ func (d *disturbed) checkStored() {
 		if found[p] != want && (found[p] > 0 || !d.deleted[p]) {
 			d.t.Errorf("%v is stored %d times, want %d", p, found[p], want)
 		}
+	}
+}
+
+// as is a reading as it stands in a segment, with its meta among the fields, or in a bucket.
+func (d *disturbed) as(r reading, segment bool) reading {
+	if segment && r.series != "" {
+		meta, err := valueIn(bson.Type(r.series[0]), []byte(r.series[1:]))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		r.fields = append(bson.D{{Key: d.options.Collection.MetaField, Value: meta}}, r.fields...)
+	}
+	return r
+}
+
+// checkSettled settles all segments, and compares the buckets with the readings.
+func (d *disturbed) checkSettled() {
+	var segments []bson.Raw
+	staged := map[timeseries.Position]bool{}
+	for id, document := range d.store.byID {
+		low, ok := at(document, timeseries.PathLow).(int32)
+		if !ok || d.foreign[id] {
+			continue
+		}
+		least, most := int32(timeseries.MaxHash), int32(0)
+		for _, p := range positionsOf(d.t, document) {
+			staged[p] = true
+			hash := timeseries.SeriesHash((&series{key: d.readings[p].series}).meta())
+			least, most = min(least, hash), max(most, hash)
+		}
+		if high := at(document, timeseries.PathHigh); low != least || high != most {
+			d.t.Errorf("a segment says that it is from %d to %v, and is from %d to %d", low, high, least, most)
+		}
+		segments = append(segments, encode(d.t, document))
+	}
+	by := Settled{By: [16]byte{1}, From: 1234}
+	f, err := Settle(d.options, by, segments)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, w := range f.Writes {
+		document := decode(d.t, w.Document)
+		b := &modelBucket{minTime: w.MinTime}
+		for _, p := range positionsOf(d.t, document) {
+			r := d.readings[p]
+			if !staged[p] || seriesKey(document) != r.series || r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
+				d.t.Errorf("%v is settled (staged: %v) into %s", r, staged[p], text(document))
+			}
+			delete(staged, p)
+			b.readings = append(b.readings, r)
+		}
+		d.checkBucket(document, b)
+		if from := at(document, timeseries.PathFrom); w.Kind != Insert || from != bson.DateTime(by.From) || at(document, timeseries.PathClosed) != true {
+			d.t.Errorf("the bucket %s is not a settled one", text(document))
+		}
+	}
+	if len(staged) > 0 {
+		d.t.Errorf("%d measurements are not settled", len(staged))
 	}
 }
 
@@ -83,6 +142,9 @@ func (d *disturbed) checkEmpty() {
 	if len(c.buckets) > 0 || c.series.live > 0 || c.archive.live > 0 || len(c.attempts) > 0 {
 		d.t.Errorf("left are %d buckets, %d series, %d archived ones, %d attempts",
 			len(c.buckets), c.series.live, c.archive.live, len(c.attempts))
+	}
+	if c.shapes.unused != c.shapes.total {
+		d.t.Errorf("%d bytes of shapes are held by nobody", c.shapes.total-c.shapes.unused)
 	}
 	if c.memory.series != 0 || c.memory.buckets != 0 || c.buffers.total != 0 || c.lookups.series != 0 {
 		d.t.Errorf("accounted for are still %+v, %d bytes of buffers, %d parked series",

@@ -45,6 +45,7 @@ func TestStoredOnce(t *testing.T) {
 		}
 		d.drain()
 		d.checkStored()
+		d.checkSettled()
 		d.checkEmpty()
 	})
 }
@@ -52,6 +53,9 @@ func TestStoredOnce(t *testing.T) {
 func newDisturbed(t *testing.T, seed uint64) *disturbed {
 	random := rand.New(rand.NewPCG(seed, 1))
 	o := randomOptions(t, random)
+	if random.IntN(2) == 0 {
+		o.DenseFrom = 1 + random.Int32N(6)
+	}
 	return &disturbed{
 		t: t, random: random, options: o, catalog: New(o), store: randomStore(t, o),
 		stream:   newStream(t, random),

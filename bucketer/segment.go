@@ -1,0 +1,252 @@
+package bucketer
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
+)
+
+const (
+	// segmentAttempt is added to the attempt number of a segment's _id: a bucket may begin with the same measurement later.
+	segmentAttempt = 1 << 30
+	// openSegments is how many segments are filled at a time: measurements whose types or times do not go together may
+	// alternate.
+	openSegments = 4
+	// A flush cuts the hashes of series into up to maxSlices parts, and no segment reaches from one into another, so that each part
+	// can be read and settled alone, as long as there are sliceRows measurements in each on the average.
+	maxSlices = 16
+	sliceRows = 64
+)
+
+// staged are measurements of one series on their way into segments.
+type staged struct {
+	hash int32
+	key  string
+	rows rows
+}
+
+// segment is a document of many series that is being made. Its bucket has no series, and is not in the catalog.
+type segment struct {
+	bucket
+	low, high int32
+}
+
+// noSeries is the series of a segment.
+var noSeries = &series{}
+
+// isSparse tells whether what waits for a bucket goes into segments. A stored bucket that must be closed gets it with that.
+func (c *Catalog) isSparse(b *bucket) bool {
+	return b.pending.n > 0 && b.pending.n < c.options.DenseFrom && !b.is(isAlone) && (b.stored == 0 || !b.mustClose())
+}
+
+// stage takes what waits for a bucket into the flush's segments, and forgets the bucket: its fields and its size are not those
+// of what is stored of it any more.
+func (c *Catalog) stage(f *flight, b *bucket) {
+	s := b.series
+	f.staged = append(f.staged, staged{hash: timeseries.SeriesHash(s.meta()), key: s.key, rows: c.abandon(b)})
+	c.retire(s)
+}
+
+// cutSegments cuts the segments of a flush.
+func (c *Catalog) cutSegments(f *flight) {
+	if len(f.staged) == 0 {
+		return
+	}
+	slices.SortFunc(f.staged, func(a, b staged) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
+	total := int32(0)
+	for i := range f.staged {
+		total += f.staged[i].rows.n
+	}
+	width := int32(timeseries.MaxHash + 1)
+	for parts := int32(1); parts < maxSlices && total >= 2*parts*sliceRows; parts *= 2 {
+		width /= 2
+	}
+	for rest := f.staged; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].hash/width == rest[0].hash/width {
+			n++
+		}
+		c.cutSlice(f, rest[:n])
+		rest = rest[n:]
+	}
+	f.staged = nil
+}
+
+// cutSlice cuts the segments of series that lie together.
+func (c *Catalog) cutSlice(f *flight, all []staged) {
+	p := filling{c: c, f: f, earliest: math.MaxInt64}
+	for i := range all {
+		for r := range all[i].rows.all {
+			p.earliest = min(p.earliest, r.time)
+		}
+	}
+	p.earliest = c.options.Collection.Round(p.earliest)
+	var elements []byte
+	for i := range all {
+		head := c.metaElement(all[i].key)
+		for r := range all[i].rows.all {
+			elements = append(append(elements[:0], head...), r.elements...)
+			p.add(row{r.position, r.time, elements}, all[i].hash)
+		}
+		c.buffers.release(all[i].rows.buf)
+	}
+	for _, s := range p.open {
+		c.cutSegment(f, s)
+	}
+}
+
+// metaElement is a series' meta as the element that its measurements begin with in a segment; nil for none.
+func (c *Catalog) metaElement(key string) []byte {
+	if key == "" {
+		return nil
+	}
+	return append(rawbson.AppendHeader(nil, bson.Type(key[0]), c.options.Collection.MetaField), key[1:]...)
+}
+
+// filling is the making of segments.
+type filling struct {
+	c        *Catalog
+	f        *flight
+	earliest int64 // time of all measurements, rounded
+	open     []*segment
+}
+
+// add puts a measurement into the first open segment that takes it, or into a new one.
+func (p *filling) add(r row, hash int32) {
+	for at, s := range p.open {
+		if v := s.shape.survey(r.elements); p.c.segmentTakes(s, r.time, v) {
+			p.c.extend(s, r, v, hash)
+			if s.count() == p.c.options.Limits.MaxCount {
+				p.end(at)
+			}
+			return
+		}
+	}
+	if len(p.open) == openSegments {
+		p.end(0)
+	}
+	minTime := p.earliest
+	if spanExceeded(r.time, minTime, p.c.span) {
+		minTime = p.c.options.Collection.Round(r.time)
+	}
+	s := &segment{low: hash, bucket: bucket{
+		id:      timeseries.BucketID(p.c.options.Source, r.position, segmentAttempt+p.c.attempts[r.position], minTime),
+		minTime: minTime, maxTime: r.time, series: noSeries, shape: p.c.shapes.empty,
+	}}
+	p.c.extend(s, r, s.shape.survey(r.elements), hash)
+	p.open = append(p.open, s)
+}
+
+func (p *filling) end(at int) {
+	p.c.cutSegment(p.f, p.open[at])
+	p.open = slices.Delete(p.open, at, at+1)
+}
+
+// segmentTakes tells whether a measurement may go into a segment: by the rules of buckets, but never beyond their size.
+func (c *Catalog) segmentTakes(s *segment, time int64, v survey) bool {
+	limits := &c.options.Limits
+	return s.spans(time, c.span) && s.count() < limits.MaxCount && v.match != clashes &&
+		int64(s.size)+c.added(s.count(), v) <= int64(limits.MaxBytes)
+}
+
+func (c *Catalog) extend(s *segment, r row, v survey, hash int32) {
+	s.size += int32(c.added(s.count(), v))
+	if v.match == grows {
+		grown := c.shapes.grow(s.shape, r.elements, v)
+		c.shapes.hold(grown)
+		c.shapes.release(s.shape)
+		s.shape = grown
+	}
+	s.pending.push(r, &c.buffers)
+	s.high = hash
+}
+
+// cutSegment adds the write of a segment to the flush.
+func (c *Catalog) cutSegment(f *flight, s *segment) {
+	c.encoder.segment = s
+	w := c.encoder.encode(c, &s.bucket, true, 1)
+	c.encoder.segment = nil
+	c.shapes.release(s.shape)
+	w.Segment, w.Low, w.High = true, s.low, s.high
+	f.add(w, sent{rows: s.pending})
+}
+
+// append appends control.segment.
+func (s *segment) append(dst []byte) []byte {
+	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldSegment)
+	dst = appendInt32Named(dst, timeseries.FieldLow, s.low)
+	dst = appendInt32Named(dst, timeseries.FieldHigh, s.high)
+	return rawbson.EndDocument(dst, start)
+}
+
+// segmentApplied goes on after a segment is stored.
+func (c *Catalog) segmentApplied(w *Write, done *sent) {
+	c.stats.committed(w)
+	c.forgetAttempts(done.rows)
+	c.buffers.release(done.rows.buf)
+}
+
+// unstage puts back what is not stored of a segment that met another document of its _id, or that MongoDB refused. Then each of
+// its series gets a write of its own: that finds out which measurement is to blame.
+func (c *Catalog) unstage(done *sent, o *Outcome) {
+	switch o.Result {
+	case Conflicted:
+		c.stats.Conflicts++
+	case Refused:
+		c.stats.Refusals++
+	default:
+		panic("bucketer: E4: a write is finished whose outcome is " + o.Result.String())
+	}
+	first := true
+	for r := range done.rows.all {
+		if slices.Contains(o.Stored, r.position) {
+			delete(c.attempts, r.position)
+			first = false
+			continue
+		}
+		if first && o.Result == Conflicted {
+			c.attempts[r.position]++
+		}
+		first = false
+		var key []byte
+		key, r.elements = c.splitMeta(r.elements)
+		s := c.series.find(key)
+		if s == nil {
+			s = c.addSeries(string(key))
+		}
+		c.put(s, r)
+		if o.Result == Refused {
+			s.setAlone()
+		}
+	}
+	c.buffers.release(done.rows.buf)
+}
+
+// splitMeta takes the meta off the elements of a measurement in a segment, as the key of its series.
+func (c *Catalog) splitMeta(elements []byte) (key, rest []byte) {
+	field := c.options.Collection.MetaField
+	if e, rest, ok := rawbson.Read(elements); ok && field != "" && string(e.Name) == field {
+		return append([]byte{byte(e.Kind)}, e.Value...), rest
+	}
+	return nil, elements
+}
+
+// setAlone keeps what waits for the buckets of a series out of segments.
+func (s *series) setAlone() {
+	if s.open != nil {
+		s.open.set(isAlone)
+	}
+	if s.more == nil {
+		return
+	}
+	for _, chunk := range s.more.rolled.chunks {
+		for _, b := range chunk {
+			b.set(isAlone)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package bucketer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/measurement"
+	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
+)
+
+// Settled is what a bucket that was made of segments says of that.
+type Settled struct {
+	By   [16]byte // the settling, a UUID
+	From int64    // when the bucket is shown, in milliseconds since 1970
+}
+
+// append appends control.settled.
+func (s *Settled) append(dst []byte) []byte {
+	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldSettled)
+	dst = appendDateNamed(dst, timeseries.FieldFrom, s.From)
+	dst = rawbson.AppendHeader(dst, bson.TypeBinary, timeseries.FieldBy)
+	dst = append(append(dst, byte(len(s.By)), 0, 0, 0, uuidSubtype), s.By[:]...)
+	return rawbson.EndDocument(dst, start)
+}
+
+// SegmentError tells of a segment that cannot be settled: something else has edited it.
+type SegmentError struct {
+	ID  bson.ObjectID
+	Err error
+}
+
+// Error names the segment.
+func (e *SegmentError) Error() string { return fmt.Sprintf("the segment %s: %v", e.ID.Hex(), e.Err) }
+
+func (e *SegmentError) Unwrap() error { return e.Err }
+
+// Settle makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times.
+// The flush is not to be finished: the buckets are no catalog's. The error is a *SegmentError.
+func Settle(o Options, by Settled, segments []bson.Raw) (*Flush, error) {
+	all, err := measurementsOf(o.Collection, segments)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b measurement.Measurement) int {
+		return cmp.Or(cmp.Compare(a.Meta.Type, b.Meta.Type), slices.Compare(a.Meta.Value, b.Meta.Value),
+			cmp.Compare(a.Time, b.Time), a.Position.Compare(b.Position))
+	})
+	o.Settled, o.Reopen, o.DenseFrom, o.DeltaMax, o.FlushWrites, o.Limits.CacheBytes = &by, false, 0, 0, 0, 0
+	c := New(o)
+	for i := range all {
+		if err := c.Insert(&all[i]); err != nil {
+			return nil, fmt.Errorf("position %d: %w", all[i].Position.Offset, err)
+		}
+	}
+	flush := c.Prepare(0)
+	if flush == nil {
+		flush = &Flush{}
+	}
+	return flush, nil
+}
+
+// measurementsOf unpacks segments.
+func measurementsOf(o timeseries.Options, segments []bson.Raw) ([]measurement.Measurement, error) {
+	var all []measurement.Measurement
+	var m timeseries.Unpacked
+	for _, segment := range segments {
+		u := timeseries.NewUnpacker(o)
+		err := u.Reset(segment)
+		for err == nil && u.Next(&m) {
+			all = append(all, measurement.Measurement{
+				Position: m.Position, Time: m.Time, Meta: m.Meta, Elements: rawbson.Content(slices.Clone(m.Fields)),
+			})
+		}
+		if err == nil {
+			err = cmp.Or(u.Err(), u.Mismatch())
+		}
+		if err != nil {
+			id, _ := segment.Lookup(timeseries.FieldID).ObjectIDOK()
+			return nil, &SegmentError{ID: id, Err: err}
+		}
+	}
+	return all, nil
+}
