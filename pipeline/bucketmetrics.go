@@ -26,6 +26,9 @@ func newBucketCounters(r registry) []bucketCounter {
 	return []bucketCounter{
 		{writes.WithLabelValues("insert"), func(s *bucketer.Stats) int64 { return s.BucketInserts }},
 		{writes.WithLabelValues("update"), func(s *bucketer.Stats) int64 { return s.BucketUpdates }},
+		{writes.WithLabelValues("segment"), func(s *bucketer.Stats) int64 { return s.SegmentInserts }},
+		single("measurements_staged_total", "Measurements written into segments.",
+			func(s *bucketer.Stats) int64 { return s.MeasurementsStaged }),
 		{writes.WithLabelValues("close"), func(s *bucketer.Stats) int64 { return s.Closes }},
 		single("bucket_commits_total", "Applied writes of buckets with measurements.",
 			func(s *bucketer.Stats) int64 { return s.Commits }),

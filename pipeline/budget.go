@@ -28,6 +28,7 @@ type Budget struct {
 	fetched int64
 	asking  []*reservation // by age
 	granted int            // reservations that were granted and are not given back yet
+	settler *Worker        // who settles segments; nil: nobody does
 }
 
 // reservation is a partition that waits for room.
@@ -204,6 +205,25 @@ func (b *Budget) wanted() int64 {
 		return 0
 	}
 	return int64(PieceBytes(b.limit)) * pieceFactor
+}
+
+// OthersSettle tells whether another partition than w settles segments.
+func (b *Budget) OthersSettle(w *Worker) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.settler != nil && b.settler != w
+}
+
+// Settles sets whether a partition settles segments. Two may begin at the same moment; then one of them is known.
+func (b *Budget) Settles(w *Worker, settles bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case settles && b.settler == nil:
+		b.settler = w
+	case !settles && b.settler == w:
+		b.settler = nil
+	}
 }
 
 // Total is the sum of what was reported and fetched, in bytes.

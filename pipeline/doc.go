@@ -33,6 +33,15 @@
 //	BoundsAsked        boundsAsked       question.go    Open
 //	TopicAsked         topicAsked        question.go    Open
 //	CollectionChanged  changeCollection  collection.go
+//	StagingRead        stagingRead       staging.go     RecoverSettling, SweepSegments, ReadSegments
+//	SegmentsRead       segmentsRead      settling.go    AnnounceSettling
+//	SettlingAnnounced  settlingAnnounced settling.go    SendSettled, ReadStaging
+//	SettledSent        settledSent       settling.go    SendSettled, CommitSettling, RecoverSettling
+//	SettlingCommitted  settlingCommitted settling.go    RecoverSettling, ReadSegments
+//	SettlingRecovered  settlingRecovered settling.go    TakeBackSettling, ReadStaging
+//	SettlingTakenBack  settlingTakenBack settling.go    DeleteSettled
+//	SettledDeleted     settledDeleted    settling.go    ReadStaging
+//	SegmentsSwept      segmentsSwept     settling.go    SweepSegments
 //	Revoked            revoke            handover.go    SendWrites, SendRelease, HandedOver
 //	Released           released          handover.go    HandedOver
 //	Abandoned          abandon           tenure.go
@@ -63,6 +72,8 @@
 //	lookups.go        stored buckets looked up, to be gone on with
 //	flush.go          writes, from the cut until each is applied or its measurements are back
 //	inflight.go       which writes of a flush are where
+//	staging.go        which segments there are, which of them are to be settled
+//	settling.go       segments settled into buckets, step by step
 //	pace.go           how much of a flush is sent at a time
 //	letters.go        bad records on their way to the dead-letter topic
 //	refused.go        letters of measurements that MongoDB refused

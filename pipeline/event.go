@@ -3,6 +3,8 @@ package pipeline
 import (
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
@@ -18,6 +20,8 @@ type Moment struct {
 	// bound now. Full: it is over it.
 	Target int64
 	Full   bool
+	// Settling: another partition of the process settles segments, which takes memory.
+	Settling bool
 }
 
 // Event is something that happened to a partition. One that answers an action comes exactly once for it.
@@ -112,6 +116,34 @@ type (
 	}
 	// Revoked: hand the partition over. The answer is the action HandedOver.
 	Revoked struct{ Shutdown bool }
+	// StagingRead answers ReadStaging.
+	StagingRead struct {
+		Staging claim.Staging
+		Err     error
+	}
+	// SegmentsRead answers ReadSegments: those that still wait to be settled, and MongoDB's time right after.
+	SegmentsRead struct {
+		Segments []claim.Segment
+		Now      time.Time
+		Err      error
+	}
+	// SettlingAnnounced answers AnnounceSettling.
+	SettlingAnnounced struct{ Err error }
+	// SettledSent answers SendSettled, by its writes.
+	SettledSent struct{ Sent []bucketer.Sent }
+	// SettlingCommitted answers CommitSettling.
+	SettlingCommitted struct{ Err error }
+	// SettlingRecovered answers RecoverSettling. Finished: all segments have ended; else it is to be undone.
+	SettlingRecovered struct {
+		Finished bool
+		Err      error
+	}
+	// SettlingTakenBack answers TakeBackSettling.
+	SettlingTakenBack struct{ Err error }
+	// SettledDeleted answers DeleteSettled.
+	SettledDeleted struct{ Err error }
+	// SegmentsSwept answers SweepSegments.
+	SegmentsSwept struct{ Err error }
 	// Released answers SendRelease.
 	Released struct{ Err error }
 	// Abandoned ends the tenure at once. Actions that were under way have been cancelled and have returned; their events
@@ -143,6 +175,15 @@ func (PositionsAsked) event()    {}
 func (BucketsFound) event()      {}
 func (RecordRead) event()        {}
 func (LettersProduced) event()   {}
+func (StagingRead) event()       {}
+func (SegmentsRead) event()      {}
+func (SettlingAnnounced) event() {}
+func (SettledSent) event()       {}
+func (SettlingCommitted) event() {}
+func (SettlingRecovered) event() {}
+func (SettlingTakenBack) event() {}
+func (SettledDeleted) event()    {}
+func (SegmentsSwept) event()     {}
 func (Committed) event()         {}
 func (Revoked) event()           {}
 func (Released) event()          {}
@@ -192,6 +233,30 @@ type (
 	ReadRecord struct{ Offset int64 }
 	// ProduceLetters writes letters to the dead-letter topic.
 	ProduceLetters struct{ Letters []record.Letter }
+	// ReadStaging reads which segments the partition has.
+	ReadStaging struct{}
+	// ReadSegments reads segments that are to be settled.
+	ReadSegments struct{ IDs []bson.ObjectID }
+	// AnnounceSettling writes a settling into the partition document.
+	AnnounceSettling struct{ Settling *claim.Settling }
+	// SendSettled sends buckets made of segments to MongoDB.
+	SendSettled struct{ Writes []*bucketer.Write }
+	// CommitSettling ends the segments of a settling.
+	CommitSettling struct{ Settling *claim.Settling }
+	// RecoverSettling finds out whether a settling is finished.
+	RecoverSettling struct{ Settling *claim.Settling }
+	// TakeBackSettling takes back what has ended of its segments.
+	TakeBackSettling struct{ Settling *claim.Settling }
+	// DeleteSettled deletes its buckets, and those in their way.
+	DeleteSettled struct {
+		Settling *claim.Settling
+		Stale    []bson.ObjectID
+	}
+	// SweepSegments deletes segments that ended before a moment of MongoDB's clock.
+	SweepSegments struct {
+		IDs    []bson.ObjectID
+		Before time.Time
+	}
 	// CommitNow asks for a commit of Worker.Want without waiting for the interval, even of an offset committed before.
 	CommitNow struct{}
 	// SendRelease marks the claim as released.
@@ -200,20 +265,29 @@ type (
 	HandedOver struct{}
 )
 
-func (Open) action()           {}
-func (ReadClaim) action()      {}
-func (NoteWaited) action()     {}
-func (SendClaim) action()      {}
-func (LoadStored) action()     {}
-func (Fetch) action()          {}
-func (AskBounds) action()      {}
-func (AskTopic) action()       {}
-func (SendWrites) action()     {}
-func (ResolveWrites) action()  {}
-func (AskPositions) action()   {}
-func (FindBuckets) action()    {}
-func (ReadRecord) action()     {}
-func (ProduceLetters) action() {}
-func (CommitNow) action()      {}
-func (SendRelease) action()    {}
-func (HandedOver) action()     {}
+func (Open) action()             {}
+func (ReadClaim) action()        {}
+func (NoteWaited) action()       {}
+func (SendClaim) action()        {}
+func (LoadStored) action()       {}
+func (Fetch) action()            {}
+func (AskBounds) action()        {}
+func (AskTopic) action()         {}
+func (SendWrites) action()       {}
+func (ResolveWrites) action()    {}
+func (AskPositions) action()     {}
+func (FindBuckets) action()      {}
+func (ReadRecord) action()       {}
+func (ProduceLetters) action()   {}
+func (ReadStaging) action()      {}
+func (ReadSegments) action()     {}
+func (AnnounceSettling) action() {}
+func (SendSettled) action()      {}
+func (CommitSettling) action()   {}
+func (RecoverSettling) action()  {}
+func (TakeBackSettling) action() {}
+func (DeleteSettled) action()    {}
+func (SweepSegments) action()    {}
+func (CommitNow) action()        {}
+func (SendRelease) action()      {}
+func (HandedOver) action()       {}

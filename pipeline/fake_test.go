@@ -251,6 +251,42 @@ func (s fakeStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucke
 	return answers, s.answer(ctx, 1)
 }
 
+// Staging implements Store.
+func (s fakeStore) Staging(context.Context) (claim.Staging, error) { return claim.Staging{}, nil }
+
+// Segments implements Store.
+func (s fakeStore) Segments(context.Context, []bson.ObjectID) ([]claim.Segment, time.Time, error) {
+	panic("there are no segments")
+}
+
+// Announce implements Store.
+func (s fakeStore) Announce(context.Context, *claim.Settling) error { panic("there are no segments") }
+
+// CommitSettling implements Store.
+func (s fakeStore) CommitSettling(context.Context, *claim.Settling) error {
+	panic("there are no segments")
+}
+
+// RecoverSettling implements Store.
+func (s fakeStore) RecoverSettling(context.Context, *claim.Settling) (bool, error) {
+	panic("there are no segments")
+}
+
+// TakeBackSettling implements Store.
+func (s fakeStore) TakeBackSettling(context.Context, *claim.Settling) error {
+	panic("there are no segments")
+}
+
+// DeleteSettled implements Store.
+func (s fakeStore) DeleteSettled(context.Context, *claim.Settling, []bson.ObjectID) error {
+	panic("there are no segments")
+}
+
+// Sweep implements Store.
+func (s fakeStore) Sweep(context.Context, []bson.ObjectID, time.Time) error {
+	panic("there are no segments")
+}
+
 // NoteWaited implements Store.
 func (s fakeStore) NoteWaited(context.Context, claim.Token, time.Duration) error { return nil }
 

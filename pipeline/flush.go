@@ -20,7 +20,7 @@ func (w *Worker) advanceFlush(m Moment, actions []Action) []Action {
 		return actions
 	}
 	f := w.flush
-	if f.acting != nil || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
+	if w.writing() || w.busy.claim || !f.retry.ready(m.Now) || !m.Held { // E7: nothing is sent while the lease does not hold
 		return actions
 	}
 	if len(f.unknown) > 0 { // before anything else is done with these buckets (E4)
@@ -145,6 +145,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		}
 	}
 	f.acting = nil
+	w.tenure.staging.turn = true
 	w.pace.took(m.Now-f.handed, given, answered)
 	if failed == nil && answered == 0 {
 		failed = noTurn // in all that time nobody had a turn: that is no queue
@@ -237,6 +238,7 @@ func (w *Worker) settle(m Moment) {
 		return
 	}
 	w.flush = nil
+	w.noteStaged(m, f)
 	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, f.outcomes, int64(m.Now))...)
 	w.clearConflicted(f)
 	w.catalog.Release(f.cut) // every call about its writes has returned: a Collection keeps nothing of them

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"unsafe"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 )
 
@@ -53,6 +55,16 @@ func newFlush(cut *bucketer.Flush, now Instant) *flush {
 // unresolved tells whether a write that was sent may still be executed.
 func (f *flush) unresolved() bool {
 	return slices.ContainsFunc(f.attempts, func(a attempt) bool { return a.sent && a.step != done })
+}
+
+// isOpen tells whether a write to this document is not done.
+func (f *flush) isOpen(id bson.ObjectID) bool {
+	for i, w := range f.cut.Writes {
+		if w.ID == id {
+			return f.attempts[i].step != done
+		}
+	}
+	return false
 }
 
 // unconfirmed counts the writes that were sent and whose outcome must be found out.

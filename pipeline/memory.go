@@ -24,6 +24,9 @@ func (w *Worker) Bytes() int64 {
 	if w.catalog != nil {
 		bytes += w.catalog.Bytes() + w.yetToTake()
 	}
+	if t := w.tenure.staging.settling; t != nil {
+		bytes += sentCopies * t.bytes
+	}
 	if w.stored != nil {
 		bytes += w.stored.Bytes()
 	}

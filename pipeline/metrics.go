@@ -13,11 +13,11 @@ import (
 
 // Metrics counts what the workers of a process do. What they are like now is told by their Status.
 type Metrics struct {
-	records, letters, skips, flushes, writes, claims, retries *prometheus.CounterVec
-	stored, expirations, abandons, unreadable                 prometheus.Counter
-	flushSeconds, flushMeasurements, perWrite                 prometheus.Histogram
-	buckets                                                   []bucketCounter
-	totals                                                    struct{ stored, letters atomic.Int64 }
+	records, letters, skips, flushes, writes, claims, retries, settlings *prometheus.CounterVec
+	stored, expirations, abandons, unreadable, measurementsSettled       prometheus.Counter
+	flushSeconds, flushMeasurements, perWrite, settlingSeconds           prometheus.Histogram
+	buckets                                                              []bucketCounter
+	totals                                                               struct{ stored, letters atomic.Int64 }
 }
 
 // Totals are what a process has done since its start.
@@ -32,17 +32,21 @@ func (m *Metrics) Totals() Totals {
 func NewMetrics(reg prometheus.Registerer, topics []string) *Metrics {
 	r := registry{reg}
 	m := &Metrics{
-		records:     r.counter("records_read_total", "Records read from Kafka.", "topic", "partition"),
-		letters:     r.counter("letters_total", "Letters acknowledged by the dead-letter topic.", "topic", "reason"),
-		skips:       r.counter("measurements_skipped_total", "Measurements not stored again, and tombstones.", "reason"),
-		flushes:     r.counter("flush_total", "Flushes, by what caused them.", "trigger"),
-		writes:      r.counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
-		claims:      r.counter("claims_total", "Claims on partitions.", "outcome"),
-		retries:     r.counter("retries_total", "Attempts that failed and are repeated.", "doing"),
-		stored:      r.counter("measurements_stored_total", "Measurements that became durable.").WithLabelValues(),
-		expirations: r.counter("records_expired_total", "Records that retention deleted before they were read.").WithLabelValues(),
-		unreadable:  r.counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped.").WithLabelValues(),
-		abandons:    r.counter("flushes_abandoned_total", "Flushes given up at the end of a tenure.").WithLabelValues(),
+		records:             r.counter("records_read_total", "Records read from Kafka.", "topic", "partition"),
+		letters:             r.counter("letters_total", "Letters acknowledged by the dead-letter topic.", "topic", "reason"),
+		skips:               r.counter("measurements_skipped_total", "Measurements not stored again, and tombstones.", "reason"),
+		flushes:             r.counter("flush_total", "Flushes, by what caused them.", "trigger"),
+		writes:              r.counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
+		claims:              r.counter("claims_total", "Claims on partitions.", "outcome"),
+		retries:             r.counter("retries_total", "Attempts that failed and are repeated.", "doing"),
+		stored:              r.counter("measurements_stored_total", "Measurements that became durable.").WithLabelValues(),
+		expirations:         r.counter("records_expired_total", "Records that retention deleted before they were read.").WithLabelValues(),
+		unreadable:          r.counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped.").WithLabelValues(),
+		settlings:           r.counter("settlings_total", "Settlings of segments into buckets, by what became of them.", "outcome"),
+		measurementsSettled: r.counter("measurements_settled_total", "Measurements settled from segments into buckets.").WithLabelValues(),
+		settlingSeconds: r.histogram("settling_duration_seconds", "From the reading of segments until they have ended.",
+			prometheus.ExponentialBuckets(0.01, 2, 14)),
+		abandons: r.counter("flushes_abandoned_total", "Flushes given up at the end of a tenure.").WithLabelValues(),
 		flushSeconds: r.histogram("flush_duration_seconds", "From the cut of a flush until all of it is resolved.",
 			prometheus.ExponentialBuckets(0.001, 2, 17)),
 		flushMeasurements: r.histogram("flush_measurements", "Measurements in a flush.", prometheus.ExponentialBuckets(1, 4, 12)),
@@ -56,11 +60,12 @@ func NewMetrics(reg prometheus.Registerer, topics []string) *Metrics {
 	}
 	zero(m.skips, "replayed", "tombstone")
 	zero(m.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
+	zero(m.settlings, "finished", "undone")
 	zero(m.claims, "cold", "warm", "lost", "refused")
 	for d := range doings {
 		m.retries.WithLabelValues(d.String())
 	}
-	for _, kind := range []string{"insert", "update"} {
+	for _, kind := range []string{"insert", "update", "segment"} {
 		for _, outcome := range []string{"applied", "reconciled", "conflict", "retried", "refused"} {
 			m.writes.WithLabelValues(kind, outcome)
 		}
@@ -137,7 +142,17 @@ func (m *Metrics) write(w *bucketer.Write, result bucketer.Result, resolved bool
 
 func (m *Metrics) retried(w *bucketer.Write) { m.writes.WithLabelValues(kind(w), "retried").Inc() }
 
+// settled counts a settling that is finished.
+func (m *Metrics) settled(measurements int, took Instant) {
+	m.settlings.WithLabelValues("finished").Inc()
+	m.measurementsSettled.Add(float64(measurements))
+	m.settlingSeconds.Observe(took.Seconds())
+}
+
 func kind(w *bucketer.Write) string {
+	if w.Segment {
+		return "segment"
+	}
 	if w.Kind == bucketer.Insert {
 		return "insert"
 	}

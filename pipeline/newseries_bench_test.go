@@ -15,7 +15,7 @@ import (
 )
 
 // emptyCollection is a MongoDB collection in which nothing is found.
-type emptyCollection struct{ sink.Collection }
+type emptyCollection struct{ sink.Editable }
 
 // Find implements sink.Collection.
 func (emptyCollection) Find(context.Context, sink.Query, func(bson.Raw) error) error { return nil }

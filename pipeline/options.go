@@ -23,6 +23,17 @@ const (
 	DefaultSend = 4 << 20
 	// DefaultFlushWrites is more than dense flushes have. So many small inserts take some 50 MiB until they are answered.
 	DefaultFlushWrites = 1 << 16
+	// DefaultDenseFrom: an update costs MongoDB 300 µs and more whatever it carries, a measurement that goes through a segment
+	// some five.
+	DefaultDenseFrom = 64
+	// DefaultSettleAhead is longer than the takeover of a partition whose owner died in the middle of a settling.
+	DefaultSettleAhead = 4 * time.Minute
+	// DefaultSettleMargin is more than clocks of servers differ, and secondaries are behind, where either is looked after.
+	DefaultSettleMargin = 15 * time.Second
+	// DefaultSettleLinger is longer than queries should take.
+	DefaultSettleLinger = 10 * time.Minute
+	// DefaultSettleBytes take some ten times as much in memory while they are settled.
+	DefaultSettleBytes = 8 << 20
 )
 
 // Options set a Worker up. All are required unless said otherwise.
@@ -59,6 +70,16 @@ type Options struct {
 	// Send is how much, as weigh has it, the first SendWrites may carry; those after it as much as the database manages in a
 	// quarter of the write timeout. One write is always sent. 0: DefaultSend.
 	Send int64
+	// Segments: the collection may have segments, which are settled. Bucketing.DenseFrom says whether new ones are written.
+	Segments bool
+	// SettleInterval is how long measurements stay in segments, about.
+	SettleInterval time.Duration
+	// SettleAhead is how long before they are shown the buckets of a settling are announced; SettleLinger how long segments stay
+	// after they have ended: longer than queries take. SettleBytes bounds the segments of one settling. 0: the defaults.
+	// SettleMargin is how much earlier than they are shown all of a settling must be stored: by so much clocks may differ, and servers
+	// that are read from may be behind.
+	SettleAhead, SettleMargin, SettleLinger time.Duration
+	SettleBytes                             int64
 	// Warm: a catalog outlives a hand-over if nobody was in between.
 	Warm bool
 	// NewToken makes a random token; Random feeds the jitter of retries.

@@ -40,6 +40,8 @@ const (
 	fetchingRecords
 	askingBounds
 	askingTopic
+	readingSegments
+	settlingSegments
 	writingLetters
 	doings // how many there are
 )
@@ -49,7 +51,7 @@ func (d doing) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking buckets up", "fetching", "asking the log's bounds",
-		"asking the topic's id", "writing letters",
+		"asking the topic's id", "reading segments", "settling segments", "writing letters",
 	}[d]
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
@@ -63,6 +65,26 @@ type Store interface {
 	// Find looks stored buckets up. The answers come in the order of the look-ups; some may be left out, those ahead first,
 	// but never all of the others.
 	Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error)
+	// Staging reads which segments the partition has, causally after every write before.
+	Staging(ctx context.Context) (claim.Staging, error)
+	// Segments reads segments as a whole, and then MongoDB's clock. Those that are gone or have ended are left out.
+	Segments(ctx context.Context, ids []bson.ObjectID) ([]claim.Segment, time.Time, error)
+	// Announce writes a settling into the partition document, if our claim and no other settling stands there. After an error
+	// Staging tells what does.
+	Announce(ctx context.Context, s *claim.Settling) error
+	// CommitSettling ends the segments of a settling whose buckets are all inserted, and takes it out of the document. After an
+	// error RecoverSettling finds out how far that came.
+	CommitSettling(ctx context.Context, s *claim.Settling) error
+	// RecoverSettling finishes a settling of which it is not known how far it came; true: all of its segments have ended. No insert
+	// of it may still be executed.
+	RecoverSettling(ctx context.Context, s *claim.Settling) (finished bool, err error)
+	// TakeBackSettling takes back what has ended of its segments, so that nothing of a commit that is on its way finds them.
+	TakeBackSettling(ctx context.Context, s *claim.Settling) error
+	// DeleteSettled deletes the buckets of a settling that was taken back, and those that its inserts met at these _ids, and takes
+	// it out of the document.
+	DeleteSettled(ctx context.Context, s *claim.Settling, stale []bson.ObjectID) error
+	// Sweep deletes segments that ended before a moment of MongoDB's clock.
+	Sweep(ctx context.Context, ids []bson.ObjectID, before time.Time) error
 	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that
 	// claim; else the error is ErrOtherOwner.
 	NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error

@@ -26,6 +26,7 @@ type checks struct {
 	// tenures of that process, and of a repair.
 	doubled          map[int64]doubled
 	zombie, repairer *tenure
+	staged           staging
 }
 
 // tenure is a time in which a process wrote a partition: from its claim, with what it knew of the writes before.
@@ -56,6 +57,9 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 	case u.released:
 		w.fail("E7", "%s writes buckets after its release", t.p.name)
 	}
+	if settles(t.what) {
+		return t.r.tenure
+	}
 	for _, update := range updates {
 		for _, path := range []string{"_id", "meta", "control.min.time", "control.count", "control.closed"} {
 			if _, err := update.Filter.LookupErr(path); err != nil {
@@ -74,7 +78,8 @@ func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
 	case after == nil:
 		delete(c.movedBy, string(before.Lookup("_id").Value))
 	}
-	was, now := unpacked(w, before), unpacked(w, after)
+	was, now := c.counted(w, before), c.counted(w, after)
+	defer c.shown(w, before, after)
 	for _, m := range was {
 		c.values[m.value]--
 	}
@@ -97,6 +102,7 @@ func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
 		w.logf("%s deletes %s", by.owner, before.Lookup("_id").ObjectID().Hex())
 		return
 	}
+	now = unpacked(w, after)
 	w.logf("write of %s: %s holds %v", by.owner, after.Lookup("_id").ObjectID().Hex(), now)
 	c.stale(w, by)
 	c.content(w, after, now)

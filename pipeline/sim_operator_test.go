@@ -26,7 +26,7 @@ func (w *world) deleteDocument() {
 	partition := w.rnd.Int32N(w.kafka.partitions)
 	id := documentID(partition)
 	document, last := w.mongo.parts.now(id), w.group.last(partition)
-	if document == nil {
+	if document == nil || document.Lookup("settling").Type != 0 {
 		return
 	}
 	start, _ := document.Lookup("start").AsInt64OK()
@@ -43,7 +43,8 @@ func (w *world) deleteDocument() {
 
 // editBucket changes some bucket.
 func (w *world) editBucket(change func(bson.D) bson.D) {
-	if ids := w.mongo.buckets.ids(); len(ids) > 0 {
+	ids := slices.DeleteFunc(w.mongo.buckets.ids(), func(id string) bool { return isSegment(w.mongo.buckets.now(id)) })
+	if len(ids) > 0 {
 		id := pick(w, ids...)
 		w.logf("an operator edits %x", id)
 		w.mongo.edit(w.mongo.buckets, id, change)
@@ -71,6 +72,7 @@ func (w *world) excuseBucket(bucket bson.Raw) {
 		key.topic = w.kafka.topic
 	}
 	for _, m := range unpacked(w, bucket) {
+		w.checks.staged.loose[m.value] = true
 		if l := w.kafka.logs[key]; l != nil {
 			l.excused[m.position] = "an operator deleted it"
 		}

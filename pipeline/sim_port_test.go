@@ -104,6 +104,25 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 	}, func(i int) bool { return poisoned(updates[i].Update) })
 }
 
+// Delete implements sink.Editable: one command, of all that the filter finds.
+func (c port) Delete(ctx context.Context, filter bson.Raw) (int64, error) {
+	by := c.w.checks.sending(c.w, taskOf(ctx), c.of, nil)
+	filter = slices.Clone(filter)
+	reply, err := c.write(ctx, 1, func(int) (n int, _ *sink.WriteError) {
+		for _, id := range c.of.ids() {
+			if matches(c.of.now(id), filter) {
+				c.w.mongo.put(c.of, id, nil, by)
+				n++
+			}
+		}
+		return n, nil
+	}, func(int) bool { return false })
+	if err == nil {
+		err = reply.Unconfirmed
+	}
+	return int64(reply.N), err
+}
+
 func isFenced(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ResolveWrites, pipeline.AskPositions:

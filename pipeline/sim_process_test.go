@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -31,7 +32,12 @@ type settings struct {
 	maxBytes       int32
 	window         int64 // of D, offsets
 	storedBytes    int64 // of D
-	stopOnBad      bool  // DLQ_TOPIC is empty
+	denseFrom      int32 // measurements of a series that go into no segment
+	settleInterval time.Duration
+	settleAhead    time.Duration
+	settleLinger   time.Duration
+	settleBytes    int64
+	stopOnBad      bool // DLQ_TOPIC is empty
 	outOfRange     claim.OutOfRange
 }
 
@@ -91,6 +97,10 @@ func (w *world) start(slot int) {
 		budget: pipeline.NewBudget(simBudget), others: &pipeline.Worker{},
 	}
 	ports := sink.Ports{Buckets: port{w: w, of: w.mongo.buckets}, Partitions: port{w: w, of: w.mongo.parts}, Options: port{w: w, of: w.mongo.options}}
+	ports.Clock = func(ctx context.Context) (time.Time, error) {
+		_, err := port{w: w, of: w.mongo.buckets}.moment(ctx)
+		return w.mongo.clock(), err
+	}
 	if w.traits.sessions {
 		ports.Session = func() (sink.Session, error) { return &session{}, nil }
 	}

@@ -20,6 +20,14 @@ func matches(document, filter bson.Raw) bool {
 			}
 			continue
 		}
+		if condition.Key() == "$or" {
+			if !slices.ContainsFunc(elementsOf(bson.Raw(condition.Value().Array())), func(clause bson.RawElement) bool {
+				return matches(document, clause.Value().Document())
+			}) {
+				return false
+			}
+			continue
+		}
 		have := valueAt(document, condition.Key())
 		want := condition.Value()
 		operators, isDocument := want.DocumentOK()
@@ -128,13 +136,30 @@ func updated(document, update bson.Raw) bson.Raw {
 	for _, o := range operators {
 		for _, field := range o.Value.(bson.D) {
 			if o.Key == "$unset" {
-				d = slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == field.Key })
+				d = without(d, strings.Split(field.Key, "."))
 				continue
 			}
 			d = changed(d, strings.Split(field.Key, "."), o.Key, field.Value)
 		}
 	}
 	return encoded(d)
+}
+
+// without takes the field under a path out.
+func without(d bson.D, path []string) bson.D {
+	for i := range d {
+		if d[i].Key != path[0] {
+			continue
+		}
+		if len(path) == 1 {
+			return slices.Delete(d, i, i+1)
+		}
+		if inner, ok := d[i].Value.(bson.D); ok {
+			d[i].Value = without(inner, path[1:])
+		}
+		return d
+	}
+	return d
 }
 
 // changed applies one operator to the field under a path.
@@ -163,6 +188,9 @@ func combined(old any, operator string, value any) any {
 	case "$push":
 		array, _ := old.(bson.A)
 		return append(array, value)
+	case "$inc":
+		n, _ := old.(int32)
+		return n + value.(int32)
 	case "$min":
 		if old == nil || value.(int64) < old.(int64) {
 			return value

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"waterwheel/bucketer"
 	"waterwheel/claim"
@@ -55,11 +56,17 @@ func (r *runner) newWorker() *pipeline.Worker {
 	if w.broken == noWait {
 		wait = 0
 	}
+	dense := p.denseFrom
+	if !w.traits.segments {
+		dense = 0
+	}
 	return pipeline.NewWorker(pipeline.Options{
-		Partition: record.Partition{Topic: topicName, Number: r.partition}, Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
+		Segments: w.traits.segments, SettleInterval: p.settleInterval, SettleAhead: p.settleAhead, SettleMargin: time.Second, SettleLinger: p.settleLinger,
+		SettleBytes: p.settleBytes,
+		Partition:   record.Partition{Topic: topicName, Number: r.partition}, Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
 		Bucketing: bucketer.Options{
 			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
-			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites,
+			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites, DenseFrom: dense,
 		},
 		Decoder: decoder(), OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
@@ -115,6 +122,7 @@ func (r *runner) handle(e pipeline.Event) {
 	actions := r.hands.Give(m, e)
 	w.answered(e, actions)
 	r.sent.heard(w, e)
+	w.heardSettling(e)
 	switch e := e.(type) {
 	case pipeline.Assigned:
 		r.committed = e.Committed
@@ -177,6 +185,8 @@ func (r *runner) do(action pipeline.Action) {
 		if added := addedBy(a.Writes); added > 0 && added < r.worker.Status(p.clock()).Flushing {
 			w.note("(met) a part of a flush sent")
 		}
+	case pipeline.SendSettled:
+		w.checks.settling(w, a.Writes)
 	case pipeline.ResolveWrites:
 		r.sent.acting = nil
 		for _, x := range a.Writes {
@@ -205,7 +215,8 @@ func (r *runner) do(action pipeline.Action) {
 	g := p.present
 	var event pipeline.Event
 	t := p.spawn(func(t *task) {
-		if _, sends := action.(pipeline.SendWrites); sends {
+		switch action.(type) {
+		case pipeline.SendWrites, pipeline.SendSettled:
 			t.sendBy = w.now + p.W
 		}
 		event = r.hands.Perform(t.context(), action)

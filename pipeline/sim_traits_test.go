@@ -25,6 +25,7 @@ type traits struct {
 	partitions           int32
 	processes            int
 	pace                 float64 // longest time between two schedules, seconds
+	segments             bool    // the collection has segments
 	settings             settings
 }
 
@@ -35,7 +36,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		seen: map[string]int{}, answers: map[answer]int{}, letters: map[letterKey]bool{}, firstClaims: map[int32]time.Duration{},
 		checks: checks{
 			values: map[int64]int{}, edited: map[string]bool{}, movedBy: map[string]string{}, doubled: map[int64]doubled{},
-			zombie: &tenure{owner: "a zombie"}, repairer: &tenure{owner: "a repair"},
+			staged: newStaging(), zombie: &tenure{owner: "a zombie"}, repairer: &tenure{owner: "a repair"},
 		},
 	}
 	w.log = w.logger()
@@ -53,7 +54,6 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 	w.traits.settings = w.drawSettings()
 	w.mongo, w.group = newMongod(w), newCoordinator(w, "group")
 	w.kafka = newBroker(w)
-	w.noteTraits()
 	w.drawAside(w.reconfigure)
 	pool := schedules
 	if w.chance(0.5) {
@@ -71,6 +71,8 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 			w.traits.pace = max(w.traits.pace, p.pace)
 		}
 	}
+	w.drawAside(func() { w.traits.segments = w.chance(0.4) && !slices.Contains(w.kinds, repairs) })
+	w.noteTraits()
 	return w
 }
 
@@ -83,7 +85,7 @@ func (w *world) noteTraits() {
 		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
 		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
 		"short memory": t.memory > 0, "a slow MongoDB": t.slow > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
-		"no dead-letter topic": t.noLetters,
+		"no dead-letter topic": t.noLetters, "segments": t.segments,
 	} {
 		if on {
 			w.note("(trait) " + name)
@@ -114,6 +116,11 @@ func (w *world) drawSettings() settings {
 		outOfRange: pick(w, claim.EarliestOutOfRange, claim.LatestOutOfRange, claim.StopOutOfRange),
 	}
 	w.drawAside(func() { s.flushWrites = pick(w, 0, 0, 1, 2) })
+	w.drawAside(func() {
+		s.denseFrom = pick[int32](w, 0, 2, 3, 5, 64)
+		s.settleInterval, s.settleAhead, s.settleLinger = w.between(1, 15), w.between(3, 60), w.between(1, 10)
+		s.settleBytes = pick[int64](w, 0, 0, 500, 3000)
+	})
 	w.drawAside(func() { s.send, s.callWrites = pick[int64](w, 0, 0, 1, 15_000), pick(w, 0, 1, 2) })
 	return s
 }

@@ -13,8 +13,7 @@ const recordWork = 200
 // advanceStream starts the next fetch, look-up, letters and flush.
 func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	w.shrink(m)
-	acting := w.flush != nil && w.flush.acting != nil // the calls of one partition do not overlap, but for look-ups
-	if w.mayRead() && w.ledger.next >= w.window && !w.busy.claim && !acting && w.retry.claim.ready(m.Now) {
+	if w.mayRead() && w.ledger.next >= w.window && !w.busy.claim && !w.writing() && w.retry.claim.ready(m.Now) {
 		actions = w.loadStored(actions)
 	}
 	actions = w.advanceQuestions(m, actions)
@@ -25,8 +24,16 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	}
 	actions = w.advanceLookups(m, actions)
 	actions = w.advanceLetters(m, actions)
-	return w.advanceFlush(m, actions)
+	if w.tenure.staging.turn { // in turns: neither keeps the other from going on
+		actions = w.advanceSettling(m, actions)
+		return w.advanceFlush(m, actions)
+	}
+	actions = w.advanceFlush(m, actions)
+	return w.advanceSettling(m, actions)
 }
+
+// writing tells that a call is under way beside which no other may be, but for look-ups.
+func (w *Worker) writing() bool { return w.flush != nil && w.flush.acting != nil || w.busy.settle }
 
 // mayFetch tells whether the next fetch may start. It may not while too much waits already: the stream just pauses.
 func (w *Worker) mayFetch(m Moment) bool {

@@ -45,6 +45,8 @@ type tenure struct {
 	claimed  bool          // the claim in the document is ours
 	foreign  bool          // the release found another claim there
 
+	staging staging // what the partition has in segments
+
 	handing handing
 	dry     bool // nothing more can be flushed in this tenure
 }
@@ -88,7 +90,7 @@ func (w *Worker) leave(actions []Action) []Action {
 
 // abandon ends the tenure without a hand-over.
 func (w *Worker) abandon(m Moment) {
-	if w.flush != nil && w.flush.unresolved() {
+	if w.flush != nil && w.flush.unresolved() || w.busy.settle {
 		w.past.unknownUntil = m.Now + w.o.Grace
 		w.o.Metrics.abandons.Inc()
 	}

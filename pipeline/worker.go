@@ -47,6 +47,7 @@ type busy struct {
 	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
 	find    bool
 	letters bool
+	settle  bool // ReadStaging and all that settles segments
 }
 
 // retries hold the back-off of each kind of action.
@@ -72,6 +73,10 @@ func NewWorker(o Options) *Worker {
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
 	o.Letterbox = cmp.Or(o.Letterbox, DefaultLetterbox)
 	o.Send = cmp.Or(o.Send, DefaultSend)
+	o.SettleAhead = cmp.Or(o.SettleAhead, DefaultSettleAhead)
+	o.SettleMargin = cmp.Or(o.SettleMargin, DefaultSettleMargin)
+	o.SettleLinger = cmp.Or(o.SettleLinger, DefaultSettleLinger)
+	o.SettleBytes = cmp.Or(o.SettleBytes, DefaultSettleBytes)
 	o.Bucketing.FlushWrites = cmp.Or(o.Bucketing.FlushWrites, DefaultFlushWrites)
 	if o.newCatalog == nil {
 		o.newCatalog = bucketer.New
@@ -114,6 +119,24 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.positionsAsked(m, e)
 	case BucketsFound:
 		w.bucketsFound(m, e)
+	case StagingRead:
+		w.stagingRead(m, e)
+	case SegmentsRead:
+		w.segmentsRead(m, e)
+	case SettlingAnnounced:
+		w.settlingAnnounced(m, e)
+	case SettledSent:
+		w.settledSent(m, e)
+	case SettlingCommitted:
+		w.settlingCommitted(m, e)
+	case SettlingRecovered:
+		w.settlingRecovered(m, e)
+	case SettlingTakenBack:
+		w.settlingTakenBack(m, e)
+	case SettledDeleted:
+		w.settledDeleted(m, e)
+	case SegmentsSwept:
+		w.segmentsSwept(m, e)
 	case RecordRead:
 		w.recordRead(m, e)
 	case LettersProduced:

@@ -17,7 +17,7 @@ import (
 
 // listed is a Collection that finds its documents, whatever the query, each in memory that the next one overwrites.
 type listed struct {
-	sink.Collection
+	sink.Editable
 	documents []bson.Raw
 }
 

@@ -50,7 +50,7 @@ func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {
 
 // scripted is a Collection that answers by functions.
 type scripted struct {
-	Collection
+	Editable
 	insert func([]bson.Raw) (Reply, error)
 }
 

@@ -107,6 +107,7 @@ func (d *Database) series(name string) *series {
 	port := func(suffix string) driverCollection { return driverCollection{d.db.Collection(name + suffix), d} }
 	s := &series{Database: d, name: name, ports: Ports{
 		Buckets: port(timeseries.BucketsSuffix), Partitions: port(timeseries.PartitionsSuffix), Options: port(timeseries.OptionsSuffix),
+		Clock: d.Clock,
 	}}
 	if d.server.Sessions {
 		s.ports.Session = func() (Session, error) {

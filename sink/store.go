@@ -2,6 +2,7 @@ package sink
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -16,9 +17,12 @@ const defaultParallel = 4
 
 // Ports are the collections of a time series, and how to order reads after writes.
 type Ports struct {
-	Buckets, Partitions, Options Collection
+	Buckets             Editable
+	Partitions, Options Collection
 	// Session begins a causally consistent session; nil: the server has none.
 	Session func() (Session, error)
+	// Clock asks for the server's time.
+	Clock func(ctx context.Context) (time.Time, error)
 }
 
 // StoreOptions describe a time series to its Store.

@@ -69,6 +69,8 @@ func (c counted) Update(_ context.Context, updates []sink.Update) (sink.Reply, e
 	return sink.Reply{N: len(updates)}, nil
 }
 
+func (c counted) Delete(context.Context, bson.Raw) (int64, error) { return 0, nil }
+
 func (c counted) Find(_ context.Context, _ sink.Query, each func(bson.Raw) error) error {
 	c.add(c.name + " find")
 	c.mu.Lock()
