@@ -21,7 +21,7 @@ func (d *Database) View(ctx context.Context, name string) (ViewState, error) {
 	if err != nil {
 		return ViewState{}, err
 	}
-	s.options = definition.Options
+	s.options, s.segments = definition.Options, definition.Segments
 	have, err := s.existing(ctx, name)
 	if err != nil {
 		return ViewState{}, err
@@ -29,6 +29,9 @@ func (d *Database) View(ctx context.Context, name string) (ViewState, error) {
 	kind := ViewNone
 	if s.isView(have) {
 		kind = s.kindOf(have)
+	}
+	if s.segments && kind != ViewNone && kind != ViewForeign && !s.showsSegments(have) {
+		return ViewState{Kind: kind, Why: "it shows some measurements twice, since it knows nothing of segments: the next start replaces it"}, nil
 	}
 	why, err := s.whyView(ctx, kind)
 	return ViewState{Kind: kind, Why: why}, err
