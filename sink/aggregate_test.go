@@ -23,6 +23,7 @@ type aggregation struct {
 	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage; nil: it is not known
 	unknown    []string                                      // stages that are not known either
 	now        bson.DateTime
+	always     string // an operator that is true whatever it compares
 }
 
 // aggregate runs a pipeline on documents, which are all collections.
@@ -93,7 +94,7 @@ func matches(query bson.D, vars map[string]any) bool {
 }
 
 func (a aggregation) stage(stage bson.E, d bson.D) ([]bson.D, error) {
-	vars := map[string]any{"ROOT": d, "NOW": a.now}
+	vars := map[string]any{"ROOT": d, "NOW": a.now, "always": a.always}
 	switch stage.Key {
 	case "$match":
 		if !matches(stage.Value.(bson.D), vars) {
@@ -174,6 +175,9 @@ func operate(operator string, arguments any, vars map[string]any) any {
 			}
 		}
 		return inner
+	}
+	if operator == vars["always"] {
+		return true
 	}
 	switch operator {
 	case "$literal":

@@ -117,9 +117,8 @@ func (s *series) arrangeView(ctx context.Context) error {
 	case err != nil:
 		return err
 	case kind != ViewNone:
-		err := s.makeView(ctx, have, kind)
-		s.shown = err == nil
-		return err
+		s.shown = true
+		return s.makeView(ctx, have, kind)
 	case s.o.View == ViewAuto:
 		s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
 		return s.dropBlindView(ctx, have)

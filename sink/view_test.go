@@ -30,6 +30,7 @@ type viewServer struct {
 	portable  bool                // it knows the documented stages
 	single    bool                // it reads one collection in a query
 	late      time.Duration       // of $$NOW behind the time that the server tells
+	always    string              // an operator that it answers with true
 	plain     bool                // it makes a collection where a view is asked for
 	refuses   int32               // the code that views are refused with
 }
@@ -133,7 +134,7 @@ func (s *viewServer) list(_ string, command bson.D) bson.D {
 
 // run answers a pipeline on a collection.
 func (s *viewServer) run(on string, pipeline bson.A) bson.D {
-	a := aggregation{collection: func(name string) []bson.D { return s.documents[name] }, now: bson.NewDateTimeFromTime(time.Now().Add(-s.late))}
+	a := aggregation{collection: func(name string) []bson.D { return s.documents[name] }, now: bson.NewDateTimeFromTime(time.Now().Add(-s.late)), always: s.always}
 	if s.internal {
 		a.unpack = s.unpack
 	}
