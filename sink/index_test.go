@@ -79,6 +79,29 @@ var neededIndexes = []string{
 	"source control.source.topicId_1_control.source.partition_1_control.source.last_1",
 }
 
+// TestIndexOfSegmentsIsNeeded: it is waterwheel's own, made where there are segments, and serves no filter of a user.
+func TestIndexOfSegmentsIsNeeded(t *testing.T) {
+	e := connect(t, func(o *sink.Options) { o.Segments = sink.SegmentsOn })
+	for range 2 {
+		e.setup(t)
+		want := slices.Sorted(slices.Values(append(slices.Clone(neededIndexes), "segments control.segment.low_1")))
+		if diff := cmp.Diff(want, e.summaries(t)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if err := e.DropIndex(t.Context(), "events", "control.segment.low_1"); err == nil || !strings.Contains(err.Error(), "finds segments by it") {
+		t.Errorf("dropping it: %v", err)
+	}
+	list, err := e.Indexes(t.Context(), "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	advice, err := list.Options.Advise(ext(t, `{"control.segment.low": 7}`), list.Definitions(false))
+	if err != nil || advice.Index != "" {
+		t.Errorf("a filter on a field of the same name is served by %q, %v", advice.Index, err)
+	}
+}
+
 func TestIndexesAreOfMeasurements(t *testing.T) {
 	e := connect(t)
 	ctx := t.Context()

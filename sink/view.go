@@ -121,7 +121,10 @@ func (s *series) arrangeView(ctx context.Context) error {
 		return s.makeView(ctx, have, kind)
 	case s.o.View == ViewAuto:
 		s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
-		return s.dropBlindView(ctx, have)
+		if s.isBlind(have) {
+			return s.dropOurs(ctx, "it does not show segments rightly")
+		}
+		return nil
 	}
 	return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.o.View, why)
 }
@@ -138,12 +141,9 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 	return s.dropOurs(ctx, "MONGODB_VIEW=none")
 }
 
-// dropBlindView drops a view of ours that knows nothing of segments, where there may be some: it would show measurements twice.
-func (s *series) dropBlindView(ctx context.Context, have existing) error {
-	if !s.segments || !s.isView(have) || s.kindOf(have) == ViewForeign || s.showsSegments(have) {
-		return nil
-	}
-	return s.dropOurs(ctx, "it does not show segments rightly")
+// isBlind tells whether a view is one of ours that knows nothing of segments, where there may be some: it shows measurements twice.
+func (s *series) isBlind(e existing) bool {
+	return s.segments && s.isView(e) && s.kindOf(e) != ViewForeign && !s.showsSegments(e)
 }
 
 func (s *series) dropOurs(ctx context.Context, why string) error {

@@ -358,6 +358,36 @@ func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
 	}
 }
 
+// TestViewsAreMended: a consumer of a former version, which was just starting when segments began, has made the view as it was.
+func TestViewsAreMended(t *testing.T) {
+	s := newViewServer(t)
+	d := openFake(t, s.fake)
+	mend := func(doing string, want bool) {
+		t.Helper()
+		if mended, err := d.MendView(t.Context(), "events"); err != nil || mended != want {
+			t.Errorf("%s: mended: %v, %v; want %v", doing, mended, err, want)
+		}
+	}
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	mend("without segments", false)
+	if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err != nil {
+		t.Fatal(err)
+	}
+	mend("as it should be", false)
+	s.views["events"] = internalView(86400)
+	mend("the former one", true)
+	if diff := cmp.Diff([]any{int32(86400), int32(86400)}, s.spans(t)); diff != "" {
+		t.Error(diff)
+	}
+	mend("mended", false)
+	s.views["events"] = bson.D{{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: bson.D{}}}}}}
+	mend("somebody else's", false)
+	delete(s.views, "events")
+	mend("none", false)
+}
+
 func TestSetupOfSegmentsBySeveralAtOnce(t *testing.T) {
 	s := newViewServer(t)
 	errs := make(chan error)

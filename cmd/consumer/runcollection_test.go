@@ -54,6 +54,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	var covered atomic.Bool
 	watch := collectionWatch{
 		store: store, apply: func(o timeseries.Options) { changes <- o }, log: slog.New(slog.DiscardHandler),
+		mend: func(ctx context.Context) (bool, error) { return database.MendView(ctx, "events") },
 		covers: func(ctx context.Context, o timeseries.Options) (bool, error) {
 			if covers, err := database.Covers(ctx, "events", o); err != nil || !covers {
 				return false, err
