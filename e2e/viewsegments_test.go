@@ -48,7 +48,10 @@ func storedPart(readings []events.Reading, ofOne bool, more ...bson.E) bson.D {
 	part := bson.D{
 		{Key: "_id", Value: bson.NewObjectIDFromTimestamp(minute)},
 		{Key: "control", Value: append(bson.D{
-			{Key: "version", Value: int32(1)}, {Key: "min", Value: low}, {Key: "max", Value: high}, {Key: "count", Value: int32(len(readings))},
+			{Key: "version", Value: int32(1)},
+			{Key: "min", Value: low},
+			{Key: "max", Value: high},
+			{Key: "count", Value: int32(len(readings))},
 			{Key: "closed", Value: true},
 		}, more...)},
 	}
@@ -130,7 +133,7 @@ func inPortions(readings []events.Reading, now time.Time) (stored []any, segment
 		return bson.E{Key: "segment", Value: d}
 	}
 	settled := func(from time.Time) bson.E { return bson.E{Key: "settled", Value: bson.D{{Key: "from", Value: from}}} }
-	for i, portion := range slices.Collect(slices.Chunk(readings, 100)) {
+	for i, portion := range portionsOf(readings) {
 		switch i % 4 {
 		case 0:
 			stored = append(stored, storedPart(portion, false, segment(time.Time{})))
@@ -145,6 +148,18 @@ func inPortions(readings []events.Reading, now time.Time) (stored []any, segment
 	return stored, segments
 }
 
+// portionsOf cuts readings that lie in the order of their times into what a bucket's span takes.
+func portionsOf(readings []events.Reading) (all [][]events.Reading) {
+	begin := 0
+	for i := range readings {
+		first := time.UnixMilli(readings[begin].Time).Truncate(time.Minute)
+		if i-begin == 100 || time.UnixMilli(readings[i].Time).Sub(first) >= time.Hour {
+			all, begin = append(all, readings[begin:i]), i
+		}
+	}
+	return append(all, readings[begin:])
+}
+
 // TestViewShowsSegments: each kind of view of a collection with segments answers as one of the same measurements in buckets does,
 // each measurement once, with the time and the meta before all else.
 func TestViewShowsSegments(t *testing.T) {
@@ -155,27 +170,30 @@ func TestViewShowsSegments(t *testing.T) {
 	db := s.readable()
 	plain, native := s.besides(db, readings)
 	stored, segments := inPortions(readings, time.Now())
-	for i, kind := range []string{"internal", "portable"} {
+	for _, kind := range []string{"internal", "portable"} {
 		t.Run(kind, func(t *testing.T) {
 			code, _, errs := s.command([]string{"MONGODB_VIEW=" + kind, "SEGMENTS=auto", "LOG_LEVEL=info"}, "init")
 			if code != 0 || strings.Contains(errs, "written into buckets at once") {
 				t.Skip(strings.TrimSpace(errs))
 			}
-			if i == 0 || s.count(db, ".buckets") == 0 {
+			if s.count(db, ".buckets") == 0 { // the first of both kinds that there are
 				if _, err := s.collection(".buckets").InsertMany(within(t, 30*time.Second), stored); err != nil {
 					t.Fatal(err)
 				}
 			}
 			view := db.Collection(s.topic)
 			s.compareAnswers(t, view, plain, native)
-			for _, reading := range []int{7, 107} { // in a segment, in one that is being settled
-				var found bson.D
-				filter := bson.D{{Key: "n", Value: fieldNamed(readings[reading].Fields, "n")}}
-				if err := view.FindOne(within(t, 20*time.Second), filter).Decode(&found); err != nil {
-					t.Fatal(err)
-				}
-				if want := viewedDocument(readings[reading]); fmt.Sprint(found[:2]) != fmt.Sprint(want[:2]) {
-					t.Errorf("%v is shown of %v", found, want)
+			var shown []bson.D
+			cursor, err := view.Find(within(t, 20*time.Second), bson.D{})
+			if err == nil {
+				err = cursor.All(within(t, 20*time.Second), &shown)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range shown {
+				if d[0].Key != "time" || d[1].Key != "meta" {
+					t.Fatalf("%v does not begin with time and meta", d)
 				}
 			}
 			if kind == "internal" {
@@ -185,14 +203,9 @@ func TestViewShowsSegments(t *testing.T) {
 	}
 }
 
-func fieldNamed(d bson.D, name string) any {
-	i := slices.IndexFunc(d, func(e bson.E) bool { return e.Key == name })
-	return d[i].Value
-}
-
 func (s *stream) count(db *mongo.Database, suffix string) int64 {
 	s.t.Helper()
-	n, err := db.Collection(s.topic + suffix).CountDocuments(within(s.t, 10*time.Second), bson.D{})
+	n, err := db.Collection(s.topic+suffix).CountDocuments(within(s.t, 10*time.Second), bson.D{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

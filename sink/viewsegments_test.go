@@ -267,8 +267,12 @@ func TestSetupLeavesAViewWithSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.documents["events.options"] = []bson.D{{ // as it was read before
-		{Key: "_id", Value: "options"}, {Key: "version", Value: int32(1)}, {Key: "timeField", Value: "time"}, {Key: "metaField", Value: "meta"},
-		{Key: "bucketMaxSpanSeconds", Value: int32(3600)}, {Key: "granularity", Value: "seconds"},
+		{Key: "_id", Value: "options"},
+		{Key: "version", Value: int32(1)},
+		{Key: "timeField", Value: "time"},
+		{Key: "metaField", Value: "meta"},
+		{Key: "bucketMaxSpanSeconds", Value: int32(3600)},
+		{Key: "granularity", Value: "seconds"},
 	}}
 	if _, err := s.setup(sink.ViewAuto); err != nil || s.kind() != union {
 		t.Errorf("%v, the view is %s", err, s.kind())
