@@ -226,7 +226,9 @@ func TestIndexOnMixedKindsIsRefused(t *testing.T) {
 		return bson.D{{Key: "control", Value: bson.D{{Key: "min", Value: of(low)}, {Key: "max", Value: of(high)}}}}
 	}
 	buckets := e.raw.Collection("events.buckets")
-	if _, err := buckets.InsertMany(t.Context(), []any{bucket(1, 2.5), bucket(int64(1), 2), bucket("a", "b"), bson.D{}}); err != nil {
+	segment := bucket(3, "a") // of several series
+	segment[0].Value = append(segment[0].Value.(bson.D), bson.E{Key: "segment", Value: bson.D{{Key: "low", Value: int32(7)}}})
+	if _, err := buckets.InsertMany(t.Context(), []any{bucket(1, 2.5), bucket(int64(1), 2), bucket("a", "b"), segment, bson.D{}}); err != nil {
 		t.Fatal(err)
 	}
 	index := userIndex(t, `{"x.y": 1}`, "")
