@@ -9,10 +9,11 @@ import (
 	"waterwheel/timeseries"
 )
 
-// The view of a time series with segments reads the collection twice: the buckets of one series that are shown now, and the
-// segments that are. Both parts go by $$NOW, which is one moment for a whole query, on all servers of a cluster, in a view and in
-// the pipeline of a $unionWith too: so what is settled at a moment is in exactly one of them. What a query filters and projects
-// first MongoDB applies to both parts; all else comes behind them.
+// The view of a time series with segments reads the collection twice: the segments that are shown now, and the buckets that are.
+// Both parts go by $$NOW, which is one moment for a whole query, on all servers of a cluster, in a view and in the pipeline of a
+// $unionWith too: so what is settled at a moment is in exactly one of them. Segments come first, since MongoDB reads the parts one
+// after the other: those that end after the query has begun are deleted some minutes later, and a query may take hours. What a
+// query filters and projects first MongoDB applies to both parts; all else comes behind them.
 
 // The stages that the parts of such a view begin and end with.
 const (
@@ -36,9 +37,9 @@ func unionPipeline(kind ViewKind, o timeseries.Options, on string, of bson.D) bs
 	part := func(shown bson.D, stages bson.A) bson.A {
 		return slices.Concat(bson.A{bson.D{{Key: stageMatch, Value: slices.Concat(of, shown)}}}, stages)
 	}
-	return append(part(bucketsShownNow(), unpackingStages(kind, o)), bson.D{{Key: stageUnion, Value: bson.D{
+	return append(part(segmentsShownNow(), segmentStages(kind, o)), bson.D{{Key: stageUnion, Value: bson.D{
 		{Key: "coll", Value: on},
-		{Key: "pipeline", Value: part(segmentsShownNow(), segmentStages(kind, o))},
+		{Key: "pipeline", Value: part(bucketsShownNow(), unpackingStages(kind, o))},
 	}}})
 }
 

@@ -113,12 +113,12 @@ func TestUnionOfMongoDBsOwnStages(t *testing.T) {
 	}
 	got, err := bson.MarshalExtJSON(bson.D{{Key: "p", Value: sink.UnionPipeline(sink.ViewInternal, o, "events.buckets", nil)}}, false, false)
 	want := `{"p":[` +
-		`{"$match":{"control.segment.low":{"$exists":false},"$expr":{"$lte":["$control.settled.from","$$NOW"]}}},` +
-		`{"$_internalUnpackBucket":{"timeField":"time","metaField":"meta","bucketMaxSpanSeconds":3600}},` +
-		`{"$unionWith":{"coll":"events.buckets","pipeline":[` +
 		`{"$match":{"control.segment.low":{"$gte":0},` +
 		`"$expr":{"$gt":[{"$ifNull":["$control.segment.until",{"$date":"9999-12-31T23:59:59Z"}]},"$$NOW"]}}},` +
-		`{"$_internalUnpackBucket":{"timeField":"time","bucketMaxSpanSeconds":3600}}]}}]}`
+		`{"$_internalUnpackBucket":{"timeField":"time","bucketMaxSpanSeconds":3600}},` +
+		`{"$unionWith":{"coll":"events.buckets","pipeline":[` +
+		`{"$match":{"control.segment.low":{"$exists":false},"$expr":{"$lte":["$control.settled.from","$$NOW"]}}},` +
+		`{"$_internalUnpackBucket":{"timeField":"time","metaField":"meta","bucketMaxSpanSeconds":3600}}]}}]}`
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
