@@ -235,3 +235,28 @@ func (s *stream) narrowed(t *testing.T, db *mongo.Database, segments int) {
 		}
 	}
 }
+
+// TestInitBeginsSegments: what init leaves behind, on any server, and that options change as before.
+func TestInitBeginsSegments(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	ok := func(more []string, says string, args ...string) {
+		t.Helper()
+		code, out, errs := s.command(more, args...)
+		if code != 0 || !strings.Contains(out+errs, says) {
+			t.Fatalf("%v, %v: code %d, want %q in\n%s%s", more, args, code, says, out, errs)
+		}
+	}
+	ok([]string{"SEGMENTS=on"}, "are ready", "init")
+	ok(nil, "waterwheel (segments)", "collection", "indexes")
+	ok(nil, "minutes", "collection", "set-granularity", "minutes")
+	ok([]string{"SEGMENTS=off"}, "are ready", "init")
+	ok(nil, "minutes", "collection", "show")
+	var definition bson.D
+	if err := s.collection(".options").FindOne(within(t, 10*time.Second), bson.D{{Key: "_id", Value: "options"}}).Decode(&definition); err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(definition); !strings.Contains(text, `"granularity":"minutes; the collection has segments`) || !strings.Contains(text, `"segments":true`) {
+		t.Errorf("the definition is %s", text)
+	}
+}
