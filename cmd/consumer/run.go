@@ -133,6 +133,7 @@ func (p *process) work(ctx context.Context) error {
 			store: store, log: p.log,
 			covers: func(ctx context.Context, o timeseries.Options) (bool, error) { return n.database.Covers(ctx, name, o) },
 			apply:  func(o timeseries.Options) { consumer.SetCollection(topic, o) },
+			mend:   func(ctx context.Context) (bool, error) { return n.database.MendView(ctx, name) },
 		}
 		watchers.Go(func() { watch.run(watching, collectionInterval) })
 	}
