@@ -108,7 +108,7 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
 	}
 	return NewStore(s.ports, StoreOptions{
-		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount, Segments: s.filling,
+		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount, Segments: s.filling, HasSegments: s.segments,
 		WriteTimeout: d.o.WriteTimeout, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
 		BSONSize: s.measuresDocuments(ctx), SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,
