@@ -29,10 +29,11 @@ func (d *Database) Buckets(series string) Buckets {
 	return Buckets{driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}}
 }
 
-// Find calls each for every bucket and segment of a source that may list offsets in [from, to), in the order of their largest offset; the
-// document is valid during that call, and without its columns unless whole. When MongoDB fails in between, it goes on where
-// it was, as long as that gets it further. A bucket that is written meanwhile only moves away from the beginning: it may come
-// twice, and none is passed over; but buckets that are made of segments meanwhile may be. An error of each ends it and is returned as it is.
+// Find calls each for every bucket and segment of a source that may list offsets in [from, to), in the order of their largest
+// offset; the document is valid during that call, and without its columns unless whole. When MongoDB fails in between, it goes
+// on where it was, as long as that gets it further. A bucket that is written meanwhile only moves away from the beginning: it
+// may come twice, and none is passed over, other than buckets that are made of segments meanwhile. An error of each ends it and
+// is returned as it is.
 func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(document bson.Raw) error) error {
 	s := scan{c: b.c, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
 	if !whole {
