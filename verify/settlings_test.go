@@ -74,7 +74,7 @@ func TestEachStageOfASettlingStoresOnce(t *testing.T) {
 func TestEachStageShowsWhatIsWrong(t *testing.T) {
 	w := newSparseWorld(t, 200)
 	w.dense = 0
-	rival(w, 4) // with three copies: the last record is none
+	rival(w, 4)          // with three copies: the last record is none
 	w.append(w.event(5)) // and one is not stored
 	s := w.settle(noon+2_000_000, w.segmentIDs()...)
 	for _, stage := range stages {
