@@ -42,4 +42,6 @@ type Document struct {
 	Waited time.Duration
 	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
 	HasBuckets bool
+	// Settling is the token of the settling that is announced; zero: none.
+	Settling Token
 }

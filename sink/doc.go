@@ -32,7 +32,7 @@
 //	                trial.go, metrics.go
 //	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES)
-//	beside it       scan.go (Buckets, for verifying), holdings.go, partitions.go (what is stored, whose claims there are)
+//	beside it       scan.go (Buckets, for verifying), holdings.go, size.go, partitions.go (what is stored, whose claims there are)
 //	                selection.go (whole series, to be edited), selectiontry.go, selectionchange.go, selectiondelete.go, selectionbatch.go
 //	                expire.go (what has expired)
 package sink

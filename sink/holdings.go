@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/timeseries"
 )
 
@@ -14,45 +15,71 @@ const maxHoldings = 100_000
 
 // Holding is what a time series holds of one source partition, or, with a zero TopicID, of none: buckets made by hand.
 type Holding struct {
-	Source       timeseries.Source `json:"-"`
-	Buckets      int64             `json:"buckets"`
-	Closed       int64             `json:"closed"` // those with control.closed
-	Measurements int64             `json:"measurements"`
-	Bytes        int64             `json:"bytes"` // of control.size: what the catalog accounts for them
+	Source  timeseries.Source `json:"-"`
+	Buckets int64             `json:"buckets"`
+	Closed  int64             `json:"closed"` // those with control.closed
+	// Measurements are those of the buckets, and Staged those that are in segments and not in buckets yet: each counts once.
+	Measurements int64 `json:"measurements"`
+	Segments     int64 `json:"segments"`
+	Staged       int64 `json:"stagedMeasurements"`
+	// Ended are segments whose measurements are in buckets, Unfinished are buckets of a settling that may be undone: their
+	// measurements are in segments. Neither count above.
+	Ended      int64 `json:"endedSegments"`
+	Unfinished int64 `json:"unfinishedBuckets"`
+	Bytes      int64 `json:"bytes"` // of control.size: what the catalog accounts for them all
 	// First and Last are the smallest and largest offset, -1 without a source.
 	First int64 `json:"firstOffset"`
 	Last  int64 `json:"lastOffset"`
 	// Oldest and Newest bound the times of the measurements, in milliseconds since 1970: Oldest is rounded down as buckets are.
-	// Both are 0 without buckets.
+	// Both are 0 without any.
 	Oldest int64 `json:"-"`
 	Newest int64 `json:"-"`
 	// Counts is how many buckets have how many measurements.
 	Counts map[int32]int64 `json:"-"`
-	// Cut tells that there are more buckets: these are the ones with the largest offsets.
+	// Cut tells that there are more buckets and segments: these are the ones with the largest offsets.
 	Cut bool `json:"cut"`
 }
 
+// looked is at how many documents was looked.
+func (h *Holding) looked() int64 { return h.Buckets + h.Segments + h.Ended + h.Unfinished }
+
+// tally adds holdings up.
+type tally struct {
+	buckets   Collection
+	timeField string
+	newest    int64
+	// announced are the settlings that are not over: their segments hold the measurements, and their buckets do not.
+	announced map[claim.Token]bool
+}
+
 // Holdings tells what is stored of each partition, in the order of topic ids and partitions, looking at no more than
-// newest buckets of each (0: all). It jumps through the index of sources: besides those buckets it costs two or three
-// queries a partition, however much is stored.
+// newest buckets and segments of each (0: all). It jumps through the index of sources: besides those it costs two or three
+// queries a partition, however much is stored. What is being settled meanwhile may count twice or not at all.
 func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
 	buckets, doing := d.series(series).ports.Buckets, "reading the buckets of "+series
 	definition, err := readDefinition(ctx, d.series(series).ports.Options)
 	if err != nil {
 		return nil, err
 	}
-	timeField := definition.TimeField
-	foreign, err := holdingOf(ctx, buckets, timeField, bson.D{{Key: timeseries.PathTopicID, Value: nil}}, newest)
+	claims, err := d.Partitions(ctx, series)
+	if err != nil {
+		return nil, err
+	}
+	of := tally{buckets, definition.TimeField, newest, map[claim.Token]bool{}}
+	for _, c := range claims {
+		of.announced[c.Settling] = c.Settling != claim.Token{}
+	}
+	foreign, err := of.add(ctx, bson.D{{Key: timeseries.PathTopicID, Value: nil}})
 	if err != nil {
 		return nil, failure(doing, err)
 	}
 	var all []Holding
-	if foreign.Buckets > 0 {
+	if foreign.looked() > 0 {
 		all = append(all, foreign)
 	}
 	source, found, err := nextSource(ctx, buckets, timeseries.Source{Partition: -1})
 	for ; err == nil && found && len(all) < maxHoldings; source, found, err = nextSource(ctx, buckets, source) {
-		h, err := holdingOf(ctx, buckets, timeField, sourceFilter(source), newest)
+		h, err := of.add(ctx, sourceFilter(source))
 		if err != nil {
 			return nil, failure(doing, err)
 		}
@@ -90,8 +117,8 @@ func nextSource(ctx context.Context, buckets Collection, s timeseries.Source) (t
 	return timeseries.Source{}, false, nil
 }
 
-// holdingOf adds up the buckets that a filter finds, those with the largest offsets first.
-func holdingOf(ctx context.Context, buckets Collection, timeField string, filter bson.D, newest int64) (Holding, error) {
+// add adds up the buckets and segments that a filter finds, those with the largest offsets first.
+func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 	h := Holding{First: -1, Last: -1, Counts: map[int32]int64{}}
 	query := Query{Filter: document(filter), Projection: document(bson.D{
 		{Key: timeseries.FieldID, Value: 0},
@@ -100,72 +127,65 @@ func holdingOf(ctx context.Context, buckets Collection, timeField string, filter
 		{Key: timeseries.PathClosed, Value: 1},
 		{Key: timeseries.PathFirst, Value: 1},
 		{Key: timeseries.PathLast, Value: 1},
-		{Key: timeseries.MinPath(timeField), Value: 1},
-		{Key: timeseries.MaxPath(timeField), Value: 1},
+		{Key: timeseries.PathSegment, Value: 1},
+		{Key: timeseries.PathSettled, Value: 1},
+		{Key: timeseries.MinPath(of.timeField), Value: 1},
+		{Key: timeseries.MaxPath(of.timeField), Value: 1},
 	})}
-	if newest > 0 {
-		query.Limit, query.Sort = newest+1, document(bson.D{{Key: timeseries.PathLast, Value: -1}})
+	if of.newest > 0 {
+		query.Limit, query.Sort = of.newest+1, document(bson.D{{Key: timeseries.PathLast, Value: -1}})
 	}
-	err := buckets.Find(ctx, query, func(bucket bson.Raw) error {
-		if h.Cut = newest > 0 && h.Buckets == newest; !h.Cut {
-			h.add(bucket, timeField)
+	err := of.buckets.Find(ctx, query, func(d bson.Raw) error {
+		if h.Cut = of.newest > 0 && h.looked() == of.newest; !h.Cut {
+			h.add(d, of.timeField, of.announced)
 		}
 		return nil
 	})
 	return h, err
 }
 
-// add takes one bucket in; a field that is missing or of another type counts as nothing.
-func (h *Holding) add(bucket bson.Raw, timeField string) {
-	number := func(path ...string) (int64, bool) {
-		return bucket.Lookup(append([]string{timeseries.FieldControl}, path...)...).AsInt64OK()
+// add takes one document in; a field that is missing or of another type counts as nothing.
+func (h *Holding) add(d bson.Raw, timeField string, announced map[claim.Token]bool) {
+	control, _ := d.Lookup(timeseries.FieldControl).DocumentOK()
+	count, _ := control.Lookup(timeseries.FieldCount).AsInt64OK()
+	size, _ := control.Lookup(timeseries.FieldSize).AsInt64OK()
+	h.Bytes += size
+	if segment, ok := control.Lookup(timeseries.FieldSegment).DocumentOK(); ok {
+		_, ended := segment.Lookup(timeseries.FieldUntil).DateTimeOK()
+		if ended && !announced[uuidIn(segment, timeseries.FieldBy)] {
+			h.Ended++
+			return
+		}
+		h.Segments++
+		h.Staged += count
+	} else {
+		settled, _ := control.Lookup(timeseries.FieldSettled).DocumentOK()
+		if announced[uuidIn(settled, timeseries.FieldBy)] {
+			h.Unfinished++
+			return
+		}
+		h.Buckets++
+		h.Measurements += count
+		h.Counts[int32(count)]++
+		if closed, _ := control.Lookup(timeseries.FieldClosed).BooleanOK(); closed {
+			h.Closed++
+		}
 	}
-	h.Buckets++
-	count, _ := number(timeseries.FieldCount)
-	size, _ := number(timeseries.FieldSize)
-	h.Measurements += count
-	h.Counts[int32(count)]++
-	if oldest, ok := bucket.Lookup(timeseries.FieldControl, timeseries.FieldMin, timeField).DateTimeOK(); ok && (h.Buckets == 1 || oldest < h.Oldest) {
+	h.widen(control, timeField, h.Buckets+h.Segments == 1)
+}
+
+// widen takes in the times and offsets of a document that is, or is not, the first.
+func (h *Holding) widen(control bson.Raw, timeField string, initial bool) {
+	if oldest, ok := control.Lookup(timeseries.FieldMin, timeField).DateTimeOK(); ok && (initial || oldest < h.Oldest) {
 		h.Oldest = oldest
 	}
-	if newest, ok := bucket.Lookup(timeseries.FieldControl, timeseries.FieldMax, timeField).DateTimeOK(); ok && (h.Buckets == 1 || newest > h.Newest) {
+	if newest, ok := control.Lookup(timeseries.FieldMax, timeField).DateTimeOK(); ok && (initial || newest > h.Newest) {
 		h.Newest = newest
 	}
-	h.Bytes += size
-	if closed, _ := bucket.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK(); closed {
-		h.Closed++
-	}
-	if first, ok := number(timeseries.FieldSource, timeseries.FieldFirst); ok && (h.First < 0 || first < h.First) {
+	if first, ok := control.Lookup(timeseries.FieldSource, timeseries.FieldFirst).AsInt64OK(); ok && (h.First < 0 || first < h.First) {
 		h.First = first
 	}
-	if last, ok := number(timeseries.FieldSource, timeseries.FieldLast); ok {
+	if last, ok := control.Lookup(timeseries.FieldSource, timeseries.FieldLast).AsInt64OK(); ok {
 		h.Last = max(h.Last, last)
 	}
-}
-
-// Size is what the server tells of the buckets of a time series.
-type Size struct {
-	Buckets      int64 `json:"buckets"`
-	Bytes        int64 `json:"bytes"`        // of all buckets, uncompressed
-	StorageBytes int64 `json:"storageBytes"` // on disk
-	IndexBytes   int64 `json:"indexBytes"`
-	// Compressor is WiredTiger's of the buckets: "zstd", "snappy", "zlib", "none", on a sharded cluster perhaps several; empty: the
-	// server does not tell.
-	Compressor string `json:"compressor,omitempty"`
-}
-
-// Size asks the server how large the buckets of a time series are; it does not look at them.
-func (d *Database) Size(ctx context.Context, series string) (Size, error) {
-	raw, err := d.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: series + timeseries.BucketsSuffix}}).Raw()
-	if err != nil {
-		return Size{}, failure("asking for the size of "+series, d.portError(err))
-	}
-	number := func(key string) int64 {
-		n, _ := raw.Lookup(key).AsInt64OK()
-		return n
-	}
-	return Size{
-		Buckets: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
-		Compressor: compressorOf(raw),
-	}, nil
 }

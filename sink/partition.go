@@ -101,6 +101,9 @@ func parseSeen(d bson.Raw) claim.Document {
 		ms, _ := waited.Lookup("ms").AsInt64OK()
 		seen.Waited = time.Duration(max(0, min(ms, maxWaitMs))) * time.Millisecond
 	}
+	if settling, ok := d.Lookup("settling").DocumentOK(); ok {
+		seen.Settling = uuidIn(settling, timeseries.FieldBy)
+	}
 	return seen
 }
 

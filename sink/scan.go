@@ -20,7 +20,7 @@ const (
 	smallBatch = 16
 )
 
-// Buckets are a time series' buckets for work beside the consumer that owns them, such as verifying and repairing: read as
+// Buckets are a time series' buckets and segments for work beside the consumer that owns them, such as verifying and repairing: read as
 // a majority has them, and changed one at a time, always under a condition. It is safe for concurrent use.
 type Buckets struct{ c driverCollection }
 
@@ -29,14 +29,20 @@ func (d *Database) Buckets(series string) Buckets {
 	return Buckets{driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}}
 }
 
-// Find calls each for every bucket of a source that may list offsets in [from, to), in the order of their largest offset; the
-// document is valid during that call, and without its columns unless whole. When MongoDB fails in between, it goes on where
-// it was, as long as that gets it further. A bucket that is written meanwhile only moves away from the beginning: it may come
-// twice, and none is passed over. An error of each ends it and is returned as it is.
+// Find calls each for every bucket and segment of a source that may list offsets in [from, to), in the order of their largest
+// offset; the document is valid during that call, and without its columns unless whole. When MongoDB fails in between, it goes
+// on where it was, as long as that gets it further. A bucket that is written meanwhile only moves away from the beginning: it
+// may come twice, and none is passed over, other than buckets that are made of segments meanwhile. An error of each ends it and
+// is returned as it is.
 func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(document bson.Raw) error) error {
 	s := scan{c: b.c, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
 	if !whole {
-		s.projection = document(bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSource, Value: 1}})
+		s.projection = document(bson.D{
+			{Key: timeseries.PathCount, Value: 1},
+			{Key: timeseries.PathSource, Value: 1},
+			{Key: timeseries.PathSegment, Value: 1},
+			{Key: timeseries.PathSettled, Value: 1},
+		})
 	}
 	return s.run(ctx, each)
 }

@@ -14,9 +14,10 @@ import (
 
 // suspect is a stored measurement that is not what its record says, kept until the record is read again.
 type suspect struct {
-	bucket string
-	index  int // in the bucket
-	stored timeseries.Unpacked
+	bucket  string
+	segment bool // it is one
+	index   int  // in the bucket
+	stored  timeseries.Unpacked
 }
 
 // compare compares each measurement of a bucket with the fingerprint of its record. Those that nothing is known about are
@@ -34,7 +35,7 @@ func (w *window) compare(b *listing) {
 			return
 		}
 		m.Meta.Value, m.Elements = bytes.Clone(m.Meta.Value), bytes.Clone(m.Elements)
-		w.suspects = append(w.suspects, suspect{b.id(), index, m})
+		w.suspects = append(w.suspects, suspect{b.id(), b.segment, index, m})
 	})
 }
 
@@ -67,7 +68,11 @@ func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (
 		return at(o.TimeField), say(showTime(s.stored.Time), showTime(m.Time))
 	}
 	if !same(s.stored.Meta, m.Meta) {
-		return timeseries.FieldMeta, say(show(s.stored.Meta), show(m.Meta))
+		path := timeseries.FieldMeta
+		if s.segment {
+			path = at(o.MetaField)
+		}
+		return path, say(show(s.stored.Meta), show(m.Meta))
 	}
 	for e := range elementsIn(m.Elements) {
 		if stored := find(elementsIn(s.stored.Elements), string(e.name)); !same(stored, e.value) {
@@ -88,13 +93,16 @@ func showTime(ms int64) string {
 
 // checkContent looks whether a bucket agrees with its own columns: the values' indexes, count, min, max and size.
 func (w *window) checkContent(b *listing) {
-	if err := w.unpack(b, func(timeseries.Unpacked) {}); err != nil {
+	of := newHashes()
+	if err := w.unpack(b, func(m timeseries.Unpacked) { of.add(m.Meta) }); err != nil {
 		w.damaged(b, "", "%v", err)
 		return
 	}
 	made := account(lookup(b.document, timeseries.FieldData).Value, w.Collection.TimeField)
 	if path, text := made.disagrees(b.document); path != "" {
 		w.damaged(b, path, "%s", text)
+	} else if b.segment {
+		w.checkSegment(b, of)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package verify proves what is stored: it reads a range of a partition's log, and the positions that buckets list, and
-// tells which measurements are stored once, which are missing, doubled, dead-lettered or expired, and which positions
+// Package verify proves what is stored: it reads a range of a partition's log, and the positions that buckets and segments
+// list, and tells which measurements are stored once, which are missing, doubled, dead-lettered or expired, and which positions
 // nobody can have written. With content it compares every value as well, and on request it takes doubles out.
 //
 // With the write path it shares the decoding of records, the unpacking of buckets, the codec of positions, and MongoDB's order
@@ -20,6 +20,8 @@
 //	set.go           sets of positions
 //	letters.go       Letters: the places of dead letters
 //	listing.go       what a bucket says it holds
+//	segment.go       what a segment or settled bucket says of that
+//	settlings.go     which documents are the stored copies of their measurements, beside settlings
 //	settle.go        missing, unknown, without a letter
 //	doubles.go       doubled: finding all copies of a measurement
 //	content.go       comparing values with records
@@ -27,6 +29,6 @@
 //	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum
 //	elements.go      BSON elements that may be malformed
 //	wait.go          before a repair: the writes that are on their way
-//	repair.go        taking copies out of buckets
+//	repair.go        taking copies out of buckets and segments; remainder.go: what is left of one
 //	report.go        Report, Findings; repairs.go: Repairs
 package verify

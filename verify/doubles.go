@@ -13,7 +13,7 @@ const maxDoubles = 1 << 16
 // copies are the places of one doubled measurement.
 type copies struct {
 	count int
-	// keep is the smallest _id of the buckets that list it, as idOf writes it; that copy stays.
+	// keep is the smallest of the documents that list it, as idOf writes them; that copy stays.
 	keep string
 	// sum is the fingerprint of the copy that stays.
 	sum uint64
@@ -59,33 +59,58 @@ func (w *window) settleSome(ctx context.Context, some map[timeseries.Position]*c
 	return w.repair(ctx, some)
 }
 
-// countCopies finds the copies again, each bucket once.
+// countCopies finds the copies again, each document once, until it is sure of them.
 func (w *window) countCopies(ctx context.Context, some map[timeseries.Position]*copies) error {
 	w.progress("looking again for what is doubled", w.end)
-	return w.scanOnce(ctx, some, w.Repair != Leave, func(b *listing, id string) error {
-		var sums []uint64
-		if w.Repair != Leave {
-			sums = w.sums(b)
+	for range recounts {
+		for _, c := range some {
+			*c = copies{}
 		}
-		for i, p := range b.positions {
-			c := some[p]
-			if c == nil {
-				continue
-			}
-			c.damaged = c.damaged || w.Repair != Leave && sums == nil
-			first := c.count == 0 || id < c.keep
-			if c.count++; !first {
-				continue
-			}
-			if c.keep = id; sums != nil {
-				c.sum = sums[i]
-			}
+		if err := w.settlings.begin(ctx); err != nil {
+			return err
 		}
-		return nil
-	})
+		least := sure
+		err := w.scanOnce(ctx, some, w.Repair != Leave, func(b *listing, id string) error {
+			counts, st := w.settlings.judge(b)
+			if least = max(least, st); counts {
+				w.countCopy(b, id, some)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		lifted, err := w.settlings.lifted(ctx)
+		if err != nil || least == sure || least == announced && !lifted {
+			return err
+		}
+	}
+	return errUnsettled
 }
 
-// scanOnce reads the buckets that list some of the positions, each once.
+// countCopy counts the copies in one document.
+func (w *window) countCopy(b *listing, id string, some map[timeseries.Position]*copies) {
+	var sums []uint64
+	if w.Repair != Leave {
+		sums = w.sums(b)
+	}
+	for i, p := range b.positions {
+		c := some[p]
+		if c == nil {
+			continue
+		}
+		c.damaged = c.damaged || w.Repair != Leave && sums == nil
+		first := c.count == 0 || id < c.keep
+		if c.count++; !first {
+			continue
+		}
+		if c.keep = id; sums != nil {
+			c.sum = sums[i]
+		}
+	}
+}
+
+// scanOnce reads the documents that list some of the positions, each once.
 func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*copies, whole bool, each func(b *listing, id string) error) error {
 	from, to := w.end, w.start
 	for p := range some {
@@ -103,10 +128,16 @@ func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*cop
 	})
 }
 
-// idOf is a bucket's _id as a string that sorts as ObjectIDs do.
+// idOf names a document by a string that sorts as ObjectIDs do, and segments behind all buckets: which copy stays must not change
+// when another is settled, or two repairs could keep each the copy that the other takes out. Buckets stay what they are, and a segment's
+// copy comes to be in a bucket.
 func idOf(b *listing) string {
+	kind := "bucket"
+	if b.segment {
+		kind = "segment"
+	}
 	id := lookup(b.document, timeseries.FieldID)
-	return string(byte(id.Type)) + string(id.Value)
+	return kind + string(byte(id.Type)) + string(id.Value)
 }
 
 // sums are the fingerprints of a bucket's measurements, in their order; nil for a bucket that contradicts itself.

@@ -5,16 +5,25 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/claim"
 	"waterwheel/timeseries"
 )
 
-// listing is what a bucket says it holds. It is made for reuse.
+// listing is what a bucket or segment says it holds. It is made for reuse.
 type listing struct {
 	document bson.Raw
 	// positions are those that could be decoded, in the order of the columns' indexes.
 	positions []timeseries.Position
 	// smallest and largest are the bounds of positions' offsets, if there are any.
 	smallest, largest int64
+	// segment: it is a segment, else a bucket.
+	segment bool
+	// by is the settling that made the bucket, or that ended the segment; zero: none.
+	by claim.Token
+	// ended: it is a segment whose measurements are in the buckets of that settling.
+	ended bool
+	// moment is from when on the bucket, or until when the segment, is shown, in milliseconds since 1970; 0: always.
+	moment int64
 	// broken is why the positions could not be decoded, empty when they could.
 	broken string
 }
@@ -22,6 +31,7 @@ type listing struct {
 // read takes a bucket's control.source.offsets apart. Nothing in it is trusted.
 func (b *listing) read(document bson.Raw) {
 	*b = listing{document: document, positions: b.positions[:0]}
+	b.readSettling()
 	offsets := lookup(document, timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets)
 	if offsets.Type != bson.TypeArray {
 		b.broken = fmt.Sprintf("%s is no array", timeseries.PathOffsets)
@@ -103,7 +113,9 @@ func (w *window) check(b *listing) {
 	case !hasLast || last != b.largest:
 		w.damaged(b, timeseries.PathLast, "is %s, the largest offset listed is %d", shown(last, hasLast), b.largest)
 	default:
-		if w.Content {
+		if path, text := b.settlingFault(); path != "" {
+			w.damaged(b, path, "%s", text)
+		} else if w.Content {
 			w.checkContent(b)
 		}
 	}

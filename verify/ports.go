@@ -28,16 +28,16 @@ type Offsets interface {
 	OffsetAt(ctx context.Context, of record.Partition, time int64) (int64, error)
 }
 
-// Claims are the partition documents of the time series, whose owners may be writing.
+// Claims are the partition documents of the time series, whose owners may be writing and settling.
 type Claims interface {
 	Claims(ctx context.Context) ([]claim.Document, error)
 }
 
-// Buckets is where the measurements are. Calls are not made from inside each, except Update and Delete.
+// Buckets is where the measurements are, those in segments too. Calls are not made from inside each, except Update and Delete.
 type Buckets interface {
-	// Find calls each for every bucket of the partition that may list offsets in [from, to), in any order; one that is
-	// written meanwhile may come twice. A document has _id and control.count and control.source, and all the rest when
-	// whole; it is valid during the call. An error of each ends the query and is returned as it is.
+	// Find calls each for every bucket and segment of the partition that may list offsets in [from, to), in any order; one
+	// that is written meanwhile may come twice, one that is inserted or deleted may be left out. A document has _id and of
+	// control count, source, segment and settled, and all the rest when whole; it is valid during the call. An error of each ends the query and is returned as it is.
 	Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error
 	// Update applies an update to the one bucket that the filter finds; false: none was found.
 	Update(ctx context.Context, filter, update bson.Raw) (bool, error)

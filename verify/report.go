@@ -42,7 +42,7 @@ type Findings struct {
 	Missing Tally `json:"missing"`
 	// Doubled are valid and listed more than once.
 	Doubled Tally `json:"doubled"`
-	// Unknown positions are listed by buckets, but the log has no measurement there that could be decoded.
+	// Unknown positions are listed by buckets or segments, but the log has no measurement there that could be decoded.
 	Unknown Tally `json:"unknown"`
 	// LetterMissing are bad and neither dead-lettered nor stored.
 	LetterMissing Tally `json:"letterMissing"`
@@ -50,8 +50,9 @@ type Findings struct {
 	// them, so nothing is known to be wrong.
 	LetterDeleted Tally `json:"letterDeleted"`
 
-	// Buckets is the number of buckets that were looked at; one that reaches over two windows counts in both.
-	Buckets int64 `json:"buckets"`
+	// Buckets and Segments are how many were looked at; one that reaches over two windows counts in both.
+	Buckets  int64 `json:"buckets"`
+	Segments int64 `json:"segments"`
 	// Damaged are buckets whose accounts of themselves do not agree.
 	Damaged Faults `json:"damaged"`
 	// Different are measurements whose content is not the record's. They are looked for only with Options.Content.
@@ -82,6 +83,7 @@ func (f *Findings) Add(g *Findings, examples int) {
 	f.LetterMissing.merge(&g.LetterMissing, examples)
 	f.LetterDeleted.merge(&g.LetterDeleted, examples)
 	f.Buckets += g.Buckets
+	f.Segments += g.Segments
 	f.Damaged.merge(&g.Damaged, examples)
 	f.Different.merge(&g.Different, examples)
 	f.Repair.merge(&g.Repair, examples)

@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"waterwheel/claim"
 	"waterwheel/measurement"
 	"waterwheel/record"
 	"waterwheel/timeseries"
@@ -49,6 +50,9 @@ func (m *madeUp) Scan(ctx context.Context, _ record.Partition, from, to int64, e
 	}
 	return from, ctx.Err()
 }
+
+// Claims implements verify.Claims.
+func (m *madeUp) Claims(context.Context) ([]claim.Document, error) { return nil, nil }
 
 // Find implements verify.Buckets.
 func (m *madeUp) Find(_ context.Context, _ timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
@@ -154,7 +158,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			v, err := verify.New(verify.Options{
-				Collection: timeseries.Options{TimeField: "time", MetaField: "meta"}, Decoder: decoder, Log: m, Buckets: m, Content: content,
+				Collection: timeseries.Options{TimeField: "time", MetaField: "meta"}, Decoder: decoder, Log: m, Buckets: m, Claims: m, Content: content,
 				Repair: verify.DryRun, Progress: func(verify.Progress) { highest = max(highest, memory()) },
 			})
 			if err != nil {

@@ -48,6 +48,18 @@ func (s *set) count() int64 {
 	return int64(s.whole.GetCardinality() + s.parts.GetCardinality())
 }
 
+// addAll puts the positions of t in, which has the same start.
+func (s *set) addAll(t *set) {
+	s.whole.Or(t.whole)
+	s.parts.Or(t.parts)
+}
+
+// remove takes the positions of t out, which has the same start.
+func (s *set) remove(t *set) {
+	s.whole.AndNot(t.whole)
+	s.parts.AndNot(t.parts)
+}
+
 // without returns the positions of s that are not in t, with the same start.
 func (s *set) without(t *set) *set {
 	return &set{start: s.start, whole: roaring.AndNot(s.whole, t.whole), parts: roaring64.AndNot(s.parts, t.parts)}

@@ -8,6 +8,9 @@ import (
 
 // settle compares what the log says with what buckets list.
 func (w *window) settle(ctx context.Context) error {
+	if err := w.recount(ctx, w.again); err != nil {
+		return err
+	}
 	missing := w.absent()
 	if err := w.lookAgain(ctx, missing); err != nil {
 		return err
@@ -61,19 +64,12 @@ func (w *window) judgeBad(p timeseries.Position) {
 }
 
 // lookAgain asks once more for what seems to be missing, before anybody is told: a query beside writers may pass a
-// bucket over that moves in the index meanwhile, and a new primary may for a moment show less than was acknowledged.
+// bucket over that moves in the index meanwhile, or its segment that is settled, and a new primary may for a moment show less than
+// was acknowledged.
 func (w *window) lookAgain(ctx context.Context, missing *set) error {
 	if missing.count() == 0 {
 		return nil
 	}
 	w.progress("looking again for what is missing", w.end)
-	from, to := missing.span()
-	return w.scan(ctx, from, to, false, func(b *listing) error {
-		for _, p := range b.positions {
-			if p.Offset >= from && p.Offset < to && missing.has(p) {
-				w.stored.add(p)
-			}
-		}
-		return nil
-	})
+	return w.recount(ctx, missing)
 }

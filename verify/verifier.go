@@ -29,7 +29,7 @@ type RepairMode uint8
 const (
 	Leave  RepairMode = iota // doubles are only reported
 	DryRun                   // and what Repair would do
-	Repair                   // all copies but the one in the bucket with the smallest _id are taken out
+	Repair                   // all copies but one are taken out: that in the bucket with the smallest _id stays, or else in such a segment
 )
 
 // Options say what to verify with.
@@ -40,6 +40,8 @@ type Options struct {
 	Decoder *measurement.Decoder
 	Log     Log
 	Buckets Buckets
+	// Claims tell which settlings are announced, and how long a repair must wait.
+	Claims Claims
 	// Letters are the topic's dead letters, read after the committed offset; nil: there are none.
 	Letters *Letters
 	// Content compares every value with its record, and every bucket with itself.
@@ -47,10 +49,9 @@ type Options struct {
 	// Repair says what to do about doubles. A Repair waits for the writes that are on their way: for Grace, and for what the
 	// owners of the Claims that are not released have left.
 	Repair RepairMode
-	Claims Claims
 	Grace  time.Duration
 	// Now tells the present time in milliseconds since 1970: what has expired, or expires within the hour and may do so
-	// while it is verified, is not missing.
+	// while it is verified, is not missing; what was settled long ago need not be looked at twice. Required where they expire.
 	Now func() int64
 	// Window is how many offsets are judged at a time; 0: DefaultWindow. Memory is a few bits an offset of it; with
 	// Content, which bounds it further, eight bytes.
@@ -81,8 +82,8 @@ type Verifier struct {
 
 // New makes a Verifier, or says what is wrong with the options.
 func New(o Options) (*Verifier, error) {
-	if o.Decoder == nil || o.Log == nil || o.Buckets == nil || o.Repair == Repair && o.Claims == nil {
-		return nil, errors.New("verifying needs a decoder, a log and buckets; and a repair claims")
+	if o.Decoder == nil || o.Log == nil || o.Buckets == nil || o.Claims == nil {
+		return nil, errors.New("verifying needs a decoder, a log, buckets and claims")
 	}
 	if o.Window == 0 {
 		o.Window = DefaultWindow

@@ -317,7 +317,7 @@ func TestAnErrorTellsHowFarItCame(t *testing.T) {
 	w.fill(100)
 	broken := errors.New("broken")
 	v, err := verify.New(verify.Options{
-		Collection: w.options, Decoder: w.newDecoder(), Log: failingLog{w, 150, broken}, Buckets: w, Letters: &w.letters, Window: 20,
+		Collection: w.options, Decoder: w.newDecoder(), Log: failingLog{w, 150, broken}, Buckets: w, Letters: &w.letters, Claims: w, Window: 20,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -344,12 +344,12 @@ func (l failingLog) Scan(ctx context.Context, of record.Partition, from, to int6
 
 func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 	w := newWorld(t)
-	good := verify.Options{Decoder: w.decoder, Log: w, Buckets: w}
+	good := verify.Options{Decoder: w.decoder, Log: w, Buckets: w, Claims: w}
 	for name, spoil := range map[string]func(*verify.Options){
 		"no decoder": func(o *verify.Options) { o.Decoder = nil },
 		"no log":     func(o *verify.Options) { o.Log = nil },
 		"no buckets": func(o *verify.Options) { o.Buckets = nil },
-		"no claims":  func(o *verify.Options) { o.Repair = verify.Repair },
+		"no claims":  func(o *verify.Options) { o.Claims = nil },
 		"window":     func(o *verify.Options) { o.Window = 1 << 32 },
 	} {
 		o := good

@@ -27,8 +27,10 @@ type window struct {
 
 	// What the log says: valid measurements, those of them that may have expired, and bad records and elements.
 	valid, old, bad *set
-	// What buckets list, and what they seem to list more than once.
+	// What buckets and segments list, and what they seem to list more than once; again: of what that is not sure.
 	stored, twice *set
+	again         *set
+	settlings     *settlings
 	contents      *fingerprints // nil without Content
 	suspects      []suspect     // the first of those that differ
 
@@ -46,6 +48,7 @@ func (v *Verifier) window(r Range, start, before int64) *window {
 		Options: v.o, rng: r, start: start, end: r.To, low: start, before: before, firstStored: -1,
 		unpacker: timeseries.NewUnpacker(v.o.Collection), hash: newHasher(),
 		valid: newSet(start), old: newSet(start), bad: newSet(start), stored: newSet(start), twice: newSet(start),
+		settlings: newSettlings(v.o.Claims),
 	}
 	if r.To-start > v.o.Window {
 		w.end = start + v.o.Window
@@ -134,25 +137,32 @@ func (w *window) take(r *record.Record) int {
 	return len(results)
 }
 
-// readBuckets learns from the buckets which positions are stored.
+// readBuckets learns from the buckets and segments which positions are stored.
 func (w *window) readBuckets(ctx context.Context) error {
-	return w.scan(ctx, w.low, w.end, w.Content, func(b *listing) error {
-		if w.found.Buckets++; w.found.Buckets%progressEvery == 0 {
-			w.progress("reading buckets", w.end)
+	if err := w.settlings.begin(ctx); err != nil {
+		return err
+	}
+	if w.Now != nil {
+		w.settlings.long = w.Now() - settledLong.Milliseconds()
+	}
+	var err error
+	w.again, err = w.count(ctx, nil, w.low, w.end, w.Content, func(b *listing, counts bool) {
+		if b.segment {
+			w.found.Segments++
+		} else {
+			w.found.Buckets++
 		}
-		for _, p := range b.positions {
-			if w.holds(p) && !w.stored.add(p) {
-				w.twice.add(p)
-			}
+		if (w.found.Buckets+w.found.Segments)%progressEvery == 0 {
+			w.progress("reading buckets", w.end)
 		}
 		if w.owns(b) {
 			w.check(b)
 		}
-		if w.contents != nil {
+		if counts && w.contents != nil {
 			w.compare(b)
 		}
-		return nil
 	})
+	return err
 }
 
 // scan reads the buckets that may list offsets in [from, to).

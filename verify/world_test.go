@@ -32,6 +32,7 @@ type world struct {
 	docs    map[bson.ObjectID]bson.Raw
 
 	catalog *bucketer.Catalog
+	dense   int32 // bucketer.Options.DenseFrom of the next catalog
 	decoder *measurement.Decoder
 	twice   bool // a query gives each bucket out twice, as one does that moves in the index
 	// beaten tells whether a live owner's write comes before an update or delete, which then finds another bucket than was read.
@@ -56,7 +57,7 @@ func newWorld(t testing.TB) *world {
 // newCatalog makes an owner that knows of no bucket.
 func (w *world) newCatalog() *bucketer.Catalog {
 	limits := timeseries.Limits{MaxCount: 8, MaxBytes: 125 << 10, MinCount: 10}
-	return bucketer.New(bucketer.Options{Collection: w.options, Limits: limits, Source: w.source, DeltaMax: 2})
+	return bucketer.New(bucketer.Options{Collection: w.options, Limits: limits, Source: w.source, DeltaMax: 2, DenseFrom: w.dense})
 }
 
 func (w *world) newDecoder() *measurement.Decoder {
@@ -206,13 +207,7 @@ func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64
 			continue
 		}
 		if !whole {
-			short, err := bson.Marshal(bson.D{{Key: "_id", Value: id}, {Key: "control", Value: bson.D{
-				{Key: "count", Value: d.Lookup("control", "count")}, {Key: "source", Value: part},
-			}}})
-			if err != nil {
-				return err
-			}
-			d = short
+			d = w.short(d)
 		}
 		for range 1 + count(w.twice) {
 			if err := each(slices.Clone(d)); err != nil {
@@ -221,6 +216,22 @@ func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64
 		}
 	}
 	return nil
+}
+
+// short is a document without its columns.
+func (w *world) short(d bson.Raw) bson.Raw {
+	w.t.Helper()
+	control := bson.D{}
+	for _, name := range []string{"count", "source", "segment", "settled"} {
+		if v := d.Lookup("control", name); v.Type != 0 {
+			control = append(control, bson.E{Key: name, Value: v})
+		}
+	}
+	short, err := bson.Marshal(bson.D{{Key: "_id", Value: d.Lookup("_id")}, {Key: "control", Value: control}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return short
 }
 
 func count(b bool) int {

@@ -229,6 +229,54 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	}
 }
 
+func TestShowTellsOfSegments(t *testing.T) {
+	of := func(partition int32) timeseries.Source {
+		return timeseries.Source{Topic: "events", TopicID: [16]byte{7}, Partition: partition}
+	}
+	from := shown{
+		size: sink.Size{Buckets: 20, Bytes: 4000},
+		held: []sink.Holding{
+			{Source: of(1), Segments: 2, Staged: 70, First: 3, Last: 99, Oldest: 1000, Newest: 9000},
+			{
+				Source: of(2), Buckets: 4, Closed: 4, Measurements: 40, Segments: 1, Staged: 5, Ended: 3, Unfinished: 6,
+				Last: 50, Oldest: 2000, Newest: 3000, Counts: map[int32]int64{10: 4}, Cut: true,
+			},
+			{Source: of(3), Ended: 4, First: -1, Last: -1},
+		},
+	}
+	view, err := showCollection(t.Context(), from, "events", 14)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view.MaxCount = 20
+	var out bytes.Buffer
+	printCollections(&out, []CollectionView{view}, time.Now())
+	printed := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"Segments 3 with 75 measurements that are not in buckets yet, 7 more wait for deletion; 6 buckets are being made of segments, " +
+			"by the 4 buckets and 10 segments looked at Fill 10.0 measurements a bucket",
+		"A measurement 34.8 B", // of 20 documents with 115 measurements in the 20 that were looked at
+		"Times 1970-01-01T00:00:01.000Z (rounded down) to 1970-01-01T00:00:09.000Z",
+		"FILLED SEGMENTS STAGED ENDED OFFSETS",
+		"events/1 0 0 0 – – 2 70 0 3–99 ",
+		"events/2 4+ 4+ 40+ 10.0 50.0 % 1+ 5+ 3+ 0–50 ",
+		"events/3 0 0 0 – – 0 0 4 – ",
+	} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("%q is not there:\n%s", want, out.String())
+		}
+	}
+	encoded, err := json.Marshal(view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"segments":1,"stagedMeasurements":5,"endedSegments":3,"unfinishedBuckets":6`, `"segments":3,"stagedMeasurements":75,"endedSegments":7`} {
+		if !strings.Contains(string(encoded), want) {
+			t.Errorf("%s is not in %s", want, encoded)
+		}
+	}
+}
+
 // definitions is an optionStore in memory.
 type definitions map[string]timeseries.Options
 

@@ -10,14 +10,21 @@ import (
 	"waterwheel/sink"
 )
 
-// FillView is how full the buckets of a time series are, by those that were looked at.
+// FillView is how full the buckets of a time series are, by those that were looked at, and what is in segments.
 type FillView struct {
 	Buckets      int64   `json:"buckets"` // looked at
 	Measurements int64   `json:"measurements"`
 	All          bool    `json:"all"` // there are no others
 	Mean         float64 `json:"mean"`
 	P10          int32   `json:"p10"` // a tenth of the buckets has as many measurements or fewer
-	// Bytes are those of one measurement, uncompressed, on disk and in indexes; 0: not known. They are those of the mean bucket of all.
+	// Segments hold the Staged measurements until these are in buckets; Ended ones wait for deletion, their measurements are. Unfinished
+	// buckets are those of settlings that are not over: theirs are in segments.
+	Segments   int64 `json:"segments"`
+	Staged     int64 `json:"stagedMeasurements"`
+	Ended      int64 `json:"endedSegments"`
+	Unfinished int64 `json:"unfinishedBuckets"`
+	// Bytes are those of one measurement, uncompressed, on disk and in indexes; 0: not known. They are those of the mean bucket or
+	// segment of all.
 	Bytes        float64 `json:"bytesPerMeasurement"`
 	StorageBytes float64 `json:"storageBytesPerMeasurement"`
 	IndexBytes   float64 `json:"indexBytesPerMeasurement"`
@@ -31,24 +38,30 @@ func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
 	fill, counts := FillView{All: true}, map[int32]int64{}
 	var oldest, newest int64
 	for _, h := range holdings {
-		if h.Buckets == 0 {
+		fill.Ended, fill.Unfinished, fill.All = fill.Ended+h.Ended, fill.Unfinished+h.Unfinished, fill.All && !h.Cut
+		if h.Buckets+h.Segments == 0 {
 			continue
 		}
-		if fill.Buckets == 0 {
+		if fill.Buckets+fill.Segments == 0 {
 			oldest, newest = h.Oldest, h.Newest
 		}
 		oldest, newest = min(oldest, h.Oldest), max(newest, h.Newest)
-		fill.Buckets, fill.Measurements, fill.All = fill.Buckets+h.Buckets, fill.Measurements+h.Measurements, fill.All && !h.Cut
+		fill.Buckets, fill.Measurements = fill.Buckets+h.Buckets, fill.Measurements+h.Measurements
+		fill.Segments, fill.Staged = fill.Segments+h.Segments, fill.Staged+h.Staged
 		for count, buckets := range h.Counts {
 			counts[count] += buckets
 		}
 	}
-	if fill.Buckets == 0 || fill.Measurements == 0 {
+	all := fill.Measurements + fill.Staged
+	if all == 0 {
 		return nil
 	}
-	fill.Mean, fill.P10 = float64(fill.Measurements)/float64(fill.Buckets), tenth(counts, fill.Buckets)
+	if fill.Buckets > 0 {
+		fill.Mean, fill.P10 = float64(fill.Measurements)/float64(fill.Buckets), tenth(counts, fill.Buckets)
+	}
 	fill.Oldest, fill.Newest = time.UnixMilli(oldest).UTC(), time.UnixMilli(newest).UTC()
-	if measurements := fill.Mean * float64(size.Buckets); measurements > 0 {
+	documents := fill.Buckets + fill.Segments + fill.Ended + fill.Unfinished
+	if measurements := float64(all) / float64(documents) * float64(size.Buckets); measurements > 0 {
 		fill.Bytes, fill.StorageBytes = float64(size.Bytes)/measurements, float64(size.StorageBytes)/measurements
 		fill.IndexBytes = float64(size.IndexBytes) / measurements
 	}
@@ -77,7 +90,18 @@ func (f *FillView) print(head *text.Table, most int32) {
 	}
 	sample := ""
 	if !f.All {
-		sample = fmt.Sprintf(", by the %d buckets looked at", f.Buckets)
+		documents := fmt.Sprintf("%d buckets", f.Buckets)
+		if segments := f.Segments + f.Ended; segments > 0 {
+			documents += fmt.Sprintf(" and %d segments", segments)
+		}
+		sample = fmt.Sprintf(", by the %s looked at", documents)
+	}
+	if f.Segments+f.Ended+f.Unfinished > 0 {
+		segments := fmt.Sprintf("%d with %d measurements that are not in buckets yet, %d more wait for deletion", f.Segments, f.Staged, f.Ended)
+		if f.Unfinished > 0 {
+			segments += fmt.Sprintf("; %d buckets are being made of segments", f.Unfinished)
+		}
+		head.Row("Segments", segments+sample)
 	}
 	head.Row("Fill", fmt.Sprintf("%.1f measurements a bucket, a tenth has %d or fewer, of %d at most%s", f.Mean, f.P10, most, sample))
 	bytes := fmt.Sprintf("%.1f B", f.Bytes)

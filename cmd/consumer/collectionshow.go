@@ -16,7 +16,7 @@ import (
 	"waterwheel/timeseries"
 )
 
-// defaultNewest is how many buckets of a partition show looks at unless told otherwise.
+// defaultNewest is how many buckets and segments of a partition show looks at unless told otherwise.
 const defaultNewest = 10_000
 
 func (p *program) collectionShowCommand() *cobra.Command {
@@ -25,8 +25,10 @@ func (p *program) collectionShowCommand() *cobra.Command {
 		Use:   "show",
 		Short: "Show the options of collections, what they hold of each partition, and who has claimed it",
 		Long: "Shows how a collection is defined, which view it has and why, how large it is and how full its buckets are, its indexes,\n" +
-			"how many buckets and measurements it holds of each source partition, and whose claim stands on that. Of a partition with more buckets than --buckets only those with the largest offsets are\n" +
-			"looked at, and the output says so: it costs little on a collection of any size.",
+			"how many buckets, segments and measurements it holds of each source partition, and whose claim stands on that. Staged\n" +
+			"measurements are in segments only, and wait for their buckets; segments that ended wait for their deletion. Of a\n" +
+			"partition with more buckets and segments than --buckets only those with the largest offsets are looked at, and the\n" +
+			"output says so: it costs little on a collection of any size.",
 		Args: noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
 			if newest < 0 {
@@ -46,7 +48,7 @@ func (p *program) collectionShowCommand() *cobra.Command {
 		}
 		return p.show(views, func(w io.Writer) { printCollections(w, views, time.Now()) })
 	})
-	cmd.Flags().Int64Var(&newest, "buckets", defaultNewest, "look at so many buckets of each partition at most; 0: all")
+	cmd.Flags().Int64Var(&newest, "buckets", defaultNewest, "look at so many buckets and segments of each partition at most; 0: all")
 	return cmd
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +22,13 @@ type CollectionView struct {
 	ExpireAfterSeconds int64          `json:"expireAfterSeconds"` // 0: never
 	View               sink.ViewState `json:"view"`
 	MaxCount           int32          `json:"bucketMaxCount"` // of the settings
-	// Size is the server's own figures, of all buckets.
+	// Size is the server's own figures, of all buckets and segments.
 	sink.Size
 	// Fill is what the buckets looked at say of all; nil: there are none.
 	Fill *FillView `json:"fill,omitempty"`
 	// Indexes are those of the buckets, in the terms of measurements.
 	Indexes IndexesView `json:"indexes"`
-	// Newest is how many buckets of a partition were looked at, at most; 0: all.
+	// Newest is how many buckets and segments of a partition were looked at, at most; 0: all.
 	Newest     int64           `json:"newest"`
 	Partitions []HeldPartition `json:"partitions"`
 }
@@ -112,7 +113,12 @@ func (v CollectionView) size() string {
 }
 
 func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
-	table := text.NewTable(w, "PARTITION", "BUCKETS", "CLOSED", "MEASUREMENTS", "PER BUCKET", "FILLED", "OFFSETS", "GROUP", "OWNER", "CLAIM", "STATE")
+	titles := []string{"PARTITION", "BUCKETS", "CLOSED", "MEASUREMENTS", "PER BUCKET", "FILLED", "OFFSETS", "GROUP", "OWNER", "CLAIM", "STATE"}
+	segments := slices.ContainsFunc(v.Partitions, func(h HeldPartition) bool { return h.Segments+h.Ended > 0 })
+	if segments {
+		titles = slices.Insert(titles, 6, "SEGMENTS", "STAGED", "ENDED")
+	}
+	table := text.NewTable(w, titles...)
 	cut := false
 	for _, h := range v.Partitions {
 		more := ""
@@ -120,13 +126,19 @@ func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
 			more, cut = "+", true
 		}
 		group, owner, token, state := h.Claim.words(now)
-		table.Row(h.name(), fmt.Sprint(h.Buckets, more), fmt.Sprint(h.Closed, more), fmt.Sprint(h.Measurements, more),
+		row := []any{
+			h.name(), fmt.Sprint(h.Buckets, more), fmt.Sprint(h.Closed, more), fmt.Sprint(h.Measurements, more),
 			ratio(h.Measurements, h.Buckets, "%.1f"), ratio(100*h.Measurements, h.Buckets*int64(v.MaxCount), "%.1f %%"), h.offsets(),
-			group, owner, token, state)
+			group, owner, token, state,
+		}
+		if segments {
+			row = slices.Insert(row, 6, any(fmt.Sprint(h.Segments, more)), any(fmt.Sprint(h.Staged, more)), any(fmt.Sprint(h.Ended, more)))
+		}
+		table.Row(row...)
 	}
 	table.Flush()
 	if cut {
-		fmt.Fprintf(w, "\n+ only the %d buckets with the largest offsets were looked at; --buckets 0 looks at all.\n", v.Newest)
+		fmt.Fprintf(w, "\n+ only the %d buckets and segments with the largest offsets were looked at; --buckets 0 looks at all.\n", v.Newest)
 	}
 }
 

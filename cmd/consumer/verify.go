@@ -44,8 +44,8 @@ func (p *program) verifyCommand() *cobra.Command {
 			"It works beside running consumers, below the offset that the group has committed. Exit code 3 when something is\n" +
 			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
 			"--content compares every value with its record, and every bucket with itself. A meta that was changed on purpose\n" +
-			"differs. --repair takes doubled measurements out of the bucket with the larger _id and closes that bucket;\n" +
-			"--dry-run shows what it would do. Run one repair at a time, and none while MongoDB elects a primary: what one\n" +
+			"differs. --repair takes doubled measurements out of segments, or else out of the bucket with the larger _id, and\n" +
+			"closes that bucket; what is being settled it leaves alone. --dry-run shows what it would do. Run one repair at a time, and none while MongoDB elects a primary: what one\n" +
 			"does not see of the other could take the last copy out.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// bucket is a stored bucket as far as its own fields tell, nothing of it compared yet.
+// bucket is a stored bucket, or a segment, as far as its own fields tell, nothing of it compared yet.
 type bucket struct {
 	ID      bson.ObjectID `bson:"_id"`
 	Control struct {
@@ -26,6 +26,8 @@ type bucket struct {
 			Last      int64         `bson:"last"`
 			Offsets   []bson.Binary `bson:"offsets"`
 		} `bson:"source"`
+		Segment *segment `bson:"segment"` // nil: it is none
+		Settled *settled `bson:"settled"` // nil: it was not made of segments
 	} `bson:"control"`
 	Meta bson.RawValue `bson:"meta"`
 	Data bson.Raw      `bson:"data"`
@@ -111,6 +113,7 @@ func (b *bucket) faults(t Topic) []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	source := b.Control.Source
+	faults = append(faults, b.settlingFaults()...)
 	if b.Control.Version != 1 {
 		wrong("control.version is %d", b.Control.Version)
 	}

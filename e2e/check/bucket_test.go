@@ -75,7 +75,7 @@ func judge(t *testing.T, documents ...bson.D) *Report {
 		if b, err := decodeBucket(raw); err != nil {
 			j.report.fault("bucket: %v", err)
 		} else {
-			j.judgeBucket(b)
+			j.judgeBucket(b, true)
 		}
 	}
 	j.countStored()

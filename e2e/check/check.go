@@ -39,7 +39,7 @@ type judgement struct {
 	records  map[place]Record // by offset, part 0
 	readings map[place]*events.Reading
 	letters  map[place]letter // expected
-	buckets  map[place]int    // how many buckets list a measurement
+	buckets  map[place]int    // how many buckets or segments store a measurement
 	report   *Report
 }
 
@@ -103,39 +103,72 @@ func (j *judgement) expectParts(at place, fate events.Fate) {
 	}
 }
 
-// readBuckets reads every bucket of the collection and compares it with the readings it says it holds.
+// readBuckets reads every bucket and segment of the collection, and compares it with the readings it says it holds. When something
+// was being settled meanwhile, so that it is not sure which of them count, it reads them all again.
 func (j *judgement) readBuckets(ctx context.Context) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(j.source.MongoURI))
 	if err != nil {
 		return fmt.Errorf("connecting to read the buckets: %w", err)
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
-	cursor, err := client.Database(j.source.Database).Collection(j.source.Topic+".buckets").Find(ctx, bson.D{}, options.Find().SetBatchSize(batchBuckets))
+	for range calmTries {
+		before := *j.report
+		sure, err := j.readOnce(ctx, client.Database(j.source.Database))
+		if sure || err != nil {
+			return err
+		}
+		*j.report = before
+		clear(j.buckets)
+	}
+	return errRestless
+}
+
+// readOnce reads everything stored. False: it is not sure that it was taken for what it is.
+func (j *judgement) readOnce(ctx context.Context, database *mongo.Database) (bool, error) {
+	c, err := beginCalm(ctx, database, j.source.Topic)
 	if err != nil {
-		return fmt.Errorf("reading the buckets: %w", err)
+		return false, err
+	}
+	cursor, err := database.Collection(j.source.Topic+".buckets").Find(ctx, bson.D{}, options.Find().SetBatchSize(batchBuckets))
+	if err != nil {
+		return false, fmt.Errorf("reading the buckets: %w", err)
 	}
 	defer cursor.Close(ctx)
 	for cursor.Next(ctx) {
-		j.report.Buckets++
-		b, err := decodeBucket(cursor.Current)
-		if err != nil {
-			j.report.fault("bucket %v: %v", b.ID, err)
-			continue
-		}
-		if b.Control.Closed {
-			j.report.Closed++
-		}
-		j.report.Writes += len(b.Control.Source.Offsets)
-		j.judgeBucket(b)
+		j.take(cursor.Current, c.counts(cursor.Current))
 	}
 	if err := cursor.Err(); err != nil {
-		return fmt.Errorf("reading the buckets: %w", err)
+		return false, fmt.Errorf("reading the buckets: %w", err)
 	}
-	return nil
+	return c.end(ctx, database, j.source.Topic)
+}
+
+// take judges one document, which is or is not where its measurements are stored.
+func (j *judgement) take(document bson.Raw, counts bool) {
+	b, err := decodeBucket(document)
+	switch {
+	case b.Control.Segment == nil:
+		j.report.Buckets++
+	case counts:
+		j.report.Segments++
+	default:
+		j.report.Ended++
+	}
+	if err != nil {
+		j.report.fault("bucket %v: %v", b.ID, err)
+		return
+	}
+	if b.Control.Closed && b.Control.Segment == nil {
+		j.report.Closed++
+	}
+	if b.Control.Settled == nil {
+		j.report.Writes += len(b.Control.Source.Offsets)
+	}
+	j.judgeBucket(b, counts)
 }
 
 // judgeBucket looks the bucket's measurements up by their positions.
-func (j *judgement) judgeBucket(b *bucket) {
+func (j *judgement) judgeBucket(b *bucket, counts bool) {
 	faults := b.faults(j.topic)
 	readings := make([]*events.Reading, 0, len(b.positions))
 	for _, p := range b.positions {
@@ -146,7 +179,9 @@ func (j *judgement) judgeBucket(b *bucket) {
 			faults = append(faults, fmt.Sprintf("it holds offset %d part %d, which must not be stored", p.Offset, p.Part))
 			continue
 		}
-		j.buckets[at]++
+		if counts {
+			j.buckets[at]++
+		}
 		readings = append(readings, reading)
 	}
 	if len(faults) == 0 {
@@ -171,7 +206,7 @@ func (j *judgement) countStored() {
 			j.report.Stored++
 		default:
 			j.report.Doubled++
-			j.report.fault("doubled: partition %d offset %d part %d is in %d buckets", at.partition, at.Offset, at.Part, n)
+			j.report.fault("doubled: partition %d offset %d part %d is in %d buckets or segments", at.partition, at.Offset, at.Part, n)
 		}
 	}
 }

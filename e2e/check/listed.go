@@ -2,7 +2,7 @@ package check
 
 import "go.mongodb.org/mongo-driver/v2/bson"
 
-// PositionsOf returns the partition and the positions that a stored bucket lists.
+// PositionsOf returns the partition and the positions that a stored bucket or segment lists.
 func PositionsOf(raw bson.Raw) (int32, []Position, error) {
 	b, err := decodeBucket(raw)
 	if err != nil {

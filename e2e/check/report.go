@@ -19,13 +19,15 @@ const maxFaults = 20
 type Report struct {
 	// Records in the topic, and the tombstones among them.
 	Records, Tombstones int
-	// Valid is the number of measurements that must be stored; Stored of them are in exactly one bucket, Missing in none,
-	// Doubled in more than one.
+	// Valid is the number of measurements that must be stored; Stored of them are in exactly one bucket or segment,
+	// Missing in none, Doubled in more than one.
 	Valid, Stored, Missing, Doubled int
 	// Unknown is the number of stored measurements that must not be there.
 	Unknown int
-	// Buckets stored, the closed ones among them, and the writes they were made by.
+	// Buckets stored, the closed ones among them, and the writes by which they and segments were made of records.
 	Buckets, Closed, Writes int
+	// Segments that store measurements, and Ended ones, whose measurements are in buckets.
+	Segments, Ended int
 	// Letters are the distinct letters by reason, Repeated those that came more than once (after a crash they may).
 	Letters  map[string]int
 	Repeated int
@@ -72,7 +74,7 @@ func (r *Report) String() string {
 		letters = append(letters, fmt.Sprintf("%s %d", reason, r.Letters[reason]))
 	}
 	return fmt.Sprintf("%d records (%d tombstones): %d valid measurements, stored once %d, missing %d, doubled %d, unknown %d; "+
-		"%d buckets (%d closed); letters: %s (%d repeated); %d offsets not committed; %d faults",
-		r.Records, r.Tombstones, r.Valid, r.Stored, r.Missing, r.Doubled, r.Unknown, r.Buckets, r.Closed,
+		"%d buckets (%d closed), %d segments (and %d that ended); letters: %s (%d repeated); %d offsets not committed; %d faults",
+		r.Records, r.Tombstones, r.Valid, r.Stored, r.Missing, r.Doubled, r.Unknown, r.Buckets, r.Closed, r.Segments, r.Ended,
 		strings.Join(letters, ", "), r.Repeated, r.Uncommitted, r.FaultCount)
 }

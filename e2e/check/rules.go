@@ -23,17 +23,15 @@ func (b *bucket) compareWith(readings []*events.Reading) []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 
-	opened := readings[0].Time - readings[0].Time%rounding.Milliseconds()
+	opened := b.opens(readings)
 	if seconds := b.ID.Timestamp().Unix(); seconds != opened/1000 {
 		wrong("_id has time %d s, want %d", seconds, opened/1000)
 	}
 	smallest, largest := extremes{sign: -1}, extremes{sign: 1}
 	smallest.add(timeField, bson.DateTime(opened))
 	rows := b.rows()
+	faults = append(faults, b.metaFaults(rows, readings)...)
 	for i, r := range readings {
-		if !sameValue(b.Meta, normalised(r.Meta)) {
-			wrong("measurement %d is of series %v, the bucket of %s", i, r.Meta, b.Meta)
-		}
 		if r.Time < opened || r.Time >= opened+span.Milliseconds() {
 			wrong("measurement %d has time %d, outside the bucket's hour from %d", i, r.Time, opened)
 		}
@@ -41,6 +39,10 @@ func (b *bucket) compareWith(readings []*events.Reading) []string {
 			wrong("measurement %d: %s", i, fault)
 		}
 		largest.add(timeField, bson.DateTime(r.Time))
+		if b.Control.Segment != nil {
+			smallest.add(metaField, normalised(r.Meta))
+			largest.add(metaField, normalised(r.Meta))
+		}
 		for _, f := range r.Fields {
 			smallest.add(f.Key, f.Value)
 			largest.add(f.Key, f.Value)

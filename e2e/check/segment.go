@@ -1,0 +1,107 @@
+package check
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/events"
+)
+
+// segment is what only a segment says of itself.
+type segment struct {
+	Low   int32          `bson:"low"`
+	High  int32          `bson:"high"`
+	Edits int32          `bson:"edits"`
+	Until *bson.DateTime `bson:"until"`
+	By    *bson.Binary   `bson:"by"`
+}
+
+// settled is what a bucket says that was made of segments.
+type settled struct {
+	From bson.DateTime `bson:"from"`
+	By   bson.Binary   `bson:"by"`
+}
+
+// shown tells whether a reader sees the document at a moment, in milliseconds since 1970.
+func (b *bucket) shown(now int64) bool {
+	switch s := b.Control.Segment; {
+	case s != nil:
+		return s.Until == nil || int64(*s.Until) > now
+	case b.Control.Settled != nil:
+		return int64(b.Control.Settled.From) <= now
+	}
+	return true
+}
+
+// settlingFaults are what a document says wrongly of settlings.
+func (b *bucket) settlingFaults() []string {
+	var faults []string
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	uuid := func(by bson.Binary) bool { return by.Subtype == bson.TypeBinaryUUID && len(by.Data) == 16 }
+	s, made := b.Control.Segment, b.Control.Settled
+	if (s != nil || made != nil) && !b.Control.Closed {
+		wrong("it is open, and a segment or was made of segments")
+	}
+	switch {
+	case s != nil && made != nil:
+		wrong("it is a segment, and was made of segments")
+	case s != nil && (s.Until == nil) != (s.By == nil):
+		wrong("control.segment.until is %v, and .by %v", s.Until, s.By)
+	case s != nil && s.By != nil && !uuid(*s.By):
+		wrong("control.segment.by is %v", *s.By)
+	case made != nil && (made.From == 0 || !uuid(made.By)):
+		wrong("control.settled is %v", *made)
+	}
+	if s != nil && b.Meta.Type != 0 {
+		wrong("it is a segment with a meta, %s", b.Meta)
+	}
+	return faults
+}
+
+// metaFaults compares the identities of a document's measurements with what it says of them.
+func (b *bucket) metaFaults(rows []map[string]bson.RawValue, readings []*events.Reading) []string {
+	var faults []string
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	low, high := int32(1<<16-1), int32(0)
+	for i, r := range readings {
+		stored := b.Meta
+		if b.Control.Segment != nil {
+			stored = rows[i][metaField]
+			delete(rows[i], metaField)
+		}
+		if !sameValue(stored, normalised(r.Meta)) {
+			wrong("measurement %d is of series %v, stored as %s", i, r.Meta, stored)
+		}
+		hash := seriesHash(stored)
+		low, high = min(low, hash), max(high, hash)
+	}
+	if s := b.Control.Segment; s != nil && (s.Low != low || s.High != high) {
+		wrong("control.segment.low and .high are %d and %d, want %d and %d", s.Low, s.High, low, high)
+	}
+	return faults
+}
+
+// seriesHash is where a series lies among all: FNV-1a of the type and the value of its meta, folded to 16 bits.
+func seriesHash(meta bson.RawValue) int32 {
+	h := fnv.New32a()
+	if meta.Type != 0 {
+		h.Write(append([]byte{byte(meta.Type)}, meta.Value...))
+	}
+	return int32(h.Sum32()>>16 ^ h.Sum32()&0xffff)
+}
+
+// opens is the time that a document begins with: a bucket's is that of its first measurement, rounded down, and a segment's any such that
+// is not behind its earliest.
+func (b *bucket) opens(readings []*events.Reading) int64 {
+	step := rounding.Milliseconds()
+	if b.Control.Segment != nil {
+		for _, e := range b.Control.Min {
+			if at, ok := e.Value.(bson.DateTime); ok && e.Key == timeField && int64(at)%step == 0 {
+				return int64(at)
+			}
+		}
+	}
+	return readings[0].Time - readings[0].Time%step
+}

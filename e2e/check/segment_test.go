@@ -1,0 +1,354 @@
+package check
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/embedded"
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
+)
+
+func uuid(first byte) bson.Binary {
+	return bson.Binary{Subtype: bson.TypeBinaryUUID, Data: append([]byte{first}, make([]byte, 15)...)}
+}
+
+// sampleSegment is the sample, the last reading of it of the series "s-17", as a segment.
+func sampleSegment(t *testing.T) bson.D {
+	t.Helper()
+	d := sampleBucket(t)
+	meta := d[2].Value
+	d = append(d[:2:2], d[3:]...)
+	d = set(d, []string{"data", "meta"}, bson.D{{Key: "0", Value: meta}, {Key: "1", Value: meta}, {Key: "2", Value: "s-17"}})
+	d = set(d, []string{"control", "min", "meta"}, "s-17")
+	d = set(d, []string{"control", "max", "meta"}, meta)
+	d = set(d, []string{"control", "closed"}, true)
+	return set(d, []string{"control", "segment"}, bson.D{{Key: "low", Value: int32(22936)}, {Key: "high", Value: int32(53901)}})
+}
+
+// judgeSegment is judge with the last reading of another series.
+func judgeSegment(t *testing.T, counts bool, documents ...bson.D) *Report {
+	t.Helper()
+	j := &judgement{topic: topic, report: &Report{}, readings: map[place]*events.Reading{}, buckets: map[place]int{}}
+	for i, p := range []Position{{10, 3}, {12, 0}, {11, 0}} {
+		j.readings[place{1, p}] = sample()[i]
+	}
+	j.readings[place{1, Position{Offset: 11}}].Meta = "s-17"
+	for _, d := range documents {
+		raw, err := bson.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.take(raw, counts)
+	}
+	j.countStored()
+	return j.report
+}
+
+func TestAcceptsASegment(t *testing.T) {
+	ended := set(sampleSegment(t), []string{"control", "segment", "until"}, bson.DateTime(5))
+	ended = set(ended, []string{"control", "segment", "by"}, uuid(1))
+	for name, d := range map[string]bson.D{
+		"with its measurements":  sampleSegment(t),
+		"that was edited":        set(sampleSegment(t), []string{"control", "segment", "edits"}, int32(4)),
+		"of a settling":          ended,
+		"that begins before all": set(set(sampleSegment(t), []string{"control", "min", "time"}, bson.DateTime(opened-60_000)), []string{"_id"}, bson.NewObjectIDFromTimestamp(time.UnixMilli(opened-60_000))),
+	} {
+		if report := judgeSegment(t, true, d); report.Err() != nil || report.Stored != 3 || report.Segments != 1 || report.Buckets != 0 {
+			t.Errorf("a segment %s: %v, %v", name, report, report.Err())
+		}
+	}
+	if report := judgeSegment(t, false, ended); report.Missing != 3 || report.Ended != 1 || report.Segments != 0 {
+		t.Errorf("a segment that ended: %v", report)
+	}
+	settled := set(set(sampleBucket(t), []string{"control", "closed"}, true), []string{"control", "settled"},
+		bson.D{{Key: "from", Value: bson.DateTime(5)}, {Key: "by", Value: uuid(1)}})
+	if report := judge(t, settled); report.Err() != nil || report.Stored != 3 {
+		t.Errorf("a settled bucket: %v", report.Err())
+	}
+}
+
+func TestNoticesWhatIsWrongWithASegment(t *testing.T) {
+	for path, change := range map[string]struct {
+		value any
+		fault string
+	}{
+		"control.segment.low":    {int32(22935), "control.segment.low"},
+		"control.segment.high":   {int32(53902), "control.segment.low"},
+		"control.segment.until":  {bson.DateTime(5), "control.segment.until"},
+		"control.segment.by":     {uuid(1), "control.segment.until"},
+		"control.closed":         {nil, "it is open"},
+		"control.settled":        {bson.D{{Key: "from", Value: bson.DateTime(5)}, {Key: "by", Value: uuid(1)}}, "and was made of segments"},
+		"control.min.meta":       {nil, "control.min"},
+		"control.max.meta":       {"s-17", "control.max"},
+		"control.min.time":       {bson.DateTime(opened + 60_000), "_id has time"},
+		"control.min.time.":      {bson.DateTime(opened + 1), "control.min"},
+		"control.segment":        {nil, "is of series"},
+		"meta":                   {"x", "with a meta"},
+		"data.meta.2":            {"s-18", "is of series"},
+		"data.meta.1":            {nil, "is of series"},
+		"data.v.1":               {2.0, "v is"},
+		"data.w":                 {bson.D{{Key: "0", Value: true}}, "fields"},
+		"control.source.offsets": {bson.A{bson.Binary{Data: []byte{40}}, bson.Binary{Data: []byte{48, 2}}}, "must not be stored"},
+	} {
+		d := set(sampleSegment(t), strings.Split(strings.TrimRight(path, "."), "."), change.value)
+		if err := judgeSegment(t, true, d).Err(); err == nil || !strings.Contains(err.Error(), change.fault) {
+			t.Errorf("%s = %v: noticed %v, want %q", path, change.value, err, change.fault)
+		}
+	}
+	for name, value := range map[string]bson.D{
+		"no time": {{Key: "by", Value: uuid(1)}},
+		"no by":   {{Key: "from", Value: bson.DateTime(5)}},
+	} {
+		d := set(set(sampleBucket(t), []string{"control", "closed"}, true), []string{"control", "settled"}, value)
+		if err := judge(t, d).Err(); err == nil || !strings.Contains(err.Error(), "control.settled is") {
+			t.Errorf("a settled bucket with %s: %v", name, err)
+		}
+	}
+}
+
+// TestSeriesHash: the examples of docs/segments.md.
+func TestSeriesHash(t *testing.T) {
+	for want, meta := range map[int32]any{53901: "s-17", 44367: bson.D{{Key: "sensor", Value: "s-17"}}, 53538: int32(17)} {
+		kind, data, err := bson.MarshalValue(meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := seriesHash(bson.RawValue{Type: kind, Value: data}); got != want {
+			t.Errorf("%v has %d, want %d", meta, got, want)
+		}
+	}
+	if got := seriesHash(bson.RawValue{}); got != 7385 {
+		t.Errorf("no meta has %d, want 7385", got)
+	}
+}
+
+// about is a document with one measurement, the offset, of the stage's only partition.
+func about(id byte, offset int64, control ...bson.E) bson.D {
+	d := bson.D{
+		{Key: "_id", Value: bson.ObjectID{11: id}},
+		{Key: "control", Value: append(bson.D{
+			{Key: "count", Value: int32(1)},
+			{Key: "source", Value: bson.D{
+				{Key: "topicId", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: topic.ID[:]}},
+				{Key: "partition", Value: int32(0)},
+				{Key: "offsets", Value: bson.A{bson.Binary{Data: []byte{byte(offset << 2)}}}},
+			}},
+		}, control...)},
+		{Key: "data", Value: bson.D{}},
+	}
+	return d
+}
+
+func segmentOf(until int64, by byte) bson.E {
+	s := bson.D{{Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}
+	if until != 0 {
+		s = append(s, bson.E{Key: "until", Value: bson.DateTime(until)}, bson.E{Key: "by", Value: uuid(by)})
+	}
+	return bson.E{Key: "segment", Value: s}
+}
+
+func settledBy(from int64, by byte) bson.E {
+	return bson.E{Key: "settled", Value: bson.D{{Key: "from", Value: bson.DateTime(from)}, {Key: "by", Value: uuid(by)}}}
+}
+
+// TestWhatCountsAndWhatIsShown: the rules, case by case, at the moment 1000 with settling 1 announced.
+func TestWhatCountsAndWhatIsShown(t *testing.T) {
+	announced := Announced{string(uuid(1).Data): true}
+	for name, c := range map[string]struct {
+		document        bson.D
+		counts, shown   bool
+		countsOtherwise bool // when nothing is announced
+	}{
+		"a bucket":                                     {about(1, 1), true, true, true},
+		"a settled bucket":                             {about(1, 1, settledBy(1000, 2)), true, true, true},
+		"a settled bucket, not shown yet":              {about(1, 1, settledBy(1001, 2)), true, false, true},
+		"a bucket of the settling, not shown yet":      {about(1, 1, settledBy(1001, 1)), false, false, true},
+		"a bucket of the settling, whose time is past": {about(1, 1, settledBy(999, 1)), false, true, true},
+		"a segment":                                    {about(1, 1, segmentOf(0, 0)), true, true, true},
+		"a segment that ended":                         {about(1, 1, segmentOf(1000, 2)), false, false, false},
+		"a segment that ends":                          {about(1, 1, segmentOf(1001, 2)), false, true, false},
+		"a segment that ends by the settling":          {about(1, 1, segmentOf(1001, 1)), true, true, false},
+		"a segment that ended by the settling":         {about(1, 1, segmentOf(1000, 1)), true, false, false},
+	} {
+		raw, err := bson.Marshal(c.document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := decodeBucket(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := announced.Counts(raw); got != c.counts {
+			t.Errorf("%s counts: %v", name, got)
+		}
+		if got := (Announced{}).Counts(raw); got != c.countsOtherwise {
+			t.Errorf("%s counts when nothing is announced: %v", name, got)
+		}
+		if got := b.shown(1000); got != c.shown {
+			t.Errorf("%s is shown: %v", name, got)
+		}
+	}
+}
+
+// TestShownLooksAtOneMoment: on servers, of ten measurements with seven committed.
+func TestShownLooksAtOneMoment(t *testing.T) {
+	s, buckets := shownStage(t)
+	far := time.Now().Add(time.Hour).UnixMilli()
+	put := func(documents ...bson.D) {
+		t.Helper()
+		for _, d := range documents {
+			if _, err := buckets.InsertOne(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for offset := range int64(3) {
+		put(about(byte(offset), offset))
+	}
+	put( // 3 is settled and shown, 4 settled and not shown yet, 5 and 6 staged, and 8 before its commit
+		about(30, 3, segmentOf(5, 1)), about(31, 3, settledBy(5, 1)), about(40, 4, segmentOf(far, 1)), about(41, 4, settledBy(far, 1)),
+		about(50, 5, segmentOf(0, 0)), about(60, 6, segmentOf(0, 0)), about(80, 8, segmentOf(0, 0)),
+	)
+	report, err := Shown(t.Context(), s)
+	if err != nil || report.Err() != nil || report.Valid != 16 || report.Stored != 16 {
+		t.Fatalf("%v, %v, %v", err, report, report.Err())
+	}
+	put(about(51, 5, settledBy(5, 2)), about(70, 20))
+	if _, err := buckets.DeleteOne(t.Context(), withID(0)); err != nil {
+		t.Fatal(err)
+	}
+	end := bson.D{{Key: "$set", Value: bson.D{{Key: "control.segment.until", Value: bson.DateTime(5)}}}}
+	if _, err := buckets.UpdateOne(t.Context(), withID(60), end); err != nil {
+		t.Fatal(err)
+	}
+	report, err = Shown(t.Context(), s)
+	if err != nil || report.Doubled != 2 || report.Missing != 4 || report.Unknown != 2 || report.FaultCount != 8 || report.Err() == nil {
+		t.Errorf("%v, %v, %v", err, report, report.Err())
+	}
+}
+
+func withID(id byte) bson.D { return bson.D{{Key: "_id", Value: bson.ObjectID{11: id}}} }
+
+// TestCalmNoticesSettlings: one that came while documents were read, and one that went.
+func TestCalmNoticesSettlings(t *testing.T) {
+	s, buckets := shownStage(t)
+	partitions := buckets.Database().Collection(s.Topic + ".partitions")
+	announce := func(by any) {
+		t.Helper()
+		document := bson.D{{Key: "settling", Value: by}}
+		if _, err := partitions.ReplaceOne(t.Context(), withID(9), document, options.Replace().SetUpsert(true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw := func(d bson.D) bson.Raw {
+		b, err := bson.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	old, present, later := about(1, 1, settledBy(5, 1)), about(2, 2, settledBy(5, 2)), about(3, 3, settledBy(5, 3))
+	if _, err := buckets.InsertMany(t.Context(), []any{old, present}); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		documents []bson.D
+		after     any // announced when they were read
+		want      bool
+	}{
+		"nothing happens":     {[]bson.D{old, present, about(4, 4)}, bson.D{{Key: "by", Value: uuid(2)}}, true},
+		"a settling is over":  {[]bson.D{old}, nil, false},
+		"a settling has come": {[]bson.D{old, later}, bson.D{{Key: "by", Value: uuid(2)}}, false},
+	} {
+		announce(bson.D{{Key: "by", Value: uuid(2)}})
+		calm, err := beginCalm(t.Context(), buckets.Database(), s.Topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range c.documents {
+			calm.counts(raw(d))
+		}
+		announce(c.after)
+		if got, err := calm.end(t.Context(), buckets.Database(), s.Topic); err != nil || got != c.want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// shownStage is a topic of ten readings, seven of them committed, and an empty collection on a server.
+func shownStage(t *testing.T) (Source, *mongo.Collection) {
+	t.Helper()
+	server, err := embedded.StartKafka(kfake.SeedTopics(1, "events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	database, err := embedded.StartMongo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = database.Close() })
+	k, err := DialKafka(server.Brokers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	producer := harness.NewProducer(server.Brokers(), "events")
+	fates := map[string]events.Fate{}
+	for i := range 10 {
+		e := events.Of(events.Reading{Time: opened + int64(i), Meta: "m"})
+		fates[string(e.Value)] = e.Fate
+		if err := producer.Send(ctx, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := producer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, _, err := k.Topic(ctx, "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := topic.ID
+	t.Cleanup(func() { topic.ID = former })
+	topic.ID = found.ID // that the documents name
+	commit(ctx, t, k, 7)
+	client, err := mongo.Connect(options.Client().ApplyURI(database.URI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Disconnect(context.Background()) })
+	fate := func(value []byte) (events.Fate, bool) {
+		f, ok := fates[string(value)]
+		return f, ok
+	}
+	s := Source{Kafka: k, MongoURI: database.URI(), Database: "db", Topic: "events", Group: "g", Fate: fate}
+	return s, client.Database("db").Collection("events.buckets")
+}
+
+// commit commits an offset of partition 0.
+func commit(ctx context.Context, t *testing.T, k *Kafka, offset int64) {
+	t.Helper()
+	request := kmsg.NewPtrOffsetCommitRequest()
+	request.Group, request.Generation = "g", -1
+	of := kmsg.NewOffsetCommitRequestTopic()
+	of.Topic = "events"
+	partition := kmsg.NewOffsetCommitRequestTopicPartition()
+	partition.Offset = offset
+	of.Partitions = append(of.Partitions, partition)
+	request.Topics = append(request.Topics, of)
+	if _, err := request.RequestWith(ctx, k.client); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,134 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/events"
+)
+
+// Shown looks at what a reader sees at one moment, beside whatever is written and settled: each measurement below the offsets that
+// were committed before it must be seen once, and any other once or not yet. It looks twice, since a reader may come to segments
+// before buckets, or to buckets before segments. In the report are only these counts and faults.
+func Shown(ctx context.Context, s Source) (*Report, error) {
+	topic, ok, err := s.Kafka.Topic(ctx, s.Topic)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("there is no topic %s", s.Topic)
+	}
+	client, err := mongo.Connect(options.Client().ApplyURI(s.MongoURI))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to read the buckets: %w", err)
+	}
+	defer client.Disconnect(context.WithoutCancel(ctx))
+	buckets := client.Database(s.Database).Collection(s.Topic + ".buckets")
+
+	committed, _, err := s.Kafka.Committed(ctx, s.Group, topic)
+	if err != nil {
+		return nil, err
+	}
+	var looks []look
+	for _, segmentsFirst := range []bool{true, false} {
+		l, err := lookAt(ctx, buckets, topic, segmentsFirst)
+		if err != nil {
+			return nil, err
+		}
+		looks = append(looks, l)
+	}
+	j := &judgement{source: s, topic: topic, records: map[place]Record{}, readings: map[place]*events.Reading{}, letters: map[place]letter{}, report: &Report{}}
+	if err := j.readTopic(ctx); err != nil {
+		return nil, err
+	}
+	report := &Report{Letters: map[string]int{}}
+	for i := range looks {
+		looks[i].judge(j.readings, committed, report)
+	}
+	return report, nil
+}
+
+// look is what a reader sees at a moment.
+type look struct {
+	what string
+	seen map[place][]bson.ObjectID // the documents that show a measurement
+	torn []string                  // documents that cannot be read
+}
+
+// lookAt reads what is shown at the present moment, in two queries.
+func lookAt(ctx context.Context, buckets *mongo.Collection, topic Topic, segmentsFirst bool) (look, error) {
+	now := time.Now()
+	l := look{what: "buckets before segments", seen: map[place][]bson.ObjectID{}}
+	if segmentsFirst {
+		l.what = "segments before buckets"
+	}
+	l.what += now.UTC().Format(", at 15:04:05.000")
+	for _, segments := range []bool{segmentsFirst, !segmentsFirst} {
+		filter := bson.D{{Key: "control.segment", Value: bson.D{{Key: "$exists", Value: segments}}}}
+		cursor, err := buckets.Find(ctx, filter, options.Find().SetBatchSize(batchBuckets))
+		if err != nil {
+			return l, fmt.Errorf("reading what is shown: %w", err)
+		}
+		for cursor.Next(ctx) {
+			l.take(cursor.Current, topic, now.UnixMilli())
+		}
+		err = cursor.Err()
+		_ = cursor.Close(ctx)
+		if err != nil {
+			return l, fmt.Errorf("reading what is shown: %w", err)
+		}
+	}
+	return l, nil
+}
+
+// take notes what a document of the topic shows.
+func (l *look) take(document bson.Raw, topic Topic, now int64) {
+	b, err := decodeBucket(document)
+	if err != nil {
+		l.torn = append(l.torn, fmt.Sprintf("%v: %v", b.ID, err))
+		return
+	}
+	if string(b.Control.Source.TopicID.Data) != string(topic.ID[:]) || !b.shown(now) {
+		return
+	}
+	for _, p := range b.positions {
+		at := place{b.Control.Source.Partition, p}
+		l.seen[at] = append(l.seen[at], b.ID)
+	}
+}
+
+// judge adds to a report what a look shows of the readings.
+func (l *look) judge(readings map[place]*events.Reading, committed []int64, report *Report) {
+	wrong := func(at place, format string, args ...any) {
+		report.fault("%s: partition %d offset %d part %d %s", l.what, at.partition, at.Offset, at.Part, fmt.Sprintf(format, args...))
+	}
+	for at := range readings {
+		switch n := len(l.seen[at]); {
+		case n > 1:
+			report.Valid++
+			report.Doubled++
+			wrong(at, "is shown %d times, by %v", n, l.seen[at])
+		case n == 1:
+			report.Valid++
+			report.Stored++
+		case at.Offset < committed[at.partition]:
+			report.Valid++
+			report.Missing++
+			wrong(at, "is not shown")
+		}
+	}
+	for at := range l.seen {
+		if readings[at] == nil {
+			report.Unknown++
+			wrong(at, "is shown by %v, and must not be", l.seen[at])
+		}
+	}
+	for _, text := range l.torn {
+		report.fault("%s: bucket %s", l.what, text)
+	}
+}

@@ -1,0 +1,36 @@
+package sink
+
+import (
+	"context"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// Size is what the server tells of the buckets and segments of a time series.
+type Size struct {
+	Buckets      int64 `json:"buckets"`      // and segments
+	Bytes        int64 `json:"bytes"`        // of all buckets, uncompressed
+	StorageBytes int64 `json:"storageBytes"` // on disk
+	IndexBytes   int64 `json:"indexBytes"`
+	// Compressor is WiredTiger's of the buckets: "zstd", "snappy", "zlib", "none", on a sharded cluster perhaps several; empty: the
+	// server does not tell.
+	Compressor string `json:"compressor,omitempty"`
+}
+
+// Size asks the server how large the buckets of a time series are; it does not look at them.
+func (d *Database) Size(ctx context.Context, series string) (Size, error) {
+	raw, err := d.db.RunCommand(ctx, bson.D{{Key: "collStats", Value: series + timeseries.BucketsSuffix}}).Raw()
+	if err != nil {
+		return Size{}, failure("asking for the size of "+series, d.portError(err))
+	}
+	number := func(key string) int64 {
+		n, _ := raw.Lookup(key).AsInt64OK()
+		return n
+	}
+	return Size{
+		Buckets: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
+		Compressor: compressorOf(raw),
+	}, nil
+}

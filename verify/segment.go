@@ -1,0 +1,99 @@
+package verify
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/claim"
+	"waterwheel/timeseries"
+)
+
+// readSettling reads whether the document is a segment, and which settling it belongs to.
+func (b *listing) readSettling() {
+	at := timeseries.FieldFrom
+	about := b.control(timeseries.FieldSegment)
+	if b.segment = about.Type == bson.TypeEmbeddedDocument; b.segment {
+		at = timeseries.FieldUntil
+	} else {
+		about = b.control(timeseries.FieldSettled)
+	}
+	if about.Type != bson.TypeEmbeddedDocument {
+		return
+	}
+	var dated bool
+	b.moment, dated = lookup(about.Value, at).DateTimeOK()
+	if b.ended = b.segment && dated; b.segment && !dated {
+		return
+	}
+	b.by, _ = tokenOf(lookup(about.Value, timeseries.FieldBy))
+}
+
+func tokenOf(v bson.RawValue) (by claim.Token, ok bool) {
+	subtype, data, binary := v.BinaryOK()
+	if ok = binary && subtype == bson.TypeBinaryUUID && len(data) == len(by); ok {
+		copy(by[:], data)
+	}
+	return by, ok
+}
+
+// settlingFault tells where what the document says of settlings has not the form that it must have; an empty path: it has.
+func (b *listing) settlingFault() (path, text string) {
+	if about := b.control(timeseries.FieldSegment); about.Type != 0 && !b.segment {
+		return timeseries.PathSegment, fmt.Sprintf("is %s, no object", show(about))
+	}
+	if b.segment {
+		return b.momentFault(timeseries.FieldSegment, timeseries.FieldUntil)
+	}
+	return b.momentFault(timeseries.FieldSettled, timeseries.FieldFrom)
+}
+
+// momentFault looks at a moment and the token beside it, which a segment may both lack.
+func (b *listing) momentFault(within, moment string) (path, text string) {
+	at, by := b.control(within, moment), b.control(within, timeseries.FieldBy)
+	if at.Type == 0 && by.Type == 0 && (b.segment || b.control(within).Type == 0) {
+		return "", ""
+	}
+	if _, ok := at.DateTimeOK(); !ok {
+		return timeseries.Path(timeseries.FieldControl, within, moment), fmt.Sprintf("is %s, no date", show(at))
+	}
+	if _, ok := tokenOf(by); !ok {
+		return timeseries.Path(timeseries.FieldControl, within, timeseries.FieldBy), fmt.Sprintf("is %s, no UUID", show(by))
+	}
+	return "", ""
+}
+
+// checkSegment looks whether a segment says what only segments say, and whether that agrees with its measurements: of is made of these.
+func (w *window) checkSegment(b *listing, of hashes) {
+	low, edits := b.control(timeseries.FieldSegment, timeseries.FieldLow), b.control(timeseries.FieldSegment, timeseries.FieldEdits)
+	high := b.control(timeseries.FieldSegment, timeseries.FieldHigh)
+	closed, _ := b.control(timeseries.FieldClosed).BooleanOK()
+	meta := lookup(b.document, timeseries.FieldMeta)
+	switch {
+	case meta.Type != 0:
+		w.damaged(b, timeseries.FieldMeta, "is %s, a segment has none", show(meta))
+	case !closed:
+		w.damaged(b, timeseries.PathClosed, "is %s, a segment is closed", show(b.control(timeseries.FieldClosed)))
+	case edits.Type != 0 && edits.Type != bson.TypeInt32:
+		w.damaged(b, timeseries.PathEdits, "is %s, no int32", show(edits))
+	case !isInt32(low, of.low):
+		w.damaged(b, timeseries.PathLow, "is %s, the smallest hash of its series is %d", show(low), of.low)
+	case !isInt32(high, of.high):
+		w.damaged(b, timeseries.PathHigh, "is %s, the largest hash of its series is %d", show(high), of.high)
+	}
+}
+
+func isInt32(v bson.RawValue, want int32) bool {
+	n, ok := v.Int32OK()
+	return ok && n == want
+}
+
+// hashes are the smallest and the largest series hash of measurements.
+type hashes struct{ low, high int32 }
+
+func newHashes() hashes { return hashes{low: timeseries.MaxHash} }
+
+func (h *hashes) add(meta bson.RawValue) {
+	hash := timeseries.SeriesHash(meta)
+	h.low, h.high = min(h.low, hash), max(h.high, hash)
+}

@@ -1,0 +1,282 @@
+package verify_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/claim"
+	"waterwheel/measurement"
+	"waterwheel/verify"
+)
+
+// stages are where a settling can be when it is looked at, with what leads there from the stage before.
+var stages = []struct {
+	name string
+	step func(s *settling)
+}{
+	{"announced", func(*settling) {}},
+	{"some buckets inserted", func(s *settling) { s.insert(0); s.insert(2) }},
+	{"all buckets inserted", func(s *settling) {
+		for i := range s.buckets {
+			if i != 0 && i != 2 {
+				s.insert(i)
+			}
+		}
+	}},
+	{"some segments ended", func(s *settling) { s.end(1) }},
+	{"all segments ended", func(s *settling) {
+		for i := range s.segments {
+			if i != 1 {
+				s.end(i)
+			}
+		}
+	}},
+	{"forgotten", (*settling).forget},
+	{"some segments deleted", func(s *settling) { s.sweep(1) }},
+	{"all segments deleted", func(s *settling) {
+		for i := range s.segments {
+			s.sweep(i)
+		}
+	}},
+}
+
+// TestEachStageOfASettlingStoresOnce: nothing is wrong in any, and a repair changes nothing.
+func TestEachStageOfASettlingStoresOnce(t *testing.T) {
+	w := newSparseWorld(t, 200)
+	segments := w.segmentIDs()
+	if len(segments) < 8 {
+		t.Fatalf("%d segments", len(segments))
+	}
+	s := w.settle(noon+2_000_000, segments[:5]...)
+	for _, stage := range stages {
+		t.Run(stage.name, func(t *testing.T) {
+			stage.step(s)
+			before := w.content()
+			for _, change := range []func(*verify.Options){
+				func(*verify.Options) {}, content, repair, func(o *verify.Options) { o.Content, o.Window = true, 7 },
+			} {
+				if r := w.verify(change); r.Wrong() || r.StoredOnce != r.Valid || r.Valid != 212 {
+					t.Errorf("%+v", r)
+				}
+			}
+			if w.content() != before {
+				t.Error("something was changed")
+			}
+		})
+	}
+}
+
+// TestEachStageShowsWhatIsWrong: a measurement that is lacking, and one that is in another bucket as well, are found in each.
+func TestEachStageShowsWhatIsWrong(t *testing.T) {
+	w := newSparseWorld(t, 200)
+	w.dense = 0
+	rival(w, 4)          // with three copies: the last record is none
+	w.append(w.event(5)) // and one is not stored
+	s := w.settle(noon+2_000_000, w.segmentIDs()...)
+	for _, stage := range stages {
+		stage.step(s)
+		if r := w.verify(content); r.Missing.Count != 1 || r.Doubled.Count != 3 || r.Unknown.Count != 0 || r.Damaged.Count != 0 {
+			t.Errorf("%s: %+v", stage.name, r)
+		}
+	}
+}
+
+// TestAnUndoneSettlingStoresOnce: while it is undone, and afterwards.
+func TestAnUndoneSettlingStoresOnce(t *testing.T) {
+	w := newSparseWorld(t, 200)
+	s := w.settle(noon+2_000_000, w.segmentIDs()...)
+	look := func(stage string) {
+		t.Helper()
+		if r := w.verify(content, repair); r.Wrong() || r.StoredOnce != 212 {
+			t.Errorf("%s: %+v", stage, r)
+		}
+	}
+	for i := range s.buckets {
+		s.insert(i)
+	}
+	for i := range s.segments {
+		s.end(i)
+	}
+	look("ended")
+	for i := range s.segments {
+		s.restore(i)
+		if i == 2 {
+			look("some restored")
+		}
+	}
+	look("restored")
+	for i := range s.buckets {
+		s.withdraw(i)
+		if i == 2 {
+			look("some buckets deleted")
+		}
+	}
+	s.forget()
+	look("forgotten")
+}
+
+// TestEndedSegmentsDoNotStore: what only they list is missing.
+func TestEndedSegmentsDoNotStore(t *testing.T) {
+	w := newSparseWorld(t, 100)
+	s := w.settle(noon+2_000_000, w.segmentIDs()[:1]...)
+	s.end(0)
+	s.forget()
+	n, _ := w.docs[s.segments[0]].Lookup("control", "count").AsInt64OK()
+	if r := w.verify(content); r.Missing.Count != n || r.Damaged.Count != 0 {
+		t.Errorf("%d of %d are missing: %+v", r.Missing.Count, n, r)
+	}
+	s.insert(0) // and buckets store although they are not shown yet
+	for i := range s.buckets[1:] {
+		s.insert(i + 1)
+	}
+	if r := w.verify(content); r.Wrong() {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
+	uuid := bson.Binary{Subtype: bson.TypeBinaryUUID, Data: make([]byte, 16)}
+	for name, test := range map[string]struct {
+		path  string
+		value any
+		want  string
+		cheap bool // it is found without looking at the content
+	}{
+		"a low that is too low":    {"control.segment.low", int32(1), "control.segment.low: is {\"$numberInt\":\"1\"}, the smallest hash of its series is", false},
+		"a low of another type":    {"control.segment.low", int64(1), "control.segment.low: is", false},
+		"no high":                  {"control.segment.high", nil, "control.segment.high: is nothing, the largest hash of its series is", false},
+		"an open segment":          {"control.closed", nil, "control.closed: is nothing, a segment is closed", false},
+		"a meta of its own":        {"meta", "x", "meta: is \"x\", a segment has none", false},
+		"edits of another type":    {"control.segment.edits", 1.5, "control.segment.edits: is {\"$numberDouble\":\"1.5\"}, no int32", false},
+		"an end by nobody":         {"control.segment.until", bson.DateTime(5), "control.segment.by: is nothing, no UUID", true},
+		"an end that is no date":   {"control.segment.until", "x", "control.segment.until: is \"x\", no date", true},
+		"a settling without end":   {"control.segment.by", uuid, "control.segment.until: is nothing, no date", true},
+		"a segment that is none":   {"control.segment", "x", "control.segment: is \"x\", no object", true},
+		"another meta":             {"data.meta.2", bson.D{{Key: "host", Value: "z"}}, "data.meta.2: is {\"host\": \"z\"}, the record says", false},
+		"no meta":                  {"data.meta.1", nil, "data.meta.1: is nothing, the record says", false},
+		"another value":            {"data.x.3", 4.25, "data.x.3: is {\"$numberDouble\":\"4.25\"}, the record says", false},
+		"a minimum without a meta": {"control.min.meta", nil, "control.min.meta: is nothing, the measurements make it", false},
+		"a wrong maximum of metas": {"control.max.meta.host", int32(77), "control.max.meta.host: is", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSparseWorld(t, 100)
+			id := w.full()
+			w.edit(id, test.path, test.value)
+			r := w.verify(content)
+			var text []string
+			for _, f := range append(r.Different.First, r.Damaged.First...) {
+				text = append(text, f.Path+": "+f.Text)
+				if f.Bucket != id.Hex() {
+					t.Errorf("%+v", f)
+				}
+			}
+			if all := strings.Join(text, "\n"); !strings.Contains(all, test.want) || !r.Wrong() {
+				t.Errorf("%q is not said in:\n%s", test.want, all)
+			}
+			if r := w.verify(); (r.Damaged.Count > 0) != test.cheap {
+				t.Errorf("without looking at the content: %+v", r.Damaged)
+			}
+		})
+	}
+}
+
+func TestPlantedFaultsOfSettledBucketsAreFound(t *testing.T) {
+	for name, test := range map[string]struct {
+		path  string
+		value any
+		want  string
+	}{
+		"no object":                {"control.settled", 1, "control.settled.from: is nothing, no date"},
+		"no time":                  {"control.settled.from", nil, "control.settled.from: is nothing, no date"},
+		"another type of settling": {"control.settled.by", bson.Binary{Data: make([]byte, 16)}, "no UUID"},
+	} {
+		w := newSparseWorld(t, 100)
+		s := w.settle(noon, w.segmentIDs()...)
+		for i := range s.buckets {
+			s.insert(i)
+		}
+		for i := range s.segments {
+			s.sweep(i)
+		}
+		s.forget()
+		w.edit(s.buckets[1], test.path, test.value)
+		r := w.verify()
+		if r.Damaged.Count != 1 || !strings.Contains(r.Damaged.First[0].Path+": "+r.Damaged.First[0].Text, test.want) || r.StoredOnce != r.Valid {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// TestASegmentIsCheckedByTheHashesOfItsMetas: with metas of several types, and in a collection of a single series, which has none.
+func TestASegmentIsCheckedByTheHashesOfItsMetas(t *testing.T) {
+	w := newSparseWorld(t, 30)
+	for i, meta := range []string{`"s-17"`, `{"sensor":"s-17"}`, `17`, `null`} {
+		w.produce(strings.Replace(w.event(i), `"meta":{`, `"meta":`+meta+`,"x1":{`, 1))
+	}
+	w.flush()
+	if r := w.verify(content); r.Wrong() || r.Segments == 0 || r.Buckets != 0 {
+		t.Errorf("%+v", r)
+	}
+
+	w = newWorld(t)
+	decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaFrom: measurement.MetaFromNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.decoder, w.dense, w.options.MetaField = decoder, 64, ""
+	w.catalog = w.newCatalog()
+	w.fill(100)
+	if r := w.verify(content, func(o *verify.Options) { o.Decoder = decoder }); r.Wrong() || r.Segments == 0 || r.Buckets != 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, id := range w.segmentIDs() {
+		if low := w.docs[id].Lookup("control", "segment", "low").Int32(); low != 7385 {
+			t.Errorf("the hash of no meta is %d", low)
+		}
+	}
+}
+
+// failing are claims that cannot be read the n-th time.
+type failing struct {
+	of        verify.Claims
+	reads, at int
+}
+
+var errNoClaims = errors.New("no claims")
+
+func (f *failing) Claims(ctx context.Context) ([]claim.Document, error) {
+	if f.reads++; f.reads == f.at {
+		return nil, errNoClaims
+	}
+	return f.of.Claims(ctx)
+}
+
+// TestUnreadableClaimsAreAnError: without them it is not known what is stored.
+func TestUnreadableClaimsAreAnError(t *testing.T) {
+	reads := 0
+	for at := 0; at <= reads; at++ { // 0: never
+		w := newSparseWorld(t, 100)
+		segments := w.segmentIDs()
+		w.double(segments[0])
+		s := w.settle(noon, segments[1:3]...)
+		s.insert(0)
+		f := &failing{of: w, at: at}
+		v, err := verify.New(verify.Options{
+			Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Claims: f, Repair: verify.DryRun,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Partition(t.Context(), verify.Range{Source: w.source, From: 100, To: 200}); errors.Is(err, errNoClaims) != (at > 0 && f.reads >= at) {
+			t.Errorf("reading %d fails: %v", at, err)
+		}
+		reads = max(reads, f.reads)
+	}
+	if reads < 4 {
+		t.Errorf("claims were read %d times", reads)
+	}
+}
