@@ -115,7 +115,7 @@ func (s *viewServer) update(name string, command bson.D) bson.D {
 			n++
 			set, _ := fieldOf(change, "$set").(bson.D)
 			unset, _ := fieldOf(change, "$unset").(bson.D)
-			s.documents[name][i] = merged(slices.DeleteFunc(d, func(e bson.E) bool { return fieldOf(unset, e.Key) != any(missing{}) }), set)
+			s.documents[name][i] = merged(slices.DeleteFunc(slices.Clone(d), func(e bson.E) bool { return fieldOf(unset, e.Key) != any(missing{}) }), set)
 		}
 	}
 	return bson.D{{Key: "n", Value: n}, {Key: "nModified", Value: n}}
