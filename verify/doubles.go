@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"waterwheel/claim"
 	"waterwheel/timeseries"
 )
 
@@ -19,6 +20,8 @@ type copies struct {
 	sum uint64
 	// damaged: a bucket that lists it contradicts itself, so that it cannot be told which values are the measurement's.
 	damaged bool
+	// staged: a segment lists it; settled: a bucket that was made of segments does.
+	staged, settled bool
 	// removed is how many copies were taken out, or would have been.
 	removed int
 }
@@ -99,6 +102,7 @@ func (w *window) countCopy(b *listing, id string, some map[timeseries.Position]*
 		if c == nil {
 			continue
 		}
+		c.staged, c.settled = c.staged || b.segment, c.settled || b.by != claim.Token{} && !b.segment
 		c.damaged = c.damaged || w.Repair != Leave && sums == nil
 		first := c.count == 0 || id < c.keep
 		if c.count++; !first {

@@ -13,7 +13,9 @@ const repairPasses = 10
 //
 // Settlings may come and end meanwhile. What they made is left alone unless they were over when the copies were counted: a
 // copy that was not counted is never the last that is taken out. A segment is changed only as long as it has no end, and its
-// edits are counted up: a settling that has read it before is undone then, and one whose segment is deleted as well.
+// edits are counted up: a settling that has read it before is undone then, and one whose segment is deleted as well. A double in a
+// segment and in a settled bucket is left until the segment is settled too: the bucket may be one of a settling that was
+// undone, which came late, and the next settling deletes it.
 func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copies) error {
 	w.progress("taking doubles out", w.end)
 	if err := w.settlings.refresh(ctx); err != nil {
@@ -106,6 +108,8 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 		switch {
 		case b.ended: // and its settling is not over
 			fault.Text = "is being settled: run the repair again when that is over"
+		case c.staged && c.settled:
+			fault.Text = "is in a segment and in a bucket made of segments: run the repair again when that segment is settled"
 		case c.damaged || sums == nil:
 			fault.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
 		case sums[i] != c.sum:

@@ -230,6 +230,28 @@ func TestRepairLeavesBucketsOfASettlingThatIsNotOver(t *testing.T) {
 	}
 }
 
+// TestRepairLeavesALateBucketToTheNextSettling: a bucket of a settling that was undone comes late. The next settling deletes it, so the
+// segment's copy must stay.
+func TestRepairLeavesALateBucketToTheNextSettling(t *testing.T) {
+	w := newSparseWorld(t, 100)
+	s := w.settle(noon, w.segmentIDs()...)
+	for i := range s.segments {
+		s.restore(i)
+	}
+	s.forget()
+	s.insert(0)
+	before := w.content()
+	r := w.verify(repair)
+	if r.Doubled.Count == 0 || r.Repair.Copies != 0 || r.Repair.Left.Count != r.Doubled.Count || w.content() != before ||
+		!strings.Contains(r.Repair.Left.First[0].Text, "when that segment is settled") {
+		t.Errorf("%+v", r)
+	}
+	s.withdraw(0)
+	if r := w.verify(repair); r.Wrong() || r.StoredOnce != 106 {
+		t.Errorf("afterwards: %+v", r)
+	}
+}
+
 // TestTwoRepairsBesideASettlingKeepOneCopy: the second begins and ends in the middle of the first, when a segment that held a copy has
 // been settled. Whatever order their ids have, both must keep the copy of the bucket that was there all the time.
 func TestTwoRepairsBesideASettlingKeepOneCopy(t *testing.T) {

@@ -285,6 +285,9 @@ func TestRepairsBesideSettlingsLoseNothing(t *testing.T) {
 			}
 		}
 		for try := 0; ; try++ {
+			if segments := r.segmentIDs(); len(segments) > 0 { // what is in them and in settled buckets waits for it
+				r.whole(segments...)
+			}
 			report = r.verify(repair, content)
 			if report.Missing.Count != int64(len(missing)) || try == 3 {
 				t.Fatalf("seed %d: at rest: %+v", seed, report)

@@ -23,7 +23,7 @@ var errUnsettled = errors.New("the same measurements were being settled whenever
 
 // settlings tells which of the documents that list a measurement is its stored copy. While a settling is announced, these are its
 // segments, whatever they say, and not its buckets: it may be undone. Once it is over, they are its buckets. (One that was undone
-// is in no document any more.)
+// is in no document any more; or one of its buckets came late, which then is a double.)
 //
 // A reading of documents takes time, and whole settlings may happen during it: it may see a segment before its end, and later
 // the buckets made of it, or the segment after its end, and have passed the place of the buckets before they came. So the answer
