@@ -45,8 +45,9 @@ func (p *program) verifyCommand() *cobra.Command {
 			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
 			"--content compares every value with its record, and every bucket with itself. A meta that was changed on purpose\n" +
 			"differs. --repair takes doubled measurements out of segments, or else out of the bucket with the larger _id, and\n" +
-			"closes that bucket; what is being settled it leaves alone. --dry-run shows what it would do. Run one repair at a time, and none while MongoDB elects a primary: what one\n" +
-			"does not see of the other could take the last copy out.",
+			"closes that bucket; what is being settled it leaves alone, and tells of it. --dry-run shows what it would do. Run\n" +
+			"one repair at a time, and none while MongoDB elects a primary: what one does not see of the other could take the\n" +
+			"last copy out.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, log, err := p.settings()
