@@ -95,7 +95,7 @@ func (t *task) repair(partition int32) {
 	}
 	log := repairLog{t, l.topic}
 	v, err := verify.New(verify.Options{
-		Collection: collection, Decoder: decoder(), Log: log, Claims: log, Buckets: repairBuckets{t, port{w: w, of: w.mongo.buckets}},
+		Collection: collection, Decoder: decoder(), Log: log, Claims: repairClaims{port{w: w, of: w.mongo.parts}}, Buckets: repairBuckets{t, port{w: w, of: w.mongo.buckets}},
 		Content: w.chance(0.5), Repair: verify.Repair, Window: window,
 	})
 	if err != nil {
@@ -114,9 +114,6 @@ type repairLog struct {
 	t       *task
 	topicID [16]byte
 }
-
-// Claims implements verify.Claims: the repair has waited already, by the clock of the simulation.
-func (g repairLog) Claims(context.Context) ([]claim.Document, error) { return nil, nil }
 
 // Scan implements verify.Log.
 func (g repairLog) Scan(_ context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (int64, error) {
@@ -145,6 +142,29 @@ func (g repairLog) Scan(_ context.Context, of record.Partition, from, to int64, 
 		}
 	}
 	return records[last].Offset, nil
+}
+
+// repairClaims are the partition documents in the eyes of a repair.
+type repairClaims struct{ c port }
+
+// Claims implements verify.Claims: the repair has waited already, by the clock of the simulation.
+func (r repairClaims) Claims(ctx context.Context) (claims []claim.Document, err error) {
+	seq, err := r.c.moment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range r.c.of.order {
+		d := r.c.of.asOf(id, seq)
+		if d == nil {
+			continue
+		}
+		seen := claim.Document{Found: true, Released: true}
+		if _, by, ok := d.Lookup("settling", timeseries.FieldBy).BinaryOK(); ok {
+			copy(seen.Settling[:], by)
+		}
+		claims = append(claims, seen)
+	}
+	return claims, nil
 }
 
 // repairBuckets are the buckets in the eyes of a repair: read some at a time, and without a session.
