@@ -244,12 +244,18 @@ type (
 	AnnounceSettling struct{ Settling *claim.Settling }
 	// SendSettled sends buckets made of segments to MongoDB.
 	SendSettled struct{ Writes []*bucketer.Write }
-	// CommitSettling ends the segments of a settling.
-	CommitSettling struct{ Settling *claim.Settling }
+	// CommitSettling ends some segments of a settling.
+	CommitSettling struct {
+		Settling *claim.Settling
+		Segments []claim.Segment
+	}
 	// RecoverSettling finds out whether a settling is finished.
 	RecoverSettling struct{ Settling *claim.Settling }
-	// TakeBackSettling takes back what has ended of its segments.
-	TakeBackSettling struct{ Settling *claim.Settling }
+	// TakeBackSettling takes back that some of its segments have ended.
+	TakeBackSettling struct {
+		Settling *claim.Settling
+		Segments []claim.Segment
+	}
 	// DeleteSettled deletes its buckets, and those in their way.
 	DeleteSettled struct {
 		Settling *claim.Settling

@@ -263,7 +263,7 @@ func (s fakeStore) Segments(context.Context, []bson.ObjectID) ([]claim.Segment, 
 func (s fakeStore) Announce(context.Context, *claim.Settling) error { panic("there are no segments") }
 
 // CommitSettling implements Store.
-func (s fakeStore) CommitSettling(context.Context, *claim.Settling) error {
+func (s fakeStore) CommitSettling(context.Context, *claim.Settling, []claim.Segment) error {
 	panic("there are no segments")
 }
 
@@ -273,7 +273,7 @@ func (s fakeStore) RecoverSettling(context.Context, *claim.Settling) (bool, erro
 }
 
 // TakeBackSettling implements Store.
-func (s fakeStore) TakeBackSettling(context.Context, *claim.Settling) error {
+func (s fakeStore) TakeBackSettling(context.Context, *claim.Settling, []claim.Segment) error {
 	panic("there are no segments")
 }
 

@@ -117,12 +117,12 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 	case SendSettled:
 		return SettledSent{h.store.Send(ctx, a.Writes)}
 	case CommitSettling:
-		return SettlingCommitted{h.store.CommitSettling(ctx, a.Settling)}
+		return SettlingCommitted{h.store.CommitSettling(ctx, a.Settling, a.Segments)}
 	case RecoverSettling:
 		finished, err := h.store.RecoverSettling(ctx, a.Settling)
 		return SettlingRecovered{finished, err}
 	case TakeBackSettling:
-		return SettlingTakenBack{h.store.TakeBackSettling(ctx, a.Settling)}
+		return SettlingTakenBack{h.store.TakeBackSettling(ctx, a.Settling, a.Segments)}
 	case DeleteSettled:
 		return SettledDeleted{h.store.DeleteSettled(ctx, a.Settling, a.Stale)}
 	case ForgetSettling:

@@ -72,13 +72,13 @@ type Store interface {
 	// Announce writes a settling into the partition document, if our claim and no other settling stands there. After an error
 	// Staging tells what does.
 	Announce(ctx context.Context, s *claim.Settling) error
-	// CommitSettling ends the segments of a settling whose buckets are all inserted. After an error RecoverSettling finds out how
+	// CommitSettling ends some segments of a settling whose buckets are all inserted. After an error RecoverSettling finds out how
 	// far that came.
-	CommitSettling(ctx context.Context, s *claim.Settling) error
+	CommitSettling(ctx context.Context, s *claim.Settling, segments []claim.Segment) error
 	// RecoverSettling tells whether all segments of a settling have ended. No insert of it may still be executed.
 	RecoverSettling(ctx context.Context, s *claim.Settling) (finished bool, err error)
-	// TakeBackSettling takes back what has ended of its segments, so that nothing of a commit that is on its way finds them.
-	TakeBackSettling(ctx context.Context, s *claim.Settling) error
+	// TakeBackSettling takes back that some of its segments have ended, so that nothing of a commit that is on its way finds them.
+	TakeBackSettling(ctx context.Context, s *claim.Settling, segments []claim.Segment) error
 	// DeleteSettled deletes the buckets of a settling that was taken back, and those that its inserts met at these _ids.
 	DeleteSettled(ctx context.Context, s *claim.Settling, stale []bson.ObjectID) error
 	// ForgetSettling takes a settling that is finished or undone out of the document.

@@ -16,6 +16,9 @@ type settling struct {
 	announced bool
 	writes    []*bucketer.Write // not sent yet, or not executed
 	acting    []*bucketer.Write
+	rest      []claim.Segment // that have not ended yet, or whose end is not taken back yet
+	handed    Instant         // since when a part of them is on its way
+	part      int             // how many that is; of buckets 0
 	stale     []bson.ObjectID // its inserts met other documents there
 	committed bool            // its commit was sent, or may have been
 	course    course
@@ -67,7 +70,8 @@ func (w *Worker) advanceSettling(m Moment, actions []Action) []Action {
 
 func (w *Worker) nextOfSettling(m Moment) Action {
 	s := &w.tenure.staging
-	switch t := s.settling; {
+	t := s.settling
+	switch {
 	case t == nil && !s.read:
 		return ReadStaging{}
 	case t == nil && len(s.ended) > 0 && m.Now >= s.ended[0].due:
@@ -84,7 +88,7 @@ func (w *Worker) nextOfSettling(m Moment) Action {
 	case t.course == recovering:
 		return RecoverSettling{Settling: &t.Settling}
 	case t.course == takingBack:
-		return TakeBackSettling{Settling: &t.Settling}
+		return TakeBackSettling{Settling: &t.Settling, Segments: t.nextPart(m.Now, w.pace.bound)}
 	case t.course == deleting:
 		return DeleteSettled{Settling: &t.Settling, Stale: t.stale}
 	case t.course != forward:
@@ -94,13 +98,13 @@ func (w *Worker) nextOfSettling(m Moment) Action {
 	case len(t.writes) > 0:
 		t.acting = t.next(w.pace.bound)
 		return SendSettled{Writes: t.acting}
-	case m.Now >= t.shown-w.o.SettleMargin: // a query might see neither its segments nor its buckets
+	case !t.committed && m.Now >= t.shown-w.o.SettleMargin: // a query might see neither its segments nor its buckets
 		t.course = recovering
 		return RecoverSettling{Settling: &t.Settling}
-	default:
-		t.committed = true
-		return CommitSettling{Settling: &t.Settling}
+	case !t.committed:
+		t.committed, t.rest = true, t.Segments
 	}
+	return CommitSettling{Settling: &t.Settling, Segments: t.nextPart(m.Now, w.pace.bound)}
 }
 
 // next takes the writes to be sent now: together no heavier than the bound, and at least one.
@@ -114,6 +118,25 @@ func (t *settling) next(bound int64) []*bucketer.Write {
 	sent := t.writes[:n:n]
 	t.writes = t.writes[n:]
 	return sent
+}
+
+// nextPart takes the segments to be changed now: as many as writes of a flush, and at least one.
+func (t *settling) nextPart(now Instant, bound int64) []claim.Segment {
+	t.part, t.handed = int(min(max(1, bound/writeWeight), int64(len(t.rest)))), now
+	return t.rest[:t.part]
+}
+
+// partDone notes that a part was changed, or that it is not known; true: it was the last.
+func (w *Worker) partDone(m Moment, err error) bool {
+	t := w.tenure.staging.settling
+	given, answered := int64(t.part)*writeWeight, int64(t.part)*writeWeight
+	if err != nil {
+		answered = 0
+	} else {
+		t.rest = t.rest[t.part:]
+	}
+	w.pace.took(m.Now-t.handed, given, answered)
+	return len(t.rest) == 0
 }
 
 // segmentsRead makes buckets of the segments. Those that are gone, deleted by somebody else, are forgotten.
@@ -207,13 +230,16 @@ func (w *Worker) settledSent(m Moment, e SettledSent) {
 
 func (w *Worker) settlingCommitted(m Moment, e SettlingCommitted) {
 	s := w.settlingAnswered()
+	last := w.partDone(m, e.Err)
 	if e.Err != nil {
 		s.settling.course = recovering
 		w.settlingUnknown(m, e.Err)
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
-	s.settling.course = finished
+	if last {
+		s.settling.course = finished
+	}
 }
 
 // settlingRecovered decides whether a settling is finished or undone. There is no way back: what goes on with it from here may be
@@ -225,7 +251,8 @@ func (w *Worker) settlingRecovered(m Moment, e SettlingRecovered) {
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
-	if s.settling.course = takingBack; e.Finished {
+	s.settling.course, s.settling.rest = takingBack, s.settling.Segments
+	if e.Finished {
 		s.settling.course = finished
 	}
 }
@@ -233,11 +260,15 @@ func (w *Worker) settlingRecovered(m Moment, e SettlingRecovered) {
 // settlingTakenBack deletes the buckets next: at once, if no query has seen segments end. One that has must find the buckets.
 func (w *Worker) settlingTakenBack(m Moment, e SettlingTakenBack) {
 	s := w.settlingAnswered()
+	last := w.partDone(m, e.Err)
 	if e.Err != nil {
 		w.settlingUnknown(m, e.Err)
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
+	if !last {
+		return
+	}
 	t := s.settling
 	if t.course = deleting; t.committed && m.Now >= t.shown-w.o.SettleMargin {
 		t.quiet = m.Now + w.o.SettleLinger

@@ -167,21 +167,21 @@ func (p *Partition) shown() bson.D {
 	return bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(p.token)}}
 }
 
-// CommitSettling ends the segments of a settling whose buckets are all inserted. An error, whatever it is, leaves it open how far
+// CommitSettling ends some segments of a settling whose buckets are all inserted. An error, whatever it is, leaves it open how far
 // that came: RecoverSettling finds out.
-func (p *Partition) CommitSettling(ctx context.Context, s *claim.Settling) error {
+func (p *Partition) CommitSettling(ctx context.Context, s *claim.Settling, segments []claim.Segment) error {
 	const doing = "ending settled segments"
 	if p.standing != holding {
 		return claim.ErrOtherOwner
 	}
 	end := setFields(bson.D{{Key: timeseries.PathUntil, Value: bson.DateTime(s.From)}, {Key: timeseries.PathSegmentBy, Value: uuid(s.By)}})
-	updates := make([]Update, len(s.Segments))
-	for i := range s.Segments {
+	updates := make([]Update, len(segments))
+	for i := range segments {
 		edits := bson.E{Key: timeseries.PathEdits, Value: bson.D{{Key: "$exists", Value: false}}}
-		if n := s.Segments[i].Edits; n != 0 {
+		if n := segments[i].Edits; n != 0 {
 			edits.Value = n
 		}
-		updates[i] = Update{Filter: document(bson.D{{Key: timeseries.FieldID, Value: s.Segments[i].ID}, notEnded(), edits}), Update: end}
+		updates[i] = Update{Filter: document(bson.D{{Key: timeseries.FieldID, Value: segments[i].ID}, notEnded(), edits}), Update: end}
 	}
 	n, err := p.updateSegments(ctx, updates)
 	if err != nil {
@@ -253,9 +253,9 @@ func (p *Partition) RecoverSettling(ctx context.Context, s *claim.Settling) (fin
 	return ended == len(s.Segments) && ended > 0, nil
 }
 
-// TakeBackSettling takes back what has ended of a settling's segments, and counts their edits, so that nothing of a commit that is
-// still on its way finds them.
-func (p *Partition) TakeBackSettling(ctx context.Context, s *claim.Settling) error {
+// TakeBackSettling takes back that some segments of a settling have ended, and counts their edits, so that nothing of a commit that
+// is still on its way finds them.
+func (p *Partition) TakeBackSettling(ctx context.Context, s *claim.Settling, segments []claim.Segment) error {
 	if p.standing != holding {
 		return claim.ErrOtherOwner
 	}
@@ -263,11 +263,11 @@ func (p *Partition) TakeBackSettling(ctx context.Context, s *claim.Settling) err
 		{Key: "$unset", Value: bson.D{{Key: timeseries.PathUntil, Value: ""}, {Key: timeseries.PathSegmentBy, Value: ""}}},
 		{Key: "$inc", Value: bson.D{{Key: timeseries.PathEdits, Value: int32(1)}}},
 	})
-	updates := make([]Update, len(s.Segments))
-	for i := range s.Segments {
+	updates := make([]Update, len(segments))
+	for i := range segments {
 		updates[i] = Update{
 			Filter: document(bson.D{
-				{Key: timeseries.FieldID, Value: s.Segments[i].ID},
+				{Key: timeseries.FieldID, Value: segments[i].ID},
 				{Key: "$or", Value: bson.A{
 					bson.D{{Key: timeseries.PathSegmentBy, Value: bson.D{{Key: "$exists", Value: false}}}},
 					bson.D{{Key: timeseries.PathSegmentBy, Value: uuid(s.By)}},
@@ -291,29 +291,61 @@ func (p *Partition) DeleteSettled(ctx context.Context, s *claim.Settling, stale 
 		bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: s.First}, {Key: "$lte", Value: s.Last}}},
 		bson.E{Key: timeseries.PathSettledBy, Value: uuid(s.By)}))
 	if err == nil {
-		err = p.deleteStale(ctx, stale)
+		err = p.deleteStale(ctx, s, stale)
 	}
 	return failure(doing, err)
 }
 
-// deleteStale deletes buckets of settlings that are over, by the settlings: executed late, it finds none of a later one.
-func (p *Partition) deleteStale(ctx context.Context, ids []bson.ObjectID) error {
+// deleteStale deletes those of some buckets of other settlings that hold nothing but what the segments of this one hold: they were
+// undone. It names the settlings: executed late, it finds no bucket of a later one.
+func (p *Partition) deleteStale(ctx context.Context, s *claim.Settling, ids []bson.ObjectID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	query := Query{
-		Filter:     document(append(amongIDs(ids), bson.E{Key: timeseries.PathSettledBy, Value: bson.D{{Key: "$exists", Value: true}}})),
-		Projection: document(bson.D{{Key: timeseries.PathSettledBy, Value: 1}}),
+	held := map[timeseries.Position]bool{}
+	for chunk := range slices.Chunk(idsOf(s.Segments), maxIDs) {
+		err := p.eachOf(ctx, amongIDs(chunk), func(_ bson.Raw, positions []timeseries.Position) {
+			for _, position := range positions {
+				held[position] = true
+			}
+		})
+		if err != nil {
+			return err
+		}
 	}
+	var stale []bson.ObjectID
 	var by bson.A
-	err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
-		by = append(by, cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldBy)))
-		return nil
+	settled := append(amongIDs(ids), bson.E{Key: timeseries.PathSettledBy, Value: bson.D{{Key: "$exists", Value: true}}})
+	err := p.eachOf(ctx, settled, func(d bson.Raw, positions []timeseries.Position) {
+		if id, ok := d.Lookup(timeseries.FieldID).ObjectIDOK(); ok && !slices.ContainsFunc(positions, func(o timeseries.Position) bool { return !held[o] }) {
+			stale = append(stale, id)
+			by = append(by, cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldBy)))
+		}
 	})
-	if err != nil || len(by) == 0 {
+	if err != nil || len(stale) == 0 {
 		return err
 	}
-	return p.delete(ctx, append(amongIDs(ids), bson.E{Key: timeseries.PathSettledBy, Value: bson.D{{Key: "$in", Value: by}}}))
+	return p.delete(ctx, append(amongIDs(stale), bson.E{Key: timeseries.PathSettledBy, Value: bson.D{{Key: "$in", Value: by}}}))
+}
+
+// eachOf calls use for each document that a filter finds, with the positions that it lists.
+func (p *Partition) eachOf(ctx context.Context, filter bson.D, use func(d bson.Raw, positions []timeseries.Position)) error {
+	query := Query{Filter: document(filter), Projection: document(bson.D{
+		{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSettledBy, Value: 1},
+	})}
+	return p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
+		var positions []timeseries.Position
+		err := p.readListed(d, func(element []byte) (int, error) {
+			before := len(positions)
+			var err error
+			positions, err = timeseries.DecodePositions(positions, element)
+			return len(positions) - before, err
+		})
+		if err == nil {
+			use(d, positions)
+		}
+		return err
+	})
 }
 
 // delete deletes all buckets that a filter finds, if the lease holds, within the write timeout.

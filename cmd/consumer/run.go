@@ -195,7 +195,7 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 		Segments: store.HasSegments, SettleInterval: c.Flush.SettleInterval, SettleAhead: c.Flush.SettleAhead,
 		SettleMargin: min(pipeline.DefaultSettleMargin, c.Flush.SettleAhead/4), SettleLinger: c.Flush.SettleLinger,
 		SettleBytes: min(pipeline.DefaultSettleBytes, budgetOf(c)/settleShare),
-		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
+		Random:      rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
 	}
 }
 
