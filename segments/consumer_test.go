@@ -20,12 +20,14 @@ type consumer struct {
 	known        map[int]bool    // positions that are stored, or were sent
 	unresolved   map[string]bool // segments whose write is unknown
 	position     int
-	flying       int // calls that wait for their answer
-	unknownUntil int // when no write without an answer can be executed any more
-	insertsUntil int // the same of a settling's inserts
-	settled      int // how many settlings it has begun
-	ending       map[string]bool
-	early        bool // it saw a settling before its wait
+	flying       int             // calls that wait for their answer
+	unknownUntil int             // when no write without an answer can be executed any more
+	insertsUntil int             // the same of a settling's inserts
+	settled      int             // how many settlings it has begun
+	ending       map[string]bool // settlings that have sent what ends segments
+	forgetting   string          // the settling that is done, and to be forgotten
+	undoing      string          // the settling that is to be undone
+	early        bool            // it saw a settling before its wait
 }
 
 // assign gives the partition to a new owner.
@@ -232,11 +234,18 @@ func (c *consumer) flush(sleep func(int), end int) {
 
 // store writes one document, until it is known to be there.
 func (c *consumer) store(sleep func(int), doc document) {
+	late := 0 // until then a sending without an answer may be executed
 	for attempt := 0; len(doc.rows) > 0; c.retry(sleep) {
 		id := idOf(doc, attempt)
 		c.unresolved[id] = true
+		for _, r := range doc.rows {
+			c.w.sent[r.position] = c.w.now + grace
+		}
 		k := c.start(func() (int, string) { return c.w.db.insert(id, doc) })
 		c.one(sleep, k)
+		if k.sent && !k.known {
+			late = k.at + grace + 1
+		}
 		switch {
 		case k.done():
 			c.w.log("%s wrote %s %v", c.name, id, doc.rows)
@@ -249,6 +258,7 @@ func (c *consumer) store(sleep func(int), doc document) {
 			continue
 		}
 		c.w.saw(unknownFlush)
+		c.dawdle(sleep, c.w.ahead+5*linger)
 		s := c.look(sleep, fenceReadBack)
 		found, has := s.documents[id]
 		if !has {
@@ -258,6 +268,9 @@ func (c *consumer) store(sleep func(int), doc document) {
 		if samePositions(found, doc) {
 			c.w.log("%s found %s", c.name, id)
 			return
+		}
+		if c.w.now < late && c.w.with(waitConflict) {
+			continue // it may be executed when the other document is deleted
 		}
 		doc.rows = notStored(s, doc.rows)
 		attempt++

@@ -13,6 +13,7 @@ const (
 
 	awaitAnswer    guard = "offsets are committed before the write is acknowledged"
 	readBack       guard = "an unknown flush is written again under another _id"
+	waitConflict   guard = "a conflicted flush of unknown outcome is written elsewhere at once"
 	fenceReadBack  guard = "an unknown flush is read back without a fence"
 	settleResolved guard = "segments whose write is unknown are settled"
 
@@ -28,6 +29,7 @@ const (
 	waitForInserts guard = "an undo does not wait for inserts of unknown outcome"
 	recoverFence   guard = "a settling is judged without a fence"
 	undoSticks     guard = "an undo under way is judged anew"
+	forgetSticks   guard = "a settling that was done is judged anew"
 	unmarkFirst    guard = "an undo deletes buckets before segments are shown again"
 	unmarkAcked    guard = "an undo deletes buckets before it is acknowledged that segments are shown again"
 	unmarkOwn      guard = "an undo shows segments again whatever ended them"
@@ -44,6 +46,7 @@ const (
 	segmentsFirst guard = "an operator edits buckets before segments"
 	editEnded     guard = "an operator leaves alone segments that are not shown any more"
 	countEdits    guard = "an operator does not count edits"
+	editSame      guard = "an operator does not look at the positions"
 	keepMarks     guard = "an operator writes the whole segment as it was read"
 
 	commitUnended   guard = "segments end again"
@@ -57,13 +60,32 @@ const (
 // guards are those that are missed alone.
 var guards = []guard{
 	readSegments, fenceD, waitForFormer, underLease, releaseClean, claimKeeps,
-	awaitAnswer, readBack, fenceReadBack, settleResolved,
+	awaitAnswer, readBack, waitConflict, fenceReadBack, settleResolved,
 	announceFirst, announceAlone, insertsAcked, insertsInTime, editsAsRead, commitAll, showLater,
-	recoverFound, waitForInserts, recoverFence, undoSticks, unmarkFirst, unmarkAcked, unmarkOwn, unmarkAll, countUndone, undoLinger,
+	recoverFound, waitForInserts, recoverFence, undoSticks, forgetSticks, unmarkFirst, unmarkAcked, unmarkOwn, unmarkAll, countUndone, undoLinger,
 	deleteAcked, deleteOwn, forgetOwn,
 	sweepIdle, sweepLinger,
-	segmentsFirst, editEnded, countEdits, keepMarks,
+	segmentsFirst, editEnded, countEdits, editSame, keepMarks,
 }
 
 // pairs are rules that stand in for each other: one of them may be missing, not both.
 var pairs = [][2]guard{{commitUnended, readFresh}, {dWithEnded, dWithHidden}, {announceClaimed, recoverLate}}
+
+// provoke makes a run have more of the schedule that a guard is for.
+func (w *world) provoke(g guard) {
+	switch g {
+	case announceAlone, undoSticks, unmarkOwn, deleteOwn, forgetOwn: // late commands, and soon the next settling
+		w.loss, w.breaks, w.slow, w.often, w.spread, w.catching, w.many, w.trouble = 0, 0.3, 0, 1, grace, 1, 1, 0.003
+	case forgetSticks: // the same, and whole segments deleted meanwhile
+		w.loss, w.breaks, w.slow, w.often, w.spread, w.catching, w.many, w.edits = 0, 0.3, 0.3, 1, grace, 1, 1, 1
+		w.trouble = 0.003
+	case releaseClean: // hand-overs in the middle of settlings
+		w.late, w.spread, w.often, w.habit, w.catching = 0.3, grace/4, 1, 4, 1
+	case insertsInTime: // an owner that is slow
+		w.loss, w.breaks, w.slow, w.ahead, w.often = 0, 0, 0.5, 40, 1
+	case waitConflict: // positions deleted, and read again
+		w.breaks, w.slow, w.habit, w.edits, w.expiring = 0.3, 0, 6, 2, 0.1
+	case editSame: // the same, and a slow operator
+		w.loss, w.breaks, w.slow, w.edits, w.expiring = 0, 0, 0.5, 2, 0.3
+	}
+}

@@ -45,7 +45,6 @@ func TestCalm(t *testing.T) {
 	for s := range uint64(100) {
 		w := newWorld(*seed + s)
 		w.calm = true
-		w.trace = *trace
 		w.run()
 		if len(w.faults) > 0 || w.seen[shownTwice] > 0 {
 			t.Fatalf("seed %d: %d shown twice, %v", *seed+s, w.seen[shownTwice], w.faults[:min(3, len(w.faults))])

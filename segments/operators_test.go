@@ -15,7 +15,7 @@ type operation struct {
 // operators change or delete the meta of whole series, document by document, segments first.
 func (w *world) operators(sleep func(int)) {
 	for times := 1; ; times++ {
-		sleep(5 + w.random.IntN(40))
+		sleep(5 + w.random.IntN(w.edits))
 		if !w.chaos {
 			continue
 		}
@@ -44,7 +44,9 @@ func (w *world) begin(o operation) (stored []int) {
 	for _, doc := range w.db.majority().documents {
 		for _, r := range doc.rows {
 			if o.matches(r) && !slices.Contains(stored, r.position) {
-				stored = append(stored, r.position)
+				if w.sent[r.position] < w.now { // else it may be written again: as if the operation had come before
+					stored = append(stored, r.position)
+				}
 				w.deleted[r.position] = w.deleted[r.position] || o.removing
 			}
 		}
@@ -97,6 +99,9 @@ func (w *world) edit(sleep func(int), id string, o operation) {
 		if !has || !changes {
 			return
 		}
+		if w.chaos && w.chance(w.slow) {
+			sleep(w.random.IntN(60)) // an operator has no lease
+		}
 		k := w.start(func() (int, string) { return w.editOne(id, read, rows) })
 		if w.await(sleep, []*call{k}) {
 			return
@@ -106,7 +111,7 @@ func (w *world) edit(sleep func(int), id string, o operation) {
 
 func (w *world) editOne(id string, read document, rows []row) (seq int, err string) {
 	return w.db.update(id, func(doc *document) bool {
-		if doc.edits != read.edits {
+		if doc.edits != read.edits || !samePositions(*doc, read) && w.with(editSame) {
 			return false
 		}
 		if doc.until > w.now {

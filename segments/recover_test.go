@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// recover finishes or undoes what the partition document says of a settling, until it says nothing.
+// recover finishes or undoes what the partition document says of a settling, until it says nothing. What it has begun with it
+// goes on with: a command of the other way may still be executed.
 func (c *consumer) recover(sleep func(int)) (found bool) {
-	undoing := false
 	for ; ; c.retry(sleep) {
 		for c.w.now < c.insertsUntil && c.w.with(waitForInserts) {
 			c.retry(sleep)
@@ -19,17 +19,17 @@ func (c *consumer) recover(sleep func(int)) (found bool) {
 		}
 		found = true
 		c.w.settlings[of.by].doubted = true
-		if (!undoing || !c.w.with(undoSticks)) && allEnded(s, *of) {
+		if c.forgetting == of.by && c.w.with(forgetSticks) || allEnded(s, *of) && (c.undoing != of.by || !c.w.with(undoSticks)) {
 			c.w.saw(finishedLater)
 			if c.forget(sleep, *of) {
 				return true
 			}
 			continue
 		}
-		if !undoing {
+		if c.undoing != of.by {
 			c.seeUndo(s, *of)
 		}
-		undoing = true
+		c.undoing = of.by
 		if c.undo(sleep, *of) {
 			return true
 		}
@@ -55,7 +55,7 @@ func (c *consumer) seeUndo(s state, of settling) {
 // undo shows the segments again, deletes the buckets, and forgets, each only when the one before is acknowledged.
 func (c *consumer) undo(sleep func(int), of settling) bool {
 	if !c.w.with(unmarkFirst) {
-		return c.discard(sleep, of) && c.unmark(sleep, of) && c.forget(sleep, of)
+		return c.discard(sleep, of) && c.unmark(sleep, of) && c.clear(sleep, of)
 	}
 	if !c.unmark(sleep, of) {
 		return false
@@ -63,12 +63,12 @@ func (c *consumer) undo(sleep func(int), of settling) bool {
 	c.w.settlings[of.by].undone = true
 	if c.w.with(undoLinger) && c.clock()+margin >= of.from && !c.neverEnded(of) {
 		c.w.saw(undoWaited)
-		c.dawdle(sleep)
+		c.dawdle(sleep, c.w.ahead)
 		for until := c.w.now + queryTime + replicaLag + 1; c.w.now < until; {
 			c.retry(sleep)
 		}
 	}
-	return c.discard(sleep, of) && c.forget(sleep, of)
+	return c.discard(sleep, of) && c.clear(sleep, of)
 }
 
 // neverEnded tells whether no segment can ever have ended for a settling. Only the owner that announced it knows that.
@@ -91,6 +91,7 @@ func (c *consumer) unmarkOne(of settling, id string) (seq int, err string) {
 		if doc.until == 0 && !c.w.with(unmarkAll) || doc.until > 0 && doc.by != of.by && c.w.with(unmarkOwn) {
 			return false
 		}
+		c.w.log("%s shows %s again, not for %s", c.name, id, of.by)
 		if c.w.finishedOf(of.by) {
 			c.w.saw(lateUnmark)
 		}
@@ -123,6 +124,7 @@ func (c *consumer) discardOne(of settling, id string) (seq int, err string) {
 				return false
 			}
 		}
+		c.w.log("%s deletes %s of %s", c.name, id, of.by)
 		doc.rows = nil
 		return true
 	})

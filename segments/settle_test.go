@@ -42,9 +42,11 @@ func (c *consumer) plan() *plan {
 	if len(ids) == 0 {
 		return nil
 	}
-	c.w.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	if c.w.chance(0.5) {
+		c.w.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	}
 	if c.w.chaos {
-		ids = ids[:1+c.w.random.IntN(min(len(ids), 6))]
+		ids = ids[:1+c.w.random.IntN(min(len(ids), c.w.many))]
 	}
 	c.settled++
 	p := &plan{segments: map[string]document{}}
@@ -78,7 +80,7 @@ func (c *consumer) settle(sleep func(int), p *plan) {
 		steps[0], steps[1] = steps[1], steps[0]
 	}
 	for _, do := range steps {
-		c.dawdle(sleep)
+		c.dawdle(sleep, c.w.ahead)
 		if !do() {
 			c.w.settlings[p.by].doubted = true
 			c.recover(sleep)
@@ -89,9 +91,9 @@ func (c *consumer) settle(sleep func(int), p *plan) {
 }
 
 // dawdle takes long, now and then.
-func (c *consumer) dawdle(sleep func(int)) {
+func (c *consumer) dawdle(sleep func(int), most int) {
 	if c.w.chaos && c.w.chance(c.w.slow) {
-		for until := c.w.now + c.w.random.IntN(c.w.ahead+5); c.w.now < until; {
+		for until := c.w.now + c.w.random.IntN(most); c.w.now < until; {
 			c.retry(sleep)
 		}
 	}
@@ -156,6 +158,7 @@ func (c *consumer) insertBucket(doc document, attempt int) (seq int, err string)
 	if !c.w.with(showLater) {
 		doc.from = 0
 	}
+	c.w.log("%s inserts %s %v for %s", c.name, idOf(doc, attempt), doc.rows, doc.by)
 	return c.w.db.insert(idOf(doc, attempt), doc)
 }
 
@@ -202,8 +205,14 @@ func (c *consumer) endOne(p *plan, id string) (seq int, err string) {
 	return seq, err
 }
 
-// forget takes a settling out of the partition document.
+// forget is the last step of a settling that is done.
 func (c *consumer) forget(sleep func(int), of settling) bool {
+	c.forgetting = of.by
+	return c.clear(sleep, of)
+}
+
+// clear takes a settling out of the partition document.
+func (c *consumer) clear(sleep func(int), of settling) bool {
 	return c.one(sleep, c.start(func() (int, string) {
 		return c.w.db.partition(func(s *state) bool {
 			if s.claim != c.token || s.settling == nil || s.settling.by != of.by && c.w.with(forgetOwn) {

@@ -10,14 +10,14 @@ import (
 // Times in ticks. A write is executed within grace of its sending or never.
 const (
 	writeTimeout = 8
-	grace        = 2 * writeTimeout
+	grace        = 3 * writeTimeout
 	leaseTime    = 8
 	queryTime    = 10 // a query takes no longer
 	replicaLag   = 4  // and reads no older state than this
 	clockError   = 2  // for which the clocks of owners and queries are apart
 	margin       = replicaLag + clockError + 1
 	linger       = queryTime + clockError // from a segment's end to its deletion
-	chaosTime    = 320
+	chaosTime    = 340
 	calmTime     = 600
 	metas        = 3
 )
@@ -48,13 +48,19 @@ type world struct {
 	now       int
 	calm      bool // nothing goes wrong at all
 	chaos     bool
-	expiring  bool
-	clocks    bool // are what they should be
-	ahead     int  // from a settling's announcement to its T
+	expiring  float64 // how often a document does
+	clocks    bool    // are what they should be
+	ahead     int     // from a settling's announcement to its T
 	catching  float64
 	loss      float64
 	late      float64
+	breaks    float64 // how often a connection breaks, and the command is on its way
+	spread    int     // how far apart what is late arrives, before the grace is over
 	slow      float64 // how often an owner takes long from one step to the next
+	trouble   float64 // how often something goes wrong with the owner or the database
+	habit     int     // what goes wrong most
+	edits     int     // the longest time from one operation to the next
+	many      int     // the most segments of one settling
 	often     int     // the longest time from one settling to the next
 	db        *database
 	processes []*process
@@ -70,6 +76,7 @@ type world struct {
 	settlings map[string]*told
 	renamed   map[int]int  // at least which meta a position must have
 	deleted   map[int]bool // by an operator or expiry, at any time
+	sent      map[int]int  // until when an insert of a position by a flush may be executed
 	gone      map[int]bool // deleted by an operator, and not to come back
 	expired   map[int]bool
 	faults    []string
@@ -80,7 +87,7 @@ type world struct {
 func newWorld(seed uint64, without ...guard) *world {
 	w := &world{
 		random: rand.New(rand.NewPCG(seed, 7)), without: map[guard]bool{}, seen: map[event]int{}, settlings: map[string]*told{},
-		renamed: map[int]int{}, deleted: map[int]bool{}, gone: map[int]bool{}, expired: map[int]bool{},
+		renamed: map[int]int{}, deleted: map[int]bool{}, gone: map[int]bool{}, sent: map[int]int{}, expired: map[int]bool{},
 	}
 	for _, g := range without {
 		w.without[g] = true
@@ -88,12 +95,23 @@ func newWorld(seed uint64, without ...guard) *world {
 	w.catching = []float64{1, 0.5, 0.2}[w.random.IntN(3)]
 	w.loss = []float64{0, 0.05, 0.15}[w.random.IntN(3)]
 	w.late = []float64{0.05, 0.3, 0.6}[w.random.IntN(3)]
+	w.breaks = []float64{0, 0.05, 0.3}[w.random.IntN(3)]
+	w.spread = []int{grace / 4, grace, grace}[w.random.IntN(3)]
 	w.slow = []float64{0, 0.02, 0.1}[w.random.IntN(3)]
+	w.trouble = []float64{0.01, 0.03}[w.random.IntN(2)]
+	w.habit = w.random.IntN(7)
 	w.often = []int{2, 15}[w.random.IntN(2)]
-	w.ahead = []int{36, 50, 80}[w.random.IntN(3)]
-	w.expiring = w.chance(0.3)
+	w.ahead = []int{40, 60, 100}[w.random.IntN(3)]
+	w.expiring = []float64{0, 0, 0.02}[w.random.IntN(3)]
+	w.many = []int{1, 6}[w.random.IntN(2)]
 	w.clocks = !w.chance(0.1)
+	w.edits = 40
 	w.db = newDatabase(w)
+	if seed%2 == 1 {
+		for _, g := range without {
+			w.provoke(g)
+		}
+	}
 	return w
 }
 
@@ -163,10 +181,10 @@ func (w *world) start(execute func() (seq int, err string)) *call {
 	}
 	delay := w.random.IntN(2)
 	if w.chaos && w.chance(w.late) {
-		delay = w.random.IntN(grace + 1)
+		delay = grace - w.random.IntN(w.spread+1)
 	}
-	if w.chaos && w.chance(w.loss) {
-		k.broken, delay = w.now+1, w.random.IntN(grace+1)
+	if w.chaos && w.chance(w.breaks) {
+		k.broken, delay = w.now+1, grace-w.random.IntN(w.spread+1)
 	}
 	w.requests = append(w.requests, request{w.now + delay, func() {
 		if w.chaos && w.chance(w.loss/5) {
@@ -259,10 +277,10 @@ func (w *world) run() {
 				w.born = append(w.born, w.now)
 			}
 		}
-		if w.chaos && w.chance(0.03) {
+		if w.chaos && w.chance(w.trouble) {
 			w.disturb()
 		}
-		if w.chaos && w.expiring && w.chance(0.02) {
+		if w.chaos && w.chance(w.expiring) {
 			w.expire()
 		}
 	}
@@ -282,7 +300,11 @@ func (w *world) run() {
 // disturb lets one thing go wrong with the owner or the database.
 func (w *world) disturb() {
 	c := w.owner
-	switch w.random.IntN(7) {
+	kind := w.random.IntN(7)
+	if w.chance(0.5) {
+		kind = w.habit
+	}
+	switch kind {
 	case 0:
 		w.log("election: %d back", w.db.last()-w.db.major)
 		w.db.elect()
