@@ -17,6 +17,7 @@ const (
 	undoWaited      event = "waits for queries between the steps of an undo"
 	takenOver       event = "settlings found by a new owner"
 	announcedBeside event = "announcements that find another settling"
+	ghost           event = "announcements that arrive when their settling is in doubt"
 	insertedLate    event = "inserts acknowledged too late for T"
 	lateInsert      event = "inserts that arrive when their settling is in doubt"
 	lateEnd         event = "ends of segments that arrive after the undo"
@@ -39,7 +40,7 @@ const (
 )
 
 var dangers = []event{
-	settledWell, finishedLater, undone, undonePartly, undoneAfterT, undoWaited, takenOver, announcedBeside, insertedLate, lateInsert,
+	settledWell, finishedLater, undone, undonePartly, undoneAfterT, undoWaited, takenOver, announcedBeside, ghost, insertedLate, lateInsert,
 	lateEnd, lateUnmark, lateDelete, editedMeanwhile, endedEdited, hiddenEdited, swept, passedT, shownTwice, unknownFlush,
 	rolledBack, resetBack, handedOver, renaming, deletion, expiry, wrongClock,
 }
@@ -101,11 +102,12 @@ func (w *world) unfinished(position, now, began int) bool {
 // finished tells that nothing more is to be done.
 func (w *world) finished() bool {
 	s := w.db.majority()
-	if w.committed < w.end || w.db.major < w.db.last() || s.settling != nil || len(segmentsOf(s)) > 0 {
+	if w.committed < w.end || w.db.major < w.db.last() || len(segmentsOf(s)) > 0 {
 		return false
 	}
 	for _, doc := range s.documents {
-		if doc.until > w.now || doc.from > w.now {
+		// An announcement that came late, of which nothing was made, may stay until the next settling.
+		if doc.until > w.now || doc.from > w.now || s.settling != nil && doc.by == s.settling.by {
 			return false
 		}
 	}

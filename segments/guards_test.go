@@ -12,9 +12,9 @@ const (
 	claimKeeps    guard = "a claim takes the settling out of the partition document"
 
 	awaitAnswer    guard = "offsets are committed before the write is acknowledged"
+	fenced         guard = "never missing: what is sent again has the same _id"
 	readBack       guard = "an unknown flush is written again under another _id"
 	waitConflict   guard = "a conflicted flush of unknown outcome is written elsewhere at once"
-	fenceReadBack  guard = "an unknown flush is read back without a fence"
 	settleResolved guard = "segments whose write is unknown are settled"
 
 	announceFirst guard = "buckets are inserted before the settling is announced"
@@ -60,7 +60,7 @@ const (
 // guards are those that are missed alone.
 var guards = []guard{
 	readSegments, fenceD, waitForFormer, underLease, releaseClean, claimKeeps,
-	awaitAnswer, readBack, waitConflict, fenceReadBack, settleResolved,
+	awaitAnswer, readBack, waitConflict, settleResolved,
 	announceFirst, announceAlone, insertsAcked, insertsInTime, editsAsRead, commitAll, showLater,
 	recoverFound, waitForInserts, recoverFence, undoSticks, forgetSticks, unmarkFirst, unmarkAcked, unmarkOwn, unmarkAll, countUndone, undoLinger,
 	deleteAcked, deleteOwn, forgetOwn,
@@ -77,8 +77,8 @@ func (w *world) provoke(g guard) {
 	case announceAlone, undoSticks, unmarkOwn, deleteOwn, forgetOwn: // late commands, and soon the next settling
 		w.loss, w.breaks, w.slow, w.often, w.spread, w.catching, w.many, w.trouble = 0, 0.3, 0, 1, grace, 1, 1, 0.003
 	case forgetSticks: // the same, and whole segments deleted meanwhile
-		w.loss, w.breaks, w.slow, w.often, w.spread, w.catching, w.many, w.edits = 0, 0.3, 0.3, 1, grace, 1, 1, 1
-		w.trouble = 0.003
+		w.loss, w.breaks, w.slow, w.often, w.catching, w.many, w.expiring = 0, 0.3, 0, 1, 1, 6, 0.5
+		w.trouble, w.old = 0.003, 5
 	case releaseClean: // hand-overs in the middle of settlings
 		w.late, w.spread, w.often, w.habit, w.catching = 0.3, grace/4, 1, 4, 1
 	case insertsInTime: // an owner that is slow

@@ -110,6 +110,9 @@ func (c *consumer) announce(sleep func(int), p *plan) bool {
 				c.w.saw(announcedBeside)
 				return false
 			}
+			if c.w.settlings[p.by].doubted {
+				c.w.saw(ghost)
+			}
 			told := p.settling
 			s.settling = &told
 			c.w.log("%s announces %s of %v, shown from %d", c.name, p.by, p.settling.segments, p.from)
