@@ -264,14 +264,15 @@ func (c *consumer) store(sleep func(int), doc document) {
 		if !has {
 			continue // the same again
 		}
-		delete(c.unresolved, id)
 		if samePositions(found, doc) {
+			delete(c.unresolved, id)
 			c.w.log("%s found %s", c.name, id)
 			return
 		}
 		if c.w.now < late && c.w.with(waitConflict) {
 			continue // it may be executed when the other document is deleted
 		}
+		delete(c.unresolved, id)
 		doc.rows = notStored(s, doc.rows)
 		attempt++
 	}

@@ -77,8 +77,8 @@ func (w *world) provoke(g guard) {
 	case announceAlone, undoSticks, unmarkOwn, deleteOwn, forgetOwn: // late commands, and soon the next settling
 		w.loss, w.breaks, w.slow, w.often, w.spread, w.catching, w.many, w.trouble = 0, 0.3, 0, 1, grace, 1, 1, 0.003
 	case forgetSticks: // the same, and whole segments deleted meanwhile
-		w.loss, w.breaks, w.slow, w.often, w.catching, w.many, w.expiring = 0, 0.3, 0, 1, 1, 6, 0.5
-		w.trouble, w.old = 0.003, 5
+		w.loss, w.breaks, w.slow, w.often, w.catching, w.many, w.expiring = 0, 0.25, 0.1, 1, 1, 2, 0.3
+		w.trouble, w.old, w.ahead, w.spread, w.sparing = 0.001, 5, 60, grace, true
 	case releaseClean: // hand-overs in the middle of settlings
 		w.late, w.spread, w.often, w.habit, w.catching = 0.3, grace/4, 1, 4, 1
 	case insertsInTime: // an owner that is slow

@@ -50,6 +50,7 @@ type world struct {
 	chaos     bool
 	expiring  float64 // how often a document does
 	old       int     // the age at which it may
+	sparing   bool    // buckets do not
 	clocks    bool    // are what they should be
 	ahead     int     // from a settling's announcement to its T
 	catching  float64
