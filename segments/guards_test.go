@@ -62,7 +62,7 @@ var guards = []guard{
 	readSegments, fenceD, waitForFormer, underLease, releaseClean, claimKeeps,
 	awaitAnswer, readBack, waitConflict, settleResolved,
 	announceFirst, announceAlone, insertsAcked, insertsInTime, editsAsRead, commitAll, showLater,
-	recoverFound, waitForInserts, recoverFence, undoSticks, forgetSticks, unmarkFirst, unmarkAcked, unmarkOwn, unmarkAll, countUndone, undoLinger,
+	recoverFound, waitForInserts, recoverFence, undoSticks, unmarkFirst, unmarkAcked, unmarkOwn, unmarkAll, countUndone, undoLinger,
 	deleteAcked, deleteOwn, forgetOwn,
 	sweepIdle, sweepLinger,
 	segmentsFirst, editEnded, countEdits, editSame, keepMarks,
