@@ -259,7 +259,7 @@ func (c *consumer) store(sleep func(int), doc document) {
 		}
 		c.w.saw(unknownFlush)
 		c.dawdle(sleep, c.w.ahead+5*linger)
-		s := c.look(sleep, fenced)
+		s := c.look(sleep, always)
 		found, has := s.documents[id]
 		if !has {
 			continue // the same again

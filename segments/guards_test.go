@@ -4,6 +4,8 @@ package segments
 type guard string
 
 const (
+	always guard = "" // is never missing
+
 	readSegments  guard = "D without segments"
 	fenceD        guard = "D is read without a fence"
 	waitForFormer guard = "a takeover without its wait"
@@ -12,7 +14,6 @@ const (
 	claimKeeps    guard = "a claim takes the settling out of the partition document"
 
 	awaitAnswer    guard = "offsets are committed before the write is acknowledged"
-	fenced         guard = "never missing: what is sent again has the same _id"
 	readBack       guard = "an unknown flush is written again under another _id"
 	waitConflict   guard = "a conflicted flush of unknown outcome is written elsewhere at once"
 	settleResolved guard = "segments whose write is unknown are settled"

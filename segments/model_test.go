@@ -8,15 +8,20 @@ import (
 )
 
 var (
-	runs  = flag.Int("segments.runs", 3000, "runs of the model with all guards")
+	runs  = flag.Int("segments.runs", 3000, "runs of the model with all guards; with the race detector a tenth of them")
 	seed  = flag.Uint64("segments.seed", 1, "the first seed")
+	raced = false // by the race detector, with which a run takes ten times as long
 	trace = flag.Bool("segments.trace", false, "print what happens in the first run")
 )
 
 // TestModel: with all guards nothing is lost, stored twice, shown twice or not shown, and every danger came up.
 func TestModel(t *testing.T) {
+	n := *runs
+	if raced {
+		n /= 10
+	}
 	seen := map[event]int{}
-	for s := range uint64(*runs) {
+	for s := range uint64(n) {
 		w := newWorld(*seed + s)
 		w.trace = *trace && s == 0
 		w.run()
@@ -29,7 +34,7 @@ func TestModel(t *testing.T) {
 	}
 	for _, what := range dangers {
 		t.Logf("%8d %s", seen[what], what)
-		if seen[what] == 0 && *runs >= 3000 {
+		if seen[what] == 0 && n >= 3000 {
 			t.Errorf("never came up: %s", what)
 		}
 	}
@@ -54,6 +59,9 @@ func TestCalm(t *testing.T) {
 
 // TestGuards: without any one of its rules the protocol fails.
 func TestGuards(t *testing.T) {
+	if raced {
+		t.Skip("takes too long with the race detector: run go test ./segments")
+	}
 	for _, g := range guards {
 		if n, fault := noticed(g); n == 0 {
 			t.Errorf("not noticed: %s", g)
