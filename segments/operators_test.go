@@ -136,8 +136,8 @@ func (w *world) expire() {
 	documents := w.db.majority().documents
 	for _, id := range slices.Sorted(maps.Keys(documents)) {
 		doc := documents[id]
-		old := func(r row) bool { return w.born[r.position] < w.now-w.old }
-		if (doc.segment || !w.sparing) && !slices.ContainsFunc(doc.rows, func(r row) bool { return !old(r) }) && w.chance(0.3) {
+		old := func(r row) bool { return w.born[r.position] < w.now-60 }
+		if !slices.ContainsFunc(doc.rows, func(r row) bool { return !old(r) }) && w.chance(0.3) {
 			for _, r := range doc.rows {
 				w.deleted[r.position], w.expired[r.position] = true, true
 			}

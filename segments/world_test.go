@@ -49,8 +49,6 @@ type world struct {
 	calm      bool // nothing goes wrong at all
 	chaos     bool
 	expiring  float64 // how often a document does
-	old       int     // the age at which it may
-	sparing   bool    // buckets do not
 	clocks    bool    // are what they should be
 	ahead     int     // from a settling's announcement to its T
 	catching  float64
@@ -107,7 +105,7 @@ func newWorld(seed uint64, without ...guard) *world {
 	w.expiring = []float64{0, 0, 0.02}[w.random.IntN(3)]
 	w.many = []int{1, 6}[w.random.IntN(2)]
 	w.clocks = !w.chance(0.1)
-	w.edits, w.old = 40, 60
+	w.edits = 40
 	w.db = newDatabase(w)
 	if seed%2 == 1 {
 		for _, g := range without {
