@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"":              {}, // the module: tests of all of it
 	"compose":       {}, // a deployment to try
 	"internal/leak": {}, // goroutines that tests leave behind
+	"segments":      {}, // a model of how segments are settled
 
 	"record":             {},                                                             // words about Kafka that rooms share
 	"claim":              {"record"},                                                     // words and rules of owning a partition

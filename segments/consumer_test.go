@@ -1,0 +1,314 @@
+package segments
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// consumer is an owner's tenure: it has, or had, the partition.
+type consumer struct {
+	w            *world
+	name         string
+	token        int
+	main         *process // claims, writes what arrives, commits
+	settler      *process
+	skew         int // of its clock
+	leased       int // until when
+	leaving      bool
+	ready        bool
+	known        map[int]bool    // positions that are stored, or were sent
+	unresolved   map[string]bool // segments whose write is unknown
+	position     int
+	flying       int             // calls that wait for their answer
+	unknownUntil int             // when no write without an answer can be executed any more
+	insertsUntil int             // the same of a settling's inserts
+	settled      int             // how many settlings it has begun
+	ending       map[string]bool // settlings that have sent what ends segments
+	forgetting   string          // the settling that is done, and to be forgotten
+	undoing      string          // the settling that is to be undone
+	early        bool            // it saw a settling before its wait
+}
+
+// assign gives the partition to a new owner.
+func (w *world) assign() {
+	c := &consumer{
+		w: w, name: fmt.Sprintf("C%d", len(w.consumers)), token: len(w.consumers) + 1,
+		known: map[int]bool{}, unresolved: map[string]bool{}, ending: map[string]bool{},
+	}
+	c.skew = w.random.IntN(clockError+1) - clockError/2
+	if !w.clocks {
+		c.skew = w.random.IntN(81) - 40
+	}
+	wait := w.owner != nil && !w.released
+	w.owner, w.released = c, false
+	w.consumers = append(w.consumers, c)
+	c.leased = w.now + leaseTime
+	w.log("%s has the partition from %d on", c.name, w.committed)
+	c.main = w.spawn(func(sleep func(int)) { c.run(sleep, wait) })
+	c.settler = w.spawn(c.settleOften)
+}
+
+func (c *consumer) kill() {
+	c.main.kill()
+	c.settler.kill()
+}
+
+func (c *consumer) pause(ticks int) {
+	c.main.paused, c.settler.paused = c.w.now+ticks, c.w.now+ticks
+	c.w.log("%s stops until %d", c.name, c.w.now+ticks)
+}
+
+func (c *consumer) clock() int { return c.w.now + c.skew }
+
+// over tells that nothing can be sent any more.
+func (c *consumer) over() bool {
+	last := c.leased
+	if !c.w.with(underLease) {
+		last += 40
+	}
+	return c.w.owner != c && c.w.now >= last
+}
+
+// start sends a command, if the lease holds.
+func (c *consumer) start(execute func() (seq int, err string)) *call {
+	if c.w.with(underLease) && c.w.now >= c.leased {
+		return &call{w: c.w}
+	}
+	c.flying++
+	return c.w.start(execute)
+}
+
+// await waits for calls, and remembers until when those without an answer may still be executed.
+func (c *consumer) await(sleep func(int), calls []*call, hasty ...string) bool {
+	all := c.w.await(sleep, calls, hasty...)
+	for _, k := range calls {
+		if k.sent {
+			c.flying--
+		}
+		if k.sent && !k.known {
+			c.unknownUntil = max(c.unknownUntil, k.at+grace+1)
+		}
+	}
+	return all
+}
+
+func (c *consumer) one(sleep func(int), k *call) bool { return c.await(sleep, []*call{k}) }
+
+// look reads what a majority has, after everything that was written before (a fence), or without the fence what some member had.
+// It does not return when the tenure is over.
+func (c *consumer) look(sleep func(int), fence guard) state {
+	if !c.w.with(fence) {
+		return c.w.db.log[c.w.db.oldest(c.w.now-c.w.random.IntN(10*replicaLag))]
+	}
+	for {
+		k := c.start(func() (int, string) { return c.w.db.partition(func(s *state) bool { return s.claim == c.token }) })
+		if c.one(sleep, k) {
+			return c.w.db.majority()
+		}
+		c.retry(sleep)
+	}
+}
+
+// retry waits a little, for ever when the tenure is over.
+func (c *consumer) retry(sleep func(int)) {
+	if c.over() {
+		sleep(never)
+	}
+	sleep(1)
+	c.commit()
+}
+
+// commit is answered at once or not at all. It renews the lease.
+func (c *consumer) commit() {
+	if c.w.owner == c && (!c.w.chaos || !c.w.chance(c.w.loss)) {
+		c.leased = c.w.now + leaseTime
+		if c.ready && c.position > c.w.committed {
+			c.w.committed = c.position
+		}
+	}
+}
+
+func (c *consumer) run(sleep func(int), wait bool) {
+	c.claim(sleep, wait)
+	c.load(sleep)
+	for {
+		c.retry(sleep)
+		if c.leaving && c.release() {
+			return
+		}
+		if !c.w.with(sweepIdle) && c.w.chance(0.3) {
+			c.sweep(sleep)
+		}
+		if c.position < c.w.end && c.w.chance(0.5) {
+			c.flush(sleep, min(c.w.end, c.position+1+c.w.random.IntN(4)))
+		}
+	}
+}
+
+// claim waits until no write of the former owner can be executed any more, and makes the partition its own.
+func (c *consumer) claim(sleep func(int), wait bool) {
+	c.early = c.w.db.majority().settling != nil
+	if wait && c.w.with(waitForFormer) {
+		for until := c.w.now + leaseTime + grace + 1; c.w.now < until; {
+			c.retry(sleep)
+		}
+	}
+	for {
+		k := c.start(func() (int, string) {
+			return c.w.db.partition(func(s *state) bool {
+				if s.claim > c.token {
+					return false
+				}
+				s.claim = c.token
+				if !c.w.with(claimKeeps) {
+					s.settling = nil
+				}
+				return true
+			})
+		})
+		if c.one(sleep, k) {
+			return
+		}
+		c.retry(sleep)
+	}
+}
+
+// load reads D: the positions that any document holds.
+func (c *consumer) load(sleep func(int)) {
+	c.position = c.w.committed
+	s := c.look(sleep, fenceD)
+	for _, doc := range s.documents {
+		switch {
+		case doc.segment && !c.w.with(readSegments):
+		case doc.segment && doc.until > 0 && !c.w.with(dWithEnded):
+		case !doc.segment && doc.from > c.clock() && !c.w.with(dWithHidden):
+		default:
+			for _, r := range doc.rows {
+				c.known[r.position] = true
+			}
+		}
+	}
+	c.w.log("%s begins: %d known", c.name, len(c.known))
+	c.ready = true
+}
+
+// release hands the partition over, so that the next owner need not wait.
+func (c *consumer) release() bool {
+	clean := c.flying == 0 && c.w.now >= c.unknownUntil || !c.w.with(releaseClean)
+	c.commit()
+	if !clean || c.w.owner != c || c.w.committed != c.position {
+		return false
+	}
+	c.w.saw(handedOver)
+	c.w.released = true
+	c.settler.kill()
+	c.w.assign()
+	return true
+}
+
+// flush stores the records up to one: in segments, or now and then in buckets at once.
+func (c *consumer) flush(sleep func(int), end int) {
+	var rows []row
+	for p := c.position; p < end; p++ {
+		if !c.known[p] {
+			rows = append(rows, row{p, p % metas})
+			c.known[p] = true
+		}
+	}
+	if !c.w.with(awaitAnswer) {
+		c.position = end
+		c.commit()
+	}
+	for len(rows) > 0 {
+		n := len(rows)
+		segment := c.w.chance(0.85)
+		if !segment {
+			n = 1
+		}
+		c.store(sleep, document{segment: segment, rows: rows[:n:n]})
+		rows = rows[n:]
+	}
+	c.position = end
+}
+
+// store writes one document, until it is known to be there.
+func (c *consumer) store(sleep func(int), doc document) {
+	late := 0 // until then a sending without an answer may be executed
+	for attempt := 0; len(doc.rows) > 0; c.retry(sleep) {
+		id := idOf(doc, attempt)
+		c.unresolved[id] = true
+		for _, r := range doc.rows {
+			c.w.sent[r.position] = c.w.now + grace
+		}
+		k := c.start(func() (int, string) { return c.w.db.insert(id, doc) })
+		c.one(sleep, k)
+		if k.sent && !k.known {
+			late = k.at + grace + 1
+		}
+		switch {
+		case k.done():
+			c.w.log("%s wrote %s %v", c.name, id, doc.rows)
+			delete(c.unresolved, id)
+			return
+		case !k.sent, k.known && k.err == refused:
+			continue
+		case !c.w.with(readBack):
+			attempt++
+			continue
+		}
+		c.w.saw(unknownFlush)
+		c.dawdle(sleep, c.w.ahead+5*linger)
+		s := c.look(sleep, always)
+		found, has := s.documents[id]
+		if !has {
+			continue // the same again
+		}
+		if samePositions(found, doc) {
+			delete(c.unresolved, id)
+			c.w.log("%s found %s", c.name, id)
+			return
+		}
+		if c.w.now < late && c.w.with(waitConflict) {
+			continue // it may be executed when the other document is deleted
+		}
+		delete(c.unresolved, id)
+		doc.rows = notStored(s, doc.rows)
+		attempt++
+	}
+}
+
+// idOf is derived from the first position.
+func idOf(doc document, attempt int) string {
+	return fmt.Sprintf("%s%d/%d", map[bool]string{true: "S", false: "B"}[doc.segment], doc.rows[0].position, attempt)
+}
+
+func samePositions(a, b document) bool {
+	return slices.EqualFunc(a.rows, b.rows, func(a, b row) bool { return a.position == b.position })
+}
+
+// notStored leaves the rows whose position no document holds.
+func notStored(s state, rows []row) (left []row) {
+	stored := map[int]bool{}
+	for _, doc := range s.documents {
+		for _, r := range doc.rows {
+			stored[r.position] = true
+		}
+	}
+	for _, r := range rows {
+		if !stored[r.position] {
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// segmentsOf lists segments that have not ended.
+func segmentsOf(s state) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
+		if doc := s.documents[id]; doc.segment && doc.until == 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

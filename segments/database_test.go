@@ -1,0 +1,149 @@
+package segments
+
+import "maps"
+
+// A row is a measurement: its position, and the meta that its document gives it.
+type row struct{ position, meta int }
+
+// document is a segment or a bucket.
+type document struct {
+	segment bool
+	rows    []row
+	edits   int    // how often its content was changed
+	until   int    // segments: they are shown until then, 0: they have not ended
+	from    int    // buckets: they are shown from then on
+	by      string // the settling that made the bucket, or ended the segment
+}
+
+// shown is the rule by which every query decides.
+func (d document) shown(now int) bool {
+	if d.segment {
+		return d.until == 0 || d.until > now
+	}
+	return d.from <= now
+}
+
+// settling is what the partition document says of one.
+type settling struct {
+	by       string
+	from     int
+	segments []string
+}
+
+// state is what the database holds. What is in it is never changed, only replaced.
+type state struct {
+	documents map[string]document
+	claim     int // whose the partition is
+	settling  *settling
+}
+
+// Errors of the database.
+const (
+	ok        = ""
+	duplicate = "duplicate key"
+	noMatch   = "no match"
+	refused   = "refused"
+)
+
+// database is a replica set: one order of writes, of which a majority has some.
+type database struct {
+	w     *world
+	term  int
+	log   []state // after each write
+	at    []int   // when
+	major int     // the last write that a majority has
+}
+
+func newDatabase(w *world) *database {
+	return &database{w: w, log: []state{{documents: map[string]document{}}}, at: []int{0}}
+}
+
+func (d *database) last() int       { return len(d.log) - 1 }
+func (d *database) now() state      { return d.log[d.last()] }
+func (d *database) majority() state { return d.log[d.major] }
+
+// write appends one atomic write, and returns its place in the order.
+func (d *database) write(to state) int {
+	d.log, d.at = append(d.log, to), append(d.at, d.w.now)
+	return d.last()
+}
+
+// put writes a document; nil deletes it.
+func (d *database) put(id string, doc *document) int {
+	next := d.now()
+	next.documents = maps.Clone(next.documents)
+	if doc == nil {
+		delete(next.documents, id)
+	} else {
+		next.documents[id] = *doc
+	}
+	return d.write(next)
+}
+
+// insert writes a document that must not be there.
+func (d *database) insert(id string, doc document) (seq int, err string) {
+	if _, has := d.now().documents[id]; has {
+		return d.last(), duplicate
+	}
+	return d.put(id, &doc), ok
+}
+
+// update changes a document. change says whether it matches, and may leave no rows: then the document is deleted.
+func (d *database) update(id string, change func(*document) bool) (seq int, err string) {
+	doc, has := d.now().documents[id]
+	if !has || !change(&doc) {
+		return d.last(), noMatch
+	}
+	if len(doc.rows) == 0 {
+		return d.put(id, nil), ok
+	}
+	return d.put(id, &doc), ok
+}
+
+// partition changes the partition document, if it matches.
+func (d *database) partition(change func(*state) bool) (seq int, err string) {
+	next := d.now()
+	if !change(&next) {
+		return d.last(), noMatch
+	}
+	return d.write(next), ok
+}
+
+// step lets the majority catch up.
+func (d *database) step() {
+	if d.major == d.last() || !d.w.chaos {
+		d.major = d.last()
+		return
+	}
+	if !d.w.chance(d.w.catching) && d.at[d.major+1]+replicaLag >= d.w.now {
+		return
+	}
+	d.major += 1 + d.w.random.IntN(d.last()-d.major)
+	for d.major < d.last() && d.at[d.major+1]+replicaLag < d.w.now {
+		d.major++
+	}
+}
+
+// elect makes another member the primary: what a majority does not have is gone.
+func (d *database) elect() {
+	if d.last() > d.major {
+		d.w.saw(rolledBack)
+	}
+	d.term++
+	d.log, d.at = d.log[:d.major+1], d.at[:d.major+1]
+}
+
+// oldest is the oldest state that a member which is asked may have had at a time.
+func (d *database) oldest(at int) int {
+	seq := 0
+	for seq < d.major && d.at[seq+1] <= at {
+		seq++
+	}
+	return seq
+}
+
+// member is a state that some member has now, and a majority has.
+func (d *database) member() state {
+	seq := d.oldest(d.w.now - replicaLag)
+	return d.log[seq+d.w.random.IntN(d.major-seq+1)]
+}

@@ -1,0 +1,33 @@
+package segments
+
+import (
+	"maps"
+	"slices"
+)
+
+// sweep deletes segments that ended long enough ago. No settling is under way.
+func (c *consumer) sweep(sleep func(int)) {
+	before := c.clock() - linger
+	if !c.w.with(sweepLinger) {
+		before = c.clock()
+	}
+	var calls []*call
+	s := c.w.db.majority()
+	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
+		if doc := s.documents[id]; doc.segment && doc.until > 0 && doc.until <= before {
+			calls = append(calls, c.start(func() (int, string) { return c.sweepOne(id, before) }))
+		}
+	}
+	c.await(sleep, calls)
+}
+
+func (c *consumer) sweepOne(id string, before int) (seq int, err string) {
+	return c.w.db.update(id, func(doc *document) bool {
+		if doc.until == 0 || doc.until > before {
+			return false
+		}
+		c.w.saw(swept)
+		doc.rows = nil
+		return true
+	})
+}

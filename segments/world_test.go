@@ -1,0 +1,347 @@
+package segments
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+)
+
+// Times in ticks. A write is executed within grace of its sending or never.
+const (
+	writeTimeout = 8
+	grace        = 3 * writeTimeout
+	leaseTime    = 8
+	queryTime    = 10 // a query takes no longer
+	replicaLag   = 4  // and reads no older state than this
+	clockError   = 2  // for which the clocks of owners and queries are apart
+	margin       = replicaLag + clockError + 1
+	linger       = queryTime + clockError // from a segment's end to its deletion
+	chaosTime    = 340
+	calmTime     = 600
+	metas        = 3
+)
+
+// process is a coroutine; it says for how many ticks it sleeps.
+type process struct {
+	next   func() (int, bool)
+	stop   func()
+	wake   int
+	paused int
+}
+
+// request is a command on its way.
+type request struct {
+	at      int // when it arrives
+	execute func()
+}
+
+// step is what happens in a tick: a process goes on, or a command is executed.
+type step struct {
+	process *process
+	execute func()
+}
+
+type world struct {
+	random    *rand.Rand
+	without   map[guard]bool
+	now       int
+	calm      bool // nothing goes wrong at all
+	chaos     bool
+	expiring  float64 // how often a document does
+	clocks    bool    // are what they should be
+	ahead     int     // from a settling's announcement to its T
+	catching  float64
+	loss      float64
+	late      float64
+	breaks    float64 // how often a connection breaks, and the command is on its way
+	spread    int     // how far apart what is late arrives, before the grace is over
+	slow      float64 // how often an owner takes long from one step to the next
+	trouble   float64 // how often something goes wrong with the owner or the database
+	habit     int     // what goes wrong most
+	edits     int     // the longest time from one operation to the next
+	many      int     // the most segments of one settling
+	often     int     // the longest time from one settling to the next
+	db        *database
+	processes []*process
+	requests  []request
+	steps     []step
+	consumers []*consumer
+	owner     *consumer
+	released  bool // by the last owner
+	committed int
+	lowest    int   // of committed, since an operator began
+	end       int   // the log's end
+	born      []int // when each position was produced
+	settlings map[string]*told
+	renamed   map[int]int  // at least which meta a position must have
+	deleted   map[int]bool // by an operator or expiry, at any time
+	sent      map[int]int  // until when an insert of a position by a flush may be executed
+	gone      map[int]bool // deleted by an operator, and not to come back
+	expired   map[int]bool
+	faults    []string
+	seen      map[event]int
+	trace     bool
+}
+
+func newWorld(seed uint64, without ...guard) *world {
+	w := &world{
+		random: rand.New(rand.NewPCG(seed, 7)), without: map[guard]bool{}, seen: map[event]int{}, settlings: map[string]*told{},
+		renamed: map[int]int{}, deleted: map[int]bool{}, gone: map[int]bool{}, sent: map[int]int{}, expired: map[int]bool{},
+	}
+	for _, g := range without {
+		w.without[g] = true
+	}
+	w.catching = []float64{1, 0.5, 0.2}[w.random.IntN(3)]
+	w.loss = []float64{0, 0.05, 0.15}[w.random.IntN(3)]
+	w.late = []float64{0.05, 0.3, 0.6}[w.random.IntN(3)]
+	w.breaks = []float64{0, 0.05, 0.3}[w.random.IntN(3)]
+	w.spread = []int{grace / 4, grace, grace}[w.random.IntN(3)]
+	w.slow = []float64{0, 0.02, 0.1}[w.random.IntN(3)]
+	w.trouble = []float64{0.01, 0.03}[w.random.IntN(2)]
+	w.habit = w.random.IntN(7)
+	w.often = []int{2, 15}[w.random.IntN(2)]
+	w.ahead = []int{40, 60, 100}[w.random.IntN(3)]
+	w.expiring = []float64{0, 0, 0.02}[w.random.IntN(3)]
+	w.many = []int{1, 6}[w.random.IntN(2)]
+	w.clocks = !w.chance(0.1)
+	w.edits = 40
+	w.db = newDatabase(w)
+	if seed%2 == 1 {
+		for _, g := range without {
+			w.provoke(g)
+		}
+	}
+	return w
+}
+
+func (w *world) with(g guard) bool     { return !w.without[g] }
+func (w *world) chance(p float64) bool { return w.random.Float64() < p }
+func (w *world) saw(what event)        { w.seen[what]++ }
+func (w *world) log(format string, args ...any) {
+	if w.trace {
+		fmt.Printf("%4d "+format+"\n", append([]any{w.now}, args...)...)
+	}
+}
+
+func (w *world) fault(format string, args ...any) {
+	w.faults = append(w.faults, fmt.Sprintf("%d: "+format, append([]any{w.now}, args...)...))
+	w.log("FAULT "+format, args...)
+}
+
+// spawn starts a coroutine; sleep returns when it may go on, and does not return when it is killed.
+func (w *world) spawn(run func(sleep func(int))) *process {
+	p := &process{wake: w.now}
+	type killed struct{}
+	p.next, p.stop = iter.Pull(func(yield func(int) bool) {
+		defer func() {
+			if r := recover(); r != nil {
+				if _, is := r.(killed); !is {
+					panic(r)
+				}
+			}
+		}()
+		run(func(ticks int) {
+			if !yield(ticks) {
+				panic(killed{})
+			}
+		})
+	})
+	w.processes = append(w.processes, p)
+	return p
+}
+
+// kill ends a coroutine.
+func (p *process) kill() {
+	p.stop()
+	p.wake = never
+}
+
+const never = 1 << 30
+
+// call is a command that was sent, and what is known of it.
+type call struct {
+	w        *world
+	sent     bool
+	at       int
+	executed bool
+	lost     bool // the answer
+	broken   int  // when the connection breaks, 0: it does not
+	seq      int
+	term     int
+	err      string
+	known    bool // it was answered in time, and by a majority
+}
+
+// start sends a command: it is executed sometime until the grace is over, or never.
+func (w *world) start(execute func() (seq int, err string)) *call {
+	k := &call{w: w, sent: true, at: w.now}
+	if w.chaos && w.chance(w.loss) {
+		return k
+	}
+	delay := w.random.IntN(2)
+	if w.chaos && w.chance(w.late) {
+		delay = grace - w.random.IntN(w.spread+1)
+	}
+	if w.chaos && w.chance(w.breaks) {
+		k.broken, delay = w.now+1, grace-w.random.IntN(w.spread+1)
+	}
+	w.requests = append(w.requests, request{w.now + delay, func() {
+		if w.chaos && w.chance(w.loss/5) {
+			k.err = refused
+		} else {
+			k.seq, k.err = execute()
+		}
+		k.executed, k.term, k.lost = true, w.db.term, w.chaos && w.chance(w.loss)
+	}})
+	return k
+}
+
+// answered tells whether the answer has come, which a majority must have.
+func (k *call) answered() bool {
+	return k.executed && !k.lost && k.broken == 0 && k.term == k.w.db.term && k.w.db.major >= k.seq
+}
+
+// over tells whether no answer is awaited any more.
+func (k *call) over() bool { return k.w.now > k.at+writeTimeout || k.broken > 0 && k.w.now >= k.broken }
+
+// done tells whether it is known to be executed and durable.
+func (k *call) done() bool { return k.known && k.err == ok }
+
+// await returns when each call was answered or its time is over; true: all are done. With hasty errors it does not wait for the
+// others once one of them was answered.
+func (w *world) await(sleep func(int), calls []*call, hasty ...string) bool {
+	for waiting := true; waiting; {
+		waiting = false
+		for _, k := range calls {
+			if k.known || !k.sent {
+				continue
+			}
+			k.known = k.answered()
+			if k.known && slices.Contains(hasty, k.err) {
+				return false
+			}
+			waiting = waiting || !k.known && !k.over()
+		}
+		if waiting {
+			sleep(1)
+		}
+	}
+	return !slices.ContainsFunc(calls, func(k *call) bool { return !k.done() })
+}
+
+// tick executes what has arrived and lets the processes go on, in any order.
+func (w *world) tick() {
+	w.now++
+	w.db.step()
+	w.follow()
+	w.steps = w.steps[:0]
+	w.requests = slices.DeleteFunc(w.requests, func(r request) bool {
+		if r.at <= w.now {
+			w.steps = append(w.steps, step{execute: r.execute})
+		}
+		return r.at <= w.now
+	})
+	w.processes = slices.DeleteFunc(w.processes, func(p *process) bool { return p.wake == never })
+	for _, p := range w.processes {
+		if p.wake <= w.now && p.paused <= w.now {
+			w.steps = append(w.steps, step{process: p})
+		}
+	}
+	w.random.Shuffle(len(w.steps), func(i, j int) { w.steps[i], w.steps[j] = w.steps[j], w.steps[i] })
+	for _, s := range w.steps {
+		if s.process == nil {
+			s.execute()
+		} else if p := s.process; p.wake <= w.now && p.paused <= w.now { // it may have been killed or paused in this tick
+			ticks, on := p.next()
+			if p.wake = w.now + ticks; !on || ticks == never {
+				p.kill()
+			}
+		}
+	}
+}
+
+// run lets everything happen, then waits until all is stored and settled, and checks.
+func (w *world) run() {
+	w.chaos = !w.calm
+	w.assign()
+	for range 2 {
+		w.spawn(w.readers)
+	}
+	w.spawn(w.operators)
+	for w.now < chaosTime {
+		w.tick()
+		if w.chance(0.3) {
+			for range w.random.IntN(3) {
+				w.end++
+				w.born = append(w.born, w.now)
+			}
+		}
+		if w.chaos && w.chance(w.trouble) {
+			w.disturb()
+		}
+		if w.chaos && w.chance(w.expiring) {
+			w.expire()
+		}
+	}
+	w.chaos = false
+	for _, p := range w.processes {
+		p.paused = 0
+	}
+	for w.now < chaosTime+calmTime && !w.finished() {
+		w.tick()
+	}
+	for _, p := range w.processes {
+		p.kill()
+	}
+	w.check()
+}
+
+// disturb lets one thing go wrong with the owner or the database.
+func (w *world) disturb() {
+	c := w.owner
+	kind := w.random.IntN(7)
+	if w.chance(0.5) {
+		kind = w.habit
+	}
+	switch kind {
+	case 0:
+		w.log("election: %d back", w.db.last()-w.db.major)
+		w.db.elect()
+	case 1:
+		w.log("%s crashes", c.name)
+		c.kill()
+		w.assign()
+	case 2:
+		c.pause(w.random.IntN(40))
+		if w.chance(0.7) {
+			w.assign()
+		}
+	case 3:
+		w.log("%s is forgotten", c.name)
+		w.assign()
+	case 4:
+		w.log("%s hands over", c.name)
+		c.leaving = true
+	case 5:
+		c.pause(w.random.IntN(8))
+	case 6:
+		if w.committed > 0 {
+			w.reset(w.random.IntN(w.committed + 1))
+		}
+	}
+}
+
+// reset sets the committed offset back.
+func (w *world) reset(to int) {
+	w.committed, w.lowest = to, min(w.lowest, to)
+	w.log("reset to %d", to)
+	w.saw(resetBack)
+	for p := range w.gone {
+		if p >= to {
+			delete(w.gone, p)
+		}
+	}
+	w.owner.kill()
+	w.assign()
+}
