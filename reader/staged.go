@@ -146,8 +146,9 @@ func (g *staging) add(segment bson.Raw) error {
 		if h == nil {
 			continue
 		}
-		fields, ok := m.Fields, true
+		fields := m.Fields
 		if g.plan.fields.trims() {
+			var ok bool
 			if fields, ok = g.plan.fields.trimmed(&g.trim, m.Elements); !ok {
 				return errMalformed
 			}
