@@ -110,7 +110,7 @@ func randomFacts(random *rand.Rand, o timeseries.Options, metas []bson.RawValue,
 
 // inBuckets are buckets that hold these measurements.
 func inBuckets(random *rand.Rand, o timeseries.Options, facts []fact) []bson.Raw {
-	key := func(f fact) string { return fmt.Sprint(f.source.Partition, f.meta.Type, f.meta.Value) }
+	key := func(f fact) string { return fmt.Sprintf("%d %s %x", f.source.Partition, f.meta.Type, f.meta.Value) }
 	return cut(random, o, facts, key, func(list []fact) bson.Raw { return bucketOf(o, list...) })
 }
 

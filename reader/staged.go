@@ -56,12 +56,12 @@ func (s *Series) staged(ctx context.Context, p *plan, bad func(bson.Raw, error) 
 		case errors.Is(err, errEnough):
 			return nil, err
 		}
-		if err = r.wait(ctx, err); err == nil && time.Since(g.began) > stagingTime {
-			g.begin()
-			err = s.askTime(ctx, p)
-		}
-		if err != nil {
+		if err := r.wait(ctx, err); err != nil {
 			return nil, err
+		}
+		if time.Since(g.began) > stagingTime {
+			p.now = time.Time{}
+			g.begin()
 		}
 	}
 }
@@ -74,6 +74,13 @@ func (g *staging) begin() {
 
 // read reads what was not read yet.
 func (g *staging) read(ctx context.Context, r *retry) error {
+	if g.plan.now.IsZero() {
+		now, err := g.series.port.now(ctx)
+		if err != nil {
+			return err
+		}
+		g.plan.now = now
+	}
 	if g.choice == nil {
 		c, err := g.series.choose(ctx, g.plan, g.series.segmentsOf(g.plan, nil))
 		if err != nil {
@@ -139,8 +146,9 @@ func (g *staging) add(segment bson.Raw) error {
 		if h == nil {
 			continue
 		}
-		fields, ok := m.Fields, true
+		fields := m.Fields
 		if g.plan.fields.trims() {
+			var ok bool
 			if fields, ok = g.plan.fields.trimmed(&g.trim, m.Elements); !ok {
 				return errMalformed
 			}

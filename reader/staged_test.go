@@ -189,20 +189,21 @@ func TestWhatIsSettledWhileReadingComesOnce(t *testing.T) {
 	}
 }
 
-// TestSegmentsAreReadOnAfterFailures: whatever fails, nothing is lost, doubled or out of order. After long outages it begins anew.
+// TestSegmentsAreReadOnAfterFailures: whatever fails, nothing is lost, doubled or out of order.
 func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 10))
 			w := newWorld(random, segmentMetas()[:1+random.IntN(8)], 0, 1+random.IntN(200))
-			down := time.Time{}
+			down, outages := time.Time{}, 2 // together shorter than it is waited for
 			w.fail = func() error {
 				switch {
 				case time.Now().Before(down):
 				case random.IntN(15) > 0:
 					return nil
-				case random.IntN(4) == 0:
-					down = time.Now().Add(time.Duration(random.IntN(50)) * time.Second)
+				case random.IntN(4) == 0 && outages > 0:
+					down = time.Now().Add(time.Duration(random.IntN(25)) * time.Second)
+					outages--
 				}
 				return io.ErrUnexpectedEOF
 			}
@@ -221,6 +222,46 @@ func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSegmentsAreReadAnewAfterLongOutages: what has ended is deleted soon, so that its buckets are read instead.
+func TestSegmentsAreReadAnewAfterLongOutages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{fake: &fake{segments: true, clock: time.UnixMilli(1.8e12)}, random: rand.New(rand.NewPCG(1, 13))}
+		s := &settling{at: w.clock.Add(ahead)}
+		for i := range 3 {
+			f := fact{meta: valueOf("a"), time: int64(i) * 1000, at: timeseries.Position{Offset: int64(i)}, fields: bson.D{}}
+			w.facts = append(w.facts, f)
+			s.segments, s.buckets = append(s.segments, segmentOf(testOptions, f)), append(s.buckets, bucketOf(testOptions, f))
+		}
+		w.settlings = append(w.settlings, s)
+		w.show()
+		began, answers := time.Now(), 0
+		w.fail = func() error {
+			answers++
+			switch passed := time.Since(began); {
+			case passed < 40*time.Second && answers <= 4: // the definition, the time, the query, a segment
+				return nil
+			case passed >= 40*time.Second && passed < 80*time.Second && answers <= 4+3: // the query, the same segment, another one
+				return nil
+			case passed >= 80*time.Second:
+				w.clock = s.at.Add(kept + time.Minute)
+				return nil
+			}
+			answers--
+			return io.ErrUnexpectedEOF
+		}
+		w.before = func() {
+			if w.clock.After(s.at) {
+				s.stage = forgotten
+				w.show()
+			}
+		}
+		got, err := facts(newSeries("s", "db.s.buckets", testOptions, w).Find(t.Context(), Query{Meta: bson.D{{Key: "m", Value: "a"}}}))
+		if want := texts(w.facts, math.MinInt64, math.MaxInt64, false); err != nil || !slices.Equal(got, want) || w.asked < 2 {
+			t.Errorf("%v, asked for the time %d times\n%s", err, w.asked, cmp.Diff(want, got))
+		}
+	})
 }
 
 // TestEqualMetasInSegments: of metas that MongoDB takes for equal a query selects all, in buckets and in segments.
