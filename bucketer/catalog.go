@@ -28,6 +28,8 @@ type Options struct {
 	// DenseFrom is of how many measurements that wait for a bucket they get a write of their own. Fewer are written together
 	// with those of other series, in segments. 0: there are no segments.
 	DenseFrom int32
+	// Owner is the _id of the partition document whose owner settles the segments.
+	Owner string
 	// Settled is put into every bucket, which is closed by its first write: the catalog serves to settle segments. Nil: it
 	// does not.
 	Settled *Settled

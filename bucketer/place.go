@@ -64,6 +64,9 @@ const (
 // openBucket opens a bucket for a measurement and makes it the open one of its series.
 func (c *Catalog) openBucket(s *series, r row, why opening) {
 	attempt := c.attempts[r.position]
+	if c.options.Settled != nil {
+		attempt = c.options.Settled.Attempt
+	}
 	if why == openedByMeta && attempt == 0 {
 		c.stats.BucketsOpenedDueToMetadata++
 	}

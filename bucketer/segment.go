@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/timeseries"
 	"waterwheel/timeseries/rawbson"
@@ -34,6 +35,7 @@ type staged struct {
 type segment struct {
 	bucket
 	low, high int32
+	owner     string
 }
 
 // noSeries is the series of a segment.
@@ -134,7 +136,7 @@ func (p *filling) add(r row, hash int32) {
 	if spanExceeded(r.time, minTime, p.c.span) {
 		minTime = p.c.options.Collection.Round(r.time)
 	}
-	s := &segment{low: hash, bucket: bucket{
+	s := &segment{low: hash, owner: p.c.options.Owner, bucket: bucket{
 		id:      timeseries.BucketID(p.c.options.Source, r.position, segmentAttempt+p.c.attempts[r.position], minTime),
 		minTime: minTime, maxTime: r.time, series: noSeries, shape: p.c.shapes.empty,
 	}}
@@ -179,6 +181,7 @@ func (c *Catalog) cutSegment(f *flight, s *segment) {
 // append appends control.segment.
 func (s *segment) append(dst []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldSegment)
+	dst = bsoncore.AppendStringElement(dst, timeseries.FieldOwner, s.owner)
 	dst = appendInt32Named(dst, timeseries.FieldLow, s.low)
 	dst = appendInt32Named(dst, timeseries.FieldHigh, s.high)
 	return rawbson.EndDocument(dst, start)

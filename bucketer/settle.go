@@ -16,6 +16,8 @@ import (
 type Settled struct {
 	By   [16]byte // the settling, a UUID
 	From int64    // when the bucket is shown, in milliseconds since 1970
+	// Attempt is the attempt number of the buckets' _ids, while there is no document in their way.
+	Attempt int32
 }
 
 // append appends control.settled.

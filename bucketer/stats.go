@@ -7,8 +7,6 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 type Stats struct {
 	BucketInserts                         int64 // first writes of buckets
 	BucketUpdates                         int64 // later writes with measurements
-	SegmentInserts                        int64 // of measurements of many series
-	MeasurementsStaged                    int64 // in segments
 	BucketsOpenedDueToMetadata            int64 // the series had no open bucket
 	BucketsClosedDueToCount               int64
 	BucketsClosedDueToSize                int64
@@ -33,6 +31,8 @@ type Stats struct {
 	BucketDocumentsTooLargeUpdate         int64
 
 	BucketsOpened              int64 // all new ones
+	SegmentInserts             int64 // of segments
+	MeasurementsStaged         int64 // in them, part of MeasurementsCommitted
 	BucketsLeftDueToDeltaCost  int64 // stored ones that would have needed too costly an update
 	BucketsCleared             int64 // forgotten because something else writes the collection
 	BucketsReopenedFromArchive int64 // part of BucketsReopened

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -15,6 +16,11 @@ var (
 
 // Token identifies one claim on a partition; the zero token is none.
 type Token [16]byte
+
+// DocumentID is the _id of a partition document.
+func DocumentID(clusterID, topic string, partition int32) string {
+	return fmt.Sprintf("%s/%s/%d", clusterID, topic, partition)
+}
 
 // Claim is what a claim writes.
 type Claim struct {

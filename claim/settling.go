@@ -4,8 +4,9 @@ import "go.mongodb.org/mongo-driver/v2/bson"
 
 // Settling is what a partition document announces while segments are settled into buckets.
 type Settling struct {
-	By   Token // new and random for each
-	From int64 // when the buckets are shown and the segments end, in milliseconds since 1970 by MongoDB's clock
+	By      Token    // new and random for each
+	TopicID [16]byte // of the topic that the segments are of: another one, where it was created again since
+	From    int64    // when the buckets are shown and the segments end, in milliseconds since 1970 by MongoDB's clock
 	// Segments are those that end.
 	Segments []Segment
 	// First and Last bound the offsets in them.
@@ -14,7 +15,8 @@ type Settling struct {
 
 // Segment is a segment as its owner knows it.
 type Segment struct {
-	ID bson.ObjectID
+	ID      bson.ObjectID
+	TopicID [16]byte
 	// Low and High bound the hashes of its series.
 	Low, High int32
 	// Count is how many measurements it has, Bytes how large it is.

@@ -117,6 +117,10 @@ type Flush struct {
 	Bytes          Size          `env:"FLUSH_BYTES,default=64MiB" min:"1KiB" max:"16GiB" doc:"a partition with this much waiting is written at once"`
 	Count          int           `env:"FLUSH_COUNT,default=500000" min:"1" max:"100000000" unit:"measurements" doc:"a partition with this many waiting is written at once"`
 	CommitInterval time.Duration `env:"COMMIT_INTERVAL,default=1s" min:"10ms" max:"1m" doc:"time between two commits of offsets"`
+	Segments       string        `env:"SEGMENTS,default=off" oneof:"auto,on,off" doc:"what arrives for series that send rarely is written together into segments first, documents of many series, and put into buckets every SETTLE_INTERVAL: far less work for MongoDB, and as soon visible. auto: where this MongoDB has a view that shows segments (not with MONGODB_VIEW=none); on: always, so without such a view only consumer query and the package reader show what is not in buckets yet; off: everything is written into buckets at once. A collection that once had segments is refused by versions that do not know them; with off, those it has are shown and put into buckets, and no new ones are written"`
+	SettleInterval time.Duration `env:"SETTLE_INTERVAL,default=10m" min:"10s" max:"24h" doc:"how long measurements stay in segments before they are put into buckets; longer makes fuller buckets, and more segments that a query looks through"`
+	SettleAhead    time.Duration `env:"SETTLE_AHEAD,default=4m" min:"2s" max:"1h" doc:"how long before their buckets are shown in their place segments are settled. Longer than it takes another consumer to take over from one that died: else, and where none does, queries may show some measurements twice until one does"`
+	SettleLinger   time.Duration `env:"SETTLE_LINGER,default=10m" min:"1s" max:"24h" doc:"how long segments are kept after they have ended: longer than queries take"`
 }
 
 // Memory bounds the process.

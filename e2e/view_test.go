@@ -133,9 +133,8 @@ func TestViewAnswersAsMongoDBsOwn(t *testing.T) {
 	s.settings = s.settings.With("EVENT_TIME_MIN", "1950-01-01T00:00:00Z", "EVENT_TIME_MAX", "2150-01-01T00:00:00Z")
 	readings := viewedReadings()
 	var made []events.Event
-	var documents []any
 	for _, r := range readings {
-		made, documents = append(made, events.Of(r)), append(documents, viewedDocument(r))
+		made = append(made, events.Of(r))
 	}
 	if err := s.producer.Send(within(t, 20*time.Second), made...); err != nil {
 		t.Fatal(err)
@@ -150,35 +149,53 @@ func TestViewAnswersAsMongoDBsOwn(t *testing.T) {
 	}
 
 	db := s.readable()
-	plain, native := db.Collection("plain"), db.Collection("native")
-	own := options.TimeSeries().SetTimeField("time").SetMetaField("meta")
-	if err := db.CreateCollection(within(t, 10*time.Second), native.Name(), options.CreateCollection().SetTimeSeriesOptions(own)); err != nil {
-		t.Skipf("this MongoDB has no time series of its own to compare the view with: %v", err)
-	}
-	for _, c := range []*mongo.Collection{plain, native} {
-		if _, err := c.InsertMany(within(t, 30*time.Second), documents); err != nil {
-			t.Skipf("this MongoDB does not store the measurements in %s: %v", c.Name(), err)
-		}
-	}
+	plain, native := s.besides(db, readings)
 	for _, kind := range []string{"internal", "portable"} {
 		t.Run(kind, func(t *testing.T) {
 			if code, _, errs := s.command([]string{"MONGODB_VIEW=" + kind, "LOG_LEVEL=error"}, "init"); code != 0 {
 				t.Skip(strings.TrimSpace(errs))
 			}
-			view := db.Collection(s.topic)
-			for _, query := range viewedQueries() {
-				truth, got := s.answers(plain, query), s.answers(view, query)
-				if slices.Equal(got, truth) {
-					continue
-				}
-				if same := s.answers(native, query); !slices.Equal(got, same) {
-					t.Errorf("%v: the view answers neither what is true nor what MongoDB's own time series does: %s", query, difference(truth, got))
-				} else {
-					t.Logf("%v: as MongoDB's own time series, the view differs from what is true: %s", query, difference(truth, got))
-				}
-			}
+			s.compareAnswers(t, db.Collection(s.topic), plain, native)
 		})
 	}
+}
+
+// compareAnswers asks a view all questions. Its answers are true, which those of the plain collection are, or those of MongoDB's own
+// time series.
+func (s *stream) compareAnswers(t *testing.T, view, plain, native *mongo.Collection) {
+	t.Helper()
+	for _, query := range viewedQueries() {
+		truth, got := s.answers(plain, query), s.answers(view, query)
+		if slices.Equal(got, truth) {
+			continue
+		}
+		if same := s.answers(native, query); !slices.Equal(got, same) {
+			t.Errorf("%v: the view answers neither what is true nor what MongoDB's own time series does: %s", query, difference(truth, got))
+		} else {
+			t.Logf("%v: as MongoDB's own time series, the view differs from what is true: %s", query, difference(truth, got))
+		}
+	}
+}
+
+// besides makes an ordinary collection and a time series of MongoDB's own of the same measurements; the test is skipped where it
+// has none.
+func (s *stream) besides(db *mongo.Database, readings []events.Reading) (plain, native *mongo.Collection) {
+	s.t.Helper()
+	plain, native = db.Collection("plain"), db.Collection("native")
+	own := options.TimeSeries().SetTimeField("time").SetMetaField("meta")
+	if err := db.CreateCollection(within(s.t, 10*time.Second), native.Name(), options.CreateCollection().SetTimeSeriesOptions(own)); err != nil {
+		s.t.Skipf("this MongoDB has no time series of its own to compare the view with: %v", err)
+	}
+	var documents []any
+	for _, r := range readings {
+		documents = append(documents, viewedDocument(r))
+	}
+	for _, c := range []*mongo.Collection{plain, native} {
+		if _, err := c.InsertMany(within(s.t, 30*time.Second), documents); err != nil {
+			s.t.Skipf("this MongoDB does not store the measurements in %s: %v", c.Name(), err)
+		}
+	}
+	return plain, native
 }
 
 // examined is how many buckets the server looks at for a question on the view; false: it does not say.

@@ -247,6 +247,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 	if w.catalog == nil {
 		bucketing := w.o.Bucketing
 		bucketing.Source = w.source
+		bucketing.Owner = claim.DocumentID(w.o.ClusterID, w.source.Topic, w.source.Partition)
 		w.catalog = w.o.newCatalog(bucketing)
 		if e.Newest != nil {
 			w.catalog.Begin(*e.Newest)

@@ -33,14 +33,15 @@
 //	BoundsAsked        boundsAsked       question.go    Open
 //	TopicAsked         topicAsked        question.go    Open
 //	CollectionChanged  changeCollection  collection.go
-//	StagingRead        stagingRead       staging.go     RecoverSettling, SweepSegments, ReadSegments
+//	StagingRead        stagingRead       staging.go     SendWrites, RecoverSettling, ReadSegments
 //	SegmentsRead       segmentsRead      settling.go    AnnounceSettling
-//	SettlingAnnounced  settlingAnnounced settling.go    SendSettled, ReadStaging
-//	SettledSent        settledSent       settling.go    SendSettled, CommitSettling, RecoverSettling
-//	SettlingCommitted  settlingCommitted settling.go    RecoverSettling, ReadSegments
-//	SettlingRecovered  settlingRecovered settling.go    TakeBackSettling, ReadStaging
+//	SettlingAnnounced  settlingAnnounced settling.go    SendSettled
+//	SettledSent        settledSent       settling.go    SendSettled, CommitSettling
+//	SettlingCommitted  settlingCommitted settling.go    ForgetSettling
+//	SettlingRecovered  settlingRecovered settling.go    TakeBackSettling, ForgetSettling
 //	SettlingTakenBack  settlingTakenBack settling.go    DeleteSettled
-//	SettledDeleted     settledDeleted    settling.go    ReadStaging
+//	SettledDeleted     settledDeleted    settling.go    ForgetSettling
+//	SettlingForgotten  settlingForgotten settling.go    ReadSegments
 //	SegmentsSwept      segmentsSwept     settling.go    SweepSegments
 //	Revoked            revoke            handover.go    SendWrites, SendRelease, HandedOver
 //	Released           released          handover.go    HandedOver

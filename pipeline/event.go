@@ -142,6 +142,8 @@ type (
 	SettlingTakenBack struct{ Err error }
 	// SettledDeleted answers DeleteSettled.
 	SettledDeleted struct{ Err error }
+	// SettlingForgotten answers ForgetSettling.
+	SettlingForgotten struct{ Err error }
 	// SegmentsSwept answers SweepSegments.
 	SegmentsSwept struct{ Err error }
 	// Released answers SendRelease.
@@ -183,6 +185,7 @@ func (SettlingCommitted) event() {}
 func (SettlingRecovered) event() {}
 func (SettlingTakenBack) event() {}
 func (SettledDeleted) event()    {}
+func (SettlingForgotten) event() {}
 func (SegmentsSwept) event()     {}
 func (Committed) event()         {}
 func (Revoked) event()           {}
@@ -252,6 +255,8 @@ type (
 		Settling *claim.Settling
 		Stale    []bson.ObjectID
 	}
+	// ForgetSettling takes a settling out of the partition document.
+	ForgetSettling struct{ Settling *claim.Settling }
 	// SweepSegments deletes segments that ended before a moment of MongoDB's clock.
 	SweepSegments struct {
 		IDs    []bson.ObjectID
@@ -287,6 +292,7 @@ func (CommitSettling) action()   {}
 func (RecoverSettling) action()  {}
 func (TakeBackSettling) action() {}
 func (DeleteSettled) action()    {}
+func (ForgetSettling) action()   {}
 func (SweepSegments) action()    {}
 func (CommitNow) action()        {}
 func (SendRelease) action()      {}

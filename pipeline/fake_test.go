@@ -282,6 +282,11 @@ func (s fakeStore) DeleteSettled(context.Context, *claim.Settling, []bson.Object
 	panic("there are no segments")
 }
 
+// ForgetSettling implements Store.
+func (s fakeStore) ForgetSettling(context.Context, *claim.Settling) error {
+	panic("there are no segments")
+}
+
 // Sweep implements Store.
 func (s fakeStore) Sweep(context.Context, []bson.ObjectID, time.Time) error {
 	panic("there are no segments")

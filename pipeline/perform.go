@@ -125,6 +125,8 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 		return SettlingTakenBack{h.store.TakeBackSettling(ctx, a.Settling)}
 	case DeleteSettled:
 		return SettledDeleted{h.store.DeleteSettled(ctx, a.Settling, a.Stale)}
+	case ForgetSettling:
+		return SettlingForgotten{h.store.ForgetSettling(ctx, a.Settling)}
 	case SweepSegments:
 		return SegmentsSwept{h.store.Sweep(ctx, a.IDs, a.Before)}
 	case SendRelease:

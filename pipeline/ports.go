@@ -72,17 +72,17 @@ type Store interface {
 	// Announce writes a settling into the partition document, if our claim and no other settling stands there. After an error
 	// Staging tells what does.
 	Announce(ctx context.Context, s *claim.Settling) error
-	// CommitSettling ends the segments of a settling whose buckets are all inserted, and takes it out of the document. After an
-	// error RecoverSettling finds out how far that came.
+	// CommitSettling ends the segments of a settling whose buckets are all inserted. After an error RecoverSettling finds out how
+	// far that came.
 	CommitSettling(ctx context.Context, s *claim.Settling) error
-	// RecoverSettling finishes a settling of which it is not known how far it came; true: all of its segments have ended. No insert
-	// of it may still be executed.
+	// RecoverSettling tells whether all segments of a settling have ended. No insert of it may still be executed.
 	RecoverSettling(ctx context.Context, s *claim.Settling) (finished bool, err error)
 	// TakeBackSettling takes back what has ended of its segments, so that nothing of a commit that is on its way finds them.
 	TakeBackSettling(ctx context.Context, s *claim.Settling) error
-	// DeleteSettled deletes the buckets of a settling that was taken back, and those that its inserts met at these _ids, and takes
-	// it out of the document.
+	// DeleteSettled deletes the buckets of a settling that was taken back, and those that its inserts met at these _ids.
 	DeleteSettled(ctx context.Context, s *claim.Settling, stale []bson.ObjectID) error
+	// ForgetSettling takes a settling that is finished or undone out of the document.
+	ForgetSettling(ctx context.Context, s *claim.Settling) error
 	// Sweep deletes segments that ended before a moment of MongoDB's clock.
 	Sweep(ctx context.Context, ids []bson.ObjectID, before time.Time) error
 	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that

@@ -34,6 +34,8 @@ const (
 	recovering        // it is not known how far it came
 	takingBack        // it is undone: its segments do not end
 	deleting          // and then its buckets are deleted
+	finished          // its segments have ended, and it is to be forgotten
+	undone            // its buckets are deleted, and it is to be forgotten
 )
 
 // settleRetry is how long what could not be settled waits to be tried again.
@@ -85,6 +87,8 @@ func (w *Worker) nextOfSettling(m Moment) Action {
 		return TakeBackSettling{Settling: &t.Settling}
 	case t.course == deleting:
 		return DeleteSettled{Settling: &t.Settling, Stale: t.stale}
+	case t.course != forward:
+		return ForgetSettling{Settling: &t.Settling}
 	case !t.announced:
 		return AnnounceSettling{Settling: &t.Settling}
 	case len(t.writes) > 0:
@@ -132,7 +136,7 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 		return
 	}
 	t := &settling{begun: m.Now, shown: m.Now + w.o.SettleAhead, Settling: claim.Settling{
-		By: w.o.NewToken(), From: e.Now.Add(w.o.SettleAhead).UnixMilli(), Segments: e.Segments, First: e.Segments[0].First, Last: e.Segments[0].Last,
+		By: w.o.NewToken(), TopicID: e.Segments[0].TopicID, From: e.Now.Add(w.o.SettleAhead).UnixMilli(), Segments: e.Segments, First: e.Segments[0].First, Last: e.Segments[0].Last,
 	}}
 	documents := make([]bson.Raw, len(e.Segments))
 	for i := range e.Segments {
@@ -142,7 +146,8 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 	}
 	o := w.o.Bucketing
 	o.Source = w.source
-	buckets, err := bucketer.Settle(o, bucketer.Settled{By: t.By, From: t.From}, documents)
+	o.Source.TopicID = t.TopicID
+	buckets, err := bucketer.Settle(o, bucketer.Settled{By: t.By, From: t.From, Attempt: s.attempt}, documents)
 	if damaged := (*bucketer.SegmentError)(nil); errors.As(err, &damaged) {
 		w.log.Error("a segment cannot be settled: something else has edited it; it stays as it is, and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
 		s.drop(map[bson.ObjectID]bool{damaged.ID: true})
@@ -207,19 +212,21 @@ func (w *Worker) settlingCommitted(m Moment, e SettlingCommitted) {
 		w.settlingUnknown(m, e.Err)
 		return
 	}
-	w.finishSettling(m)
+	w.succeeded(&s.retry, MongoDB)
+	s.settling.course = finished
 }
 
+// settlingRecovered decides whether a settling is finished or undone. There is no way back: what goes on with it from here may be
+// executed whenever it was sent.
 func (w *Worker) settlingRecovered(m Moment, e SettlingRecovered) {
 	s := w.settlingAnswered()
-	switch {
-	case e.Err != nil:
+	if e.Err != nil {
 		w.settlingUnknown(m, e.Err)
-	case e.Finished:
-		w.finishSettling(m)
-	default: // from here on there is no way back: what takes segments back may be executed whenever it was sent
-		w.succeeded(&s.retry, MongoDB)
-		s.settling.course = takingBack
+		return
+	}
+	w.succeeded(&s.retry, MongoDB)
+	if s.settling.course = takingBack; e.Finished {
+		s.settling.course = finished
 	}
 }
 
@@ -244,7 +251,24 @@ func (w *Worker) settledDeleted(m Moment, e SettledDeleted) {
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
+	s.settling.course = undone
+}
+
+func (w *Worker) settlingForgotten(m Moment, e SettlingForgotten) {
+	s := w.settlingAnswered()
+	if e.Err != nil {
+		w.settlingUnknown(m, e.Err)
+		return
+	}
+	w.succeeded(&s.retry, MongoDB)
+	if s.settling.course == finished {
+		w.finishSettling(m)
+		return
+	}
 	w.o.Metrics.settlings.WithLabelValues("undone").Inc()
+	if len(s.settling.stale) > 0 {
+		s.attempt++
+	}
 	s.settling, s.read = nil, false
 	s.retry.until = m.Now + w.o.SettleInterval/settleRetry
 }
@@ -252,7 +276,6 @@ func (w *Worker) settledDeleted(m Moment, e SettledDeleted) {
 // finishSettling goes on after all segments of a settling have ended.
 func (w *Worker) finishSettling(m Moment) {
 	s := &w.tenure.staging
-	w.succeeded(&s.retry, MongoDB)
 	t := s.settling
 	s.settling = nil
 	ids := make([]bson.ObjectID, len(t.Segments))

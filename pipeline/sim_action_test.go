@@ -225,7 +225,7 @@ func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ReadClaim, pipeline.NoteWaited, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
 		pipeline.AskPositions, pipeline.SendRelease, pipeline.ReadStaging, pipeline.ReadSegments, pipeline.AnnounceSettling,
-		pipeline.SendSettled, pipeline.CommitSettling, pipeline.RecoverSettling, pipeline.TakeBackSettling, pipeline.DeleteSettled, pipeline.SweepSegments:
+		pipeline.SendSettled, pipeline.CommitSettling, pipeline.RecoverSettling, pipeline.TakeBackSettling, pipeline.DeleteSettled, pipeline.ForgetSettling, pipeline.SweepSegments:
 		return true
 	}
 	return false

@@ -68,6 +68,15 @@ var dangers = []danger{
 		"(trait) options that change", "(met) options changed", "(met) a change of options cut off", "(met) a change waits for another's lock",
 		"(met) a larger span followed", "(met) an expiry shortened", "(met) buckets of a larger span",
 	}},
+	{"segments", []string{
+		"(trait) segments", "(met) segments of a former owner", "(met) settling finished", "(met) ended segments deleted",
+	}},
+	{"a settling that stops at every step", []string{
+		"(met) a settling found that is not finished", "(met) settled bucket unknown", "(met) settled bucket not_executed",
+		"(met) settling of which it is not known whether it is finished", "(met) settling found to be finished", "(met) settling undone",
+		"(met) settling undone with some segments ended", "(met) settled buckets sent after they are shown",
+		"(met) measurements shown twice while nobody finishes a settling",
+	}},
 	{"clocks", []string{"process stopped and going on", "clocks of producers jump"}},
 	{"a server without sessions", []string{
 		"(trait) a server without sessions", "a server without sessions loses what is not in its journal",

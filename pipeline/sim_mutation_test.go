@@ -1,6 +1,7 @@
 package pipeline_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -38,6 +39,12 @@ const (
 	upkeepUnwaited        mutation = "options written before expiry and view are wide"
 	sentAsUnsent          mutation = "calls without an answer taken as not sent"
 	optionsUnlocked       mutation = "changes of options without a lock"
+	settlingUnannounced   mutation = "a settling that is found forgotten"
+	settledUnawaited      mutation = "a settling undone while inserts of it are on their way"
+	settledUnknown        mutation = "unknown buckets of a settling taken as applied"
+	endsUnknown           mutation = "unknown ends of segments taken as all of them"
+	editsUncounted        mutation = "a settling undone without counting the edits"
+	endsUnconditional     mutation = "segments ended whatever was done to them"
 )
 
 // provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
@@ -93,6 +100,27 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 			e.Seen.Claim = r.won
 			return e
 		}
+	case settlingUnannounced:
+		if e, ok := e.(pipeline.StagingRead); ok {
+			e.Staging.Settling = nil
+			return e
+		}
+	case settledUnawaited, settledUnknown:
+		if e, ok := e.(pipeline.SettledSent); ok {
+			for i := range e.Sent {
+				switch {
+				case e.Sent[i].Result != bucketer.Unknown:
+				case r.p.w.broken == settledUnknown:
+					e.Sent[i].Result = bucketer.Applied
+				default:
+					e.Sent[i] = bucketer.Sent{Result: bucketer.Refused, Message: "no answer came"}
+				}
+			}
+		}
+	case endsUnknown:
+		if _, ok := e.(pipeline.SettlingCommitted); ok {
+			return pipeline.SettlingCommitted{}
+		}
 	case unknownAsApplied:
 		return unknownAs(e, bucketer.Applied)
 	case unknownAsNotApplied:
@@ -124,7 +152,7 @@ func TestSimulationNoticesEachMutation(t *testing.T) {
 	if underRace {
 		t.Skip("the mutations take minutes with the race detector: they are tried without it")
 	}
-	for _, m := range mutations {
+	for _, m := range slices.Concat(mutations, settlingMutations) {
 		t.Run(string(m), func(t *testing.T) {
 			runs, w := 0, &world{}
 			for w.violation == "" && runs < *simMutationRuns {

@@ -185,6 +185,8 @@ func (r *runner) do(action pipeline.Action) {
 		if added := addedBy(a.Writes); added > 0 && added < r.worker.Status(p.clock()).Flushing {
 			w.note("(met) a part of a flush sent")
 		}
+	case pipeline.TakeBackSettling:
+		w.takingBack(a.Settling.By)
 	case pipeline.SendSettled:
 		w.checks.settling(w, a.Writes)
 	case pipeline.ResolveWrites:

@@ -193,6 +193,21 @@ func (c *checks) settling(w *world, writes []*bucketer.Write) {
 	}
 }
 
+// takingBack looks at a settling that is undone.
+func (w *world) takingBack(by [16]byte) {
+	for _, id := range w.mongo.buckets.ids() {
+		if p := placeOf(w.mongo.buckets.now(id)); p.segment && p.by == by {
+			w.note("(met) settling undone with some segments ended")
+			return
+		}
+	}
+}
+
+// settlingMutations are guards of settling.
+var settlingMutations = []mutation{
+	settlingUnannounced, settledUnawaited, settledUnknown, endsUnknown, editsUncounted, endsUnconditional,
+}
+
 // heardSettling counts what became of settlings.
 func (w *world) heardSettling(e pipeline.Event) {
 	switch e := e.(type) {

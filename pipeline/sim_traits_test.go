@@ -72,6 +72,11 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		}
 	}
 	w.drawAside(func() { w.traits.segments = w.chance(0.4) && !slices.Contains(w.kinds, repairs) })
+	if slices.Contains(settlingMutations, broken) {
+		w.traits.segments = true
+		w.kinds = slices.DeleteFunc(w.kinds, func(s *schedule) bool { return s == repairs })
+		w.kinds = append(w.kinds, memberSchedules[0])
+	}
 	w.noteTraits()
 	return w
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ type staging struct {
 	ended    []ended         // to be deleted, the first that ended first
 	asked    []bson.ObjectID // those that are being read
 	settling *settling
+	attempt  int32 // of inserts, where others have met documents of their _ids
 	retry    backoff
 	turn     bool    // it comes before the flush
 	due      Instant // before that no segment is to be settled; 0: it must be worked out
@@ -44,7 +46,7 @@ func (w *Worker) noteStaged(m Moment, f *flush) {
 	s := &w.tenure.staging
 	for i, cut := range f.cut.Writes {
 		if r := f.outcomes[i].Result; cut.Segment && (r == bucketer.Applied || r == bucketer.AppliedForget) {
-			segment := claim.Segment{ID: cut.ID, Low: cut.Low, High: cut.High, Count: cut.Added, Bytes: int64(len(cut.Document))}
+			segment := claim.Segment{ID: cut.ID, TopicID: w.source.TopicID, Low: cut.Low, High: cut.High, Count: cut.Added, Bytes: int64(len(cut.Document))}
 			s.waiting, s.due = append(s.waiting, staged{segment, m.Now}), 0
 		}
 	}
@@ -127,9 +129,10 @@ func (s *staging) toSettle(now Instant, interval time.Duration, bytes int64) []b
 	return nil
 }
 
-// part is the segments that have series from one part of the hashes.
+// part is the segments of one topic that have series from one part of the hashes.
 type part struct {
 	members []int // of waiting
+	topicID [16]byte
 	high    int32
 	bytes   int64
 	oldest  Instant
@@ -141,12 +144,15 @@ func (s *staging) parts() []part {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(s.waiting[a].Low, s.waiting[b].Low) })
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &s.waiting[i], &s.waiting[j]
+		return cmp.Or(bytes.Compare(a.TopicID[:], b.TopicID[:]), cmp.Compare(a.Low, b.Low))
+	})
 	var all []part
 	for _, i := range order {
 		one := &s.waiting[i]
-		if last := len(all) - 1; last < 0 || one.Low > all[last].high {
-			all = append(all, part{high: one.High, oldest: one.since})
+		if last := len(all) - 1; last < 0 || one.TopicID != all[last].topicID || one.Low > all[last].high {
+			all = append(all, part{topicID: one.TopicID, high: one.High, oldest: one.since})
 		}
 		p := &all[len(all)-1]
 		p.members = append(p.members, i)

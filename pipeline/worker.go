@@ -135,6 +135,8 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.settlingTakenBack(m, e)
 	case SettledDeleted:
 		w.settledDeleted(m, e)
+	case SettlingForgotten:
+		w.settlingForgotten(m, e)
 	case SegmentsSwept:
 		w.segmentsSwept(m, e)
 	case RecordRead:

@@ -1,5 +1,6 @@
 // Package reader reads the measurements of a time series that this module's consumer has stored in MongoDB. It fetches the
-// buckets and unpacks them on the client: it needs neither the view nor any server-side feature beyond find and aggregate.
+// buckets, and the segments that are not settled yet, and unpacks them on the client: it needs neither the view nor any server-side
+// feature beyond find and aggregate.
 //
 //	series, err := reader.Open(ctx, client.Database("telemetry"), "measurements")
 //	if err != nil { … }
@@ -13,6 +14,16 @@
 //
 // Of the buckets only those are held whose times overlap where the reading is, so that a month of one series streams in the
 // memory of a few buckets. Where a query selects series by anything but one whole meta, the metas it selects are held as well.
+//
+// What segments have of the selected series and times is read at the beginning, and held until it is yielded: what the consumer
+// has not settled yet, which is up to one SETTLE_INTERVAL of slow series, and each measurement with its fields that are asked for
+// and about 50 bytes. Of that Latest and Series hold one measurement a series and partition, Follow nothing.
+//
+// # What is shown
+//
+// A measurement that is settled is in a segment and in a bucket for some time. A reading asks the server for its time once, and
+// shows what was shown at that moment, by the rule of docs/segments.md: each measurement once. So the servers that it reads from
+// must not lag behind by more than half a minute or so.
 //
 // # Bytes
 //
@@ -31,8 +42,10 @@
 //	series.go       opening a time series; query.go: what is asked of it; measurement.go: what comes back
 //	fields.go       the fields that are asked for
 //	meta.go         a filter on the meta: its normal form, and whether it is one whole meta
-//	list.go         which series a filter selects
-//	find.go         measurements of series after series; latest.go: the newest of each; follow.go: what is being stored
+//	list.go         which series a filter selects; choose.go: the same of those in segments
+//	staged.go       what segments have of them
+//	find.go         measurements of series after series; latest.go: the newest of each; follow.go: what is being stored;
+//	                passed.go: what of that was shown
 //	merge.go        buckets that overlap, in the order of their measurements; held.go: one bucket of them
 //	scan.go         buckets one after the other, through failures; retry.go: which failures pass
 //	port.go         what is asked of a server; driver.go: the same of a real one

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
+	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
 	"waterwheel/timeseries"
 )
@@ -47,17 +49,34 @@ func (s *server) definition(ctx context.Context) (bson.Raw, error) {
 
 // hasMajority asks the server what it is. One that does not answer is asked with majority, and says what is wrong then.
 func hasMajority(ctx context.Context, db *mongo.Database) bool {
-	var g struct {
-		SetName        string `bson:"setName"`
-		Message        string `bson:"msg"`
-		SessionMinutes *int32 `bson:"logicalSessionTimeoutMinutes"`
-	}
-	admin := db.Client().Database("admin")
-	err := admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}).Decode(&g)
-	if refused := (mongo.CommandError{}); errors.As(err, &refused) { // the older name
-		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}).Decode(&g)
-	}
+	g, err := greet(ctx, db)
 	return err != nil || g.SessionMinutes != nil && (g.SetName != "" || g.Message == "isdbgrid")
+}
+
+// greeting is what a server says of itself.
+type greeting struct {
+	SetName        string    `bson:"setName"`
+	Message        string    `bson:"msg"`
+	SessionMinutes *int32    `bson:"logicalSessionTimeoutMinutes"`
+	LocalTime      time.Time `bson:"localTime"`
+}
+
+// greet asks the primary, or a secondary where there is none.
+func greet(ctx context.Context, db *mongo.Database) (g greeting, err error) {
+	admin, anyone := db.Client().Database("admin"), options.RunCmd().SetReadPreference(readpref.PrimaryPreferred())
+	err = admin.RunCommand(ctx, bson.D{{Key: "hello", Value: 1}}, anyone).Decode(&g)
+	if refused := (mongo.CommandError{}); errors.As(err, &refused) { // the older name
+		err = admin.RunCommand(ctx, bson.D{{Key: "isMaster", Value: 1}}, anyone).Decode(&g)
+	}
+	return g, err
+}
+
+func (s *server) now(ctx context.Context) (time.Time, error) {
+	g, err := greet(ctx, s.buckets.Database())
+	if err == nil && g.LocalTime.IsZero() {
+		return time.Now(), nil // a server that does not tell
+	}
+	return g.LocalTime, err
 }
 
 func (s *server) find(ctx context.Context, r request) (documents, error) {

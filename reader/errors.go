@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
 )
 
 // ErrNotSetUp: there is no time series of this name in the database.
@@ -20,11 +22,18 @@ func (e *QueryError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *QueryError) Unwrap() error { return e.Err }
 
-// BucketError tells of one stored bucket that cannot be read. The iterator goes on with the next one if the caller does.
+// BucketError tells of one stored bucket, or segment, that cannot be read. The iterator goes on with the next one if the caller
+// does.
 type BucketError struct {
 	Namespace string        // of the collection of buckets
 	ID        bson.RawValue // _id; Type 0: it has none that can be read
+	Segment   bool          // it is a segment
 	Err       error         // a *timeseries.Error for what MongoDB would not unpack either
+}
+
+func newBucketError(namespace string, bucket bson.Raw, err error) *BucketError {
+	_, missing := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldSegment)
+	return &BucketError{Namespace: namespace, ID: cloned(idOf(bucket)), Segment: missing == nil, Err: err}
 }
 
 // Error names the bucket, what is wrong with it, and the way out.
@@ -33,8 +42,12 @@ func (e *BucketError) Error() string {
 	if e.ID.Type != 0 {
 		id = fmt.Sprintf("with the _id %v", e.ID)
 	}
-	return fmt.Sprintf("the bucket %s in %s cannot be read: %v; this consumer did not write it so: look at it with find(), "+
-		"correct it or move it to another collection", id, e.Namespace, e.Err)
+	what := "bucket"
+	if e.Segment {
+		what = "segment"
+	}
+	return fmt.Sprintf("the %s %s in %s cannot be read: %v; this consumer did not write it so: look at it with find(), "+
+		"correct it or move it to another collection", what, id, e.Namespace, e.Err)
 }
 
 // Unwrap returns the cause.

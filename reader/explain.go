@@ -26,6 +26,8 @@ type Plan struct {
 	Explained int `json:"explained"`
 	// Reading is what reading the buckets of the series costs.
 	Reading Cost `json:"reading"`
+	// Segments is what reading the segments costs, for all series together. Nil: there are none.
+	Segments *Cost `json:"segments,omitempty"`
 }
 
 // Cost is what a server did for a command.
@@ -42,7 +44,7 @@ type Cost struct {
 }
 
 // Explain asks the server what Find would cost it for a query, with the explain command. The server runs the queries to tell, but
-// sends no buckets. ErrNoExplain: it cannot tell.
+// sends no buckets; of segments the metas are read. ErrNoExplain: it cannot tell.
 func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	p, err := s.prepare(ctx, q)
 	if err != nil {
@@ -55,7 +57,15 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 			return Plan{}, fmt.Errorf("explaining the listing of the series of %s: %w", s.namespace, err)
 		}
 	}
-	groups, err := s.groups(ctx, &p)
+	if p.segments {
+		plan.Segments = &Cost{}
+		if err := plan.Segments.add(s.explainSegments(ctx, &p)); err != nil {
+			return Plan{}, fmt.Errorf("explaining the reading of segments of %s: %w", s.namespace, err)
+		}
+	}
+	metas := p
+	s.wantMetas(&metas)
+	groups, err := s.groups(ctx, &metas, leaveOut)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -66,6 +76,15 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// explainSegments is the answer of explain to the reading of segments.
+func (s *Series) explainSegments(ctx context.Context, p *plan) (bson.Raw, error) {
+	c, err := s.choose(ctx, p, s.segmentsOf(p, nil))
+	if err != nil {
+		return nil, err
+	}
+	return s.port.explainFind(ctx, s.stagingRequest(p, &c))
 }
 
 // ExplainFilter asks the server what a find with a filter on buckets costs, as a view makes one of a filter on measurements: such

@@ -76,6 +76,20 @@ func TestExplainAddsUpTheSeries(t *testing.T) {
 	}
 }
 
+// TestExplainTellsOfSegments: what finding them costs, and the series that are only there.
+func TestExplainTellsOfSegments(t *testing.T) {
+	f := &fake{segments: true, explained: extended(t, explainedFind), buckets: []bson.Raw{
+		bucketOf(testOptions, fact{meta: valueOf("a"), fields: bson.D{}}), segmentOf(testOptions, fact{meta: valueOf("b"), fields: bson.D{}}),
+	}}
+	s := newSeries("s", "db.s.buckets", testOptions, f)
+	got, err := s.Explain(t.Context(), Query{Meta: bson.D{{Key: "m", Value: bson.D{{Key: "$gte", Value: "a"}}}}})
+	one := Cost{Buckets: 2, DocumentsExamined: 2, KeysExamined: 3, Indexes: []string{"meta_1"}}
+	want := Plan{Listing: &one, Segments: &one, Series: 2, Explained: 2, Reading: Cost{Buckets: 4, DocumentsExamined: 4, KeysExamined: 6, Indexes: one.Indexes}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+}
+
 // TestExplainsOnAServer: either it tells, or it says that it cannot.
 func TestExplainsOnAServer(t *testing.T) {
 	s := setUp(t, connected(t), "events", testOptions, []bson.Raw{bucketOf(testOptions, fact{meta: valueOf("a"), fields: bson.D{}})})

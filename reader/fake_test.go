@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/timeseries"
 	"waterwheel/timeseries/rawbson"
@@ -18,10 +20,15 @@ type fake struct {
 	buckets    []bson.Raw
 	partitions []bson.Raw
 	fail       func() error // asked before each document and each request; nil: never
+	before     func()       // done before each request; nil: nothing
 	sent       int          // buckets given out with their columns
 	requests   []request
 	explained  bson.Raw // the answer to explain
 	options    timeseries.Options
+	segments   bool // the definition says that there are some
+	clock      time.Time
+	asked      int        // how often it was asked for the time
+	plain      bool       // it has no stage that takes segments apart
 	mu         sync.Mutex // over buckets, where a test changes them while it reads
 }
 
@@ -33,7 +40,18 @@ func (f *fake) failing() error {
 }
 
 func (f *fake) definition(context.Context) (bson.Raw, error) {
-	return definitionOf(f.options), f.failing()
+	d := definitionOf(f.options)
+	if f.segments {
+		more := append(slices.Clone(d[:len(d)-1]), rawbson.Content(encode(bson.D{{Key: "segments", Value: true}}))...)
+		d = rawbson.EndDocument(more, 0)
+	}
+	return d, f.failing()
+}
+
+// now is asked once a reading.
+func (f *fake) now(context.Context) (time.Time, error) {
+	f.asked++
+	return f.clock, f.failing()
 }
 
 // definitionOf is the document that defines a time series; without options testOptions do.
@@ -45,6 +63,9 @@ func definitionOf(o timeseries.Options) bson.Raw {
 }
 
 func (f *fake) find(_ context.Context, r request) (documents, error) {
+	if f.before != nil {
+		f.before()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, r)
@@ -82,22 +103,72 @@ func (f *fake) find(_ context.Context, r request) (documents, error) {
 }
 
 func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) {
+	if f.before != nil {
+		f.before()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if err := f.failing(); err != nil {
 		return nil, err
 	}
-	filter := pipeline[0].(bson.D)[0].Value.(bson.D)
-	var metas []bson.RawValue
-	for _, b := range f.buckets {
-		meta := orNull(metaOf(b))
-		if matches(b, filter) && !slices.ContainsFunc(metas, func(v bson.RawValue) bool { return timeseries.Compare(v, meta) == 0 }) {
-			metas = append(metas, meta)
+	all := slices.Clone(f.buckets)
+	for _, stage := range pipeline {
+		name, operand := stage.(bson.D)[0].Key, stage.(bson.D)[0].Value
+		switch {
+		case name == "$match":
+			all = slices.DeleteFunc(all, func(d bson.Raw) bool { return !matches(d, operand.(bson.D)) })
+		case f.plain && name != "$group":
+			return nil, mongo.CommandError{Code: codeNotImplemented, Name: "NotImplemented", Message: "no such stage"}
+		case name == "$project":
+			all = projected(all, operand.(bson.D)[0].Key, operand.(bson.D)[0].Value)
+		case name == "$unwind":
+			all = unwound(all, strings.TrimPrefix(operand.(string), "$"))
+		case name == "$group":
+			all = grouped(all, strings.TrimPrefix(operand.(bson.D)[0].Value.(string), "$"))
+		default:
+			panic("the fake does not know " + name)
 		}
 	}
-	answer := &fakeAnswer{fake: f}
-	for _, meta := range metas {
-		answer.rest = append(answer.rest, encode(bson.D{{Key: "_id", Value: meta}}))
+	return &fakeAnswer{fake: f, rest: all}, nil
+}
+
+// projected gives the field name a value: that of a path, or the fields of an object as an array.
+func projected(all []bson.Raw, name string, value any) (documents []bson.Raw) {
+	for _, d := range all {
+		if path, ok := value.(string); ok {
+			if v := at(d, path[1:]); v.Type != 0 {
+				documents = append(documents, encode(bson.D{{Key: name, Value: v}}))
+			}
+			continue
+		}
+		list := bson.A{}
+		for key, v := range members(at(d, value.(bson.D)[0].Value.(string)[1:]).Document()) {
+			list = append(list, bson.D{{Key: "k", Value: key}, {Key: "v", Value: v}})
+		}
+		documents = append(documents, encode(bson.D{{Key: name, Value: list}}))
 	}
-	return answer, nil
+	return documents
+}
+
+func unwound(all []bson.Raw, path string) (documents []bson.Raw) {
+	for _, d := range all {
+		for _, v := range members(bson.Raw(at(d, path).Array())) {
+			documents = append(documents, encode(bson.D{{Key: path, Value: v}}))
+		}
+	}
+	return documents
+}
+
+func grouped(all []bson.Raw, path string) (documents []bson.Raw) {
+	var ids []bson.RawValue
+	for _, d := range all {
+		v := orNull(at(d, path))
+		if !slices.ContainsFunc(ids, func(id bson.RawValue) bool { return timeseries.Compare(id, v) == 0 }) {
+			ids = append(ids, v)
+			documents = append(documents, encode(bson.D{{Key: "_id", Value: v}}))
+		}
+	}
+	return documents
 }
 
 func (f *fake) explainFind(context.Context, request) (bson.Raw, error) { return f.explained, nil }
@@ -166,21 +237,16 @@ func matches(document bson.Raw, filter bson.D) bool {
 }
 
 func matchesOne(document bson.Raw, name string, condition any) bool {
-	if name == "$and" {
-		for _, clause := range condition.(bson.A) {
-			if !matches(document, clause.(bson.D)) {
-				return false
-			}
+	if name == "$and" || name == "$or" {
+		is := func(clause any) bool { return matches(document, filterOf(clause)) }
+		if name == "$or" {
+			return slices.ContainsFunc(clausesOf(condition), is)
 		}
-		return true
+		return !slices.ContainsFunc(clausesOf(condition), func(clause any) bool { return !is(clause) })
 	}
 	v := at(document, name)
 	if raw, ok := condition.(bson.RawValue); ok && isOperators(raw) {
-		var d bson.D
-		if err := raw.Unmarshal(&d); err != nil {
-			panic(err)
-		}
-		condition = d
+		condition = filterOf(raw)
 	}
 	operators, ok := condition.(bson.D)
 	if !ok || len(operators) == 0 || !strings.HasPrefix(operators[0].Key, "$") {
@@ -194,8 +260,33 @@ func matchesOne(document bson.Raw, name string, condition any) bool {
 	return true
 }
 
+// filterOf and clausesOf are a filter, or several, in one form.
+func filterOf(v any) (d bson.D) {
+	if raw, ok := v.(bson.RawValue); ok {
+		if err := raw.Unmarshal(&d); err != nil {
+			panic(err)
+		}
+		return d
+	}
+	return v.(bson.D)
+}
+
+func clausesOf(v any) (a bson.A) {
+	if raw, ok := v.(bson.RawValue); ok {
+		if err := raw.Unmarshal(&a); err != nil {
+			panic(err)
+		}
+		return a
+	}
+	return v.(bson.A)
+}
+
 func compares(v bson.RawValue, operator string, operand any) bool {
 	switch operator {
+	case "$not":
+		return !slices.ContainsFunc(operand.(bson.D), func(o bson.E) bool { return compares(v, o.Key, o.Value) })
+	case "$type":
+		return v.Type.String() == map[string]string{"object": "embedded document", "array": "array", "null": "null"}[operand.(string)]
 	case "$exists":
 		return operand.(bool) == (v.Type != 0)
 	case "$in":

@@ -17,27 +17,33 @@ import (
 //
 // What is stored while it reads may be among them or not.
 func (s *Series) Find(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
-	return s.reads(ctx, q, (*reading).find)
+	return s.reads(ctx, q, func(*plan) {}, (*reading).find)
 }
 
-// reads runs a way of reading for every group that a query selects.
-func (s *Series) reads(ctx context.Context, q Query, read func(*reading, context.Context, group) error) iter.Seq2[Measurement, error] {
+// reads runs a way of reading for every group that a query selects, by a plan that is adapted to it.
+func (s *Series) reads(
+	ctx context.Context, q Query, adapt func(*plan), read func(*reading, context.Context, group) error,
+) iter.Seq2[Measurement, error] {
 	return func(yield func(Measurement, error) bool) {
 		p, err := s.prepare(ctx, q)
 		if err != nil {
 			yield(Measurement{}, err)
 			return
 		}
-		groups, err := s.groups(ctx, &p)
+		adapt(&p)
+		r := newReading(s, &p, yield)
+		groups, err := s.groups(ctx, &p, r.bad)
 		if err != nil {
-			yield(Measurement{}, err)
+			if !errors.Is(err, errEnough) {
+				yield(Measurement{}, err)
+			}
 			return
 		}
-		r := newReading(s, &p, yield)
-		for _, g := range groups {
-			if err = read(r, ctx, g); err != nil {
+		for i := range groups {
+			if err = read(r, ctx, groups[i]); err != nil {
 				break
 			}
+			groups[i] = group{} // what it held is not needed any more
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(Measurement{}, s.reading(err))
@@ -95,8 +101,13 @@ func (r *reading) find(ctx context.Context, g group) error {
 	}
 }
 
-// one gives the measurements of those buckets of a group whose meta is picked.
+// one gives the measurements of those buckets of a group whose meta is picked, and what segments have of it.
 func (r *reading) one(ctx context.Context, g group, pick func(bson.RawValue) bool) error {
+	for _, h := range g.staged {
+		if pick(h.current.Meta) {
+			r.merge.take(h)
+		}
+	}
 	buckets := r.series.scan(r.plan, g)
 	defer buckets.close(ctx)
 	more, err := r.pull(ctx, buckets, g, pick)
@@ -152,22 +163,19 @@ func (r *reading) usable(buckets *scan, g group) (bool, error) {
 	return true, nil
 }
 
-// give yields the current measurement of a bucket.
+// give yields the current measurement of a bucket, or of segments.
 func (r *reading) give(h *held) error {
 	if r.given++; r.given > r.plan.limit {
 		return errEnough
 	}
 	m := &r.m
-	m.Time, m.Meta, m.Fields = time.UnixMilli(h.current.Time).UTC(), h.unpacker.Meta(), h.current.Fields
+	m.Time, m.Meta, m.Fields = time.UnixMilli(h.current.Time).UTC(), h.current.Meta, h.current.Fields
 	m.Source, m.Position = h.source, h.current.Position
-	if r.plan.fields.trims() {
+	if h.unpacker != nil && r.plan.fields.trims() {
 		var ok bool
-		r.trim, ok = r.plan.fields.appendTrimmed(append(r.trim[:0], 0, 0, 0, 0), rawbson.Content(m.Fields))
-		if !ok {
-			return r.bad(h.bucket, errors.New("it holds malformed BSON"))
+		if m.Fields, ok = r.plan.fields.trimmed(&r.trim, rawbson.Content(m.Fields)); !ok {
+			return r.bad(h.bucket, errMalformed)
 		}
-		m.Fields = rawbson.EndDocument(r.trim, 0)
-		r.trim = m.Fields
 	}
 	if !r.yield(*m, nil) {
 		return errEnough
@@ -178,9 +186,9 @@ func (r *reading) give(h *held) error {
 	return nil
 }
 
-// bad tells the caller of a bucket that cannot be read.
+// bad tells the caller of a bucket or a segment that cannot be read.
 func (r *reading) bad(bucket bson.Raw, err error) error {
-	if !r.yield(Measurement{}, &BucketError{Namespace: r.series.namespace, ID: cloned(idOf(bucket)), Err: err}) {
+	if !r.yield(Measurement{}, newBucketError(r.series.namespace, bucket, err)) {
 		return errEnough
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,12 +20,12 @@ const (
 	defaultEvery = time.Second
 	// trail is how far the mark of a source stays behind what was seen of it, counted only in time in which something came.
 	trail = time.Minute
-	// fetchedAtOnce is how many buckets are asked for at a time.
+	// fetchedAtOnce is how many buckets and segments are asked for at a time.
 	fetchedAtOnce = 100
 )
 
 // Follow yields what is stored from now on, until ctx ends, which is no error; it looks every so often (0: once a second). The
-// measurements of one bucket come in the order in which they were stored, otherwise in no order that can be relied on.
+// measurements of one bucket, or segment, come in the order in which they were stored, otherwise in no order that can be relied on.
 //
 // Each measurement comes once. None is left out whose offset is larger than the largest of its partition that was stored when
 // Follow began, unless it is stored more than a minute of the partition's active time later than larger offsets are: writes of
@@ -67,7 +68,8 @@ type followed struct {
 	// seen are the largest offsets seen, each when the source had been active for so long.
 	seen   []sighting
 	active time.Duration
-	shown  map[string]shownBucket // of the buckets with larger offsets than the mark, by _id
+	shown  map[string]shownBucket // of the buckets and segments with larger offsets than the mark, by _id
+	passed passed                 // what was shown of segments, and of buckets that were made of them
 }
 
 type sighting struct {
@@ -121,13 +123,11 @@ func (f *following) look(ctx context.Context) error {
 	return nil
 }
 
-// discover finds sources that are not followed yet, and the present span. Of those that are there at first it notes how far they are.
+// discover finds sources that are not followed yet, and how the time series is now. Of those that are there at first it notes how far they are.
 func (f *following) discover(ctx context.Context) error {
-	span, err := f.series.span(ctx)
-	if err != nil {
+	if err := f.series.present(ctx, f.plan); err != nil {
 		return err
 	}
-	f.plan.span = span
 	answer, err := f.series.port.sources(ctx)
 	err = each(ctx, answer, err, func(d bson.Raw) error {
 		if source, ok := sourceOf(d); ok && f.sources[source] == nil {
@@ -182,9 +182,7 @@ func (f *following) lookAt(ctx context.Context, source *followed, gap time.Durat
 	}
 	last = max(last, reached)
 	f.progressed = true
-	for len(changed) > 0 {
-		some := changed[:min(len(changed), fetchedAtOnce)]
-		changed = changed[len(some):]
+	for some := range slices.Chunk(changed, fetchedAtOnce) {
 		if err := f.show(ctx, source, some); err != nil {
 			return err
 		}
@@ -212,15 +210,22 @@ func (s *followed) moveMark() {
 			delete(s.shown, id)
 		}
 	}
+	s.passed.forget(s.mark)
 }
 
-// changed lists the buckets that have more measurements than were shown, and tells the largest offset of all.
-func (f *following) changed(ctx context.Context, source *followed) (ids bson.A, last int64, err error) {
+// changed is a bucket or segment that has more measurements than were shown.
+type changed struct {
+	id      bson.RawValue
+	segment bool
+}
+
+// changed lists what has more measurements than were shown, and tells the largest offset of all.
+func (f *following) changed(ctx context.Context, source *followed) (list []changed, last int64, err error) {
 	beyond := bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gt", Value: source.mark}}}
 	r := request{
 		filter:     bson.D{{Key: "$and", Value: bson.A{append(source.filter(), beyond), f.selected()}}},
 		sort:       bson.D{{Key: timeseries.PathLast, Value: 1}},
-		projection: bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathLast, Value: 1}},
+		projection: bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathLast, Value: 1}, {Key: timeseries.PathLow, Value: 1}},
 		hint:       sourceIndex(),
 	}
 	last = source.mark
@@ -231,36 +236,80 @@ func (f *following) changed(ctx context.Context, source *followed) (ids bson.A, 
 		before, known := source.shown[keyOf(id)]
 		count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 		if !known || ok && count > int64(before.count) {
-			ids = append(ids, cloned(id))
+			_, missing := d.LookupErr(timeseries.FieldControl, timeseries.FieldSegment)
+			list = append(list, changed{cloned(id), missing == nil})
 		}
 		return nil
 	})
-	return ids, last, err
+	return list, last, err
 }
 
-// selected is the query's filter, of series and times.
+// selected is the query's filter, of series and times. In segments it selects at least what it should.
 func (f *following) selected() bson.D {
-	return append(f.series.timeFilter(f.plan), f.plan.meta...)
-}
-
-// show fetches buckets and yields what is new in them.
-func (f *following) show(ctx context.Context, source *followed, ids bson.A) error {
-	r := request{
-		filter:     bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}},
-		projection: f.plan.projection,
+	times := f.series.timeFilter(f.plan)
+	if len(f.plan.meta) == 0 || !f.plan.segments {
+		return append(times, f.plan.meta...)
 	}
-	answer, err := f.series.port.find(ctx, r)
-	return each(ctx, answer, err, func(bucket bson.Raw) error { return f.showBucket(source, bucket) })
+	either := bson.A{both(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}}}, f.plan.meta)}
+	c := choice{all: true}
+	if f.plan.whole != nil {
+		c = wholeChoice(*f.plan.whole)
+	}
+	hashes := c.hashes()
+	for _, hash := range hashes {
+		either = append(either, inSegments(hash, hash))
+	}
+	if hashes == nil {
+		either = append(either, inSegments(0, timeseries.MaxHash))
+	}
+	return append(times, bson.E{Key: "$or", Value: either})
 }
 
-func (f *following) showBucket(source *followed, bucket bson.Raw) error {
+// inSegments selects the segments with some of the series from low to high by their hashes, whether they have ended or not.
+func inSegments(low, high int32) bson.D {
+	return bson.D{
+		{Key: timeseries.PathLow, Value: bson.D{{Key: "$lte", Value: high}}},
+		{Key: timeseries.PathHigh, Value: bson.D{{Key: "$gte", Value: low}}},
+	}
+}
+
+// show fetches what has changed and yields what is new in it.
+func (f *following) show(ctx context.Context, source *followed, list []changed) error {
+	ids, segments := bson.A{}, bson.A{}
+	for _, one := range list {
+		ids = append(ids, one.id)
+		if one.segment {
+			segments = append(segments, one.id)
+		}
+	}
+	var c choice
+	if len(segments) > 0 {
+		var err error
+		if c, err = f.series.choose(ctx, f.plan, byID(segments)); err != nil {
+			return err
+		}
+	}
+	r := request{filter: byID(ids), projection: f.series.withSegments(f.plan.projection)}
+	answer, err := f.series.port.find(ctx, r)
+	return each(ctx, answer, err, func(bucket bson.Raw) error { return f.showBucket(source, bucket, &c) })
+}
+
+func byID(ids bson.A) bson.D {
+	return bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}}
+}
+
+// showBucket yields what is new in a bucket or a segment, of the series that were chosen in segments.
+func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) error {
 	key := keyOf(idOf(bucket))
 	before, known := source.shown[key]
 	now := shownBucket{last: lastOf(bucket), count: before.count}
 	h := f.merge.spare()
-	defer func() { f.merge.free = append(f.merge.free, h) }()
+	defer f.merge.release(h)
 	err := h.unpacker.Reset(bucket)
 	h.bucket, h.source = append(h.bucket[:0], bucket...), h.unpacker.Source()
+	segment := h.unpacker.IsSegment()
+	_, unsettled := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldSettled)
+	twice := segment || unsettled == nil // it may come in a segment and in a bucket
 	for i := 0; err == nil && h.unpacker.Next(&h.current); i++ {
 		if known && i < before.count || !known && h.current.Position.Offset <= source.mark {
 			now.count = max(now.count, i+1)
@@ -268,7 +317,10 @@ func (f *following) showBucket(source *followed, bucket bson.Raw) error {
 		}
 		now.count = i + 1
 		source.shown[key] = now
-		if h.current.Time < f.plan.first || h.current.Time > f.plan.last {
+		switch {
+		case h.current.Time < f.plan.first || h.current.Time > f.plan.last,
+			segment && !c.takes(h.current.Meta),
+			twice && !source.passed.add(h.current.Position):
 			continue
 		}
 		if err := f.give(h); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,13 @@ type consumer struct {
 	at     map[string]int    // where that bucket is
 	next   [3]int64          // offsets
 	rest   [3][]fact         // of a flush that was cut off
+	live   [3][]liveSegment  // what waits to be settled, where the time series has segments
+}
+
+// liveSegment is a segment that is to be settled.
+type liveSegment struct {
+	at    int // where it is
+	facts []fact
 }
 
 func newConsumer(seed uint64) *consumer {
@@ -53,6 +61,9 @@ func (c *consumer) flush(partition int) (stored []fact) {
 	writes := map[string][]fact{}
 	for _, f := range batch {
 		key := fmt.Sprint(partition, f.meta)
+		if c.segments && f.at.Offset%3 > 0 {
+			key = fmt.Sprint(inSegment, f.at.Offset%2)
+		}
 		writes[key] = append(writes[key], f)
 	}
 	cut := c.random.IntN(5) == 0
@@ -71,10 +82,64 @@ func (c *consumer) flush(partition int) (stored []fact) {
 
 func (f fact) compareOffsets(g fact) int { return f.at.Compare(g.at) }
 
-// write makes a bucket, or lets the one of the series grow.
+// inSegment begins the keys of writes of segments.
+const inSegment = "segment"
+
+// settle puts what waits in segments of a partition into buckets, in steps, some of which are undone first. Segments that have ended
+// are deleted soon.
+func (c *consumer) settle(partition int) {
+	live := c.live[partition]
+	c.live[partition] = nil
+	change := func(do func()) {
+		c.mu.Lock()
+		do()
+		c.mu.Unlock()
+		time.Sleep(time.Duration(c.random.IntN(3000)) * time.Millisecond)
+	}
+	var list []fact
+	for _, segment := range live {
+		list = append(list, segment.facts...)
+	}
+	remove := func(i int) { c.buckets[i] = encode(bson.D{{Key: "_id", Value: i}}) }
+	for undone := c.random.IntN(3) == 0; ; undone = false {
+		first, at := len(c.buckets), time.Now().Add(ahead)
+		change(func() {
+			for _, bucket := range inBuckets(c.random, testOptions, list) {
+				c.buckets = append(c.buckets, from(bucket, at))
+			}
+		})
+		last := len(c.buckets)
+		if !undone {
+			change(func() {
+				for _, segment := range live {
+					c.buckets[segment.at] = until(c.buckets[segment.at], at)
+				}
+			})
+			break
+		}
+		change(func() {
+			for i := first; i < last; i++ {
+				remove(i)
+			}
+		})
+	}
+	change(func() {
+		for _, segment := range live {
+			remove(segment.at)
+		}
+	})
+}
+
+// write makes a segment or a bucket, or lets the bucket of the series grow.
 func (c *consumer) write(key string, add []fact) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if strings.HasPrefix(key, inSegment) {
+		partition := add[0].source.Partition
+		c.live[partition] = append(c.live[partition], liveSegment{len(c.buckets), add})
+		c.buckets = append(c.buckets, segmentOf(testOptions, add...))
+		return
+	}
 	if len(c.open[key]) > 30 || c.random.IntN(6) == 0 {
 		delete(c.open, key)
 	}
@@ -136,6 +201,58 @@ func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 			slices.Sort(want)
 			if diff := cmp.Diff(want, got); diff != "" || failure != nil {
 				t.Fatalf("seed %d: %v\n%s", seed, failure, diff)
+			}
+		})
+	}
+}
+
+// TestFollowShowsOnceWhatIsSettled: what is in a segment and then in a bucket, whichever is seen.
+func TestFollowShowsOnceWhatIsSettled(t *testing.T) {
+	all := selections()
+	for seed := range uint64(8) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newConsumer(seed)
+			c.segments, c.plain = true, seed%4 == 3
+			flush := func(partition int) (stored []fact) {
+				if stored = c.flush(partition); c.random.IntN(4) == 0 {
+					c.settle(partition)
+				}
+				return stored
+			}
+			for partition := range c.next {
+				flush(partition)
+				for len(c.rest[partition]) > 0 {
+					flush(partition)
+				}
+			}
+			selection := all[c.random.IntN(len(all))]
+			if seed < 3 {
+				selection = all[0]
+			}
+			s := newSeries("s", "db.s.buckets", testOptions, c.fake)
+			ctx, cancel := context.WithCancel(t.Context())
+			var got, want []string
+			var failure error
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				got, failure = facts(s.Follow(ctx, Query{Meta: selection.filter}, 5*time.Second))
+			}()
+			time.Sleep(20 * time.Second)
+			for i := range 60 {
+				for _, f := range flush(i % len(c.next)) {
+					if selection.takes(f.meta) {
+						want = append(want, f.String())
+					}
+				}
+			}
+			time.Sleep(time.Minute)
+			cancel()
+			<-ended
+			slices.Sort(got)
+			slices.Sort(want)
+			if diff := cmp.Diff(want, got); diff != "" || failure != nil {
+				t.Fatalf("seed %d, %s: %v\n%s", seed, selection.name, failure, diff)
 			}
 		})
 	}

@@ -10,27 +10,32 @@ import (
 	"waterwheel/timeseries"
 )
 
-// held is a bucket in memory, with the place of the next measurement in it.
+// held is a bucket in memory, with the place of the next measurement in it; or what segments have of one series and partition.
 type held struct {
 	plan     *plan
-	unpacker *timeseries.Unpacker
+	unpacker *timeseries.Unpacker // nil: it is of segments
 	bucket   []byte
 	source   timeseries.Source
 	number   int // how many were held before: the order of what is equal otherwise
 
 	current timeseries.Unpacked
 
-	// Where the measurements are to come in another order than they are in, all are unpacked at once.
+	// Where the measurements are to come in another order than they are in, and of segments, all are unpacked at once.
 	sorted bool
 	rows   []row
 	arena  []byte
 }
 
-// row is a measurement of a bucket that was unpacked as a whole: its fields are in the arena.
+// row is a measurement of what was unpacked as a whole: its fields are in the arena.
 type row struct {
 	time       int64
 	position   timeseries.Position
 	start, end int
+}
+
+// compare orders rows of one partition.
+func (r row) compare(o row) int {
+	return cmp.Or(cmp.Compare(r.time, o.time), r.position.Compare(o.position))
 }
 
 // open begins with a copy of a bucket.
@@ -52,17 +57,34 @@ func (h *held) open(p *plan, bucket bson.Raw, number int) error {
 func (h *held) sort() error {
 	h.sorted = true
 	for h.unpack() {
-		start := len(h.arena)
-		h.arena = append(h.arena, h.current.Fields...)
-		h.rows = append(h.rows, row{h.current.Time, h.current.Position, start, len(h.arena)})
+		h.keep(&h.current, h.current.Fields)
 	}
-	slices.SortStableFunc(h.rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.time, b.time), a.position.Compare(b.position))
-	})
+	h.order()
+	return h.unpacker.Err()
+}
+
+// keep adds a row.
+func (h *held) keep(m *timeseries.Unpacked, fields []byte) {
+	start := len(h.arena)
+	h.arena = append(h.arena, fields...)
+	h.rows = append(h.rows, row{m.Time, m.Position, start, len(h.arena)})
+}
+
+// keepNewest leaves a row alone if it is newer than the one that is there.
+func (h *held) keepNewest(m *timeseries.Unpacked, fields []byte) {
+	if len(h.rows) > 0 && h.rows[0].compare(row{time: m.Time, position: m.Position}) >= 0 {
+		return
+	}
+	h.rows, h.arena = h.rows[:0], h.arena[:0]
+	h.keep(m, fields)
+}
+
+// order leaves the next row at the end.
+func (h *held) order() {
+	slices.SortStableFunc(h.rows, row.compare)
 	if !h.plan.newest {
 		slices.Reverse(h.rows)
 	}
-	return h.unpacker.Err()
 }
 
 // next makes the next measurement the current one; false: there is none, or err is set.

@@ -14,7 +14,7 @@ import (
 // what was found. Metas that differ only in the types of numbers (1 and 1.0) count as one series here.
 func (s *Series) Latest(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
 	q.Newest = true
-	return s.reads(ctx, q, (*reading).latest)
+	return s.reads(ctx, q, func(p *plan) { p.single = true }, (*reading).latest)
 }
 
 // latest gives the newest measurement of each series of a group.
@@ -31,26 +31,35 @@ func (r *reading) latest(ctx context.Context, g group) error {
 	return nil
 }
 
-// newest finds the bucket with the newest measurement, which it makes the current one; nil: there is none. First it asks for the
-// bucket that begins last, which nearly always has it, then for those that end later, or as late.
+// newest finds the bucket with the newest measurement, which it makes the current one; nil: there is none. What is in segments is
+// known. First it asks for the bucket that begins last, which nearly always has what is newest in buckets, then for those that end
+// later, or as late.
 func (r *reading) newest(ctx context.Context, g group) (*held, error) {
-	r.merge = merge{series: r.series, plan: r.plan, free: append(r.merge.free, r.merge.heap...)}
-	buckets := r.series.scan(r.plan, g)
+	r.merge.clear()
+	for _, h := range g.staged {
+		r.merge.take(h)
+	}
+	buckets := r.asNew(g)
 	buckets.request.limit = 1
 	last, err := r.newestOf(ctx, buckets, g)
-	if err != nil || last.Type == 0 {
+	if err == nil && last.Type != 0 {
+		others := r.asNew(g)
+		others.request.filter = append(others.request.filter, bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$ne", Value: last}}})
+		_, err = r.newestOf(ctx, others, g)
+	}
+	if err != nil || len(r.merge.heap) == 0 {
 		return nil, err
 	}
+	return r.merge.heap[0], nil
+}
+
+// asNew scans the buckets that reach to the newest measurement that is known.
+func (r *reading) asNew(g group) *scan {
 	rest := *r.plan
 	if len(r.merge.heap) > 0 {
 		rest.first = max(rest.first, r.merge.heap[0].current.Time)
 	}
-	others := r.series.scan(&rest, g)
-	others.request.filter = append(others.request.filter, bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$ne", Value: last}}})
-	if _, err := r.newestOf(ctx, others, g); err != nil || len(r.merge.heap) == 0 {
-		return nil, err
-	}
-	return r.merge.heap[0], nil
+	return r.series.scan(&rest, g)
 }
 
 // newestOf takes in the buckets that may have the newest measurement. It returns the _id of the one it ended with, Type 0 for

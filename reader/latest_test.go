@@ -3,6 +3,7 @@ package reader
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,19 @@ func TestLatestFetchesOneBucketOfASeries(t *testing.T) {
 				t.Errorf("the newest is of minute %d, want %d; %d buckets came, want %d", got, c.newest, f.sent, c.most)
 			}
 		})
+	}
+}
+
+// TestLatestInSegmentsFetchesNoBucket: where the newest measurement is in a segment, and buckets end before it.
+func TestLatestInSegmentsFetchesNoBucket(t *testing.T) {
+	s, f := newFake(testOptions, "a", []int{0, 59}, []int{60, 119})
+	f.segments, f.clock = true, time.UnixMilli(0)
+	for _, minute := range []int{120, 121} {
+		f.buckets = append(f.buckets, segmentOf(testOptions, fact{meta: valueOf("a"), time: int64(minute) * 60_000, fields: bson.D{}}))
+	}
+	got, err := facts(s.Latest(t.Context(), Query{Meta: bson.D{{Key: "m", Value: "a"}}}))
+	if err != nil || len(got) != 1 || !strings.Contains(got[0], "@7260000 ") || f.sent != 2 {
+		t.Errorf("%q, %v from %d documents", got, err, f.sent)
 	}
 }
 

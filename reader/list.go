@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -17,7 +18,12 @@ type group struct {
 	meta bson.RawValue // Type 0: none
 	// exists divides the group of null: true for null, false for none; nil for both, and for all others.
 	exists *bool
+	// staged is what segments have of them.
+	staged []*held
 }
+
+// compare orders groups by their metas; 0: MongoDB takes these for equal.
+func (g group) compare(o group) int { return timeseries.Compare(orNull(g.meta), orNull(o.meta)) }
 
 // filter selects the group's buckets. It is an equality, so that the index gives them in the order of time.
 func (g group) filter() bson.D {
@@ -38,7 +44,11 @@ func (g group) variants() []group {
 	if orNull(g.meta).Type != bson.TypeNull {
 		return []group{g}
 	}
-	return []group{{exists: new(false)}, {meta: bson.RawValue{Type: bson.TypeNull}, exists: new(true)}}
+	both := []group{{exists: new(false)}, {meta: bson.RawValue{Type: bson.TypeNull}, exists: new(true)}}
+	for i := range both {
+		both[i].staged = slices.DeleteFunc(slices.Clone(g.staged), func(h *held) bool { return !both[i].takes(h.current.Meta) })
+	}
+	return both
 }
 
 // orNull is null for a meta that is not there.
@@ -49,30 +59,60 @@ func orNull(v bson.RawValue) bson.RawValue {
 	return v
 }
 
-// groups are those that the plan selects, in the order of their metas.
-func (s *Series) groups(ctx context.Context, p *plan) ([]group, error) {
+// groups are those that the plan selects, in the order of their metas, with what segments have of them. The caller is told of
+// segments that cannot be read.
+func (s *Series) groups(ctx context.Context, p *plan, bad func(bson.Raw, error) error) ([]group, error) {
+	staged, err := s.staged(ctx, p, bad)
+	switch {
+	case errors.Is(err, errEnough):
+		return nil, err
+	case err != nil:
+		return nil, s.reading(fmt.Errorf("segments: %w", err))
+	}
+	list, err := s.inBuckets(ctx, p)
+	for _, h := range staged {
+		list = append(list, group{meta: h.current.Meta, staged: []*held{h}})
+	}
+	slices.SortStableFunc(list, group.compare)
+	return united(list), err
+}
+
+// united makes one of neighbours that are equal.
+func united(list []group) []group {
+	kept := list[:0]
+	for _, g := range list {
+		if last := len(kept) - 1; last >= 0 && kept[last].compare(g) == 0 {
+			kept[last].staged = append(kept[last].staged, g.staged...)
+			continue
+		}
+		kept = append(kept, g)
+	}
+	return kept
+}
+
+// inBuckets are the groups that the plan names, or those that have buckets.
+func (s *Series) inBuckets(ctx context.Context, p *plan) (list []group, err error) {
 	switch {
 	case s.options.MetaField == "":
 		return []group{{}}, nil
 	case p.whole != nil:
 		return []group{{meta: *p.whole}}, nil
 	}
-	var r retry
-	for {
-		list, err := s.list(ctx, p)
-		if err == nil {
-			return list, nil
-		}
-		if err := r.wait(ctx, err); err != nil {
-			return nil, fmt.Errorf("listing the series of %s: %w", s.namespace, err)
-		}
+	err = persist(ctx, func() (err error) {
+		list, err = s.list(ctx, p)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the series of %s: %w", s.namespace, err)
 	}
+	return list, nil
 }
 
 // lists tells that the series are to be listed.
 func (s *Series) lists(p *plan) bool { return s.options.MetaField != "" && p.whole == nil }
 
-// listing is the pipeline that lists them.
+// listing is the pipeline that lists them. It lists too many: a bucket that is not shown yet has what segments have, and segments
+// themselves count as documents without meta. To leave either out takes a look at every document, where the index has the metas.
 func (s *Series) listing(p *plan) bson.A {
 	return bson.A{
 		bson.D{{Key: "$match", Value: append(s.timeFilter(p), p.meta...)}},
@@ -86,12 +126,11 @@ func (s *Series) list(ctx context.Context, p *plan) (list []group, err error) {
 		list = append(list, group{meta: cloned(idOf(d))})
 		return nil
 	})
-	slices.SortFunc(list, func(a, b group) int { return timeseries.Compare(orNull(a.meta), orNull(b.meta)) })
-	return slices.CompactFunc(list, func(a, b group) bool { return timeseries.Compare(orNull(a.meta), orNull(b.meta)) == 0 }), err
+	return list, err
 }
 
 // Series yields the metas of the series that the query selects, in the order of metas: of those that have buckets which reach
-// into its times. Type 0 stands for measurements without meta. The bytes belong to the caller. Metas that differ only in the
+// into its times, or measurements in segments. Type 0 stands for measurements without meta. The bytes belong to the caller. Metas that differ only in the
 // types of numbers (1 and 1.0) come as one.
 func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, error] {
 	return func(yield func(bson.RawValue, error) bool) {
@@ -100,7 +139,8 @@ func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, e
 			yield(bson.RawValue{}, err)
 			return
 		}
-		groups, err := s.groups(ctx, &p)
+		s.wantMetas(&p)
+		groups, err := s.groups(ctx, &p, leaveOut)
 		if err != nil {
 			yield(bson.RawValue{}, err)
 			return
@@ -124,8 +164,14 @@ func (s *Series) Series(ctx context.Context, q Query) iter.Seq2[bson.RawValue, e
 	}
 }
 
+// leaveOut leaves a segment out that cannot be read, where measurements are not what is wanted.
+func leaveOut(bson.Raw, error) error { return nil }
+
 // first is the meta of the first bucket of the group; false: there is none. Of most that were listed it is known.
 func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bool, error) {
+	if len(g.staged) > 0 {
+		return g.staged[0].current.Meta, true, nil
+	}
 	if s.lists(p) && g.exists == nil {
 		return g.meta, true, nil
 	}
@@ -145,10 +191,11 @@ func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bo
 
 // scan of the buckets of a group in the plan's time.
 func (s *Series) scan(p *plan, g group) *scan {
-	return &scan{
-		series: s, newest: p.newest,
-		request: request{filter: append(g.filter(), s.timeFilter(p)...), projection: p.projection},
+	filter := append(g.filter(), s.timeFilter(p)...)
+	if p.segments {
+		filter = append(filter, timeseries.BucketsShown(p.now)...)
 	}
+	return &scan{series: s, newest: p.newest, request: request{filter: filter, projection: p.projection}}
 }
 
 // reading says what was being done when something failed.

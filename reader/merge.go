@@ -26,12 +26,40 @@ func (m *merge) add(bucket bson.Raw) error {
 		ok, err = h.next()
 	}
 	if !ok {
-		m.free = append(m.free, h)
+		m.release(h)
 		return err
 	}
+	m.push(h)
+	return nil
+}
+
+// take takes in what segments have of a series.
+func (m *merge) take(h *held) {
+	m.number++
+	h.number = m.number
+	if ok, _ := h.next(); ok { // it is unpacked: nothing can fail
+		m.push(h)
+	}
+}
+
+func (m *merge) push(h *held) {
 	m.heap = append(m.heap, h)
 	m.up(len(m.heap) - 1)
-	return nil
+}
+
+// clear leaves all that is held.
+func (m *merge) clear() {
+	for _, h := range m.heap {
+		m.release(h)
+	}
+	m.heap = m.heap[:0]
+}
+
+// release keeps a bucket's memory for another one. What was of segments is not needed again.
+func (m *merge) release(h *held) {
+	if h.unpacker != nil {
+		m.free = append(m.free, h)
+	}
 }
 
 func (m *merge) spare() *held {
@@ -52,7 +80,7 @@ func (m *merge) advance() (bucket bson.Raw, err error) {
 		last := len(m.heap) - 1
 		m.heap[0], m.heap[last] = m.heap[last], nil
 		m.heap = m.heap[:last]
-		m.free = append(m.free, h)
+		m.release(h)
 	}
 	if len(m.heap) > 1 {
 		m.down()

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -91,20 +92,11 @@ func bucketOf(o timeseries.Options, facts ...fact) bson.Raw {
 // randomFacts are measurements of a few series and partitions around a time, and the buckets that hold them: those of one
 // series overlap, times go forth and back, many are equal.
 func randomFacts(random *rand.Rand, o timeseries.Options, metas []bson.RawValue, about int64, n int) (facts []fact, stored []bson.Raw) {
-	type key struct {
-		meta, partition int
-	}
-	open := map[key][]fact{}
-	write := func(k key) {
-		stored = append(stored, bucketOf(o, open[k]...))
-		delete(open, k)
-	}
 	for i := range n {
-		k := key{random.IntN(len(metas)), random.IntN(3)}
 		f := fact{
-			meta:   metas[k.meta],
+			meta:   metas[random.IntN(len(metas))],
 			time:   about + int64(i)*o.Span()/int64(n/4+1) - random.Int64N(1+o.Span()/int64(1+random.IntN(4)))/1000*1000,
-			source: timeseries.Source{Topic: "events", TopicID: [16]byte{1}, Partition: int32(k.partition)},
+			source: timeseries.Source{Topic: "events", TopicID: [16]byte{1}, Partition: int32(random.IntN(3))},
 			at:     timeseries.Position{Offset: int64(i)},
 			fields: bson.D{{Key: "x", Value: int32(i)}},
 		}
@@ -112,22 +104,36 @@ func randomFacts(random *rand.Rand, o timeseries.Options, metas []bson.RawValue,
 			f.fields = append(f.fields, bson.E{Key: "w", Value: bson.D{{Key: "speed", Value: float64(i)}, {Key: "gust", Value: "g"}}})
 		}
 		facts = append(facts, f)
-		if b := open[k]; len(b) > 0 {
-			low, high := b[0].time, f.time
-			for _, g := range b {
-				low, high = min(low, g.time), max(high, g.time)
-			}
-			if low = o.Round(min(low, f.time)); high-low >= o.Span() || random.IntN(8) == 0 {
-				write(k)
-			}
+	}
+	return facts, inBuckets(random, o, facts)
+}
+
+// inBuckets are buckets that hold these measurements.
+func inBuckets(random *rand.Rand, o timeseries.Options, facts []fact) []bson.Raw {
+	key := func(f fact) string { return fmt.Sprint(f.source.Partition, f.meta.Type, f.meta.Value) }
+	return cut(random, o, facts, key, func(list []fact) bson.Raw { return bucketOf(o, list...) })
+}
+
+// cut makes documents of measurements that have a key in common, none longer than a bucket may span.
+func cut(random *rand.Rand, o timeseries.Options, facts []fact, key func(fact) string, document func([]fact) bson.Raw) (stored []bson.Raw) {
+	open := map[string][]fact{}
+	for _, f := range facts {
+		k := key(f)
+		low, high := f.time, f.time
+		for _, g := range open[k] {
+			low, high = min(low, g.time), max(high, g.time)
+		}
+		if b := open[k]; len(b) > 0 && (high-o.Round(low) >= o.Span() || random.IntN(8) == 0) {
+			stored = append(stored, document(b))
+			delete(open, k)
 		}
 		open[k] = append(open[k], f)
 	}
-	for k := range open {
-		write(k)
+	for _, k := range slices.Sorted(maps.Keys(open)) {
+		stored = append(stored, document(open[k]))
 	}
 	random.Shuffle(len(stored), func(i, j int) { stored[i], stored[j] = stored[j], stored[i] })
-	return facts, stored
+	return stored
 }
 
 func facts(seq iter.Seq2[Measurement, error]) (list []string, err error) {

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -10,7 +11,9 @@ import (
 type port interface {
 	// definition is the document that defines the time series; empty: there is none.
 	definition(ctx context.Context) (bson.Raw, error)
-	// find queries the buckets.
+	// now is the server's time.
+	now(ctx context.Context) (time.Time, error)
+	// find queries the collection of buckets.
 	find(ctx context.Context, r request) (documents, error)
 	// aggregate runs a pipeline on the buckets.
 	aggregate(ctx context.Context, pipeline bson.A) (documents, error)

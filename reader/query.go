@@ -33,26 +33,40 @@ type Query struct {
 
 // plan is a Query that was checked, in the words of buckets.
 type plan struct {
-	span        int64  // of a bucket at most, in milliseconds
-	meta        bson.D // filter on buckets; empty: all
+	span        int64     // of a bucket at most, in milliseconds
+	segments    bool      // there may be some
+	now         time.Time // what is shown at this moment is read; the server's
+	meta        bson.D    // filter on buckets; empty: all
 	whole       *bson.RawValue
 	first, last int64 // bounds of the times, in milliseconds, both inclusive
 	projection  bson.D
 	fields      *fields // nil: all
 	limit       int64
 	newest      bool
+	single      bool // of each series in segments only the newest measurement is wanted
 }
 
-// prepare checks a query, and asks how long a bucket's span is now.
+// prepare checks a query, and asks how the time series is now, and what the time is.
 func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 	p, err := s.plan(q)
 	if err != nil {
 		return p, &QueryError{err}
 	}
-	if p.span, err = s.span(ctx); err != nil {
+	if err = s.present(ctx, &p); err == nil && p.segments {
+		err = s.askTime(ctx, &p)
+	}
+	if err != nil {
 		return p, s.reading(err)
 	}
 	return p, nil
+}
+
+// askTime makes the present moment that of which the plan reads what is shown.
+func (s *Series) askTime(ctx context.Context, p *plan) error {
+	return persist(ctx, func() (err error) {
+		p.now, err = s.port.now(ctx)
+		return err
+	})
 }
 
 func (s *Series) plan(q Query) (p plan, err error) {
@@ -123,6 +137,24 @@ func (s *Series) projection(f *fields) bson.D {
 		p = append(p, bson.E{Key: timeseries.DataPath(child.name), Value: 1})
 	}
 	return p
+}
+
+// withSegments is a projection of buckets that takes what segments have besides.
+func (s *Series) withSegments(projection bson.D) bson.D {
+	if projection == nil {
+		return nil
+	}
+	p := append(slices.Clone(projection), bson.E{Key: timeseries.PathSegment, Value: 1}, bson.E{Key: timeseries.PathSettled, Value: 1})
+	if s.options.MetaField != "" {
+		p = append(p, bson.E{Key: timeseries.DataPath(s.options.MetaField), Value: 1})
+	}
+	return p
+}
+
+// wantMetas leaves a plan that reads of segments which series have measurements in its times.
+func (s *Series) wantMetas(p *plan) {
+	p.single, p.fields = true, &fields{}
+	p.projection = s.projection(p.fields)
 }
 
 // timeFilter selects buckets that may hold measurements of the plan's time. Where a bucket begins tells what it may hold, its

@@ -58,11 +58,12 @@ func transient(err error) bool {
 	var (
 		answer  mongo.CommandError
 		refused *auth.Error
+		wrong   *QueryError
 	)
 	switch {
 	case errors.As(err, &answer) && answer.Code != 0:
 		return slices.Contains(passing, answer.Code) || answer.HasErrorLabel("RetryableError")
-	case errors.As(err, &refused):
+	case errors.As(err, &refused) || errors.As(err, &wrong):
 		return false
 	}
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, mongo.ErrClientDisconnected)
@@ -76,6 +77,20 @@ type retry struct {
 
 // progressed forgets the failures.
 func (r *retry) progressed() { *r = retry{} }
+
+// persist does something until it succeeds, or fails in a way that does not pass.
+func persist(ctx context.Context, do func() error) error {
+	var r retry
+	for {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		if err := r.wait(ctx, err); err != nil {
+			return err
+		}
+	}
+}
 
 // wait waits before another try. It returns the error itself if there is none: it will not pass, has not passed in time, or the
 // context ends, which then is the error.

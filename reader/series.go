@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,33 +39,42 @@ func newSeries(name, namespace string, o timeseries.Options, p port) *Series {
 
 // define asks once how the time series is defined now.
 func (s *Series) define(ctx context.Context) (timeseries.Options, error) {
+	d, _, err := s.definition(ctx)
+	return d, err
+}
+
+// definition asks the same, and whether the time series may hold segments.
+func (s *Series) definition(ctx context.Context) (o timeseries.Options, segments bool, err error) {
 	raw, err := s.port.definition(ctx)
 	switch {
 	case err != nil:
-		return timeseries.Options{}, fmt.Errorf("reading the definition: %w", err)
+		return o, false, fmt.Errorf("reading the definition: %w", err)
 	case raw == nil:
-		return timeseries.Options{}, ErrNotSetUp
+		return o, false, ErrNotSetUp
 	}
 	d, err := timeseries.ReadDefinition(raw)
-	return d.Options, err
+	segments, _ = raw.Lookup(fieldSegments).BooleanOK()
+	return d.Options, segments, err
 }
 
-// span is how long a bucket spans at most, in milliseconds, now: more than when the time series was opened, perhaps. It only ever
-// grows, so that the present one is right for all buckets.
-func (s *Series) span(ctx context.Context) (int64, error) {
-	var r retry
-	for {
-		now, err := s.define(ctx)
-		if err == nil {
-			return max(now.Span(), s.options.Span()), nil
-		}
+// fieldSegments is the field of the definition that says that there may be segments. Where it is not true nobody looks for
+// them: without an index on them that would take a look at every bucket.
+const fieldSegments = "segments"
+
+// present puts into a plan how the time series is defined now: how long a bucket spans at most, in milliseconds, more than when it
+// was opened, perhaps, and whether there may be segments. The span only ever grows, so that the present one is right for all buckets.
+func (s *Series) present(ctx context.Context, p *plan) error {
+	var missing error
+	err := persist(ctx, func() error {
+		now, segments, err := s.definition(ctx)
 		if errors.Is(err, ErrNotSetUp) {
-			return 0, err
+			missing = err
+			return nil
 		}
-		if err := r.wait(ctx, err); err != nil {
-			return 0, err
-		}
-	}
+		p.span, p.segments = max(now.Span(), s.options.Span()), segments
+		return err
+	})
+	return cmp.Or(missing, err)
 }
 
 // Name is the name it was opened with.

@@ -103,6 +103,54 @@ func TestReadsAsTheModelOnAServer(t *testing.T) {
 	}
 }
 
+// TestReadsSegmentsOnAServer: filters mean in segments what they mean in buckets, and what is settled comes once.
+func TestReadsSegmentsOnAServer(t *testing.T) {
+	db := connected(t)
+	for seed := range uint64(2) {
+		w := newWorld(rand.New(rand.NewPCG(seed, 12)), segmentMetas(), -1e9, 200)
+		for _, s := range w.settlings {
+			if s.at = s.at.Add(time.Since(w.clock)); s.at.After(time.Now()) {
+				s.at = time.Now().Add(time.Hour)
+			}
+		}
+		w.show()
+		name := fmt.Sprintf("segments%d", seed)
+		s := setUp(t, db, name, testOptions, w.buckets)
+		_, err := db.Collection(name+timeseries.OptionsSuffix).UpdateByID(t.Context(), timeseries.DefinitionID,
+			bson.D{{Key: "$set", Value: bson.D{{Key: "segments", Value: true}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, selection := range selections() {
+			var selected []fact
+			for _, f := range w.facts {
+				if selection.takes(f.meta) {
+					selected = append(selected, f)
+				}
+			}
+			q := Query{Meta: selection.filter}
+			want := texts(selected, math.MinInt64, math.MaxInt64, false)
+			if got, err := facts(s.Find(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+				t.Errorf("seed %d, %s: %v\n%s", seed, selection.name, err, cmp.Diff(want, got))
+			}
+			want = texts(newestOf(selected), math.MinInt64, math.MaxInt64, false)
+			if got, err := facts(s.Latest(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+				t.Errorf("seed %d, the newest of %s: %v\n%s", seed, selection.name, err, cmp.Diff(want, got))
+			}
+			var metas []string
+			for meta, err := range s.Series(t.Context(), q) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				metas = append(metas, keyOf(meta))
+			}
+			if diff := cmp.Diff(metasOf(selected), metas); diff != "" {
+				t.Errorf("seed %d, the series of %s: %s", seed, selection.name, diff)
+			}
+		}
+	}
+}
+
 // counting counts the buckets that come from a server.
 type counting struct {
 	port

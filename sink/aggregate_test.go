@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -16,34 +17,88 @@ var errStage = errors.New("unrecognized pipeline stage name")
 // missing is the value of a field that is not there.
 type missing struct{}
 
-// aggregate is a model of MongoDB's aggregation as far as views here use it, by its documentation.
+// aggregation is a model of MongoDB's aggregation as far as views here use it, by its documentation.
+type aggregation struct {
+	collection func(name string) []bson.D
+	unpack     func(stage bson.D, buckets []bson.D) []bson.D // MongoDB's own stage; nil: it is not known
+	unknown    []string                                      // stages that are not known either
+	now        bson.DateTime
+	always     string // an operator that is true whatever it compares
+}
+
+// aggregate runs a pipeline on documents, which are all collections.
 func aggregate(pipeline bson.A, documents ...bson.D) ([]bson.D, error) {
+	a := aggregation{collection: func(string) []bson.D { return documents }, now: bson.NewDateTimeFromTime(time.Now())}
+	return a.run(pipeline, documents)
+}
+
+func (a aggregation) run(pipeline bson.A, documents []bson.D) ([]bson.D, error) {
 	for _, stage := range pipeline {
 		stage := stage.(bson.D)[0]
-		if !slices.Contains([]string{"$match", "$project", "$replaceWith", "$unwind", "$limit"}, stage.Key) {
+		known := slices.Contains([]string{"$match", "$project", "$replaceWith", "$unwind", "$limit", "$unionWith"}, stage.Key)
+		if slices.Contains(a.unknown, stage.Key) || !known && (stage.Key != internal || a.unpack == nil) {
 			return nil, fmt.Errorf("%w: %q", errStage, stage.Key)
 		}
 		var next []bson.D
-		for _, d := range documents {
-			made, err := stageOf(stage, d)
+		switch stage.Key {
+		case internal:
+			next = a.unpack(stage.Value.(bson.D), documents)
+		case "$unionWith":
+			union := stage.Value.(bson.D)
+			more, err := a.run(fieldOf(union, "pipeline").(bson.A), a.collection(fieldOf(union, "coll").(string)))
 			if err != nil {
 				return nil, err
 			}
-			next = append(next, made...)
+			next = append(more, documents...) // in whichever order
+		default:
+			for _, d := range documents {
+				made, err := a.stage(stage, d)
+				if err != nil {
+					return nil, err
+				}
+				next = append(next, made...)
+			}
 		}
 		documents = next
 	}
 	return documents, nil
 }
 
-func stageOf(stage bson.E, d bson.D) ([]bson.D, error) {
-	vars := map[string]any{"ROOT": d}
+// matches tells whether a query finds a document.
+func matches(query bson.D, vars map[string]any) bool {
+	for _, condition := range query {
+		v := pathOf(vars["ROOT"], condition.Key)
+		operator, special := condition.Value.(bson.D)
+		special = special && len(operator) == 1 && strings.HasPrefix(operator[0].Key, "$")
+		ok := false
+		switch {
+		case condition.Key == "$expr":
+			ok = evaluate(condition.Value, vars) == true
+		case !special:
+			ok = reflect.DeepEqual(v, condition.Value)
+		case operator[0].Key == "$exists":
+			ok = (v != any(missing{})) == operator[0].Value
+		case operator[0].Key == "$in":
+			ok = slices.ContainsFunc(operator[0].Value.(bson.A), func(one any) bool { return reflect.DeepEqual(v, one) })
+		case operator[0].Key == "$gte":
+			number, isNumber := v.(int32)
+			ok = isNumber && number >= operator[0].Value.(int32)
+		default:
+			panic("the model has no query " + operator[0].Key)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (a aggregation) stage(stage bson.E, d bson.D) ([]bson.D, error) {
+	vars := map[string]any{"ROOT": d, "NOW": a.now, "always": a.always}
 	switch stage.Key {
 	case "$match":
-		for _, condition := range stage.Value.(bson.D) {
-			if !reflect.DeepEqual(fieldOf(d, condition.Key), condition.Value) {
-				return nil, nil
-			}
+		if !matches(stage.Value.(bson.D), vars) {
+			return nil, nil
 		}
 		return []bson.D{d}, nil
 	case "$project":
@@ -92,8 +147,21 @@ func evaluate(expression any, vars map[string]any) any {
 			}
 		}
 		return object
+	case bson.A:
+		array := bson.A{}
+		for _, element := range e {
+			array = append(array, evaluate(element, vars))
+		}
+		return array
 	}
 	return expression
+}
+
+// earlier compares dates, and what is absent, which is less than any.
+func earlier(v, than any) bool {
+	a, isDate := v.(bson.DateTime)
+	b, thanDate := than.(bson.DateTime)
+	return thanDate && (v == any(missing{}) || isDate && a < b)
 }
 
 func operate(operator string, arguments any, vars map[string]any) any {
@@ -108,11 +176,35 @@ func operate(operator string, arguments any, vars map[string]any) any {
 		}
 		return inner
 	}
+	if operator == vars["always"] {
+		return true
+	}
 	switch operator {
 	case "$literal":
 		return arguments
 	case "$ne":
 		return !reflect.DeepEqual(argument(0), argument(1))
+	case "$eq":
+		return reflect.DeepEqual(argument(0), argument(1))
+	case "$lte":
+		return !earlier(argument(1), argument(0))
+	case "$gt":
+		return earlier(argument(1), argument(0))
+	case "$not":
+		return argument(0) != true
+	case "$in":
+		return slices.ContainsFunc(argument(1).(bson.A), func(one any) bool { return reflect.DeepEqual(argument(0), one) })
+	case "$ifNull":
+		if v := argument(0); v != nil && v != any(missing{}) {
+			return v
+		}
+		return argument(1)
+	case "$concatArrays":
+		all := bson.A{}
+		for i := range arguments.(bson.A) {
+			all = append(all, argument(i).(bson.A)...)
+		}
+		return all
 	case "$arrayElemAt":
 		if array, i := argument(0).(bson.A), argument(1).(int64); i < int64(len(array)) {
 			return array[i]

@@ -108,16 +108,39 @@ type OptionsChange struct {
 // Run changes the options by a function of them. It returns the definitions before and after; the same when nothing changed.
 // A *timeseries.Error of the function is returned as it is.
 func (c OptionsChange) Run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
+	err = c.locked(ctx, func(held context.Context) (err error) {
+		before, after, err = c.run(held, change)
+		return err
+	})
+	return before, after, err
+}
+
+// NoteSegments notes in the definition that the time series may hold segments, for good. A change of options writes the view in
+// the form that the definition asks for, under the same lock: none that began before can undo the form that comes after.
+func (c OptionsChange) NoteSegments(ctx context.Context) error {
+	return c.locked(ctx, func(held context.Context) error {
+		d, err := readDefinition(held, c.Options)
+		if err != nil || d.Segments {
+			return err
+		}
+		version := d.Version
+		d.Segments, d.Version = true, version+1
+		return c.write(held, d, version)
+	})
+}
+
+// locked does something that holds the lock, and ends with it.
+func (c OptionsChange) locked(ctx context.Context, do func(held context.Context) error) error {
 	lock, held, err := c.lock(ctx)
 	if err != nil {
-		return before, after, err
+		return err
 	}
 	defer lock.cancel()
-	before, after, err = c.run(held, change)
+	err = do(held)
 	if out := (*OutageError)(nil); held.Err() == nil && !errors.As(err, &out) {
 		lock.release(ctx)
 	} // else something that was sent may yet be executed: the next change waits for as long as that can be
-	return before, after, err
+	return err
 }
 
 func (c OptionsChange) run(ctx context.Context, change func(timeseries.Options) (timeseries.Options, error)) (before, after timeseries.Options, err error) {
@@ -137,11 +160,11 @@ func (c OptionsChange) run(ctx context.Context, change func(timeseries.Options) 
 			return before, after, err
 		}
 	}
-	next := have.Version
-	if after != before {
-		next++
+	next := have
+	if next.Options = after; after != before {
+		next.Version++
 	}
-	if err := c.write(ctx, after, have.Version, next); err != nil {
+	if err := c.write(ctx, next, have.Version); err != nil {
 		return before, after, err
 	}
 	if err := widen(ctx, c.Upkeep, after); err != nil {
@@ -160,9 +183,9 @@ func longest(before, after timeseries.Options) timeseries.Options {
 	return after
 }
 
-// write writes the definition, if it is still of a version, as the next one.
-func (c OptionsChange) write(ctx context.Context, o timeseries.Options, version, next int32) error {
-	set, unset := bson.D{{Key: "version", Value: next}, {Key: "bucketMaxSpanSeconds", Value: o.MaxSpanSeconds}}, bson.D{}
+// write writes the next definition, if it is still of a version.
+func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, version int32) error {
+	set, unset := bson.D{{Key: "version", Value: next.Version}, {Key: "bucketMaxSpanSeconds", Value: next.MaxSpanSeconds}}, bson.D{}
 	optional := func(name string, value any, present bool) {
 		if present {
 			set = append(set, bson.E{Key: name, Value: value})
@@ -170,9 +193,10 @@ func (c OptionsChange) write(ctx context.Context, o timeseries.Options, version,
 			unset = append(unset, bson.E{Key: name, Value: ""})
 		}
 	}
-	optional("granularity", string(o.Granularity), o.Granularity != "")
-	optional("bucketRoundingSeconds", o.RoundingSeconds, o.RoundingSeconds != 0)
-	optional("expireAfterSeconds", o.ExpireAfterSeconds, o.ExpireAfterSeconds != 0)
+	optional("granularity", next.StoredGranularity(), next.StoredGranularity() != "")
+	optional("bucketRoundingSeconds", next.RoundingSeconds, next.RoundingSeconds != 0)
+	optional("expireAfterSeconds", next.ExpireAfterSeconds, next.ExpireAfterSeconds != 0)
+	optional("segments", true, next.Segments)
 	update := bson.D{{Key: "$set", Value: set}}
 	if len(unset) > 0 {
 		update = append(update, bson.E{Key: "$unset", Value: unset})

@@ -46,6 +46,8 @@ type Options struct {
 	StoredBytes int64
 	// View is the kind of view that Setup makes of measurements; empty: ViewAuto.
 	View ViewKind
+	// Segments says whether Setup makes the time series one that has segments; empty: SegmentsOff.
+	Segments Segments
 	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
 	// always, for programs that write no buckets.
 	Lease func() bool
@@ -79,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 	if err := timeseries.CheckDatabaseName(o.Database); err != nil {
 		return nil, fmt.Errorf("the database name %q %w; choose another MONGODB_DATABASE", o.Database, err)
 	}
-	o.View = cmp.Or(o.View, ViewAuto)
+	o.View, o.Segments = cmp.Or(o.View, ViewAuto), cmp.Or(o.Segments, SegmentsOff)
 	d := &Database{o: o, hosts: strings.Join(co.Hosts, ","), metrics: NewMetrics(o.Registerer), log: cmp.Or(o.Logger, slog.Default())}
 	d.dialer = newDialer(co, o, d.metrics)
 	co.SetServerMonitor(d.limitsMonitor())

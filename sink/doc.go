@@ -25,7 +25,9 @@
 //	a database      database.go, uri.go, probe.go, reach.go (opening, greeting, saying why nobody can be reached)
 //	                setup.go, options.go, abilities.go (making a time series, its definition, what the server can)
 //	                storage.go (how the buckets are kept on disk)
-//	                view.go, viewpipeline.go, viewprobe.go, viewstate.go (its view: the wanted one, stages, which work, what there is)
+//	                segments.go (whether it has segments)
+//	                view.go, viewpipeline.go, viewsegments.go (its view: the wanted one, its stages, those with segments)
+//	                viewprobe.go, viewprobes.go, viewstate.go (which views work, by which documents; what there is)
 //	                change.go, changelock.go, upkeep.go, upkeepbuild.go (changing the options, with what the server does by itself)
 //	                trial.go, metrics.go
 //	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go

@@ -6,6 +6,7 @@ import "waterwheel/timeseries"
 var (
 	PortablePipeline    = portablePipeline
 	InternalPipeline    = internalPipeline
+	UnionPipeline       = unionPipeline
 	Measurements        = unpacked
 	CompareMeasurements = compareMeasurements
 )

@@ -15,12 +15,13 @@ type IndexKind string
 
 // The kinds of indexes. All but those of users and foreign ones are needed: they can be neither dropped nor hidden.
 const (
-	IndexOfID      IndexKind = "_id"
-	IndexOfSeries  IndexKind = "series"  // for looking buckets up again, and for reading a series
-	IndexOfSources IndexKind = "source"  // for what is stored of a partition
-	IndexOfExpiry  IndexKind = "expiry"  // deletes what is older than the collection keeps
-	IndexOfUser    IndexKind = "user"    // of measurements
-	IndexForeign   IndexKind = "foreign" // of buckets: no index on measurements becomes this one
+	IndexOfID       IndexKind = "_id"
+	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
+	IndexOfSources  IndexKind = "source"   // for what is stored of a partition
+	IndexOfSegments IndexKind = "segments" // for reading segments
+	IndexOfExpiry   IndexKind = "expiry"   // deletes what is older than the collection keeps
+	IndexOfUser     IndexKind = "user"     // of measurements
+	IndexForeign    IndexKind = "foreign"  // of buckets: no index on measurements becomes this one
 )
 
 // Index is an index of a time series.
@@ -51,6 +52,8 @@ func (i Index) Needed() (why string, needed bool) {
 		return "consumers look stored buckets up by it, and whoever reads a series does", true
 	case IndexOfSources:
 		return "consumers read by it what is stored of their partitions: without it each start reads every bucket", true
+	case IndexOfSegments:
+		return "whoever reads measurements finds segments by it: without it each query looks for them among all buckets", true
 	case IndexOfExpiry:
 		return "it deletes what is older than the collection keeps", true
 	}
@@ -156,6 +159,8 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 		index.Kind, index.User.Keys = IndexOfSeries, s.seriesKeys()
 	case ofAll(spec, sourceIndex()):
 		index.Kind = IndexOfSources
+	case ofAll(spec, segmentIndex()):
+		index.Kind = IndexOfSegments
 	case ofAll(spec, expiryIndex(s.options)) && expires:
 		index.Kind, index.User.Keys = IndexOfExpiry, document(bson.D{{Key: s.options.TimeField, Value: 1}})
 	default:

@@ -79,6 +79,29 @@ var neededIndexes = []string{
 	"source control.source.topicId_1_control.source.partition_1_control.source.last_1",
 }
 
+// TestIndexOfSegmentsIsNeeded: it is waterwheel's own, made where there are segments, and serves no filter of a user.
+func TestIndexOfSegmentsIsNeeded(t *testing.T) {
+	e := connect(t, func(o *sink.Options) { o.Segments = sink.SegmentsOn })
+	for range 2 {
+		e.setup(t)
+		want := slices.Sorted(slices.Values(append(slices.Clone(neededIndexes), "segments control.segment.low_1")))
+		if diff := cmp.Diff(want, e.summaries(t)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if err := e.DropIndex(t.Context(), "events", "control.segment.low_1"); err == nil || !strings.Contains(err.Error(), "finds segments by it") {
+		t.Errorf("dropping it: %v", err)
+	}
+	list, err := e.Indexes(t.Context(), "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	advice, err := list.Options.Advise(ext(t, `{"control.segment.low": 7}`), list.Definitions(false))
+	if err != nil || advice.Index != "" {
+		t.Errorf("a filter on a field of the same name is served by %q, %v", advice.Index, err)
+	}
+}
+
 func TestIndexesAreOfMeasurements(t *testing.T) {
 	e := connect(t)
 	ctx := t.Context()
@@ -203,7 +226,9 @@ func TestIndexOnMixedKindsIsRefused(t *testing.T) {
 		return bson.D{{Key: "control", Value: bson.D{{Key: "min", Value: of(low)}, {Key: "max", Value: of(high)}}}}
 	}
 	buckets := e.raw.Collection("events.buckets")
-	if _, err := buckets.InsertMany(t.Context(), []any{bucket(1, 2.5), bucket(int64(1), 2), bucket("a", "b"), bson.D{}}); err != nil {
+	segment := bucket(3, "a") // of several series
+	segment[0].Value = append(segment[0].Value.(bson.D), bson.E{Key: "segment", Value: bson.D{{Key: "low", Value: int32(7)}}})
+	if _, err := buckets.InsertMany(t.Context(), []any{bucket(1, 2.5), bucket(int64(1), 2), bucket("a", "b"), segment, bson.D{}}); err != nil {
 		t.Fatal(err)
 	}
 	index := userIndex(t, `{"x.y": 1}`, "")

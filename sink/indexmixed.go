@@ -14,7 +14,8 @@ import (
 // refuseMixed refuses an index on a measurement field while a bucket holds values of several kinds in it, as MongoDB's own time
 // series do. An index has a bucket's smallest and largest value, and a query compares with values of one kind: a bucket whose
 // largest value is a text is not found by a number, though it may hold numbers that are asked for. Consumers close a bucket
-// where the kind changes, so that only buckets written by others are refused.
+// where the kind changes, so that only buckets written by others are refused. Segments, in which series of several kinds lie beside
+// one another, are left out: nobody looks for them by such an index.
 func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
 	elements, err := keys.Elements()
 	if err != nil {
@@ -33,14 +34,15 @@ func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
 func (s *series) refuseMixedField(ctx context.Context, field string) error {
 	low, high := timeseries.MinPath(field), timeseries.MaxPath(field)
 	kindOf := func(path string) bson.D { return bson.D{{Key: "$type", Value: "$" + path}} }
+	isBucket := bson.E{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}}
 	query := Query{
-		Filter:     document(bson.D{{Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
+		Filter:     document(bson.D{isBucket, {Key: "$expr", Value: bson.D{{Key: "$ne", Value: bson.A{kindOf(low), kindOf(high)}}}}}),
 		Projection: document(bson.D{{Key: low, Value: 1}, {Key: high, Value: 1}}),
 	}
 	search := func(bucket bson.Raw) error { return mixedIn(bucket, field) }
 	err := s.ports.Buckets.Find(ctx, query, search)
 	if c := (*CommandError)(nil); errors.As(err, &c) && !passes(c.Code) {
-		query.Filter = document(bson.D{}) // a server that cannot compare the kinds sends all values
+		query.Filter = document(bson.D{isBucket}) // a server that cannot compare the kinds sends all values
 		err = s.ports.Buckets.Find(ctx, query, search)
 	}
 	if mixed := (*MixedKindsError)(nil); errors.As(err, &mixed) {

@@ -65,12 +65,13 @@ func (s *series) define(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.adopt(d.Options)
+	return s.adopt(d)
 }
 
 // adopt takes the options of the collection if they are the wanted ones, or were made from them since by raising the
 // bucketing, or by changing the expiry: otherwise no consumer could be started again before its settings were changed as well.
-func (s *series) adopt(have timeseries.Options) error {
+func (s *series) adopt(d timeseries.Definition) error {
+	have := d.Options
 	grown, err := s.options.Change(have)
 	if err != nil || grown != have {
 		return compareOptions(s.namespace(), s.options, have)
@@ -83,7 +84,7 @@ func (s *series) adopt(have timeseries.Options) error {
 		s.log.Warn("the collection's expiry is another one: it applies, not MONGODB_EXPIRE_AFTER; `consumer collection set-expiry` changes it",
 			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
 	}
-	s.options = grown
+	s.options, s.segments = grown, d.Segments
 	return nil
 }
 

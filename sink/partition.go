@@ -45,7 +45,7 @@ const (
 func (s *Store) Partition(source timeseries.Source, clusterID, group, owner string) *Partition {
 	return &Partition{
 		store: s, source: source, group: group, owner: owner,
-		id:    fmt.Sprintf("%s/%s/%d", clusterID, source.Topic, source.Partition),
+		id:    claim.DocumentID(clusterID, source.Topic, source.Partition),
 		topic: clusterID + "/" + source.Topic,
 	}
 }

@@ -24,7 +24,7 @@ const (
 // madeUp is a Collection of buckets that are made while they are read. They list the first total offsets but every third,
 // which was lost: so D is as large as it gets, a bit an offset.
 type madeUp struct {
-	sink.Collection
+	sink.Editable
 	total int64
 	parts int32 // elements of each record: 1 for no arrays
 	// looked is called before every thousandth bucket.

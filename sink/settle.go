@@ -34,9 +34,10 @@ func (p *Partition) Staging(ctx context.Context) (claim.Staging, error) {
 		return all, failure(doing, err)
 	}
 	query = Query{
-		Filter: document(append(sourceFilter(p.source), bson.E{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: int32(0)}}})),
+		Filter: document(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: int32(0)}}}, {Key: timeseries.PathOwner, Value: p.id}}),
 		Projection: document(bson.D{
 			{Key: timeseries.PathSegment, Value: 1}, {Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSize, Value: 1},
+			{Key: timeseries.PathTopicID, Value: 1},
 		}),
 		Batch: storedBatch,
 	}
@@ -63,6 +64,8 @@ func parseSegment(d bson.Raw) claim.Segment {
 		n, _ := d.Lookup(append([]string{timeseries.FieldControl}, path...)...).AsInt64OK()
 		return int32(n)
 	}
+	source, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSource).DocumentOK()
+	s.TopicID = uuidIn(source, timeseries.FieldTopicID)
 	s.Count = number(timeseries.FieldCount)
 	s.Low, s.High = number(timeseries.FieldSegment, timeseries.FieldLow), number(timeseries.FieldSegment, timeseries.FieldHigh)
 	s.Edits = number(timeseries.FieldSegment, timeseries.FieldEdits)
@@ -81,6 +84,7 @@ func settlingField(s *claim.Settling) bson.D {
 	}
 	return bson.D{
 		{Key: "by", Value: uuid(s.By)},
+		{Key: "topicId", Value: uuid(s.TopicID)},
 		{Key: "from", Value: bson.DateTime(s.From)},
 		{Key: "segments", Value: ids},
 		{Key: "first", Value: s.First},
@@ -89,7 +93,7 @@ func settlingField(s *claim.Settling) bson.D {
 }
 
 func parseSettling(d bson.Raw) *claim.Settling {
-	s := &claim.Settling{By: uuidIn(d, "by")}
+	s := &claim.Settling{By: uuidIn(d, "by"), TopicID: uuidIn(d, "topicId")}
 	s.From, _ = d.Lookup("from").DateTimeOK()
 	s.First, _ = d.Lookup("first").AsInt64OK()
 	s.Last, _ = d.Lookup("last").AsInt64OK()
@@ -163,8 +167,8 @@ func (p *Partition) shown() bson.D {
 	return bson.D{{Key: "_id", Value: p.id}, {Key: "group", Value: p.group}, {Key: "claim", Value: uuid(p.token)}}
 }
 
-// CommitSettling ends the segments of a settling whose buckets are all inserted, and takes it out of the partition document. An
-// error, whatever it is, leaves it open how far that came: RecoverSettling finds out.
+// CommitSettling ends the segments of a settling whose buckets are all inserted. An error, whatever it is, leaves it open how far
+// that came: RecoverSettling finds out.
 func (p *Partition) CommitSettling(ctx context.Context, s *claim.Settling) error {
 	const doing = "ending settled segments"
 	if p.standing != holding {
@@ -186,7 +190,7 @@ func (p *Partition) CommitSettling(ctx context.Context, s *claim.Settling) error
 	if n != len(updates) {
 		return fmt.Errorf("%s: %d of %d have been changed or deleted meanwhile", doing, len(updates)-n, len(updates))
 	}
-	return p.forget(ctx, s)
+	return nil
 }
 
 // updateSegments carries updates out, and returns how many found their segment. An error tells that it is not known.
@@ -214,8 +218,8 @@ func (p *Partition) updateSegments(ctx context.Context, updates []Update) (found
 	return found, nil
 }
 
-// forget takes a settling out of the partition document, if it is there.
-func (p *Partition) forget(ctx context.Context, s *claim.Settling) error {
+// ForgetSettling takes a settling out of the partition document, if it is there.
+func (p *Partition) ForgetSettling(ctx context.Context, s *claim.Settling) error {
 	update := Update{
 		Filter: document(append(p.shown(), bson.E{Key: fieldSettling + ".by", Value: uuid(s.By)})),
 		Update: document(bson.D{{Key: "$unset", Value: bson.D{{Key: fieldSettling, Value: ""}}}}),
@@ -226,8 +230,8 @@ func (p *Partition) forget(ctx context.Context, s *claim.Settling) error {
 	return err
 }
 
-// RecoverSettling finishes a settling of which it is not known how far it came: true, if all of its segments have ended. No insert
-// of it may still be executed. Else it must be undone: by TakeBackSettling until that succeeds, then by DeleteSettled.
+// RecoverSettling tells whether all segments of a settling have ended. Else it must be undone: by TakeBackSettling until that
+// succeeds, then by DeleteSettled. No insert of it may still be executed.
 func (p *Partition) RecoverSettling(ctx context.Context, s *claim.Settling) (finished bool, err error) {
 	if err := p.fence(ctx); err != nil {
 		return false, err
@@ -246,10 +250,7 @@ func (p *Partition) RecoverSettling(ctx context.Context, s *claim.Settling) (fin
 			return false, failure("recovering a settling", err)
 		}
 	}
-	if ended < len(s.Segments) || ended == 0 {
-		return false, nil
-	}
-	return true, p.forget(ctx, s)
+	return ended == len(s.Segments) && ended > 0, nil
 }
 
 // TakeBackSettling takes back what has ended of a settling's segments, and counts their edits, so that nothing of a commit that is
@@ -279,21 +280,40 @@ func (p *Partition) TakeBackSettling(ctx context.Context, s *claim.Settling) err
 	return failure("taking back the end of segments", err)
 }
 
-// DeleteSettled deletes the buckets of a settling that was taken back, and only then takes it out of the partition document: as long
-// as it stands there, whoever comes next goes on with this. Stale are _ids at which its inserts met other documents: buckets of an
+// DeleteSettled deletes the buckets of a settling that was taken back. Only then may it be forgotten: as long as it stands in the
+// partition document, whoever comes next goes on with this. Stale are _ids at which its inserts met other documents: buckets of an
 // earlier settling that came late. They are deleted as well.
 func (p *Partition) DeleteSettled(ctx context.Context, s *claim.Settling, stale []bson.ObjectID) error {
 	const doing = "deleting the buckets of a settling"
-	err := p.delete(ctx, append(sourceFilter(p.source),
+	source := p.source
+	source.TopicID = s.TopicID
+	err := p.delete(ctx, append(sourceFilter(source),
 		bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: s.First}, {Key: "$lte", Value: s.Last}}},
 		bson.E{Key: timeseries.PathSettledBy, Value: uuid(s.By)}))
-	if err == nil && len(stale) > 0 {
-		err = p.delete(ctx, append(amongIDs(stale), bson.E{Key: timeseries.PathSettledBy, Value: bson.D{{Key: "$exists", Value: true}}}))
+	if err == nil {
+		err = p.deleteStale(ctx, stale)
 	}
-	if err != nil {
-		return failure(doing, err)
+	return failure(doing, err)
+}
+
+// deleteStale deletes buckets of settlings that are over, by the settlings: executed late, it finds none of a later one.
+func (p *Partition) deleteStale(ctx context.Context, ids []bson.ObjectID) error {
+	if len(ids) == 0 {
+		return nil
 	}
-	return p.forget(ctx, s)
+	query := Query{
+		Filter:     document(append(amongIDs(ids), bson.E{Key: timeseries.PathSettledBy, Value: bson.D{{Key: "$exists", Value: true}}})),
+		Projection: document(bson.D{{Key: timeseries.PathSettledBy, Value: 1}}),
+	}
+	var by bson.A
+	err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
+		by = append(by, cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldBy)))
+		return nil
+	})
+	if err != nil || len(by) == 0 {
+		return err
+	}
+	return p.delete(ctx, append(amongIDs(ids), bson.E{Key: timeseries.PathSettledBy, Value: bson.D{{Key: "$in", Value: by}}}))
 }
 
 // delete deletes all buckets that a filter finds, if the lease holds, within the write timeout.

@@ -29,9 +29,13 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.createBuckets(ctx); err != nil {
 			return err
 		}
+		if err := s.beginSegments(ctx); err != nil {
+			return err
+		}
 		if err := s.createReading(ctx); err != nil {
 			return err
 		}
+		s.decideSegments()
 		s.textOrder = s.setsInTextOrder(ctx)
 		return nil
 	})
@@ -41,14 +45,19 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 // not show all that buckets of a larger one hold, and nothing may expire that is to be kept now.
 func (s *series) createReading(ctx context.Context) error {
 	for {
-		made := s.options
+		made, segments := s.options, s.segments
 		if err := s.createIndexes(ctx); err != nil {
 			return err
 		}
 		if err := s.arrangeView(ctx); err != nil {
 			return err
 		}
-		if err := s.define(ctx); err != nil || s.options == made {
+		if segments {
+			if err := s.createSegmentIndex(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.define(ctx); err != nil || s.options == made && s.segments == segments {
 			return err
 		}
 	}
@@ -61,7 +70,7 @@ func (d *Database) Check(ctx context.Context, name string, o timeseries.Options,
 		if err != nil {
 			return err
 		}
-		if err := s.adopt(have.Options); err != nil {
+		if err := s.adopt(have); err != nil {
 			return err
 		}
 		return s.checkIndexes(ctx)
@@ -74,6 +83,9 @@ type series struct {
 	name    string
 	options timeseries.Options
 	ports   Ports
+	// segments: the definition says that it has segments; shown: its view shows what is to be shown of them; filling: new ones
+	// are written.
+	segments, shown, filling bool
 	// textOrder: StoreOptions.SetsInTextOrder.
 	textOrder bool
 }
@@ -96,7 +108,7 @@ func (d *Database) open(ctx context.Context, name string, o timeseries.Options, 
 		return nil, fmt.Errorf("setting up %s: %w", s.namespace(), err)
 	}
 	return NewStore(s.ports, StoreOptions{
-		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount,
+		Namespace: s.namespace() + timeseries.BucketsSuffix, Collection: s.options, MaxCount: maxCount, Segments: s.filling, HasSegments: s.segments,
 		WriteTimeout: d.o.WriteTimeout, Lease: d.o.Lease, StoredBytes: d.o.StoredBytes,
 		BSONSize: s.measuresDocuments(ctx), SetsInTextOrder: s.textOrder,
 		Metrics: d.metrics, Logger: d.log,
@@ -145,6 +157,14 @@ func expiryIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}}
 }
 
+// segmentIndex finds segments among the buckets, by series. It is sparse: no bucket is in it.
+func segmentIndex() bson.D { return bson.D{{Key: timeseries.PathLow, Value: 1}} }
+
+// createSegmentIndex makes the index of segments.
+func (s *series) createSegmentIndex(ctx context.Context) error {
+	return s.createIndex(ctx, segmentIndex(), options.Index().SetSparse(true))
+}
+
 // createIndexes makes the indexes. An expiry that keeps buckets longer than the options say is left alone: an operator may be
 // about to change them.
 func (s *series) createIndexes(ctx context.Context) error {
@@ -176,6 +196,8 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
 		s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `consumer collection expire` deletes them",
 			"collection", s.namespace())
+	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, segmentIndex()):
+		s.log.Info("this MongoDB has no sparse indexes: segments are looked for among all buckets", "collection", s.namespace())
 	case errors.As(err, &command) && (command.Code == codeIndexOptionsConflict || command.Code == codeIndexKeySpecsConflict):
 		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
 	default:

@@ -33,6 +33,9 @@ type StoreOptions struct {
 	Collection timeseries.Options
 	// MaxCount is the number of measurements from which a bucket is full.
 	MaxCount int32
+	// Segments: what arrives for slow series is written into segments. HasSegments: there may be some, which are settled in any
+	// case.
+	Segments, HasSegments bool
 	// WriteTimeout, Lease and StoredBytes are as in Options.
 	WriteTimeout time.Duration
 	Lease        func() bool

@@ -145,7 +145,7 @@ func TestCallsWithoutATurnAreNotSent(t *testing.T) {
 
 // slowInserts is a Collection that takes its time.
 type slowInserts struct {
-	sink.Collection
+	sink.Editable
 	took func()
 }
 

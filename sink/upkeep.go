@@ -114,25 +114,36 @@ func (s *series) ViewSpan(ctx context.Context) (int32, error) {
 	return s.viewSpan(have), nil
 }
 
-// viewSpan is that of an existing view; 0: it looks everywhere, or is none.
+// viewSpan is that of an existing view, in whichever of its parts it is smaller; 0: it looks everywhere, or is none.
 func (s *series) viewSpan(have existing) int32 {
-	if !s.isView(have) || s.kindOf(have) != ViewInternal {
+	if !s.isView(have) {
 		return 0
 	}
-	stages, _ := have.pipeline.Array().Values()
-	stage, _ := oneOf(stages).DocumentOK()
-	span, _ := stage.Lookup(internalUnpack, "bucketMaxSpanSeconds").AsInt64OK()
-	return max(1, int32(span)) // one that does not say looks nearly nowhere
+	least := int32(0)
+	for _, stage := range ownStages(have.pipeline) {
+		own, _ := stage.DocumentOK()
+		seconds, _ := own.Lookup("bucketMaxSpanSeconds").AsInt64OK()
+		span := max(1, int32(seconds)) // one that does not say looks nearly nowhere
+		if least == 0 || span < least {
+			least = span
+		}
+	}
+	return least
 }
 
-// SetViewSpan implements Upkeep.
+// SetViewSpan implements Upkeep. It reads anew whether there are segments: a consumer may have begun them since the options were
+// read, and none does while a change holds the lock.
 func (s *series) SetViewSpan(ctx context.Context, seconds int32) error {
+	definition, err := readDefinition(ctx, s.ports.Options)
+	if err != nil {
+		return err
+	}
 	have, err := s.existing(ctx, s.name)
 	if err != nil || !s.isView(have) || s.kindOf(have) != ViewInternal {
 		return err
 	}
 	wider := *s
-	wider.options.MaxSpanSeconds = seconds
+	wider.options.MaxSpanSeconds, wider.segments = seconds, definition.Segments || s.showsSegments(have)
 	return wider.updateView(ctx, have, ViewInternal)
 }
 

@@ -76,33 +76,21 @@ func (s *series) refuseForeign(ctx context.Context) error {
 
 // pipeline is that of a view of the kind, with the present options.
 func (s *series) pipeline(kind ViewKind) bson.A {
-	if kind == ViewInternal {
-		return internalPipeline(s.options)
-	}
-	return portablePipeline(s.options)
+	return viewPipeline(kind, s.options, s.segments, s.buckets().Name())
 }
 
-// kindOf tells what a view of the buckets is made of. A portable one of other options, or of another version of this
-// program, is foreign: it is replaced like any other.
+// kindOf tells what a view of the buckets is made of, with segments or without. A portable one of other options, or of another
+// version of this program, is foreign: it is replaced like any other.
 func (s *series) kindOf(e existing) ViewKind {
-	if stages, ok := e.pipeline.ArrayOK(); ok {
-		values, _ := stages.Values()
-		if stage, ok := oneOf(values).DocumentOK(); ok && stage.Lookup(internalUnpack).Type != 0 {
-			return ViewInternal
+	if ownStages(e.pipeline) != nil {
+		return ViewInternal
+	}
+	for _, segments := range []bool{false, true} {
+		if same, err := samePipeline(e, viewPipeline(ViewPortable, s.options, segments, s.buckets().Name())); err == nil && same {
+			return ViewPortable
 		}
 	}
-	if same, err := samePipeline(e, s.pipeline(ViewPortable)); err == nil && same {
-		return ViewPortable
-	}
 	return ViewForeign
-}
-
-// oneOf is the only value of a list of one.
-func oneOf(values []bson.RawValue) bson.RawValue {
-	if len(values) != 1 {
-		return bson.RawValue{}
-	}
-	return values[0]
 }
 
 func samePipeline(e existing, want bson.A) (bool, error) {
@@ -117,6 +105,7 @@ func samePipeline(e existing, want bson.A) (bool, error) {
 // whose settings may differ, leave the kind alone.
 func (s *series) arrangeView(ctx context.Context) error {
 	have, err := s.existing(ctx, s.name)
+	s.shown = false
 	switch {
 	case err != nil:
 		return err
@@ -128,9 +117,13 @@ func (s *series) arrangeView(ctx context.Context) error {
 	case err != nil:
 		return err
 	case kind != ViewNone:
+		s.shown = true
 		return s.makeView(ctx, have, kind)
 	case s.o.View == ViewAuto:
 		s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
+		if s.isBlind(have) {
+			return s.dropOurs(ctx, "it does not show segments rightly")
+		}
 		return nil
 	}
 	return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.o.View, why)
@@ -145,7 +138,16 @@ func (s *series) dropView(ctx context.Context, have existing) error {
 		s.log.Info("MONGODB_VIEW=none leaves the view alone: its pipeline is not one of ours", "collection", s.namespace())
 		return nil
 	}
-	s.log.Info("dropping the view of the measurements: MONGODB_VIEW=none", "collection", s.namespace())
+	return s.dropOurs(ctx, "MONGODB_VIEW=none")
+}
+
+// isBlind tells whether a view is one of ours that knows nothing of segments, where there may be some: it shows measurements twice.
+func (s *series) isBlind(e existing) bool {
+	return s.segments && s.isView(e) && s.kindOf(e) != ViewForeign && !s.showsSegments(e)
+}
+
+func (s *series) dropOurs(ctx context.Context, why string) error {
+	s.log.Info("dropping the view of the measurements: "+why, "collection", s.namespace())
 	return failure("dropping the view", s.portError(s.db.Collection(s.name).Drop(ctx)))
 }
 
@@ -192,8 +194,9 @@ func (s *series) makeView(ctx context.Context, have existing, kind ViewKind) err
 			return err
 		}
 	}
-	wide := *s // whoever raises the span widens the view first: it may have been done already
+	wide := *s // whoever raises the span widens the view first, or begins segments: it may have been done already
 	wide.options.MaxSpanSeconds = max(wide.options.MaxSpanSeconds, s.viewSpan(have))
+	wide.segments = wide.segments || s.showsSegments(have)
 	return wide.updateView(ctx, have, kind)
 }
 

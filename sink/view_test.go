@@ -28,15 +28,18 @@ type viewServer struct {
 	internal  bool                // it knows MongoDB's own stage
 	wrong     bool                // and makes something else of a bucket
 	portable  bool                // it knows the documented stages
+	single    bool                // it reads one collection in a query
+	late      time.Duration       // of $$NOW behind the time that the server tells
+	always    string              // an operator that it answers with true
 	plain     bool                // it makes a collection where a view is asked for
 	refuses   int32               // the code that views are refused with
 }
 
 func newViewServer(t *testing.T) *viewServer {
-	s := &viewServer{fake: newFake(t, replicaSet), t: t, documents: map[string][]bson.D{}, views: map[string]bson.D{}, internal: true, portable: true}
+	s := &viewServer{fake: newFake(t, append(replicaSet[:len(replicaSet):len(replicaSet)], bson.E{Key: "localTime", Value: time.Now()})), t: t, documents: map[string][]bson.D{}, views: map[string]bson.D{}, internal: true, portable: true}
 	nothing := func(bson.Raw) bson.D { return bson.D{} }
 	s.answer("createIndexes", nothing)
-	s.answer("update", counting(1))
+	s.handle("update", s.update)
 	s.handle("listCollections", s.list)
 	s.handle("insert", func(name string, command bson.D) bson.D {
 		for _, d := range fieldOf(command, "documents").(bson.A) {
@@ -49,7 +52,7 @@ func newViewServer(t *testing.T) *viewServer {
 	})
 	s.handle("delete", func(name string, command bson.D) bson.D {
 		filter := fieldOf(fieldOf(command, "deletes").(bson.A)[0].(bson.D), "q").(bson.D)
-		s.documents[name] = slices.DeleteFunc(s.documents[name], func(d bson.D) bool { return fieldOf(d, "_id") == filter[0].Value })
+		s.documents[name] = slices.DeleteFunc(s.documents[name], func(d bson.D) bool { return matches(filter, map[string]any{"ROOT": d}) })
 		return bson.D{{Key: "n", Value: 1}}
 	})
 	s.handle("find", func(name string, command bson.D) bson.D {
@@ -100,6 +103,24 @@ func (s *viewServer) handle(command string, with func(name string, command bson.
 	})
 }
 
+// update sets and unsets fields of documents that it finds by their fields.
+func (s *viewServer) update(name string, command bson.D) bson.D {
+	n := int32(0)
+	for _, one := range fieldOf(command, "updates").(bson.A) {
+		query, change := fieldOf(one.(bson.D), "q").(bson.D), fieldOf(one.(bson.D), "u").(bson.D)
+		for i, d := range s.documents[name] {
+			if !matches(query, map[string]any{"ROOT": d}) {
+				continue
+			}
+			n++
+			set, _ := fieldOf(change, "$set").(bson.D)
+			unset, _ := fieldOf(change, "$unset").(bson.D)
+			s.documents[name][i] = merged(slices.DeleteFunc(d, func(e bson.E) bool { return fieldOf(unset, e.Key) != any(missing{}) }), set)
+		}
+	}
+	return bson.D{{Key: "n", Value: n}, {Key: "nModified", Value: n}}
+}
+
 func (s *viewServer) list(_ string, command bson.D) bson.D {
 	name := fieldOf(fieldOf(command, "filter").(bson.D), "name").(string)
 	if view, ok := s.views[name]; ok {
@@ -113,19 +134,17 @@ func (s *viewServer) list(_ string, command bson.D) bson.D {
 
 // run answers a pipeline on a collection.
 func (s *viewServer) run(on string, pipeline bson.A) bson.D {
-	documents := s.documents[on]
-	own := slices.IndexFunc(pipeline, func(stage any) bool { return stage.(bson.D)[0].Key == internal })
-	documented := slices.ContainsFunc(pipeline, func(stage any) bool { return stage.(bson.D)[0].Key == portable })
-	var err error
-	switch {
-	case own >= 0 && s.internal:
-		documents, err = aggregate(pipeline[:own], documents...)
-		documents = s.unpack(pipeline[own].(bson.D)[0].Value.(bson.D), documents)
-	case documented && !s.portable:
-		err = errStage
-	default:
-		documents, err = aggregate(pipeline, documents...)
+	a := aggregation{collection: func(name string) []bson.D { return s.documents[name] }, now: bson.NewDateTimeFromTime(time.Now().Add(-s.late)), always: s.always}
+	if s.internal {
+		a.unpack = s.unpack
 	}
+	if !s.portable {
+		a.unknown = append(a.unknown, portable)
+	}
+	if s.single {
+		a.unknown = append(a.unknown, "$unionWith")
+	}
+	documents, err := a.run(pipeline, s.documents[on])
 	if err != nil {
 		return failing(40324, err.Error())(nil)
 	}
@@ -163,8 +182,10 @@ func (s *viewServer) kind() string {
 			s.t.Errorf("%s was left behind", name)
 		}
 	}
-	if n := len(s.documents["events.options"]); n > 1 {
-		s.t.Errorf("%d documents are beside the options", n)
+	for _, d := range s.documents["events.options"] {
+		if id := fieldOf(d, "_id"); id != "options" && id != "change" {
+			s.t.Errorf("%v is beside the options", d)
+		}
 	}
 	view, ok := s.views["events"]
 	if !ok {
@@ -176,17 +197,23 @@ func (s *viewServer) kind() string {
 
 func (s *viewServer) setup(kind sink.ViewKind) (string, error) {
 	s.t.Helper()
+	_, said, err := s.setupSegments(kind, sink.SegmentsOff)
+	return said, err
+}
+
+func (s *viewServer) setupSegments(kind sink.ViewKind, segments sink.Segments) (*sink.Store, string, error) {
+	s.t.Helper()
 	var log strings.Builder
 	d, err := sink.Open(s.t.Context(), sink.Options{
 		URI: "mongodb://" + s.Addr().String() + "/db?directConnection=true", Database: "db", WriteTimeout: time.Second,
-		View: kind, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		View: kind, Segments: segments, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer d.Close(s.t.Context())
-	_, err = d.Setup(s.t.Context(), "events", definition, 1000)
-	return log.String(), err
+	store, err := d.Setup(s.t.Context(), "events", definition, 1000)
+	return store, log.String(), err
 }
 
 const internal, portable = "$_internalUnpackBucket", "$replaceWith"
@@ -208,7 +235,7 @@ func TestSetupChoosesTheViewThatTheServerCanHave(t *testing.T) {
 		"neither":              {func(s *viewServer) { s.internal, s.portable = false, false }, sink.ViewAuto, "none", "there is no view of the measurements: "},
 		"no views":             {func(s *viewServer) { s.refuses = 238 }, sink.ViewAuto, "none", "there is no view of the measurements: "},
 		"no privilege":         {func(s *viewServer) { s.refuses = 13 }, sink.ViewAuto, "none", "no views (code 13)"},
-		"collections instead":  {func(s *viewServer) { s.plain = true }, sink.ViewAuto, "none", "0 measurements of a bucket that holds 12"},
+		"collections instead":  {func(s *viewServer) { s.plain = true }, sink.ViewAuto, "none", "it shows 0 measurements of 12"},
 		"the own stage wanted": {func(s *viewServer) { s.internal = false }, sink.ViewInternal, "none", "MONGODB_VIEW=internal: this MongoDB has no internal view"},
 		"documented wanted":    {func(s *viewServer) { s.portable = false }, sink.ViewPortable, "none", "set MONGODB_VIEW=auto"},
 		"an overload":          {func(s *viewServer) { s.refuses = 462 }, sink.ViewAuto, "none", "trying a view"},

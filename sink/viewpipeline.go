@@ -30,6 +30,14 @@ func internalPipeline(o timeseries.Options) bson.A {
 // No stage keeps more than a bucket, and a $limit behind them ends early. Nothing of a filter behind $replaceWith is moved
 // before it: the server cannot know which fields that makes.
 func portablePipeline(o timeseries.Options) bson.A {
+	return portableStages(o, filtered(columnPairs(), "column", apply("$ne", "$$column.k", literal(o.TimeField))))
+}
+
+// columnPairs are the columns of a bucket as {k: name, v: values}.
+func columnPairs() bson.D { return pairsOf("$" + timeseries.FieldData) }
+
+// portableStages are those of portablePipeline for some of the columns, in this order.
+func portableStages(o timeseries.Options, columns any) bson.A {
 	measurement := bson.D{{Key: o.TimeField, Value: "$times.v"}}
 	if o.MetaField != "" {
 		measurement = append(measurement, bson.E{Key: o.MetaField, Value: "$meta"})
@@ -41,8 +49,7 @@ func portablePipeline(o timeseries.Options) bson.A {
 			{Key: "_id", Value: 0},
 			{Key: "meta", Value: "$" + timeseries.FieldMeta},
 			{Key: "times", Value: pairsOf(times)},
-			{Key: "columns", Value: let("template", template,
-				mapped(filtered(pairsOf("$"+timeseries.FieldData), "column", apply("$ne", "$$column.k", literal(o.TimeField))), "column", cells()))},
+			{Key: "columns", Value: let("template", template, mapped(columns, "column", cells()))},
 		}}},
 		bson.D{{Key: "$unwind", Value: bson.D{{Key: "path", Value: "$times"}, {Key: "includeArrayIndex", Value: "place"}}}},
 		bson.D{{Key: "$replaceWith", Value: apply("$mergeObjects", measurement, objectOf(

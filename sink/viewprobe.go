@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -13,37 +14,61 @@ import (
 	"waterwheel/timeseries"
 )
 
-// tryView tells by a refusal why the server does not make measurements of a bucket by the stages of this kind as this
-// program does; nil: it does. A bucket with sparse columns is put beside the options, read through the stages, and deleted;
-// where the time series has no view yet, through a view of its own, since a server may know the stages and no views. All
-// names are random, so that several consumers may do it at once; what a crash leaves behind does no harm. The error tells
-// that it is not known now.
+// tryView tells by a refusal why the server does not make measurements by the stages of this kind as this program does; nil: it
+// does. A bucket with sparse columns is put beside the options, read through the stages, and deleted, and with it, where the time
+// series has segments, some that are shown now and some that are not. Where it has no view yet, they are read through a view of
+// its own, since a server may know the stages and no views. All names are random, so that several consumers may do it at once;
+// what a crash leaves behind does no harm. The error tells that it is not known now.
 func (s *series) tryView(ctx context.Context, kind ViewKind, have existing) (refusal, err error) {
 	scratch := s.db.Collection(s.name + timeseries.OptionsSuffix)
-	bucket, err := probeBucket(s.options)
+	probes, err := s.probes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	id := bson.D{{Key: "_id", Value: bucket.Lookup("_id")}}
-	if _, err := scratch.InsertOne(ctx, bucket); err != nil {
-		return s.refusal("writing a bucket to try views with", err)
+	documents, ids := make([]bson.Raw, len(probes)), make(bson.A, len(probes))
+	for i, p := range probes {
+		if documents[i], err = p.document(s.options); err != nil {
+			return nil, err
+		}
+		ids[i] = documents[i].Lookup("_id")
 	}
-	defer func() { _, _ = scratch.DeleteOne(context.WithoutCancel(ctx), id) }()
-	pipeline := append(bson.A{bson.D{{Key: "$match", Value: id}}}, s.pipeline(kind)...)
-	var got []bson.Raw
-	if have.kind == "view" {
-		got, err = allOf(ctx)(scratch.Aggregate(ctx, pipeline))
-	} else {
-		got, err = s.throughView(ctx, scratch.Name(), pipeline)
+	these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
+	defer func() { _, _ = scratch.DeleteMany(context.WithoutCancel(ctx), these) }()
+	if _, err := scratch.InsertMany(ctx, documents); err != nil {
+		return s.refusal("writing buckets to try views with", err)
 	}
+	got, err := s.readProbes(ctx, scratch, these, kind, have)
 	if err != nil {
 		return s.refusal("trying a view", err)
 	}
-	want, err := unpacked(s.options, bucket)
-	if err != nil {
-		return nil, err
+	var want []bson.Raw
+	for i, p := range probes {
+		if p.hidden {
+			continue
+		}
+		measurements, err := unpacked(s.options, documents[i])
+		if err != nil {
+			return nil, err
+		}
+		want = append(want, measurements...)
+	}
+	if len(probes) > 1 { // the order of documents, and of the view's parts, is nobody's
+		slices.SortFunc(got, slices.Compare[bson.Raw])
+		slices.SortFunc(want, slices.Compare[bson.Raw])
 	}
 	return compareMeasurements(got, want), nil
+}
+
+// readProbes reads the probes through the stages of a view.
+func (s *series) readProbes(ctx context.Context, scratch *mongo.Collection, these bson.D, kind ViewKind, have existing) ([]bson.Raw, error) {
+	pipeline := slices.Concat(bson.A{bson.D{{Key: stageMatch, Value: these}}}, unpackingStages(kind, s.options))
+	if s.segments {
+		pipeline = unionPipeline(kind, s.options, scratch.Name(), these)
+	}
+	if have.kind == "view" {
+		return allOf(ctx)(scratch.Aggregate(ctx, pipeline))
+	}
+	return s.throughView(ctx, scratch.Name(), pipeline)
 }
 
 // refusal sorts an error out: it tells something of the server, or nothing.
@@ -76,54 +101,6 @@ func allOf(ctx context.Context) func(*mongo.Cursor, error) ([]bson.Raw, error) {
 	}
 }
 
-// probeBucket is a bucket of twelve measurements with full and sparse columns, values of many types, and times that do not
-// rise. Its _id agrees with its time, as servers that narrow by it assume.
-func probeBucket(o timeseries.Options) (bson.Raw, error) {
-	const count, begin = 12, int64(1_700_000_000_000)
-	start := o.Round(begin)
-	var position timeseries.Position
-	id := [16]byte{}
-	_, _ = rand.Read(id[:])
-	times, full, sparse, late := bson.D{}, bson.D{}, bson.D{}, bson.D{}
-	for i := range count {
-		key := fmt.Sprint(i)
-		times = append(times, bson.E{Key: key, Value: bson.DateTime(begin + int64(i*7%count))})
-		full = append(full, bson.E{Key: key, Value: i})
-		if i%3 == 1 {
-			sparse = append(sparse, bson.E{Key: key, Value: bson.D{{Key: "of", Value: bson.A{i, nil, "text"}}}})
-		}
-	}
-	late = append(late, bson.E{Key: "10", Value: nil}, bson.E{Key: "11", Value: 0.5})
-	name := func(wanted string) string { // beside the time and the meta
-		for wanted == o.TimeField || wanted == o.MetaField {
-			wanted += "_"
-		}
-		return wanted
-	}
-	document := bson.D{
-		{Key: "_id", Value: timeseries.BucketID(timeseries.Source{TopicID: id}, position, 0, start)},
-		{Key: "control", Value: bson.D{
-			{Key: "version", Value: timeseries.Version},
-			{Key: "min", Value: bson.D{{Key: o.TimeField, Value: bson.DateTime(start)}}},
-			{Key: "max", Value: bson.D{{Key: o.TimeField, Value: bson.DateTime(begin + count - 1)}}},
-			{Key: "count", Value: int32(count)},
-		}},
-	}
-	if o.MetaField != "" {
-		document = append(document, bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "probe", Value: true}}})
-	}
-	raw, err := bson.Marshal(append(document, bson.E{Key: timeseries.FieldData, Value: bson.D{
-		{Key: name("sparse"), Value: sparse},
-		{Key: o.TimeField, Value: times},
-		{Key: name("late"), Value: late},
-		{Key: name("full"), Value: full},
-	}}))
-	if err != nil {
-		return nil, fmt.Errorf("encoding a bucket to try views with: %w", err)
-	}
-	return raw, nil
-}
-
 // unpacked are the measurements of a bucket as a view shows them: the time, the meta unless it is absent, the other fields.
 func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error) {
 	u := timeseries.NewUnpacker(o)
@@ -147,7 +124,7 @@ func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error)
 // compareMeasurements tells in what the server's measurements differ from the right ones; their order is the bucket's.
 func compareMeasurements(got, want []bson.Raw) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("it makes %d measurements of a bucket that holds %d", len(got), len(want))
+		return fmt.Errorf("it shows %d measurements of %d", len(got), len(want))
 	}
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {

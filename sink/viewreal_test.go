@@ -2,6 +2,7 @@ package sink_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -78,6 +79,84 @@ func TestViewsShowTheMeasurements(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestViewsShowSegments: each kind of view shows of random buckets and segments what is to be shown now, and each measurement once
+// while segments end and the buckets that were made of them begin.
+func TestViewsShowSegments(t *testing.T) {
+	for _, kind := range []sink.ViewKind{sink.ViewInternal, sink.ViewPortable} {
+		t.Run(string(kind), func(t *testing.T) {
+			e := connect(t, func(o *sink.Options) { o.View, o.Segments = kind, sink.SegmentsAuto })
+			store, err := e.Setup(t.Context(), "events", definition, 1000)
+			if err != nil || !store.Segments {
+				t.Skipf("the server at E2E_MONGODB_URI has no view of kind %s that shows segments: %v", kind, err)
+			}
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			random := rand.New(rand.NewPCG(seed, 0))
+			o, err := definition.Normalize()
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock, err := e.Clock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			change := clock.Add(3 * time.Second)
+			metas := []any{"s-1", bson.D{{Key: "sensor", Value: "s-2"}}, int32(17), missing{}}
+			var all, want []bson.Raw
+			add := func(document bson.Raw, shown bool) {
+				t.Helper()
+				all = append(all, document)
+				if shown {
+					measurements, err := sink.Measurements(o, document)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = append(want, measurements...)
+				}
+			}
+			for i := range 60 {
+				// A segment that ends, and in its place the bucket of a series, of the same measurements.
+				begun := randomBucket(random, o, 1+random.IntN(50), random.IntN(10))
+				meta := any(missing{})
+				if raw := begun.Lookup("meta"); raw.Type != 0 {
+					meta = raw
+				}
+				segment := decoded(t, segmentOf(t, o, begun, 0, func(int) any { return meta }))
+				segment[0].Value = bson.NewObjectID()
+				add(with(t, marshal(timeFirst(segment, o)), "segment.until", change), true)
+				add(with(t, begun, "settled.from", change), false)
+				// And what does not change.
+				ends := []time.Time{clock.Add(-time.Minute), clock.Add(time.Hour)}[i%2]
+				add(with(t, randomBucket(random, o, 1+random.IntN(50), random.IntN(10)), "settled.from", ends), i%2 == 0)
+				mixed := decoded(t, segmentOf(t, o, randomBucket(random, o, 1+random.IntN(50), random.IntN(10)), 0, func(int) any { return metas[random.IntN(len(metas))] }))
+				add(with(t, marshal(timeFirst(mixed, o)), "segment.until", ends), i%2 == 1)
+			}
+			if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+			sorted(want)
+			for looks, after := 0, 0; after < 3; looks++ {
+				if now, err := e.Clock(t.Context()); err != nil {
+					t.Fatal(err)
+				} else if now.After(change) {
+					after++
+				}
+				if err := sink.CompareMeasurements(sorted(e.view(t, bson.D{})), want); err != nil {
+					t.Fatalf("look %d: %v", looks, err)
+				}
+			}
+		})
+	}
+}
+
+// timeFirst has the time before all other columns, and the meta behind it.
+func timeFirst(d bson.D, o timeseries.Options) bson.D {
+	columns := fieldOf(d, "data").(bson.D)
+	rank := func(e bson.E) int { return slices.Index([]string{o.MetaField, o.TimeField}, e.Key) }
+	slices.SortStableFunc(columns, func(a, b bson.E) int { return rank(b) - rank(a) })
+	return d
 }
 
 // TestViewsByTime: what docs/bucket-document.md says of filters on time. The server narrows them by _id behind its own stage,

@@ -21,7 +21,7 @@ func (d *Database) View(ctx context.Context, name string) (ViewState, error) {
 	if err != nil {
 		return ViewState{}, err
 	}
-	s.options = definition.Options
+	s.options, s.segments = definition.Options, definition.Segments
 	have, err := s.existing(ctx, name)
 	if err != nil {
 		return ViewState{}, err
@@ -29,6 +29,9 @@ func (d *Database) View(ctx context.Context, name string) (ViewState, error) {
 	kind := ViewNone
 	if s.isView(have) {
 		kind = s.kindOf(have)
+	}
+	if s.isBlind(have) {
+		return ViewState{Kind: kind, Why: "it shows some measurements twice, since it knows nothing of segments: running consumers replace it within a minute"}, nil
 	}
 	why, err := s.whyView(ctx, kind)
 	return ViewState{Kind: kind, Why: why}, err
@@ -70,4 +73,33 @@ func (s *series) refusesStages(ctx context.Context, kind ViewKind) (refusal, unk
 		return s.refusal("trying the stages of a view", err)
 	}
 	return nil, nil
+}
+
+// MendView makes a view that knows nothing of segments one that shows them, where there may be some, and tells whether it did. A
+// consumer of a former version does not start where there are segments; one that had read the definition before they began may
+// still have made the view as it was.
+func (d *Database) MendView(ctx context.Context, name string) (bool, error) {
+	s := d.series(name)
+	mended := false
+	for {
+		definition, err := readDefinition(ctx, s.ports.Options)
+		if err != nil {
+			return mended, err
+		}
+		if mended && definition.Options == s.options {
+			return mended, nil
+		}
+		s.options, s.segments = definition.Options, definition.Segments
+		have, err := s.existing(ctx, name)
+		if err != nil {
+			return mended, err
+		}
+		if !s.isBlind(have) && (!mended || !s.showsSegments(have)) {
+			return mended, nil
+		}
+		if err := s.makeView(ctx, have, s.kindOf(have)); err != nil {
+			return mended, err
+		}
+		mended = true // and once more, if the options were changed meanwhile
+	}
 }

@@ -23,6 +23,7 @@ const (
 	FieldLast      = "last"      // in control.source
 	FieldOffsets   = "offsets"   // in control.source
 	FieldSegment   = "segment"   // in control, of a segment only
+	FieldOwner     = "owner"     // in control.segment
 	FieldLow       = "low"       // in control.segment
 	FieldHigh      = "high"      // in control.segment
 	FieldEdits     = "edits"     // in control.segment
@@ -48,6 +49,7 @@ const (
 	PathOffsets   = PathSource + "." + FieldOffsets
 
 	PathSegment   = FieldControl + "." + FieldSegment
+	PathOwner     = PathSegment + "." + FieldOwner
 	PathLow       = PathSegment + "." + FieldLow
 	PathHigh      = PathSegment + "." + FieldHigh
 	PathEdits     = PathSegment + "." + FieldEdits

@@ -146,15 +146,18 @@ func (r *querying) explained(ctx context.Context) error {
 
 // tried adds what MongoDB examined: to find the series, if they had to be found, and to read them.
 func tried(table *text.Table, plan reader.Plan) {
-	said := func(c reader.Cost) string {
+	said := func(c reader.Cost, what string) string {
 		used := text.List(c.Indexes)
 		if len(c.Indexes) == 0 {
 			used = "no index"
 		}
-		return fmt.Sprintf("%d buckets and %d keys examined for %d buckets, by %s", c.DocumentsExamined, c.KeysExamined, c.Buckets, used)
+		return fmt.Sprintf("%d %s and %d keys examined for %d %s, by %s", c.DocumentsExamined, what, c.KeysExamined, c.Buckets, what, used)
+	}
+	if plan.Segments != nil {
+		table.Row("Tried: segments", said(*plan.Segments, "documents"))
 	}
 	if plan.Listing != nil {
-		table.Row("Tried: listing", said(*plan.Listing))
+		table.Row("Tried: listing", said(*plan.Listing, "buckets"))
 	}
 	if plan.Series == 0 {
 		table.Row("Tried: reading", "there is no such series")
@@ -164,5 +167,5 @@ func tried(table *text.Table, plan reader.Plan) {
 	if plan.Explained < plan.Series {
 		of = fmt.Sprintf("the first %d of %d series", plan.Explained, plan.Series)
 	}
-	table.Row("Tried: reading", fmt.Sprintf("%s: %s", of, said(plan.Reading)))
+	table.Row("Tried: reading", fmt.Sprintf("%s: %s", of, said(plan.Reading, "buckets")))
 }

@@ -112,12 +112,14 @@ func TestQueryIsExplained(t *testing.T) {
 		}
 	}
 	s.indexes, s.told = []sink.Index{indexNamed(t, "by sensor", `{"meta.sensor": 1}`)}, &reader.Plan{
-		Listing: &reader.Cost{Buckets: 2, DocumentsExamined: 55, KeysExamined: 57, Indexes: []string{"other"}}, Series: 300, Explained: 100,
+		Segments: &reader.Cost{Buckets: 3, DocumentsExamined: 4, KeysExamined: 5, Indexes: []string{"low"}},
+		Listing:  &reader.Cost{Buckets: 2, DocumentsExamined: 55, KeysExamined: 57, Indexes: []string{"other"}}, Series: 300, Explained: 100,
 		Reading: reader.Cost{Buckets: 101, DocumentsExamined: 102, KeysExamined: 103},
 	}
 	if _, stdout, _ = onIndexedShelf(t, s, "sensor=s-17", "--explain"); !strings.Contains(stdout, "by sensor narrows by meta.sensor") ||
-		!strings.Contains(stdout, "listing  55 buckets and 57 keys examined for 2 buckets, by other\n") ||
-		!strings.Contains(stdout, "reading  the first 100 of 300 series: 102 buckets and 103 keys examined for 101 buckets, by no index\n") || strings.Contains(stdout, "create-index") {
+		!strings.Contains(stdout, "segments  4 documents and 5 keys examined for 3 documents, by low\n") ||
+		!strings.Contains(stdout, "listing   55 buckets and 57 keys examined for 2 buckets, by other\n") ||
+		!strings.Contains(stdout, "reading   the first 100 of 300 series: 102 buckets and 103 keys examined for 101 buckets, by no index\n") || strings.Contains(stdout, "create-index") {
 		t.Error(stdout)
 	}
 	for _, flag := range []string{"--follow", "--plot=celsius", "--format=json"} {

@@ -133,6 +133,7 @@ func (p *process) work(ctx context.Context) error {
 			store: store, log: p.log,
 			covers: func(ctx context.Context, o timeseries.Options) (bool, error) { return n.database.Covers(ctx, name, o) },
 			apply:  func(o timeseries.Options) { consumer.SetCollection(topic, o) },
+			mend:   func(ctx context.Context) (bool, error) { return n.database.MendView(ctx, name) },
 		}
 		watchers.Go(func() { watch.run(watching, collectionInterval) })
 	}
@@ -180,13 +181,20 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 		panic("consumer: options that connect has checked: " + err.Error())
 	}
 	store, grace := n.stores[of.Topic], graceOf(c)
+	buckets := bucketing(c, store.Collection, store.SetsInTextOrder)
+	if store.Segments {
+		buckets.DenseFrom = pipeline.DefaultDenseFrom
+	}
 	return pipeline.Options{
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
-		Namespace: namespace(c, of.Topic), Bucketing: bucketing(c, store.Collection, store.SetsInTextOrder), Decoder: decoder,
+		Namespace: namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
+		Segments: store.HasSegments, SettleInterval: c.Flush.SettleInterval, SettleAhead: c.Flush.SettleAhead,
+		SettleMargin: min(pipeline.DefaultSettleMargin, c.Flush.SettleAhead/4), SettleLinger: c.Flush.SettleLinger,
+		SettleBytes: min(pipeline.DefaultSettleBytes, budgetOf(c)/settleShare),
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
 	}
 }

@@ -18,7 +18,9 @@ type collectionWatch struct {
 	// covers tells whether the server's expiry and view are right for buckets of these options.
 	covers func(ctx context.Context, o timeseries.Options) (bool, error)
 	apply  func(timeseries.Options)
-	log    *slog.Logger
+	// mend makes a view right that knows nothing of segments where there are some, and tells whether it did.
+	mend func(ctx context.Context) (bool, error)
+	log  *slog.Logger
 }
 
 // run looks for changed options until the context ends, and hands them on: one small read an interval, however many
@@ -35,6 +37,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		}
+		c.mendView(ctx)
 		now, _, err := c.store.Definition(ctx)
 		if err == nil && now == last {
 			continue
@@ -55,5 +58,16 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 			c.log.Warn("the collection's options were changed and not its expiry and view: they are not followed until `consumer collection "+
 				"set-granularity`, `set-span` or `set-expiry` has set them", "collection", c.store.Namespace)
 		}
+	}
+}
+
+// mendView looks at the view, which a consumer of a former version may have made as it was before there were segments.
+func (c collectionWatch) mendView(ctx context.Context) {
+	switch mended, err := c.mend(ctx); {
+	case err != nil:
+		c.log.Debug("looking whether the view shows segments", "collection", c.store.Namespace, "err", err)
+	case mended:
+		c.log.Warn("the view knew nothing of segments and showed measurements twice, as a consumer of a former version makes it: it was made right; "+
+			"update the other consumers", "collection", c.store.Namespace)
 	}
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +18,28 @@ import (
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
+
+func TestMendedViewsAreTold(t *testing.T) {
+	for _, c := range []struct {
+		mended bool
+		err    error
+		says   string
+	}{
+		{false, nil, ""},
+		{true, nil, "showed measurements twice"},
+		{false, errors.New("no answer"), "no answer"},
+	} {
+		var log strings.Builder
+		watch := collectionWatch{
+			store: &sink.Store{}, mend: func(context.Context) (bool, error) { return c.mended, c.err },
+			log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		}
+		watch.mendView(t.Context())
+		if said := log.String(); !strings.Contains(said, c.says) || (said == "") != (c.says == "") {
+			t.Errorf("mended %v, %v: said %q, want %q", c.mended, c.err, said, c.says)
+		}
+	}
+}
 
 // A raised granularity is noticed by a consumer that runs, and by one that is started with its old settings; what the
 // settings say otherwise is still refused.
@@ -54,6 +78,7 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	var covered atomic.Bool
 	watch := collectionWatch{
 		store: store, apply: func(o timeseries.Options) { changes <- o }, log: slog.New(slog.DiscardHandler),
+		mend: func(ctx context.Context) (bool, error) { return database.MendView(ctx, "events") },
 		covers: func(ctx context.Context, o timeseries.Options) (bool, error) {
 			if covers, err := database.Covers(ctx, "events", o); err != nil || !covers {
 				return false, err

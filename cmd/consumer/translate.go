@@ -30,6 +30,9 @@ const keyBytes = 1 << 20
 // storedShare is which part of that the stored positions of one partition may take: more is read in several windows.
 const storedShare = 8
 
+// settleShare is which part of that the segments of one settling may be: they take some ten times as much in memory.
+const settleShare = 64
+
 // budgetOf is what all partitions together may use.
 func budgetOf(c config.Config) int64 { return int64(c.Memory.Limit) / 100 * budgetPercent }
 
@@ -77,7 +80,7 @@ func security(c config.Security) kafka.Security {
 func sinkOptions(c config.Config, log *slog.Logger) sink.Options {
 	return sink.Options{
 		URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log,
-		View:        sink.ViewKind(c.MongoDB.View),
+		View: sink.ViewKind(c.MongoDB.View), Segments: sink.Segments(c.Flush.Segments),
 		StoredBytes: min(sink.DefaultStoredBytes, budgetOf(c)/storedShare),
 	}
 }

@@ -1,0 +1,358 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// selection is a filter on metas, and what it selects.
+type selection struct {
+	name   string
+	filter any
+	takes  func(meta bson.RawValue) bool
+}
+
+// selections are filters of every kind. On metas as of stringMetas, and plain ones.
+func selections() []selection {
+	sensor := func(meta bson.RawValue) string {
+		if meta.Type != bson.TypeEmbeddedDocument {
+			return ""
+		}
+		text, _ := meta.Document().Lookup("sensor").StringValueOK()
+		return text
+	}
+	equal := func(v any) func(bson.RawValue) bool {
+		return func(meta bson.RawValue) bool { return timeseries.Compare(orNull(meta), orNull(valueOf(v))) == 0 }
+	}
+	s1 := bson.D{{Key: "sensor", Value: "s-1"}}
+	return []selection{
+		{"all", nil, func(bson.RawValue) bool { return true }},
+		{"whole object", bson.D{{Key: "m", Value: s1}}, equal(s1)},
+		{"whole text", bson.D{{Key: "m", Value: bson.D{{Key: "$eq", Value: "plain"}}}}, equal("plain")},
+		{"whole number", bson.D{{Key: "m", Value: 5.0}}, equal(5)},
+		{"whole null", bson.D{{Key: "m", Value: nil}}, equal(bson.RawValue{Type: bson.TypeNull})},
+		{"none", bson.D{{Key: "m", Value: bson.D{{Key: "$exists", Value: false}}}}, func(meta bson.RawValue) bool { return meta.Type == 0 }},
+		{"unknown", bson.D{{Key: "m", Value: "unknown"}}, func(bson.RawValue) bool { return false }},
+		{"equal part", bson.D{{Key: "m.sensor", Value: "s-2"}}, func(meta bson.RawValue) bool { return sensor(meta) == "s-2" }},
+		{"part", bson.D{{Key: "m.sensor", Value: bson.D{{Key: "$gte", Value: "s-1"}}}}, func(meta bson.RawValue) bool { return sensor(meta) >= "s-1" }},
+		{"not a part", bson.D{{Key: "m.sensor", Value: bson.D{{Key: "$ne", Value: "s-1"}}}}, func(meta bson.RawValue) bool { return sensor(meta) != "s-1" }},
+		{"either", bson.D{{Key: "$or", Value: bson.A{bson.D{{Key: "m", Value: "plain"}}, bson.D{{Key: "m.sensor", Value: "s-0"}}}}}, func(meta bson.RawValue) bool {
+			return sensor(meta) == "s-0" || equal("plain")(meta)
+		}},
+	}
+}
+
+// segmentMetas have no two that MongoDB takes for equal.
+func segmentMetas() []bson.RawValue {
+	return append(stringMetas(4), valueOf("plain"), valueOf(int32(5)), valueOf(int64(1)), bson.RawValue{})
+}
+
+// randomQuery is a query, and the measurements that it selects.
+func (w *world) randomQuery(about int64) (q Query, name string, selected []fact) {
+	all := selections()
+	s := all[w.random.IntN(len(all))]
+	q = Query{Meta: s.filter, Newest: w.random.IntN(3) == 0}
+	first, last := int64(math.MinInt64), int64(math.MaxInt64)
+	if w.random.IntN(3) == 0 {
+		first = about + w.random.Int64N(testOptions.Span()*4)
+		q.From = time.UnixMilli(first)
+	}
+	if w.random.IntN(3) == 0 {
+		last = max(first, about) + w.random.Int64N(testOptions.Span()*2)
+		q.To = time.UnixMilli(last + 1)
+	}
+	for _, f := range w.facts {
+		if s.takes(f.meta) && f.time >= first && f.time <= last {
+			selected = append(selected, f)
+		}
+	}
+	return q, s.name, selected
+}
+
+// newestOf are the newest measurements of each series.
+func newestOf(list []fact) (newest []fact) {
+	for _, f := range list {
+		i := slices.IndexFunc(newest, func(g fact) bool { return sameValue(f.meta, g.meta) })
+		if i < 0 {
+			newest = append(newest, f)
+		} else if f.compare(newest[i]) > 0 {
+			newest[i] = f
+		}
+	}
+	return newest
+}
+
+// metasOf is which series measurements are of.
+func metasOf(list []fact) (metas []string) {
+	newest := newestOf(list)
+	slices.SortFunc(newest, func(f, g fact) int { return timeseries.Compare(orNull(f.meta), orNull(g.meta)) })
+	for _, f := range newest {
+		metas = append(metas, keyOf(f.meta))
+	}
+	return metas
+}
+
+// checkWays compares every way of reading with the model.
+func (w *world) checkWays(t *testing.T, s *Series, about int64) {
+	t.Helper()
+	q, name, selected := w.randomQuery(about)
+	want := texts(selected, math.MinInt64, math.MaxInt64, q.Newest)
+	w.asked = 0
+	if got, err := facts(s.Find(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%s, %+v: %v\n got %d\nwant %d\n%s", name, q, err, len(got), len(want), cmp.Diff(want, got))
+	}
+	if w.asked != 1 && w.fail == nil {
+		t.Fatalf("it asked for the time %d times", w.asked)
+	}
+	if limit := w.random.IntN(10); limit > 0 {
+		few := q
+		few.Limit = int64(limit)
+		want := want[:min(len(want), limit)]
+		if got, err := facts(s.Find(t.Context(), few)); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%s, %+v: %v\n%s", name, few, err, cmp.Diff(want, got))
+		}
+	}
+	want = texts(newestOf(selected), math.MinInt64, math.MaxInt64, false)
+	if got, err := facts(s.Latest(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("the newest: %s, %+v: %v\n%s", name, q, err, cmp.Diff(want, got))
+	}
+	// Of buckets Series goes by the bounds of their times.
+	var metas []string
+	for meta, err := range s.Series(t.Context(), Query{Meta: q.Meta}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		metas = append(metas, keyOf(meta))
+	}
+	all := w.facts
+	if !q.From.IsZero() || !q.To.IsZero() {
+		for _, s := range selections() {
+			if s.name == name {
+				all = slices.DeleteFunc(slices.Clone(all), func(f fact) bool { return !s.takes(f.meta) })
+			}
+		}
+	} else {
+		all = selected
+	}
+	if want := metasOf(all); !slices.Equal(metas, want) {
+		t.Fatalf("the series: %s, %+v: got %q, want %q", name, q, metas, want)
+	}
+}
+
+// TestEachMeasurementComesOnce: whether it is in a bucket, in a segment or in both, shown or not.
+func TestEachMeasurementComesOnce(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 8))
+		about := []int64{0, -5e12, 1.7e12}[random.IntN(3)]
+		w := newWorld(random, segmentMetas()[:1+random.IntN(8)], about, 1+random.IntN(200))
+		w.plain = random.IntN(3) == 0
+		s := newSeries("s", "db.s.buckets", testOptions, w)
+		for range 3 {
+			w.checkWays(t, s, about)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestWhatIsSettledWhileReadingComesOnce: between any two steps of a reading settlings go on, or are undone.
+func TestWhatIsSettledWhileReadingComesOnce(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		w := newWorld(random, segmentMetas()[:1+random.IntN(8)], 0, 1+random.IntN(200))
+		steps := 0
+		w.before = func() {
+			if steps++; random.IntN(2) == 0 {
+				w.goOn()
+			}
+		}
+		s := newSeries("s", "db.s.buckets", testOptions, w)
+		w.checkWays(t, s, 0)
+		if steps == 0 {
+			t.Errorf("seed %d: nothing was asked for", seed)
+		}
+	}
+}
+
+// TestSegmentsAreReadOnAfterFailures: whatever fails, nothing is lost, doubled or out of order. After long outages it begins anew.
+func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
+	for seed := range uint64(100) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 10))
+			w := newWorld(random, segmentMetas()[:1+random.IntN(8)], 0, 1+random.IntN(200))
+			down := time.Time{}
+			w.fail = func() error {
+				switch {
+				case time.Now().Before(down):
+				case random.IntN(15) > 0:
+					return nil
+				case random.IntN(4) == 0:
+					down = time.Now().Add(time.Duration(random.IntN(50)) * time.Second)
+				}
+				return io.ErrUnexpectedEOF
+			}
+			started, clock := time.Now(), w.clock
+			w.before = func() {
+				if passed := time.Since(started); w.clock.Before(clock.Add(passed)) {
+					w.clock = clock.Add(passed)
+					w.goOn()
+				}
+			}
+			s := newSeries("s", "db.s.buckets", testOptions, w)
+			q, name, selected := w.randomQuery(0)
+			want := texts(selected, math.MinInt64, math.MaxInt64, q.Newest)
+			if got, err := facts(s.Find(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+				t.Fatalf("seed %d: %s, %+v: %v\n%s", seed, name, q, err, cmp.Diff(want, got))
+			}
+		})
+	}
+}
+
+// TestEqualMetasInSegments: of metas that MongoDB takes for equal a query selects all, in buckets and in segments.
+func TestEqualMetasInSegments(t *testing.T) {
+	metas := append(segmentMetas(), valueOf(5.0), valueOf(int64(5)), bson.RawValue{Type: bson.TypeNull}, valueOf(1.0))
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 11))
+		w := newWorld(random, metas, 0, 1+random.IntN(200))
+		s := newSeries("s", "db.s.buckets", testOptions, w)
+		q, name, selected := w.randomQuery(0)
+		if name == "none" {
+			continue // null comes with it, from buckets
+		}
+		want := texts(selected, math.MinInt64, math.MaxInt64, q.Newest)
+		got, err := facts(s.Find(t.Context(), q))
+		slices.Sort(got)
+		slices.Sort(want)
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("seed %d: %s, %+v: %v\n%s", seed, name, q, err, cmp.Diff(want, got))
+		}
+	}
+}
+
+// TestOneSeriesAsksForItsSegments: by the hash of its meta, unless MongoDB takes others for equal.
+func TestOneSeriesAsksForItsSegments(t *testing.T) {
+	f := &fake{segments: true, clock: time.UnixMilli(1.8e12)}
+	metas := stringMetas(200)
+	metas = append(metas, valueOf(int32(5)))
+	for i, meta := range metas {
+		f.buckets = append(f.buckets, segmentOf(testOptions, fact{meta: meta, time: int64(i) * 1000, fields: bson.D{}}))
+	}
+	s := newSeries("s", "db.s.buckets", testOptions, f)
+	for name, c := range map[string]struct {
+		meta any
+		sent int
+	}{
+		"whole":  {bson.D{{Key: "m", Value: metas[17]}}, 1},
+		"part":   {bson.D{{Key: "m.sensor", Value: "s-17"}}, 1},
+		"two":    {bson.D{{Key: "m.sensor", Value: bson.D{{Key: "$gte", Value: "s-98"}}}}, 2},
+		"number": {bson.D{{Key: "m", Value: 5.0}}, len(metas)},
+	} {
+		f.sent = 0
+		got, err := facts(s.Find(t.Context(), Query{Meta: c.meta}))
+		if want := min(c.sent, 2) - c.sent/3; err != nil || c.sent <= 2 && (len(got) != want || f.sent != c.sent) || c.sent > 2 && len(got) != 1 {
+			t.Errorf("%s: %v, %v from %d segments, want %d", name, got, err, f.sent, c.sent)
+		}
+	}
+}
+
+// TestWithoutSegmentsNobodyAsks: neither for them nor for the time.
+func TestWithoutSegmentsNobodyAsks(t *testing.T) {
+	s, f := newFake(testOptions, "a", []int{0, 1})
+	minutesOf(t, s, Query{})
+	for _, r := range f.requests {
+		for _, e := range r.filter {
+			if e.Key != "meta" {
+				t.Errorf("it asked for %v", e)
+			}
+		}
+	}
+	if f.asked > 0 || len(f.requests) != 1 {
+		t.Errorf("it asked %d times for the time, and sent %d requests", f.asked, len(f.requests))
+	}
+}
+
+// TestFindReturnsTheFieldsOfSegments: those asked for, without the meta, which is none.
+func TestFindReturnsTheFieldsOfSegments(t *testing.T) {
+	wind := bson.D{{Key: "minute", Value: int32(7)}, {Key: "wind", Value: bson.D{{Key: "speed", Value: 3.5}, {Key: "from", Value: "N"}}}}
+	f := &fake{segments: true, buckets: []bson.Raw{segmentOf(testOptions, fact{meta: valueOf("a"), fields: wind})}}
+	s := newSeries("s", "db.s.buckets", testOptions, f)
+	for _, c := range []struct {
+		fields []string
+		want   string
+	}{
+		{nil, `{"minute": {"$numberInt":"7"},"wind": {"speed": {"$numberDouble":"3.5"},"from": "N"}}`},
+		{[]string{}, `{}`},
+		{[]string{"minute", "m"}, `{"minute": {"$numberInt":"7"}}`},
+		{[]string{"wind.from"}, `{"wind": {"from": "N"}}`},
+	} {
+		n := 0
+		for _, read := range []func(context.Context, Query) iter.Seq2[Measurement, error]{s.Find, s.Latest} {
+			for m, err := range read(t.Context(), Query{Fields: c.fields}) {
+				if err != nil || m.Fields.String() != c.want || m.Meta.StringValue() != "a" {
+					t.Errorf("%v: %s of %s, %v; want %s", c.fields, m.Fields, m.Meta, err, c.want)
+				}
+				n++
+			}
+		}
+		if n != 2 {
+			t.Errorf("%v: %d measurements", c.fields, n)
+		}
+	}
+}
+
+// TestFindGoesOnPastSegmentsThatCannotBeRead: each is told of once, and what comes before the damage is read.
+func TestFindGoesOnPastSegmentsThatCannotBeRead(t *testing.T) {
+	at := func(minute int) fact {
+		return fact{meta: valueOf("a"), time: int64(minute) * 60_000, fields: bson.D{{Key: "x", Value: 1}}}
+	}
+	f := &fake{segments: true, buckets: []bson.Raw{
+		segmentOf(testOptions, at(0)), segmentOf(testOptions, at(1), at(2)), segmentOf(testOptions, at(3)), bucketOf(testOptions, at(4)),
+		segmentOf(testOptions, at(5)),
+	}}
+	change := func(i int, name string, value any) {
+		var b bson.M
+		if err := bson.Unmarshal(f.buckets[i], &b); err != nil {
+			t.Fatal(err)
+		}
+		b["data"] = set(b["data"], name, value)
+		f.buckets[i] = encode(b)
+	}
+	f.buckets[0] = inControl(f.buckets[0], bson.E{Key: "version", Value: int32(2)})
+	change(1, "t", bson.D{{Key: "0", Value: bson.DateTime(60_000)}, {Key: "1", Value: "noon"}})
+	change(4, "m", "a")
+	s := newSeries("s", "db.s.buckets", testOptions, f)
+	for _, meta := range []any{nil, bson.D{{Key: "m", Value: "a"}}, bson.D{{Key: "m", Value: bson.D{{Key: "$gte", Value: "a"}}}}} {
+		got, failures := minutesOf(t, s, Query{Meta: meta})
+		want := 3
+		if meta != nil && len(meta.(bson.D)) > 0 {
+			want = len(failures)
+		}
+		if !slices.Equal(got, []int{1, 3, 4}) || len(failures) != want || want < 2 {
+			t.Fatalf("%v: %v and %v", meta, got, failures)
+		}
+		for _, failure := range failures {
+			var bad *BucketError
+			if !errors.As(failure, &bad) || !bad.Segment || !strings.Contains(failure.Error(), "the segment ") {
+				t.Errorf("%v names no segment", failure)
+			}
+		}
+	}
+	for range s.Find(t.Context(), Query{}) {
+		break // a caller that ends at the first error
+	}
+}

@@ -1,0 +1,478 @@
+package sink_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+	"waterwheel/timeseries"
+)
+
+const union = "$unionWith"
+
+// segmentOf is a bucket as a segment: its meta becomes a column of the measurements that one is given for, at a place among the
+// columns.
+func segmentOf(t testing.TB, o timeseries.Options, bucket bson.Raw, place int, metaOf func(i int) any) bson.Raw {
+	t.Helper()
+	d, metas := decoded(t, bucket), bson.D{}
+	for i, at := range fieldOf(fieldOf(d, "data").(bson.D), o.TimeField).(bson.D) {
+		if meta := metaOf(i); meta != any(missing{}) {
+			metas = append(metas, bson.E{Key: at.Key, Value: meta})
+		}
+	}
+	d = slices.DeleteFunc(d, func(e bson.E) bool { return e.Key == "meta" })
+	for i := range d {
+		switch d[i].Key {
+		case "control":
+			d[i].Value = append(d[i].Value.(bson.D),
+				bson.E{Key: "closed", Value: true},
+				bson.E{Key: "segment", Value: bson.D{{Key: "low", Value: int32(0)}, {Key: "high", Value: int32(65535)}}})
+		case "data":
+			if columns := d[i].Value.(bson.D); o.MetaField != "" && len(metas) > 0 {
+				d[i].Value = slices.Insert(columns, min(place, len(columns)), bson.E{Key: o.MetaField, Value: metas})
+			}
+		}
+	}
+	return marshal(d)
+}
+
+// with has a field of control set, by its path.
+func with(t testing.TB, document bson.Raw, path string, at time.Time) bson.Raw {
+	t.Helper()
+	d := decoded(t, document)
+	outer, inner, _ := strings.Cut(path, ".")
+	control := fieldOf(d, "control").(bson.D)
+	part, _ := fieldOf(control, outer).(bson.D)
+	control = merged(control, bson.D{{Key: outer, Value: append(part, bson.E{Key: inner, Value: bson.NewDateTimeFromTime(at)})}})
+	return marshal(merged(d, bson.D{{Key: "control", Value: control}}))
+}
+
+// sorted are documents in an order of their own.
+func sorted(all []bson.Raw) []bson.Raw {
+	slices.SortFunc(all, slices.Compare[bson.Raw])
+	return all
+}
+
+// TestPortableUnionMakesTheSameMeasurements: of buckets and segments that are shown, and of no others, wherever a segment's meta lies
+// among its columns.
+func TestPortableUnionMakesTheSameMeasurements(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	metas := []any{"s-1", bson.D{{Key: "sensor", Value: "s-2"}}, int32(17), "$a", missing{}, nil}
+	for range 150 {
+		o := timeseries.Options{TimeField: []string{"time", "t"}[random.IntN(2)], MetaField: []string{"meta", "", "tags"}[random.IntN(3)]}
+		o, err := o.Normalize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var buckets, want []bson.Raw
+		for range 1 + random.IntN(8) {
+			document, path := randomBucket(random, o, 1+random.IntN(20), random.IntN(8)), "settled.from"
+			shownFrom := []time.Duration{-time.Hour, time.Hour}[random.IntN(2)]
+			if random.IntN(2) == 0 {
+				document, path = segmentOf(t, o, document, random.IntN(4), func(int) any { return metas[random.IntN(len(metas))] }), "segment.until"
+			}
+			shown := true
+			if random.IntN(3) > 0 {
+				document = with(t, document, path, time.Now().Add(shownFrom))
+				shown = (shownFrom > 0) == (path == "segment.until")
+			}
+			buckets = append(buckets, document)
+			if !shown {
+				continue
+			}
+			measurements, err := sink.Measurements(o, document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, measurements...)
+		}
+		got, err := modelled(t, roundTrip(t, sink.UnionPipeline(sink.ViewPortable, o, "b", nil)), buckets...)
+		if err == nil {
+			err = sink.CompareMeasurements(sorted(got), sorted(want))
+		}
+		if err != nil {
+			t.Fatalf("%v: %v, of %v", o, err, buckets)
+		}
+	}
+}
+
+// TestUnionOfMongoDBsOwnStages is the pipeline word by word, as it stands in docs/segments.md.
+func TestUnionOfMongoDBsOwnStages(t *testing.T) {
+	o, err := definition.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := bson.MarshalExtJSON(bson.D{{Key: "p", Value: sink.UnionPipeline(sink.ViewInternal, o, "events.buckets", nil)}}, false, false)
+	want := `{"p":[` +
+		`{"$match":{"control.segment.low":{"$gte":0},` +
+		`"$expr":{"$gt":[{"$ifNull":["$control.segment.until",{"$date":"9999-12-31T23:59:59Z"}]},"$$NOW"]}}},` +
+		`{"$_internalUnpackBucket":{"timeField":"time","bucketMaxSpanSeconds":3600}},` +
+		`{"$unionWith":{"coll":"events.buckets","pipeline":[` +
+		`{"$match":{"control.segment.low":{"$exists":false},"$expr":{"$lte":["$control.settled.from","$$NOW"]}}},` +
+		`{"$_internalUnpackBucket":{"timeField":"time","metaField":"meta","bucketMaxSpanSeconds":3600}}]}}]}`
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+}
+
+// definition is the definition as it is stored.
+func (s *viewServer) definition() bson.D {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	i := slices.IndexFunc(s.documents["events.options"], func(d bson.D) bool { return fieldOf(d, "_id") == "options" })
+	if i < 0 {
+		return nil
+	}
+	return slices.Clone(s.documents["events.options"][i])
+}
+
+// steps are the commands that make a time series what it is, in their order: what defines it, its view, its index of segments.
+func (s *viewServer) steps() (steps []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.commands {
+		text := c.String()
+		switch name := nameOf(c); {
+		case name == "update" && strings.Contains(text, `"segments": true`):
+			steps = append(steps, "definition")
+		case name == "createIndexes" && strings.Contains(text, "control.segment.low"):
+			step := "index"
+			if sparse, _ := c.Lookup("indexes", "0", "sparse").BooleanOK(); sparse {
+				step += " sparse"
+			}
+			steps = append(steps, step)
+		case (name == "collMod" || name == "create") && c.Lookup(name).StringValue() == "events":
+			values, _ := c.Lookup("pipeline").Array().Values()
+			steps = append(steps, fmt.Sprintf("%s %d", name, len(values)))
+		case name == "drop" && c.Lookup(name).StringValue() == "events":
+			steps = append(steps, "drop")
+		}
+	}
+	return steps
+}
+
+func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		server func(*viewServer)
+		view   sink.ViewKind
+		ask    sink.Segments
+		noted  bool // in the definition
+		filled bool // new ones are written
+		want   string
+		says   string
+	}{
+		"off":                         {func(*viewServer) {}, sink.ViewAuto, sink.SegmentsOff, false, false, internal, ""},
+		"auto":                        {func(*viewServer) {}, sink.ViewAuto, sink.SegmentsAuto, true, true, union, ""},
+		"on":                          {func(*viewServer) {}, sink.ViewAuto, sink.SegmentsOn, true, true, union, ""},
+		"auto, portable":              {func(*viewServer) {}, sink.ViewPortable, sink.SegmentsAuto, true, true, union, ""},
+		"auto, no view asked for":     {func(*viewServer) {}, sink.ViewNone, sink.SegmentsAuto, false, false, "none", "since no view could show segments"},
+		"on, no view asked for":       {func(*viewServer) {}, sink.ViewNone, sink.SegmentsOn, true, true, "none", "only `consumer query`"},
+		"auto, no views":              {func(s *viewServer) { s.refuses = 238 }, sink.ViewAuto, sink.SegmentsAuto, false, false, "none", "since no view could show segments"},
+		"on, no views":                {func(s *viewServer) { s.refuses = 238 }, sink.ViewAuto, sink.SegmentsOn, true, true, "none", "only `consumer query`"},
+		"auto, one collection only":   {func(s *viewServer) { s.single = true }, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "unrecognized pipeline stage"},
+		"on, one collection only":     {func(s *viewServer) { s.single = true }, sink.ViewAuto, sink.SegmentsOn, true, true, "none", "only `consumer query`"},
+		"auto, another time":          {func(s *viewServer) { s.late = 2 * time.Hour }, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "measurements"},
+		"auto, a time in the future":  {func(s *viewServer) { s.late = -2 * time.Hour }, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "measurements"},
+		"auto, buckets at any time":   {func(s *viewServer) { s.always = "$lte" }, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "it shows 60 measurements of 48"},
+		"auto, segments at any time":  {func(s *viewServer) { s.always = "$gt" }, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "it shows 60 measurements of 48"},
+		"auto, documented only":       {func(s *viewServer) { s.internal = false }, sink.ViewAuto, sink.SegmentsAuto, true, true, union, ""},
+		"auto, a wrong stage":         {func(s *viewServer) { s.wrong = true }, sink.ViewAuto, sink.SegmentsAuto, true, true, union, ""},
+		"auto, collections for views": {func(s *viewServer) { s.plain = true }, sink.ViewAuto, sink.SegmentsAuto, false, false, "none", "it shows 0 measurements of 48"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newViewServer(t)
+			c.server(s)
+			for range 2 { // what is there is not changed
+				store, said, err := s.setupSegments(c.view, c.ask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if store.Segments != c.filled || s.kind() != c.want || !strings.Contains(said, c.says) {
+					t.Errorf("written: %v, view %s; want %v, %s; said %q, want %q", store.Segments, s.kind(), c.filled, c.want, said, c.says)
+				}
+				if noted := fieldOf(s.definition(), "segments") == true; noted != c.noted {
+					t.Errorf("noted in the definition: %v, want %v", noted, c.noted)
+				}
+			}
+			if n := len(s.sent("collMod")); n != 0 {
+				t.Errorf("the view was changed %d times", n)
+			}
+		})
+	}
+}
+
+// TestSetupSwitchesTheViewBeforeTheFirstSegment: the definition is first, since a consumer that starts after it makes the view
+// right, and one of a former version does not start.
+func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
+	for kind, stages := range map[sink.ViewKind]int{sink.ViewInternal: 3, sink.ViewPortable: 5} {
+		s := newViewServer(t)
+		if _, err := s.setup(kind); err != nil {
+			t.Fatal(err)
+		}
+		before := s.steps()
+		if _, _, err := s.setupSegments(kind, sink.SegmentsAuto); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"definition", fmt.Sprint("collMod ", stages), "index sparse"}
+		if diff := cmp.Diff(want, s.steps()[len(before):]); diff != "" {
+			t.Errorf("%s: %s", kind, diff)
+		}
+		if version := fieldOf(s.definition(), "version"); version != int32(2) {
+			t.Errorf("%s: version %v of the definition", kind, version)
+		}
+		// It is for good: with segments off, those that are there are shown all the same.
+		store, said, err := s.setupSegments(kind, sink.SegmentsOff)
+		if err != nil || store.Segments || s.kind() != union || strings.Contains(said, "level=WARN") {
+			t.Errorf("%s: off again: %v, written: %v, the view is %s; said %s", kind, err, store.Segments, s.kind(), said)
+		}
+		d := openFake(t, s.fake)
+		if state, err := d.View(t.Context(), "events"); err != nil || state.Kind != kind {
+			t.Errorf("it is said to be %+v, %v; want %s", state, err, kind)
+		}
+	}
+}
+
+// TestSetupDropsAViewThatShowsMeasurementsTwice: segments are forced on a server that has no view for them.
+func TestSetupDropsAViewThatShowsMeasurementsTwice(t *testing.T) {
+	s := newViewServer(t)
+	s.single = true
+	if _, err := s.setup(sink.ViewAuto); err != nil || s.kind() != internal {
+		t.Fatal(err, s.kind())
+	}
+	store, said, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn)
+	if err != nil || !store.Segments || s.kind() != "none" || !strings.Contains(said, "it does not show segments rightly") {
+		t.Errorf("%v, the view is %s; said %s", err, s.kind(), said)
+	}
+	s.single = false
+	store, said, err = s.setupSegments(sink.ViewAuto, sink.SegmentsOff)
+	if err != nil || store.Segments || s.kind() != union {
+		t.Errorf("on a server that has one, %v, the view is %s; said %s", err, s.kind(), said)
+	}
+}
+
+// TestSetupLeavesAViewWithSegments: of two that start at once, the one that has not read of segments yet does not take them out of
+// the view.
+func TestSetupLeavesAViewWithSegments(t *testing.T) {
+	s := newViewServer(t)
+	if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err != nil {
+		t.Fatal(err)
+	}
+	s.documents["events.options"] = []bson.D{{ // as it was read before
+		{Key: "_id", Value: "options"},
+		{Key: "version", Value: int32(1)},
+		{Key: "timeField", Value: "time"},
+		{Key: "metaField", Value: "meta"},
+		{Key: "bucketMaxSpanSeconds", Value: int32(3600)},
+		{Key: "granularity", Value: "seconds"},
+	}}
+	if _, err := s.setup(sink.ViewAuto); err != nil || s.kind() != union {
+		t.Errorf("%v, the view is %s", err, s.kind())
+	}
+	if n := len(s.sent("collMod")); n != 0 {
+		t.Errorf("the view was changed %d times", n)
+	}
+}
+
+// spans are those of the view's stages.
+func (s *viewServer) spans(t *testing.T) (all []any) {
+	t.Helper()
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	pipeline := s.views["events"][1].Value.(bson.A)
+	if last := pipeline[len(pipeline)-1].(bson.D)[0]; last.Key == union {
+		pipeline = append(slices.Clone(pipeline), fieldOf(last.Value.(bson.D), "pipeline").(bson.A)...)
+	}
+	for _, stage := range pipeline {
+		if stage := stage.(bson.D)[0]; stage.Key == internal {
+			all = append(all, fieldOf(stage.Value.(bson.D), "bucketMaxSpanSeconds"))
+		}
+	}
+	return all
+}
+
+func TestBothPartsOfTheViewFollowTheSpan(t *testing.T) {
+	s := newViewServer(t)
+	if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err != nil {
+		t.Fatal(err)
+	}
+	want := func(doing string, spans ...any) {
+		t.Helper()
+		if diff := cmp.Diff(spans, s.spans(t)); diff != "" {
+			t.Errorf("%s: %s", doing, diff)
+		}
+	}
+	want("made", int32(3600), int32(3600))
+	d := openFake(t, s.fake)
+	minutes := timeseries.Options{Granularity: timeseries.Minutes}
+	if _, _, err := d.SetBucketing(t.Context(), "events", minutes); err != nil {
+		t.Fatal(err)
+	}
+	want("raised", int32(86400), int32(86400))
+	if granularity := fmt.Sprint(fieldOf(s.definition(), "granularity")); !strings.HasPrefix(granularity, "minutes; the collection has segments") {
+		t.Errorf("the definition has granularity %q", granularity)
+	}
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	want("started again", int32(86400), int32(86400))
+
+	// One that looks less far in a part looks so far only.
+	o := definition
+	o.Granularity, o.MaxSpanSeconds = timeseries.Minutes, 86400
+	pipeline := sink.UnionPipeline(sink.ViewInternal, o, "events.buckets", nil)
+	inner := fieldOf(pipeline[2].(bson.D)[0].Value.(bson.D), "pipeline").(bson.A)
+	stage := inner[1].(bson.D)[0].Value.(bson.D)
+	stage[len(stage)-1].Value = int32(60)
+	s.views["events"][1].Value = roundTrip(t, pipeline)
+	if covered, err := d.Covers(t.Context(), "events", o); err != nil || covered {
+		t.Errorf("a part that looks less far covers the options: %v, %v", covered, err)
+	}
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	want("with a part that looked less far", int32(86400), int32(86400))
+}
+
+// TestChangingTheSpanKeepsSegmentsInTheView: a consumer has begun segments, and not yet changed the view, when an operator changes
+// the span.
+func TestChangingTheSpanKeepsSegmentsInTheView(t *testing.T) {
+	s := newViewServer(t)
+	if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err != nil {
+		t.Fatal(err)
+	}
+	s.views["events"] = internalView(3600)
+	d := openFake(t, s.fake)
+	if state, err := d.View(t.Context(), "events"); err != nil || !strings.Contains(state.Why, "twice") {
+		t.Errorf("it is said to be %+v, %v", state, err)
+	}
+	if _, _, err := d.SetBucketing(t.Context(), "events", timeseries.Options{Granularity: timeseries.Minutes}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]any{int32(86400), int32(86400)}, s.spans(t)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestViewsAreMended: a consumer of a former version, which was just starting when segments began, has made the view as it was.
+func TestViewsAreMended(t *testing.T) {
+	s := newViewServer(t)
+	d := openFake(t, s.fake)
+	mend := func(doing string, want bool) {
+		t.Helper()
+		if mended, err := d.MendView(t.Context(), "events"); err != nil || mended != want {
+			t.Errorf("%s: mended: %v, %v; want %v", doing, mended, err, want)
+		}
+	}
+	if _, err := s.setup(sink.ViewAuto); err != nil {
+		t.Fatal(err)
+	}
+	mend("without segments", false)
+	if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err != nil {
+		t.Fatal(err)
+	}
+	mend("as it should be", false)
+	s.views["events"] = internalView(86400)
+	mend("the former one", true)
+	if diff := cmp.Diff([]any{int32(86400), int32(86400)}, s.spans(t)); diff != "" {
+		t.Error(diff)
+	}
+	mend("mended", false)
+	s.views["events"] = bson.D{{Key: "viewOn", Value: "events.buckets"}, {Key: "pipeline", Value: bson.A{bson.D{{Key: "$match", Value: bson.D{}}}}}}
+	mend("somebody else's", false)
+	delete(s.views, "events")
+	mend("none", false)
+}
+
+func TestSetupOfSegmentsBySeveralAtOnce(t *testing.T) {
+	s := newViewServer(t)
+	errs := make(chan error)
+	const starting = 4
+	for range starting {
+		go func() {
+			store, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+			if err == nil && !store.Segments {
+				err = fmt.Errorf("one of them writes no segments")
+			}
+			errs <- err
+		}()
+	}
+	for range starting {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.kind(); got != union {
+		t.Errorf("the view is %s", got)
+	}
+	if version := fieldOf(s.definition(), "version"); version != int32(2) {
+		t.Errorf("version %v of the definition: it was noted more than once", version)
+	}
+}
+
+func TestServersWithoutSparseIndexesGoWithout(t *testing.T) {
+	s := newViewServer(t)
+	s.answer("createIndexes", func(command bson.Raw) bson.D {
+		if _, err := command.LookupErr("indexes", "0", "sparse"); err == nil {
+			return failing(238, "not implemented")(nil)
+		}
+		return bson.D{}
+	})
+	store, said, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+	if err != nil || !store.Segments || strings.Count(said, "no sparse indexes") != 1 {
+		t.Errorf("%v, said %s", err, said)
+	}
+}
+
+// TestSetupHearsOfSegmentsThatOthersBegin: another consumer notes them while this one, which begins none, makes its indexes.
+func TestSetupHearsOfSegmentsThatOthersBegin(t *testing.T) {
+	s := newViewServer(t)
+	s.handle("createIndexes", func(string, bson.D) bson.D {
+		for i, d := range s.documents["events.options"] {
+			if fieldOf(d, "_id") == "options" {
+				s.documents["events.options"][i] = merged(d, bson.D{{Key: "segments", Value: true}})
+			}
+		}
+		return bson.D{}
+	})
+	if _, err := s.setup(sink.ViewAuto); err != nil || s.kind() != union {
+		t.Errorf("%v, the view is %s", err, s.kind())
+	}
+}
+
+// TestSetupLeavesNotingToOthers: who does not get the lock goes on as soon as somebody has noted the segments.
+func TestSetupLeavesNotingToOthers(t *testing.T) {
+	for noted, fails := range map[bool]bool{true: false, false: true} {
+		s := newViewServer(t)
+		if _, err := s.setup(sink.ViewAuto); err != nil {
+			t.Fatal(err)
+		}
+		holder, update := 0, s.update
+		s.handle("update", func(name string, command bson.D) bson.D { // the lock has another holder each time that one looks
+			filter := fieldOf(fieldOf(command, "updates").(bson.A)[0].(bson.D), "q").(bson.D)
+			if fieldOf(filter, "_id") != "change" {
+				return update(name, command)
+			}
+			holder++
+			documents := s.documents["events.options"]
+			if noted {
+				documents[0] = merged(documents[0], bson.D{{Key: "segments", Value: true}})
+			}
+			s.documents["events.options"] = append(slices.DeleteFunc(documents, func(d bson.D) bool { return fieldOf(d, "_id") == "change" }),
+				bson.D{{Key: "_id", Value: "change"}, {Key: "token", Value: fmt.Sprint(holder)}, {Key: "waitMs", Value: int64(1)}})
+			return bson.D{{Key: "n", Value: 0}}
+		})
+		store, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
+		if (err != nil) != fails || err == nil && !store.Segments {
+			t.Errorf("noted by others: %v: %v", noted, err)
+		}
+	}
+}
