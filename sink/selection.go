@@ -52,8 +52,14 @@ func NewSelection(buckets, scratch Editable, query bson.Raw, closed bool, timeou
 
 // Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates, and of the measurements
 // in segments of which the query finds the metas.
-func (d *Database) Select(series string, collection timeseries.Options, query bson.Raw, closed bool) *Selection {
-	return d.documents(series, query, closed).WithSegments(collection, d.Clock)
+func (d *Database) Select(ctx context.Context, series string, query bson.Raw, closed bool) (*Selection, error) {
+	definition, err := readDefinition(ctx, d.series(series).ports.Options)
+	if err != nil && !errors.Is(err, ErrNotSetUp) {
+		return nil, err
+	}
+	s := d.documents(series, query, closed).WithSegments(definition.Options, d.Clock)
+	s.segments.none = !definition.Segments // and without the index of segments it takes long to find that out
+	return s, nil
 }
 
 // documents is the Selection of whole documents, buckets or segments.
@@ -81,7 +87,9 @@ func (a *Amount) Add(b Amount) {
 func (a Amount) IsZero() bool { return a == Amount{} }
 
 // staged is an amount that is in segments only.
-func staged(measurements int64) Amount { return Amount{Measurements: measurements, Staged: measurements} }
+func staged(measurements int64) Amount {
+	return Amount{Measurements: measurements, Staged: measurements}
+}
 
 // SelectedSeries is a series of a Selection and what it holds of it: in closed buckets, and in what is still live, which are
 // open buckets and segments. A settling that is under way has some measurements in both.
@@ -160,13 +168,8 @@ func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error)
 	if err := s.begin(ctx); err != nil {
 		return false, err
 	}
-	if s.segments != nil && s.segments.metas == nil {
-		if _, err := s.stagedSeries(ctx); err != nil {
-			return false, failure("looking for segments", err)
-		}
-	}
-	if s.segments != nil && s.segments.metas[wanted] {
-		return true, nil
+	if staged, err := s.isStaged(ctx, wanted); err != nil || staged {
+		return staged, failure("looking for segments", err)
 	}
 	filter := append(bson.D{isMeta(meta)}, s.notSegments()...)
 	err := s.buckets.Find(ctx, Query{Filter: document(filter), Projection: editedFields()}, func(d bson.Raw) error {
@@ -198,7 +201,9 @@ type edited struct {
 // editedFields is the projection of what readEdited reads.
 func editedFields() bson.Raw {
 	return document(bson.D{
-		{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathClosed, Value: 1},
+		{Key: timeseries.FieldMeta, Value: 1},
+		{Key: timeseries.PathCount, Value: 1},
+		{Key: timeseries.PathClosed, Value: 1},
 		{Key: timeseries.PathSettled, Value: 1},
 	})
 }

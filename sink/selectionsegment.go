@@ -17,6 +17,7 @@ const maxMatched = 1000
 type segmentSelection struct {
 	collection timeseries.Options
 	clock      func(ctx context.Context) (time.Time, error)
+	none       bool // the collection has no segments: they need not be looked for
 	begun      bool
 	planned    int64           // MongoDB's clock when the selection was first used, in milliseconds since 1970
 	metas      map[string]bool // all series, selected or not, that segments had when they were looked at last
@@ -31,7 +32,7 @@ func (s *Selection) WithSegments(collection timeseries.Options, clock func(ctx c
 
 // begin asks for the time, once.
 func (s *Selection) begin(ctx context.Context) error {
-	if s.segments == nil || s.segments.begun {
+	if s.segments == nil || s.segments.none || s.segments.begun {
 		return nil
 	}
 	now, err := s.segments.clock(ctx)
@@ -50,7 +51,7 @@ type stagedOne struct {
 
 // stagedSeries looks at the metas of all segments, and returns those that are selected.
 func (s *Selection) stagedSeries(ctx context.Context) ([]stagedOne, error) {
-	if s.segments == nil {
+	if s.segments == nil || s.segments.none {
 		return nil, nil
 	}
 	index, held := map[string]int{}, 0
@@ -93,6 +94,19 @@ func (s *Selection) stagedSeries(ctx context.Context) ([]stagedOne, error) {
 		}
 	}
 	return some, nil
+}
+
+// isStaged tells whether there are measurements of a series, selected or not, in segments.
+func (s *Selection) isStaged(ctx context.Context, series string) (bool, error) {
+	if s.segments == nil {
+		return false, nil
+	}
+	if s.segments.metas == nil {
+		if _, err := s.stagedSeries(ctx); err != nil {
+			return false, err
+		}
+	}
+	return s.segments.metas[series], nil
 }
 
 // query finds all segments, with what is needed to see which series they have.

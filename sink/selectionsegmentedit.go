@@ -76,7 +76,7 @@ func (b becoming) changes(meta bson.RawValue) bool {
 // run edits the segments that there are. Its error is errDamaged only when nothing else went wrong.
 func (g *segmentEdits) run(ctx context.Context, become becoming) error {
 	const doing = "editing segments"
-	if g.e.s.segments == nil {
+	if g.e.s.segments == nil || g.e.s.segments.none {
 		return nil
 	}
 	if err := g.account(ctx); err != nil {
@@ -230,7 +230,7 @@ func (g *segmentEdits) finish(key string) {
 // are left alone.
 func (g *segmentEdits) isBefore(b edited) bool {
 	switch {
-	case g.e.s.segments == nil || b.by == "" || g.endedBefore[b.by]:
+	case g.e.s.segments == nil || g.e.s.segments.none || b.by == "" || g.endedBefore[b.by]:
 		return true
 	case g.ended[b.by]:
 		if !g.unclear[b.key()] {

@@ -2,7 +2,6 @@ package timeseries
 
 import (
 	"math"
-	"strconv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
@@ -31,18 +30,19 @@ func (o Options) ContentOf(data bson.Raw) Content {
 }
 
 // include takes a column in, and returns the bytes that it accounts for: its own, and one copy of its first value in each of min
-// and max. The first index counts as none.
+// and max. The index 0 counts as none.
 func (c *Content) include(name string, values []byte, timeField string) int {
 	const header = 12 // an empty object under the column's name
 	size := header + len(name)
 	var e cursor
-	count := 0
-	for e.open(values); e.next(); count++ {
+	isFirst := true
+	for e.open(values); e.next(); isFirst = false {
 		size += 1 + len(e.body) + 1
-		if count == 0 {
+		if string(e.key) != "0" {
+			size += len(e.key)
+		}
+		if isFirst {
 			size += 2 * (1 + len(name) + 1 + len(e.body))
-		} else {
-			size += len(strconv.Itoa(count))
 		}
 		if name == timeField {
 			at := readInteger(e.body)

@@ -91,7 +91,9 @@ func (e *segmentEditing) columns(segment bson.Raw) bson.Raw {
 
 // WithoutMeasurements is the object data of a bucket without the measurements that are dropped, by index: the indexes of the
 // others are without gaps again, and columns of which nothing is left are gone.
-func (o Options) WithoutMeasurements(data bson.Raw, drop []bool) bson.Raw { return o.withoutDropped(data, drop, nil) }
+func (o Options) WithoutMeasurements(data bson.Raw, drop []bool) bson.Raw {
+	return o.withoutDropped(data, drop, nil)
+}
 
 // withoutDropped is WithoutMeasurements; if metas is not nil, the column of metas is this one.
 func (o Options) withoutDropped(data bson.Raw, drop []bool, metas bson.Raw) bson.Raw {
