@@ -156,8 +156,8 @@ func (s *stock) insertSettled() {
 	x.inserted = true
 	c := bucketer.New(bucketer.Options{
 		Collection: s.options, Limits: timeseries.Limits{MaxCount: 40, MaxBytes: 125 << 10, MinCount: 10},
-		Source:     timeseries.Source{Topic: "events", TopicID: [16]byte{1}},
-		Settled:    &bucketer.Settled{From: x.from, By: [16]byte(x.by.Data)},
+		Source:  timeseries.Source{Topic: "events", TopicID: [16]byte{1}},
+		Settled: &bucketer.Settled{From: x.from, By: [16]byte(x.by.Data)},
 	})
 	for _, d := range x.segments {
 		s.unpack(d, func(m *timeseries.Unpacked) {
@@ -473,4 +473,60 @@ func (e *stockEdit) compare(shown map[timeseries.Position]stocked) error {
 		return fmt.Errorf("%d measurements are shown, want %d", len(shown), n)
 	}
 	return nil
+}
+
+// TestSeriesInSegmentsAreEditedOnServers: a server finds the metas, and takes the edits.
+func TestSeriesInSegmentsAreEditedOnServers(t *testing.T) {
+	e := connect(t, func(o *sink.Options) { o.Segments = sink.SegmentsOn })
+	e.setup(t)
+	s := newStock(t, 1)
+	s.arrive(200, 64)
+	buckets := e.raw.Collection("events.buckets")
+	for _, d := range s.documents {
+		if _, err := buckets.InsertOne(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	series := func(selection *sink.Selection) (n, staged int64) {
+		for _, one := range seriesIn(t, selection) {
+			n, staged = n+1, staged+one.Open.Staged
+		}
+		return n, staged
+	}
+	query := raw(t, bson.D{{Key: "meta.k", Value: bson.D{{Key: "$gte", Value: 1}}}})
+	selection := e.selects(t, query, false)
+	n, before := series(selection)
+	if n == 0 || before == 0 || before >= 200 {
+		t.Fatalf("%d series of %d measurements are selected", n, before)
+	}
+	to := s.metaOf(6)
+	if holds, err := selection.Holds(t.Context(), to); err != nil || !holds {
+		t.Errorf("held in segments: %v, %v", holds, err)
+	}
+	var changes []sink.MetaChange
+	for _, one := range seriesIn(t, selection) {
+		changes = append(changes, sink.MetaChange{Before: one.Meta, After: to})
+	}
+	if edited := changed(t, selection, changes); edited != (sink.Edited{Done: sink.Amount{Measurements: before, Staged: before}}) {
+		t.Errorf("changed %+v of %d", edited, before)
+	}
+	if n, _ := series(e.selects(t, query, false)); n != 0 {
+		t.Errorf("%d series are left", n)
+	}
+	rest, all := series(e.selects(t, raw(t, bson.D{}), false))
+	d := e.selects(t, raw(t, bson.D{{Key: "meta", Value: to}}), false).Delete(silent)
+	if err := d.Run(t.Context()); err != nil || d.Edited().Done.Staged == 0 {
+		t.Errorf("%+v, %v", d.Edited(), err)
+	}
+	after, left := series(e.selects(t, raw(t, bson.D{}), false))
+	if after != rest-1 || left != all-d.Edited().Done.Staged {
+		t.Errorf("%d series of %d measurements are left, there were %d of %d", after, left, rest, all)
+	}
+	d = e.selects(t, raw(t, bson.D{}), false).Delete(silent)
+	if err := d.Run(t.Context()); err != nil || d.Edited().Done.Staged != left {
+		t.Errorf("%+v, %v", d.Edited(), err)
+	}
+	if n, err := buckets.CountDocuments(t.Context(), bson.D{}); err != nil || n != 0 {
+		t.Errorf("%d segments are left, %v", n, err)
+	}
 }

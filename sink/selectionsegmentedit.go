@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +143,7 @@ func (g *segmentEdits) find(ctx context.Context, become becoming) (ids []bson.Ra
 func (g *segmentEdits) edit(ctx context.Context, ids []bson.RawValue, become becoming) (again []bson.RawValue, err error) {
 	batch := segmentBatch{g: g, become: become}
 	query := Query{Filter: document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}, isSegment()}), Batch: storedBatch}
-	if err := g.e.s.buckets.Find(ctx, query, func(d bson.Raw) error { return batch.add(d) }); err != nil {
+	if err := g.e.s.buckets.Find(ctx, query, batch.add); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, g.e.s.timeout)
@@ -260,11 +261,12 @@ func (b *segmentBatch) add(d bson.Raw) error {
 	id := cloned(d.Lookup(timeseries.FieldID))
 	key := keyOf(id)
 	edit, err := b.g.e.s.segments.collection.EditSegment(d, b.become)
-	if err != nil && b.g.damaged == nil {
-		b.g.damaged = fmt.Errorf("%w, and was left alone: %v: %w; look with `consumer verify --content`", errDamaged, id, err)
+	if err != nil {
+		b.g.damaged = cmp.Or(b.g.damaged, fmt.Errorf("%w, and was left alone: %v: %w; look with `consumer verify --content`", errDamaged, id, err))
+		return nil //nolint:nilerr // the others are edited first
 	}
-	if err != nil || edit.Changed == 0 {
-		b.g.done[key] = err == nil
+	if edit.Changed == 0 {
+		b.g.done[key] = true
 		return nil
 	}
 	b.has[key] = true

@@ -179,7 +179,7 @@ func (s *shelf) holds(have, want bson.RawValue) bool {
 			ok = !(same && timeseries.Compare(have, v) == 0)
 		case "$in":
 			values, _ := v.Array().Values()
-			ok = slices.ContainsFunc(values, func(one bson.RawValue) bool { return have.Equal(one) })
+			ok = slices.ContainsFunc(values, have.Equal)
 		case "$gt":
 			ok = same && timeseries.Compare(have, v) > 0
 		case "$gte":
