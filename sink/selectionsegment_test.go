@@ -123,7 +123,7 @@ func (s *stock) step() {
 	switch {
 	case x == nil:
 		s.read()
-	case s.now >= x.from-100 && x.ended < len(x.segments), s.rnd.IntN(40) == 0 && x.ended < len(x.segments):
+	case s.now >= x.from-100 && x.ended < len(x.segments), s.rnd.IntN(100) == 0 && x.ended < len(x.segments):
 		s.undo()
 	case !x.inserted:
 		s.insertSettled()
@@ -135,7 +135,7 @@ func (s *stock) step() {
 }
 
 func (s *stock) read() {
-	x := &settledStock{by: bson.Binary{Subtype: 4, Data: make([]byte, 16)}, from: s.now + 1000 + s.rnd.Int64N(4000)}
+	x := &settledStock{by: bson.Binary{Subtype: 4, Data: make([]byte, 16)}, from: s.now + 1000 + s.rnd.Int64N(20_000)}
 	for i := range x.by.Data {
 		x.by.Data[i] = byte(s.rnd.Uint32())
 	}
@@ -416,7 +416,11 @@ func (e *stockEdit) run() (sink.Edited, error) {
 	if len(scratch.documents) > 0 {
 		return sink.Edited{}, errors.New("scratch documents stay")
 	}
-	s.before = s.step
+	s.before = func() {
+		for range s.rnd.IntN(1 << s.rnd.IntN(6)) { // now and then a whole settling between two commands
+			s.step()
+		}
+	}
 	s.lost = func() bool { return s.rnd.IntN(8) == 0 }
 	defer func() { s.before, s.lost = nil, nil }()
 	var edit interface {
