@@ -34,5 +34,6 @@
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES)
 //	beside it       scan.go (Buckets, for verifying), holdings.go, size.go, partitions.go (what is stored, whose claims there are)
 //	                selection.go (whole series, to be edited), selectiontry.go, selectionchange.go, selectiondelete.go, selectionbatch.go
+//	                selectionsegment.go, selectionsegmentedit.go (the measurements of such series in segments)
 //	                expire.go (what has expired)
 package sink

@@ -21,6 +21,9 @@ var ErrKeptLonger = errors.New("the collection keeps measurements longer now tha
 // them: a bucket goes when all that it may hold is older. A zero moment stands for the collection's expiry ago, by MongoDB's
 // clock; then a deletion ends with ErrKeptLonger when the collection is to keep measurements longer meanwhile. It returns the moment.
 // ErrNotSetUp and ErrNeverExpires say that there is nothing to go by.
+//
+// A segment goes by the same rule, as a whole: it holds the times of one span from its minimum, too. A settling that finds it gone
+// is undone, and settles the others again; what it made of the segment is older than the moment as well.
 func (d *Database) Expired(ctx context.Context, series string, before time.Time) (*Selection, time.Time, error) {
 	o, _, err := d.Definition(ctx, series)
 	if err != nil {
@@ -43,7 +46,7 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$lte", Value: bson.DateTime(before.UnixMilli() - o.Span())}}},
 		{Key: timeseries.MaxPath(o.TimeField), Value: bson.D{{Key: "$lt", Value: bson.DateTime(before.UnixMilli())}}},
 	}
-	s := d.Select(series, document(query), true)
+	s := d.documents(series, document(query), true)
 	if byExpiry {
 		s.due = func(ctx context.Context) error {
 			now, _, err := d.Definition(ctx, series)
@@ -59,7 +62,7 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 // Amount counts what is selected, and calls progress with the number of buckets looked at.
 func (s *Selection) Amount(ctx context.Context, progress func(buckets int64)) (total Amount, err error) {
 	err = s.buckets.Find(ctx, Query{Filter: s.query, Projection: editedFields()}, func(d bson.Raw) error {
-		total.Add(readEdited(d).amount())
+		total.Add(s.read(d).amount())
 		progress(total.Buckets)
 		return nil
 	})

@@ -41,6 +41,7 @@ type Selection struct {
 	closed           bool
 	timeout          time.Duration                   // of a write
 	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
+	segments         *segmentSelection               // nil: segments are documents like others
 }
 
 // NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone. Scratch
@@ -49,25 +50,49 @@ func NewSelection(buckets, scratch Editable, query bson.Raw, closed bool, timeou
 	return &Selection{buckets: buckets, scratch: scratch, query: query, closed: closed, timeout: timeout}
 }
 
-// Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates.
-func (d *Database) Select(series string, query bson.Raw, closed bool) *Selection {
+// Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates, and of the measurements
+// in segments of which the query finds the metas.
+func (d *Database) Select(ctx context.Context, series string, query bson.Raw, closed bool) (*Selection, error) {
+	definition, err := readDefinition(ctx, d.series(series).ports.Options)
+	if err != nil && !errors.Is(err, ErrNotSetUp) {
+		return nil, err
+	}
+	s := d.documents(series, query, closed).WithSegments(definition.Options, d.Clock)
+	s.segments.none = !definition.Segments // and without the index of segments it takes long to find that out
+	return s, nil
+}
+
+// documents is the Selection of whole documents, buckets or segments.
+func (d *Database) documents(series string, query bson.Raw, closed bool) *Selection {
 	port := func(suffix string) driverCollection { return driverCollection{d.db.Collection(series + suffix), d} }
 	return NewSelection(port(timeseries.BucketsSuffix), port(timeseries.OptionsSuffix), query, closed, d.o.WriteTimeout)
 }
 
-// Amount is a number of buckets and of the measurements in them.
+// Amount is a number of buckets, and of measurements in them or in segments.
 type Amount struct {
 	Buckets      int64 `json:"buckets"`
 	Measurements int64 `json:"measurements"`
+	// Staged are those of the measurements that are in segments.
+	Staged int64 `json:"inSegments"`
 }
 
 // Add adds an amount.
 func (a *Amount) Add(b Amount) {
 	a.Buckets += b.Buckets
 	a.Measurements += b.Measurements
+	a.Staged += b.Staged
 }
 
-// SelectedSeries is a series of a Selection and what it holds of it, in open and in closed buckets.
+// IsZero tells that it is nothing.
+func (a Amount) IsZero() bool { return a == Amount{} }
+
+// staged is an amount that is in segments only.
+func staged(measurements int64) Amount {
+	return Amount{Measurements: measurements, Staged: measurements}
+}
+
+// SelectedSeries is a series of a Selection and what it holds of it: in closed buckets, and in what is still live, which are
+// open buckets and segments. A settling that is under way has some measurements in both.
 type SelectedSeries struct {
 	Meta         bson.RawValue // Type 0: none
 	Open, Closed Amount
@@ -76,48 +101,79 @@ type SelectedSeries struct {
 // Series lists the series of the selection in the order of MongoDB's sort, and calls progress with the number of buckets
 // looked at. Two metas that only compare equal, such as 1 and 1.0, are two series.
 func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([]SelectedSeries, error) {
-	index, held := map[string]int{}, 0
-	var all []SelectedSeries
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	found, err := s.stagedSeries(ctx) // before the buckets: what is settled meanwhile is seen twice, not never
+	if err != nil {
+		return nil, failure("looking for segments", err)
+	}
+	list := seriesList{index: map[string]int{}}
+	for _, one := range found {
+		if err = list.add(one.meta, staged(one.live), false); err != nil {
+			return nil, err
+		}
+	}
 	var looked int64
-	var tooMany error
-	err := s.buckets.Find(ctx, Query{Filter: s.query, Projection: editedFields()}, func(d bson.Raw) error {
+	err = s.buckets.Find(ctx, Query{Filter: s.bucketQuery(), Projection: editedFields()}, func(d bson.Raw) error {
 		looked++
 		progress(looked)
-		b := readEdited(d)
-		i, known := index[b.series()]
-		if !known {
-			if held += len(b.meta.Value) + seriesOverhead; held > maxSelectedBytes {
-				tooMany = fmt.Errorf("the filter finds more than %d series, whose metas would take more than %d MiB of memory: "+
-					"take a narrower one, several times", len(all), maxSelectedBytes>>20)
-				return tooMany
-			}
-			i = len(all)
-			b.meta = cloned(b.meta)
-			index[b.series()] = i
-			all = append(all, SelectedSeries{Meta: b.meta})
-		}
-		if b.closed {
-			all[i].Closed.Add(b.amount())
-		} else {
-			all[i].Open.Add(b.amount())
-		}
-		return nil
+		b := s.read(d)
+		return list.add(b.meta, b.amount(), b.closed)
 	})
-	if tooMany != nil {
-		return nil, tooMany
+	if errors.Is(err, errTooManySeries) {
+		return nil, err
 	}
 	if err != nil {
 		return nil, failure("looking for buckets", err)
 	}
-	slices.SortFunc(all, func(a, b SelectedSeries) int { return timeseries.Compare(a.Meta, b.Meta) })
-	return all, nil
+	slices.SortFunc(list.all, func(a, b SelectedSeries) int { return timeseries.Compare(a.Meta, b.Meta) })
+	return list.all, nil
 }
 
-// Holds tells whether the time series, selected or not, has a bucket with exactly this meta.
+// errTooManySeries: more than the memory of a Selection takes.
+var errTooManySeries = errors.New("take a narrower one, several times")
+
+// seriesList is a list of series that is being made.
+type seriesList struct {
+	all   []SelectedSeries
+	index map[string]int // in all, by series
+	held  int            // bytes
+}
+
+// add adds an amount of a series.
+func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
+	i, known := l.index[seriesOf(meta)]
+	if !known {
+		if l.held += len(meta.Value) + seriesOverhead; l.held > maxSelectedBytes {
+			return fmt.Errorf("the filter finds more than %d series, whose metas would take more than %d MiB of memory: %w",
+				len(l.all), maxSelectedBytes>>20, errTooManySeries)
+		}
+		i = len(l.all)
+		meta = cloned(meta)
+		l.index[seriesOf(meta)] = i
+		l.all = append(l.all, SelectedSeries{Meta: meta})
+	}
+	if closed {
+		l.all[i].Closed.Add(amount)
+	} else {
+		l.all[i].Open.Add(amount)
+	}
+	return nil
+}
+
+// Holds tells whether the time series, selected or not, has a bucket with exactly this meta, or measurements of it in segments.
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
 	wanted, found := seriesOf(meta), false
-	err := s.buckets.Find(ctx, Query{Filter: document(bson.D{isMeta(meta)}), Projection: editedFields()}, func(d bson.Raw) error {
-		if readEdited(d).series() == wanted {
+	if err := s.begin(ctx); err != nil {
+		return false, err
+	}
+	if staged, err := s.isStaged(ctx, wanted); err != nil || staged {
+		return staged, failure("looking for segments", err)
+	}
+	filter := append(bson.D{isMeta(meta)}, s.notSegments()...)
+	err := s.buckets.Find(ctx, Query{Filter: document(filter), Projection: editedFields()}, func(d bson.Raw) error {
+		if s.read(d).series() == wanted {
 			found = true
 			return errEnough
 		}
@@ -138,29 +194,40 @@ type edited struct {
 	meta   bson.RawValue // Type 0: none
 	count  int64
 	closed bool
+	from   int64  // from when on it is shown, if it was made of segments, in milliseconds since 1970
+	by     string // the settling that made it
 }
 
 // editedFields is the projection of what readEdited reads.
 func editedFields() bson.Raw {
 	return document(bson.D{
-		{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathClosed, Value: 1},
+		{Key: timeseries.FieldMeta, Value: 1},
+		{Key: timeseries.PathCount, Value: 1},
+		{Key: timeseries.PathClosed, Value: 1},
+		{Key: timeseries.PathSettled, Value: 1},
 	})
 }
 
-// readEdited reads a bucket of whatever origin; its values are those of the document.
-func readEdited(d bson.Raw) edited {
+// read reads a bucket of whatever origin; its values are those of the document. One that is not shown yet does not count as
+// closed: its measurements are those of segments, and what is shown of these must not change back when the bucket takes over.
+func (s *Selection) read(d bson.Raw) edited {
 	b := edited{id: d.Lookup(timeseries.FieldID), meta: d.Lookup(timeseries.FieldMeta)}
 	b.count, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 	b.closed, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
+	b.from, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldFrom).DateTimeOK()
+	b.by = string(d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldBy).Value)
+	if s.segments != nil && b.from > s.segments.planned {
+		b.closed = false
+	}
 	return b
 }
 
 func (b edited) series() string { return seriesOf(b.meta) }
 
 // key is the bucket's _id, as bytes.
-func (b edited) key() string { return string(byte(b.id.Type)) + string(b.id.Value) }
+func (b edited) key() string { return keyOf(b.id) }
 
-func (b edited) amount() Amount { return Amount{1, b.count} }
+func (b edited) amount() Amount { return Amount{Buckets: 1, Measurements: b.count} }
 
 func (b edited) cloned() edited {
 	b.id, b.meta = cloned(b.id), cloned(b.meta)
@@ -186,16 +253,39 @@ func firstName(object bson.RawValue) string {
 	return first.Key()
 }
 
+// bucketQuery is the query for the buckets of the selection.
+func (s *Selection) bucketQuery() bson.Raw {
+	if s.segments == nil {
+		return s.query
+	}
+	return document(bson.D{{Key: "$and", Value: bson.A{s.query, s.notSegments()}}})
+}
+
+// notSegments is the condition that a document is a bucket, if segments are something else.
+func (s *Selection) notSegments() bson.D {
+	if s.segments == nil {
+		return nil
+	}
+	return bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}}}
+}
+
 // editable is the query for the buckets that an edit may change.
 func (s *Selection) editable() bson.Raw {
 	if s.closed {
-		return s.query
+		return s.bucketQuery()
 	}
-	return document(bson.D{{Key: "$and", Value: bson.A{s.query, bson.D{s.open()}}}})
+	return document(bson.D{{Key: "$and", Value: bson.A{s.bucketQuery(), bson.D{s.open()}}}})
 }
 
+// open is the condition that a bucket is not closed, or was made of segments and is not shown yet.
 func (s *Selection) open() bson.E {
-	return bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}
+	open := bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}
+	if s.segments == nil {
+		return open
+	}
+	return bson.E{Key: "$or", Value: bson.A{
+		bson.D{open}, bson.D{{Key: timeseries.PathFrom, Value: bson.D{{Key: "$gt", Value: bson.DateTime(s.segments.planned)}}}},
+	}}
 }
 
 // among is the query for buckets by their _id.

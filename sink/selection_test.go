@@ -75,6 +75,15 @@ func raw(t *testing.T, d any) bson.Raw {
 
 func silent(sink.Edited) {}
 
+func (e *env) selects(t *testing.T, query bson.Raw, closed bool) *sink.Selection {
+	t.Helper()
+	s, err := e.Select(t.Context(), "events", query, closed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // changed runs a change to its end.
 func changed(t *testing.T, s *sink.Selection, changes []sink.MetaChange) sink.Edited {
 	t.Helper()
@@ -98,7 +107,7 @@ func TestSelectionTellsSeriesApart(t *testing.T) {
 	e := connect(t)
 	object := bson.D{{Key: "a", Value: "x"}}
 	e.series(t, []any{int32(1), int64(1), 1.0, bson.Null{}, nil, object, "x"}, 2, 1)
-	s := e.Select("events", raw(t, bson.D{}), false)
+	s := e.selects(t, raw(t, bson.D{}), false)
 	all := seriesIn(t, s)
 	if len(all) != 7 {
 		t.Fatalf("%d series: %+v", len(all), all)
@@ -113,7 +122,7 @@ func TestSelectionTellsSeriesApart(t *testing.T) {
 			t.Errorf("holds %v: %v, %v", meta, holds, err)
 		}
 	}
-	some := e.Select("events", raw(t, bson.D{{Key: "meta.a", Value: "x"}}), false)
+	some := e.selects(t, raw(t, bson.D{{Key: "meta.a", Value: "x"}}), false)
 	if all := seriesIn(t, some); len(all) != 1 || all[0].Meta.Type != bson.TypeEmbeddedDocument {
 		t.Errorf("selected: %+v", all)
 	}
@@ -126,7 +135,7 @@ func TestTryIsTheServersUpdate(t *testing.T) {
 		metas = append(metas, raw(t, bson.D{{Key: "m", Value: bson.D{{Key: "n", Value: i}}}}).Lookup("m"))
 	}
 	metas = append(metas, bson.RawValue{}, raw(t, bson.D{{Key: "m", Value: bson.D{{Key: "n", Value: "text"}}}}).Lookup("m"))
-	s := e.Select("events", raw(t, bson.D{}), false)
+	s := e.selects(t, raw(t, bson.D{}), false)
 	tried, err := s.Try(t.Context(), raw(t, bson.D{{Key: "$inc", Value: bson.D{{Key: "meta.n", Value: 1}}}}), metas, func(int) {})
 	if err != nil || len(tried) != len(metas) {
 		t.Fatal(len(tried), err)
@@ -181,7 +190,7 @@ func TestChangeMovesEachBucketOnce(t *testing.T) {
 			for _, one := range c.changes {
 				changes = append(changes, sink.MetaChange{Before: value(one[0]), After: value(one[1])})
 			}
-			edited := changed(t, e.Select("events", raw(t, bson.D{}), c.closed), changes)
+			edited := changed(t, e.selects(t, raw(t, bson.D{}), c.closed), changes)
 			if edited != (sink.Edited{Done: sink.Amount{Buckets: c.done, Measurements: 10 * c.done}}) {
 				t.Errorf("edited %+v, want %d", edited, c.done)
 			}
@@ -204,7 +213,7 @@ func TestDeleteLeavesOthers(t *testing.T) {
 		{false, 60, map[string][2]int{`"a"`: {0, 2}, `"b"`: {60, 2}, "none": {60, 2}}},
 		{true, 2, map[string][2]int{`"b"`: {60, 2}, "none": {60, 2}}},
 	} {
-		d := e.Select("events", query, c.closed).Delete(silent)
+		d := e.selects(t, query, c.closed).Delete(silent)
 		if err := d.Run(t.Context()); err != nil || d.Edited().Done.Buckets != c.done || d.Edited().Missed != 0 {
 			t.Errorf("%+v, %v", d.Edited(), err)
 		}

@@ -11,11 +11,12 @@ import (
 type Edited struct {
 	// Done are buckets that were edited, with the measurements they had when they were read last.
 	Done Amount `json:"done"`
-	// Missed are buckets that were closed, edited or deleted by others between reading and writing, and left alone.
+	// Missed are buckets and segments that were closed, edited, settled or deleted by others between reading and writing, and left
+	// alone.
 	Missed int64 `json:"missed"`
 	// Appeared are buckets of series that were not there when the edit was planned. They are left alone.
 	Appeared int64 `json:"appeared"`
-	// Unsure are buckets of which no answer told whether they were edited.
+	// Unsure are buckets and segments of which no answer told whether they were edited.
 	Unsure int64 `json:"unsure"`
 }
 
@@ -28,6 +29,7 @@ type editing struct {
 	bytes    int      // that they take
 	most     int      // buckets in a batch
 	unsure   []edited // sent, and not known to be edited
+	segments *segmentEdits
 
 	// send edits the buckets, and returns how many it found.
 	send func(ctx context.Context, buckets []edited) (int64, error)
@@ -41,6 +43,9 @@ func (e *editing) Edited() Edited { return e.edited }
 // Settle finds out about the buckets that are Unsure, when Run is not called again. A write whose answer did not come may be
 // executed later all the same.
 func (e *editing) Settle(ctx context.Context) error {
+	if err := e.segments.account(ctx); err != nil {
+		return failure("reading segments back", err)
+	}
 	return failure("reading buckets back", e.account(ctx, false))
 }
 
@@ -52,7 +57,7 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 	e.open, e.bytes = e.open[:0], 0
 	query := Query{Filter: e.s.editable(), Projection: editedFields(), Batch: maxDeleted}
 	err := e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
-		if b := readEdited(d); wanted(b) {
+		if b := e.s.read(d); wanted(b) {
 			e.open = append(e.open, b.cloned())
 			e.bytes += len(d)
 		}
@@ -89,7 +94,7 @@ func (e *editing) flush(ctx context.Context) error {
 		}
 	} else {
 		e.unsure = append(e.unsure, e.open...)
-		e.edited.Unsure = int64(len(e.unsure))
+		e.countUnsure()
 	}
 	e.open, e.bytes = e.open[:0], 0
 	refused := (*CommandError)(nil)
@@ -113,7 +118,7 @@ func (e *editing) account(ctx context.Context, missed bool) error {
 	now := make(map[string]*edited, len(e.unsure))
 	query := Query{Filter: document(bson.D{among(e.unsure)}), Projection: editedFields()}
 	err := e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
-		b := readEdited(d).cloned()
+		b := e.s.read(d).cloned()
 		now[b.key()] = &b
 		return nil
 	})
@@ -127,9 +132,12 @@ func (e *editing) account(ctx context.Context, missed bool) error {
 			e.edited.Missed++
 		}
 	}
-	e.unsure, e.edited.Unsure = e.unsure[:0], 0
+	e.unsure = e.unsure[:0]
+	e.countUnsure()
 	return nil
 }
+
+func (e *editing) countUnsure() { e.edited.Unsure = int64(len(e.unsure) + len(e.segments.sent)) }
 
 // executed is how many documents a write command found; an error unless all of that is durable.
 func executed(reply Reply, err error) (int64, error) {

@@ -13,17 +13,37 @@ type Deletion struct{ editing }
 func (s *Selection) Delete(progress func(Edited)) *Deletion {
 	d := &Deletion{editing{s: s, progress: progress, most: maxDeleted}}
 	d.send, d.isDone = d.delete, func(_ edited, now *edited) bool { return now == nil }
+	d.segments = newSegmentEdits(&d.editing)
 	return d
 }
 
-// Run deletes the buckets that there are. After an *OutageError it can be called again.
+// Run takes the measurements out of the segments that there are, and deletes the buckets. After an *OutageError it can be called
+// again. See segmentEdits for why it is in this order.
 func (d *Deletion) Run(ctx context.Context) error {
-	return d.pass(ctx, "deleting buckets", func(edited) bool { return true })
+	if err := d.s.begin(ctx); err != nil {
+		return err
+	}
+	selected, err := d.s.stagedSeries(ctx)
+	if err != nil {
+		return failure("looking for segments", err)
+	}
+	gone := make(map[string]bool, len(selected))
+	for _, one := range selected {
+		gone[seriesOf(one.meta)] = true
+	}
+	left := d.segments.run(ctx, func(meta bson.RawValue) (bson.RawValue, bool) { return meta, !gone[seriesOf(meta)] })
+	if left != nil && !d.segments.isDamage(left) {
+		return left
+	}
+	if err := d.pass(ctx, "deleting buckets", func(edited) bool { return true }); err != nil {
+		return err
+	}
+	return left
 }
 
 // delete deletes buckets that the selection still finds.
 func (d *Deletion) delete(ctx context.Context, buckets []edited) (int64, error) {
-	filter := bson.D{among(buckets), {Key: "$and", Value: bson.A{d.s.query}}}
+	filter := bson.D{among(buckets), {Key: "$and", Value: bson.A{d.s.bucketQuery()}}}
 	if !d.s.closed {
 		filter = append(filter, d.s.open())
 	}

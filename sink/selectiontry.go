@@ -31,11 +31,8 @@ type Tried struct {
 func (s *Selection) Try(ctx context.Context, update bson.Raw, metas []bson.RawValue, progress func(done int)) ([]Tried, error) {
 	all := make([]Tried, 0, len(metas))
 	for len(all) < len(metas) {
-		rest, bytes, n := metas[len(all):], 0, 0
-		for n < len(rest) && n < maxTried && (n == 0 || bytes+len(rest[n].Value) <= maxTriedBytes) {
-			bytes += len(rest[n].Value)
-			n++
-		}
+		rest := metas[len(all):]
+		n := chunkOf(rest, maxTried)
 		tried, err := s.try(ctx, update, rest[:n])
 		if err != nil {
 			return nil, failure("trying the update on scratch documents", err)
@@ -46,54 +43,95 @@ func (s *Selection) Try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 	return all, nil
 }
 
+// chunkOf is how many of the metas go into scratch documents at a time: most at most.
+func chunkOf(metas []bson.RawValue, most int) int {
+	bytes, n := 0, 0
+	for n < len(metas) && n < most && (n == 0 || bytes+len(metas[n].Value) <= maxTriedBytes) {
+		bytes += len(metas[n].Value)
+		n++
+	}
+	return n
+}
+
 // try is Try for some metas.
 func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawValue) ([]Tried, error) {
+	tried := make([]Tried, len(metas))
+	err := s.onScratch(ctx, metas, func(ctx context.Context, scratch *scratchMetas) error {
+		updates := make([]Update, len(metas))
+		for i := range metas {
+			updates[i] = Update{Update: update, Filter: document(bson.D{
+				{Key: timeseries.FieldID, Value: scratch.ids[i]}, {Key: "$and", Value: bson.A{s.query}},
+			})}
+		}
+		reply, err := s.scratch.Update(ctx, updates)
+		if err == nil {
+			err = reply.Unconfirmed
+		}
+		if err != nil {
+			return err
+		}
+		found := 0
+		err = s.scratch.Find(ctx, Query{Filter: document(bson.D{scratch.every()})}, func(d bson.Raw) error {
+			if i, ok := scratch.index(d); ok {
+				tried[i].Meta = cloned(d.Lookup(timeseries.FieldMeta))
+				found++
+			}
+			return nil
+		})
+		if err == nil && found != len(metas) {
+			err = fmt.Errorf("%d of %d scratch documents are there", found, len(metas))
+		}
+		for _, e := range reply.Errors {
+			tried[e.Index].Err = &CommandError{Code: e.Code, Message: e.Message}
+		}
+		return err
+	})
+	return tried, err
+}
+
+// scratchMetas are documents with metas, where buckets have theirs.
+type scratchMetas struct {
+	ids bson.A
+	at  map[string]int // by _id
+}
+
+// index is which of the metas a document had.
+func (s *scratchMetas) index(d bson.Raw) (int, bool) {
+	id, _ := d.Lookup(timeseries.FieldID).StringValueOK()
+	i, ok := s.at[id]
+	return i, ok
+}
+
+// every is the condition that finds all of them.
+func (s *scratchMetas) every() bson.E {
+	return bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: s.ids}}}
+}
+
+// onScratch makes scratch documents of metas, and deletes them after their use.
+func (s *Selection) onScratch(
+	ctx context.Context, metas []bson.RawValue, use func(ctx context.Context, scratch *scratchMetas) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	run := "probe-" + rand.Text()
-	ids := make(bson.A, len(metas))
-	index := make(map[string]int, len(metas))
-	documents, updates := make([]bson.Raw, len(metas)), make([]Update, len(metas))
+	scratch := scratchMetas{ids: make(bson.A, len(metas)), at: make(map[string]int, len(metas))}
+	documents := make([]bson.Raw, len(metas))
 	for i, meta := range metas {
 		id := fmt.Sprintf("%s-%d", run, i)
-		ids[i], index[id] = id, i
-		scratch := bson.D{{Key: timeseries.FieldID, Value: id}}
+		scratch.ids[i], scratch.at[id] = id, i
+		d := bson.D{{Key: timeseries.FieldID, Value: id}}
 		if meta.Type != 0 {
-			scratch = append(scratch, bson.E{Key: timeseries.FieldMeta, Value: meta})
+			d = append(d, bson.E{Key: timeseries.FieldMeta, Value: meta})
 		}
-		documents[i] = document(scratch)
-		updates[i] = Update{Update: update, Filter: document(bson.D{
-			{Key: timeseries.FieldID, Value: id}, {Key: "$and", Value: bson.A{s.query}},
-		})}
+		documents[i] = document(d)
 	}
-	every := document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}})
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 		defer cancel()
-		_, _ = s.scratch.Delete(ctx, every)
+		_, _ = s.scratch.Delete(ctx, document(bson.D{scratch.every()}))
 	}()
 	if _, err := executed(s.scratch.Insert(ctx, documents)); err != nil {
-		return nil, err
+		return err
 	}
-	reply, err := s.scratch.Update(ctx, updates)
-	if err == nil {
-		err = reply.Unconfirmed
-	}
-	if err != nil {
-		return nil, err
-	}
-	tried, found := make([]Tried, len(metas)), 0
-	err = s.scratch.Find(ctx, Query{Filter: every}, func(d bson.Raw) error {
-		id, _ := d.Lookup(timeseries.FieldID).StringValueOK()
-		tried[index[id]].Meta = cloned(d.Lookup(timeseries.FieldMeta))
-		found++
-		return nil
-	})
-	if err == nil && found != len(metas) {
-		err = fmt.Errorf("%d of %d scratch documents are there", found, len(metas))
-	}
-	for _, e := range reply.Errors {
-		tried[e.Index].Err = &CommandError{Code: e.Code, Message: e.Message}
-	}
-	return tried, err
+	return use(ctx, &scratch)
 }

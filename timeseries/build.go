@@ -39,6 +39,10 @@ func objectValue(document bson.Raw) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: document}
 }
 
+func int32Value(n int32) bson.RawValue {
+	return bson.RawValue{Type: bson.TypeInt32, Value: bsoncore.AppendInt32(nil, n)}
+}
+
 func int64Value(n int64) bson.RawValue {
 	return bson.RawValue{Type: bson.TypeInt64, Value: bsoncore.AppendInt64(nil, n)}
 }

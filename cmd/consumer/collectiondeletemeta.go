@@ -59,7 +59,10 @@ func (p *program) deleteMetas(ctx context.Context, with collections, f *metaFlag
 		if err != nil {
 			return views, translated(name, err)
 		}
-		selection := with.database.Select(name, onBuckets, f.closed)
+		selection, err := with.database.Select(ctx, name, onBuckets, f.closed)
+		if err != nil {
+			return views, fmt.Errorf("%s: %w", name, err)
+		}
 		all, err := p.selected(ctx, name, selection)
 		if err != nil {
 			return views, err
@@ -128,7 +131,7 @@ func newMetaDeletion(name string, all []sink.SelectedSeries, f *metaFlags) MetaD
 	for i := range all {
 		within, left := scope(&all[i], f.closed)
 		view.ClosedLeft.Add(left)
-		if within.Buckets == 0 {
+		if within.IsZero() {
 			continue
 		}
 		view.SeriesCount++

@@ -19,7 +19,7 @@ import (
 const aboutClosed = "Whole series are selected: the filter may name the meta field and what is in it, nothing else. As MongoDB's own\n" +
 	"time series do, these commands leave closed buckets alone, which are those that are full or out of their time: the\n" +
 	"output counts them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe, and without\n" +
-	"it a series is split.\n\n"
+	"it a series is split. Measurements in segments are always included; they are edited before the buckets.\n\n"
 
 // metaFlags are those of the commands that edit whole series.
 type metaFlags struct {

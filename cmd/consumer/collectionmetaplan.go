@@ -77,7 +77,7 @@ type metaPlan struct {
 func (m *metaPlan) metas() []bson.RawValue {
 	var metas []bson.RawValue
 	for i := range m.all {
-		if within, _ := scope(&m.all[i], m.closed); within.Buckets > 0 {
+		if within, _ := scope(&m.all[i], m.closed); !within.IsZero() {
 			metas = append(metas, m.all[i].Meta)
 		}
 	}

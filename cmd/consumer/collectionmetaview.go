@@ -102,7 +102,7 @@ func (v *MetaUpdate) print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "%s%s become one with another, which nothing takes apart again.\n", least, seriesText(v.Joining))
 	}
-	if v.Unchanged.Buckets > 0 {
+	if !v.Unchanged.IsZero() {
 		fmt.Fprintf(w, "Unchanged by this update: %s.\n", amountText(v.Unchanged))
 	}
 	printClosed(w, v.ClosedLeft)
@@ -113,7 +113,11 @@ func (v *MetaUpdate) print(w io.Writer) {
 }
 
 func amountText(a sink.Amount) string {
-	return fmt.Sprintf("%s with %s", text.Count(int(a.Buckets), "bucket"), text.Count(int(a.Measurements), "measurement"))
+	said := fmt.Sprintf("%s with %s", text.Count(int(a.Buckets), "bucket"), text.Count(int(a.Measurements-a.Staged), "measurement"))
+	if a.Staged > 0 {
+		said += fmt.Sprintf(" and %s in segments", text.Count(int(a.Staged), "measurement"))
+	}
+	return said
 }
 
 func seriesText(n int) string { return fmt.Sprintf("%d series", n) }
@@ -140,12 +144,12 @@ func printEdited(w io.Writer, e *sink.Edited, done string) {
 	}
 	fmt.Fprintf(w, "Done: %s %s.\n", amountText(e.Done), done)
 	if e.Missed > 0 {
-		fmt.Fprintf(w, "Left alone: %s, which others closed, edited or deleted meanwhile.\n", text.Count(int(e.Missed), "bucket"))
+		fmt.Fprintf(w, "Left alone: %s, which others closed, edited, settled or deleted meanwhile.\n", text.Count(int(e.Missed), "document"))
 	}
 	if e.Appeared > 0 {
 		fmt.Fprintf(w, "Left alone: %s of series that appeared meanwhile; the same command finds them.\n", text.Count(int(e.Appeared), "bucket"))
 	}
 	if e.Unsure > 0 {
-		fmt.Fprintf(w, "Not known: %s, of which no answer came.\n", text.Count(int(e.Unsure), "bucket"))
+		fmt.Fprintf(w, "Not known: %s, of which no answer came.\n", text.Count(int(e.Unsure), "document"))
 	}
 }

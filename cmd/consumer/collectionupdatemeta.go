@@ -104,7 +104,11 @@ func (p *program) planUpdate(
 	if err != nil {
 		return nil, translated(name, err)
 	}
-	plan := &metaPlan{selection: database.Select(name, query, f.closed), closed: f.closed}
+	selection, err := database.Select(ctx, name, query, f.closed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	plan := &metaPlan{selection: selection, closed: f.closed}
 	if plan.all, err = p.selected(ctx, name, plan.selection); err != nil {
 		return nil, err
 	}
