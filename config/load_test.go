@@ -96,8 +96,10 @@ func TestDefaults(t *testing.T) {
 			Granularity: "seconds", View: "auto", WriteTimeout: 10 * time.Second,
 		},
 		Bucket: Bucket{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
-		Flush: Flush{Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second, Segments: "off",
-			SettleInterval: 10 * time.Minute, SettleAhead: 4 * time.Minute, SettleLinger: 10 * time.Minute},
+		Flush: Flush{
+			Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second, Segments: "off",
+			SettleInterval: 10 * time.Minute, SettleAhead: 4 * time.Minute, SettleLinger: 10 * time.Minute,
+		},
 		Memory:  Memory{Limit: 1 << 30},
 		DLQ:     DLQ{Topic: "{topic}.dlq", Create: true, Partitions: 1, Retention: 720 * time.Hour},
 		Service: Service{HTTPAddr: ":9464", LogLevel: "info", LogProgress: time.Minute, ShutdownTimeout: 25 * time.Second},

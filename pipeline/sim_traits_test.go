@@ -71,10 +71,9 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 			w.traits.pace = max(w.traits.pace, p.pace)
 		}
 	}
-	w.drawAside(func() { w.traits.segments = w.chance(0.4) && !slices.Contains(w.kinds, repairs) })
+	w.drawAside(func() { w.traits.segments = w.chance(0.4) })
 	if slices.Contains(settlingMutations, broken) {
 		w.traits.segments = true
-		w.kinds = slices.DeleteFunc(w.kinds, func(s *schedule) bool { return s == repairs })
 		w.kinds = append(w.kinds, memberSchedules[0])
 	}
 	w.noteTraits()

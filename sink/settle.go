@@ -36,7 +36,9 @@ func (p *Partition) Staging(ctx context.Context) (claim.Staging, error) {
 	query = Query{
 		Filter: document(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: int32(0)}}}, {Key: timeseries.PathOwner, Value: p.id}}),
 		Projection: document(bson.D{
-			{Key: timeseries.PathSegment, Value: 1}, {Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathSize, Value: 1},
+			{Key: timeseries.PathSegment, Value: 1},
+			{Key: timeseries.PathCount, Value: 1},
+			{Key: timeseries.PathSize, Value: 1},
 			{Key: timeseries.PathTopicID, Value: 1},
 		}),
 		Batch: storedBatch,
