@@ -263,7 +263,7 @@ func (b *segmentBatch) add(d bson.Raw) error {
 	edit, err := b.g.e.s.segments.collection.EditSegment(d, b.become)
 	if err != nil {
 		b.g.damaged = cmp.Or(b.g.damaged, fmt.Errorf("%w, and was left alone: %v: %w; look with `consumer verify --content`", errDamaged, id, err))
-		return nil //nolint:nilerr // the others are edited first
+		return nil
 	}
 	if edit.Changed == 0 {
 		b.g.done[key] = true
