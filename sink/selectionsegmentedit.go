@@ -281,11 +281,14 @@ func (b *segmentBatch) add(d bson.Raw) error {
 	return nil
 }
 
-// asRead finds a segment as long as nobody has changed or ended it since it was read.
+// asRead finds a segment as long as nobody has changed or ended it since it was read. Its bounds tell it from another one that
+// an owner wrote under the same _id after it was deleted.
 func asRead(d bson.Raw) bson.D {
 	condition := bson.D{{Key: timeseries.FieldID, Value: cloned(d.Lookup(timeseries.FieldID))}}
 	for _, path := range [][]string{
 		{timeseries.FieldControl, timeseries.FieldCount},
+		{timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldFirst},
+		{timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldLast},
 		{timeseries.FieldControl, timeseries.FieldSegment, timeseries.FieldEdits},
 		{timeseries.FieldControl, timeseries.FieldSegment, timeseries.FieldBy},
 	} {

@@ -106,9 +106,6 @@ func (o Options) withoutDropped(data bson.Raw, drop []bool, metas bson.Raw) bson
 		}
 	}
 	b := newBuilder()
-	if metas != nil && !isEmpty(metas) {
-		b.add(o.MetaField, objectValue(metas))
-	}
 	for column.open(data); column.next(); {
 		name := string(column.key)
 		if metas != nil && name == o.MetaField {
@@ -123,6 +120,9 @@ func (o Options) withoutDropped(data bson.Raw, drop []bool, metas bson.Raw) bson
 		}
 		if values := kept.document(); !isEmpty(values) {
 			b.add(name, objectValue(values))
+		}
+		if name == o.TimeField && metas != nil && !isEmpty(metas) { // where the catalog puts it
+			b.add(o.MetaField, objectValue(metas))
 		}
 	}
 	return b.document()

@@ -143,7 +143,12 @@ func (r *run) doubledIn(ctx context.Context) ([]doubledSpot, error) {
 		return nil, fmt.Errorf("connecting to read the buckets: %w", err)
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
-	cursor, err := client.Database(r.databaseName()).Collection(r.topic+".buckets").Find(ctx, bson.D{})
+	database := client.Database(r.databaseName())
+	announced, err := check.ReadAnnounced(ctx, database, r.topic)
+	if err != nil {
+		return nil, err
+	}
+	cursor, err := database.Collection(r.topic+".buckets").Find(ctx, bson.D{})
 	if err != nil {
 		return nil, fmt.Errorf("reading what is doubled: %w", err)
 	}
@@ -153,6 +158,9 @@ func (r *run) doubledIn(ctx context.Context) ([]doubledSpot, error) {
 		partition, positions, err := check.PositionsOf(cursor.Current)
 		if err != nil {
 			return nil, fmt.Errorf("reading what is doubled: %w", err)
+		}
+		if !announced.Counts(cursor.Current) {
+			continue
 		}
 		id, _ := cursor.Current.Lookup("_id").ObjectIDOK()
 		for _, p := range positions {

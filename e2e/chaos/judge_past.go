@@ -22,10 +22,15 @@ func (r *run) judgePast(ctx context.Context) error {
 		return fmt.Errorf("connecting to read the buckets: %w", err)
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
-	buckets := client.Database(r.databaseName()).Collection(r.topic + ".buckets")
+	database := client.Database(r.databaseName())
+	buckets := database.Collection(r.topic + ".buckets")
+	announced, err := check.ReadAnnounced(ctx, database, r.topic)
+	if err != nil {
+		return err
+	}
 	for _, past := range r.past {
 		id := bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: past.topic.ID[:]}}}
-		stored, err := positionsIn(ctx, buckets, id)
+		stored, err := positionsIn(ctx, buckets, id, announced)
 		if err != nil {
 			return err
 		}
@@ -43,8 +48,8 @@ type spot struct {
 	check.Position
 }
 
-// positionsIn counts how often each measurement is listed.
-func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D) (map[spot]int, error) {
+// positionsIn counts how often each measurement is stored.
+func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D, announced check.Announced) (map[spot]int, error) {
 	cursor, err := buckets.Find(ctx, filter)
 	if err != nil {
 		return nil, fmt.Errorf("reading the buckets of a past topic: %w", err)
@@ -55,6 +60,9 @@ func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D) 
 		partition, positions, err := check.PositionsOf(cursor.Current)
 		if err != nil {
 			return nil, fmt.Errorf("reading the buckets of a past topic: %w", err)
+		}
+		if !announced.Counts(cursor.Current) {
+			continue
 		}
 		for _, p := range positions {
 			stored[spot{partition, p}]++
