@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -44,19 +45,22 @@ func (e *SegmentError) Unwrap() error { return e.Err }
 // Settle makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times.
 // The flush is not to be finished: the buckets are no catalog's. The error is a *SegmentError.
 func Settle(o Options, by Settled, segments []bson.Raw) (*Flush, error) {
-	all, err := measurementsOf(o.Collection, segments)
-	if err != nil {
-		return nil, err
+	var all []segmented
+	for _, segment := range segments {
+		var err error
+		if all, err = appendMeasurements(all, o.Collection, segment); err != nil {
+			return nil, segmentError(segment, err)
+		}
 	}
-	slices.SortFunc(all, func(a, b measurement.Measurement) int {
-		return cmp.Or(cmp.Compare(a.Meta.Type, b.Meta.Type), slices.Compare(a.Meta.Value, b.Meta.Value),
+	slices.SortFunc(all, func(a, b segmented) int {
+		return cmp.Or(cmp.Compare(a.Meta.Type, b.Meta.Type), bytes.Compare(a.Meta.Value, b.Meta.Value),
 			cmp.Compare(a.Time, b.Time), a.Position.Compare(b.Position))
 	})
 	o.Settled, o.Reopen, o.DenseFrom, o.DeltaMax, o.FlushWrites, o.Limits.CacheBytes = &by, false, 0, 0, 0, 0
 	c := New(o)
 	for i := range all {
-		if err := c.Insert(&all[i]); err != nil {
-			return nil, fmt.Errorf("position %d: %w", all[i].Position.Offset, err)
+		if err := c.Insert(&all[i].Measurement); err != nil {
+			return nil, segmentError(all[i].segment, err)
 		}
 	}
 	flush := c.Prepare(0)
@@ -66,25 +70,33 @@ func Settle(o Options, by Settled, segments []bson.Raw) (*Flush, error) {
 	return flush, nil
 }
 
-// measurementsOf unpacks segments.
-func measurementsOf(o timeseries.Options, segments []bson.Raw) ([]measurement.Measurement, error) {
-	var all []measurement.Measurement
-	var m timeseries.Unpacked
-	for _, segment := range segments {
-		u := timeseries.NewUnpacker(o)
-		err := u.Reset(segment)
-		for err == nil && u.Next(&m) {
-			all = append(all, measurement.Measurement{
-				Position: m.Position, Time: m.Time, Meta: m.Meta, Elements: rawbson.Content(slices.Clone(m.Fields)),
-			})
-		}
-		if err == nil {
-			err = cmp.Or(u.Err(), u.Mismatch())
-		}
-		if err != nil {
-			id, _ := segment.Lookup(timeseries.FieldID).ObjectIDOK()
-			return nil, &SegmentError{ID: id, Err: err}
-		}
+// segmented is a measurement and the segment that it is in.
+type segmented struct {
+	measurement.Measurement
+	segment bson.Raw
+}
+
+// appendMeasurements unpacks a segment. The metas are those of the document.
+func appendMeasurements(all []segmented, o timeseries.Options, segment bson.Raw) ([]segmented, error) {
+	u := timeseries.NewUnpacker(o)
+	if err := u.Reset(segment); err != nil {
+		return all, err
 	}
-	return all, nil
+	var arena []byte // of their elements
+	for m := (timeseries.Unpacked{}); u.Next(&m); {
+		if cap(arena)-len(arena) < len(m.Elements) {
+			arena = make([]byte, 0, max(len(segment), len(m.Elements)))
+		}
+		start := len(arena)
+		arena = append(arena, m.Elements...)
+		all = append(all, segmented{segment: segment, Measurement: measurement.Measurement{
+			Position: m.Position, Time: m.Time, Meta: m.Meta, Elements: arena[start:len(arena):len(arena)],
+		}})
+	}
+	return all, cmp.Or(u.Err(), u.Mismatch())
+}
+
+func segmentError(segment bson.Raw, err error) error {
+	id, _ := segment.Lookup(timeseries.FieldID).ObjectIDOK()
+	return &SegmentError{ID: id, Err: err}
 }

@@ -1,6 +1,18 @@
 package claim
 
-import "go.mongodb.org/mongo-driver/v2/bson"
+import (
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// Errors of settling that tell of no failure.
+var (
+	// ErrAnnounced: the partition document announces another settling, which must be recovered first.
+	ErrAnnounced = errors.New("another settling is announced")
+	// ErrEdited: segments were changed or deleted by somebody else since they were read.
+	ErrEdited = errors.New("segments have been changed or deleted meanwhile")
+)
 
 // Settling is what a partition document announces while segments are settled into buckets.
 type Settling struct {

@@ -17,8 +17,7 @@ type settling struct {
 	writes    []*bucketer.Write // not sent yet, or not executed
 	acting    []*bucketer.Write
 	rest      []claim.Segment // that have not ended yet, or whose end is not taken back yet
-	handed    Instant         // since when a part of them is on its way
-	part      int             // how many that is; of buckets 0
+	part      int             // how many of them are on their way
 	stale     []bson.ObjectID // its inserts met other documents there
 	committed bool            // its commit was sent, or may have been
 	course    course
@@ -52,8 +51,11 @@ func (w *Worker) settleInterval() time.Duration {
 	return w.o.SettleInterval
 }
 
-// settles tells that segments are in memory.
-func (w *Worker) settles() bool { return w.tenure.staging.settling != nil }
+// settles tells that what is settled takes memory.
+func (w *Worker) settles() bool {
+	t := w.tenure.staging.settling
+	return t != nil && t.course == forward && len(t.writes) > 0
+}
 
 // advanceSettling takes what is to be done about segments a step further.
 func (w *Worker) advanceSettling(m Moment, actions []Action) []Action {
@@ -62,7 +64,7 @@ func (w *Worker) advanceSettling(m Moment, actions []Action) []Action {
 		return actions
 	}
 	if a := w.nextOfSettling(m); a != nil {
-		w.busy.settle = true
+		w.busy.settle, s.since = true, m.Now
 		return append(actions, a)
 	}
 	return actions
@@ -88,7 +90,7 @@ func (w *Worker) nextOfSettling(m Moment) Action {
 	case t.course == recovering:
 		return RecoverSettling{Settling: &t.Settling}
 	case t.course == takingBack:
-		return TakeBackSettling{Settling: &t.Settling, Segments: t.nextPart(m.Now, w.pace.bound)}
+		return TakeBackSettling{Settling: &t.Settling, Segments: t.nextPart(w.pace.bound)}
 	case t.course == deleting:
 		return DeleteSettled{Settling: &t.Settling, Stale: t.stale}
 	case t.course != forward:
@@ -104,7 +106,7 @@ func (w *Worker) nextOfSettling(m Moment) Action {
 	case !t.committed:
 		t.committed, t.rest = true, t.Segments
 	}
-	return CommitSettling{Settling: &t.Settling, Segments: t.nextPart(m.Now, w.pace.bound)}
+	return CommitSettling{Settling: &t.Settling, Segments: t.nextPart(w.pace.bound)}
 }
 
 // next takes the writes to be sent now: together no heavier than the bound, and at least one.
@@ -121,8 +123,8 @@ func (t *settling) next(bound int64) []*bucketer.Write {
 }
 
 // nextPart takes the segments to be changed now: as many as writes of a flush, and at least one.
-func (t *settling) nextPart(now Instant, bound int64) []claim.Segment {
-	t.part, t.handed = int(min(max(1, bound/writeWeight), int64(len(t.rest)))), now
+func (t *settling) nextPart(bound int64) []claim.Segment {
+	t.part = int(min(max(1, bound/writeWeight), int64(len(t.rest))))
 	return t.rest[:t.part]
 }
 
@@ -135,7 +137,7 @@ func (w *Worker) partDone(m Moment, err error) bool {
 	} else {
 		t.rest = t.rest[t.part:]
 	}
-	w.pace.took(m.Now-t.handed, given, answered)
+	w.pace.took(m.Now-w.tenure.staging.since, given, answered)
 	return len(t.rest) == 0
 }
 
@@ -158,7 +160,7 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 	if len(e.Segments) == 0 {
 		return
 	}
-	t := &settling{begun: m.Now, shown: m.Now + w.o.SettleAhead, Settling: claim.Settling{
+	t := &settling{begun: s.since, shown: s.since + w.o.SettleAhead, Settling: claim.Settling{
 		By: w.o.NewToken(), TopicID: e.Segments[0].TopicID, From: e.Now.Add(w.o.SettleAhead).UnixMilli(), Segments: e.Segments, First: e.Segments[0].First, Last: e.Segments[0].Last,
 	}}
 	documents := make([]bson.Raw, len(e.Segments))
@@ -190,7 +192,9 @@ func (w *Worker) settlingAnnounced(m Moment, e SettlingAnnounced) {
 	s := w.settlingAnswered()
 	if e.Err != nil { // it may stand there, or another one does
 		s.settling, s.read = nil, false
-		w.settlingUnknown(m, e.Err)
+		if !errors.Is(e.Err, claim.ErrAnnounced) {
+			w.settlingUnknown(m, e.Err)
+		}
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
@@ -230,14 +234,20 @@ func (w *Worker) settledSent(m Moment, e SettledSent) {
 
 func (w *Worker) settlingCommitted(m Moment, e SettlingCommitted) {
 	s := w.settlingAnswered()
+	edited := errors.Is(e.Err, claim.ErrEdited)
+	if edited {
+		e.Err = nil
+	}
 	last := w.partDone(m, e.Err)
-	if e.Err != nil {
+	if e.Err != nil || edited {
 		s.settling.course = recovering
+	}
+	if e.Err != nil {
 		w.settlingUnknown(m, e.Err)
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
-	if last {
+	if last && !edited {
 		s.settling.course = finished
 	}
 }

@@ -63,8 +63,21 @@ func (w *world) deleteBucket() {
 	w.mongo.put(w.mongo.buckets, id, nil, nil)
 }
 
+// excuseTaken lifts the duty to store what an edit takes out of a document.
+func (w *world) excuseTaken(before, after bson.Raw) {
+	left := map[int64]bool{}
+	for _, m := range unpacked(w, after) {
+		left[m.value] = true
+	}
+	w.excuse(before, func(m held) bool { return !left[m.value] })
+}
+
 // excuseBucket lifts the duty to store what a bucket holds, which an operator deletes.
 func (w *world) excuseBucket(bucket bson.Raw) {
+	w.excuse(bucket, func(held) bool { return true })
+}
+
+func (w *world) excuse(bucket bson.Raw, which func(held) bool) {
 	_, topic, _ := valueAt(bucket, timeseries.PathTopicID).BinaryOK()
 	partition, _ := valueAt(bucket, timeseries.PathPartition).AsInt64OK()
 	key := logKey{[16]byte(topic), int32(partition)}
@@ -72,6 +85,9 @@ func (w *world) excuseBucket(bucket bson.Raw) {
 		key.topic = w.kafka.topic
 	}
 	for _, m := range unpacked(w, bucket) {
+		if !which(m) {
+			continue
+		}
 		w.checks.staged.loose[m.value] = true
 		if l := w.kafka.logs[key]; l != nil {
 			l.excused[m.position] = "an operator deleted it"

@@ -16,10 +16,11 @@ type staging struct {
 	announced map[[16]byte]int64 // the settlings that partition documents announce, and from when on their buckets are shown
 	places    map[int64][]string // _ids of the documents that hold a measurement, by its value
 	loose     map[int64]bool     // measurements of which an operator has deleted a document
+	renamed   map[int64]bool     // measurements that an operator may have given another meta in a segment
 }
 
 func newStaging() staging {
-	return staging{announced: map[[16]byte]int64{}, places: map[int64][]string{}, loose: map[int64]bool{}}
+	return staging{announced: map[[16]byte]int64{}, places: map[int64][]string{}, loose: map[int64]bool{}, renamed: map[int64]bool{}}
 }
 
 // settles tells whether an action writes segments as a whole.

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,7 +45,10 @@ func (t *task) editSeries() {
 	query := encoded(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}})
 	buckets := editedBuckets{t: t, port: port{w: w, of: w.mongo.buckets}}
 	const noTimeout = time.Hour // it would be one by the wrong clock
-	selection := sink.NewSelection(buckets, buckets, query, w.chance(0.5), noTimeout)
+	selection := sink.NewSelection(buckets, &scratch{}, query, w.chance(0.5), noTimeout)
+	if w.traits.segments {
+		selection = selection.WithSegments(collection, func(context.Context) (time.Time, error) { return w.mongo.clock(), nil })
+	}
 	all, err := selection.Series(t.context(), func(int64) {})
 	if err != nil {
 		return
@@ -83,6 +87,42 @@ func (t *task) plan(selection *sink.Selection, all []sink.SelectedSeries) series
 	}
 	w.note("(met) series changed")
 	return selection.Change(all, changes, silent)
+}
+
+// scratch takes the documents by which an edit asks which metas a query finds. Nothing goes wrong with it.
+type scratch struct{ documents []bson.Raw }
+
+// Insert implements sink.Editable.
+func (s *scratch) Insert(_ context.Context, documents []bson.Raw) (sink.Reply, error) {
+	for _, d := range documents {
+		s.documents = append(s.documents, slices.Clone(d))
+	}
+	return sink.Reply{N: len(documents)}, nil
+}
+
+// Update implements sink.Editable.
+func (s *scratch) Update(context.Context, []sink.Update) (sink.Reply, error) {
+	panic("an edit of metas that are given changes no scratch documents")
+}
+
+// Find implements sink.Editable.
+func (s *scratch) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
+	for _, d := range s.documents {
+		if !matches(d, q.Filter) {
+			continue
+		}
+		if err := each(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Delete implements sink.Editable.
+func (s *scratch) Delete(_ context.Context, filter bson.Raw) (int64, error) {
+	before := len(s.documents)
+	s.documents = slices.DeleteFunc(s.documents, func(d bson.Raw) bool { return matches(d, filter) })
+	return int64(before - len(s.documents)), nil
 }
 
 // editedBuckets are the buckets in the eyes of an edit: read some at a time, and without a session.
@@ -129,11 +169,21 @@ func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.
 		if before == nil || !matches(before, updates[i].Filter) {
 			return 0, nil
 		}
+		after := updated(before, updates[i].Update)
+		if isSegment(before) {
+			w.note("(met) segment edited beside its owner")
+			w.excuseTaken(before, after)
+			for _, m := range unpacked(w, after) {
+				w.checks.staged.renamed[m.value] = true
+			}
+			w.mongo.put(b.of, id, after, nil)
+			return 1, nil
+		}
 		if w.checks.movedBy[id] == b.t.p.name {
 			w.fail("edit", "%s changes the meta of %x a second time", b.t.p.name, id)
 		}
 		w.note("(met) bucket given another meta beside its owner")
-		w.mongo.put(b.of, id, updated(before, updates[i].Update), nil)
+		w.mongo.put(b.of, id, after, nil)
 		w.checks.movedBy[id] = b.t.p.name
 		return 1, nil
 	}, func(int) bool { return false })
@@ -142,9 +192,15 @@ func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.
 // Delete implements sink.Editable. What was deleted need not be stored any more.
 func (b editedBuckets) Delete(ctx context.Context, filter bson.Raw) (int64, error) {
 	w := b.w
-	values, err := filter.Lookup("_id", "$in").Array().Values()
-	if err != nil {
-		panic(err)
+	var values []bson.RawValue
+	if some, ok := filter.Lookup("$or").ArrayOK(); ok {
+		for _, condition := range elementsOf(bson.Raw(some)) {
+			values = append(values, condition.Value().Document().Lookup("_id"))
+		}
+	} else {
+		for _, id := range elementsOf(bson.Raw(filter.Lookup("_id", "$in").Array())) {
+			values = append(values, id.Value())
+		}
 	}
 	b.dawdle()
 	reply, err := b.write(ctx, len(values), func(i int) (int, *sink.WriteError) {
@@ -183,6 +239,7 @@ func TestSimulationOfSeriesEdits(t *testing.T) {
 		seriesEdits.name, "(met) series changed", "(met) series deleted", "(met) bucket given another meta beside its owner",
 		"(met) bucket deleted beside its owner", "(met) an edit of series misses a bucket that its owner has closed or another edited",
 		"(met) a series appears while others are edited", "(met) conflict", "(met) writes without answer",
+		"(met) segment edited beside its owner", "(met) settling undone with some segments ended",
 	} {
 		if met.runs[row] == 0 && met.made >= enoughRuns {
 			t.Errorf("no run had %q", row)

@@ -22,6 +22,7 @@ type staging struct {
 	attempt  int32 // of inserts, where others have met documents of their _ids
 	retry    backoff
 	turn     bool    // it comes before the flush
+	since    Instant // when the action under way began
 	due      Instant // before that no segment is to be settled; 0: it must be worked out
 }
 
@@ -54,15 +55,14 @@ func (w *Worker) noteStaged(m Moment, f *flush) {
 
 // stagingRead takes what former owners have left. It counts as half as old as what is settled.
 func (w *Worker) stagingRead(m Moment, e StagingRead) {
-	w.busy.settle = false
-	s := &w.tenure.staging
-	if s.turn = false; e.Err != nil {
+	s := w.settlingAnswered()
+	if e.Err != nil {
 		w.settlingFailed(m, readingSegments, e.Err)
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
 	if e.Staging.Settling != nil {
-		shown := m.Now + time.Duration(e.Staging.Settling.From-e.Staging.Now)*time.Millisecond
+		shown := s.since + time.Duration(e.Staging.Settling.From-e.Staging.Now)*time.Millisecond
 		s.settling = &settling{Settling: *e.Staging.Settling, course: recovering, committed: true, begun: m.Now, shown: shown}
 		return // and what there is, is read again
 	}

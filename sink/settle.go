@@ -2,8 +2,6 @@ package sink
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -145,11 +143,8 @@ func notEnded() bson.E {
 	return bson.E{Key: timeseries.PathUntil, Value: bson.D{{Key: "$exists", Value: false}}}
 }
 
-// ErrAnnounced: the partition document announces another settling, which must be recovered first.
-var ErrAnnounced = errors.New("another settling is announced")
-
-// Announce writes a settling into the partition document, unless another one stands there (ErrAnnounced, or ErrOtherOwner if
-// the claim is not ours any more: which of them, Staging finds out).
+// Announce writes a settling into the partition document, unless another one stands there, or the claim is not ours any
+// more: ErrAnnounced; which of them, Staging finds out.
 func (p *Partition) Announce(ctx context.Context, s *claim.Settling) error {
 	update := Update{
 		Filter: document(append(p.shown(), bson.E{Key: fieldSettling, Value: bson.D{{Key: "$exists", Value: false}}})),
@@ -159,7 +154,7 @@ func (p *Partition) Announce(ctx context.Context, s *claim.Settling) error {
 		return c.Update(ctx, []Update{update})
 	})
 	if err == nil && !done {
-		return ErrAnnounced
+		return claim.ErrAnnounced
 	}
 	return err
 }
@@ -190,7 +185,7 @@ func (p *Partition) CommitSettling(ctx context.Context, s *claim.Settling, segme
 		return failure(doing, err)
 	}
 	if n != len(updates) {
-		return fmt.Errorf("%s: %d of %d have been changed or deleted meanwhile", doing, len(updates)-n, len(updates))
+		return claim.ErrEdited
 	}
 	return nil
 }
