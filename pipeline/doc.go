@@ -21,7 +21,7 @@
 //	WaitedNoted        waitedNoted       sight.go       CommitNow, ReadClaim, HandedOver
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch
-//	StoredLoaded       storedLoaded      claiming.go    Fetch
+//	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadStaging
 //	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters
 //	BucketsFound       bucketsFound      lookups.go     FindBuckets
 //	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited

@@ -204,6 +204,28 @@ func described(x any) string {
 		return fmt.Sprintf("ProduceLetters %d", len(x.Letters))
 	case pipeline.FindBuckets:
 		return fmt.Sprintf("FindBuckets %d", len(x.Lookups))
+	case pipeline.SendSettled:
+		return "SendSettled" + describedWrites(x.Writes)
+	case pipeline.SegmentsRead:
+		return fmt.Sprintf("SegmentsRead %d, %v", len(x.Segments), x.Err)
+	case pipeline.StagingRead:
+		settling := "no settling"
+		if x.Staging.Settling != nil {
+			settling = fmt.Sprintf("%+v", *x.Staging.Settling)
+		}
+		return fmt.Sprintf("StagingRead %d segments, %s, %v", len(x.Staging.Segments), settling, x.Err)
+	case pipeline.AnnounceSettling:
+		return fmt.Sprintf("AnnounceSettling %+v", *x.Settling)
+	case pipeline.CommitSettling:
+		return fmt.Sprintf("CommitSettling %s: %d segments", x.Settling.By[:], len(x.Segments))
+	case pipeline.RecoverSettling:
+		return fmt.Sprintf("RecoverSettling %s", x.Settling.By[:])
+	case pipeline.TakeBackSettling:
+		return fmt.Sprintf("TakeBackSettling %s: %d segments", x.Settling.By[:], len(x.Segments))
+	case pipeline.DeleteSettled:
+		return fmt.Sprintf("DeleteSettled %s, %d stale", x.Settling.By[:], len(x.Stale))
+	case pipeline.ForgetSettling:
+		return fmt.Sprintf("ForgetSettling %s", x.Settling.By[:])
 	}
 	return fmt.Sprintf("%T %+v", x, x)
 }

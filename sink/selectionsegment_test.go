@@ -19,7 +19,7 @@ import (
 	"waterwheel/timeseries"
 )
 
-var editRuns = flag.Int("edit.runs", 60, "random edits of segments and buckets")
+var editRuns = flag.Int("edit.runs", 200, "random edits of segments and buckets")
 
 // stock is a time series of which series are edited while its segments are settled.
 type stock struct {
