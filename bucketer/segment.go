@@ -50,7 +50,7 @@ func (c *Catalog) isSparse(b *bucket) bool {
 // of what is stored of it any more.
 func (c *Catalog) stage(f *flight, b *bucket) {
 	s := b.series
-	f.staged = append(f.staged, staged{hash: timeseries.SeriesHash(s.meta()), key: s.key, rows: c.abandon(b)})
+	f.staged = append(f.staged, staged{hash: timeseries.SeriesKeyHash(s.key), key: s.key, rows: c.abandon(b)})
 	c.retire(s)
 }
 
@@ -90,9 +90,10 @@ func (c *Catalog) cutSlice(f *flight, all []staged) {
 	p.earliest = c.options.Collection.Round(p.earliest)
 	var elements []byte
 	for i := range all {
-		head := c.metaElement(all[i].key)
+		elements = c.appendMeta(elements[:0], all[i].key)
+		head := len(elements)
 		for r := range all[i].rows.all {
-			elements = append(append(elements[:0], head...), r.elements...)
+			elements = append(elements[:head], r.elements...)
 			p.add(row{r.position, r.time, elements}, all[i].hash)
 		}
 		c.buffers.release(all[i].rows.buf)
@@ -102,12 +103,12 @@ func (c *Catalog) cutSlice(f *flight, all []staged) {
 	}
 }
 
-// metaElement is a series' meta as the element that its measurements begin with in a segment; nil for none.
-func (c *Catalog) metaElement(key string) []byte {
+// appendMeta appends a series' meta as the element that its measurements begin with in a segment; nothing for none.
+func (c *Catalog) appendMeta(dst []byte, key string) []byte {
 	if key == "" {
-		return nil
+		return dst
 	}
-	return append(rawbson.AppendHeader(nil, bson.Type(key[0]), c.options.Collection.MetaField), key[1:]...)
+	return append(rawbson.AppendHeader(dst, bson.Type(key[0]), c.options.Collection.MetaField), key[1:]...)
 }
 
 // filling is the making of segments.

@@ -19,6 +19,15 @@ func SeriesHash(meta bson.RawValue) int32 {
 	return int32(hash>>16 ^ hash&0xffff)
 }
 
+// SeriesKeyHash is the SeriesHash of a meta given as the byte of its type and its value; empty for none.
+func SeriesKeyHash(key string) int32 {
+	hash := uint32(2166136261)
+	for i := range len(key) {
+		hash = (hash ^ uint32(key[i])) * 16777619
+	}
+	return int32(hash>>16 ^ hash&0xffff)
+}
+
 // MaxHash is the largest SeriesHash.
 const MaxHash = 1<<16 - 1
 

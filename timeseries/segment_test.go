@@ -21,6 +21,13 @@ func TestSeriesHash(t *testing.T) {
 		if got := SeriesHash(c.meta); got != c.want {
 			t.Errorf("%s: %d, not %d", c.name, got, c.want)
 		}
+		key := ""
+		if c.meta.Type != 0 {
+			key = string(byte(c.meta.Type)) + string(c.meta.Value)
+		}
+		if got := SeriesKeyHash(key); got != c.want {
+			t.Errorf("by its key %s: %d, not %d", c.name, got, c.want)
+		}
 	}
 }
 
