@@ -30,10 +30,10 @@ func TestSegmentsOutliveOrderlyRestarts(t *testing.T) {
 }
 
 func testSegments(t *testing.T, times int, end func(*stream, *harness.Consumer)) {
-	series, rate := 300, 1500
 	if world.servers.Slow() {
-		series, rate = 60, 120
+		t.Skip("this server looks through its collection for any condition beside the _id: settling, which changes segments one by one, takes it minutes")
 	}
+	const series, rate = 300, 1500
 	s := newStream(t, 4)
 	load := s.startLoad(s.generator(series), rate)
 	for range times {
