@@ -47,6 +47,7 @@ type process struct {
 	slot  int
 	name  string
 	began time.Duration
+	again bool // it has asked to be run again, of a repair
 	settings
 	group *coordinator
 	zero  time.Duration // what its clock showed when the world began

@@ -38,6 +38,7 @@ type world struct {
 	slots    map[int]*process // the present process of each slot
 	all      []*process
 	repairer *process       // the last repair
+	repairs  int            // how often it was run again for what it had left
 	kinds    []*schedule    // what happens in this run
 	answers  map[answer]int // what events led to
 	seen     map[string]int
