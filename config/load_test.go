@@ -97,7 +97,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Bucket: Bucket{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
 		Flush: Flush{
-			Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second, Segments: "off",
+			Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second, Segments: "auto",
 			SettleInterval: 10 * time.Minute, SettleAhead: 4 * time.Minute, SettleLinger: 10 * time.Minute,
 		},
 		Memory:  Memory{Limit: 1 << 30},

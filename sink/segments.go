@@ -3,6 +3,9 @@ package sink
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 // Segments says whether what arrives for slow series is written into segments first.
@@ -11,7 +14,7 @@ type Segments string
 // The choices. Segments that are there are shown and settled with any of them.
 const (
 	SegmentsOff  Segments = "off"
-	SegmentsAuto Segments = "auto" // where a view can show them
+	SegmentsAuto Segments = "auto" // in a time series that has no bucket yet, where a view can show them
 	SegmentsOn   Segments = "on"   // always
 )
 
@@ -22,13 +25,12 @@ func (s *series) beginSegments(ctx context.Context) error {
 		return nil
 	}
 	if s.o.Segments == SegmentsAuto {
-		why, err := s.hidesSegments(ctx)
+		why, err := s.declinesSegments(ctx)
 		if err != nil {
 			return err
 		}
 		if why != nil {
-			s.log.Info("SEGMENTS=auto: measurements are written into buckets at once, since no view could show segments",
-				"collection", s.namespace(), "why", why)
+			s.log.Info("SEGMENTS=auto: measurements are written into buckets at once", "collection", s.namespace(), "why", why)
 			return nil
 		}
 	}
@@ -43,10 +45,30 @@ func (s *series) beginSegments(ctx context.Context) error {
 	return noted
 }
 
-// errNoView: the settings ask for no view.
-var errNoView = errors.New("MONGODB_VIEW=none")
+var (
+	errNoView = errors.New("MONGODB_VIEW=none")
+	errBegun  = errors.New("it has buckets and never had segments; SEGMENTS=on gives it them, and former versions of waterwheel refuse it from then on")
+)
 
-// hidesSegments tells why no view that may be made shows segments; nil: one does. The error tells that it is not known now.
+// declinesSegments tells why a time series does without segments unless they are asked for by name; nil: it does not. What is
+// there already is left as it is: segments are for good, and there may be consumers and readers that do not know them. The
+// second error tells that it is not known now.
+func (s *series) declinesSegments(ctx context.Context) (why, unknown error) {
+	bucket, err := first(ctx, s.ports.Buckets, Query{Filter: document(bson.D{}), Projection: document(bson.D{{Key: "_id", Value: 1}})})
+	switch {
+	case err != nil:
+		return nil, failure("looking for a bucket", err)
+	case bucket != nil:
+		return errBegun, nil
+	}
+	why, err = s.hidesSegments(ctx)
+	if why != nil {
+		why = fmt.Errorf("no view could show segments: %w", why)
+	}
+	return why, err
+}
+
+// hidesSegments tells why no view that may be made shows segments; nil: one does. The second error tells that it is not known now.
 func (s *series) hidesSegments(ctx context.Context) (why, unknown error) {
 	if s.o.View == ViewNone {
 		return errNoView, nil

@@ -52,6 +52,11 @@ func (s *viewServer) steps() (steps []string) {
 	return steps
 }
 
+// hasBuckets makes the time series one that somebody has written to.
+func hasBuckets(s *viewServer) {
+	s.documents["events.buckets"] = []bson.D{{{Key: "_id", Value: bson.NewObjectID()}}}
+}
+
 func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 	for name, c := range map[string]struct {
 		server func(*viewServer)
@@ -66,9 +71,9 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 		"auto":                        {func(*viewServer) {}, sink.ViewAuto, sink.SegmentsAuto, true, true, union, ""},
 		"on":                          {func(*viewServer) {}, sink.ViewAuto, sink.SegmentsOn, true, true, union, ""},
 		"auto, portable":              {func(*viewServer) {}, sink.ViewPortable, sink.SegmentsAuto, true, true, union, ""},
-		"auto, no view asked for":     {func(*viewServer) {}, sink.ViewNone, sink.SegmentsAuto, false, false, "none", "since no view could show segments"},
+		"auto, no view asked for":     {func(*viewServer) {}, sink.ViewNone, sink.SegmentsAuto, false, false, "none", "no view could show segments"},
 		"on, no view asked for":       {func(*viewServer) {}, sink.ViewNone, sink.SegmentsOn, true, true, "none", "only `consumer query`"},
-		"auto, no views":              {func(s *viewServer) { s.refuses = 238 }, sink.ViewAuto, sink.SegmentsAuto, false, false, "none", "since no view could show segments"},
+		"auto, no views":              {func(s *viewServer) { s.refuses = 238 }, sink.ViewAuto, sink.SegmentsAuto, false, false, "none", "no view could show segments"},
 		"on, no views":                {func(s *viewServer) { s.refuses = 238 }, sink.ViewAuto, sink.SegmentsOn, true, true, "none", "only `consumer query`"},
 		"auto, one collection only":   {func(s *viewServer) { s.single = true }, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "unrecognized pipeline stage"},
 		"on, one collection only":     {func(s *viewServer) { s.single = true }, sink.ViewAuto, sink.SegmentsOn, true, true, "none", "only `consumer query`"},
@@ -78,6 +83,8 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 		"auto, segments at any time":  {func(s *viewServer) { s.always = "$gt" }, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "it shows 60 measurements of 48"},
 		"auto, documented only":       {func(s *viewServer) { s.internal = false }, sink.ViewAuto, sink.SegmentsAuto, true, true, union, ""},
 		"auto, a wrong stage":         {func(s *viewServer) { s.wrong = true }, sink.ViewAuto, sink.SegmentsAuto, true, true, union, ""},
+		"auto, with buckets":          {hasBuckets, sink.ViewAuto, sink.SegmentsAuto, false, false, internal, "SEGMENTS=on gives it them"},
+		"on, with buckets":            {hasBuckets, sink.ViewAuto, sink.SegmentsOn, true, true, union, ""},
 		"auto, collections for views": {func(s *viewServer) { s.plain = true }, sink.ViewAuto, sink.SegmentsAuto, false, false, "none", "it shows 0 measurements of 48"},
 	} {
 		t.Run(name, func(t *testing.T) {
