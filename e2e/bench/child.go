@@ -51,7 +51,7 @@ func Child() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	work := map[Peer]func(context.Context, task, *stopwatch) error{Naive: naive, Ceiling: ceiling}[t.Peer]
+	work := map[Peer]func(context.Context, task, *stopwatch) error{Naive: naive, Ceiling: ceiling, following: follow}[t.Peer]
 	if work == nil {
 		return fmt.Errorf("no peer is named %q", t.Peer)
 	}
@@ -87,13 +87,18 @@ func (w *stopwatch) stop(ctx context.Context) {
 	w.outcome.MaxResident = MaxResidentOf(os.Getpid())
 }
 
-// child has a task done by a process of its own.
-func (b *Bench) child(ctx context.Context, t task) (outcome, error) {
+// start starts a process of its own that does a task.
+func (b *Bench) start(t task) (*harness.Consumer, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
-		return outcome{}, fmt.Errorf("writing the task: %w", err)
+		return nil, fmt.Errorf("writing the task: %w", err)
 	}
-	process, err := harness.Start(b.Self[0], harness.Settings{taskVariable: string(text)}, b.Self[1:]...)
+	return harness.Start(b.Self[0], harness.Settings{taskVariable: string(text)}, b.Self[1:]...)
+}
+
+// child has a task done by a process of its own.
+func (b *Bench) child(ctx context.Context, t task) (outcome, error) {
+	process, err := b.start(t)
 	if err != nil {
 		return outcome{}, err
 	}

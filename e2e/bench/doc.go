@@ -12,6 +12,7 @@
 //	drain.go, result.go           a peer's turn, and what comes of it
 //	waterwheel.go, profile.go     the program, before the server and before the proxy; where its processor time goes
 //	child.go                      peers that are processes of this program: naive.go, ceiling.go
+//	follow.go                     the naive consumer, keeping up with a topic
 //	usage.go                      processor time and memory of processes, those of the servers too
 //	stored.go                     whether all is stored, and what it takes
 //	rounds.go, machine.go         peers in turns; where the figures are taken

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,40 +20,75 @@ const naiveDocuments = 1000
 
 // naive reads as the only member of a group, inserts what it has read, and commits it, until the log's ends are committed.
 func naive(ctx context.Context, t task, w *stopwatch) error {
-	database, err := connect(t.MongoURI)
+	n, err := openNaive(t)
 	if err != nil {
 		return err
 	}
-	defer database.Disconnect(context.WithoutCancel(ctx))
-	consumer, err := kgo.NewClient(
-		kgo.SeedBrokers(strings.Split(t.Brokers, ",")...), kgo.ConsumerGroup(t.Group), kgo.ConsumeTopics(t.Collection),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
-	)
-	if err != nil {
-		return fmt.Errorf("making a consumer: %w", err)
-	}
-	defer consumer.Close()
-	collection := database.Database(t.Database).Collection(t.Collection)
+	defer n.close(context.WithoutCancel(ctx))
 	done := make([]int64, len(t.Ends))
 	for !slices.Equal(done, t.Ends) {
-		fetches := consumer.PollRecords(ctx, naiveDocuments)
+		records, err := n.read(ctx)
 		if w.begin.IsZero() {
 			w.start(ctx)
 		}
-		if err := fetches.Err0(); err != nil {
-			return fmt.Errorf("reading %s: %w", t.Collection, err)
+		if err == nil {
+			err = n.store(ctx, records)
 		}
-		if err := insertRecords(ctx, collection, fetches.Records()); err != nil {
+		if err != nil {
 			return err
 		}
-		if err := consumer.CommitUncommittedOffsets(ctx); err != nil {
-			return fmt.Errorf("committing: %w", err)
-		}
-		for _, r := range fetches.Records() {
+		for _, r := range records {
 			done[r.Partition] = r.Offset + 1
 		}
 	}
 	w.stop(ctx)
+	return nil
+}
+
+// naiveLoop is the naive consumer's clients.
+type naiveLoop struct {
+	database   *mongo.Client
+	consumer   *kgo.Client
+	collection *mongo.Collection
+}
+
+func openNaive(t task, more ...kgo.Opt) (*naiveLoop, error) {
+	database, err := connect(t.MongoURI)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := kgo.NewClient(append(more,
+		kgo.SeedBrokers(strings.Split(t.Brokers, ",")...), kgo.ConsumerGroup(t.Group), kgo.ConsumeTopics(t.Collection),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(),
+	)...)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("making a consumer: %w", err), database.Disconnect(context.Background()))
+	}
+	return &naiveLoop{database, consumer, database.Database(t.Database).Collection(t.Collection)}, nil
+}
+
+func (n *naiveLoop) close(ctx context.Context) {
+	n.consumer.Close()
+	n.database.Disconnect(ctx)
+}
+
+// read waits for records, and returns those that have come.
+func (n *naiveLoop) read(ctx context.Context) ([]*kgo.Record, error) {
+	fetches := n.consumer.PollRecords(ctx, naiveDocuments)
+	if err := fetches.Err0(); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", n.collection.Name(), err)
+	}
+	return fetches.Records(), nil
+}
+
+// store inserts records, and commits that.
+func (n *naiveLoop) store(ctx context.Context, records []*kgo.Record) error {
+	if err := insertRecords(ctx, n.collection, records); err != nil {
+		return err
+	}
+	if err := n.consumer.CommitUncommittedOffsets(ctx); err != nil {
+		return fmt.Errorf("committing: %w", err)
+	}
 	return nil
 }
 
@@ -107,13 +143,17 @@ func createNaive(ctx context.Context, database *mongo.Database, name string) (st
 	if err := database.Collection(name).Drop(ctx); err != nil {
 		return "", fmt.Errorf("dropping collection %s: %w", name, err)
 	}
+	return "plain collection with an index on series and time", createPlain(ctx, database, name)
+}
+
+// createPlain creates a plain collection for measurements. Whoever stores them looks for those of one series.
+func createPlain(ctx context.Context, database *mongo.Database, name string) error {
 	if err := database.CreateCollection(ctx, name); err != nil {
-		return "", fmt.Errorf("creating collection %s: %w", name, err)
+		return fmt.Errorf("creating collection %s: %w", name, err)
 	}
-	// Whoever stores measurements looks for those of one series.
 	keys := bson.D{{Key: "meta.sensor", Value: 1}, {Key: "time", Value: 1}}
 	if _, err := database.Collection(name).Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
-		return "", fmt.Errorf("indexing collection %s: %w", name, err)
+		return fmt.Errorf("indexing collection %s: %w", name, err)
 	}
-	return "plain collection with an index on series and time", nil
+	return nil
 }

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"waterwheel/e2e/bench/figure"
@@ -11,8 +12,8 @@ import (
 // Table is the results for people.
 func Table(results []Result) string {
 	var b strings.Builder
-	b.WriteString("| series | Hz each | stored/s | own CPU each | server CPU each | writes/s | measurements a write | a bucket | bytes each: data / disk / indexes | freshness, s: p50 / p90 / p99 / max |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| series | Hz each | stored as | stored/s | settled/s | own CPU each | server CPU each | writes/s | measurements a write | a bucket | bytes each: data / disk / indexes | freshness, s: p50 / p90 / p99 / max |\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		server, bytes, behind := "–", "–", ""
 		if r.ServerCPU != nil {
@@ -24,11 +25,24 @@ func Table(results []Result) string {
 		if r.Behind() {
 			behind = " **behind**"
 		}
-		fmt.Fprintf(&b, "| %s | %g | %s%s | %s µs | %s | %s | %s | %s | %s | %s |\n", figure.Number(float64(r.Series)), r.Rate,
-			figure.Number(r.Stored), behind, figure.Number(r.CPU), server, figure.Number(r.Writes), figure.Number(r.PerWrite),
-			figure.Number(r.Density), bytes, r.Freshness)
+		fmt.Fprintf(&b, "| %s | %g | %s | %s%s | %s | %s µs | %s | %s | %s | %s | %s | %s |\n", figure.Number(float64(r.Series)), r.Rate, r.Way,
+			figure.Number(r.Stored), behind, known(r.Settled), figure.Number(r.CPU), server, figure.Number(r.Writes), figure.Number(r.PerWrite),
+			known(r.Density), bytes, r.Freshness)
+	}
+	for _, r := range results {
+		if r.Trouble != "" {
+			fmt.Fprintf(&b, "\n%s, %s: %s.\n", r.Case, r.Way, r.Trouble)
+		}
 	}
 	return b.String()
+}
+
+// known is a number, or a dash for 0.
+func known(n float64) string {
+	if n == 0 {
+		return "–"
+	}
+	return figure.Number(n)
 }
 
 // drawing is one figure that is drawn for all results: a line for each number of series.
@@ -61,24 +75,28 @@ var drawings = []struct {
 	}},
 }
 
-// Draw draws all figures into a folder, and returns the files' names. A panel without any figure is left out.
+// Draw draws all figures of each way into a folder, and returns the files' names. A panel without any figure is left out.
 func Draw(dir string, results []Result) ([]string, error) {
 	var names []string
-	for _, d := range drawings {
-		var panels []figure.Panel
-		for _, of := range d.panels {
-			if p := of.panel(results); len(p.Lines) > 0 {
-				panels = append(panels, p)
+	for _, way := range Ways {
+		of := slices.DeleteFunc(slices.Clone(results), func(r Result) bool { return r.Way != way })
+		for _, d := range drawings {
+			var panels []figure.Panel
+			for _, panel := range d.panels {
+				panel.title += ", stored as " + string(way)
+				if p := panel.panel(of); len(p.Lines) > 0 {
+					panels = append(panels, p)
+				}
 			}
+			if len(panels) == 0 {
+				continue
+			}
+			name := d.name + "-" + string(way) + ".svg"
+			if err := figure.Write(filepath.Join(dir, name), panels...); err != nil {
+				return nil, err
+			}
+			names = append(names, name)
 		}
-		if len(panels) == 0 {
-			continue
-		}
-		name := d.name + ".svg"
-		if err := figure.Write(filepath.Join(dir, name), panels...); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
 	}
 	return names, nil
 }

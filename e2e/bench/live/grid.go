@@ -57,10 +57,10 @@ func Grid(mostTotal float64) (within, beyond []Case) {
 	return within, beyond
 }
 
-// Share is how long each case may take of all the time there is: at least long enough for two flushes of five seconds after
-// the warm-up.
-func Share(all time.Duration, cases int) time.Duration {
-	return max(all/time.Duration(max(1, cases)), leastTime)
+// Share is how long each of so many rows may take of all the time there is: at least long enough for two flushes of five seconds in
+// the part that is measured.
+func Share(all time.Duration, rows int) time.Duration {
+	return max(all/time.Duration(max(1, rows)), leastTime)
 }
 
 const leastTime = 20 * time.Second

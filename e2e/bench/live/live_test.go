@@ -1,9 +1,12 @@
 package live
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
 func TestGridHasEachCaseOnce(t *testing.T) {
@@ -64,9 +67,9 @@ func TestFreshnessOfWhatBecomesVisible(t *testing.T) {
 func TestFiguresAreOfTheTimeBetweenTwoMoments(t *testing.T) {
 	at := time.Now()
 	r := Result{Case: Case{100, 1}}
-	r.between(moment{at: at, produced: 50, stored: 100, writes: 10, cpu: time.Second, server: time.Second, serverKnown: true},
-		moment{at: at.Add(10 * time.Second), produced: 1050, stored: 1100, writes: 110, cpu: 1500 * time.Millisecond, server: 3 * time.Second, serverKnown: true})
-	if r.Produced != 100 || r.Stored != 100 || r.Writes != 10 || r.PerWrite != 10 || r.CPU != 500 || *r.ServerCPU != 2000 || r.Behind() {
+	r.between(moment{at: at, produced: 50, counts: counts{100, 10, 0}, cpu: time.Second, server: time.Second, serverKnown: true},
+		moment{at: at.Add(10 * time.Second), produced: 1050, counts: counts{1100, 110, 400}, cpu: 1500 * time.Millisecond, server: 3 * time.Second, serverKnown: true})
+	if r.Produced != 100 || r.Stored != 100 || r.Writes != 10 || r.PerWrite != 10 || r.Settled != 40 || r.CPU != 500 || *r.ServerCPU != 2000 || r.Behind() {
 		t.Errorf("%+v", r)
 	}
 	r.Stored = 80
@@ -76,13 +79,72 @@ func TestFiguresAreOfTheTimeBetweenTwoMoments(t *testing.T) {
 }
 
 func TestTableAndDrawings(t *testing.T) {
-	results := []Result{{Case: Case{100, 0.1}, Produced: 10, Stored: 10, CPU: 20, Density: 3}, {Case: Case{100, 1}, Produced: 100, Stored: 50, CPU: 5, Density: 9}}
+	server := 7.5
+	results := []Result{
+		{Case: Case{100, 0.1}, Way: Buckets, Produced: 10, Stored: 10, CPU: 20, Density: 3},
+		{Case: Case{100, 1}, Way: Segments, Produced: 100, Stored: 50, Settled: 40, CPU: 5, ServerCPU: &server, Density: 9, Trouble: "it did not end"},
+		{Case: Case{100, 1}, Way: Plain, Produced: 100, Stored: 100, CPU: 6},
+	}
 	table := Table(results)
-	if !strings.Contains(table, "| 100 | 0.1 | 10 | 20 µs | – |") || !strings.Contains(table, "| 50 **behind** |") {
-		t.Error(table)
+	for _, want := range []string{
+		"| 100 | 0.1 | buckets | 10 | – | 20 µs | – |", "| 100 | 1 | segments | 50 **behind** | 40 | 5 µs | 7.5 µs |",
+		"| 100 | 1 | plain | 100 | – | 6 µs |", "\n100 series of 1 Hz, segments: it did not end.\n",
+	} {
+		if !strings.Contains(table, want) {
+			t.Errorf("there is no %q in\n%s", want, table)
+		}
 	}
 	names, err := Draw(t.TempDir(), results)
-	if err != nil || strings.Join(names, " ") != "live-density.svg live-cost.svg" {
+	if err != nil || strings.Join(names, " ") != "live-density-buckets.svg live-cost-buckets.svg live-density-segments.svg live-cost-segments.svg live-cost-plain.svg" {
 		t.Errorf("drew %v, %v", names, err)
+	}
+}
+
+func TestParseWays(t *testing.T) {
+	if ways, err := ParseWays("plain,buckets"); err != nil || !slices.Equal(ways, []Way{Plain, Buckets}) {
+		t.Errorf("%v, %v", ways, err)
+	}
+	for _, list := range []string{"", "plain,", "native", "plain,plain"} {
+		if ways, err := ParseWays(list); err == nil {
+			t.Errorf("%q is %v", list, ways)
+		}
+	}
+}
+
+// TestSettlingsAreMeasured: of each way of a consumer the measured part has two settlings, and time to delete what has ended.
+func TestSettlingsAreMeasured(t *testing.T) {
+	const lasting = 4 * time.Minute
+	s := Segments.settings(lasting)
+	if s["SEGMENTS"] != "on" || s["SETTLE_INTERVAL"] != "1m0s" || s["SETTLE_AHEAD"] != "24s" || s["SETTLE_LINGER"] != "24s" {
+		t.Errorf("%v", s)
+	}
+	if s := Buckets.settings(lasting); len(s) != 1 || s["SEGMENTS"] != "off" {
+		t.Errorf("%v", s)
+	}
+}
+
+func TestTallyOfDocuments(t *testing.T) {
+	document := func(count int, sensor string, more ...bson.E) bson.Raw {
+		d := bson.D{{Key: "control", Value: append(bson.D{{Key: "count", Value: int32(count)}}, more...)}}
+		if sensor != "" {
+			d = append(d, bson.E{Key: "meta", Value: bson.D{{Key: "sensor", Value: sensor}}})
+		}
+		raw, err := bson.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	segment := func(more ...bson.E) bson.E {
+		return bson.E{Key: "segment", Value: append(bson.D{{Key: "low", Value: int32(1)}}, more...)}
+	}
+	var got tally
+	got.add(document(10, "sensor-1"))
+	got.add(document(20, "sensor-2"))
+	got.add(document(3, probePrefix+"0"))
+	got.add(document(100, "", segment()))
+	got.add(document(200, "", segment(bson.E{Key: "until", Value: bson.DateTime(1)})))
+	if want := (tally{buckets: 2, measurements: 30, probed: 3, staged: 100}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

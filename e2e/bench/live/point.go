@@ -12,39 +12,59 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/bench"
-	"waterwheel/e2e/harness"
+	"waterwheel/timeseries"
 )
 
-// Result is what was measured of one case. Figures a measurement are of the time after the warm-up, of what was stored in it.
+// Result is what was measured of one case, stored in one way.
 type Result struct {
 	Case
-	// Produced and Stored are measurements a second after the warm-up.
+	Way Way `json:"way"`
+	// Produced and Stored are measurements a second, without the warm-up; Settled those that were put from segments into buckets.
 	Produced float64 `json:"produced"`
 	Stored   float64 `json:"stored"`
-	// CPU and ServerCPU are microseconds of processor time a measurement, of the consumer and of MongoDB; of the latter nil: not
-	// known. The probes' looks are in the server's.
+	Settled  float64 `json:"settled,omitempty"`
+	// CPU and ServerCPU are microseconds of processor time a measurement stored, of the process that stores and of MongoDB; of
+	// the latter nil: not known. Nobody looks at what is stored meanwhile.
 	CPU       float64  `json:"cpu_us"`
 	ServerCPU *float64 `json:"server_cpu_us,omitempty"`
-	// Writes are inserts and updates of buckets a second, PerWrite the measurements in one.
+	// Writes are writes of documents with new measurements a second (plain: calls), PerWrite the measurements in one.
 	Writes   float64 `json:"writes"`
 	PerWrite float64 `json:"measurements_per_write"`
-	// Density is measurements a bucket at the end, without the probes'; Bytes those of the buckets a measurement, Disk and Indexes what they take;
-	// 0: the server does not tell.
+	// Density is measurements a bucket at the end, without the probes' and those in segments, of which there are Staged. Bytes are those
+	// of all documents a measurement, Disk and Indexes what they take; 0: not known.
 	Density   float64   `json:"density"`
+	Staged    int64     `json:"staged,omitempty"`
 	Bytes     float64   `json:"data_bytes"`
 	Disk      float64   `json:"disk_bytes"`
 	Indexes   float64   `json:"index_bytes"`
 	Freshness Freshness `json:"freshness"`
+	// Trouble is what kept from measuring all of it.
+	Trouble string `json:"trouble,omitempty"`
 }
 
-// Behind tells that the consumer, or the producer, did not keep up with the rate.
+// Behind tells that the process that stores, or the producer, did not keep up with the rate.
 func (r Result) Behind() bool { return r.Stored < 0.9*r.Total() || r.Produced < 0.9*r.Total() }
 
-// warmUp is the part of the time that is not measured: the consumer starts, and finds no bucket of any series.
-const warmUp = 3
+// Parts of the time of a case. In the first the process starts, and finds no bucket of any series; in the second its work is measured,
+// in the third freshness, by somebody who looks.
+const (
+	warmUp = 4 // a fourth
+	worked = 2 // the half
+	looked = 4 // a fourth
+)
 
-// Measure runs a consumer and a producer of the case's rate for so long, and leaves nothing behind.
-func Measure(ctx context.Context, b *bench.Bench, c Case, lasting time.Duration) (r Result, err error) {
+// Bounds of what comes before and after: a server that does not get on must not keep others from being measured.
+const (
+	starting = 3 * time.Minute
+	ending   = 3 * time.Minute
+	counting = 3 * time.Minute
+	dropping = 3 * time.Minute
+	seeing   = 20 * time.Second // of what was written last
+)
+
+// Measure runs a process that stores, and a producer of the case's rate, for so long, and leaves nothing behind. Of a case that
+// does not come to its end the result has what is known, and its Trouble.
+func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.Duration) (r Result, err error) {
 	l := bench.Base()
 	l.Series, l.Records = c.Series, c.Series
 	name := fmt.Sprintf("live-%x", time.Now().UnixNano())
@@ -55,6 +75,8 @@ func Measure(ctx context.Context, b *bench.Bench, c Case, lasting time.Duration)
 		return r, err
 	}
 	defer func() {
+		after, cancel := context.WithTimeout(after, dropping)
+		defer cancel()
 		err = errors.Join(err, b.Servers.DeleteTopics(after, name, name+".dlq"), b.Servers.DropDatabase(after, name))
 	}()
 	client, err := mongo.Connect(options.Client().ApplyURI(b.Servers.MongoURI))
@@ -67,78 +89,100 @@ func Measure(ctx context.Context, b *bench.Bench, c Case, lasting time.Duration)
 		return r, err
 	}
 	defer kafka.Close()
+	p := &producer{client: kafka, maker: bench.NewMaker(l), load: l, total: c.Total(), failed: func(err error) { cancel(err) }}
 	m := &measuring{
-		bench: b, buckets: client.Database(name).Collection(name + ".buckets"),
-		producer: &producer{client: kafka, maker: bench.NewMaker(l), load: l, total: c.Total(), failed: func(err error) { cancel(err) }},
+		bench: b, database: client.Database(name), topic: name, producer: p,
+		probes: newProbes(p, way.looks(client.Database(name), name), l.Partitions), result: Result{Case: c, Way: way},
 	}
-	settings := harness.Settings{
-		"KAFKA_BROKERS": b.Servers.Brokers, "KAFKA_TOPICS": name, "KAFKA_GROUP_ID": name,
-		"MONGODB_URI": b.Servers.MongoURI, "MONGODB_DATABASE": name, "LOG_FORMAT": "text",
-	}
-	for name, value := range b.Settings {
-		settings[name] = value
-	}
-	if m.consumer, err = harness.Start(b.Consumer, settings); err != nil {
+	if m.store, err = way.start(ctx, b, name, lasting); err != nil {
 		return r, err
 	}
-	defer m.consumer.Kill()
-	r, err = m.run(ctx, c, lasting)
+	defer m.store.Kill()
+	err = m.run(ctx, lasting)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(cause, err)
 	}
-	return r, err
+	if err != nil && m.result.Stored > 0 && after.Err() == nil {
+		m.result.Trouble, _, _ = strings.Cut(err.Error(), "\n")
+		return m.result, nil
+	}
+	return m.result, err
 }
 
 // measuring is one case under way.
 type measuring struct {
 	bench    *bench.Bench
-	consumer *harness.Consumer
+	database *mongo.Database
+	topic    string
 	producer *producer
-	buckets  *mongo.Collection
+	probes   *probes
+	store    store
+	result   Result
 }
 
-func (m *measuring) run(ctx context.Context, c Case, lasting time.Duration) (Result, error) {
-	r := Result{Case: c}
-	if err := m.consumer.AwaitReady(ctx); err != nil {
-		return r, err
+func (m *measuring) run(ctx context.Context, lasting time.Duration) error {
+	begun, cancel := context.WithTimeout(ctx, starting)
+	defer cancel()
+	if err := m.store.ready(begun); err != nil {
+		return err
 	}
+	if err := m.produce(ctx, lasting); err != nil {
+		return err
+	}
+	ended, cancel := context.WithTimeout(ctx, ending)
+	defer cancel()
+	if code, err := m.store.Terminate(ended); err != nil || code != 0 {
+		return errors.Join(fmt.Errorf("it ended with code %d when asked to:\n%s", code, m.store.Log()), err)
+	}
+	counted, cancel := context.WithTimeout(ctx, counting)
+	defer cancel()
+	return m.density(counted)
+}
+
+// produce measures while the producer writes.
+func (m *measuring) produce(ctx context.Context, lasting time.Duration) error {
 	work, stop := context.WithCancel(ctx)
-	defer stop()
-	probes := newProbes(m.producer, m.buckets, m.producer.load.Partitions)
-	for _, do := range []func(context.Context){m.producer.run, probes.write, probes.watch} {
-		m.producer.running.Go(func() { do(work) })
-	}
 	defer m.producer.running.Wait()
 	defer stop()
+	for _, do := range []func(context.Context){m.producer.run, m.probes.write} {
+		m.producer.running.Go(func() { do(work) })
+	}
 	if err := m.pause(ctx, lasting/warmUp); err != nil {
-		return r, err
+		return err
 	}
 	before, err := m.look(ctx)
 	if err != nil {
-		return r, err
+		return err
 	}
-	probes.begin()
-	if err := m.pause(ctx, lasting-lasting/warmUp); err != nil {
-		return r, err
+	if err := m.pause(ctx, lasting/worked); err != nil {
+		return err
 	}
 	now, err := m.look(ctx)
 	if err != nil {
-		return r, err
+		return err
 	}
-	r.Freshness = probes.freshness()
-	stop()
-	m.producer.running.Wait()
-	r.between(before, now)
-	return r, m.stored(ctx, &r)
+	m.result.between(before, now)
+	m.probes.begin(time.Now())
+	m.producer.running.Go(func() { m.probes.watch(work) })
+	defer func() { m.result.Freshness = m.probes.freshness() }()
+	if err := m.pause(ctx, lasting/looked); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(seeing); !m.probes.end() && time.Now().Before(deadline); {
+		if err := m.pause(ctx, lookEvery); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// pause waits, unless the consumer ends.
+// pause waits, unless the process ends.
 func (m *measuring) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
 		return nil
-	case <-m.consumer.Ended():
-		return fmt.Errorf("the consumer ended by itself:\n%s", m.consumer.Log())
+	case <-m.store.Ended():
+		return fmt.Errorf("it ended by itself:\n%s", m.store.Log())
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -146,22 +190,20 @@ func (m *measuring) pause(ctx context.Context, d time.Duration) error {
 
 // moment is what is known at one moment, from the beginning.
 type moment struct {
-	at                       time.Time
-	produced, stored, writes float64
-	cpu, server              time.Duration
-	serverKnown              bool
+	counts
+	at          time.Time
+	produced    float64
+	cpu, server time.Duration
+	serverKnown bool
 }
 
 func (m *measuring) look(ctx context.Context) (moment, error) {
-	metrics, err := m.consumer.Metrics(ctx)
+	counts, err := m.store.counts(ctx)
 	if err != nil {
 		return moment{}, err
 	}
-	now := moment{
-		at: time.Now(), produced: float64(m.producer.written.Load()), stored: metrics.Sum("waterwheel_measurements_stored_total"),
-		writes: metrics.Sum("waterwheel_bucket_commits_total"),
-	}
-	now.cpu, _ = bench.CPUOf(ctx, int32(m.consumer.PID()))
+	now := moment{counts: counts, at: time.Now(), produced: float64(m.producer.written.Load())}
+	now.cpu, _ = bench.CPUOf(ctx, int32(m.store.PID()))
 	now.server, now.serverKnown = bench.CPUOf(ctx, m.bench.ServerPID(ctx))
 	return now, nil
 }
@@ -170,6 +212,7 @@ func (m *measuring) look(ctx context.Context) (moment, error) {
 func (r *Result) between(before, now moment) {
 	seconds, stored, writes := now.at.Sub(before.at).Seconds(), now.stored-before.stored, now.writes-before.writes
 	r.Produced, r.Stored, r.Writes = (now.produced-before.produced)/seconds, stored/seconds, writes/seconds
+	r.Settled = (now.settled - before.settled) / seconds
 	each := func(d time.Duration) float64 {
 		if stored == 0 {
 			return 0
@@ -186,33 +229,55 @@ func (r *Result) between(before, now moment) {
 	}
 }
 
-// stored ends the consumer, which writes what waits, and asks what all takes.
-func (m *measuring) stored(ctx context.Context, r *Result) error {
-	if code, err := m.consumer.Terminate(ctx); err != nil || code != 0 {
-		return errors.Join(fmt.Errorf("the consumer ended with code %d:\n%s", code, m.consumer.Log()), err)
+// density asks what all takes, and how many measurements buckets have.
+func (m *measuring) density(ctx context.Context) error {
+	r := &m.result
+	if r.Way == Plain {
+		size := bench.SizeOf(ctx, m.database.Collection(m.topic))
+		r.sized(size, float64(size.Documents))
+		return nil
 	}
-	size := bench.SizeOf(ctx, m.buckets)
-	cursor, err := m.buckets.Find(ctx, bson.D{}, options.Find().SetProjection(bson.D{{Key: "control.count", Value: 1}, {Key: "meta", Value: 1}}))
+	collection := m.database.Collection(m.topic + timeseries.BucketsSuffix)
+	fields := bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.PathSegment, Value: 1}}
+	cursor, err := collection.Find(ctx, bson.D{}, options.Find().SetProjection(fields))
 	if err != nil {
 		return fmt.Errorf("counting what is stored: %w", err)
 	}
 	defer cursor.Close(ctx)
-	measurements, buckets, probed := 0.0, 0.0, 0.0
+	var t tally
 	for cursor.Next(ctx) {
-		n, _ := cursor.Current.Lookup("control", "count").AsInt64OK()
-		if name, _ := cursor.Current.Lookup("meta", "sensor").StringValueOK(); strings.HasPrefix(name, probePrefix) {
-			probed += float64(n)
-			continue
-		}
-		measurements, buckets = measurements+float64(n), buckets+1
+		t.add(cursor.Current)
 	}
 	if err := cursor.Err(); err != nil {
 		return fmt.Errorf("counting what is stored: %w", err)
 	}
-	if measurements > 0 {
-		r.Density = measurements / buckets
-		all := measurements + probed
-		r.Bytes, r.Disk, r.Indexes = float64(size.Data)/all, float64(size.Disk)/all, float64(size.Indexes)/all
+	if r.Staged = t.staged; t.buckets > 0 {
+		r.Density = float64(t.measurements) / float64(t.buckets)
 	}
+	r.sized(bench.SizeOf(ctx, collection), float64(t.measurements+t.probed+t.staged))
 	return nil
+}
+
+func (r *Result) sized(size bench.Size, measurements float64) {
+	if measurements > 0 {
+		r.Bytes, r.Disk, r.Indexes = float64(size.Data)/measurements, float64(size.Disk)/measurements, float64(size.Indexes)/measurements
+	}
+}
+
+// tally counts buckets, and the measurements in them, without those of probes; those of probes; those in segments that have not ended.
+type tally struct{ buckets, measurements, probed, staged int64 }
+
+func (t *tally) add(document bson.Raw) {
+	n, _ := document.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
+	if about, segment := document.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK(); segment {
+		if _, ended := about.Lookup(timeseries.FieldUntil).DateTimeOK(); !ended {
+			t.staged += n
+		}
+		return
+	}
+	if name, _ := document.Lookup(timeseries.FieldMeta, sensorField).StringValueOK(); strings.HasPrefix(name, probePrefix) {
+		t.probed += n
+		return
+	}
+	t.measurements, t.buckets = t.measurements+n, t.buckets+1
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/timeseries"
 )
 
 const (
@@ -28,8 +28,8 @@ const (
 // probe is a series of one partition that is watched.
 type probe struct {
 	name      string
+	hash      int32 // of the series
 	partition int32
-	bucket    any   // the _id of its newest bucket; nil: not seen yet
 	seen      int64 // time of its newest measurement that is stored, in milliseconds
 }
 
@@ -39,19 +39,27 @@ const probePrefix = "probe-"
 // probes writes records of a series in each partition, and watches when they are stored.
 type probes struct {
 	producer *producer
-	buckets  *mongo.Collection
+	looking  looking
 	all      []*probe
 
 	mu      sync.Mutex
 	waiting map[*probe][]int64 // times of records that were written and not seen, in their order
 	samples []time.Duration
 	record  bool
+	looks   int
+	looked  time.Duration // the time of these looks, with the pauses
 }
 
-func newProbes(p *producer, buckets *mongo.Collection, partitions int) *probes {
-	w := &probes{producer: p, buckets: buckets, waiting: map[*probe][]int64{}}
+func newProbes(p *producer, l looking, partitions int) *probes {
+	w := &probes{producer: p, looking: l, waiting: map[*probe][]int64{}}
 	for i := range partitions {
-		w.all = append(w.all, &probe{name: probePrefix + strconv.Itoa(i), partition: int32(i)})
+		name := probePrefix + strconv.Itoa(i)
+		meta, err := bson.Marshal(bson.D{{Key: sensorField, Value: name}})
+		if err != nil {
+			panic(err) // a text is always encoded
+		}
+		hash := timeseries.SeriesHash(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: meta})
+		w.all = append(w.all, &probe{name: name, hash: hash, partition: int32(i)})
 	}
 	return w
 }
@@ -79,79 +87,31 @@ func (w *probes) write(ctx context.Context) {
 	}
 }
 
-// watch looks until the context ends: at the newest buckets by _id, which costs next to nothing, and now and then for newer ones.
+// watch looks until the context ends.
 func (w *probes) watch(ctx context.Context) {
-	next := time.Now() // when newer ones are looked for
 	for ctx.Err() == nil {
-		begun, filter := time.Now(), w.known()
-		search := begun.After(next) || filter == nil
-		if search {
-			filter = w.named()
-		}
-		if err := w.look(ctx, filter); err != nil && ctx.Err() == nil {
+		begun := time.Now()
+		if err := w.looking.look(ctx, w.all, func(p *probe, newest int64) { p.seen = newest }); err != nil && ctx.Err() == nil {
 			w.producer.failed(fmt.Errorf("looking for a probe's records: %w", err))
 			return
 		}
-		took := time.Since(begun)
-		if search {
-			next = time.Now().Add(max(4*lookEvery, looksShare*took))
+		now := time.Now()
+		for _, p := range w.all {
+			w.visible(p, now)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(max(lookEvery, looksShare*took) - took):
+		case <-time.After(max(lookEvery, looksShare*now.Sub(begun)) - now.Sub(begun)):
 		}
+		w.lookedFor(time.Since(begun))
 	}
 }
 
-// known finds the newest buckets; nil: of none is one known.
-func (w *probes) known() bson.D {
-	var ids bson.A
-	for _, p := range w.all {
-		if p.bucket != nil {
-			ids = append(ids, p.bucket)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
-}
-
-// named finds all buckets of the probes.
-func (w *probes) named() bson.D {
-	var names bson.A
-	for _, p := range w.all {
-		names = append(names, bson.D{{Key: "sensor", Value: p.name}})
-	}
-	return bson.D{{Key: "meta", Value: bson.D{{Key: "$in", Value: names}}}}
-}
-
-// look reads how far the buckets that a filter finds are.
-func (w *probes) look(ctx context.Context, filter bson.D) error {
-	fields := bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}}
-	cursor, err := w.buckets.Find(ctx, filter, options.Find().SetProjection(fields))
-	if err != nil {
-		return err
-	}
-	var found []struct {
-		ID      any `bson:"_id"`
-		Meta    struct{ Sensor string }
-		Control struct {
-			Max struct{ Time time.Time }
-		}
-	}
-	if err := cursor.All(ctx, &found); err != nil {
-		return err
-	}
-	now := time.Now()
-	for _, f := range found {
-		i := slices.IndexFunc(w.all, func(p *probe) bool { return p.name == f.Meta.Sensor })
-		if i >= 0 && f.Control.Max.Time.UnixMilli() > w.all[i].seen {
-			w.all[i].bucket, w.all[i].seen = f.ID, f.Control.Max.Time.UnixMilli()
-			w.visible(w.all[i], now)
-		}
-	}
-	return nil
+func (w *probes) lookedFor(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks++
+	w.looked += d
 }
 
 // visible notes how old the records are that can be found now.
@@ -167,30 +127,51 @@ func (w *probes) visible(p *probe, now time.Time) {
 }
 
 // begin starts to note: what is written from now on counts.
-func (w *probes) begin() {
+func (w *probes) begin(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.record = true
+	for _, p := range w.all {
+		p.seen = now.UnixMilli() - 1
+	}
+}
+
+// end ends that, and tells whether all that counts has been seen.
+func (w *probes) end() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.record = false
+	return w.unseen() == 0
+}
+
+func (w *probes) unseen() (n int) {
+	for _, waiting := range w.waiting {
+		n += len(waiting)
+	}
+	return n
 }
 
 // Freshness is how old measurements are when they can be found.
 type Freshness struct {
-	// Samples seen, and Unseen of those written that were not yet when it ended.
-	Samples int           `json:"samples"`
-	Unseen  int           `json:"unseen"`
-	P50     time.Duration `json:"p50_ns"`
-	P90     time.Duration `json:"p90_ns"`
-	P99     time.Duration `json:"p99_ns"`
-	Max     time.Duration `json:"max_ns"`
+	// Samples seen, and Unseen of those written that were not seen in the end.
+	Samples int `json:"samples"`
+	Unseen  int `json:"unseen"`
+	// Step is the time between two looks: measurements may have been there for so long before they were seen.
+	Step time.Duration `json:"step_ns"`
+	P50  time.Duration `json:"p50_ns"`
+	P90  time.Duration `json:"p90_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	Max  time.Duration `json:"max_ns"`
 }
 
 func (w *probes) freshness() Freshness {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := Freshness{Samples: len(w.samples)}
-	for _, waiting := range w.waiting {
-		f.Unseen += len(waiting)
+	if w.looks > 0 {
+		f.Step = w.looked / time.Duration(w.looks)
 	}
+	f.Unseen = w.unseen()
 	if f.Samples == 0 {
 		return f
 	}
@@ -199,6 +180,9 @@ func (w *probes) freshness() Freshness {
 	f.P50, f.P90, f.P99, f.Max = at(0.5), at(0.9), at(0.99), at(1)
 	return f
 }
+
+// coarse is the time between looks from which the figures say it.
+const coarse = 200 * time.Millisecond
 
 // String is the freshness in seconds.
 func (f Freshness) String() string {
@@ -209,5 +193,9 @@ func (f Freshness) String() string {
 	for _, d := range []time.Duration{f.P50, f.P90, f.P99, f.Max} {
 		parts = append(parts, fmt.Sprintf("%.2f", d.Seconds()))
 	}
-	return strings.Join(parts, " / ")
+	text := strings.Join(parts, " / ")
+	if f.Step >= coarse {
+		text += fmt.Sprintf(" (looked for every %.1f)", f.Step.Seconds())
+	}
+	return text
 }

@@ -25,6 +25,7 @@ type figures struct {
 	minutes float64     // of the live mode, all together
 	most    float64     // measurements a second: cases beyond are left out
 	cases   []live.Case // instead of the grid's
+	ways    []live.Way
 }
 
 // wanted tells whether figures are to be made instead of the table.

@@ -12,30 +12,33 @@ import (
 	"waterwheel/e2e/bench/live"
 )
 
-// drawLive measures the cases of the grid, one after the other, and draws them all. What fails is said and left out.
+// drawLive measures the cases of the grid in each way, one after the other, and draws them all. What fails is said and left out.
 func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command string) error {
 	within, beyond := f.cases, []live.Case(nil)
 	if len(within) == 0 {
 		within, beyond = live.Grid(f.most)
 	}
-	share := live.Share(time.Duration(f.minutes*float64(time.Minute)), len(within))
-	fmt.Printf("%d cases of %s each\n", len(within), share.Round(time.Second))
+	share := live.Share(time.Duration(f.minutes*float64(time.Minute)), len(within)*len(f.ways))
+	fmt.Printf("%d cases, each in %d ways of %s\n", len(within), len(f.ways), share.Round(time.Second))
 	head := provenance(bench.Look(ctx, b.Servers), command)
 	var results []live.Result
 	var failed []error
 	for _, c := range within {
-		r, err := live.Measure(ctx, b, c, share)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		for _, way := range f.ways {
+			r, err := live.Measure(ctx, b, c, way, share)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("%s, %s: %w", c, way, err))
+				fmt.Println(failed[len(failed)-1])
+			}
+			if err == nil || r.Stored > 0 {
+				fmt.Printf("%s, %s: stored %.0f/s, %.2f µs of own CPU, %s of the server's, %.1f measurements a write, %.1f a bucket, freshness %s s %s\n",
+					c, way, r.Stored, r.CPU, serverCPU(r), r.PerWrite, r.Density, r.Freshness, r.Trouble)
+				results = append(results, r)
+			}
 		}
-		if err != nil {
-			fmt.Printf("%s: %v\n", c, err)
-			failed = append(failed, fmt.Errorf("%s: %w", c, err))
-			continue
-		}
-		fmt.Printf("%s: stored %.0f/s, %.2f µs of own CPU, %.1f measurements a write, %.1f a bucket, freshness %s s\n",
-			c, r.Stored, r.CPU, r.PerWrite, r.Density, r.Freshness)
-		results = append(results, r)
 	}
 	for _, c := range beyond {
 		fmt.Printf("%s: left out, %.0f a second is beyond -most %.0f\n", c, c.Total(), f.most)
@@ -52,7 +55,8 @@ func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command str
 		return err
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s Each case took %s, of which the last two thirds are measured.", head, share.Round(time.Second))
+	fmt.Fprintf(&text, "%s Each case took %s in each way, of which the second and third fourth are measured, and the last for freshness.",
+		head, share.Round(time.Second))
 	if len(beyond) > 0 {
 		fmt.Fprintf(&text, " Left out are %d cases of more than %.0f measurements a second.", len(beyond), f.most)
 	}
@@ -61,4 +65,12 @@ func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command str
 		fmt.Fprintf(&text, "![%s](benchmarks/%s)\n\n", strings.TrimSuffix(name, ".svg"), name)
 	}
 	return errors.Join(append(failed, replaceSection(filepath.Join(f.docs, document), "live", text.String()))...)
+}
+
+// serverCPU is what a measurement cost the server, for people.
+func serverCPU(r live.Result) string {
+	if r.ServerCPU == nil {
+		return "an unknown time"
+	}
+	return fmt.Sprintf("%.2f µs", *r.ServerCPU)
 }

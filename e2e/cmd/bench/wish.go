@@ -48,7 +48,7 @@ Example:
   E2E_KAFKA_BROKERS=127.0.0.1:9092 E2E_MONGODB_URI=mongodb://127.0.0.1:27017 make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'
   make bench-e2e BENCHFLAGS='-curves -rounds 1'
   make bench-e2e BENCHFLAGS='-live -minutes 20'
-  make bench-e2e BENCHFLAGS='-live -minutes 2 -case 10000x0.2'
+  make bench-e2e BENCHFLAGS='-live -minutes 9 -case 100x20,10000x0.2,1000000x0.02'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured, but not everything is stored once.
 
@@ -116,9 +116,14 @@ func (w *wish) flags() *flag.FlagSet {
 	})
 	flags.Float64Var(&f.scale, "scale", 1, "with -curves: so many times the usual number of records at each point")
 	flags.BoolVar(&f.live, "live", false, "instead of the table, measure a consumer that keeps up, for rates of 0.01 to 100 Hz and 100 to 1,000,000 series")
-	flags.Float64Var(&f.minutes, "minutes", 20, "with -live: time for all cases together; each takes 20 s at least")
+	flags.Float64Var(&f.minutes, "minutes", 20, "with -live: time for all cases and ways together; each takes 20 s at least")
 	flags.Func("case", "with -live: only these cases, <series>x<Hz>, comma-separated, as 10000x0.2; the document is left as it is", func(list string) (err error) {
 		f.cases, err = live.ParseCases(list)
+		return err
+	})
+	f.ways = live.Ways
+	flags.Func("ways", "with -live: how measurements are stored, comma-separated: buckets (SEGMENTS=off), segments (SEGMENTS=on, settled after a fourth of the time), plain (each a document, by a naive consumer) (default buckets,segments,plain)", func(list string) (err error) {
+		f.ways, err = live.ParseWays(list)
 		return err
 	})
 	flags.Float64Var(&f.most, "most", 20_000, "with -live: measurements a second that the machine can do; cases beyond are left out")

@@ -1,0 +1,82 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/harness"
+)
+
+const (
+	// following is the naive consumer that keeps up with a topic until it is told to end.
+	following Peer = "following"
+	// followWait and followBytes are what a broker waits for before it answers that consumer: so it inserts what half a second
+	// brings, 1,000 documents at most at a time, and not a few documents at once.
+	followWait  = 500 * time.Millisecond
+	followBytes = 8 << 20
+	// followMark is what the lines begin with that say how many documents it has stored, in how many calls.
+	followMark = "bench followed: "
+)
+
+// Follower is a naive consumer that keeps up with a topic.
+type Follower struct{ *harness.Consumer }
+
+// Follow starts a naive consumer, in a process of its own, that inserts the records of a topic into a plain collection of the same
+// name, with an index on series and time, and commits them, until it gets SIGTERM.
+func (b *Bench) Follow(ctx context.Context, topic, database string) (*Follower, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(b.Servers.MongoURI))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to MongoDB: %w", err)
+	}
+	if err := errors.Join(createPlain(ctx, client.Database(database), topic), client.Disconnect(ctx)); err != nil {
+		return nil, err
+	}
+	process, err := b.start(task{
+		Peer: following, Brokers: b.Servers.Brokers, MongoURI: b.Servers.MongoURI, Database: database, Collection: topic, Group: topic,
+	})
+	return &Follower{process}, err
+}
+
+// Progress is how many documents it has inserted and committed so far, and in how many calls.
+func (f *Follower) Progress() (documents, calls float64) { return lastProgress(f.Log()) }
+
+// lastProgress reads the last whole line that tells of progress; 0: there is none yet.
+func lastProgress(log string) (documents, calls float64) {
+	whole := log[:strings.LastIndexByte(log, '\n')+1]
+	if at := strings.LastIndex(whole, followMark); at >= 0 {
+		if _, err := fmt.Sscanf(whole[at+len(followMark):], "%f in %f", &documents, &calls); err != nil {
+			return 0, 0
+		}
+	}
+	return documents, calls
+}
+
+// follow is the Follower's process.
+func follow(ctx context.Context, t task, _ *stopwatch) error {
+	n, err := openNaive(t, kgo.FetchMaxWait(followWait), kgo.FetchMinBytes(followBytes))
+	if err != nil {
+		return err
+	}
+	defer n.close(context.WithoutCancel(ctx))
+	for documents, calls := 0, 0; ; {
+		records, err := n.read(ctx)
+		if err == nil {
+			err = n.store(ctx, records)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		}
+		documents, calls = documents+len(records), calls+1
+		fmt.Printf("%s%d in %d\n", followMark, documents, calls)
+	}
+}

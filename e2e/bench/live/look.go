@@ -1,0 +1,188 @@
+package live
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/timeseries"
+)
+
+// looking finds how far probes are stored: see is called for each newest time of a measurement that is found.
+type looking interface {
+	look(ctx context.Context, all []*probe, see func(p *probe, newest int64)) error
+}
+
+// looks is how a way's documents are looked at.
+func (w Way) looks(database *mongo.Database, topic string) looking {
+	buckets := database.Collection(topic + timeseries.BucketsSuffix)
+	switch w {
+	case Segments:
+		options := timeseries.Options{TimeField: timeField, MetaField: timeseries.FieldMeta}
+		return &segmentLook{buckets: buckets, unpacker: timeseries.NewUnpacker(options), seen: map[any]int64{}}
+	case Plain:
+		return plainLook{database.Collection(topic)}
+	default:
+		return &bucketLook{buckets: buckets, known: map[*probe]any{}}
+	}
+}
+
+// timeField is that of the events, and of the consumer's usual settings.
+const timeField = "time"
+
+// bucketLook looks at the newest buckets by _id, which costs next to nothing, and now and then for newer ones.
+type bucketLook struct {
+	buckets *mongo.Collection
+	known   map[*probe]any // the _id of the newest
+	next    time.Time      // when newer ones are looked for
+}
+
+func (l *bucketLook) look(ctx context.Context, all []*probe, see func(p *probe, newest int64)) error {
+	begun := time.Now()
+	search := begun.After(l.next) || len(l.known) == 0
+	filter := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: slices.AppendSeq(bson.A{}, maps.Values(l.known))}}}}
+	if search {
+		filter = bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas(all)}}}}
+	}
+	fields := bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MaxPath(timeField), Value: 1}}
+	cursor, err := l.buckets.Find(ctx, filter, options.Find().SetProjection(fields))
+	if err != nil {
+		return err
+	}
+	var found []struct {
+		ID      any `bson:"_id"`
+		Meta    struct{ Sensor string }
+		Control struct {
+			Max struct{ Time time.Time }
+		}
+	}
+	if err := cursor.All(ctx, &found); err != nil {
+		return err
+	}
+	for _, f := range found {
+		newest := f.Control.Max.Time.UnixMilli()
+		if p := named(all, f.Meta.Sensor); p != nil && newest > p.seen {
+			l.known[p] = f.ID
+			see(p, newest)
+		}
+	}
+	if search {
+		l.next = time.Now().Add(max(4*lookEvery, looksShare*time.Since(begun)))
+	}
+	return nil
+}
+
+// metas are those of the probes, as they are stored.
+func metas(all []*probe) (metas bson.A) {
+	for _, p := range all {
+		metas = append(metas, bson.D{{Key: sensorField, Value: p.name}})
+	}
+	return metas
+}
+
+const sensorField = "sensor"
+
+// named is the probe of a name; nil: there is none.
+func named(all []*probe, name string) *probe {
+	if i := slices.IndexFunc(all, func(p *probe) bool { return p.name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// segmentLook looks at segments that may hold a probe's next measurement, each once. What a probe has in buckets was in segments before.
+type segmentLook struct {
+	buckets  *mongo.Collection
+	unpacker *timeseries.Unpacker
+	seen     map[any]int64 // time of the newest measurement of each segment that was looked at, by its _id
+}
+
+func (l *segmentLook) look(ctx context.Context, all []*probe, see func(p *probe, newest int64)) error {
+	filter := l.filter(all)
+	cursor, err := l.buckets.Find(ctx, filter)
+	if err != nil {
+		return err
+	}
+	defer cursor.Close(ctx)
+	for cursor.Next(ctx) {
+		newest, _ := cursor.Current.Lookup("control", "max", timeField).DateTimeOK()
+		l.seen[cursor.Current.Lookup("_id").ObjectID()] = newest
+		if err := l.unpack(cursor.Current, all, see); err != nil {
+			return err
+		}
+	}
+	return cursor.Err()
+}
+
+// filter finds segments, not looked at yet, with measurements that are newer than those seen of a probe whose series may be in them.
+func (l *segmentLook) filter(all []*probe) bson.D {
+	least := int64(1<<63 - 1)
+	var any bson.A
+	for _, p := range all {
+		least = min(least, p.seen)
+		any = append(any, bson.D{
+			{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: 0}, {Key: "$lte", Value: p.hash}}},
+			{Key: timeseries.PathHigh, Value: bson.D{{Key: "$gte", Value: p.hash}}},
+			{Key: timeseries.MaxPath(timeField), Value: bson.D{{Key: "$gt", Value: bson.DateTime(p.seen)}}},
+		})
+	}
+	known := bson.A{}
+	for id, newest := range l.seen {
+		if newest <= least {
+			delete(l.seen, id) // its time keeps it out
+			continue
+		}
+		known = append(known, id)
+	}
+	return bson.D{{Key: "$or", Value: any}, {Key: "_id", Value: bson.D{{Key: "$nin", Value: known}}}}
+}
+
+// unpack looks for probes in a segment.
+func (l *segmentLook) unpack(segment bson.Raw, all []*probe, see func(p *probe, newest int64)) error {
+	if err := l.unpacker.Reset(segment); err != nil {
+		return err
+	}
+	for m := (timeseries.Unpacked{}); l.unpacker.Next(&m); {
+		meta, _ := m.Meta.DocumentOK()
+		name, _ := meta.Lookup(sensorField).StringValueOK()
+		if p := named(all, name); p != nil && m.Time > p.seen {
+			see(p, m.Time)
+		}
+	}
+	return l.unpacker.Err()
+}
+
+// plainLook looks for newer documents by the index on series and time.
+type plainLook struct{ documents *mongo.Collection }
+
+func (l plainLook) look(ctx context.Context, all []*probe, see func(p *probe, newest int64)) error {
+	var any bson.A
+	for _, p := range all {
+		any = append(any, bson.D{
+			{Key: timeseries.FieldMeta + "." + sensorField, Value: p.name}, {Key: timeField, Value: bson.D{{Key: "$gt", Value: bson.DateTime(p.seen)}}},
+		})
+	}
+	fields := bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: 1}}
+	cursor, err := l.documents.Find(ctx, bson.D{{Key: "$or", Value: any}}, options.Find().SetProjection(fields))
+	if err != nil {
+		return err
+	}
+	var found []struct {
+		Meta struct{ Sensor string }
+		Time time.Time
+	}
+	if err := cursor.All(ctx, &found); err != nil {
+		return err
+	}
+	for _, f := range found {
+		if p := named(all, f.Meta.Sensor); p != nil && f.Time.UnixMilli() > p.seen {
+			see(p, f.Time.UnixMilli())
+		}
+	}
+	return nil
+}
