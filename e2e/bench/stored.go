@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -15,11 +16,16 @@ import (
 // bucketsOf is the collection that waterwheel keeps a topic's buckets in.
 func bucketsOf(topic string) string { return topic + ".buckets" }
 
-// countBuckets reads which positions the buckets list and puts into the result how many of the log are there, and how often.
+// countBuckets reads which positions the buckets and segments of a topic list, each at the place that counts for it, and puts into
+// the result how many of the log are there, and how often. Nobody writes meanwhile.
 func countBuckets(ctx context.Context, buckets *mongo.Collection, ends []int64, r *Result) error {
 	seen := make([][]uint8, len(ends)) // by partition and offset: 0, 1, or 2 and more
 	for p, end := range ends {
 		seen[p] = make([]uint8, end)
+	}
+	announced, err := check.ReadAnnounced(ctx, buckets.Database(), strings.TrimSuffix(buckets.Name(), bucketsOf("")))
+	if err != nil {
+		return fmt.Errorf("counting what is stored: %w", err)
 	}
 	find := options.Find().SetProjection(bson.D{{Key: "control", Value: 1}}).SetBatchSize(callDocuments)
 	cursor, err := buckets.Find(ctx, bson.D{}, find)
@@ -28,6 +34,9 @@ func countBuckets(ctx context.Context, buckets *mongo.Collection, ends []int64, 
 	}
 	defer cursor.Close(ctx)
 	for cursor.Next(ctx) {
+		if !announced.Counts(cursor.Current) {
+			continue
+		}
 		partition, positions, err := check.PositionsOf(cursor.Current)
 		if err != nil {
 			return fmt.Errorf("counting what is stored: %w", err)
