@@ -10,9 +10,10 @@ import (
 type Settings map[string]string
 
 // Short returns settings for one topic with timings so short that a test sees rebalances, leases and hand-overs within
-// seconds. They keep the proportions of the defaults.
+// seconds. They keep the proportions of the defaults. The variable E2E_SEGMENTS is their SEGMENTS, so that the tests can be run with
+// segments on a server whose views do not show them.
 func (s *Servers) Short(topic, database string) Settings {
-	return Settings{
+	settings := Settings{
 		"KAFKA_BROKERS":            s.Brokers,
 		"KAFKA_TOPICS":             topic,
 		"KAFKA_GROUP_ID":           topic + "-group",
@@ -28,6 +29,10 @@ func (s *Servers) Short(topic, database string) Settings {
 		"SHUTDOWN_TIMEOUT":         "15s",
 		"LOG_FORMAT":               "text",
 	}
+	if segments := os.Getenv("E2E_SEGMENTS"); segments != "" {
+		settings["SEGMENTS"] = segments
+	}
+	return settings
 }
 
 // With returns a copy with some settings changed: pairs of name and value.
