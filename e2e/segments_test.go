@@ -16,6 +16,14 @@ import (
 // inSegments are settings of a consumer that writes segments and settles them soon.
 var inSegments = []string{"SEGMENTS", "on", "SETTLE_INTERVAL", "2s", "SETTLE_AHEAD", "40s", "SETTLE_LINGER", "30s"}
 
+// needSettling skips a test that settles segments on a server that is too slow for it.
+func needSettling(t *testing.T) {
+	t.Helper()
+	if world.servers.Slow() {
+		t.Skip("this server looks through its collection for any condition beside the _id: settling, which changes segments one by one, takes it minutes")
+	}
+}
+
 // TestSegmentsLoseAndDoubleNothing: consumers that write segments are killed under load, and at every moment each measurement is
 // shown once. One that writes none any more settles what is left.
 func TestSegmentsLoseAndDoubleNothing(t *testing.T) {
@@ -30,9 +38,7 @@ func TestSegmentsOutliveOrderlyRestarts(t *testing.T) {
 }
 
 func testSegments(t *testing.T, times int, end func(*stream, *harness.Consumer)) {
-	if world.servers.Slow() {
-		t.Skip("this server looks through its collection for any condition beside the _id: settling, which changes segments one by one, takes it minutes")
-	}
+	needSettling(t)
 	const series, rate = 300, 1500
 	s := newStream(t, 4)
 	load := s.startLoad(s.generator(series), rate)
@@ -108,21 +114,32 @@ func (s *stream) checkShown() {
 // checkRead: a reader finds each measurement that is stored once, and no other. Nothing is produced meanwhile.
 func (s *stream) checkRead() {
 	s.t.Helper()
-	type place struct {
-		partition int32
-		position  timeseries.Position
-	}
-	found := map[place]int{}
-	for m, err := range s.open(world.servers.MongoURI).Find(within(s.t, time.Minute), reader.Query{}) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		at := place{m.Source.Partition, m.Position}
-		if found[at]++; found[at] > 1 {
-			s.t.Fatalf("the reader finds %v %d times", at, found[at])
+	found := s.found()
+	for at, times := range found {
+		if times > 1 {
+			s.t.Fatalf("the reader finds %v %d times", at, times)
 		}
 	}
 	if report := s.check(); len(found) != report.Valid {
 		s.t.Errorf("the reader finds %d measurements of %d", len(found), report.Valid)
 	}
+}
+
+// place is where a measurement came from.
+type place struct {
+	partition int32
+	position  timeseries.Position
+}
+
+// found is how often a reader finds each measurement.
+func (s *stream) found() map[place]int {
+	s.t.Helper()
+	found := map[place]int{}
+	for m, err := range s.open(world.servers.MongoURI).Find(within(s.t, time.Minute), reader.Query{}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		found[place{m.Source.Partition, m.Position}]++
+	}
+	return found
 }

@@ -1,18 +1,17 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
+	"waterwheel/reader"
 )
 
 // What `consumer collection update-meta` and `delete-meta` do beside consumers that write the same buckets.
@@ -86,71 +85,94 @@ func (s *stream) conflicts(c *harness.Consumer) string {
 	return strings.Join(lines, ", ")
 }
 
-// TestMetaIsUpdatedUnderLoad changes metas forth and back while consumers write: in the end every record is stored once, in a
-// bucket of its series.
-func TestMetaIsUpdatedUnderLoad(t *testing.T) {
-	s := newStream(t, 2)
-	c := s.start("BUCKET_MAX_COUNT", "40")
-	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
-		t.Fatal(err)
-	}
-	n, of := portions()
-	const forth, back = `{"$set": {"meta.zone": {"b": 1, "a": 2}, "meta.area": "x"}}`, `{"$unset": {"meta.zone": "", "meta.area": ""}}`
-	s.sendMeanwhile(n, of, func(n int) {
-		args := []string{"update-meta", "--yes", "--filter", `{"meta.id": {"$gte": 1}}`, "--update", forth}
-		if n%2 == 1 {
-			args[len(args)-1] = back
-		}
-		if n%3 > 0 {
-			args = append(args, "--closed")
-		}
-		s.edit(args...)
+// inBothForms runs a test with buckets alone, and with segments that are settled meanwhile.
+func inBothForms(t *testing.T, test func(t *testing.T, settings []string)) {
+	t.Run("buckets", func(t *testing.T) { test(t, []string{"SEGMENTS", "off", "BUCKET_MAX_COUNT", "40"}) })
+	t.Run("segments", func(t *testing.T) {
+		needSettling(t)
+		test(t, inSegments)
 	})
-	s.awaitCommitted(c, 2*time.Minute)
-	t.Log(s.conflicts(c))
-	if out := s.edit("update-meta", "--yes", "--closed", "--filter", `{"meta.area": "x"}`, "--update", back); !strings.Contains(out, "Done:") {
-		t.Errorf("the last update says:\n%s", out)
-	}
-	s.terminate(c)
-	s.check()
+}
+
+// TestMetaIsUpdatedUnderLoad changes metas forth and back while consumers write: in the end every record is stored once, in a
+// bucket, or a segment, with its series.
+func TestMetaIsUpdatedUnderLoad(t *testing.T) {
+	inBothForms(t, func(t *testing.T, settings []string) {
+		s := newStream(t, 2)
+		c := s.start(settings...)
+		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
+			t.Fatal(err)
+		}
+		n, of := portions()
+		const forth, back = `{"$set": {"meta.zone": {"b": 1, "a": 2}, "meta.area": "x"}}`, `{"$unset": {"meta.zone": "", "meta.area": ""}}`
+		s.sendMeanwhile(n, of, func(n int) {
+			args := []string{"update-meta", "--yes", "--filter", `{"meta.id": {"$gte": 1}}`, "--update", forth}
+			if n%2 == 1 {
+				args[len(args)-1] = back
+			}
+			if n%3 > 0 {
+				args = append(args, "--closed")
+			}
+			s.edit(args...)
+		})
+		s.awaitCommitted(c, 2*time.Minute)
+		t.Log(s.conflicts(c), s.settlings(c))
+		if out := s.edit("update-meta", "--yes", "--closed", "--filter", `{"meta.area": "x"}`, "--update", back); !strings.Contains(out, "Done:") {
+			t.Errorf("the last update says:\n%s", out)
+		}
+		s.terminate(c)
+		s.check()
+	})
 }
 
 // TestSeriesAreDeletedUnderLoad deletes two series, again and again, while consumers write: in the end nothing is doubled, and
 // everything of the others is stored.
 func TestSeriesAreDeletedUnderLoad(t *testing.T) {
-	s := newStream(t, 2)
-	c := s.start("BUCKET_MAX_COUNT", "40")
-	if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
-		t.Fatal(err)
-	}
-	n, of := portions()
-	s.sendMeanwhile(n, of, func(n int) {
-		args := []string{"delete-meta", "--yes", "--filter", `{"meta.id": {"$in": [8, 10]}}`}
-		if n%2 == 1 {
-			args = append(args, "--closed")
+	inBothForms(t, func(t *testing.T, settings []string) {
+		s := newStream(t, 2)
+		c := s.start(settings...)
+		if err := c.AwaitReady(within(t, 30*time.Second)); err != nil { // there is no collection before
+			t.Fatal(err)
 		}
-		s.edit(args...)
+		n, of := portions()
+		s.sendMeanwhile(n, of, func(n int) {
+			args := []string{"delete-meta", "--yes", "--filter", `{"meta.id": {"$in": [8, 10]}}`}
+			if n%2 == 1 {
+				args = append(args, "--closed")
+			}
+			s.edit(args...)
+		})
+		s.awaitCommitted(c, 2*time.Minute)
+		t.Log(s.conflicts(c), s.settlings(c))
+		s.terminate(c)
+		report, err := check.Run(within(t, time.Minute), check.Source{
+			Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic, Group: s.group(), Fate: s.book.Fate,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Log(report)
+		sent, stored := s.sentOf(8, 10), s.storedOf(8, 10)
+		if report.Doubled > 0 || report.Unknown > 0 || report.Missing != report.FaultCount || report.Uncommitted > 0 {
+			t.Errorf("%sbeside deletions: %v", check.Verdict, report.Err())
+		}
+		if report.Missing != sent-stored {
+			t.Errorf("%s%d measurements are missing, but only %d of %d of the deleted series", check.Verdict, report.Missing, sent-stored, sent)
+		}
+		if stored == sent {
+			t.Errorf("nothing of %d measurements was deleted", sent)
+		}
 	})
-	s.awaitCommitted(c, 2*time.Minute)
-	t.Log(s.conflicts(c))
-	s.terminate(c)
-	report, err := check.Run(within(t, time.Minute), check.Source{
-		Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic, Group: s.group(), Fate: s.book.Fate,
-	})
+}
+
+// settlings tells how many were finished and undone.
+func (s *stream) settlings(c *harness.Consumer) string {
+	metrics, err := c.Metrics(within(s.t, 10*time.Second))
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Log(report)
-	sent, stored := s.sentOf(8, 10), s.storedOf(8, 10)
-	if report.Doubled > 0 || report.Unknown > 0 || report.Missing != report.FaultCount || report.Uncommitted > 0 {
-		t.Errorf("%sbeside deletions: %v", check.Verdict, report.Err())
-	}
-	if report.Missing != sent-stored {
-		t.Errorf("%s%d measurements are missing, but only %d of %d of the deleted series", check.Verdict, report.Missing, sent-stored, sent)
-	}
-	if stored == sent {
-		t.Errorf("nothing of %d measurements was deleted", sent)
-	}
+	of := func(outcome string) float64 { return metrics.Sum("waterwheel_settlings_total", "outcome", outcome) }
+	return fmt.Sprintf("%.0f settlings finished, %.0f undone", of("finished"), of("undone"))
 }
 
 // sentOf counts the measurements of series that were produced.
@@ -189,22 +211,14 @@ func (s *stream) sentOf(series ...int32) (n int) {
 // storedOf counts the measurements of series that are stored.
 func (s *stream) storedOf(series ...int32) (n int) {
 	s.t.Helper()
-	ctx := within(s.t, time.Minute)
-	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer client.Disconnect(context.WithoutCancel(ctx))
-	cursor, err := client.Database(s.database).Collection(s.topic+".buckets").Find(ctx, bson.D{{Key: "meta.id", Value: bson.D{{Key: "$in", Value: series}}}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var buckets []struct{ Control struct{ Count int } }
-	if err := cursor.All(ctx, &buckets); err != nil {
-		s.t.Fatal(err)
-	}
-	for _, b := range buckets {
-		n += b.Control.Count
+	for m, err := range s.open(world.servers.MongoURI).Find(within(s.t, time.Minute), reader.Query{}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		meta, _ := m.Meta.DocumentOK()
+		if id, ok := meta.Lookup("id").AsInt64OK(); ok && slices.Contains(series, int32(id)) {
+			n++
+		}
 	}
 	return n
 }

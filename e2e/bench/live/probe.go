@@ -186,7 +186,10 @@ const coarse = 200 * time.Millisecond
 
 // String is the freshness in seconds.
 func (f Freshness) String() string {
-	if f.Samples == 0 {
+	switch {
+	case f.Samples == 0 && f.Unseen > 0:
+		return fmt.Sprintf("none of %d seen", f.Unseen)
+	case f.Samples == 0:
 		return "–"
 	}
 	parts := make([]string, 0, 4)

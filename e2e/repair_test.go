@@ -1,0 +1,82 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// TestRepairTakesDoublesOut: `verify` finds copies of a settled bucket and of a segment that somebody has put beside them, and takes
+// them out when it is asked to; then all is as it was.
+func TestRepairTakesDoublesOut(t *testing.T) {
+	t.Parallel()
+	needSettling(t)
+	s := newStream(t, 2)
+	s.storing(t, 300, "SEGMENTS", "on", "SETTLE_INTERVAL", "1h")
+	c := s.start("SEGMENTS", "off", "SETTLE_AHEAD", "2s", "SETTLE_LINGER", "1s")
+	for ctx := within(t, 2*time.Minute); s.segments(ctx) > 0; time.Sleep(200 * time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("segments are left")
+		}
+	}
+	s.terminate(c)
+	s.storing(t, 300, "SEGMENTS", "on", "SETTLE_INTERVAL", "1h")
+	s.checkRead()
+	stored := s.check().Valid
+	if code, out := s.run("collection", "show"); code != 0 || !strings.Contains(out, "measurements that are not in buckets yet") {
+		t.Errorf("collection show ends with code %d, and does not tell of segments:\n%s", code, out)
+	}
+
+	copied := s.double(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}}})
+	copied += s.double(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: 0}}}})
+	if code, out := s.run("verify"); code != 3 || !strings.Contains(out, "doubled") {
+		t.Fatalf("%d measurements are doubled, and verify ends with code %d:\n%s", copied, code, out)
+	}
+	if code, out := s.run("verify", "--repair", "--dry-run"); code != 3 || s.doubled() == 0 {
+		t.Errorf("the dry run ends with code %d, and %d are doubled:\n%s", code, s.doubled(), out)
+	}
+	_, out := s.run("verify", "--repair")
+	t.Log(out)
+	if code, out := s.run("verify", "--content"); code != 0 {
+		t.Errorf("verify ends with code %d after the repair:\n%s", code, out)
+	}
+	s.checkRead()
+	if now := s.check().Valid; now != stored {
+		t.Errorf("%d measurements are stored, %d were before the repair", now, stored)
+	}
+}
+
+// double stores one of the documents that a filter finds a second time, and returns how many measurements it has.
+func (s *stream) double(filter bson.D) int64 {
+	s.t.Helper()
+	documents := s.collection(timeseries.BucketsSuffix)
+	ctx := within(s.t, 20*time.Second)
+	var document bson.D
+	if err := documents.FindOne(ctx, filter).Decode(&document); err != nil {
+		s.t.Fatal(err)
+	}
+	document[0].Value = bson.NewObjectID()
+	raw, err := bson.Marshal(document)
+	if err == nil {
+		_, err = documents.InsertOne(ctx, bson.Raw(raw))
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return bson.Raw(raw).Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64()
+}
+
+// doubled counts the measurements that a reader finds more than once.
+func (s *stream) doubled() (n int) {
+	s.t.Helper()
+	for _, times := range s.found() {
+		if times > 1 {
+			n++
+		}
+	}
+	return n
+}
