@@ -15,7 +15,7 @@ func TestNewestFirst(t *testing.T) {
 	if world.servers.Slow() {
 		records = 500
 	}
-	s := newStream(t, 1)
+	s := newStream(t, 1).inBuckets()
 	g := events.NewGenerator(events.Options{
 		Series: 2, Start: time.Now().Add(-time.Hour).Truncate(time.Second), Step: -time.Minute,
 		MaxBytes: maxEventBytes, Seed: 5,

@@ -52,7 +52,7 @@ func TestHalfSentBulkStaysHalf(t *testing.T) {
 // halfSent is false when the process could not be stopped in the middle.
 func halfSent(t *testing.T, secure bool) bool {
 	const series = 50
-	s := newStream(t, 1)
+	s := newStream(t, 1).inBuckets()
 	w := newSlowWay(t, secure)
 	// What one consumer puts into new buckets, the other adds to those that are there, so that no _id keeps them apart.
 	first := s.start("MONGODB_URI", w.uri, "BUCKET_REOPEN", "false", "BUCKET_DELTA_MAX", "1", "FLUSH_INTERVAL", "2s")

@@ -38,7 +38,7 @@ const readingsEach = 60
 // 20 seconds apart before now; s-19 has one of 1969, too. All of s-17 have a humidity, no others.
 func newReadings(t *testing.T) *stream {
 	t.Helper()
-	s := newStream(t, 2)
+	s := newStream(t, 2).inBuckets()
 	s.settings = s.settings.With("MONGODB_COLLECTION", "measurements", "EVENT_TIME_MIN", "1960-01-01T00:00:00Z")
 	now := time.Now().Truncate(time.Second)
 	var all []events.Event

@@ -105,7 +105,7 @@ func markedArray(code int32, from int) events.Event {
 // shared its bucket are stored once.
 func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 	t.Parallel()
-	s, r := newStream(t, 2), between(t)
+	s, r := newStream(t, 2).inBuckets(), between(t)
 	r.Obey(refuseMarked)
 	send := func(of func(code int32) []events.Event) {
 		t.Helper()

@@ -39,7 +39,7 @@ func testLateData(t *testing.T, reopen string) *check.Report {
 	if world.servers.Slow() {
 		series, records = 10, 500
 	}
-	s := newStream(t, 4)
+	s := newStream(t, 4).inBuckets()
 	g := events.NewGenerator(events.Options{
 		Series: series, Start: time.Now().Add(-4 * time.Hour).Truncate(time.Second), Step: 5 * time.Second,
 		MaxBytes: maxEventBytes, Seed: 7, Late: 0.4, VeryLate: 0.1,

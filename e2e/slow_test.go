@@ -23,7 +23,7 @@ func TestASlowMongoDBIsNoOutage(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStream(t, 1)
+			s := newStream(t, 1).inBuckets()
 			server := slowed(t)
 			s.sendPlain(series, series)
 			server.Slow(test.pace)

@@ -26,7 +26,7 @@ var storageRecords = flag.Int("storage.records", 100_000, "of TestStorage")
 // and in indexes, by either compressor, clustered by _id or not.
 func TestStorage(t *testing.T) {
 	t.Parallel()
-	s := newStream(t, 4)
+	s := newStream(t, 4).inBuckets()
 	db := s.readable()
 	ctx := within(t, 6*time.Minute)
 	probe := create(ctx, db, "probe", zstd)

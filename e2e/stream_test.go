@@ -48,6 +48,12 @@ func newStream(t *testing.T, partitions int, settings ...string) *stream {
 	return s
 }
 
+// inBuckets has consumers of the stream write into buckets at once, for a test that is about buckets.
+func (s *stream) inBuckets() *stream {
+	s.settings = s.settings.With("SEGMENTS", "off")
+	return s
+}
+
 // databaseOf is a database name within MongoDB's 63 bytes.
 func databaseOf(topic string) string { return topic[max(0, len(topic)-60):] }
 

@@ -129,7 +129,7 @@ func (s *stream) answers(c *mongo.Collection, pipeline bson.A) (texts []string) 
 // measurements answers. The command query, which needs no view, finds times that neither can name.
 func TestViewAnswersAsMongoDBsOwn(t *testing.T) {
 	t.Parallel()
-	s := newStream(t, 3)
+	s := newStream(t, 3).inBuckets()
 	s.settings = s.settings.With("EVENT_TIME_MIN", "1950-01-01T00:00:00Z", "EVENT_TIME_MAX", "2150-01-01T00:00:00Z")
 	readings := viewedReadings()
 	var made []events.Event
@@ -238,7 +238,7 @@ func (s *stream) examined(db *mongo.Database, filter bson.D) (most int64, known 
 // TestViewIsNarrowed: what docs/reading.md says of filters on time behind MongoDB's own stage.
 func TestViewIsNarrowed(t *testing.T) {
 	t.Parallel()
-	s := newStream(t, 3)
+	s := newStream(t, 3).inBuckets()
 	var made []events.Event
 	for _, r := range viewedReadings()[:2000] {
 		made = append(made, events.Of(r))
