@@ -79,27 +79,59 @@ func (c *Catalog) cutSegments(f *flight) {
 	f.staged = nil
 }
 
-// cutSlice cuts the segments of series that lie together.
+// cutSlice cuts the segments of series that lie together: of one span of time after the other, since no segment has more.
 func (c *Catalog) cutSlice(f *flight, all []staged) {
-	p := filling{c: c, f: f, earliest: math.MaxInt64}
+	earliest, latest := int64(math.MaxInt64), int64(math.MinInt64)
 	for i := range all {
 		for r := range all[i].rows.all {
-			p.earliest = min(p.earliest, r.time)
+			earliest, latest = min(earliest, r.time), max(latest, r.time)
 		}
 	}
-	p.earliest = c.options.Collection.Round(p.earliest)
-	var elements []byte
-	for i := range all {
-		elements = c.appendMeta(elements[:0], all[i].key)
-		head := len(elements)
-		for r := range all[i].rows.all {
-			elements = append(elements[:head], r.elements...)
-			p.add(row{r.position, r.time, elements}, all[i].hash)
+	if earliest = c.options.Collection.Round(earliest); spanExceeded(latest, earliest, c.span) {
+		c.cutSpans(f, all)
+	} else {
+		p := filling{c: c, f: f, earliest: earliest}
+		for i := range all {
+			for r := range all[i].rows.all {
+				p.put(&all[i], r)
+			}
 		}
+		p.endAll()
+	}
+	for i := range all {
 		c.buffers.release(all[i].rows.buf)
 	}
-	for _, s := range p.open {
-		c.cutSegment(f, s)
+}
+
+// cutSpans cuts the segments of series whose measurements are from more than one span of time, as in a backfill.
+func (c *Catalog) cutSpans(f *flight, all []staged) {
+	type dated struct {
+		span int64
+		of   *staged
+		row  row
+	}
+	var found []dated
+	for i := range all {
+		for r := range all[i].rows.all {
+			span := r.time / c.span
+			if r.time < span*c.span {
+				span-- // before 1970
+			}
+			found = append(found, dated{span, &all[i], r})
+		}
+	}
+	slices.SortStableFunc(found, func(a, b dated) int { return cmp.Compare(a.span, b.span) })
+	for len(found) > 0 {
+		n, earliest := 0, found[0].row.time
+		for ; n < len(found) && found[n].span == found[0].span; n++ {
+			earliest = min(earliest, found[n].row.time)
+		}
+		p := filling{c: c, f: f, earliest: c.options.Collection.Round(earliest)}
+		for i := range found[:n] {
+			p.put(found[i].of, found[i].row)
+		}
+		p.endAll()
+		found = found[n:]
 	}
 }
 
@@ -117,6 +149,19 @@ type filling struct {
 	f        *flight
 	earliest int64 // time of all measurements, rounded
 	open     []*segment
+	of       *staged // the series of the last measurement, and its meta as an element
+	meta     []byte
+}
+
+// put puts a measurement of a series into a segment.
+func (p *filling) put(s *staged, r row) {
+	if s != p.of {
+		p.of, p.meta = s, p.c.appendMeta(p.meta[:0], s.key)
+	}
+	head := len(p.meta)
+	p.meta = append(p.meta, r.elements...)
+	p.add(row{r.position, r.time, p.meta}, s.hash)
+	p.meta = p.meta[:head]
 }
 
 // add puts a measurement into the first open segment that takes it, or into a new one.
@@ -148,6 +193,13 @@ func (p *filling) add(r row, hash int32) {
 func (p *filling) end(at int) {
 	p.c.cutSegment(p.f, p.open[at])
 	p.open = slices.Delete(p.open, at, at+1)
+}
+
+func (p *filling) endAll() {
+	for _, s := range p.open {
+		p.c.cutSegment(p.f, s)
+	}
+	p.open = nil
 }
 
 // segmentTakes tells whether a measurement may go into a segment: by the rules of buckets, but never beyond their size.

@@ -1,0 +1,128 @@
+package bucketer
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+)
+
+// staging has a catalog write measurements into segments, and returns these.
+func staging(t *testing.T, o Options, all []reading) []*Write {
+	t.Helper()
+	c := New(o)
+	for _, r := range all {
+		if err := c.Insert(r.measurement(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := c.Prepare(0)
+	for _, w := range f.Writes {
+		if !w.Segment {
+			t.Fatalf("%v is no segment", w.Document)
+		}
+	}
+	return f.Writes
+}
+
+// scattered are measurements of some series, their times over so many hours.
+func scattered(random *rand.Rand, series, each, hours int) (all []reading) {
+	for n := range series * each {
+		meta, value, err := bson.MarshalValue(fmt.Sprintf("sensor-%d", n%series))
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, reading{
+			position: timeseries.Position{Offset: int64(n)}, time: 1_700_000_000_000 + random.Int64N(int64(hours)*3_600_000),
+			series: string(append([]byte{byte(meta)}, value...)), fields: bson.D{{Key: "a", Value: int64(n)}},
+		})
+	}
+	return all
+}
+
+// unpacked are the measurements in documents, in the order of their offsets.
+func unpacked(t *testing.T, o Options, documents []bson.Raw, each func(document bson.Raw, m *timeseries.Unpacked)) (all []reading) {
+	t.Helper()
+	u := timeseries.NewUnpacker(o.Collection)
+	for _, d := range documents {
+		if err := u.Reset(d); err != nil {
+			t.Fatal(err)
+		}
+		for m := (timeseries.Unpacked{}); u.Next(&m); {
+			each(d, &m)
+			var fields bson.D
+			if err := bson.Unmarshal(m.Fields, &fields); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, reading{m.Position, m.Time, string(append([]byte{byte(m.Meta.Type)}, m.Meta.Value...)), fields})
+		}
+		if err := u.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.SortFunc(all, func(a, b reading) int { return cmp.Compare(a.position.Offset, b.position.Offset) })
+	return all
+}
+
+// TestSegments: they hold what was inserted, each of one span of time and of series that lie together, few for each span; and
+// the buckets made of them hold the same.
+func TestSegments(t *testing.T) {
+	for name, c := range map[string]struct{ series, each, hours, most int }{
+		"live":           {2000, 2, 1, 2 * maxSlices},
+		"one series":     {1, 50, 1, 1},
+		"few of each":    {20, 3, 1, 1},
+		"a backfill":     {2000, 5, 24, 25 * maxSlices},
+		"a large one":    {100, 50, 300, 301 * maxSlices},
+		"each of a time": {40, 1, 100_000, 40},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := testOptions(t)
+			o.DenseFrom = 64
+			all := scattered(rand.New(rand.NewPCG(1, 2)), c.series, c.each, c.hours)
+			var documents []bson.Raw
+			writes := staging(t, o, all)
+			for _, w := range writes {
+				documents = append(documents, w.Document)
+			}
+			if len(writes) > c.most {
+				t.Errorf("%d segments, want at most %d", len(writes), c.most)
+			}
+			same := func(of string, got []reading) {
+				t.Helper()
+				if !slices.EqualFunc(got, all, func(a, b reading) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+					t.Errorf("%s do not hold what was inserted: %d of %d measurements", of, len(got), len(all))
+				}
+			}
+			same("segments", unpacked(t, o, documents, func(d bson.Raw, m *timeseries.Unpacked) {
+				low, high := d.Lookup("control", "segment", "low").Int32(), d.Lookup("control", "segment", "high").Int32()
+				if hash := timeseries.SeriesHash(m.Meta); hash < low || hash > high {
+					t.Errorf("a series of hash %d in a segment of %d to %d", hash, low, high)
+				}
+				if first := d.Lookup("control", "min", "time").DateTime(); m.Time < first || m.Time-first >= o.Collection.Span() {
+					t.Errorf("a measurement of %d in a segment from %d on", m.Time, first)
+				}
+			}))
+			flush, err := Settle(o, Settled{By: [16]byte{1}, From: 5}, documents)
+			if err != nil {
+				t.Fatal(err)
+			}
+			documents = documents[:0]
+			for _, w := range flush.Writes {
+				documents = append(documents, w.Document)
+			}
+			before := map[string]int64{} // time of the measurement before, of each bucket
+			same("buckets", unpacked(t, o, documents, func(d bson.Raw, m *timeseries.Unpacked) {
+				id := d.Lookup("_id").String()
+				if m.Time < before[id] || !d.Lookup("control", "closed").Boolean() || d.Lookup("control", "settled", "from").DateTime() != 5 {
+					t.Errorf("the bucket %v", d)
+				}
+				before[id] = m.Time
+			}))
+		})
+	}
+}
