@@ -15,8 +15,11 @@ func Table(results []Result) string {
 	b.WriteString("| series | Hz each | stored as | stored/s | settled/s | own CPU each | server CPU each | writes/s | measurements a write | a bucket | bytes each: data / disk / indexes | freshness, s: p50 / p90 / p99 / max |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
-		server, bytes, behind := "–", "–", ""
-		if r.ServerCPU != nil {
+		own, server, bytes, behind := "–", "–", "–", ""
+		if r.Stored > 0 {
+			own = figure.Number(r.CPU) + " µs"
+		}
+		if r.Stored > 0 && r.ServerCPU != nil {
 			server = figure.Number(*r.ServerCPU) + " µs"
 		}
 		if r.Bytes > 0 {
@@ -25,8 +28,8 @@ func Table(results []Result) string {
 		if r.Behind() {
 			behind = " **behind**"
 		}
-		fmt.Fprintf(&b, "| %s | %g | %s | %s%s | %s | %s µs | %s | %s | %s | %s | %s | %s |\n", figure.Number(float64(r.Series)), r.Rate, r.Way,
-			figure.Number(r.Stored), behind, known(r.Settled), figure.Number(r.CPU), server, figure.Number(r.Writes), figure.Number(r.PerWrite),
+		fmt.Fprintf(&b, "| %s | %g | %s | %s%s | %s | %s | %s | %s | %s | %s | %s | %s |\n", figure.Number(float64(r.Series)), r.Rate, r.Way,
+			figure.Number(r.Stored), behind, known(r.Settled), own, server, figure.Number(r.Writes), figure.Number(r.PerWrite),
 			known(r.Density), bytes, r.Freshness)
 	}
 	for _, r := range results {

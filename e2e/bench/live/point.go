@@ -102,7 +102,7 @@ func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(cause, err)
 	}
-	if err != nil && m.result.Stored > 0 && after.Err() == nil {
+	if err != nil && m.measured {
 		m.result.Trouble, _, _ = strings.Cut(err.Error(), "\n")
 		return m.result, nil
 	}
@@ -118,6 +118,7 @@ type measuring struct {
 	probes   *probes
 	store    store
 	result   Result
+	measured bool // the result has figures
 }
 
 func (m *measuring) run(ctx context.Context, lasting time.Duration) error {
@@ -162,6 +163,7 @@ func (m *measuring) produce(ctx context.Context, lasting time.Duration) error {
 		return err
 	}
 	m.result.between(before, now)
+	m.measured = true
 	m.probes.begin(time.Now())
 	m.producer.running.Go(func() { m.probes.watch(work) })
 	defer func() { m.result.Freshness = m.probes.freshness() }()
