@@ -15,8 +15,8 @@ func TestLiveInEachWay(t *testing.T) {
 			b, _ := newBench(t)
 			b.Settings["SETTLE_AHEAD"] = "2s" // the time is short
 			r, err := live.Measure(within(t, 3*time.Minute), b, live.Case{Series: 20, Rate: 2}, way, 16*time.Second)
-			if err != nil || r.Trouble != "" {
-				t.Fatal(err, r.Trouble)
+			if err != nil || r == nil || r.Trouble != "" {
+				t.Fatal(err, r)
 			}
 			if r.Way != way || r.Behind() || r.CPU == 0 || r.PerWrite < 1 || r.Bytes == 0 {
 				t.Errorf("%+v", r)
@@ -27,7 +27,7 @@ func TestLiveInEachWay(t *testing.T) {
 			if (r.Density == 0) != (way == live.Plain) || (r.Settled == 0) == (way == live.Segments) || way != live.Segments && r.Staged > 0 {
 				t.Errorf("density %g, settled %g a second, %d are left in segments", r.Density, r.Settled, r.Staged)
 			}
-			if table := live.Table([]live.Result{r}); !strings.Contains(table, "| "+string(way)+" |") {
+			if table := live.Table([]live.Result{*r}); !strings.Contains(table, "| "+string(way)+" |") {
 				t.Error(table)
 			}
 		})

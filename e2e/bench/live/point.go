@@ -63,8 +63,8 @@ const (
 )
 
 // Measure runs a process that stores, and a producer of the case's rate, for so long, and leaves nothing behind. Of a case that
-// does not come to its end the result has what is known, and its Trouble.
-func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.Duration) (r Result, err error) {
+// does not come to its end the result has what is known, and its Trouble; nil: nothing is known.
+func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.Duration) (r *Result, err error) {
 	l := bench.Base()
 	l.Series, l.Records = c.Series, c.Series
 	name := fmt.Sprintf("live-%x", time.Now().UnixNano())
@@ -91,8 +91,8 @@ func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.
 	defer kafka.Close()
 	p := &producer{client: kafka, maker: bench.NewMaker(l), load: l, total: c.Total(), failed: func(err error) { cancel(err) }}
 	m := &measuring{
-		bench: b, database: client.Database(name), topic: name, producer: p,
-		probes: newProbes(p, way.looks(client.Database(name), name), l.Partitions), result: Result{Case: c, Way: way},
+		bench: b, of: c, way: way, database: client.Database(name), topic: name, producer: p,
+		probes: newProbes(p, way.looks(client.Database(name), name), l.Partitions),
 	}
 	if m.store, err = way.start(ctx, b, name, lasting); err != nil {
 		return r, err
@@ -102,9 +102,9 @@ func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(cause, err)
 	}
-	if err != nil && m.measured {
+	if err != nil && m.result != nil {
 		m.result.Trouble, _, _ = strings.Cut(err.Error(), "\n")
-		return m.result, nil
+		err = nil
 	}
 	return m.result, err
 }
@@ -112,13 +112,14 @@ func Measure(ctx context.Context, b *bench.Bench, c Case, way Way, lasting time.
 // measuring is one case under way.
 type measuring struct {
 	bench    *bench.Bench
+	of       Case
+	way      Way
 	database *mongo.Database
 	topic    string
 	producer *producer
 	probes   *probes
 	store    store
-	result   Result
-	measured bool // the result has figures
+	result   *Result // nil: nothing is measured yet
 }
 
 func (m *measuring) run(ctx context.Context, lasting time.Duration) error {
@@ -162,8 +163,8 @@ func (m *measuring) produce(ctx context.Context, lasting time.Duration) error {
 	if err != nil {
 		return err
 	}
+	m.result = &Result{Case: m.of, Way: m.way}
 	m.result.between(before, now)
-	m.measured = true
 	m.probes.begin(time.Now())
 	m.producer.running.Go(func() { m.probes.watch(work) })
 	defer func() { m.result.Freshness = m.probes.freshness() }()
@@ -233,7 +234,7 @@ func (r *Result) between(before, now moment) {
 
 // density asks what all takes, and how many measurements buckets have.
 func (m *measuring) density(ctx context.Context) error {
-	r := &m.result
+	r := m.result
 	if r.Way == Plain {
 		size := bench.SizeOf(ctx, m.database.Collection(m.topic))
 		r.sized(size, float64(size.Documents))

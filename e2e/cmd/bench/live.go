@@ -32,10 +32,11 @@ func (f *figures) drawLive(ctx context.Context, b *bench.Bench, dir, command str
 			if err != nil {
 				failed = append(failed, fmt.Errorf("%s, %s: %w", c, way, err))
 				fmt.Println(failed[len(failed)-1])
-			} else {
+			}
+			if r != nil {
 				fmt.Printf("%s, %s: stored %.0f/s, %.2f µs of own CPU, %s of the server's, %.1f measurements a write, %.1f a bucket, freshness %s s %s\n",
-					c, way, r.Stored, r.CPU, serverCPU(r), r.PerWrite, r.Density, r.Freshness, r.Trouble)
-				results = append(results, r)
+					c, way, r.Stored, r.CPU, serverCPU(*r), r.PerWrite, r.Density, r.Freshness, r.Trouble)
+				results = append(results, *r)
 			}
 		}
 	}
