@@ -58,6 +58,9 @@ func TestFreshnessOfWhatBecomesVisible(t *testing.T) {
 	if f.Samples != 50 || f.Unseen != 50 || f.Max != time.Second || f.P50 != 760*time.Millisecond || f.P99 != time.Second {
 		t.Errorf("%+v", f)
 	}
+	if text := f.String(); text != "0.76 / 0.95 / 1.00 / 1.00 (50 more not seen)" {
+		t.Error(text)
+	}
 	w.visible(p, begin.Add(time.Minute)) // nothing more
 	if again := w.freshness(); again != f {
 		t.Errorf("%+v, then %+v", f, again)

@@ -197,6 +197,9 @@ func (f Freshness) String() string {
 		parts = append(parts, fmt.Sprintf("%.2f", d.Seconds()))
 	}
 	text := strings.Join(parts, " / ")
+	if f.Unseen > 0 {
+		text += fmt.Sprintf(" (%d more not seen)", f.Unseen)
+	}
 	if f.Step >= coarse {
 		text += fmt.Sprintf(" (looked for every %.1f)", f.Step.Seconds())
 	}
