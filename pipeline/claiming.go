@@ -11,6 +11,9 @@ import (
 	"waterwheel/timeseries"
 )
 
+// watchInterval is the time between two looks at the claim of a former owner, which may hand the partition over.
+const watchInterval = 200 * time.Millisecond
+
 // otherGroupPatience is how long a claim of another group is read again before it stops the partition: right after an
 // election, a read may not yet show a takeover.
 const otherGroupPatience = 15 * time.Second
@@ -24,14 +27,9 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
 		w.drop()
 	}
-	w.signs.begin(m.Now, a.Committed, a.Consecutive && w.source == source)
-	a.Consumed = a.committed().OfAnotherProgram()
+	w.signs.begin(m.Now, a.Consecutive && w.source == source)
 	w.source, w.assigned, w.halt = source, a, nil
 	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
-	if a.Stop != nil {
-		w.stop(a.Stop)
-		return nil
-	}
 	if source.TopicID == [16]byte{} { // the topic is missing, or was when partitions were assigned
 		w.phase, w.question = finding, askTopic
 		return nil
@@ -47,14 +45,9 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 	}
 	switch w.phase {
 	case reading:
-		w.busy.claim = true
-		return append(actions, ReadClaim{})
+		return w.readClaim(m, actions)
 	case waiting:
-		if m.Now < max(w.tenure.until, w.past.unknownUntil) {
-			return w.passOn(m, actions)
-		}
-		w.phase, w.tenure.provedBy = proving, m.Now
-		return append(actions, CommitNow{})
+		return w.wait(m, actions)
 	case claiming:
 		if !m.Held { // E7
 			w.phase, w.tenure.provedBy = proving, m.Now
@@ -67,6 +60,41 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 		return w.loadStored(actions)
 	}
 	return actions // proving waits for the commit
+}
+
+func (w *Worker) readClaim(m Moment, actions []Action) []Action {
+	w.phase, w.busy.claim, w.tenure.asked = reading, true, m.Now
+	return append(actions, ReadClaim{})
+}
+
+// wait waits for the former owner: until it releases its claim, or can do nothing more. Where to begin is read again when that
+// owner can commit nothing more.
+func (w *Worker) wait(m Moment, actions []Action) []Action {
+	switch {
+	case !w.tenure.settled && m.Now >= w.tenure.settles:
+		return w.readClaim(m, actions)
+	case m.Now >= max(w.tenure.until, w.past.unknownUntil):
+		w.phase, w.tenure.provedBy = proving, m.Now
+		return append(actions, CommitNow{})
+	case !w.tenure.settled && m.Now >= w.tenure.watch:
+		w.busy.claim = true
+		return append(actions, WatchClaim{})
+	}
+	return w.passOn(m, actions)
+}
+
+// claimWatched begins anew when the claim has been released, or another one taken its place.
+func (w *Worker) claimWatched(m Moment, e ClaimWatched) {
+	w.busy.claim = false
+	if e.Err != nil {
+		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, e.Err)
+		return
+	}
+	w.succeeded(&w.retry.claim, MongoDB)
+	w.tenure.watch = m.Now + watchInterval
+	if seen := w.tenure.seen; e.Seen.Claim != seen.Claim || e.Seen.Released != seen.Released || e.Seen.Group != seen.Group {
+		w.phase = reading
+	}
 }
 
 // loadStored reads the next window of D.
@@ -91,6 +119,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		w.failed(m, &w.retry.claim, e.Of, readingTheClaim, e.Err)
 		if errors.Is(e.Err, record.ErrTopicGone) {
 			w.question = askTopic
+			w.found(e)
 		}
 		return
 	}
@@ -104,6 +133,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		w.failed(m, &w.retry.claim, MongoDB, readingTheClaim, errors.New("the partition document shows no claim (was it edited?): delete it"))
 		return
 	}
+	w.found(e)
 	executed := w.tenure.sent != (claim.Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
 	if w.catalog != nil && seen.Claim != w.catalogClaim && !executed {
 		w.drop() // somebody else owned the partition in between
@@ -114,12 +144,13 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.succeeded(&w.retry.claim, MongoDB)
 	w.answered(Kafka)
 	w.signs.sawEnd(m.Now, e.Bounds.End)
+	w.signs.committed = w.tenure.committed.Offset
 	w.tenure.seen = seen
 	if executed { // not durable perhaps: claimed once more, until an acknowledgement says so
-		w.phase = claiming
+		w.phase, w.tenure.settled = claiming, true
 		return
 	}
-	w.tenure.until, w.tenure.noted = w.waitUntil(m.Now, seen), seen.Waited
+	w.waitFor(m.Now, seen)
 	w.phase = waiting
 	if left := max(w.tenure.until, w.past.unknownUntil) - m.Now; left > 0 {
 		w.log.Info("waiting before the claim: a former owner's writes may still arrive", "wait", left)
@@ -145,44 +176,60 @@ func (w *Worker) otherGroup(m Moment, group string) {
 	w.stop(r.by)
 }
 
+// found notes what the group has committed.
+func (w *Worker) found(e ClaimRead) {
+	c := e.Committed
+	if w.assigned.From != nil {
+		c = *w.assigned.From
+	} else if w.assigned.Beside {
+		c.Consumed = true
+	}
+	c.Consumed = c.OfAnotherProgram()
+	w.tenure.committed, w.tenure.known = c, true
+}
+
 // resolve decides the start; false: the partition stopped.
 func (w *Worker) resolve(e ClaimRead) bool {
 	s, err := claim.Facts{
-		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.assigned.committed(), Document: e.Seen,
+		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.tenure.committed, Document: e.Seen,
 		FirstPartitions: e.FirstPartitions, Bounds: e.Bounds, OutOfRange: w.o.OutOfRange,
 	}.Start()
 	if stop, ok := errors.AsType[*record.StopError](err); ok { // it always is one
 		w.stop(stop)
 		return false
 	}
-	if w.assigned.Consumed && s.Offset < w.assigned.Committed && !w.tenure.resolved {
+	if w.tenure.committed.Consumed && s.Offset < w.tenure.committed.Offset && !w.tenure.resolved {
 		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping what is stored "+
 			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
-			"offset", w.assigned.Committed, "from", s.Offset)
+			"offset", w.tenure.committed.Offset, "from", s.Offset)
 	}
-	if w.assigned.Consumed && w.tenure.resolved && s.Offset > w.tenure.start.Offset {
+	if w.tenure.committed.Consumed && w.tenure.resolved && s.Offset > w.tenure.start.Offset {
 		return true // the document that the earlier start was read from is gone; what the other program read is stored nowhere
 	}
 	w.tenure.start, w.tenure.resolved = s, true
 	return true
 }
 
-// waitUntil is when no write of the owner that the document shows can be executed any more.
-func (w *Worker) waitUntil(now Instant, seen claim.Document) Instant {
+// waitFor decides until when the owner that the document shows may commit, and when no write of it can be executed any more.
+func (w *Worker) waitFor(now Instant, seen claim.Document) {
+	t := &w.tenure
+	t.noted, t.until, t.settled = seen.Waited, now, true
 	wait := w.o.Wait
 	switch {
 	case !seen.Found:
-		ours, ok := claim.ParseProvenance(w.assigned.Metadata)
+		ours, ok := claim.ParseProvenance(t.committed.Metadata)
 		if !(ok && ours == w.provenance()) && !seen.HasBuckets {
-			return now
+			return
 		}
 	case seen.Released, seen.Claim == w.past.mine:
-		return now
+		return
 	default:
 		wait = max(wait, seen.Wait)
 	}
 	w.past.sighting.look(now, seen)
-	return w.past.sighting.since() + wait
+	since := w.past.sighting.since()
+	t.until, t.settles, t.watch = since+wait, since+wait-w.o.Grace, now+watchInterval
+	t.settled = t.asked >= t.settles
 }
 
 // proved claims after the commit that proves the membership: one sent before the wait was over does not.
@@ -213,7 +260,7 @@ func (w *Worker) won(m Moment) {
 	w.past.mine, w.tenure.claimed = token, true
 	start := w.tenure.start
 	warm := w.catalog != nil && m.Now > w.past.unknownUntil &&
-		w.assigned.Committed == w.committed && start.Offset == w.committed
+		w.tenure.committed.Offset == w.committed && start.Offset == w.committed
 	if warm {
 		w.catalogClaim, w.phase = token, running
 		w.followCollection()

@@ -15,7 +15,7 @@ import (
 func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 	tokens := byte(0)
 	w, m := newIdleWorker(t, func(o *Options) { o.NewToken = func() claim.Token { tokens++; return claim.Token{9, tokens} } })
-	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	first := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	w.Handle(m, Claimed{Err: errDown})
@@ -36,7 +36,7 @@ func TestClaimIsSentAgainUntilItIsAcknowledged(t *testing.T) {
 // TestClaimThatIsNoneIsNotReplaced: a partition document edited by hand is nobody's claim, and not ours either.
 func TestClaimThatIsNoneIsNotReplaced(t *testing.T) {
 	w, m := newIdleWorker(t)
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Assigned{TopicID: thisTopic})
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}))
 	if trouble := w.Status(m.Now).Troubles[MongoDB]; trouble == nil || !strings.Contains(trouble.Cause, "delete it") {
 		t.Fatalf("trouble: %v", trouble)
@@ -54,7 +54,7 @@ func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
 	began := m.Now
 	for m.Now-began < otherGroupPatience {
 		w.Handle(m, Abandoned{})
-		w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+		w.Handle(m, Assigned{TopicID: thisTopic})
 		w.Handle(m, theirs)
 		s := w.Status(m.Now)
 		if s.Refused == nil || !strings.Contains(s.Refused.Detail, `"theirs"`) || s.Stopped != nil {
@@ -68,7 +68,7 @@ func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
 		t.Fatalf("stopped %v", s.Stopped)
 	}
 	w.Handle(m, Abandoned{})
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Assigned{TopicID: thisTopic})
 	if s := w.Status(m.Now); s.Refused == nil {
 		t.Error("it looks ready before it has looked again")
 	}

@@ -62,8 +62,8 @@ func TestWarmCatalogFollowsChangedOptionsWhenItIsTakenUp(t *testing.T) {
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Minutes)})
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 1, Consecutive: true})
-	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Bounds: record.Bounds{End: 1000}})
+	w.Handle(m, Assigned{TopicID: thisTopic, Consecutive: true})
+	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Committed: claim.Committed{Offset: 1}, Bounds: record.Bounds{End: 1000}})
 	w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
 	expect[Fetch](t, w.Handle(m, Claimed{Won: true}))
 	extends(t, w, m, 3, bucketer.Update)
@@ -105,7 +105,7 @@ func TestLoweredGranularityStopsThePartitionInEveryTenure(t *testing.T) {
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Dropped{})
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Assigned{TopicID: thisTopic})
 	w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}})
 	w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
 	load := expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))
@@ -124,7 +124,7 @@ func TestChangedOptionsReachEveryWorker(t *testing.T) {
 			{partition: 1, begin: time.Now(), rate: 2, total: 1 << 40, most: 100, series: 1},
 		}
 		database.logs[0], database.logs[1] = logs[0], logs[1]
-		consumer := newFakeConsumer(t, fakePorts{database, logs}, NewBudget(1<<30), custom(10))
+		consumer := newFakeConsumer(t, fakePorts{database: database, logs: logs}, NewBudget(1<<30), custom(10))
 		opened := func() (sum int64) {
 			for _, s := range consumer.Statuses() {
 				sum += s.Buckets.BucketsOpened

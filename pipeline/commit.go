@@ -14,15 +14,10 @@ func (w *Worker) Want() (record.Commit, bool) {
 		offset = w.committed
 	case w.catalog != nil && w.tenure.claimed:
 		offset = w.committable()
-	case w.tenure.resolved && w.halt == nil: // before D only the start itself (E6)
+	case w.tenure.resolved && w.tenure.settled && w.halt == nil: // before D only the start itself (E6)
 		offset = w.tenure.start.Offset
-		if w.assigned.Consumed && !w.tenure.claimed { // the document it was decided by may be an old one
+		if w.tenure.committed.Consumed && !w.tenure.claimed { // the document it was decided by may be an old one
 			metadata = claim.ConsumedMetadata
-		}
-	case w.phase == reading && !w.assigned.Consumed: // as it was: only an answered commit renews the lease
-		offset = w.assigned.Committed
-		if p, ok := claim.ParseProvenance(w.assigned.Metadata); ok && p.ClusterID == w.o.ClusterID {
-			metadata = w.assigned.Metadata // another topic id or collection must not become ours
 		}
 	}
 	if offset < 0 {

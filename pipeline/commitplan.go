@@ -6,11 +6,10 @@ import (
 	"waterwheel/record"
 )
 
-// commitPlan decides, for one generation, which offsets are to be committed now, and what the answers mean: what has changed
-// is due, at once what a worker waits for, and when nothing changes everything again every third of the lease, because only
-// an answered commit renews it. It has no clock and no I/O of its own.
+// commitPlan decides which offsets are to be committed now, and what the answers mean: what has changed is due, at once what
+// a worker waits for, and when nothing changes everything again every third of the lease, because only an answered commit
+// renews it. It has no clock and no I/O of its own.
 type commitPlan struct {
-	workers []*hands
 	renewal time.Duration
 	renewed Instant                            // when the last commit was sent that was answered
 	done    map[record.Partition]record.Commit // what was answered
@@ -23,11 +22,14 @@ func newCommitPlan(lease time.Duration, now Instant) *commitPlan {
 	}
 }
 
+// begin makes everything due: a generation has begun, and its lease is what was left of the last one's.
+func (p *commitPlan) begin(now Instant) { p.renewed = now - p.renewal }
+
 // commit sends what is due of what the workers want, and tells each, by its index, the answer.
-func (p *commitPlan) commit(now Instant, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
+func (p *commitPlan) commit(now Instant, workers []*hands, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
 	var wanted []record.Commit
-	workers := map[record.Partition]int{}
-	for i, h := range p.workers {
+	index := map[record.Partition]int{}
+	for i, h := range workers {
 		want := h.want.Load()
 		if want == nil {
 			continue
@@ -35,7 +37,7 @@ func (p *commitPlan) commit(now Instant, send func([]record.Commit) ([]error, er
 		if h.urgent.Swap(false) {
 			p.hurry(want.Partition)
 		}
-		wanted, workers[want.Partition] = append(wanted, *want), i
+		wanted, index[want.Partition] = append(wanted, *want), i
 	}
 	due := p.due(now, wanted)
 	if len(due) == 0 {
@@ -43,7 +45,7 @@ func (p *commitPlan) commit(now Instant, send func([]record.Commit) ([]error, er
 	}
 	errs, err := send(due)
 	for i, heard := range p.answered(now, due, errs, err) {
-		tell(workers[due[i].Partition], heard)
+		tell(index[due[i].Partition], heard)
 	}
 }
 

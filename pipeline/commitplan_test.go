@@ -98,7 +98,7 @@ func TestClaimWaitsForACommitThatFailsAtFirst(t *testing.T) {
 		database, gen := newFakeDatabase(), &failingCommits{fakeGeneration{committed: map[int32]int64{}}, 3}
 		l := &fakeLog{begin: time.Now(), rate: 50, total: 100, most: 100, series: 1}
 		database.logs[0] = l
-		consumer := newFakeConsumer(t, fakePorts{database, []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		consumer := newFakeConsumer(t, fakePorts{database: database, logs: []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		consumer.Assigned(gen, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
 		_ = wait(t.Context(), 20*time.Second)
 		if gen.committed[0] != 100 {
@@ -122,10 +122,11 @@ func (g *slowCommits) Commit(ctx context.Context, sent []record.Commit) ([]error
 // TestCommitCountsFromItsSending: one that is sent before a wait is over proves nothing of the time after it.
 func TestCommitCountsFromItsSending(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
-	c := newCommitter(gen, ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
-	r := &runner{events: make(chan Event, 1), ended: make(chan struct{})}
-	r.want.Store(&commits(5)[0])
-	c.add(r)
+	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
+	r := newTenancy(&runner{}, gen)
+	r.events = make(chan Event, 1)
+	r.runner.want.Store(&commits(5)[0])
+	c.follow(gen, []*tenancy{r})
 	c.commit(t.Context())
 	if heard := <-r.events; heard != (Committed{Offset: 5, SentAt: time.Hour}) {
 		t.Errorf("the worker hears %+v", heard)

@@ -2,32 +2,38 @@ package pipeline
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"waterwheel/record"
 )
 
-// committer commits the offsets of one generation, all partitions in one request, every commit interval and when a worker
-// asks for it; the plan says which.
+// committer commits the offsets of this process, all partitions in one request, every commit interval and when a worker asks
+// for it; the plan says which. It outlives generations: each request is made in the newest one.
 type committer struct {
+	clock func() Instant
+	tick  time.Duration
+	wake  chan struct{}
+
+	mu      sync.Mutex
 	gen     Generation
-	runners []*runner
-	clock   func() Instant
-	tick    time.Duration
-	wake    chan struct{}
+	tenures []*tenancy
+	began   bool // the generation is a new one
 	plan    *commitPlan
 }
 
-func newCommitter(gen Generation, o ConsumerOptions) *committer {
+func newCommitter(o ConsumerOptions) *committer {
 	plan := newCommitPlan(o.Lease, o.Clock())
-	return &committer{
-		gen: gen, clock: o.Clock, tick: min(o.CommitInterval, plan.renewal), wake: make(chan struct{}, 1), plan: plan,
-	}
+	return &committer{clock: o.Clock, tick: min(o.CommitInterval, plan.renewal), wake: make(chan struct{}, 1), plan: plan}
 }
 
-// add takes the commits of one more worker. Only before run.
-func (c *committer) add(r *runner) {
-	c.runners, c.plan.workers = append(c.runners, r), append(c.plan.workers, &r.hands)
+// follow makes it commit in a generation, for these tenures.
+func (c *committer) follow(gen Generation, tenures []*tenancy) {
+	c.mu.Lock()
+	c.began = c.began || c.gen != gen
+	c.gen, c.tenures = gen, tenures
+	c.mu.Unlock()
+	c.kick()
 }
 
 // kick asks for a commit soon. It never blocks.
@@ -52,9 +58,24 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// commit sends what is due and tells each worker the answer.
+// commit sends what is due and tells each worker the answer. A partition that is being handed over is committed while its lease
+// holds: its next owner reads, after that, what was.
 func (c *committer) commit(ctx context.Context) {
-	c.plan.commit(c.clock(),
-		func(due []record.Commit) ([]error, error) { return c.gen.Commit(ctx, due) },
-		func(worker int, answer Committed) { c.runners[worker].post(answer) })
+	c.mu.Lock()
+	gen, began := c.gen, c.began
+	c.began = false
+	var tenures []*tenancy
+	var workers []*hands
+	for _, t := range c.tenures {
+		if !t.leaving.Load() || t.held() {
+			tenures, workers = append(tenures, t), append(workers, &t.runner.hands)
+		}
+	}
+	c.mu.Unlock()
+	if began {
+		c.plan.begin(c.clock())
+	}
+	c.plan.commit(c.clock(), workers,
+		func(due []record.Commit) ([]error, error) { return gen.Commit(ctx, due) },
+		func(worker int, answer Committed) { tenures[worker].post(answer) })
 }

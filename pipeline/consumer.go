@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -34,54 +36,123 @@ type Assignment struct {
 // Consumer runs the workers of the partitions that the group assigns to this process. Its methods Assigned, Revoke and
 // Lost are called one after the other, by the goroutine that owns the membership; the others may be called at any time.
 type Consumer struct {
-	o   ConsumerOptions
-	mu  sync.Mutex // guards all, now, ended and collections
-	all map[record.Partition]*runner
-	now []*runner // of the present generation, or after it of the last one
-	// ended is when the last generation did, 0 while there is one.
-	ended Instant
-	stop  context.CancelFunc
-	wait  sync.WaitGroup // the committer's goroutine
-	last  map[record.Partition]bool
+	o ConsumerOptions
+
+	mu      sync.Mutex // guards what follows
+	all     map[record.Partition]*runner
+	tenures map[record.Partition]*tenancy // of the present generation, and those that are being handed over
+	next    map[record.Partition]Assigned // tenures that begin when the one before of their partition has ended
+	roster  roster
+	gen     Generation // nil: this process is in none
+	ctx     context.Context
+	commits *committer
+	stop    context.CancelFunc
+	wait    sync.WaitGroup // the committer's goroutine
+	shown   []*runner      // of the present generation, or after it of the last one
+	ended   Instant        // when the last generation did, 0 while there is one
 	// collections are the options that have changed, by topic.
 	collections map[string]*timeseries.Options
+
+	leases atomic.Pointer[[]Generation] // under which something may be written
 }
 
 // NewConsumer returns a consumer without partitions.
 func NewConsumer(o ConsumerOptions) *Consumer {
-	return &Consumer{o: o, all: map[record.Partition]*runner{}, stop: func() {}, collections: map[string]*timeseries.Options{}}
+	return &Consumer{
+		o: o, all: map[record.Partition]*runner{}, tenures: map[record.Partition]*tenancy{}, next: map[record.Partition]Assigned{},
+		collections: map[string]*timeseries.Options{},
+	}
 }
 
-// Assigned starts the workers of a new generation, and returns. Workers of partitions that went elsewhere are dropped.
-// Consecutive: it is the generation just after the one before.
+// Assigned begins a generation, after one that was revoked or lost, or in the place of the present one, and returns. The
+// tenures of partitions that stay go on. Those of partitions that went elsewhere are handed over, as long as the lease of the
+// generation before holds; workers without a partition are dropped. Consecutive: it follows the generation that this process
+// was in last.
 func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutive bool) {
-	ctx, cancel := context.WithCancel(context.Background())
-	commits := newCommitter(gen, c.o)
-	owned := map[record.Partition]bool{}
-	for _, a := range assignments {
-		key := a.Partition
-		owned[key] = true
-		r := c.runner(key)
-		r.kick = commits.kick
-		r.events, r.revoke, r.ended = make(chan Event), make(chan bool, 1), make(chan struct{})
-		commits.add(r)
-	}
-	c.dropOthers(owned)
-	for i, r := range commits.runners {
-		a := assignments[i].Assigned
-		a.Consecutive = consecutive && c.last[assignments[i].Partition]
-		go r.run(ctx, gen, a) // ended by Revoke or Lost, which wait for r.ended
-	}
-	c.wait.Go(func() { commits.run(ctx) })
 	c.mu.Lock()
-	c.now, c.ended, c.stop, c.last = commits.runners, 0, cancel, owned
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.gen == nil {
+		c.commits = newCommitter(c.o)
+		c.ctx, c.stop = context.WithCancel(context.Background())
+		c.wait.Go(func() { c.commits.run(c.ctx) })
+	}
+	c.gen, c.ended = gen, 0
+	stay := c.roster.follow(assignments, consecutive)
+	for partition, t := range c.tenures {
+		if stay[partition] && !t.leaving.Load() {
+			t.gen.Store(&gen)
+			continue
+		}
+		if !t.leaving.Swap(true) {
+			t.handOver(false)
+		}
+	}
+	clear(c.next)
+	for _, a := range assignments {
+		switch t := c.tenures[a.Partition]; {
+		case t == nil:
+			c.begin(a.Partition, a.Assigned)
+		case t.leaving.Load():
+			c.next[a.Partition] = a.Assigned
+		}
+	}
+	c.dropOthers()
+	c.changed()
+}
+
+// begin starts a tenure.
+func (c *Consumer) begin(partition record.Partition, a Assigned) {
+	r := c.runner(partition)
+	r.kick = c.commits.kick
+	t, ctx := newTenancy(r, c.gen), c.ctx
+	c.tenures[partition] = t
+	go func() { // ended by Revoke or Lost, which wait for t.ended
+		r.run(ctx, t, a)
+		c.handedOver(partition, t)
+	}()
+}
+
+// handedOver ends a tenure in the middle of a generation, and begins the next one of its partition.
+func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil || c.tenures[partition] != t { // all end
+		return
+	}
+	delete(c.tenures, partition)
+	if a, ok := c.next[partition]; ok {
+		delete(c.next, partition)
+		c.begin(partition, a)
+	}
+	c.dropOthers()
+	c.changed()
+}
+
+// changed tells others which tenures there are.
+func (c *Consumer) changed() {
+	leases := []Generation{c.gen}
+	var tenures []*tenancy
+	c.shown = nil
+	for _, t := range c.tenures {
+		tenures, c.shown = append(tenures, t), append(c.shown, t.runner)
+		if gen := *t.gen.Load(); !slices.Contains(leases, gen) {
+			leases = append(leases, gen)
+		}
+	}
+	slices.SortFunc(c.shown, func(a, b *runner) int { return a.worker.o.Partition.Compare(b.worker.o.Partition) })
+	c.leases.Store(&leases)
+	c.commits.follow(c.gen, tenures)
+}
+
+// Held tells whether anything may be written: in the present generation, and, while partitions are handed over that went
+// elsewhere, in the one in which they were ours. What is written for one partition shares connections with the others.
+func (c *Consumer) Held() bool {
+	leases := c.leases.Load()
+	return leases != nil && !slices.ContainsFunc(*leases, func(gen Generation) bool { return !gen.Held() })
 }
 
 // runner returns the runner of a partition, made when it is asked for the first time.
 func (c *Consumer) runner(key record.Partition) *runner {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	r, ok := c.all[key]
 	if !ok {
 		r = &runner{
@@ -96,11 +167,9 @@ func (c *Consumer) runner(key record.Partition) *runner {
 
 // dropOthers frees the memory of partitions that are not ours any more. Their workers stay: they remember which writes of
 // this process are unknown.
-func (c *Consumer) dropOthers(owned map[record.Partition]bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *Consumer) dropOthers() {
 	for key, r := range c.all {
-		if !owned[key] {
+		if _, owned := c.roster.topics[key]; !owned && c.tenures[key] == nil {
 			r.forget()
 			c.o.Metrics.forget(key)
 		}
@@ -110,28 +179,39 @@ func (c *Consumer) dropOthers(owned map[record.Partition]bool) {
 // Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then what is left is
 // abandoned. In both cases nothing is sent any more when it returns. Last: the process ends.
 func (c *Consumer) Revoke(ctx context.Context, last bool) {
-	for _, r := range c.now {
-		r.revoke <- last
+	for _, t := range c.lastTenures() {
+		t.handOver(last)
 	}
-	for _, r := range c.now {
+	for _, t := range c.lastTenures() {
 		select {
-		case <-r.ended:
+		case <-t.ended:
 		case <-ctx.Done():
 		}
 	}
 	c.Lost()
 }
 
+// lastTenures are those that there are, and no other begins after them.
+func (c *Consumer) lastTenures() []*tenancy {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.next)
+	return slices.Collect(maps.Values(c.tenures))
+}
+
 // Lost ends the generation at once: what is under way is cancelled. It returns when nothing is sent any more.
 func (c *Consumer) Lost() {
+	tenures := c.lastTenures()
 	c.stop()
-	for _, r := range c.now {
-		<-r.ended
+	for _, t := range tenures {
+		<-t.ended
 	}
 	c.wait.Wait()
 	c.mu.Lock()
-	c.ended = c.o.Clock()
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	c.gen, c.ended = nil, c.o.Clock()
+	clear(c.tenures)
+	c.leases.Store(nil)
 }
 
 // SetCollection makes the workers of a topic follow changed options of its collection, also those between two tenures. Each
@@ -153,7 +233,7 @@ const askPatience = time.Second
 // Metas returns the identities of up to most of the series in memory, about equally many of each partition.
 func (c *Consumer) Metas(most int) []bson.RawValue {
 	c.mu.Lock()
-	runners := slices.Clone(c.now)
+	runners := slices.Clone(c.shown)
 	if c.ended > 0 {
 		runners = nil // nobody answers
 	}
@@ -180,7 +260,7 @@ func (c *Consumer) Statuses() []*Status {
 	if c.ended > 0 && c.o.Clock()-c.ended > c.o.Between {
 		return nil
 	}
-	for _, r := range c.now {
+	for _, r := range c.shown {
 		if s := r.status.Load(); s != nil {
 			statuses = append(statuses, s)
 		}

@@ -43,7 +43,8 @@ func TestNothingIsCommittedOfATenureThatIsOver(t *testing.T) {
 		database := newFakeDatabase()
 		l := &fakeLog{begin: time.Now(), rate: 50, total: 100, most: 100, series: 1}
 		database.logs[0] = l
-		consumer := newFakeConsumer(t, fakePorts{database, []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		ports := &fakePorts{database: database, logs: []*fakeLog{l}}
+		consumer := newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		first, second := &fakeGeneration{committed: map[int32]int64{}}, &fakeGeneration{committed: map[int32]int64{}}
 		consumer.Assigned(first, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
 		_ = wait(t.Context(), 20*time.Second)
@@ -51,8 +52,8 @@ func TestNothingIsCommittedOfATenureThatIsOver(t *testing.T) {
 		if first.committed[0] != 100 {
 			t.Errorf("committed to %d of 100", first.committed[0])
 		}
-		stopped := Assigned{TopicID: thisTopic, Committed: 40, Stop: &record.StopError{Reason: "kafka", Detail: "not authorized"}}
-		consumer.Assigned(second, []Assignment{{events(0), stopped}}, true)
+		ports.unread = &record.StopError{Reason: "kafka", Detail: "not authorized"}
+		consumer.Assigned(second, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, true)
 		_ = wait(t.Context(), 20*time.Second)
 		consumer.Revoke(context.Background(), true)
 		if len(second.committed) > 0 {
@@ -78,7 +79,7 @@ func TestNothingIsClaimedWithoutTheLease(t *testing.T) {
 		database, gen := newFakeDatabase(), &lapsedGeneration{fakeGeneration{committed: map[int32]int64{}}}
 		l := &fakeLog{begin: time.Now(), rate: 50, total: 100, most: 100, series: 1}
 		database.logs[0] = l
-		consumer := newFakeConsumer(t, fakePorts{database, []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		consumer := newFakeConsumer(t, fakePorts{database: database, logs: []*fakeLog{l}}, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		consumer.Assigned(gen, []Assignment{{events(0), Assigned{TopicID: thisTopic}}}, false)
 		_ = wait(t.Context(), 20*time.Second)
 		consumer.Revoke(context.Background(), true)

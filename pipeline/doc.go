@@ -4,9 +4,10 @@
 //
 // A Worker owns one partition. It is a passive state machine: Handle takes an event and the moment it came, and returns
 // the actions to carry out. It has no goroutine, no clock and no I/O, so the same events give the same actions, always.
-// A runner feeds it and lets its actions be carried out; a Consumer holds the runners of the current generation and commits
-// for all of them together. The simulation has its own runners, but carries actions out and plans commits by the same code
-// (perform.go, commitplan.go). Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of
+// A runner feeds it and lets its actions be carried out; a Consumer holds the runners and commits for all of them together. A
+// tenure goes on from generation to generation as long as the partition is this process's in each of them. The simulation has
+// its own runners, but carries actions out, plans commits and decides which tenures go on by the same code (perform.go,
+// commitplan.go, roster.go). Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of
 // ports.go.
 //
 // # Events and actions
@@ -18,13 +19,14 @@
 //	event              function          file           actions that follow
 //	Assigned           assign            claiming.go    Open, ReadClaim
 //	ClaimRead          claimRead         claiming.go    CommitNow, NoteWaited
+//	ClaimWatched       claimWatched      claiming.go    ReadClaim, NoteWaited
 //	WaitedNoted        waitedNoted       sight.go       CommitNow, ReadClaim, HandedOver
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch
 //	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadStaging
 //	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters
 //	BucketsFound       bucketsFound      lookups.go     FindBuckets
-//	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited
+//	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim
 //	WritesSent         writesSent        flush.go       SendWrites, LoadStored, Fetch, ReadRecord
 //	WritesResolved     writesResolved    flush.go       SendWrites
 //	PositionsAsked     positionsAsked    flush.go       FindBuckets, SendWrites
@@ -39,7 +41,7 @@
 //	SettledSent        settledSent       settling.go    SendSettled, CommitSettling
 //	SettlingCommitted  settlingCommitted settling.go    ForgetSettling
 //	SettlingRecovered  settlingRecovered settling.go    TakeBackSettling, ForgetSettling
-//	SettlingTakenBack  settlingTakenBack settling.go    DeleteSettled
+//	SettlingTakenBack  settlingTakenBack settling.go    DeleteSettled, SendWrites
 //	SettledDeleted     settledDeleted    settling.go    ForgetSettling
 //	SettlingForgotten  settlingForgotten settling.go    ReadSegments
 //	SegmentsSwept      segmentsSwept     settling.go    SweepSegments
@@ -97,8 +99,10 @@
 //
 //	ports.go          what Kafka, MongoDB and the dead-letter topic must offer
 //	runner.go         one worker's goroutine
+//	tenancy.go        one tenure, as the goroutines around it see it
+//	roster.go         which partitions this process has, and which of them stay in the next generation
 //	perform.go        one action carried out, and the event that answers it
-//	committer.go      the commits of a generation
+//	committer.go      the commits of the process
 //	commitplan.go     which are due, and what the answers mean
 //	consumer.go       all partitions of the process
 //	budget.go         the memory of all of them together

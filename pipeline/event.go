@@ -14,8 +14,10 @@ import (
 // Moment is what a Worker may know of the world beside the event.
 type Moment struct {
 	Now Instant
-	// Held: the lease of the generation holds, claims and writes may be sent.
+	// Held: the lease of the partition holds, claims and writes may be sent.
 	Held bool
+	// Renewed is when the last commit was sent that was answered in a generation in which the partition is ours; 0: none was.
+	Renewed Instant
 	// Target is how many bytes the worker may use while the process is near its memory budget or over it; 0: no such
 	// bound now. Full: it is over it.
 	Target int64
@@ -29,28 +31,34 @@ type Event interface{ event() }
 
 // The events.
 type (
-	// Assigned begins a tenure: the partition was given to this process in a new generation.
+	// Assigned begins a tenure: the partition was given to this process.
 	Assigned struct {
-		TopicID   [16]byte
-		Committed int64 // the group's offset, -1: none
-		Metadata  string
-		// Consumed: a consumer committed the offset, after it had read up to it; another program's, if the metadata is not ours.
-		Consumed bool
+		TopicID [16]byte
+		// Beside: another program was in the group since this process is. What this one has not committed, that one has, after
+		// it had read up to it.
+		Beside bool
+		// From, when not nil, counts in the place of what the group has committed.
+		From *claim.Committed
 		// Consecutive: the partition was ours in the generation just before, too.
 		Consecutive bool
-		// Stop, when not nil, is why the partition cannot be worked on at all.
-		Stop *record.StopError
 	}
 	// Ticked: some time passed.
 	Ticked struct{}
-	// ClaimRead answers ReadClaim; Of is the server that failed. FirstPartitions is how many partitions the topic had when the
-	// collection first saw it under its present id, 0 when it knows the topic under another id only.
+	// ClaimRead answers ReadClaim; Of is the server that failed. Committed is what the group had committed after the document
+	// was read, also when the topic turns out to be gone. FirstPartitions is how many partitions the topic had when the collection first saw it under its present id, 0
+	// when it knows the topic under another id only.
 	ClaimRead struct {
 		Seen            claim.Document
+		Committed       claim.Committed
 		FirstPartitions int32
 		Bounds          record.Bounds
 		Of              Dependency
 		Err             error
+	}
+	// ClaimWatched answers WatchClaim.
+	ClaimWatched struct {
+		Seen claim.Document
+		Err  error
 	}
 	// WaitedNoted answers NoteWaited.
 	WaitedNoted struct{ Err error }
@@ -157,14 +165,10 @@ type (
 	Dropped struct{}
 )
 
-// committed is what the group has committed.
-func (a Assigned) committed() claim.Committed {
-	return claim.Committed{Offset: a.Committed, Metadata: a.Metadata, Consumed: a.Consumed}
-}
-
 func (Assigned) event()          {}
 func (Ticked) event()            {}
 func (ClaimRead) event()         {}
+func (ClaimWatched) event()      {}
 func (WaitedNoted) event()       {}
 func (Claimed) event()           {}
 func (StoredLoaded) event()      {}
@@ -201,8 +205,10 @@ type Action interface{ action() }
 type (
 	// Open makes the ports of the partition ready for this source, before any other action for it.
 	Open struct{ Source timeseries.Source }
-	// ReadClaim reads the partition document and the log's bounds.
+	// ReadClaim reads the partition document, then what the group has committed, and the log's bounds.
 	ReadClaim struct{}
+	// WatchClaim reads the partition document alone.
+	WatchClaim struct{}
 	// NoteWaited writes into the partition document, if it still shows the claim, how long that was waited for.
 	NoteWaited struct {
 		Claim  claim.Token
@@ -278,6 +284,7 @@ type (
 
 func (Open) action()             {}
 func (ReadClaim) action()        {}
+func (WatchClaim) action()       {}
 func (NoteWaited) action()       {}
 func (SendClaim) action()        {}
 func (LoadStored) action()       {}

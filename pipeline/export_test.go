@@ -38,16 +38,27 @@ func (h *Hands) Perform(ctx context.Context, action Action) Event { return h.per
 // CommitPlan is what decides about the commits of a generation.
 type CommitPlan struct{ commitPlan }
 
-// NewCommitPlan is newCommitPlan, for the workers that these carry out the actions of.
-func NewCommitPlan(lease time.Duration, now Instant, workers []*Hands) *CommitPlan {
-	p := &CommitPlan{*newCommitPlan(lease, now)}
-	for _, h := range workers {
-		p.workers = append(p.workers, &h.hands)
-	}
-	return p
+// NewCommitPlan is newCommitPlan.
+func NewCommitPlan(lease time.Duration, now Instant) *CommitPlan {
+	return &CommitPlan{*newCommitPlan(lease, now)}
 }
 
-// Commit is commitPlan.commit.
-func (p *CommitPlan) Commit(now Instant, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
-	p.commit(now, send, tell)
+// Begin is commitPlan.begin.
+func (p *CommitPlan) Begin(now Instant) { p.begin(now) }
+
+// Commit is commitPlan.commit, for the workers that these carry out the actions of.
+func (p *CommitPlan) Commit(now Instant, of []*Hands, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
+	workers := make([]*hands, len(of))
+	for i, h := range of {
+		workers[i] = &h.hands
+	}
+	p.commit(now, workers, send, tell)
+}
+
+// Roster is which partitions a process has.
+type Roster struct{ roster }
+
+// Follow is roster.follow.
+func (r *Roster) Follow(assignments []Assignment, consecutive bool) (stay map[record.Partition]bool) {
+	return r.follow(assignments, consecutive)
 }

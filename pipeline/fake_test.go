@@ -309,6 +309,7 @@ func (s fakeStore) Release(context.Context) error {
 type fakePorts struct {
 	database *fakeDatabase
 	logs     []*fakeLog
+	unread   error // of what is committed
 }
 
 // Open implements Ports.
@@ -322,6 +323,11 @@ func (p fakePorts) Letters(string) Letters { return nil }
 // TopicID implements Ports.
 func (p fakePorts) TopicID(context.Context, string) ([16]byte, error) { return thisTopic, nil }
 
+// Committed implements Ports.
+func (p fakePorts) Committed(context.Context, record.Partition) (claim.Committed, error) {
+	return claim.Committed{}, p.unread
+}
+
 // fakeGeneration answers every commit, and so renews the lease.
 type fakeGeneration struct {
 	mu        sync.Mutex
@@ -332,6 +338,9 @@ type fakeGeneration struct {
 
 // Held implements Generation.
 func (g *fakeGeneration) Held() bool { return true }
+
+// Renewed implements Generation.
+func (g *fakeGeneration) Renewed() Instant { return 0 }
 
 // Commit implements Generation.
 func (g *fakeGeneration) Commit(_ context.Context, commits []record.Commit) ([]error, error) {

@@ -96,7 +96,7 @@ func TestTheEndOfALagWaitsForLookups(t *testing.T) {
 // The end of a lag that was stored before is no reason to write the first measurement after it alone.
 func TestALagOfWhatIsStoredEndsWithoutAWrite(t *testing.T) {
 	w, m := newIdleWorker(t)
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0}, timeseries.Position{Offset: 0}, timeseries.Position{Offset: 1})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic}, timeseries.Position{Offset: 0}, timeseries.Position{Offset: 1})
 	arrives(w, m, 0, 2)
 	m.Now += w.o.FlushInterval / 2
 	absent[SendWrites](t, arrives(w, m, 1, 2))

@@ -59,7 +59,7 @@ func TestMemoryIsGivenBackInFourSteps(t *testing.T) {
 
 func TestFetchGoesOnWhenNothingThatWaitsHoldsTheMemory(t *testing.T) {
 	w, m := newIdleWorker(t)
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0}, timeseries.Position{Offset: 1000})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic}, timeseries.Position{Offset: 1000})
 	m.Target, m.Full = 1, true
 	actions := w.Handle(m, Fetched{Batch: record.Batch{Next: 0, End: 9}})
 	expect[Fetch](t, actions)

@@ -35,7 +35,7 @@ func benchmarkNewSeries(b *testing.B, reopen bool) {
 		o.Bucketing.Limits, o.Bucketing.DeltaMax, o.Bucketing.Reopen = limits, 16, reopen
 		o.FlushBytes, o.FlushCount, o.FlushInterval = 64<<20, 500_000, time.Minute
 	})
-	claimWith(b, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	claimWith(b, w, m, Assigned{TopicID: thisTopic})
 	store := sink.NewStore(sink.Ports{Buckets: emptyCollection{}}, sink.StoreOptions{
 		Collection: w.o.Bucketing.Collection, MaxCount: limits.MaxCount, WriteTimeout: time.Second, BSONSize: true,
 	})

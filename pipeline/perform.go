@@ -68,6 +68,9 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 	switch a := action.(type) {
 	case ReadClaim:
 		return h.readClaim(ctx)
+	case WatchClaim:
+		seen, err := h.store.Read(ctx)
+		return ClaimWatched{seen, err}
 	case NoteWaited:
 		return WaitedNoted{h.store.NoteWaited(ctx, a.Claim, a.Waited)}
 	case SendClaim:
@@ -135,22 +138,27 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 	panic("pipeline: an action without a way to carry it out")
 }
 
-// readClaim asks MongoDB and Kafka in turn; an error counts as that of the server asked.
+// readClaim asks MongoDB and Kafka in turn; an error counts as that of the server asked. A former owner commits before it
+// releases its claim: what was committed is read after the document.
 func (h *hands) readClaim(ctx context.Context) ClaimRead {
 	seen, err := h.store.Read(ctx)
 	if err != nil {
 		return ClaimRead{Of: MongoDB, Err: err}
 	}
-	partitions, err := h.log.Partitions(ctx)
+	committed, err := h.ports.Committed(ctx, h.worker.o.Partition)
 	if err != nil {
 		return ClaimRead{Of: Kafka, Err: err}
+	}
+	partitions, err := h.log.Partitions(ctx)
+	if err != nil {
+		return ClaimRead{Committed: committed, Of: Kafka, Err: err}
 	}
 	first, err := h.store.FirstPartitions(ctx, partitions)
 	if err != nil {
 		return ClaimRead{Of: MongoDB, Err: err}
 	}
 	bounds, err := h.log.Bounds(ctx)
-	return ClaimRead{Seen: seen, FirstPartitions: first, Bounds: bounds, Of: Kafka, Err: err}
+	return ClaimRead{Seen: seen, Committed: committed, FirstPartitions: first, Bounds: bounds, Of: Kafka, Err: err}
 }
 
 // newest asks of which time the newest bucket is. It saves look-ups and nothing depends on it: without an answer none is saved.

@@ -34,7 +34,7 @@ func (f *faulty) Await(context.Context, int64, int64) (int64, error) {
 // assigned is a worker that is about to read its claim.
 func assigned(t *testing.T, _ ...func(*Options)) (*Worker, Moment) {
 	w, m := newIdleWorker(t)
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Assigned{TopicID: thisTopic})
 	return w, m
 }
 
@@ -65,7 +65,7 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 				if test.before != nil {
 					after(w, m, test.before)
 				}
-				f := &faulty{fakePorts: fakePorts{newFakeDatabase(), []*fakeLog{3: {}}}, fakeLog: &fakeLog{}}
+				f := &faulty{fakePorts: fakePorts{database: newFakeDatabase(), logs: []*fakeLog{3: {}}}, fakeLog: &fakeLog{}}
 				test.fail(f, err)
 				h := hands{worker: w, ports: f, budget: NewBudget(1 << 20)}
 				h.open(Open{Source: w.source})
@@ -111,9 +111,9 @@ func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 // about the log that is gone, even what an operator has set.
 func TestClaimOfATopicCreatedAgain(t *testing.T) {
 	w, m := assigned(t)
-	expect[AskTopic](t, after(w, m, ClaimRead{Of: Kafka, Err: record.ErrTopicGone}))
+	expect[AskTopic](t, after(w, m, ClaimRead{Of: Kafka, Err: record.ErrTopicGone})) // committed: 0, by a tool
 	opened := expect[Open](t, w.Handle(m, TopicAsked{TopicID: otherTopic}))
-	meaning, of := w.provenance().Meaning(claim.Committed{Offset: w.assigned.Committed, Metadata: w.assigned.Metadata})
+	meaning, of := w.provenance().Meaning(*w.assigned.From)
 	if opened.Source.TopicID != otherTopic || meaning != claim.OtherTopic || of.TopicID != thisTopic {
 		t.Errorf("goes on with %+v, what is committed means %d, of %x", opened.Source, meaning, of.TopicID)
 	}

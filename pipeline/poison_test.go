@@ -22,7 +22,7 @@ var silent = NewOutages(slog.New(slog.DiscardHandler), func() Instant { return 0
 func newTestWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
 	w, m := newIdleWorker(t, changes...)
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic})
 	return w, m
 }
 

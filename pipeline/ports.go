@@ -101,12 +101,17 @@ type Ports interface {
 	Letters(topic string) Letters
 	// TopicID returns the topic's id of now; the zero id when there is no such topic.
 	TopicID(ctx context.Context, topic string) ([16]byte, error)
+	// Committed returns what the group has committed for a partition. *record.StopError: it cannot be read by this user.
+	Committed(ctx context.Context, partition record.Partition) (claim.Committed, error)
 }
 
-// Generation is a tenure of this process in its group, with the partitions it was given.
+// Generation is a time in which this process is a member of its group with the same partitions. Its methods are safe for
+// concurrent use.
 type Generation interface {
-	// Held tells whether the lease holds now. Safe for concurrent use, and cheap.
+	// Held tells whether the lease holds now. It is cheap. That of a generation that another one has followed is renewed no more.
 	Held() bool
+	// Renewed is when the last commit was sent that was answered in this generation; a moment before it, if none was.
+	Renewed() Instant
 	// Commit commits the offsets in one request; the errors are by partition, in their order.
 	Commit(ctx context.Context, commits []record.Commit) ([]error, error)
 }

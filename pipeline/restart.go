@@ -1,5 +1,7 @@
 package pipeline
 
+import "waterwheel/claim"
+
 // A restart begins the tenure anew from another offset or under another topic id, as soon as no answer is awaited that
 // belongs to the present state: whenever the position moves to a smaller offset, everything in memory is about other
 // records. Until then nothing more is read or cut (mayRead, cut), only what was sent is resolved, and the commits renew the
@@ -13,23 +15,26 @@ func (w *Worker) restart(a Assigned) {
 
 // from is an assignment of this partition as if offset had been committed by us.
 func (w *Worker) from(offset int64) Assigned {
-	return Assigned{TopicID: w.source.TopicID, Committed: offset, Metadata: w.provenance().String()}
+	return Assigned{TopicID: w.source.TopicID, From: &claim.Committed{Offset: offset, Metadata: w.provenance().String()}}
 }
 
-// again is the present assignment, from the last committed offset: a committed offset never goes back.
+// again is the present assignment, from what the group has committed.
 func (w *Worker) again() Assigned {
-	if w.committed >= 0 {
-		return w.from(w.committed)
-	}
-	return w.assigned
+	return Assigned{TopicID: w.source.TopicID, Beside: w.assigned.Beside}
 }
 
 // createdAgain is an assignment of the topic that took the place of ours. What was committed is of the former one, whoever
 // committed it: without that it would look like a topic that nobody has read, and KAFKA_START would decide.
 func (w *Worker) createdAgain(topicID [16]byte) Assigned {
-	a := Assigned{TopicID: topicID, Committed: -1}
-	if former := w.again(); former.Committed >= 0 && !former.Consumed {
-		a.Committed, a.Metadata = former.Committed, w.provenance().String()
+	a := w.again()
+	a.TopicID = topicID
+	switch former := w.tenure.committed; {
+	case w.committed >= 0:
+		a.From = &claim.Committed{Offset: w.committed, Metadata: w.provenance().String()}
+	case w.tenure.known && former.Offset >= 0 && !former.Consumed:
+		a.From = &claim.Committed{Offset: former.Offset, Metadata: w.provenance().String()}
+	case w.tenure.known:
+		a.From = &claim.Committed{Offset: -1}
 	}
 	return a
 }

@@ -41,23 +41,6 @@ func TestNothingIsReadOrCommittedAnewBeforeARestart(t *testing.T) {
 	wants(t, w, 0)
 }
 
-func TestLeaseIsRenewedWhileTheClaimIsRead(t *testing.T) {
-	ours := claim.Provenance{ClusterID: "cluster", TopicID: thisTopic, Namespace: "db.events"}.String()
-	oldTopic := claim.Provenance{ClusterID: "cluster", TopicID: [16]byte{9}, Namespace: "db.events"}.String()
-	otherCollection := claim.Provenance{ClusterID: "cluster", TopicID: thisTopic, Namespace: "db.x"}.String()
-	for metadata, want := range map[string]string{
-		"":   ours, // an operator's reset
-		ours: ours, oldTopic: oldTopic, otherCollection: otherCollection,
-	} {
-		w, m := newTestWorker(t)
-		w.Handle(m, Abandoned{})
-		w.Handle(m, Assigned{TopicID: thisTopic, Committed: 42, Metadata: metadata})
-		if got, ok := w.Want(); !ok || got.Offset != 42 || got.Metadata != want {
-			t.Errorf("%q: wants to commit %+v, %v", metadata, got, ok)
-		}
-	}
-}
-
 func TestReleaseThatFindsAnotherClaimEndsTheTenure(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Revoked{})
@@ -80,7 +63,7 @@ func TestRefusedRecordIsNotReadBetweenTenures(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
 	w.Handle(m, Abandoned{})
-	absent[ReadRecord](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
+	absent[ReadRecord](t, w.Handle(m, Assigned{TopicID: thisTopic}))
 }
 
 func TestRefusedMeasurementWithoutDeadLetterTopicStops(t *testing.T) {
@@ -105,7 +88,7 @@ func TestStoppedPartitionAsksAgainWhatIsStored(t *testing.T) {
 	expect[SendRelease](t, w.Handle(m, Revoked{}))
 	expect[HandedOver](t, w.Handle(m, Released{}))
 
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0, Consecutive: true})
+	w.Handle(m, Assigned{TopicID: thisTopic, Consecutive: true})
 	mine := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}, Released: true}
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: record.Bounds{End: 1}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))

@@ -19,10 +19,7 @@ type runner struct {
 	clock func() Instant
 	kick  func() // asks for a commit soon
 
-	events chan Event
 	asks   chan func(*Worker) // questions of other goroutines, for as long as the process lives
-	revoke chan bool          // true: the process' last hand-over
-	ended  chan struct{}
 	acting sync.WaitGroup
 
 	status atomic.Pointer[Status]
@@ -32,8 +29,8 @@ type runner struct {
 }
 
 // run is one tenure: it returns when the partition was handed over, or ctx is done and everything under way has stopped.
-func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
-	defer close(r.ended)
+func (r *runner) run(ctx context.Context, t *tenancy, first Assigned) {
+	defer close(t.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()
@@ -43,7 +40,7 @@ func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 	fetching, stopFetching := context.WithCancel(ctx) // it ends first, when the partition is revoked
 	defer stopFetching()
 	handle := func(e Event) (handedOver bool) {
-		for _, action := range r.handle(gen, e) {
+		for _, action := range r.handle(t, e) {
 			switch a := action.(type) {
 			case HandedOver:
 				handedOver = true
@@ -53,27 +50,31 @@ func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 				r.urgent.Store(true)
 				r.kick()
 			case Fetch:
-				r.acting.Go(func() { r.answer(ctx, r.perform(fetching, a)) })
+				r.acting.Go(func() { t.answer(ctx, r.perform(fetching, a)) })
 			default:
-				r.acting.Go(func() { r.answer(ctx, r.perform(ctx, action)) })
+				r.acting.Go(func() { t.answer(ctx, r.perform(ctx, action)) })
 			}
 		}
 		return handedOver
 	}
 	tick := time.NewTicker(tickInterval)
 	defer tick.Stop()
-	r.applyCollection(gen)
+	r.applyCollection(t)
 	handedOver := handle(first)
 	for !handedOver {
 		select {
-		case e := <-r.events:
+		case e := <-t.events:
 			handedOver = handle(e)
 		case ask := <-r.asks:
 			ask(r.worker)
 		case <-tick.C:
-			r.applyCollection(gen)
+			if t.over() {
+				cancel()
+				continue
+			}
+			r.applyCollection(t)
 			handedOver = handle(Ticked{})
-		case shutdown := <-r.revoke:
+		case shutdown := <-t.revoke:
 			stopFetching()
 			handedOver = handle(Revoked{Shutdown: shutdown})
 		case <-ctx.Done():
@@ -84,40 +85,25 @@ func (r *runner) run(ctx context.Context, gen Generation, first Assigned) {
 	}
 }
 
-// answer posts the event of an action, unless the tenure is over.
-func (r *runner) answer(ctx context.Context, e Event) {
-	select {
-	case r.events <- e:
-	case <-ctx.Done():
-	}
-}
-
 // forget drops what the worker holds in memory. Only between tenures.
 func (r *runner) forget() {
 	r.hands.forget(r.clock())
 	r.status.Store(nil)
 }
 
-// post hands an event to the tenure, if it has not ended.
-func (r *runner) post(e Event) {
-	select {
-	case r.events <- e:
-	case <-r.ended:
-	}
-}
-
 // handle gives an event to the worker and publishes what others may see of it.
-func (r *runner) handle(gen Generation, e Event) []Action {
-	m := Moment{Now: r.clock(), Held: gen.Held()}
+func (r *runner) handle(t *tenancy, e Event) []Action {
+	gen := *t.gen.Load()
+	m := Moment{Now: r.clock(), Held: gen.Held(), Renewed: gen.Renewed()}
 	actions := r.give(m, e)
 	r.status.Store(r.worker.Status(m.Now))
 	return actions
 }
 
 // applyCollection tells the worker when the options of the collection have changed.
-func (r *runner) applyCollection(gen Generation) {
+func (r *runner) applyCollection(t *tenancy) {
 	if o := r.collection.Load(); o != r.applied {
 		r.applied = o
-		r.handle(gen, CollectionChanged{Options: *o})
+		r.handle(t, CollectionChanged{Options: *o})
 	}
 }

@@ -63,9 +63,10 @@ func (s *sighting) prove(sentAt Instant) {
 // passOn writes down how long the claim has been waited for: whoever is assigned the partition next need not begin anew.
 func (w *Worker) passOn(m Moment, actions []Action) []Action {
 	s := &w.past.sighting
+	s.prove(m.Renewed)
 	switch {
 	case m.Now >= w.tenure.until || s.claim == (claim.Token{}) || s.claim != w.tenure.seen.Claim || !m.Held:
-	case !s.proven && !w.tenure.proving:
+	case !s.proven && !w.tenure.proving && w.tenure.settled:
 		w.tenure.proving = true
 		return append(actions, CommitNow{})
 	case s.proven && m.Now-s.over >= w.tenure.noted+noteInterval:

@@ -23,10 +23,10 @@ type signs struct {
 var noSigns = signs{committed: -1, end: -1}
 
 // begin forgets what an earlier tenure saw; known tells that it saw the same log a moment ago.
-func (s *signs) begin(now Instant, committed int64, known bool) {
-	s.assigned, s.committed, s.read = now, committed, 0
+func (s *signs) begin(now Instant, known bool) {
+	s.assigned, s.read = now, 0
 	if !known {
-		s.end, s.endAt = -1, 0
+		s.end, s.endAt, s.committed = -1, 0, -1
 	}
 }
 

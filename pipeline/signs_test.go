@@ -71,14 +71,14 @@ func TestFreshnessForgetsEarlierTenures(t *testing.T) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Dropped{})
 	m.Now += 10 * time.Minute
-	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 500}))
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
 	if lag, known := w.Status(m.Now).Lag(); known {
 		t.Errorf("lag %d, though nothing is known of the log's end", lag)
 	}
 	if age, known := w.Status(m.Now).Freshness(at(600)); known {
 		t.Errorf("freshness %v of a log that was not looked at", age)
 	}
-	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Released: true}, Bounds: record.Bounds{End: 500}})
+	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Released: true}, Committed: claim.Committed{Offset: 500}, Bounds: record.Bounds{End: 500}})
 	wantSigns(t, w, m, at(600), 0, 0)
 }
 
@@ -97,8 +97,8 @@ func TestStoppedPartitionStillLags(t *testing.T) {
 func TestSignsOfAWaitingPartition(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
-	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 5}))
-	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}}, Bounds: record.Bounds{End: 9}})
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
+	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}}, Committed: claim.Committed{Offset: 5}, Bounds: record.Bounds{End: 9}})
 	s := w.Status(m.Now)
 	if s.ClaimWait != w.o.Wait || s.Running || s.Position != 5 || s.Undurable != 5 {
 		t.Fatalf("the status is %+v", s)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/record"
 	"waterwheel/timeseries"
@@ -36,6 +37,21 @@ func (o ports) TopicID(ctx context.Context, _ string) (id [16]byte, err error) {
 		return id, errKafka
 	}
 	return answer.([16]byte), nil
+}
+
+// Committed implements pipeline.Ports.
+func (o ports) Committed(ctx context.Context, p record.Partition) (claim.Committed, error) {
+	r := o.r
+	if r.p.w.broken == startReadBefore && r.turn == r.readIn {
+		return r.read, nil
+	}
+	answer, ok := taskOf(ctx).ask(3*time.Second, func() any { return r.p.group.read(p.Number) })
+	if !ok {
+		return claim.Committed{}, errKafka
+	}
+	c := answer.(committed)
+	r.read, r.readIn = claim.Committed{Offset: c.offset, Metadata: c.metadata, Consumed: c.consumed}, r.turn
+	return r.read, nil
 }
 
 // kafkaLog is a partition of the model in the eyes of a process.
@@ -245,7 +261,7 @@ func describedWrites(writes []*bucketer.Write) string {
 // usesSession tells whether an action is one of those of which a partition makes one at a time, in its session.
 func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
-	case pipeline.ReadClaim, pipeline.NoteWaited, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
+	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
 		pipeline.AskPositions, pipeline.SendRelease, pipeline.ReadStaging, pipeline.ReadSegments, pipeline.AnnounceSettling,
 		pipeline.SendSettled, pipeline.CommitSettling, pipeline.RecoverSettling, pipeline.TakeBackSettling, pipeline.DeleteSettled, pipeline.ForgetSettling, pipeline.SweepSegments:
 		return true

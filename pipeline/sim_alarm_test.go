@@ -41,9 +41,9 @@ func (w *world) alarms() (alarms []alarm) {
 		if p.dead || p.paused > w.now || p.present == nil || p.group != w.group {
 			continue
 		}
-		for _, r := range p.present.runners {
+		for _, r := range p.working() {
 			stop := r.worker.Status(p.clock()).Stopped
-			if stop != nil && !r.ended && w.needsHands(stop.Reason) {
+			if stop != nil && w.needsHands(stop.Reason) {
 				w.note("(met) partition stopped: " + stop.Reason)
 				alarms = append(alarms, alarm{r.source, stop})
 			}

@@ -44,6 +44,9 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 		return nil
 	}
 	g := t.p.present
+	if t.r != nil {
+		g = t.r.gen
+	}
 	leaseless := w.broken == noLease || w.broken == leaseByHeartbeats
 	if (g == nil || !g.held(w.now)) && !leaseless {
 		w.fail("E7", "%s writes %s without a lease", t.p.name, of.name)
@@ -226,6 +229,18 @@ func (c *checks) committing(w *world, commit record.Commit) {
 	}
 	if l := w.kafka.find(p.TopicID, commit.Number); l != nil { // else the topic is gone
 		c.below(w, l, commit.Offset)
+		c.afterRelease(w, l, commit)
+	}
+}
+
+// afterRelease: an owner that released a partition has committed all that it did, and the next one goes on there.
+func (c *checks) afterRelease(w *world, l *partitionLog, commit record.Commit) {
+	last := w.group.last(commit.Number)
+	if last.metadata != commit.Metadata || commit.Offset >= last.offset || last.offset > l.end || w.traits.commitLag {
+		return
+	}
+	if released, _ := valueAt(w.mongo.parts.now(documentID(commit.Number)), "released").BooleanOK(); released {
+		w.fail("hand-over", "partition %d is committed to %d after its last owner has committed %d and released it", commit.Number, commit.Offset, last.offset)
 	}
 }
 

@@ -10,27 +10,38 @@ import (
 	"waterwheel/record"
 )
 
-// committing commits the offsets of a generation, as the product's plan says.
-func (p *process) committing(t *task, g *generation) {
-	var workers []*pipeline.Hands
-	for _, r := range g.runners {
-		workers = append(workers, r.hands)
-	}
-	plan := pipeline.NewCommitPlan(p.L, p.clock(), workers)
+// committing commits the offsets of a process in its newest generation, as the product's plan says.
+func (p *process) committing(t *task) {
+	p.commits = t
+	plan, last := pipeline.NewCommitPlan(p.L, p.clock()), (*generation)(nil)
 	for {
 		t.sleep(min(p.commitInterval, p.L/3))
-		if g.over {
+		g := p.present
+		if g == nil || g.over {
 			continue
 		}
-		plan.Commit(p.clock(), func(due []record.Commit) ([]error, error) {
+		if g != last {
+			plan.Begin(p.clock())
+			last = g
+		}
+		var runners []*runner
+		var workers []*pipeline.Hands
+		for _, r := range p.working() {
+			if !r.leaving || p.holds(r.gen) {
+				runners, workers = append(runners, r), append(workers, r.hands)
+			}
+		}
+		turns := make([]int, len(runners))
+		for i, r := range runners {
+			turns[i] = r.turn
+		}
+		plan.Commit(p.clock(), workers, func(due []record.Commit) ([]error, error) {
 			if !p.commit(t, g, due) {
 				return nil, errKafka
 			}
 			return make([]error, len(due)), nil
 		}, func(worker int, answer pipeline.Committed) {
-			if r := g.runners[worker]; !r.ended {
-				p.w.at(p.w.now, func() { p.run(func() { r.deliver(g, answer) }) })
-			}
+			p.w.at(p.w.now, func() { p.run(func() { runners[worker].deliver(turns[worker], answer) }) })
 		})
 	}
 }
@@ -46,16 +57,26 @@ func (p *process) commit(t *task, g *generation, due []record.Commit) bool {
 	if code == codeNone && !g.held(p.w.now) {
 		p.w.note("(met) a lapsed lease resumed")
 	}
+	if code == codeNone && g.joining {
+		p.w.note("(met) commit taken while the group joins")
+	}
 	g.learn(code, sent)
 	return code == codeNone
 }
 
-// learn draws the lease's consequences from a commit's answer.
+// learn draws the lease's consequences from a commit's answer. That the generation is over is no news to a member that has asked
+// for the next one.
 func (g *generation) learn(code int, sent time.Duration) {
 	switch code {
 	case codeNone:
 		g.renewed, g.believed = max(g.renewed, sent), max(g.believed, sent)
-	case codeIllegal, codeUnknown, codeFenced:
+	case codeIllegal:
+		if g.joining {
+			g.p.w.note("(met) commit refused while the group joins")
+			return
+		}
+		g.over = true
+	case codeUnknown, codeFenced:
 		g.over = true
 	}
 }

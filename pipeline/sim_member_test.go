@@ -10,40 +10,84 @@ import (
 
 // live is the membership, until the process is asked to stop.
 func (p *process) live(t *task) {
-	k, id, ids := p.group, p.name+"/0", 0
+	id, ids := p.name+"/0", 0
 	for !p.term {
-		answer, ok := t.askLater(p.R+5*time.Second, func(reply func(any)) { k.join(id, p, reply) })
-		if !ok {
+		e := p.enter(t, id, nil)
+		switch e.code {
+		case codeNone:
+			e.code = p.inGroup(t, &e)
+		case codeNoAnswer:
 			t.sleep(time.Second)
-			continue
 		}
-		join := answer.(joined)
-		if join.code == codeFenced {
+		if e.code == codeFenced {
 			break
 		}
-		g := &generation{id: join.generation, member: id, length: p.L, renewed: p.w.now, believed: p.w.now}
-		owned, ok := p.sync(t, g)
-		if !ok {
-			t.sleep(time.Second)
-			continue
-		}
-		code := p.inGeneration(t, g, owned)
-		if code == codeFenced {
-			break
-		}
-		if code == codeUnknown {
+		if e.code == codeUnknown {
 			ids++
 			id = fmt.Sprintf("%s/%d", p.name, ids)
 		}
 	}
 	if !p.static {
-		t.ask(3*time.Second, func() any { return k.leave(id) })
+		t.ask(3*time.Second, func() any { return p.group.leave(id) })
 	}
 	p.w.at(p.w.now, p.crash)
 }
 
-// sync asks for the assignment. The lease counts from its sending.
-func (p *process) sync(t *task, g *generation) ([]int32, bool) {
+// codeNoAnswer stands for the lack of an answer of the coordinator, which may be asked again.
+const codeNoAnswer = -1
+
+// entered is what came of joining: a generation, or the answer that there is none.
+type entered struct {
+	code int
+	*generation
+	owned []int32
+}
+
+// enter goes once through JoinGroup and SyncGroup, from outside the group or from a generation.
+func (p *process) enter(t *task, id string, from *generation) entered {
+	answer, ok := t.askLater(p.R+5*time.Second, func(reply func(any)) { p.group.join(id, p, reply) })
+	if !ok {
+		return entered{code: codeNoAnswer}
+	}
+	join := answer.(joined)
+	if join.code != codeNone {
+		return entered{code: join.code}
+	}
+	g := &generation{id: join.generation, member: id, length: p.L, renewed: -p.L, believed: p.w.now, p: p}
+	for {
+		code, owned := p.sync(t, g)
+		switch {
+		case code == codeNone:
+			g.succeed(from)
+			return entered{codeNone, g, owned}
+		case code != codeNoAnswer:
+			return entered{code: min(code, codeNoAnswer)} // in another generation
+		case p.term:
+			return entered{code: codeNoAnswer}
+		}
+		t.sleep(500 * time.Millisecond)
+	}
+}
+
+// succeed makes g the generation after another one. What is left of its lease holds, if nobody can have been assigned anything in
+// between.
+func (g *generation) succeed(from *generation) {
+	if from == nil {
+		from = g.p.last
+	}
+	if from == nil || from.member != g.member {
+		return
+	}
+	if g.follows = g.id == from.id || g.id == from.id+1; !g.follows {
+		g.p.w.note("(met) a generation skipped")
+	}
+	if g.follows && !from.over {
+		g.renewed, g.believed = from.renewed, from.believed
+	}
+}
+
+// sync asks for the assignment.
+func (p *process) sync(t *task, g *generation) (int, []int32) {
 	type assignment struct {
 		code  int
 		owned []int32
@@ -52,36 +96,62 @@ func (p *process) sync(t *task, g *generation) ([]int32, bool) {
 		code, owned := p.group.owned(g.member, g.id)
 		return assignment{code, owned}
 	})
-	if !ok || answer.(assignment).code != codeNone {
-		return nil, false
+	if !ok {
+		return codeNoAnswer, nil
 	}
-	return answer.(assignment).owned, true
+	return answer.(assignment).code, answer.(assignment).owned
 }
 
-// inGeneration lives in a generation until it ends, and returns the answer that ended it.
-func (p *process) inGeneration(t *task, g *generation, owned []int32) int {
-	p.present = g
-	starting := p.spawn(func(t *task) { p.fetchCommitted(t, g, owned) }, nil)
-	defer p.endGeneration(g, starting)
-	answered, limit := g.renewed, time.Duration(-1)
+// inGroup lives in one generation after the other, until the membership ends or the process must let go of its partitions to
+// join again. It returns the answer that ended it.
+func (p *process) inGroup(t *task, first *entered) int {
+	p.present = first.generation
+	p.w.at(p.w.now, func() {
+		p.run(func() {
+			if p.present == first.generation {
+				p.assigned(first.generation, first.owned)
+			}
+		})
+	})
+	committing := p.spawn(func(t *task) { p.committing(t) }, nil)
+	defer p.endGeneration(committing)
+	answered, limit := p.w.now, time.Duration(-1)
 	revoke := func(end time.Duration, shutdown bool) {
 		if limit < 0 {
 			limit = end
-			p.revoke(g, shutdown)
+			p.revoke(shutdown)
 		}
 	}
 	for {
-		if p.term {
+		g := p.present
+		switch {
+		case p.term:
 			revoke(p.w.now+p.W+2*time.Second, true)
-		}
-		if p.rejoin {
+		case p.rejoin:
 			p.rejoin = false
-			revoke(answered+p.R/2, false)
+			p.joinAgain(g, t, func() { revoke(answered+p.R/2, false) })
 		}
-		if g.over || limit >= 0 && (p.w.now >= limit || g.handedOver()) {
+		if g.over || limit >= 0 && (p.w.now >= limit || p.handedOver()) {
 			return codeIllegal
 		}
 		t.sleep(p.beatInterval(limit >= 0))
+		if e := p.next; e != nil {
+			p.next = nil
+			switch e.code {
+			case codeNone:
+				answered = p.w.now
+				p.run(func() { p.assigned(e.generation, e.owned) })
+			case codeUnknown, codeFenced:
+				g.over = true
+				return e.code
+			default:
+				g.joining, p.rejoin = false, true
+			}
+			continue
+		}
+		if g.joining && limit < 0 {
+			continue
+		}
 		sent := p.w.now
 		answer, ok := p.beat(t, g)
 		if !ok {
@@ -91,12 +161,35 @@ func (p *process) inGeneration(t *task, g *generation, owned []int32) int {
 		case codeNone:
 			answered, g.believed = sent, sent
 		case codeRebalancing:
-			revoke(answered+p.R/2, false)
+			p.rejoin = p.rejoin || limit < 0
 		default:
 			g.over = true
 			return code
 		}
 	}
+}
+
+// joinAgain joins the next generation while the work goes on under the present one, or lets go first.
+func (p *process) joinAgain(g *generation, member *task, letGo func()) {
+	if p.eager {
+		letGo()
+		return
+	}
+	if g.joining {
+		return
+	}
+	g.joining = true
+	p.joins = p.spawn(func(t *task) {
+		e := p.enter(t, g.member, g)
+		p.w.at(p.w.now, func() {
+			p.run(func() {
+				if p.present == g && !g.over {
+					p.next = &e
+					member.wakeSleeper()
+				}
+			})
+		})
+	}, nil)
 }
 
 func (p *process) beatInterval(ending bool) time.Duration {
@@ -115,70 +208,105 @@ func (p *process) beat(t *task, g *generation) (any, bool) {
 	return t.ask(3*time.Second, func() any { return p.group.check(g.member, g.id, codeRebalancing) })
 }
 
-// handedOver tells whether nothing is left to do in the generation.
-func (g *generation) handedOver() bool {
-	return !slices.ContainsFunc(g.runners, func(r *runner) bool { return !r.ended })
-}
-
-// fetchCommitted reads the committed offsets and begins the tenures.
-func (p *process) fetchCommitted(t *task, g *generation, owned []int32) {
-	var read map[int32]committed
-	for read == nil {
-		answer, ok := t.ask(3*time.Second, func() any {
-			all := map[int32]committed{}
-			for _, partition := range owned {
-				all[partition] = p.group.read(partition)
-			}
-			return all
-		})
-		if ok {
-			read = answer.(map[int32]committed)
-		} else {
-			t.sleep(500 * time.Millisecond)
+// working are the runners with a tenure.
+func (p *process) working() []*runner {
+	var all []*runner
+	for _, partition := range sortedKeys(p.runners) {
+		if r := p.runners[partition]; r.gen != nil && !r.ended {
+			all = append(all, r)
 		}
 	}
-	p.w.at(p.w.now, func() { p.run(func() { p.assigned(g, owned, read) }) })
+	return all
 }
 
-// assigned begins the tenures of a generation, as pipeline.Consumer does.
-func (p *process) assigned(g *generation, owned []int32, read map[int32]committed) {
-	if p.present != g || g.over {
+// handedOver tells whether nothing is left to do.
+func (p *process) handedOver() bool { return len(p.working()) == 0 }
+
+// assigned begins a generation, as pipeline.Consumer does: partitions that stay go on, others are handed over, or begin.
+func (p *process) assigned(g *generation, owned []int32) {
+	if former := p.present; former == nil || former.over {
 		return
 	}
+	p.present = g
+	begins := !g.assigned
 	g.assigned = true
-	for _, partition := range sortedKeys(p.runners) {
-		if !slices.Contains(owned, partition) {
-			p.runners[partition].drop()
+	assignments := make([]pipeline.Assignment, len(owned))
+	for i, partition := range owned {
+		assignments[i] = pipeline.Assignment{Partition: partitionOf(partition), Assigned: pipeline.Assigned{TopicID: p.w.topicSeen()}}
+	}
+	stay := p.roster.Follow(assignments, g.follows || p.w.broken == generationSkipped)
+	for _, r := range p.working() {
+		r.next = nil
+		switch {
+		case stay[partitionOf(r.partition)] && !r.leaving:
+			p.w.note("(met) tenure that goes on in the next generation")
+			r.gen = g
+		case !r.leaving:
+			p.w.note("(met) partition handed over in the next generation")
+			r.letGo(false)
+			if p.w.broken == leaseOfOthers {
+				r.gen = g
+			}
+		case p.w.broken == leaseOfOthers:
+			r.gen = g
 		}
 	}
-	consecutive := g.id == p.lastGeneration+1
-	for _, partition := range owned {
-		r := p.runner(partition)
-		r.begin()
-		g.runners = append(g.runners, r)
+	for _, a := range assignments {
+		switch r := p.runner(a.Number); {
+		case r.gen == nil || r.ended:
+			r.begin(g, a.Assigned)
+		case r.leaving:
+			r.next = &a.Assigned
+		}
 	}
-	for i, r := range g.runners {
-		at := read[owned[i]]
-		r.applyCollection()
-		r.handle(pipeline.Assigned{
-			TopicID: p.w.topicSeen(), Committed: at.offset, Metadata: at.metadata,
-			Consumed:    at.consumed,
-			Consecutive: consecutive && slices.Contains(p.lastOwned, owned[i]),
-		})
+	for _, partition := range sortedKeys(p.runners) {
+		if r := p.runners[partition]; (r.gen == nil || r.ended) && !slices.Contains(owned, partition) {
+			r.drop()
+		}
 	}
-	g.commits = p.spawn(func(t *task) { p.committing(t, g) }, nil)
-	p.ticking(g)
-	p.lastGeneration, p.lastOwned = g.id, owned
+	p.last = g
+	if begins {
+		p.ticking(g)
+	}
 }
 
-// ticking lets the workers look at the clock.
+// begin starts a tenure.
+func (r *runner) begin(g *generation, a pipeline.Assigned) {
+	r.gen, r.leaving, r.next, r.ended, r.phase = g, false, nil, false, "idle"
+	r.turn++
+	r.applyCollection()
+	r.handle(a)
+}
+
+// letGo hands the partition over.
+func (r *runner) letGo(shutdown bool) {
+	r.leaving = !shutdown
+	r.handle(pipeline.Revoked{Shutdown: shutdown})
+	r.stopFetching()
+}
+
+// handedOverTo ends a tenure, and begins the one that follows.
+func (r *runner) handedOverTo() {
+	if a := r.next; a != nil && r.p.present != nil {
+		r.begin(r.p.present, *a)
+	}
+}
+
+// ticking lets the workers look at the clock. What is still to be handed over when its lease has ended is given up: nothing
+// renews that.
 func (p *process) ticking(g *generation) {
 	p.w.at(p.w.now+300*time.Millisecond, func() {
 		p.run(func() {
 			if p.present != g {
 				return
 			}
-			for _, r := range g.runners {
+			for _, r := range p.working() {
+				if r.leaving && !p.holds(r.gen) {
+					p.w.note("(met) hand-over that the lease is too short for")
+					r.abandon()
+					r.handedOverTo()
+					continue
+				}
 				r.applyCollection()
 				r.handle(pipeline.Ticked{})
 			}
@@ -188,26 +316,32 @@ func (p *process) ticking(g *generation) {
 }
 
 // revoke asks the workers to hand over.
-func (p *process) revoke(g *generation, shutdown bool) {
+func (p *process) revoke(shutdown bool) {
 	p.w.logf("%s: revoked (shutdown %v)", p.name, shutdown)
-	for _, r := range g.runners {
-		if !r.ended {
+	p.stopJoining()
+	for _, r := range p.working() {
+		if r.next = nil; !r.leaving {
 			r.handle(pipeline.Revoked{Shutdown: shutdown})
 			r.stopFetching()
 		}
 	}
 }
 
-// endGeneration ends what is left. Nothing is sent under it any more.
-func (p *process) endGeneration(g *generation, starting *task) {
-	starting.kill()
-	if g.commits != nil {
-		g.commits.kill()
+// stopJoining gives up what came, or may come, of joining.
+func (p *process) stopJoining() {
+	if p.joins != nil {
+		p.joins.kill()
 	}
-	for _, r := range g.runners {
-		if !r.ended {
-			r.abandon()
-		}
+	p.next, p.joins = nil, nil
+}
+
+// endGeneration ends what is left. Nothing is sent under it any more.
+func (p *process) endGeneration(committing *task) {
+	committing.kill()
+	p.stopJoining()
+	for _, r := range p.working() {
+		r.next = nil
+		r.abandon()
 	}
 	p.present = nil
 }

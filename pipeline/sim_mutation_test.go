@@ -45,6 +45,9 @@ const (
 	endsUnknown           mutation = "unknown ends of segments taken as all of them"
 	editsUncounted        mutation = "a settling undone without counting the edits"
 	endsUnconditional     mutation = "segments ended whatever was done to them"
+	generationSkipped     mutation = "a tenure that goes on although a generation was skipped"
+	leaseOfOthers         mutation = "a partition handed over under the lease of those that stay"
+	startReadBefore       mutation = "a start read before the release"
 )
 
 // provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
@@ -67,8 +70,8 @@ var provoking = map[mutation]struct {
 func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 	switch r.p.w.broken {
 	case strangersTrusted:
-		if e, ok := e.(pipeline.Assigned); ok && (e.Consumed || e.Metadata == strangersMetadata) {
-			e.Consumed, e.Metadata = false, ""
+		if e, ok := e.(pipeline.ClaimRead); ok && (e.Committed.Consumed || e.Committed.Metadata == strangersMetadata) {
+			e.Committed.Consumed, e.Committed.Metadata = false, ""
 			return e
 		}
 	case noStored:
@@ -144,7 +147,7 @@ var mutations = []mutation{
 	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
-	upkeepUnwaited, optionsUnlocked, sentAsUnsent,
+	upkeepUnwaited, optionsUnlocked, sentAsUnsent, generationSkipped, leaseOfOthers, startReadBefore,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

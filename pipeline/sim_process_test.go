@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 type settings struct {
 	W, G, L, S, R  time.Duration // write timeout, grace, lease, session timeout, rebalance timeout
 	static         bool
+	eager          bool // it lets go of all partitions before it joins again
 	commitInterval time.Duration
 	flushInterval  time.Duration
 	flushCount     int
@@ -63,24 +65,27 @@ type process struct {
 	store               *sink.Store
 	options             timeseries.Options // of the collection, as it follows them
 	runners             map[int32]*runner
-	present             *generation      // nil: between generations
+	present             *generation // the newest, nil: not in the group
+	last                *generation // that was assigned
+	next                *entered    // what came of joining while the work goes on; nil: nothing yet
+	joins, commits      *task
+	roster              pipeline.Roster
 	budget              *pipeline.Budget // of memory
 	others              *pipeline.Worker // takes what a runner may not have
-	lastGeneration      int32
-	lastOwned           []int32
 }
 
-// generation is what a process knows of its present generation.
+// generation is what a process knows of a generation.
 type generation struct {
+	p      *process
 	id     int32
 	member string
 	length time.Duration // of the lease
-	// renewed is the send time of the last commit or sync answered 0; believed differs from it in mutations only.
+	// renewed is the send time of the last commit answered 0; believed differs from it in mutations only.
 	renewed, believed time.Duration
+	follows           bool // nobody can have been assigned anything since the generation that this process was in before
+	joining           bool // the next one was asked for
 	over              bool // the coordinator said so
 	assigned          bool
-	runners           []*runner
-	commits           *task
 }
 
 func (g *generation) held(now time.Duration) bool { return !g.over && now < g.renewed+g.length }
@@ -143,12 +148,15 @@ func (p *process) crash() {
 	}
 }
 
-// held is the lease as the process believes it.
+// held tells whether anything may be written, as pipeline.Consumer does.
 func (p *process) held() bool {
-	g := p.present
+	return p.present != nil && p.holds(p.present) &&
+		!slices.ContainsFunc(p.working(), func(r *runner) bool { return !p.holds(r.gen) })
+}
+
+// holds is a lease as the process believes it.
+func (p *process) holds(g *generation) bool {
 	switch {
-	case g == nil:
-		return false
 	case p.w.broken == noLease:
 		return true
 	case p.w.broken == leaseByHeartbeats:

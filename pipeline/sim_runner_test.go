@@ -23,12 +23,17 @@ type runner struct {
 	hands     *pipeline.Hands
 	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
+	gen       *generation        // whose lease counts; nil: there was no tenure
+	leaving   bool               // the partition is somebody else's by now
+	next      *pipeline.Assigned // begins when the tenure is handed over; nil: nothing
+	turn      int                // counts the tenures
+	read      claim.Committed    // what was committed when it was read last, in the tenure of that turn
+	readIn    int
 	ended     bool // the tenure
 	halted    bool
 	phase     string
 
 	tenure    *tenure
-	committed int64 // of the assignment, -1: none
 	saw       claim.Token
 	readAt    int64 // the state that the last read of D saw
 	sentClaim claim.Token
@@ -63,7 +68,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 	return pipeline.NewWorker(pipeline.Options{
 		Segments: w.traits.segments, SettleInterval: p.settleInterval, SettleAhead: p.settleAhead, SettleMargin: time.Second, SettleLinger: p.settleLinger,
 		SettleBytes: p.settleBytes,
-		Partition:   record.Partition{Topic: topicName, Number: r.partition}, Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
+		Partition:   partitionOf(r.partition), Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
 		Bucketing: bucketer.Options{
 			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
 			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites, DenseFrom: dense,
@@ -75,6 +80,10 @@ func (r *runner) newWorker() *pipeline.Worker {
 		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
 		Metrics: unreadMetrics, Outages: unreadOutages,
 	})
+}
+
+func partitionOf(number int32) record.Partition {
+	return record.Partition{Topic: topicName, Number: number}
 }
 
 func (w *world) token() (token claim.Token) {
@@ -93,14 +102,9 @@ func decoder() *measurement.Decoder {
 	return d
 }
 
-// begin makes the runner ready for a generation.
-func (r *runner) begin() {
-	r.ended, r.phase = false, "idle"
-}
-
 // deliver hands an event over if the tenure still stands.
-func (r *runner) deliver(g *generation, e pipeline.Event) {
-	if !r.ended && r.p.present == g {
+func (r *runner) deliver(turn int, e pipeline.Event) {
+	if !r.ended && r.turn == turn {
 		r.handle(e)
 	}
 }
@@ -111,7 +115,7 @@ func (r *runner) handle(e pipeline.Event) {
 	if r.ended || w.over {
 		return
 	}
-	m := pipeline.Moment{Now: p.clock(), Held: p.held()}
+	m := pipeline.Moment{Now: p.clock(), Held: p.holds(r.gen), Renewed: p.zero + r.gen.renewed}
 	if w.mishap(w.traits.memory) { // others leave so little
 		p.budget.Fetched(p.others, simBudget-simBudget/16-r.worker.Bytes()/2-1)
 		defer p.budget.Fetched(p.others, 0)
@@ -124,11 +128,9 @@ func (r *runner) handle(e pipeline.Event) {
 	r.sent.heard(w, e)
 	w.heardSettling(e)
 	switch e := e.(type) {
-	case pipeline.Assigned:
-		r.committed = e.Committed
 	case pipeline.ClaimRead:
 		r.saw = e.Seen.Claim
-		if l := w.kafka.find(r.source.TopicID, r.partition); l != nil && e.Err == nil && r.committed < 0 && !e.Seen.Found && r.partition < e.FirstPartitions {
+		if l := w.kafka.find(r.source.TopicID, r.partition); l != nil && e.Err == nil && e.Committed.Offset < 0 && !e.Seen.Found && r.partition < e.FirstPartitions {
 			l.excuse(w, l.first, e.Bounds.Start, "before the configured start") // KAFKA_START decides
 		}
 		if e.Seen.Waited > 0 {
@@ -162,8 +164,8 @@ func (r *runner) do(action pipeline.Action) {
 		}
 	case pipeline.CommitNow:
 		r.hands.Hurry()
-		if g := p.present; g.commits != nil {
-			g.commits.wakeSleeper()
+		if p.commits != nil {
+			p.commits.wakeSleeper()
 		}
 		return
 	case pipeline.HandedOver:
@@ -171,6 +173,7 @@ func (r *runner) do(action pipeline.Action) {
 		r.ended = true
 		r.stopActing()
 		r.hands.Leave()
+		r.handedOverTo()
 		return
 	case pipeline.SendClaim:
 		r.sentClaim = a.Claim.Token
@@ -214,7 +217,7 @@ func (r *runner) do(action pipeline.Action) {
 			}
 		}
 	}
-	g := p.present
+	turn := r.turn
 	var event pipeline.Event
 	t := p.spawn(func(t *task) {
 		switch action.(type) {
@@ -235,7 +238,7 @@ func (r *runner) do(action pipeline.Action) {
 	r.tasks[t] = true
 	t.then = func() {
 		delete(r.tasks, t)
-		r.deliver(g, event)
+		r.deliver(turn, event)
 	}
 }
 
@@ -319,7 +322,7 @@ func (r *runner) follow(e pipeline.Event) {
 // rivalWaits tells whether somebody waits because of this claim.
 func (w *world) rivalWaits(claim [16]byte) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
-		return !p.dead && p.present != nil && slices.ContainsFunc(p.present.runners, func(r *runner) bool {
+		return !p.dead && slices.ContainsFunc(p.working(), func(r *runner) bool {
 			return r.phase == "waiting" && r.saw == claim
 		})
 	})

@@ -119,6 +119,7 @@ func (w *world) drawSettings() settings {
 		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noLetters,
 		outOfRange: pick(w, claim.EarliestOutOfRange, claim.LatestOutOfRange, claim.StopOutOfRange),
 	}
+	w.drawAside(func() { s.eager = w.chance(0.15) })
 	w.drawAside(func() { s.flushWrites = pick(w, 0, 0, 1, 2) })
 	w.drawAside(func() {
 		s.denseFrom = pick[int32](w, 0, 2, 3, 5, 64)

@@ -42,7 +42,7 @@ func newStandstill(t *testing.T) *standstill {
 		s.logs = append(s.logs, l)
 		s.database.logs[i] = l
 	}
-	s.consumer = newFakeConsumer(t, fakePorts{s.database, s.logs}, s.budget, definedBy(timeseries.Seconds))
+	s.consumer = newFakeConsumer(t, fakePorts{database: s.database, logs: s.logs}, s.budget, definedBy(timeseries.Seconds))
 	return s
 }
 
@@ -69,7 +69,7 @@ func (s *standstill) paused() (n int) {
 func (s *standstill) begin() {
 	var assignments []Assignment
 	for i := range int32(crowd) {
-		assignments = append(assignments, Assignment{events(i), Assigned{TopicID: thisTopic, Committed: 0}})
+		assignments = append(assignments, Assignment{events(i), Assigned{TopicID: thisTopic}})
 	}
 	before := time.Now()
 	s.consumer.Assigned(s.gen, assignments, false)

@@ -29,9 +29,10 @@ func TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, m := newTestWorker(t)
 			w.Handle(m, Abandoned{})
-			w.Handle(m, Assigned{TopicID: thisTopic, Committed: test.committed, Metadata: test.metadata, Consumed: true})
+			w.Handle(m, Assigned{TopicID: thisTopic, Beside: true})
 			seen := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Released: true, Start: 44}
-			w.Handle(m, ClaimRead{Seen: seen, Bounds: record.Bounds{End: 1000}})
+			committed := claim.Committed{Offset: test.committed, Metadata: test.metadata}
+			w.Handle(m, ClaimRead{Seen: seen, Committed: committed, Bounds: record.Bounds{End: 1000}})
 			got, ok := w.Want()
 			if test.as == ours.String() {
 				test.as = w.provenance().String()
@@ -48,12 +49,13 @@ func TestOnlyWhatAnotherProgramCommittedIsMarkedAsThat(t *testing.T) {
 func TestStartStaysWhenItsDocumentIsDeleted(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 60, Consumed: true})
+	w.Handle(m, Assigned{TopicID: thisTopic})
+	committed := claim.Committed{Offset: 60, Consumed: true}
 	seen := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Released: true, Start: 44}
-	w.Handle(m, ClaimRead{Seen: seen, Bounds: record.Bounds{End: 1000}})
+	w.Handle(m, ClaimRead{Seen: seen, Committed: committed, Bounds: record.Bounds{End: 1000}})
 	w.Handle(m, Committed{Offset: 44, SentAt: m.Now})
 	w.Handle(m, Claimed{}) // lost: the document is read again
-	w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}})
+	w.Handle(m, ClaimRead{Committed: committed, Bounds: record.Bounds{End: 1000}})
 	if got, ok := w.Want(); !ok || got.Offset != 44 {
 		t.Errorf("commits %+v, %v, want 44", got, ok)
 	}

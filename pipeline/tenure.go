@@ -34,10 +34,17 @@ type tenure struct {
 	// restart, when set, begins the tenure anew as soon as nothing is under way.
 	restart *Assigned
 
-	seen     claim.Document
-	start    claim.Start
-	resolved bool
+	asked     Instant // when the partition document was read last
+	seen      claim.Document
+	committed claim.Committed // what the group had committed then
+	known     bool            // that was read
+	start     claim.Start
+	resolved  bool
+	// settled: no former owner can have committed anything since the document was read; at the latest at settles.
+	settled  bool
+	settles  Instant
 	until    Instant
+	watch    Instant       // when to look at the claim again
 	noted    time.Duration // how long the claim seen was waited for, as far as that is written down
 	proving  bool          // a commit was asked for that proves the sight of it
 	provedBy Instant       // a commit sent after this is the proof

@@ -12,7 +12,7 @@ import (
 // them is inserted before the rest is known (E2).
 func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 	w, m := newIdleWorker(t)
-	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0}))
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	expect[LoadStored](t, w.Handle(m, Claimed{Won: true}))

@@ -43,7 +43,7 @@ type Worker struct {
 
 // busy tells which actions are under way.
 type busy struct {
-	claim   bool // ReadClaim, NoteWaited, SendClaim, LoadStored, SendRelease
+	claim   bool // ReadClaim, WatchClaim, NoteWaited, SendClaim, LoadStored, SendRelease
 	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
 	find    bool
 	letters bool
@@ -99,6 +99,8 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		actions = w.assign(m, e)
 	case ClaimRead:
 		w.claimRead(m, e)
+	case ClaimWatched:
+		w.claimWatched(m, e)
 	case WaitedNoted:
 		w.waitedNoted(m, e)
 	case Claimed:

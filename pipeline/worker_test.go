@@ -165,10 +165,11 @@ func TestCatalogIsDroppedWhenSomebodyWasInBetween(t *testing.T) {
 			w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
 			w.Handle(m, Fetched{Batch: record.Batch{Next: 1, End: 1}})
 			w.Handle(m, Abandoned{})
-			w.Handle(m, Assigned{TopicID: thisTopic, Committed: test.committed})
+			w.Handle(m, Assigned{TopicID: thisTopic})
 			w.Handle(m, ClaimRead{
-				Seen:   claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: test.claim, Released: true},
-				Bounds: record.Bounds{End: 1000},
+				Committed: claim.Committed{Offset: test.committed},
+				Seen:      claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: test.claim, Released: true},
+				Bounds:    record.Bounds{End: 1000},
 			})
 			w.Handle(m, Committed{Offset: test.committed, SentAt: m.Now})
 			actions := w.Handle(m, Claimed{Won: true})
@@ -187,7 +188,7 @@ func TestOwnUnknownWritesOutliveTheirCatalog(t *testing.T) {
 	w, m := flushing(t)
 	m.Now += time.Minute
 	w.Handle(m, Abandoned{}) // its write was sent and not answered
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0, Consecutive: true})
+	w.Handle(m, Assigned{TopicID: thisTopic, Consecutive: true})
 	mine := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}
 	absent[CommitNow](t, w.Handle(m, ClaimRead{Seen: mine, Bounds: record.Bounds{End: 1000}}))
 	m.Now += w.o.Grace - 1
@@ -200,11 +201,19 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Assigned{TopicID: thisTopic})
 	theirs := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{9}, Wait: 5 * w.o.Wait}
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Seen: theirs, Bounds: record.Bounds{End: 1000}})) // it proves the sight, see sighting
+	read := ClaimRead{Seen: theirs, Bounds: record.Bounds{End: 1000}}
+	absent[CommitNow](t, w.Handle(m, read)) // its owner may still hand over, and commit
+	began := m.Now
+	m.Now += watchInterval
+	expect[WatchClaim](t, w.Handle(m, Ticked{}))
+	absent[ReadClaim](t, w.Handle(m, ClaimWatched{Seen: theirs}))
+	m.Now = began + theirs.Wait - w.o.Grace
+	expect[ReadClaim](t, w.Handle(m, Ticked{}))
+	expect[CommitNow](t, w.Handle(m, read)) // it proves the sight, see sighting
 	absent[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
-	m.Now += theirs.Wait - 1
+	m.Now = began + theirs.Wait - 1
 	expect[NoteWaited](t, w.Handle(m, Ticked{}))
 	absent[CommitNow](t, w.Handle(m, WaitedNoted{}))
 	m.Now++
@@ -219,7 +228,7 @@ func seeingOtherGroup(t *testing.T) (*Worker, Moment, ClaimRead) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
-	w.Handle(m, Assigned{TopicID: thisTopic, Committed: 0})
+	w.Handle(m, Assigned{TopicID: thisTopic})
 	others := ClaimRead{Seen: claim.Document{Found: true, Group: "another", TopicID: thisTopic}, Bounds: record.Bounds{End: 1000}}
 	absent[ReadClaim](t, w.Handle(m, others)) // not at once again
 	return w, m, others
@@ -254,7 +263,7 @@ func TestStaleClaimOfAnotherGroupIsReadAgain(t *testing.T) {
 
 func TestReplayedMeasurementsAreSkipped(t *testing.T) {
 	w, m := newIdleWorker(t)
-	claimWith(t, w, m, Assigned{TopicID: thisTopic, Committed: 0}, timeseries.Position{Offset: 0})
+	claimWith(t, w, m, Assigned{TopicID: thisTopic}, timeseries.Position{Offset: 0})
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{recordOf(0, good), recordOf(1, good)}, Next: 2, End: 2}})
 	if pending := w.Status(m.Now).Pending; pending != 1 {
 		t.Fatalf("%d measurements are pending, want 1", pending)
@@ -331,11 +340,12 @@ func TestTopicCreatedAgainStartsAtItsBeginning(t *testing.T) {
 func TestTopicCreatedAgainBeforeItWasClaimed(t *testing.T) {
 	for committed, want := range map[int64]int64{7: 3, -1: 9} {
 		w, m := newIdleWorker(t)
-		expect[ReadClaim](t, w.Handle(m, Assigned{TopicID: thisTopic, Committed: committed})) // a reset by an operator, or nothing
-		expect[AskTopic](t, after(w, m, ClaimRead{Of: Kafka, Err: record.ErrTopicGone}))
+		expect[ReadClaim](t, w.Handle(m, Assigned{TopicID: thisTopic}))
+		found := claim.Committed{Offset: committed} // a reset by an operator, or nothing
+		expect[AskTopic](t, after(w, m, ClaimRead{Committed: found, Of: Kafka, Err: record.ErrTopicGone}))
 		m.Now += 2 * longestDelay
 		expect[ReadClaim](t, w.Handle(m, TopicAsked{TopicID: otherTopic}))
-		expect[CommitNow](t, w.Handle(m, ClaimRead{FirstPartitions: 4, Bounds: record.Bounds{First: 3, End: 9, Start: 9}}))
+		expect[CommitNow](t, w.Handle(m, ClaimRead{Committed: found, FirstPartitions: 4, Bounds: record.Bounds{First: 3, End: 9, Start: 9}}))
 		wants(t, w, want)
 	}
 }
