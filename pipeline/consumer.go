@@ -44,6 +44,7 @@ type Consumer struct {
 	next    map[record.Partition]Assigned // tenures that begin when the one before of their partition has ended
 	roster  roster
 	gen     Generation // nil: this process is in none
+	ending  bool       // all tenures are to end
 	ctx     context.Context
 	commits *committer
 	stop    context.CancelFunc
@@ -116,7 +117,7 @@ func (c *Consumer) begin(partition record.Partition, a Assigned) {
 func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ctx.Err() != nil || c.tenures[partition] != t { // all end
+	if c.ending || c.tenures[partition] != t {
 		return
 	}
 	delete(c.tenures, partition)
@@ -195,7 +196,7 @@ func (c *Consumer) Revoke(ctx context.Context, last bool) {
 func (c *Consumer) lastTenures() []*tenancy {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.next)
+	c.ending = true
 	return slices.Collect(maps.Values(c.tenures))
 }
 
@@ -210,7 +211,9 @@ func (c *Consumer) Lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gen, c.ended = nil, c.o.Clock()
+	c.ending = false
 	clear(c.tenures)
+	clear(c.next)
 	c.leases.Store(nil)
 }
 

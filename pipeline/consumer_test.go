@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"maps"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,4 +89,149 @@ func TestNothingIsClaimedWithoutTheLease(t *testing.T) {
 			t.Errorf("claims %v, commits %v", database.claims, gen.committed)
 		}
 	})
+}
+
+// limitedGeneration is one whose lease a test ends.
+type limitedGeneration struct {
+	fakeGeneration
+	lapsed atomic.Bool
+}
+
+// Held implements Generation.
+func (g *limitedGeneration) Held() bool { return !g.lapsed.Load() }
+
+func newLimited() *limitedGeneration {
+	return &limitedGeneration{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}}
+}
+
+// pass lets time pass, and all that happens in it happen.
+func pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	_ = wait(t.Context(), d)
+	synctest.Wait()
+}
+
+// rebalanced starts a consumer with the partitions 0 and 1 of a topic, to which records come all the time.
+func rebalanced(t *testing.T) (*Consumer, *fakeDatabase, *limitedGeneration) {
+	t.Helper()
+	database, first := newFakeDatabase(), newLimited()
+	logs := make([]*fakeLog, 2)
+	for i := range logs {
+		logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
+		database.logs[int32(i)] = logs[i]
+	}
+	c := newFakeConsumer(t, fakePorts{database: database, logs: logs}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+	c.Assigned(first, both(), false)
+	pass(t, 20*time.Second)
+	return c, database, first
+}
+
+func both() []Assignment {
+	return []Assignment{{events(0), Assigned{TopicID: thisTopic}}, {events(1), Assigned{TopicID: thisTopic}}}
+}
+
+func TestPartitionThatStaysGoesOnAndTheOtherIsHandedOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, database, first := rebalanced(t)
+		claims := maps.Clone(database.claims)
+		second := newLimited()
+		c.Assigned(second, both()[:1], true)
+		if !c.Held() {
+			t.Error("nothing may be written while a partition is handed over")
+		}
+		pass(t, 2*time.Second)
+		if kept := database.claims[0]; kept.Claim != claims[0].Claim || kept.Released {
+			t.Errorf("the claim of the partition that stays is %+v, it was %+v", kept, claims[0])
+		}
+		if gone := database.claims[1]; gone.Claim != claims[1].Claim || !gone.Released {
+			t.Errorf("the claim of the partition that goes is %+v, it was %+v", gone, claims[1])
+		}
+		if n := len(c.Statuses()); n != 1 {
+			t.Errorf("%d partitions are shown", n)
+		}
+		if second.committed[1] <= first.committed[1] || int64(len(database.stored[1])) != second.committed[1] {
+			t.Errorf("the last commit of the partition that goes is %d after %d, with %d stored", second.committed[1], first.committed[1], len(database.stored[1]))
+		}
+		first.lapsed.Store(true)
+		before := second.committed[0]
+		pass(t, 20*time.Second)
+		if second.committed[0] <= before || !c.Held() {
+			t.Errorf("the partition that stays is committed to %d, as before; held %v", second.committed[0], c.Held())
+		}
+		c.Revoke(context.Background(), true)
+		if second.committed[1] != int64(len(database.stored[1])) {
+			t.Errorf("%d of the partition that went are stored after its last commit, %d", len(database.stored[1]), second.committed[1])
+		}
+	})
+}
+
+// TestHandOverEndsWithTheLeaseOfWhenThePartitionWasOurs: the next owner waits no longer.
+func TestHandOverEndsWithTheLeaseOfWhenThePartitionWasOurs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, database, first := rebalanced(t)
+		database.standStill(true)
+		pass(t, 5*time.Second)
+		second := newLimited()
+		c.Assigned(second, both()[:1], true)
+		pass(t, time.Second)
+		first.lapsed.Store(true)
+		if c.Held() {
+			t.Error("writes may be sent, though one of them may be for a partition that somebody else waits for")
+		}
+		pass(t, time.Second)
+		if !c.Held() || len(c.Statuses()) != 1 {
+			t.Errorf("held %v, %d partitions are shown", c.Held(), len(c.Statuses()))
+		}
+		database.standStill(false)
+		pass(t, time.Minute)
+		if database.claims[1].Released {
+			t.Error("the partition was released after its lease")
+		}
+		c.Revoke(context.Background(), true)
+		if second.committed[0] != int64(len(database.stored[0])) {
+			t.Errorf("of the partition that stays %d are stored, %d committed", len(database.stored[0]), second.committed[0])
+		}
+	})
+}
+
+func TestPartitionThatComesBackIsClaimedAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		assigned    []Assignment
+		consecutive bool
+		claimed     int // of both
+	}{
+		"after a generation that was skipped": {both(), false, 2},
+		"of a topic created again":            {[]Assignment{both()[0], {events(1), Assigned{TopicID: otherTopic}}}, true, 1},
+		"at once":                             {both(), true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, database, _ := rebalanced(t)
+				before := maps.Clone(database.claims)
+				second := newLimited()
+				c.Assigned(second, test.assigned, test.consecutive)
+				pass(t, 20*time.Second)
+				claimed := 0
+				for partition, now := range database.claims {
+					if now.Claim != before[partition].Claim {
+						claimed++
+					}
+				}
+				if claimed != test.claimed || len(c.Statuses()) != 2 {
+					t.Errorf("%d partitions were claimed anew, %d are shown", claimed, len(c.Statuses()))
+				}
+				c.Revoke(context.Background(), true)
+				for partition := range int32(2) {
+					if stored := int64(len(database.stored[partition])); second.committed[partition] != stored {
+						t.Errorf("partition %d: %d stored, %d committed", partition, stored, second.committed[partition])
+					}
+					for position, times := range database.stored[partition] {
+						if times != 1 {
+							t.Fatalf("%v is stored %d times", position, times)
+						}
+					}
+				}
+			})
+		})
+	}
 }

@@ -20,7 +20,7 @@
 //	Assigned           assign            claiming.go    Open, ReadClaim
 //	ClaimRead          claimRead         claiming.go    CommitNow, NoteWaited
 //	ClaimWatched       claimWatched      claiming.go    ReadClaim, NoteWaited
-//	WaitedNoted        waitedNoted       sight.go       CommitNow, ReadClaim, HandedOver
+//	WaitedNoted        waitedNoted       sight.go       WatchClaim, CommitNow, ReadClaim, HandedOver
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch
 //	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadStaging

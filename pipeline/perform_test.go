@@ -48,6 +48,7 @@ func TestEveryQuestionToKafkaCountsAsKafkas(t *testing.T) {
 		fail   func(*faulty, error)
 	}{
 		"partitions, for the claim": {assigned, nil, ReadClaim{}, func(f *faulty, err error) { f.partitions = err }},
+		"what is committed":         {assigned, nil, ReadClaim{}, func(f *faulty, err error) { f.unread = err }},
 		"bounds, for the claim":     {assigned, nil, ReadClaim{}, func(f *faulty, err error) { f.bounds = err }},
 		"records":                   {newTestWorker, nil, Fetch{}, func(f *faulty, err error) { f.await = err }},
 		"bounds":                    {newTestWorker, Fetched{Err: record.ErrOutOfRange}, AskBounds{}, func(f *faulty, err error) { f.bounds = err }},
@@ -98,7 +99,7 @@ func TestClaimIsReadWholeOrNotAtAll(t *testing.T) {
 	for name, store := range map[string]faultyStore{"the claim": {read: errDown}, "the first partitions": {first: errDown}} {
 		t.Run(name, func(t *testing.T) {
 			w, m := assigned(t)
-			h := hands{worker: w, budget: NewBudget(1 << 20), log: &fakeLog{}, store: store}
+			h := hands{worker: w, ports: fakePorts{}, budget: NewBudget(1 << 20), log: &fakeLog{}, store: store}
 			h.give(m, h.perform(t.Context(), ReadClaim{}))
 			if w.troubles[MongoDB] == nil || w.troubles[Kafka] != nil {
 				t.Errorf("the trouble with MongoDB is %v, with Kafka %v", w.troubles[MongoDB], w.troubles[Kafka])

@@ -215,7 +215,7 @@ func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool
 const strangersMetadata = "ww1;of another program"
 
 // committing checks that everything below a committed offset is done (E6).
-func (c *checks) committing(w *world, commit record.Commit) {
+func (c *checks) committing(w *world, member string, commit record.Commit) {
 	p, ok := claim.ParseProvenance(commit.Metadata)
 	if commit.Metadata == strangersMetadata { // nothing is said of what lies below
 		return
@@ -229,14 +229,15 @@ func (c *checks) committing(w *world, commit record.Commit) {
 	}
 	if l := w.kafka.find(p.TopicID, commit.Number); l != nil { // else the topic is gone
 		c.below(w, l, commit.Offset)
-		c.afterRelease(w, l, commit)
+		c.afterRelease(w, l, member, commit)
 	}
 }
 
-// afterRelease: an owner that released a partition has committed all that it did, and the next one goes on there.
-func (c *checks) afterRelease(w *world, l *partitionLog, commit record.Commit) {
+// afterRelease: an owner that released a partition has committed all that it did, and the next one goes on there. Where reads
+// lag, that one may see a claim that is long over, and commit before its own is refused.
+func (c *checks) afterRelease(w *world, l *partitionLog, member string, commit record.Commit) {
 	last := w.group.last(commit.Number)
-	if last.metadata != commit.Metadata || commit.Offset >= last.offset || last.offset > l.end || w.traits.commitLag {
+	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || last.offset > l.end || w.traits.commitLag || w.traits.lag {
 		return
 	}
 	if released, _ := valueAt(w.mongo.parts.now(documentID(commit.Number)), "released").BooleanOK(); released {

@@ -45,6 +45,7 @@ type committed struct {
 	offset   int64 // -1: deleted
 	metadata string
 	consumed bool // by another program's consumer
+	by       string
 }
 
 // joined is the answer to JoinGroup.
@@ -232,9 +233,10 @@ func (k *coordinator) commit(id string, generation int32, commits []record.Commi
 	}
 	for _, c := range commits {
 		if k == k.w.group { // what a group commits that was taken over from is its own affair
-			k.w.checks.committing(k.w, c)
+			k.w.checks.committing(k.w, id, c)
 		}
 		k.store(c.Number, c.Offset, c.Metadata)
+		k.commits[c.Number][len(k.commits[c.Number])-1].by = id
 		k.w.logf("coordinator: %s commits %d of partition %d", id, c.Offset, c.Number)
 	}
 	return codeNone

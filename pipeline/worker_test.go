@@ -212,10 +212,10 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	m.Now = began + theirs.Wait - w.o.Grace
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
 	expect[CommitNow](t, w.Handle(m, read)) // it proves the sight, see sighting
-	absent[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	expect[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	absent[SendClaim](t, w.Handle(m, WaitedNoted{}))
 	m.Now = began + theirs.Wait - 1
-	expect[NoteWaited](t, w.Handle(m, Ticked{}))
-	absent[CommitNow](t, w.Handle(m, WaitedNoted{}))
+	absent[CommitNow](t, w.Handle(m, Ticked{}))
 	m.Now++
 	expect[CommitNow](t, w.Handle(m, Ticked{}))
 	absent[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now - 1})) // sent before the wait was over

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"waterwheel/claim"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
@@ -55,6 +56,24 @@ func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
 
 // Letters is the same for all topics: a letter names its own.
 func (p *ports) Letters(string) pipeline.Letters { return p.letters }
+
+// Committed asks the group's coordinator. What trying again does not help is a *record.StopError.
+func (p *ports) Committed(ctx context.Context, partition record.Partition) (claim.Committed, error) {
+	ctx, cancel := context.WithTimeout(ctx, kafka.AnswerTimeout)
+	defer cancel()
+	answers, err := p.client.Committed(ctx, p.group, []record.Partition{partition})
+	if err != nil {
+		return claim.Committed{}, err
+	}
+	c := &answers[0]
+	switch {
+	case c.Err == nil:
+		return claim.Committed{Offset: c.Offset, Metadata: c.Metadata, Consumed: c.Consumed()}, nil
+	case kafka.Classify(c.Err) == kafka.Retry:
+		return claim.Committed{}, c.Err
+	}
+	return claim.Committed{}, &record.StopError{Reason: "kafka", Detail: "reading the committed offset: " + c.Err.Error()}
+}
 
 // TopicID is zero while the topic does not exist. What trying again does not help is a *record.StopError.
 func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {

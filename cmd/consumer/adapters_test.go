@@ -16,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/measurement"
 	"waterwheel/pipeline"
 	"waterwheel/record"
@@ -135,6 +136,12 @@ type steadyGeneration struct{}
 
 func (steadyGeneration) Held() bool { return true }
 
+func (steadyGeneration) Renewed() time.Duration { return 0 }
+
+func (steadyPorts) Committed(context.Context, record.Partition) (claim.Committed, error) {
+	return claim.Committed{}, nil
+}
+
 func (steadyGeneration) Commit(_ context.Context, commits []record.Commit) ([]error, error) {
 	return make([]error, len(commits)), nil
 }
@@ -161,7 +168,7 @@ func steadyState(t *testing.T, reopen bool) {
 	}, sink.StoreOptions{Namespace: "db.events.buckets", Collection: options, MaxCount: 1000, WriteTimeout: 10 * time.Second})
 	consumer := steadyConsumer(t, store, options, reopen)
 
-	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}, Committed: 0}}}
+	assignment := []pipeline.Assignment{{Partition: record.Partition{Topic: "events"}, Assigned: pipeline.Assigned{TopicID: [16]byte{1}}}}
 	consumer.Assigned(steadyGeneration{}, assignment, false)
 	time.Sleep(30 * time.Second)
 	// No document: also whether there are buckets without one, and the topic is noted. Then D, which is one query, and which

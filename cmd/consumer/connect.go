@@ -14,7 +14,7 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
-	"waterwheel/kafka/group"
+	"waterwheel/pipeline"
 	"waterwheel/sink"
 )
 
@@ -33,14 +33,14 @@ type connections struct {
 	letters  *dlq.Producer // nil: DLQ_TOPIC is empty
 	database *sink.Database
 	stores   map[string]*sink.Store // by topic
-	// lease is the present generation's; nil: there is none, and nothing may be written.
-	lease *atomic.Pointer[group.Generation]
+	// consumer is asked whether anything may be written; nil: nothing may be yet.
+	consumer *atomic.Pointer[pipeline.Consumer]
 }
 
 // connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
 // is a mistake in the settings rather than an outage.
 func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) (_ *connections, err error) {
-	n := &connections{stores: map[string]*sink.Store{}, lease: &atomic.Pointer[group.Generation]{}}
+	n := &connections{stores: map[string]*sink.Store{}, consumer: &atomic.Pointer[pipeline.Consumer]{}}
 	defer func() {
 		if err != nil {
 			n.close()
@@ -87,8 +87,8 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, log *sl
 	o := sinkOptions(c, log)
 	o.Registerer = reg
 	o.Lease = func() bool {
-		lease := n.lease.Load()
-		return lease != nil && lease.Held()
+		consumer := n.consumer.Load()
+		return consumer != nil && consumer.Held()
 	}
 	if n.database, err = sink.Open(ctx, o); err != nil {
 		return err

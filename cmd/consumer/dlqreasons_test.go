@@ -78,10 +78,11 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 	}
 	o.Ports = refusingPorts{o.Ports.(*ports)}
 	consumer := pipeline.NewConsumer(o)
+	n.consumer.Store(consumer)
 	ctx, stop := context.WithCancel(s.t.Context())
 	with := groupOptions(p.config, log)
 	with.Shutdown = time.Second
-	membership := group.New(n.kafka, with, &member{consumer: consumer, lease: n.lease, log: log, stopping: func() bool { return ctx.Err() != nil }}, p.registry)
+	membership := group.New(n.kafka, with, &member{consumer: consumer, log: log, stopping: func() bool { return ctx.Err() != nil }}, p.registry)
 	ended := make(chan error, 1)
 	go func() { ended <- membership.Run(ctx) }()
 	s.t.Cleanup(func() {

@@ -115,7 +115,8 @@ func (p *process) work(ctx context.Context) error {
 	}
 	defer n.close()
 	consumer := pipeline.NewConsumer(p.consumer(n))
-	member := &member{consumer: consumer, lease: n.lease, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
+	n.consumer.Store(consumer)
+	member := &member{consumer: consumer, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
 	membership := group.New(n.kafka, groupOptions(p.config, p.log), member, p.registry)
 
 	watching, stopWatching := context.WithCancel(ctx)

@@ -89,31 +89,40 @@ func (g groups) pasts(ctx context.Context, topics []string) (spans []dlq.Span, p
 	if spans, err = dlq.Spans(ctx, g.log, topics); err != nil {
 		return nil, nil, err
 	}
-	partitions := make([]record.Partition, len(spans))
-	for i, s := range spans {
-		partitions[i] = s.Partition
-	}
 	all, err := g.all(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for group, s := range all {
-		p := past{s, map[record.Partition]record.Commit{}}
-		err := kafka.Patiently(ctx, func() error {
-			answers, err := g.log.Committed(ctx, group, partitions)
-			for _, c := range answers {
-				err = cmp.Or(err, c.Err)
-				p.note(c)
-			}
-			return err
-		})
+		p, err := g.past(ctx, group, s, spans)
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading what the group %s has committed: %w", group, err)
+			return nil, nil, err
 		}
 		pasts = append(pasts, p)
 	}
 	slices.SortFunc(pasts, func(a, b past) int { return cmp.Compare(a.selection.String(), b.selection.String()) })
 	return spans, pasts, nil
+}
+
+// past is what the group of a selection has committed for these partitions.
+func (g groups) past(ctx context.Context, group string, s Selection, spans []dlq.Span) (past, error) {
+	partitions := make([]record.Partition, len(spans))
+	for i, s := range spans {
+		partitions[i] = s.Partition
+	}
+	p := past{s, map[record.Partition]record.Commit{}}
+	err := kafka.Patiently(ctx, func() error {
+		answers, err := g.log.Committed(ctx, group, partitions)
+		for _, c := range answers {
+			err = cmp.Or(err, c.Err)
+			p.note(c)
+		}
+		return err
+	})
+	if err != nil {
+		return past{}, fmt.Errorf("reading what the group %s has committed: %w", group, err)
+	}
+	return p, nil
 }
 
 // busy tells whether re-drives have members, but for so many of this group.

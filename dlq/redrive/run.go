@@ -45,9 +45,8 @@ func (g groups) drive(ctx context.Context, o Options, generation *group.Generati
 		return Report{}, err
 	}
 	d := newDriver(g.log, pasts, o)
-	d.own.committed = map[record.Partition]record.Commit{}
-	for _, a := range generation.Partitions {
-		d.own.note(a.Committed)
+	if d.own, err = g.past(ctx, Group(o.Member.GroupID, o.Selection), o.Selection, spans); err != nil {
+		return Report{}, err
 	}
 	if d.own.isCutOff() && o.CutOff != nil {
 		o.CutOff(settle)

@@ -66,7 +66,7 @@ func (s *script) answerOnce(request string, errs ...error) {
 
 // cut makes every request fail like a coordinator that is gone; nil ends that.
 func (s *script) cut(err error) {
-	for _, request := range []string{requestJoin, requestSync, requestHeartbeat, requestCommitted, requestLeave, requestTopics, "commit"} {
+	for _, request := range []string{requestJoin, requestSync, requestHeartbeat, requestLeave, requestTopics, "commit"} {
 		s.answer(request, err)
 	}
 }
@@ -158,24 +158,6 @@ func (s *script) Commit(ctx context.Context, m membership, commits []record.Comm
 		}
 	}
 	return results, nil
-}
-
-// Committed implements cluster.
-func (s *script) Committed(ctx context.Context, _ string, partitions []record.Partition) ([]kafka.Committed, error) {
-	if err := s.step(ctx, asked{request: requestCommitted}); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var answers []kafka.Committed
-	for _, p := range partitions {
-		a := kafka.Committed{Place: record.Place{Partition: p, Offset: -1}, Err: s.refused[p.Number]}
-		if c, ok := s.committed[p.Number]; ok {
-			a.Offset, a.Metadata = c.Offset, c.Metadata
-		}
-		answers = append(answers, a)
-	}
-	return answers, nil
 }
 
 // Topics implements cluster.
@@ -299,4 +281,12 @@ func (s *scene) counts(t *testing.T, c prometheus.Collector, want float64) {
 // commit is one of a partition's offset.
 func commit(topic string, number int32, offset int64, metadata string) record.Commit {
 	return record.Commit{Place: record.Place{Partition: record.Partition{Topic: topic, Number: number}, Offset: offset}, Metadata: metadata}
+}
+
+// renew commits in a generation.
+func (s *scene) renew(t *testing.T, g *Generation) {
+	t.Helper()
+	if results, err := g.Commit(t.Context(), []record.Commit{commit("events", 0, 5, "")}); err != nil || results[0] != nil {
+		t.Errorf("committing in generation %d: %v, %v", g.ID, results, err)
+	}
 }

@@ -6,8 +6,8 @@
 //	live.go          the life of a generation: heartbeats, and what ends it
 //	generation.go    Generation: what is assigned; its commits
 //	lease.go         whether anything may be written on the strength of a generation
+//	rejoin.go        from one generation into the next, while the handler goes on
 //	revoke.go        the end of a generation: the handler finishes within the time that is left
-//	committed.go     from where the partitions of a generation go on
 //	watch.go         topics that grew or were created again
 //	foreign.go       members of other programs, and assignments that another program made
 //	sticky.go        who gets which partitions

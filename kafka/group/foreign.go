@@ -106,10 +106,10 @@ var errNotOurs = errors.New("the assignment was not made by a consumer of this p
 
 // readAssignment takes an assignment apart. A leader of this program says from which topics it made it, and each partition
 // is one of theirs; a broker that assigns by itself says nothing.
-func readAssignment(assignment []byte) (owned []record.Partition, shapes map[string]topicShape, err error) {
+func readAssignment(assignment []byte) (owned []record.Partition, shapes map[string]topicShape, cooperative bool, err error) {
 	owned, userData, err := decodeAssignment(assignment)
 	if err == nil {
-		shapes, err = decodeShapes(userData)
+		shapes, cooperative, err = decodeShapes(userData)
 	}
 	for _, p := range owned {
 		if n := shapes[p.Topic].partitions; err == nil && (p.Number < 0 || p.Number >= n) {
@@ -117,9 +117,9 @@ func readAssignment(assignment []byte) (owned []record.Partition, shapes map[str
 		}
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w (%w)", errNotOurs, err)
+		return nil, nil, false, fmt.Errorf("%w (%w)", errNotOurs, err)
 	}
-	return owned, shapes, nil
+	return owned, shapes, cooperative, nil
 }
 
 // decodeClaim is the claim in a member's subscription; an error when no consumer of this program made it.

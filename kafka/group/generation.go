@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -13,9 +14,9 @@ import (
 	"waterwheel/record"
 )
 
-// Assigned is a partition that this member owns in a generation, with what was committed for it when the generation began.
+// Assigned is a partition that this member owns in a generation.
 type Assigned struct {
-	kafka.Committed
+	record.Partition
 	// TopicID is the topic's id as the group's leader saw it when it made the assignment: zero when the topic was not
 	// there. It may have been created again since.
 	TopicID [16]byte
@@ -24,16 +25,17 @@ type Assigned struct {
 	Beside bool
 }
 
-// Consumed tells that a consumer committed the offset, up to which it had read; else a tool has set it.
-func (a *Assigned) Consumed() bool { return a.Committed.Consumed() || a.Beside }
-
 // Generation is one period of the group in which the assignment stands. Its fields never change.
 type Generation struct {
 	ID       int32
 	MemberID string
 	// Partitions are sorted by topic and number.
-	Partitions  []Assigned
+	Partitions []Assigned
+	// Follows: this member was in the generation just before, too, and knows what it was assigned there: nobody else can have
+	// been assigned what it had then and has now.
+	Follows     bool
 	lease       *lease
+	joining     atomic.Bool // the next generation has been asked for: that this one is over is no news
 	coordinator coordinator
 	now         func() time.Duration
 	timeout     time.Duration // of one commit
@@ -44,8 +46,12 @@ type Generation struct {
 	cause       error // why it is over; read after over is closed
 }
 
-// Held tells whether anything may be written on the strength of this generation. It is safe for concurrent use, and cheap.
+// Held tells whether anything may be written on the strength of this generation. It is safe for concurrent use, and cheap. When
+// another generation has followed, what is left of the lease still counts for partitions that are being handed over.
 func (g *Generation) Held() bool { return g.lease.Held() }
+
+// Renewed is when the last commit was sent that renewed the lease; a moment before the generation, if none was.
+func (g *Generation) Renewed() time.Duration { return g.lease.renewed() }
 
 // Commit commits offsets in one request and returns a result for each, nil where the coordinator answered 0; kafka.Classify says
 // what to do about another. An error instead means that nothing is known of any of them, or, if it is kafka.ErrGenerationOver,
@@ -54,7 +60,9 @@ func (g *Generation) Held() bool { return g.lease.Held() }
 // An answer renews the lease from the request's send time if it takes at least one partition's offset and says for none that
 // the generation is over (endsGeneration). A commit is appended once for all its partitions, so one that is taken proves as
 // much as many; other codes, such as UNKNOWN_TOPIC_OR_PARTITION for a deleted topic or REBALANCE_IN_PROGRESS throughout a
-// rebalance, prove nothing. If it says so for any of them, the lease and the generation end. A commit during a rebalance is taken until the next generation begins.
+// rebalance, prove nothing. If it says so for any of them, the lease and the generation end; unless the next generation has been
+// asked for and it only says that this one is over: then it counts as not taken. A commit during a rebalance is taken until the
+// next generation begins.
 //
 // Calls may overlap: they are sent one after the other, so that an older offset does not follow a newer one.
 func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
@@ -79,7 +87,7 @@ func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]err
 	sent := g.now()
 	results, err := g.coordinator.Commit(ctx, membership{g.ID, g.MemberID}, commits)
 	g.metrics.countCommit(results, err)
-	if over := endingAnswer(results, err); over != nil {
+	if over := endingAnswer(results, err); over != nil && !(g.joining.Load() && errors.Is(over, kafkago.IllegalGeneration)) {
 		g.end(over)
 	} else if slices.Contains(results, nil) {
 		g.lease.renew(sent)

@@ -12,7 +12,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/kafka"
-	"waterwheel/record"
 )
 
 const (
@@ -22,10 +21,12 @@ const (
 	leaveReserve = time.Second
 )
 
-// Handler is who works on the partitions. For every generation whose Assigned was called, exactly one of Revoke and Lost is
-// called after it, once, and nothing more about that generation. Calls do not overlap.
+// Handler is who works on the partitions. After a generation's Assigned one call follows about it: Assigned of the next one,
+// Revoke or Lost. Calls do not overlap.
 type Handler interface {
-	// Assigned says that a generation has begun, with or without partitions. It returns at once.
+	// Assigned says that a generation has begun, with or without partitions, in the place of the one before if that was not
+	// revoked or lost. What the handler had in both, it keeps, if g.Follows. What it has no more, it hands over to whom it was
+	// assigned to, as long as the former generation's lease holds; commits for it go through g. It returns at once.
 	Assigned(g *Generation)
 	// Revoke says that the generation is about to end: stop fetching, flush, commit, release. It returns when all of that
 	// is done and every sender has returned, or when ctx is done: then it must abandon what is left. ctx ends half a
@@ -42,9 +43,6 @@ type cluster interface {
 	Topics(ctx context.Context, names ...string) ([]kafka.Topic, error)
 	// Members describes the members of a group.
 	Members(ctx context.Context, group string) ([]kafka.Member, error)
-	// Committed looks up what a group has committed, in the order of the partitions; the Err of an answer says which could not
-	// be.
-	Committed(ctx context.Context, group string, partitions []record.Partition) ([]kafka.Committed, error)
 }
 
 // Options are the settings of a member. All but InstanceID and Logger are needed.
@@ -62,6 +60,8 @@ type Options struct {
 	RebalanceTimeout time.Duration
 	// Lease is how long one answered commit entitles to write.
 	Lease time.Duration
+	// Eager: the handler lets go of everything before each generation that follows.
+	Eager bool
 	// Shutdown is the time from the end of Run's context to its return; nearly all of it is for the handler's last Revoke.
 	Shutdown time.Duration
 	// Logger takes the life-cycle lines, nil for none.
@@ -86,7 +86,7 @@ type Status struct {
 	State State
 	// MemberID is the id the coordinator gave; empty before it did.
 	MemberID string
-	// Generation is nil outside one.
+	// Generation is the last one that the handler was told of, and works in; nil: there is none.
 	Generation *Generation
 	// Refused is why nothing is taken of the generation's assignment, nil where it is taken.
 	Refused error
@@ -106,6 +106,7 @@ type Group struct {
 	memberID string
 	beside   string        // the id under which this member was last in the group beside another program; none is given twice
 	owned    ownership     // what this member claims when it joins
+	former   membership    // of the last generation
 	refused  error         // why nothing is taken of the present assignment
 	ignoring bool          // the last assignment held partitions of topics that are not read
 	outage   outage        // of the coordinator
@@ -134,7 +135,7 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 		handler:      handler,
 		log:          o.Logger.With("group", o.GroupID),
 		metrics:      newMetrics(registerer, s.now),
-		owned:        ownership{generation: noGeneration},
+		owned:        ownership{generation: noGeneration, cooperative: true},
 	}
 	g.outage = outage{log: g.log, now: s.now}
 	g.setStatus(Joining, nil)
@@ -154,9 +155,9 @@ func (g *Group) setStatus(state State, generation *Generation) {
 func (g *Group) Run(ctx context.Context) error {
 	defer g.setStatus(Left, nil)
 	for {
-		p, err := g.enter(ctx)
-		if err == nil {
-			err = g.live(ctx, p)
+		p, err := g.enter(ctx, nil)
+		for err == nil && p != nil {
+			p, err = g.live(ctx, p)
 		}
 		if err != nil || ctx.Err() != nil {
 			g.leave(ctx)

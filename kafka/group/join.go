@@ -13,10 +13,12 @@ import (
 	"waterwheel/record"
 )
 
-// enter joins the group until that succeeds or cannot: then its error is ctx's or fatal.
-func (g *Group) enter(ctx context.Context) (*period, error) {
+// enter joins the group until that succeeds or cannot: then its error is ctx's or fatal, or, from a period in which the handler
+// goes on meanwhile, says that the coordinator does not know this member any more.
+func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
+	g.owned.holding = from != nil
 	for try := 1; ; try++ {
-		p, request, err := g.attempt(ctx)
+		p, request, err := g.attempt(ctx, from)
 		switch {
 		case err == nil:
 			g.outage.over("in the group again")
@@ -25,6 +27,8 @@ func (g *Group) enter(ctx context.Context) (*period, error) {
 			return nil, context.Cause(ctx)
 		case fatal(err) != nil:
 			return nil, g.fatalError(g.named(ctx, err))
+		case errors.Is(err, kafkago.UnknownMemberId) && from != nil:
+			return nil, err
 		case errors.Is(err, kafkago.UnknownMemberId):
 			// The coordinator has given this member up. Only now is its id forgotten: a coordinator that died or moved
 			// still knows it, and a new id would leave a ghost behind for a whole session.
@@ -53,13 +57,13 @@ func settles(err error) bool {
 }
 
 // attempt goes once through JoinGroup and SyncGroup. With its error it names the request that failed.
-func (g *Group) attempt(ctx context.Context) (*period, string, error) {
-	g.setStatus(Joining, nil)
+func (g *Group) attempt(ctx context.Context, from *period) (*period, string, error) {
+	g.setStatus(Joining, from.present())
 	j, err := g.join(ctx)
 	if err != nil {
 		return nil, requestJoin, err
 	}
-	g.setStatus(Syncing, nil)
+	g.setStatus(Syncing, from.present())
 	var assignments map[string][]byte
 	if j.leader {
 		if assignments, err = g.assign(ctx, j.members); err != nil {
@@ -70,7 +74,7 @@ func (g *Group) attempt(ctx context.Context) (*period, string, error) {
 	if err != nil {
 		return nil, requestSync, err
 	}
-	return g.newPeriod(j.membership, sent, assignment), requestSync, nil
+	return g.newPeriod(j.membership, sent, assignment, from), requestSync, nil
 }
 
 // join asks for the next generation and waits until it begins.
@@ -97,6 +101,7 @@ func (g *Group) joinOnce(ctx context.Context, subscription []byte) (joined, erro
 func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][]byte, error) {
 	var claimants []claimant
 	var names []string
+	cooperative := true
 	for _, m := range members {
 		topics, claim, err := decodeClaim(m.subscription)
 		if err != nil {
@@ -105,6 +110,7 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		}
 		claimants = append(claimants, claimant{m.id, topics, claim})
 		names = append(names, topics...)
+		cooperative = cooperative && (err != nil || claim.cooperative)
 	}
 	slices.Sort(names)
 	partitions, shapes, err := g.lookUntilSeen(ctx, slices.Compact(names))
@@ -112,8 +118,8 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		return nil, err
 	}
 	assignments := map[string][]byte{}
-	userData := encodeShapes(shapes)
-	for member, topics := range sticky(claimants, partitions) {
+	userData := encodeShapes(shapes, cooperative)
+	for member, topics := range sticky(claimants, partitions, cooperative) {
 		assignments[member] = encodeAssignment(topics, userData)
 	}
 	return assignments, nil

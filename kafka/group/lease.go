@@ -12,10 +12,10 @@ import (
 const leaseEnded = -1
 
 // lease says whether writes may be sent. There is one for each generation, and it ends one lease length after the *send
-// time* of the last SyncGroup or OffsetCommit that was answered 0 in that generation: such an answer was appended by all
-// in-sync replicas, so no later generation existed when it was sent. (A SyncGroup that is sent again, or by a static member
-// after a restart, may be answered from the coordinator's memory; nothing rests on that, because a claim awaits a commit
-// first.) Heartbeats renew nothing.
+// time* of the last OffsetCommit that was answered 0 in that generation: such an answer was appended by all in-sync replicas,
+// so no later generation existed when it was sent. Before the first such answer it is what was left of the lease of the
+// generation before, if that one is followed (Generation.Follows), else it is not held. Heartbeats renew nothing, and neither
+// does a SyncGroup: one that is sent again may be answered from the coordinator's memory.
 //
 // A lease that lapsed is held again after the next such answer; one that was ended, by an answer that ends
 // the generation (endsGeneration) or with the generation itself, never is.
@@ -31,13 +31,21 @@ type lease struct {
 	lapsed    prometheus.Counter
 }
 
-// newLease returns a lease that a request sent at sent has just renewed. The time in which it is not held, until it is
-// ended, is added to lapsed, in seconds, unless that is nil.
-func newLease(now func() time.Duration, length, sent time.Duration, lapsed prometheus.Counter) *lease {
-	l := &lease{now: now, length: length, accounted: sent, lapsed: lapsed}
-	l.end.Store(int64(sent + length))
+// newLease returns a lease that holds until end. The time in which it is not held, from the moment accounted until it is ended,
+// is added to lapsed, in seconds, unless that is nil.
+func newLease(now func() time.Duration, length, end, accounted time.Duration, lapsed prometheus.Counter) *lease {
+	l := &lease{now: now, length: length, accounted: accounted, lapsed: lapsed}
+	l.end.Store(int64(end))
 	return l
 }
+
+// successor is the lease of the generation that follows at a moment: it begins with what is left of this one.
+func (l *lease) successor(at time.Duration, lapsed prometheus.Counter) *lease {
+	return newLease(l.now, l.length, time.Duration(l.end.Load()), at, lapsed)
+}
+
+// renewed is when the request was sent that renewed it last.
+func (l *lease) renewed() time.Duration { return time.Duration(l.end.Load()) - l.length }
 
 // Held reports whether the lease holds at this moment. It reads the clock once; ask immediately before sending.
 func (l *lease) Held() bool {
@@ -83,5 +91,5 @@ func (l *lease) addLapse() {
 	if lapse := now - max(time.Duration(end), l.accounted); lapse > 0 {
 		l.lapsed.Add(lapse.Seconds())
 	}
-	l.accounted = now
+	l.accounted = max(l.accounted, now)
 }

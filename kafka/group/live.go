@@ -16,14 +16,22 @@ import (
 // period is one generation while this member lives in it. It belongs to Run's goroutine.
 type period struct {
 	*Generation
-	owned    []record.Partition
-	shapes   map[string]topicShape // what the assignment was made from; nil when the leader did not say
-	answered time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
-	assigned bool                  // the handler knows of it
-	beside   bool                  // another program was in the group since this member is
-	refused  error                 // why nothing is taken of the assignment, nil where it is taken
-	unread   string                // a topic that was assigned and is not read: the others must learn that; empty: none
-	beats    chan beat
+	owned       []record.Partition
+	shapes      map[string]topicShape // what the assignment was made from; nil when the leader did not say
+	answered    time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
+	cooperative bool                  // all members can go on while the group joins
+	mixed       bool                  // we did, and not all of them can
+	refused     error                 // why nothing is taken of the assignment, nil where it is taken
+	unread      string                // a topic that was assigned and is not read: the others must learn that; empty: none
+	beats       chan beat
+}
+
+// present is the generation of a period, if there is one.
+func (p *period) present() *Generation {
+	if p == nil {
+		return nil
+	}
+	return p.Generation
 }
 
 // beat is one heartbeat's outcome.
@@ -32,27 +40,36 @@ type beat struct {
 	err  error
 }
 
-// newPeriod begins a generation with the answer to a SyncGroup sent at sent. An assignment that no leader of this program
-// made is an assignment of nothing: the member stays, so that it learns when the group is its own again.
-func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) *period {
+// newPeriod begins a generation with the answer to a SyncGroup sent at sent, in the place of another one, or from outside the
+// group (nil). An assignment that no leader of this program made is an assignment of nothing: the member stays, so that it learns
+// when the group is its own again.
+func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, from *period) *period {
 	p := &period{answered: sent, beats: make(chan beat)}
-	p.owned, p.shapes, p.refused = readAssignment(assignment)
+	p.owned, p.shapes, p.cooperative, p.refused = readAssignment(assignment)
 	if g.refused = p.refused; p.refused != nil {
 		g.metrics.refused.Inc()
 		g.beside = m.member
 	} else {
 		g.ignoreUnread(p)
-		g.owned = ownership{generation: m.generation, partitions: p.owned}
+		g.owned.generation, g.owned.partitions = m.generation, p.owned
 	}
-	p.beside = g.beside == m.member
+	p.mixed = from != nil && !p.cooperative
+	p.cooperative = p.cooperative && !g.options.Eager
+	follows := g.former.member == m.member && (g.former.generation == m.generation || g.former.generation+1 == m.generation)
+	g.former = m
 	lapsed := g.metrics.lapsed
 	if len(p.owned) == 0 {
 		lapsed = nil // nothing to commit: such a lease lapses as a matter of course
 	}
+	lease := newLease(g.now, g.options.Lease, sent, sent+g.options.Lease, lapsed)
+	if from != nil && follows {
+		lease = from.lease.successor(sent, lapsed)
+	}
 	p.Generation = &Generation{
 		ID:          m.generation,
 		MemberID:    m.member,
-		lease:       newLease(g.now, g.options.Lease, sent, lapsed),
+		Follows:     follows,
+		lease:       lease,
 		coordinator: g.coordinator,
 		now:         g.now,
 		timeout:     min(kafka.AnswerTimeout, g.options.Lease/2), // a later answer would hardly renew anything
@@ -61,6 +78,9 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte) *
 		over:        make(chan struct{}),
 	}
 	p.turn <- struct{}{}
+	for _, o := range p.owned {
+		p.Partitions = append(p.Partitions, Assigned{Partition: o, TopicID: p.shapes[o.Topic].id, Beside: g.beside == m.member})
+	}
 	return p
 }
 
@@ -85,42 +105,54 @@ func (g *Group) ignoreUnread(p *period) {
 	g.ignoring = unread != ""
 }
 
-// live is the life of one generation, from its first heartbeat until all that was sent in it has returned. Its error is
-// fatal.
-func (g *Group) live(ctx context.Context, p *period) error {
-	var senders sync.WaitGroup
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	committed, changed, strangers := make(chan []Assigned), make(chan string), make(chan *ForeignError)
-	senders.Go(func() { g.heartbeat(work, p) })
-	senders.Go(func() { g.fetchCommitted(work, p, committed) })
-	senders.Go(func() { g.watch(work, p, changed) })
-	senders.Go(func() { g.identify(work, p, strangers) })
+// live is the life of one generation, until the next one takes its place, which it returns, or this member is in none. Its error
+// is fatal.
+func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	g.metrics.began(g.now(), len(p.owned))
-
-	kind := g.stable(ctx, p, committed, changed, strangers)
+	g.log.Info("a generation begins", "member", p.MemberID, "generation", p.ID, "partitions", len(p.Partitions), "follows", p.Follows)
+	g.handler.Assigned(p.Generation)
+	g.setStatus(Stable, p.Generation)
+	kind := g.stable(ctx, p)
 	g.log.Info("the generation ends", "member", p.MemberID, "generation", p.ID, "why", kind)
+	var next *period
+	if p.cooperative && (kind == kindRebalance || kind == kindTopics) {
+		var end string
+		if next, end = g.rejoin(ctx, p); next == nil {
+			kind = end
+		}
+	}
+	g.metrics.ended(kind)
 	switch {
-	case !p.assigned:
+	case next != nil:
+		return next, nil
 	case kind == kindLost:
 		g.handler.Lost(p.Generation)
 	default:
 		g.revoke(ctx, p, kind == kindShutdown)
 	}
 	p.close()
-	stop()
-	senders.Wait()
-	g.metrics.ended(kind)
 	if errors.Is(p.cause, kafkago.UnknownMemberId) {
 		g.memberID = ""
 	}
 	if fatal(p.cause) != nil {
-		return g.fatalError(p.cause)
+		return nil, g.fatalError(p.cause)
 	}
-	return nil
+	return nil, nil
 }
 
 // stable waits until something ends the generation, and says what.
-func (g *Group) stable(ctx context.Context, p *period, committed <-chan []Assigned, changed <-chan string, strangers <-chan *ForeignError) (kind string) {
+func (g *Group) stable(ctx context.Context, p *period) (kind string) {
+	if p.mixed { // members of former versions wait long for partitions that are handed over in the generation itself
+		return kindRebalance
+	}
+	var senders sync.WaitGroup
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer senders.Wait()
+	defer stop()
+	changed, strangers := make(chan string), make(chan *ForeignError)
+	senders.Go(func() { g.heartbeat(work, p) })
+	senders.Go(func() { g.watch(work, p, changed) })
+	senders.Go(func() { g.identify(work, p, strangers) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -139,11 +171,6 @@ func (g *Group) stable(ctx context.Context, p *period, committed <-chan []Assign
 			if kind := g.heard(p, b); kind != "" {
 				return kind
 			}
-		case p.Partitions = <-committed:
-			p.assigned = true
-			g.log.Info("a generation begins", "member", p.MemberID, "generation", p.ID, "partitions", len(p.Partitions))
-			g.handler.Assigned(p.Generation)
-			g.setStatus(Stable, p.Generation)
 		}
 	}
 }
@@ -168,7 +195,7 @@ func (g *Group) heard(p *period, b beat) (kind string) {
 	}
 }
 
-// heartbeat sends heartbeats until ctx is done, during a rebalance too.
+// heartbeat sends heartbeats until ctx is done.
 func (g *Group) heartbeat(ctx context.Context, p *period) {
 	ticker := time.NewTicker(g.options.HeartbeatInterval)
 	defer ticker.Stop()

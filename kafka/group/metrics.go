@@ -22,7 +22,6 @@ const (
 	requestJoin      = "join"
 	requestSync      = "sync"
 	requestHeartbeat = "heartbeat"
-	requestCommitted = "committed"
 	requestTopics    = "topics"
 	requestLeave     = "leave"
 )
@@ -67,7 +66,7 @@ func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *met
 			"outcome", outcomeCommitted, outcomeRefused, outcomeUnanswered, outcomeOver),
 		retries: counters("waterwheel_group_retries_total",
 			"Requests about the membership that were not answered, or with an error that passes, and are sent again.",
-			"request", requestJoin, requestSync, requestHeartbeat, requestCommitted, requestTopics, requestLeave),
+			"request", requestJoin, requestSync, requestHeartbeat, requestTopics, requestLeave),
 		lapsed: counter("waterwheel_lease_lapsed_seconds_total",
 			"Time in which partitions were assigned but no commit had been answered for a whole lease: nothing may be written then."),
 		refused: counter("waterwheel_assignments_refused_total",

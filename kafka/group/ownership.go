@@ -19,14 +19,24 @@ const (
 	userDataVersion = 1
 )
 
+// Marks stand among the topics, as names that no topic can have, so that versions of this program that do not know them take no
+// notice.
+const (
+	// cooperativeMark: of a member, that it can go on with what it owns while the group joins; of an assignment, that all can.
+	cooperativeMark = ":cooperative"
+	// holdingMark: this member does so.
+	holdingMark = ":holding"
+)
+
 // ownership is what a member was last assigned and in which generation: the user data of its subscription, by which the
 // leader leaves partitions where they are.
 type ownership struct {
-	generation int32
-	partitions []record.Partition
+	generation           int32
+	partitions           []record.Partition
+	cooperative, holding bool
 }
 
-// encodeOwnership encodes o: version, generation (32 bits), then, sorted, each topic's name and partitions. The same
+// encodeOwnership encodes o: version, generation (32 bits), then, sorted, each topic's name and partitions, and marks. The same
 // ownership always gives the same bytes: a changed byte on rejoining would make the coordinator rebalance a stable group.
 func encodeOwnership(o ownership) []byte {
 	b := []byte{userDataVersion}
@@ -34,6 +44,12 @@ func encodeOwnership(o ownership) []byte {
 	byTopic := map[string][]int32{}
 	for _, p := range o.partitions {
 		byTopic[p.Topic] = append(byTopic[p.Topic], p.Number)
+	}
+	if o.cooperative {
+		byTopic[cooperativeMark] = nil
+	}
+	if o.holding {
+		byTopic[holdingMark] = nil
 	}
 	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
 		partitions := byTopic[topic]
@@ -54,6 +70,8 @@ func decodeOwnership(b []byte) (ownership, error) {
 	o := ownership{generation: r.Int32()}
 	for r.Err() == nil && r.More() {
 		topic := r.CompactString()
+		o.cooperative = o.cooperative || topic == cooperativeMark
+		o.holding = o.holding || topic == holdingMark
 		for range r.Times(r.CompactLen()) {
 			o.partitions = append(o.partitions, record.Partition{Topic: topic, Number: readCount(r)})
 		}
@@ -70,8 +88,12 @@ type topicShape struct {
 
 // encodeShapes encodes the shapes as the user data of an assignment: version, then, sorted, each topic's name, id (16
 // bytes) and number of partitions.
-func encodeShapes(shapes map[string]topicShape) []byte {
+func encodeShapes(shapes map[string]topicShape, cooperative bool) []byte {
 	b := []byte{userDataVersion}
+	if cooperative {
+		shapes = maps.Clone(shapes)
+		shapes[cooperativeMark] = topicShape{}
+	}
 	for _, topic := range slices.Sorted(maps.Keys(shapes)) {
 		shape := shapes[topic]
 		b = wire.AppendCompactString(b, topic)
@@ -82,15 +104,17 @@ func encodeShapes(shapes map[string]topicShape) []byte {
 }
 
 // decodeShapes decodes what encodeShapes made, in the hands of another member.
-func decodeShapes(b []byte) (map[string]topicShape, error) {
+func decodeShapes(b []byte) (shapes map[string]topicShape, cooperative bool, err error) {
 	r := wire.NewReader(b)
 	checkUserDataVersion(r)
-	shapes := map[string]topicShape{}
+	shapes = map[string]topicShape{}
 	for r.Err() == nil && r.More() {
 		topic := r.CompactString()
 		shapes[topic] = topicShape{id: r.UUID(), partitions: readCount(r)}
 	}
-	return shapes, r.Wrong("an assignment's topics")
+	_, cooperative = shapes[cooperativeMark]
+	delete(shapes, cooperativeMark)
+	return shapes, cooperative, r.Wrong("an assignment's topics")
 }
 
 func checkUserDataVersion(r *wire.Reader) {

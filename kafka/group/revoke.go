@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -9,6 +10,11 @@ import (
 // answers shorten the time that is left.
 func (g *Group) revoke(ctx context.Context, p *period, leaving bool) {
 	g.setStatus(Rebalancing, p.Generation)
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	beating.Go(func() { g.heartbeat(alive, p) })
 	end := g.rebalanceEnd(p)
 	if leaving {
 		end = g.revokeEnd()

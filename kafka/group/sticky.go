@@ -20,10 +20,14 @@ type claimant struct {
 
 // sticky assigns a group's partitions: every partition of every subscribed topic to exactly one member, each member's number
 // within one of every other's (over all topics together, among members with the same topics), and with as few partitions moved
-// as that allows. Where two members claim the same partition, the claim of the newer generation wins. The result is by member
+// as that allows. Unless all members can hand over what they go on with while the group joins (cooperative), those that do so
+// keep what they have, and the next generation is to make numbers equal. Where two members claim the same partition, the claim of the newer generation wins. The result is by member
 // and topic, sorted. It depends on nothing but the arguments, and not on their order.
-func sticky(members []claimant, partitions []record.Partition) map[string]map[string][]int32 {
+func sticky(members []claimant, partitions []record.Partition, cooperative bool) map[string]map[string][]int32 {
 	a := newAssignment(members)
+	for _, s := range a {
+		s.keeps = s.claim.holding && !cooperative
+	}
 	owners := a.claims()
 	var free []record.Partition
 	for _, p := range slices.Compact(slices.SortedFunc(slices.Values(partitions), record.Partition.Compare)) {
@@ -48,6 +52,7 @@ type share struct {
 	claimant
 	topics map[string][]int32 // sorted partition numbers
 	load   int                // over all topics
+	keeps  bool               // nothing is taken from it
 }
 
 func (s *share) add(p record.Partition) {
@@ -112,6 +117,9 @@ func (a assignment) leastLoaded(topic string) *share {
 func (a assignment) moveOne() bool {
 	byLoad := slices.SortedStableFunc(slices.Values(a), func(x, y *share) int { return cmp.Compare(x.load, y.load) })
 	for from := len(byLoad) - 1; from > 0; from-- {
+		if byLoad[from].keeps {
+			continue
+		}
 		for to := 0; to < from && byLoad[from].load-byLoad[to].load >= 2; to++ {
 			if topic, ok := movable(byLoad[from], byLoad[to]); ok {
 				byLoad[to].add(byLoad[from].dropLast(topic))

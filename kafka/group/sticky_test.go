@@ -55,9 +55,9 @@ func (w *world) arguments() ([]claimant, []record.Partition) {
 func (w *world) rebalance(t *testing.T) (moved int) {
 	t.Helper()
 	members, partitions := w.arguments()
-	result := sticky(members, partitions)
+	result := sticky(members, partitions, true)
 	again, morePartitions := w.arguments()
-	if diff := cmp.Diff(result, sticky(again, morePartitions)); diff != "" {
+	if diff := cmp.Diff(result, sticky(again, morePartitions, true)); diff != "" {
 		t.Fatalf("another order of arguments gives another assignment:\n%s", diff)
 	}
 
@@ -177,7 +177,7 @@ func TestStickyTakesTheNewestClaim(t *testing.T) {
 		return claimant{id, []string{"t"}, o}
 	}
 	// a slept through generation 8, in which b got both its partitions and then lost one to nobody.
-	got := sticky([]claimant{member("a", 7, 0, 1), member("b", 8, 0)}, partitions)
+	got := sticky([]claimant{member("a", 7, 0, 1), member("b", 8, 0)}, partitions, true)
 	want := map[string]map[string][]int32{"a": {"t": {1}}, "b": {"t": {0}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -189,11 +189,11 @@ func TestStickyGivesOnlyWhatIsSubscribed(t *testing.T) {
 	for p := range int32(4) {
 		partitions = append(partitions, record.Partition{Topic: "old", Number: p}, record.Partition{Topic: "new", Number: p}, record.Partition{Topic: "nobody's", Number: p})
 	}
-	claims := ownership{1, []record.Partition{{Topic: "new", Number: 0}, {Topic: "old", Number: 0}}}
+	claims := ownership{generation: 1, partitions: []record.Partition{{Topic: "new", Number: 0}, {Topic: "old", Number: 0}}}
 	got := sticky([]claimant{
 		{"a", []string{"old"}, claims},
 		{"b", []string{"old", "new"}, ownership{generation: noGeneration}},
-	}, partitions)
+	}, partitions, true)
 	want := map[string]map[string][]int32{"a": {"old": {0, 1, 2, 3}}, "b": {"new": {0, 1, 2, 3}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -207,10 +207,10 @@ func TestStickySpreadsEachTopic(t *testing.T) {
 	}
 	var members []claimant
 	for id, topic := range map[string]string{"a": "busy", "b": "calm"} {
-		members = append(members, claimant{id, []string{"busy", "calm"}, ownership{1, []record.Partition{{Topic: topic}}}})
+		members = append(members, claimant{id, []string{"busy", "calm"}, ownership{generation: 1, partitions: []record.Partition{{Topic: topic}}}})
 	}
 	want := map[string]map[string][]int32{"a": {"busy": {0}, "calm": {1}}, "b": {"busy": {1}, "calm": {0}}}
-	if diff := cmp.Diff(want, sticky(members, partitions)); diff != "" {
+	if diff := cmp.Diff(want, sticky(members, partitions, true)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -222,7 +222,7 @@ func BenchmarkStickyAfterAMemberLeft(b *testing.B) {
 	}
 	members, partitions := w.arguments()
 	var rejoining []claimant
-	for id, topics := range sticky(members, partitions) {
+	for id, topics := range sticky(members, partitions, true) {
 		o := ownership{generation: 1}
 		for topic, list := range topics {
 			for _, p := range list {
@@ -233,6 +233,6 @@ func BenchmarkStickyAfterAMemberLeft(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		sticky(rejoining[1:], partitions)
+		sticky(rejoining[1:], partitions, true)
 	}
 }

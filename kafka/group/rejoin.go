@@ -1,0 +1,57 @@
+package group
+
+import (
+	"context"
+	"time"
+)
+
+// rejoinPatience is for how much of its time a shutdown waits for a generation that is about to begin: in that one it can
+// commit.
+const rejoinPatience = 4
+
+// rejoin joins the next generation while the handler goes on under the present one: until the coordinator has all members'
+// requests it takes commits of the present one, and an answer renews the lease as ever. From then on it refuses them, and what
+// is left of the lease holds. It returns the next period, or how the present one ends instead.
+func (g *Group) rejoin(ctx context.Context, p *period) (next *period, kind string) {
+	p.joining.Store(true)
+	joining, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	type outcome struct {
+		*period
+		err error
+	}
+	entered := make(chan outcome, 1)
+	go func() {
+		next, err := g.enter(joining, p)
+		entered <- outcome{next, err}
+	}()
+	accounting := time.NewTicker(g.options.HeartbeatInterval)
+	defer accounting.Stop()
+	shutdown, patience := ctx.Done(), (<-chan time.Time)(nil)
+	for {
+		select {
+		case o := <-entered:
+			if o.err == nil {
+				return o.period, ""
+			}
+			if joining.Err() != nil {
+				return nil, kindShutdown
+			}
+			p.end(o.err)
+			return nil, kindLost
+		case <-p.over: // an answer to a commit said so
+			cancel()
+			<-entered
+			return nil, kindLost
+		case <-shutdown:
+			shutdown = nil
+			patience = time.After((g.shutdownEnd() - g.now()) / rejoinPatience)
+		case <-patience:
+			patience = nil
+			p.joining.Store(false) // it is not followed any more
+			cancel()
+		case <-accounting.C:
+			p.lease.account()
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package group
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/record"
+)
+
+// joiningAgain starts a member that has committed once, and lets it ask for the next generation, which does not come as long as
+// joining hangs.
+func joiningAgain(t *testing.T, s *scene) *Generation {
+	t.Helper()
+	s.start(2 * time.Second)
+	g := s.generation()
+	s.answer(requestJoin, errHang)
+	s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+	s.pass(2 * time.Second)
+	s.renew(t, g)
+	return g
+}
+
+func TestWorkGoesOnWhileTheGroupJoins(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		first := joiningAgain(t, s)
+		for range 8 {
+			s.pass(5 * time.Second)
+			if s.renew(t, first); !first.Held() {
+				t.Error("the lease does not hold")
+			}
+		}
+		s.told(t, "assigned 1")
+		if status := s.group.Status(); status.State != Joining || status.Generation != first {
+			t.Errorf("the status is %+v", status)
+		}
+		renewed := s.now()
+		s.answer(requestJoin, nil)
+		s.pass(30 * time.Second) // the request that hangs ends with its time
+		s.told(t, "assigned 1", "assigned 2")
+		second := s.generation()
+		if !second.Follows || len(second.Partitions) != 4 {
+			t.Errorf("the next generation is %+v", second)
+		}
+		if second.lease.until() != renewed+10*time.Second || second.Renewed() != renewed {
+			t.Errorf("its lease ends at %v, %v after the last commit", second.lease.until(), second.lease.until()-renewed)
+		}
+		s.renew(t, second)
+		if !second.Held() || first.Held() {
+			t.Errorf("the lease of the first holds: %v, of the second: %v", first.Held(), second.Held())
+		}
+		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindRebalance), 1)
+	})
+}
+
+func TestGenerationThatIsOverIsNoNewsWhileTheGroupJoins(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		g := joiningAgain(t, s)
+		s.refuse(0, kafkago.IllegalGeneration)
+		results, err := g.Commit(t.Context(), []record.Commit{commit("events", 0, 6, "")})
+		if err != nil || !errors.Is(results[0], kafkago.IllegalGeneration) || !g.Held() {
+			t.Errorf("committing: %v, %v, held %v", results, err, g.Held())
+		}
+		s.told(t, "assigned 1")
+		s.pass(10 * time.Second)
+		if g.Held() {
+			t.Error("the lease holds although no commit was taken")
+		}
+	})
+}
+
+func TestMemberThatIsGivenUpWhileItJoinsLosesEverything(t *testing.T) {
+	for name, give := range map[string]func(*testing.T, *scene, *Generation){
+		"told when it joins": func(_ *testing.T, s *scene, _ *Generation) {
+			s.answerOnce(requestJoin, kafkago.UnknownMemberId)
+			s.answer(requestJoin, nil)
+			s.pass(65 * time.Second)
+		},
+		"told when it commits": func(t *testing.T, s *scene, g *Generation) {
+			s.refuse(0, kafkago.UnknownMemberId)
+			_, _ = g.Commit(t.Context(), []record.Commit{commit("events", 0, 6, "")})
+			s.refuse(0, nil)
+			s.answer(requestJoin, nil)
+			s.pass(time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, nil, func(t *testing.T, s *scene) {
+				g := joiningAgain(t, s)
+				give(t, s, g)
+				s.told(t, "assigned 1", "lost 1", "assigned 2")
+				if next := s.generation(); g.Held() || next.Held() || next.Follows || next.MemberID == g.MemberID {
+					t.Errorf("held %v, then %+v", g.Held(), next)
+				}
+			})
+		})
+	}
+}
+
+// TestSkippedGenerationIsNotFollowed: what was assigned to whom in it, nobody here knows.
+func TestSkippedGenerationIsNotFollowed(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		s.start(2 * time.Second)
+		first := s.generation()
+		s.renew(t, first)
+		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+		s.answerOnce(requestSync, kafkago.RebalanceInProgress)
+		s.pass(3 * time.Second)
+		s.told(t, "assigned 1", "assigned 3")
+		if third := s.generation(); third.Follows || third.Held() || !first.Held() {
+			t.Errorf("follows %v, the lease of the third holds: %v, of the first, for what is handed over: %v", third.Follows, third.Held(), first.Held())
+		}
+	})
+}
+
+func TestShutdownWhileTheGroupJoinsTakesTheOrderlyWay(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		join error
+		want []string
+	}{
+		{"the generation begins in time", nil, []string{"assigned 1", "assigned 2", "revoked 2"}},
+		{"it does not", errHang, []string{"assigned 1", "revoked 1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			play(t, nil, func(t *testing.T, s *scene) {
+				s.start(2 * time.Second)
+				s.answer(requestJoin, errHang)
+				s.answerOnce(requestJoin, kafkago.GroupCoordinatorNotAvailable)
+				s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+				s.pass(time.Second)
+				s.answer(requestJoin, test.join)
+				took := s.stopped()
+				s.told(t, test.want...)
+				if s.err != nil || took > 8*time.Second {
+					t.Errorf("Run took %v and returned %v", took, s.err)
+				}
+				if n := len(s.asks(requestLeave)); n != 1 {
+					t.Errorf("left %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// TestBesideFormerVersionsEverybodyLetsGo: members that know nothing of going on wait long for what is handed over meanwhile.
+func TestBesideFormerVersionsEverybodyLetsGo(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		s.start(2 * time.Second)
+		shapes := map[string]topicShape{"events": {id: [16]byte{1}, partitions: 4}}
+		s.assignedBy(encodeAssignment(map[string][]int32{"events": {0, 1}}, encodeShapes(shapes, false)))
+		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+		s.pass(2 * time.Second)
+		s.told(t, "assigned 1", "assigned 2", "revoked 2", "assigned 3")
+		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+		s.pass(4 * time.Second)
+		s.told(t, "assigned 1", "assigned 2", "revoked 2", "assigned 3", "revoked 3", "assigned 4")
+		s.assignedBy(nil)
+		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+		s.pass(4 * time.Second)
+		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+		s.pass(4 * time.Second)
+		s.told(t, "assigned 1", "assigned 2", "revoked 2", "assigned 3", "revoked 3", "assigned 4", "revoked 4", "assigned 5", "assigned 6")
+	})
+}
+
+func TestNothingIsTakenFromWhoGoesOnBesideFormerVersions(t *testing.T) {
+	partitions := []record.Partition{{Topic: "t"}, {Topic: "t", Number: 1}, {Topic: "t", Number: 2}}
+	going := claimant{"a", []string{"t"}, ownership{generation: 3, partitions: partitions[:2], cooperative: true, holding: true}}
+	former := claimant{"b", []string{"t"}, ownership{generation: noGeneration}}
+	for _, test := range []struct {
+		cooperative, holding bool
+		a, b                 int
+	}{{false, true, 2, 1}, {false, false, 2, 1}, {true, true, 2, 1}} {
+		going.claim.holding = test.holding
+		got := sticky([]claimant{going, former}, partitions, test.cooperative)
+		if len(got["a"]["t"]) != test.a || len(got["b"]["t"]) != test.b {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+	going.claim.partitions = partitions
+	for _, test := range []struct {
+		cooperative, holding bool
+		a                    int
+	}{{false, true, 3}, {false, false, 2}, {true, true, 2}} {
+		going.claim.holding = test.holding
+		if got := sticky([]claimant{going, former}, partitions, test.cooperative); len(got["a"]["t"]) != test.a {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
