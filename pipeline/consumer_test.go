@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"maps"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,34 +132,34 @@ func both() []Assignment {
 func TestPartitionThatStaysGoesOnAndTheOtherIsHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, database, first := rebalanced(t)
-		claims := maps.Clone(database.claims)
+		claims := database.claimed()
 		second := newLimited()
 		c.Assigned(second, both()[:1], true)
 		if !c.Held() {
 			t.Error("nothing may be written while a partition is handed over")
 		}
 		pass(t, 2*time.Second)
-		if kept := database.claims[0]; kept.Claim != claims[0].Claim || kept.Released {
+		if kept := database.claimed()[0]; kept.Claim != claims[0].Claim || kept.Released {
 			t.Errorf("the claim of the partition that stays is %+v, it was %+v", kept, claims[0])
 		}
-		if gone := database.claims[1]; gone.Claim != claims[1].Claim || !gone.Released {
+		if gone := database.claimed()[1]; gone.Claim != claims[1].Claim || !gone.Released {
 			t.Errorf("the claim of the partition that goes is %+v, it was %+v", gone, claims[1])
 		}
 		if n := len(c.Statuses()); n != 1 {
 			t.Errorf("%d partitions are shown", n)
 		}
-		if second.committed[1] <= first.committed[1] || int64(len(database.stored[1])) != second.committed[1] {
-			t.Errorf("the last commit of the partition that goes is %d after %d, with %d stored", second.committed[1], first.committed[1], len(database.stored[1]))
+		if second.at(1) <= first.at(1) || int64(database.count(1)) != second.at(1) {
+			t.Errorf("the last commit of the partition that goes is %d after %d, with %d stored", second.at(1), first.at(1), database.count(1))
 		}
 		first.lapsed.Store(true)
-		before := second.committed[0]
+		before := second.at(0)
 		pass(t, 20*time.Second)
-		if second.committed[0] <= before || !c.Held() {
-			t.Errorf("the partition that stays is committed to %d, as before; held %v", second.committed[0], c.Held())
+		if second.at(0) <= before || !c.Held() {
+			t.Errorf("the partition that stays is committed to %d, as before; held %v", second.at(0), c.Held())
 		}
 		c.Revoke(context.Background(), true)
-		if second.committed[1] != int64(len(database.stored[1])) {
-			t.Errorf("%d of the partition that went are stored after its last commit, %d", len(database.stored[1]), second.committed[1])
+		if second.at(1) != int64(database.count(1)) {
+			t.Errorf("%d of the partition that went are stored after its last commit, %d", database.count(1), second.at(1))
 		}
 	})
 }
@@ -184,12 +183,12 @@ func TestHandOverEndsWithTheLeaseOfWhenThePartitionWasOurs(t *testing.T) {
 		}
 		database.standStill(false)
 		pass(t, time.Minute)
-		if database.claims[1].Released {
+		if database.claimed()[1].Released {
 			t.Error("the partition was released after its lease")
 		}
 		c.Revoke(context.Background(), true)
-		if second.committed[0] != int64(len(database.stored[0])) {
-			t.Errorf("of the partition that stays %d are stored, %d committed", len(database.stored[0]), second.committed[0])
+		if second.at(0) != int64(database.count(0)) {
+			t.Errorf("of the partition that stays %d are stored, %d committed", database.count(0), second.at(0))
 		}
 	})
 }
@@ -207,12 +206,12 @@ func TestPartitionThatComesBackIsClaimedAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, database, _ := rebalanced(t)
-				before := maps.Clone(database.claims)
+				before := database.claimed()
 				second := newLimited()
 				c.Assigned(second, test.assigned, test.consecutive)
 				pass(t, 20*time.Second)
 				claimed := 0
-				for partition, now := range database.claims {
+				for partition, now := range database.claimed() {
 					if now.Claim != before[partition].Claim {
 						claimed++
 					}
@@ -222,8 +221,8 @@ func TestPartitionThatComesBackIsClaimedAnew(t *testing.T) {
 				}
 				c.Revoke(context.Background(), true)
 				for partition := range int32(2) {
-					if stored := int64(len(database.stored[partition])); second.committed[partition] != stored {
-						t.Errorf("partition %d: %d stored, %d committed", partition, stored, second.committed[partition])
+					if stored := int64(database.count(partition)); second.at(partition) != stored {
+						t.Errorf("partition %d: %d stored, %d committed", partition, stored, second.at(partition))
 					}
 					for position, times := range database.stored[partition] {
 						if times != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -114,6 +115,20 @@ func newFakeDatabase() *fakeDatabase {
 		timeout: 10 * time.Second, perWrite: time.Microsecond, buckets: map[bson.ObjectID]int32{},
 		stored: map[int32]map[timeseries.Position]int{}, slowest: map[int32]time.Duration{}, claims: map[int32]claim.Document{}, logs: map[int32]*fakeLog{},
 	}
+}
+
+// claimed are the partition documents.
+func (d *fakeDatabase) claimed() map[int32]claim.Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.claims)
+}
+
+// count is how many measurements of a partition are stored.
+func (d *fakeDatabase) count(partition int32) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.stored[partition])
 }
 
 // standStill stops it, or lets it go on.
@@ -341,6 +356,13 @@ func (g *fakeGeneration) Held() bool { return true }
 
 // Renewed implements Generation.
 func (g *fakeGeneration) Renewed() Instant { return 0 }
+
+// at is the committed offset of a partition.
+func (g *fakeGeneration) at(partition int32) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.committed[partition]
+}
 
 // Commit implements Generation.
 func (g *fakeGeneration) Commit(_ context.Context, commits []record.Commit) ([]error, error) {
