@@ -40,6 +40,8 @@ type Document struct {
 	Wait     time.Duration
 	// Waited is for how long the claim's generation is over already, as members before us found out; 0: not known.
 	Waited time.Duration
+	// Owner is the host of the process that claimed it, for people.
+	Owner string
 	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
 	HasBuckets bool
 	// Settling is the token of the settling that is announced; zero: none.

@@ -40,10 +40,10 @@ type Kafka struct {
 	OutOfRange        string        `env:"KAFKA_OUT_OF_RANGE,default=stop" oneof:"stop,earliest,latest" doc:"committed offset beyond the log end: stop (the partition, with an alarm), earliest or latest. Behind the log start it always goes on at the log start, counted as lost by retention"`
 	SkipCorrupt       Places        `env:"KAFKA_SKIP_CORRUPT" doc:"record batches that are skipped because they cannot be read, each as topic/partition/offset, comma-separated: what the message of the stopped partition says. Each becomes one letter, unreadable, with the batch's bytes. Besides damage and what Java's client refuses, batches are not read that unfold to more than 128 MiB, that unfold to more than 1 MiB (less under a small MEMORY_LIMIT) and refer back more than 8 MiB (zstd's ultra levels, one snappy block), that have more than 4,194,304 records, or whose records' offsets do not ascend within the batch"`
 	Isolation         string        `env:"KAFKA_ISOLATION,default=read_committed" oneof:"read_committed,read_uncommitted" doc:"whether records of open and aborted transactions are read"`
-	SessionTimeout    time.Duration `env:"KAFKA_SESSION_TIMEOUT,default=30s" min:"1s" max:"30m" doc:"a member that is silent for this long leaves the group"`
-	HeartbeatInterval time.Duration `env:"KAFKA_HEARTBEAT_INTERVAL,default=3s" min:"50ms" max:"10m" doc:"time between two heartbeats; at most a third of the session timeout"`
+	SessionTimeout    time.Duration `env:"KAFKA_SESSION_TIMEOUT,default=15s" min:"1s" max:"30m" doc:"a member that is silent for this long leaves the group"`
+	HeartbeatInterval time.Duration `env:"KAFKA_HEARTBEAT_INTERVAL,default=1s" min:"50ms" max:"10m" doc:"time between two heartbeats; at most a third of the session timeout"`
 	RebalanceTimeout  time.Duration `env:"KAFKA_REBALANCE_TIMEOUT,default=60s" min:"1s" max:"1h" doc:"how long a rebalance waits for a member; half of it must be more than MONGODB_WRITE_TIMEOUT"`
-	Lease             time.Duration `env:"KAFKA_LEASE,default=10s" min:"150ms" max:"10m" doc:"how long one answered commit entitles to write; at least 3 × COMMIT_INTERVAL. After a crash the next owner waits this long + 2 × MONGODB_WRITE_TIMEOUT, after Kafka's session timeout"`
+	Lease             time.Duration `env:"KAFKA_LEASE,default=5s" min:"150ms" max:"10m" doc:"how long one answered commit entitles to write; at least 3 × COMMIT_INTERVAL. After a crash the next owner waits this long + 2 × MONGODB_WRITE_TIMEOUT, after Kafka's session timeout"`
 	InstanceID        string        `env:"KAFKA_INSTANCE_ID" doc:"static membership: a restart within the session timeout keeps its partitions. Another one for each consumer"`
 	FetchBytes        Size          `env:"KAFKA_FETCH_BYTES,default=2MiB" min:"1KiB" max:"1GiB" doc:"most that is fetched for one partition in one request"`
 	FetchWait         time.Duration `env:"KAFKA_FETCH_WAIT,default=500ms" min:"1ms" max:"1m" doc:"how long the broker waits for new records"`
@@ -93,7 +93,7 @@ type MongoDB struct {
 	BucketRounding time.Duration `env:"MONGODB_BUCKET_ROUNDING" min:"1s" max:"8760h" doc:"must equal MONGODB_BUCKET_MAX_SPAN"`
 	ExpireAfter    time.Duration `env:"MONGODB_EXPIRE_AFTER" min:"1s" shown:"never" doc:"measurements older than this are deleted, whole seconds"`
 	View           string        `env:"MONGODB_VIEW,default=auto" oneof:"auto,internal,portable,none" doc:"the view <name> that shows measurements, made at the start: internal (MongoDB's own stage $_internalUnpackBucket, which MongoDB does not document; filters on time and meta read only the buckets they need), portable (documented stages only; every filter reads all buckets), auto (the first of both that this MongoDB runs; one that works is kept) or none (one made before is dropped)"`
-	WriteTimeout   time.Duration `env:"MONGODB_WRITE_TIMEOUT,default=10s" min:"100ms" max:"10m" doc:"one bulk write, from sending to the answer"`
+	WriteTimeout   time.Duration `env:"MONGODB_WRITE_TIMEOUT,default=5s" min:"100ms" max:"10m" doc:"one bulk write, from sending to the answer"`
 }
 
 // SeriesFor is the name of the time series of a topic.

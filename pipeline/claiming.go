@@ -153,7 +153,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.waitFor(m.Now, seen)
 	w.phase = waiting
 	if left := max(w.tenure.until, w.past.unknownUntil) - m.Now; left > 0 {
-		w.log.Info("waiting before the claim: a former owner's writes may still arrive", "wait", left)
+		w.log.Info("waiting before the claim, for a former owner to hand over or until nothing of it can arrive any more", "owner", seen.Owner, "wait", left)
 	}
 }
 

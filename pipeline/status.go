@@ -46,8 +46,9 @@ type Status struct {
 	LastFlush Instant
 	// Troubles are the failures that are being retried, by dependency; nil: it works.
 	Troubles [Dependencies]*Trouble
-	// ClaimWait is how much of the wait for a former owner's writes is left.
-	ClaimWait time.Duration
+	// ClaimWait is how much of the wait for a former owner is left, unless that hands over before, and FormerOwner its host.
+	ClaimWait   time.Duration
+	FormerOwner string
 	// Memory by kind, in bytes; ReservedBytes is what will be taken without another fetch, by the next flush above all.
 	BucketBytes, PendingBytes, StoredBytes, LetterBytes, LedgerBytes, ReservedBytes int64
 	Buckets                                                                         bucketer.Stats
@@ -116,6 +117,7 @@ func (w *Worker) Status(now Instant) *Status {
 	}
 	if w.phase == waiting {
 		s.ClaimWait = max(0, max(w.tenure.until, w.past.unknownUntil)-now)
+		s.FormerOwner = w.tenure.seen.Owner
 	}
 	if w.flush != nil {
 		s.Flushing = w.flush.cut.Measurements

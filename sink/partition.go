@@ -93,6 +93,7 @@ func (p *Partition) Read(ctx context.Context) (claim.Document, error) {
 func parseSeen(d bson.Raw) claim.Document {
 	seen := claim.Document{Found: true, TopicID: uuidIn(d, "topicId"), Claim: uuidIn(d, "claim")}
 	seen.Group, _ = d.Lookup("group").StringValueOK()
+	seen.Owner, _ = d.Lookup("owner").StringValueOK()
 	seen.Released, _ = d.Lookup("released").BooleanOK()
 	seen.Start, _ = d.Lookup("start").AsInt64OK()
 	wait, _ := d.Lookup("waitMs").AsInt64OK()

@@ -84,6 +84,8 @@ const (
 // Status is a snapshot of the membership.
 type Status struct {
 	State State
+	// Since is when the state began; Syncing is a part of Joining here.
+	Since time.Duration
 	// MemberID is the id the coordinator gave; empty before it did.
 	MemberID string
 	// Generation is the last one that the handler was told of, and works in; nil: there is none.
@@ -146,7 +148,11 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 func (g *Group) Status() Status { return *g.status.Load() }
 
 func (g *Group) setStatus(state State, generation *Generation) {
-	g.status.Store(&Status{State: state, MemberID: g.memberID, Generation: generation, Refused: g.refused})
+	next := &Status{State: state, Since: g.now(), MemberID: g.memberID, Generation: generation, Refused: g.refused}
+	if last := g.status.Load(); last != nil && (last.State == state || last.State == Joining && state == Syncing) {
+		next.Since = last.Since
+	}
+	g.status.Store(next)
 }
 
 // Run is the membership: it joins and rejoins until ctx is done, then lets the handler finish, leaves the group (unless the

@@ -8,6 +8,7 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
+	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
 )
 
@@ -79,10 +80,27 @@ func (r *readiness) claims(statuses []*pipeline.Status) {
 
 // standing is where the tenure of a partition that is not read stands, in words.
 func standing(s *pipeline.Status) string {
-	if s.ClaimWait > 0 {
-		return "a former owner's writes may still arrive for " + s.ClaimWait.Round(time.Second).String()
+	if s.ClaimWait == 0 {
+		return s.Phase
 	}
-	return s.Phase
+	owner := "a former owner"
+	if s.FormerOwner != "" {
+		owner += " (" + s.FormerOwner + ", killed?)"
+	}
+	return owner + " has not released them: its writes may still arrive for " + s.ClaimWait.Round(time.Second).String()
+}
+
+// joins has a sentence about a group that is being joined: at once if nothing is done meanwhile.
+func (r *readiness) joins(name string, membership group.Status) {
+	took := kafka.Now() - membership.Since
+	switch joining := membership.State == group.Joining || membership.State == group.Syncing; {
+	case membership.Generation == nil && joining:
+		r.notReady("not in group %s yet: joining for %s", name, took.Round(time.Second))
+	case membership.Generation == nil:
+		r.notReady("not in group %s yet: %s", name, membership.State)
+	case joining && took > patience:
+		r.degraded("joining the next generation of group %s for %s: the work goes on under the present one", name, took.Round(time.Second))
+	}
 }
 
 // partition has the sentences about one partition.

@@ -36,12 +36,12 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 	r := readiness{}
 	r.claims([]*pipeline.Status{
-		{Partition: record.Partition{Topic: "events"}, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
-		{Partition: record.Partition{Topic: "events", Number: 1}, Phase: "waiting", ClaimWait: 25 * time.Second, Since: kafka.Now()},
+		{Partition: record.Partition{Topic: "events"}, Phase: "waiting", ClaimWait: 25 * time.Second, FormerOwner: "consumer-2", Since: kafka.Now()},
+		{Partition: record.Partition{Topic: "events", Number: 1}, Phase: "waiting", ClaimWait: 25 * time.Second, FormerOwner: "consumer-2", Since: kafka.Now()},
 		{Partition: record.Partition{Topic: "events", Number: 2}, Phase: "claiming", Since: kafka.Now()}, // takes no time
 		{Partition: record.Partition{Topic: "events", Number: 3}, Phase: "idle", Between: true},
 	})
-	want := "not read yet: a former owner's writes may still arrive for 25s [2 partitions: events/0, events/1]"
+	want := "not read yet: a former owner (consumer-2, killed?) has not released them: its writes may still arrive for 25s [2 partitions: events/0, events/1]"
 	if len(r.bad) != 0 || len(r.doubtful) != 1 || r.doubtful[0] != want {
 		t.Errorf("the sentences are %q and %q, want %q", r.bad, r.doubtful, want)
 	}

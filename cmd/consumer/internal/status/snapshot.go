@@ -96,9 +96,8 @@ func (v *View) snapshot() Snapshot {
 	r := readiness{at: view.At}
 	membership := p.Group.Status()
 	view.Member = membership.MemberID
-	if membership.Generation == nil {
-		r.notReady("not in group %s yet: %s", v.o.Group, membership.State)
-	} else {
+	r.joins(v.o.Group, membership)
+	if membership.Generation != nil {
 		view.Generation = membership.Generation.ID
 	}
 	if membership.Refused != nil {
