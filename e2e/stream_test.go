@@ -113,8 +113,14 @@ func (s *stream) send(ctx context.Context, g *events.Generator, n int) error {
 // a signal that comes before a process can catch it kills it.
 func (s *stream) start(pairs ...string) *harness.Consumer {
 	s.t.Helper()
+	return s.startAs(world.binary, pairs...)
+}
+
+// startAs is start for another version of the program.
+func (s *stream) startAs(binary string, pairs ...string) *harness.Consumer {
+	s.t.Helper()
 	settings := s.settings.With("EVENT_MAX_BYTES", fmt.Sprint(maxEventBytes)).With(pairs...)
-	c, err := harness.Start(world.binary, settings)
+	c, err := harness.Start(binary, settings)
 	if err != nil {
 		s.t.Fatal(err)
 	}

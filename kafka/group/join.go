@@ -112,6 +112,7 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		names = append(names, topics...)
 		cooperative = cooperative && (err != nil || claim.cooperative)
 	}
+	dismiss(claimants)
 	slices.Sort(names)
 	partitions, shapes, err := g.lookUntilSeen(ctx, slices.Compact(names))
 	if err != nil {
@@ -123,6 +124,17 @@ func (g *Group) assign(ctx context.Context, members []groupMember) (map[string][
 		assignments[member] = encodeAssignment(topics, userData)
 	}
 	return assignments, nil
+}
+
+// dismiss takes members that are about to leave out of the distribution, as long as another is left.
+func dismiss(claimants []claimant) {
+	if slices.ContainsFunc(claimants, func(c claimant) bool { return len(c.subscribed) > 0 && !c.claim.leaving }) {
+		for i := range claimants {
+			if claimants[i].claim.leaving {
+				claimants[i].subscribed = nil
+			}
+		}
+	}
 }
 
 // lookUntilSeen looks until that succeeds: the others wait for the assignment, and to join again would make them begin

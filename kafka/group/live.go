@@ -115,7 +115,7 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	kind := g.stable(ctx, p)
 	g.log.Info("the generation ends", "member", p.MemberID, "generation", p.ID, "why", kind)
 	var next *period
-	if p.cooperative && (kind == kindRebalance || kind == kindTopics) {
+	if p.cooperative && (kind == kindRebalance || kind == kindTopics || kind == kindShutdown && g.announces(p)) {
 		var end string
 		if next, end = g.rejoin(ctx, p); next == nil {
 			kind = end
@@ -138,6 +138,16 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 		return nil, g.fatalError(p.cause)
 	}
 	return nil, nil
+}
+
+// announces tells whether a shutdown is to be announced: then what this member has is assigned to others while it still works,
+// and none of it waits until they have heard that it left. A static member keeps what it has for its next incarnation.
+func (g *Group) announces(p *period) bool {
+	if g.options.InstanceID != "" || len(p.owned) == 0 || g.owned.leaving {
+		return false
+	}
+	g.owned.leaving = true
+	return true
 }
 
 // stable waits until something ends the generation, and says what.

@@ -26,14 +26,22 @@ const (
 	cooperativeMark = ":cooperative"
 	// holdingMark: this member does so.
 	holdingMark = ":holding"
+	// leavingMark: this member is about to leave, and takes nothing if others can.
+	leavingMark = ":leaving"
 )
 
 // ownership is what a member was last assigned and in which generation: the user data of its subscription, by which the
 // leader leaves partitions where they are.
 type ownership struct {
-	generation           int32
-	partitions           []record.Partition
-	cooperative, holding bool
+	generation int32
+	partitions []record.Partition
+
+	cooperative, holding, leaving bool
+}
+
+// marks are those of an ownership.
+func (o *ownership) marks() map[string]*bool {
+	return map[string]*bool{cooperativeMark: &o.cooperative, holdingMark: &o.holding, leavingMark: &o.leaving}
 }
 
 // encodeOwnership encodes o: version, generation (32 bits), then, sorted, each topic's name and partitions, and marks. The same
@@ -45,11 +53,10 @@ func encodeOwnership(o ownership) []byte {
 	for _, p := range o.partitions {
 		byTopic[p.Topic] = append(byTopic[p.Topic], p.Number)
 	}
-	if o.cooperative {
-		byTopic[cooperativeMark] = nil
-	}
-	if o.holding {
-		byTopic[holdingMark] = nil
+	for mark, set := range o.marks() {
+		if *set {
+			byTopic[mark] = nil
+		}
 	}
 	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
 		partitions := byTopic[topic]
@@ -70,8 +77,9 @@ func decodeOwnership(b []byte) (ownership, error) {
 	o := ownership{generation: r.Int32()}
 	for r.Err() == nil && r.More() {
 		topic := r.CompactString()
-		o.cooperative = o.cooperative || topic == cooperativeMark
-		o.holding = o.holding || topic == holdingMark
+		if mark := o.marks()[topic]; mark != nil {
+			*mark = true
+		}
 		for range r.Times(r.CompactLen()) {
 			o.partitions = append(o.partitions, record.Partition{Topic: topic, Number: readCount(r)})
 		}

@@ -121,7 +121,7 @@ func TestShutdownWhileTheGroupJoinsTakesTheOrderlyWay(t *testing.T) {
 		join error
 		want []string
 	}{
-		{"the generation begins in time", nil, []string{"assigned 1", "assigned 2", "revoked 2"}},
+		{"the generation begins in time", nil, []string{"assigned 1", "assigned 2", "assigned 3", "revoked 3"}},
 		{"it does not", errHang, []string{"assigned 1", "revoked 1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -188,6 +188,37 @@ func TestNothingIsTakenFromWhoGoesOnBesideFormerVersions(t *testing.T) {
 		going.claim.holding = test.holding
 		if got := sticky([]claimant{going, former}, partitions, test.cooperative); len(got["a"]["t"]) != test.a {
 			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+// TestShutdownIsAnnounced: others are given what this member has while it still works.
+func TestShutdownIsAnnounced(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		s.start(2 * time.Second)
+		took := s.stopped()
+		s.told(t, "assigned 1", "assigned 2", "revoked 2")
+		joins := s.asks(requestJoin)
+		_, claim, err := decodeClaim([]byte(joins[len(joins)-1].subscription))
+		if err != nil || !claim.leaving || !claim.holding || len(claim.partitions) != 4 {
+			t.Errorf("it joins with %+v, %v", claim, err)
+		}
+		if n := len(s.asks(requestLeave)); n != 1 || took > time.Second {
+			t.Errorf("left %d times after %v", n, took)
+		}
+	})
+}
+
+func TestMemberThatLeavesIsGivenNothingIfOthersCan(t *testing.T) {
+	leaving := claimant{"a", []string{"t"}, ownership{generation: 3, leaving: true}}
+	staying := claimant{"b", []string{"t"}, ownership{generation: 3}}
+	stranger := claimant{"c", nil, ownership{}}
+	for _, test := range []struct {
+		members []claimant
+		given   bool
+	}{{[]claimant{leaving, staying}, false}, {[]claimant{leaving, leaving}, true}, {[]claimant{leaving, stranger}, true}} {
+		if dismiss(test.members); (test.members[0].subscribed != nil) != test.given {
+			t.Errorf("%+v", test.members)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestFlushEndsWithItsGeneration(t *testing.T) {
 }
 
 func TestShutdownLetsTheHandlerFinishAndLeaves(t *testing.T) {
-	play(t, nil, func(t *testing.T, s *scene) {
+	play(t, eager, func(t *testing.T, s *scene) {
 		s.onRevoke(func(context.Context, *Generation) { time.Sleep(5500 * time.Millisecond) })
 		s.start(4 * time.Second)
 		s.answerOnce(requestLeave, kafkago.NotCoordinatorForGroup, io.ErrUnexpectedEOF)
@@ -90,7 +90,7 @@ func TestShutdownLetsTheHandlerFinishAndLeaves(t *testing.T) {
 }
 
 func TestShutdownIsBounded(t *testing.T) {
-	play(t, nil, func(t *testing.T, s *scene) {
+	play(t, eager, func(t *testing.T, s *scene) {
 		var allowed time.Duration
 		s.onRevoke(untilDone(&allowed))
 		s.start(4 * time.Second)
