@@ -24,7 +24,7 @@ type defect struct {
 var defects = []defect{
 	{"an offset beyond what is done", "commitplan.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
 	{"a lease that is never renewed", "commitplan.go", "now-p.renewed >= p.renewal", "false", 50},
-	{"an answer told to another worker", "commitplan.go", "tell(workers[due[i].Partition], heard)", "tell(i, heard)", 2000},
+	{"an answer told to another worker", "commitplan.go", "tell(index[due[i].Partition], heard)", "tell(i, heard)", 2000},
 	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
 	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},
 	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.assigned.Consumed && !w.tenure.claimed {", "false {", 700},

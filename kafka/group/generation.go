@@ -104,6 +104,14 @@ func (g *Generation) end(cause error) {
 	})
 }
 
+// supersede ends the commits of a generation that another one follows. Its lease runs out by itself.
+func (g *Generation) supersede() {
+	g.once.Do(func() {
+		g.cause = kafka.ErrGenerationOver
+		close(g.over)
+	})
+}
+
 // close ends the generation after all its senders have returned, and waits for a commit still on its way: nothing is sent
 // under it any more.
 func (g *Generation) close() {

@@ -124,6 +124,8 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	g.metrics.ended(kind)
 	switch {
 	case next != nil:
+		p.supersede()
+		g.leases = append(slices.DeleteFunc(g.leases, func(l *lease) bool { return !l.Held() }), p.lease)
 		return next, nil
 	case kind == kindLost:
 		g.handler.Lost(p.Generation)
@@ -131,6 +133,10 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 		g.revoke(ctx, p, kind == kindShutdown)
 	}
 	p.close()
+	for _, l := range g.leases {
+		l.finish()
+	}
+	g.leases = nil
 	if errors.Is(p.cause, kafkago.UnknownMemberId) {
 		g.memberID = ""
 	}

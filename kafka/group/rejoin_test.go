@@ -7,6 +7,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"waterwheel/kafka"
 	"waterwheel/record"
 )
 
@@ -46,6 +47,9 @@ func TestWorkGoesOnWhileTheGroupJoins(t *testing.T) {
 		}
 		if second.lease.until() != renewed+10*time.Second || second.Renewed() != renewed {
 			t.Errorf("its lease ends at %v, %v after the last commit", second.lease.until(), second.lease.until()-renewed)
+		}
+		if _, err := first.Commit(t.Context(), []record.Commit{commit("events", 0, 6, "")}); !errors.Is(err, kafka.ErrGenerationOver) {
+			t.Errorf("committing in the former generation: %v", err)
 		}
 		s.renew(t, second)
 		if !second.Held() || first.Held() {
