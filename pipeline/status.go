@@ -42,6 +42,8 @@ type Status struct {
 	Unknown int
 	// Poisoned are records that made the program panic; each became a letter.
 	Poisoned int
+	// SendBytes is how many bytes of writes one call to the database may carry at most, by how quickly it answered lately.
+	SendBytes int64
 	// LastFlush is when the last flush was resolved.
 	LastFlush Instant
 	// Troubles are the failures that are being retried, by dependency; nil: it works.
@@ -98,7 +100,7 @@ func (w *Worker) Status(now Instant) *Status {
 		Refused: w.past.refused.by,
 		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
 		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read,
-		Poisoned: w.poisoned, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
+		Poisoned: w.poisoned, SendBytes: w.pace.bound, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
 	}
 	if s.Running {
 		s.Paused = w.paused.String()

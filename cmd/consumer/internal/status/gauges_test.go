@@ -99,7 +99,7 @@ func TestMetricsOfTheViewAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) != 17 {
+	if len(families) != 18 {
 		t.Errorf("%d metrics were found", len(families))
 	}
 	for _, f := range families {
