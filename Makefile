@@ -34,7 +34,7 @@ demo: ## show it at work on this machine, with embedded servers (DEMOFLAGS=-h ex
 
 .PHONY: test
 test: ## run the tests of the program's packages, with the race detector
-	cd tools && go test ./testreport ./gate
+	cd tools && go test -count=1 ./testreport ./gate
 	go test -race -shuffle=on -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
 
 .PHONY: sim

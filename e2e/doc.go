@@ -8,6 +8,7 @@
 //	E2E_KAFKA_CLUSTER="command dir"   also a rolling restart of the cluster of E2E_KAFKA_BROKERS: "command stop dir --node 1"
 //	                                  and "command up dir --node 1" stop and start a broker
 //	E2E_KAFKA_LIBS=/opt/kafka/libs    also what needs a Kafka with settings of its own, started from these jars
+//	E2E_FORMER_CONSUMER=path          also a rolling upgrade from this former version of the program, and back
 //	E2E_SEGMENTS=on                   with segments where the default of SEGMENTS has none: on a server without views
 //	go test . -consumer.race          with the binary under the race detector
 //	go test . -run TestStorage -v -storage.records 1000000

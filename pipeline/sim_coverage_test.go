@@ -51,6 +51,11 @@ var dangers = []danger{
 	{"log truncation", []string{"log truncated", "records expired"}},
 	{"slow rebalances", []string{"slow rebalance", "(met) member too slow for a rebalance"}},
 
+	{"rebalances that stop only what moves", []string{
+		"(met) tenure that goes on in the next generation", "(met) partition handed over in the next generation",
+		"(met) hand-over that the lease is too short for", "(met) commit taken while the group joins",
+		"(met) commit refused while the group joins", "(met) a generation skipped", "(met) member that lets go before it joins",
+	}},
 	{"calls that are not sent for want of time", []string{
 		"(trait) a slow MongoDB", "(met) write without a turn", "(met) a part of a flush sent",
 	}},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/pipeline"
 )
 
@@ -172,6 +174,7 @@ func (p *process) inGroup(t *task, first *entered) int {
 // joinAgain joins the next generation while the work goes on under the present one, or lets go first.
 func (p *process) joinAgain(g *generation, member *task, letGo func()) {
 	if p.eager {
+		p.w.note("(met) member that lets go before it joins")
 		letGo()
 		return
 	}
@@ -244,8 +247,11 @@ func (p *process) assigned(g *generation, owned []int32) {
 		case !r.leaving:
 			p.w.note("(met) partition handed over in the next generation")
 			r.letGo(false)
-			if p.w.broken == leaseOfOthers {
+			switch p.w.broken {
+			case leaseOfOthers:
 				r.gen = g
+			case releasedFirst:
+				r.releaseNow()
 			}
 		case p.w.broken == leaseOfOthers:
 			r.gen = g
@@ -283,6 +289,22 @@ func (r *runner) letGo(shutdown bool) {
 	r.leaving = !shutdown
 	r.handle(pipeline.Revoked{Shutdown: shutdown})
 	r.stopFetching()
+}
+
+// releaseNow marks the claim as released, whatever is still to be written.
+func (r *runner) releaseNow() {
+	w := r.p.w
+	before := w.mongo.parts.now(documentID(r.partition))
+	if before != nil && uuidAt(before, "claim") == r.won {
+		w.mongo.put(w.mongo.parts, documentID(r.partition), updated(before, encoded(bson.D{{Key: "$set", Value: bson.D{{Key: "released", Value: true}}}})), nil)
+	}
+}
+
+func uuidAt(d bson.Raw, path string) (token [16]byte) {
+	if _, data, ok := valueAt(d, path).BinaryOK(); ok {
+		copy(token[:], data)
+	}
+	return token
 }
 
 // handedOverTo ends a tenure, and begins the one that follows.

@@ -48,6 +48,7 @@ const (
 	generationSkipped     mutation = "a tenure that goes on although a generation was skipped"
 	leaseOfOthers         mutation = "a partition handed over under the lease of those that stay"
 	startReadBefore       mutation = "a start read before the release"
+	releasedFirst         mutation = "a partition released before it is flushed"
 )
 
 // provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
@@ -148,6 +149,7 @@ var mutations = []mutation{
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
 	upkeepUnwaited, optionsUnlocked, sentAsUnsent, generationSkipped, leaseOfOthers, startReadBefore,
+	releasedFirst,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

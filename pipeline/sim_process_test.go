@@ -156,10 +156,10 @@ func (p *process) held() bool {
 
 // holds is a lease as the process believes it.
 func (p *process) holds(g *generation) bool {
-	switch {
-	case p.w.broken == noLease:
+	switch p.w.broken {
+	case noLease:
 		return true
-	case p.w.broken == leaseByHeartbeats:
+	case leaseByHeartbeats:
 		return !g.over && p.w.now < g.believed+g.length
 	}
 	return g.held(p.w.now)

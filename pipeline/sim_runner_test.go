@@ -127,8 +127,7 @@ func (r *runner) handle(e pipeline.Event) {
 	w.answered(e, actions)
 	r.sent.heard(w, e)
 	w.heardSettling(e)
-	switch e := e.(type) {
-	case pipeline.ClaimRead:
+	if e, ok := e.(pipeline.ClaimRead); ok {
 		r.saw = e.Seen.Claim
 		if l := w.kafka.find(r.source.TopicID, r.partition); l != nil && e.Err == nil && e.Committed.Offset < 0 && !e.Seen.Found && r.partition < e.FirstPartitions {
 			l.excuse(w, l.first, e.Bounds.Start, "before the configured start") // KAFKA_START decides

@@ -83,7 +83,8 @@ var stages = []string{
 	"make --no-print-directory e2e kafka=kafka-of-kafka.1",
 	"make --no-print-directory e2e PACKAGES=. kafka=kafka-of-kafka.1",
 	"make --no-print-directory e2e PACKAGES=. TESTFLAGS=-run TestRollingRestart kafka=kafka-of-cluster.1",
-	"make --no-print-directory chaos",
+	"make --no-print-directory chaos CHAOSFLAGS=-duration 3m",
+	"make --no-print-directory chaos CHAOSFLAGS=-duration 2m",
 }
 
 func TestPassesWhenEverythingDoes(t *testing.T) {
