@@ -68,6 +68,9 @@ func TestScenarios(t *testing.T) {
 	if least := 5 * time.Second; kill.Own.Longest < least || kill.Freshness.Max < least || kill.Settled < least {
 		t.Errorf("killed: its own partitions stood still for %s s, %+v", kill.Own, kill)
 	}
+	if kill.Own.Least <= kill.Others.Longest {
+		t.Errorf("killed: its own partitions stood still for %s s, the others', for which nobody waits, for %s s", kill.Own, kill.Others)
+	}
 	if join.Own.Partitions != 1 || join.Moved < 1 || join.Own.Longest > kill.Own.Longest {
 		t.Errorf("added: its own partitions stood still for %s s, %+v", join.Own, join)
 	}
