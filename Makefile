@@ -17,12 +17,14 @@ TESTFLAGS ?=
 PACKAGES ?= ./...
 # Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -reopen'; -help lists them
 CHAOSFLAGS ?=
+# Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=5s'; -help lists them
+CONTINUITYFLAGS ?=
 # Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'; -help lists them
 BENCHFLAGS ?=
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/consumer, static
@@ -55,6 +57,11 @@ e2e: ## run the end-to-end tests (E2E_KAFKA_BROKERS and E2E_MONGODB_URI name ser
 .PHONY: chaos
 chaos: ## disturb three consumers on a real cluster for 3 minutes, judge what they stored (E2E_KAFKA_LIBS, E2E_MONGODB_URI)
 	cd e2e && go run ./cmd/chaos $(CHAOSFLAGS)
+
+.PHONY: continuity
+continuity: build ## measure how long partitions stand still when consumers come, go or die (E2E_KAFKA_LIBS or E2E_KAFKA_BROKERS, E2E_MONGODB_URI)
+	cd e2e && go build -o ../bin/continuity ./cmd/continuity
+	bin/continuity -consumer bin/consumer $(CONTINUITYFLAGS)
 
 .PHONY: outages
 outages: ## time the recovery from each outage (E2E_KAFKA_LIBS, E2E_MONGODB_URI)

@@ -14,6 +14,10 @@
 //	go test . -run TestStorage -v -storage.records 1000000
 //	                                  what a measurement takes on the disk of E2E_MONGODB_URI, by compressor and clustering
 //
+// Beside them, package chaos with cmd/chaos (make chaos) disturbs consumers and judges what they stored; package continuity with
+// cmd/continuity (make continuity) measures how long partitions stand still when consumers come, go or die; package bench with
+// cmd/bench (make bench-e2e) measures how fast they are.
+//
 // Topics and databases have names of their own and are removed at the end. The embedded MongoDB scans collections, so the
 // tests are smaller there than on a given one. The package demo in cmd/demo shows the same to a person.
 package e2e

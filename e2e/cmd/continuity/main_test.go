@@ -1,0 +1,50 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	w, err := parse(strings.Fields("-only join,leave -rate 500 -set KAFKA_LEASE=5s -set FLUSH_INTERVAL=1s -before 20s -partitions 6 -out figures.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := w.options
+	if !slices.Equal(o.Scenarios, []string{"join", "leave"}) || o.Rate != 500 || o.Partitions != 6 || o.Before != 20*time.Second || w.out != "figures.json" {
+		t.Errorf("%+v", w)
+	}
+	if o.Settings["KAFKA_LEASE"] != "5s" || o.Settings["FLUSH_INTERVAL"] != "1s" || len(o.Settings) != 2 {
+		t.Errorf("the settings are %v", o.Settings)
+	}
+}
+
+// TestExitCodes: help is no failure, and wrong usage is told from what fails later.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]int{
+		"-help": exitDone, "-unknown": exitUsage, "-only none": exitUsage, "-set NAME": exitUsage, "-rate 0": exitUsage, "surplus": exitUsage,
+		"-consumer /does/not/exist -patience 20s": exitFailed,
+	} {
+		if code := run(t.Context(), strings.Fields(args)); code != want {
+			t.Errorf("continuity %s: code %d, not %d", args, code, want)
+		}
+	}
+}
+
+// TestCommandIsTheMakefiles: the target names the built consumer itself.
+func TestCommandIsTheMakefiles(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"-consumer bin/consumer":            "make continuity",
+		"-consumer bin/consumer -only kill": "make continuity CONTINUITYFLAGS='-only kill'",
+		"-only kill":                        "make continuity CONTINUITYFLAGS='-only kill'",
+	} {
+		if got := commandOf(strings.Fields(args)); got != want {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
