@@ -82,8 +82,8 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Kafka: Kafka{
 			Brokers: []string{"kafka:9092"}, Topics: []string{"events"}, GroupID: "waterwheel", Start: Start{Policy: "earliest"},
-			OutOfRange: "stop", Isolation: "read_committed", SessionTimeout: 30 * time.Second, HeartbeatInterval: 3 * time.Second,
-			RebalanceTimeout: time.Minute, Lease: 10 * time.Second, FetchBytes: 2 << 20, FetchWait: 500 * time.Millisecond,
+			OutOfRange: "stop", Isolation: "read_committed", SessionTimeout: 15 * time.Second, HeartbeatInterval: time.Second,
+			RebalanceTimeout: time.Minute, Lease: 5 * time.Second, FetchBytes: 2 << 20, FetchWait: 500 * time.Millisecond,
 		},
 		Security: Security{Protocol: "plaintext"},
 		Event: Event{
@@ -93,7 +93,7 @@ func TestDefaults(t *testing.T) {
 		},
 		MongoDB: MongoDB{
 			URI: "mongodb://user:pa55@mongo:27017/metrics", Database: "metrics", Collection: "{topic}", TimeField: "time", MetaField: "meta",
-			Granularity: "seconds", View: "auto", WriteTimeout: 10 * time.Second,
+			Granularity: "seconds", View: "auto", WriteTimeout: 5 * time.Second,
 		},
 		Bucket: Bucket{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
 		Flush: Flush{
@@ -154,7 +154,7 @@ func TestEmptyCountsAsNotSetUnlessItMeansSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Kafka.GroupID != "waterwheel" || c.Kafka.Lease != 10*time.Second {
+	if c.Kafka.GroupID != "waterwheel" || c.Kafka.Lease != 5*time.Second {
 		t.Errorf("group %q, lease %v, want the defaults", c.Kafka.GroupID, c.Kafka.Lease)
 	}
 	if c.DLQ.Topic != "" || c.Service.HTTPAddr != "" || c.Event.TimeField != "" {
@@ -264,7 +264,7 @@ func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
 	}
 	const uri = "mongodb://mongo:27017/metrics"
 	c, err := load("MONGODB_URI", uri, "KAFKA_LEASE", "long", "KAFKA_BROKERZ", "x", "EVENT_FORMAT", "xml")
-	if err != nil || c.MongoDB.Database != "metrics" || len(c.Kafka.Topics) != 0 || c.MongoDB.WriteTimeout != 10*time.Second {
+	if err != nil || c.MongoDB.Database != "metrics" || len(c.Kafka.Topics) != 0 || c.MongoDB.WriteTimeout != 5*time.Second {
 		t.Errorf("%+v, %v", c.MongoDB, err)
 	}
 	if c, err := load("MONGODB_URI", uri, "KAFKA_TOPICS", "a,b"); err != nil || len(c.Kafka.Topics) != 2 {
