@@ -7,8 +7,8 @@ import (
 )
 
 // commitPlan decides which offsets are to be committed now, and what the answers mean: what has changed is due, at once what
-// a worker waits for, and when nothing changes everything again every third of the lease, because only an answered commit
-// renews it. It has no clock and no I/O of its own.
+// a worker waits for, and when nothing changes everything again every fifth of the lease, because only answered commits
+// renew it, each the time of the one before. It has no clock and no I/O of its own.
 type commitPlan struct {
 	renewal time.Duration
 	renewed Instant                            // when the last commit was sent that was answered
@@ -18,7 +18,7 @@ type commitPlan struct {
 
 func newCommitPlan(lease time.Duration, now Instant) *commitPlan {
 	return &commitPlan{
-		renewal: lease / 3, renewed: now, done: map[record.Partition]record.Commit{}, urgent: map[record.Partition]bool{},
+		renewal: lease / 5, renewed: now, done: map[record.Partition]record.Commit{}, urgent: map[record.Partition]bool{},
 	}
 }
 

@@ -35,7 +35,7 @@ func dueOffsets(t *testing.T, p *commitPlan, now Instant, wanted []record.Commit
 }
 
 func TestCommitPlanSendsWhatChangedAndRenews(t *testing.T) {
-	p := newCommitPlan(9*time.Second, time.Hour)
+	p := newCommitPlan(15*time.Second, time.Hour)
 	at := func(s time.Duration) Instant { return time.Hour + s*time.Second }
 	first := dueOffsets(t, p, at(1), commits(5, 7), map[int32]int64{0: 5, 1: 7})
 	p.answered(at(1), first, make([]error, 2), nil)
@@ -43,7 +43,7 @@ func TestCommitPlanSendsWhatChangedAndRenews(t *testing.T) {
 	changed := dueOffsets(t, p, at(2), commits(5, 8), map[int32]int64{1: 8})
 	p.answered(at(2), changed, make([]error, 1), nil)
 	dueOffsets(t, p, at(4), commits(5, 8), nil)
-	dueOffsets(t, p, at(5), commits(5, 8), map[int32]int64{0: 5, 1: 8}) // a third of the lease after the last answered one
+	dueOffsets(t, p, at(5), commits(5, 8), map[int32]int64{0: 5, 1: 8}) // a fifth of the lease after the last answered one
 	p.hurry(events(0))
 	urgent := dueOffsets(t, p, at(4), commits(5, 8), map[int32]int64{0: 5})
 	p.answered(at(4), urgent, make([]error, 1), nil)

@@ -15,7 +15,7 @@ func (p *process) committing(t *task) {
 	p.commits = t
 	plan, last := pipeline.NewCommitPlan(p.L, p.clock()), (*generation)(nil)
 	for {
-		t.sleep(min(p.commitInterval, p.L/3))
+		t.sleep(min(p.commitInterval, p.L/5))
 		g := p.present
 		if g == nil || g.over {
 			continue
@@ -46,22 +46,46 @@ func (p *process) committing(t *task) {
 	}
 }
 
-// commit sends commits and tells whether they were answered.
+// commit sends commits and tells whether they were answered: twice, when the first answer does not give the lease back.
 func (p *process) commit(t *task, g *generation, due []record.Commit) bool {
-	sent := p.w.now
-	answer, ok := t.ask(min(5*time.Second, p.L/2), func() any { return p.group.commit(g.member, g.id, due) })
+	ok := p.commitOnce(t, g, due)
+	if ok && !g.held(p.w.now) && !g.over {
+		return p.commitOnce(t, g, due)
+	}
+	return ok
+}
+
+func (p *process) commitOnce(t *task, g *generation, due []record.Commit) bool {
+	sent, timeout, lapsed := p.w.now, min(5*time.Second, p.L/2), g.renewed >= 0 && !g.held(p.w.now)
+	answer, ok := any(codeNone), false
+	if p.deposed && p.zombie > sent && p.w.chaos {
+		ok = p.pend(t, timeout)
+	} else {
+		answer, ok = t.ask(timeout, func() any { return p.group.commit(g.member, g.id, due) })
+	}
 	if !ok || p.deaf > sent && p.w.chaos {
 		return false
 	}
 	code := answer.(int)
-	if code == codeNone && !g.held(p.w.now) {
+	g.learn(code, sent)
+	if code == codeNone && lapsed && g.held(p.w.now) {
 		p.w.note("(met) a lapsed lease resumed")
 	}
 	if code == codeNone && g.joining {
 		p.w.note("(met) commit taken while the group joins")
 	}
-	g.learn(code, sent)
 	return code == codeNone
+}
+
+// pend is a commit that a coordinator cut off keeps, and loses when it learns that it is deposed: then it answers all the same.
+func (p *process) pend(t *task, timeout time.Duration) bool {
+	wait := p.zombie - p.w.now
+	t.sleep(min(wait, timeout))
+	if wait > timeout {
+		return false
+	}
+	p.w.note("(met) lost commit answered by a deposed coordinator")
+	return true
 }
 
 // learn draws the lease's consequences from a commit's answer. That the generation is over is no news to a member that has asked
@@ -69,7 +93,12 @@ func (p *process) commit(t *task, g *generation, due []record.Commit) bool {
 func (g *generation) learn(code int, sent time.Duration) {
 	switch code {
 	case codeNone:
-		g.renewed, g.believed = max(g.renewed, sent), max(g.believed, sent)
+		proven := g.taken
+		if g.p.w.broken == answersTrusted {
+			proven = sent
+		}
+		g.renewed, g.taken = max(g.renewed, proven), sent
+		g.believed = max(g.believed, g.renewed)
 	case codeIllegal:
 		if g.joining {
 			g.p.w.note("(met) commit refused while the group joins")

@@ -24,6 +24,7 @@ var dangers = []danger{
 	{"elections that roll back non-majority writes", []string{"election that rolls back", "(met) writes rolled back", "(met) claims rolled back"}},
 	{"a coordinator cut off that still answers", []string{
 		"coordinator cut off that still answers heartbeats", "(met) heartbeat answered by a coordinator cut off",
+		"(met) lost commit answered by a deposed coordinator",
 	}},
 	{"lease lapse and resume in one generation", []string{"lease lapse and resume in one generation", "(met) a lapsed lease resumed"}},
 	{"warm owners with another owner in between", []string{

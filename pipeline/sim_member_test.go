@@ -55,7 +55,7 @@ func (p *process) enter(t *task, id string, from *generation) entered {
 	if join.code != codeNone {
 		return entered{code: join.code}
 	}
-	g := &generation{id: join.generation, member: id, length: p.L, renewed: -p.L, believed: p.w.now, p: p}
+	g := &generation{id: join.generation, member: id, length: p.L, renewed: -p.L, taken: -p.L, believed: p.w.now, p: p}
 	for {
 		code, owned := p.sync(t, g)
 		switch {
@@ -84,7 +84,7 @@ func (g *generation) succeed(from *generation) {
 		g.p.w.note("(met) a generation skipped")
 	}
 	if g.follows && !from.over {
-		g.renewed, g.believed = from.renewed, from.believed
+		g.renewed, g.taken, g.believed = from.renewed, from.taken, from.believed
 	}
 }
 

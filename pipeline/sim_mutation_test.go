@@ -24,6 +24,7 @@ const (
 	unknownForgotten      mutation = "own unknown writes forgotten"
 	noLease               mutation = "no lease"
 	leaseByHeartbeats     mutation = "lease renewed by heartbeats"
+	answersTrusted        mutation = "lease renewed by one answer"
 	warmAnyway            mutation = "warm without the token"
 	conditionsIgnored     mutation = "ignored write conditions"
 	unknownAsApplied      mutation = "unknown taken as applied"
@@ -145,7 +146,7 @@ func unknownAs(e pipeline.Event, result bucketer.Result) pipeline.Event {
 }
 
 var mutations = []mutation{
-	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, warmAnyway,
+	noStored, storedFromSecondary, claimsWithoutCompare, noWait, unknownForgotten, noLease, leaseByHeartbeats, answersTrusted, warmAnyway,
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
 	upkeepUnwaited, optionsUnlocked, sentAsUnsent, generationSkipped, leaseOfOthers, startReadBefore,

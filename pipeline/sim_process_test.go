@@ -58,6 +58,7 @@ type process struct {
 	term, rejoin        bool            // asked to stop; a new subscription makes it join again
 	paused, cut, zombie time.Duration   // until then: stopped; no Kafka; heartbeats alone are answered
 	only                bool            // the coordinator is cut off, the other brokers are not
+	deposed             bool            // a coordinator cut off answers what is pending when it learns that it is none any more
 	deaf                time.Duration   // until then no commit is answered
 	crashIn             int             // dies in this call from now on; 0: in none
 	evictIn             pipeline.Action // loses its membership while its next claim, or release, is on its way; nil: does not
@@ -80,12 +81,13 @@ type generation struct {
 	id     int32
 	member string
 	length time.Duration // of the lease
-	// renewed is the send time of the last commit answered 0; believed differs from it in mutations only.
-	renewed, believed time.Duration
-	follows           bool // nobody can have been assigned anything since the generation that this process was in before
-	joining           bool // the next one was asked for
-	over              bool // the coordinator said so
-	assigned          bool
+	// taken is the send time of the last commit answered 0, renewed that of the one before, which it proves; believed differs from
+	// renewed in mutations only.
+	taken, renewed, believed time.Duration
+	follows                  bool // nobody can have been assigned anything since the generation that this process was in before
+	joining                  bool // the next one was asked for
+	over                     bool // the coordinator said so
+	assigned                 bool
 }
 
 func (g *generation) held(now time.Duration) bool { return !g.over && now < g.renewed+g.length }

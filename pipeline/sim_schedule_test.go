@@ -33,6 +33,7 @@ var memberSchedules = []*schedule{
 		p := w.anyone()
 		p.cut = w.now + w.between(1, 60)
 		p.zombie, p.only = p.cut, w.chance(0.7)
+		w.drawAside(func() { p.deposed = w.chance(0.5) })
 	}},
 	{"lease lapse and resume in one generation", func(w *world) {
 		p := w.anyone()
@@ -197,6 +198,7 @@ func (w *world) evict() {
 	p.cut = w.now + w.between(5, 30)
 	if p.only = w.chance(0.5); w.chance(0.5) {
 		p.zombie = p.cut
+		w.drawAside(func() { p.deposed = w.chance(0.5) })
 	}
 	w.remove(p)
 }

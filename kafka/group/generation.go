@@ -57,12 +57,13 @@ func (g *Generation) Renewed() time.Duration { return g.lease.renewed() }
 // what to do about another. An error instead means that nothing is known of any of them, or, if it is kafka.ErrGenerationOver,
 // that nothing was sent.
 //
-// An answer renews the lease from the request's send time if it takes at least one partition's offset and says for none that
-// the generation is over (endsGeneration). A commit is appended once for all its partitions, so one that is taken proves as
-// much as many; other codes, such as UNKNOWN_TOPIC_OR_PARTITION for a deleted topic or REBALANCE_IN_PROGRESS throughout a
-// rebalance, prove nothing. If it says so for any of them, the lease and the generation end; unless the next generation has been
-// asked for and it only says that this one is over: then it counts as not taken. A commit during a rebalance is taken until the
-// next generation begins.
+// An answer renews the lease (see there) if it takes at least one partition's offset and says for none that the generation is over
+// (endsGeneration). A commit is appended once for all its partitions, so one that is taken proves as much as many; other codes, such
+// as UNKNOWN_TOPIC_OR_PARTITION for a deleted topic or REBALANCE_IN_PROGRESS throughout a rebalance, prove nothing. If it says so for
+// any of them, the lease and the generation end; unless the next generation has been asked for and it only says that this one is
+// over: then it counts as not taken. A commit during a rebalance is taken until the next generation begins.
+//
+// A commit that is taken while the lease is not held is sent once more, and the second answer counts: it takes two to have a lease.
 //
 // Calls may overlap: they are sent one after the other, so that an older offset does not follow a newer one.
 func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
@@ -77,11 +78,18 @@ func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	select {
-	case <-g.over: // while the turn was waited for
+	if g.isOver() { // while the turn was waited for
 		return nil, kafka.ErrGenerationOver
-	default:
 	}
+	results, err := g.commitOnce(ctx, commits)
+	if err == nil && slices.Contains(results, nil) && !g.Held() && !g.isOver() {
+		return g.commitOnce(ctx, commits)
+	}
+	return results, err
+}
+
+// commitOnce sends one request, and draws the consequences of its answer.
+func (g *Generation) commitOnce(ctx context.Context, commits []record.Commit) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	sent := g.now()
@@ -90,9 +98,19 @@ func (g *Generation) Commit(ctx context.Context, commits []record.Commit) ([]err
 	if over := endingAnswer(results, err); over != nil && !(g.joining.Load() && errors.Is(over, kafkago.IllegalGeneration)) {
 		g.end(over)
 	} else if slices.Contains(results, nil) {
-		g.lease.renew(sent)
+		g.lease.taken(sent)
 	}
 	return results, err
+}
+
+// isOver tells whether nothing more may be sent.
+func (g *Generation) isOver() bool {
+	select {
+	case <-g.over:
+		return true
+	default:
+		return false
+	}
 }
 
 // end ends the generation and its lease for good. The first cause stands.

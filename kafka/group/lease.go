@@ -11,13 +11,18 @@ import (
 // leaseEnded is the end of a lease that can never be held again.
 const leaseEnded = -1
 
+// noneTaken stands for the send time of a commit before the first one is taken.
+const noneTaken = -1
+
 // lease says whether writes may be sent. There is one for each generation, and it ends one lease length after the *send
-// time* of the last OffsetCommit that was answered 0 in that generation: such an answer was appended by all in-sync replicas,
-// so no later generation existed when it was sent. Before the first such answer it is what was left of the lease of the
-// generation before, if that one is followed (Generation.Follows), else it is not held. Heartbeats renew nothing, and neither
-// does a SyncGroup: one that is sent again may be answered from the coordinator's memory.
+// time* of the last OffsetCommit but one that was answered 0 in that generation (or, if that is followed, Generation.Follows, in the
+// one before). Such an answer means that the commit was appended by all in-sync replicas, so that no later generation existed when
+// it was sent; but a coordinator that was deposed may, in the moment in which it learns that, answer what was still pending with 0
+// although it was lost (KAFKA-20634). It takes nothing new then: the next commit, sent after that answer and taken too, proves
+// that the answer was true. Before there are two, the lease is what was left of the one before, if that is followed, else it is not
+// held. Heartbeats renew nothing, and neither does a SyncGroup: one that is sent again may be answered from the coordinator's memory.
 //
-// A lease that lapsed is held again after the next such answer; one that was ended, by an answer that ends
+// A lease that lapsed is held again after the next two such answers; one that was ended, by an answer that ends
 // the generation (endsGeneration) or with the generation itself, never is.
 //
 // It is safe for concurrent use. Held takes no lock.
@@ -26,7 +31,8 @@ type lease struct {
 	length time.Duration
 	end    atomic.Int64 // on the clock of now, or leaseEnded
 
-	mu        sync.Mutex // orders renew, finish and account
+	mu        sync.Mutex    // orders taken, finish and account
+	last      time.Duration // send time of the last commit that was taken, noneTaken before
 	accounted time.Duration
 	lapsed    prometheus.Counter
 }
@@ -34,17 +40,21 @@ type lease struct {
 // newLease returns a lease that holds until end. The time in which it is not held, from the moment accounted until it is ended,
 // is added to lapsed, in seconds, unless that is nil.
 func newLease(now func() time.Duration, length, end, accounted time.Duration, lapsed prometheus.Counter) *lease {
-	l := &lease{now: now, length: length, accounted: accounted, lapsed: lapsed}
+	l := &lease{now: now, length: length, last: noneTaken, accounted: accounted, lapsed: lapsed}
 	l.end.Store(int64(end))
 	return l
 }
 
 // successor is the lease of the generation that follows at a moment: it begins with what is left of this one.
 func (l *lease) successor(at time.Duration, lapsed prometheus.Counter) *lease {
-	return newLease(l.now, l.length, time.Duration(l.end.Load()), at, lapsed)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := newLease(l.now, l.length, time.Duration(l.end.Load()), at, lapsed)
+	next.last = l.last
+	return next
 }
 
-// renewed is when the request was sent that renewed it last.
+// renewed is when the last commit was sent that is proven to be taken.
 func (l *lease) renewed() time.Duration { return time.Duration(l.end.Load()) - l.length }
 
 // Held reports whether the lease holds at this moment. It reads the clock once; ask immediately before sending.
@@ -53,17 +63,19 @@ func (l *lease) Held() bool {
 	return end != leaseEnded && l.now() < time.Duration(end)
 }
 
-// renew extends the lease by an answer 0 to a request sent at sent. Answers may come in any order: the end never moves
-// back.
-func (l *lease) renew(sent time.Duration) {
+// taken notes an answer 0 to a commit sent at sent, after all answers noted before had arrived, and renews the lease by the commit
+// before, which it proves.
+func (l *lease) taken(sent time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	proven := l.last
+	l.last = sent
 	end := l.end.Load()
-	if end == leaseEnded || int64(sent+l.length) <= end {
+	if proven == noneTaken || end == leaseEnded || int64(proven+l.length) <= end {
 		return
 	}
 	l.addLapse()
-	l.end.Store(int64(sent + l.length))
+	l.end.Store(int64(proven + l.length))
 }
 
 // finish ends the lease for good.

@@ -38,6 +38,7 @@ func TestWorkGoesOnWhileTheGroupJoins(t *testing.T) {
 			t.Errorf("the status is %+v", status)
 		}
 		renewed := s.now()
+		s.renew(t, first) // proves the one before
 		s.answer(requestJoin, nil)
 		s.pass(30 * time.Second) // the request that hangs ends with its time
 		s.told(t, "assigned 1", "assigned 2")
