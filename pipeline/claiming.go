@@ -144,6 +144,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.succeeded(&w.retry.claim, MongoDB)
 	w.answered(Kafka)
 	w.signs.sawEnd(m.Now, e.Bounds.End)
+	w.tenure.end = e.Bounds.End
 	w.signs.committed = w.tenure.committed.Offset
 	w.tenure.seen = seen
 	if executed { // not durable perhaps: claimed once more, until an acknowledgement says so
@@ -263,6 +264,7 @@ func (w *Worker) won(m Moment) {
 		w.tenure.committed.Offset == w.committed && start.Offset == w.committed
 	if warm {
 		w.catalogClaim, w.phase = token, running
+		w.lag = lag{behind: w.ledger.next < w.tenure.end, since: m.Now}
 		w.followCollection()
 		w.o.Metrics.claim("warm")
 		w.log.Info("claimed", "kind", "warm", "offset", w.ledger.next)
@@ -271,6 +273,7 @@ func (w *Worker) won(m Moment) {
 	w.drop()
 	w.catalogClaim, w.phase = token, loading
 	w.ledger.next = start.Offset
+	w.lag = lag{behind: start.Offset < w.tenure.end, since: m.Now}
 	w.o.Metrics.claim("cold")
 	w.o.Metrics.expirations.Add(float64(start.Lost))
 	w.log.Info("claimed", "kind", "cold", "offset", start.Offset, "lost_by_retention", start.Lost)

@@ -63,7 +63,7 @@ func TestWarmCatalogFollowsChangedOptionsWhenItIsTakenUp(t *testing.T) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, CollectionChanged{Options: definedBy(timeseries.Minutes)})
 	w.Handle(m, Assigned{TopicID: thisTopic, Consecutive: true})
-	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Committed: claim.Committed{Offset: 1}, Bounds: record.Bounds{End: 1000}})
+	w.Handle(m, ClaimRead{Seen: claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{7}}, Committed: claim.Committed{Offset: 1}, Bounds: record.Bounds{End: 1}})
 	w.Handle(m, Committed{Offset: 1, SentAt: m.Now})
 	expect[Fetch](t, w.Handle(m, Claimed{Won: true}))
 	extends(t, w, m, 3, bucketer.Update)

@@ -41,7 +41,7 @@ func (w *Worker) commitAnswered(m Moment, e Committed) {
 		return
 	}
 	w.signs.committed = e.Offset
-	w.past.sighting.prove(e.SentAt)
+	w.past.sighting.prove(m.Renewed)
 	switch w.phase {
 	case proving:
 		w.proved(e)

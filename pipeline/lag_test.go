@@ -50,6 +50,19 @@ func TestAFetchThatIsFullNowAndThenIsNoLag(t *testing.T) {
 	absent[SendWrites](t, arrives(w, m, 2, 3))
 }
 
+// What came while a former owner was waited for has waited long enough, though one fetch brings it all.
+func TestWhatCameBeforeTheClaimIsWrittenAtOnce(t *testing.T) {
+	w, m := newIdleWorker(t)
+	w.Handle(m, Assigned{TopicID: thisTopic})
+	w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1}})
+	w.Handle(m, Committed{SentAt: m.Now})
+	w.Handle(m, Claimed{Won: true})
+	w.Handle(m, StoredLoaded{Stored: timeseries.NewPositionSet(0, 1000)})
+	if n := added(expect[SendWrites](t, arrives(w, m, 0, 1)).Writes); n != 1 {
+		t.Fatalf("%d measurements are written", n)
+	}
+}
+
 // However quickly it was read: after a restart nothing waits for a long interval that need not.
 func TestTheEndOfABacklogIsWrittenAtOnce(t *testing.T) {
 	w, m := newTestWorker(t)

@@ -57,7 +57,7 @@ func stopOnBad(o *Options) { o.StopOnBad = true }
 func claimWith(t testing.TB, w *Worker, m Moment, a Assigned, stored ...timeseries.Position) {
 	t.Helper()
 	expect[Open](t, w.Handle(m, a))
-	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{}))
 	sent := expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	if sent.Claim.Start != 0 || sent.Claim.Wait != w.o.Wait {
 		t.Fatalf("claimed with %+v", sent.Claim)

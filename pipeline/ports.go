@@ -110,7 +110,7 @@ type Ports interface {
 type Generation interface {
 	// Held tells whether the lease holds now. It is cheap. That of a generation that another one has followed is renewed no more.
 	Held() bool
-	// Renewed is when the last commit was sent that was answered in this generation; a moment before it, if none was.
+	// Renewed is when the last commit was sent of which it is certain that this generation took it; a moment before it, if none was.
 	Renewed() Instant
 	// Commit commits the offsets in one request; the errors are by partition, in their order.
 	Commit(ctx context.Context, commits []record.Commit) ([]error, error)

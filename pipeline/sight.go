@@ -14,7 +14,7 @@ const noteInterval = 2 * time.Second
 //
 // The wait counts from any moment at which the generation of the claim was over: no commit renews its lease from then on,
 // and nothing is written under it in another generation, because every tenure claims anew. A sight proves that once a
-// commit of ours, sent after it, was answered 0: then no other member has been assigned the partition since we were, so the
+// commit of ours, sent after it, is proven to be taken (Moment.Renewed): then no other member has been assigned the partition since we were, so the
 // claim is older than our generation. A proven sight holds for ever, whoever owns the partition meanwhile, and may be passed
 // on, as a time that has passed: clocks of two machines are not compared, and a clock that stood still makes it shorter.
 type sighting struct {
@@ -25,7 +25,7 @@ type sighting struct {
 	proven bool
 }
 
-// since is from when on our own wait counts. Our claim proves it, as it is sent after a commit.
+// since is from when on our own wait counts. Our claim proves it, as it is sent under a lease that is shorter than the wait.
 func (s *sighting) since() Instant {
 	if s.proven {
 		return min(s.at, s.over)
@@ -52,7 +52,7 @@ func (s *sighting) look(now Instant, seen claim.Document) {
 	}
 }
 
-// prove takes a commit of ours that was answered 0.
+// prove takes a commit of ours that is proven to be taken.
 func (s *sighting) prove(sentAt Instant) {
 	if s.claim == (claim.Token{}) || sentAt < s.at { // no document is no claim: another may have come and gone
 		return

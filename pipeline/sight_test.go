@@ -63,14 +63,12 @@ func TestWaitGoesOnFromMemberToMember(t *testing.T) {
 
 func TestOnlyAProvenSightIsCarriedOn(t *testing.T) {
 	for name, test := range map[string]struct {
-		sent time.Duration // of the commit, after the sight
-		err  error
-		left time.Duration // of the wait, five seconds later in another tenure
+		proven time.Duration // send time of the last commit that is proven to be taken, after the sight
+		left   time.Duration // of the wait, five seconds later in another tenure
 	}{
-		"proven":                       {sent: time.Second, left: 25 * time.Second},
-		"a commit sent before":         {sent: -1, left: 30 * time.Second},
-		"a commit that is not taken":   {sent: time.Second, err: errDown, left: 30 * time.Second},
-		"a commit sent at that moment": {sent: 0, left: 25 * time.Second},
+		"a commit sent later":          {proven: time.Second, left: 25 * time.Second},
+		"a commit sent before":         {proven: -1, left: 30 * time.Second},
+		"a commit sent at that moment": {proven: 0, left: 25 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, m := newTestWorker(t)
@@ -78,7 +76,8 @@ func TestOnlyAProvenSightIsCarriedOn(t *testing.T) {
 			w.Handle(m, crashed(0))
 			seen := m.Now
 			m.Now += 2 * time.Second
-			w.Handle(m, Committed{Offset: 0, SentAt: seen + test.sent, Err: test.err})
+			m.Renewed = seen + test.proven
+			w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
 			m.Now = seen + 5*time.Second
 			reassigned(w, m)
 			w.Handle(m, crashed(0))
@@ -110,6 +109,7 @@ func TestClaimThatChangedIsReadAgain(t *testing.T) {
 	w, m := newTestWorker(t)
 	reassigned(w, m)
 	w.Handle(m, crashed(0))
+	m.Renewed = m.Now
 	w.Handle(m, Committed{Offset: 0, SentAt: m.Now})
 	m.Now += noteInterval
 	expect[WatchClaim](t, w.Handle(m, Ticked{}))

@@ -79,10 +79,10 @@ func (p *process) commitOnce(t *task, g *generation, due []record.Commit) bool {
 
 // pend is a commit that a coordinator cut off keeps, and loses when it learns that it is deposed: then it answers all the same.
 func (p *process) pend(t *task, timeout time.Duration) bool {
-	wait := p.zombie - p.w.now
-	t.sleep(min(wait, timeout))
-	if wait > timeout {
-		return false
+	for end := p.w.now + timeout; p.zombie > p.w.now; {
+		if t.sleep(min(p.zombie, end) - p.w.now); p.w.now >= end {
+			return false
+		}
 	}
 	p.w.note("(met) lost commit answered by a deposed coordinator")
 	return true

@@ -32,8 +32,8 @@ var memberSchedules = []*schedule{
 	{"coordinator cut off that still answers heartbeats", func(w *world) {
 		p := w.anyone()
 		p.cut = w.now + w.between(1, 60)
-		p.zombie, p.only = p.cut, w.chance(0.7)
-		w.drawAside(func() { p.deposed = w.chance(0.5) })
+		p.only = w.chance(0.7)
+		p.cutOff(p.cut)
 	}},
 	{"lease lapse and resume in one generation", func(w *world) {
 		p := w.anyone()
@@ -197,10 +197,19 @@ func (w *world) evict() {
 	p := w.anyone()
 	p.cut = w.now + w.between(5, 30)
 	if p.only = w.chance(0.5); w.chance(0.5) {
-		p.zombie = p.cut
-		w.drawAside(func() { p.deposed = w.chance(0.5) })
+		p.cutOff(p.cut)
 	}
 	w.remove(p)
+}
+
+// cutOff cuts the coordinator off that this process talks to, until a moment. If it knows the member it goes on taking commits, or
+// hears nothing.
+func (p *process) cutOff(until time.Duration) {
+	if g := p.present; p.zombie <= p.w.now && g != nil {
+		m := p.group.members[g.member]
+		p.w.drawAside(func() { p.deposed = p.w.chance(0.5) && m != nil && g.id == p.group.generation })
+	}
+	p.zombie = until
 }
 
 // readLate stops a process before it reads a claim, until another has taken its partitions over. When it can join again the

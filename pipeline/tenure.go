@@ -38,6 +38,7 @@ type tenure struct {
 	seen      claim.Document
 	committed claim.Committed // what the group had committed then
 	known     bool            // that was read
+	end       int64           // of the log then
 	start     claim.Start
 	resolved  bool
 	// settled: no former owner can have committed anything since the document was read; at the latest at settles.

@@ -212,6 +212,8 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	m.Now = began + theirs.Wait - w.o.Grace
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
 	expect[CommitNow](t, w.Handle(m, read)) // it proves the sight, see sighting
+	absent[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	m.Renewed = m.Now // by the next commit
 	expect[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	absent[SendClaim](t, w.Handle(m, WaitedNoted{}))
 	m.Now = began + theirs.Wait - 1
