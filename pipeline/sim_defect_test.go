@@ -24,10 +24,10 @@ type defect struct {
 var defects = []defect{
 	{"an offset beyond what is done", "commitplan.go", "due = append(due, c)", "c.Offset++\n\t\t\tdue = append(due, c)", 20},
 	{"a lease that is never renewed", "commitplan.go", "now-p.renewed >= p.renewal", "false", 50},
-	{"an answer told to another worker", "commitplan.go", "tell(index[due[i].Partition], heard)", "tell(i, heard)", 2000},
+	{"an answer told to another worker", "commitplan.go", "tell(index[due[i].Partition], heard)", "tell((index[due[i].Partition]+1)%len(workers), heard)", 500},
 	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
 	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},
-	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.assigned.Consumed && !w.tenure.claimed {", "false {", 700},
+	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.tenure.committed.Consumed && !w.tenure.claimed {", "false {", 1000},
 	{"the first commit that was wanted, for ever", "perform.go", "old == nil || *old != want", "old == nil", 20},
 	{
 		"the ports of before a restart", "perform.go", "{ h.log, h.store = h.ports.Open(a.Source) }",
