@@ -177,11 +177,15 @@ func (w *Worker) otherGroup(m Moment, group string) {
 	w.stop(r.by)
 }
 
-// found notes what the group has committed.
+// found notes what the group has committed. Where a tenure begins anew as if nothing were committed, a commit of its own since
+// then counts: it is what the claim that may be on its way says.
 func (w *Worker) found(e ClaimRead) {
 	c := e.Committed
-	if w.assigned.From != nil {
-		c = *w.assigned.From
+	ours, ok := claim.ParseProvenance(c.Metadata)
+	if from := w.assigned.From; from != nil {
+		if from.Offset >= 0 || !ok || ours != w.provenance() {
+			c = *from
+		}
 	} else if w.assigned.Beside {
 		c.Consumed = true
 	}

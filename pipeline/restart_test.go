@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"testing"
+	"time"
 
 	"waterwheel/bucketer"
 	"waterwheel/claim"
@@ -102,4 +103,21 @@ func refuse(t *testing.T, w *Worker, m Moment) {
 	w.Handle(m, WritesSent{Sent: []bucketer.Sent{{Result: bucketer.Refused, Code: 121}}})
 	m.Now += longestDelay
 	expect[ReadRecord](t, w.Handle(m, Ticked{}))
+}
+
+// TestOwnCommitCountsWhereNothingWasCommitted: a topic that took the place of an empty one begins at KAFKA_START, which may be the
+// log's end; what has come since the first commit is not passed over when its claim fails.
+func TestOwnCommitCountsWhereNothingWasCommitted(t *testing.T) {
+	w, m := newIdleWorker(t)
+	w.Handle(m, Assigned{TopicID: thisTopic, From: &claim.Committed{Offset: -1}})
+	expect[CommitNow](t, w.Handle(m, ClaimRead{Committed: claim.Committed{Offset: -1}, FirstPartitions: 4}))
+	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	w.Handle(m, Claimed{Err: errDown})
+	m.Now += time.Minute
+	expect[ReadClaim](t, w.Handle(m, Ticked{}))
+	ours := claim.Committed{Offset: 0, Metadata: w.provenance().String()}
+	w.Handle(m, ClaimRead{Committed: ours, FirstPartitions: 4, Bounds: record.Bounds{End: 2, Start: 2}})
+	if start := w.tenure.start.Offset; start != 0 {
+		t.Errorf("it starts at %d", start)
+	}
 }

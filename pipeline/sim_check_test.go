@@ -237,8 +237,8 @@ func (c *checks) committing(w *world, member string, commit record.Commit) {
 // lag, that one may see a claim that is long over, and commit before its own is refused.
 func (c *checks) afterRelease(w *world, l *partitionLog, member string, commit record.Commit) {
 	last := w.group.last(commit.Number)
-	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || last.offset > l.end || w.traits.commitLag || w.traits.lag {
-		return
+	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag || w.traits.lag {
+		return // where the log was truncated, offsets go back
 	}
 	if released, _ := valueAt(w.mongo.parts.now(documentID(commit.Number)), "released").BooleanOK(); released {
 		w.fail("hand-over", "partition %d is committed to %d after its last owner has committed %d and released it", commit.Number, commit.Offset, last.offset)
