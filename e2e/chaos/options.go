@@ -61,6 +61,22 @@ func DefaultActions() []string {
 	}
 }
 
+// memberActions are the disturbances that make members of the group come, go or die.
+var memberActions = []string{"kill", "freeze", "leave", "join"}
+
+// Churn makes the disturbances of members come so many times as often, and all others as often as before.
+func (o *Options) Churn(times int) {
+	before, actions := len(o.Actions), []string(nil)
+	for _, name := range o.Actions {
+		repeat := 1
+		if slices.Contains(memberActions, name) {
+			repeat = times
+		}
+		actions = append(actions, slices.Repeat([]string{name}, repeat)...)
+	}
+	o.Actions, o.Every = actions, o.Every*time.Duration(before)/time.Duration(len(actions))
+}
+
 // validate names what is wrong with the options.
 func (o *Options) validate() error {
 	var wrong []error

@@ -28,6 +28,7 @@ func newPlan(args []string) (*plan, error) {
 	p := &plan{}
 	o := &p.options
 	var actions string
+	churn := 1
 	flags := flag.NewFlagSet("chaos", flag.ExitOnError)
 	flags.DurationVar(&o.Duration, "duration", 3*time.Minute, "how long to disturb")
 	flags.DurationVar(&o.Every, "every", 3*time.Second, "mean time between two disturbances")
@@ -48,13 +49,17 @@ func newPlan(args []string) (*plan, error) {
 	})
 	flags.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides about the disturbances and the events")
 	flags.StringVar(&actions, "actions", strings.Join(chaos.DefaultActions(), ","), "disturbances, each as often as it is named, of "+strings.Join(chaos.Names(), ", "))
+	flags.IntVar(&churn, "churn", churn, "how many times as often the disturbances of members come, the others as often as ever")
 	flags.BoolVar(&p.naive, "naive", false, "disturb a naive consumer (insertMany, then commit) instead")
 	flags.BoolVar(&p.compare, "compare", false, "disturb both, the same way, and print a table")
 	flags.BoolVar(&p.own, "own-database", false, "start FerretDB even when E2E_MONGODB_URI is set")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	o.Actions = strings.Split(actions, ",")
+	if o.Actions = strings.Split(actions, ","); churn < 1 {
+		return nil, fmt.Errorf("-churn %d: 1 is the least", churn)
+	}
+	o.Churn(churn)
 	o.Log = os.Stdout
 	o.MongoURI, o.Jars = os.Getenv("E2E_MONGODB_URI"), os.Getenv("E2E_KAFKA_LIBS")
 	if o.Jars == "" {
