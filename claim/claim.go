@@ -27,6 +27,7 @@ type Claim struct {
 	Token Token         // new and random for each attempt
 	Start int64         // offset from which its owner reads
 	Wait  time.Duration // how long the next owner must wait before it replaces the claim, unless that was released
+	Lease time.Duration // how much of that its owner may go on writing and committing; the rest is for writes on their way
 }
 
 // Document is a partition document, or the lack of one.
@@ -38,6 +39,8 @@ type Document struct {
 	Released bool
 	Start    int64
 	Wait     time.Duration
+	// Lease is the claim's; 0: not known, as of one by a former version.
+	Lease time.Duration
 	// Waited is for how long the claim's generation is over already, as members before us found out; 0: not known.
 	Waited time.Duration
 	// Owner is the host of the process that claimed it, for people.

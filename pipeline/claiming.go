@@ -54,7 +54,7 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 			return append(actions, CommitNow{})
 		}
 		w.busy.claim, w.tenure.sent = true, w.o.NewToken()
-		ours := claim.Claim{Token: w.tenure.sent, Start: w.tenure.start.Offset, Wait: w.o.Wait}
+		ours := claim.Claim{Token: w.tenure.sent, Start: w.tenure.start.Offset, Wait: w.o.Wait, Lease: w.o.Wait - w.o.Grace}
 		return append(actions, SendClaim{Seen: w.tenure.seen, Claim: ours})
 	case loading:
 		return w.loadStored(actions)
@@ -219,7 +219,7 @@ func (w *Worker) resolve(e ClaimRead) bool {
 func (w *Worker) waitFor(now Instant, seen claim.Document) {
 	t := &w.tenure
 	t.noted, t.until, t.settled = seen.Waited, now, true
-	wait := w.o.Wait
+	wait, lease := w.o.Wait, w.o.Wait-w.o.Grace
 	switch {
 	case !seen.Found:
 		ours, ok := claim.ParseProvenance(t.committed.Metadata)
@@ -230,10 +230,13 @@ func (w *Worker) waitFor(now Instant, seen claim.Document) {
 		return
 	default:
 		wait = max(wait, seen.Wait)
+		if lease = seen.Lease; lease == 0 {
+			lease = wait
+		}
 	}
 	w.past.sighting.look(now, seen)
 	since := w.past.sighting.since()
-	t.until, t.settles, t.watch = since+wait, since+wait-w.o.Grace, now+watchInterval
+	t.until, t.settles, t.watch = since+wait, since+min(wait, lease), now+watchInterval
 	t.settled = t.asked >= t.settles
 }
 

@@ -11,7 +11,7 @@ import (
 // crashed is a partition document with the claim of an owner that did not release it.
 func crashed(waited time.Duration) ClaimRead {
 	return ClaimRead{
-		Seen:   claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Wait: 30 * time.Second, Waited: waited},
+		Seen:   claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{1}, Wait: 30 * time.Second, Lease: 28 * time.Second, Waited: waited},
 		Bounds: record.Bounds{End: 1000},
 	}
 }

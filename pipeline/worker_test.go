@@ -202,14 +202,14 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	w.Handle(m, Fetched{Err: errDown})
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic})
-	theirs := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{9}, Wait: 5 * w.o.Wait}
+	theirs := claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{9}, Wait: 5 * w.o.Wait, Lease: 5*w.o.Wait - time.Second}
 	read := ClaimRead{Seen: theirs, Bounds: record.Bounds{End: 1000}}
 	absent[CommitNow](t, w.Handle(m, read)) // its owner may still hand over, and commit
 	began := m.Now
 	m.Now += watchInterval
 	expect[WatchClaim](t, w.Handle(m, Ticked{}))
 	absent[ReadClaim](t, w.Handle(m, ClaimWatched{Seen: theirs}))
-	m.Now = began + theirs.Wait - w.o.Grace
+	m.Now = began + theirs.Lease
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
 	expect[CommitNow](t, w.Handle(m, read)) // it proves the sight, see sighting
 	absent[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))

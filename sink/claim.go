@@ -19,6 +19,7 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 		{Key: "released", Value: false},
 		{Key: "start", Value: ours.Start},
 		{Key: "waitMs", Value: ours.Wait.Milliseconds()},
+		{Key: "lease", Value: timeOf(ours.Token, ours.Lease)},
 		{Key: "owner", Value: p.owner},
 		{Key: "at", Value: p.stamp()},
 	}
@@ -42,8 +43,12 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 // NoteWaited writes down that the generation of somebody else's claim has been over for at least a time, if the document
 // still shows that claim; else the error is ErrOtherOwner. Executed late, it says less than is true.
 func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited time.Duration) error {
-	note := bson.D{{Key: "claim", Value: uuid(theirs)}, {Key: "ms", Value: waited.Milliseconds()}}
-	return p.conditional(ctx, "noting how long a claim was waited for", theirs, bson.D{{Key: "waited", Value: note}})
+	return p.conditional(ctx, "noting how long a claim was waited for", theirs, bson.D{{Key: "waited", Value: timeOf(theirs, waited)}})
+}
+
+// timeOf is a time that is about one claim: where another one stands in the document, it means nothing.
+func timeOf(of claim.Token, d time.Duration) bson.D {
+	return bson.D{{Key: "claim", Value: uuid(of)}, {Key: "ms", Value: d.Milliseconds()}}
 }
 
 // Release marks our claim as released: the next owner need not wait. From the call on nothing is sent under this claim,

@@ -60,7 +60,7 @@ func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
 	a, b := s.Partition(source, "cluster", "group", "a"), s.Partition(source, "cluster", "group", "b")
 	defer a.Close()
 	defer b.Close()
-	first := claim.Claim{Token: token(), Wait: 30 * time.Second}
+	first := claim.Claim{Token: token(), Wait: 30 * time.Second, Lease: 9 * time.Second}
 	if won, err := a.Claim(t.Context(), claim.Document{}, first); err != nil || !won {
 		t.Fatalf("first claim: %v, %v", won, err)
 	}
@@ -71,7 +71,7 @@ func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen, err := b.Read(t.Context())
-	if err != nil || seen.Waited != 7500*time.Millisecond || seen.Claim != first.Token || seen.Wait != first.Wait {
+	if err != nil || seen.Waited != 7500*time.Millisecond || seen.Claim != first.Token || seen.Wait != first.Wait || seen.Lease != first.Lease {
 		t.Fatalf("%+v, %v", seen, err)
 	}
 	if won, err := b.Claim(t.Context(), seen, claim.Claim{Token: token()}); err != nil || !won {

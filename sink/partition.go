@@ -96,16 +96,25 @@ func parseSeen(d bson.Raw) claim.Document {
 	seen.Owner, _ = d.Lookup("owner").StringValueOK()
 	seen.Released, _ = d.Lookup("released").BooleanOK()
 	seen.Start, _ = d.Lookup("start").AsInt64OK()
-	wait, _ := d.Lookup("waitMs").AsInt64OK()
-	seen.Wait = time.Duration(max(0, min(wait, maxWaitMs))) * time.Millisecond
-	if waited, ok := d.Lookup("waited").DocumentOK(); ok && uuidIn(waited, "claim") == seen.Claim { // else it is about a claim before
-		ms, _ := waited.Lookup("ms").AsInt64OK()
-		seen.Waited = time.Duration(max(0, min(ms, maxWaitMs))) * time.Millisecond
-	}
+	seen.Wait = parseTime(d, "waitMs")
+	seen.Lease, seen.Waited = parseTimeOf(d, "lease", seen.Claim), parseTimeOf(d, "waited", seen.Claim)
 	if settling, ok := d.Lookup("settling").DocumentOK(); ok {
 		seen.Settling = uuidIn(settling, timeseries.FieldBy)
 	}
 	return seen
+}
+
+func parseTime(d bson.Raw, key string) time.Duration {
+	ms, _ := d.Lookup(key).AsInt64OK()
+	return time.Duration(max(0, min(ms, maxWaitMs))) * time.Millisecond
+}
+
+// parseTimeOf reads what timeOf wrote, 0 where it is about another claim.
+func parseTimeOf(d bson.Raw, key string, of claim.Token) time.Duration {
+	if about, ok := d.Lookup(key).DocumentOK(); ok && uuidIn(about, "claim") == of {
+		return parseTime(about, "ms")
+	}
+	return 0
 }
 
 // maxWaitMs bounds what a partition document can make the next owner wait: a day.
