@@ -25,8 +25,16 @@ func newCommitPlan(lease time.Duration, now Instant) *commitPlan {
 // begin makes everything due: a generation has begun, and its lease is what was left of the last one's.
 func (p *commitPlan) begin(now Instant) { p.renewed = now - p.renewal }
 
+// candidate is a worker whose partition may be committed.
+type candidate struct {
+	*hands
+	// theirs: it is being handed over, and may have another owner already when its release was executed and not answered. What was
+	// answered is not sent again: it would set that owner's commit back, and renews nothing.
+	theirs bool
+}
+
 // commit sends what is due of what the workers want, and tells each, by its index, the answer.
-func (p *commitPlan) commit(now Instant, workers []*hands, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
+func (p *commitPlan) commit(now Instant, workers []candidate, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
 	var wanted []record.Commit
 	index := map[record.Partition]int{}
 	for i, h := range workers {
@@ -36,6 +44,9 @@ func (p *commitPlan) commit(now Instant, workers []*hands, send func([]record.Co
 		}
 		if h.urgent.Swap(false) {
 			p.hurry(want.Partition)
+		}
+		if h.theirs && p.done[want.Partition] == *want && !p.urgent[want.Partition] {
+			continue
 		}
 		wanted, index[want.Partition] = append(wanted, *want), i
 	}

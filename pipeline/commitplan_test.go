@@ -132,3 +132,25 @@ func TestCommitCountsFromItsSending(t *testing.T) {
 		t.Errorf("the worker hears %+v", heard)
 	}
 }
+
+// TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed: its next owner may have committed since, and the lease gains nothing.
+func TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed(t *testing.T) {
+	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
+	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
+	kept, given := newTenancy(&runner{}, gen), newTenancy(&runner{}, gen)
+	kept.events, given.events = make(chan Event, 2), make(chan Event, 3)
+	kept.runner.want.Store(&commits(5, 7)[0])
+	given.runner.want.Store(&commits(5, 7)[1])
+	c.follow(gen, []*tenancy{kept, given})
+	c.commit(t.Context())
+	given.leaving.Store(true)
+	gen.now += time.Minute // a renewal is due
+	c.commit(t.Context())
+	if len(kept.events) != 2 || len(given.events) != 1 {
+		t.Errorf("the one that is kept is committed %d times, the other %d times", len(kept.events), len(given.events))
+	}
+	given.runner.want.Store(&commits(5, 8)[1])
+	if c.commit(t.Context()); len(given.events) != 2 {
+		t.Errorf("what was written for its hand-over is committed %d times", len(given.events)-1)
+	}
+}

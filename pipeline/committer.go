@@ -65,10 +65,10 @@ func (c *committer) commit(ctx context.Context) {
 	gen, began := c.gen, c.began
 	c.began = false
 	var tenures []*tenancy
-	var workers []*hands
+	var workers []candidate
 	for _, t := range c.tenures {
-		if !t.leaving.Load() || t.held() {
-			tenures, workers = append(tenures, t), append(workers, &t.runner.hands)
+		if theirs := t.leaving.Load(); !theirs || t.held() {
+			tenures, workers = append(tenures, t), append(workers, candidate{&t.runner.hands, theirs})
 		}
 	}
 	c.mu.Unlock()

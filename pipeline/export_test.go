@@ -46,11 +46,11 @@ func NewCommitPlan(lease time.Duration, now Instant) *CommitPlan {
 // Begin is commitPlan.begin.
 func (p *CommitPlan) Begin(now Instant) { p.begin(now) }
 
-// Commit is commitPlan.commit, for the workers that these carry out the actions of.
-func (p *CommitPlan) Commit(now Instant, of []*Hands, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
-	workers := make([]*hands, len(of))
+// Commit is commitPlan.commit, for the workers that these carry out the actions of; theirs are those that are handed over.
+func (p *CommitPlan) Commit(now Instant, of []*Hands, theirs []bool, send func([]record.Commit) ([]error, error), tell func(worker int, answer Committed)) {
+	workers := make([]candidate, len(of))
 	for i, h := range of {
-		workers[i] = &h.hands
+		workers[i] = candidate{&h.hands, theirs[i]}
 	}
 	p.commit(now, workers, send, tell)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -234,15 +235,24 @@ func (c *checks) committing(w *world, member string, commit record.Commit) {
 }
 
 // afterRelease: an owner that released a partition has committed all that it did, and the next one goes on there. Where reads
-// lag, that one may see a claim that is long over, and commit before its own is refused.
+// lag, that one may see a claim that is long over, and commit before its own is refused. A commit of the former owner that was on its
+// way may be executed late.
 func (c *checks) afterRelease(w *world, l *partitionLog, member string, commit record.Commit) {
 	last := w.group.last(commit.Number)
-	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag || w.traits.lag {
+	if last.by == member || w.handsOver(member, commit.Number) || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag || w.traits.lag {
 		return // where the log was truncated, offsets go back
 	}
 	if released, _ := valueAt(w.mongo.parts.now(documentID(commit.Number)), "released").BooleanOK(); released {
 		w.fail("hand-over", "partition %d is committed to %d after its last owner has committed %d and released it", commit.Number, commit.Offset, last.offset)
 	}
+}
+
+// handsOver tells whether a member is handing a partition over.
+func (w *world) handsOver(member string, partition int32) bool {
+	return slices.ContainsFunc(w.all, func(p *process) bool {
+		r := p.runners[partition]
+		return strings.HasPrefix(member, p.name+"/") && r != nil && (r.leaving || r.ended)
+	})
 }
 
 func (c *checks) below(w *world, l *partitionLog, offset int64) {

@@ -26,16 +26,17 @@ func (p *process) committing(t *task) {
 		}
 		var runners []*runner
 		var workers []*pipeline.Hands
+		var theirs []bool
 		for _, r := range p.working() {
 			if !r.leaving || p.holds(r.gen) {
-				runners, workers = append(runners, r), append(workers, r.hands)
+				runners, workers, theirs = append(runners, r), append(workers, r.hands), append(theirs, r.leaving)
 			}
 		}
 		turns := make([]int, len(runners))
 		for i, r := range runners {
 			turns[i] = r.turn
 		}
-		plan.Commit(p.clock(), workers, func(due []record.Commit) ([]error, error) {
+		plan.Commit(p.clock(), workers, theirs, func(due []record.Commit) ([]error, error) {
 			if !p.commit(t, g, due) {
 				return nil, errKafka
 			}

@@ -66,6 +66,8 @@ var provoking = map[mutation]struct {
 	unknownAsApplied:    {"MongoDB hangs", 3, 0},
 	repairUnconditional: {repairs.name, 10, 0},
 	sightsUnproven:      {staleSights.name, 2, 25},
+	answersTrusted:      {"coordinator cut off that still answers heartbeats", 3, 0},
+	leaseOfOthers:       {"MongoDB hangs, with a rebalance in the middle", 3, 0},
 }
 
 // mutated is an event as the worker gets it.
