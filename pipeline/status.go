@@ -34,6 +34,8 @@ type Status struct {
 	UndurableTime, Newest int64
 	// ReadTo is the offset after the last record read since the assignment, 0: none was. It outlives what was read.
 	ReadTo int64
+	// Unreleased: the last tenure ended and its claim stands, so that the next owner waits.
+	Unreleased bool
 	// PendingFor is how long the oldest pending measurement has waited.
 	PendingFor time.Duration
 	// Pending are the measurements waiting for the next flush, Flushing those in the present one.
@@ -99,7 +101,7 @@ func (w *Worker) Status(now Instant) *Status {
 		Partition: w.o.Partition, TopicID: w.source.TopicID, Phase: w.phase.String(), Stopped: w.halt,
 		Refused: w.past.refused.by,
 		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
-		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read,
+		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read, Unreleased: w.phase == idle && w.past.unreleased,
 		Poisoned: w.poisoned, SendBytes: w.pace.bound, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
 	}
 	if s.Running {

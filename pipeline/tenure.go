@@ -106,5 +106,6 @@ func (w *Worker) abandon(m Moment) {
 		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
 	}
 	w.letters.recall()
+	w.past.unreleased = w.tenure.claimed && w.tenure.handing != released
 	w.phase, w.tenure, w.busy = idle, tenure{}, busy{}
 }

@@ -65,6 +65,7 @@ type past struct {
 	mine         claim.Token // the last claim that we know we won
 	unknownUntil Instant     // until then, own unknown writes may still be executed (E4)
 	sighting     sighting    // of somebody else's claim
+	unreleased   bool        // the last tenure ended, and its claim stands
 }
 
 // NewWorker returns a worker without a tenure.

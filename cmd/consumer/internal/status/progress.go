@@ -98,12 +98,32 @@ func (v *View) Stopped() {
 	v.letters.report(v.o.Log, time.Now().Add(v.letters.apart))
 	p := v.parts.Load()
 	done := v.o.Metrics.Totals()
-	if again := unwritten(p.Consumer.Statuses()); again != "" {
-		v.o.Log.Warn("stopped before everything read was stored and committed: it will be read again, and what is stored is recognised",
-			"read_again", again, "stored_in_all", done.Stored, "letters_in_all", done.Letters)
-		return
+	totals := []any{"stored_in_all", done.Stored, "letters_in_all", done.Letters}
+	statuses := p.Consumer.Statuses()
+	again, waits := unwritten(statuses), unreleased(statuses)
+	if waits != "" {
+		totals = append(totals, "not_released", waits)
 	}
-	v.o.Log.Info("stopped", "stored_in_all", done.Stored, "letters_in_all", done.Letters)
+	switch {
+	case again != "":
+		v.o.Log.Warn("stopped before everything read was stored and committed: it will be read again, and what is stored is recognised",
+			append([]any{"read_again", again}, totals...)...)
+	case waits != "":
+		v.o.Log.Warn("stopped before every partition was released: the next owner of those waits for KAFKA_LEASE + 2 × MONGODB_WRITE_TIMEOUT", totals...)
+	default:
+		v.o.Log.Info("stopped", totals...)
+	}
+}
+
+// unreleased names the partitions whose claim stands though their tenure has ended; empty: none.
+func unreleased(statuses []*pipeline.Status) string {
+	var partitions []string
+	for _, s := range statuses {
+		if s.Unreleased {
+			partitions = append(partitions, s.Partition.String())
+		}
+	}
+	return text.List(partitions)
 }
 
 // Hurried is the error of a process that was not given the time to end in order.
