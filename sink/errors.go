@@ -20,15 +20,6 @@ func (e *OutageError) Error() string { return fmt.Sprintf("%s: %v", e.Doing, e.E
 // Unwrap returns the cause.
 func (e *OutageError) Unwrap() error { return e.Err }
 
-// UnreachableError is why Open found nobody who answers as MongoDB's primary. Trying again may help.
-type UnreachableError struct{ Err error }
-
-// Error is the cause, with what to look at.
-func (e *UnreachableError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *UnreachableError) Unwrap() error { return e.Err }
-
 // RefusedError is a failure that will not pass by itself: MongoDB refuses the request for what it is.
 type RefusedError struct {
 	Doing   string

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,16 +51,13 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 	login.answer("saslStart", failing(18, "Authentication failed."))
 	required := newFake(t, nil)
 	required.answer("hello", failing(13, "command hello requires authentication"))
-	const (
-		quick  = "serverSelectionTimeoutMS=300&connectTimeoutMS=300"
-		passes = "may pass" // not a part of the text: somebody may answer later
-	)
+	const quick = "serverSelectionTimeoutMS=300&connectTimeoutMS=300"
 	for name, c := range map[string]struct {
 		uri, database string
 		want          []string
 	}{
-		"nobody there":      {"mongodb://" + closedPort(t) + "/db?" + quick, "db", []string{"not reachable", "connection refused", "MONGODB_URI", passes}},
-		"unknown host":      {"mongodb://no-such-host.invalid/db?" + quick, "db", []string{"not reachable", "no-such-host.invalid", passes}},
+		"nobody there":      {"mongodb://" + closedPort(t) + "/db?" + quick, "db", []string{"not reachable", "connection refused", "MONGODB_URI"}},
+		"unknown host":      {"mongodb://no-such-host.invalid/db?" + quick, "db", []string{"not reachable", "no-such-host.invalid"}},
 		"wrong password":    {"mongodb://user:s3cret@" + login.Addr().String() + "/db?directConnection=true&" + quick, "db", []string{"password", "authSource"}},
 		"no TLS there":      {"mongodb://" + plain.Addr().String() + "/db?tls=true&directConnection=true&" + quick, "db", []string{"TLS", "tls=true"}},
 		"no scheme":         {"localhost:27017", "db", []string{"MONGODB_URI", "mongodb://"}},
@@ -78,15 +74,12 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 				t.Fatal("it opened")
 			}
 			for _, want := range c.want {
-				if want != passes && !strings.Contains(err.Error(), want) {
+				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q is not in: %v", want, err)
 				}
 			}
 			if strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("the password is in: %v", err)
-			}
-			if _, away := errors.AsType[*sink.UnreachableError](err); away != slices.Contains(c.want, passes) && name != "no TLS there" { // or it does not answer in time
-				t.Errorf("trying again may help: %v", away)
 			}
 		})
 	}
@@ -108,9 +101,6 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 				_, err := sink.Open(t.Context(), sink.Options{URI: "mongodb://user:s3cret@" + address + "/db?" + quick, Database: "db", WriteTimeout: time.Second})
 				if err == nil {
 					t.Fatal("it opened")
-				}
-				if _, away := errors.AsType[*sink.UnreachableError](err); !away {
-					t.Errorf("trying again does not help: %v", err)
 				}
 				for _, want := range append(c.want, address) {
 					if !strings.Contains(err.Error(), want) {

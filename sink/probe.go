@@ -92,43 +92,32 @@ func (d *Database) explain(err error) error {
 		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
 			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
 	case hosts != "":
-		return unreachable("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall block it?",
+		return fmt.Errorf("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall block it?",
 			hosts)
 	case errors.As(err, &selection):
 		return d.unchosen(selection.Desc)
 	case errors.As(err, &command) && command.Code == codeUnauthorized:
 		return fmt.Errorf("MongoDB requires a login: add user:password@ to MONGODB_URI: %s", command.Message)
 	}
-	text := redact(err.Error(), d.o.URI)
-	if mongo.IsNetworkError(err) || mongo.IsTimeout(err) {
-		return unreachable("greeting MongoDB: %s", text)
-	}
-	return fmt.Errorf("greeting MongoDB: %s", text)
-}
-
-func unreachable(format string, args ...any) error {
-	return &UnreachableError{fmt.Errorf(format, args...)}
+	return fmt.Errorf("greeting MongoDB: %s", redact(err.Error(), d.o.URI))
 }
 
 // unchosen says what to do where servers can be connected to and none was chosen.
 func (d *Database) unchosen(t description.Topology) error {
-	if len(t.Servers) == 0 { // the driver forgets servers that are of another set, or of none
-		return fmt.Errorf("MongoDB answers, but not as a primary: none of %s is of the replica set that replicaSet in MONGODB_URI names: is the name right?", d.hosts)
-	}
 	states := serverStates(t)
 	switch heard := heardFrom(t); {
 	case heard == heardNothing && d.dialer.tls != nil:
-		return unreachable("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
 			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	case heard == heardNothing:
-		return unreachable("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
 			"hang, does something in between block it?", states)
 	case heard == heardEnd:
-		return unreachable("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
+		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
 	case heard == heardEither:
-		return unreachable("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
+		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
 			"require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	}
-	return unreachable("MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its "+
+	return fmt.Errorf("MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its "+
 		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?", states)
 }

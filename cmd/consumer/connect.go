@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +18,11 @@ import (
 	"waterwheel/sink"
 )
 
-// setupPatience is how long setting MongoDB up is tried again where nothing else is waited for: an election takes about ten seconds.
-const setupPatience = 30 * time.Second
+// How long setting MongoDB up is tried again, and about the time between two tries. An election takes about ten seconds.
+const (
+	setupPatience = 30 * time.Second
+	setupPause    = 500 * time.Millisecond
+)
 
 // closingTimeout bounds closing connections at the end.
 const closingTimeout = 2 * time.Second
@@ -29,21 +33,20 @@ type connections struct {
 	letters  *dlq.Producer // nil: DLQ_TOPIC is empty
 	database *sink.Database
 	stores   map[string]*sink.Store // by topic
-	wait     *patience
 	// consumer is asked whether anything may be written; nil: nothing may be yet.
 	consumer *atomic.Pointer[pipeline.Consumer]
 }
 
-// connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. It waits for servers that do not
-// answer as wait says. A topic that does not exist is a mistake in the settings rather than an outage.
-func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer, wait *patience) (_ *connections, err error) {
-	n := &connections{stores: map[string]*sink.Store{}, wait: wait, consumer: &atomic.Pointer[pipeline.Consumer]{}}
+// connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
+// is a mistake in the settings rather than an outage.
+func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) (_ *connections, err error) {
+	n := &connections{stores: map[string]*sink.Store{}, consumer: &atomic.Pointer[pipeline.Consumer]{}}
 	defer func() {
 		if err != nil {
 			n.close()
 		}
 	}()
-	if err = n.openKafka(ctx, c, log, reg); err != nil {
+	if n.kafka, err = kafka.Open(ctx, kafkaOptions(c, log), reg); err != nil {
 		return nil, err
 	}
 	if err = n.checkTopics(ctx, c.Kafka.Topics); err != nil {
@@ -55,44 +58,10 @@ func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometh
 	return n, n.openLetters(ctx, c)
 }
 
-// Names of the servers.
-const (
-	kafkaServer   = "Kafka"
-	mongoDBServer = "MongoDB"
-)
-
-func (n *connections) openKafka(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) error {
-	unreached := func(err error) bool { return kafka.Classify(err) == kafka.Retry }
-	return n.wait.until(ctx, kafkaServer, unreached, func(ctx context.Context) (err error) {
-		return attempt(reg, func(reg prometheus.Registerer) error {
-			n.kafka, err = kafka.Open(ctx, kafkaOptions(c, log), reg)
-			return err
-		})
-	})
-}
-
-// attempt registers the metrics of what is opened once that went well: it may be tried again.
-func attempt(reg prometheus.Registerer, open func(prometheus.Registerer) error) error {
-	own := prometheus.NewRegistry()
-	if err := open(own); err != nil {
-		return err
-	}
-	return reg.Register(own)
-}
-
-// unanswered tells of an error whether a broker did not answer, or asks to be asked again.
-func unanswered(err error) bool { return is[*kafka.Error](err) && kafka.Classify(err) == kafka.Retry }
-
 func (n *connections) checkTopics(ctx context.Context, names []string) error {
-	var topics []kafka.Topic
-	err := n.wait.until(ctx, kafkaServer, unanswered, func(ctx context.Context) (err error) {
-		if topics, err = n.kafka.Topics(ctx, names...); err != nil {
-			err = fmt.Errorf("looking at the topics: %w", err)
-		}
-		return err
-	})
+	topics, err := n.kafka.Topics(ctx, names...)
 	if err != nil {
-		return err
+		return fmt.Errorf("looking at the topics: %w", err)
 	}
 	return errors.Join(unreadable(topics)...)
 }
@@ -116,34 +85,45 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, log *sl
 		return err
 	}
 	o := sinkOptions(c, log)
+	o.Registerer = reg
 	o.Lease = func() bool {
 		consumer := n.consumer.Load()
 		return consumer != nil && consumer.Held()
 	}
-	err = n.wait.until(ctx, mongoDBServer, is[*sink.UnreachableError], func(ctx context.Context) error {
-		return attempt(reg, func(reg prometheus.Registerer) (err error) {
-			o.Registerer = reg
-			n.database, err = sink.Open(ctx, o)
-			return err
-		})
-	})
-	if err != nil {
+	if n.database, err = sink.Open(ctx, o); err != nil {
 		return err
 	}
-	wait := n.wait
-	if wait == nil {
-		wait = &patience{since: time.Now(), limit: setupPatience, log: log, show: func(string, time.Time, error) {}}
-	}
 	for _, topic := range c.Kafka.Topics {
-		err := wait.until(ctx, mongoDBServer, is[*sink.OutageError], func(ctx context.Context) (err error) {
-			n.stores[topic], err = n.database.Setup(ctx, c.MongoDB.SeriesFor(topic), definition, c.Bucket.MaxCount)
+		name := c.MongoDB.SeriesFor(topic)
+		setup := func() (err error) {
+			n.stores[topic], err = n.database.Setup(ctx, name, definition, c.Bucket.MaxCount)
 			return err
-		})
-		if err != nil {
+		}
+		if err := persist(ctx, log.With("collection", name), setup); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// persist sets something up in MongoDB, again and again while that fails for what passes by itself: an election takes longer
+// than one try.
+func persist(ctx context.Context, log *slog.Logger, setup func() error) error {
+	for begin, tries := time.Now(), 1; ; tries++ {
+		err := setup()
+		out := (*sink.OutageError)(nil)
+		if err == nil || !errors.As(err, &out) || ctx.Err() != nil {
+			return err
+		}
+		if time.Since(begin) >= setupPatience {
+			return fmt.Errorf("tried again for %v: %w", setupPatience, err)
+		}
+		log.Warn("MongoDB cannot be set up yet, trying again", "times", tries, "for", time.Since(begin).Round(time.Millisecond), "err", err)
+		select {
+		case <-time.After(setupPause/2 + rand.N(setupPause)):
+		case <-ctx.Done():
+		}
+	}
 }
 
 func (n *connections) openLetters(ctx context.Context, c config.Config) error {
@@ -151,7 +131,7 @@ func (n *connections) openLetters(ctx context.Context, c config.Config) error {
 		return nil
 	}
 	n.letters = dlq.New(n.kafka, letterOptions(c))
-	return n.wait.until(ctx, kafkaServer, unanswered, n.letters.Setup)
+	return n.letters.Setup(ctx)
 }
 
 // close closes what is open.

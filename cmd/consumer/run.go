@@ -105,9 +105,7 @@ func newProcess(c config.Config, log *slog.Logger) *process {
 // work connects, joins the group, and works until the context ends.
 func (p *process) work(ctx context.Context) error {
 	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
-	n, err := connect(ctx, p.config, p.log, p.registry, &patience{
-		since: time.Now(), limit: p.config.Service.StartTimeout, name: "START_TIMEOUT", log: p.log, show: p.view.Waiting,
-	})
+	n, err := connect(ctx, p.config, p.log, p.registry)
 	if err != nil && ctx.Err() != nil {
 		p.log.Info("stopped before it had connected")
 		return nil // as asked

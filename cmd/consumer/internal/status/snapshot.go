@@ -1,7 +1,6 @@
 package status
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -92,9 +91,6 @@ func (v *View) snapshot() Snapshot {
 	p := v.parts.Load()
 	if p == nil {
 		view.NotReady = []string{"connecting to Kafka and MongoDB"}
-		if w := v.waiting.Load(); w != nil {
-			view.NotReady = []string{fmt.Sprintf("waiting for %s since %s: %v", w.server, w.since.UTC().Format(time.RFC3339), w.err)}
-		}
 		return view
 	}
 	r := readiness{at: view.At}

@@ -44,9 +44,8 @@ type Options struct {
 // View is what pages and metrics show of the running consumer. It is safe for concurrent use.
 type View struct {
 	o        Options
-	parts    atomic.Pointer[Parts]   // nil: not connected yet
-	waiting  atomic.Pointer[awaited] // meanwhile; nil: for nothing
-	database atomic.Pointer[outage]  // nil: MongoDB answers
+	parts    atomic.Pointer[Parts]  // nil: not connected yet
+	database atomic.Pointer[outage] // nil: MongoDB answers
 	letters  recentLetters
 	looks    *looks
 	outages  *prometheus.CounterVec
@@ -73,21 +72,6 @@ type Pinger interface {
 type outage struct {
 	since time.Time
 	err   error
-}
-
-// awaited is what a start waits for.
-type awaited struct {
-	server string
-	outage
-}
-
-// Waiting says for which server the start waits, since when and why; without an error: for none any more.
-func (v *View) Waiting(server string, since time.Time, err error) {
-	if err == nil {
-		v.waiting.Store(nil)
-		return
-	}
-	v.waiting.Store(&awaited{server, outage{since, err}})
 }
 
 // New returns a View that says that the consumer is not connected yet.
