@@ -1,15 +1,14 @@
 package status
 
 import (
-	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/pipeline"
-	"waterwheel/sink"
 )
 
 // pending is a server that the start waits for.
@@ -61,11 +60,9 @@ func (w *waits) list() []pending {
 // waits has a sentence for each server that the start waits for.
 func (r *readiness) waits(list []pending) {
 	for _, p := range list {
-		why := p.why
-		if out := (*sink.OutageError)(nil); errors.As(why, &out) {
-			why = out.Err // that it is connected to is said by the sentence
-		}
-		r.notReady("waiting for %s (%s) since %s: %v", p.of.Name(), p.at, text.Time(p.since), why)
+		why := strings.TrimPrefix(p.why.Error(), "connecting to "+p.of.Name()+": ") // which the sentence says
+		why = strings.ReplaceAll(why, "\n", "; ")                                   // of several brokers
+		r.notReady("waiting for %s (%s) since %s: %s", p.of.Name(), p.at, text.Time(p.since), why)
 	}
 	if len(list) == 0 {
 		r.notReady("connecting to Kafka and MongoDB")
