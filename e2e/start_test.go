@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,18 +20,16 @@ func TestStartOrderDoesNotMatter(t *testing.T) {
 	mongo, uri := world.servers.LinkMongo(t)
 	mongo.Refuse()
 	brokers, kafka := laterKafka(t)
-	if err := s.send(within(t, 30*time.Second), s.generator(8), 300); err != nil {
-		t.Fatal(err)
-	}
+	s.sendReadings(300)
 	c := s.start("KAFKA_BROKERS", brokers, "MONGODB_URI", uri, "LOG_FORMAT", "text")
 	refused := "connection refused"
-	s.awaitStarting(c, "waiting for Kafka ("+brokers+") since ", refused, "waiting for MongoDB ("+hostOf(t, uri)+") since ")
+	s.awaitNotReady(c, "waiting for Kafka ("+brokers+") since ", refused, "waiting for MongoDB ("+hostOf(t, uri)+") since ")
 	if status, body, err := c.Get(t.Context(), "/healthz"); err != nil || status != http.StatusOK {
 		t.Errorf("a consumer that waits is said to be dead: %d %s %v", status, body, err)
 	}
 	kafka()
 	s.awaitLine(c, "Kafka is there")
-	s.awaitStarting(c, "waiting for MongoDB ("+hostOf(t, uri)+") since ", refused)
+	s.awaitNotReady(c, "waiting for MongoDB ("+hostOf(t, uri)+") since ", refused)
 	if _, body, _ := c.Get(t.Context(), "/readyz"); strings.Contains(body, "waiting for Kafka") {
 		t.Errorf("Kafka is there, and waited for: %s", body)
 	}
@@ -59,7 +56,7 @@ func TestAStopWhileWaiting(t *testing.T) {
 	s := newStream(t, 1)
 	brokers, _ := laterKafka(t)
 	c := s.start("KAFKA_BROKERS", brokers)
-	s.awaitStarting(c, "waiting for Kafka")
+	s.awaitNotReady(c, "waiting for Kafka")
 	begin := time.Now()
 	if code, err := c.Terminate(within(t, 20*time.Second)); err != nil || code != 0 || time.Since(begin) > 5*time.Second {
 		t.Errorf("code %d (%v) after %v\n%s", code, err, time.Since(begin), c.Log())
@@ -172,37 +169,12 @@ func (s *stream) launch(pairs ...string) *harness.Consumer {
 	return c
 }
 
-// awaitStarting waits until /readyz says all of the words, with 503.
-func (s *stream) awaitStarting(c *harness.Consumer, words ...string) {
-	s.t.Helper()
-	s.poll(within(s.t, 30*time.Second), c, func(ctx context.Context) bool {
-		status, body, err := c.Get(ctx, "/readyz")
-		if err != nil || status != http.StatusServiceUnavailable {
-			return false
-		}
-		for _, word := range words {
-			if !strings.Contains(body, word) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
 // awaitLine waits until the log has the text.
 func (s *stream) awaitLine(c *harness.Consumer, text string) {
 	s.t.Helper()
-	s.poll(within(s.t, 30*time.Second), c, func(context.Context) bool { return strings.Contains(c.Log(), text) })
-}
-
-// poll asks until that is true.
-func (s *stream) poll(ctx context.Context, c *harness.Consumer, met func(context.Context) bool) {
-	s.t.Helper()
-	for !met(ctx) {
+	for ctx := within(s.t, 30*time.Second); !strings.Contains(c.Log(), text); time.Sleep(50 * time.Millisecond) {
 		if ctx.Err() != nil || !c.Running() {
-			_, body, _ := c.Get(s.t.Context(), "/readyz")
-			s.t.Fatalf("it did not come; /readyz says %q, the log\n%s", body, c.Log())
+			s.t.Fatalf("%q is not in the log\n%s", text, c.Log())
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 }

@@ -67,7 +67,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		"login not now":     {"mongodb://user:s3cret@" + ending.Addr().String() + "/db?directConnection=true&" + quick, "db", []string{"login"}, true},
 		"login cut":         {"mongodb://user:s3cret@" + cut.Addr().String() + "/db?directConnection=true&" + quick, "db", []string{"login"}, true},
 		"no such service":   {"mongodb+srv://no-such-host.invalid/db", "db", []string{"DNS does not know", "no-such-host.invalid", "MONGODB_URI"}, true},
-		"no TLS there":      {"mongodb://" + plain.Addr().String() + "/db?tls=true&directConnection=true&" + quick, "db", []string{"TLS", "tls=true"}, false},
+		"no TLS there":      {"mongodb://" + plain.Addr().String() + "/db?tls=true&directConnection=true&" + quick, "db", []string{"TLS", "tls=true"}, true},
 		"no scheme":         {"localhost:27017", "db", []string{"MONGODB_URI", "mongodb://"}, false},
 		"a bad option":      {"mongodb://user:s3cret@h/db?maxPoolSize=x", "db", []string{"MONGODB_URI", "invalid value"}, false},
 		"no database":       {"mongodb://" + plain.Addr().String(), "", []string{"MONGODB_DATABASE"}, false},

@@ -20,6 +20,12 @@ type pending struct {
 	told  time.Time // last
 }
 
+// cause is why, without what the sentence says, in one line.
+func (p *pending) cause() string {
+	cause := strings.TrimPrefix(p.why.Error(), "connecting to "+p.of.Name()+": ")
+	return strings.ReplaceAll(cause, "\n", "; ") // of several brokers
+}
+
 // waits are the servers that the start waits for. They are safe for concurrent use.
 type waits struct {
 	mu sync.Mutex
@@ -60,9 +66,7 @@ func (w *waits) list() []pending {
 // waits has a sentence for each server that the start waits for.
 func (r *readiness) waits(list []pending) {
 	for _, p := range list {
-		why := strings.TrimPrefix(p.why.Error(), "connecting to "+p.of.Name()+": ") // which the sentence says
-		why = strings.ReplaceAll(why, "\n", "; ")                                   // of several brokers
-		r.notReady("waiting for %s (%s) since %s: %s", p.of.Name(), p.at, text.Time(p.since), why)
+		r.notReady("waiting for %s (%s) since %s: %s", p.of.Name(), p.at, text.Time(p.since), p.cause())
 	}
 	if len(list) == 0 {
 		r.notReady("connecting to Kafka and MongoDB")
