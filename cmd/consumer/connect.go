@@ -90,7 +90,7 @@ func kafkaWait(c config.Config, of pipeline.Dependency) wait {
 // mayPass marks what of Kafka's errors may pass by itself.
 func mayPass(err error) error {
 	if kafka.Classify(err) == kafka.Retry {
-		return &notYet{err}
+		return &notYetError{err}
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func databaseWait(c config.Config) wait {
 // outage marks what of MongoDB's errors may pass by itself.
 func outage(err error) error {
 	if out := (*sink.OutageError)(nil); errors.As(err, &out) {
-		return &notYet{err}
+		return &notYetError{err}
 	}
 	return err
 }

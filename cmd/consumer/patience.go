@@ -39,11 +39,11 @@ type wait struct {
 	wayOut string
 }
 
-// notYet is an error that may pass by itself.
-type notYet struct{ error }
+// notYetError is an error that may pass by itself.
+type notYetError struct{ error }
 
 // Unwrap gives the cause.
-func (e *notYet) Unwrap() error { return e.error }
+func (e *notYetError) Unwrap() error { return e.error }
 
 // started gives a patience that counts from now; a limit of 0 is none.
 func (p patience) started(limit time.Duration) *patience {
@@ -53,7 +53,7 @@ func (p patience) started(limit time.Duration) *patience {
 	return &p
 }
 
-// wait tries until that works, or fails with something else than a notYet, or ctx or the patience is over. The context of a
+// wait tries until that works, or fails with something else than a notYetError, or ctx or the patience is over. The context of a
 // try ends with the patience.
 func (p *patience) wait(ctx context.Context, w wait, try func(context.Context) error) error {
 	bounded, cancel := p.bounded(ctx)
@@ -61,7 +61,7 @@ func (p *patience) wait(ctx context.Context, w wait, try func(context.Context) e
 	var last error
 	for begin, said := time.Now(), (time.Time{}); ; {
 		err := try(bounded)
-		pending, passes := errors.AsType[*notYet](err)
+		pending, passes := errors.AsType[*notYetError](err)
 		if err == nil || !passes || ctx.Err() != nil {
 			p.over(w, begin, !said.IsZero(), err)
 			return err
@@ -93,7 +93,7 @@ func (p *patience) opens(ctx context.Context, w wait, try func(context.Context) 
 		return p.wait(ctx, w, try)
 	}
 	err := try(ctx)
-	if pending, passes := errors.AsType[*notYet](err); passes {
+	if pending, passes := errors.AsType[*notYetError](err); passes {
 		return pending.error
 	}
 	return err

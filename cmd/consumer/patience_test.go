@@ -41,14 +41,14 @@ func TestAWaitIsSaidAndEnds(t *testing.T) {
 		p, begin := newPatient(0), time.Now()
 		err := p.opens(t.Context(), someKafka, func(context.Context) error {
 			if time.Since(begin) < 150*time.Second {
-				return &notYet{errAway}
+				return &notYetError{errAway}
 			}
 			return nil
 		})
 		if err != nil || p.lines("level=WARN") != 3 || p.lines(`msg="Kafka is there"`) != 1 || p.lines("at=kafka:9092") != 4 || p.lines("after=2m30") != 1 {
 			t.Errorf("%v, and the lines are\n%s", err, p.log.String())
 		}
-		if n := len(p.told); n < 200 || p.told[0] != errAway || p.told[n-1] != nil {
+		if n := len(p.told); n < 200 || !errors.Is(p.told[0], errAway) || p.told[n-1] != nil {
 			t.Errorf("it is shown %d times, the last time %v", n, p.told[max(0, n-1)])
 		}
 	})
@@ -68,11 +68,11 @@ func TestAMistakeEndsAWait(t *testing.T) {
 		p, wrong, tries := newPatient(0), errors.New("wrong password"), 0
 		err := p.opens(t.Context(), someKafka, func(context.Context) error {
 			if tries++; tries == 1 {
-				return &notYet{errAway}
+				return &notYetError{errAway}
 			}
 			return wrong
 		})
-		if err != wrong || tries != 2 || p.told[len(p.told)-1] != nil || p.lines("Kafka is there") != 0 {
+		if !errors.Is(err, wrong) || tries != 2 || p.told[len(p.told)-1] != nil || p.lines("Kafka is there") != 0 {
 			t.Errorf("%v after %d tries; shown is %v, and the lines are\n%s", err, tries, p.told, p.log.String())
 		}
 	})
@@ -85,10 +85,10 @@ func TestPatienceIsBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		err := p.opens(t.Context(), someKafka, func(ctx context.Context) error {
 			if tries++; tries == 1 {
-				return &notYet{errAway}
+				return &notYetError{errAway}
 			}
 			<-ctx.Done()
-			return &notYet{ctx.Err()}
+			return &notYetError{ctx.Err()}
 		})
 		if !errors.Is(err, errAway) || errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 4*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
@@ -107,7 +107,7 @@ func TestAStopEndsAWait(t *testing.T) {
 		p, begin := newPatient(0), time.Now()
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
-		err := p.opens(ctx, someKafka, func(context.Context) error { return &notYet{errAway} })
+		err := p.opens(ctx, someKafka, func(context.Context) error { return &notYetError{errAway} })
 		if err == nil || time.Since(begin) != 10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
@@ -119,10 +119,10 @@ func TestOnlyRunWaitsForWhatOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, begin := newPatient(30*time.Second), time.Now()
 		p.opening = false
-		if err := p.opens(t.Context(), someKafka, func(context.Context) error { return &notYet{errAway} }); err != errAway || time.Since(begin) > 0 {
+		if err := p.opens(t.Context(), someKafka, func(context.Context) error { return &notYetError{errAway} }); !errors.Is(err, errAway) || time.Since(begin) > 0 {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		err := p.wait(t.Context(), someKafka, func(context.Context) error { return &notYet{errAway} })
+		err := p.wait(t.Context(), someKafka, func(context.Context) error { return &notYetError{errAway} })
 		if !errors.Is(err, errAway) || time.Since(begin) != 30*time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
