@@ -150,5 +150,6 @@ type Service struct {
 	LogLevel        string        `env:"LOG_LEVEL,default=info" oneof:"debug,info,warn,error" doc:"least severe lines that are written"`
 	LogFormat       string        `env:"LOG_FORMAT" oneof:"text,json" shown:"text on a terminal, else json" doc:"form of the lines"`
 	LogProgress     time.Duration `env:"LOG_PROGRESS,default=1m" min:"1s" max:"24h" doc:"time between two lines that say how far the consumer is"`
+	StartTimeout    time.Duration `env:"START_TIMEOUT" min:"0s" max:"24h" shown:"for ever" doc:"how long run waits at its start for Kafka and MongoDB to answer; 0s: for ever. Wrong passwords, rights and names end it at once all the same. The other commands do not wait"`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT,default=25s" min:"1s" max:"1h" doc:"from the signal to the exit; more than MONGODB_WRITE_TIMEOUT. Kubernetes' grace should be longer"`
 }

@@ -50,6 +50,15 @@ func (u URI) Database() string {
 	return name
 }
 
+// Hosts are the addresses in the URI, as written there; empty if it is not well-formed.
+func (u URI) Hosts() string {
+	p, ok := u.parts()
+	if !ok {
+		return ""
+	}
+	return p.hosts
+}
+
 // uriParts are the pieces of a well-formed URI.
 type uriParts struct {
 	scheme string

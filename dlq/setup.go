@@ -24,14 +24,14 @@ func advised(err error) error {
 }
 
 // Setup finds the dead-letter topics and creates those that are missing, if the options allow it. It may be called again
-// after an error.
+// after an error; kafka.Classify tells whether that can help.
 func (p *Producer) Setup(ctx context.Context) error {
 	missing, err := p.client.Missing(ctx, p.options.Topics()...)
 	switch {
 	case err != nil:
 	case len(missing) == 0:
 	case !p.options.Create:
-		return fmt.Errorf("dead-letter topics do not exist: %s (create them, or set DLQ_CREATE=true)", strings.Join(missing, ", "))
+		return kafka.Mistake(fmt.Errorf("dead-letter topics do not exist: %s (create them, or set DLQ_CREATE=true)", strings.Join(missing, ", ")))
 	default:
 		err = p.create(ctx, missing)
 	}
@@ -45,7 +45,7 @@ func (p *Producer) Setup(ctx context.Context) error {
 	var errs []error
 	for _, t := range topics {
 		if t.Err == nil && !t.Rights.Allow(kafka.Write) {
-			errs = append(errs, fmt.Errorf("dead-letter topic %q may be seen and not written: %s", t.Name, grantWrite))
+			errs = append(errs, kafka.Mistake(fmt.Errorf("dead-letter topic %q may be seen and not written: %s", t.Name, grantWrite)))
 		}
 	}
 	return errors.Join(errs...)

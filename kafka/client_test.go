@@ -53,6 +53,12 @@ func TestOpenNamesBrokersThatCannotBeReached(t *testing.T) {
 	refused(t, err, Retry, "KAFKA_BROKERS", closed.Addr().String(), "connection refused")
 }
 
+// TestOpenSaysWhatNameIsNotKnown: it may be later, when the broker starts.
+func TestOpenSaysWhatNameIsNotKnown(t *testing.T) {
+	_, err := Open(t.Context(), tested(Options{Brokers: []string{"no-such-host.invalid:9092"}}), prometheus.NewRegistry())
+	refused(t, err, Retry, "DNS does not know no-such-host.invalid", "no-such-host.invalid:9092 cannot be reached")
+}
+
 func TestProbeTriesTheNextBroker(t *testing.T) {
 	closed, silent := listen(t), listen(t)
 	closed.Close()

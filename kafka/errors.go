@@ -76,6 +76,9 @@ type settingError struct{ error }
 // Unwrap gives the cause.
 func (e *settingError) Unwrap() error { return e.error }
 
+// Mistake makes an error that Classify takes for one of the settings, or of rights: trying again does not help.
+func Mistake(err error) error { return &settingError{err} }
+
 // CodeError makes an error of a code in an answer, nil for 0.
 func CodeError(api protocol.ApiKey, of record.Partition, code int16) error {
 	if code == 0 {

@@ -118,6 +118,9 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w",
 			broker, errUnreachable, c.timeout, cmp.Or(ctx.Err(), context.DeadlineExceeded))
 	}
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Errorf("%s %w: DNS does not know %s: is it written right, is the server known there yet? %w", broker, errUnreachable, unknown.Name, err)
+	}
 	says := ""
 	switch {
 	case errors.Is(err, errHandshake):

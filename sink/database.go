@@ -72,7 +72,8 @@ type Database struct {
 }
 
 // Open connects, and finds out what kind of server answers. The errors say what to do about an address nobody answers at,
-// a wrong password, TLS on one side only, a URI or a database name that cannot be.
+// a wrong password, TLS on one side only, a URI or a database name that cannot be. An *OutageError may pass by itself: nobody
+// answers, no server is the primary, or its name is not known.
 func Open(ctx context.Context, o Options) (*Database, error) {
 	co, err := clientOptions(o.URI)
 	if err != nil {

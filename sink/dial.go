@@ -116,3 +116,35 @@ func (d *dialer) failures() (text string, tlsFailed bool) {
 	}
 	return strings.Join(lines, "; "), tlsFailed
 }
+
+// silent tells whether every failed TLS handshake failed for want of an answer.
+func (d *dialer) silent() bool {
+	return !d.anyFailed(func(e *dialError) bool {
+		timeout := net.Error(nil)
+		return e.TLS && !errors.Is(e, context.DeadlineExceeded) && !(errors.As(e.Err, &timeout) && timeout.Timeout())
+	})
+}
+
+// unknown is a host name that could not be resolved, empty for none.
+func (d *dialer) unknown() (name string) {
+	d.anyFailed(func(e *dialError) bool {
+		asked, ok := errors.AsType[*net.DNSError](e.Err)
+		if ok {
+			name = asked.Name
+		}
+		return ok
+	})
+	return name
+}
+
+// anyFailed tells whether one of the last failures is like that.
+func (d *dialer) anyFailed(like func(*dialError) bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, address := range slices.Sorted(maps.Keys(d.failed)) {
+		if e, ok := errors.AsType[*dialError](d.failed[address]); ok && like(e) {
+			return true
+		}
+	}
+	return false
+}

@@ -23,7 +23,7 @@
 //	                lookup.go, lookupshortlist.go (buckets to reopen: the queries, the choice), newest.go (of which time the newest is)
 //	a connection    dial.go, socket_*.go (connecting, TLS, options of the socket)
 //	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
-//	a database      database.go, uri.go, probe.go, reach.go (opening, greeting, saying why nobody can be reached)
+//	a database      database.go, uri.go, probe.go, explain.go, reach.go (opening, greeting, saying why nobody can be reached)
 //	                setup.go, options.go, abilities.go (making a time series, its definition, what the server can)
 //	                storage.go (how the buckets are kept on disk)
 //	                segments.go (whether it has segments)

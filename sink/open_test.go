@@ -49,22 +49,30 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 	plain := newFake(t, nil)
 	login := newFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
 	login.answer("saslStart", failing(18, "Authentication failed."))
+	ending := newFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
+	ending.answer("saslStart", failing(91, "The server is in quiesce mode and will shut down"))
+	cut := newFake(t, bson.D{{Key: "saslSupportedMechs", Value: bson.A{"SCRAM-SHA-256"}}})
+	cut.answer("saslStart", func(bson.Raw) bson.D { return nil })
 	required := newFake(t, nil)
 	required.answer("hello", failing(13, "command hello requires authentication"))
 	const quick = "serverSelectionTimeoutMS=300&connectTimeoutMS=300"
 	for name, c := range map[string]struct {
 		uri, database string
 		want          []string
+		passes        bool // nothing need be changed for it to work later
 	}{
-		"nobody there":      {"mongodb://" + closedPort(t) + "/db?" + quick, "db", []string{"not reachable", "connection refused", "MONGODB_URI"}},
-		"unknown host":      {"mongodb://no-such-host.invalid/db?" + quick, "db", []string{"not reachable", "no-such-host.invalid"}},
-		"wrong password":    {"mongodb://user:s3cret@" + login.Addr().String() + "/db?directConnection=true&" + quick, "db", []string{"password", "authSource"}},
-		"no TLS there":      {"mongodb://" + plain.Addr().String() + "/db?tls=true&directConnection=true&" + quick, "db", []string{"TLS", "tls=true"}},
-		"no scheme":         {"localhost:27017", "db", []string{"MONGODB_URI", "mongodb://"}},
-		"a bad option":      {"mongodb://user:s3cret@h/db?maxPoolSize=x", "db", []string{"MONGODB_URI", "invalid value"}},
-		"no database":       {"mongodb://" + plain.Addr().String(), "", []string{"MONGODB_DATABASE"}},
-		"a bad database":    {"mongodb://" + plain.Addr().String(), "a:b", []string{"MONGODB_DATABASE", `"a:b" has a ":"`}},
-		"not a replica set": {"mongodb://" + plain.Addr().String() + "/db?replicaSet=rs&" + quick, "db", []string{"not as a primary", "replicaSet"}},
+		"nobody there":      {"mongodb://" + closedPort(t) + "/db?" + quick, "db", []string{"not reachable", "connection refused", "MONGODB_URI"}, true},
+		"unknown host":      {"mongodb://no-such-host.invalid/db?" + quick, "db", []string{"not reachable", "no-such-host.invalid"}, true},
+		"wrong password":    {"mongodb://user:s3cret@" + login.Addr().String() + "/db?directConnection=true&" + quick, "db", []string{"password", "authSource"}, false},
+		"login not now":     {"mongodb://user:s3cret@" + ending.Addr().String() + "/db?directConnection=true&" + quick, "db", []string{"login"}, true},
+		"login cut":         {"mongodb://user:s3cret@" + cut.Addr().String() + "/db?directConnection=true&" + quick, "db", []string{"login"}, true},
+		"no such service":   {"mongodb+srv://no-such-host.invalid/db", "db", []string{"DNS does not know", "no-such-host.invalid", "MONGODB_URI"}, true},
+		"no TLS there":      {"mongodb://" + plain.Addr().String() + "/db?tls=true&directConnection=true&" + quick, "db", []string{"TLS", "tls=true"}, true},
+		"no scheme":         {"localhost:27017", "db", []string{"MONGODB_URI", "mongodb://"}, false},
+		"a bad option":      {"mongodb://user:s3cret@h/db?maxPoolSize=x", "db", []string{"MONGODB_URI", "invalid value"}, false},
+		"no database":       {"mongodb://" + plain.Addr().String(), "", []string{"MONGODB_DATABASE"}, false},
+		"a bad database":    {"mongodb://" + plain.Addr().String(), "a:b", []string{"MONGODB_DATABASE", `"a:b" has a ":"`}, false},
+		"not a replica set": {"mongodb://" + plain.Addr().String() + "/db?replicaSet=rs&" + quick, "db", []string{"not as a primary", "replicaSet"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,6 +86,9 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 					t.Errorf("%q is not in: %v", want, err)
 				}
 			}
+			if out := (*sink.OutageError)(nil); errors.As(err, &out) != c.passes {
+				t.Errorf("it is said to pass by itself: %v, want %v: %v", !c.passes, c.passes, err)
+			}
 			if strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("the password is in: %v", err)
 			}
@@ -88,11 +99,12 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 // TestOpenTellsSilenceFromARefusal: a server that says nothing is not one that is no primary.
 func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 	for name, c := range map[string]struct {
-		with func(net.Conn)
-		want []string
+		with   func(net.Conn)
+		want   []string
+		passes bool
 	}{
-		"silent":     {func(net.Conn) {}, []string{"does not answer", "nothing comes back"}},
-		"hanging up": {func(c net.Conn) { c.Close() }, []string{"hangs up at once", "tls=true"}},
+		"silent":     {func(net.Conn) {}, []string{"does not answer", "nothing comes back"}, true},
+		"hanging up": {func(c net.Conn) { c.Close() }, []string{"hangs up at once", "tls=true"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,6 +118,9 @@ func TestOpenTellsSilenceFromARefusal(t *testing.T) {
 					if !strings.Contains(err.Error(), want) {
 						t.Errorf("%q is not in: %v", want, err)
 					}
+				}
+				if out := (*sink.OutageError)(nil); errors.As(err, &out) != c.passes {
+					t.Errorf("it is said to pass by itself: %v: %v", !c.passes, err)
 				}
 				if strings.Contains(err.Error(), "not as a primary") || strings.Contains(err.Error(), "s3cret") {
 					t.Errorf("misleading: %v", err)
@@ -180,6 +195,36 @@ func TestSetupMeetsAnElection(t *testing.T) {
 		if out := (*sink.OutageError)(nil); !errors.As(err, &out) {
 			t.Errorf("%s: %v, want an outage", during, err)
 		}
+	}
+}
+
+// TestOpenDuringAnElection: a member of a replica set may be the primary later, and so may one that is to be initiated.
+func TestOpenDuringAnElection(t *testing.T) {
+	for name, says := range map[string]bson.D{
+		"a secondary":    {{Key: "setName", Value: "rs"}, {Key: "secondary", Value: true}},
+		"not initiated":  {{Key: "isreplicaset", Value: true}},
+		"being restored": {{Key: "setName", Value: "rs"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, append(bson.D{{Key: "isWritablePrimary", Value: false}, {Key: "ismaster", Value: false}}, says...))
+			at := f.Addr().String()
+			_, err := sink.Open(t.Context(), sink.Options{
+				URI: "mongodb://" + at + "/db?replicaSet=rs&serverSelectionTimeoutMS=300", Database: "db", WriteTimeout: time.Second,
+			})
+			if out := (*sink.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "not as a primary") {
+				t.Errorf("%v, want an outage for want of a primary", err)
+			}
+		})
+	}
+}
+
+// TestOpenIsSilentInTLS: that nothing comes back in the handshake says nothing about the settings.
+func TestOpenIsSilentInTLS(t *testing.T) {
+	uri := "mongodb://" + acceptor(t, func(net.Conn) {}) + "/db?tls=true&directConnection=true&serverSelectionTimeoutMS=600&connectTimeoutMS=200"
+	_, err := sink.Open(t.Context(), sink.Options{URI: uri, Database: "db", WriteTimeout: time.Second})
+	if out := (*sink.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "tls=true") {
+		t.Errorf("%v, want an outage that speaks of TLS", err)
 	}
 }
 

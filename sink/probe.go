@@ -3,14 +3,10 @@ package sink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
-	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
 
 // Server is what a server says of itself.
@@ -68,56 +64,4 @@ func (d *Database) probe(ctx context.Context) (Server, error) {
 		Sessions: g.SessionMinutes != nil && (g.SetName != "" || sharded),
 		Sharded:  sharded,
 	}, nil
-}
-
-// explain says what to do about a server that could not be greeted.
-func (d *Database) explain(err error) error {
-	hosts, tlsFailed := d.dialer.failures()
-	var (
-		refused   *auth.Error
-		selection topology.ServerSelectionError
-		command   mongo.CommandError
-	)
-	all := err
-	if errors.As(err, &selection) { // why each server could not be chosen
-		for _, server := range selection.Desc.Servers {
-			all = errors.Join(all, server.LastError)
-		}
-	}
-	switch {
-	case errors.As(all, &refused):
-		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (is authSource the database in which the user was created?): %s",
-			redact(refused.Error(), d.o.URI))
-	case tlsFailed:
-		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
-			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
-	case hosts != "":
-		return fmt.Errorf("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall block it?",
-			hosts)
-	case errors.As(err, &selection):
-		return d.unchosen(selection.Desc)
-	case errors.As(err, &command) && command.Code == codeUnauthorized:
-		return fmt.Errorf("MongoDB requires a login: add user:password@ to MONGODB_URI: %s", command.Message)
-	}
-	return fmt.Errorf("greeting MongoDB: %s", redact(err.Error(), d.o.URI))
-}
-
-// unchosen says what to do where servers can be connected to and none was chosen.
-func (d *Database) unchosen(t description.Topology) error {
-	states := serverStates(t)
-	switch heard := heardFrom(t); {
-	case heard == heardNothing && d.dialer.tls != nil:
-		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
-			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", states)
-	case heard == heardNothing:
-		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
-			"hang, does something in between block it?", states)
-	case heard == heardEnd:
-		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
-	case heard == heardEither:
-		return fmt.Errorf("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
-			"require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
-	}
-	return fmt.Errorf("MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its "+
-		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?", states)
 }

@@ -13,8 +13,9 @@ import (
 func unreadableURI(err error, uri string) error {
 	text, _, _ := strings.Cut(redact(err.Error(), uri), `"`) // from there on it quotes
 	text = strings.TrimRight(text, " :")
-	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") {
-		text = fmt.Sprintf("DNS does not know %s", unknown.Name)
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok && !strings.Contains(unknown.Name, "@") { // it may be known later
+		return &OutageError{Doing: connecting, Err: fmt.Errorf("DNS does not know %s: is the name in MONGODB_URI written right, is the server "+
+			"known there yet?", unknown.Name)}
 	}
 	return fmt.Errorf("MONGODB_URI: %s; it looks like mongodb://user:password@host:27017/database or mongodb+srv://…, with @ : / ? # %% of "+
 		"user and password written %%40 %%3A %%2F %%3F %%23 %%25", text)

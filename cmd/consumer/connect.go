@@ -4,24 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
+	"waterwheel/timeseries"
 )
 
-// How long setting MongoDB up is tried again, and about the time between two tries. An election takes about ten seconds.
+// initPatience is how long init tries again to set MongoDB up: an election takes about ten seconds.
+const initPatience = 30 * time.Second
+
+// firstLook is how long the first try at MongoDB may take, each further one twice as long: the driver goes on looking for a server
+// that is not there, and only then says why it is not.
 const (
-	setupPatience = 30 * time.Second
-	setupPause    = 500 * time.Millisecond
+	firstLook   = 2 * time.Second
+	longestLook = time.Minute
 )
 
 // closingTimeout bounds closing connections at the end.
@@ -38,24 +43,56 @@ type connections struct {
 }
 
 // connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
-// is a mistake in the settings rather than an outage.
-func connect(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) (_ *connections, err error) {
+// is a mistake in the settings rather than an outage. It waits for servers as the patience says, for both at once: what is
+// wrong with one is said though the other is not there.
+func connect(ctx context.Context, c config.Config, p *patience, reg prometheus.Registerer) (_ *connections, err error) {
 	n := &connections{stores: map[string]*sink.Store{}, consumer: &atomic.Pointer[pipeline.Consumer]{}}
 	defer func() {
 		if err != nil {
 			n.close()
 		}
 	}()
-	if n.kafka, err = kafka.Open(ctx, kafkaOptions(c, log), reg); err != nil {
+	_, definition, err := newDecoder(c) // workers make theirs later: what is wrong with it is said now
+	if err != nil {
 		return nil, err
 	}
-	if err = n.checkTopics(ctx, c.Kafka.Topics); err != nil {
+	both, opening := errgroup.WithContext(ctx)
+	both.Go(func() error { return n.openKafka(opening, c, p, reg) })
+	both.Go(func() error { return n.openDatabase(opening, c, p, reg) })
+	if err := both.Wait(); err != nil {
 		return nil, err
 	}
-	if err = n.openDatabase(ctx, c, log, reg); err != nil {
+	if err := n.setUp(ctx, c, definition, p); err != nil {
 		return nil, err
 	}
-	return n, n.openLetters(ctx, c)
+	return n, n.openLetters(ctx, c, p)
+}
+
+// openKafka connects to Kafka, and sees that the topics are there.
+func (n *connections) openKafka(ctx context.Context, c config.Config, p *patience, reg prometheus.Registerer) error {
+	return p.opens(ctx, kafkaWait(c, pipeline.Kafka), func(ctx context.Context) (err error) {
+		if n.kafka == nil {
+			of := prometheus.NewRegistry()
+			if n.kafka, err = kafka.Open(ctx, kafkaOptions(c, p.log), of); err != nil {
+				return mayPass(err)
+			}
+			reg.MustRegister(of)
+		}
+		return mayPass(n.checkTopics(ctx, c.Kafka.Topics))
+	})
+}
+
+// kafkaWait is the wait for something of Kafka's.
+func kafkaWait(c config.Config, of pipeline.Dependency) wait {
+	return wait{of: of, at: strings.Join(c.Kafka.Brokers, ","), wayOut: "start Kafka, or correct KAFKA_BROKERS: consumer check tries it"}
+}
+
+// mayPass marks what of Kafka's errors may pass by itself.
+func mayPass(err error) error {
+	if kafka.Classify(err) == kafka.Retry {
+		return &notYetError{err}
+	}
+	return err
 }
 
 func (n *connections) checkTopics(ctx context.Context, names []string) error {
@@ -73,65 +110,69 @@ func unreadable(topics []kafka.Topic) (errs []error) {
 		case topic.Err != nil && kafka.Classify(topic.Err) != kafka.Retry:
 			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
 		case topic.Err == nil && !topic.Rights.Allow(kafka.Read):
-			errs = append(errs, fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic.Name))
+			errs = append(errs, kafka.Mistake(fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic.Name)))
 		}
 	}
 	return errs
 }
 
-func (n *connections) openDatabase(ctx context.Context, c config.Config, log *slog.Logger, reg prometheus.Registerer) error {
-	_, definition, err := newDecoder(c) // workers make theirs later: what is wrong with it is said now
-	if err != nil {
-		return err
-	}
-	o := sinkOptions(c, log)
-	o.Registerer = reg
+// openDatabase connects to MongoDB.
+func (n *connections) openDatabase(ctx context.Context, c config.Config, p *patience, reg prometheus.Registerer) error {
+	o := sinkOptions(c, p.log)
 	o.Lease = func() bool {
 		consumer := n.consumer.Load()
 		return consumer != nil && consumer.Held()
 	}
-	if n.database, err = sink.Open(ctx, o); err != nil {
-		return err
-	}
-	for _, topic := range c.Kafka.Topics {
-		name := c.MongoDB.SeriesFor(topic)
-		setup := func() (err error) {
-			n.stores[topic], err = n.database.Setup(ctx, name, definition, c.Bucket.MaxCount)
-			return err
+	look := firstLook
+	return p.opens(ctx, databaseWait(c), func(ctx context.Context) (err error) {
+		if p.opening {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, look)
+			defer cancel()
+			look = min(2*look, longestLook)
 		}
-		if err := persist(ctx, log.With("collection", name), setup); err != nil {
+		of := prometheus.NewRegistry()
+		o.Registerer = of
+		if n.database, err = sink.Open(ctx, o); err != nil {
+			return outage(err)
+		}
+		reg.MustRegister(of)
+		return nil
+	})
+}
+
+func databaseWait(c config.Config) wait {
+	return wait{of: pipeline.MongoDB, at: c.MongoDB.URI.Hosts(), wayOut: "start MongoDB, or correct MONGODB_URI: consumer check tries it"}
+}
+
+// outage marks what of MongoDB's errors may pass by itself.
+func outage(err error) error {
+	if out := (*sink.OutageError)(nil); errors.As(err, &out) {
+		return &notYetError{err}
+	}
+	return err
+}
+
+// setUp makes the collections of the topics. No try is cut off: an index may take its time.
+func (n *connections) setUp(ctx context.Context, c config.Config, definition timeseries.Options, p *patience) error {
+	for _, topic := range c.Kafka.Topics {
+		err := p.wait(ctx, databaseWait(c), func(context.Context) (err error) {
+			n.stores[topic], err = n.database.Setup(ctx, c.MongoDB.SeriesFor(topic), definition, c.Bucket.MaxCount)
+			return outage(err)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// persist sets something up in MongoDB, again and again while that fails for what passes by itself: an election takes longer
-// than one try.
-func persist(ctx context.Context, log *slog.Logger, setup func() error) error {
-	for begin, tries := time.Now(), 1; ; tries++ {
-		err := setup()
-		out := (*sink.OutageError)(nil)
-		if err == nil || !errors.As(err, &out) || ctx.Err() != nil {
-			return err
-		}
-		if time.Since(begin) >= setupPatience {
-			return fmt.Errorf("tried again for %v: %w", setupPatience, err)
-		}
-		log.Warn("MongoDB cannot be set up yet, trying again", "times", tries, "for", time.Since(begin).Round(time.Millisecond), "err", err)
-		select {
-		case <-time.After(setupPause/2 + rand.N(setupPause)):
-		case <-ctx.Done():
-		}
-	}
-}
-
-func (n *connections) openLetters(ctx context.Context, c config.Config) error {
+func (n *connections) openLetters(ctx context.Context, c config.Config, p *patience) error {
 	if c.DLQ.Topic == "" {
 		return nil
 	}
 	n.letters = dlq.New(n.kafka, letterOptions(c))
-	return n.letters.Setup(ctx)
+	return p.opens(ctx, kafkaWait(c, pipeline.DeadLetters), func(ctx context.Context) error { return mayPass(n.letters.Setup(ctx)) })
 }
 
 // close closes what is open.

@@ -66,7 +66,7 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 		s.t.Fatal(err)
 	}
 	p := newProcess(c, log)
-	n, err := connect(s.t.Context(), c, log, p.registry)
+	n, err := connect(s.t.Context(), c, p.patience(), p.registry)
 	if err != nil {
 		s.t.Fatal(err)
 	}

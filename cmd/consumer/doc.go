@@ -4,7 +4,7 @@
 //
 //	main.go, root.go, flags.go, log.go     the program, its commands, flags that several have, lines of the log
 //	version.go, config.go                  version and config
-//	translate.go, connect.go               settings to the options of each package; both ends, opened and set up
+//	translate.go, connect.go, patience.go  settings to the options of each package; both ends, opened and set up; waiting for them
 //	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change
 //	adapters.go                            what workers read and write
 //	init.go                                init

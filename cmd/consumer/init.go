@@ -27,7 +27,8 @@ func (p *program) initCommand() *cobra.Command {
 
 // initialize makes what run needs, and says so.
 func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
-	n, err := connect(ctx, c, log, prometheus.NewRegistry())
+	p := patience{log: log, bound: "consumer run waits longer"}
+	n, err := connect(ctx, c, p.started(initPatience), prometheus.NewRegistry())
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func newProcess(c config.Config, log *slog.Logger) *process {
 // work connects, joins the group, and works until the context ends.
 func (p *process) work(ctx context.Context) error {
 	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
-	n, err := connect(ctx, p.config, p.log, p.registry)
+	n, err := connect(ctx, p.config, p.patience(), p.registry)
 	if err != nil && ctx.Err() != nil {
 		p.log.Info("stopped before it had connected")
 		return nil // as asked
@@ -152,6 +152,12 @@ func (p *process) work(ctx context.Context) error {
 	watchers.Wait()
 	p.view.Stopped()
 	return err
+}
+
+// patience is that of the start, from now on.
+func (p *process) patience() *patience {
+	with := patience{log: p.log, opening: true, bound: "START_TIMEOUT", show: p.view.Waiting}
+	return with.started(p.config.Service.StartTimeout)
 }
 
 // consumer are the consumer's options.

@@ -4,6 +4,7 @@
 //	view.go       the View and its life: looking and telling until the context ends
 //	snapshot.go   what the status page and /api/status show
 //	readiness.go  the sentences of /readyz
+//	waits.go      what the start waits for
 //	looks.go      what Kafka says of partitions that are not read
 //	letters.go    the last dead letters
 //	progress.go   the lines of progress, and the last one

@@ -19,6 +19,8 @@ type Snapshot struct {
 	Generation int32  `json:"generation"`
 	// NotReady says why /readyz answers 503; empty: it does not.
 	NotReady []string `json:"notReady"`
+	// Starting: the consumer was not connected yet, so that what it waits for is no alarm.
+	Starting bool `json:"starting,omitempty"`
 	// Degraded is what somebody should look at though the work goes on.
 	Degraded   []string    `json:"degraded,omitempty"`
 	Memory     Memory      `json:"memory"`
@@ -90,7 +92,9 @@ func (v *View) snapshot() Snapshot {
 	}
 	p := v.parts.Load()
 	if p == nil {
-		view.NotReady = []string{"connecting to Kafka and MongoDB"}
+		r := readiness{at: view.At}
+		r.waits(v.waits.list())
+		view.NotReady, view.Starting = r.bad, true
 		return view
 	}
 	r := readiness{at: view.At}

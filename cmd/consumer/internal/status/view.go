@@ -46,6 +46,7 @@ type View struct {
 	o        Options
 	parts    atomic.Pointer[Parts]  // nil: not connected yet
 	database atomic.Pointer[outage] // nil: MongoDB answers
+	waits    waits                  // until then
 	letters  recentLetters
 	looks    *looks
 	outages  *prometheus.CounterVec

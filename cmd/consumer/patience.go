@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"waterwheel/pipeline"
+)
+
+const (
+	// tryPause is about the time between two tries.
+	tryPause = 500 * time.Millisecond
+	// sayAgain is the time between two lines about a wait that goes on.
+	sayAgain = time.Minute
+)
+
+// patience waits at the start for servers that are not there yet, so that nobody has to start things in an order. Several
+// waits may be under way at once.
+type patience struct {
+	log *slog.Logger
+	// until is when no wait goes on any longer; zero: each goes on until its server is there. bound says in an error what
+	// set that.
+	until time.Time
+	bound string
+	// opening: servers that did not answer yet are waited for too. Otherwise only set-up that an election interrupts.
+	opening bool
+	// show is told of each try that failed, of and at which server and since when; a nil why says that the wait is over.
+	show func(of pipeline.Dependency, at string, since time.Time, why error)
+}
+
+// wait is for one server.
+type wait struct {
+	of     pipeline.Dependency
+	at     string // its addresses
+	wayOut string
+}
+
+// notYetError is an error that may pass by itself.
+type notYetError struct{ error }
+
+// Unwrap gives the cause.
+func (e *notYetError) Unwrap() error { return e.error }
+
+// started gives a patience that counts from now; a limit of 0 is none.
+func (p patience) started(limit time.Duration) *patience {
+	if limit > 0 {
+		p.until = time.Now().Add(limit)
+	}
+	return &p
+}
+
+// wait tries until that works, or fails with something else than a notYetError, or ctx or the patience is over. The context of a
+// try ends with the patience.
+func (p *patience) wait(ctx context.Context, w wait, try func(context.Context) error) error {
+	bounded, cancel := p.bounded(ctx)
+	defer cancel()
+	var last error
+	for begin, said := time.Now(), (time.Time{}); ; {
+		err := try(bounded)
+		pending, passes := errors.AsType[*notYetError](err)
+		if err == nil || !passes || ctx.Err() != nil {
+			p.over(w, begin, !said.IsZero(), err)
+			return err
+		}
+		if last == nil || bounded.Err() == nil { // one that was cut off says less than the one before
+			last = pending.error
+		}
+		if said.IsZero() || time.Since(said) >= sayAgain {
+			said = time.Now()
+			p.log.Warn("waiting for "+w.of.Name(), "at", w.at, "for", time.Since(begin).Round(time.Millisecond), "err", last, "way_out", w.wayOut)
+		}
+		p.tell(w, begin, last)
+		select {
+		case <-time.After(tryPause/2 + rand.N(tryPause)):
+		case <-bounded.Done():
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case bounded.Err() != nil:
+			return fmt.Errorf("waited %v for %s at %s (%s): %w; %s", time.Since(begin).Round(time.Millisecond), w.of.Name(), w.at, p.bound, last, w.wayOut)
+		}
+	}
+}
+
+// opens is wait for what answers for the first time.
+func (p *patience) opens(ctx context.Context, w wait, try func(context.Context) error) error {
+	if p.opening {
+		return p.wait(ctx, w, try)
+	}
+	err := try(ctx)
+	if pending, passes := errors.AsType[*notYetError](err); passes {
+		return pending.error
+	}
+	return err
+}
+
+// bounded is a context that ends with the patience.
+func (p *patience) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.until.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, p.until)
+}
+
+// over says that a wait has ended, if there was one.
+func (p *patience) over(w wait, begin time.Time, waited bool, err error) {
+	if !waited {
+		return
+	}
+	p.tell(w, begin, nil)
+	if err == nil {
+		p.log.Info(w.of.Name()+" is there", "at", w.at, "after", time.Since(begin).Round(time.Millisecond))
+	}
+}
+
+func (p *patience) tell(w wait, since time.Time, why error) {
+	if p.show != nil {
+		p.show(w.of, w.at, since, why)
+	}
+}

@@ -1,0 +1,180 @@
+package e2e_test
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/harness"
+	"waterwheel/e2e/harness/link"
+)
+
+// TestStartOrderDoesNotMatter: a consumer that comes before its servers says what it waits for, lives, and works when they
+// come, one after the other.
+func TestStartOrderDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	mongo, uri := world.servers.LinkMongo(t)
+	mongo.Refuse()
+	brokers, kafka := laterKafka(t)
+	s.sendReadings(300)
+	c := s.start("KAFKA_BROKERS", brokers, "MONGODB_URI", uri, "LOG_FORMAT", "text")
+	refused := "connection refused"
+	s.awaitNotReady(c, "waiting for Kafka ("+brokers+") since ", refused, "waiting for MongoDB ("+hostOf(t, uri)+") since ")
+	if status, body, err := c.Get(t.Context(), "/healthz"); err != nil || status != http.StatusOK {
+		t.Errorf("a consumer that waits is said to be dead: %d %s %v", status, body, err)
+	}
+	kafka()
+	s.awaitLine(c, "Kafka is there")
+	s.awaitNotReady(c, "waiting for MongoDB ("+hostOf(t, uri)+") since ", refused)
+	if _, body, _ := c.Get(t.Context(), "/readyz"); strings.Contains(body, "waiting for Kafka") {
+		t.Errorf("Kafka is there, and waited for: %s", body)
+	}
+	if err := mongo.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(c, time.Minute)
+	log := c.Log()
+	for line, want := range map[string]int{`msg="waiting for Kafka"`: 1, `msg="waiting for MongoDB"`: 1, `msg="Kafka is there"`: 1, `msg="MongoDB is there"`: 1} {
+		if n := strings.Count(log, line); n != want {
+			t.Errorf("the log has %s %d times, want %d", line, n, want)
+		}
+	}
+	if t.Failed() {
+		t.Log(log)
+	}
+	s.terminate(c)
+	s.verify(t, 300)
+}
+
+// TestAStopWhileWaiting is one in order.
+func TestAStopWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	brokers, _ := laterKafka(t)
+	c := s.start("KAFKA_BROKERS", brokers)
+	s.awaitNotReady(c, "waiting for Kafka")
+	begin := time.Now()
+	if code, err := c.Terminate(within(t, 20*time.Second)); err != nil || code != 0 || time.Since(begin) > 5*time.Second {
+		t.Errorf("code %d (%v) after %v\n%s", code, err, time.Since(begin), c.Log())
+	}
+}
+
+// TestStartTimeoutEndsTheWait: with the server, why, and the way out.
+func TestStartTimeoutEndsTheWait(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	mongo, uri := world.servers.LinkMongo(t)
+	brokers, _ := laterKafka(t)
+	for name, test := range map[string]struct {
+		with  []string
+		words []string
+	}{
+		"no Kafka":   {[]string{"KAFKA_BROKERS", brokers}, []string{"for Kafka at " + brokers, "connection refused", "KAFKA_BROKERS"}},
+		"no MongoDB": {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "connection refused", "MONGODB_URI"}},
+		"no answer":  {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "does not answer"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mongo.Refuse()
+			if name == "no answer" {
+				if err := mongo.Restore(); err != nil {
+					t.Fatal(err)
+				}
+				mongo.Hold()
+			}
+			begin := time.Now()
+			c := s.launch(append(test.with, "START_TIMEOUT", "2s")...)
+			code, err := c.Wait(within(t, 30*time.Second))
+			if err != nil || code != 1 || time.Since(begin) < 2*time.Second {
+				t.Errorf("code %d (%v) after %v", code, err, time.Since(begin))
+			}
+			last := c.Log()[strings.LastIndex(strings.TrimSpace(c.Log()), "\n")+1:]
+			for _, word := range append(test.words, "consumer: waited 2", "START_TIMEOUT") {
+				if !strings.Contains(last, word) {
+					t.Errorf("%q is not in the last line of\n%s", word, c.Log())
+				}
+			}
+		})
+	}
+}
+
+// TestMistakesAreNotWaitedFor, though another server is not there.
+func TestMistakesAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	_, uri := world.servers.LinkMongo(t)
+	brokers, _ := laterKafka(t)
+	for name, with := range map[string][]string{
+		"no such topic": {"KAFKA_TOPICS", "no-such-topic", "MONGODB_URI", closed(uri)},
+		"a set of another name": {"KAFKA_BROKERS", brokers, "MONGODB_URI",
+			strings.Replace(uri, "directConnection=true", "replicaSet=no-such-set&serverSelectionTimeoutMS=2000", 1)},
+	} {
+		c := s.launch(with...)
+		if code, err := c.Wait(within(t, 30*time.Second)); err != nil || code != 1 || strings.Contains(c.Log(), "consumer: waited") {
+			t.Errorf("%s: code %d (%v)\n%s", name, code, err, c.Log())
+		}
+	}
+}
+
+// laterKafka is an address at which the Kafka of this run can be reached once the function is called. What it says of its own
+// address holds from then on.
+func laterKafka(t *testing.T) (address string, begin func()) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = listener.Addr().String()
+	listener.Close()
+	l, err := link.New(address, strings.Split(world.servers.Brokers, ",")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	l.Refuse()
+	return address, func() {
+		if err := l.Restore(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// closed is a MongoDB's URI with a port that nobody listens at.
+func closed(uri string) string {
+	parsed, _ := url.Parse(uri)
+	parsed.Host = "127.0.0.1:1"
+	return parsed.String()
+}
+
+func hostOf(t *testing.T, uri string) string {
+	t.Helper()
+	parsed, err := url.Parse(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Host
+}
+
+// launch starts a consumer that may end at once.
+func (s *stream) launch(pairs ...string) *harness.Consumer {
+	s.t.Helper()
+	c, err := harness.Start(world.binary, s.settings.With(pairs...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Kill)
+	return c
+}
+
+// awaitLine waits until the log has the text.
+func (s *stream) awaitLine(c *harness.Consumer, text string) {
+	s.t.Helper()
+	for ctx := within(s.t, 30*time.Second); !strings.Contains(c.Log(), text); time.Sleep(50 * time.Millisecond) {
+		if ctx.Err() != nil || !c.Running() {
+			s.t.Fatalf("%q is not in the log\n%s", text, c.Log())
+		}
+	}
+}

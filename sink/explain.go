@@ -1,0 +1,106 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/auth"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
+)
+
+// connecting is what Open does.
+const connecting = "connecting to MongoDB"
+
+// explain says what to do about a server that could not be greeted. It is an *OutageError if that may pass by itself.
+func (d *Database) explain(err error) error {
+	hosts, tlsFailed := d.dialer.failures()
+	var (
+		login     *auth.Error
+		selection topology.ServerSelectionError
+		command   mongo.CommandError
+	)
+	all := err
+	if errors.As(err, &selection) { // why each server could not be chosen
+		for _, server := range selection.Desc.Servers {
+			all = errors.Join(all, server.LastError)
+		}
+	}
+	switch {
+	case errors.As(all, &login) && !loginCut(login):
+		return fmt.Errorf("MongoDB refuses the user name or password of MONGODB_URI (is authSource the database in which the user was created?): %s",
+			redact(login.Error(), d.o.URI))
+	case login != nil:
+		return d.away("MongoDB does not answer the login: %s", redact(login.Error(), d.o.URI))
+	case tlsFailed && d.dialer.silent():
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
+			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", hosts)
+	case tlsFailed:
+		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
+			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
+	case d.dialer.unknown() != "":
+		return d.away("MongoDB is not reachable: DNS does not know %s: is it written right in MONGODB_URI, is the server known there yet? %s",
+			d.dialer.unknown(), hosts)
+	case hosts != "":
+		return d.away("MongoDB is not reachable: %s: is it running, is the address in MONGODB_URI right, does a firewall block it?", hosts)
+	case errors.As(err, &selection):
+		return d.unchosen(selection.Desc)
+	case errors.As(err, &command) && command.Code == codeUnauthorized:
+		return fmt.Errorf("MongoDB requires a login: add user:password@ to MONGODB_URI: %s", command.Message)
+	}
+	text := redact(d.reached(err).Error(), d.o.URI)
+	if brokenOff(err) || neverSent(err) || errors.As(err, &command) && answerOf(command.Code).class != refused {
+		return d.away("greeting MongoDB: %s", text)
+	}
+	return fmt.Errorf("greeting MongoDB: %s", text)
+}
+
+// away is an outage in words.
+func (d *Database) away(format string, args ...any) error {
+	return &OutageError{Doing: connecting, Err: fmt.Errorf(format, args...)}
+}
+
+// loginCut tells a login that no answer came to, or that a server has no time for just now, from one that was refused.
+func loginCut(err *auth.Error) bool {
+	if answer := (driver.Error{}); errors.As(err, &answer) && answer.Code != 0 {
+		return answerOf(answer.Code).class != refused
+	}
+	return brokenOff(err)
+}
+
+// brokenOff tells that a connection ended, or was silent for too long.
+func brokenOff(err error) bool {
+	network := net.Error(nil)
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// unchosen says what to do where servers can be connected to and none was chosen.
+func (d *Database) unchosen(t description.Topology) error {
+	states := serverStates(t)
+	switch heard := heardFrom(t); {
+	case heard == heardNothing && d.dialer.tls != nil:
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
+			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", states)
+	case heard == heardNothing:
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
+			"hang, does something in between block it?", states)
+	case heard == heardEnd:
+		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
+	case heard == heardEither:
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
+			"require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
+	}
+	const noPrimary = "MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its " +
+		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?"
+	if len(t.Servers) == 0 { // the driver forgets those of another replica set than the URI names
+		return fmt.Errorf(noPrimary, states)
+	}
+	return d.away(noPrimary, states)
+}
