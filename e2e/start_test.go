@@ -109,8 +109,10 @@ func TestMistakesAreNotWaitedFor(t *testing.T) {
 	brokers, _ := laterKafka(t)
 	for name, with := range map[string][]string{
 		"no such topic": {"KAFKA_TOPICS", "no-such-topic", "MONGODB_URI", closed(uri)},
-		"a set of another name": {"KAFKA_BROKERS", brokers, "MONGODB_URI",
-			strings.Replace(uri, "directConnection=true", "replicaSet=no-such-set&serverSelectionTimeoutMS=2000", 1)},
+		"a set of another name": {
+			"KAFKA_BROKERS", brokers, "MONGODB_URI",
+			strings.Replace(uri, "directConnection=true", "replicaSet=no-such-set&serverSelectionTimeoutMS=2000", 1),
+		},
 	} {
 		c := s.launch(with...)
 		if code, err := c.Wait(within(t, 30*time.Second)); err != nil || code != 1 || strings.Contains(c.Log(), "consumer: waited") {

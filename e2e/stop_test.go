@@ -5,7 +5,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"waterwheel/e2e/harness/link"
 )
+
+// absent are ways in which a server is not there.
+var absent = map[string]func(*link.Link){
+	"nobody listens":     (*link.Link).Refuse,
+	"nothing comes back": (*link.Link).Hold,
+}
 
 // TestStopWhileTheDatabaseIsAway: a consumer that cannot write ends in time all the same, says what is read again, and has left
 // the group by then, so that another one has its partitions without waiting for its session.
