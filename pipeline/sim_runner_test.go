@@ -136,7 +136,9 @@ func (r *runner) handle(e pipeline.Event) {
 			w.note("(met) a wait carried on by another member")
 		}
 		if w.broken == sightsUnproven && e.Err == nil {
-			actions = append(actions, r.worker.Handle(m, pipeline.Committed{Offset: -1, SentAt: m.Now})...)
+			proven := m
+			proven.Renewed = m.Now
+			actions = append(actions, r.worker.Handle(proven, pipeline.Committed{Offset: -1, SentAt: m.Now})...)
 		}
 		if before > 0 && r.worker.Bytes() == 0 {
 			w.note("(met) warm catalog dropped: another owner in between")
