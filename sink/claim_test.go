@@ -24,7 +24,7 @@ func TestClaimIsCompareAndSet(t *testing.T) {
 	if err != nil || none != (claim.Document{}) {
 		t.Fatalf("no document: %+v, %v", none, err)
 	}
-	first := claim.Claim{Token: token(), Start: 42, Wait: 30 * time.Second}
+	first := claim.Claim{Token: token(), Start: 42, Wait: 30 * time.Second, Lease: 9 * time.Second}
 	if won, err := a.Claim(t.Context(), none, first); err != nil || !won {
 		t.Fatalf("first claim: %v, %v", won, err)
 	}
@@ -32,7 +32,7 @@ func TestClaimIsCompareAndSet(t *testing.T) {
 		t.Fatalf("a claim on a document that exists: %v, %v", won, err)
 	}
 	seen, err := b.Read(t.Context())
-	want := claim.Document{Found: true, Group: "group", TopicID: source.TopicID, Claim: first.Token, Start: 42, Wait: 30 * time.Second}
+	want := claim.Document{Found: true, Group: "group", TopicID: source.TopicID, Claim: first.Token, Start: 42, Wait: 30 * time.Second, Lease: 9 * time.Second, Owner: "a"}
 	if diff := cmp.Diff(want, seen); err != nil || diff != "" {
 		t.Fatalf("%v\n%s", err, diff)
 	}
