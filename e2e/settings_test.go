@@ -69,12 +69,12 @@ func TestRefusesUnreachableServers(t *testing.T) {
 	nobody := unusedAddress(t)
 
 	cases := []refusal{
-		{name: "no broker", settings: good.With("KAFKA_BROKERS", nobody), code: 1, says: []string{"KAFKA_BROKERS", nobody}},
+		{name: "no broker", settings: good.With("KAFKA_BROKERS", nobody, "START_TIMEOUT", "2s"), code: 1, says: []string{"KAFKA_BROKERS", nobody, "START_TIMEOUT"}},
 		{name: "a broker that wants a password", settings: good.With("KAFKA_BROKERS", secured), code: 1, says: []string{"KAFKA_SECURITY"}},
 		{name: "the wrong Kafka password", settings: sasl.With("KAFKA_SASL_PASSWORD", "s3cret-wrong"), code: 1, says: []string{"KAFKA_SASL_"}},
 		{
-			name: "no database", settings: good.With("MONGODB_URI", "mongodb://"+nobody+"/?serverSelectionTimeoutMS=1500"), code: 1,
-			says: []string{"MONGODB_URI", nobody},
+			name: "no database", settings: good.With("MONGODB_URI", "mongodb://"+nobody+"/?serverSelectionTimeoutMS=1500", "START_TIMEOUT", "3s"), code: 1,
+			says: []string{"MONGODB_URI", nobody, "START_TIMEOUT"},
 		},
 		{name: "a topic that is not there", settings: good.With("KAFKA_TOPICS", topic+"-missing"), code: 1, says: []string{topic + "-missing", "KAFKA_TOPICS"}},
 	}
