@@ -33,8 +33,7 @@ var (
 )
 
 // probe connects to the first bootstrap broker that answers, the way every later connection is made, and finds out which
-// setting is wrong where a broker only hangs up. One that hangs up on a first request without TLS may as well be starting, or be a
-// proxy before one that is down: it counts as not reached. For the others that hang up the settings are only to blame when no
+// setting is wrong where a broker only hangs up. A broker that hangs up may be starting, or a proxy before one that is down: the settings are only to blame when no
 // other broker answers either.
 func (c *connector) probe(ctx context.Context, brokers []string) error {
 	var unreachable, mute []error
@@ -44,7 +43,7 @@ func (c *connector) probe(ctx context.Context, brokers []string) error {
 			return nil
 		}
 		switch {
-		case errors.Is(err, errUnreachable), c.tls == nil && errors.Is(err, errNoAnswer) && hungUp(err):
+		case errors.Is(err, errUnreachable):
 			unreachable = append(unreachable, err)
 		case errors.Is(err, errNoAnswer), errors.Is(err, errLoginCut):
 			mute = append(mute, err)

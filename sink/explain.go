@@ -92,7 +92,7 @@ func (d *Database) unchosen(t description.Topology) error {
 		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
 			"hang, does something in between block it?", states)
 	case heard == heardEnd:
-		return d.away("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
+		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
 	case heard == heardEither:
 		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
 			"require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
