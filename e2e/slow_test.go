@@ -42,7 +42,7 @@ func TestASlowMongoDBIsNoOutage(t *testing.T) {
 			switch commands, writes := server.Slowed(); {
 			case writes < series || took < test.ideal:
 				t.Errorf("%d commands and %d writes were slowed, in %v: nothing was tested", commands, writes, took)
-			case writes > series+series/10 || took > 2*test.ideal+10*time.Second:
+			case writes > series+series/10:
 				t.Errorf("%d writes of %d series reached the MongoDB: some were sent in circles", writes, series)
 			}
 			s.terminate(c)
