@@ -131,7 +131,7 @@ func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
 
 // changed tells others which tenures there are.
 func (c *Consumer) changed() {
-	leases := []Generation{c.gen}
+	var leases []Generation
 	var tenures []*tenancy
 	c.shown = nil
 	for _, t := range c.tenures {
@@ -139,6 +139,9 @@ func (c *Consumer) changed() {
 		if gen := *t.gen.Load(); !slices.Contains(leases, gen) {
 			leases = append(leases, gen)
 		}
+	}
+	if len(leases) == 0 { // else a generation without a tenure has nothing to write, and no lease perhaps
+		leases = append(leases, c.gen)
 	}
 	slices.SortFunc(c.shown, func(a, b *runner) int { return a.worker.o.Partition.Compare(b.worker.o.Partition) })
 	c.leases.Store(&leases)

@@ -19,6 +19,7 @@ type runner struct {
 	clock func() Instant
 	kick  func() // asks for a commit soon
 
+	away   bool               // the last tenure ended because the partition was somebody else's
 	asks   chan func(*Worker) // questions of other goroutines, for as long as the process lives
 	acting sync.WaitGroup
 
@@ -36,7 +37,9 @@ func (r *runner) run(ctx context.Context, t *tenancy, first Assigned) {
 		cancel()
 		r.acting.Wait()
 		r.leave()
+		r.away = t.leaving.Load()
 	}()
+	first.Consecutive = first.Consecutive && !r.away
 	fetching, stopFetching := context.WithCancel(ctx) // it ends first, when the partition is revoked
 	defer stopFetching()
 	handle := func(e Event) (handedOver bool) {

@@ -278,6 +278,7 @@ func (p *process) assigned(g *generation, owned []int32) {
 
 // begin starts a tenure.
 func (r *runner) begin(g *generation, a pipeline.Assigned) {
+	a.Consecutive = a.Consecutive && !r.leaving // it was somebody else's meanwhile
 	r.gen, r.leaving, r.next, r.ended, r.phase = g, false, nil, false, "idle"
 	r.turn++
 	r.applyCollection()

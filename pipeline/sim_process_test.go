@@ -152,8 +152,9 @@ func (p *process) crash() {
 
 // held tells whether anything may be written, as pipeline.Consumer does.
 func (p *process) held() bool {
-	return p.present != nil && p.holds(p.present) &&
-		!slices.ContainsFunc(p.working(), func(r *runner) bool { return !p.holds(r.gen) })
+	working := p.working()
+	return p.present != nil && (len(working) > 0 || p.holds(p.present)) &&
+		!slices.ContainsFunc(working, func(r *runner) bool { return !p.holds(r.gen) })
 }
 
 // holds is a lease as the process believes it.

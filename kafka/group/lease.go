@@ -45,11 +45,16 @@ func newLease(now func() time.Duration, length, end, accounted time.Duration, la
 	return l
 }
 
-// successor is the lease of the generation that follows at a moment: it begins with what is left of this one.
+// successor is the lease of the generation that follows at a moment: it begins with what is left of this one, with nothing where
+// this one was ended.
 func (l *lease) successor(at time.Duration, lapsed prometheus.Counter) *lease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := newLease(l.now, l.length, time.Duration(l.end.Load()), at, lapsed)
+	end := time.Duration(l.end.Load())
+	if end == leaseEnded {
+		return newLease(l.now, l.length, at, at, lapsed)
+	}
+	next := newLease(l.now, l.length, end, at, lapsed)
 	next.last = l.last
 	return next
 }

@@ -54,6 +54,13 @@ func TestLeaseHoldsFromTheSendTime(t *testing.T) {
 	if l.taken(clock.sent(200)); l.Held() || l.until() != 0 {
 		t.Errorf("an ended lease is held: %v, until %v", l.Held(), l.until())
 	}
+	after := l.successor(clock.sent(200), nil)
+	if after.taken(clock.sent(200)); after.Held() {
+		t.Error("the lease after one that was ended begins held")
+	}
+	if after.taken(clock.sent(201)); !after.Held() {
+		t.Error("the lease after one that was ended is never held")
+	}
 }
 
 func TestLeaseCountsTheTimeItLapsed(t *testing.T) {

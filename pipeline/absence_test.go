@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/record"
+	"waterwheel/timeseries"
+)
+
+// newcomer is a generation that follows none: its lease is held once a commit was taken.
+type newcomer struct {
+	fakeGeneration
+	held atomic.Bool
+}
+
+func (g *newcomer) Held() bool { return g.held.Load() }
+
+func (g *newcomer) Commit(ctx context.Context, commits []record.Commit) ([]error, error) {
+	g.held.Store(true)
+	return g.fakeGeneration.Commit(ctx, commits)
+}
+
+// guardedPorts ask the lease before they send, as sink does.
+type guardedPorts struct {
+	fakePorts
+	held func() bool
+}
+
+type guardedStore struct {
+	fakeStore
+	held func() bool
+}
+
+func (p guardedPorts) Open(source timeseries.Source) (Log, Store) {
+	l, s := p.fakePorts.Open(source)
+	return l, guardedStore{s.(fakeStore), p.held}
+}
+
+func (s guardedStore) Send(ctx context.Context, writes []*bucketer.Write) []bucketer.Sent {
+	if s.held() {
+		return s.fakeStore.Send(ctx, writes)
+	}
+	_ = wait(ctx, 100*time.Millisecond)
+	sent := make([]bucketer.Sent, len(writes))
+	for i := range sent {
+		sent[i] = bucketer.Sent{Result: bucketer.NotExecuted, Err: claim.ErrLapsed}
+	}
+	return sent
+}
+
+// TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft, though the new generation has none before something is claimed in it.
+func TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database := newFakeDatabase()
+		logs := make([]*fakeLog, 2)
+		for i := range logs {
+			logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
+			database.logs[int32(i)] = logs[i]
+		}
+		var c *Consumer
+		ports := guardedPorts{fakePorts{database: database, logs: logs}, func() bool { return c.Held() }}
+		c = newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		c.Assigned(newLimited(), both(), false)
+		pass(t, 22500*time.Millisecond) // between two flushes: records wait in memory
+		before := database.claimed()
+		c.Assigned(&newcomer{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}}, both(), false)
+		pass(t, 4500*time.Millisecond)
+		for partition, former := range before {
+			if database.claimed()[partition].Claim == former.Claim {
+				t.Errorf("partition %d is not handed over and claimed anew", partition)
+			}
+		}
+		c.Revoke(context.Background(), true)
+	})
+}
+
+// hangingPorts do not answer while they hang.
+type hangingPorts struct {
+	fakePorts
+	hang *atomic.Bool
+}
+
+type hangingStore struct {
+	fakeStore
+	hang *atomic.Bool
+}
+
+func (p hangingPorts) Open(source timeseries.Source) (Log, Store) {
+	l, s := p.fakePorts.Open(source)
+	return l, hangingStore{s.(fakeStore), p.hang}
+}
+
+func (s hangingStore) Read(ctx context.Context) (claim.Document, error) {
+	for s.hang.Load() && ctx.Err() == nil {
+		_ = wait(ctx, 50*time.Millisecond)
+	}
+	return s.fakeStore.Read(ctx)
+}
+
+// TestSightOfBeforeAnAbsenceIsForgotten, also when the partition is back before its former tenure has ended.
+func TestSightOfBeforeAnAbsenceIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 30 * time.Second
+		database := newFakeDatabase()
+		l := &fakeLog{begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
+		database.logs[0] = l
+		former := claim.Token{9}
+		database.claims[0] = claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: former, Wait: wait, Lease: 10 * time.Second}
+		var hang atomic.Bool
+		c := newFakeConsumer(t, hangingPorts{fakePorts{database: database, logs: []*fakeLog{l}}, &hang}, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		ours := func() []Assignment { return []Assignment{{events(0), Assigned{TopicID: thisTopic}}} }
+		c.Assigned(newLimited(), ours(), false)
+		pass(t, time.Second) // the claim is seen, and no commit proves it
+		hang.Store(true)
+		pass(t, time.Second)
+		c.Assigned(newLimited(), nil, true) // the partition is somebody else's
+		pass(t, 3*time.Second)
+		back := time.Now()
+		c.Assigned(newLimited(), ours(), true)
+		pass(t, time.Second)
+		c.Assigned(newLimited(), ours(), true) // and stays
+		pass(t, time.Second)
+		hang.Store(false)
+		for range 120 {
+			if pass(t, 500*time.Millisecond); database.claimed()[0].Claim != former {
+				break
+			}
+		}
+		if waited := time.Since(back); waited < wait || waited > 2*wait {
+			t.Errorf("it is claimed %v after it came back", waited)
+		}
+		c.Revoke(context.Background(), true)
+	})
+}
