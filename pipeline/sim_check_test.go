@@ -234,24 +234,24 @@ func (c *checks) committing(w *world, member string, commit record.Commit) {
 	}
 }
 
-// afterRelease: an owner that released a partition has committed all that it did, and the next one goes on there. Where reads
-// lag, that one may see a claim that is long over, and commit before its own is refused. A commit of the former owner that was on its
-// way may be executed late.
+// afterRelease: an owner that released a partition has committed all that it did, and whoever saw the release goes on there.
+// Who read the claim before may still commit the start of before, and is refused when it claims. A commit of the former owner that
+// was on its way may be executed late.
 func (c *checks) afterRelease(w *world, l *partitionLog, member string, commit record.Commit) {
 	last := w.group.last(commit.Number)
-	if last.by == member || w.handsOver(member, commit.Number) || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag || w.traits.lag {
+	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag {
 		return // where the log was truncated, offsets go back
 	}
-	if released, _ := valueAt(w.mongo.parts.now(documentID(commit.Number)), "released").BooleanOK(); released {
+	if w.sawReleased(member, commit.Number, uuidAt(w.mongo.parts.now(documentID(commit.Number)), "claim")) {
 		w.fail("hand-over", "partition %d is committed to %d after its last owner has committed %d and released it", commit.Number, commit.Offset, last.offset)
 	}
 }
 
-// handsOver tells whether a member is handing a partition over.
-func (w *world) handsOver(member string, partition int32) bool {
+// sawReleased tells whether the last claim that a member has read is the one given, and was released.
+func (w *world) sawReleased(member string, partition int32, claim claim.Token) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		r := p.runners[partition]
-		return strings.HasPrefix(member, p.name+"/") && r != nil && (r.leaving || r.ended)
+		return strings.HasPrefix(member, p.name+"/") && r != nil && r.saw.Claim == claim && r.saw.Released
 	})
 }
 

@@ -34,8 +34,8 @@ type runner struct {
 	phase     string
 
 	tenure    *tenure
-	saw       claim.Token
-	readAt    int64 // the state that the last read of D saw
+	saw       claim.Document // as it was read last
+	readAt    int64          // the state that the last read of D saw
 	sentClaim claim.Token
 	won       claim.Token // the claim of the last tenure that came to write
 	hidden    claim.Token // what a lying Read hid
@@ -128,7 +128,7 @@ func (r *runner) handle(e pipeline.Event) {
 	r.sent.heard(w, e)
 	w.heardSettling(e)
 	if e, ok := e.(pipeline.ClaimRead); ok {
-		r.saw = e.Seen.Claim
+		r.saw = e.Seen
 		if l := w.kafka.find(r.source.TopicID, r.partition); l != nil && e.Err == nil && e.Committed.Offset < 0 && !e.Seen.Found && r.partition < e.FirstPartitions {
 			l.excuse(w, l.first, e.Bounds.Start, "before the configured start") // KAFKA_START decides
 		}
@@ -324,7 +324,7 @@ func (r *runner) follow(e pipeline.Event) {
 func (w *world) rivalWaits(claim [16]byte) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		return !p.dead && slices.ContainsFunc(p.working(), func(r *runner) bool {
-			return r.phase == "waiting" && r.saw == claim
+			return r.phase == "waiting" && r.saw.Claim == claim
 		})
 	})
 }
