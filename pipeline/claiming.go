@@ -146,6 +146,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.signs.sawEnd(m.Now, e.Bounds.End)
 	w.tenure.end = e.Bounds.End
 	w.signs.committed = w.tenure.committed.Offset
+	w.tenure.told = w.tenure.told && seen.Claim == w.tenure.seen.Claim
 	w.tenure.seen = seen
 	if executed { // not durable perhaps: claimed once more, until an acknowledgement says so
 		w.phase, w.tenure.settled = claiming, true
@@ -153,7 +154,8 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	w.waitFor(m.Now, seen)
 	w.phase = waiting
-	if left := max(w.tenure.until, w.past.unknownUntil) - m.Now; left > 0 {
+	if left := max(w.tenure.until, w.past.unknownUntil) - m.Now; left > 0 && !w.tenure.told {
+		w.tenure.told = true
 		w.log.Info("waiting before the claim, for a former owner to hand over or until nothing of it can arrive any more", "owner", seen.Owner, "wait", left)
 	}
 }

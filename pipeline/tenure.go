@@ -45,6 +45,7 @@ type tenure struct {
 	settled  bool
 	settles  Instant
 	until    Instant
+	told     bool          // the wait for the claim seen was logged
 	watch    Instant       // when to look at the claim again
 	noted    time.Duration // how long the claim seen was waited for, as far as that is written down
 	proving  bool          // a commit was asked for that proves the sight of it
