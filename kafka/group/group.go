@@ -109,6 +109,7 @@ type Group struct {
 	beside   string        // the id under which this member was last in the group beside another program; none is given twice
 	owned    ownership     // what this member claims when it joins
 	former   membership    // of the last generation
+	known    *lease        // its lease; nil before the first generation
 	leases   []*lease      // of generations that another one has followed, as long as they may hold
 	refused  error         // why nothing is taken of the present assignment
 	ignoring bool          // the last assignment held partitions of topics that are not read

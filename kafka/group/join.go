@@ -16,12 +16,14 @@ import (
 // enter joins the group until that succeeds or cannot: then its error is ctx's or fatal, or, from a period in which the handler
 // goes on meanwhile, says that the coordinator does not know this member any more.
 func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
+	asked := g.now()
 	g.owned.holding = from != nil
 	for try := 1; ; try++ {
-		p, request, err := g.attempt(ctx, from)
+		p, request, err := g.attempt(ctx, from, try)
 		switch {
 		case err == nil:
 			g.outage.over("in the group again")
+			p.joined = g.now() - asked
 			return p, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -56,8 +58,8 @@ func settles(err error) bool {
 		errors.Is(err, kafkago.GroupCoordinatorNotAvailable)
 }
 
-// attempt goes once through JoinGroup and SyncGroup. With its error it names the request that failed.
-func (g *Group) attempt(ctx context.Context, from *period) (*period, string, error) {
+// attempt goes once through JoinGroup and SyncGroup; tries are counted from 1. With its error it names the request that failed.
+func (g *Group) attempt(ctx context.Context, from *period, try int) (*period, string, error) {
 	g.setStatus(Joining, from.present())
 	j, err := g.join(ctx)
 	if err != nil {
@@ -74,7 +76,7 @@ func (g *Group) attempt(ctx context.Context, from *period) (*period, string, err
 	if err != nil {
 		return nil, requestSync, err
 	}
-	return g.newPeriod(j.membership, sent, assignment, from), requestSync, nil
+	return g.newPeriod(j.membership, sent, assignment, from, from != nil && try == 1), requestSync, nil
 }
 
 // join asks for the next generation and waits until it begins.

@@ -33,14 +33,16 @@ type lease struct {
 
 	mu        sync.Mutex    // orders taken, finish and account
 	last      time.Duration // send time of the last commit that was taken, noneTaken before
+	began     time.Duration // when the generation did
+	proven    bool          // a commit sent since then is proven to be taken
 	accounted time.Duration
 	lapsed    prometheus.Counter
 }
 
-// newLease returns a lease that holds until end. The time in which it is not held, from the moment accounted until it is ended,
-// is added to lapsed, in seconds, unless that is nil.
-func newLease(now func() time.Duration, length, end, accounted time.Duration, lapsed prometheus.Counter) *lease {
-	l := &lease{now: now, length: length, last: noneTaken, accounted: accounted, lapsed: lapsed}
+// newLease returns the lease of a generation that began at a moment, which holds until end. The time in which it is not held, from
+// the moment accounted until it is ended, is added to lapsed, in seconds, unless that is nil.
+func newLease(now func() time.Duration, length, began, end, accounted time.Duration, lapsed prometheus.Counter) *lease {
+	l := &lease{now: now, length: length, last: noneTaken, began: began, accounted: accounted, lapsed: lapsed}
 	l.end.Store(int64(end))
 	return l
 }
@@ -52,9 +54,9 @@ func (l *lease) successor(at time.Duration, lapsed prometheus.Counter) *lease {
 	defer l.mu.Unlock()
 	end := time.Duration(l.end.Load())
 	if end == leaseEnded {
-		return newLease(l.now, l.length, at, at, lapsed)
+		return newLease(l.now, l.length, at, at, at, lapsed)
 	}
-	next := newLease(l.now, l.length, end, at, lapsed)
+	next := newLease(l.now, l.length, at, end, at, lapsed)
 	next.last = l.last
 	return next
 }
@@ -68,6 +70,17 @@ func (l *lease) Held() bool {
 	return end != leaseEnded && l.now() < time.Duration(end)
 }
 
+// exists tells whether a commit of the generation proves that it is one of the group's. What a coordinator that was deposed answers to
+// JoinGroup and SyncGroup is not: another generation of that number may follow.
+func (l *lease) exists() bool {
+	if l == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.proven
+}
+
 // taken notes an answer 0 to a commit sent at sent, after all answers noted before had arrived, and renews the lease by the commit
 // before, which it proves.
 func (l *lease) taken(sent time.Duration) {
@@ -75,6 +88,7 @@ func (l *lease) taken(sent time.Duration) {
 	defer l.mu.Unlock()
 	proven := l.last
 	l.last = sent
+	l.proven = l.proven || proven >= l.began
 	end := l.end.Load()
 	if proven == noneTaken || end == leaseEnded || int64(proven+l.length) <= end {
 		return

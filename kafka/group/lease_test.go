@@ -30,7 +30,7 @@ func (l *lease) until() time.Duration {
 func TestLeaseHoldsFromTheSendTime(t *testing.T) {
 	var clock handClock
 	clock.set(102) // the answer came after 2 s
-	l := newLease(clock.now, 10*time.Second, clock.sent(110), clock.sent(102), nil)
+	l := newLease(clock.now, 10*time.Second, clock.sent(102), clock.sent(110), clock.sent(102), nil)
 	for _, step := range []struct {
 		at   float64
 		held bool
@@ -73,7 +73,7 @@ func TestLeaseCountsTheTimeItLapsed(t *testing.T) {
 		}
 	}
 	clock.set(100)
-	l := newLease(clock.now, 10*time.Second, clock.sent(110), clock.sent(100), lapsed)
+	l := newLease(clock.now, 10*time.Second, clock.sent(100), clock.sent(110), clock.sent(100), lapsed)
 	clock.set(109)
 	l.account()
 	expect(0)
@@ -98,7 +98,7 @@ func TestLeaseCountsTheTimeItLapsed(t *testing.T) {
 func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
 	var clock handClock
 	clock.set(100)
-	l := newLease(clock.now, time.Second, clock.sent(101), clock.sent(100), prometheus.NewCounter(prometheus.CounterOpts{Name: "lapsed"}))
+	l := newLease(clock.now, time.Second, clock.sent(100), clock.sent(101), clock.sent(100), prometheus.NewCounter(prometheus.CounterOpts{Name: "lapsed"}))
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -130,7 +130,7 @@ func TestNowGoesForward(t *testing.T) {
 }
 
 func BenchmarkLeaseHeld(b *testing.B) {
-	l := newLease(kafka.Now, time.Hour, kafka.Now()+time.Hour, 0, nil)
+	l := newLease(kafka.Now, time.Hour, 0, kafka.Now()+time.Hour, 0, nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if !l.Held() {

@@ -18,6 +18,7 @@ type period struct {
 	*Generation
 	owned       []record.Partition
 	shapes      map[string]topicShape // what the assignment was made from; nil when the leader did not say
+	joined      time.Duration         // how long it took to join
 	answered    time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
 	cooperative bool                  // all members can go on while the group joins
 	mixed       bool                  // we did, and not all of them can
@@ -41,9 +42,9 @@ type beat struct {
 }
 
 // newPeriod begins a generation with the answer to a SyncGroup sent at sent, in the place of another one, or from outside the
-// group (nil). An assignment that no leader of this program made is an assignment of nothing: the member stays, so that it learns
+// group (nil); direct: nothing was lost on the way. An assignment that no leader of this program made is an assignment of nothing: the member stays, so that it learns
 // when the group is its own again.
-func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, from *period) *period {
+func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, from *period, direct bool) *period {
 	p := &period{answered: sent, beats: make(chan beat)}
 	p.owned, p.shapes, p.cooperative, p.refused = readAssignment(assignment)
 	if g.refused = p.refused; p.refused != nil {
@@ -55,16 +56,16 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, f
 	}
 	p.mixed = from != nil && !p.cooperative
 	p.cooperative = p.cooperative && !g.options.Eager
-	follows := g.former.member == m.member && (g.former.generation == m.generation || g.former.generation+1 == m.generation)
-	g.former = m
+	follows := g.follows(m, direct)
 	lapsed := g.metrics.lapsed
 	if len(p.owned) == 0 {
 		lapsed = nil // nothing to commit: such a lease lapses as a matter of course
 	}
-	lease := newLease(g.now, g.options.Lease, sent, sent+g.options.Lease, lapsed)
+	lease := newLease(g.now, g.options.Lease, sent, sent, sent+g.options.Lease, lapsed)
 	if from != nil && follows {
 		lease = from.lease.successor(sent, lapsed)
 	}
+	g.former, g.known = m, lease
 	p.Generation = &Generation{
 		ID:          m.generation,
 		MemberID:    m.member,
@@ -82,6 +83,23 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, f
 		p.Partitions = append(p.Partitions, Assigned{Partition: o, TopicID: p.shapes[o.Topic].id, Beside: g.beside == m.member})
 	}
 	return p
+}
+
+// follows tells whether a generation comes right after the last one of this member, or is the same. A coordinator that was deposed
+// may have made that one up, and the group may then have had another with its number: unless it is known to exist, only a
+// member that has gone on, and was given this one by the first JoinGroup that it sent, knows that it was in no other between; one
+// that is static is kept in generations which it has not joined.
+func (g *Group) follows(m membership, direct bool) bool {
+	if g.former.member != m.member {
+		return false
+	}
+	switch m.generation - g.former.generation {
+	case 0:
+		return g.known.exists()
+	case 1:
+		return g.known.exists() || direct && g.options.InstanceID == ""
+	}
+	return false
 }
 
 // ignoreUnread takes partitions of topics that this member does not read out of an assignment. A static member that comes
@@ -109,19 +127,22 @@ func (g *Group) ignoreUnread(p *period) {
 // is fatal.
 func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	g.metrics.began(g.now(), len(p.owned))
-	g.log.Info("a generation begins", "member", p.MemberID, "generation", p.ID, "partitions", len(p.Partitions), "follows", p.Follows)
+	g.log.Info("a generation begins", "member", p.MemberID, "generation", p.ID, "partitions", len(p.Partitions), "follows", p.Follows, "joining_took", p.joined.Round(time.Millisecond))
 	g.handler.Assigned(p.Generation)
 	g.setStatus(Stable, p.Generation)
 	kind := g.stable(ctx, p)
-	g.log.Info("the generation ends", "member", p.MemberID, "generation", p.ID, "why", kind)
 	var next *period
 	if p.cooperative && (kind == kindRebalance || kind == kindTopics || kind == kindShutdown && g.announces(p)) {
+		g.log.Info("asking for the next generation, and going on meanwhile", "member", p.MemberID, "generation", p.ID, "why", kind)
 		var end string
 		if next, end = g.rejoin(ctx, p); next == nil {
 			kind = end
 		}
 	}
 	g.metrics.ended(kind)
+	if next == nil {
+		g.log.Info("the generation ends", "member", p.MemberID, "generation", p.ID, "why", kind)
+	}
 	switch {
 	case next != nil:
 		p.supersede()

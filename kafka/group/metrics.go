@@ -68,7 +68,7 @@ func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *met
 			"Requests about the membership that were not answered, or with an error that passes, and are sent again.",
 			"request", requestJoin, requestSync, requestHeartbeat, requestTopics, requestLeave),
 		lapsed: counter("waterwheel_lease_lapsed_seconds_total",
-			"Time in which partitions were assigned but no commit had been answered for a whole lease: nothing may be written then."),
+			"Time in which partitions were assigned but no lease was held, which takes two commits answered in a row: nothing may be written then."),
 		refused: counter("waterwheel_assignments_refused_total",
 			"Assignments of which nothing was taken, because another program is a member of the group."),
 		ignored: counter("waterwheel_partitions_ignored_total",

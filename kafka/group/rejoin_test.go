@@ -2,6 +2,7 @@ package group
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -116,6 +117,72 @@ func TestSkippedGenerationIsNotFollowed(t *testing.T) {
 		s.told(t, "assigned 1", "assigned 3")
 		if third := s.generation(); third.Follows || third.Held() || !first.Held() {
 			t.Errorf("follows %v, the lease of the third holds: %v, of the first, for what is handed over: %v", third.Follows, third.Held(), first.Held())
+		}
+	})
+}
+
+// TestGenerationThatNothingProvesIsNotFollowed: a coordinator that was deposed may have made it up, and the group then have had
+// another one with its number.
+func TestGenerationThatNothingProvesIsNotFollowed(t *testing.T) {
+	rebalance := func(s *scene) { s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress) }
+	for name, test := range map[string]struct {
+		static bool
+		ends   func(*scene)
+		ahead  int32 // from number to number
+		bare   bool  // followed if nothing was committed in it
+		proven bool  // if it was
+	}{
+		"the next one":                       {false, rebalance, 1, true, true},
+		"the next one, of a static member":   {true, rebalance, 1, false, true},
+		"the next one, at the second try":    {false, func(s *scene) { s.answerOnce(requestJoin, kafkago.NotCoordinatorForGroup); rebalance(s) }, 1, false, true},
+		"the next one, from outside":         {false, func(s *scene) { s.answerOnce(requestHeartbeat, kafkago.IllegalGeneration) }, 1, false, true},
+		"the same":                           {false, rebalance, 0, false, true},
+		"the one after the next":             {false, rebalance, 2, false, false},
+		"the one before, of another history": {false, rebalance, -1, false, false},
+	} {
+		for _, committed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, committed %v", name, committed), func(t *testing.T) {
+				change := func(o *Options) {
+					if test.static {
+						o.InstanceID = "static"
+					}
+				}
+				play(t, change, func(t *testing.T, s *scene) {
+					s.start(2 * time.Second)
+					first := s.generation()
+					want := test.bare
+					if committed {
+						s.renew(t, first)
+						want = test.proven
+					}
+					s.script.mu.Lock()
+					s.begun += test.ahead - 1
+					s.script.mu.Unlock()
+					test.ends(s)
+					s.pass(5 * time.Second)
+					if second := s.generation(); second == first || second.ID != first.ID+test.ahead || second.Follows != want {
+						t.Errorf("after %d comes %d, follows: %v", first.ID, second.ID, second.Follows)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestGenerationThatFollowsIsProvenAnew: a commit of the one before says nothing of it.
+func TestGenerationThatFollowsIsProvenAnew(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		s.start(2 * time.Second)
+		first := s.generation()
+		s.renew(t, first)
+		s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
+		s.pass(3 * time.Second)
+		second := s.generation()
+		if s.renew(t, second); !second.Follows || !first.lease.exists() || second.lease.exists() {
+			t.Errorf("follows %v; the first exists: %v, the second: %v", second.Follows, first.lease.exists(), second.lease.exists())
+		}
+		if s.renew(t, second); !second.lease.exists() {
+			t.Error("two commits do not prove it")
 		}
 	})
 }
