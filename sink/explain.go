@@ -18,6 +18,10 @@ import (
 // connecting is what Open does.
 const connecting = "connecting to MongoDB"
 
+// silentTLS is for servers that say nothing to a client that speaks TLS.
+const silentTLS = "MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, " +
+	"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?"
+
 // explain says what to do about a server that could not be greeted. It is an *OutageError if that may pass by itself.
 func (d *Database) explain(err error) error {
 	hosts, tlsFailed := d.dialer.failures()
@@ -39,8 +43,7 @@ func (d *Database) explain(err error) error {
 	case login != nil:
 		return d.away("MongoDB does not answer the login: %s", redact(login.Error(), d.o.URI))
 	case tlsFailed && d.dialer.silent():
-		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
-			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", hosts)
+		return d.away(silentTLS, hosts)
 	case tlsFailed:
 		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
 			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
@@ -86,8 +89,7 @@ func (d *Database) unchosen(t description.Topology) error {
 	states := serverStates(t)
 	switch heard := heardFrom(t); {
 	case heard == heardNothing && d.dialer.tls != nil:
-		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: does the server speak TLS (if not, "+
-			"remove tls=true from MONGODB_URI), is this MongoDB's port, does the server hang?", states)
+		return d.away(silentTLS, states)
 	case heard == heardNothing:
 		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
 			"hang, does something in between block it?", states)

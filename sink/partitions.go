@@ -20,9 +20,8 @@ type PartitionDocument struct {
 	ClusterID string
 	Topic     string
 	Partition int32
-	// Owner is the host that claimed last, At when it last wrote the document: for people.
-	Owner string
-	At    time.Time
+	// At is when the owner last wrote the document: for people.
+	At time.Time
 	claim.Document
 }
 
@@ -57,7 +56,6 @@ func (d *Database) TakeOver(ctx context.Context, series string, seen PartitionDo
 func parsePartitionDocument(raw bson.Raw) PartitionDocument {
 	d := PartitionDocument{Document: parseSeen(raw), Partition: -1}
 	d.ID, _ = raw.Lookup("_id").StringValueOK()
-	d.Owner, _ = raw.Lookup("owner").StringValueOK()
 	if at, ok := raw.Lookup("at").TimeOK(); ok {
 		d.At = at
 	}

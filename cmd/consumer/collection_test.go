@@ -52,8 +52,8 @@ func (c *claimTable) Members(_ context.Context, group string) ([]kafka.Member, e
 
 func claimedBy(cluster string, partition int32, group string) sink.PartitionDocument {
 	return sink.PartitionDocument{
-		ID: fmt.Sprintf("%s/events/%d", cluster, partition), ClusterID: cluster, Topic: "events", Partition: partition, Owner: "host",
-		Document: claim.Document{Found: true, Group: group, Claim: [16]byte{1, byte(partition)}, Released: true},
+		ID: fmt.Sprintf("%s/events/%d", cluster, partition), ClusterID: cluster, Topic: "events", Partition: partition,
+		Document: claim.Document{Found: true, Group: group, Claim: [16]byte{1, byte(partition)}, Released: true, Owner: "host"},
 	}
 }
 

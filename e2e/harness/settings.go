@@ -1,9 +1,11 @@
 package harness
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 )
 
 // Settings are environment variables of the program.
@@ -60,4 +62,16 @@ func (s Settings) environ() []string {
 		env = append(env, name+"="+s[name])
 	}
 	return env
+}
+
+// Pairs is for flag.FlagSet.Func: it takes NAME=VALUE, as a setting is given on a command line, apart.
+func Pairs(set func(name, value string)) func(string) error {
+	return func(pair string) error {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return errors.New("not NAME=VALUE")
+		}
+		set(name, value)
+		return nil
+	}
 }

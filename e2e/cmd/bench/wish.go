@@ -99,14 +99,9 @@ func (w *wish) flags() *flag.FlagSet {
 		}
 		return nil
 	})
-	flags.Func("set", "a setting of the consumer, NAME=VALUE; can be repeated", func(pair string) error {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return errors.New("not NAME=VALUE")
-		}
+	flags.Func("set", "a setting of the consumer, NAME=VALUE; can be repeated", harness.Pairs(func(name, value string) {
 		w.settings[name] = value
-		return nil
-	})
+	}))
 	flags.StringVar(&w.consumer, "consumer", "", "a consumer that is built already")
 	f := &w.figures
 	flags.BoolVar(&f.curves, "curves", false, "instead of the table, draw how the cost of a measurement grows with the series, the partitions, ...")

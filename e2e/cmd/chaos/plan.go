@@ -39,14 +39,9 @@ func newPlan(args []string) (*plan, error) {
 	flags.IntVar(&o.Partitions, "partitions", 6, "partitions at first")
 	flags.DurationVar(&o.WriteTimeout, "write-timeout", 5*time.Second, "MONGODB_WRITE_TIMEOUT")
 	flags.BoolVar(&o.Reopen, "reopen", true, "BUCKET_REOPEN")
-	flags.Func("set", "a setting of the consumers, NAME=VALUE; can be repeated", func(pair string) error {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return errors.New("not NAME=VALUE")
-		}
+	flags.Func("set", "a setting of the consumers, NAME=VALUE; can be repeated", harness.Pairs(func(name, value string) {
 		o.Settings = append(o.Settings, name, value)
-		return nil
-	})
+	}))
 	flags.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "decides about the disturbances and the events")
 	flags.StringVar(&actions, "actions", strings.Join(chaos.DefaultActions(), ","), "disturbances, each as often as it is named, of "+strings.Join(chaos.Names(), ", "))
 	flags.IntVar(&churn, "churn", churn, "how many times as often the disturbances of members come, the others as often as ever")

@@ -58,14 +58,9 @@ func parse(args []string) (*wish, error) {
 	flags.DurationVar(&o.Before, "before", time.Minute, "how long to look on before a disturbance")
 	flags.DurationVar(&o.After, "after", 15*time.Second, "how long to look on when all partitions are written to again")
 	flags.DurationVar(&o.Patience, "patience", 5*time.Minute, "how long the group has to come to rest")
-	flags.Func("set", "a setting of the consumers, NAME=VALUE; can be repeated (default: the program's defaults)", func(pair string) error {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return errors.New("not NAME=VALUE")
-		}
+	flags.Func("set", "a setting of the consumers, NAME=VALUE; can be repeated (default: the program's defaults)", harness.Pairs(func(name, value string) {
 		o.Settings[name] = value
-		return nil
-	})
+	}))
 	flags.StringVar(&o.Consumer, "consumer", "", "a consumer that is built already")
 	flags.StringVar(&w.out, "out", "", "file that the figures are written into, as JSON")
 	if err := flags.Parse(args); err != nil {
