@@ -18,7 +18,7 @@ func TestRefusals(t *testing.T) {
 		{"lease", []string{"KAFKA_LEASE", "10s", "COMMIT_INTERVAL", "4s"}, "KAFKA_LEASE=10s: must be at least 3 × COMMIT_INTERVAL = 12s"},
 		{"rebalance timeout", []string{"KAFKA_REBALANCE_TIMEOUT", "10s"}, "must be more than 2 × MONGODB_WRITE_TIMEOUT = 10s"},
 		{"shutdown", []string{"SHUTDOWN_TIMEOUT", "5s"}, "SHUTDOWN_TIMEOUT=5s: must be more than MONGODB_WRITE_TIMEOUT = 5s"},
-		{"heartbeat", []string{"KAFKA_HEARTBEAT_INTERVAL", "11s"}, "at most a third of KAFKA_SESSION_TIMEOUT = 12s"},
+		{"heartbeat", []string{"KAFKA_HEARTBEAT_INTERVAL", "11s"}, "at most a third of KAFKA_SESSION_TIMEOUT = 10s"},
 		{"start", []string{"KAFKA_START", "yesterday"}, "KAFKA_START=yesterday: not earliest, latest or an RFC 3339 time"},
 		{"time bound", []string{"EVENT_TIME_MIN", "24h"}, "neither an RFC 3339 time such as"},
 		{"window", []string{"EVENT_TIME_MIN", "+25h"}, "EVENT_TIME_MAX=+24h: must be after EVENT_TIME_MIN = +25h"},

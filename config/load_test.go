@@ -82,7 +82,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Kafka: Kafka{
 			Brokers: []string{"kafka:9092"}, Topics: []string{"events"}, GroupID: "waterwheel", Start: Start{Policy: "earliest"},
-			OutOfRange: "stop", Isolation: "read_committed", SessionTimeout: 12 * time.Second, HeartbeatInterval: time.Second,
+			OutOfRange: "stop", Isolation: "read_committed", SessionTimeout: 10 * time.Second, HeartbeatInterval: time.Second,
 			RebalanceTimeout: time.Minute, Lease: 5 * time.Second, FetchBytes: 2 << 20, FetchWait: 500 * time.Millisecond,
 		},
 		Security: Security{Protocol: "plaintext"},
