@@ -70,8 +70,8 @@ func (l *lease) Held() bool {
 	return end != leaseEnded && l.now() < time.Duration(end)
 }
 
-// exists tells whether a commit of the generation proves that it is one of the group's. What a coordinator that was deposed answers to
-// JoinGroup and SyncGroup is not: another generation of that number may follow.
+// exists tells whether a commit proves that the group has this generation. One that a coordinator has begun which is cut off may
+// be lost, and the group have another one of that number.
 func (l *lease) exists() bool {
 	if l == nil {
 		return false

@@ -85,10 +85,9 @@ func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, f
 	return p
 }
 
-// follows tells whether a generation comes right after the last one of this member, or is the same. A coordinator that was deposed
-// may have made that one up, and the group may then have had another with its number: unless it is known to exist, only a
-// member that has gone on, and was given this one by the first JoinGroup that it sent, knows that it was in no other between; one
-// that is static is kept in generations which it has not joined.
+// follows tells whether a generation comes right after the last one of this member, or is the same. The last one may be none of the
+// group's (lease.exists). Then only a member that has gone on, and was given the next number by the first JoinGroup that it sent,
+// knows that it was in no other between; one that is static is kept in generations which it has not joined.
 func (g *Group) follows(m membership, direct bool) bool {
 	if g.former.member != m.member {
 		return false
