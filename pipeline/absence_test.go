@@ -80,6 +80,45 @@ func TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft(t *testing.T) {
 	})
 }
 
+// TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver: the process ends while a partition is still handed over under a former lease.
+func TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database := newFakeDatabase()
+		logs := make([]*fakeLog, 2)
+		for i := range logs {
+			logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
+			database.logs[int32(i)] = logs[i]
+		}
+		var c *Consumer
+		var slow atomic.Bool
+		ports := guardedPorts{fakePorts{database: database, logs: logs}, func() bool { return !slow.Load() && c.Held() }}
+		c = newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		first := newLimited()
+		c.Assigned(first, both(), false)
+		pass(t, 22500*time.Millisecond) // between two flushes: records wait in memory
+		slow.Store(true)
+		c.Assigned(newLimited(), both()[:1], true)
+		pass(t, time.Second)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.Revoke(t.Context(), true)
+		}()
+		pass(t, time.Second)
+		first.lapsed.Store(true)
+		pass(t, 2*time.Second)
+		slow.Store(false)
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatal("what is still ours is not handed over")
+		}
+		if claims := database.claimed(); !claims[0].Released || claims[1].Released {
+			t.Errorf("released: %v, and of what the lease ended for %v", claims[0].Released, claims[1].Released)
+		}
+	})
+}
+
 // hangingPorts do not answer while they hang.
 type hangingPorts struct {
 	fakePorts

@@ -113,14 +113,18 @@ func (c *Consumer) begin(partition record.Partition, a Assigned) {
 	}()
 }
 
-// handedOver ends a tenure in the middle of a generation, and begins the next one of its partition.
+// handedOver takes a tenure that has ended out, and begins the next one of its partition, unless all are to end.
 func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ending || c.tenures[partition] != t {
+	if c.tenures[partition] != t {
 		return
 	}
 	delete(c.tenures, partition)
+	if c.ending { // what is shown stays
+		c.share()
+		return
+	}
 	if a, ok := c.next[partition]; ok {
 		delete(c.next, partition)
 		c.begin(partition, a)
@@ -131,11 +135,18 @@ func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
 
 // changed tells others which tenures there are.
 func (c *Consumer) changed() {
-	var leases []Generation
-	var tenures []*tenancy
 	c.shown = nil
 	for _, t := range c.tenures {
-		tenures, c.shown = append(tenures, t), append(c.shown, t.runner)
+		c.shown = append(c.shown, t.runner)
+	}
+	slices.SortFunc(c.shown, func(a, b *runner) int { return a.worker.o.Partition.Compare(b.worker.o.Partition) })
+	c.share()
+}
+
+// share tells what writes and what commits which tenures there are.
+func (c *Consumer) share() {
+	var leases []Generation
+	for _, t := range c.tenures {
 		if gen := *t.gen.Load(); !slices.Contains(leases, gen) {
 			leases = append(leases, gen)
 		}
@@ -143,9 +154,8 @@ func (c *Consumer) changed() {
 	if len(leases) == 0 { // else a generation without a tenure has nothing to write, and no lease perhaps
 		leases = append(leases, c.gen)
 	}
-	slices.SortFunc(c.shown, func(a, b *runner) int { return a.worker.o.Partition.Compare(b.worker.o.Partition) })
 	c.leases.Store(&leases)
-	c.commits.follow(c.gen, tenures)
+	c.commits.follow(c.gen, slices.Collect(maps.Values(c.tenures)))
 }
 
 // Held tells whether anything may be written: in the present generation, and, while partitions are handed over that went
