@@ -3,6 +3,7 @@ package pipeline
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -75,5 +76,90 @@ func TestRefusedClaimIsToldAtOnceAndThroughRebalances(t *testing.T) {
 	expect[CommitNow](t, w.Handle(m, ClaimRead{Bounds: record.Bounds{End: 1000}}))
 	if s := w.Status(m.Now); s.Refused != nil {
 		t.Errorf("still refused: %v", s.Refused)
+	}
+}
+
+// TestClaimWonWhileThePartitionGoesElsewhereIsReleased: else its next owner waits for writes that nobody sent.
+func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
+	claimed := func(t *testing.T) (*Worker, Moment) {
+		w, m := newIdleWorker(t)
+		expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
+		expect[CommitNow](t, w.Handle(m, ClaimRead{}))
+		expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+		return w, m
+	}
+	for name, revoke := range map[string]func(*Worker, Moment) []Action{
+		"before the answer": func(w *Worker, m Moment) []Action {
+			w.Handle(m, Revoked{})
+			return w.Handle(m, Claimed{Won: true})
+		},
+		"while the positions are read": func(w *Worker, m Moment) []Action {
+			w.Handle(m, Claimed{Won: true})
+			w.Handle(m, Revoked{})
+			return w.Handle(m, StoredLoaded{Err: errDown})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, m := claimed(t)
+			expect[SendRelease](t, revoke(w, m))
+			if actions := w.Handle(m, Released{Err: errDown}); len(actions) > 0 {
+				t.Errorf("after a release that failed: %v", actions)
+			}
+			m.Now += Instant(time.Minute)
+			expect[SendRelease](t, w.Handle(m, Ticked{}))
+			expect[HandedOver](t, w.Handle(m, Released{}))
+			if w.Status(m.Now).Unreleased {
+				t.Error("it is told as not released")
+			}
+		})
+	}
+	t.Run("without a lease", func(t *testing.T) {
+		w, m := claimed(t)
+		w.Handle(m, Revoked{})
+		m.Held = false
+		if actions := w.Handle(m, Claimed{Won: true}); len(actions) > 0 {
+			t.Errorf("%v", actions)
+		}
+		if w.Handle(m, Abandoned{}); !w.Status(m.Now).Unreleased {
+			t.Error("it is not told that the claim stands")
+		}
+	})
+}
+
+// TestReleaseIsForgottenByNoLaterTenure: what is told when the process ends is what the document shows.
+func TestReleaseIsForgottenByNoLaterTenure(t *testing.T) {
+	w, m := newTestWorker(t)
+	w.Handle(m, Abandoned{})
+	if !w.Status(m.Now).Unreleased {
+		t.Error("a tenure that was cut off is told as released")
+	}
+	former := w.past.mine
+	document := func(c claim.Token, released bool) claim.Document {
+		return claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: c, Released: released}
+	}
+	for _, seen := range []struct {
+		document   claim.Document
+		unreleased bool
+	}{
+		{document(former, false), true},
+		{document(former, true), false},
+		{document(claim.Token{99}, false), false},
+	} {
+		expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
+		w.Handle(m, ClaimRead{Seen: seen.document})
+		w.Handle(m, Revoked{})
+		w.Handle(m, Ticked{})
+		if s := w.Status(m.Now); s.Phase != "idle" || s.Unreleased != seen.unreleased {
+			t.Errorf("%s after %+v was seen, unreleased: %v", s.Phase, seen.document, s.Unreleased)
+		}
+	}
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{}))
+	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	w.Handle(m, Revoked{})
+	expect[SendRelease](t, w.Handle(m, Claimed{Won: true}))
+	w.Handle(m, Released{})
+	if s := w.Status(m.Now); s.Phase != "idle" || s.Unreleased {
+		t.Errorf("%s after a release, unreleased: %v", s.Phase, s.Unreleased)
 	}
 }

@@ -22,7 +22,7 @@
 //	ClaimWatched       claimWatched      claiming.go    ReadClaim, NoteWaited
 //	WaitedNoted        waitedNoted       sight.go       WatchClaim, CommitNow, ReadClaim, HandedOver
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
-//	Claimed            claimAnswered     claiming.go    LoadStored, Fetch
+//	Claimed            claimAnswered     claiming.go    LoadStored, Fetch, SendRelease
 //	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadStaging
 //	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters
 //	BucketsFound       bucketsFound      lookups.go     FindBuckets

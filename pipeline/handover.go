@@ -39,6 +39,22 @@ func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 	return actions
 }
 
+// withdraw ends a tenure in which nothing was written yet. If its claim is won already, it is released.
+func (w *Worker) withdraw(m Moment, actions []Action) []Action {
+	if !w.tenure.claimed || w.tenure.handing == released || m.Now <= w.past.unknownUntil {
+		return w.leave(actions)
+	}
+	if w.tenure.handing == notHanding {
+		w.tenure.handing = releasing
+		w.retry.claim.succeed()
+	}
+	if !m.Held || !w.retry.claim.ready(m.Now) { // E7
+		return actions
+	}
+	w.busy.claim = true
+	return append(actions, SendRelease{})
+}
+
 // drained tells whether nothing is left to be done. Measurements that are parked, or whose series backs off, or that wait
 // for letters in a partition that stopped, stay behind the commit and are read again; so do letters that the dead-letter
 // topic refuses.

@@ -55,7 +55,7 @@ var dangers = []danger{
 	{"rebalances that stop only what moves", []string{
 		"(met) tenure that goes on in the next generation", "(met) partition handed over in the next generation",
 		"(met) hand-over that the lease is too short for", "(met) commit taken while the group joins",
-		"(met) commit refused while the group joins", "(met) a generation skipped", "(met) member that lets go before it joins",
+		"(met) commit refused while the group joins", "(met) a generation skipped", "(met) claim released that nothing was written under", "(met) member that lets go before it joins",
 	}},
 	{"calls that are not sent for want of time", []string{
 		"(trait) a slow MongoDB", "(met) write without a turn", "(met) a part of a flush sent",

@@ -183,7 +183,11 @@ func (r *runner) do(action pipeline.Action) {
 			action = a
 		}
 	case pipeline.SendRelease:
-		r.tenure.released = true
+		if r.tenure == nil {
+			w.note("(met) claim released that nothing was written under")
+		} else {
+			r.tenure.released = true
+		}
 	case pipeline.SendWrites:
 		r.sent.sending(w, a.Writes)
 		if added := addedBy(a.Writes); added > 0 && added < r.worker.Status(p.clock()).Flushing {

@@ -93,6 +93,7 @@ func (w *Worker) stop(err *record.StopError) {
 
 // leave ends the tenure in order.
 func (w *Worker) leave(actions []Action) []Action {
+	w.past.unreleased = w.claimStands()
 	w.phase, w.tenure = idle, tenure{}
 	return append(actions, HandedOver{})
 }
@@ -107,6 +108,17 @@ func (w *Worker) abandon(m Moment) {
 		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
 	}
 	w.letters.recall()
-	w.past.unreleased = w.tenure.claimed && w.tenure.handing != released
+	w.past.unreleased = w.claimStands()
 	w.phase, w.tenure, w.busy = idle, tenure{}, busy{}
+}
+
+// claimStands tells whether the document shows a claim of ours that is not released, as far as is known.
+func (w *Worker) claimStands() bool {
+	switch seen := w.tenure.seen; {
+	case w.tenure.claimed:
+		return w.tenure.handing != released
+	case seen.Found:
+		return seen.Claim == w.past.mine && !seen.Released
+	}
+	return w.past.unreleased
 }

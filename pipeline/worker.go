@@ -173,7 +173,7 @@ func (w *Worker) advance(m Moment, actions []Action) []Action {
 		actions = w.advanceStream(m, actions)
 		return w.advanceHandOver(m, actions)
 	case w.tenure.revoked && w.quiet():
-		return w.leave(actions)
+		return w.withdraw(m, actions)
 	case w.question != askNothing: // the claim waits for the answer
 		return w.advanceQuestions(m, actions)
 	}
