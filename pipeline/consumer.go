@@ -128,6 +128,9 @@ func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
 	if a, ok := c.next[partition]; ok {
 		delete(c.next, partition)
 		c.begin(partition, a)
+	} else if s := t.runner.status.Load(); s != nil && s.Unreleased {
+		t.runner.worker.log.Warn("the hand-over was given up, because the lease for it is over: the next owner waits for " +
+			"KAFKA_LEASE + 2 × MONGODB_WRITE_TIMEOUT, and reads again what was not committed")
 	}
 	c.dropOthers()
 	c.changed()

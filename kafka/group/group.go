@@ -169,7 +169,11 @@ func (g *Group) Run(ctx context.Context) error {
 		}
 		if err != nil || ctx.Err() != nil {
 			g.leave(ctx)
-			if ctx.Err() != nil && fatal(err) == nil { // it only says that ctx is done
+			switch {
+			case ctx.Err() != nil && errors.Is(err, kafkago.FencedInstanceID):
+				g.log.Warn("another process took the place of this static member while it stopped", "err", err)
+				return nil
+			case ctx.Err() != nil && fatal(err) == nil: // it only says that ctx is done
 				return nil
 			}
 			return err

@@ -220,6 +220,23 @@ func TestFencedInstanceStopsTheProgram(t *testing.T) {
 	})
 }
 
+// TestStaticMemberThatIsReplacedWhileItStopsHasStopped: it was asked to.
+func TestStaticMemberThatIsReplacedWhileItStopsHasStopped(t *testing.T) {
+	play(t, func(o *Options) { o.InstanceID = "one" }, func(t *testing.T, s *scene) {
+		s.start(time.Second)
+		s.recorder.onRevoke(func(ctx context.Context, g *Generation) {
+			s.refuse(0, kafkago.FencedInstanceID)
+			_, _ = g.Commit(ctx, []record.Commit{commit("events", 0, 6, "")})
+		})
+		s.stop()
+		<-s.done
+		s.told(t, "assigned 1", "revoked 1")
+		if s.err != nil {
+			t.Errorf("the member ends with %v", s.err)
+		}
+	})
+}
+
 func TestSettingsTheCoordinatorRefusesAreNamed(t *testing.T) {
 	for code, setting := range map[kafkago.Error]string{
 		kafkago.InvalidSessionTimeout:     "KAFKA_SESSION_TIMEOUT",
