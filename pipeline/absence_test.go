@@ -80,6 +80,31 @@ func TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft(t *testing.T) {
 	})
 }
 
+// TestLeaseThatWasNeverHeldHoldsUpNoHandOver: a partition that is new in that generation waits for its former owner, and commits nothing
+// meanwhile.
+func TestLeaseThatWasNeverHeldHoldsUpNoHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		database := newFakeDatabase()
+		logs := make([]*fakeLog, 3)
+		for i := range logs {
+			logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
+			database.logs[int32(i)] = logs[i]
+		}
+		database.claims[2] = claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{9}, Wait: 30 * time.Second, Lease: 10 * time.Second}
+		var c *Consumer
+		ports := guardedPorts{fakePorts{database: database, logs: logs}, func() bool { return c.Held() }}
+		c = newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
+		c.Assigned(newLimited(), both(), false)
+		pass(t, 22500*time.Millisecond) // between two flushes: records wait in memory
+		c.Assigned(&newcomer{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}}, []Assignment{{events(2), Assigned{TopicID: thisTopic}}}, false)
+		pass(t, 4500*time.Millisecond)
+		if claims := database.claimed(); !claims[0].Released || !claims[1].Released {
+			t.Errorf("released: %v, %v", claims[0].Released, claims[1].Released)
+		}
+		c.Revoke(t.Context(), true)
+	})
+}
+
 // TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver: the process ends while a partition is still handed over under a former lease.
 func TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -123,7 +123,7 @@ func (g *slowCommits) Commit(ctx context.Context, sent []record.Commit) ([]error
 func TestCommitCountsFromItsSending(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
-	r := newTenancy(&runner{}, gen)
+	r := newTenancy(&runner{}, &lease{Generation: gen})
 	r.events = make(chan Event, 1)
 	r.runner.want.Store(&commits(5)[0])
 	c.follow(gen, []*tenancy{r})
@@ -137,7 +137,7 @@ func TestCommitCountsFromItsSending(t *testing.T) {
 func TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
-	kept, given := newTenancy(&runner{}, gen), newTenancy(&runner{}, gen)
+	kept, given := newTenancy(&runner{}, &lease{Generation: gen}), newTenancy(&runner{}, &lease{Generation: gen})
 	kept.events, given.events = make(chan Event, 2), make(chan Event, 3)
 	kept.runner.want.Store(&commits(5, 7)[0])
 	given.runner.want.Store(&commits(5, 7)[1])

@@ -43,8 +43,8 @@ type Consumer struct {
 	tenures map[record.Partition]*tenancy // of the present generation, and those that are being handed over
 	next    map[record.Partition]Assigned // tenures that begin when the one before of their partition has ended
 	roster  roster
-	gen     Generation // nil: this process is in none
-	ending  bool       // all tenures are to end
+	gen     *lease // nil: this process is in none
+	ending  bool   // all tenures are to end
 	ctx     context.Context
 	commits *committer
 	stop    context.CancelFunc
@@ -54,7 +54,7 @@ type Consumer struct {
 	// collections are the options that have changed, by topic.
 	collections map[string]*timeseries.Options
 
-	leases atomic.Pointer[[]Generation] // under which something may be written
+	leases atomic.Pointer[[]*lease] // of the tenures; nil: this process is in no generation
 }
 
 // NewConsumer returns a consumer without partitions.
@@ -77,11 +77,11 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 		c.ctx, c.stop = context.WithCancel(context.Background())
 		c.wait.Go(func() { c.commits.run(c.ctx) })
 	}
-	c.gen, c.ended = gen, 0
+	c.gen, c.ended = &lease{Generation: gen}, 0
 	stay := c.roster.follow(assignments, consecutive)
 	for partition, t := range c.tenures {
 		if stay[partition] && !t.leaving.Load() {
-			t.gen.Store(&gen)
+			t.follow(c.gen)
 			continue
 		}
 		if !t.leaving.Swap(true) {
@@ -148,24 +148,22 @@ func (c *Consumer) changed() {
 
 // share tells what writes and what commits which tenures there are.
 func (c *Consumer) share() {
-	var leases []Generation
+	leases := []*lease{}
 	for _, t := range c.tenures {
-		if gen := *t.gen.Load(); !slices.Contains(leases, gen) {
+		if gen := t.gen.Load(); !slices.Contains(leases, gen) {
 			leases = append(leases, gen)
 		}
-	}
-	if len(leases) == 0 { // else a generation without a tenure has nothing to write, and no lease perhaps
-		leases = append(leases, c.gen)
 	}
 	c.leases.Store(&leases)
 	c.commits.follow(c.gen, slices.Collect(maps.Values(c.tenures)))
 }
 
-// Held tells whether anything may be written: in the present generation, and, while partitions are handed over that went
-// elsewhere, in the one in which they were ours. What is written for one partition shares connections with the others.
+// Held tells whether what workers have sent, each under the lease of its own generation, may still arrive: the lease of none may have
+// lapsed, because what is written for one partition shares connections with the others. While partitions are handed over that went
+// elsewhere, there are several.
 func (c *Consumer) Held() bool {
 	leases := c.leases.Load()
-	return leases != nil && !slices.ContainsFunc(*leases, func(gen Generation) bool { return !gen.Held() })
+	return leases != nil && !slices.ContainsFunc(*leases, (*lease).lapsed)
 }
 
 // runner returns the runner of a partition, made when it is asked for the first time.

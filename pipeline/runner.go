@@ -96,7 +96,7 @@ func (r *runner) forget() {
 
 // handle gives an event to the worker and publishes what others may see of it.
 func (r *runner) handle(t *tenancy, e Event) []Action {
-	gen := *t.gen.Load()
+	gen := t.gen.Load()
 	m := Moment{Now: r.clock(), Held: gen.Held(), Renewed: gen.Renewed()}
 	actions := r.give(m, e)
 	r.status.Store(r.worker.Status(m.Now))

@@ -5,11 +5,29 @@ import (
 	"sync/atomic"
 )
 
+// lease is that of a generation, which binds once something may have been sent under it.
+type lease struct {
+	Generation
+	used atomic.Bool // it was held when somebody asked who sends then
+}
+
+// Held implements Generation.
+func (l *lease) Held() bool {
+	held := l.Generation.Held()
+	if held && !l.used.Load() {
+		l.used.Store(true)
+	}
+	return held
+}
+
+// lapsed tells that what may have been sent under it must not arrive any more.
+func (l *lease) lapsed() bool { return l.used.Load() && !l.Generation.Held() }
+
 // tenancy is one tenure of a worker, as the goroutines around it see it.
 type tenancy struct {
 	runner *runner
 	// gen is the generation whose lease counts: the newest one in which the partition is ours.
-	gen atomic.Pointer[Generation]
+	gen atomic.Pointer[lease]
 	// leaving: the partition is somebody else's by now, and is being handed over as long as the lease of gen holds.
 	leaving atomic.Bool
 	events  chan Event
@@ -17,13 +35,21 @@ type tenancy struct {
 	ended   chan struct{}
 }
 
-func newTenancy(r *runner, gen Generation) *tenancy {
+func newTenancy(r *runner, gen *lease) *tenancy {
 	t := &tenancy{runner: r, events: make(chan Event), revoke: make(chan bool, 1), ended: make(chan struct{})}
-	t.gen.Store(&gen)
+	t.gen.Store(gen)
 	return t
 }
 
-func (t *tenancy) held() bool { return (*t.gen.Load()).Held() }
+// follow lets the tenure go on in the next generation.
+func (t *tenancy) follow(gen *lease) {
+	if t.gen.Load().used.Load() {
+		gen.used.Store(true)
+	}
+	t.gen.Store(gen)
+}
+
+func (t *tenancy) held() bool { return t.gen.Load().Held() }
 
 // over tells that nothing can be handed over any more: the lease has ended, and no commit renews it.
 func (t *tenancy) over() bool { return t.leaving.Load() && !t.held() }
