@@ -105,7 +105,7 @@ func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
 			if actions := w.Handle(m, Released{Err: errDown}); len(actions) > 0 {
 				t.Errorf("after a release that failed: %v", actions)
 			}
-			m.Now += Instant(time.Minute)
+			m.Now += time.Minute
 			expect[SendRelease](t, w.Handle(m, Ticked{}))
 			expect[HandedOver](t, w.Handle(m, Released{}))
 			if w.Status(m.Now).Unreleased {
