@@ -258,6 +258,7 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 	}
 	w.phase = reading // and see what became of it
 	if e.Err == nil {
+		w.tenure.settled = false // whoever has claimed it may have committed since
 		w.o.Metrics.claim("lost")
 	} else {
 		w.failed(m, &w.retry.claim, MongoDB, sendingTheClaim, e.Err)

@@ -163,3 +163,18 @@ func TestReleaseIsForgottenByNoLaterTenure(t *testing.T) {
 		t.Errorf("%s after a release, unreleased: %v", s.Phase, s.Unreleased)
 	}
 }
+
+// TestNothingIsCommittedAfterALostClaim: it would set the commits of the one who has won back.
+func TestNothingIsCommittedAfterALostClaim(t *testing.T) {
+	w, m := newIdleWorker(t)
+	expect[Open](t, w.Handle(m, Assigned{TopicID: thisTopic}))
+	expect[CommitNow](t, w.Handle(m, ClaimRead{}))
+	expect[SendClaim](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
+	if _, ok := w.Want(); !ok {
+		t.Error("the start is not committed while the claim is on its way")
+	}
+	expect[ReadClaim](t, w.Handle(m, Claimed{}))
+	if want, ok := w.Want(); ok {
+		t.Errorf("%+v is to be committed", want)
+	}
+}

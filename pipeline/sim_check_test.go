@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -216,7 +217,7 @@ func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool
 const strangersMetadata = "ww1;of another program"
 
 // committing checks that everything below a committed offset is done (E6).
-func (c *checks) committing(w *world, member string, commit record.Commit) {
+func (c *checks) committing(w *world, member string, sent time.Duration, commit record.Commit) {
 	p, ok := claim.ParseProvenance(commit.Metadata)
 	if commit.Metadata == strangersMetadata { // nothing is said of what lies below
 		return
@@ -230,28 +231,28 @@ func (c *checks) committing(w *world, member string, commit record.Commit) {
 	}
 	if l := w.kafka.find(p.TopicID, commit.Number); l != nil { // else the topic is gone
 		c.below(w, l, commit.Offset)
-		c.afterRelease(w, l, member, commit)
+		c.afterRelease(w, l, member, sent, commit)
 	}
 }
 
 // afterRelease: an owner that released a partition has committed all that it did, and whoever saw the release goes on there.
-// Who read the claim before may still commit the start of before, and is refused when it claims. A commit of the former owner that
-// was on its way may be executed late.
-func (c *checks) afterRelease(w *world, l *partitionLog, member string, commit record.Commit) {
+// Who read the claim before may still commit the start of before, and is refused when it claims. A commit that was on its way may be
+// executed late.
+func (c *checks) afterRelease(w *world, l *partitionLog, member string, sent time.Duration, commit record.Commit) {
 	last := w.group.last(commit.Number)
 	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag {
 		return // where the log was truncated, offsets go back
 	}
-	if w.sawReleased(member, commit.Number, uuidAt(w.mongo.parts.now(documentID(commit.Number)), "claim")) {
+	if w.sawReleased(member, sent, commit.Number, uuidAt(w.mongo.parts.now(documentID(commit.Number)), "claim")) {
 		w.fail("hand-over", "partition %d is committed to %d after its last owner has committed %d and released it", commit.Number, commit.Offset, last.offset)
 	}
 }
 
-// sawReleased tells whether the last claim that a member has read is the one given, and was released.
-func (w *world) sawReleased(member string, partition int32, claim claim.Token) bool {
+// sawReleased tells whether the last claim that a member had read at a moment is the one given, and was released.
+func (w *world) sawReleased(member string, at time.Duration, partition int32, claim claim.Token) bool {
 	return slices.ContainsFunc(w.all, func(p *process) bool {
 		r := p.runners[partition]
-		return strings.HasPrefix(member, p.name+"/") && r != nil && r.saw.Claim == claim && r.saw.Released
+		return strings.HasPrefix(member, p.name+"/") && r != nil && r.saw.Claim == claim && r.saw.Released && r.sawAt <= at
 	})
 }
 

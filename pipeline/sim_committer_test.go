@@ -62,7 +62,7 @@ func (p *process) commitOnce(t *task, g *generation, due []record.Commit) bool {
 	if p.deposed && p.zombie > sent && p.w.chaos {
 		ok = p.pend(t, timeout)
 	} else {
-		answer, ok = t.ask(timeout, func() any { return p.group.commit(g.member, g.id, due) })
+		answer, ok = t.ask(timeout, func() any { return p.group.commit(g.member, g.id, sent, due) })
 	}
 	if !ok || p.deaf > sent && p.w.chaos {
 		return false

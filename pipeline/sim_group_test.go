@@ -225,15 +225,15 @@ func (k *coordinator) owned(id string, generation int32) (int, []int32) {
 	return codeNone, partitions
 }
 
-// commit is OffsetCommit, answered by one code for all partitions.
-func (k *coordinator) commit(id string, generation int32, commits []record.Commit) int {
+// commit is OffsetCommit, sent at some time before, answered by one code for all partitions.
+func (k *coordinator) commit(id string, generation int32, sent time.Duration, commits []record.Commit) int {
 	code := k.check(id, generation, codeNone)
 	if code != codeNone {
 		return code
 	}
 	for _, c := range commits {
 		if k == k.w.group { // what a group commits that was taken over from is its own affair
-			k.w.checks.committing(k.w, id, c)
+			k.w.checks.committing(k.w, id, sent, c)
 		}
 		k.store(c.Number, c.Offset, c.Metadata)
 		k.commits[c.Number][len(k.commits[c.Number])-1].by = id

@@ -35,6 +35,7 @@ type runner struct {
 
 	tenure    *tenure
 	saw       claim.Document // as it was read last
+	sawAt     time.Duration  // when it first was as it was read last
 	readAt    int64          // the state that the last read of D saw
 	sentClaim claim.Token
 	won       claim.Token // the claim of the last tenure that came to write
@@ -128,6 +129,9 @@ func (r *runner) handle(e pipeline.Event) {
 	r.sent.heard(w, e)
 	w.heardSettling(e)
 	if e, ok := e.(pipeline.ClaimRead); ok {
+		if e.Seen.Claim != r.saw.Claim || e.Seen.Released != r.saw.Released {
+			r.sawAt = w.now
+		}
 		r.saw = e.Seen
 		if l := w.kafka.find(r.source.TopicID, r.partition); l != nil && e.Err == nil && e.Committed.Offset < 0 && !e.Seen.Found && r.partition < e.FirstPartitions {
 			l.excuse(w, l.first, e.Bounds.Start, "before the configured start") // KAFKA_START decides
