@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"waterwheel/claim"
 )
 
 // The simulation runs the real worker, catalog, decoder and sink in a world made up of
@@ -105,10 +107,12 @@ func (w *world) calm() {
 	w.at(w.now+10*time.Second, w.calm)
 }
 
-// committed tells whether every partition is committed to its end.
+// committed tells whether every partition is committed to its end, by owners that know its topic.
 func (w *world) committed() bool {
 	for p := range w.kafka.partitions {
-		if w.group.read(p).offset != w.kafka.log(p).end {
+		commit := w.group.read(p)
+		of, ok := claim.ParseProvenance(commit.metadata)
+		if former := ok && of.TopicID != w.kafka.topic && w.broken != noTopicID; former || commit.offset != w.kafka.log(p).end {
 			return false
 		}
 	}
