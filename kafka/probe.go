@@ -33,8 +33,8 @@ var (
 )
 
 // probe connects to the first bootstrap broker that answers, the way every later connection is made, and finds out which
-// setting is wrong where a broker only hangs up. A broker that hangs up may be starting, or a proxy before one that is down: the settings are only to blame when no
-// other broker answers either.
+// setting is wrong where a broker only hangs up. One that does may be starting, or be a proxy before one that is down: the settings
+// are only to blame when no other broker answers either.
 func (c *connector) probe(ctx context.Context, brokers []string) error {
 	var unreachable, mute []error
 	for _, broker := range brokers {

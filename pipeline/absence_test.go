@@ -54,20 +54,28 @@ func (s guardedStore) Send(ctx context.Context, writes []*bucketer.Write) []buck
 	return sent
 }
 
+// holding starts a consumer that has the partitions 0 and 1 in a generation, and records of them in memory. While slow is set nothing
+// is sent.
+func holding(t *testing.T, gen Generation, slow *atomic.Bool) (*Consumer, *fakeDatabase) {
+	t.Helper()
+	database := newFakeDatabase()
+	logs := make([]*fakeLog, 3)
+	for i := range logs {
+		logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
+		database.logs[int32(i)] = logs[i]
+	}
+	var c *Consumer
+	ports := guardedPorts{fakePorts{database: database, logs: logs}, func() bool { return !slow.Load() && c.Held() }}
+	c = newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
+	c.Assigned(gen, both(), false)
+	pass(t, 22500*time.Millisecond) // between two flushes
+	return c, database
+}
+
 // TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft, though the new generation has none before something is claimed in it.
 func TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		database := newFakeDatabase()
-		logs := make([]*fakeLog, 2)
-		for i := range logs {
-			logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
-			database.logs[int32(i)] = logs[i]
-		}
-		var c *Consumer
-		ports := guardedPorts{fakePorts{database: database, logs: logs}, func() bool { return c.Held() }}
-		c = newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
-		c.Assigned(newLimited(), both(), false)
-		pass(t, 22500*time.Millisecond) // between two flushes: records wait in memory
+		c, database := holding(t, newLimited(), new(atomic.Bool))
 		before := database.claimed()
 		c.Assigned(&newcomer{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}}, both(), false)
 		pass(t, 4500*time.Millisecond)
@@ -84,18 +92,8 @@ func TestHandOverAfterASkippedGenerationUsesTheLeaseThatIsLeft(t *testing.T) {
 // meanwhile.
 func TestLeaseThatWasNeverHeldHoldsUpNoHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		database := newFakeDatabase()
-		logs := make([]*fakeLog, 3)
-		for i := range logs {
-			logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
-			database.logs[int32(i)] = logs[i]
-		}
+		c, database := holding(t, newLimited(), new(atomic.Bool))
 		database.claims[2] = claim.Document{Found: true, Group: "g", TopicID: thisTopic, Claim: claim.Token{9}, Wait: 30 * time.Second, Lease: 10 * time.Second}
-		var c *Consumer
-		ports := guardedPorts{fakePorts{database: database, logs: logs}, func() bool { return c.Held() }}
-		c = newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
-		c.Assigned(newLimited(), both(), false)
-		pass(t, 22500*time.Millisecond) // between two flushes: records wait in memory
 		c.Assigned(&newcomer{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}}, []Assignment{{events(2), Assigned{TopicID: thisTopic}}}, false)
 		pass(t, 4500*time.Millisecond)
 		if claims := database.claimed(); !claims[0].Released || !claims[1].Released {
@@ -108,19 +106,9 @@ func TestLeaseThatWasNeverHeldHoldsUpNoHandOver(t *testing.T) {
 // TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver: the process ends while a partition is still handed over under a former lease.
 func TestLeaseOfWhatHasEndedHoldsUpNoLastHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		database := newFakeDatabase()
-		logs := make([]*fakeLog, 2)
-		for i := range logs {
-			logs[i] = &fakeLog{partition: int32(i), begin: time.Now(), rate: 50, total: 1 << 20, most: 100, series: 1}
-			database.logs[int32(i)] = logs[i]
-		}
-		var c *Consumer
 		var slow atomic.Bool
-		ports := guardedPorts{fakePorts{database: database, logs: logs}, func() bool { return !slow.Load() && c.Held() }}
-		c = newFakeConsumer(t, ports, NewBudget(1<<30), definedBy(timeseries.Seconds))
 		first := newLimited()
-		c.Assigned(first, both(), false)
-		pass(t, 22500*time.Millisecond) // between two flushes: records wait in memory
+		c, database := holding(t, first, &slow)
 		slow.Store(true)
 		c.Assigned(newLimited(), both()[:1], true)
 		pass(t, time.Second)
