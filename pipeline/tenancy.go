@@ -41,11 +41,9 @@ func newTenancy(r *runner, gen *lease) *tenancy {
 	return t
 }
 
-// follow lets the tenure go on in the next generation.
+// follow lets the tenure go on in the next generation, under whose lease comes what may be on its way now.
 func (t *tenancy) follow(gen *lease) {
-	if t.gen.Load().used.Load() {
-		gen.used.Store(true)
-	}
+	gen.used.Store(true)
 	t.gen.Store(gen)
 }
 

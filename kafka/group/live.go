@@ -42,8 +42,8 @@ type beat struct {
 }
 
 // newPeriod begins a generation with the answer to a SyncGroup sent at sent, in the place of another one, or from outside the
-// group (nil); direct: nothing was lost on the way. An assignment that no leader of this program made is an assignment of nothing: the member stays, so that it learns
-// when the group is its own again.
+// group (nil); direct: nothing was lost on the way. An assignment that no leader of this program made is an assignment of nothing:
+// the member stays, so that it learns when the group is its own again.
 func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, from *period, direct bool) *period {
 	p := &period{answered: sent, beats: make(chan beat)}
 	p.owned, p.shapes, p.cooperative, p.refused = readAssignment(assignment)
