@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,7 @@ func (n *connections) openKafka(ctx context.Context, c config.Config, p *patienc
 			}
 			reg.MustRegister(of)
 		}
-		return mayPass(n.checkTopics(ctx, c.Kafka.Topics))
+		return mayPass(checkTopics(ctx, func() ([]kafka.Topic, error) { return n.kafka.Topics(ctx, c.Kafka.Topics...) }))
 	})
 }
 
@@ -95,12 +96,25 @@ func mayPass(err error) error {
 	return err
 }
 
-func (n *connections) checkTopics(ctx context.Context, names []string) error {
-	topics, err := n.kafka.Topics(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("looking at the topics: %w", err)
+// newTopicTries is how often a topic is asked for that a broker does not know, because it may have been created a moment ago:
+// some two seconds.
+const newTopicTries = 7
+
+// checkTopics says what is wrong with the topics that look finds.
+func checkTopics(ctx context.Context, look func() ([]kafka.Topic, error)) error {
+	for try := 1; ; try++ {
+		topics, err := look()
+		if err != nil {
+			return fmt.Errorf("looking at the topics: %w", err)
+		}
+		unknown := slices.ContainsFunc(topics, func(t kafka.Topic) bool { return kafka.Classify(t.Err) == kafka.LookAtMetadata })
+		if !unknown || try == newTopicTries {
+			return errors.Join(unreadable(topics)...)
+		}
+		if !kafka.Pause(ctx) {
+			return context.Cause(ctx)
+		}
 	}
-	return errors.Join(unreadable(topics)...)
 }
 
 // unreadable says of topics that do not exist, or that this user may not see, what to do about each.
