@@ -17,7 +17,7 @@ TESTFLAGS ?=
 PACKAGES ?= ./...
 # Flags for the chaos, as in: make chaos CHAOSFLAGS='-duration 10m -reopen'; -help lists them
 CHAOSFLAGS ?=
-# Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=5s'; -help lists them
+# Flags for the measurement of continuity, as in: make continuity CONTINUITYFLAGS='-only kill,join -set KAFKA_LEASE=3s'; -help lists them
 CONTINUITYFLAGS ?=
 # Flags for the benchmark, as in: make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'; -help lists them
 BENCHFLAGS ?=

@@ -43,7 +43,7 @@ type Kafka struct {
 	SessionTimeout    time.Duration `env:"KAFKA_SESSION_TIMEOUT,default=10s" min:"1s" max:"30m" doc:"a member that is silent for this long leaves the group"`
 	HeartbeatInterval time.Duration `env:"KAFKA_HEARTBEAT_INTERVAL,default=1s" min:"50ms" max:"10m" doc:"time between two heartbeats; at most a third of the session timeout"`
 	RebalanceTimeout  time.Duration `env:"KAFKA_REBALANCE_TIMEOUT,default=60s" min:"1s" max:"1h" doc:"how long a rebalance waits for a member; half of it must be more than MONGODB_WRITE_TIMEOUT"`
-	Lease             time.Duration `env:"KAFKA_LEASE,default=5s" min:"150ms" max:"10m" doc:"how long one answered commit entitles to write; at least 3 × COMMIT_INTERVAL. After a crash the next owner waits this long + 2 × MONGODB_WRITE_TIMEOUT, after Kafka's session timeout"`
+	Lease             time.Duration `env:"KAFKA_LEASE,default=4s" min:"150ms" max:"10m" doc:"how long one answered commit entitles to write; at least 3 × COMMIT_INTERVAL. After a crash the next owner waits this long + 2 × MONGODB_WRITE_TIMEOUT, after Kafka's session timeout"`
 	InstanceID        string        `env:"KAFKA_INSTANCE_ID" doc:"static membership: a restart within the session timeout keeps its partitions. Another one for each consumer"`
 	FetchBytes        Size          `env:"KAFKA_FETCH_BYTES,default=2MiB" min:"1KiB" max:"1GiB" doc:"most that is fetched for one partition in one request"`
 	FetchWait         time.Duration `env:"KAFKA_FETCH_WAIT,default=500ms" min:"1ms" max:"1m" doc:"how long the broker waits for new records"`

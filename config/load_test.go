@@ -83,7 +83,7 @@ func TestDefaults(t *testing.T) {
 		Kafka: Kafka{
 			Brokers: []string{"kafka:9092"}, Topics: []string{"events"}, GroupID: "waterwheel", Start: Start{Policy: "earliest"},
 			OutOfRange: "stop", Isolation: "read_committed", SessionTimeout: 10 * time.Second, HeartbeatInterval: time.Second,
-			RebalanceTimeout: time.Minute, Lease: 5 * time.Second, FetchBytes: 2 << 20, FetchWait: 500 * time.Millisecond,
+			RebalanceTimeout: time.Minute, Lease: 4 * time.Second, FetchBytes: 2 << 20, FetchWait: 500 * time.Millisecond,
 		},
 		Security: Security{Protocol: "plaintext"},
 		Event: Event{
@@ -154,7 +154,7 @@ func TestEmptyCountsAsNotSetUnlessItMeansSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Kafka.GroupID != "waterwheel" || c.Kafka.Lease != 5*time.Second {
+	if c.Kafka.GroupID != "waterwheel" || c.Kafka.Lease != 4*time.Second {
 		t.Errorf("group %q, lease %v, want the defaults", c.Kafka.GroupID, c.Kafka.Lease)
 	}
 	if c.DLQ.Topic != "" || c.Service.HTTPAddr != "" || c.Event.TimeField != "" {
