@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/e2e/check"
+	"waterwheel/e2e/harness"
 )
 
 // badCaseSeries is how many series the streams of the bad cases have: few, so that buckets hold several measurements.
@@ -79,24 +80,34 @@ func TestDeletedPartitionDocuments(t *testing.T) {
 	if world.servers.Slow() {
 		rate = 80
 	}
+	partitions := s.collection(".partitions")
+	storing := func() *harness.Consumer { // one partition may store long before the other one is claimed
+		t.Helper()
+		c := s.start()
+		s.awaitStored(c, time.Minute)
+		for ctx, claimed := within(t, time.Minute), int64(0); claimed != 2; time.Sleep(20 * time.Millisecond) {
+			var err error
+			if claimed, err = partitions.CountDocuments(ctx, bson.D{}); err != nil {
+				t.Fatalf("waiting for the claims of both partitions: %v", err)
+			}
+		}
+		return c
+	}
 	forget := func() {
 		t.Helper()
-		gone, err := s.collection(".partitions").DeleteMany(within(t, 20*time.Second), bson.D{})
+		gone, err := partitions.DeleteMany(within(t, 20*time.Second), bson.D{})
 		if err != nil || gone.DeletedCount != 2 {
 			t.Fatalf("%+v, %v", gone, err)
 		}
 	}
 	load := s.startLoad(s.generator(badCaseSeries), rate)
-	c := s.start()
-	s.awaitStored(c, time.Minute)
+	c := storing()
 	forget()
 	c.Kill()
-	c = s.start()
-	s.awaitStored(c, time.Minute)
+	c = storing()
 	s.terminate(c)
 	forget()
-	c = s.start()
-	s.awaitStored(c, time.Minute)
+	c = storing()
 	load.stop()
 	s.awaitCommitted(c, 90*time.Second)
 	s.terminate(c)
