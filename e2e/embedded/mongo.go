@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 
 	"github.com/FerretDB/FerretDB/ferretdb"
@@ -11,10 +12,10 @@ import (
 
 // Mongo is a MongoDB-protocol server in this process: FerretDB on SQLite files in a temporary folder.
 type Mongo struct {
-	uri  string
-	dir  string
-	stop context.CancelFunc
-	done chan error
+	turns *turns
+	dir   string
+	stop  context.CancelFunc
+	done  chan error
 }
 
 // StartMongo starts a server on a free port of the loopback interface. The caller closes it.
@@ -23,32 +24,46 @@ func StartMongo() (*Mongo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for the embedded MongoDB: %w", err)
 	}
+	m := &Mongo{dir: dir, done: make(chan error, 1)}
+	if err := m.start(); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("starting the embedded MongoDB: %w", err)
+	}
+	return m, nil
+}
+
+func (m *Mongo) start() error {
 	server, err := ferretdb.New(&ferretdb.Config{
 		Listener:  ferretdb.ListenerConfig{TCP: "127.0.0.1:0"},
 		Logger:    slog.New(slog.DiscardHandler),
 		Handler:   "sqlite",
-		SQLiteURL: "file:" + dir + "/?_pragma=synchronous(off)", // nothing here outlives the process anyway
+		SQLiteURL: "file:" + m.dir + "/?_pragma=synchronous(off)", // nothing here outlives the process anyway
 	})
 	if err != nil {
-		os.RemoveAll(dir)
-		return nil, fmt.Errorf("starting the embedded MongoDB: %w", err)
+		return err
+	}
+	address, err := url.Parse(server.MongoDBURI())
+	if err != nil {
+		return err
+	}
+	if m.turns, err = takeTurns(address.Host); err != nil {
+		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	m := &Mongo{dir: dir, stop: stop, done: make(chan error, 1)}
+	m.stop = stop
 	go func() { m.done <- server.Run(ctx) }()
-	m.uri = server.MongoDBURI()
-	return m, nil
+	return nil
 }
 
 // String names the server for people.
-func (m *Mongo) String() string { return m.uri }
+func (m *Mongo) String() string { return m.URI() }
 
-// URI is the connection string. It asks for one connection at a time: SQLite lets several writers wait for each other in
-// steps of 100 ms, a dozen updates side by side take seconds where they take a tenth one after the other.
-func (m *Mongo) URI() string { return m.uri + "?maxPoolSize=1" }
+// URI is the connection string.
+func (m *Mongo) URI() string { return "mongodb://" + m.turns.Address() + "/" }
 
 // Close stops the server and deletes its files.
 func (m *Mongo) Close() error {
+	m.turns.Close()
 	m.stop()
 	if err := <-m.done; err != nil {
 		return fmt.Errorf("stopping the embedded MongoDB: %w", err)

@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/e2e/embedded"
 )
@@ -15,15 +16,7 @@ import (
 // TestMongoHasWhatTheConsumerUses walks through the operations the consumer relies on: the source index, a conditional
 // update of paths that pushes an element, its miss after the count moved, and a claim by findAndModify.
 func TestMongoHasWhatTheConsumerUses(t *testing.T) {
-	server, err := embedded.StartMongo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := startMongo(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
@@ -98,4 +91,81 @@ func TestMongoHasWhatTheConsumerUses(t *testing.T) {
 	if claimed.Err() != nil {
 		t.Errorf("claiming: %v", claimed.Err())
 	}
+}
+
+// TestMongoLosesNoUpdate: what several clients write to one document at the same time is all there afterwards.
+func TestMongoLosesNoUpdate(t *testing.T) {
+	const clients, updates = 4, 100
+	server := startMongo(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := counters(t, server).InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: 0}}); err != nil {
+		t.Fatal(err)
+	}
+	errs := make(chan error, clients)
+	for range clients {
+		counter := counters(t, server)
+		go func() {
+			for range updates {
+				if _, err := counter.UpdateByID(ctx, 1, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range clients {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	var counted struct{ N int }
+	if err := counters(t, server).FindOne(ctx, bson.D{}).Decode(&counted); err != nil || counted.N != clients*updates {
+		t.Errorf("after %d updates: %d (%v)", clients*updates, counted.N, err)
+	}
+}
+
+// TestMongoTakesUnacknowledgedWrites: they are carried out, and leave the connection usable.
+func TestMongoTakesUnacknowledgedWrites(t *testing.T) {
+	acknowledged := counters(t, startMongo(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	unacknowledged := acknowledged.Database().Collection(acknowledged.Name(),
+		options.Collection().SetWriteConcern(writeconcern.Unacknowledged()))
+	const writes = 3
+	for i := range writes {
+		if _, err := unacknowledged.InsertOne(ctx, bson.D{{Key: "_id", Value: i}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if stored, err := unacknowledged.CountDocuments(ctx, bson.D{}); err != nil || stored != writes {
+		t.Errorf("%d documents (%v), want %d", stored, err, writes)
+	}
+}
+
+// startMongo starts a server for this test.
+func startMongo(t *testing.T) *embedded.Mongo {
+	t.Helper()
+	server, err := embedded.StartMongo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// counters is a collection, by a client with one connection of its own.
+func counters(t *testing.T, server *embedded.Mongo) *mongo.Collection {
+	t.Helper()
+	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetMaxPoolSize(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	return client.Database("probe").Collection("counters")
 }

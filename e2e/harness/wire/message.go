@@ -15,6 +15,7 @@ const (
 	maxBytes      = 64 << 20
 	opMsg         = 2013
 	flagChecksum  = 1
+	flagMore      = 2 // of a request: no answer is asked for
 	kindBody      = 0
 	kindSequence  = 1
 	requestIDAt   = 4
@@ -57,6 +58,26 @@ func (m Message) RequestID() uint32 { return binary.LittleEndian.Uint32(m[reques
 // ResponseTo is the number of the message that this one answers.
 func (m Message) ResponseTo() uint32 { return binary.LittleEndian.Uint32(m[responseToAt:]) }
 
+// Answered tells whether the sender of a request awaits an answer.
+func (m Message) Answered() bool {
+	return m.operation() != opMsg || len(m) < headerBytes+flagsBytes || binary.LittleEndian.Uint32(m[headerBytes:])&flagMore == 0
+}
+
+// Command is the name of the command that a request is; empty: it is none that is looked into here.
+func (m Message) Command() string {
+	c, ok := Parse(m)
+	if !ok {
+		return ""
+	}
+	first, err := c.Body.IndexErr(0)
+	if err != nil {
+		return ""
+	}
+	return first.Key()
+}
+
+func (m Message) operation() uint32 { return binary.LittleEndian.Uint32(m[operationAt:]) }
+
 // Command is a command with the documents that came beside it, or an answer.
 type Command struct {
 	Body      bson.Raw
@@ -79,7 +100,7 @@ func (c Command) Write() (kind, collection string, ok bool) {
 
 // Parse takes a message apart; false: it is none that is looked into here.
 func Parse(m Message) (Command, bool) {
-	if binary.LittleEndian.Uint32(m[operationAt:]) != opMsg || len(m) < headerBytes+flagsBytes+1 {
+	if m.operation() != opMsg || len(m) < headerBytes+flagsBytes+1 {
 		return Command{}, false
 	}
 	flags, rest := binary.LittleEndian.Uint32(m[headerBytes:]), m[headerBytes+flagsBytes:]
