@@ -292,11 +292,7 @@ func shownStage(t *testing.T) (Source, *mongo.Collection) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	database, err := embedded.StartMongo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = database.Close() })
+	database := harness.EmbeddedMongo(t)
 	k, err := DialKafka(server.Brokers())
 	if err != nil {
 		t.Fatal(err)

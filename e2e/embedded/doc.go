@@ -2,5 +2,5 @@
 // SQLite). They need neither installation nor network, and live as long as the process that started them.
 //
 // Neither is the real thing. kfake speaks the protocol without replication or a disk; FerretDB scans a collection for any
-// filter beyond _id, so it is for some thousand documents.
+// filter beyond _id, so it is for some thousand documents, and takes one change at a time, for it would lose some of several.
 package embedded

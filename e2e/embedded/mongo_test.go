@@ -11,22 +11,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/e2e/embedded"
+	"waterwheel/e2e/harness"
 )
 
 // TestMongoHasWhatTheConsumerUses walks through the operations the consumer relies on: the source index, a conditional
 // update of paths that pushes an element, its miss after the count moved, and a claim by findAndModify.
 func TestMongoHasWhatTheConsumerUses(t *testing.T) {
-	server := startMongo(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Disconnect(context.Background()) })
-	buckets := client.Database("probe").Collection("events.buckets")
+	database := probe(t, harness.EmbeddedMongo(t))
+	buckets := database.Collection("events.buckets")
 
-	_, err = buckets.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{
+	_, err := buckets.Indexes().CreateOne(ctx, mongo.IndexModel{Keys: bson.D{
 		{Key: "control.source.topicId", Value: 1}, {Key: "control.source.partition", Value: 1}, {Key: "control.source.last", Value: 1},
 	}})
 	if err != nil {
@@ -78,7 +74,7 @@ func TestMongoHasWhatTheConsumerUses(t *testing.T) {
 		t.Errorf("buckets found by their source: %d (%v), want 1", stored, err)
 	}
 
-	claims := client.Database("probe").Collection("events.partitions")
+	claims := database.Collection("events.partitions")
 	if _, err := claims.InsertOne(ctx, bson.D{{Key: "_id", Value: "c/events/0"}, {Key: "claim", Value: "one"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -96,15 +92,15 @@ func TestMongoHasWhatTheConsumerUses(t *testing.T) {
 // TestMongoLosesNoUpdate: what several clients write to one document at the same time is all there afterwards.
 func TestMongoLosesNoUpdate(t *testing.T) {
 	const clients, updates = 4, 100
-	server := startMongo(t)
+	server := harness.EmbeddedMongo(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := counters(t, server).InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: 0}}); err != nil {
+	if _, err := probe(t, server).Collection("counters").InsertOne(ctx, bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: 0}}); err != nil {
 		t.Fatal(err)
 	}
 	errs := make(chan error, clients)
 	for range clients {
-		counter := counters(t, server)
+		counter := probe(t, server).Collection("counters")
 		go func() {
 			for range updates {
 				if _, err := counter.UpdateByID(ctx, 1, bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}); err != nil {
@@ -121,14 +117,14 @@ func TestMongoLosesNoUpdate(t *testing.T) {
 		}
 	}
 	var counted struct{ N int }
-	if err := counters(t, server).FindOne(ctx, bson.D{}).Decode(&counted); err != nil || counted.N != clients*updates {
+	if err := probe(t, server).Collection("counters").FindOne(ctx, bson.D{}).Decode(&counted); err != nil || counted.N != clients*updates {
 		t.Errorf("after %d updates: %d (%v)", clients*updates, counted.N, err)
 	}
 }
 
 // TestMongoTakesUnacknowledgedWrites: they are carried out, and leave the connection usable.
 func TestMongoTakesUnacknowledgedWrites(t *testing.T) {
-	acknowledged := counters(t, startMongo(t))
+	acknowledged := probe(t, harness.EmbeddedMongo(t)).Collection("counters")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	unacknowledged := acknowledged.Database().Collection(acknowledged.Name(),
@@ -144,28 +140,13 @@ func TestMongoTakesUnacknowledgedWrites(t *testing.T) {
 	}
 }
 
-// startMongo starts a server for this test.
-func startMongo(t *testing.T) *embedded.Mongo {
-	t.Helper()
-	server, err := embedded.StartMongo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return server
-}
-
-// counters is a collection, by a client with one connection of its own.
-func counters(t *testing.T, server *embedded.Mongo) *mongo.Collection {
+// probe is a database of the server, by a client with one connection of its own.
+func probe(t *testing.T, server *embedded.Mongo) *mongo.Database {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(server.URI()).SetMaxPoolSize(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Disconnect(context.Background()) })
-	return client.Database("probe").Collection("counters")
+	return client.Database("probe")
 }

@@ -46,7 +46,8 @@ func (t *turns) serve(client, server net.Conn) {
 
 // ask returns the server's answer; nil where the client awaits none: FerretDB answers also then.
 func (t *turns) ask(server net.Conn, request wire.Message) (wire.Message, error) {
-	if slices.Contains(changing, request.Command()) {
+	command, _ := wire.Parse(request) // what it does not take apart is a handshake
+	if slices.Contains(changing, command.Name()) {
 		t.turn.Lock()
 		defer t.turn.Unlock()
 	}
@@ -54,7 +55,7 @@ func (t *turns) ask(server net.Conn, request wire.Message) (wire.Message, error)
 		return nil, err
 	}
 	answer, err := wire.Read(server)
-	if !request.Answered() {
+	if command.Unanswered {
 		answer = nil
 	}
 	return answer, err

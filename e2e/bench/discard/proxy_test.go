@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/e2e/bench/discard"
-	"waterwheel/e2e/embedded"
+	"waterwheel/e2e/harness"
 )
 
 // server is the URI of a MongoDB: the one that is given, or an embedded one.
@@ -22,16 +22,7 @@ func server(t *testing.T) string {
 	if uri := os.Getenv("E2E_MONGODB_URI"); uri != "" {
 		return uri
 	}
-	m, err := embedded.StartMongo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m.URI()
+	return harness.EmbeddedMongo(t).URI()
 }
 
 func connect(t *testing.T, uri string) *mongo.Database {

@@ -8,18 +8,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"waterwheel/e2e/embedded"
+	"waterwheel/e2e/harness"
 	"waterwheel/e2e/harness/late"
 )
 
 func connected(t *testing.T) (*late.Late, *mongo.Database) {
 	t.Helper()
-	server, err := embedded.StartMongo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	l, err := late.New(server.URI())
+	l, err := late.New(harness.EmbeddedMongo(t).URI())
 	if err != nil {
 		t.Fatal(err)
 	}

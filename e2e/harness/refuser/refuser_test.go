@@ -9,23 +9,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"waterwheel/e2e/embedded"
+	"waterwheel/e2e/harness"
 	"waterwheel/e2e/harness/refuser"
 )
 
 // connected is a client of an embedded server behind a refuser.
 func connected(t *testing.T) (*refuser.Refuser, *mongo.Collection) {
 	t.Helper()
-	server, err := embedded.StartMongo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	r, err := refuser.New(server.URI())
+	r, err := refuser.New(harness.EmbeddedMongo(t).URI())
 	if err != nil {
 		t.Fatal(err)
 	}

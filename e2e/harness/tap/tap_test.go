@@ -9,7 +9,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"waterwheel/e2e/embedded"
 	"waterwheel/e2e/harness"
 	"waterwheel/e2e/harness/link"
 	"waterwheel/e2e/harness/tap"
@@ -17,12 +16,7 @@ import (
 
 // TestNotesAnswersWhoseClientIsGone: a client, a tap, a link that is cut, another tap, and the server.
 func TestNotesAnswersWhoseClientIsGone(t *testing.T) {
-	server, err := embedded.StartMongo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
-	uri, err := url.Parse(server.URI())
+	uri, err := url.Parse(harness.EmbeddedMongo(t).URI())
 	if err != nil {
 		t.Fatal(err)
 	}

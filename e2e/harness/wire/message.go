@@ -58,17 +58,17 @@ func (m Message) RequestID() uint32 { return binary.LittleEndian.Uint32(m[reques
 // ResponseTo is the number of the message that this one answers.
 func (m Message) ResponseTo() uint32 { return binary.LittleEndian.Uint32(m[responseToAt:]) }
 
-// Answered tells whether the sender of a request awaits an answer.
-func (m Message) Answered() bool {
-	return m.operation() != opMsg || len(m) < headerBytes+flagsBytes || binary.LittleEndian.Uint32(m[headerBytes:])&flagMore == 0
+// Command is a command with the documents that came beside it, or an answer.
+type Command struct {
+	Body      bson.Raw
+	Sequence  string // the field that Documents stand for; empty: there are none
+	Documents []bson.Raw
+	// Unanswered: whoever sends the command awaits no answer.
+	Unanswered bool
 }
 
-// Command is the name of the command that a request is; empty: it is none that is looked into here.
-func (m Message) Command() string {
-	c, ok := Parse(m)
-	if !ok {
-		return ""
-	}
+// Name is what the command is called.
+func (c Command) Name() string {
 	first, err := c.Body.IndexErr(0)
 	if err != nil {
 		return ""
@@ -76,38 +76,25 @@ func (m Message) Command() string {
 	return first.Key()
 }
 
-func (m Message) operation() uint32 { return binary.LittleEndian.Uint32(m[operationAt:]) }
-
-// Command is a command with the documents that came beside it, or an answer.
-type Command struct {
-	Body      bson.Raw
-	Sequence  string // the field that Documents stand for; empty: there are none
-	Documents []bson.Raw
-}
-
 // Write tells an insert or update command, and into what.
 func (c Command) Write() (kind, collection string, ok bool) {
-	first, err := c.Body.IndexErr(0)
-	if err != nil {
+	if kind = c.Name(); kind != "insert" && kind != "update" {
 		return "", "", false
 	}
-	if kind = first.Key(); kind != "insert" && kind != "update" {
-		return "", "", false
-	}
-	collection, ok = first.Value().StringValueOK()
+	collection, ok = c.Body.Lookup(kind).StringValueOK()
 	return kind, collection, ok
 }
 
 // Parse takes a message apart; false: it is none that is looked into here.
 func Parse(m Message) (Command, bool) {
-	if m.operation() != opMsg || len(m) < headerBytes+flagsBytes+1 {
+	if binary.LittleEndian.Uint32(m[operationAt:]) != opMsg || len(m) < headerBytes+flagsBytes+1 {
 		return Command{}, false
 	}
 	flags, rest := binary.LittleEndian.Uint32(m[headerBytes:]), m[headerBytes+flagsBytes:]
 	if flags&flagChecksum != 0 || rest[0] != kindBody {
 		return Command{}, false
 	}
-	var c Command
+	c := Command{Unanswered: flags&flagMore != 0}
 	var ok bool
 	if c.Body, rest, ok = cutDocument(rest[1:]); !ok {
 		return Command{}, false
@@ -148,7 +135,7 @@ func (c Command) lift() Command {
 	if err != nil {
 		return c
 	}
-	lifted := Command{Sequence: list}
+	lifted := Command{Sequence: list, Unanswered: c.Unanswered}
 	for _, v := range values {
 		d, ok := v.DocumentOK()
 		if !ok {
