@@ -35,9 +35,12 @@ demo: ## show it at work on this machine, with embedded servers (DEMOFLAGS=-h ex
 	@cd e2e && go run ./cmd/demo/launch $(if $(CONSUMER),-consumer $(abspath $(CONSUMER))) $(DEMOFLAGS)
 
 .PHONY: test
-test: ## run the tests of the program's packages, with the race detector
-	cd tools && go test -count=1 ./testreport ./gate
-	go test -race -shuffle=on -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
+test: ## run the tests of the program's packages, with the race detector, then those of the tools
+	go test -race -shuffle=on -timeout=20m -json $(TESTFLAGS) ./... | (cd tools && go run ./testreport)
+	cd tools && go test -count=1 -timeout=5m ./...
+
+.PHONY: ci
+ci: lint test sim model e2e ## check everything that needs no other servers: .ci/run adds a real Kafka and chaos
 
 .PHONY: sim
 sim: ## simulate the protocol and a crowd of partitions, and see that each guard is missed, each defect noticed (TESTFLAGS='-sim.runs 20000' for more)
@@ -89,6 +92,15 @@ bench: ## run the benchmarks of the hot paths
 bench-e2e: build ## measure from Kafka to MongoDB beside other ways to do it (E2E_KAFKA_BROKERS, E2E_MONGODB_URI; BENCHFLAGS=-help)
 	cd e2e && go build -o ../bin/bench ./cmd/bench
 	bin/bench -consumer bin/consumer $(BENCHFLAGS)
+
+.PHONY: module
+module: ## write another module path into go.mod and all imports (MODULE=example.com/you/waterwheel)
+	@test -n "$(MODULE)" || { echo "name the path, as in: make module MODULE=example.com/you/waterwheel" >&2; exit 2; }
+	old=$$(go list -m); \
+	find . -name '*.go' -exec sed -i "s#\"$$old/#\"$(MODULE)/#" {} +; \
+	sed -i -E "s#^(module |replace |\t)$$old( |/|\$$)#\1$(MODULE)\2#" go.mod e2e/go.mod tools/go.mod
+	$(MAKE) --no-print-directory format
+	go list -m
 
 .PHONY: docs
 docs: ## write the generated documents

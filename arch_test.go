@@ -11,12 +11,17 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const module = "waterwheel"
+// module is the path of this module, as go.mod has it.
+var module = func() string {
+	info, _ := debug.ReadBuildInfo() // every test binary has it
+	return info.Main.Path
+}()
 
 // mayImport is the table of the rooms: for each package the packages of this module that it may import, tests apart. There is
 // no other table. A row ends with what is the room's own.

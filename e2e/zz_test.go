@@ -1,3 +1,0 @@
-package e2e_test
-
-import _ "waterwheel/reader"
