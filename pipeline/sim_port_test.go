@@ -239,7 +239,7 @@ func (c port) Find(ctx context.Context, q sink.Query, each func(bson.Raw) error)
 	if err != nil {
 		return err
 	}
-	if t := taskOf(ctx); isLoad(t.what) && t.r.phase == "loading" {
+	if t := taskOf(ctx); isLoad(t.what) && c.of == c.w.mongo.buckets && t.r.phase == "loading" { // before the notes
 		t.r.readAt = seq
 	}
 	return c.read(q, seq, each)

@@ -2,6 +2,7 @@ package pipeline_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,22 +79,32 @@ func holds(have bson.RawValue, operator string, want bson.RawValue) bool {
 		}
 		return false
 	}
-	a, aOK := number(have)
-	b, bOK := number(want)
-	if !aOK || !bOK {
+	order, ok := compared(have, want)
+	if !ok {
 		return false
 	}
 	switch operator {
 	case "$gt":
-		return a > b
+		return order > 0
 	case "$gte":
-		return a >= b
+		return order >= 0
 	case "$lt":
-		return a < b
+		return order < 0
 	case "$lte":
-		return a <= b
+		return order <= 0
 	}
 	panic(fmt.Sprintf("the model has no %s", operator))
+}
+
+// compared compares two numbers or two texts; false: they are neither.
+func compared(have, want bson.RawValue) (order int, ok bool) {
+	if a, ok := have.StringValueOK(); ok {
+		b, ok := want.StringValueOK()
+		return strings.Compare(a, b), ok
+	}
+	a, aOK := number(have)
+	b, bOK := number(want)
+	return cmp.Compare(a, b), aOK && bOK
 }
 
 func number(v bson.RawValue) (int64, bool) {

@@ -35,6 +35,7 @@
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES)
 //	beside it       scan.go (Buckets, for verifying), holdings.go, size.go, partitions.go (what is stored, whose claims there are)
 //	                selection.go (whole series, to be edited), selectiontry.go, selectionchange.go, selectiondelete.go, selectionbatch.go
+//	                notes.go (which positions such edits deleted or changed)
 //	                selectionsegment.go, selectionsegmentedit.go (the measurements of such series in segments)
 //	                expire.go (what has expired)
 package sink

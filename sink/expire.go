@@ -48,6 +48,7 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 	}
 	s := d.documents(series, document(query), true)
 	if byExpiry {
+		s.unnoted = true // `verify` tells by the time what has expired
 		s.due = func(ctx context.Context) error {
 			now, _, err := d.Definition(ctx, series)
 			if err == nil && (now.ExpireAfterSeconds == 0 || now.ExpireAfterSeconds > o.ExpireAfterSeconds) {

@@ -18,3 +18,6 @@ func BucketsOf(d *Database, series string) Collection {
 
 // HoldingPartition is a partition under a claim of ours.
 func HoldingPartition(s *Store) *Partition { return &Partition{store: s, standing: holding} }
+
+// NotesIn are the notes in an options collection.
+func NotesIn(options Collection) Notes { return Notes{options} }

@@ -71,6 +71,12 @@ func appendListing(dst []byte, positions []timeseries.Position) []byte {
 	return append(dst, bsoncore.NewDocumentBuilder().AppendDocument(timeseries.FieldControl, control).Build()...)
 }
 
+// nothing is a Collection without documents.
+type nothing struct{ sink.Editable }
+
+// Find implements sink.Collection.
+func (nothing) Find(context.Context, sink.Query, func(bson.Raw) error) error { return nil }
+
 // resetCost is what reading D after a reset to offset 0 took.
 type resetCost struct {
 	took    time.Duration
@@ -90,7 +96,7 @@ func reset(t testing.TB, m *madeUp, storedBytes int64) (cost resetCost) {
 	runtime.GC()
 	before := heap()
 	m.looked = func() { cost.grown = max(cost.grown, heap()-before) }
-	store := sink.NewStore(sink.Ports{Buckets: m}, sink.StoreOptions{WriteTimeout: time.Second, StoredBytes: storedBytes})
+	store := sink.NewStore(sink.Ports{Buckets: m, Options: nothing{}}, sink.StoreOptions{WriteTimeout: time.Second, StoredBytes: storedBytes})
 	p := store.Partition(source, "cluster", "group", "host")
 	for next := int64(0); next < m.total; cost.windows++ {
 		start := time.Now()

@@ -97,11 +97,19 @@ func (s *scan) run(ctx context.Context, use func(bson.Raw) error) error {
 		if outage := (*OutageError)(nil); !errors.As(err, &outage) || tries == scanTries {
 			return err
 		}
-		select {
-		case <-time.After(scanPause/2 + rand.N(scanPause)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := pauseScan(ctx); err != nil {
+			return err
 		}
+	}
+}
+
+// pauseScan waits before a scan is tried again.
+func pauseScan(ctx context.Context) error {
+	select {
+	case <-time.After(scanPause/2 + rand.N(scanPause)):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

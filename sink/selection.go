@@ -36,18 +36,20 @@ const (
 //
 // Each method is one attempt: after an *OutageError it can be made again.
 type Selection struct {
-	buckets, scratch Editable
+	buckets, options Editable
 	query            bson.Raw
 	closed           bool
 	timeout          time.Duration                   // of a write
 	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
+	unnoted          bool                            // what is deleted has expired: it needs no notes
 	segments         *segmentSelection               // nil: segments are documents like others
 }
 
-// NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone. Scratch
-// takes documents that are deleted again. Timeout bounds a write.
-func NewSelection(buckets, scratch Editable, query bson.Raw, closed bool, timeout time.Duration) *Selection {
-	return &Selection{buckets: buckets, scratch: scratch, query: query, closed: closed, timeout: timeout}
+// NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone. Options is
+// the options collection: it takes the notes of what is edited, and scratch documents that are deleted again. Timeout bounds a
+// write.
+func NewSelection(buckets, options Editable, query bson.Raw, closed bool, timeout time.Duration) *Selection {
+	return &Selection{buckets: buckets, options: options, query: query, closed: closed, timeout: timeout}
 }
 
 // Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates, and of the measurements
@@ -190,29 +192,32 @@ var errEnough = errors.New("enough was read")
 
 // edited is what an edit reads of a bucket.
 type edited struct {
-	id     bson.RawValue
-	meta   bson.RawValue // Type 0: none
-	count  int64
-	closed bool
-	from   int64  // from when on it is shown, if it was made of segments, in milliseconds since 1970
-	by     string // the settling that made it
+	id      bson.RawValue
+	meta    bson.RawValue // Type 0: none
+	count   int64
+	counted bson.RawValue // control.count as the document has it
+	closed  bool
+	from    int64    // from when on it is shown, if it was made of segments, in milliseconds since 1970
+	by      string   // the settling that made it
+	listed  bson.Raw // the document as it was read, for its notes; nil: nothing is noted
 }
 
-// editedFields is the projection of what readEdited reads.
-func editedFields() bson.Raw {
-	return document(bson.D{
+// editedFields is the projection of what read reads, and of more.
+func editedFields(more ...bson.E) bson.Raw {
+	return document(append(bson.D{
 		{Key: timeseries.FieldMeta, Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathClosed, Value: 1},
 		{Key: timeseries.PathSettled, Value: 1},
-	})
+	}, more...))
 }
 
 // read reads a bucket of whatever origin; its values are those of the document. One that is not shown yet does not count as
 // closed: its measurements are those of segments, and what is shown of these must not change back when the bucket takes over.
 func (s *Selection) read(d bson.Raw) edited {
 	b := edited{id: d.Lookup(timeseries.FieldID), meta: d.Lookup(timeseries.FieldMeta)}
-	b.count, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
+	b.counted = d.Lookup(timeseries.FieldControl, timeseries.FieldCount)
+	b.count, _ = b.counted.AsInt64OK()
 	b.closed, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
 	b.from, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldFrom).DateTimeOK()
 	b.by = string(d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldBy).Value)
@@ -230,8 +235,19 @@ func (b edited) key() string { return keyOf(b.id) }
 func (b edited) amount() Amount { return Amount{Buckets: 1, Measurements: b.count} }
 
 func (b edited) cloned() edited {
-	b.id, b.meta = cloned(b.id), cloned(b.meta)
+	b.id, b.meta, b.counted, b.listed = cloned(b.id), cloned(b.meta), cloned(b.counted), slices.Clone(b.listed)
 	return b
+}
+
+// asCounted is the condition that the bucket has the count that was read: every write that adds measurements makes it larger.
+func (b edited) asCounted() bson.E {
+	if b.counted.Type == 0 {
+		return bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$exists", Value: false}}}
+	}
+	if _, ok := b.counted.AsInt64OK(); !ok { // made by hand: else it may be a condition
+		return bson.E{Key: timeseries.PathCount, Value: bson.D{{Key: "$eq", Value: b.counted}}}
+	}
+	return bson.E{Key: timeseries.PathCount, Value: b.counted}
 }
 
 // isMeta is the condition that a bucket has this meta, or one that compares equal.

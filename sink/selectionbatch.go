@@ -5,14 +5,19 @@ import (
 	"errors"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
 )
+
+// maxBucketTries bounds how often a bucket is edited that gets measurements between reading and writing.
+const maxBucketTries = 8
 
 // Edited is how far an edit is.
 type Edited struct {
 	// Done are buckets that were edited, with the measurements they had when they were read last.
 	Done Amount `json:"done"`
-	// Missed are buckets and segments that were closed, edited, settled or deleted by others between reading and writing, and left
-	// alone.
+	// Missed are buckets and segments that were closed, edited, settled or deleted by others between reading and writing, or written
+	// to again and again, and left alone.
 	Missed int64 `json:"missed"`
 	// Appeared are buckets of series that were not there when the edit was planned. They are left alone.
 	Appeared int64 `json:"appeared"`
@@ -30,8 +35,9 @@ type editing struct {
 	most     int      // buckets in a batch
 	unsure   []edited // sent, and not known to be edited
 	segments *segmentEdits
+	kind     noteKind // of the notes that are written before an edit is sent
 
-	// send edits the buckets, and returns how many it found.
+	// send edits the buckets that still have the measurements with which they were read, and returns how many it found.
 	send func(ctx context.Context, buckets []edited) (int64, error)
 	// isDone tells whether a bucket was edited, by what it is now; nil: it is gone.
 	isDone func(before edited, now *edited) bool
@@ -46,18 +52,36 @@ func (e *editing) Settle(ctx context.Context) error {
 	if err := e.segments.account(ctx); err != nil {
 		return failure("reading segments back", err)
 	}
-	return failure("reading buckets back", e.account(ctx, false))
+	_, err := e.account(ctx)
+	return failure("reading buckets back", err)
+}
+
+// fields is the projection of what an edit reads of a bucket.
+func (e *editing) fields() bson.Raw {
+	if e.kind == "" {
+		return editedFields()
+	}
+	return editedFields(bson.E{Key: timeseries.PathSource, Value: 1})
+}
+
+// read reads a bucket, with what is to be noted of it.
+func (e *editing) read(d bson.Raw) edited {
+	b := e.s.read(d)
+	if e.kind != "" {
+		b.listed = d
+	}
+	return b
 }
 
 // pass reads the buckets that may be edited, once, and edits those that are wanted.
 func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bool) error {
-	if err := e.account(ctx, false); err != nil { // those that an earlier pass left and did not edit come again
+	if _, err := e.account(ctx); err != nil { // those that an earlier pass left and did not edit come again
 		return failure(doing, err)
 	}
 	e.open, e.bytes = e.open[:0], 0
-	query := Query{Filter: e.s.editable(), Projection: editedFields(), Batch: maxDeleted}
+	query := Query{Filter: e.s.editable(), Projection: e.fields(), Batch: maxDeleted}
 	err := e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
-		if b := e.s.read(d); wanted(b) {
+		if b := e.read(d); wanted(b) {
 			e.open = append(e.open, b.cloned())
 			e.bytes += len(d)
 		}
@@ -75,66 +99,117 @@ func (e *editing) pass(ctx context.Context, doing string, wanted func(edited) bo
 	return failure(doing, err)
 }
 
-// flush edits the open buckets.
+// flush edits the open buckets. Those that got measurements meanwhile are edited again, as they are now.
 func (e *editing) flush(ctx context.Context) error {
-	if len(e.open) == 0 {
-		return nil
-	}
-	if e.s.due != nil {
-		if err := e.s.due(ctx); err != nil {
+	for try := 1; len(e.open) > 0; try++ {
+		if e.s.due != nil {
+			if err := e.s.due(ctx); err != nil {
+				return err
+			}
+		}
+		grown, err := e.batch(ctx)
+		if err != nil {
 			return err
 		}
+		if try == maxBucketTries {
+			e.edited.Missed += int64(len(grown))
+			grown = nil
+		}
+		e.open = grown
+		e.progress(e.edited)
+	}
+	e.bytes = 0
+	return nil
+}
+
+// batch notes and edits the open buckets, and returns those that got measurements between reading and writing.
+func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
+	open := e.open
+	e.open = nil
+	if err := e.note(ctx, open); err != nil {
+		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, e.s.timeout)
 	defer cancel()
-	n, err := e.send(limited, e.open)
-	if err == nil && n == int64(len(e.open)) {
-		for _, b := range e.open {
+	n, err := e.send(limited, open)
+	if err == nil && n == int64(len(open)) {
+		for _, b := range open {
 			e.edited.Done.Add(b.amount())
 		}
-	} else {
-		e.unsure = append(e.unsure, e.open...)
-		e.countUnsure()
+		return nil, nil
 	}
-	e.open, e.bytes = e.open[:0], 0
-	refused := (*CommandError)(nil)
-	switch {
-	case err == nil:
-		err = e.account(ctx, true)
-	case errors.As(err, &refused):
-		_ = e.account(ctx, false) // some of them may have been edited; else they stay unsure
-	default:
+	e.unsure = append(e.unsure, open...)
+	e.countUnsure()
+	if err == nil {
+		var left []left
+		if left, err = e.account(ctx); err == nil {
+			return e.retried(left), nil
+		}
+		return nil, err
+	}
+	if refused := (*CommandError)(nil); errors.As(err, &refused) {
+		_, _ = e.account(ctx) // some of them may have been edited; else they stay unsure
+	} else {
 		e.most = max(minEdited, e.most/4)
 	}
 	e.progress(e.edited)
-	return err
+	return nil, err
 }
 
-// account reads those buckets that are not known to be edited. With missed, those that were not count as missed.
-func (e *editing) account(ctx context.Context, missed bool) error {
+// note notes what a batch is about to change or delete, before anything of it is sent.
+func (e *editing) note(ctx context.Context, open []edited) error {
+	n := newNotes(e.kind)
+	for _, b := range open {
+		n.addListed(b.listed)
+	}
+	limited, cancel := context.WithTimeout(ctx, e.s.timeout)
+	defer cancel()
+	return n.write(limited, e.s.options)
+}
+
+// left is a bucket that was not edited, and what it is now; nil: it is gone.
+type left struct {
+	before edited
+	now    *edited
+}
+
+// retried are the buckets that are the same but for measurements that they got meanwhile. The others count as missed.
+func (e *editing) retried(all []left) (grown []edited) {
+	for _, one := range all {
+		if one.now != nil && one.now.count > one.before.count && one.now.series() == one.before.series() && (e.s.closed || !one.now.closed) {
+			grown = append(grown, *one.now)
+		} else {
+			e.edited.Missed++
+		}
+	}
+	return grown
+}
+
+// account reads those buckets that are not known to be edited, and returns those that were not.
+func (e *editing) account(ctx context.Context) (unedited []left, err error) {
 	if len(e.unsure) == 0 {
-		return nil
+		return nil, nil
 	}
 	now := make(map[string]*edited, len(e.unsure))
-	query := Query{Filter: document(bson.D{among(e.unsure)}), Projection: editedFields()}
-	err := e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
-		b := e.s.read(d).cloned()
+	query := Query{Filter: document(bson.D{among(e.unsure)}), Projection: e.fields()}
+	err = e.s.buckets.Find(ctx, query, func(d bson.Raw) error {
+		b := e.read(d).cloned()
 		now[b.key()] = &b
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, b := range e.unsure {
 		if e.isDone(b, now[b.key()]) {
 			e.edited.Done.Add(b.amount())
-		} else if missed {
-			e.edited.Missed++
+		} else {
+			unedited = append(unedited, left{b, now[b.key()]})
 		}
 	}
 	e.unsure = e.unsure[:0]
 	e.countUnsure()
-	return nil
+	return unedited, nil
 }
 
 func (e *editing) countUnsure() { e.edited.Unsure = int64(len(e.unsure) + len(e.segments.sent)) }

@@ -28,7 +28,7 @@ type target struct {
 
 // Change makes the Change of a selection: all its series, as Series lists them, and those that change.
 func (s *Selection) Change(all []SelectedSeries, changes []MetaChange, progress func(Edited)) *Change {
-	c := &Change{editing: editing{s: s, progress: progress, most: maxChanged}, after: make(map[string]target, len(all)+len(changes))}
+	c := &Change{editing: editing{s: s, progress: progress, most: maxChanged, kind: notedChanged}, after: make(map[string]target, len(all)+len(changes))}
 	c.send, c.isDone = c.update, c.isMoved
 	c.segments = newSegmentEdits(&c.editing)
 	for _, one := range all {
@@ -84,11 +84,11 @@ func (c *Change) isWanted(b edited) bool {
 	return to.set && (c.moved == nil || c.segments.isBefore(b))
 }
 
-// update sends one update for each bucket, under the condition that it still has its meta.
+// update sends one update for each bucket, under the condition that it still has its meta and its measurements.
 func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
 	updates := make([]Update, len(buckets))
 	for i, b := range buckets {
-		filter := bson.D{{Key: timeseries.FieldID, Value: b.id}, isMeta(b.meta)}
+		filter := bson.D{{Key: timeseries.FieldID, Value: b.id}, isMeta(b.meta), b.asCounted()}
 		if !c.s.closed {
 			filter = append(filter, c.s.open())
 		}

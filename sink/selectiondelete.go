@@ -2,6 +2,8 @@ package sink
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -11,7 +13,10 @@ type Deletion struct{ editing }
 
 // Delete makes the Deletion of a selection.
 func (s *Selection) Delete(progress func(Edited)) *Deletion {
-	d := &Deletion{editing{s: s, progress: progress, most: maxDeleted}}
+	d := &Deletion{editing{s: s, progress: progress, most: maxDeleted, kind: notedDeleted}}
+	if s.unnoted {
+		d.kind = ""
+	}
 	d.send, d.isDone = d.delete, func(_ edited, now *edited) bool { return now == nil }
 	d.segments = newSegmentEdits(&d.editing)
 	return d
@@ -41,11 +46,19 @@ func (d *Deletion) Run(ctx context.Context) error {
 	return left
 }
 
-// delete deletes buckets that the selection still finds.
+// delete deletes buckets that the selection still finds, each as long as it has the measurements with which it was read.
 func (d *Deletion) delete(ctx context.Context, buckets []edited) (int64, error) {
-	filter := bson.D{among(buckets), {Key: "$and", Value: bson.A{d.s.bucketQuery()}}}
-	if !d.s.closed {
-		filter = append(filter, d.s.open())
+	byCount := map[string][]edited{}
+	for _, b := range buckets {
+		byCount[string(b.counted.Value)] = append(byCount[string(b.counted.Value)], b)
 	}
-	return d.s.buckets.Delete(ctx, document(filter))
+	asRead := make(bson.A, 0, len(byCount))
+	for _, key := range slices.Sorted(maps.Keys(byCount)) {
+		asRead = append(asRead, bson.D{byCount[key][0].asCounted(), among(byCount[key])})
+	}
+	conditions := bson.A{d.s.bucketQuery(), bson.D{{Key: "$or", Value: asRead}}}
+	if !d.s.closed {
+		conditions = append(conditions, bson.D{d.s.open()})
+	}
+	return d.s.buckets.Delete(ctx, document(bson.D{among(buckets), {Key: "$and", Value: conditions}}))
 }

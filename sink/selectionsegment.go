@@ -143,7 +143,7 @@ func (s *Selection) matching(ctx context.Context, metas []bson.RawValue) ([]bool
 		n := chunkOf(metas[from:], maxMatched)
 		err := s.onScratch(ctx, metas[from:from+n], func(ctx context.Context, scratch *scratchMetas) error {
 			filter := document(bson.D{scratch.every(), {Key: "$and", Value: bson.A{s.query}}})
-			return s.scratch.Find(ctx, Query{Filter: filter}, func(d bson.Raw) error {
+			return s.options.Find(ctx, Query{Filter: filter}, func(d bson.Raw) error {
 				if i, ok := scratch.index(d); ok {
 					selected[from+i] = true
 				}

@@ -48,6 +48,8 @@ type settledStock struct {
 
 const stockStart = 1_772_366_400_000
 
+var stockSource = timeseries.Source{Topic: "events", TopicID: [16]byte{1}}
+
 func newStock(t testing.TB, seed uint64) *stock {
 	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
 	if err != nil {
@@ -73,9 +75,8 @@ const stockMetas = 7
 
 // arrive stores measurements, in segments or in buckets.
 func (s *stock) arrive(n int, denseFrom int32) {
-	source := timeseries.Source{Topic: "events", TopicID: [16]byte{1}}
 	limits := timeseries.Limits{MaxCount: 5 + s.rnd.Int32N(60), MaxBytes: 125 << 10, MinCount: 10}
-	c := bucketer.New(bucketer.Options{Collection: s.options, Limits: limits, Source: source, DenseFrom: denseFrom, Owner: "owner"})
+	c := bucketer.New(bucketer.Options{Collection: s.options, Limits: limits, Source: stockSource, DenseFrom: denseFrom, Owner: "owner"})
 	for range n {
 		s.offset += 1 + s.rnd.Int64N(3)
 		m := s.measured()
@@ -156,7 +157,7 @@ func (s *stock) insertSettled() {
 	x.inserted = true
 	c := bucketer.New(bucketer.Options{
 		Collection: s.options, Limits: timeseries.Limits{MaxCount: 40, MaxBytes: 125 << 10, MinCount: 10},
-		Source:  timeseries.Source{Topic: "events", TopicID: [16]byte{1}},
+		Source:  stockSource,
 		Settled: &bucketer.Settled{From: x.from, By: [16]byte(x.by.Data)},
 	})
 	for _, d := range x.segments {
@@ -329,6 +330,9 @@ func TestSeriesAreEditedBesideSettling(t *testing.T) {
 			unclear++
 			continue
 		}
+		if err := edit.compareNotes(); err != nil {
+			t.Fatalf("seed %d: %v, %+v", seed, err, edited)
+		}
 		for range 2 { // as it is, and settled
 			s.sound()
 			for _, at := range []int64{s.now, s.now + 60_000} {
@@ -370,6 +374,7 @@ type stockEdit struct {
 	changes map[string]bson.RawValue
 	chains  bool
 	left    map[timeseries.Position]bool
+	options *shelf
 }
 
 // random fills the stock, and chooses an edit.
@@ -405,23 +410,25 @@ func (s *stock) random() *stockEdit {
 func (e *stockEdit) run() (sink.Edited, error) {
 	s := e.s
 	t := s.t.(*testing.T)
-	scratch := &shelf{t: t}
+	e.options = &shelf{t: t}
 	clock := func(context.Context) (time.Time, error) { return time.UnixMilli(s.now), nil }
-	selection := sink.NewSelection(&s.shelf, scratch, raw(t, e.query), e.closed, time.Hour).WithSegments(s.options, clock)
+	selection := sink.NewSelection(&s.shelf, e.options, raw(t, e.query), e.closed, time.Hour).WithSegments(s.options, clock)
 	e.left = s.left(e.closed)
 	all, err := selection.Series(t.Context(), func(int64) {})
 	if err != nil {
 		return sink.Edited{}, err
 	}
-	if len(scratch.documents) > 0 {
+	if len(e.options.documents) > 0 {
 		return sink.Edited{}, errors.New("scratch documents stay")
 	}
 	s.before = func() {
+		e.gone()
 		for range s.rnd.IntN(1 << s.rnd.IntN(6)) { // now and then a whole settling between two commands
 			s.step()
 		}
 	}
 	s.lost = func() bool { return s.rnd.IntN(8) == 0 }
+	e.options.lost = s.lost
 	defer func() { s.before, s.lost = nil, nil }()
 	var edit interface {
 		Run(ctx context.Context) error
@@ -436,6 +443,57 @@ func (e *stockEdit) run() (sink.Edited, error) {
 		}
 	}
 	return edit.Edited(), err
+}
+
+// noted are the positions of the notes of an edit.
+func (e *stockEdit) noted() map[timeseries.Position]bool {
+	noted := map[timeseries.Position]bool{}
+	find := sink.NotesIn(e.options).Changed
+	if e.deletes {
+		find = sink.NotesIn(e.options).Deleted
+	}
+	t := e.s.t.(*testing.T)
+	if err := find(t.Context(), stockSource, 0, 1<<40, func(p timeseries.Position) { noted[p] = true }); err != nil {
+		t.Fatal(err)
+	}
+	return noted
+}
+
+// gone checks at any moment of a deletion that what no document holds any more is noted.
+func (e *stockEdit) gone() {
+	if !e.deletes {
+		return
+	}
+	noted, held := e.noted(), map[timeseries.Position]bool{}
+	for _, d := range e.s.documents {
+		e.s.unpack(d, func(m *timeseries.Unpacked) { held[m.Position] = true })
+	}
+	for p := range e.s.rows {
+		if !held[p] && !noted[p] {
+			e.s.t.Fatalf("%v is in no document, and is not noted", p)
+		}
+	}
+}
+
+// compareNotes compares what is noted with what was edited: nothing else may be noted.
+func (e *stockEdit) compareNotes() error {
+	noted, n := e.noted(), 0
+	for p, row := range e.s.rows {
+		after, changes := e.changes[row.meta]
+		edited := e.wanted(row.meta) && (e.deletes || changes && metaKeyOf(after) != row.meta)
+		switch {
+		case edited && !e.left[p] && !noted[p]:
+			return fmt.Errorf("%v of %q was edited, and is not noted", p, row.meta)
+		case !edited && noted[p]:
+			return fmt.Errorf("%v of %q is noted, and was not edited", p, row.meta)
+		case noted[p]:
+			n++
+		}
+	}
+	if n != len(noted) {
+		return fmt.Errorf("%d positions are noted, %d of them were stored", len(noted), n)
+	}
+	return nil
 }
 
 // plan lets some series become others, which are others still, or are changed as well.

@@ -141,13 +141,17 @@ func (g *segmentEdits) find(ctx context.Context, become becoming) (ids []bson.Ra
 
 // edit reads segments and edits them, and returns those that somebody else wrote to meanwhile.
 func (g *segmentEdits) edit(ctx context.Context, ids []bson.RawValue, become becoming) (again []bson.RawValue, err error) {
-	batch := segmentBatch{g: g, become: become}
+	batch := segmentBatch{g: g, become: become, notes: newNotes(g.e.kind)}
 	query := Query{Filter: document(bson.D{{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}, isSegment()}), Batch: storedBatch}
 	if err := g.e.s.buckets.Find(ctx, query, batch.add); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, g.e.s.timeout)
 	defer cancel()
+	if err := batch.notes.write(limited, g.e.s.options); err != nil {
+		clear(g.sent) // nothing of it was
+		return nil, err
+	}
 	n, err := batch.send(limited)
 	if err == nil && n == int64(len(g.sent)) {
 		for key := range g.sent {
@@ -251,6 +255,7 @@ type segmentBatch struct {
 	updates []Update
 	deletes bson.A          // conditions
 	has     map[string]bool // by _id
+	notes   *notes          // of all edits of the batch
 }
 
 // add adds the edit of a segment.
@@ -265,13 +270,14 @@ func (b *segmentBatch) add(d bson.Raw) error {
 		b.g.damaged = cmp.Or(b.g.damaged, fmt.Errorf("%w, and was left alone: %v: %w; look with `consumer verify --content`", errDamaged, id, err))
 		return nil
 	}
-	if edit.Changed == 0 {
+	if len(edit.Changed) == 0 {
 		b.g.done[key] = true
 		return nil
 	}
 	b.has[key] = true
+	b.notes.add(d, edit.Changed)
 	by, ended := endedBy(d)
-	b.g.sent[key] = sentSegment{slices.Clone(edit.Data), int64(edit.Changed), by, ended}
+	b.g.sent[key] = sentSegment{slices.Clone(edit.Data), int64(len(edit.Changed)), by, ended}
 	condition := asRead(d)
 	if edit.Kept == 0 {
 		b.deletes = append(b.deletes, condition)

@@ -63,7 +63,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 				{Key: timeseries.FieldID, Value: scratch.ids[i]}, {Key: "$and", Value: bson.A{s.query}},
 			})}
 		}
-		reply, err := s.scratch.Update(ctx, updates)
+		reply, err := s.options.Update(ctx, updates)
 		if err == nil {
 			err = reply.Unconfirmed
 		}
@@ -71,7 +71,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 			return err
 		}
 		found := 0
-		err = s.scratch.Find(ctx, Query{Filter: document(bson.D{scratch.every()})}, func(d bson.Raw) error {
+		err = s.options.Find(ctx, Query{Filter: document(bson.D{scratch.every()})}, func(d bson.Raw) error {
 			if i, ok := scratch.index(d); ok {
 				tried[i].Meta = cloned(d.Lookup(timeseries.FieldMeta))
 				found++
@@ -128,9 +128,9 @@ func (s *Selection) onScratch(
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 		defer cancel()
-		_, _ = s.scratch.Delete(ctx, document(bson.D{scratch.every()}))
+		_, _ = s.options.Delete(ctx, document(bson.D{scratch.every()}))
 	}()
-	if _, err := executed(s.scratch.Insert(ctx, documents)); err != nil {
+	if _, err := executed(s.options.Insert(ctx, documents)); err != nil {
 		return err
 	}
 	return use(ctx, &scratch)

@@ -36,9 +36,17 @@ func (s *shelf) answer() error {
 }
 
 // Insert implements sink.Collection.
-func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (sink.Reply, error) {
-	s.documents = append(s.documents, documents...)
-	return sink.Reply{N: len(documents)}, nil
+func (s *shelf) Insert(_ context.Context, documents []bson.Raw) (reply sink.Reply, err error) {
+	s.command()
+	for i, d := range documents {
+		if slices.ContainsFunc(s.documents, func(have bson.Raw) bool { return have.Lookup("_id").Equal(d.Lookup("_id")) }) {
+			reply.Errors = append(reply.Errors, sink.WriteError{Index: i, Code: 11000, Message: "duplicate key"})
+			continue
+		}
+		s.documents = append(s.documents, d)
+		reply.N++
+	}
+	return reply, s.answer()
 }
 
 // Find implements sink.Collection. What is written while each is called is not found.
@@ -184,6 +192,8 @@ func (s *shelf) holds(have, want bson.RawValue) bool {
 			ok = same && timeseries.Compare(have, v) > 0
 		case "$gte":
 			ok = same && timeseries.Compare(have, v) >= 0
+		case "$lt":
+			ok = same && timeseries.Compare(have, v) < 0
 		case "$lte":
 			ok = same && timeseries.Compare(have, v) <= 0
 		case "$not":

@@ -13,8 +13,8 @@ import (
 // storedBatch is how many buckets' lists come in one answer: not every server bounds its answers to what may be read.
 const storedBatch = 1000
 
-// Stored reads D: the positions with offsets from start on, below end, that buckets of this partition list, causally after
-// the claim (E2). The window from start to end holds at most 2^32 offsets. When D would take more than StoredBytes, the
+// Stored reads D: the positions with offsets from start on, below end, that buckets of this partition list or that are noted as
+// deleted, causally after the claim (E2). The window from start to end holds at most 2^32 offsets. When D would take more than StoredBytes, the
 // window of the answer ends earlier, and what is beyond must be asked for again. A *record.StopError names a bucket of which it
 // cannot be told what it holds.
 func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
@@ -48,13 +48,27 @@ func shrink(set *timeseries.PositionSet, bytes int64) {
 	}
 }
 
-// eachListed calls use with every element of offsets of the buckets that may list offsets from first to last.
+// eachListed calls use with every element of offsets of the buckets that may list offsets from first to last, and then with those
+// of the notes of what was deleted. See notes for why in this order.
 func (p *Partition) eachListed(ctx context.Context, first, last int64, use func(element []byte) (int, error)) error {
-	return failure("reading the stored positions", p.find(ctx, p.store.ports.Buckets, Query{
+	const doing = "reading the stored positions"
+	err := p.find(ctx, p.store.ports.Buckets, Query{
 		Filter:     listing(p.source, first, last),
 		Projection: document(bson.D{{Key: timeseries.PathOffsets, Value: 1}, {Key: timeseries.PathCount, Value: 1}}),
 		Batch:      storedBatch,
-	}, func(d bson.Raw) error { return p.readListed(d, use) }))
+	}, func(d bson.Raw) error { return p.readListed(d, use) })
+	if err != nil {
+		return failure(doing, err)
+	}
+	return failure(doing, p.find(ctx, p.store.ports.Options, noteQuery(notedDeleted, p.source, first, last), func(d bson.Raw) error {
+		if err := readOffsets(d, use); err != nil {
+			return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
+				"the note %v beside %s is damaged: %v; it is not known which records it lists as deleted. Delete the note: the records "+
+					"that only it lists are then stored again if they are read again",
+				d.Lookup(timeseries.FieldID), p.store.Namespace, err)}
+		}
+		return nil
+	}))
 }
 
 // listing finds the buckets of a source that may list offsets from first to last. A comparison finds only numbers: a bucket
@@ -70,44 +84,49 @@ func not(comparison string, with int64) bson.D {
 	return bson.D{{Key: "$not", Value: bson.D{{Key: comparison, Value: with}}}}
 }
 
-// readListed calls use, which returns the number of positions, with each element of a bucket's offsets, and checks that
-// they add up to its count (E1).
+// readListed is readOffsets for a bucket: a bucket that is damaged is named.
 func (p *Partition) readListed(d bson.Raw, use func(element []byte) (int, error)) error {
-	damaged := func(format string, args ...any) error {
+	if err := readOffsets(d, use); err != nil {
 		return &record.StopError{Reason: "damaged_bucket", Detail: fmt.Sprintf(
-			"the bucket %v of %s is damaged: %s; it is not known which records it holds. Repair its control.source.offsets and "+
+			"the bucket %v of %s is damaged: %v; it is not known which records it holds. Repair its control.source.offsets and "+
 				"control.count, or delete the bucket: the records that only it lists are then stored again if they are read again",
-			d.Lookup(timeseries.FieldID), p.store.Namespace, fmt.Sprintf(format, args...))}
+			d.Lookup(timeseries.FieldID), p.store.Namespace, err)}
 	}
+	return nil
+}
+
+// readOffsets calls use, which returns the number of positions, with each element of a document's offsets, and checks that they
+// add up to its count (E1). The error says how the document is damaged.
+func readOffsets(d bson.Raw, use func(element []byte) (int, error)) error {
 	if err := d.Validate(); err != nil { // the driver's look-ups below would panic
-		return damaged("it is not a well-formed document: %v", err)
+		return fmt.Errorf("it is not a well-formed document: %w", err)
 	}
 	count, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 	if !ok {
-		return damaged("%s is not a number", timeseries.PathCount)
+		return fmt.Errorf("%s is not a number", timeseries.PathCount)
 	}
 	array, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets).ArrayOK()
 	if !ok {
-		return damaged("%s is not an array", timeseries.PathOffsets)
+		return fmt.Errorf("%s is not an array", timeseries.PathOffsets)
 	}
 	elements, err := array.Values()
 	if err != nil {
-		return damaged("%s is not an array: %v", timeseries.PathOffsets, err)
+		return fmt.Errorf("%s is not an array: %w", timeseries.PathOffsets, err)
 	}
 	var listed int64
 	for i, element := range elements {
 		_, encoded, ok := element.BinaryOK()
 		if !ok {
-			return damaged("%s.%d is not binary data", timeseries.PathOffsets, i)
+			return fmt.Errorf("%s.%d is not binary data", timeseries.PathOffsets, i)
 		}
 		n, err := use(encoded)
 		if err != nil {
-			return damaged("%s.%d: %v", timeseries.PathOffsets, i, err)
+			return fmt.Errorf("%s.%d: %w", timeseries.PathOffsets, i, err)
 		}
 		listed += int64(n)
 	}
 	if listed != count {
-		return damaged("%s lists %d positions, %s is %d", timeseries.PathOffsets, listed, timeseries.PathCount, count)
+		return fmt.Errorf("%s lists %d positions, %s is %d", timeseries.PathOffsets, listed, timeseries.PathCount, count)
 	}
 	return nil
 }

@@ -12,8 +12,10 @@ import (
 
 // SegmentEdit is what becomes of a segment whose measurements get other metas, or are taken out of it.
 type SegmentEdit struct {
-	// Changed is how many measurements get another meta or are taken out, Kept how many there are afterwards.
-	Changed, Kept int
+	// Changed are the positions of the measurements that get another meta or are taken out. Kept is how many measurements there
+	// are afterwards.
+	Changed []Position
+	Kept    int
 	// Data are the columns afterwards, and Update the update that makes the segment so; nil where nothing changes or nothing is left.
 	Data, Update bson.Raw
 }
@@ -27,7 +29,7 @@ func (o Options) EditSegment(segment bson.Raw, become func(meta bson.RawValue) (
 		return SegmentEdit{}, err
 	}
 	edit := SegmentEdit{Changed: e.changed, Kept: len(e.positions)}
-	if edit.Changed > 0 && edit.Kept > 0 {
+	if len(edit.Changed) > 0 && edit.Kept > 0 {
 		edit.Data = e.columns(segment)
 		edit.Update = e.update(segment, edit.Data)
 	}
@@ -37,7 +39,7 @@ func (o Options) EditSegment(segment bson.Raw, become func(meta bson.RawValue) (
 // segmentEditing is the making of a SegmentEdit.
 type segmentEditing struct {
 	options     Options
-	changed     int
+	changed     []Position      // of the measurements that get another meta or are taken out
 	positions   []Position      // of the measurements that stay
 	metas       []bson.RawValue // and what they become
 	drop        []bool          // of all measurements
@@ -58,11 +60,11 @@ func (e *segmentEditing) read(segment bson.Raw, become func(meta bson.RawValue) 
 		after, stays := become(m.Meta)
 		e.drop = append(e.drop, !stays)
 		if !stays {
-			e.changed++
+			e.changed = append(e.changed, m.Position)
 			continue
 		}
 		if after.Type != m.Meta.Type || !after.Equal(m.Meta) {
-			e.changed++
+			e.changed = append(e.changed, m.Position)
 		}
 		hash := SeriesHash(after)
 		e.low, e.high = min(e.low, hash), max(e.high, hash)
