@@ -21,21 +21,69 @@ type suspect struct {
 }
 
 // compare compares each measurement of a bucket with the fingerprint of its record. Those that nothing is known about are
-// passed over: another finding tells of them.
+// passed over: another finding tells of them. Those of which only the meta differs are judged when all buckets were read.
 func (w *window) compare(b *listing) {
+	w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
+		if onlyMeta {
+			w.renamed.add(m.Position)
+		} else {
+			w.suspect(b, index, m)
+		}
+	})
+}
+
+// compareEach calls use for each measurement of a bucket that is not what its record says.
+func (w *window) compareEach(b *listing, use func(index int, m *timeseries.Unpacked, onlyMeta bool)) {
 	index := -1
 	_ = w.unpack(b, func(m timeseries.Unpacked) { // checkContent tells of an error
 		index++
-		if !w.holds(m.Position) || !w.valid.has(m.Position) ||
-			w.contents.of(m.Position) == w.hash.sum(m.Time, m.Meta, m.Elements) {
+		if !w.holds(m.Position) || !w.valid.has(m.Position) {
 			return
 		}
-		if len(w.suspects) == w.Examples {
-			w.found.Different.Count++
-			return
+		if is, was := w.hash.sum(m.Time, m.Meta, m.Elements), w.contents.of(m.Position); is != was {
+			use(index, &m, is.values == was.values)
 		}
-		m.Meta.Value, m.Elements = bytes.Clone(m.Meta.Value), bytes.Clone(m.Elements)
-		w.suspects = append(w.suspects, suspect{b.id(), b.segment, index, m})
+	})
+}
+
+// suspect counts a measurement that is not what its record says, and keeps the first.
+func (w *window) suspect(b *listing, index int, m *timeseries.Unpacked) {
+	if len(w.suspects) == w.Examples {
+		w.found.Different.Count++
+		return
+	}
+	kept := *m
+	kept.Meta.Value, kept.Elements = bytes.Clone(m.Meta.Value), bytes.Clone(m.Elements)
+	w.suspects = append(w.suspects, suspect{b.id(), b.segment, index, kept})
+}
+
+// judgeRenamed tells metas that a command has changed from those that differ, of which the buckets are read once more. The notes
+// are read after the buckets: what was changed meanwhile is noted.
+func (w *window) judgeRenamed(ctx context.Context) error {
+	different := w.renamed
+	if different.count() > 0 && w.Notes != nil {
+		from, to := different.span()
+		changed := newSet(w.start)
+		err := w.Notes.Changed(ctx, w.rng.Source, from, to, func(p timeseries.Position) { changed.add(p) })
+		if err != nil {
+			return err
+		}
+		different.and(changed).each(func(p timeseries.Position) { w.found.MetaChanged.add(p, w.Examples) })
+		different = different.without(changed)
+	}
+	if different.count() == 0 {
+		return nil
+	}
+	from, to := different.span()
+	return w.scan(ctx, from, to, true, func(b *listing) error {
+		if counts, _ := w.settlings.judge(b); counts {
+			w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
+				if onlyMeta && different.has(m.Position) {
+					w.suspect(b, index, m)
+				}
+			})
+		}
+		return nil
 	})
 }
 

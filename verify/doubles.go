@@ -17,7 +17,7 @@ type copies struct {
 	// keep is the smallest of the documents that list it, as idOf writes them; that copy stays.
 	keep string
 	// sum is the fingerprint of the copy that stays.
-	sum uint64
+	sum fingerprint
 	// damaged: a bucket that lists it contradicts itself, so that it cannot be told which values are the measurement's.
 	damaged bool
 	// staged: a segment lists it; settled: a bucket that was made of segments does.
@@ -54,6 +54,7 @@ func (w *window) settleSome(ctx context.Context, some map[timeseries.Position]*c
 			delete(some, p)
 			continue
 		}
+		w.doubled.add(p)
 		w.found.Doubled.add(p, w.Examples)
 	}
 	if w.Repair == Leave || len(some) == 0 {
@@ -93,7 +94,7 @@ func (w *window) countCopies(ctx context.Context, some map[timeseries.Position]*
 
 // countCopy counts the copies in one document.
 func (w *window) countCopy(b *listing, id string, some map[timeseries.Position]*copies) {
-	var sums []uint64
+	var sums []fingerprint
 	if w.Repair != Leave {
 		sums = w.sums(b)
 	}
@@ -145,8 +146,8 @@ func idOf(b *listing) string {
 }
 
 // sums are the fingerprints of a bucket's measurements, in their order; nil for a bucket that contradicts itself.
-func (w *window) sums(b *listing) []uint64 {
-	sums := make([]uint64, 0, len(b.positions))
+func (w *window) sums(b *listing) []fingerprint {
+	sums := make([]fingerprint, 0, len(b.positions))
 	err := w.unpack(b, func(m timeseries.Unpacked) { sums = append(sums, w.hash.sum(m.Time, m.Meta, m.Elements)) })
 	if err != nil || b.broken != "" {
 		return nil

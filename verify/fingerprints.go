@@ -10,41 +10,44 @@ import (
 	"waterwheel/timeseries"
 )
 
-// fingerprints are a hash of 64 bits of each measurement of a window, so that buckets, which come in another order than
-// records, are compared without keeping either.
+// fingerprint are two hashes of a measurement, each of 64 bits: of its meta, and of its time and fields.
+type fingerprint struct{ meta, values uint64 }
+
+// fingerprints are those of each measurement of a window, so that buckets, which come in another order than records, are
+// compared without keeping either.
 type fingerprints struct {
 	start int64
-	whole []uint64 // by offset − start, of part 0
+	whole []fingerprint // by offset − start, of part 0
 	parts []partFingerprint
 }
 
 type partFingerprint struct {
 	position timeseries.Position
-	sum      uint64
+	of       fingerprint
 }
 
 // add takes the fingerprint of a measurement up; they come in the order of their positions.
-func (f *fingerprints) add(p timeseries.Position, sum uint64) {
+func (f *fingerprints) add(p timeseries.Position, of fingerprint) {
 	if p.Part != 0 {
-		f.parts = append(f.parts, partFingerprint{p, sum})
+		f.parts = append(f.parts, partFingerprint{p, of})
 		return
 	}
 	at := int(p.Offset - f.start)
 	if grow := at + 1 - len(f.whole); grow > 0 {
 		f.whole = slices.Grow(f.whole, grow)[:at+1]
 	}
-	f.whole[at] = sum
+	f.whole[at] = of
 }
 
 // of returns the fingerprint of a position that was added.
-func (f *fingerprints) of(p timeseries.Position) uint64 {
+func (f *fingerprints) of(p timeseries.Position) fingerprint {
 	if p.Part == 0 {
 		return f.whole[p.Offset-f.start]
 	}
 	at, _ := slices.BinarySearchFunc(f.parts, p, func(e partFingerprint, p timeseries.Position) int {
 		return e.position.Compare(p)
 	})
-	return f.parts[at].sum
+	return f.parts[at].of
 }
 
 // hasher makes fingerprints of measurements. The order of their fields does not count: that of columns is another. The
@@ -56,12 +59,13 @@ type hasher struct {
 
 func newHasher() *hasher { return &hasher{seed: maphash.MakeSeed()} }
 
-func (h *hasher) sum(time int64, meta bson.RawValue, elements []byte) uint64 {
+func (h *hasher) sum(time int64, meta bson.RawValue, elements []byte) fingerprint {
+	h.head = append(append(h.head[:0], byte(meta.Type)), meta.Value...)
+	of := fingerprint{meta: maphash.Bytes(h.seed, h.head)}
 	h.head = binary.LittleEndian.AppendUint64(h.head[:0], uint64(time))
-	h.head = append(append(h.head, byte(meta.Type)), meta.Value...)
-	sum := maphash.Bytes(h.seed, h.head)
+	of.values = maphash.Bytes(h.seed, h.head)
 	for e := range elementsIn(elements) {
-		sum += maphash.Bytes(h.seed, e.whole)
+		of.values += maphash.Bytes(h.seed, e.whole)
 	}
-	return sum
+	return of
 }

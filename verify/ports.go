@@ -33,6 +33,15 @@ type Claims interface {
 	Claims(ctx context.Context) ([]claim.Document, error)
 }
 
+// Notes tell what operators have done to stored measurements by commands. A command notes a position before it does so. Each is
+// called for positions with offsets in [from, to), in any order, and may be called more than once for the same.
+type Notes interface {
+	// Deleted calls each for the positions that are noted as deleted. One that is stored all the same was not.
+	Deleted(ctx context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error
+	// Changed calls each for the positions that are noted as those of measurements with another meta than their records have.
+	Changed(ctx context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error
+}
+
 // Buckets is where the measurements are, those in segments too. Calls are not made from inside each, except Update and Delete.
 type Buckets interface {
 	// Find calls each for every bucket and segment of the partition that may list offsets in [from, to), in any order; one

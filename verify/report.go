@@ -22,7 +22,7 @@ type Report struct {
 }
 
 // Findings are counts of measurements. Each measurement of the log is exactly one of: stored once, doubled, missing,
-// expired, dead-lettered.
+// expired, deleted, dead-lettered.
 type Findings struct {
 	// Records of the log that were read, Tombstones among them, and Removed: offsets that the log's retention has taken
 	// before they could be read.
@@ -38,11 +38,16 @@ type Findings struct {
 	DeadLettered int64 `json:"deadLettered"`
 	// Expired are valid, not stored, and older than the collection keeps measurements.
 	Expired int64 `json:"expired"`
-	// Missing are valid and neither stored nor dead-lettered nor expired.
+	// Deleted are valid, not stored, and noted as deleted by a command.
+	Deleted Tally `json:"deleted"`
+	// Missing are valid and neither stored nor dead-lettered nor expired nor deleted.
 	Missing Tally `json:"missing"`
-	// Doubled are valid and listed more than once.
+	// Doubled are listed more than once: of valid and of compacted measurements.
 	Doubled Tally `json:"doubled"`
-	// Unknown positions are listed by buckets or segments, but the log has no measurement there that could be decoded.
+	// Compacted are stored once, and the log has no record at their offset any more. Within a log only compaction removes records.
+	Compacted Tally `json:"compacted"`
+	// Unknown positions are listed by buckets or segments, and the log has a record at their offset, but no such measurement
+	// could be decoded from it.
 	Unknown Tally `json:"unknown"`
 	// LetterMissing are bad and neither dead-lettered nor stored.
 	LetterMissing Tally `json:"letterMissing"`
@@ -57,6 +62,9 @@ type Findings struct {
 	Damaged Faults `json:"damaged"`
 	// Different are measurements whose content is not the record's. They are looked for only with Options.Content.
 	Different Faults `json:"different"`
+	// MetaChanged are stored with another meta than the record's, and noted as changed by a command. They are looked for only with
+	// Options.Content.
+	MetaChanged Tally `json:"metaChanged"`
 	// Repair is what was done about doubles.
 	Repair Repairs `json:"repair"`
 }
@@ -77,8 +85,10 @@ func (f *Findings) Add(g *Findings, examples int) {
 	f.StoredOnce += g.StoredOnce
 	f.DeadLettered += g.DeadLettered
 	f.Expired += g.Expired
+	f.Deleted.merge(&g.Deleted, examples)
 	f.Missing.merge(&g.Missing, examples)
 	f.Doubled.merge(&g.Doubled, examples)
+	f.Compacted.merge(&g.Compacted, examples)
 	f.Unknown.merge(&g.Unknown, examples)
 	f.LetterMissing.merge(&g.LetterMissing, examples)
 	f.LetterDeleted.merge(&g.LetterDeleted, examples)
@@ -86,6 +96,7 @@ func (f *Findings) Add(g *Findings, examples int) {
 	f.Segments += g.Segments
 	f.Damaged.merge(&g.Damaged, examples)
 	f.Different.merge(&g.Different, examples)
+	f.MetaChanged.merge(&g.MetaChanged, examples)
 	f.Repair.merge(&g.Repair, examples)
 }
 

@@ -15,19 +15,54 @@ func (w *window) settle(ctx context.Context) error {
 	if err := w.lookAgain(ctx, missing); err != nil {
 		return err
 	}
-	missing.without(w.stored).each(func(p timeseries.Position) { w.found.Missing.add(p, w.Examples) })
-	w.bad.each(w.judgeBad)
-	w.stored.without(w.valid).each(func(p timeseries.Position) { w.found.Unknown.add(p, w.Examples) })
-	if err := w.settleDoubles(ctx, w.twice.and(w.valid)); err != nil {
+	if err := w.judgeMissing(ctx, missing.without(w.stored)); err != nil {
 		return err
 	}
+	w.bad.each(w.judgeBad)
+	compacted := w.judgeSurplus()
+	if err := w.settleDoubles(ctx, w.twice.without(w.twice.without(w.valid).without(compacted))); err != nil {
+		return err
+	}
+	compacted.without(w.doubled).each(func(p timeseries.Position) { w.found.Compacted.add(p, w.Examples) })
 	once := w.stored.and(w.valid)
 	w.found.Valid, w.found.Bad = w.valid.count(), w.bad.count()
-	w.found.StoredOnce = once.count() - w.found.Doubled.Count
+	w.found.StoredOnce = once.without(w.doubled).count()
 	if once.count() > 0 {
 		w.firstStored, _ = once.span()
 	}
 	return nil
+}
+
+// judgeMissing tells what was deleted by a command from what is missing. The notes are read after the buckets: what was deleted
+// meanwhile is noted.
+func (w *window) judgeMissing(ctx context.Context, missing *set) error {
+	if missing.count() > 0 && w.Notes != nil {
+		from, to := missing.span()
+		deleted := newSet(w.start)
+		err := w.Notes.Deleted(ctx, w.rng.Source, from, to, func(p timeseries.Position) { deleted.add(p) })
+		if err != nil {
+			return err
+		}
+		missing.and(deleted).each(func(p timeseries.Position) { w.found.Deleted.add(p, w.Examples) })
+		missing = missing.without(deleted)
+	}
+	missing.each(func(p timeseries.Position) { w.found.Missing.add(p, w.Examples) })
+	return nil
+}
+
+// judgeSurplus looks at what is stored and of which the log has no valid measurement. It returns the positions at whose offset the
+// log has no record at all, and counts the others as unknown.
+func (w *window) judgeSurplus() (compacted *set) {
+	compacted = newSet(w.start)
+	w.stored.without(w.valid).each(func(p timeseries.Position) {
+		record := timeseries.Position{Offset: p.Offset} // or its first measurement
+		if w.valid.has(record) || w.bad.has(record) || w.empty.has(record) {
+			w.found.Unknown.add(p, w.Examples)
+		} else {
+			compacted.add(p)
+		}
+	})
+	return compacted
 }
 
 // absent returns what is not stored and should be; what need not be is counted.

@@ -16,8 +16,8 @@ const (
 	DefaultExamples = 10
 )
 
-// Bounds of a window that compares content: it keeps eight bytes an offset.
-const maxContentWindow = 1 << 22
+// Bounds of a window that compares content: it keeps sixteen bytes an offset.
+const maxContentWindow = 1 << 21
 
 // partsShare is which part of a window's offsets its elements of array records may be: they take more than a bit.
 const partsShare = 4
@@ -44,6 +44,8 @@ type Options struct {
 	Claims Claims
 	// Letters are the topic's dead letters, read after the committed offset; nil: there are none.
 	Letters *Letters
+	// Notes tell what was deleted and changed by commands; nil: nothing was.
+	Notes Notes
 	// Content compares every value with its record, and every bucket with itself.
 	Content bool
 	// Repair says what to do about doubles. A Repair waits for the writes that are on their way: for Grace, and for what the
@@ -54,7 +56,7 @@ type Options struct {
 	// while it is verified, is not missing; what was settled long ago need not be looked at twice. Required where they expire.
 	Now func() int64
 	// Window is how many offsets are judged at a time; 0: DefaultWindow. Memory is a few bits an offset of it; with
-	// Content, which bounds it further, eight bytes.
+	// Content, which bounds it further, sixteen bytes.
 	Window int64
 	// Examples is how many of the first of each finding are kept; 0: DefaultExamples.
 	Examples int
@@ -130,7 +132,7 @@ func newFindings() Findings {
 	none := func() Tally { return Tally{First: []timeseries.Position{}} }
 	faultless := func() Faults { return Faults{First: []Fault{}} }
 	return Findings{
-		Missing: none(), Doubled: none(), Unknown: none(), LetterMissing: none(), LetterDeleted: none(),
+		Deleted: none(), Missing: none(), Doubled: none(), Compacted: none(), MetaChanged: none(), Unknown: none(), LetterMissing: none(), LetterDeleted: none(),
 		Damaged: faultless(), Different: faultless(), Repair: Repairs{Left: faultless(), First: []RepairedBucket{}},
 	}
 }

@@ -25,11 +25,14 @@ type window struct {
 	// start is its first offset, end the one after its last; low is the first that the log still had.
 	start, end, low int64
 
-	// What the log says: valid measurements, those of them that may have expired, and bad records and elements.
-	valid, old, bad *set
+	// What the log says: valid measurements, those of them that may have expired, bad records and elements, and the offsets of
+	// records without any.
+	valid, old, bad, empty *set
 	// What buckets and segments list, and what they seem to list more than once; again: of what that is not sure.
 	stored, twice *set
 	again         *set
+	doubled       *set // those of which it is sure
+	renamed       *set // stored with another meta than the record's
 	settlings     *settlings
 	contents      *fingerprints // nil without Content
 	suspects      []suspect     // the first of those that differ
@@ -47,7 +50,8 @@ func (v *Verifier) window(r Range, start, before int64) *window {
 	w := &window{
 		Options: v.o, rng: r, start: start, end: r.To, low: start, before: before, firstStored: -1,
 		unpacker: timeseries.NewUnpacker(v.o.Collection), hash: newHasher(),
-		valid: newSet(start), old: newSet(start), bad: newSet(start), stored: newSet(start), twice: newSet(start),
+		valid: newSet(start), old: newSet(start), bad: newSet(start), empty: newSet(start), stored: newSet(start), twice: newSet(start),
+		doubled: newSet(start), renamed: newSet(start),
 		settlings: newSettlings(v.o.Claims),
 	}
 	if r.To-start > v.o.Window {
@@ -66,6 +70,9 @@ func (w *window) judge(ctx context.Context) error {
 	}
 	if err := w.readBuckets(ctx); err != nil {
 		return fmt.Errorf("reading the buckets of %s/%d: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	if err := w.judgeRenamed(ctx); err != nil {
+		return err
 	}
 	if err := w.explain(ctx); err != nil {
 		return fmt.Errorf("reading records of %s/%d again: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
@@ -110,6 +117,7 @@ func (w *window) readLog(ctx context.Context) error {
 func (w *window) take(r *record.Record) int {
 	if r.Value == nil {
 		w.found.Tombstones++
+		w.empty.add(timeseries.Position{Offset: r.Offset})
 		return 0
 	}
 	results, err := w.Decoder.TryDecode(*r)
@@ -119,6 +127,7 @@ func (w *window) take(r *record.Record) int {
 	}
 	if len(results) == 0 { // its root is null
 		w.found.Tombstones++
+		w.empty.add(timeseries.Position{Offset: r.Offset})
 	}
 	for i := range results {
 		m := &results[i].Measurement

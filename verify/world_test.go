@@ -30,6 +30,8 @@ type world struct {
 	letters verify.Letters
 	claims  []claim.Document
 	docs    map[bson.ObjectID]bson.Raw
+	// deleted and changed are noted.
+	deleted, changed []timeseries.Position
 
 	catalog *bucketer.Catalog
 	dense   int32 // bucketer.Options.DenseFrom of the next catalog
@@ -181,6 +183,28 @@ func set(d bson.D, path []string, value any) bson.D {
 // Claims implements verify.Claims.
 func (w *world) Claims(context.Context) ([]claim.Document, error) { return w.claims, nil }
 
+// Deleted implements verify.Notes.
+func (w *world) Deleted(_ context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error {
+	return w.noted(source, w.deleted, from, to, each)
+}
+
+// Changed implements verify.Notes.
+func (w *world) Changed(_ context.Context, source timeseries.Source, from, to int64, each func(timeseries.Position)) error {
+	return w.noted(source, w.changed, from, to, each)
+}
+
+func (w *world) noted(source timeseries.Source, noted []timeseries.Position, from, to int64, each func(timeseries.Position)) error {
+	if source != w.source {
+		return fmt.Errorf("notes of %v were asked for", source)
+	}
+	for _, p := range noted {
+		if p.Offset >= from && p.Offset < to {
+			each(p)
+		}
+	}
+	return nil
+}
+
 // Scan implements verify.Log.
 func (w *world) Scan(_ context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (int64, error) {
 	if of.Topic != w.source.Topic || of.Number != w.source.Partition {
@@ -316,7 +340,7 @@ func (w *world) verify(change ...func(*verify.Options)) verify.Report {
 func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) verify.Report {
 	w.t.Helper()
 	o := verify.Options{
-		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Claims: w, Now: func() int64 { return noon + 1_000_000 },
+		Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Claims: w, Notes: w, Now: func() int64 { return noon + 1_000_000 },
 	}
 	for _, c := range change {
 		c(&o)
@@ -333,8 +357,8 @@ func (w *world) verifyRange(from, to int64, change ...func(*verify.Options)) ver
 		w.t.Errorf("judged up to %d of %d", report.Next, report.To)
 	}
 	stored := report.Valid + report.Bad - report.Missing.Count - report.Doubled.Count - report.DeadLettered - report.Expired -
-		report.LetterMissing.Count - report.LetterDeleted.Count
-	if stored != report.StoredOnce && report.Unknown.Count == 0 {
+		report.Deleted.Count - report.LetterMissing.Count - report.LetterDeleted.Count
+	if stored != report.StoredOnce && report.Unknown.Count+report.Compacted.Count == 0 {
 		w.t.Errorf("the counts do not add up: %+v", report.Findings)
 	}
 	return report

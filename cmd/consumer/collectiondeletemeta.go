@@ -19,9 +19,10 @@ func (p *program) deleteMetaCommand() *cobra.Command {
 		Use:   "delete-meta",
 		Short: "Delete whole series",
 		Long: "Deletes the measurements of the series that a query on their meta finds. It can be run beside consumers: they notice\n" +
-			"it, and go on; what they read of these series afterwards is stored, as ever.\n\n" + aboutClosed +
-			"`consumer verify` reports deleted measurements as missing. They are stored again only if their records are read again:\n" +
-			"after a reset of the group's offsets to before them. Nothing else brings them back.\n\n" +
+			"it, and go on; what they read of these series for the first time afterwards is stored, as ever.\n\n" + aboutClosed +
+			"The command notes the Kafka positions of what it deletes in the collection's options. `consumer verify` counts these\n" +
+			"measurements as deleted, and consumers that read their records again, after a reset of the group's offsets, do not\n" +
+			"store them again. The runbook says how to take that back.\n\n" +
 			"A run that was interrupted is finished by the same command.",
 		Example: "  consumer collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --dry-run\n" +
 			"  consumer collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --closed --yes",

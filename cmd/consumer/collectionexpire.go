@@ -39,9 +39,10 @@ func (p *program) expireCommand() *cobra.Command {
 		Long: "Deletes the buckets that hold only measurements older than the collection keeps them (MONGODB_EXPIRE_AFTER, collection\n" +
 			"set-expiry), or than --before. It is for servers that delete nothing by themselves, and for once; run it as often as is\n" +
 			"needed. Whole buckets go, so some older measurements stay until all of their bucket may be deleted.\n\n" +
-			"It can be run beside consumers: one that meets a bucket which is gone opens another. Nothing brings deleted\n" +
-			"measurements back but their records, after a reset of the group's offsets to before them. A run that was interrupted\n" +
-			"is finished by the same command.",
+			"It can be run beside consumers: one that meets a bucket which is gone opens another. With --before the command notes\n" +
+			"the Kafka positions of what it deletes, as delete-meta does: `consumer verify` counts them as deleted, and a reset of\n" +
+			"the group's offsets does not bring them back. What the collection keeps no longer is not noted: `verify` counts it as\n" +
+			"expired by its time. A run that was interrupted is finished by the same command.",
 		Example: "  consumer collection expire --dry-run\n  consumer collection expire --yes\n" +
 			"  consumer collection expire --before 2026-01-01T00:00:00Z --yes",
 		Args: noArguments,

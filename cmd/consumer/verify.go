@@ -41,10 +41,12 @@ func (p *program) verifyCommand() *cobra.Command {
 		Short: "Prove what is stored: each measurement of the log once",
 		Long: "Reads the records of a topic and the positions that its buckets list, and tells for each partition which\n" +
 			"measurements are stored once, dead-lettered, expired, missing or doubled, with the first offsets of each problem.\n" +
+			"Measurements that `collection delete-meta` or `expire --before` has deleted count as deleted, and stored measurements\n" +
+			"whose records the log's compaction has removed count as compacted: neither is wrong.\n" +
 			"It works beside running consumers, below the offset that the group has committed. Exit code 3 when something is\n" +
 			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
-			"--content compares every value with its record, and every bucket with itself. A meta that was changed on purpose\n" +
-			"differs. --repair takes doubled measurements out of segments, or else out of the bucket with the larger _id, and\n" +
+			"--content compares every value with its record, and every bucket with itself. A meta that `collection update-meta` has\n" +
+			"changed counts as changed; one that was edited by hand differs. --repair takes doubled measurements out of segments, or else out of the bucket with the larger _id, and\n" +
 			"closes that bucket; what is being settled it leaves alone, and tells of it. --dry-run shows what it would do. Run\n" +
 			"one repair at a time, and none while MongoDB elects a primary: what one does not see of the other could take the\n" +
 			"last copy out.",
@@ -160,12 +162,13 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return err
 	}
 	series := c.MongoDB.SeriesFor(o.topic)
-	if _, err := database.Check(ctx, series, definition, c.Bucket.MaxCount); err != nil {
+	store, err := database.Check(ctx, series, definition, c.Bucket.MaxCount)
+	if err != nil {
 		return fmt.Errorf("looking at the time series %s: %w", series, err)
 	}
 	verifier, err := verify.New(verify.Options{
-		Collection: definition, Decoder: decoder, Log: scanner, Buckets: database.Buckets(series), Letters: letters.Letters,
-		Claims: claimsOf{database, series}, Grace: graceOf(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
+		Collection: store.Collection, Decoder: decoder, Log: scanner, Buckets: database.Buckets(series), Letters: letters.Letters,
+		Notes: database.Notes(series), Claims: claimsOf{database, series}, Grace: graceOf(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
 		Now: func() int64 { return time.Now().UnixMilli() }, Progress: func(at verify.Progress) {
 			unit := "offsets"
 			if at.Seconds {

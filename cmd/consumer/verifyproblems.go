@@ -28,9 +28,9 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 		}
 	}
 	if n := p.Unknown.Count; n > 0 {
-		fmt.Fprintf(w, "%s: %d unknown: listed by buckets, but the log has no measurement there: offsets %s.\n"+
-			"  That is so of records that were compacted away, and of records that the present EVENT_ settings refuse. Otherwise\n"+
-			"  something else wrote these buckets.\n", name, n, formatPlaces(&p.Unknown))
+		fmt.Fprintf(w, "%s: %d unknown: listed by buckets, but the record in the log has no such measurement: offsets %s.\n"+
+			"  The present EVENT_ settings may refuse the record, or read other measurements from it. Otherwise something else wrote\n"+
+			"  these buckets.\n", name, n, formatPlaces(&p.Unknown))
 	}
 	if n := p.LetterMissing.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d without a letter: they cannot be decoded and are not in the dead-letter topic: offsets %s.\n"+

@@ -222,6 +222,34 @@ func TestVerifyBesideTheConsumer(t *testing.T) {
 	s.verified()
 }
 
+// TestVerifyAfterLogCompaction: records that the log's compaction has removed are stored, and nothing is wrong.
+func TestVerifyAfterLogCompaction(t *testing.T) {
+	s := newStage(t)
+	altered, err := s.admin.IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
+		Resources: []kafka.IncrementalAlterConfigsRequestResource{{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: s.topic, Configs: []kafka.IncrementalAlterConfigsRequestConfig{
+				{Name: "cleanup.policy", Value: "compact"}, {Name: "min.cleanable.dirty.ratio", Value: "0.001"}, {Name: "segment.ms", Value: "100"},
+			},
+		}},
+	})
+	if err != nil || altered.Resources[0].Error != nil {
+		t.Fatal(err, altered)
+	}
+	s.consume()
+	s.produce(200)
+	s.verified()
+	for deadline := time.Now().Add(2 * time.Minute); ; { // the cleaner looks for work now and then
+		s.produce(10) // the segment before is closed
+		code, out := s.verify("--content")
+		if code == exitDone && strings.Contains(out, " compacted\n") && strings.Contains(out, "0 missing, 0 doubled, 0 unknown, ") {
+			return
+		}
+		if code != exitDone || time.Now().After(deadline) {
+			t.Fatalf("exit code %d:\n%s", code, out)
+		}
+	}
+}
+
 // TestRepairBesideTheConsumer takes a copy out of a bucket that the consumer is writing.
 func TestRepairBesideTheConsumer(t *testing.T) {
 	s := newStage(t)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
@@ -62,6 +63,10 @@ func (v *verifyView) printTable(w io.Writer) {
 	if v.Content {
 		titles = append(titles, "DIFFERENT")
 	}
+	harmless := v.harmless()
+	for _, one := range harmless {
+		titles = append(titles, one.title)
+	}
 	t := text.NewTable(w, titles...)
 	for i := range v.Partitions {
 		p := &v.Partitions[i]
@@ -72,9 +77,29 @@ func (v *verifyView) printTable(w io.Writer) {
 		if v.Content {
 			row = append(row, p.Different.Count)
 		}
+		for _, one := range harmless {
+			row = append(row, one.of(&p.Findings).Count)
+		}
 		t.Row(row...)
 	}
 	t.Flush()
+}
+
+// harmless is a finding that is not wrong, and told where there is any.
+type harmless struct {
+	title, name string
+	of          func(f *verify.Findings) *verify.Tally
+}
+
+// harmless are those that there are.
+func (v *verifyView) harmless() []harmless {
+	all := v.all()
+	return slices.DeleteFunc([]harmless{
+		{"DELETED", "deleted", func(f *verify.Findings) *verify.Tally { return &f.Deleted }},
+		{"COMPACTED", "compacted", func(f *verify.Findings) *verify.Tally { return &f.Compacted }},
+		{"META CHANGED", "metas changed", func(f *verify.Findings) *verify.Tally { return &f.MetaChanged }},
+		{"LETTER PERHAPS DELETED", "letters perhaps deleted", func(f *verify.Findings) *verify.Tally { return &f.LetterDeleted }},
+	}, func(one harmless) bool { return one.of(&all).Count == 0 })
 }
 
 // formatRange shows the offsets in [from, to).
@@ -136,8 +161,8 @@ func (v *verifyView) summary() string {
 	if v.Content {
 		counts += fmt.Sprintf(", %d different", all.Different.Count)
 	}
-	if all.LetterDeleted.Count > 0 {
-		counts += fmt.Sprintf(", %d letters perhaps deleted", all.LetterDeleted.Count)
+	for _, one := range v.harmless() {
+		counts += fmt.Sprintf(", %d %s", one.of(&all).Count, one.name)
 	}
 	return "verified " + counts
 }
