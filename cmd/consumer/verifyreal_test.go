@@ -267,3 +267,18 @@ func TestRepairBesideTheConsumer(t *testing.T) {
 	s.produce(150)
 	s.verified()
 }
+
+// TestVerifyGoesByTheExpiryOfTheCollection: a command has changed it, and the settings are as before.
+func TestVerifyGoesByTheExpiryOfTheCollection(t *testing.T) {
+	s := newStage(t)
+	stop := s.consume()
+	s.produce(100)
+	s.verified()
+	stop()
+	s.command(exitDone, "", "collection", "set-expiry", "24h")
+	s.command(exitDone, "", "collection", "expire", "--yes")
+	code, out := s.verify()
+	if says := fmt.Sprintf(" %d expired, 0 missing, ", s.valid); code != exitDone || !strings.Contains(out, says) {
+		t.Errorf("exit code %d, not %q:\n%s", code, says, out)
+	}
+}
