@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -126,7 +128,7 @@ func TestFetchOutOfRangeIsAskedOfListOffsets(t *testing.T) {
 	if Classify(err) != OutOfRange {
 		t.Fatal(err)
 	}
-	if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues("1")); n != 1 {
+	if n := testutil.ToFloat64(fetchErrors(client, "events", "OFFSET_OUT_OF_RANGE")); n != 1 {
 		t.Errorf("counted %v times", n)
 	}
 	first, end, err := client.Bounds(t.Context(), partition("events", 0))
@@ -153,6 +155,11 @@ func TestBoundsKeepsTheBrokersError(t *testing.T) {
 	}
 }
 
+// fetchErrors counts the failed fetches of partition 0.
+func fetchErrors(client *Client, topic, code string) prometheus.Counter {
+	return client.metrics.errors.WithLabelValues(topic, "0", code)
+}
+
 func TestFetchErrors(t *testing.T) {
 	damaged := plainBatch(0, 3)
 	damaged[len(damaged)-1] ^= 1
@@ -161,11 +168,11 @@ func TestFetchErrors(t *testing.T) {
 		class  Class
 		label  string
 	}{
-		"unknown topic id":       {fetchSpec{id: fakeID, code: 100, highWatermark: -1}.encode, LookAtMetadata, "100"},
-		"not the leader":         {fetchSpec{id: fakeID, code: 6}.encode, Retry, "6"},
-		"not authorised":         {fetchSpec{id: fakeID, code: 29}.encode, StopPartition, "29"},
+		"unknown topic id":       {fetchSpec{id: fakeID, code: 100, highWatermark: -1}.encode, LookAtMetadata, "UNKNOWN_TOPIC_ID"},
+		"not the leader":         {fetchSpec{id: fakeID, code: 6}.encode, Retry, "NOT_LEADER_OR_FOLLOWER"},
+		"not authorised":         {fetchSpec{id: fakeID, code: 29}.encode, StopPartition, "TOPIC_AUTHORIZATION_FAILED"},
 		"a code of the future":   {fetchSpec{id: fakeID, code: 999}.encode, Retry, "other"},
-		"the whole answer's":     {fetchSpec{top: 56}.encode, Retry, "56"},
+		"the whole answer's":     {fetchSpec{top: 56}.encode, Retry, "KAFKA_STORAGE_ERROR"},
 		"another partition":      {fetchSpec{id: fakeID, partition: 3}.encode, Retry, "network"},
 		"another topic":          {fetchSpec{id: [16]byte{9}}.encode, Retry, "network"},
 		"a connection cut":       {func() []byte { return nil }, Retry, "network"},
@@ -177,7 +184,7 @@ func TestFetchErrors(t *testing.T) {
 			if batch.Records != nil || Classify(err) != test.class {
 				t.Errorf("class %d: %v", Classify(err), err)
 			}
-			if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues(test.label)); n != 1 {
+			if n := testutil.ToFloat64(fetchErrors(client, "events", test.label)); n != 1 {
 				t.Errorf("counted %v times as %s", n, test.label)
 			}
 		})
@@ -193,9 +200,9 @@ func TestFetchOfAnUnknownTopicLooksAtMetadata(t *testing.T) {
 		if _, err := client.Log(of, fakeID).fetch(t.Context(), 0); Classify(err) != LookAtMetadata {
 			t.Error(err)
 		}
-	}
-	if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues("no_leader")); n != 2 {
-		t.Errorf("counted %v times", n)
+		if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues(of.Topic, fmt.Sprint(of.Number), "no_leader")); n != 1 {
+			t.Errorf("%v: counted %v times", of, n)
+		}
 	}
 }
 
@@ -240,7 +247,7 @@ func TestFetchThatIsCancelledIsNotCounted(t *testing.T) {
 		t.Error(err)
 	}
 	for _, label := range []string{"network", "timeout", "other"} {
-		if n := testutil.ToFloat64(client.metrics.errors.WithLabelValues(label)); n != 0 {
+		if n := testutil.ToFloat64(fetchErrors(client, "events", label)); n != 0 {
 			t.Errorf("counted %v times as %s", n, label)
 		}
 	}

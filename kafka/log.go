@@ -132,7 +132,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	answer, err := l.client.fetch(ctx, request)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.client.metrics.count(err)
+			l.client.metrics.count(l.Partition, err)
 		}
 		return err
 	}
@@ -155,7 +155,7 @@ func (l *Log) take(offset int64, most recordbatch.Piece) (record.Batch, error) {
 	batch, err := l.reader.Take(offset, most)
 	if err != nil {
 		l.Drop()
-		l.client.metrics.count(err)
+		l.client.metrics.count(l.Partition, err)
 		return batch, NoAnswer(protocol.Fetch, l.Partition, err)
 	}
 	batch.End, batch.Left, batch.More = l.end, l.left(), l.reader.Has(batch.Next)

@@ -3,7 +3,6 @@ package kafka
 import (
 	"errors"
 	"net"
-	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 
 	"waterwheel/kafka/recordbatch"
+	"waterwheel/record"
 )
 
 // Metrics is what a client counts: what goes wrong while fetching.
@@ -29,41 +29,49 @@ const (
 	codeOther      = "other" // any code of Kafka that a fetch is not known to answer
 )
 
-// fetchCodes are Kafka's codes that a fetch may be answered with.
-var fetchCodes = []kafkago.Error{
-	kafkago.Unknown, kafkago.OffsetOutOfRange, kafkago.InvalidMessage, kafkago.UnknownTopicOrPartition, kafkago.LeaderNotAvailable,
-	kafkago.NotLeaderForPartition, kafkago.RequestTimedOut, kafkago.BrokerNotAvailable, kafkago.ReplicaNotAvailable, kafkago.NetworkException,
-	kafkago.TopicAuthorizationFailed, kafkago.UnsupportedVersion, kafkago.UnsupportedForMessageFormat, kafkago.KafkaStorageError,
-	kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.UnsupportedCompressionType, kafkago.OffsetNotAvailable, kafkago.UnknownTopicID,
-	kafkago.InconsistentTopicID,
+// fetchCodes are Kafka's codes that a fetch may be answered with, by the names that Kafka's protocol guide gives them.
+var fetchCodes = map[kafkago.Error]string{
+	kafkago.Unknown:                     "UNKNOWN_SERVER_ERROR",
+	kafkago.OffsetOutOfRange:            "OFFSET_OUT_OF_RANGE",
+	kafkago.InvalidMessage:              "CORRUPT_MESSAGE",
+	kafkago.UnknownTopicOrPartition:     "UNKNOWN_TOPIC_OR_PARTITION",
+	kafkago.LeaderNotAvailable:          "LEADER_NOT_AVAILABLE",
+	kafkago.NotLeaderForPartition:       "NOT_LEADER_OR_FOLLOWER",
+	kafkago.RequestTimedOut:             "REQUEST_TIMED_OUT",
+	kafkago.BrokerNotAvailable:          "BROKER_NOT_AVAILABLE",
+	kafkago.ReplicaNotAvailable:         "REPLICA_NOT_AVAILABLE",
+	kafkago.NetworkException:            "NETWORK_EXCEPTION",
+	kafkago.TopicAuthorizationFailed:    "TOPIC_AUTHORIZATION_FAILED",
+	kafkago.UnsupportedVersion:          "UNSUPPORTED_VERSION",
+	kafkago.UnsupportedForMessageFormat: "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+	kafkago.KafkaStorageError:           "KAFKA_STORAGE_ERROR",
+	kafkago.FencedLeaderEpoch:           "FENCED_LEADER_EPOCH",
+	kafkago.UnknownLeaderEpoch:          "UNKNOWN_LEADER_EPOCH",
+	kafkago.UnsupportedCompressionType:  "UNSUPPORTED_COMPRESSION_TYPE",
+	kafkago.OffsetNotAvailable:          "OFFSET_NOT_AVAILABLE",
+	kafkago.UnknownTopicID:              "UNKNOWN_TOPIC_ID",
+	kafkago.InconsistentTopicID:         "INCONSISTENT_TOPIC_ID",
 }
 
 // NewMetrics registers them.
 func NewMetrics(registerer prometheus.Registerer) *Metrics {
-	m := &Metrics{errors: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
+	return &Metrics{errors: promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "waterwheel_fetch_errors_total",
-		Help: "Fetches that brought nothing, by Kafka's error code or what else was wrong.",
-	}, []string{"code"})}
-	for _, label := range []string{codeNetwork, codeTimeout, codeNoLeader, codeCorrupt, codeUnreadable, codeOther} {
-		m.errors.WithLabelValues(label)
-	}
-	for _, code := range fetchCodes {
-		m.errors.WithLabelValues(strconv.Itoa(int(code)))
-	}
-	return m
+		Help: "Fetches that brought nothing, by the name of Kafka's error code or what else was wrong.",
+	}, []string{"topic", "partition", "code"})}
 }
 
-// count adds a failed fetch, and nothing for nil.
-func (m *Metrics) count(err error) {
+// count adds a failed fetch of a partition, and nothing for nil.
+func (m *Metrics) count(of record.Partition, err error) {
 	if err != nil {
-		m.errors.WithLabelValues(fetchErrorLabel(err)).Inc()
+		m.errors.WithLabelValues(of.Topic, strconv.Itoa(int(of.Number)), fetchErrorLabel(err)).Inc()
 	}
 }
 
 func fetchErrorLabel(err error) string {
 	if code, ok := errors.AsType[kafkago.Error](err); ok {
-		if slices.Contains(fetchCodes, code) {
-			return strconv.Itoa(int(code))
+		if name, known := fetchCodes[code]; known {
+			return name
 		}
 		return codeOther
 	}

@@ -6,30 +6,31 @@ import (
 	"waterwheel/bucketer"
 )
 
-// bucketCounter is one metric, summed over partitions and tenures, and the statistic of the catalogs that it follows.
+// bucketCounter is one metric, summed over tenures, and the statistic of the catalogs that it follows.
 type bucketCounter struct {
-	prometheus.Counter
-	of func(*bucketer.Stats) int64
+	vec    *prometheus.CounterVec
+	values []string // of its labels but topic and partition
+	of     func(*bucketer.Stats) int64
 }
 
-func newBucketCounters(r registry) []bucketCounter {
-	opened := r.counter("buckets_opened_total", "New buckets opened.").WithLabelValues()
-	closed := r.counter("buckets_closed_total", "Buckets that take no more measurements, by reason.", "reason")
-	archived := r.counter("buckets_archived_total", "Buckets put aside, to be found again, by reason.", "reason")
-	reopened := r.counter("buckets_reopened_total", "Stored buckets opened again, by how they were found.", "path")
-	lookups := r.counter("bucket_lookups_total", "Look-ups of stored buckets, by path and whether one was found.", "path", "found")
-	writes := r.counter("bucket_writes_total", "Applied writes of buckets: first ones, later ones with measurements, and mere closes.", "kind")
-	tooLarge := r.counter("bucket_documents_too_large_total", "Writes that would have made a document too large for MongoDB.", "kind")
+func newBucketCounters(counter func(name, help string, labels ...string) *prometheus.CounterVec) []bucketCounter {
+	opened := counter("buckets_opened_total", "New buckets opened.")
+	closed := counter("buckets_closed_total", "Buckets that take no more measurements, by reason.", "reason")
+	archived := counter("buckets_archived_total", "Buckets put aside, to be found again, by reason.", "reason")
+	reopened := counter("buckets_reopened_total", "Stored buckets opened again, by how they were found.", "path")
+	lookups := counter("bucket_lookups_total", "Look-ups of stored buckets, by path and whether one was found.", "path", "found")
+	writes := counter("bucket_writes_total", "Applied writes of buckets: first ones, later ones with measurements, and mere closes.", "kind")
+	tooLarge := counter("bucket_documents_too_large_total", "Writes that would have made a document too large for MongoDB.", "kind")
 	single := func(name, help string, of func(*bucketer.Stats) int64) bucketCounter {
-		return bucketCounter{r.counter(name, help).WithLabelValues(), of}
+		return bucketCounter{counter(name, help), nil, of}
 	}
 	return []bucketCounter{
-		{writes.WithLabelValues("insert"), func(s *bucketer.Stats) int64 { return s.BucketInserts }},
-		{writes.WithLabelValues("update"), func(s *bucketer.Stats) int64 { return s.BucketUpdates }},
-		{writes.WithLabelValues("segment"), func(s *bucketer.Stats) int64 { return s.SegmentInserts }},
+		{writes, []string{"insert"}, func(s *bucketer.Stats) int64 { return s.BucketInserts }},
+		{writes, []string{"update"}, func(s *bucketer.Stats) int64 { return s.BucketUpdates }},
+		{writes, []string{"segment"}, func(s *bucketer.Stats) int64 { return s.SegmentInserts }},
 		single("measurements_staged_total", "Measurements written into segments.",
 			func(s *bucketer.Stats) int64 { return s.MeasurementsStaged }),
-		{writes.WithLabelValues("close"), func(s *bucketer.Stats) int64 { return s.Closes }},
+		{writes, []string{"close"}, func(s *bucketer.Stats) int64 { return s.Closes }},
 		single("bucket_commits_total", "Applied writes of buckets with measurements.",
 			func(s *bucketer.Stats) int64 { return s.Commits }),
 		single("bucket_measurements_committed_total", "Measurements in them.",
@@ -44,33 +45,33 @@ func newBucketCounters(r registry) []bucketCounter {
 			func(s *bucketer.Stats) int64 { return s.DuplicateBucketsReopened }),
 		single("buckets_cleared_total", "Buckets forgotten because something else has written to their series.",
 			func(s *bucketer.Stats) int64 { return s.BucketsCleared }),
-		{tooLarge.WithLabelValues("insert"), func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeInsert }},
-		{tooLarge.WithLabelValues("update"), func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeUpdate }},
-		{opened, func(s *bucketer.Stats) int64 { return s.BucketsOpened }},
-		{closed.WithLabelValues("count"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToCount }},
-		{closed.WithLabelValues("size"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToSize }},
-		{closed.WithLabelValues("schema"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToSchemaChange }},
-		{closed.WithLabelValues("cache"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToCachePressure }},
-		{closed.WithLabelValues("time_forward"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToTimeForward }},
-		{closed.WithLabelValues("memory"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToMemoryThreshold }},
-		{closed.WithLabelValues("reopening"), func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToReopening }},
-		{closed.WithLabelValues("delta_cost"), func(s *bucketer.Stats) int64 { return s.BucketsLeftDueToDeltaCost }},
-		{archived.WithLabelValues("time_backward"), func(s *bucketer.Stats) int64 { return s.BucketsArchivedDueToTimeBackward }},
-		{archived.WithLabelValues("memory"), func(s *bucketer.Stats) int64 { return s.BucketsArchivedDueToMemoryThreshold }},
-		{reopened.WithLabelValues("archived"), func(s *bucketer.Stats) int64 { return s.BucketsReopenedFromArchive }},
-		{reopened.WithLabelValues("query"), func(s *bucketer.Stats) int64 { return s.BucketsReopened - s.BucketsReopenedFromArchive }},
-		{lookups.WithLabelValues("archived", "true"), func(s *bucketer.Stats) int64 { return s.BucketsFetched }},
-		{lookups.WithLabelValues("archived", "false"), func(s *bucketer.Stats) int64 { return s.BucketFetchesFailed }},
-		{lookups.WithLabelValues("query", "true"), func(s *bucketer.Stats) int64 { return s.BucketsQueried }},
-		{lookups.WithLabelValues("query", "false"), func(s *bucketer.Stats) int64 { return s.BucketQueriesFailed }},
+		{tooLarge, []string{"insert"}, func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeInsert }},
+		{tooLarge, []string{"update"}, func(s *bucketer.Stats) int64 { return s.BucketDocumentsTooLargeUpdate }},
+		{opened, nil, func(s *bucketer.Stats) int64 { return s.BucketsOpened }},
+		{closed, []string{"count"}, func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToCount }},
+		{closed, []string{"size"}, func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToSize }},
+		{closed, []string{"schema"}, func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToSchemaChange }},
+		{closed, []string{"cache"}, func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToCachePressure }},
+		{closed, []string{"time_forward"}, func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToTimeForward }},
+		{closed, []string{"memory"}, func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToMemoryThreshold }},
+		{closed, []string{"reopening"}, func(s *bucketer.Stats) int64 { return s.BucketsClosedDueToReopening }},
+		{closed, []string{"delta_cost"}, func(s *bucketer.Stats) int64 { return s.BucketsLeftDueToDeltaCost }},
+		{archived, []string{"time_backward"}, func(s *bucketer.Stats) int64 { return s.BucketsArchivedDueToTimeBackward }},
+		{archived, []string{"memory"}, func(s *bucketer.Stats) int64 { return s.BucketsArchivedDueToMemoryThreshold }},
+		{reopened, []string{"archived"}, func(s *bucketer.Stats) int64 { return s.BucketsReopenedFromArchive }},
+		{reopened, []string{"query"}, func(s *bucketer.Stats) int64 { return s.BucketsReopened - s.BucketsReopenedFromArchive }},
+		{lookups, []string{"archived", "true"}, func(s *bucketer.Stats) int64 { return s.BucketsFetched }},
+		{lookups, []string{"archived", "false"}, func(s *bucketer.Stats) int64 { return s.BucketFetchesFailed }},
+		{lookups, []string{"query", "true"}, func(s *bucketer.Stats) int64 { return s.BucketsQueried }},
+		{lookups, []string{"query", "false"}, func(s *bucketer.Stats) int64 { return s.BucketQueriesFailed }},
 	}
 }
 
-// countBuckets adds what a catalog has done since before.
-func (m *Metrics) countBuckets(before, now *bucketer.Stats) {
+// countBuckets adds what a catalog of the partition has done since before.
+func (m *partitionMetrics) countBuckets(before, now *bucketer.Stats) {
 	for _, c := range m.buckets {
 		if grown := c.of(now) - c.of(before); grown > 0 {
-			c.Add(float64(grown))
+			c.vec.WithLabelValues(c.values...).Add(float64(grown))
 		}
 	}
 }

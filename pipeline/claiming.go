@@ -175,7 +175,7 @@ func (w *Worker) otherGroup(m Moment, group string) {
 		return
 	}
 	r.since = 0 // the next assignment is as patient again
-	w.o.Metrics.claim("refused")
+	w.metrics.claim("refused")
 	w.stop(r.by)
 }
 
@@ -259,7 +259,7 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 	w.phase = reading // and see what became of it
 	if e.Err == nil {
 		w.tenure.settled = false // whoever has claimed it may have committed since
-		w.o.Metrics.claim("lost")
+		w.metrics.claim("lost")
 	} else {
 		w.failed(m, &w.retry.claim, MongoDB, sendingTheClaim, e.Err)
 	}
@@ -276,7 +276,7 @@ func (w *Worker) won(m Moment) {
 		w.catalogClaim, w.phase = token, running
 		w.lag = lag{behind: w.ledger.next < w.tenure.end, since: m.Now}
 		w.followCollection()
-		w.o.Metrics.claim("warm")
+		w.metrics.claim("warm")
 		w.log.Info("claimed", "kind", "warm", "offset", w.ledger.next)
 		return
 	}
@@ -284,8 +284,8 @@ func (w *Worker) won(m Moment) {
 	w.catalogClaim, w.phase = token, loading
 	w.ledger.next = start.Offset
 	w.lag = lag{behind: start.Offset < w.tenure.end, since: m.Now}
-	w.o.Metrics.claim("cold")
-	w.o.Metrics.expirations.Add(float64(start.Lost))
+	w.metrics.claim("cold")
+	w.metrics.expired(start.Lost)
 	w.log.Info("claimed", "kind", "cold", "offset", start.Offset, "lost_by_retention", start.Lost)
 }
 

@@ -105,6 +105,7 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 func (c *Consumer) begin(partition record.Partition, a Assigned) {
 	r := c.runner(partition)
 	r.kick = c.commits.kick
+	c.o.Metrics.Assigned(partition)
 	t, ctx := newTenancy(r, c.gen), c.ctx
 	c.tenures[partition] = t
 	go func() { // ended by Revoke or Lost, which wait for t.ended
@@ -186,7 +187,7 @@ func (c *Consumer) dropOthers() {
 	for key, r := range c.all {
 		if _, owned := c.roster.topics[key]; !owned && c.tenures[key] == nil {
 			r.forget()
-			c.o.Metrics.forget(key)
+			c.o.Metrics.revoked(key)
 		}
 	}
 }

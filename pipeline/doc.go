@@ -93,6 +93,7 @@
 //	outage.go         what fails and is tried again
 //	outages.go        the lines about that, one for all partitions
 //	metrics.go        counters
+//	partitionseries.go  for how long the counters of a partition are shown
 //	bucketmetrics.go  counters of the catalogs
 //
 // Around the workers:

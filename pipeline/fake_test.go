@@ -387,7 +387,7 @@ func newFakeConsumer(t *testing.T, ports Ports, budget *Budget, o timeseries.Opt
 		t.Fatal(err)
 	}
 	limits := timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
-	base, metrics := time.Now(), NewMetrics(prometheus.NewRegistry(), nil)
+	base, metrics := time.Now(), NewMetrics(prometheus.NewRegistry())
 	return NewConsumer(ConsumerOptions{
 		NewWorker: func(p record.Partition) *Worker {
 			decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta"})

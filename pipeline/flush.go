@@ -67,7 +67,7 @@ func (w *Worker) cut(m Moment) bool {
 		return false
 	}
 	w.flush = newFlush(cut, m.Now)
-	w.o.Metrics.flushCut(trigger, cut)
+	w.metrics.flushCut(trigger, cut)
 	return true
 }
 
@@ -132,7 +132,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 				noTurn = s.Err
 				continue
 			}
-			w.o.Metrics.retried(f.cut.Writes[i])
+			w.metrics.retried(f.cut.Writes[i])
 			failed = s.Err
 		case bucketer.Unknown:
 			a.step, f.unknown = toResolve, append(f.unknown, i)
@@ -218,7 +218,7 @@ func (w *Worker) conclude(i int, outcome bucketer.Outcome) {
 	f := w.flush
 	f.attempts[i].step, f.outcomes[i] = done, outcome
 	f.left--
-	w.o.Metrics.write(f.cut.Writes[i], outcome.Result, f.attempts[i].resolved)
+	w.metrics.write(f.cut.Writes[i], outcome.Result, f.attempts[i].resolved)
 }
 
 // flushFailed postpones the next step of the flush, unless there is another owner.
@@ -244,7 +244,7 @@ func (w *Worker) settle(m Moment) {
 	w.catalog.Release(f.cut) // every call about its writes has returned: a Collection keeps nothing of them
 	w.countBuckets()
 	w.lastFlush = m.Now
-	w.o.Metrics.flushSeconds.Observe((m.Now - f.started).Seconds())
+	w.metrics.flushSeconds.Observe((m.Now - f.started).Seconds())
 }
 
 // clearConflicted forgets the other buckets of each series that had a conflict, and what look-ups said of it: whoever

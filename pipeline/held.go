@@ -47,7 +47,7 @@ func (w *Worker) forget() {
 func (w *Worker) countBuckets() {
 	if w.catalog != nil {
 		stats := w.catalog.Stats()
-		w.o.Metrics.countBuckets(&w.counted, &stats)
+		w.metrics.countBuckets(&w.counted, &stats)
 		w.counted = stats
 	}
 }

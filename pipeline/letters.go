@@ -122,7 +122,7 @@ func (w *Worker) bad(r *record.Record, e *measurement.DecodeError) {
 // skipUnreadable makes a letter of a record batch that cannot be read, if there is a dead-letter topic. Somebody
 // asked for it to be skipped.
 func (w *Worker) skipUnreadable(r *record.Record) {
-	w.o.Metrics.unreadable.Inc()
+	w.metrics.unreadable.WithLabelValues().Inc()
 	w.log.Warn("skipping a record batch that cannot be read", "offset", r.Offset, "err", r.Unreadable)
 	if w.o.StopOnBad {
 		return
@@ -174,7 +174,7 @@ func (w *Worker) lettersProduced(m Moment, e LettersProduced) {
 // acknowledge takes the first n letters out of those under way, and puts the others back before what waits.
 func (w *Worker) acknowledge(n int) {
 	for _, l := range w.letters.sending[:n] {
-		w.o.Metrics.letter(l.Topic, l.Reason)
+		w.metrics.letter(l.Reason)
 	}
 	w.letters.took(n)
 	w.ledger.acknowledge(n)

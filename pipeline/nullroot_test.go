@@ -3,7 +3,6 @@ package pipeline
 import (
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"waterwheel/measurement"
@@ -12,13 +11,12 @@ import (
 
 // TestNullRootIsSkippedAsATombstone: a deleted row is neither a measurement nor a letter, and may be committed.
 func TestNullRootIsSkippedAsATombstone(t *testing.T) {
-	metrics := NewMetrics(prometheus.NewRegistry(), nil)
 	w, m := newTestWorker(t, func(o *Options) {
 		decoder, err := measurement.New(measurement.Options{TimeField: "time", MetaField: "meta", Root: "after"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Decoder, o.Metrics = decoder, metrics
+		o.Decoder = decoder
 	})
 	records := []record.Record{
 		{Offset: 0, Timestamp: 1_700_000_000_000, Value: []byte(`{"after":null,"op":"d"}`)},
@@ -26,7 +24,7 @@ func TestNullRootIsSkippedAsATombstone(t *testing.T) {
 		{Offset: 2, Timestamp: 1_700_000_000_000, Value: []byte(`{"after":null,"op":"d"}`)},
 	}
 	w.Handle(m, Fetched{Batch: record.Batch{Records: records, Next: 3, End: 3}})
-	if got := testutil.ToFloat64(metrics.skips.WithLabelValues("tombstone")); got != 3 {
+	if got := testutil.ToFloat64(w.metrics.skips.WithLabelValues("tombstone")); got != 3 {
 		t.Errorf("%v tombstones", got)
 	}
 	if done := w.ledger.next; done != 3 {

@@ -87,7 +87,7 @@ func (w *Worker) outage(m Moment, of Dependency, trying doing, err error) {
 		w.stop(stop)
 		return
 	}
-	w.o.Metrics.failed(trying)
+	w.metrics.failed(trying)
 	// Whoever made the attempt may have said already what it was for.
 	cause := strings.TrimPrefix(err.Error(), trying.String()+": ")
 	trouble := Trouble{Since: m.Now, Doing: trying.String(), Cause: cause}

@@ -42,7 +42,7 @@ func newIdleWorker(t testing.TB, changes ...func(*Options)) (*Worker, Moment) {
 		Bucketing: bucketer.Options{Collection: collection}, FlushInterval: time.Second, FlushBytes: 1 << 20, FlushCount: 1000,
 		Wait: 3 * time.Second, Grace: 2 * time.Second, Warm: true, NewToken: func() claim.Token { return claim.Token{7} },
 		Random: rand.New(rand.NewPCG(1, 2)), Log: slog.New(slog.DiscardHandler),
-		Metrics: NewMetrics(prometheus.NewRegistry(), nil), Outages: silent,
+		Metrics: NewMetrics(prometheus.NewRegistry()), Outages: silent,
 	}
 	for _, change := range changes {
 		change(&o)

@@ -41,7 +41,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 	next := w.ledger.next
 	switch {
 	case next < e.Bounds.First:
-		w.o.Metrics.expirations.Add(float64(e.Bounds.First - next))
+		w.metrics.expired(e.Bounds.First - next)
 		w.log.Warn("records were deleted by retention before they were read", "records", e.Bounds.First-next)
 		w.ledger.next = e.Bounds.First
 	case !e.Bounds.ExceededBy(next): // a replica lagged

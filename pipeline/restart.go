@@ -42,7 +42,7 @@ func (w *Worker) createdAgain(topicID [16]byte) Assigned {
 // claimAgain gives the flush up, because another owner was found: only a new claim tells whose the partition is (E7).
 func (w *Worker) claimAgain() {
 	w.log.Warn("another consumer has claimed the partition: claiming it again")
-	w.o.Metrics.claim("lost")
+	w.metrics.claim("lost")
 	w.flush = nil
 	w.restart(w.again())
 }

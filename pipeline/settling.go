@@ -306,7 +306,7 @@ func (w *Worker) settlingForgotten(m Moment, e SettlingForgotten) {
 		w.finishSettling(m)
 		return
 	}
-	w.o.Metrics.settlings.WithLabelValues("undone").Inc()
+	w.metrics.settlingUndone()
 	if len(s.settling.stale) > 0 {
 		s.attempt++
 	}
@@ -331,7 +331,7 @@ func (w *Worker) finishSettling(m Moment) {
 	} else {
 		s.end(ids, time.UnixMilli(t.From), m.Now+w.o.SettleAhead+w.o.SettleLinger)
 	}
-	w.o.Metrics.settled(t.count, m.Now-t.begun)
+	w.metrics.settled(t.count, m.Now-t.begun)
 }
 
 func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {

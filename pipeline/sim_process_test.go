@@ -188,6 +188,6 @@ var collection = func() timeseries.Options {
 // What all stores and workers count and write, nobody reads.
 var (
 	sinkMetrics   = sink.NewMetrics(nil)
-	unreadMetrics = pipeline.NewMetrics(prometheus.NewRegistry(), nil)
+	unreadMetrics = pipeline.NewMetrics(prometheus.NewRegistry())
 	unreadOutages = pipeline.NewOutages(slog.New(slog.DiscardHandler), func() pipeline.Instant { return 0 })
 )

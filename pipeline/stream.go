@@ -86,7 +86,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 // takeAll takes records in until one may not be taken now; the position then stands at that one.
 func (w *Worker) takeAll(records []record.Record) bool {
 	read, work := 0, 0
-	defer func() { w.o.Metrics.read(w.o.Partition, read) }()
+	defer func() { w.metrics.read(read) }()
 	for i := range records {
 		r := &records[i]
 		if r.Offset < w.ledger.next {
@@ -114,7 +114,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 	}
 	w.signs.took(r)
 	if r.Value == nil {
-		w.o.Metrics.skipped("tombstone")
+		w.metrics.skipped("tombstone")
 		return recordWork
 	}
 	results, err := w.decode(r)
@@ -124,7 +124,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 		return work
 	}
 	if len(results) == 0 { // its root is null
-		w.o.Metrics.skipped("tombstone")
+		w.metrics.skipped("tombstone")
 	}
 	for i := range results {
 		if results[i].Err != nil {
@@ -140,7 +140,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 
 func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 	if w.stored != nil && w.stored.Contains(measured.Position) {
-		w.o.Metrics.skipped("replayed")
+		w.metrics.skipped("replayed")
 		return
 	}
 	err := w.tryInsert(r, measured)

@@ -102,7 +102,7 @@ func (w *Worker) leave(actions []Action) []Action {
 func (w *Worker) abandon(m Moment) {
 	if w.flush != nil && w.flush.unresolved() || w.busy.settle {
 		w.past.unknownUntil = m.Now + w.o.Grace
-		w.o.Metrics.abandons.Inc()
+		w.metrics.abandons.WithLabelValues().Inc()
 	}
 	if w.flush != nil || len(w.lookups) > 0 || w.tenure.restart != nil {
 		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again

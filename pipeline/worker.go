@@ -35,6 +35,8 @@ type Worker struct {
 	question   question            // what a failed fetch must find out first
 	newOptions *timeseries.Options // of the collection, not yet applied; nil: they have not changed
 
+	metrics *partitionMetrics
+
 	signs     signs                  // what is shown and decides nothing
 	paused    pause                  // why nothing is fetched
 	lastFlush Instant                // when the last flush was resolved
@@ -83,12 +85,13 @@ func NewWorker(o Options) *Worker {
 		o.newCatalog = bucketer.New
 	}
 	return &Worker{
-		o:      o,
-		log:    o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),
-		held:   nothing,
-		poison: map[timeseries.Position]struct{}{},
-		pace:   pace{bound: o.Send, target: o.Grace / 8},
-		signs:  noSigns,
+		o:       o,
+		metrics: o.Metrics.of(o.Partition),
+		log:     o.Log.With("topic", o.Partition.Topic, "partition", o.Partition.Number),
+		held:    nothing,
+		poison:  map[timeseries.Position]struct{}{},
+		pace:    pace{bound: o.Send, target: o.Grace / 8},
+		signs:   noSigns,
 	}
 }
 

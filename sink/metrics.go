@@ -1,18 +1,20 @@
 package sink
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"waterwheel/bucketer"
+	"waterwheel/timeseries"
 )
 
 // Metrics count what is asked of MongoDB. One value serves all time series of a process.
 type Metrics struct {
 	commands *prometheus.HistogramVec // by command
-	writes   *prometheus.CounterVec   // by kind and result
+	writes   *prometheus.CounterVec   // by topic, partition, kind and result
 	stopped  prometheus.Counter
 }
 
@@ -28,7 +30,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		writes: auto.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_mongodb_write_attempts_total",
 			Help: "Attempts to write a bucket, by what the answer told of each.",
-		}, []string{"kind", "result"}),
+		}, []string{"topic", "partition", "kind", "result"}),
 		stopped: auto.NewCounter(prometheus.CounterOpts{
 			Name: "waterwheel_mongodb_writes_stopped_total",
 			Help: "Commands stopped inside the connection because the lease had lapsed.",
@@ -37,12 +39,20 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, command := range []string{"insert", "update", "find"} {
 		m.commands.WithLabelValues(command)
 	}
+	return m
+}
+
+// begin lets the counters of a partition begin at zero, unless they go on.
+func (m *Metrics) begin(of timeseries.Source) {
 	for _, kind := range []bucketer.Kind{bucketer.Insert, bucketer.Update} {
 		for _, label := range attempts {
-			m.writes.WithLabelValues(kindName(kind), label)
+			m.attempt(of, kind, label)
 		}
 	}
-	return m
+}
+
+func (m *Metrics) attempt(of timeseries.Source, kind bucketer.Kind, label string) prometheus.Counter {
+	return m.writes.WithLabelValues(of.Topic, strconv.Itoa(int(of.Partition)), kindName(kind), label)
 }
 
 // attempts are the labels of what an attempt may tell of a write.
@@ -63,7 +73,7 @@ func (m *Metrics) command(name string, start time.Time) {
 }
 
 // attempts notes what one attempt told of each of the writes.
-func (m *Metrics) attempts(writes []*bucketer.Write, sent []bucketer.Sent) {
+func (m *Metrics) attempts(of timeseries.Source, writes []*bucketer.Write, sent []bucketer.Sent) {
 	type label struct {
 		kind   bucketer.Kind
 		result bucketer.Result
@@ -73,6 +83,6 @@ func (m *Metrics) attempts(writes []*bucketer.Write, sent []bucketer.Sent) {
 		count[label{writes[i].Kind, sent[i].Result}]++
 	}
 	for l, n := range count {
-		m.writes.WithLabelValues(kindName(l.kind), attempts[l.result]).Add(float64(n))
+		m.attempt(of, l.kind, attempts[l.result]).Add(float64(n))
 	}
 }

@@ -43,6 +43,7 @@ const (
 // Partition returns a handle on a partition, read by consumer group group of the Kafka cluster clusterID. owner names this
 // process to people.
 func (s *Store) Partition(source timeseries.Source, clusterID, group, owner string) *Partition {
+	s.Metrics.begin(source)
 	return &Partition{
 		store: s, source: source, group: group, owner: owner,
 		id:    claim.DocumentID(clusterID, source.Topic, source.Partition),

@@ -63,7 +63,7 @@ func (p *Partition) Send(ctx context.Context, writes []*bucketer.Write) []bucket
 		_ = g.Wait() // the outcomes are in b.sent
 	}
 	p.blame(ctx, b.sent)
-	p.store.Metrics.attempts(writes, b.sent)
+	p.store.Metrics.attempts(p.source, writes, b.sent)
 	return b.sent
 }
 

@@ -212,7 +212,7 @@ func steadyConsumer(t *testing.T, store *sink.Store, options timeseries.Options,
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin, metrics := time.Now(), pipeline.NewMetrics(prometheus.NewRegistry(), nil)
+	begin, metrics := time.Now(), pipeline.NewMetrics(prometheus.NewRegistry())
 	outages := pipeline.NewOutages(slog.New(slog.DiscardHandler), func() pipeline.Instant { return 0 })
 	return pipeline.NewConsumer(pipeline.ConsumerOptions{
 		NewWorker: func(p record.Partition) *pipeline.Worker {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"regexp"
@@ -17,33 +18,83 @@ import (
 	"waterwheel/sink"
 )
 
-// Every metric of the pipeline, of Kafka, of the membership and of MongoDB stands in docs/metrics.md.
+// described are the labels of all metrics that are registered, by name.
+type described map[string]string
+
+// Register implements prometheus.Registerer.
+func (d described) Register(c prometheus.Collector) error {
+	form := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: {([\w,]*)}`)
+	descriptions := make(chan *prometheus.Desc, 100)
+	c.Describe(descriptions)
+	close(descriptions)
+	for one := range descriptions {
+		match := form.FindStringSubmatch(one.String())
+		if match == nil {
+			return fmt.Errorf("no description: %v", one)
+		}
+		d[match[1]] = match[2]
+	}
+	return nil
+}
+
+// MustRegister implements prometheus.Registerer.
+func (d described) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		if err := d.Register(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// Unregister implements prometheus.Registerer.
+func (d described) Unregister(prometheus.Collector) bool { return false }
+
+// TestMetricsAreDocumented: every metric of the pipeline, of Kafka, of the membership and of MongoDB stands in docs/metrics.md with
+// its labels.
 func TestMetricsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	registerBuildInfo(registry)
-	pipeline.NewMetrics(registry, []string{"events"})
-	sink.NewMetrics(registry)
-	kafka.NewMetrics(registry)
-	group.New(&kafka.Client{}, group.Options{}, nil, registry)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
-	for _, f := range families {
-		names[f.GetName()] = true
-	}
-	for name := range names {
-		if !strings.Contains(string(text), "`"+name) {
-			t.Errorf("docs/metrics.md does not have %s", name)
+	all := described{}
+	pipeline.NewMetrics(all)
+	sink.NewMetrics(all)
+	kafka.NewMetrics(all)
+	group.New(&kafka.Client{}, group.Options{}, nil, all)
+	documented := map[string]string{}
+	for _, match := range regexp.MustCompile("`(waterwheel_\\w+)(?:{([\\w,]+)})?`").FindAllStringSubmatch(string(text), -1) {
+		if documented[match[1]] == "" {
+			documented[match[1]] = match[2]
 		}
 	}
-	if len(names) < 30 {
-		t.Errorf("only %d metrics were found", len(names))
+	for name, labels := range all {
+		if got, ok := documented[name]; !ok || got != labels {
+			t.Errorf("docs/metrics.md has %s (%v) with the labels %q, it has %q", name, ok, got, labels)
+		}
+	}
+	if !strings.Contains(string(text), "`waterwheel_build_info{version,revision,goversion}`") {
+		t.Error("docs/metrics.md does not have waterwheel_build_info")
+	}
+	if len(all) < 44 {
+		t.Errorf("only %d metrics were found", len(all))
+	}
+}
+
+// TestCountersOfPartitionsNameThem: a counter without topic and partition is of the process, the group or a connection.
+func TestCountersOfPartitionsNameThem(t *testing.T) {
+	all := described{}
+	pipeline.NewMetrics(all)
+	sink.NewMetrics(all)
+	kafka.NewMetrics(all)
+	group.New(&kafka.Client{}, group.Options{}, nil, all)
+	without := []string{
+		"waterwheel_assignments_refused_total", "waterwheel_commits_total", "waterwheel_group_retries_total",
+		"waterwheel_lease_lapsed_seconds_total", "waterwheel_mongodb_writes_stopped_total", "waterwheel_rebalances_total",
+	}
+	for name, labels := range all {
+		if strings.HasSuffix(name, "_total") && !slices.Contains(without, name) && !strings.HasPrefix(labels, "topic,partition") {
+			t.Errorf("%s has the labels %q", name, labels)
+		}
 	}
 }
 
@@ -53,15 +104,11 @@ func TestCountersOfMongoDBAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registry := prometheus.NewRegistry()
-	pipeline.NewMetrics(registry, nil)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := described{}
+	pipeline.NewMetrics(all)
 	ours := map[string]bool{"active_buckets": true}
-	for _, f := range families {
-		ours[strings.TrimPrefix(f.GetName(), "waterwheel_")] = true
+	for name := range all {
+		ours[strings.TrimPrefix(name, "waterwheel_")] = true
 	}
 	rows := strings.Split(string(text), "\n")
 	// What MongoDB counts and the catalog does not: it has one writer, archives what time backward closed before MongoDB 6.3, and

@@ -93,7 +93,7 @@ func newProcess(c config.Config, log *slog.Logger) *process {
 	}
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerBuildInfo(p.registry)
-	p.metrics = pipeline.NewMetrics(p.registry, c.Kafka.Topics)
+	p.metrics = pipeline.NewMetrics(p.registry)
 	p.view = status.New(status.Options{
 		Version: version, Group: c.Kafka.GroupID, MemoryLimit: int64(c.Memory.Limit), Budget: p.budget, SeriesMax: c.Memory.SeriesMax,
 		MaxCount: c.Bucket.MaxCount, Metrics: p.metrics, Outages: p.outages, LogProgress: c.Service.LogProgress, Log: log, Held: repeatAfter,

@@ -133,10 +133,10 @@ func TestPartitionsOfOtherTopicsAreIgnored(t *testing.T) {
 		if got := partitionsOf(s.generation()); len(got) != 2 || got[0].Topic != "events" || got[1].Topic != "events" {
 			t.Errorf("assigned %v", got)
 		}
-		s.counts(t, s.group.metrics.ignored, 3)
+		s.counts(t, s.group.metrics.ignored.WithLabelValues("removed", "2"), 1)
 		s.pass(3 * watchInterval) // the others are told once
 		s.told(t, "assigned 1", "assigned 2")
-		s.counts(t, s.group.metrics.ignored, 6)
+		s.counts(t, s.group.metrics.ignored.WithLabelValues("removed", "2"), 2)
 		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindTopics), 1)
 	})
 }

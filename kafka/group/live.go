@@ -111,10 +111,10 @@ func (g *Group) ignoreUnread(p *period) {
 		ours := slices.Contains(g.options.Topics, o.Topic)
 		if !ours {
 			unread = o.Topic
+			g.metrics.ignore(o)
 		}
 		return !ours
 	})
-	g.metrics.ignored.Add(float64(all - len(p.owned)))
 	if unread != "" && !g.ignoring {
 		g.log.Warn("assigned partitions of topics that are not in KAFKA_TOPICS are ignored", "partitions", all-len(p.owned), "topic", unread)
 		p.unread = unread

@@ -2,11 +2,14 @@ package group
 
 import (
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"waterwheel/record"
 )
 
 // The kinds of rebalances_total: why a generation ended.
@@ -42,11 +45,11 @@ type metrics struct {
 	lapsed     prometheus.Counter
 	retries    *prometheus.CounterVec
 	refused    prometheus.Counter
-	ignored    prometheus.Counter
+	ignored    *prometheus.CounterVec
 	since      atomic.Int64 // when the generation began, in nanoseconds on the clock of now; negative: there is none
 }
 
-// newMetrics registers them. Each counter exists at zero from the start.
+// newMetrics registers them. Each counter exists at zero from the start, but for those of partitions.
 func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *metrics {
 	factory := promauto.With(registerer)
 	counter := func(name, help string) prometheus.Counter {
@@ -71,8 +74,10 @@ func newMetrics(registerer prometheus.Registerer, now func() time.Duration) *met
 			"Time in which partitions were assigned but no lease was held, which takes two commits answered in a row: nothing may be written then."),
 		refused: counter("waterwheel_assignments_refused_total",
 			"Assignments of which nothing was taken, because another program is a member of the group."),
-		ignored: counter("waterwheel_partitions_ignored_total",
-			"Assigned partitions that were left alone, because their topic is not in KAFKA_TOPICS."),
+		ignored: factory.NewCounterVec(prometheus.CounterOpts{
+			Name: "waterwheel_partitions_ignored_total",
+			Help: "Assigned partitions that were left alone, because their topic is not in KAFKA_TOPICS.",
+		}, []string{"topic", "partition"}),
 		assigned: factory.NewGauge(prometheus.GaugeOpts{Name: "waterwheel_assigned_partitions", Help: "Partitions assigned to this member."}),
 	}
 	m.since.Store(-1)
@@ -99,6 +104,11 @@ func (m *metrics) countCommit(results []error, err error) {
 		outcome = outcomeRefused
 	}
 	m.commits.WithLabelValues(outcome).Inc()
+}
+
+// ignore counts a partition that is left alone.
+func (m *metrics) ignore(p record.Partition) {
+	m.ignored.WithLabelValues(p.Topic, strconv.Itoa(int(p.Number))).Inc()
 }
 
 func (m *metrics) began(at time.Duration, partitions int) {

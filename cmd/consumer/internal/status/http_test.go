@@ -36,7 +36,7 @@ func busyView() Snapshot {
 // idle is a view of a consumer that is not connected.
 func idle() *View {
 	return New(Options{
-		Budget: pipeline.NewBudget(4 << 20), Metrics: pipeline.NewMetrics(prometheus.NewRegistry(), nil), MaxCount: 1000,
+		Budget: pipeline.NewBudget(4 << 20), Metrics: pipeline.NewMetrics(prometheus.NewRegistry()), MaxCount: 1000,
 		Log: slog.New(slog.DiscardHandler),
 	})
 }
