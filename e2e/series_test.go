@@ -19,7 +19,13 @@ import (
 // edit runs one of the commands, which must succeed.
 func (s *stream) edit(args ...string) string {
 	s.t.Helper()
-	c, err := harness.Start(world.binary, s.settings, append([]string{"collection"}, args...)...)
+	return s.succeed(append([]string{"collection"}, args...)...)
+}
+
+// succeed runs a command to its end, which must be a good one.
+func (s *stream) succeed(args ...string) string {
+	s.t.Helper()
+	c, err := harness.Start(world.binary, s.settings, args...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,6 +128,7 @@ func TestMetaIsUpdatedUnderLoad(t *testing.T) {
 		}
 		s.terminate(c)
 		s.check()
+		t.Log(s.succeed("verify", "--content")) // metas that are changed, or changed back, are not wrong
 	})
 }
 
@@ -161,6 +168,9 @@ func TestSeriesAreDeletedUnderLoad(t *testing.T) {
 		}
 		if stored == sent {
 			t.Errorf("nothing of %d measurements was deleted", sent)
+		}
+		if out, says := s.succeed("verify"), fmt.Sprintf(", %d deleted", sent-stored); !strings.Contains(out, says) || !strings.Contains(out, " 0 missing, 0 doubled, ") {
+			t.Errorf("%snot %q in\n%s", check.Verdict, says, out)
 		}
 	})
 }
