@@ -119,6 +119,18 @@ func TestPortsAndHealthPathsAreTheProgram(t *testing.T) {
 	}
 }
 
+// TestPagesAnswerOutsideTheContainer: by default they answer the process's own machine, which in a container nobody else is on.
+func TestPagesAnswerOutsideTheContainer(t *testing.T) {
+	if host, _, err := net.SplitHostPort(settings(t).Service.HTTPAddr); err != nil || host != "" {
+		t.Errorf("HTTP_ADDR of the consumer answers %q only (%v)", host, err)
+	}
+	example := readFile(t, "../docs/runbook.md")
+	probe := regexp.MustCompile(`readinessProbe: .*port: (\d+)`).FindStringSubmatch(example)
+	if probe == nil || !strings.Contains(example, `{ name: HTTP_ADDR, value: ":`+probe[1]+`" }`) {
+		t.Errorf("the example for Kubernetes has probes at port %v and does not open it", probe)
+	}
+}
+
 func TestContainerOutlivesTheShutdown(t *testing.T) {
 	c, consumer := settings(t), services(t)["consumer"]
 	grace, err := time.ParseDuration(fmt.Sprint(consumer["stop_grace_period"]))

@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		{"counts", []string{"BUCKET_MIN_COUNT", "30", "BUCKET_MAX_COUNT", "20"}, "must be at most BUCKET_MAX_COUNT = 20 measurements"},
 		{"dlq loop", []string{"KAFKA_TOPICS", "a,a.dlq"}, "its letters would be read as events"},
 		{"dlq name", []string{"DLQ_TOPIC", "dead letters"}, `that is "dead letters": not a topic`},
-		{"same address", []string{"PPROF_ADDR", ":9464"}, "is HTTP_ADDR as well"},
+		{"same address", []string{"PPROF_ADDR", "127.0.0.1:9464"}, "is HTTP_ADDR as well"},
 		{"address", []string{"HTTP_ADDR", "9464"}, "HTTP_ADDR=9464: not an address to listen at"},
 		{"memory", []string{"MEMORY_LIMIT", "1MiB"}, "MEMORY_LIMIT=1MiB: must be at least 32MiB"},
 		{"log level", []string{"LOG_LEVEL", "trace"}, "LOG_LEVEL=trace: must be one of debug, info, warn, error"},

@@ -102,7 +102,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Memory:  Memory{Limit: 1 << 30},
 		DLQ:     DLQ{Topic: "{topic}.dlq", Create: true, Partitions: 1, Retention: 720 * time.Hour},
-		Service: Service{HTTPAddr: ":9464", LogLevel: "info", LogProgress: time.Minute, ShutdownTimeout: 25 * time.Second},
+		Service: Service{HTTPAddr: "127.0.0.1:9464", LogLevel: "info", LogProgress: time.Minute, ShutdownTimeout: 25 * time.Second},
 	}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(measurement.Bound{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)

@@ -125,7 +125,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening at %s (%s): %w", s.address, s.setting, err)
 	}
-	s.log.Info("listening", "setting", s.setting, "address", listener.Addr().String())
+	s.log.Info("listening", "setting", s.setting, "address", listener.Addr().String(), "answers", audience(listener.Addr()))
 	server := &http.Server{
 		Handler:           s.handler,
 		ReadHeaderTimeout: readTimeout,
@@ -150,6 +150,14 @@ func (s *Server) Run(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("serving at %s (%s): %w", s.address, s.setting, err)
+}
+
+// audience says who can reach an address that is listened at.
+func audience(address net.Addr) string {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		return "this machine only"
+	}
+	return "whoever the network lets through"
 }
 
 func serveReadiness(w http.ResponseWriter, view Snapshot) {

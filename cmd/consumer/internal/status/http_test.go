@@ -144,6 +144,15 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 	}
 }
 
+// TestListeningSaysWhoIsAnswered: a page that only this machine sees looks like a dead one from a probe outside.
+func TestListeningSaysWhoIsAnswered(t *testing.T) {
+	for ip, want := range map[string]string{"127.0.0.1": "this machine only", "::1": "this machine only", "0.0.0.0": "whoever", "::": "whoever", "192.0.2.1": "whoever"} {
+		if got := audience(&net.TCPAddr{IP: net.ParseIP(ip)}); !strings.HasPrefix(got, want) {
+			t.Errorf("%s answers %q, want %q", ip, got, want)
+		}
+	}
+}
+
 func TestServerEndsWithItsContext(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
