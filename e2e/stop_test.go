@@ -36,7 +36,7 @@ func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 			s.signal(ends, syscall.SIGTERM)
 			code, err := ends.Wait(within(t, 2*timeout))
 			took := time.Since(asked)
-			if err != nil || code != 0 || took > timeout+time.Second {
+			if err != nil || code != 0 || took > timeout {
 				t.Errorf("ended with %d, %v after %v", code, err, took)
 			}
 			if line := lastLine(ends, "stopped before everything read was stored and committed"); !strings.Contains(line, s.topic+"/") {
@@ -65,8 +65,11 @@ func TestStopWithNothingToWriteWhileTheDatabaseIsAway(t *testing.T) {
 	database.Hold()
 	asked := time.Now()
 	s.signal(c, syscall.SIGTERM)
-	if code, err := c.Wait(within(t, 20*time.Second)); err != nil || code != 0 || time.Since(asked) > 9*time.Second {
-		t.Errorf("ended with %d, %v after %v", code, err, time.Since(asked))
+	code, err := c.Wait(within(t, 20*time.Second))
+	took := time.Since(asked)
+	t.Logf("it ended after %.1fs", took.Seconds())
+	if err != nil || code != 0 || took > 8*time.Second {
+		t.Errorf("ended with %d, %v after %v", code, err, took)
 	}
 	if line := lastLine(c, "stopped before every partition was released"); !strings.Contains(line, s.topic+"/0, "+s.topic+"/1") {
 		t.Errorf("the last words are\n%s", c.Log())

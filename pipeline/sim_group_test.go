@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"waterwheel/record"
@@ -37,6 +38,7 @@ type membership struct {
 	session, rebalance time.Duration
 	joined             func(any) // answers its JoinGroup; nil: it has not joined again
 	last               time.Duration
+	leaving            bool // it is given nothing, if others are there
 }
 
 // committed is one committed offset; it can be read from a moment on.
@@ -129,6 +131,9 @@ func (k *coordinator) complete(force bool) {
 // assign keeps a partition where it is, or moves it.
 func (k *coordinator) assign() {
 	ids := slices.Sorted(maps.Keys(k.members))
+	if stay := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return k.members[id].leaving }); len(stay) > 0 {
+		ids = stay
+	}
 	owners := map[int32]string{}
 	for p := range k.w.kafka.partitions {
 		if len(ids) == 0 {
@@ -139,7 +144,7 @@ func (k *coordinator) assign() {
 		switch {
 		case k.moves > 0 && len(others) > 0:
 			owner = others[k.w.rnd.IntN(len(others))]
-		case k.members[owner] == nil || k.w.chance(0.5):
+		case k.members[owner] == nil || !slices.Contains(ids, owner) || k.w.chance(0.5):
 			owner = ids[k.w.rnd.IntN(len(ids))]
 		}
 		owners[p] = owner
@@ -168,7 +173,7 @@ func (k *coordinator) join(id string, p *process, reply func(any)) {
 		k.members[id] = &membership{instance: instance}
 	}
 	m := k.members[id]
-	m.session, m.rebalance, m.joined = p.S, p.R, reply
+	m.session, m.rebalance, m.joined, m.leaving = p.S, p.R, reply, p.announced > 0
 	k.rebalance()
 	k.complete(false)
 }
@@ -192,6 +197,18 @@ func (k *coordinator) replace(old, id string, p *process, reply func(any)) {
 	}
 	k.touch(id)
 	reply(joined{codeNone, k.generation})
+}
+
+// waitsForDead reports whether a member of the group is dead, and its session is not over.
+func (k *coordinator) waitsForDead() bool {
+	for _, p := range k.w.all {
+		for id := range k.members {
+			if p.dead && strings.HasPrefix(id, p.name+"/") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // check is a heartbeat, or what every other request is checked for first.

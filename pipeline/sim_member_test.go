@@ -64,7 +64,7 @@ func (p *process) enter(t *task, id string, from *generation) entered {
 			return entered{codeNone, g, owned}
 		case code != codeNoAnswer:
 			return entered{code: min(code, codeNoAnswer)} // in another generation
-		case p.term:
+		case p.term && p.announced == 0:
 			return entered{code: codeNoAnswer}
 		}
 		t.sleep(500 * time.Millisecond)
@@ -127,6 +127,7 @@ func (p *process) inGroup(t *task, first *entered) int {
 	for {
 		g := p.present
 		switch {
+		case p.term && p.worksOn(g, t):
 		case p.term:
 			revoke(p.w.now+p.W+2*time.Second, true)
 		case p.rejoin:
@@ -193,6 +194,28 @@ func (p *process) joinAgain(g *generation, member *task, letGo func()) {
 			})
 		})
 	}, nil)
+}
+
+// worksOn lets a member that stops join once more, as one that leaves, and reports whether it works on: until the next generation gives
+// its partitions to others, or there is just time to hand them over.
+func (p *process) worksOn(g *generation, member *task) bool {
+	switch {
+	case !p.w.announced || p.static || p.eager:
+		return false
+	case p.announced == 0:
+		p.announced = p.w.now + p.w.between(1, 2*p.S.Seconds())
+		if p.group.waitsForDead() {
+			p.w.note("(met) member that leaves while the group waits for a dead one")
+		}
+		p.joinAgain(g, member, nil)
+	case g.joining && p.w.now >= p.announced:
+		p.w.note("(met) member that leaves before the next generation")
+		g.joining = false
+		p.stopJoining()
+	case !g.joining:
+		p.w.note("(met) member that leaves in the next generation")
+	}
+	return g.joining
 }
 
 func (p *process) beatInterval(ending bool) time.Duration {

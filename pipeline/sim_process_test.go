@@ -56,6 +56,7 @@ type process struct {
 
 	dead                bool
 	term, rejoin        bool            // asked to stop; a new subscription makes it join again
+	announced           time.Duration   // until when a stop waits for the next generation; 0: it was not announced
 	paused, cut, zombie time.Duration   // until then: stopped; no Kafka; heartbeats alone are answered
 	only                bool            // the coordinator is cut off, the other brokers are not
 	deposed             bool            // a coordinator cut off answers what is pending when it learns that it is none any more

@@ -58,6 +58,17 @@ var memberSchedules = []*schedule{
 	{"MongoDB hangs, with a rebalance in the middle", (*world).hang},
 }
 
+// leavesBesideDead makes a member leave while the group waits for another one, which has died.
+var leavesBesideDead = &schedule{"member that leaves beside a dead one", func(w *world) {
+	dead, leaver := w.anyone(), w.anyone()
+	w.crashAndRestart(dead, w.between(1, 30))
+	w.at(w.now+w.between(0, 3), func() {
+		if w.chaos {
+			w.terminate(leaver)
+		}
+	})
+}}
+
 // staleSights are for what a member may pass on of a claim that it sees when its generation is long over.
 var staleSights = &schedule{"member evicted before it reads the claim", func(w *world) {
 	p := w.anyone()

@@ -206,6 +206,27 @@ func traceOut() io.Writer {
 	return nil
 }
 
+// TestSimulationOfLeavers is TestSimulation with members that say to the group that they stop, and work on until it has given their
+// partitions to others: also while it waits for a member that has died.
+func TestSimulationOfLeavers(t *testing.T) {
+	met := simulateMany(t, func(seed uint64) *world {
+		w := newWorld(seed, "", traceOut())
+		w.announced = true
+		w.kinds = append(w.kinds, leavesBesideDead, leavesBesideDead)
+		w.run()
+		return w
+	})
+	for _, row := range []string{
+		leavesBesideDead.name, "(met) member that leaves while the group waits for a dead one", "(met) member that leaves before the next generation",
+		"(met) member that leaves in the next generation", "(met) partition handed over in the next generation", "(met) clean hand-over",
+		"(met) commit taken while the group joins", "(met) hand-over that the lease is too short for",
+	} {
+		if met.runs[row] == 0 && met.made >= enoughRuns {
+			t.Errorf("no run had %q", row)
+		}
+	}
+}
+
 func TestSimulationRepeatsItself(t *testing.T) {
 	for seed := range uint64(20) {
 		var hashes [2][sha256.Size]byte

@@ -23,6 +23,7 @@ type world struct {
 	over  bool          // a violation was found
 	eased time.Duration // when peace came, or an operator was last needed in it
 
+	announced    bool  // members that stop say so to the group first
 	maintained   bool  // an operator has stopped everything
 	reconfigured bool  // operators change the options of the collection
 	followed     int64 // the largest span that an owner has followed, milliseconds

@@ -71,6 +71,9 @@ type Database struct {
 	splits atomic.Bool
 }
 
+// closeTimeout bounds closing the connections to a server that did not answer as it should.
+const closeTimeout = time.Second
+
 // Open connects, and finds out what kind of server answers. The errors say what to do about an address nobody answers at,
 // a wrong password, TLS on one side only, a URI or a database name that cannot be. An *OutageError may pass by itself: nobody
 // answers, no server is the primary, or its name is not known.
@@ -90,7 +93,9 @@ func Open(ctx context.Context, o Options) (*Database, error) {
 		return nil, unreadableURI(err, o.URI)
 	}
 	if err := d.greet(ctx); err != nil {
-		d.Close(context.WithoutCancel(ctx))
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		_ = d.Close(closing) // nothing was sent that matters
 		return nil, err
 	}
 	return d, nil

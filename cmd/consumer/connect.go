@@ -30,7 +30,7 @@ const (
 	longestLook = time.Minute
 )
 
-// closingTimeout bounds closing connections at the end.
+// closingTimeout bounds closing connections. A process that was asked to end may have less left: see closingContext.
 const closingTimeout = 2 * time.Second
 
 // connections are both ends, connected and set up.
@@ -45,26 +45,21 @@ type connections struct {
 
 // connect opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
 // is a mistake in the settings rather than an outage. It waits for servers as the patience says, for both at once: what is
-// wrong with one is said though the other is not there.
-func connect(ctx context.Context, c config.Config, p *patience, reg prometheus.Registerer) (_ *connections, err error) {
+// wrong with one is said though the other is not there. The caller closes the connections, also after an error: then some may be open.
+func connect(ctx context.Context, c config.Config, p *patience, reg prometheus.Registerer) (*connections, error) {
 	n := &connections{stores: map[string]*sink.Store{}, consumer: &atomic.Pointer[pipeline.Consumer]{}}
-	defer func() {
-		if err != nil {
-			n.close()
-		}
-	}()
 	_, definition, err := newDecoder(c) // workers make theirs later: what is wrong with it is said now
 	if err != nil {
-		return nil, err
+		return n, err
 	}
 	both, opening := errgroup.WithContext(ctx)
 	both.Go(func() error { return n.openKafka(opening, c, p, reg) })
 	both.Go(func() error { return n.openDatabase(opening, c, p, reg) })
 	if err := both.Wait(); err != nil {
-		return nil, err
+		return n, err
 	}
 	if err := n.setUp(ctx, c, definition, p); err != nil {
-		return nil, err
+		return n, err
 	}
 	return n, n.openLetters(ctx, c, p)
 }
@@ -189,21 +184,23 @@ func (n *connections) openLetters(ctx context.Context, c config.Config, p *patie
 	return p.opens(ctx, kafkaWait(c, pipeline.DeadLetters), func(ctx context.Context) error { return mayPass(n.letters.Setup(ctx)) })
 }
 
-// close closes what is open.
-func (n *connections) close() {
+// close closes what is open. It returns when ctx ends, at the latest.
+func (n *connections) close(ctx context.Context) {
 	if n.letters != nil {
 		n.letters.Close()
-	}
-	if n.database != nil {
-		closeDatabase(n.database)
 	}
 	if n.kafka != nil {
 		n.kafka.Close()
 	}
+	if n.database != nil {
+		closeWithin(ctx, n.database)
+	}
 }
 
-func closeDatabase(d *sink.Database) {
-	ctx, cancel := context.WithTimeout(context.Background(), closingTimeout)
+func closeDatabase(d *sink.Database) { closeWithin(context.Background(), d) }
+
+func closeWithin(ctx context.Context, d *sink.Database) {
+	ctx, cancel := context.WithTimeout(ctx, closingTimeout)
 	defer cancel()
 	_ = d.Close(ctx) // all that matters was acknowledged before
 }

@@ -90,7 +90,7 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 		if err := <-ended; err != nil {
 			s.t.Errorf("the consumer ended with %v", err)
 		}
-		n.close()
+		n.close(context.Background())
 	})
 }
 

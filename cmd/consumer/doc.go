@@ -6,6 +6,7 @@
 //	version.go, config.go                  version and config
 //	translate.go, connect.go, patience.go  settings to the options of each package; both ends, opened and set up; waiting for them
 //	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change
+//	ending.go                              how much of SHUTDOWN_TIMEOUT closing has
 //	adapters.go                            what workers read and write
 //	init.go                                init
 //	check.go, checkfeed.go, checkview.go   check: the work is that of package check

@@ -29,10 +29,10 @@ func (p *program) initCommand() *cobra.Command {
 func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
 	p := patience{log: log, bound: "consumer run waits longer"}
 	n, err := connect(ctx, c, p.started(initPatience), prometheus.NewRegistry())
+	defer n.close(context.WithoutCancel(ctx))
 	if err != nil {
 		return err
 	}
-	defer n.close()
 	for _, topic := range c.Kafka.Topics {
 		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), c.MongoDB.SeriesFor(topic))
 	}

@@ -59,14 +59,16 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	p := newProcess(c, log)
 
 	// The pages answer from the start, and until everything is handed over. Pages that cannot be served end the consumer.
+	closing, endClosing := closingContext(ctx, c.Service.ShutdownTimeout)
+	defer endClosing()
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	all, working := errgroup.WithContext(ctx)
-	all.Go(func() error { return p.view.Pages(c.Service.HTTPAddr, p.registry).Run(serving) })
-	all.Go(func() error { return status.Profiles(c.Service.PprofAddr, log).Run(serving) })
+	all.Go(func() error { return p.view.Pages(c.Service.HTTPAddr, p.registry).Run(serving, closing) })
+	all.Go(func() error { return status.Profiles(c.Service.PprofAddr, log).Run(serving, closing) })
 	all.Go(func() error {
 		defer stopServing()
-		return p.work(working)
+		return p.work(working, closing)
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- all.Wait() }()
@@ -102,10 +104,11 @@ func newProcess(c config.Config, log *slog.Logger) *process {
 	return p
 }
 
-// work connects, joins the group, and works until the context ends.
-func (p *process) work(ctx context.Context) error {
+// work connects, joins the group, and works until the context ends; closing bounds how long closing the connections takes then.
+func (p *process) work(ctx, closing context.Context) error {
 	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
 	n, err := connect(ctx, p.config, p.patience(), p.registry)
+	defer n.close(closing)
 	if err != nil && ctx.Err() != nil {
 		p.log.Info("stopped before it had connected")
 		return nil // as asked
@@ -113,7 +116,6 @@ func (p *process) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer n.close()
 	consumer := pipeline.NewConsumer(p.consumer(n))
 	n.consumer.Store(consumer)
 	member := &member{consumer: consumer, log: p.log, stopping: func() bool { return ctx.Err() != nil }}

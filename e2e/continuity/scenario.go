@@ -13,9 +13,11 @@ type scenario struct {
 	touched func(partition int32, before, after owners) bool
 }
 
-// disturbed is the slot of the member that is killed or leaves, joining that of the one that is added.
+// disturbed is the slot of the member that is killed or leaves, dead that of a member which dies before that, and joining that of
+// the member that is added.
 const (
 	disturbed = 0
+	dead      = 1
 	joining   = members
 )
 
@@ -24,6 +26,7 @@ var scenarios = []scenario{
 	{name: "kill-static", what: "the same with static membership", static: true, disturb: killAndStart, touched: ownedBefore},
 	{name: "join", what: "a fourth consumer added", disturb: join, touched: ownedAfter},
 	{name: "leave", what: "a consumer leaves by SIGTERM", disturb: leave, touched: ownedBefore},
+	{name: "leave-dead", what: "a consumer leaves by SIGTERM right after another was killed", disturb: leaveBesideDead, touched: ownedBefore},
 	{name: "rolling", what: "all three restarted, one after the other", disturb: rolling, touched: all},
 }
 
@@ -43,6 +46,13 @@ func killAndStart(_ context.Context, g *group) error {
 func join(_ context.Context, g *group) error { return g.start(joining) }
 
 func leave(ctx context.Context, g *group) error { return g.terminate(ctx, disturbed) }
+
+// leaveBesideDead leaves while the group waits for a member that does not answer any more. The next generation begins when the session
+// of the dead member is over.
+func leaveBesideDead(ctx context.Context, g *group) error {
+	g.kill(dead)
+	return g.terminate(ctx, disturbed)
+}
 
 // rolling does what an orchestrator does: the next one goes when the one before says that it is ready.
 func rolling(ctx context.Context, g *group) error {

@@ -23,6 +23,11 @@ import (
 // errHang makes a scripted request wait for its context.
 var errHang = errors.New("hang")
 
+// late makes a scripted request wait for so long before it is answered well.
+type late time.Duration
+
+func (l late) Error() string { return "answered after " + time.Duration(l).String() }
+
 // asked is one request that reached the script.
 type asked struct {
 	request      string
@@ -83,11 +88,18 @@ func (s *script) step(ctx context.Context, a asked) error {
 		err, s.next[a.request] = queue[0], queue[1:]
 	}
 	s.mu.Unlock()
-	if errors.Is(err, errHang) {
-		<-ctx.Done()
-		err = ctx.Err()
+	answered := (<-chan time.Time)(nil)
+	if l, ok := errors.AsType[late](err); ok {
+		answered = time.After(time.Duration(l))
+	} else if !errors.Is(err, errHang) {
+		return err
 	}
-	return err
+	select {
+	case <-answered:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Join implements coordinator.
@@ -220,7 +232,7 @@ func play(t *testing.T, change func(*Options), test func(t *testing.T, s *scene)
 		now := func() time.Duration { return time.Hour + time.Since(began) }
 		options := Options{
 			Topics: []string{"events"}, GroupID: "g", SessionTimeout: 30 * time.Second, HeartbeatInterval: 3 * time.Second,
-			RebalanceTimeout: time.Minute, Lease: 10 * time.Second, Shutdown: 25 * time.Second,
+			RebalanceTimeout: time.Minute, Lease: 10 * time.Second, Shutdown: 25 * time.Second, HandOver: 10 * time.Second,
 		}
 		if change != nil {
 			change(&options)

@@ -17,7 +17,7 @@ import (
 const (
 	// watchInterval is the time between two looks at the topics' ids and numbers of partitions.
 	watchInterval = 10 * time.Second
-	// leaveReserve is what a shutdown keeps of its time for leaving the group.
+	// leaveReserve is the most that a shutdown keeps of its time for leaving the group.
 	leaveReserve = time.Second
 )
 
@@ -62,8 +62,9 @@ type Options struct {
 	Lease time.Duration
 	// Eager: the handler lets go of everything before each generation that follows.
 	Eager bool
-	// Shutdown is the time from the end of Run's context to its return; nearly all of it is for the handler's last Revoke.
-	Shutdown time.Duration
+	// Shutdown is the time from the end of Run's context to its return. HandOver is the part of it that is kept for the handler's last
+	// Revoke, if there is so much: until then the handler works on, while the group joins to give its partitions to others.
+	Shutdown, HandOver time.Duration
 	// Logger takes the life-cycle lines, nil for none.
 	Logger *slog.Logger
 }
@@ -198,7 +199,10 @@ func fatal(err error) error {
 	return nil
 }
 
-// leave tells the coordinator that this member is gone, until it is confirmed or the time is up (leaveReserve is always
+// leaveTime is what a shutdown keeps of its time for leaving the group.
+func (g *Group) leaveTime() time.Duration { return min(leaveReserve, g.options.Shutdown/10) }
+
+// leave tells the coordinator that this member is gone, until it is confirmed or the time is up (leaveTime is always
 // granted), so that the others need not wait for the session to end. A static member stays: its partitions wait for its
 // next incarnation.
 func (g *Group) leave(ctx context.Context) {
@@ -206,7 +210,7 @@ func (g *Group) leave(ctx context.Context) {
 		return
 	}
 	g.setStatus(Leaving, nil)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(kafka.AnswerTimeout, max(leaveReserve, g.shutdownEnd()-g.now())))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(kafka.AnswerTimeout, max(g.leaveTime(), g.shutdownEnd()-g.now())))
 	defer cancel()
 	for {
 		err := g.coordinator.Leave(ctx, g.memberID)

@@ -5,9 +5,16 @@ import (
 	"time"
 )
 
-// rejoinPatience is for how much of its time a shutdown waits for a generation that is about to begin: in that one it can
-// commit.
-const rejoinPatience = 4
+// leastPatience is the part of its time for which a shutdown waits at least for a generation that is about to begin.
+const leastPatience = 4
+
+// rejoinPatience is how long a shutdown waits for a generation that is about to begin. In that one others have the partitions, and
+// take them over as each is released. A member that died holds it up until its session is over, and nobody else may read the partitions
+// before, released or not: so they are worked on for as long as there will be time to hand them over.
+func (g *Group) rejoinPatience() time.Duration {
+	left := g.revokeEnd() - g.now()
+	return max(left-g.options.HandOver, left/leastPatience)
+}
 
 // rejoin joins the next generation while the handler goes on under the present one: until the coordinator has all members'
 // requests it takes commits of the present one, and an answer renews the lease as ever. From then on it refuses them, and what
@@ -45,7 +52,7 @@ func (g *Group) rejoin(ctx context.Context, p *period) (next *period, kind strin
 			return nil, kindLost
 		case <-shutdown:
 			shutdown = nil
-			patience = time.After((g.shutdownEnd() - g.now()) / rejoinPatience)
+			patience = time.After(g.rejoinPatience())
 		case <-patience:
 			patience = nil
 			p.joining.Store(false) // it is not followed any more

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -204,10 +205,18 @@ func TestShutdownWhileTheGroupJoinsTakesTheOrderlyWay(t *testing.T) {
 				s.answerOnce(requestHeartbeat, kafkago.RebalanceInProgress)
 				s.pass(time.Second)
 				s.answer(requestJoin, test.join)
+				left := time.Duration(0)
+				s.onRevoke(func(ctx context.Context, _ *Generation) {
+					end, _ := ctx.Deadline()
+					left = time.Until(end)
+				})
 				took := s.stopped()
 				s.told(t, test.want...)
-				if s.err != nil || took > 8*time.Second {
+				if s.err != nil || took > 25*time.Second {
 					t.Errorf("Run took %v and returned %v", took, s.err)
+				}
+				if left < 10*time.Second {
+					t.Errorf("%v are left to hand everything over", left)
 				}
 				if n := len(s.asks(requestLeave)); n != 1 {
 					t.Errorf("left %d times", n)
@@ -215,6 +224,57 @@ func TestShutdownWhileTheGroupJoinsTakesTheOrderlyWay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLeaverWorksOnWhileADeadMemberHoldsTheJoin: nobody else may read its partitions before the next generation, which begins when the
+// session of the dead member is over. So it lets go in that one, and not before.
+func TestLeaverWorksOnWhileADeadMemberHoldsTheJoin(t *testing.T) {
+	for _, test := range []struct {
+		session time.Duration // that is left of the dead member's
+		want    []string
+	}{
+		{10 * time.Second, []string{"assigned 1", "assigned 2", "revoked 2"}},
+		{20 * time.Second, []string{"assigned 1", "revoked 1"}}, // there would be no time to hand over
+	} {
+		play(t, nil, func(t *testing.T, s *scene) {
+			s.start(2 * time.Second)
+			first := s.generation()
+			s.renew(t, first)
+			s.answerOnce(requestJoin, late(test.session))
+			s.stop()
+			s.pass(9 * time.Second)
+			if s.renew(t, first); !first.Held() {
+				t.Error("it may not write while it waits")
+			}
+			<-s.done
+			s.told(t, test.want...)
+		})
+	}
+}
+
+// TestShutdownWaitsAQuarterForTheNextGeneration, also where the hand-over could take all of its time.
+func TestShutdownWaitsAQuarterForTheNextGeneration(t *testing.T) {
+	play(t, func(o *Options) { o.Shutdown, o.HandOver = 8*time.Second, time.Minute }, func(t *testing.T, s *scene) {
+		s.start(2 * time.Second)
+		s.answer(requestJoin, errHang)
+		if took := s.stopped(); took < 1800*time.Millisecond || took > 2*time.Second {
+			t.Errorf("Run took %v", took)
+		}
+		s.told(t, "assigned 1", "revoked 1")
+	})
+}
+
+// TestLeavingAnUnreachableCoordinatorEndsInTime, however short the time is.
+func TestLeavingAnUnreachableCoordinatorEndsInTime(t *testing.T) {
+	play(t, func(o *Options) { o.Shutdown = 2 * time.Second }, func(t *testing.T, s *scene) {
+		s.start(2 * time.Second)
+		s.onRevoke(func(ctx context.Context, _ *Generation) { <-ctx.Done() })
+		s.answer(requestJoin, errHang)
+		s.answer(requestLeave, errHang)
+		if took := s.stopped(); took > 2*time.Second {
+			t.Errorf("Run took %v", took)
+		}
+	})
 }
 
 // TestBesideFormerVersionsEverybodyLetsGo: members that know nothing of going on wait long for what is handed over meanwhile.

@@ -63,5 +63,5 @@ func (g *Group) rebalanceEnd(p *period) time.Duration {
 
 // revokeEnd is when a flush must be over although this process stops.
 func (g *Group) revokeEnd() time.Duration {
-	return g.shutdownEnd() - min(leaveReserve, g.options.Shutdown/10)
+	return g.shutdownEnd() - g.leaveTime()
 }

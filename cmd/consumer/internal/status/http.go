@@ -112,9 +112,9 @@ func Profiles(address string, log *slog.Logger) *Server {
 	return &Server{setting: "PPROF_ADDR", address: address, handler: mux, log: log}
 }
 
-// Run answers until the context ends; without an address it does nothing. It returns an error only when it cannot listen
-// or is cut off.
-func (s *Server) Run(ctx context.Context) error {
+// Run answers until ctx ends; without an address it does nothing. Then it lets requests finish that are under way, until closing
+// ends, or for a moment. It returns an error only when it cannot listen or is cut off.
+func (s *Server) Run(ctx, closing context.Context) error {
 	if s.address == "" {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (s *Server) Run(ctx context.Context) error {
 	select {
 	case err = <-served:
 	case <-ctx.Done():
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		closing, cancel := context.WithTimeout(closing, closeTimeout)
 		defer cancel()
 		if server.Shutdown(closing) != nil {
 			server.Close()

@@ -160,7 +160,7 @@ func TestServerEndsWithItsContext(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	s := idle().Pages(address, prometheus.NewRegistry())
-	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), address) ||
+	if err := s.Run(t.Context(), t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP_ADDR") || !strings.Contains(err.Error(), address) ||
 		!strings.Contains(err.Error(), "choose another HTTP_ADDR") {
 		t.Errorf("the address is taken: %v, want an error that names it, its setting and the way out", err)
 	}
@@ -168,7 +168,7 @@ func TestServerEndsWithItsContext(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
+	go func() { done <- s.Run(ctx, t.Context()) }()
 	for {
 		response, err := http.Get("http://" + address + "/healthz")
 		if err == nil {
@@ -190,7 +190,7 @@ func TestServerEndsWithItsContext(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("Run: %v", err)
 	}
-	if err := Profiles("", nil).Run(t.Context()); err != nil {
+	if err := Profiles("", nil).Run(t.Context(), t.Context()); err != nil {
 		t.Errorf("without an address: %v", err)
 	}
 }
