@@ -81,7 +81,8 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
 // RoundTrip implements Asker.
 func (c *Client) RoundTrip(ctx context.Context, request kafkago.Request) (kafkago.Response, error) {
-	return c.transport.RoundTrip(ctx, c.address, request)
+	answer, err := c.transport.RoundTrip(ctx, c.address, request)
+	return answer, c.connector.unanswered(err)
 }
 
 // Asker sends requests, as a Client does.

@@ -53,6 +53,9 @@ type Error struct {
 
 // Error says what was asked of what, what was answered, and what to do where a person has to.
 func (e *Error) Error() string {
+	if errors.Is(e.Err, errNoBroker) {
+		return e.Err.Error() // whatever was asked
+	}
 	what := e.API
 	switch {
 	case e.Of.Topic != "" && e.Of.Number >= 0:

@@ -22,6 +22,7 @@ import (
 type fakeBroker struct {
 	listener net.Listener
 	topics   []string // one partition each
+	leader   int32    // of each partition, -1 for none; 0: this broker, whose id is 1
 
 	newestFetch int16
 	password    string // of the user "user", empty for no SASL
@@ -56,16 +57,19 @@ func startFake(t *testing.T, b *fakeBroker) *fakeBroker {
 			b.done.Go(func() { b.serve(conn) })
 		}
 	})
-	t.Cleanup(func() {
-		b.listener.Close()
-		b.mu.Lock()
-		for _, conn := range b.conns {
-			conn.Close()
-		}
-		b.mu.Unlock()
-		b.done.Wait()
-	})
+	t.Cleanup(b.end)
 	return b
+}
+
+// end stops the broker.
+func (b *fakeBroker) end() {
+	b.listener.Close()
+	b.mu.Lock()
+	for _, conn := range b.conns {
+		conn.Close()
+	}
+	b.mu.Unlock()
+	b.done.Wait()
 }
 
 func listen(t *testing.T) net.Listener {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"net"
 	"strconv"
@@ -71,7 +72,7 @@ func (b *fakeBroker) layout() *metadata.Response {
 	}
 	for _, topic := range b.topics {
 		response.Topics = append(response.Topics, metadata.ResponseTopic{
-			Name: topic, Partitions: []metadata.ResponsePartition{{LeaderID: 1}},
+			Name: topic, Partitions: []metadata.ResponsePartition{{LeaderID: cmp.Or(b.leader, 1)}},
 		})
 	}
 	return response

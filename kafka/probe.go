@@ -36,7 +36,8 @@ var (
 // setting is wrong where a broker only hangs up. One that does may be starting, or be a proxy before one that is down: the settings
 // are only to blame when no other broker answers either.
 func (c *connector) probe(ctx context.Context, brokers []string) error {
-	var unreachable, mute []error
+	var unreachable reach
+	var mute []error
 	for _, broker := range brokers {
 		err := c.probeBroker(ctx, broker)
 		if err == nil {
@@ -44,7 +45,7 @@ func (c *connector) probe(ctx context.Context, brokers []string) error {
 		}
 		switch {
 		case errors.Is(err, errUnreachable):
-			unreachable = append(unreachable, err)
+			unreachable.note(broker, err)
 		case errors.Is(err, errNoAnswer), errors.Is(err, errLoginCut):
 			mute = append(mute, err)
 		default:
@@ -54,7 +55,7 @@ func (c *connector) probe(ctx context.Context, brokers []string) error {
 	if len(mute) > 0 {
 		return &settingError{errors.Join(mute...)}
 	}
-	return fmt.Errorf("no broker of KAFKA_BROKERS: %w", errors.Join(unreachable...))
+	return unreachable.none(brokers)
 }
 
 func (c *connector) probeBroker(ctx context.Context, broker string) error {

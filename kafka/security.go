@@ -70,6 +70,7 @@ type connector struct {
 	tls  *tlsFiles      // nil without TLS
 	// bootstrap are the addresses of the settings; empty: not known here. All others are told by the cluster.
 	bootstrap []string
+	reach     reach
 	timeout   time.Duration // of opening one connection: TCP, TLS and authentication
 }
 
@@ -94,9 +95,13 @@ func (s Security) connector(logger *slog.Logger) (*connector, error) {
 func (c *connector) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	opened, err := c.open(ctx, network, address)
 	if err == nil {
+		c.reach.note(address, nil)
 		return opened, nil
 	}
 	err = c.explain(ctx, address, err)
+	if !errors.Is(err, context.Canceled) { // a connection that was given up says nothing about the broker
+		c.reach.note(address, err)
+	}
 	if len(c.bootstrap) > 0 && !slices.Contains(c.bootstrap, address) {
 		err = fmt.Errorf("%w; this address is not in KAFKA_BROKERS, the cluster tells it (advertised.listeners)", err)
 	}

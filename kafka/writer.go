@@ -59,6 +59,7 @@ func Fitting[T any](items []T, size func(*T) int) int {
 // the broker refuses fails those of others; it goes on writing after its context has ended; and closing it while it writes
 // can hang.
 type Writer struct {
+	connector *connector
 	transport *kafkago.Transport
 	client    *kafkago.Client
 }
@@ -67,7 +68,7 @@ type Writer struct {
 // was made for.
 func (c *Client) Writer(topics ...string) *Writer {
 	transport := c.connector.transport(topics)
-	return &Writer{transport, &kafkago.Client{Addr: c.address, Transport: transport, Timeout: AnswerTimeout}}
+	return &Writer{c.connector, transport, &kafkago.Client{Addr: c.address, Transport: transport, Timeout: AnswerTimeout}}
 }
 
 // Close closes the connections.
@@ -96,7 +97,7 @@ func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Mes
 		Topic: to.Topic, Partition: int(to.Number), RequiredAcks: kafkago.RequireAll, Records: kafkago.NewRecordReader(records...),
 	})
 	if err != nil {
-		return err
+		return w.connector.unanswered(err)
 	}
 	return response.Error
 }
@@ -105,7 +106,7 @@ func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Mes
 func (w *Writer) Partitions(ctx context.Context, topic string) (int, error) {
 	metadata, err := w.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
-		return 0, err
+		return 0, w.connector.unanswered(err)
 	}
 	for _, t := range metadata.Topics {
 		if t.Name == topic && (t.Error != nil || len(t.Partitions) > 0) {
@@ -140,7 +141,7 @@ func (w *Writer) Create(ctx context.Context, topics ...NewTopic) error {
 	}
 	response, err := w.client.CreateTopics(ctx, request)
 	if err != nil {
-		return fmt.Errorf("creating topics: %w", err)
+		return fmt.Errorf("creating topics: %w", w.connector.unanswered(err))
 	}
 	for _, t := range topics {
 		if err := response.Errors[t.Name]; err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) {
