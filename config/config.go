@@ -148,7 +148,7 @@ type Service struct {
 	HTTPAddr        string        `env:"HTTP_ADDR,default=127.0.0.1:9464" empty:"off" doc:"address of metrics, health and status page. They show topic names, positions and causes of failures, without a login: the default answers this machine only. In a container, and for a Prometheus elsewhere, set :9464 and let the network decide who reaches it"`
 	PprofAddr       string        `env:"PPROF_ADDR" shown:"off" doc:"address of Go's profiles"`
 	LogLevel        string        `env:"LOG_LEVEL,default=info" oneof:"debug,info,warn,error" doc:"least severe lines that are written"`
-	LogFormat       string        `env:"LOG_FORMAT" oneof:"text,json" shown:"text on a terminal, else json" doc:"form of the lines"`
+	LogFormat       string        `env:"LOG_FORMAT" oneof:"text,json" shown:"text on a terminal, else json; of commands other than run always text" doc:"form of the lines"`
 	LogProgress     time.Duration `env:"LOG_PROGRESS,default=1m" min:"1s" max:"24h" doc:"time between two lines that say how far the consumer is"`
 	StartTimeout    time.Duration `env:"START_TIMEOUT" min:"0s" max:"24h" shown:"for ever" doc:"how long run waits at its start for Kafka and MongoDB to answer; 0s: for ever. Wrong passwords, rights and names end it at once all the same. The other commands do not wait"`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT,default=25s" min:"1s" max:"1h" doc:"from the signal to the exit; more than MONGODB_WRITE_TIMEOUT. Kubernetes' grace should be longer"`

@@ -44,6 +44,9 @@ func TestResetStoresOnlyWhatIsMissing(t *testing.T) {
 			t.Errorf(check.Verdict+"%d measurements were recognised, %d are stored", n, stored)
 		}
 		s.terminate(c)
+		if line := lastLine(c, "msg=stopped"); !strings.Contains(line, fmt.Sprintf("recognised_in_all=%d ", stored)) {
+			t.Errorf("%d measurements were recognised, and the last words are %q", stored, line)
+		}
 		stored = s.measurements()
 	}
 	s.check()
@@ -179,7 +182,7 @@ func TestDamagedOffsets(t *testing.T) {
 
 	s.resetTo(false)
 	c := s.start()
-	s.awaitNotReady(c, "/0 has stopped (damaged_bucket)", id.ObjectID().Hex(), "delete the bucket")
+	s.awaitNotReady(c, "reading has stopped (damaged_bucket)", id.ObjectID().Hex(), "delete the bucket")
 	s.terminate(c)
 
 	// The way out: delete it; what only it held is stored again.
@@ -224,7 +227,7 @@ func TestCommittedOffsetBeyondTheLog(t *testing.T) {
 	s.commit([]int64{ends[0] + 1000, ends[1]})
 	s.sending(t, 100)
 	c := s.start()
-	s.awaitNotReady(c, "/0 has stopped (offset_out_of_range)", fmt.Sprint(ends[0]+1000), "KAFKA_OUT_OF_RANGE")
+	s.awaitNotReady(c, "reading has stopped (offset_out_of_range)", fmt.Sprint(ends[0]+1000), "KAFKA_OUT_OF_RANGE")
 	s.terminate(c)
 	if committed := s.committed(); committed[0] != ends[0]+1000 {
 		t.Errorf("the stopped partition committed %d", committed[0])

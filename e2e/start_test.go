@@ -92,7 +92,7 @@ func TestStartTimeoutEndsTheWait(t *testing.T) {
 				t.Errorf("code %d (%v) after %v", code, err, time.Since(begin))
 			}
 			last := c.Log()[strings.LastIndex(strings.TrimSpace(c.Log()), "\n")+1:]
-			for _, word := range append(test.words, "consumer: waited 2", "START_TIMEOUT") {
+			for _, word := range append(test.words, "level=ERROR", "waited 2", "START_TIMEOUT") {
 				if !strings.Contains(last, word) {
 					t.Errorf("%q is not in the last line of\n%s", word, c.Log())
 				}
@@ -115,7 +115,7 @@ func TestMistakesAreNotWaitedFor(t *testing.T) {
 		},
 	} {
 		c := s.launch(with...)
-		if code, err := c.Wait(within(t, 30*time.Second)); err != nil || code != 1 || strings.Contains(c.Log(), "consumer: waited") {
+		if code, err := c.Wait(within(t, 30*time.Second)); err != nil || code != 1 || strings.Contains(c.Log(), "waited ") {
 			t.Errorf("%s: code %d (%v)\n%s", name, code, err, c.Log())
 		}
 	}

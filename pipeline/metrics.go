@@ -15,7 +15,7 @@ type Metrics struct {
 	counters
 	series                                                     partitionSeries
 	flushSeconds, flushMeasurements, perWrite, settlingSeconds prometheus.Histogram
-	totals                                                     struct{ stored, letters atomic.Int64 }
+	totals                                                     struct{ stored, recognised, letters atomic.Int64 }
 }
 
 // counters are those of all partitions, with the labels topic and partition before their own; or those of one.
@@ -25,12 +25,13 @@ type counters struct {
 	buckets                                                              []bucketCounter
 }
 
-// Totals are what a process has done since its start.
-type Totals struct{ Stored, Letters int64 }
+// Totals are what a process has done since its start: measurements stored, measurements recognised as stored before, and letters
+// written.
+type Totals struct{ Stored, Recognised, Letters int64 }
 
 // Totals are what the metrics have counted so far.
 func (m *Metrics) Totals() Totals {
-	return Totals{Stored: m.totals.stored.Load(), Letters: m.totals.letters.Load()}
+	return Totals{Stored: m.totals.stored.Load(), Recognised: m.totals.recognised.Load(), Letters: m.totals.letters.Load()}
 }
 
 // NewMetrics registers the metrics of the pipeline.
@@ -97,7 +98,7 @@ func (m *Metrics) Assigned(p record.Partition) {
 	for _, reason := range measurement.Reasons() {
 		of.letters.WithLabelValues(string(reason))
 	}
-	zero(of.skips, "replayed", "tombstone")
+	zero(of.skips, replayed, "tombstone")
 	zero(of.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
 	zero(of.settlings, "finished", "undone")
 	zero(of.claims, "cold", "warm", "lost", "refused")
@@ -134,7 +135,15 @@ func (r registry) histogram(name, help string, buckets []float64) prometheus.His
 
 func (m *partitionMetrics) read(records int) { m.records.WithLabelValues().Add(float64(records)) }
 
-func (m *partitionMetrics) skipped(reason string) { m.skips.WithLabelValues(reason).Inc() }
+// replayed is the reason to skip a measurement that is stored already.
+const replayed = "replayed"
+
+func (m *partitionMetrics) skipped(reason string) {
+	m.skips.WithLabelValues(reason).Inc()
+	if reason == replayed {
+		m.totals.recognised.Add(1)
+	}
+}
 
 func (m *partitionMetrics) letter(reason string) {
 	m.letters.WithLabelValues(reason).Inc()

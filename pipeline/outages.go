@@ -9,6 +9,10 @@ import (
 // endsApart is the least time between two lines that say that a dependency answers again, unless the outage was longer.
 const endsApart = 10 * time.Second
 
+// ErrorAfter is how long an outage lasts before the lines about it are errors, of whatever server it is: an election, a broker that
+// restarts and a lost connection are over by then.
+const ErrorAfter = time.Minute
+
 // Outages writes the lines about dependencies that fail: one line for all who try the same one, with how many they are, and
 // one when it works again. How often a line may come is for the logger to bound. It is safe for concurrent use.
 type Outages struct {
@@ -46,8 +50,11 @@ func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 	}
 	f.by[by] = by != Prober
 	f.most = max(f.most, f.partitions())
-	o.log.Warn(of.Name()+" fails, trying again", "partitions", f.partitions(), "for", (o.clock() - f.since).Round(time.Millisecond),
-		"doing", t.Doing, "err", t.Cause)
+	write, lasts := o.log.Warn, o.clock()-f.since
+	if lasts >= ErrorAfter {
+		write = o.log.Error
+	}
+	write(of.Name()+" fails, trying again", "partitions", f.partitions(), "for", lasts.Round(time.Millisecond), "doing", t.Doing, "err", t.Cause)
 }
 
 // Answered notes that an attempt of somebody who had failed was answered. The outage is over with the last of them.

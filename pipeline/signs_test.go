@@ -158,6 +158,29 @@ func TestOutageIsOneLine(t *testing.T) {
 	}
 }
 
+// TestLastingOutageIsAnError, of whatever server; another one begins as a warning again.
+func TestLastingOutageIsAnError(t *testing.T) {
+	for of := range Dependencies {
+		now := time.Hour
+		var log bytes.Buffer
+		o := NewOutages(slog.New(slog.NewTextHandler(&log, nil)), func() Instant { return now })
+		level := func() string {
+			log.Reset()
+			o.Failed(of, "a/0", Trouble{Since: now, Cause: "refused"})
+			return strings.Fields(log.String())[1]
+		}
+		first := level()
+		now += ErrorAfter - time.Millisecond
+		nearly := level()
+		now += time.Millisecond
+		lasting := level()
+		o.Answered(of, "a/0")
+		if again := level(); first != "level=WARN" || nearly != "level=WARN" || lasting != "level=ERROR" || again != "level=WARN" {
+			t.Errorf("%v: %s, just before the time %s, then %s, the next outage %s", of.Name(), first, nearly, lasting, again)
+		}
+	}
+}
+
 // TestTroubleNamesOnce what was being done, whoever says it first.
 func TestTroubleNamesOnceWhatWasDone(t *testing.T) {
 	w, m := newReopeningWorker(t)

@@ -140,7 +140,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 
 func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 	if w.stored != nil && w.stored.Contains(measured.Position) {
-		w.metrics.skipped("replayed")
+		w.metrics.skipped(replayed)
 		return
 	}
 	err := w.tryInsert(r, measured)

@@ -44,3 +44,15 @@ func TestRestOfTheWindowIsAskedForAgain(t *testing.T) {
 		t.Errorf("%d measurements were inserted, want 5", pending)
 	}
 }
+
+// TestReplaysAreCountedAsRecognised: a consumer that reads everything again works, though it stores nothing.
+func TestReplaysAreCountedAsRecognised(t *testing.T) {
+	w, m := newIdleWorker(t)
+	claimWith(t, w, m, Assigned{TopicID: thisTopic}, timeseries.Position{Offset: 0}, timeseries.Position{Offset: 1})
+	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{
+		recordOf(0, good), recordOf(1, good), recordOf(2, good), {Offset: 3}, // a tombstone
+	}, Next: 4, End: 4}})
+	if got := w.o.Metrics.Totals(); got != (Totals{Recognised: 2}) {
+		t.Errorf("the totals are %+v", got)
+	}
+}

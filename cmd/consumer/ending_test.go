@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,5 +33,53 @@ func TestClosingEndsWithinTheShutdown(t *testing.T) {
 				t.Errorf("%v: closing ends after %v, the group has %v", shutdown, took, group)
 			}
 		})
+	}
+}
+
+// TestAStopIsLogged with what asked for it, and how long it may take.
+func TestAStopIsLogged(t *testing.T) {
+	env := settings()
+	env["KAFKA_BROKERS"], env["MONGODB_URI"], env["HTTP_ADDR"] = "127.0.0.1:1", "mongodb://127.0.0.1:1/db", ""
+	c, err := config.Load(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out lines
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, c, newLogger(&out, "info", "text", false)) }()
+	out.await(t, `msg="waiting for Kafka"`)
+	stop(errors.New("terminated signal received"))
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	out.await(t, `level=INFO msg=stopping why="terminated signal received" within=25s`)
+}
+
+// lines are those of a log that several goroutines write.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// await waits until a line has a text.
+func (l *lines) await(t *testing.T, text string) {
+	t.Helper()
+	for begun := time.Now(); ; runtime.Gosched() {
+		l.mu.Lock()
+		said := l.text.String()
+		l.mu.Unlock()
+		if strings.Contains(said, text) {
+			return
+		}
+		if time.Since(begun) > 20*time.Second {
+			t.Fatalf("no line has %s:\n%s", text, said)
+		}
 	}
 }

@@ -19,7 +19,7 @@ func (p *program) initCommand() *cobra.Command {
 		Short: "Create collections, indexes and the dead-letter topic",
 		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What exists already is left as it is. \"run\" does the same when it starts.",
 		Args:  noArguments,
-		RunE: p.start(func(ctx context.Context, c config.Config, log *slog.Logger) error {
+		RunE: p.start(p.commandSettings, func(ctx context.Context, c config.Config, log *slog.Logger) error {
 			return p.initialize(ctx, c, log, p.stdout)
 		}),
 	}

@@ -32,6 +32,38 @@ func newLogger(w io.Writer, level, format string, onTerminal bool) *slog.Logger 
 	return slog.New(&limiter{Handler: handler, seen: &seen{lines: map[string]*repeats{}}})
 }
 
+// mostHeld bounds the bytes of lines that wait.
+const mostHeld = 1 << 20
+
+// aside takes the log lines of a command whose output people read, and lets them wait while the output is printed: stderr and stdout
+// may be the same file. It is safe for concurrent use.
+type aside struct {
+	out  io.Writer
+	wait func() bool // output has begun, and others than a person read it
+
+	mu   sync.Mutex
+	held []byte
+}
+
+// Write writes a line, or keeps it.
+func (a *aside) Write(line []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.wait() && len(a.held) < mostHeld {
+		a.held = append(a.held, line...)
+		return len(line), nil
+	}
+	return a.out.Write(line)
+}
+
+// release writes what has waited, after the output.
+func (a *aside) release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, _ = a.out.Write(a.held) // nobody else can be told
+	a.held = nil
+}
+
 // inWords gives an attribute the same form in every format, one for people: a duration as 30s, and what has a name by its
 // name instead of its number.
 func inWords(_ []string, a slog.Attr) slog.Attr {

@@ -71,7 +71,11 @@ func (p *patience) wait(ctx context.Context, w wait, try func(context.Context) e
 		}
 		if said.IsZero() || time.Since(said) >= sayAgain {
 			said = time.Now()
-			p.log.Warn("waiting for "+w.of.Name(), "at", w.at, "for", time.Since(begin).Round(time.Millisecond), "err", last, "way_out", w.wayOut)
+			write := p.log.Warn
+			if time.Since(begin) >= pipeline.ErrorAfter {
+				write = p.log.Error
+			}
+			write("waiting for "+w.of.Name(), "at", w.at, "for", time.Since(begin).Round(time.Millisecond), "err", last, "way_out", w.wayOut)
 		}
 		p.tell(w, begin, last)
 		select {

@@ -35,7 +35,7 @@ func (p *patient) lines(with string) int { return strings.Count(p.log.String(), 
 
 var someKafka = wait{of: pipeline.Kafka, at: "kafka:9092", wayOut: "start Kafka"}
 
-// TestAWaitIsSaidAndEnds: with one line at its beginning, one a minute while it goes on, and one at its end.
+// TestAWaitIsSaidAndEnds: with one line at its beginning, one a minute while it goes on, which is an error then, and one at its end.
 func TestAWaitIsSaidAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, begin := newPatient(0), time.Now()
@@ -45,7 +45,7 @@ func TestAWaitIsSaidAndEnds(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || p.lines("level=WARN") != 3 || p.lines(`msg="Kafka is there"`) != 1 || p.lines("at=kafka:9092") != 4 || p.lines("after=2m30") != 1 {
+		if err != nil || p.lines("level=WARN") != 1 || p.lines("level=ERROR") != 2 || p.lines(`msg="Kafka is there"`) != 1 || p.lines("at=kafka:9092") != 4 || p.lines("after=2m30") != 1 {
 			t.Errorf("%v, and the lines are\n%s", err, p.log.String())
 		}
 		if n := len(p.told); n < 200 || !errors.Is(p.told[0], errAway) || p.told[n-1] != nil {

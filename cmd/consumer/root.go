@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,9 +35,11 @@ type program struct {
 	stdout, stderr io.Writer
 	lookup         func(string) (string, bool)
 	environ        []string
-	onTerminal     bool     // stderr is read by a person
-	screen         terminal // what stdout is shown on
-	output         string   // how show prints: json, or for people
+	onTerminal     bool         // stderr is read by a person
+	screen         terminal     // what stdout is shown on
+	output         string       // how show prints: json, or for people
+	log            *slog.Logger // of run, once its settings are known; nil before, and of other commands
+	aside          *aside       // takes the log lines of other commands
 
 	// run reads and writes until the context ends; initialize creates what run needs and says on out what it did.
 	run        func(ctx context.Context, c config.Config, log *slog.Logger) error
@@ -48,10 +51,11 @@ type program struct {
 // execute runs one command line and returns the exit code.
 func (p *program) execute(ctx context.Context, args []string) int {
 	out := &text.Output{Writer: p.stdout}
-	p.stdout = out
+	p.stdout, p.aside = out, &aside{out: p.stderr, wait: func() bool { return !p.onTerminal && out.Begun() }}
 	root := p.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	p.aside.release()
 	if err == nil && out.Err != nil {
 		err = fmt.Errorf("printing: %w", out.Err)
 	}
@@ -66,11 +70,33 @@ func (p *program) execute(ctx context.Context, args []string) int {
 		fmt.Fprintf(p.stderr, "consumer: %v\nRun \"consumer help\" for usage.\n", err)
 		return exitUsage
 	case errors.As(err, &settings):
-		fmt.Fprintf(p.stderr, "consumer: %v\nAll settings: docs/configuration.md, or \"consumer config --markdown\".\n", err)
+		p.lastWords(cmd, err, "all settings: docs/configuration.md, or \"consumer config --markdown\"")
 		return exitUsage
 	}
-	fmt.Fprintf(p.stderr, "consumer: %v\n", err)
+	p.lastWords(cmd, err, "")
 	return exitFailed
+}
+
+// lastWords says why a command failed, and what helps, if that is known. Of run it is a line of the log, as everything else that it
+// says: whoever collects the log would lose another one. What is wrong with its settings is told to people line by line, though, where
+// the log is not for machines.
+func (p *program) lastWords(cmd *cobra.Command, err error, help string) {
+	log := p.log
+	if runs := cmd.Name() == runName || !cmd.HasParent(); runs && log == nil {
+		if format, _ := p.lookup("LOG_FORMAT"); format == "json" || format != "text" && !p.onTerminal {
+			log = newLogger(p.stderr, "error", "json", false)
+		}
+	}
+	switch {
+	case log != nil && help != "":
+		log.Error("the consumer ends", "err", err, "way_out", help)
+	case log != nil:
+		log.Error("the consumer ends", "err", err)
+	case help != "":
+		fmt.Fprintf(p.stderr, "consumer: %v\n%s%s.\n", err, strings.ToUpper(help[:1]), help[1:])
+	default:
+		fmt.Fprintf(p.stderr, "consumer: %v\n", err)
+	}
 }
 
 // root is the tree of commands. Without a command it runs.
@@ -114,13 +140,24 @@ func (p *program) settings() (config.Config, *slog.Logger, error) {
 	if err != nil {
 		return config.Config{}, nil, err
 	}
-	return c, newLogger(p.stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal), nil
+	p.log = newLogger(p.stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal)
+	return c, p.log, nil
 }
 
-// start is what a command does with the settings that says first what of them works and may not be meant.
-func (p *program) start(do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
+// commandSettings are settings for a command whose output people read: so are the lines of its logger, unless LOG_FORMAT says
+// otherwise, and none of them stands within the output.
+func (p *program) commandSettings() (config.Config, *slog.Logger, error) {
+	c, err := config.Load(p.lookup, p.environ)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	return c, newLogger(p.aside, c.Service.LogLevel, cmp.Or(c.Service.LogFormat, "text"), p.onTerminal), nil
+}
+
+// start is what a command does with its settings that says first what of them works and may not be meant.
+func (p *program) start(settings func() (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		c, log, err := p.settings()
+		c, log, err := settings()
 		if err != nil {
 			return err
 		}
@@ -136,9 +173,9 @@ func (p *program) start(do func(ctx context.Context, c config.Config, log *slog.
 
 // quietSettings are settings whose logger leaves the life cycle out, for commands whose output a person reads.
 func (p *program) quietSettings() (config.Config, *slog.Logger, error) {
-	c, log, err := p.settings()
+	c, log, err := p.commandSettings()
 	if err == nil && c.Service.LogLevel == "info" {
-		log = newLogger(p.stderr, "warn", c.Service.LogFormat, p.onTerminal)
+		log = newLogger(p.aside, "warn", cmp.Or(c.Service.LogFormat, "text"), p.onTerminal)
 	}
 	return c, log, err
 }

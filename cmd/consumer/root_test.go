@@ -66,7 +66,7 @@ func TestExitCodes(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"failure":         {failing(errors.New("no brokers")), nil, exitFailed, "consumer: no brokers\n"},
+		"failure":         {failing(errors.New("no brokers")), nil, exitFailed, `"level":"ERROR","msg":"the consumer ends","err":"no brokers"}`},
 		"finding":         {failing(fmt.Errorf("checking: %w", errFound)), nil, exitFound, ""},
 		"unknown command": {nil, []string{"rnu"}, exitUsage, `no such command: "rnu": did you mean run?`},
 		"unknown flag":    {nil, []string{"run", "--fast"}, exitUsage, "--fast"},
@@ -80,6 +80,72 @@ func TestExitCodes(t *testing.T) {
 		code, _, stderr := try(t, settings(), c.change, c.args...)
 		if code != c.code || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
 			t.Errorf("%s: exit code %d and %q, want %d and %q", name, code, stderr, c.code, c.stderr)
+		}
+	}
+}
+
+// TestLastWordOfRunIsALineOfItsLog: whoever collects the log learns why the consumer ended. Other commands, and a log for people, say
+// it in plain words.
+func TestLastWordOfRunIsALineOfItsLog(t *testing.T) {
+	failing := func(p *program) {
+		p.run = func(context.Context, config.Config, *slog.Logger) error { return errors.New("no brokers") }
+		p.initialize = func(context.Context, config.Config, *slog.Logger, io.Writer) error { return errors.New("no brokers") }
+	}
+	for name, c := range map[string]struct {
+		args    []string
+		format  string // LOG_FORMAT
+		wrong   bool   // settings
+		want    string
+		notJSON bool
+	}{
+		"a failure":                         {nil, "", false, `"level":"ERROR","msg":"the consumer ends","err":"no brokers"`, false},
+		"a failure, the command named":      {[]string{"run"}, "json", false, `"err":"no brokers"`, false},
+		"a failure, for people":             {[]string{"run"}, "text", false, `level=ERROR msg="the consumer ends" err="no brokers"`, true},
+		"wrong settings":                    {nil, "", true, `"way_out":"all settings: docs/configuration.md`, false},
+		"wrong settings, for people":        {nil, "text", true, "consumer: ", true},
+		"a failure of another command":      {[]string{"init"}, "", false, "consumer: no brokers\n", true},
+		"wrong settings of another command": {[]string{"init"}, "json", true, "All settings: docs/configuration.md", true},
+	} {
+		env := settings()
+		env["LOG_FORMAT"] = c.format
+		if c.wrong {
+			env["KAFKA_BROKERS"] = ""
+		}
+		code, _, stderr := try(t, env, failing, c.args...)
+		if want := map[bool]int{false: exitFailed, true: exitUsage}[c.wrong]; code != want || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: exit code %d and %q, want %q", name, code, stderr, c.want)
+		}
+		for line := range strings.Lines(stderr) {
+			if json.Valid([]byte(line)) == c.notJSON {
+				t.Errorf("%s: the line %q", name, line)
+			}
+		}
+	}
+}
+
+// TestLogLinesDoNotStandWithinTheOutput of a command, where both go to one file; on a terminal they are seen at once.
+func TestLogLinesDoNotStandWithinTheOutput(t *testing.T) {
+	for _, onTerminal := range []bool{false, true} {
+		var both bytes.Buffer
+		code, _, _ := try(t, settings(), func(p *program) {
+			p.stdout, p.stderr, p.onTerminal = &both, &both, onTerminal
+			p.initialize = func(_ context.Context, _ config.Config, log *slog.Logger, w io.Writer) error {
+				log.Warn("before")
+				fmt.Fprintln(w, "first row")
+				log.Warn("between")
+				fmt.Fprintln(w, "last row")
+				return errors.New("the end")
+			}
+		}, "init")
+		want := []string{"msg=before", "first row", "last row", "msg=between", "consumer: the end"}
+		if onTerminal {
+			want = []string{"msg=before", "first row", "msg=between", "last row", "consumer: the end"}
+		}
+		lines := strings.Split(strings.TrimSpace(both.String()), "\n")
+		for i := range want {
+			if code != exitFailed || len(lines) != len(want) || !strings.Contains(lines[i], want[i]) {
+				t.Fatalf("on a terminal %v: exit code %d, the lines are\n%s\nwant %q", onTerminal, code, both.String(), want)
+			}
 		}
 	}
 }

@@ -32,15 +32,18 @@ import (
 
 func (p *program) runCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "run",
+		Use:   runName,
 		Short: "Read and write until a signal comes (the default)",
 		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
 			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. Whatever it cannot\n" +
 			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.",
 		Args: noArguments,
-		RunE: p.start(p.run),
+		RunE: p.start(p.settings, p.run),
 	}
 }
+
+// runName is the name of the command that is a service; the others are for people.
+const runName = "run"
 
 // process is what a running consumer has from its start, before it is connected.
 type process struct {
@@ -76,6 +79,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
+		log.Info("stopping", "why", context.Cause(ctx), "within", c.Service.ShutdownTimeout)
 	}
 	second := make(chan os.Signal, 1)
 	signal.Notify(second, os.Interrupt, syscall.SIGTERM)

@@ -58,7 +58,7 @@ func groupOptions(c config.Config, log *slog.Logger) group.Options {
 	return group.Options{
 		GroupID: c.Kafka.GroupID, Topics: c.Kafka.Topics, InstanceID: c.Kafka.InstanceID, SessionTimeout: c.Kafka.SessionTimeout,
 		HeartbeatInterval: c.Kafka.HeartbeatInterval, RebalanceTimeout: c.Kafka.RebalanceTimeout, Lease: c.Kafka.Lease,
-		Shutdown: c.Service.ShutdownTimeout - closingReserve(c.Service.ShutdownTimeout), HandOver: graceOf(c), Logger: log,
+		Shutdown: c.Service.ShutdownTimeout - closingReserve(c.Service.ShutdownTimeout), HandOver: graceOf(c), ErrorAfter: pipeline.ErrorAfter, Logger: log,
 	}
 }
 

@@ -52,7 +52,7 @@ func (p *program) verifyCommand() *cobra.Command {
 			"last copy out.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, log, err := p.settings()
+			c, log, err := p.quietSettings()
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ type cluster interface {
 	Members(ctx context.Context, group string) ([]kafka.Member, error)
 }
 
-// Options are the settings of a member. All but InstanceID and Logger are needed.
+// Options are the settings of a member. All but InstanceID, ErrorAfter and Logger are needed.
 type Options struct {
 	// GroupID is the consumer group, Topics what it reads.
 	GroupID string
@@ -65,6 +65,8 @@ type Options struct {
 	// Shutdown is the time from the end of Run's context to its return. HandOver is the part of it that is kept for the handler's last
 	// Revoke, if there is so much: until then the handler works on, while the group joins to give its partitions to others.
 	Shutdown, HandOver time.Duration
+	// ErrorAfter is how long a trouble lasts before the lines about it are errors and no warnings. Zero means that they never are.
+	ErrorAfter time.Duration
 	// Logger takes the life-cycle lines, nil for none.
 	Logger *slog.Logger
 }
@@ -142,7 +144,7 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 		metrics:      newMetrics(registerer, s.now),
 		owned:        ownership{generation: noGeneration, cooperative: true},
 	}
-	g.outage = outage{log: g.log, now: s.now}
+	g.outage = outage{log: g.log, now: s.now, serious: o.ErrorAfter}
 	g.setStatus(Joining, nil)
 	return g
 }

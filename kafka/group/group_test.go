@@ -54,6 +54,28 @@ func TestCoordinatorThatSettlesIsNoTrouble(t *testing.T) {
 	}
 }
 
+// TestLastingTroubleIsAnError: a coordinator that is away for long is no matter of an election any more.
+func TestLastingTroubleIsAnError(t *testing.T) {
+	var logged strings.Builder
+	change := func(o *Options) {
+		o.Logger, o.ErrorAfter = slog.New(slog.NewTextHandler(&logged, nil)), time.Minute
+	}
+	play(t, change, func(t *testing.T, s *scene) {
+		s.cut(io.ErrUnexpectedEOF)
+		s.start(59 * time.Second)
+		if strings.Contains(logged.String(), "level=ERROR") || strings.Count(logged.String(), "level=WARN") < 5 {
+			t.Errorf("after a minute's troubles:\n%s", &logged)
+		}
+		s.pass(8 * time.Second)
+		if n := strings.Count(logged.String(), `level=ERROR msg="joining the group is not possible yet"`); n != 1 {
+			t.Errorf("%d errors after more than a minute:\n%s", n, &logged)
+		}
+		s.cut(nil)
+		s.pass(5 * time.Second)
+		s.told(t, "assigned 1")
+	})
+}
+
 func TestMemberIDOutlivesALostCoordinator(t *testing.T) {
 	play(t, nil, func(t *testing.T, s *scene) {
 		s.answerOnce(requestJoin, nil, io.ErrUnexpectedEOF, kafkago.NotCoordinatorForGroup, kafkago.UnknownMemberId)

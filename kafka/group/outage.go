@@ -11,14 +11,15 @@ import (
 // repeatInterval is the least time between two log lines about the same trouble.
 const repeatInterval = 10 * time.Second
 
-// outage logs a trouble that repeats itself: its beginning, then at most once in repeatInterval with a count, and its end.
-// It belongs to one goroutine.
+// outage logs a trouble that repeats itself: its beginning, then at most once in repeatInterval with a count, and its end. It belongs to
+// one goroutine.
 type outage struct {
-	log    *slog.Logger
-	now    func() time.Duration
-	since  time.Duration
-	logged time.Duration
-	count  int
+	log     *slog.Logger
+	now     func() time.Duration
+	serious time.Duration // from when on its lines are errors; 0: never
+	since   time.Duration
+	logged  time.Duration
+	count   int
 }
 
 func (o *outage) trouble(what string, err error) {
@@ -28,8 +29,12 @@ func (o *outage) trouble(what string, err error) {
 	} else if now-o.logged < repeatInterval {
 		return
 	}
+	write, lasts := o.log.Warn, now-o.since
+	if o.serious > 0 && lasts >= o.serious {
+		write = o.log.Error
+	}
 	o.logged = now
-	o.log.Warn(what, "err", err, "times", o.count)
+	write(what, "for", lasts.Round(time.Millisecond), "err", err, "times", o.count)
 }
 
 func (o *outage) over(what string) {

@@ -25,12 +25,13 @@ func (v *View) progress(last report) report {
 	this := report{at: time.Now(), done: v.o.Metrics.Totals()}
 	statuses := v.statuses(this.at)
 	sum := summed(statuses, this.at)
-	stored, letters := this.done.Stored-last.done.Stored, this.done.Letters-last.done.Letters
+	stored, recognised := this.done.Stored-last.done.Stored, this.done.Recognised-last.done.Recognised
+	letters := this.done.Letters - last.done.Letters
 	rate := float64(stored) / max(this.at.Sub(last.at).Seconds(), 0.001)
 	attributes := []any{
 		"partitions", len(statuses), "lag", sum.lag, "freshness", sum.freshness.Round(time.Millisecond),
 		"stored", stored, "stored_in_all", this.done.Stored, "rate", fmt.Sprintf("%.0f/s", rate),
-		"letters", letters, "letters_in_all", this.done.Letters,
+		"recognised", recognised, "recognised_in_all", this.done.Recognised, "letters", letters, "letters_in_all", this.done.Letters,
 		"memory", text.Bytes(v.o.Budget.Total()) + " of " + text.Bytes(v.o.Budget.Limit()),
 		"series", sum.series, "open_buckets", sum.open,
 	}
@@ -98,7 +99,7 @@ func (v *View) Stopped() {
 	v.letters.report(v.o.Log, time.Now().Add(v.letters.apart))
 	p := v.parts.Load()
 	done := v.o.Metrics.Totals()
-	totals := []any{"stored_in_all", done.Stored, "letters_in_all", done.Letters}
+	totals := []any{"stored_in_all", done.Stored, "recognised_in_all", done.Recognised, "letters_in_all", done.Letters}
 	statuses := p.Consumer.Statuses()
 	again, waits := unwritten(statuses), unreleased(statuses)
 	if waits != "" {

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
 	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 )
 
 // readiness collects the sentences of /readyz.
@@ -103,14 +105,53 @@ func (r *readiness) joins(name string, membership group.Status) {
 	}
 }
 
-// partition has the sentences about one partition.
-func (r *readiness) partition(s *pipeline.Status) {
-	if s.Stopped != nil {
-		r.notReady("partition %s has stopped (%s): %s", s.Partition, s.Stopped.Reason, s.Stopped.Detail)
-	} else if s.Refused != nil {
-		r.notReady("partition %s cannot be claimed yet (%s): %s", s.Partition, s.Refused.Reason, s.Refused.Detail)
+// partitions has the sentences about partitions, each once, with the partitions of which it is true.
+func (r *readiness) partitions(statuses []*pipeline.Status) {
+	var stopped, refused sentences
+	var poisoned []string
+	records := 0
+	for _, s := range statuses {
+		switch {
+		case s.Stopped != nil:
+			stopped.add(s.Stopped, s.Partition.String())
+		case s.Refused != nil:
+			refused.add(s.Refused, s.Partition.String())
+		}
+		if s.Poisoned > 0 {
+			records += s.Poisoned
+			poisoned = append(poisoned, s.Partition.String())
+		}
 	}
-	if s.Poisoned > 0 {
-		r.degraded("partition %s: %d records hit a bug in this program and became letters (internal_error); please report the stack in the log", s.Partition, s.Poisoned)
+	for _, why := range stopped {
+		r.notReady("reading has stopped (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
 	}
+	for _, why := range refused {
+		r.notReady("no claim is possible yet (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
+	}
+	if records > 0 {
+		r.degraded("a bug in this program made letters of %s (internal_error): please report the stack in the log%s",
+			text.Count(records, "record"), waiting(poisoned))
+	}
+}
+
+// sentences are what is said of partitions, in the order of the first partition of each.
+type sentences []*sentence
+
+// sentence is said of partitions. Its Detail names none where several have the same but for their names.
+type sentence struct {
+	record.StopError
+	common     record.StopError // without the partition's name
+	partitions []string
+}
+
+func (all *sentences) add(why *record.StopError, partition string) {
+	common := *why
+	common.Detail = strings.ReplaceAll(common.Detail, partition, "…")
+	i := slices.IndexFunc(*all, func(s *sentence) bool { return s.common == common })
+	if i < 0 {
+		*all = append(*all, &sentence{StopError: *why, common: common, partitions: []string{partition}})
+		return
+	}
+	same := (*all)[i]
+	same.StopError, same.partitions = common, append(same.partitions, partition)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/record"
@@ -29,6 +31,41 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 	r.servers(statuses[:1], &outage{since: time.Now(), err: errors.New("no primary")})
 	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0], "MongoDB has not answered since ") || !strings.HasSuffix(r.bad[0], "[1 partition: events/0]") {
 		t.Errorf("with a ping: %q", r.bad)
+	}
+}
+
+// TestOneSentenceForAllPartitionsThatHaveIt, also where each names its own.
+func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
+	status := func(number int32, change func(*pipeline.Status)) *pipeline.Status {
+		s := &pipeline.Status{Partition: record.Partition{Topic: "events", Number: number}}
+		change(s)
+		return s
+	}
+	forbidden := func(of string) func(*pipeline.Status) {
+		return func(s *pipeline.Status) {
+			s.Stopped = &record.StopError{Reason: "kafka", Detail: "Fetch of " + of + ": [29] Topic Authorization Failed; grant READ"}
+		}
+	}
+	beyond := func(s *pipeline.Status) {
+		s.Stopped = &record.StopError{Reason: "offset_out_of_range", Detail: "Fetch of events/2: the offset 9 is beyond"}
+	}
+	other := func(s *pipeline.Status) { s.Refused = &record.StopError{Reason: "other_group", Detail: "written by g"} }
+	r := readiness{}
+	r.partitions([]*pipeline.Status{
+		status(0, forbidden("events/0")), status(1, forbidden("events/1")), status(2, beyond),
+		status(3, other), status(4, other), status(5, func(s *pipeline.Status) { s.Poisoned = 2 }), status(6, func(s *pipeline.Status) { s.Poisoned = 1 }),
+	})
+	want := []string{
+		"reading has stopped (kafka): Fetch of …: [29] Topic Authorization Failed; grant READ [2 partitions: events/0, events/1]",
+		"reading has stopped (offset_out_of_range): Fetch of events/2: the offset 9 is beyond [1 partition: events/2]",
+		"no claim is possible yet (other_group): written by g [2 partitions: events/3, events/4]",
+	}
+	if diff := cmp.Diff(want, r.bad); diff != "" {
+		t.Errorf("not ready (-want +got):\n%s", diff)
+	}
+	doubtful := []string{"a bug in this program made letters of 3 records (internal_error): please report the stack in the log [2 partitions: events/5, events/6]"}
+	if diff := cmp.Diff(doubtful, r.doubtful); diff != "" {
+		t.Errorf("with warnings (-want +got):\n%s", diff)
 	}
 }
 

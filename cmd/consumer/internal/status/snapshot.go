@@ -110,8 +110,8 @@ func (v *View) snapshot() Snapshot {
 	statuses := v.statuses(view.At)
 	r.servers(statuses, v.database.Load())
 	r.claims(statuses)
+	r.partitions(statuses)
 	for _, s := range statuses {
-		r.partition(s)
 		view.Partitions = append(view.Partitions, newPartition(s, view.At))
 	}
 	view.NotReady, view.Degraded = r.bad, r.doubtful

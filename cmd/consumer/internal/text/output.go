@@ -3,17 +3,23 @@ package text
 import (
 	"encoding/json"
 	"io"
+	"sync/atomic"
 )
 
 // Output keeps the first error of a writer, so that those who print need not ask after each line. Nothing is written after it.
 type Output struct {
 	Writer io.Writer
 	Err    error
+	begun  atomic.Bool
 }
+
+// Begun reports whether anything was written. It may be called from other goroutines.
+func (o *Output) Begun() bool { return o.begun.Load() }
 
 // Write writes, unless that failed before.
 func (o *Output) Write(p []byte) (n int, err error) {
 	if o.Err == nil {
+		o.begun.Store(true)
 		n, o.Err = o.Writer.Write(p)
 	}
 	return n, o.Err
