@@ -22,8 +22,9 @@ const (
 	codecZstd   = 4
 )
 
-// errTooLarge is a record batch that unfolds to more than may be. The reference says what may be.
-var errTooLarge = fmt.Errorf("%w: it unfolds to more than %d MiB, or to more than one piece with a window of more than %d MiB",
+// errTooLarge means that a record batch did not unfold within the limit of its decoder. A batch that is unfolded whole is then
+// unfolded piece by piece. The text names the limits of the streams, which are final.
+var errTooLarge = fmt.Errorf("%w: it unfolds to more than %d MiB, or to more than %d MiB and refers back farther than that",
 	ErrUnreadable, maxBatchBytes>>20, maxWindow>>20)
 
 // codecs are the decompressors of one user at a time, made when first needed.
@@ -32,7 +33,8 @@ type codecs struct {
 	source bytes.Reader
 	gzip   *gzip.Reader
 	lz4    *lz4.Reader
-	zstd   *zstd.Decoder
+	zstd   *zstd.Decoder // unfolds whole, to scratch
+	stream *zstd.Decoder // unfolds piece by piece
 	// scratch is where zstd unfolds to.
 	scratch []byte
 }
@@ -68,7 +70,7 @@ func (c *codecs) open(codec int16, payload []byte) (io.Reader, error) {
 	case codecLZ4:
 		return c.lz4Reader(), nil
 	case codecZstd:
-		return c.zstdReader()
+		return c.zstdReader(payload)
 	}
 	return nil, fmt.Errorf("%w: compression %d is not known", ErrUnreadable, codec)
 }
@@ -76,10 +78,10 @@ func (c *codecs) open(codec int16, payload []byte) (io.Reader, error) {
 // decompressing says what an error of decompression means for the record batch.
 func decompressing(codec int16, err error) error {
 	switch {
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
-		return errTooLarge
 	case errors.Is(err, ErrUnreadable), errors.Is(err, ErrCorrupt):
 		return err
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return errTooLarge
 	}
 	return fmt.Errorf("%w: %s: %w", ErrCorrupt, [...]string{codecGzip: "gzip", codecSnappy: "snappy", codecLZ4: "lz4", codecZstd: "zstd"}[codec], err)
 }
@@ -100,31 +102,54 @@ func (c *codecs) lz4Reader() io.Reader {
 }
 
 func (c *codecs) fromZstd(dst, source []byte) ([]byte, error) {
-	if c.zstd == nil {
-		var err error
-		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
-		if err != nil {
-			return dst, err
-		}
-		c.scratch = make([]byte, 0, c.limit)
-	}
-	// Producers in Java do not say how much it will be, and a limit of the decoder's would be one of the window as well.
-	plain, err := c.zstd.DecodeAll(source, c.scratch)
+	plain, err := c.wholeZstd(source)
 	if err != nil {
-		return dst, err
+		// A decoder that lacks room may report anything, damage too. Only a stream has all the room it needs, so only the error
+		// of a stream means damage.
+		return dst, errTooLarge
 	}
 	return append(slices.Grow(dst, len(plain)), plain...), nil
 }
 
-// zstdReader is for streams only: its limit is another one than that of fromZstd.
-func (c *codecs) zstdReader() (_ io.Reader, err error) {
+// wholeZstd unfolds to scratch, after an error as many whole blocks as it can. Producers in Java do not say how much it will be,
+// and a limit of the decoder's would be one of the window as well: so the room in scratch is the limit.
+func (c *codecs) wholeZstd(source []byte) ([]byte, error) {
 	if c.zstd == nil {
-		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(uint64(c.limit)))
+		var err error
+		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return nil, err
+		}
+		c.scratch = make([]byte, 0, c.limit)
+	}
+	return c.zstd.DecodeAll(source, c.scratch)
+}
+
+// zstdBlock is the most that a block of zstd unfolds to.
+const zstdBlock = 128 << 10
+
+// zstdReader unfolds piece by piece. A payload with a window of more than the limit is unfolded whole, because the window may be
+// larger than all that it unfolds to. Only one of the two decoders is kept: each takes as much memory as the limit.
+func (c *codecs) zstdReader(payload []byte) (io.Reader, error) {
+	var header zstd.Header
+	if header.Decode(payload) == nil && header.WindowSize > uint64(c.limit) {
+		c.stream = nil
+		plain, err := c.wholeZstd(payload)
+		if err != nil && c.limit-len(plain) < zstdBlock {
+			err = errTooLarge // there was no room for another block
+		}
+		c.source.Reset(plain)
+		return &c.source, err
+	}
+	c.zstd, c.scratch = nil, nil
+	if c.stream == nil {
+		var err error
+		c.stream, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(uint64(c.limit)))
 		if err != nil {
 			return nil, err
 		}
 	}
-	return c.zstd, c.zstd.Reset(&c.source)
+	return c.stream, c.stream.Reset(&c.source)
 }
 
 // readAll appends what the reader gives.

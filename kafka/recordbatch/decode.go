@@ -217,7 +217,10 @@ func (d *decoder) unfold(buffer []byte, codec int16, payload []byte) ([]byte, er
 func (d *decoder) marker(h batchHeader, payload []byte) error {
 	if codec := h.attributes & attributeCodec; codec != 0 {
 		var err error
-		if payload, err = d.unfold(nil, codec, payload); err != nil {
+		if payload, err = d.unfold(nil, codec, payload); errors.Is(err, errTooLarge) {
+			return fmt.Errorf("%w: a marker that does not unfold to %d bytes or fewer", ErrUnreadable, d.options.PieceBytes)
+		}
+		if err != nil {
 			return err
 		}
 	}

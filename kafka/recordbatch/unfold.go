@@ -11,8 +11,8 @@ import (
 // anew when its turn comes.
 const openStreams = 2
 
-// maxWindow bounds how far back a record batch that does not fit into one piece may refer: the window of zstd at every
-// level below the "ultra" ones, and a whole block of snappy.
+// maxWindow bounds how far back a record batch may refer that unfolds to more than that: the window of zstd at every level below
+// the "ultra" ones, and a whole block of snappy.
 const maxWindow = 8 << 20
 
 // unfolders are the streams of a process. Safe for concurrent use.
