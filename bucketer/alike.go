@@ -97,10 +97,11 @@ func (e *encoder) gatherDoubles(at int, buf []byte, offset, stride int) bool {
 // gatherColumn makes the column of a field that is at start to end of each stride of buf.
 func (e *encoder) gatherColumn(at int, kind bson.Type, buf []byte, start, end, stride int) {
 	column, x := e.columns[at][:0], &e.fields[at]
-	for n := 0; start < len(buf); n, start, end = n+1, start+stride, end+stride {
+	for n := range len(buf) / stride { // a null has no bytes, so start may be the end of buf
 		data := buf[start:end:end]
 		e.merged = x.include(value{kind, data}, e.merged)
 		column = appendData(e.indexes[n].appendHead(column, kind), data)
+		start, end = start+stride, end+stride
 	}
 	e.columns[at] = column
 }
