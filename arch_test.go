@@ -31,19 +31,21 @@ var mayImport = map[string][]string{
 	"internal/leak": {}, // goroutines that tests leave behind
 	"segments":      {}, // a model of how segments are settled
 
-	"record":             {},                                                             // words about Kafka that rooms share
-	"claim":              {"record"},                                                     // words and rules of owning a partition
-	"config":             {"record", "timeseries", "measurement"},                        // settings
-	"timeseries":         {"timeseries/rawbson"},                                         // what a bucket is
-	"timeseries/rawbson": {},                                                             // BSON in place
-	"measurement":        {"timeseries", "timeseries/rawbson", "record"},                 // bytes to measurements
-	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"},  // the bucket catalog
-	"kafka":              {"kafka/recordbatch", "kafka/wire", "record"},                  // the client: what Kafka is asked
-	"kafka/recordbatch":  {"record"},                                                     // records out of what a broker sent
-	"kafka/wire":         {},                                                             // requests and answers as bytes
-	"kafka/group":        {"kafka", "kafka/wire", "record"},                              // the membership and its lease
-	"dlq":                {"kafka", "kafka/recordbatch", "record"},                       // letters
-	"dlq/redrive":        {"dlq", "kafka", "kafka/recordbatch", "kafka/group", "record"}, // driving letters back
+	"internal/words": {}, // counts, misspelt words and lengths of time in text
+
+	"record":             {},                                                               // words about Kafka that rooms share
+	"claim":              {"record"},                                                       // words and rules of owning a partition
+	"config":             {"record", "timeseries", "measurement", "internal/words"},        // settings
+	"timeseries":         {"timeseries/rawbson"},                                           // what a bucket is
+	"timeseries/rawbson": {},                                                               // BSON in place
+	"measurement":        {"timeseries", "timeseries/rawbson", "record", "internal/words"}, // bytes to measurements
+	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"},    // the bucket catalog
+	"kafka":              {"kafka/recordbatch", "kafka/wire", "record"},                    // the client: what Kafka is asked
+	"kafka/recordbatch":  {"record"},                                                       // records out of what a broker sent
+	"kafka/wire":         {},                                                               // requests and answers as bytes
+	"kafka/group":        {"kafka", "kafka/wire", "record"},                                // the membership and its lease
+	"dlq":                {"kafka", "kafka/recordbatch", "record"},                         // letters
+	"dlq/redrive":        {"dlq", "kafka", "kafka/recordbatch", "kafka/group", "record"},   // driving letters back
 	"sink":               {"timeseries", "bucketer", "claim", "record"},
 	"pipeline":           {"timeseries", "measurement", "bucketer", "claim", "record"},
 	"verify":             {"timeseries", "measurement", "claim", "record"},
@@ -51,17 +53,18 @@ var mayImport = map[string][]string{
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status", "cmd/consumer/internal/rows", "cmd/consumer/internal/plot",
 		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "check", "verify",
+		"internal/words",
 	},
 	"cmd/consumer/internal/text": {},
 	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
 	"cmd/consumer/internal/plot": {},                             // measurements as pictures
 	// What consumer check finds.
-	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink", "reader"},
+	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink", "reader", "internal/words"},
 	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "kafka", "kafka/group", "sink", "pipeline"},
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.
-var purePackages = []string{"record", "claim", "timeseries", "timeseries/rawbson", "measurement", "bucketer"}
+var purePackages = []string{"internal/words", "record", "claim", "timeseries", "timeseries/rawbson", "measurement", "bucketer"}
 
 // pureModules are the modules beside the standard library that pure packages may import from.
 var pureModules = []string{

@@ -1,0 +1,46 @@
+package words
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// spanForm is a length of time as people write it: weeks and days, then what Go's durations have.
+var spanForm = regexp.MustCompile(`^([+-]?)(?:(\d+)w)?(?:(\d+)d)?([0-9.].*)?$`)
+
+// ParseSpan reads a length of time such as 90s, 1h30m, 7d, 2w or 1d12h, with a sign or without one.
+func ParseSpan(text string) (time.Duration, bool) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, true
+	}
+	const day = 24 * time.Hour
+	parts := spanForm.FindStringSubmatch(text)
+	if parts == nil || parts[2]+parts[3] == "" {
+		return 0, false
+	}
+	sign, counts, rest := parts[1], parts[2:4], parts[4]
+	var d time.Duration
+	for i, unit := range []time.Duration{7 * day, day} {
+		if counts[i] == "" {
+			continue
+		}
+		n, err := strconv.Atoi(counts[i])
+		if err != nil || n > int(100*366*day/unit) { // a hundred years each: no sum of them is too long
+			return 0, false
+		}
+		d += time.Duration(n) * unit
+	}
+	if rest != "" {
+		more, err := time.ParseDuration(rest)
+		if err != nil || more > math.MaxInt64-d {
+			return 0, false
+		}
+		d += more
+	}
+	if sign == "-" {
+		d = -d
+	}
+	return d, true
+}

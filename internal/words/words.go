@@ -1,0 +1,93 @@
+// Package words is how the program counts things in a sentence, finds the word that a misspelt one was meant to be, and reads
+// lengths of time as people write them.
+package words
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Count writes a number of things: 1 partition, 2 partitions. A thing is a noun in the singular.
+func Count[N ~int | ~int32 | ~int64](n N, thing string) string {
+	return fmt.Sprintf("%d %s", n, Form(n, thing, plural(thing)))
+}
+
+// Form is the form of a word that a number asks for: "is" or "are".
+func Form[N ~int | ~int32 | ~int64](n N, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// plural is the plural of a noun.
+func plural(noun string) string {
+	switch stem, isY := strings.CutSuffix(noun, "y"); {
+	case strings.HasSuffix(noun, "series"):
+		return noun
+	case isY && !strings.ContainsRune("aeiou", rune(stem[len(stem)-1])):
+		return stem + "ies"
+	case strings.HasSuffix(noun, "x"), strings.HasSuffix(noun, "s"), strings.HasSuffix(noun, "ch"):
+		return noun + "es"
+	}
+	return noun + "s"
+}
+
+// Plain is a word without what people write differently: small letters, and neither hyphens, underscores nor blanks.
+func Plain(word string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(word))
+}
+
+// Near is the known word that a word was probably meant to be: the one that goes on where it ends, or that differs in a letter
+// or two. Empty means that none is near.
+func Near(word string, known []string) string {
+	const least = 3 // letters that begin a word must be to stand for it
+	plain := Plain(word)
+	if plain == "" {
+		return ""
+	}
+	best, limit := "", 2+len(plain)/6
+	for _, k := range known {
+		other := Plain(k)
+		if other == plain || len(plain) >= least && strings.HasPrefix(other, plain) {
+			return k
+		}
+		if d := Distance(plain, other); d < limit && d < len(plain) {
+			best, limit = k, d
+		}
+	}
+	return best
+}
+
+// DidYouMean ends a sentence about an unknown word with the known one that is near; empty: none is.
+func DidYouMean(word string, known []string) string {
+	if near := Near(word, known); near != "" {
+		return ": did you mean " + near + "?"
+	}
+	return ""
+}
+
+// Distance counts the inserted, deleted, replaced and exchanged bytes between two words.
+func Distance(a, b string) int {
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		above := slices.Clone(row)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(above[j]+cost, above[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before = above
+	}
+	return row[len(b)]
+}
