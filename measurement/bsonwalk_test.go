@@ -85,7 +85,7 @@ func moreOptions(choice uint16) Options {
 	case 1:
 		o.TimeFormat = "unix"
 	case 2:
-		o.TimeFormat = formatRFC3339
+		o.TimeFormat = "rfc3339"
 	case 3:
 		o.TimeFormat = "2006-01-02 15:04:05"
 	case 4:

@@ -1,7 +1,9 @@
 package measurement
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -56,11 +58,16 @@ func quoteText[Text ~[]byte | ~string](text Text) string {
 	return clip(strconv.Quote(clip(text)))
 }
 
-// quoteValue shows a BSON value as Extended JSON, cut.
+// quoteValue shows a BSON value, cut: a number as it is, all others as Extended JSON.
 func quoteValue(kind bson.Type, value []byte) string {
 	const tooLargeToShow = 4 << 10
-	if len(value) > tooLargeToShow {
+	switch {
+	case len(value) > tooLargeToShow:
 		return fmt.Sprintf("%s of %d bytes", kind, len(value))
+	case kind == bson.TypeInt32, kind == bson.TypeInt64:
+		return strconv.FormatInt(integerOf(kind, value), 10)
+	case kind == bson.TypeDouble:
+		return strconv.FormatFloat(math.Float64frombits(binary.LittleEndian.Uint64(value)), 'g', -1, 64)
 	}
 	return clip(bson.RawValue{Type: kind, Value: value}.String())
 }

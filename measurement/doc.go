@@ -4,6 +4,7 @@
 //	options.go      what a decoder is told; checkpaths.go: paths that go together; window.go: bounds of times
 //	decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
 //	paths.go        where the parts of a measurement lie; envelope.go: the walk to what is stored; shape.go: that to a measurement
+//	cause.go        what a value is instead, and what stands where a text ceases to be JSON
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers
 //	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
 //	                quickextended.go: Extended JSON's values
@@ -11,7 +12,7 @@
 //	extjson.go      Extended JSON's notation; extvalue.go: value by value
 //	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go, bsonmeta.go: its values; bsonlevel.go: the names it knows
 //	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
-//	time.go         reading times; rfc3339.go, unit.go: texts and numbers
+//	time.go         reading times; rfc3339.go, iso.go, unit.go: texts and numbers; strftime.go: its patterns
 //	meta.go         the identity of a series in its normal form; normal.go: of a meta that comes from elsewhere
 //	reason.go       the reasons; detail.go, fields.go: what an error says
 package measurement

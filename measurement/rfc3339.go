@@ -7,10 +7,18 @@ import (
 
 // parseRFC3339 returns the milliseconds since 1970 of an RFC 3339 time, digits below a millisecond cut off. The time
 // package does the same slower, and allocates for a zone other than UTC.
-func parseRFC3339(text []byte) (millis int64, ok bool) { return parseTime(text, false) }
+func parseRFC3339(text []byte) (millis int64, ok bool) { return parseUsual(text, false) }
 
-// parseTime also takes the short offsets of ISO 8601, if it shall: +0100 and +01.
-func parseTime(text []byte, short bool) (millis int64, ok bool) {
+// parseTime also takes the other forms of ISO 8601, if it shall.
+func parseTime(text []byte, iso bool) (millis int64, ok bool) {
+	if millis, ok = parseUsual(text, iso); !ok && iso {
+		millis, ok = parseISO(text)
+	}
+	return millis, ok
+}
+
+// parseUsual is parseTime for the texts that most times are: those of RFC 3339, also with a comma and a short offset.
+func parseUsual(text []byte, iso bool) (millis int64, ok bool) {
 	const shortest = len("2006-01-02T15:04:05Z")
 	if len(text) < shortest || text[4] != '-' || text[7] != '-' || text[13] != ':' || text[16] != ':' {
 		return 0, false
@@ -28,11 +36,11 @@ func parseTime(text []byte, short bool) (millis int64, ok bool) {
 		return 0, false
 	}
 	millis = int64(((days(year, month, day)*24+hour)*60+minute)*60+second) * 1000
-	fraction, rest, ok := cutFraction(text[19:])
+	fraction, rest, ok := cutFraction(text[19:], iso)
 	if !ok {
 		return 0, false
 	}
-	offset, ok := parseOffset(rest, short)
+	offset, ok := parseOffset(rest, iso)
 	return millis + fraction - offset, ok
 }
 
@@ -79,9 +87,10 @@ func digits(text []byte) int {
 
 func isDigits(text []byte) bool { return len(bytes.TrimLeft(text, "0123456789")) == 0 }
 
-// cutFraction returns the milliseconds of a fraction of a second, if there is one, and what follows it.
-func cutFraction(text []byte) (millis int64, rest []byte, ok bool) {
-	if text[0] != '.' {
+// cutFraction returns the milliseconds of a fraction of a second, if there is one, and what follows it. A comma may stand before
+// it, where that is allowed.
+func cutFraction(text []byte, comma bool) (millis int64, rest []byte, ok bool) {
+	if text[0] != '.' && !(comma && text[0] == ',') {
 		return 0, text, true
 	}
 	text = text[1:]

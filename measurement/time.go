@@ -5,62 +5,86 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/words"
 	"waterwheel/timeseries/rawbson"
 )
 
-// The names of time formats; any other is a Go layout.
-const (
-	formatAuto    = "auto"
-	formatRFC3339 = "rfc3339"
-)
+// formatAuto is the time format that is the default.
+const formatAuto = "auto"
+
+// The names of time formats; any other is a Go layout, or a pattern of strftime.
+var formatNames = []string{formatAuto, "rfc3339", "unix", "unix_ms", "unix_us", "unix_ns"}
 
 // timeParser reads a measurement's time. It accepts BSON dates always, and what its fields say.
 type timeParser struct {
 	format string
-	auto   bool   // RFC 3339, and numbers of a unit guessed from their size
+	auto   bool   // ISO 8601, and numbers of a unit guessed from their size
 	unit   unit   // numbers of this unit, when it has a name
 	layout string // text of this Go layout
+	colon  string // text of this Go layout as well: the same with a colon in the offset; empty: there is none
 }
 
+// newTimeParser makes the parser of a format that CheckTimeFormat takes.
 func newTimeParser(format string) timeParser {
 	p := timeParser{format: format}
-	switch format {
+	switch words.Plain(format) {
 	case formatAuto:
 		p.auto = true
-	case formatRFC3339:
+	case "rfc3339":
 	case "unix":
 		p.unit = seconds
-	case "unix_ms":
+	case "unixms":
 		p.unit = milliseconds
-	case "unix_us":
+	case "unixus":
 		p.unit = microseconds
-	case "unix_ns":
+	case "unixns":
 		p.unit = nanoseconds
 	default:
 		p.layout = format
 	}
+	if isStrftime(p.layout) {
+		p.layout, _ = goLayout(format)
+		if strings.Contains(p.layout, directives["z"]) { // strftime's readers take both
+			p.colon = strings.ReplaceAll(p.layout, directives["z"], directives[":z"])
+		}
+	}
 	return p
 }
+
+var errAbbreviatedZone = errors.New("a layout with an abbreviated zone, which says no offset: use -07:00, in strftime %z, or leave it out for UTC")
 
 // CheckTimeFormat tells why times cannot be read in this format; nil: they can. A layout must write a time down to its day,
 // and without zone abbreviations, which mean nothing without a place. The error goes on behind the format.
 func CheckTimeFormat(format string) error {
 	p := newTimeParser(format)
+	if isStrftime(format) {
+		if _, err := goLayout(format); err != nil {
+			return err
+		}
+	}
 	if p.layout == "" {
 		return nil
 	}
-	sample := time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC)
-	parsed, err := time.ParseInLocation(p.layout, sample.Format(p.layout), time.UTC)
-	if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
-		return errors.New("neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with year, month and day, as 2006-01-02 15:04:05")
-	}
-	if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(p.layout); strings.Contains(zoned, "XYZ") {
-		return errors.New("a layout with an abbreviated zone, which says no offset: use -07:00, or leave it out for UTC")
+	for _, sample := range []time.Time{
+		time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC), time.Date(2024, 2, 7, 23, 5, 6, 0, time.UTC), // of two digits and of one
+	} {
+		parsed, err := time.ParseInLocation(p.layout, sample.Format(p.layout), time.UTC)
+		if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
+			return errors.New("neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with year, month and day, as 2006-01-02 15:04:05, " +
+				"or a strftime pattern, as %Y-%m-%d %H:%M:%S" + words.DidYouMean(format, formatNames))
+		}
+		if hour := parsed.Hour(); hour != sample.Hour() && hour != 0 {
+			return errors.New("a layout with hours up to 12 and neither AM nor PM: use 15, in strftime %H, for hours up to 24")
+		}
+		if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(p.layout); strings.Contains(zoned, "XYZ") {
+			return errAbbreviatedZone
+		}
 	}
 	return nil
 }
@@ -71,6 +95,7 @@ type reading struct {
 	value  int64
 	unit   unit
 	isText bool // and no number
+	isDate bool // a BSON date, or a record's timestamp
 }
 
 // parse reads a BSON value as a time.
@@ -102,7 +127,7 @@ func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError)
 
 // readingOf is a time that came as no number: as if it were one of milliseconds.
 func readingOf(millis int64) reading {
-	return reading{millis: millis, value: millis, unit: milliseconds}
+	return reading{millis: millis, value: millis, unit: milliseconds, isDate: true}
 }
 
 // integerOf returns an int32 or int64.
@@ -121,7 +146,11 @@ func (p *timeParser) unitFor(size uint64) (unit, bool) {
 	return p.unit, p.unit.name != ""
 }
 
+// parseInteger reads a number of units, or the digits of a layout that has nothing else, as 20060102.
 func (p *timeParser) parseInteger(value int64) (reading, bool) {
+	if p.layout != "" {
+		return p.parseText(strconv.AppendInt(nil, value, 10))
+	}
 	size := uint64(value)
 	if value < 0 {
 		size = -size
@@ -145,7 +174,11 @@ func (p *timeParser) parseScalar(kind bson.Type, bits uint64) (reading, bool) {
 	return p.parseFloat(math.Float64frombits(bits))
 }
 
+// parseFloat is parseInteger of a number that may have a fraction.
 func (p *timeParser) parseFloat(value float64) (reading, bool) {
+	if p.layout != "" {
+		return p.parseText(strconv.AppendFloat(nil, value, 'f', -1, 64))
+	}
 	u, ok := p.unitFor(uint64(min(math.Abs(value), math.MaxInt64)))
 	if !ok {
 		return reading{}, false
@@ -160,6 +193,9 @@ func (p *timeParser) parseFloat(value float64) (reading, bool) {
 func (p *timeParser) parseText(text []byte) (reading, bool) {
 	if p.layout != "" {
 		t, err := time.ParseInLocation(p.layout, string(text), time.UTC)
+		if err != nil && p.colon != "" {
+			t, err = time.ParseInLocation(p.colon, string(text), time.UTC)
+		}
 		return textReading(t.UnixMilli()), err == nil
 	}
 	if p.unit.name == "" {
@@ -195,7 +231,7 @@ func (p *timeParser) parseNumber(text []byte) (reading, bool) {
 	}
 	r, ok := p.parseInteger(value)
 	if r.unit == seconds && isFraction {
-		below, _, _ := cutFraction(text[len(whole):])
+		below, _, _ := cutFraction(text[len(whole):], false)
 		r.millis += below
 	}
 	return r, ok
@@ -208,8 +244,14 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 		return general
 	}
 	text := rawbson.Text(value)
-	if _, ok := parseRFC3339(append(bytes.Clone(text), 'Z')); ok {
-		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_FORMAT to a Go layout, which is read as UTC"
+	if lacksZone(text) {
+		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_FORMAT to its Go layout or strftime pattern, which is read as UTC"
+	}
+	if isDate(text) {
+		return "it is a date without a time: set EVENT_TIME_FORMAT=2006-01-02, which is read as 00:00 UTC"
+	}
+	if layout := layoutWithoutSeparators(text); layout != "" {
+		return "it is a date in digits without separators: set EVENT_TIME_FORMAT=" + layout + ", which is read as UTC"
 	}
 	if d := parseDecimal(text); d.isDecimal && p.auto {
 		return "as a number sent as a string it does not tell its unit: send it without quotes, or set EVENT_TIME_FORMAT"

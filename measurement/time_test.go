@@ -62,6 +62,32 @@ func TestTimeFormats(t *testing.T) {
 		{"unix_ns", `5999999`, 5},
 		{"unix_ns", `1.7e18`, 1700000000000},
 		{layout, `"14.11.2023 22:13"`, 1699999980000},
+		{"auto", `"2023-11-14T22:13:20,5Z"`, 1700000000500},
+		{"auto", `"2023-11-15T00:13:20,1239+02:00"`, 1700000000123},
+		{"auto", `"2023-11-14T22:13Z"`, 1699999980000},
+		{"auto", `"2023-11-15 00:13 +02"`, 1699999980000},
+		{"auto", `"2023-11-15T00:13:20 +0200"`, 1700000000000},
+		{"auto", `"2023-11-15 00:13:20.5 +02:00"`, 1700000000500},
+		{"auto", `"20231114T221320Z"`, 1700000000000},
+		{"auto", `"20231115t001320.1239+0200"`, 1700000000123},
+		{"auto", `"20231115 001320,5 +02"`, 1700000000500},
+		{"auto", `"20231114T2213Z"`, 1699999980000},
+		{"RFC3339", `"2023-11-14T22:13:20Z"`, 1700000000000},
+		{"Unix-MS", `1700000000123`, 1700000000123},
+		{"20060102150405", `20231114221320`, 1700000000000},
+		{"20060102150405", `20231114221320.5`, 1700000000500},
+		{"20060102150405", `"20231114221320"`, 1700000000000},
+		{"20060102", `20231114`, 1699920000000},
+		{"%Y%m%d%H%M%S", `20231114221320`, 1700000000000},
+		{"%Y-%m-%d %H:%M:%S", `"2023-11-14 22:13:20"`, 1700000000000},
+		{"%Y-%m-%d %H:%M:%S", `"2023-11-14 22:13:20.25"`, 1700000000250},
+		{"%Y-%m-%dT%H:%M:%S.%fZ", `"2023-11-14T22:13:20.123456Z"`, 1700000000123},
+		{"%d/%b/%Y:%H:%M:%S %z", `"15/Nov/2023:00:13:20 +0200"`, 1700000000000},
+		{"%d/%b/%Y:%H:%M:%S %z", `"15/Nov/2023:00:13:20 +02:00"`, 1700000000000},
+		{"%FT%T,%3N%z", `"2023-11-14T22:13:20,250Z"`, 1700000000250},
+		{"%-d.%-m.%y um %I:%M:%S %p", `"14.11.23 um 10:13:20 PM"`, 1700000000000},
+		{"%Y-%j %R", `"2023-318 22:13"`, 1699999980000},
+		{"%A, %d %B %Y %H%%%M", `"Tuesday, 14 November 2023 22%13"`, 1699999980000},
 	}
 	for _, test := range tests {
 		o := anyTime
@@ -76,8 +102,22 @@ func TestTimeFormats(t *testing.T) {
 func TestBadTimes(t *testing.T) {
 	tests := []struct{ format, value, message string }{
 		{"auto", `"2023-11-14T22:13:20"`, "no zone"},
-		{"auto", `"20231114"`, "does not tell its unit: send it without quotes"},
-		{"auto", `"20231114221320"`, "does not tell its unit"},
+		{"auto", `"20231114"`, "a date in digits without separators: set EVENT_TIME_FORMAT=20060102, which is read as UTC"},
+		{"auto", `"20231114221320"`, "set EVENT_TIME_FORMAT=20060102150405, which is read as UTC"},
+		{"auto", `"20231314"`, "does not tell its unit: send it without quotes"},
+		{"auto", `"20231114T2213"`, "no zone"},
+		{"auto", `"2023-11-14 22:13:20,5"`, "no zone"},
+		{"auto", `"2023-11-14"`, "a date without a time: set EVENT_TIME_FORMAT=2006-01-02, which is read as 00:00 UTC"},
+		{"auto", `"2023-11-14T22Z"`, "is no time"},
+		{"auto", `"2023-11-14T24:00Z"`, "is no time"},
+		{"auto", `"2023-11-14T22:60Z"`, "is no time"},
+		{"auto", `"2023-11-14T22:13:60Z"`, "is no time"},
+		{"auto", `"2023-11-14T22:13:20  +0200"`, "is no time"},
+		{"auto", `"2023-11-14T22:13:20 "`, "is no time"},
+		{"auto", `"20231314T221320Z"`, "is no time"},
+		{"auto", `"20231114T2213200Z"`, "is no time"},
+		{"auto", `"20231114T221320,Z"`, "is no time"},
+		{"auto", `"20231114221320Z"`, "is no time"},
 		{"auto", `"-1700000000"`, "does not tell its unit"},
 		{"auto", `"0700000000"`, "does not tell its unit"},
 		{"auto", `"1700000000."`, "does not tell its unit"},
@@ -89,6 +129,9 @@ func TestBadTimes(t *testing.T) {
 		{"auto", `"2023-11-14T22:13:20+010"`, "is no time"},
 		{"rfc3339", `"1700000000"`, "set EVENT_TIME_FORMAT to its unit"},
 		{"rfc3339", `"2023-11-14T22:13:20+0100"`, "is no time"},
+		{"rfc3339", `"2023-11-14T22:13:20,5Z"`, "is no time"},
+		{"rfc3339", `"20231114T221320Z"`, "is no time"},
+		{"rfc3339", `20231114221320`, "20231114221320 is no time in the format rfc3339"},
 		{"unix", `"5.25x"`, "is no time"},
 		{"auto", `true`, "true is no time"},
 		{"auto", `[]`, "is no time"},
@@ -103,6 +146,10 @@ func TestBadTimes(t *testing.T) {
 		{"unix", `9223372036854776`, "is no time"},
 		{"unix_us", `1e300`, "is no time"},
 		{"2006-01-02", `"2023-11-31"`, "is no time"},
+		{"2006-01-02", `20231114`, "20231114 is no time in the format 2006-01-02"},
+		{"20060102", `20231131`, "20231131 is no time"},
+		{"20060102", `1e300`, "is no time"},
+		{"%Y-%m-%d %H:%M", `"2023-11-14T22:13"`, "in the format %Y-%m-%d %H:%M"},
 	}
 	for _, test := range tests {
 		o := anyTime
@@ -219,6 +266,13 @@ func TestHintNamesTheRightUnit(t *testing.T) {
 		{"unix", `1700000000123.5`, "looks like milliseconds and was read as seconds"},
 		{"unix_us", `1700000000123000000`, "looks like nanoseconds and was read as microseconds"},
 		{"unix_ns", `1700000000`, "looks like seconds and was read as nanoseconds"},
+		{"auto", `20231114221320`, "20231114221320 looks like a date in digits without separators and was read as milliseconds: set EVENT_TIME_FORMAT=20060102150405"},
+		{"auto", `"2023111422"`, "2023111422 looks like a date in digits without separators and was read as seconds: set EVENT_TIME_FORMAT=2006010215"},
+		{"auto", `20231114`, "20231114 looks like a date in digits without separators and was read as seconds: set EVENT_TIME_FORMAT=20060102"},
+		{"auto", `202311142213`, "set EVENT_TIME_FORMAT=200601021504"},
+		{"unix_ms", `20231114221320`, "set EVENT_TIME_FORMAT=20060102150405"},
+		{"auto", `20311114221320`, "set the clock of its source right"},
+		{"auto", `{"$date": 20231114221320}`, "set the clock of its source right"},
 		{"auto", `{"$date": 1700000000}`, "1700000000 looks like seconds and was read as milliseconds"},
 		{"auto", `"1970-01-20T16:13:20Z"`, "as if its source had taken 1700000000 seconds for milliseconds"},
 		{"auto", `"9999-12-31T23:59:59Z"`, "set the clock of its source right"},
@@ -242,13 +296,18 @@ func TestHintNamesTheRightUnit(t *testing.T) {
 func TestBoundsAsText(t *testing.T) {
 	for text, want := range map[string]Bound{
 		"1990-01-01T00:00:00Z": At(631152000000), "+24h": FromRecord(24 * time.Hour), "-1m30s": FromRecord(-90 * time.Second), "+1h0m1s": FromRecord(3601 * time.Second),
+		"+30d": FromRecord(720 * time.Hour), "-1w": FromRecord(-168 * time.Hour), "1990-01-01": At(631152000000), "1990-01-01T02:00 +0200": At(631152000000),
 	} {
 		var got Bound
-		if err := got.UnmarshalText([]byte(text)); err != nil || got != want || got.String() != text {
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
+		var again Bound
+		if err := again.UnmarshalText([]byte(got.String())); err != nil || again != want {
+			t.Errorf("%s, written as %s: %v, %v", text, got, again, err)
+		}
 	}
-	for _, text := range []string{"", "24h", "+", "1990", "+1d"} {
+	for _, text := range []string{"", "24h", "+", "1990", "+1x", "1990-01-01T00:00:00"} {
 		if err := new(Bound).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken", text)
 		}

@@ -3,8 +3,11 @@ package measurement
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"waterwheel/internal/words"
 )
 
 // No setting makes a time acceptable outside the years 0 to 9999: further ones have no RFC 3339 text, and most who read
@@ -41,21 +44,21 @@ func FromRecord(distance time.Duration) Bound {
 	return Bound{kind: relative, millis: distance.Milliseconds()}
 }
 
-// UnmarshalText reads an RFC 3339 time, or a Go duration with a sign ("+24h", "-48h").
+// UnmarshalText reads a time as ParseTime does, or a length of time with a sign ("+24h", "-30d").
 func (b *Bound) UnmarshalText(text []byte) error {
 	if len(text) > 0 && (text[0] == '+' || text[0] == '-') {
-		distance, err := time.ParseDuration(string(text))
-		if err != nil {
-			return errors.New("not a distance from the record's timestamp such as +24h or -90m")
+		distance, ok := words.ParseSpan(string(text))
+		if !ok {
+			return errors.New("not a distance from the record's timestamp such as +24h or -30d")
 		}
 		*b = FromRecord(distance)
 		return nil
 	}
-	millis, ok := parseRFC3339(text)
+	t, ok := ParseTime(string(text))
 	if !ok {
-		return errors.New("neither an RFC 3339 time such as 1990-01-01T00:00:00Z nor a signed duration such as +24h")
+		return errors.New("neither an RFC 3339 time such as 1990-01-01T00:00:00Z, nor a date, nor a distance with its sign such as +24h or -30d")
 	}
-	*b = At(millis)
+	*b = At(t.UnixMilli())
 	return nil
 }
 
@@ -128,9 +131,13 @@ func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeEr
 	return newError(TimeOutOfRange, path, "%s is %s: %s", formatMillis(r.millis), bound, advice)
 }
 
-// hint names the unit in which the value would be a time inside the window. A text has none: only its source can have
+// hint names the unit in which the value would be a time inside the window, or the layout. A text has none: only its source can have
 // taken seconds for milliseconds, for what is wrong the other way has more than four digits of a year.
 func (o *Options) hint(r reading, timestamp int64) string {
+	if layout := o.layoutOf(r, timestamp); layout != "" {
+		return fmt.Sprintf("%d looks like a date in digits without separators and was read as %s: set EVENT_TIME_FORMAT=%s, or send an RFC 3339 time",
+			r.value, r.unit.name, layout)
+	}
 	for _, u := range units {
 		if u == r.unit || r.isText && u != seconds {
 			continue
@@ -144,6 +151,22 @@ func (o *Options) hint(r reading, timestamp int64) string {
 		return fmt.Sprintf("%d looks like %s and was read as %s: set EVENT_TIME_FORMAT, or send the right unit", r.value, u.name, r.unit.name)
 	}
 	return ""
+}
+
+// layoutOf is the layout of a number whose digits are a date inside the window; empty: they are none.
+func (o *Options) layoutOf(r reading, timestamp int64) string {
+	if r.isText || r.isDate || r.value < 0 {
+		return ""
+	}
+	number := strconv.AppendInt(nil, r.value, 10)
+	layout := layoutWithoutSeparators(number)
+	if layout == "" {
+		return ""
+	}
+	if t, err := time.Parse(layout, string(number)); err != nil || o.side(t.UnixMilli(), timestamp) != 0 {
+		return ""
+	}
+	return layout
 }
 
 // formatMillis writes a time as RFC 3339, or as a number where the year has more than four digits.
