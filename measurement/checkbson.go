@@ -20,7 +20,27 @@ type bsonChecker struct {
 // check reports what keeps the bytes from being one BSON document.
 func (c *bsonChecker) check(document []byte) *DecodeError {
 	c.dotted = false
-	return c.document(document, 1)
+	err := c.document(document, 1)
+	if err != nil && err.Reason == NotBSON {
+		if form := notBSON(document); form != "" {
+			return newError(NotBSON, "", "the value %s", form)
+		}
+	}
+	return err
+}
+
+// notBSON names the encoding of a value that is not BSON, with the way out; empty: none is recognised.
+func notBSON(value []byte) string {
+	form := formOf(value)
+	switch {
+	case form != "":
+		return form
+	case isJSONStart(value):
+		return "begins as JSON does: set EVENT_FORMAT=json, or extjson for Extended JSON"
+	case hasFrame(value) && isJSONStart(value[frameBytes:]):
+		return "begins with the frame of a schema registry, and JSON behind it: set EVENT_FORMAT=json and EVENT_FRAMING=confluent"
+	}
+	return ""
 }
 
 // document checks a document or an array that fills b.

@@ -182,12 +182,20 @@ func (d *Decoder) decodeJSON() *DecodeError {
 		return d.decodeArray()
 	}
 	if len(bytes.TrimSpace(d.text)) == 0 {
-		return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
+		return d.nothing()
 	}
 	if err := d.json.skipValue(); err != nil {
-		return d.explainFrame(err)
+		return d.notJSON(err)
 	}
 	return notObject(bytes.TrimSpace(d.text))
+}
+
+// nothing is the error of a record without an event.
+func (d *Decoder) nothing() *DecodeError {
+	if len(d.frame) > 0 && len(d.text) == 0 {
+		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=confluent: send a null value where a tombstone is meant")
+	}
+	return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
 }
 
 // decodeArray decodes every element of an array record, to the array's end. When too many are bad the rest is only read as

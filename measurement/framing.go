@@ -26,26 +26,50 @@ func framed(frame, element []byte) []byte {
 
 // checkFrame refuses a record without the frame that is announced, and one with a frame that is not.
 func (d *Decoder) checkFrame() *DecodeError {
-	switch announced := d.options.Framing == Confluent; {
-	case announced && len(d.frame) == 0:
+	announced := d.options.Framing == Confluent
+	if announced && len(d.frame) > 0 || !announced && (len(d.text) == 0 || d.text[0] != 0) {
+		return nil
+	}
+	switch form := formOf(d.text); {
+	case form != "":
+		return newError(NotJSON, "", "the value %s", form)
+	case announced:
 		return newError(NotJSON, "", "%s does not begin with a zero byte and a schema's id, as EVENT_FRAMING=confluent says: "+
 			"send it by a serializer of a schema registry, or set EVENT_FRAMING=none", quoteText(d.text))
-	case announced || len(d.text) == 0 || d.text[0] != 0:
-		return nil
 	case hasFrame(d.text) && isJSONStart(d.text[frameBytes:]):
 		return newError(NotJSON, "", "%s begins with the frame of a schema registry, and JSON behind it: set EVENT_FRAMING=confluent", quoteText(d.text))
+	case hasLongFrame(d.text):
+		return newError(NotJSON, "", "%s begins with the frame of a schema registry whose ids have %s", quoteText(d.text), longIDs)
 	}
 	return newError(NotJSON, "", "%s begins with a zero byte, as the frame of a schema registry does, but no JSON follows: "+
 		"send JSON; Avro and Protobuf are not read", quoteText(d.text))
 }
 
-// explainFrame says of what follows a frame and is not JSON what it may be.
-func (d *Decoder) explainFrame(err *DecodeError) *DecodeError {
-	if len(d.frame) == 0 || err.Reason != NotJSON {
-		return err
+// longIDs ends a sentence about a frame with a longer id.
+const longIDs = "eight bytes: set its serializer to ids of four bytes, as Confluent's, and EVENT_FRAMING=confluent"
+
+// hasLongFrame tells whether a value begins as with a frame whose id has eight bytes, and goes on as JSON.
+func hasLongFrame(value []byte) bool {
+	return hasFrame(value) && len(value) > 2*frameBytes-1 && isJSONStart(value[2*frameBytes-1:])
+}
+
+// notJSON says of a value that does not begin as JSON what it may be. The error is what the reader found wrong.
+func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
+	what := "the value "
+	if len(d.frame) > 0 {
+		what = "what follows the frame of EVENT_FRAMING=confluent "
 	}
-	return newError(NotJSON, "", "what follows the frame of EVENT_FRAMING=confluent is not JSON: %s; "+
-		"Avro and Protobuf have the same frame and are not read", quoteText(d.text))
+	switch form := formOf(d.text); {
+	case err.Reason != NotJSON:
+		return err
+	case form != "":
+		return newError(NotJSON, "", "%s%s", what, form)
+	case hasLongFrame(d.record.Value):
+		return newError(NotJSON, "", "the frame of EVENT_FRAMING=confluent has an id that seems to have %s", longIDs)
+	case len(d.frame) > 0:
+		return newError(NotJSON, "", "%sis not JSON: %s; Avro and Protobuf have the same frame and are not read", what, quoteText(d.text))
+	}
+	return err
 }
 
 // isJSONStart tells whether a text begins as an object or an array does.

@@ -179,7 +179,11 @@ func (j *jsonReader) unquote(raw []byte) (dotted bool, err *DecodeError) {
 	start := len(j.out)
 	out, ok := appendUnquoted(j.out, raw)
 	j.out = out
-	if !ok {
+	switch {
+	case !ok && utf8.Valid(text):
+		return false, newError(BadUTF8, j.path(), `%s has half of a character beyond U+FFFF, an escape \ud800 to \udfff without its other half: `+
+			"have its producer write whole characters", quoteText(text))
+	case !ok:
 		return false, badText(j.path(), text)
 	}
 	return bytes.IndexByte(out[start:], '.') >= 0, nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"waterwheel/internal/words"
 )
 
 // jsonTokens cuts JSON text into tokens. It is the only user of jsontext, and checks the syntax alone: names are
@@ -62,8 +64,15 @@ func (j *jsonTokens) end() *DecodeError {
 		return nil
 	}
 	j.broken = true
-	return newError(NotJSON, "", "a record is one value, here %s follows it at byte %d: put several events into an array",
-		quoteText(rest), len(j.text)-len(rest))
+	at := len(j.text) - len(rest)
+	switch zeros := len(rest) - len(bytes.TrimLeft(rest, "\x00")); {
+	case zeros == len(rest):
+		return newError(NotJSON, "", "%s behind the JSON, at byte %d: have its producer leave out what ends a text in C",
+			words.Count(zeros, "zero byte")+words.Form(zeros, " stands", " stand"), at)
+	case isJSONStart(rest) || rest[0] == '"':
+		return newError(NotJSON, "", "a record is one value, here %s follows it at byte %d: put several events into an array", quoteText(rest), at)
+	}
+	return newError(NotJSON, "", "a record is one value, here %s follows it at byte %d: leave it out", quoteText(rest), at)
 }
 
 // skip reads on behind the event that was begun.
@@ -121,6 +130,9 @@ func (j *jsonTokens) syntaxError(err error) *DecodeError {
 	}
 	if errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) {
 		return newError(NotJSON, "", "the text ends at byte %d in the middle of a value: is it cut?", len(j.text))
+	}
+	if what, wayOut := notJSONHere(j.text, at); what != "" {
+		return newError(NotJSON, path, "%s, at byte %d, before %s: %s", what, at, quoteText(j.text[at:]), wayOut)
 	}
 	return newError(NotJSON, path, "%v at byte %d, before %s", cause, at, quoteText(j.text[at:]))
 }

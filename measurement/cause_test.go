@@ -1,0 +1,171 @@
+package measurement
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// inUTF16 is a text in UTF-16, the byte with the smaller bits first or last.
+func inUTF16(text string, bigEndian bool) string {
+	var b strings.Builder
+	for _, unit := range utf16.Encode([]rune(text)) {
+		if bigEndian {
+			b.Write([]byte{byte(unit >> 8), byte(unit)})
+		} else {
+			b.Write([]byte{byte(unit), byte(unit >> 8)})
+		}
+	}
+	return b.String()
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestEncodingsAreNamed: a value that is encoded otherwise than the settings say is told by its encoding, with the way out, also
+// behind a frame and where BSON is expected.
+func TestEncodingsAreNamed(t *testing.T) {
+	const event = `{"time":1700000000,"meta":"m","x":1}`
+	for _, test := range []struct{ value, says string }{
+		{"\ufeff" + event, "begins with a byte order mark, which JSON does not have: have its producer write UTF-8 without one"},
+		{"\xff\xfe" + inUTF16(event, false), "is UTF-16 text, and JSON is UTF-8: have its producer write UTF-8"},
+		{"\xfe\xff" + inUTF16(event, true), "is UTF-16 text"},
+		{inUTF16(event, false), "is UTF-16 text"},
+		{inUTF16(event, true), "is UTF-16 text"},
+		{inUTF16(`[1]`, true), "is UTF-16 text"},
+		{gzipped(t, event), "is compressed by gzip: let Kafka compress instead (compression.type of the producer)"},
+		{"\x28\xb5\x2f\xfd\x04\x00\x21\x01\x00" + event, "is compressed by zstd"},
+		{"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x28", "is compressed by snappy"},
+		{"\xff\x06\x00\x00sNaPpY\x01\x28\x00\x00", "is compressed by snappy"},
+		{string([]byte{byte(len(event)), byte(len(event)-1) << 2}) + event, "is compressed by snappy"},
+		{"\xc8\x01\xf0\x63" + event + strings.Repeat("x", 100-len(event)) + "\xfe\x64\x00", "is compressed by snappy"},
+		{"\x04\x22\x4d\x18\x64\x40\xa7", "is compressed by lz4"},
+		{"BZh91AY&SY", "is compressed by bzip2"},
+		{"Obj\x01\x04\x14avro.codec", "is an Avro file"},
+		{"cpu,cpu=cpu-total,host=a usage_idle=93.1,usage_user=4.2 1700000000000000000", `is InfluxDB's line protocol: set data_format = "json" in Telegraf's Kafka output`},
+		{"mem,host=a free=12i,ok=true,state=\"fine, really\" 1700000000000000000\n", "is InfluxDB's line protocol"},
+		{"weather\\ report,site=north\\,east temperature=21.4\r\nweather,site=south temperature=22.1\r\n", "is InfluxDB's line protocol"},
+		{"m v=-1 -5", "is InfluxDB's line protocol"},
+		{"<event/>", "begins as XML does"},
+	} {
+		for name, o := range map[string]Options{"json": plainOptions, "extjson": {Format: ExtJSON, MetaFrom: MetaFromNone}, "bson": {Format: BSON, MetaFrom: MetaFromNone}} {
+			want := NotJSON
+			if name == "bson" {
+				want = NotBSON
+			}
+			if err := refusal(t, newDecoder(t, o), recordOf(test.value)); err.Reason != want || err.Path != "" || !strings.Contains(err.Detail, test.says) {
+				t.Errorf("%.20q as %s: %v, want …%s…", test.value, name, err, test.says)
+			}
+		}
+		framed := plainOptions
+		framed.Framing = Confluent
+		err := refusal(t, newDecoder(t, framed), recordOf("\x00\x00\x00\x00\x07"+test.value))
+		if err.Reason != NotJSON || !strings.Contains(err.Detail, test.says) {
+			t.Errorf("%.20q behind a frame: %v, want …%s", test.value, err, test.says)
+		}
+		if strings.HasPrefix(test.value, "\x00") {
+			continue // it begins as a frame does
+		}
+		if err := refusal(t, newDecoder(t, framed), recordOf(test.value)); !strings.Contains(err.Detail, test.says) {
+			t.Errorf("%.20q without a frame that is announced: %v, want …%s", test.value, err, test.says)
+		}
+	}
+}
+
+// TestOtherFormatsAreNamed: BSON where JSON is expected, and the other way round, and frames with longer ids.
+func TestOtherFormatsAreNamed(t *testing.T) {
+	framed, inBSONFormat := plainOptions, Options{Format: BSON, MetaFrom: MetaFromNone}
+	framed.Framing = Confluent
+	long := strings.Repeat("y", 300)
+	for _, test := range []struct {
+		options     Options
+		value, says string
+	}{
+		{plainOptions, string(inBSON(t, `{"time": 1700000000}`)), "the value is a BSON document: set EVENT_FORMAT=bson"},
+		{plainOptions, string(inBSON(t, `{"a": "`+long[:243]+`"}`)), "the value is a BSON document"}, // of 256 bytes, the first of them zero
+		{inBSONFormat, `[{"a": 1}]`, "begins as JSON does: set EVENT_FORMAT=json"},
+		{inBSONFormat, "\x00\x00\x00\x00\x07{}", "set EVENT_FORMAT=json and EVENT_FRAMING=confluent"},
+		{plainOptions, "\x00\x00\x00\x00\x00\x00\x00\x00\x07{}", "whose ids have eight bytes: set its serializer to ids of four"},
+		{framed, "\x00\x00\x00\x00\x00\x00\x00\x00\x07{}", "an id that seems to have eight bytes"},
+		{framed, "\x00\x00\x00\x00\x07\x06d-8", "Avro and Protobuf have the same frame"},
+	} {
+		if err := refusal(t, newDecoder(t, test.options), recordOf(test.value)); !strings.Contains(err.Detail, test.says) {
+			t.Errorf("%.20q in %s: %v, want …%s", test.value, test.options.Format, err, test.says)
+		}
+	}
+}
+
+// TestWhatIsNotJSONIsNamed: the cause at its place, with what to write instead, and not what a parser expected there.
+func TestWhatIsNotJSONIsNamed(t *testing.T) {
+	const null = `send null instead, leave the field out, or send {"$numberDouble": "NaN"} with EVENT_FORMAT=extjson`
+	for _, test := range []struct{ value, path, what, wayOut string }{
+		{`{"a":NaN}`, "a", `NaN is no value of JSON, at byte 5, before "NaN}"`, null},
+		{`{"a":nan}`, "a", `nan is no value of JSON, at byte 6`, null},
+		{`{"a":-NaN}`, "a", `-NaN is no value of JSON`, null},
+		{`{"a":Infinity}`, "a", `Infinity is no value of JSON`, null},
+		{`{"a": -Infinity }`, "a", `-Infinity is no value of JSON`, null},
+		{`{"a":[1,-inf]}`, "a.1", `-inf is no value of JSON`, null},
+		{`[{"a":1},{"a":NaN}]`, "1.a", `NaN is no value of JSON`, null},
+		{`{"a":True}`, "a", `True is how Python writes it`, "json.dumps"},
+		{`{"a":None}`, "a", `None is how Python writes it`, "json.dumps"},
+		{`{"a":undefined}`, "a", `undefined is no value of JSON`, "send null"},
+		{`{'a':1}`, "", `names and texts are in single quotes, at byte 1`, "in double quotes"},
+		{`{"a":'x'}`, "a", `names and texts are in single quotes`, "in double quotes"},
+		{`{a:1}`, "", `the name a is without quotes, at byte 1`, "in double quotes"},
+		{`{"b":1, a : 1}`, "", `the name a is without quotes`, "in double quotes"},
+		{`{"a":1,}`, "", `a comma stands before the end`, "leave it out"},
+		{`[1, ]`, "", `a comma stands before the end`, "leave it out"},
+		{`{"a":1 /* one */}`, "", `a comment stands there`, "leave it out"},
+		{"{\"a\":\"x\ny\"}", "a", `a control character stands there, at byte 7`, "with an escape"},
+		{`{"a":418.}`, "a", `418. is no number`, "digits before and behind a point"},
+		{`{"a":1e}`, "a", `1e is no number`, "write digits"},
+		{`{"a":;}`, "a", `invalid character ';' at start of value`, ""},
+		{`{"a":007}`, "", `007 is no number as JSON writes them, at byte 6`, "write digits before and behind a point"},
+		{`{"a":0x1F}`, "", `0x1F is no number`, "or send a text"},
+		{`{"a":+1}`, "a", `+1 is no number`, "no plus"},
+		{`{"a":.5}`, "a", `.5 is no number`, "before and behind a point"},
+		{`{"a":--1}`, "a", `--1 is no number`, "write digits"},
+		{"{\"a\":1}\x00", "", `1 zero byte stands behind the JSON, at byte 7`, "what ends a text in C"},
+		{"{\"a\":1}\n\x00\x00", "", `2 zero bytes stand behind the JSON, at byte 8`, "what ends a text in C"},
+		{`{"a":1},`, "", `here "," follows it at byte 7`, "leave it out"},
+		{`{"a":1}}`, "", `here "}" follows it`, "leave it out"},
+		{`{"a":1} {"a":2}`, "", `follows it at byte 8`, "put several events into an array"},
+	} {
+		err := refusal(t, newDecoder(t, plainOptions), recordOf(test.value))
+		if err.Reason != NotJSON || err.Path != test.path || !strings.Contains(err.Detail, test.what) || !strings.Contains(err.Detail, test.wayOut) {
+			t.Errorf("%q: %v, want at %q: …%s…%s…", test.value, err, test.path, test.what, test.wayOut)
+		}
+		if strings.Contains(err.Detail, "invalid character") && test.wayOut != "" {
+			t.Errorf("%q: the parser's words: %v", test.value, err)
+		}
+	}
+}
+
+// FuzzForms: no bytes harm those who recognise encodings, what they say is readable, and no JSON text is taken for another encoding.
+func FuzzForms(f *testing.F) {
+	for _, value := range []string{"\xff\xfe{\x00", "\x05\x10{\"a\"", "\xc8\x01\xf0\x63{", "cpu,a=b c=1 5", "a\\ b,c=d e=\"f g\"", "{\"a\":NaN}", "\x16\x00\x00\x00"} {
+		f.Add([]byte(value), 3)
+	}
+	f.Fuzz(func(t *testing.T, value []byte, at int) {
+		if form := formOf(value); form != "" && (!utf8.ValidString(form) || isJSONStart(value)) && !isUTF16(value) {
+			t.Errorf("%q is said to be %q", value, form)
+		}
+		if at < 0 || at > len(value) {
+			return
+		}
+		notJSONHere(value, at)
+	})
+}
