@@ -66,7 +66,7 @@ func metaTooLarge(what string, size int) *DecodeError {
 		"keep in it only what names the series", what, size, maxMetaBytes)
 }
 
-// readKey makes meta of the record's key: parsed when it is a JSON object, else as text.
+// readKey makes meta of the record's key: parsed when it is a JSON object, or framed, else as text.
 func (d *Decoder) readKey() *DecodeError {
 	const path = "key"
 	key := d.record.Key
@@ -84,20 +84,47 @@ func (d *Decoder) readKey() *DecodeError {
 	return nil
 }
 
-// parseKey reads the key: its error is of a JSON object, or a text, that could not be stored.
+// parseKey reads the key: its error is of a JSON object, a text or a framed value that could not be stored.
 func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if hasFrame(key) {
+		return d.framedKey(key)
+	}
 	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
 		return d.textKey(key)
 	}
+	if value, err = d.jsonKey(key); d.json.broken {
+		return d.textKey(key)
+	}
+	return value, err
+}
+
+// framedKey reads a key that begins as with a schema registry's frame. The id in it changes with the schema and names no series,
+// so it is taken off like that of a value. Behind it is any JSON value: a text is in quotes there.
+func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if d.options.Framing != Confluent {
+		const wayOut = "have its producer write the key as text"
+		if d.options.Format == BSON {
+			return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: %s", quoteText(key), wayOut)
+		}
+		return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: "+
+			"set EVENT_FRAMING=confluent if the values have it too, or %s", quoteText(key), wayOut)
+	}
+	text := key[frameBytes:]
+	if value, err = d.jsonKey(text); d.json.broken {
+		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=confluent is not JSON: %s; "+
+			"Avro and Protobuf have the same frame and are not read", quoteText(text))
+	}
+	return value, err
+}
+
+// jsonKey reads a key that is one JSON value. The reader is broken where it is not, and the error then of no use.
+func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError) {
 	j := d.json
-	j.begin(key)
+	j.begin(text)
 	j.clear()
-	value.Kind, err = j.objectOrWrapper(1)
+	value.Kind, err = j.value(0)
 	if !j.broken && j.skip() == nil {
 		_ = j.end() // only whether it is JSON matters
-	}
-	if j.broken {
-		return d.textKey(key)
 	}
 	value.Value, d.dotted = j.out, j.dotted
 	if nest := j.dotted && d.options.DottedNames == Nest; err == nil && nest && value.Kind == bson.TypeEmbeddedDocument {

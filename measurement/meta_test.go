@@ -114,3 +114,52 @@ func TestMetaAbsentAndNullDiffer(t *testing.T) {
 		t.Errorf("meta null: %v", null)
 	}
 }
+
+// TestFramedKeyIsUnframed: the id of a schema in a key names no series, and a new one makes no other series of the same device.
+func TestFramedKeyIsUnframed(t *testing.T) {
+	decode := func(o Options, key string) Measurement {
+		value := `{"x": 1}`
+		if o.Framing == Confluent {
+			value = "\x00\x00\x00\x00\x03" + value
+		}
+		return decodeOne(t, newDecoder(t, o), record.Record{Timestamp: recordTime, Key: []byte(key), Value: []byte(value)})
+	}
+	framed := Options{MetaFrom: MetaFromKey, StoredMeta: "meta", Framing: Confluent}
+	for _, test := range []struct{ key, want string }{
+		{"\x00\x00\x00\x00\x07" + `{"device": "d-8", "a.b": 1}`, `{"a": {"b": {"$numberInt":"1"}},"device": "d-8"}`},
+		{"\x00\x00\x00\x00\x08" + ` {"a.b": 1, "device":"d-8"}`, `{"a": {"b": {"$numberInt":"1"}},"device": "d-8"}`},
+		{"\x00\x7b\x22\x61\x22" + `"d-8"`, `"d-8"`},
+		{"\x00\x00\x00\x00\x07" + `"d\u002d8"`, `"d-8"`},
+		{"\x00\x00\x00\x00\x07" + `4711`, `{"$numberInt":"4711"}`},
+		{"\x00\x00\x00\x00\x07" + `[1, {"b": 1, "a": 2}]`, `[{"$numberInt":"1"},{"a": {"$numberInt":"2"},"b": {"$numberInt":"1"}}]`},
+		{"\x00\x00\x00\x00\x07" + `null`, `null`},
+		{"d-8", `"d-8"`}, // a text serializer's key, beside values of a registry's
+		{`{"device": "d-8"}`, `{"device": "d-8"}`},
+		{"\x00abc", `"\u0000abc"`},
+	} {
+		if got := decode(framed, test.key).Meta.String(); got != test.want {
+			t.Errorf("key %q: %s, want %s", test.key, got, test.want)
+		}
+	}
+	plain, inBSONFormat := framed, framed
+	plain.Framing, inBSONFormat.Framing, inBSONFormat.Format = NoFraming, NoFraming, BSON
+	for _, test := range []struct {
+		options   Options
+		key, says string
+	}{
+		{framed, "\x00\x00\x00\x00\x07\x06d-8", "is not JSON: \"\\x06d-8\"; Avro and Protobuf"},
+		{framed, "\x00\x00\x00\x00\x07d-8", "is not JSON"},
+		{framed, "\x00\x00\x00\x00\x07", "is not JSON"},
+		{framed, "\x00\x00\x00\x00\x07" + `{"a":1} {}`, "is not JSON"},
+		{framed, "\x00\x00\x00\x00\x00\x00\x10\x92", "is not JSON"}, // a number in binary
+		{plain, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "set EVENT_FRAMING=confluent if the values have it too, or have its producer write the key as text"},
+		{plain, "\x00\x00\x00\x00\x00\x00\x10\x12", "begins with a zero byte"},
+		{inBSONFormat, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "as the frame of a schema registry does: have its producer write the key as text"},
+	} {
+		value := []byte("\x00\x00\x00\x00\x03{}")
+		err := refusal(t, newDecoder(t, test.options), record.Record{Timestamp: recordTime, Key: []byte(test.key), Value: value})
+		if err.Reason != BadMeta || err.Path != "key" || !strings.Contains(err.Detail, test.says) {
+			t.Errorf("key %q: %v, want …%s…", test.key, err, test.says)
+		}
+	}
+}
