@@ -144,10 +144,11 @@ func (n *bsonNames) learn(l *bsonLevel, text []byte) *bsonName {
 	if dotted := bytes.IndexByte(name, '.') >= 0; dotted && (n.options.DottedNames == Nest || !l.outside) {
 		return nil
 	}
-	if !l.outside && (len(name) == 0 || name[0] == '$') {
+	node := nodeOf(l.paths, name)
+	if kept := node == nil || node.role == through; kept && !l.outside && (len(name) == 0 || name[0] == '$') {
 		return nil
 	}
-	learned := &bsonName{text: bytes.Clone(text), node: nodeOf(l.paths, name), visit: l.visit - 1}
+	learned := &bsonName{text: bytes.Clone(text), node: node, visit: l.visit - 1}
 	o := n.options
 	learned.reserved = l.top && (string(name) == o.StoredTime || string(name) == o.StoredMeta)
 	if learned.reserved && learned.node == nil {

@@ -59,7 +59,14 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 				path = "." // leads nowhere
 			}
 		}
-		if err := CheckPath(path); err != nil {
+		err := CheckPath(path)
+		if err == nil && setting == settingRoot && path != text {
+			err = errors.New("begins at the record's top always: write it without the slash")
+		}
+		if several := severalPaths[setting]; err != nil && strings.Contains(path, ",") && several != "" {
+			err = errors.New("names one field, but has a comma: " + several)
+		}
+		if err != nil {
 			wrong = append(wrong, &SettingError{setting, text, err.Error()})
 		}
 	}
@@ -97,6 +104,14 @@ const (
 	settingFields = "EVENT_FIELDS"
 	settingDrop   = "EVENT_DROP"
 )
+
+// severalPaths says of settings that take one path what someone wants who gives more.
+var severalPaths = map[string]string{
+	settingTime:   "every event has its time at one path",
+	settingMeta:   "for a meta of several fields set EVENT_META_FIELDS instead",
+	settingRoot:   "every record has its event at one path",
+	settingFields: "it names the object that holds the fields; EVENT_DROP leaves some of them out",
+}
 
 // leaves are the paths to what is taken out of an event.
 func (o *Options) leaves() (list []setPath) {
@@ -174,9 +189,20 @@ func (o *Options) checkNames() (wrong []*SettingError) {
 // CheckPath tells why a dotted path leads to no field; nil: it may. The empty path names none. The error goes on behind the
 // path.
 func CheckPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	if strings.Contains(path, ",") {
+		return errors.New("names one field, but has a comma: give one path")
+	}
 	for name := range strings.SplitSeq(path, ".") {
-		if path != "" && (name == "" || name[0] == '$' || strings.ContainsRune(name, 0)) {
-			return errors.New("not a dotted path: one of its names is empty, begins with $ or holds a NUL")
+		switch {
+		case name == "$":
+			return errors.New("not a dotted path: it begins with $, as JSONPath does. Write the names alone, as payload.after")
+		case name == "" || strings.ContainsRune(name, 0):
+			return errors.New("not a dotted path: one of its names is empty or holds a NUL")
+		case strings.HasSuffix(name, "[]") || strings.HasSuffix(name, "[*]"):
+			return errors.New("leads into an array, and paths lead through objects only: have one record, or one element of an array, sent for each")
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func (l *lookAround) walk(list []byte, prefix string, levels int) {
 
 // isNameable reports whether a path can lead to a field of this name, and a message show it.
 func isNameable(name []byte) bool {
-	if len(name) == 0 || name[0] == '$' || !utf8.Valid(name) {
+	if CheckPath(string(name)) != nil || len(name) == 0 || !utf8.Valid(name) {
 		return false
 	}
 	return strings.IndexFunc(string(name), func(c rune) bool { return !unicode.IsPrint(c) || c == '.' || c == ',' }) < 0
@@ -73,12 +73,53 @@ func (d *Decoder) missing(levels int, what, setting, instead string, seems func(
 	return what + ": send it, or set " + setting + " to its path, " + instead
 }
 
-// noSuchField begins the sentence about a field that is missing.
-const noSuchField = "the event has no such field"
+// noField begins the sentence about a field that is missing.
+func (d *Decoder) noField(path string) string {
+	if array := d.arrayOn(path); array != "" {
+		return array + " is an array, into which no path leads"
+	}
+	return "the event has no such field"
+}
+
+// arrayOn is the array in which a path, also one with an index in brackets, would have to go on; empty: there is none.
+func (d *Decoder) arrayOn(path string) string {
+	if d.paths.root != "" {
+		var within bool
+		if path, within = strings.CutPrefix(path, d.paths.root+"."); !within {
+			return ""
+		}
+	}
+	object, names := d.foundRoot, strings.Split(path, ".")
+	for i, name := range names {
+		e, found := elementOf(object, name)
+		if base, _, indexed := strings.Cut(name, "["); !found && indexed {
+			e, found = elementOf(object, base)
+			names[i] = base
+		}
+		switch {
+		case found && e.Kind == bson.TypeArray && (i < len(names)-1 || names[i] != name):
+			return shownPath(strings.Join(names[:i+1], "."))
+		case !found || e.Kind != bson.TypeEmbeddedDocument:
+			return ""
+		}
+		object = e.Value
+	}
+	return ""
+}
+
+// elementOf is the element of a document that has a name, false when there is none.
+func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
+	for list := rawbson.Content(document); len(list) > 0; {
+		if list = e.Cut(list); string(e.Name) == name {
+			return e, true
+		}
+	}
+	return e, false
+}
 
 // missingTime names the fields whose values are times that would be accepted.
 func (d *Decoder) missingTime() *DecodeError {
-	return newError(MissingTime, d.paths.time, "%s", d.missing(2, noSuchField, settingTime, "or to nothing for the record's timestamp", d.seemsTime))
+	return newError(MissingTime, d.paths.time, "%s", d.missing(2, d.noField(d.paths.time), settingTime, "or to nothing for the record's timestamp", d.seemsTime))
 }
 
 func (d *Decoder) seemsTime(e rawbson.Element) bool {
@@ -92,7 +133,7 @@ func (d *Decoder) seemsTime(e rawbson.Element) bool {
 
 // missingMeta names the fields whose values may name a series: texts, integers and objects that are no times.
 func (d *Decoder) missingMeta() *DecodeError {
-	path, what, setting := d.paths.meta[0].path, noSuchField, settingMeta
+	path, what, setting := d.paths.meta[0].path, d.noField(d.paths.meta[0].path), settingMeta
 	if d.paths.joined {
 		path, what, setting = "", "the event has none of "+clip(strings.Join(d.options.MetaFields, ", ")), settingMetas
 	}

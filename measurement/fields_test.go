@@ -23,6 +23,35 @@ func TestMissingFieldNamesThoseThatAreThere(t *testing.T) {
 	}
 }
 
+// TestPathsIntoArraysAreNamed: the field is there, and no path leads to it.
+func TestPathsIntoArraysAreNamed(t *testing.T) {
+	const value = `{"meta": 1, "list": [{"at": 1700000000}], "o": {"l.m": [1]}, "x[0]": {"at": 1700000000}, "p": {"q": [{"at": 1}]}}`
+	for _, test := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{TimeField: "list.0.at", MetaField: "meta"}, "list is an array, into which no path leads, it has x[0].at: set EVENT_TIME_FIELD"},
+		{Options{TimeField: "list[0].at", MetaField: "meta"}, "list is an array, into which no path leads"},
+		{Options{TimeField: "o.l.m[0]", MetaField: "meta"}, "o.l.m is an array"},
+		{Options{TimeField: "x[0].at", MetaField: "list[0]"}, "list is an array"},
+		{Options{TimeField: "q[0].at", MetaField: "/meta", Root: "p"}, "q is an array, into which no path leads, EVENT_ROOT=p has q"},
+		{Options{TimeField: "/list.0.at", MetaField: "/meta", Root: "p"}, "the event has no such field"},
+		{Options{TimeField: "list.at.x", MetaField: "meta", MetaFrom: MetaFromKey}, "list is an array"},
+		{Options{TimeField: "o.n", MetaField: "meta"}, "the event has no such field"},
+		{Options{TimeField: "meta.n", MetaField: "p"}, "the event has no such field"},
+	} {
+		r := recordOf(value)
+		r.Key = []byte("k")
+		if err := refusal(t, newDecoder(t, test.options), r); !strings.Contains(err.Detail, test.want) {
+			t.Errorf("%+v: %v, want …%s…", test.options, err, test.want)
+		}
+	}
+	x := decodeOne(t, newDecoder(t, Options{TimeField: "x[0].at", MetaField: "meta"}), recordOf(value)) // brackets in a name are part of it
+	if x.Time != eventTime*1000 {
+		t.Error(x.Time)
+	}
+}
+
 // TestMissingFieldsAreNamedWithinBounds: neither the number nor the length of what is there makes a message long, or slow.
 func TestMissingFieldsAreNamedWithinBounds(t *testing.T) {
 	var many strings.Builder

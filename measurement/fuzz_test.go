@@ -34,7 +34,7 @@ func fuzzOptions(format Format, choice uint8) Options {
 		o.Root, o.TimeField = "p", "/at"
 	}
 	if choice&64 != 0 {
-		o.Fields, o.Drop = "x", []string{"x.y", "x.z.a"}
+		o.Fields, o.Drop = "x", []string{"x.y", "x.z.a", "x.$d"}
 	}
 	if choice&128 != 0 {
 		if o.MetaFrom == "" {
@@ -126,7 +126,7 @@ func seedJSON(f *testing.F) {
 		`{"time": {"$date": {"$numberLong": "1700000000123"}}, "meta": {"$oid": "0123456789abcdef01234567"},
 			"x": [{"$numberDecimal": "1.5"}, {"$binary": {"base64": "AQID", "subType": "02"}}, {"$code": "f", "$scope": {"a.b": 1}},
 			{"$regularExpression": {"pattern": "a", "options": "xi"}}, {"$timestamp": {"t": 1, "i": 2}}, {"$minKey": 1}]}`,
-		`{"schema": {"$x": 1}, "at": 1700000000, "p": {"meta": 1, "a": {"b": 2}, "x": {"y": 1, "b": null, "z": {"a": 1}, "v": 1.5}}}`,
+		`{"schema": {"$x": 1}, "at": 1700000000, "p": {"meta": 1, "a": {"b": 2}, "x": {"y": 1, "b": null, "$d": 2, "z": {"a": 1}, "v": 1.5}}}`,
 		`[{"p": null}, {"p": {"x": {}}}, {"p": [1]}, {"at": 1700000000, "p": {"meta": {"b": 1, "a": 2}, "x": {"w": 1}}}]`,
 		`[[[[`, `{"a.b": 1, "a": {"b": 2}}`, `{"\u0000": "\ud800"}`, "{\"x\": \"\xff\"}", `{} {}`, ` `, `[]`,
 	} {

@@ -3,6 +3,8 @@ package measurement
 import (
 	"bytes"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // fewNames is up to how many names each is compared with each.
@@ -14,12 +16,60 @@ func (d *Decoder) checkName(name []byte) *DecodeError {
 	case len(name) == 0:
 		return newError(BadFieldName, "", "it holds a field without a name: name it")
 	case name[0] == '$':
-		return newError(BadFieldName, string(name), "names must not begin with a dollar sign: rename the field, "+
-			"or set EVENT_FORMAT=extjson if this is Extended JSON")
+		wayOut := "rename the field"
+		if d.options.Format == JSON {
+			wayOut += ", or set EVENT_FORMAT=extjson if this is Extended JSON"
+		}
+		return newError(BadFieldName, string(name), "%s: %s", dollarName, wayOut)
 	case d.dotted && bytes.IndexByte(name, '.') >= 0:
 		return newError(BadFieldName, string(name), "names must not hold dots: rename the field, or set EVENT_DOTTED_NAMES=nest")
 	}
 	return nil
+}
+
+// dollarName begins the sentence about a name with a dollar sign.
+const dollarName = "names must not begin with a dollar sign"
+
+// withWayOut adds to an error about a field that is to be stored that it can be left out, where a path leads there.
+func (d *Decoder) withWayOut(err *DecodeError) *DecodeError {
+	if err == nil || err.Reason != BadFieldName || !strings.HasPrefix(err.Detail, dollarName) {
+		return err
+	}
+	if path := d.dropPath(err.Path); path != "" {
+		err.Detail = dollarName + ": leave it out with EVENT_DROP='" + path + "'" + strings.Replace(err.Detail[len(dollarName):], ":", ",", 1)
+	}
+	return err
+}
+
+// dropPath is the path of a field as EVENT_DROP has it, of which the path from the record's top is given; empty: it cannot be
+// written there.
+func (d *Decoder) dropPath(path string) string {
+	if d.options.Root != "" {
+		var within bool
+		if path, within = strings.CutPrefix(path, d.options.Root+"."); !within {
+			return ""
+		}
+	}
+	for name := range strings.SplitSeq(path, ".") {
+		if _, err := strconv.Atoi(name); err == nil || !isNameable([]byte(name)) || strings.Contains(name, "'") {
+			return "" // a number may be the index in an array
+		}
+	}
+	return path
+}
+
+// reservedName is the error of a field that has the name of the stored time or meta.
+func (d *Decoder) reservedName(name string) *DecodeError {
+	what, setting := "time", "MONGODB_TIME_FIELD"
+	if name != d.options.StoredTime {
+		what, setting = "meta", "MONGODB_META_FIELD"
+	}
+	drop := name
+	if d.options.Fields != "" {
+		drop = d.options.Fields + "." + name
+	}
+	return newError(DuplicateField, name, "a stored measurement has its %s under this name: leave it out with EVENT_DROP=%s, rename the field, or choose another %s",
+		what, drop, setting)
 }
 
 // checkDuplicates refuses an object with two fields of one name. Its names are those from first on; they are taken off.

@@ -17,7 +17,7 @@ func TestNewRefuses(t *testing.T) {
 		{`not between 1 and`, Options{MetaField: "m", MaxBytes: -1}},
 		{`not between 1 and`, Options{MetaField: "m", MaxBytes: 1 << 30}},
 		{`not a dotted path`, Options{MetaField: "a..b"}},
-		{`not a dotted path`, Options{MetaField: "m", TimeField: "$time"}},
+		{`not a dotted path`, Options{MetaField: "m", TimeField: "$.time"}},
 		{`EVENT_META_FIELD=a.b: lies inside EVENT_TIME_FIELD=a, which takes`, Options{MetaField: "a.b", TimeField: "a"}},
 		{`EVENT_META_FIELD=a: holds EVENT_TIME_FIELD=a.b, and takes`, Options{MetaField: "a", TimeField: "a.b"}},
 		{`EVENT_META_FIELD=a: is EVENT_TIME_FIELD as well`, Options{MetaField: "a", TimeField: "a"}},

@@ -207,3 +207,92 @@ func pathBenchmarks(t testing.TB) map[string]pathBenchmark {
 		"framed": {Options{TimeField: "time", MetaField: "meta", Framing: Confluent, StoredTime: "time", StoredMeta: "meta"}, plain("\x00\x00\x00\x00\x07" + exampleEvent)},
 	}
 }
+
+// TestNamesWithADollarSignCanBeTakenOut: a name that could not be stored keeps no event out whose settings take it out, in any
+// format, and on the quick way.
+func TestNamesWithADollarSignCanBeTakenOut(t *testing.T) {
+	const event = `{"$schema": {"$id": 1}, "ts": 1700000000, "$type": "motor", "x": {"$$unit": "C", "v": 1}, "$meta": {"$id": 7}, "id": "d"}`
+	options := Options{
+		TimeField: "ts", MetaFields: []string{"kind=$type", "no=$meta.$id", "id"}, Drop: []string{"$schema", "x.$$unit"},
+		StoredTime: "time", StoredMeta: "meta",
+	}
+	const want = `1700000000000 {"id": "d","kind": "motor","no": {"$numberInt":"7"}} {"x": {"v": {"$numberInt":"1"}}}`
+	for _, format := range []Format{JSON, ExtJSON, BSON} {
+		o, value := options, []byte(event)
+		o.Format = format
+		if format == BSON {
+			value = inBSON(t, event)
+		}
+		d := newDecoder(t, o)
+		for range 3 {
+			if got := shown(t, decodeOne(t, d, recordOf(string(value)))); got != want {
+				t.Errorf("%s:\ngot  %s\nwant %s", format, got, want)
+			}
+		}
+	}
+	quick := options
+	quick.MetaFields = []string{"kind=$type", "id"}
+	const plain = `{"$schema": {"v": 1}, "ts": 1700000000, "$type": "motor", "x": {"v": 1, "$$unit": "C"}, "id": "d"}`
+	for _, format := range []Format{JSON, ExtJSON, BSON} {
+		o, value := quick, []byte(plain)
+		o.Format = format
+		if format == BSON {
+			value = inBSON(t, plain)
+		}
+		d := newDecoder(t, o)
+		decodeOne(t, d, recordOf(string(value)))
+		if d.quick.missed != 0 || d.walker != nil && d.walker.lost != 0 {
+			t.Errorf("%s: the event goes the longer way", format)
+		}
+	}
+	enveloped := newDecoder(t, Options{Root: "p", TimeField: "ts", MetaFrom: MetaFromNone})
+	decodeOne(t, enveloped, recordOf(`{"$schema": 1, "p": {"ts": 1700000000}}`)) // what is outside the root may have any name
+	if enveloped.quick.missed != 0 {
+		t.Error("an envelope with a dollar sign goes the longer way")
+	}
+}
+
+// TestLettersSayWhatToLeaveOut: which path EVENT_DROP takes to store the rest of an event.
+func TestLettersSayWhatToLeaveOut(t *testing.T) {
+	with := func(change func(*Options)) Options {
+		o := Options{TimeField: "ts", MetaFrom: MetaFromNone, StoredTime: "time", StoredMeta: "meta"}
+		change(&o)
+		return o
+	}
+	plain := with(func(*Options) {})
+	inFields, inRoot := with(func(o *Options) { o.Fields = "f" }), with(func(o *Options) { o.Root = "p" })
+	extended := with(func(o *Options) { o.Format = ExtJSON })
+	const isExtended = "or set EVENT_FORMAT=extjson if this is Extended JSON"
+	for _, test := range []struct {
+		options       Options
+		value, reason string
+		says, not     string
+	}{
+		{plain, `{"ts": 1700000000, "$schema": 1}`, "bad_field_name at $schema", "leave it out with EVENT_DROP='$schema', rename the field, " + isExtended, ""},
+		{extended, `{"ts": 1700000000, "$schema": 1}`, "bad_field_name at $schema", "leave it out with EVENT_DROP='$schema', rename the field", isExtended},
+		{plain, `{"ts": 1700000000, "a": {"$b": 1}}`, "bad_field_name at a.$b", "EVENT_DROP='a.$b'", ""},
+		{inFields, `{"ts": 1700000000, "f": {"a": {"$b": 1}}}`, "bad_field_name at f.a.$b", "EVENT_DROP='f.a.$b'", ""},
+		{inRoot, `{"p": {"ts": 1700000000, "$b": 1}}`, "bad_field_name at p.$b", "EVENT_DROP='$b'", ""},
+		{plain, `{"ts": 1700000000, "a": [{"$b": 1}]}`, "bad_field_name at a.0.$b", "rename the field", "EVENT_DROP"},
+		{plain, `{"ts": 1700000000, "$a,b": 1}`, "bad_field_name at $a,b", "rename the field", "EVENT_DROP"},
+		{with(func(o *Options) { o.Drop = []string{"$a.b"} }), `{"ts": 1700000000, "$a": {"b": 1, "c": 2}}`, "bad_field_name at $a", "EVENT_DROP='$a'", ""},
+		{with(func(o *Options) { o.Drop = []string{"$a.b"} }), `{"ts": 1700000000, "$a": 1}`, "bad_field_name at $a", "EVENT_DROP='$a'", ""},
+		{plain, `{"ts": 1700000000, "time": 1}`, "duplicate_field at time", "its time under this name: leave it out with EVENT_DROP=time, rename the field, or choose another MONGODB_TIME_FIELD", "MONGODB_META_FIELD"},
+		{plain, `{"ts": 1700000000, "meta": 1}`, "duplicate_field at meta", "its meta under this name: leave it out with EVENT_DROP=meta, rename the field, or choose another MONGODB_META_FIELD", ""},
+		{inFields, `{"ts": 1700000000, "f": {"time": 1}}`, "duplicate_field at f.time", "EVENT_DROP=f.time", ""},
+		{inRoot, `{"p": {"ts": 1700000000, "time": 1}}`, "duplicate_field at p.time", "EVENT_DROP=time", ""},
+	} {
+		err := refusal(t, newDecoder(t, test.options), recordOf(test.value))
+		if !strings.HasPrefix(err.Error(), test.reason+": ") || !strings.Contains(err.Detail, test.says) || test.not != "" && strings.Contains(err.Detail, test.not) {
+			t.Errorf("%s: %v, want %s: …%s…, and not %q", test.value, err, test.reason, test.says, test.not)
+		}
+		_, advice, found := strings.Cut(err.Detail, "EVENT_DROP=")
+		if !found {
+			continue
+		}
+		path, _, _ := strings.Cut(advice, ",")
+		o := test.options
+		o.Drop = append([]string{}, strings.Trim(path, "'"))
+		decodeOne(t, newDecoder(t, o), recordOf(test.value))
+	}
+}

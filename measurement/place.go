@@ -145,12 +145,21 @@ func (p *place) inMeta() bool { return p.use == asMeta || p.use == asMember }
 // isUsualName tells whether a name could be addressed everywhere. Names with dots are for others to judge.
 func isUsualName(name []byte) bool { return len(name) > 0 && name[0] != '$' }
 
+// isFree tells whether a name in the object here may be any, since it is not stored.
+func (p *place) isFree(name []byte) bool {
+	if len(name) == 0 || p.node == nil || p.inMeta() {
+		return false
+	}
+	n := nodeOf(p.node.children, name)
+	return n != nil && n.role != through || !p.fields
+}
+
 // placeOf is the place of a name in the object at a place, nil when it is no usual name or too many were met.
 func (q *quick) placeOf(parent *place, name []byte) *place {
 	if p := parent.child(name); p != nil {
 		return p
 	}
-	if !isUsualName(name) || len(name) > maxLiteral || !q.room() {
+	if !isUsualName(name) && !parent.isFree(name) || len(name) > maxLiteral || !q.room() {
 		return nil
 	}
 	p := q.options.newPlace(parent, name)

@@ -28,7 +28,7 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 	}
 	start := len(d.out)
 	if err := d.walk(event); err != nil || d.nullRoot {
-		return err
+		return d.withWayOut(err)
 	}
 	end := len(d.out)
 	if !fitsDocument(end-start, d.topCount) {
@@ -72,11 +72,13 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 		var e rawbson.Element
 		whole := list
 		list = e.Cut(list)
-		if err := d.checkName(e.Name); err != nil {
-			return err
+		next := nodeOf(paths, e.Name)
+		if next == nil { // others are looked at once it is known that they are kept
+			if err := d.checkName(e.Name); err != nil {
+				return err
+			}
 		}
 		d.names = append(d.names, e.Name)
-		next := nodeOf(paths, e.Name)
 		switch {
 		case next != nil && next.role != through:
 			d.take(e, next)
@@ -86,7 +88,7 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 			}
 		default:
 			d.out = append(d.out, whole[:len(whole)-len(list)]...)
-			if err := d.kept(e.Name, depth); err != nil {
+			if err := d.kept(e.Name, depth, next); err != nil {
 				return err
 			}
 		}
@@ -116,7 +118,7 @@ func (d *Decoder) copyNested(e rawbson.Element, depth int, at *node) *DecodeErro
 		d.out = d.out[:start] // it held what was taken out and nothing else
 		return nil
 	}
-	return d.kept(e.Name, depth-1)
+	return d.kept(e.Name, depth-1, at)
 }
 
 // copyContent copies the value of an object or an array.
@@ -150,15 +152,19 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	return nil
 }
 
-// kept counts a field that was copied. At the top level none may have the name of time or meta.
-func (d *Decoder) kept(name []byte, depth int) *DecodeError {
+// kept counts a field that was copied, at which paths go on or do not. At the top level none may have the name of time or meta.
+func (d *Decoder) kept(name []byte, depth int, at *node) *DecodeError {
+	if at != nil {
+		if err := d.checkName(name); err != nil {
+			return err
+		}
+	}
 	if depth > 1 {
 		return nil
 	}
 	d.topCount++
 	if o := &d.options; len(name) > 0 && (string(name) == o.StoredTime || string(name) == o.StoredMeta) {
-		return newError(DuplicateField, string(name), "a stored measurement has its time or meta under this name: "+
-			"rename the field, or choose another MONGODB_TIME_FIELD or MONGODB_META_FIELD")
+		return d.reservedName(string(name))
 	}
 	return nil
 }
