@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"waterwheel/internal/words"
 )
 
 // set gives the field a value in its own notation, the empty one leaves it as it is; else it says what would be right.
@@ -31,14 +34,23 @@ func (f *field) parse(text string) (reflect.Value, error) {
 	var err error
 	switch p := pointer.Interface().(type) {
 	case *time.Duration:
-		*p, err = time.ParseDuration(text)
-		hint = "not a duration: write a number with its unit, as 500ms, 10s or 2m"
+		var ok bool
+		if *p, ok = words.ParseSpan(text); !ok {
+			err = errNotRead
+		}
+		hint = "not a duration: write a number with its unit, as 500ms, 10s, 2m or 30d"
 	case *[]string:
 		for part := range strings.SplitSeq(text, ",") {
 			*p = append(*p, strings.TrimSpace(part))
 		}
 	case *bool:
-		*p, err = strconv.ParseBool(text)
+		switch strings.ToLower(text) {
+		case "yes", "on":
+			*p = true
+		case "no", "off":
+		default:
+			*p, err = strconv.ParseBool(text)
+		}
 		hint = "neither true nor false"
 	case encoding.TextUnmarshaler:
 		if err = p.UnmarshalText([]byte(text)); err != nil {
@@ -46,7 +58,7 @@ func (f *field) parse(text string) (reflect.Value, error) {
 		}
 	default:
 		if value.Kind() == reflect.String {
-			value.SetString(text)
+			value.SetString(f.canonical(text))
 			break
 		}
 		var n int64
@@ -60,6 +72,33 @@ func (f *field) parse(text string) (reflect.Value, error) {
 	return value, nil
 }
 
+// errNotRead is why a value could not be read; the hint says what it should be.
+var errNotRead = errors.New("not read")
+
+// allowed are the words that the field may have; nil: any.
+func (f *field) allowed() []string {
+	if f.tag("oneof") == "" {
+		return nil
+	}
+	return strings.Split(f.tag("oneof"), ",")
+}
+
+// canonical is the word of those allowed that a text means, in whatever case and with whatever hyphens it is written, and the text
+// itself where it means none.
+func (f *field) canonical(text string) string {
+	for _, word := range f.allowed() {
+		if words.Plain(word) == words.Plain(text) {
+			return word
+		}
+	}
+	for other := range strings.SplitSeq(f.tag("also"), ",") {
+		if name, word, _ := strings.Cut(other, "="); word != "" && words.Plain(name) == words.Plain(text) {
+			return word
+		}
+	}
+	return text
+}
+
 // outside says which bound the field's value exceeds; empty: none.
 func (f *field) outside() string {
 	switch v := f.value.Interface().(type) {
@@ -69,9 +108,8 @@ func (f *field) outside() string {
 		}
 		return ""
 	case string:
-		allowed := strings.Split(f.tag("oneof"), ",")
-		if f.tag("oneof") != "" && !slices.Contains(allowed, v) {
-			return "must be one of " + strings.Join(allowed, ", ")
+		if allowed := f.allowed(); len(allowed) > 0 && !slices.Contains(allowed, v) {
+			return "must be one of " + strings.Join(allowed, ", ") + cmp.Or(words.DidYouMean(v, allowed), f.tag("hint"))
 		}
 		return ""
 	}
@@ -79,9 +117,9 @@ func (f *field) outside() string {
 		return ""
 	}
 	if n := f.value.Int(); n < f.bound("min") {
-		return "must be at least " + f.tag("min") + f.unit()
+		return "must be at least " + f.counted("min")
 	} else if f.tag("max") != "" && n > f.bound("max") {
-		return "must be at most " + f.tag("max") + f.unit()
+		return "must be at most " + f.counted("max")
 	}
 	return ""
 }
@@ -95,11 +133,12 @@ func (f *field) bound(tag string) int64 {
 	return n.Int()
 }
 
-func (f *field) unit() string {
+// counted is a min or max tag with what the number counts.
+func (f *field) counted(tag string) string {
 	if f.tag("unit") == "" {
-		return ""
+		return f.tag(tag)
 	}
-	return " " + f.tag("unit")
+	return words.Count(f.bound(tag), f.tag("unit"))
 }
 
 // boundsHint is ", from … to …" as far as there are bounds.
@@ -108,8 +147,8 @@ func (f *field) boundsHint() string {
 	case low == "":
 		return ""
 	case high == "":
-		return ", at least " + low + f.unit()
+		return ", at least " + f.counted("min")
 	default:
-		return ", from " + low + " to " + high + f.unit()
+		return ", from " + low + " to " + f.counted("max")
 	}
 }

@@ -59,6 +59,10 @@ func (k *checker) addresses() {
 			host, port, err := net.SplitHostPort(broker)
 			switch {
 			case err == nil && brokerHost.MatchString(host) && isPort(port, 1):
+			case strings.Contains(broker, "://"):
+				k.fail("KAFKA_BROKERS", "", "number %d has a scheme: write host:port alone, and how connections are protected into KAFKA_SECURITY", i+1)
+			case strings.ContainsAny(broker, "; \t"):
+				k.fail("KAFKA_BROKERS", "", "number %d has a semicolon or a blank in it: write commas between addresses, as kafka-1:9092,kafka-2:9092", i+1)
 			case harmless.MatchString(broker) && !mayHoldLogin(strings.Join(k.Kafka.Brokers, ",")):
 				k.fail("KAFKA_BROKERS", broker, "not an address: write host:port, as kafka-1:9092")
 			default: // it may hold a password

@@ -42,8 +42,8 @@ func (k *checker) paths() {
 	if !k.good("EVENT_META_FROM", "EVENT_META_FIELD", "EVENT_META_FIELDS", "EVENT_DROP") {
 		return
 	}
-	if err := measurement.CheckPath(k.Event.MetaField); err != nil && k.given["EVENT_META_FIELD"] {
-		k.fail("EVENT_META_FIELD", k.Event.MetaField, "%v", err)
+	if err := measurement.CheckPath(k.Event.MetaField); err != nil && k.given["EVENT_META_FIELD"] && k.Event.MetaFrom != "value" {
+		k.fail("EVENT_META_FIELD", k.Event.MetaField, "%v", err) // it is not looked at below
 		return
 	}
 	for _, wrong := range k.Event.Paths().CheckPaths() {

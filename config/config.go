@@ -15,8 +15,10 @@ const topicPlaceholder = "{topic}"
 //	env    name, and ",required" or ",default=" and the default
 //	doc    what it means, for the reference and for error messages
 //	min    smallest value allowed, max the largest, in the field's own notation
-//	oneof  the values allowed, comma-separated
-//	unit   what a number counts
+//	oneof  the values allowed, comma-separated; taken in any case
+//	also   other words for some of them, as word=value, comma-separated
+//	hint   what is added to the message about a value that is not allowed
+//	unit   what a number counts, in the singular
 //	empty  the variable may be set to the empty string, and what that means; elsewhere empty counts as not set
 //	shown  what the reference shows as default where the env tag cannot say it
 type Config struct {
@@ -36,7 +38,7 @@ type Kafka struct {
 	Brokers           []string      `env:"KAFKA_BROKERS,required" doc:"bootstrap addresses, host:port, comma-separated"`
 	Topics            []string      `env:"KAFKA_TOPICS,required" doc:"topics to read, comma-separated"`
 	GroupID           string        `env:"KAFKA_GROUP_ID,default=waterwheel" doc:"consumer group"`
-	Start             Start         `env:"KAFKA_START,default=earliest" doc:"where a group without any commit for a topic begins: earliest, latest, or an RFC 3339 time. Partitions added later and topics created again begin at the log start"`
+	Start             Start         `env:"KAFKA_START,default=earliest" doc:"where a group without any commit for a topic begins: earliest, latest, an RFC 3339 time, or a date, which is its first moment in UTC. Partitions added later and topics created again begin at the log start"`
 	OutOfRange        string        `env:"KAFKA_OUT_OF_RANGE,default=stop" oneof:"stop,earliest,latest" doc:"committed offset beyond the log end: stop (the partition, with an alarm), earliest or latest. Behind the log start it always goes on at the log start, counted as lost by retention"`
 	SkipCorrupt       Places        `env:"KAFKA_SKIP_CORRUPT" doc:"record batches that are skipped because they cannot be read, each as topic/partition/offset, comma-separated: what the message of the stopped partition says. Each becomes one letter, unreadable, with the batch's bytes. Besides damage and what Java's client refuses, batches are not read that unfold to more than 128 MiB, that unfold to more than 8 MiB and refer back farther than that (zstd's ultra levels, one snappy block), that have more than 4,194,304 records, or whose records' offsets do not ascend within the batch"`
 	Isolation         string        `env:"KAFKA_ISOLATION,default=read_committed" oneof:"read_committed,read_uncommitted" doc:"whether records of open and aborted transactions are read"`
@@ -51,8 +53,8 @@ type Kafka struct {
 
 // Security says how connections to Kafka are protected.
 type Security struct {
-	Protocol      string `env:"KAFKA_SECURITY,default=plaintext" oneof:"plaintext,tls,sasl_plaintext,sasl_tls" doc:"encryption and authentication"`
-	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" doc:"needed with sasl_plaintext and sasl_tls"`
+	Protocol      string `env:"KAFKA_SECURITY,default=plaintext" oneof:"plaintext,tls,sasl_plaintext,sasl_tls" also:"ssl=tls,sasl_ssl=sasl_tls" doc:"encryption and authentication; SSL and SASL_SSL, as Java's client calls them, mean tls and sasl_tls"`
+	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" hint:". OAUTHBEARER, AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK, PLAIN at Azure Event Hubs" doc:"needed with sasl_plaintext and sasl_tls"`
 	SASLUsername  string `env:"KAFKA_SASL_USERNAME" doc:"user"`
 	SASLPassword  Secret `env:"KAFKA_SASL_PASSWORD" doc:"password"`
 	TLSCAFile     string `env:"KAFKA_TLS_CA_FILE" doc:"PEM file of the authorities to trust instead of the system's; read again when it changes, as the next two"`
@@ -65,17 +67,17 @@ type Security struct {
 // Event says how records become measurements.
 type Event struct {
 	Format      string            `env:"EVENT_FORMAT,default=json" oneof:"json,extjson,bson" doc:"json, extjson (relaxed or canonical Extended JSON) or bson. A record holds one object or, not in bson, an array of them: of an array up to 100 bad elements become letters of their own, with more the record is one letter and nothing of it is stored"`
-	Framing     string            `env:"EVENT_FRAMING,default=none" oneof:"none,confluent" doc:"what stands before the event in a record's value: none, or confluent (a zero byte and the four bytes of a schema's id, as Confluent's JSON Schema serializer writes; not with bson)"`
+	Framing     string            `env:"EVENT_FRAMING,default=none" oneof:"none,confluent" doc:"what stands before the event in a record's value: none, or confluent (a zero byte and the four bytes of a schema's id, as Confluent's JSON Schema serializer writes; not with bson). With confluent and EVENT_META_FROM=key the same is taken off a key that has it"`
 	Root        string            `env:"EVENT_ROOT" doc:"dotted path to the object that is the event, in an envelope, as payload or payload.after; what is outside is not stored. The other paths are relative to it, but for those that begin with a slash, which begin at the envelope's top. A record whose root is null (a deleted row) is skipped as a tombstone is. Not set: the whole object"`
 	TimeField   string            `env:"EVENT_TIME_FIELD,default=time" empty:"the Kafka record's timestamp" doc:"dotted path to the measurement's time in the event"`
-	TimeFormat  string            `env:"EVENT_TIME_FORMAT,default=auto" doc:"auto, rfc3339, unix, unix_ms, unix_us, unix_ns, or a Go layout. auto: an RFC 3339 string (also with an offset as +0100 or +01), an Extended JSON date, or a number: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds; a number sent as a string where its whole part has 10, 13, 16 or 19 digits, without sign and exponent, which tells its unit. unix and its kin: a number, also as a string"`
-	TimeMin     measurement.Bound `env:"EVENT_TIME_MIN,default=1990-01-01T00:00:00Z" doc:"earliest time accepted: an RFC 3339 time, or a distance from the record's Kafka timestamp as +24h or -72h"`
+	TimeFormat  string            `env:"EVENT_TIME_FORMAT,default=auto" doc:"auto, rfc3339, unix, unix_ms, unix_us, unix_ns, a Go layout as 2006-01-02 15:04:05, or a strftime pattern as %Y-%m-%d %H:%M:%S. Both read a text without a zone as UTC, and with digits alone, as 20060102, numbers too. auto: an RFC 3339 string (also the forms of ISO 8601 with an offset as +0100 or +01, a blank before it, a comma before the fraction, without seconds, or without hyphens and colons as 20260301T120000Z), an Extended JSON date, or a number: below 1e11 seconds, below 1e14 milliseconds, below 1e17 microseconds, else nanoseconds; a number sent as a string where its whole part has 10, 13, 16 or 19 digits, without sign and exponent, which tells its unit. unix and its kin: a number, also as a string"`
+	TimeMin     measurement.Bound `env:"EVENT_TIME_MIN,default=1990-01-01T00:00:00Z" doc:"earliest time accepted: an RFC 3339 time, a date, or a distance from the record's Kafka timestamp as +24h or -30d"`
 	TimeMax     measurement.Bound `env:"EVENT_TIME_MAX,default=+24h" doc:"latest time accepted, written as EVENT_TIME_MIN. Whatever both say, only times of the years 0 to 9999 are accepted; a distance does not bind a record without a timestamp (-1)"`
 	MetaField   string            `env:"EVENT_META_FIELD,default=meta" empty:"as EVENT_META_FROM says" doc:"dotted path to the series' identity in the event"`
 	MetaFields  []string          `env:"EVENT_META_FIELDS" doc:"instead of EVENT_META_FIELD: several paths, comma-separated, that make meta an object. Each is name=path, or a path, whose last name it gets; what an event does not have is absent, and one must be there"`
 	Fields      string            `env:"EVENT_FIELDS" doc:"dotted path to the object whose members become the measurement's fields, as fields in Telegraf's events; nothing else is stored but time and meta. Not set: all that is neither time nor meta"`
-	Drop        []string          `env:"EVENT_DROP" doc:"dotted paths of fields that are left out, comma-separated"`
-	MetaFrom    string            `env:"EVENT_META_FROM,default=value" oneof:"value,key,none" doc:"where a series' identity comes from: value (EVENT_META_FIELD), key (the record's key, text or a JSON object), or none"`
+	Drop        []string          `env:"EVENT_DROP" doc:"dotted paths of fields that are left out, comma-separated; names that begin with $, as $schema, too"`
+	MetaFrom    string            `env:"EVENT_META_FROM,default=value" oneof:"value,key,none" doc:"where a series' identity comes from: value (EVENT_META_FIELD), key (the record's key, text or a JSON object; behind a schema registry's frame any JSON value), or none"`
 	DottedNames string            `env:"EVENT_DOTTED_NAMES,default=nest" oneof:"nest,reject" doc:"field names with dots: nest (a.b becomes {a: {b}}) or reject"`
 	MaxBytes    Size              `env:"EVENT_MAX_BYTES,default=1MiB" min:"1B" max:"64MiB" doc:"longest record accepted"`
 }
@@ -103,21 +105,21 @@ func (m MongoDB) SeriesFor(topic string) string {
 
 // Bucket says when a bucket is full.
 type Bucket struct {
-	MaxCount   int32 `env:"BUCKET_MAX_COUNT,default=1000" min:"1" max:"1000000" unit:"measurements" doc:"most in one bucket"`
+	MaxCount   int32 `env:"BUCKET_MAX_COUNT,default=1000" min:"1" max:"1000000" unit:"measurement" doc:"most in one bucket"`
 	MaxBytes   Size  `env:"BUCKET_MAX_BYTES,default=125KiB" min:"1B" max:"12MiB" doc:"largest bucket"`
-	MinCount   int32 `env:"BUCKET_MIN_COUNT,default=10" min:"1" max:"1000000" unit:"measurements" doc:"a bucket of fewer may be larger than BUCKET_MAX_BYTES"`
+	MinCount   int32 `env:"BUCKET_MIN_COUNT,default=10" min:"1" max:"1000000" unit:"measurement" doc:"a bucket of fewer may be larger than BUCKET_MAX_BYTES"`
 	CacheBytes Size  `env:"BUCKET_CACHE_BYTES,default=0B" min:"0B" max:"1TiB" doc:"a partition's buckets shrink when it has more of them than fit into a cache of this size: give each partition its share of the database's cache, since none knows of the others; 0: off"`
 	Reopen     bool  `env:"BUCKET_REOPEN,default=true" doc:"look stored buckets up before opening new ones"`
-	DeltaMax   int32 `env:"BUCKET_DELTA_MAX,default=16" min:"0" max:"1000000" unit:"measurements" doc:"most that are added to a stored bucket in one write; more go into a new bucket. 0: no limit"`
+	DeltaMax   int32 `env:"BUCKET_DELTA_MAX,default=16" min:"0" max:"1000000" unit:"measurement" doc:"most that are added to a stored bucket in one write; more go into a new bucket. 0: no limit"`
 }
 
 // Flush says when measurements are written and offsets committed.
 type Flush struct {
 	Interval       time.Duration `env:"FLUSH_INTERVAL,default=5s" min:"1ms" max:"1h" doc:"longest time a measurement waits to be written"`
 	Bytes          Size          `env:"FLUSH_BYTES,default=64MiB" min:"1KiB" max:"16GiB" doc:"a partition with this much waiting is written at once"`
-	Count          int           `env:"FLUSH_COUNT,default=500000" min:"1" max:"100000000" unit:"measurements" doc:"a partition with this many waiting is written at once"`
+	Count          int           `env:"FLUSH_COUNT,default=500000" min:"1" max:"100000000" unit:"measurement" doc:"a partition with this many waiting is written at once"`
 	CommitInterval time.Duration `env:"COMMIT_INTERVAL,default=1s" min:"10ms" max:"1m" doc:"time between two commits of offsets"`
-	Segments       string        `env:"SEGMENTS,default=auto" oneof:"auto,on,off" doc:"what arrives for series that send rarely is written together into segments first, documents of many series, and put into buckets every SETTLE_INTERVAL: far less work for MongoDB, and as soon visible. auto: in a collection that is new, or has segments already, where this MongoDB has a view that shows them (not with MONGODB_VIEW=none); on: always, so without such a view only consumer query and the package reader show what is not in buckets yet; off: everything is written into buckets at once. A collection that once had segments is refused by versions that do not know them; with off, those it has are shown and put into buckets, and no new ones are written"`
+	Segments       string        `env:"SEGMENTS,default=auto" oneof:"auto,on,off" also:"true=on,false=off,yes=on,no=off" doc:"what arrives for series that send rarely is written together into segments first, documents of many series, and put into buckets every SETTLE_INTERVAL: far less work for MongoDB, and as soon visible. auto: in a collection that is new, or has segments already, where this MongoDB has a view that shows them (not with MONGODB_VIEW=none); on: always, so without such a view only consumer query and the package reader show what is not in buckets yet; off: everything is written into buckets at once. A collection that once had segments is refused by versions that do not know them; with off, those it has are shown and put into buckets, and no new ones are written"`
 	SettleInterval time.Duration `env:"SETTLE_INTERVAL,default=10m" min:"1s" max:"24h" doc:"how long measurements stay in segments before they are put into buckets; longer makes fuller buckets, and more segments that a query looks through"`
 	SettleAhead    time.Duration `env:"SETTLE_AHEAD,default=4m" min:"2s" max:"1h" doc:"how long before their buckets are shown in their place segments are settled. Longer than it takes another consumer to take over from one that died: else, and where none does, queries may show some measurements twice until one does"`
 	SettleLinger   time.Duration `env:"SETTLE_LINGER,default=10m" min:"1s" max:"24h" doc:"how long segments are kept after they have ended: longer than queries take"`
@@ -133,8 +135,8 @@ type Memory struct {
 type DLQ struct {
 	Topic       string        `env:"DLQ_TOPIC,default={topic}.dlq" empty:"a bad record stops its partition instead" doc:"dead-letter topic, {topic} standing for the record's topic"`
 	Create      bool          `env:"DLQ_CREATE,default=true" doc:"create missing dead-letter topics"`
-	Partitions  int           `env:"DLQ_PARTITIONS,default=1" min:"1" max:"10000" unit:"partitions" doc:"of a created dead-letter topic"`
-	Replication int           `env:"DLQ_REPLICATION" min:"1" max:"100" unit:"replicas" shown:"the broker's" doc:"of a created dead-letter topic"`
+	Partitions  int           `env:"DLQ_PARTITIONS,default=1" min:"1" max:"10000" unit:"partition" doc:"of a created dead-letter topic"`
+	Replication int           `env:"DLQ_REPLICATION" min:"1" max:"100" unit:"replica" shown:"the broker's" doc:"of a created dead-letter topic"`
 	Retention   time.Duration `env:"DLQ_RETENTION,default=720h" min:"0s" max:"876000h" doc:"how long a created dead-letter topic keeps letters after they were written; 0s: until somebody deletes them"`
 }
 

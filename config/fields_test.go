@@ -64,7 +64,8 @@ func TestDefinitionsAreComplete(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "17": 17, "125KiB": 125 << 10, "2 MiB": 2 << 20, "1GiB": 1 << 30, "8388607TiB": 8388607 << 40, "5B": 5} {
+	for text, want := range map[string]Size{"0": 0, "17": 17, "125KiB": 125 << 10, "2 MiB": 2 << 20, "1GiB": 1 << 30, "8388607TiB": 8388607 << 40, "5B": 5,
+		"64M": 64 << 20, "64m": 64 << 20, "64MB": 64 << 20, "64Mi": 64 << 20, "64mib": 64 << 20, "2 G": 2 << 30, "1k": 1 << 10, "1T": 1 << 40, "7b": 7} {
 		var got, back Size
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%q is read as %d, %v, want %d", text, got, err, want)
@@ -73,7 +74,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%d is written %q", got, got)
 		}
 	}
-	for _, text := range []string{"", "MiB", "1.5MiB", "-1KiB", "1MB", "8388608TiB", "9223372036854775808"} {
+	for _, text := range []string{"", "MiB", "1.5MiB", "-1KiB", "1MBit", "1MiBi", "1 M B", "1X", "M", "1e6", "8388608TiB", "9223372036854775808"} {
 		if err := new(Size).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is read as a size, want an error", text)
 		}

@@ -121,6 +121,10 @@ func (l *loader) load(f field) {
 		l.report([]Problem{{Variable: name, Message: "is required: " + f.tag("doc")}})
 		return
 	}
+	if f.isQuoted(text) {
+		l.report([]Problem{{Variable: name, Value: f.shownText(text), Message: "begins and ends with a quote, which belongs to no value: leave the quotes out, also in an env file, which keeps them"}})
+		return
+	}
 	l.given[name] = found && text != ""
 	if !found {
 		text = f.fallback()
@@ -150,6 +154,13 @@ func (l *loader) resolve(f *field) (text string, found bool, problem string) {
 	}
 	text = strings.TrimRight(string(content), "\r\n")
 	return text, text != "" || f.takesEmpty(), ""
+}
+
+// isQuoted tells whether a text is in quotes. A password may be.
+func (f *field) isQuoted(text string) bool {
+	_, isPassword := f.value.Interface().(Secret)
+	n := len(text)
+	return n > 1 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] && !isPassword
 }
 
 // fileError is why a file could not be read, and its path unless that may be the value itself, set where the name of its file

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"KAFKA_TOPICS":           "ok, no spaces allowed ,ok",
 		"KAFKA_LEASE":            "2s",
 		"KAFKA_HEARTBEAT":        "1s",
-		"EVENT_MAX_BYTES":        "1MB",
+		"EVENT_MAX_BYTES":        "1.5M",
 		"BUCKET_MAX_COUNT":       "many",
 		"FLUSH_COUNT":            "0",
 		"MONGODB_WRITE_TIMEOUT":  "10",
@@ -129,10 +130,10 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	want := []string{
 		"KAFKA_BROKERS: is required: bootstrap addresses, host:port, comma-separated",
 		"KAFKA_ISOLATION=serializable: must be one of read_committed, read_uncommitted",
-		"EVENT_MAX_BYTES=1MB: not a size: write a whole number with KiB, MiB or GiB, from 1B to 64MiB",
-		"MONGODB_WRITE_TIMEOUT=10: not a duration: write a number with its unit, as 500ms, 10s or 2m, from 100ms to 10m",
+		"EVENT_MAX_BYTES=1.5M: not a size: write a whole number with KiB, MiB or GiB; K, M and G mean the same, from 1B to 64MiB",
+		"MONGODB_WRITE_TIMEOUT=10: not a duration: write a number with its unit, as 500ms, 10s, 2m or 30d, from 100ms to 10m",
 		"BUCKET_MAX_COUNT=many: not a whole number, from 1 to 1000000 measurements",
-		"FLUSH_COUNT=0: must be at least 1 measurements",
+		"FLUSH_COUNT=0: must be at least 1 measurement",
 		"DLQ_CREATE=perhaps: neither true nor false",
 		"KAFKA_HEARTBEAT: no such setting: did you mean KAFKA_HEARTBEAT_INTERVAL?",
 		"MONGODB_BUCKET_MAXSPAN: no such setting: did you mean MONGODB_BUCKET_MAX_SPAN?",
@@ -245,7 +246,7 @@ func TestOnlyMisspeltSettingsAreRefused(t *testing.T) {
 		if got := problems(t, with(name, "1")); got != nil {
 			t.Errorf("%s: %q", name, got)
 		}
-		if got := Strange([]string{"PATH=/bin", "KAFKA_TOPICS=a", name + "=1", "HTTP_PROXY=x"}); len(got) != 1 || got[0] != name {
+		if got := Strange([]string{"PATH=/bin", "KAFKA_BROKERS=a:1", "KAFKA_TOPICS=a", name + "=1", "HTTP_PROXY=x"}); len(got) != 1 || got[0] != name {
 			t.Errorf("%s: %v are strange", name, got)
 		}
 	}
@@ -279,6 +280,97 @@ func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
 	} {
 		if _, err := load(pairs...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", pairs, err, want)
+		}
+	}
+}
+
+// TestSettingsOfOtherClientsAreNotTakenSilently: whoever sets one means it, unless ours is set beside it.
+func TestSettingsOfOtherClientsAreNotTakenSilently(t *testing.T) {
+	got := problems(t, with("KAFKA_SECURITY_PROTOCOL", "SASL_SSL"))
+	const want = "KAFKA_SECURITY_PROTOCOL: no such setting: did you mean KAFKA_SECURITY? If another program reads it, set KAFKA_SECURITY as well"
+	if len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, env := range [][]string{
+		{"KAFKA_SECURITY_PROTOCOL", "SASL_SSL", "KAFKA_SECURITY", "plaintext"},
+		{"KAFKA_SECURITY_PROTOCOL", ""},
+		{"KAFKA_BOOTSTRAP_SERVERS", "a:1"}, // KAFKA_BROKERS is set
+	} {
+		if got := problems(t, with(env...)); got != nil {
+			t.Errorf("%v: %q", env, got)
+		}
+	}
+	if got := Strange([]string{"KAFKA_SECURITY_PROTOCOL=SSL", "KAFKA_SECURITY=tls"}); len(got) != 1 {
+		t.Errorf("beside ours it is not mentioned: %v", got)
+	}
+	if got := problems(t, with("KAFKA_SASL_JAAS_CONFIG_FILE", "/etc/jaas")); len(got) != 1 || !strings.Contains(got[0], "did you mean KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD?") {
+		t.Errorf("%q", got)
+	}
+	names := map[string]bool{}
+	for _, f := range fields(&Config{}) {
+		names[f.name()] = true
+	}
+	for other, ours := range otherNames {
+		for name := range strings.SplitSeq(ours, " and ") {
+			if !names[name] || names[other] || !isOurs(other) {
+				t.Errorf("%s stands for %s", other, name)
+			}
+		}
+	}
+}
+
+// TestValuesAsTheyAreTyped: in any case, by the words of other clients, and with the units that people use.
+func TestValuesAsTheyAreTyped(t *testing.T) {
+	c, err := load(with(
+		"KAFKA_SECURITY", "SASL_SSL", "KAFKA_SASL_MECHANISM", "scram-sha512", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", `"quoted"`,
+		"KAFKA_START", "Latest", "KAFKA_ISOLATION", "READ-UNCOMMITTED", "EVENT_FORMAT", "JSON", "LOG_LEVEL", "WARN", "SEGMENTS", "false", "DLQ_CREATE", "no",
+		"DLQ_RETENTION", "30d", "MONGODB_EXPIRE_AFTER", "1w", "KAFKA_SESSION_TIMEOUT", "10s", "FLUSH_BYTES", "64M", "MEMORY_LIMIT", "2g",
+		"EVENT_TIME_MIN", "-30d", "EVENT_TIME_MAX", "+1d12h", "EVENT_TIME_FORMAT", "%Y-%m-%d %H:%M:%S",
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day = 24 * time.Hour
+	for name, got := range map[string]bool{
+		"security": c.Security.Protocol == "sasl_tls", "mechanism": c.Security.SASLMechanism == "SCRAM-SHA-512", "password": c.Security.SASLPassword.Reveal() == `"quoted"`,
+		"start": c.Kafka.Start.Policy == "latest", "isolation": c.Kafka.Isolation == "read_uncommitted", "format": c.Event.Format == "json",
+		"level": c.Service.LogLevel == "warn", "segments": c.Flush.Segments == "off", "create": !c.DLQ.Create, "retention": c.DLQ.Retention == 30*day,
+		"expiry": c.MongoDB.ExpireAfter == 7*day, "bytes": c.Flush.Bytes == 64<<20, "memory": c.Memory.Limit == 2<<30,
+		"min": c.Event.TimeMin == measurement.FromRecord(-30*day), "max": c.Event.TimeMax == measurement.FromRecord(36*time.Hour),
+	} {
+		if !got {
+			t.Errorf("%s is read wrongly: %+v", name, c)
+		}
+	}
+	for text, want := range map[string]string{"PLAINTEXT": "plaintext", "SSL": "tls", "Tls": "tls", "SASL_PLAINTEXT": "sasl_plaintext"} {
+		f := fieldOf(t, "KAFKA_SECURITY")
+		if message := f.set(text); message != "" || f.render() != want {
+			t.Errorf("KAFKA_SECURITY=%s: %s, shown as %s, want %s", text, message, f.render(), want)
+		}
+	}
+	if c, err := load(with("KAFKA_START", "2026-01-31")); err != nil || !c.Kafka.Start.Time.Equal(time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("%v, %v", c.Kafka.Start, err)
+	}
+}
+
+func fieldOf(t *testing.T, name string) field {
+	t.Helper()
+	for _, f := range fields(&Config{}) {
+		if f.name() == name {
+			return f
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return field{}
+}
+
+// TestOtherWordsAreOfAllowedOnes: a tag names only words that the setting has.
+func TestOtherWordsAreOfAllowedOnes(t *testing.T) {
+	for _, f := range fields(&Config{}) {
+		for other := range strings.SplitSeq(f.tag("also"), ",") {
+			if name, word, _ := strings.Cut(other, "="); other != "" && (!slices.Contains(f.allowed(), word) || slices.Contains(f.allowed(), name)) {
+				t.Errorf("%s: %q", f.name(), other)
+			}
 		}
 	}
 }

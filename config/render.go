@@ -64,8 +64,13 @@ those in effect, with secrets masked.
 
 - ` + "`NAME_FILE`" + ` instead of ` + "`NAME`" + ` holds the path of a file to read the value from, for secrets.
 - A variable that is set to the empty string counts as not set, except where the table gives empty a meaning.
-- A variable that is nearly one of these is an error; others that only begin like them are mentioned at start, and by ` + "`check`" + `.
-- Durations are Go durations: ` + "`500ms`, `10s`, `2m`, `24h`" + `. Sizes are whole numbers with ` + "`B`, `KiB`, `MiB`, `GiB`" + ` or ` + "`TiB`" + `.
+- A variable that is nearly one of these is an error. So is the name that another client has for a setting which is not set here,
+  as ` + "`KAFKA_SECURITY_PROTOCOL`" + ` is without ` + "`KAFKA_SECURITY`" + `. Others that only begin like them are mentioned at start, and by ` + "`check`" + `.
+- Durations are numbers with their unit: ` + "`500ms`, `10s`, `2m`, `24h`, `30d`, `2w`, `1h30m`" + `. Sizes are whole numbers with ` + "`B`, `KiB`, `MiB`, `GiB`" + ` or ` + "`TiB`" + `;
+  ` + "`64M`, `64MB` and `64Mi`" + ` mean 64 MiB.
+- The words of a setting are taken in any case, and with hyphens or underscores: ` + "`JSON`, `Read-Committed`" + `. Switches are ` + "`true`" + ` or ` + "`false`" + `,
+  ` + "`on`" + ` or ` + "`off`, `yes` or `no`" + `.
+- A value in quotes is refused: an env file of Docker keeps them. Only a password may begin and end with one.
 `
 
 func (f *field) shownDefault() string {
@@ -88,9 +93,9 @@ func (f *field) description() string {
 		notes = append(notes, "one of `"+strings.ReplaceAll(values, ",", "`, `")+"`")
 	}
 	if low, high := f.tag("min"), f.tag("max"); high != "" {
-		notes = append(notes, fmt.Sprintf("`%s` to `%s`%s", low, high, f.unit()))
+		notes = append(notes, fmt.Sprintf("`%s` to `%s`%s", low, high, strings.TrimPrefix(f.counted("max"), high)))
 	} else if low != "" {
-		notes = append(notes, fmt.Sprintf("at least `%s`%s", low, f.unit()))
+		notes = append(notes, fmt.Sprintf("at least `%s`%s", low, strings.TrimPrefix(f.counted("min"), low)))
 	}
 	if meaning := f.tag("empty"); meaning != "" {
 		notes = append(notes, "empty: "+meaning)

@@ -16,21 +16,24 @@ var units = []struct {
 	bytes  int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// UnmarshalText reads a whole number with a unit; without one it counts bytes.
+// UnmarshalText reads a whole number with a unit; without one it counts bytes. M, MB, Mi and MiB are one unit, in any case, as they
+// are to Docker: a step is 1024 always.
 func (s *Size) UnmarshalText(text []byte) error {
-	number, scale := string(text), int64(1)
+	number := strings.TrimRightFunc(string(text), func(r rune) bool { return r < '0' || r > '9' })
+	unit := strings.ToLower(strings.TrimSpace(string(text[len(number):])))
 	for _, u := range units {
-		if rest, ok := strings.CutSuffix(number, u.suffix); ok {
-			number, scale = strings.TrimSpace(rest), u.bytes
+		suffix := strings.ToLower(u.suffix)
+		if unit != suffix && unit != suffix[:1] && unit != suffix[:1]+"b" && unit != strings.TrimSuffix(suffix, "b") {
+			continue
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 || n > math.MaxInt64/u.bytes {
 			break
 		}
+		*s = Size(n * u.bytes)
+		return nil
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64/scale {
-		return errors.New("not a size: write a whole number with KiB, MiB or GiB")
-	}
-	*s = Size(n * scale)
-	return nil
+	return errors.New("not a size: write a whole number with KiB, MiB or GiB; K, M and G mean the same")
 }
 
 // String writes the size in its largest whole unit.

@@ -1,9 +1,12 @@
 package config
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"time"
+
+	"waterwheel/internal/words"
+	"waterwheel/measurement"
 )
 
 // Start is where a group without commits begins.
@@ -14,16 +17,17 @@ type Start struct {
 	Time time.Time
 }
 
-// UnmarshalText reads earliest, latest or an RFC 3339 time.
+// UnmarshalText reads earliest, latest or a time as measurement.ParseTime does.
 func (s *Start) UnmarshalText(text []byte) error {
-	switch word := string(text); word {
+	switch word := strings.ToLower(string(text)); word {
 	case "earliest", "latest":
 		*s = Start{Policy: word}
 		return nil
 	}
-	t, err := time.Parse(time.RFC3339Nano, string(text))
-	if err != nil {
-		return fmt.Errorf("not earliest, latest or an RFC 3339 time such as 2026-01-31T00:00:00Z")
+	t, ok := measurement.ParseTime(string(text))
+	if !ok {
+		return errors.New("not earliest, latest, an RFC 3339 time such as 2026-01-31T00:00:00Z or a date such as 2026-01-31" +
+			words.DidYouMean(string(text), []string{"earliest", "latest"}))
 	}
 	*s = Start{Policy: "time", Time: t}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"waterwheel/internal/words"
 )
 
 // prefixes begin the names that are ours: a variable with one of them that we do not know may be a mistake.
@@ -29,12 +31,31 @@ func foreign(name, value string) bool {
 		strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }
 
-// unknown finds the variables that look like ours and are not: misspelt names are problems, all others may be of another
-// program in the same environment, as COMMIT_SHA and LOG_FILE are.
+// otherNames are what other clients of Kafka and MongoDB call settings of ours. Whoever sets one means it: a connection that is
+// not protected, though a variable says that it is, must not go unnoticed.
+var otherNames = map[string]string{
+	"KAFKA_BOOTSTRAP_SERVERS": "KAFKA_BROKERS", "KAFKA_BOOTSTRAP_SERVER": "KAFKA_BROKERS", "KAFKA_BROKER_LIST": "KAFKA_BROKERS",
+	"KAFKA_CONSUMER_GROUP": "KAFKA_GROUP_ID", "KAFKA_CONSUMER_GROUP_ID": "KAFKA_GROUP_ID", "KAFKA_GROUP_INSTANCE_ID": "KAFKA_INSTANCE_ID",
+	"KAFKA_AUTO_OFFSET_RESET": "KAFKA_START", "KAFKA_ISOLATION_LEVEL": "KAFKA_ISOLATION", "KAFKA_SESSION_TIMEOUT_MS": "KAFKA_SESSION_TIMEOUT",
+	"KAFKA_SECURITY_PROTOCOL": "KAFKA_SECURITY", "KAFKA_TLS_ENABLED": "KAFKA_SECURITY", "KAFKA_SSL_ENABLED": "KAFKA_SECURITY", "KAFKA_SASL_ENABLED": "KAFKA_SECURITY",
+	"KAFKA_SASL_USER": "KAFKA_SASL_USERNAME", "KAFKA_USERNAME": "KAFKA_SASL_USERNAME", "KAFKA_USER": "KAFKA_SASL_USERNAME",
+	"KAFKA_PASSWORD": "KAFKA_SASL_PASSWORD", "KAFKA_SASL_JAAS_CONFIG": "KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD",
+	"KAFKA_SSL_CA_LOCATION": "KAFKA_TLS_CA_FILE", "KAFKA_SSL_CAFILE": "KAFKA_TLS_CA_FILE", "KAFKA_SSL_TRUSTSTORE_LOCATION": "KAFKA_TLS_CA_FILE",
+	"KAFKA_SSL_CERTIFICATE_LOCATION": "KAFKA_TLS_CERT_FILE", "KAFKA_SSL_KEYSTORE_LOCATION": "KAFKA_TLS_CERT_FILE", "KAFKA_SSL_KEY_LOCATION": "KAFKA_TLS_KEY_FILE",
+	"MONGODB_CONNECTION_STRING": "MONGODB_URI", "MONGODB_DB": "MONGODB_DATABASE", "MONGODB_DB_NAME": "MONGODB_DATABASE",
+}
+
+// unknown finds the variables that look like ours and are not: misspelt names, and those of other clients where ours is not set,
+// are problems. All others may be of another program in the same environment, as COMMIT_SHA and LOG_FILE are.
 func unknown(environ []string, known []field) (misspelt []Problem, strange []string) {
 	var names []string
 	for i := range known {
 		names = append(names, known[i].name())
+	}
+	set := map[string]bool{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		set[strings.TrimSuffix(name, fileSuffix)] = value != ""
 	}
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(entry, "=")
@@ -42,14 +63,20 @@ func unknown(environ []string, known []field) (misspelt []Problem, strange []str
 		if !isOurs(name) || foreign(name, value) || slices.Contains(names, name) || slices.Contains(names, setting) {
 			continue
 		}
+		ours, isOther := otherNames[setting]
+		first, _, _ := strings.Cut(ours, " ")
 		near := nearest(name, names)
 		if near == "" && isOurs(setting) {
 			near = nearest(setting, names)
 		}
-		if near != "" {
-			misspelt = append(misspelt, Problem{Variable: name, Message: "no such setting: did you mean " + near + "?"})
-		} else {
+		switch {
+		case isOther && !set[first] && value != "":
+			misspelt = append(misspelt, Problem{Variable: name, Message: "no such setting: did you mean " + ours +
+				"? If another program reads it, set " + first + " as well"})
+		case isOther || near == "":
 			strange = append(strange, name)
+		default:
+			misspelt = append(misspelt, Problem{Variable: name, Message: "no such setting: did you mean " + near + "?"})
 		}
 	}
 	return misspelt, strange
@@ -74,29 +101,9 @@ func nearest(name string, known []string) string {
 		if strings.HasPrefix(k, name+"_") || letters(k) == letters(name) {
 			return k
 		}
-		if d := distance(name, k); d < least {
+		if d := words.Distance(name, k); d < least {
 			best, least = k, d
 		}
 	}
 	return best
-}
-
-// distance counts the inserted, deleted and replaced bytes between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
