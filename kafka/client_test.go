@@ -109,6 +109,15 @@ func TestOpenRefusesBrokersBeforeTopicIDs(t *testing.T) {
 	refused(t, err, StopProgram, "Kafka 3.1")
 }
 
+// TestOpenNamesTheControllersPort: it answers as Kafka does, and is not an old broker.
+func TestOpenNamesTheControllersPort(t *testing.T) {
+	_, err := startFake(t, &fakeBroker{controller: true}).open(t, nil)
+	refused(t, err, StopProgram, "is the port of controllers: put the port of the brokers into KAFKA_BROKERS")
+	if strings.Contains(err.Error(), "too old") {
+		t.Error(err)
+	}
+}
+
 func TestOpenSaysWhatIsNoKafka(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

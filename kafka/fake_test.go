@@ -25,6 +25,7 @@ type fakeBroker struct {
 	leader   int32    // of each partition, -1 for none; 0: this broker, whose id is 1
 
 	newestFetch int16
+	controller  bool   // a controller's listener, not a broker's
 	password    string // of the user "user", empty for no SASL
 	hangsUp     bool   // on a wrong password, instead of answering
 	fetch       func() []byte

@@ -22,6 +22,13 @@ func (b *fakeBroker) versions() []byte {
 		protocol.Fetch: b.newestFetch, protocol.Metadata: 13, protocol.ListOffsets: 9, protocol.ApiVersions: 4,
 		protocol.SaslHandshake: 1, protocol.SaslAuthenticate: 2,
 	}
+	if b.controller { // some of what Kafka 4.3 answers there
+		const vote, registration, heartbeat = 52, 62, 63
+		newest = map[protocol.ApiKey]int16{
+			protocol.Fetch: 18, protocol.SaslHandshake: 1, protocol.ApiVersions: 4, protocol.CreateTopics: 7, protocol.SaslAuthenticate: 2,
+			vote: 2, registration: 4, heartbeat: 2,
+		}
+	}
 	body := binary.BigEndian.AppendUint32([]byte{0, 0}, uint32(len(newest)))
 	for api, version := range newest {
 		body = binary.BigEndian.AppendUint16(body, uint16(api))

@@ -28,6 +28,8 @@ var (
 	errLoginCut = errors.New("no answer to the login")
 	// errNoLogin is a broker that hangs up on the first request for which one must be logged in.
 	errNoLogin = errors.New("not logged in")
+	// errController is a listener of a KRaft controller: it knows other requests than a broker.
+	errController = errors.New("a KRaft controller, not a broker")
 	// errHandshake is a TLS handshake that failed, at whichever side.
 	errHandshake = errors.New("TLS handshake")
 )
@@ -84,6 +86,9 @@ func (c *connector) ask(conn net.Conn) error {
 	return err
 }
 
+// brokerRegistration is the request by which a broker reports to a controller. No broker answers it.
+const brokerRegistration protocol.ApiKey = 62
+
 // checkVersions asks which requests the broker knows.
 func checkVersions(rw io.ReadWriter) error {
 	answer, err := wire.Exchange(rw, wire.Call{API: protocol.ApiVersions})
@@ -102,6 +107,10 @@ func checkVersions(rw io.ReadWriter) error {
 	}
 	if err := CodeError(protocol.ApiVersions, record.Partition{}, code); err != nil {
 		return err
+	}
+	_, hasMetadata := known[protocol.Metadata]
+	if _, takesBrokers := known[brokerRegistration]; takesBrokers && !hasMetadata {
+		return errController
 	}
 	if known[protocol.Fetch] < wire.Version(protocol.Fetch) || known[protocol.Metadata] < wire.Version(protocol.Metadata) {
 		return kafkago.UnsupportedVersion
@@ -132,6 +141,8 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 		says = "hangs up on this login: look at KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, unless the broker is ending"
 	case errors.Is(err, errNoLogin):
 		says = "hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to " + c.withSASL()
+	case errors.Is(err, errController):
+		says = "is the port of controllers: put the port of the brokers into KAFKA_BROKERS (listeners in the broker's configuration, without those of controller.listener.names)"
 	case errors.Is(err, errNoAnswer) && c.tls != nil:
 		says = "agrees on TLS and then hangs up: it may want another client certificate (KAFKA_TLS_CERT_FILE), or be no Kafka (the port in KAFKA_BROKERS)"
 	case errors.Is(err, errNoAnswer):
