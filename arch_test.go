@@ -44,11 +44,11 @@ var mayImport = map[string][]string{
 	"kafka/recordbatch":  {"record"},                                                       // records out of what a broker sent
 	"kafka/wire":         {},                                                               // requests and answers as bytes
 	"kafka/group":        {"kafka", "kafka/wire", "record"},                                // the membership and its lease
-	"dlq":                {"kafka", "kafka/recordbatch", "record"},                         // letters
+	"dlq":                {"kafka", "kafka/recordbatch", "record", "internal/words"},       // letters
 	"dlq/redrive":        {"dlq", "kafka", "kafka/recordbatch", "kafka/group", "record"},   // driving letters back
-	"sink":               {"timeseries", "bucketer", "claim", "record"},
+	"sink":               {"timeseries", "bucketer", "claim", "record", "internal/words"},
 	"pipeline":           {"timeseries", "measurement", "bucketer", "claim", "record"},
-	"verify":             {"timeseries", "measurement", "claim", "record"},
+	"verify":             {"timeseries", "measurement", "claim", "record", "internal/words"},
 	"reader":             {"timeseries", "timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status", "cmd/consumer/internal/rows", "cmd/consumer/internal/plot",
@@ -57,10 +57,10 @@ var mayImport = map[string][]string{
 	},
 	"cmd/consumer/internal/text": {},
 	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
-	"cmd/consumer/internal/plot": {},                             // measurements as pictures
+	"cmd/consumer/internal/plot": {"internal/words"},             // measurements as pictures
 	// What consumer check finds.
 	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "dlq", "sink", "reader", "internal/words"},
-	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "record", "kafka", "kafka/group", "sink", "pipeline"},
+	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "internal/words", "record", "kafka", "kafka/group", "sink", "pipeline"},
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.

@@ -72,7 +72,7 @@ func TestTakeoverGivesOnlyWhatIsDead(t *testing.T) {
 		"a dry run":  {dryRun: true, states: []takeoverState{takeoverDue, takeoverDue, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
 		"new lives":  {members: map[string]int{"new": 2}, states: []takeoverState{takeoverDone, takeoverDone, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
 		"one lives":  {members: map[string]int{"older": 3}, err: `"older" (3 members)`, states: []takeoverState{takeoverDue, takeoverLiving, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
-		"one claims": {racing: "c/events/0", err: "1 claims were changed", states: []takeoverState{takeoverMissed, takeoverDone, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
+		"one claims": {racing: "c/events/0", err: "1 claim was changed", states: []takeoverState{takeoverMissed, takeoverDone, takeoverNotNeeded, takeoverForeign, takeoverDamaged}},
 	} {
 		table := &claimTable{documents: slices.Clone(documents), members: c.members, racing: c.racing}
 		view, err := takeover{claims: table, groups: table, clusterID: "c", to: "new", dryRun: c.dryRun}.run(t.Context(), []string{"events"})
@@ -126,16 +126,16 @@ func TestCollectionFlags(t *testing.T) {
 		{[]string{"collection", "set-granularity"}, "seconds, minutes or hours"},
 		{[]string{"collection", "set-granularity", "days"}, `"days"`},
 		{[]string{"collection", "set-granularity", ""}, "seconds, minutes or hours"},
-		{[]string{"collection", "set-span"}, "a duration of whole seconds, as 36h; not"},
+		{[]string{"collection", "set-span"}, "a duration of whole seconds, as 36h or 30d; not"},
 		{[]string{"collection", "set-span", "none"}, `"none" is not a duration`},
 		{[]string{"collection", "set-span", "500ms"}, `"500ms" is not a duration`},
-		{[]string{"collection", "set-expiry", "0s"}, `"0s" is not a duration of whole seconds, as 36h, or none`},
+		{[]string{"collection", "set-expiry", "0s"}, `"0s" is not a duration of whole seconds, as 36h or 30d, or none`},
 		{[]string{"collection", "set-expiry", "1h", "2h"}, "takes one argument"},
 		{[]string{"collection", "expire", "--before", "yesterday"}, `--before is "yesterday"`},
 		{[]string{"collection", "expire", "--dry-run", "--yes"}, "exclude each other"},
 		{[]string{"collection", "show", "--buckets", "-1"}, "--buckets is -1"},
 		{[]string{"collection", "show", "--topic", "other"}, "not one of KAFKA_TOPICS"},
-		{[]string{"collection", "takeover", "--output", "yaml"}, `"--output" flag: must be `},
+		{[]string{"collection", "takeover", "--output", "yaml"}, `--output is "yaml": must be table or json`},
 		{[]string{"collection", "takeover", "new"}, "takes no arguments"},
 	} {
 		if code, _, stderr := try(t, settings(), nil, c.args...); code != exitUsage || !strings.Contains(stderr, c.says) {
@@ -331,7 +331,7 @@ func TestOptionCommandsTellEachChange(t *testing.T) {
 		{setSpanCommand(), []string{"48h"}, []string{"a"}, []string{
 			"a: a bucket spans 172800 s and begins at a multiple of 172800 s, measurements are kept for ever; before: minutes (a bucket spans 86400 s), ",
 		}, ""},
-		{setExpiryCommand(), []string{"36h"}, []string{"a", "e"}, []string{"a: a bucket spans 172800 s and begins at a multiple of 172800 s, measurements are deleted after 36h0m0s; before: "}, "changing e: "},
+		{setExpiryCommand(), []string{"1d12h"}, []string{"a", "e"}, []string{"a: a bucket spans 172800 s and begins at a multiple of 172800 s, measurements are deleted after 36h0m0s; before: "}, "changing e: "},
 		{setExpiryCommand(), []string{"none"}, []string{"a"}, []string{"measurements are kept for ever; before: "}, ""},
 	} {
 		out := &strings.Builder{}

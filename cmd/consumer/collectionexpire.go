@@ -20,16 +20,7 @@ type expireFlags struct {
 }
 
 // moment is --before; zero: it is not given.
-func (f *expireFlags) moment() (time.Time, error) {
-	if f.before == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339, f.before)
-	if err != nil {
-		return t, usageError{fmt.Errorf("--before is %q: it must be a time like 2026-01-31T00:00:00Z", f.before)}
-	}
-	return t, nil
-}
+func (f *expireFlags) moment() (time.Time, error) { return parseWhen("--before", f.before, time.Now()) }
 
 func (p *program) expireCommand() *cobra.Command {
 	var f expireFlags
@@ -61,7 +52,7 @@ func (p *program) expireCommand() *cobra.Command {
 		return errors.New("nothing was deleted: repeat it with --yes to do it, or with --dry-run to only look")
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&f.before, "before", "", "delete what is from before this time (RFC 3339); default: what the collection keeps no longer")
+	flags.StringVar(&f.before, "before", "", "delete what is from before this time: "+whenForms+"; default: what the collection keeps no longer")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would be deleted, and do nothing")
 	flags.BoolVar(&f.yes, "yes", false, "do it; without it the command shows what it would do, and fails")
 	return cmd

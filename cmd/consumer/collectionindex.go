@@ -63,7 +63,7 @@ func (p *program) createIndexCommand() *cobra.Command {
 	cmd.Flags().StringVar(&flags.name, "name", "", "name of the index; empty: of its keys, as meta.sensor_1_time_-1")
 	cmd.Flags().BoolVar(&flags.hidden, "hidden", false, "make it hidden: no query uses it until it is shown by unhide-index")
 	cmd.Flags().StringVar(&flags.partial, "partial", "", "only measurements that this filter on the meta finds")
-	cmd.Flags().DurationVar(&flags.expireAfter, "expire-after", 0, "delete measurements older than this; with --partial, and the time as the only key")
+	cmd.Flags().Var(length{&flags.expireAfter}, "expire-after", "delete measurements older than this; with --partial, and the time as the only key")
 	cmd.Flags().StringVar(&flags.options, "options", "", "more options of createIndexes, as '{\"sparse\": true}'")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/words"
 	"waterwheel/timeseries"
 )
 
@@ -42,8 +43,11 @@ func setGranularityCommand() optionCommand {
 		ValidArgs: []string{string(timeseries.Seconds), string(timeseries.Minutes), string(timeseries.Hours)},
 	}
 	command.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 || !slices.Contains(cmd.ValidArgs, args[0]) {
+		if len(args) != 1 {
 			return usageError{fmt.Errorf("%q takes one argument, seconds, minutes or hours; not %q", cmd.CommandPath(), args)}
+		}
+		if !slices.Contains(cmd.ValidArgs, args[0]) {
+			return usageError{fmt.Errorf("%q is not seconds, minutes or hours%s", args[0], words.DidYouMean(args[0], cmd.ValidArgs))}
 		}
 		return nil
 	}
@@ -81,7 +85,7 @@ func setExpiryCommand() optionCommand {
 			"that it may hold is older. A shorter time applies at once, and what it deletes cannot be had back but from Kafka.\n" +
 			"Running consumers need nothing; one that starts with another MONGODB_EXPIRE_AFTER says so, and the collection's time holds.\n" +
 			"Where MongoDB deletes nothing by itself, consumer collection expire does it.",
-		Example: "  consumer collection set-expiry 2160h\n  consumer collection set-expiry none",
+		Example: "  consumer collection set-expiry 90d\n  consumer collection set-expiry none",
 		Args:    oneDuration(true),
 	}, func(args []string) optionChange {
 		seconds := secondsOf(args[0])
@@ -102,24 +106,24 @@ const noDuration = "none"
 // oneDuration takes one argument, a duration of whole seconds, or none if that is allowed.
 func oneDuration(orNone bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		words := "a duration of whole seconds, as 36h"
+		form := "a duration of whole seconds, as 36h or 30d"
 		if orNone {
-			words += ", or none"
+			form += ", or none"
 		}
 		if len(args) != 1 {
-			return usageError{fmt.Errorf("%q takes one argument, %s; not %q", cmd.CommandPath(), words, args)}
+			return usageError{fmt.Errorf("%q takes one argument, %s; not %q", cmd.CommandPath(), form, args)}
 		}
-		d, err := time.ParseDuration(args[0])
-		if orNone && args[0] == noDuration || err == nil && d >= time.Second && d%time.Second == 0 && d/time.Second <= 1<<31-1 {
+		d, ok := words.ParseSpan(args[0])
+		if orNone && args[0] == noDuration || ok && d >= time.Second && d%time.Second == 0 && d/time.Second <= 1<<31-1 {
 			return nil
 		}
-		return usageError{fmt.Errorf("%q is not %s", args[0], words)}
+		return usageError{fmt.Errorf("%q is not %s", args[0], form)}
 	}
 }
 
 // secondsOf is an argument that oneDuration has taken.
 func secondsOf(argument string) int64 {
-	d, _ := time.ParseDuration(argument)
+	d, _ := words.ParseSpan(argument)
 	return int64(d / time.Second)
 }
 

@@ -31,8 +31,8 @@ type letterFilter struct {
 func (f *letterFilter) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.Reasons, "reason", nil, "only letters of these reasons, comma-separated")
 	cmd.Flags().StringSliceVar(&f.Topics, "topic", nil, "only letters from these topics of KAFKA_TOPICS, comma-separated")
-	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: RFC 3339, a date, or a distance from now as -2h")
-	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time")
+	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: "+whenForms)
+	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time; written as --from")
 }
 
 // read makes the filter of the flags.
@@ -105,22 +105,27 @@ func (p *program) openLetters(ctx context.Context, c config.Config, log *slog.Lo
 	return &letters{reader, c, log, topics}, nil
 }
 
-// scanSelected calls each for every letter that the filter selects, and for every record that is no letter (Found.Err).
-func (p *program) scanSelected(ctx context.Context, from *letters, filter *dlq.Filter, each func(*dlq.Found) error) error {
-	seen := map[string]int64{}
-	err := p.scan(ctx, from, func(f *dlq.Found) error {
+// scanSelected calls each for every letter that the filter selects, and for every record that is no letter (Found.Err). Wrong is
+// what to end with after all is printed: the filter selects nothing, by a slip.
+func (p *program) scanSelected(ctx context.Context, from *letters, filter *dlq.Filter, each func(*dlq.Found) error) (wrong, err error) {
+	seen, selected := map[string]int64{}, false
+	err = p.scan(ctx, from, func(f *dlq.Found) error {
 		if f.Err == nil {
 			seen[f.Letter.Reason]++
 		}
-		if f.Err != nil || filter.Selects(&f.Letter) {
+		if f.Err != nil {
 			return each(f)
 		}
-		return nil
+		if !filter.Selects(&f.Letter) {
+			return nil
+		}
+		selected = true
+		return each(f)
 	})
 	if err == nil {
-		p.warnOfReasons(filter.Reasons, seen)
+		wrong = p.warnOfReasons(filter.Reasons, seen, selected)
 	}
-	return err
+	return wrong, err
 }
 
 // scan calls each for every record of the dead-letter topics, with a line of progress.

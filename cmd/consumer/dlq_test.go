@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 	"waterwheel/dlq/redrive"
 	"waterwheel/record"
@@ -68,14 +70,17 @@ func TestTimesOfFlags(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Time{
 		"": {}, "-2h": now.Add(-2 * time.Hour), "2026-02-01": time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
+		"now": now, "-7d": now.Add(-168 * time.Hour), "2026-02-01 10:00 +0200": time.Date(2026, 2, 1, 8, 0, 0, 0, time.UTC),
 		"2026-02-01T10:00:00+02:00": time.Date(2026, 2, 1, 8, 0, 0, 0, time.UTC),
 	} {
 		if got, err := parseWhen("--from", text, now); err != nil || !got.Equal(want) {
 			t.Errorf("%q is %v, %v", text, got, err)
 		}
 	}
-	if _, err := parseWhen("--from", "yesterday", now); err == nil {
-		t.Error("yesterday was taken")
+	for _, text := range []string{"yesterday", "7d", "2026-02-01T10:00:00"} {
+		if _, err := parseWhen("--from", text, now); err == nil || !strings.Contains(err.Error(), whenExamples) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 
@@ -90,6 +95,7 @@ func TestWrongUseOfDLQCommands(t *testing.T) {
 		"no command":        {settings(), []string{"dlq"}, "list, show, stats or redrive"},
 		"unknown command":   {settings(), []string{"dlq", "lst"}, `did you mean list?`},
 		"no place":          {settings(), []string{"dlq", "show"}, "TOPIC/PARTITION/OFFSET"},
+		"near topic":        {settings(), []string{"dlq", "list", "--topic", "event"}, "did you mean events?"},
 		"no such topic":     {settings(), []string{"dlq", "list", "--topic", "x"}, "not one of KAFKA_TOPICS: events"},
 		"output":            {settings(), []string{"dlq", "stats", "--output", "x"}, "table or json"},
 		"attempts":          {settings(), []string{"dlq", "redrive", "--max-attempts", "0"}, "--max-attempts"},
@@ -123,7 +129,7 @@ func TestCommandLineSelectsTheSame(t *testing.T) {
 
 // TestRedriveRefusesDistancesFromNow: the command that goes on with a run must select the same letters.
 func TestRedriveRefusesDistancesFromNow(t *testing.T) {
-	for _, args := range [][]string{{"--from=-2h"}, {"--from=+2h"}, {"--to=-2h"}, {"--to=+1h"}} {
+	for _, args := range [][]string{{"--from=-2h"}, {"--from=+2h"}, {"--to=-2h"}, {"--to=+1h"}, {"--from=now"}, {"--to", "now"}} {
 		code, _, stderr := try(t, settings(), nil, append([]string{"dlq", "redrive"}, args...)...)
 		if code != exitUsage || !strings.Contains(stderr, "not a distance from now") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
@@ -140,7 +146,7 @@ func TestRedriveRefusesDistancesFromNow(t *testing.T) {
 func TestMisspelledReasonIsAnError(t *testing.T) {
 	for reason, want := range map[string]string{
 		"bad_tme": `--reason is "bad_tme": did you mean bad_time? The reasons are not_json, `, "bad-time": "did you mean bad_time?",
-		"Missing_Meta": "did you mean missing_meta?", "toolarge": "did you mean too_large?", "": "did you mean ",
+		"Missing_Meta": "did you mean missing_meta?", "toolarge": "did you mean too_large?", "": "--reason names none: the reasons are not_json",
 		"bad_time": "", "empty": "", "org.example.BadTime": "", "theirs": "",
 	} {
 		err := checkReasons([]string{"too_deep", reason})
@@ -165,6 +171,7 @@ func TestRedriveSaysWhatWouldComeBack(t *testing.T) {
 	}
 }
 
+// TestReasonsThatNoLetterHasAreTold, and are an error where nothing is selected because of them.
 func TestReasonsThatNoLetterHasAreTold(t *testing.T) {
 	for _, c := range []struct {
 		asked []string
@@ -172,11 +179,33 @@ func TestReasonsThatNoLetterHasAreTold(t *testing.T) {
 	}{
 		{nil, ""}, {[]string{"bad_time", "internal_error"}, ""}, {[]string{"theirs"}, ""}, {[]string{"bad_time", "bad-time"}, `"bad-time"`},
 	} {
-		var stderr bytes.Buffer
-		p := &program{stderr: &stderr}
-		p.warnOfReasons(c.asked, map[string]int64{"theirs": 2})
-		if (c.want == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.want) {
-			t.Errorf("%v: %q", c.asked, stderr.String())
+		for _, selected := range []bool{true, false} {
+			var stderr bytes.Buffer
+			p := &program{stderr: &stderr}
+			wrong := p.warnOfReasons(c.asked, map[string]int64{"theirs": 2}, selected)
+			if (c.want == "") != (stderr.Len() == 0) || !strings.Contains(stderr.String(), c.want) {
+				t.Errorf("%v: %q", c.asked, stderr.String())
+			}
+			if usage := errors.As(wrong, &usageError{}); usage != (c.want != "" && !selected) {
+				t.Errorf("%v, letters selected: %t: %v", c.asked, selected, wrong)
+			}
+		}
+	}
+}
+
+// TestMessagesAreWholeInAPipe: only a terminal cuts them, where they would run over its width.
+func TestMessagesAreWholeInAPipe(t *testing.T) {
+	long := strings.Repeat("long ", 100) + "end"
+	for _, onTerminal := range []bool{false, true} {
+		var out bytes.Buffer
+		list := newLetterList(&text.Output{Writer: &out, Terminal: onTerminal}, 5, false)
+		f := foundLetter(1)
+		f.Letter.Message = f.Letter.Reason + ": " + long
+		if err := errors.Join(list.add(newLetterRow(f)), list.end()); err != nil {
+			t.Fatal(err)
+		}
+		if whole := strings.Contains(out.String(), long); whole == onTerminal {
+			t.Errorf("on a terminal: %t\n%s", onTerminal, out.String())
 		}
 	}
 }

@@ -223,6 +223,26 @@ func (r *redriving) isOnce(t *testing.T, n int) {
 	}
 }
 
+// TestReasonsThatThereAreNotEndAllCommandsAlike: with the code of wrong usage where no letter is selected, and with what was asked
+// for where some are.
+func TestReasonsThatThereAreNotEndAllCommandsAlike(t *testing.T) {
+	r := newRedriving(t)
+	r.fill(t, 4)
+	for _, command := range []string{"list", "stats", "redrive"} {
+		for reasons, want := range map[string]int{"org.example.Oops": exitUsage, "bad_number": exitDone, "bad_time,org.example.Oops": exitDone} {
+			args := []string{"dlq", command, "--reason", reasons}
+			if command == "redrive" {
+				args = append(args, "--dry-run")
+			}
+			code, stdout, stderr := try(t, r.env, nil, args...)
+			told := strings.Contains(stderr, `No letter was found of the reason "org.example.Oops", and there is no such reason: not_json, `)
+			if code != want || told != strings.Contains(reasons, "Oops") {
+				t.Errorf("%v: exit code %d, want %d\n%s%s", args, code, want, stdout, stderr)
+			}
+		}
+	}
+}
+
 func TestTenThousandLettersGoBackOnce(t *testing.T) {
 	const n = 10_000
 	r := newRedriving(t)

@@ -11,6 +11,7 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
+	"waterwheel/internal/words"
 	"waterwheel/record"
 )
 
@@ -76,7 +77,7 @@ func (p *program) dlqListCommand() *cobra.Command {
 
 func (p *program) listLetters(ctx context.Context, from *letters, filter *dlq.Filter, limit int) error {
 	list := newLetterList(p.stdout, limit, p.output == "json")
-	err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
+	wrong, err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
 		if f.Err == nil {
 			return list.add(newLetterRow(f))
 		}
@@ -90,12 +91,12 @@ func (p *program) listLetters(ctx context.Context, from *letters, filter *dlq.Fi
 		return err
 	}
 	if rest := list.selected - list.written; rest > 0 {
-		fmt.Fprintf(p.stderr, "%d older letters are not shown: --limit 0 shows all.\n", rest)
+		fmt.Fprintf(p.stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
 	}
 	if list.others > 0 {
-		fmt.Fprintf(p.stderr, "%d records of the dead-letter topics are no letters.\n", list.others)
+		fmt.Fprintf(p.stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is no letter", "are no letters"))
 	}
-	return nil
+	return wrong
 }
 
 // letterList prints rows, all of them or the last ones.
@@ -157,7 +158,7 @@ func (l *letterList) write(row LetterRow) error {
 	if row.Cut != "" {
 		message = "(cut) " + message
 	}
-	l.table.Row(row.Letter, row.from(), row.Time, row.Reason, row.Attempt, text.Shorten(message, 120))
+	l.table.Row(row.Letter, row.from(), row.Time, row.Reason, row.Attempt, text.Fit(l.out, message, 120))
 	return nil
 }
 

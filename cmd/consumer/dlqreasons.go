@@ -1,26 +1,24 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
+	"waterwheel/internal/words"
 	"waterwheel/measurement"
 )
 
 // checkReasons refuses a reason that is one of ours but for a slip: no letter would be found, and that taken for good news.
 func checkReasons(asked []string) error {
-	known := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, name := range reasonNames() {
-		known.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-	}
+	known := reasonNames()
 	for _, reason := range asked {
-		name := strings.ReplaceAll(strings.ToLower(reason), "-", "_")
-		if near := known.SuggestionsFor(name); len(near) > 0 && !slices.Contains(near, reason) {
-			return usageError{fmt.Errorf("--reason is %q: did you mean %s? The reasons are %s", reason, strings.Join(near, " or "),
-				strings.Join(reasonNames(), ", "))}
+		if reason == "" {
+			return usageError{fmt.Errorf("--reason names none: the reasons are %s", strings.Join(known, ", "))}
+		}
+		if near := words.Near(reason, known); near != "" && !slices.Contains(known, reason) {
+			return usageError{fmt.Errorf("--reason is %q: did you mean %s? The reasons are %s", reason, near, strings.Join(known, ", "))}
 		}
 	}
 	return nil
@@ -35,14 +33,17 @@ func reasonNames() []string {
 }
 
 // warnOfReasons tells of reasons asked for that no letter can have, by a slip. Others than ours are no mistake where letters
-// have them: another program may have written those. seen counts letters by reason. It reports whether it told of any.
-func (p *program) warnOfReasons(asked []string, seen map[string]int64) (told bool) {
+// have them: another program may have written those. seen counts letters by reason. The error is of a command line that selects
+// no letter because of that.
+func (p *program) warnOfReasons(asked []string, seen map[string]int64, selected bool) (wrong error) {
 	for _, reason := range asked {
 		if seen[reason] > 0 || slices.Contains(reasonNames(), reason) {
 			continue
 		}
-		told = true
+		if !selected {
+			wrong = usageError{errors.New("no letter is selected")}
+		}
 		fmt.Fprintf(p.stderr, "No letter was found of the reason %q, and there is no such reason: %s.\n", reason, strings.Join(reasonNames(), ", "))
 	}
-	return told
+	return wrong
 }

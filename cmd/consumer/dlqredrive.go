@@ -50,7 +50,7 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 		return p.redriveLetters(ctx, from, f.options)
 	})
 	f.flags(cmd)
-	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date"
+	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date; with --dry-run also now, or a distance from it"
 	cmd.Flags().BoolVar(&f.options.DryRun, "dry-run", false, "only count what would be driven, and what of it would become letters again")
 	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
 	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
@@ -81,8 +81,8 @@ func (f *redriveFlags) read(c config.Config) error {
 	if err := f.letterFilter.read(c); err != nil {
 		return err
 	}
-	if (isDistance(f.from) || isDistance(f.to)) && !f.options.DryRun {
-		return usageError{errors.New("--from and --to need a time here, not a distance from now: a run that is repeated must select the same letters")}
+	if (isRelative(f.from) || isRelative(f.to)) && !f.options.DryRun {
+		return usageError{errors.New("--from and --to need a time here, not a distance from now, nor now itself: a run that is repeated must select the same letters")}
 	}
 	f.options.Selection.Filter = f.Filter
 	return nil
@@ -111,14 +111,17 @@ func (p *program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 	report, err := redrive.Run(ctx, from.Scanner, o)
 	line.End()
 	astray.tell(p.stderr)
-	unknown := err == nil && p.warnOfReasons(o.Selection.Reasons, report.Reasons)
+	var wrong error
+	if err == nil {
+		wrong = p.warnOfReasons(o.Selection.Reasons, report.Reasons, report.Read > report.Unselected+report.Others)
+	}
 	if report.Reasons != nil {
 		if err := p.printRedrive(o, redrive.Group(from.config.Kafka.GroupID, o.Selection), report); err != nil {
 			return err
 		}
 	}
-	if unknown && report.Read == report.Unselected+report.Others {
-		return usageError{errors.New("no letter is selected")}
+	if wrong != nil {
+		return wrong
 	}
 	if err == nil {
 		return p.tellStaying(report)

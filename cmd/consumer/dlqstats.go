@@ -13,6 +13,7 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
+	"waterwheel/internal/words"
 )
 
 func (p *program) dlqStatsCommand() *cobra.Command {
@@ -28,7 +29,7 @@ func (p *program) dlqStatsCommand() *cobra.Command {
 
 func (p *program) letterStats(ctx context.Context, from *letters, filter *dlq.Filter) error {
 	stats := dlq.NewStats()
-	err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
+	wrong, err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
 		stats.Add(f)
 		return nil
 	})
@@ -36,7 +37,10 @@ func (p *program) letterStats(ctx context.Context, from *letters, filter *dlq.Fi
 		return err
 	}
 	view := newStatsView(stats)
-	return p.show(view, view.print)
+	if err := p.show(view, view.print); err != nil {
+		return err
+	}
+	return wrong
 }
 
 // StatsView is what dlq stats prints as JSON.
@@ -61,17 +65,17 @@ func newStatsView(s *dlq.Stats) StatsView {
 }
 
 func (s StatsView) print(w io.Writer) {
-	fmt.Fprintf(w, "%d letters", s.Letters)
+	fmt.Fprint(w, words.Count(s.Letters, "letter"))
 	if s.Letters > 0 {
 		fmt.Fprintf(w, ", of records from %s to %s", text.Time(s.Oldest), text.Time(s.Newest))
 	}
 	fmt.Fprintln(w)
 	if s.Copies > 0 {
-		fmt.Fprintf(w, "%d of them are copies, written again for the same record after a crash or a failed request: they are of %d records, and a re-drive takes each once\n",
-			s.Copies, s.Letters-s.Copies)
+		fmt.Fprintf(w, "%d of them %s, written again for the same record after a crash or a failed request: they are of %s, and a re-drive takes each once\n",
+			s.Copies, words.Form(s.Copies, "is a copy", "are copies"), words.Count(s.Letters-s.Copies, "record"))
 	}
 	if s.Others > 0 {
-		fmt.Fprintf(w, "%d records of the dead-letter topics are no letters\n", s.Others)
+		fmt.Fprintf(w, "%s of the dead-letter topics %s\n", words.Count(s.Others, "record"), words.Form(s.Others, "is no letter", "are no letters"))
 	}
 	if s.Letters == 0 {
 		return

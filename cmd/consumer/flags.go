@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +12,8 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
+	"waterwheel/internal/words"
+	"waterwheel/measurement"
 )
 
 // choice is the value of a flag that is one of several words, the first unless another is set.
@@ -24,12 +27,29 @@ func (c choice) String() string { return *c.value }
 // Type is what the help calls the value.
 func (choice) Type() string { return "string" }
 
-// Set takes one of the words.
+// Set takes one of the words, in any case.
 func (c choice) Set(word string) error {
-	if !slices.Contains(c.words, word) {
-		return fmt.Errorf("must be %s", strings.Join(c.words, " or "))
+	for _, known := range c.words {
+		if words.Plain(known) == words.Plain(word) {
+			*c.value = known
+			return nil
+		}
 	}
-	*c.value = word
+	return errors.New("must be " + strings.Join(c.words, " or ") + words.DidYouMean(word, c.words))
+}
+
+// length is the value of a flag that is a length of time.
+type length struct{ *time.Duration }
+
+// Type is what the help calls the value.
+func (length) Type() string { return "duration" }
+
+// Set takes a length of time such as 36h or 30d.
+func (l length) Set(text string) (err error) {
+	var ok bool
+	if *l.Duration, ok = words.ParseSpan(text); !ok {
+		return errors.New("must be a length of time as 90s, 1h30m, 7d or 2w")
+	}
 	return nil
 }
 
@@ -52,11 +72,18 @@ func (p *program) show(found any, print func(io.Writer)) error {
 func knownTopics(c config.Config, topics ...string) error {
 	for _, topic := range topics {
 		if !slices.Contains(c.Kafka.Topics, topic) {
-			return usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s", topic, strings.Join(c.Kafka.Topics, ", "))}
+			known := strings.Join(c.Kafka.Topics, ", ")
+			return usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s%s", topic, known, words.DidYouMean(topic, c.Kafka.Topics))}
 		}
 	}
 	return nil
 }
+
+// What the help says of a flag that parseWhen reads, and what an error says.
+const (
+	whenForms    = "RFC 3339, a date, now, or a distance from now as -2h or -7d"
+	whenExamples = "a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, now, or a distance from now as -2h or -7d"
+)
 
 // parseWhen reads a time from a flag: RFC 3339, a date, now, or a distance from now; zero when it is empty.
 func parseWhen(flag, text string, now time.Time) (time.Time, error) {
@@ -66,23 +93,16 @@ func parseWhen(flag, text string, now time.Time) (time.Time, error) {
 	if text == "now" {
 		return now.UTC().Truncate(time.Millisecond), nil
 	}
-	if isDistance(text) {
-		if d, ok := parseSpan(text[1:]); ok {
-			if text[0] == '-' {
-				d = -d
-			}
-			return now.Add(d).UTC().Truncate(time.Millisecond), nil
-		}
+	if d, ok := words.ParseSpan(text); ok && isRelative(text) {
+		return now.Add(d).UTC().Truncate(time.Millisecond), nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC(), nil
-		}
+	if t, ok := measurement.ParseTime(text); ok {
+		return t.UTC(), nil
 	}
-	return time.Time{}, usageError{fmt.Errorf("%s is %q: a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, now, or a distance from now as -2h or -7d", flag, text)}
+	return time.Time{}, usageError{fmt.Errorf("%s is %q: %s", flag, text, whenExamples)}
 }
 
-// isDistance tells whether a time of a flag is written as a distance from now.
-func isDistance(text string) bool {
-	return strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+")
+// isRelative tells whether a time of a flag is another one whenever it is read: now, or a distance from it.
+func isRelative(text string) bool {
+	return text == "now" || strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+")
 }

@@ -84,7 +84,7 @@ func (p *program) queryCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.from, "from", "", "first time: RFC 3339, a date, now, or a distance from now as -2h or -7d")
+	f.StringVar(&flags.from, "from", "", "first time: "+whenForms)
 	f.StringVar(&flags.to, "to", "", "end of the time, not included; written as --from")
 	f.StringVar(&flags.last, "last", "", "only so long before --to, or before now: 90s, 1h30m, 7d")
 	f.Int64Var(&flags.limit, "limit", 0, "so many measurements at most; 0: all")

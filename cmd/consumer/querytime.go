@@ -2,39 +2,10 @@ package main
 
 import (
 	"fmt"
-	"math"
-	"regexp"
-	"strconv"
 	"time"
+
+	"waterwheel/internal/words"
 )
-
-// spanForm is a length of time as it is written in flags: days and weeks, then what Go's durations have.
-var spanForm = regexp.MustCompile(`^(?:(\d+)w)?(?:(\d+)d)?(.*)$`)
-
-// parseSpan reads a length of time such as 90s, 1h30m, 7d or 2w.
-func parseSpan(text string) (time.Duration, bool) {
-	const day = 24 * time.Hour
-	parts := spanForm.FindStringSubmatch(text)
-	if parts == nil || text == "" {
-		return 0, false
-	}
-	var d time.Duration
-	for i, unit := range []time.Duration{7 * day, day} {
-		if parts[i+1] == "" {
-			continue
-		}
-		n, err := strconv.Atoi(parts[i+1])
-		if err != nil || n > int(100*366*day/unit) { // a hundred years each: no sum of them is too long
-			return 0, false
-		}
-		d += time.Duration(n) * unit
-	}
-	if parts[3] == "" {
-		return d, true
-	}
-	rest, err := time.ParseDuration(parts[3])
-	return d + rest, err == nil && rest >= 0 && rest <= math.MaxInt64-d
-}
 
 // timeRange is what --from, --to and --last ask for; zero: no bound.
 type timeRange struct{ from, to time.Time }
@@ -48,9 +19,9 @@ func parseRange(from, to, last string, now time.Time) (r timeRange, err error) {
 		return r, err
 	}
 	if last != "" {
-		length, ok := parseSpan(last)
+		length, ok := words.ParseSpan(last)
 		switch {
-		case !ok || length == 0:
+		case !ok || length <= 0:
 			return r, usageError{fmt.Errorf("--last is %q: a length of time as 90s, 1h30m, 7d or 2w", last)}
 		case from != "":
 			return r, usageError{fmt.Errorf("--last and --from both say where to begin: give one of them")}

@@ -50,7 +50,7 @@ type program struct {
 
 // execute runs one command line and returns the exit code.
 func (p *program) execute(ctx context.Context, args []string) int {
-	out := &text.Output{Writer: p.stdout}
+	out := &text.Output{Writer: p.stdout, Terminal: p.screen != (terminal{})}
 	p.stdout, p.aside = out, &aside{out: p.stderr, wait: func() bool { return !p.onTerminal && out.Begun() }}
 	root := p.root()
 	root.SetArgs(args)
@@ -67,7 +67,7 @@ func (p *program) execute(ctx context.Context, args []string) int {
 	case errors.Is(err, errFound):
 		return exitFound
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.stderr, "consumer: %v\nRun \"consumer help\" for usage.\n", err)
+		fmt.Fprintf(p.stderr, "consumer: %v\n%s\n", err, usageHint(cmd))
 		return exitUsage
 	case errors.As(err, &settings):
 		p.lastWords(cmd, err, "all settings: docs/configuration.md, or \"consumer config --markdown\"")
@@ -120,9 +120,12 @@ func (p *program) root() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
 	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.queryCommand())
+	root.SetHelpCommand(helpCommand(root))
+	completionCommand(root)
+	p.complete(root)
 	return root
 }
 
@@ -194,6 +197,9 @@ func family(name, short, long string, commands ...*cobra.Command) *cobra.Command
 		},
 	}
 	cmd.AddCommand(commands...)
+	help := helpCommand(cmd)
+	help.Hidden = true
+	cmd.AddCommand(help)
 	return cmd
 }
 
@@ -205,9 +211,5 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if !cmd.HasSubCommands() {
 		return usageError{fmt.Errorf("%q takes no arguments, but got %q", cmd.CommandPath(), args[0])}
 	}
-	err := fmt.Errorf("no such command: %q", args[0])
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
-	}
-	return usageError{err}
+	return unknownCommand(cmd, args[0])
 }

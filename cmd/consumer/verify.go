@@ -66,8 +66,8 @@ func (p *program) verifyCommand() *cobra.Command {
 	flags.StringVar(&o.topic, "topic", "", "the topic, one of KAFKA_TOPICS; needed when there are several")
 	flags.Int32Var(&o.partition, "partition", allPartitions, "only this partition")
 	flags.Lookup("partition").DefValue = "all"
-	flags.StringVar(&o.from, "from", "", "first offset, or a time (RFC 3339); default: the log's start, or KAFKA_START when it is a time")
-	flags.StringVar(&o.to, "to", "", "offset, or time, to stop before; default, and at most: the committed offset")
+	flags.StringVar(&o.from, "from", "", "first offset, or a time: "+whenForms+"; default: the log's start, or KAFKA_START when it is a time")
+	flags.StringVar(&o.to, "to", "", "offset, or time, to stop before, written as --from; default, and at most: the committed offset")
 	flags.BoolVar(&o.content, "content", false, "compare every value, not only positions")
 	flags.BoolVar(&o.repair, "repair", false, "take doubled measurements out")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "show what --repair would do, and do nothing")
@@ -119,7 +119,7 @@ func parseLimit(flag, text string, now time.Time) (verify.Limit, error) {
 	}
 	at, err := parseWhen(flag, text, now)
 	if err != nil {
-		err = usageError{fmt.Errorf("%s is %q: an offset, or a time as 2026-01-31T12:00:00Z", flag, text)}
+		err = usageError{fmt.Errorf("%s is %q: an offset, %s", flag, text, whenExamples)}
 	}
 	return verify.Limit{Time: at, Name: flag}, err
 }

@@ -10,6 +10,7 @@ import (
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
 	"waterwheel/kafka/group"
+	"waterwheel/internal/words"
 	"waterwheel/pipeline"
 	"waterwheel/record"
 )
@@ -63,7 +64,7 @@ func waiting(partitions []string) string {
 	if len(partitions) == 0 {
 		return ""
 	}
-	return " [" + text.Count(len(partitions), "partition") + ": " + text.List(partitions) + "]"
+	return " [" + words.Count(len(partitions), "partition") + ": " + text.List(partitions) + "]"
 }
 
 // claims has one sentence for each reason for which partitions are not read yet.
@@ -130,7 +131,7 @@ func (r *readiness) partitions(statuses []*pipeline.Status) {
 	}
 	if records > 0 {
 		r.degraded("a bug in this program made letters of %s (internal_error): please report the stack in the log%s",
-			text.Count(records, "record"), waiting(poisoned))
+			words.Count(records, "record"), waiting(poisoned))
 	}
 }
 

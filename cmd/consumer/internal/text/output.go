@@ -9,8 +9,10 @@ import (
 // Output keeps the first error of a writer, so that those who print need not ask after each line. Nothing is written after it.
 type Output struct {
 	Writer io.Writer
-	Err    error
-	begun  atomic.Bool
+	// Terminal: a person reads it on one.
+	Terminal bool
+	Err      error
+	begun    atomic.Bool
 }
 
 // Begun reports whether anything was written. It may be called from other goroutines.

@@ -3,6 +3,7 @@ package text
 import (
 	"bytes"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +17,17 @@ func TestSizesForPeople(t *testing.T) {
 	}
 }
 
-func TestCountsForPeople(t *testing.T) {
-	for n, want := range map[int]string{0: "0 partitions", 1: "1 partition", 2: "2 partitions"} {
-		if got := Count(n, "partition"); got != want {
-			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+// TestOnlyATerminalCutsTexts: what a program reads, or a file keeps, is whole.
+func TestOnlyATerminalCutsTexts(t *testing.T) {
+	var pipe bytes.Buffer
+	for _, test := range []struct {
+		w    io.Writer
+		want string
+	}{
+		{&Output{Writer: &pipe, Terminal: true}, "aé…"}, {&Output{Writer: &pipe}, "aéiou"}, {&pipe, "aéiou"},
+	} {
+		if got := Fit(test.w, "aéiou", 3); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package text
 import (
 	"encoding/hex"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -63,14 +64,6 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", value, units[i])
 }
 
-// Count writes a number of things: 1 partition, 2 partitions.
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
-
 // List lists names, not too many.
 func List(names []string) string {
 	if over := len(names) - maxListed; over > 1 {
@@ -91,6 +84,14 @@ func Shorten(s string, most int) string {
 		return s
 	}
 	return string([]rune(s)[:most-1]) + "…"
+}
+
+// Fit cuts a text to so many characters where it is written to a terminal. In a pipe or a file all of it is of use.
+func Fit(w io.Writer, s string, most int) string {
+	if out, ok := w.(*Output); ok && out.Terminal {
+		return Shorten(s, most)
+	}
+	return s
 }
 
 // Printable makes text from outside harmless for a terminal: control characters and bytes that are no UTF-8 become visible.
