@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"waterwheel/internal/words"
 	"waterwheel/record"
 	"waterwheel/sink"
 )
@@ -33,6 +34,6 @@ func (l *look) claims(of Topic, documents []sink.PartitionDocument) {
 			group, strings.Join(partitions[group], ", "), of.Name, l.GroupID)
 	}
 	if ours > 0 {
-		l.OK(subject, "%d partitions of %s are claimed by the group %s", ours, of.Name, l.GroupID)
+		l.OK(subject, "%s of %s %s claimed by the group %s", words.Count(ours, "partition"), of.Name, words.Form(ours, "is", "are"), l.GroupID)
 	}
 }

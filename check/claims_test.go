@@ -34,7 +34,7 @@ func TestCheckSeesClaimsOfAnotherGroup(t *testing.T) {
 	if !strings.Contains(found[0].WayOut, "consumer collection takeover") || !strings.Contains(found[0].WayOut, `"theirs"`) {
 		t.Errorf("the way out is %q", found[0].WayOut)
 	}
-	if !found.has(OK, "1 partitions of events are claimed by the group ours") {
+	if !found.has(OK, "1 partition of events is claimed by the group ours") {
 		t.Errorf("%+v", found)
 	}
 	if len(l.documents) != 3 {

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/words"
 	"waterwheel/measurement"
 	"waterwheel/record"
 )
@@ -45,7 +46,7 @@ func Feed(in io.Reader, at int64, decoding measurement.Options, bucketing bucket
 	}
 	view := s.finish()
 	if !whole {
-		found.Note("sample of "+FeedName, "only the first %d events were looked at", len(values))
+		found.Note("sample of "+FeedName, "only the first %s looked at", words.Count(len(values), "event")+words.Form(len(values), " was", " were"))
 	}
 	s.judge(found)
 	return view, nil

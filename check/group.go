@@ -7,6 +7,7 @@ import (
 
 	"waterwheel/claim"
 	"waterwheel/dlq"
+	"waterwheel/internal/words"
 	"waterwheel/kafka"
 	"waterwheel/kafka/group"
 	"waterwheel/record"
@@ -31,7 +32,7 @@ func (l *look) group(ctx context.Context) {
 				"another program is a member: %s; what it commits would be skipped, so run reads nothing beside it", m)
 		}
 	}
-	l.OK(subject, "%d members", len(members))
+	l.OK(subject, "%s", words.Count(len(members), "member"))
 	for _, topic := range l.Topics {
 		if spans := l.spans[topic.Name]; len(spans) > 0 {
 			l.starts(ctx, subject, topic, spans)
@@ -77,7 +78,7 @@ func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []
 		l.OK(subject, "nothing is committed for %s yet: it will begin at %s", topic.Name, l.Begins)
 		return
 	}
-	l.OK(subject, "committed for %d of %d partitions of %s, %d offsets behind", known, len(spans), topic.Name, lag)
+	l.OK(subject, "committed for %d of %s of %s, %s behind", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
 }
 
 // start says what run would do with a partition, and returns how many offsets it would then be behind.
@@ -94,7 +95,7 @@ func (l *look) start(subject string, place record.Partition, f claim.Facts) (lag
 	}
 	if start.Lost > 0 {
 		l.Warn(subject, "keep records longer (retention.ms), and the consumer running",
-			"%d records of %s were deleted before they were read", start.Lost, place)
+			"%s of %s %s deleted before they were read", words.Count(start.Lost, "record"), place, words.Form(start.Lost, "was", "were"))
 	}
 	return max(0, f.Bounds.End-start.Offset)
 }

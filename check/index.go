@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/words"
 	"waterwheel/reader"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -49,7 +50,7 @@ func (l *look) metaIndexes(subject string, list sink.IndexList) {
 		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `consumer collection drop-index %[1]s` drops it", name)
 	}
 	if n := len(l.MetaIndexes) - len(compared.Missing); n > 0 {
-		l.OK(subject, "%d of %d indexes of META_INDEXES are there", n, len(l.MetaIndexes))
+		l.OK(subject, "%d of %s of META_INDEXES %s there", n, words.Count(len(l.MetaIndexes), "index"), words.Form(n, "is", "are"))
 	}
 }
 
@@ -81,7 +82,7 @@ const muchMore = 10
 func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reader.Cost) {
 	measured := ""
 	if c != nil && a.Index != timeseries.IDIndexName { // what was tried does not bound the _id
-		measured = fmt.Sprintf("; tried: %d buckets examined for %d that can match", c.DocumentsExamined, c.Buckets)
+		measured = fmt.Sprintf("; tried: %s examined for %d that can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
 	}
 	wide := ""
 	if len(a.Wide) > 0 {

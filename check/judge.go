@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"waterwheel/internal/words"
 )
 
 const (
@@ -27,17 +29,18 @@ func (s *sampler) judge(found *Findings) {
 	for _, b := range s.view.Bad {
 		bad += b.Count
 	}
-	all := bad + s.view.Measurements
+	all, letters := bad+s.view.Measurements, words.Form(bad, "a letter", "letters")
 	switch {
 	case bad == 0:
-		found.OK(subject, "the settings fit: %d records are %d measurements of %d series in %d buckets", s.view.Records, s.view.Measurements, s.view.Series, s.view.Buckets)
+		found.OK(subject, "the settings fit: %s are %s of %s in %s", words.Count(s.view.Records, "record"), words.Count(s.view.Measurements, "measurement"),
+			words.Count(s.view.Series, "series"), words.Count(s.view.Buckets, "bucket"))
 	case bad*2 > all:
-		found.Wrong(subject, s.wayOut("compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD"), "%d of %d events would become letters: %s", bad, all, s.view.Bad[0].Example)
+		found.Wrong(subject, s.wayOut("compare the events with EVENT_FORMAT, EVENT_TIME_FIELD and EVENT_META_FIELD"), "%d of %s would become %s: %s", bad, words.Count(all, "event"), letters, s.view.Bad[0].Example)
 	default:
-		found.Warn(subject, s.wayOut("look at the reasons above"), "%d of %d events would become letters", bad, all)
+		found.Warn(subject, s.wayOut("look at the reasons above"), "%d of %s would become %s", bad, words.Count(all, "event"), letters)
 	}
 	if s.hinted > 0 {
-		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%d times look like another unit of time: %s", s.hinted, s.bad["time_out_of_range"].Example)
+		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%s %s like another unit of time: %s", words.Count(s.hinted, "time"), words.Form(s.hinted, "looks", "look"), s.bad["time_out_of_range"].Example)
 	}
 	if s.view.Topic != FeedName { // its records were made just now, whatever it is of
 		s.judgeTimes(subject, found)

@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/dlq"
+	"waterwheel/internal/words"
 	"waterwheel/kafka"
 )
 
@@ -34,7 +35,7 @@ func (l *look) letters(ctx context.Context) {
 		case !topic.Rights.Allow(kafka.Write):
 			l.Wrong(subject, "grant this user WRITE on it", "may be seen and not written")
 		case !topic.Rights.Allow(kafka.Read):
-			l.OK(subject, "%d partitions; letters can be written, and not be read by this user: dlq and verify need READ", len(topic.Partitions))
+			l.OK(subject, "%s; letters can be written, and not be read by this user: dlq and verify need READ", words.Count(len(topic.Partitions), "partition"))
 		default:
 			l.letterTopic(ctx, subject, topic.Name)
 		}
@@ -66,7 +67,7 @@ func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 		l.Failed(subject, err)
 		return
 	}
-	l.OK(subject, "%d partitions, %d offsets; \"consumer dlq stats\" counts the letters", len(spans), dlq.Offsets(spans))
+	l.OK(subject, "%s, %s; \"consumer dlq stats\" counts the letters", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"))
 	t, ok := l.configured(ctx, subject, topic)
 	if !ok {
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waterwheel/dlq"
+	"waterwheel/internal/words"
 	"waterwheel/kafka"
 	"waterwheel/record"
 )
@@ -76,10 +77,10 @@ func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
 		newest = max(newest, at)
 	}
 	if newest < 0 {
-		l.OK(subject, "%d partitions, no records", len(spans))
+		l.OK(subject, "%s, no records", words.Count(len(spans), "partition"))
 		return spans, nil
 	}
-	l.OK(subject, "%d partitions, %d offsets, newest record of %s", len(spans), dlq.Offsets(spans), showTime(newest))
+	l.OK(subject, "%s, %s, newest record of %s", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"), showTime(newest))
 	if ahead := time.Until(time.UnixMilli(newest)); ahead > aheadTolerated {
 		l.Warn(subject, "set the producers' clocks right, and look at the unit of the records' timestamps (milliseconds)",
 			"the newest record's timestamp is %v ahead of the clock here", ahead.Round(time.Second))
@@ -120,7 +121,7 @@ func (l *look) configuration(ctx context.Context, topic string) (longest int) {
 		l.Warn(subject, "set retention.ms higher", "records are deleted after %v: an outage that lasts longer loses some", kept)
 	}
 	if len(*l.Findings) == before {
-		l.OK(subject, "%d replicas, min.insync.replicas=%s, unclean leader election is off", t.Replicas, t.Values["min.insync.replicas"])
+		l.OK(subject, "%s, min.insync.replicas=%s, unclean leader election is off", words.Count(t.Replicas, "replica"), t.Values["min.insync.replicas"])
 	}
 	longest, _ = strconv.Atoi(t.Values["max.message.bytes"])
 	return longest
@@ -147,9 +148,9 @@ func (l *look) durability(subject string, t kafka.Configuration) {
 	case t.Replicas == 1:
 		l.Warn(subject, "use three replicas and min.insync.replicas=2 where records must not be lost", "one replica: the loss of a broker's disk loses records")
 	case t.InSync < t.Replicas:
-		l.Warn(subject, "look at the brokers", "%d of %d replicas are in sync", t.InSync, t.Replicas)
+		l.Warn(subject, "look at the brokers", "%d of %s %s in sync", t.InSync, words.Count(t.Replicas, "replica"), words.Form(t.InSync, "is", "are"))
 	case err == nil && least >= t.Replicas:
-		l.Warn(subject, "set min.insync.replicas one below the number of replicas", "min.insync.replicas=%d of %d replicas: nothing can be written when one broker is down", least, t.Replicas)
+		l.Warn(subject, "set min.insync.replicas one below the number of replicas", "min.insync.replicas=%d of %s: nothing can be written when one broker is down", least, words.Count(t.Replicas, "replica"))
 	case err == nil && least < 2:
 		l.Warn(subject, "set min.insync.replicas=2", "min.insync.replicas=%d: a record acknowledged by one broker alone is lost with it", least)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/internal/words"
 	"waterwheel/timeseries"
 )
 
@@ -95,7 +96,7 @@ func (k *checker) bucketing() {
 		}
 	}
 	if b := k.Bucket; k.good("BUCKET_MIN_COUNT", "BUCKET_MAX_COUNT") && b.MinCount > b.MaxCount {
-		k.fail("BUCKET_MIN_COUNT", b.MinCount, "must be at most BUCKET_MAX_COUNT = %d measurements", b.MaxCount)
+		k.fail("BUCKET_MIN_COUNT", b.MinCount, "must be at most BUCKET_MAX_COUNT = %s", words.Count(b.MaxCount, "measurement"))
 	}
 }
 

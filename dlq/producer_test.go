@@ -123,7 +123,7 @@ func TestCutKeepsTheEnvelope(t *testing.T) {
 func TestCutLeavesTheKey(t *testing.T) {
 	d := draft{sample(), []record.Header{{Key: "long", Value: make([]byte, 1<<20)}}}
 	got := d.cut(8 << 10)
-	if string(got.Key) != "k" || len(got.Value) != len(d.Value) || got.own != nil || got.Cut != "1 headers" {
+	if string(got.Key) != "k" || len(got.Value) != len(d.Value) || got.own != nil || got.Cut != "1 header" {
 		t.Errorf("key %q, value of %d bytes, %d headers, cut %q", got.Key, len(got.Value), len(got.own), got.Cut)
 	}
 	d.Cut = "what was cut before"

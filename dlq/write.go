@@ -8,6 +8,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"waterwheel/internal/words"
 	"waterwheel/kafka"
 	"waterwheel/kafka/recordbatch"
 	"waterwheel/record"
@@ -132,7 +133,7 @@ func (d draft) cut(limit int) draft {
 	}
 	rest := func() int { return d.size() - len(d.Value) }
 	if rest() > limit && len(d.own) > 0 {
-		lost = append(lost, fmt.Sprintf("%d headers", len(d.own)))
+		lost = append(lost, words.Count(len(d.own), "header"))
 		d.own = nil
 	}
 	if rest() > limit && d.Key != nil {

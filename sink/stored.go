@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/words"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 )
@@ -126,7 +127,7 @@ func readOffsets(d bson.Raw, use func(element []byte) (int, error)) error {
 		listed += int64(n)
 	}
 	if listed != count {
-		return fmt.Errorf("%s lists %d positions, %s is %d", timeseries.PathOffsets, listed, timeseries.PathCount, count)
+		return fmt.Errorf("%s lists %s, %s is %d", timeseries.PathOffsets, words.Count(listed, "position"), timeseries.PathCount, count)
 	}
 	return nil
 }

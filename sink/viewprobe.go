@@ -11,6 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"waterwheel/internal/words"
 	"waterwheel/timeseries"
 )
 
@@ -124,7 +125,7 @@ func unpacked(o timeseries.Options, bucket bson.Raw) (all []bson.Raw, err error)
 // compareMeasurements tells in what the server's measurements differ from the right ones; their order is the bucket's.
 func compareMeasurements(got, want []bson.Raw) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("it shows %d measurements of %d", len(got), len(want))
+		return fmt.Errorf("it shows %s of %d", words.Count(len(got), "measurement"), len(want))
 	}
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {

@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
+	"waterwheel/internal/words"
 	"waterwheel/timeseries"
 )
 
@@ -113,7 +114,7 @@ func (x *extreme) disagreesArray(stored bson.RawValue, path string) (at, text st
 		n++
 	}
 	if n != len(x.items) {
-		return path, fmt.Sprintf("has %d positions, the measurements make it %d", n, len(x.items))
+		return path, fmt.Sprintf("has %s, the measurements make it %d", words.Count(n, "position"), len(x.items))
 	}
 	return "", ""
 }

@@ -6,6 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/claim"
+	"waterwheel/internal/words"
 	"waterwheel/timeseries"
 )
 
@@ -103,9 +104,9 @@ func (w *window) check(b *listing) {
 	case b.broken != "":
 		w.damaged(b, timeseries.PathOffsets, "%s", b.broken)
 	case !counted:
-		w.damaged(b, timeseries.PathCount, "is no number, %d positions are listed", len(b.positions))
+		w.damaged(b, timeseries.PathCount, "is no number, %s listed", words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
 	case count != int64(len(b.positions)):
-		w.damaged(b, timeseries.PathCount, "is %d, but %d positions are listed", count, len(b.positions))
+		w.damaged(b, timeseries.PathCount, "is %d, but %s listed", count, words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
 	case len(b.positions) == 0:
 		w.damaged(b, timeseries.PathOffsets, "lists nothing")
 	case !hasFirst || first != b.smallest:

@@ -34,7 +34,7 @@ func TestSampleIsPrinted(t *testing.T) {
 	var out bytes.Buffer
 	checkView{Samples: []check.Sample{sample, {Topic: "empty"}}}.print(&out)
 	for _, line := range []string{
-		"The newest 63 records of events: 61 measurements, 1 tombstones\n", `  {}\x1b`, "1        not_json  events/0/7  it ends too early",
+		"The newest 63 records of events: 61 measurements, 1 tombstone\n", `  {}\x1b`, "1        not_json  events/0/7  it ends too early",
 		"They would be 4 series in 5 buckets, 12.2 measurements in each", "3       meta.host",
 	} {
 		if !strings.Contains(out.String(), line) || strings.Contains(out.String(), "empty") {

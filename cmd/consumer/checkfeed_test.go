@@ -21,7 +21,7 @@ func TestEventsFromStandardInputAreChecked(t *testing.T) {
 	telegraf := `{"fields":{"usage":1.5},"name":"cpu","tags":{"host":"a"},"timestamp":"` + now + `"}`
 	code, stdout, stderr := feed(t, nil, telegraf, "check", "--sample", "-")
 	for _, text := range []string{
-		"The first 1 records of standard input: 0 measurements", "missing_time  event 1",
+		"The first 1 record of standard input: 0 measurements", "missing_time  event 1",
 		"These look like Telegraf's events. With these settings 1 of the first 1 would be measurements, of 1 series:\n\n" +
 			"  EVENT_TIME_FIELD=timestamp EVENT_META_FIELDS=name,tags EVENT_FIELDS=fields\n\n  {\"time\":", `"usage":1.5}`,
 	} {

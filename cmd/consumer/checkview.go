@@ -7,6 +7,7 @@ import (
 
 	"waterwheel/check"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 )
 
 // checkView is what check prints as JSON.
@@ -41,7 +42,7 @@ func printFindings(w io.Writer, found check.Findings) {
 		fmt.Fprintln(w, "\nNothing is wrong.")
 		return
 	}
-	fmt.Fprintf(w, "\n%d wrong, %d warnings.\n", wrong, warnings)
+	fmt.Fprintf(w, "\n%d wrong, %s.\n", wrong, words.Count(warnings, "warning"))
 }
 
 func printSample(w io.Writer, s *check.Sample) {
@@ -49,27 +50,27 @@ func printSample(w io.Writer, s *check.Sample) {
 	if s.Topic == check.FeedName {
 		which = "first"
 	}
-	fmt.Fprintf(w, "The %s %d records of %s: %d measurements", which, s.Records, s.Topic, s.Measurements)
+	fmt.Fprintf(w, "The %s %s of %s: %s", which, words.Count(s.Records, "record"), s.Topic, words.Count(s.Measurements, "measurement"))
 	if s.Tombstones > 0 {
-		fmt.Fprintf(w, ", %d tombstones", s.Tombstones)
+		fmt.Fprint(w, ", ", words.Count(s.Tombstones, "tombstone"))
 	}
 	fmt.Fprintln(w)
 	for _, d := range s.Examples {
-		fmt.Fprintf(w, "  %s\n", text.Shorten(text.Printable(string(d)), 400))
+		fmt.Fprintf(w, "  %s\n", text.Fit(w, text.Printable(string(d)), 400))
 	}
 	table := text.NewTable(w)
 	if len(s.Bad) > 0 {
 		table.Title("\nLETTERS", "REASON", "RECORD", "EXAMPLE")
 		for _, b := range s.Bad {
-			table.Row(b.Count, b.Reason, b.From, text.Shorten(text.Printable(withoutReason(b.Example, b.Reason)), 160))
+			table.Row(b.Count, b.Reason, b.From, text.Fit(w, text.Printable(withoutReason(b.Example, b.Reason)), 160))
 		}
 	}
 	if s.Buckets > 0 {
 		table.Flush()
-		fmt.Fprintf(w, "\nThey would be %d series in %d buckets, %.1f measurements in each; the fullest:\n", s.Series, s.Buckets, float64(s.Measurements)/float64(s.Buckets))
+		fmt.Fprintf(w, "\nThey would be %s in %s, %.1f measurements in each; the fullest:\n", words.Count(s.Series, "series"), words.Count(s.Buckets, "bucket"), float64(s.Measurements)/float64(s.Buckets))
 		table.Title("MEASUREMENTS", "BYTES", "FIRST", "LAST", "PARTITION", "META")
 		for _, b := range s.Largest {
-			table.Row(b.Measurements, b.Bytes, b.First, b.Last, b.From, text.Shorten(text.Printable(string(b.Meta)), 100))
+			table.Row(b.Measurements, b.Bytes, b.First, b.Last, b.From, text.Fit(w, text.Printable(string(b.Meta)), 100))
 		}
 	}
 	if len(s.Fields) > 0 {
@@ -99,7 +100,7 @@ func printProposals(w io.Writer, s *check.Sample) {
 			fmt.Fprintf(w, "  But %s.\n\n", text.Printable(p.Caution))
 		}
 		for _, d := range p.Examples {
-			fmt.Fprintf(w, "  %s\n", text.Shorten(text.Printable(string(d)), 400))
+			fmt.Fprintf(w, "  %s\n", text.Fit(w, text.Printable(string(d)), 400))
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (v *MetaDeletion) print(w io.Writer) {
 	if len(v.Metas) > 0 {
 		table := text.NewTable(w, "META", "BUCKETS", "MEASUREMENTS")
 		for _, one := range v.Metas {
-			table.Row(one.Meta, one.Buckets, one.Measurements)
+			table.Row(one.Meta.cell(w), one.Buckets, one.Measurements)
 		}
 		table.Flush()
 	}

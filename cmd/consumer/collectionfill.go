@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/sink"
 )
 
@@ -90,16 +91,17 @@ func (f *FillView) print(head *text.Table, most int32) {
 	}
 	sample := ""
 	if !f.All {
-		documents := fmt.Sprintf("%d buckets", f.Buckets)
+		documents := words.Count(f.Buckets, "bucket")
 		if segments := f.Segments + f.Ended; segments > 0 {
-			documents += fmt.Sprintf(" and %d segments", segments)
+			documents += " and " + words.Count(segments, "segment")
 		}
 		sample = fmt.Sprintf(", by the %s looked at", documents)
 	}
 	if f.Segments+f.Ended+f.Unfinished > 0 {
-		segments := fmt.Sprintf("%d with %d measurements that are not in buckets yet, %d more wait for deletion", f.Segments, f.Staged, f.Ended)
+		segments := fmt.Sprintf("%d with %s that %s not in buckets yet, %d more %s for deletion", f.Segments, words.Count(f.Staged, "measurement"),
+			words.Form(f.Staged, "is", "are"), f.Ended, words.Form(f.Ended, "waits", "wait"))
 		if f.Unfinished > 0 {
-			segments += fmt.Sprintf("; %d buckets are being made of segments", f.Unfinished)
+			segments += "; " + words.Count(f.Unfinished, "bucket") + words.Form(f.Unfinished, " is", " are") + " being made of segments"
 		}
 		head.Row("Segments", segments+sample)
 	}

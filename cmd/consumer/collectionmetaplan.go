@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/measurement"
 	"waterwheel/sink"
 )
@@ -55,7 +56,7 @@ func refusals(name string, before []bson.RawValue, after []triedMeta) error {
 			continue
 		}
 		if n++; n <= maxRefusals {
-			all = append(all, fmt.Errorf("%v: %w", metaText{before[i]}, one.err))
+			all = append(all, fmt.Errorf("%s: %w", text.Shorten(metaText{before[i]}.String(), shownMeta), one.err))
 		}
 	}
 	if n == 0 {

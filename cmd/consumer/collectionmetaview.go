@@ -8,6 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/sink"
 )
 
@@ -29,7 +30,7 @@ func (m metaText) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(bytes.TrimPrefix(document, []byte(`{"m":`)), []byte(`}`)), nil
 }
 
-// String is short.
+// String is the whole of it.
 func (m metaText) String() string {
 	if m.IsZero() {
 		return "(no meta)"
@@ -38,8 +39,11 @@ func (m metaText) String() string {
 	if err != nil {
 		return fmt.Sprintf("a malformed %s", m.Type)
 	}
-	return text.Shorten(string(written), shownMeta)
+	return string(written)
 }
+
+// cell is the meta in a table.
+func (m metaText) cell(w io.Writer) string { return text.Fit(w, m.String(), shownMeta) }
 
 // MetaUpdate is what update-meta does to a time series.
 type MetaUpdate struct {
@@ -90,7 +94,7 @@ func (v *MetaUpdate) print(w io.Writer) {
 			if one.Joins {
 				note = "becomes one with another series"
 			}
-			table.Row(one.Before, one.After, one.Buckets, one.Measurements, note)
+			table.Row(one.Before.cell(w), one.After.cell(w), one.Buckets, one.Measurements, note)
 		}
 		table.Flush()
 	}
@@ -100,7 +104,7 @@ func (v *MetaUpdate) print(w io.Writer) {
 		if v.Cut {
 			least = "at least "
 		}
-		fmt.Fprintf(w, "%s%s become one with another, which nothing takes apart again.\n", least, seriesText(v.Joining))
+		fmt.Fprintf(w, "%s%s %s one with another, which nothing takes apart again.\n", least, seriesText(v.Joining), words.Form(v.Joining, "becomes", "become"))
 	}
 	if !v.Unchanged.IsZero() {
 		fmt.Fprintf(w, "Unchanged by this update: %s.\n", amountText(v.Unchanged))
@@ -113,14 +117,14 @@ func (v *MetaUpdate) print(w io.Writer) {
 }
 
 func amountText(a sink.Amount) string {
-	said := fmt.Sprintf("%s with %s", text.Count(int(a.Buckets), "bucket"), text.Count(int(a.Measurements-a.Staged), "measurement"))
+	said := fmt.Sprintf("%s with %s", words.Count(a.Buckets, "bucket"), words.Count(a.Measurements-a.Staged, "measurement"))
 	if a.Staged > 0 {
-		said += fmt.Sprintf(" and %s in segments", text.Count(int(a.Staged), "measurement"))
+		said += fmt.Sprintf(" and %s in segments", words.Count(a.Staged, "measurement"))
 	}
 	return said
 }
 
-func seriesText(n int) string { return fmt.Sprintf("%d series", n) }
+func seriesText(n int) string { return words.Count(n, "series") }
 
 // printMore tells of series that are not listed.
 func printMore(w io.Writer, n int) {
@@ -144,12 +148,12 @@ func printEdited(w io.Writer, e *sink.Edited, done string) {
 	}
 	fmt.Fprintf(w, "Done: %s %s.\n", amountText(e.Done), done)
 	if e.Missed > 0 {
-		fmt.Fprintf(w, "Left alone: %s, which others closed, edited, settled or deleted meanwhile.\n", text.Count(int(e.Missed), "document"))
+		fmt.Fprintf(w, "Left alone: %s, which others closed, edited, settled or deleted meanwhile.\n", words.Count(e.Missed, "document"))
 	}
 	if e.Appeared > 0 {
-		fmt.Fprintf(w, "Left alone: %s of series that appeared meanwhile; the same command finds them.\n", text.Count(int(e.Appeared), "bucket"))
+		fmt.Fprintf(w, "Left alone: %s of series that appeared meanwhile; the same command finds them.\n", words.Count(e.Appeared, "bucket"))
 	}
 	if e.Unsure > 0 {
-		fmt.Fprintf(w, "Not known: %s, of which no answer came.\n", text.Count(int(e.Unsure), "document"))
+		fmt.Fprintf(w, "Not known: %s, of which no answer came.\n", words.Count(e.Unsure, "document"))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/words"
 	"waterwheel/kafka"
 	"waterwheel/record"
 	"waterwheel/sink"
@@ -132,7 +133,7 @@ func (t takeover) change(ctx context.Context, partitions []TakenPartition) error
 		}
 	}
 	if changed > 0 {
-		return fmt.Errorf("%d claims were changed by somebody else meanwhile: is a consumer of the former group running? Stop it, and run this again", changed)
+		return fmt.Errorf("%s %s changed by somebody else meanwhile: is a consumer of the former group running? Stop it, and run this again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/record"
 	"waterwheel/sink"
 )
@@ -48,7 +49,7 @@ func (v takeoverView) living(members map[string]int) error {
 	var groups []string
 	for group, n := range members {
 		if n > 0 {
-			groups = append(groups, fmt.Sprintf("%q (%d members)", group, n))
+			groups = append(groups, fmt.Sprintf("%q (%s)", group, words.Count(n, "member")))
 		}
 	}
 	if groups == nil {
@@ -88,9 +89,9 @@ func (v takeoverView) printNext(w io.Writer) {
 	}
 	switch due, done := count(takeoverDue), count(takeoverDone); {
 	case v.DryRun && due > 0:
-		fmt.Fprintf(w, "\nThe group %q would take over %s. Nothing was changed.\n", v.To, text.Count(due, "partition"))
+		fmt.Fprintf(w, "\nThe group %q would take over %s. Nothing was changed.\n", v.To, words.Count(due, "partition"))
 	case done > 0:
 		fmt.Fprintf(w, "\nThe group %q has taken over %s. Start its consumers with KAFKA_GROUP_ID=%s; those already waiting\n"+
-			"for a partition look again at the next rebalance, or when they are restarted.\n", v.To, text.Count(done, "partition"), text.Printable(v.To))
+			"for a partition look again at the next rebalance, or when they are restarted.\n", v.To, words.Count(done, "partition"), text.Printable(v.To))
 	}
 }

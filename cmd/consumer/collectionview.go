@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/sink"
 )
 
@@ -138,7 +139,8 @@ func (v CollectionView) printPartitions(w io.Writer, now time.Time) {
 	}
 	table.Flush()
 	if cut {
-		fmt.Fprintf(w, "\n+ only the %d buckets and segments with the largest offsets were looked at; --buckets 0 looks at all.\n", v.Newest)
+		fmt.Fprintf(w, "\n+ only the %s with the largest offsets %s looked at; --buckets 0 looks at all.\n",
+			words.Form(v.Newest, "bucket or segment", fmt.Sprint(v.Newest, " buckets and segments")), words.Form(v.Newest, "was", "were"))
 	}
 }
 

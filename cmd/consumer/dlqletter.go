@@ -73,9 +73,9 @@ func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.Decode
 	if l.Cut != "" {
 		table.Row("cut", "the letter lacks "+l.Cut+": it cannot be driven back")
 	}
-	table.Row("key", formatKey(l.Key))
+	table.Row("key", formatKey(w, l.Key))
 	for _, h := range f.Headers {
-		table.Row("header", h.Key+" = "+formatKey(h.Value))
+		table.Row("header", h.Key+" = "+formatKey(w, h.Value))
 	}
 	table.Row("now", verdictNow(l, now))
 	table.Flush()
@@ -100,12 +100,12 @@ func verdictNow(l *record.Letter, now *measurement.DecodeError) string {
 }
 
 // formatKey shows bytes that are often text.
-func formatKey(b []byte) string {
+func formatKey(w io.Writer, b []byte) string {
 	const most = 256
 	if b == nil {
 		return "null"
 	}
-	return text.Shorten(strconv.Quote(string(b)), most)
+	return text.Fit(w, strconv.Quote(string(b)), most)
 }
 
 // ShownLetter is what dlq show prints as JSON. Bytes are base64.

@@ -9,6 +9,7 @@ import (
 
 	"waterwheel/cmd/consumer/internal/rows"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/reader"
 )
 
@@ -27,8 +28,8 @@ func (r *querying) hints(ctx context.Context) error {
 		return nil
 	}
 	if names, n := r.rows.Omitted(); n > 0 {
-		fmt.Fprintf(r.p.stderr, "The header has the columns of the first measurements; %d later rows also had %s, which is left out: name the "+
-			"fields, or take --format json.\n", n, text.Printable(text.List(names)))
+		fmt.Fprintf(r.p.stderr, "The header has the columns of the first measurements; %s also had %s, which is left out: name the "+
+			"fields, or take --format json.\n", words.Count(n, "later row"), text.Printable(text.List(names)))
 	}
 	return nil
 }
@@ -51,8 +52,8 @@ func (r *querying) hintFields(ctx context.Context) error {
 		return ofMeta
 	})
 	if len(missing) > 0 {
-		fmt.Fprintf(r.p.stderr, "None of the %d measurements has %s; there are %s.\n",
-			r.found, text.Printable(strings.Join(missing, ", ")), text.Printable(text.List(have.fields)))
+		fmt.Fprintf(r.p.stderr, "None of the %s has %s; there are %s.\n",
+			words.Count(r.found, "measurement"), text.Printable(strings.Join(missing, ", ")), text.Printable(text.List(have.fields)))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/check"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/reader"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
@@ -60,8 +61,8 @@ func (r *querying) hintIndex(ctx context.Context) {
 		return
 	}
 	if size, err := from.Size(ctx); err == nil && size.Buckets >= adviseFrom && size.Buckets > r.found {
-		fmt.Fprintf(r.p.stderr, "No index serves %s: up to %d buckets were looked through. This makes one: %s.\n",
-			text.Printable(strings.Join(advice.Misses, ", ")), size.Buckets, text.Printable(check.IndexCommand(advice.Keys, "")))
+		fmt.Fprintf(r.p.stderr, "No index serves %s: up to %s were looked through. This makes one: %s.\n",
+			text.Printable(strings.Join(advice.Misses, ", ")), words.Count(size.Buckets, "bucket"), text.Printable(check.IndexCommand(advice.Keys, "")))
 	}
 }
 
@@ -151,21 +152,21 @@ func tried(table *text.Table, plan reader.Plan) {
 		if len(c.Indexes) == 0 {
 			used = "no index"
 		}
-		return fmt.Sprintf("%d %s and %d keys examined for %d %s, by %s", c.DocumentsExamined, what, c.KeysExamined, c.Buckets, what, used)
+		return fmt.Sprintf("%s and %s examined for %s, by %s", words.Count(c.DocumentsExamined, what), words.Count(c.KeysExamined, "key"), words.Count(c.Buckets, what), used)
 	}
 	if plan.Segments != nil {
-		table.Row("Tried: segments", said(*plan.Segments, "documents"))
+		table.Row("Tried: segments", said(*plan.Segments, "document"))
 	}
 	if plan.Listing != nil {
-		table.Row("Tried: listing", said(*plan.Listing, "buckets"))
+		table.Row("Tried: listing", said(*plan.Listing, "bucket"))
 	}
 	if plan.Series == 0 {
 		table.Row("Tried: reading", "there is no such series")
 		return
 	}
-	of := fmt.Sprintf("%d series", plan.Series)
+	of := words.Count(plan.Series, "series")
 	if plan.Explained < plan.Series {
 		of = fmt.Sprintf("the first %d of %d series", plan.Explained, plan.Series)
 	}
-	table.Row("Tried: reading", fmt.Sprintf("%s: %s", of, said(plan.Reading, "buckets")))
+	table.Row("Tried: reading", fmt.Sprintf("%s: %s", of, said(plan.Reading, "bucket")))
 }

@@ -14,6 +14,7 @@ import (
 	"waterwheel/cmd/consumer/internal/plot"
 	"waterwheel/cmd/consumer/internal/rows"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/reader"
 )
 
@@ -108,7 +109,7 @@ func (r *querying) run(ctx context.Context) error {
 	}
 	r.hintIndex(ctx)
 	if r.badBuckets > 0 {
-		return fmt.Errorf("%s could not be read: what is printed lacks what they hold", text.Count(r.badBuckets, "bucket"))
+		return fmt.Errorf("%s could not be read: what is printed lacks what they hold", words.Count(r.badBuckets, "bucket"))
 	}
 	return nil
 }

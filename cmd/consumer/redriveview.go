@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq/redrive"
+	"waterwheel/internal/words"
 )
 
 // RedriveView is what dlq redrive prints as JSON.
@@ -37,28 +39,34 @@ func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report)
 	table.Row(r.Driven, verb)
 	reasons(r.Reasons)
 	if r.Gone > 0 {
-		table.Row(r.Gone, "of these are of records that their topics have no more, whose keys could not be compared")
+		table.Row(r.Gone, words.Form(r.Gone, "of these is of a record that its topic has no more, whose key could not be compared",
+			"of these are of records that their topics have no more, whose keys could not be compared"))
 	}
 	if o.DryRun && r.Driven > 0 {
-		table.Row(text.Sum(r.Again), "of these would become letters again, by the present settings (what MongoDB refuses is not asked)")
+		again := text.Sum(r.Again)
+		table.Row(again, "of these would become "+words.Form(again, "a letter", "letters")+" again, by the present settings (what MongoDB refuses is not asked)")
 		reasons(r.Again)
 	}
+	attempts := words.Count(o.Selection.MaxAttempts, "time") + " or more (--max-attempts)"
 	for _, one := range []struct {
-		count int64
-		what  string
+		count    int64
+		one, all string
 	}{
-		{r.Arrived, "had arrived already when a former run was cut off"},
-		{r.Refused, "stay: their topics do not take them; each is named above"},
-		{r.Doubles, "doubles, or driven by another selection"},
-		{r.Exhausted, fmt.Sprintf("stay: tried %d times or more (--max-attempts)", o.Selection.MaxAttempts)},
-		{r.Cut, "stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)"},
-		{r.Strays, "stay: they are not of the records that they name, as is said above"},
-		{r.Others, "are no letters"},
-		{r.Unselected, "not selected"},
-		{r.Total - r.Read, "not looked at yet"},
+		{r.Arrived, "had arrived already when a former run was cut off", ""},
+		{r.Refused, "stays: its topic does not take it; it is named above", "stay: their topics do not take them; each is named above"},
+		{r.Doubles, "double, or driven by another selection", "doubles, or driven by another selection"},
+		{r.Exhausted, "stays: tried " + attempts, "stay: tried " + attempts},
+		{
+			r.Cut, "stays: too long for the dead-letter topic, a part of its value is lost; only its source topic may still have it (dlq show)",
+			"stay: too long for the dead-letter topic, a part of their value is lost; only their source topic may still have them (dlq show)",
+		},
+		{r.Strays, "stays: it is not of the record that it names, as is said above", "stay: they are not of the records that they name, as is said above"},
+		{r.Others, "is no letter", "are no letters"},
+		{r.Unselected, "not selected", ""},
+		{r.Total - r.Read, "not looked at yet", ""},
 	} {
 		if one.count > 0 {
-			table.Row(one.count, one.what)
+			table.Row(one.count, words.Form(one.count, one.one, cmp.Or(one.all, one.one)))
 		}
 	}
 	table.Flush()
@@ -75,7 +83,8 @@ func (p *program) nameRefused(r redrive.Refusal) {
 // tellStaying says what to do about letters that were refused or are of no record, if there are any.
 func (p *program) tellStaying(r redrive.Report) error {
 	if r.Refused > 0 {
-		fmt.Fprintf(p.stderr, "%d letters stay: change the configuration of their topics, then bring each back with \"consumer dlq redrive --letter\" and its place.\n", r.Refused)
+		fmt.Fprintf(p.stderr, "%s %s: change the configuration of their topics, then bring each back with \"consumer dlq redrive --letter\" and its place.\n",
+			words.Count(r.Refused, "letter"), words.Form(r.Refused, "stays", "stay"))
 	}
 	if r.Refused > 0 || r.Strays > 0 {
 		return errFound

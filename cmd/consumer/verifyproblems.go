@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/verify"
 )
 
 // printProblems says of each problem where it is first, and what to do about the group's offsets.
 func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	if n := p.Missing.Count; n > 0 {
-		fmt.Fprintf(w, "%s: %d missing: in the log, but neither stored nor a dead letter: offsets %s.\n", name, n, formatPlaces(&p.Missing))
+		fmt.Fprintf(w, "%s: %d missing: in the log, but neither stored nor a dead letter: %s.\n", name, n, formatPlaces(&p.Missing))
 		first := p.Missing.First[0].Offset
 		if p.FirstStored < 0 || first < p.FirstStored {
 			fmt.Fprintf(w, "  Nothing is stored before the first of them. If the group began later (KAFKA_START), verify from there: --from.\n")
@@ -22,22 +23,23 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 			group, strings.Replace(name, "/", ":", 1), first)
 	}
 	if n := p.Doubled.Count; n > 0 {
-		fmt.Fprintf(w, "%s: %d doubled: listed by more than one bucket: offsets %s.\n", name, n, formatPlaces(&p.Doubled))
+		fmt.Fprintf(w, "%s: %d doubled: listed by more than one bucket: %s.\n", name, n, formatPlaces(&p.Doubled))
 		if p.Repair.Repaired+p.Repair.Planned == 0 {
 			fmt.Fprintf(w, "  See with --dry-run what a repair would do, then use --repair.\n")
 		}
 	}
 	if n := p.Unknown.Count; n > 0 {
-		fmt.Fprintf(w, "%s: %d unknown: listed by buckets, but the record in the log has no such measurement: offsets %s.\n"+
+		fmt.Fprintf(w, "%s: %d unknown: listed by buckets, but the record in the log has no such measurement: %s.\n"+
 			"  The present EVENT_ settings may refuse the record, or read other measurements from it. Otherwise something else wrote\n"+
 			"  these buckets.\n", name, n, formatPlaces(&p.Unknown))
 	}
 	if n := p.LetterMissing.Count; n > 0 {
-		fmt.Fprintf(w, "%s: %d without a letter: they cannot be decoded and are not in the dead-letter topic: offsets %s.\n"+
-			"  Look whether the topic's retention has deleted letters. Read again they become letters again.\n", name, n, formatPlaces(&p.LetterMissing))
+		fmt.Fprintf(w, "%s: %d without a letter: %s not in the dead-letter topic: %s.\n"+
+			"  Look whether the topic's retention has deleted letters. Read again they become letters again.\n", name, n, words.Form(n, "it cannot be decoded and is", "they cannot be decoded and are"), formatPlaces(&p.LetterMissing))
 	}
 	if n := p.LetterDeleted.Count; n > 0 {
-		fmt.Fprintf(w, "%s: note: %d cannot be decoded, and their letters may have been deleted: offsets %s.\n", name, n, formatPlaces(&p.LetterDeleted))
+		fmt.Fprintf(w, "%s: note: %d cannot be decoded, and %s may have been deleted: %s.\n", name, n,
+			words.Form(n, "its letter", "their letters"), formatPlaces(&p.LetterDeleted))
 	}
 	printFaults(w, name+": damaged: ", &p.Damaged)
 	printFaults(w, name+": different: ", &p.Different)
@@ -79,21 +81,21 @@ func printFaults(w io.Writer, what string, faults *verify.Faults) {
 func printRepair(w io.Writer, r *verify.Repairs, name string) {
 	verb, done := "would be", r.Planned
 	if r.Planned == 0 {
-		verb, done = "were", r.Repaired
+		verb, done = words.Form(r.Copies, "was", "were"), r.Repaired
 	}
 	if r.Copies > 0 {
-		fmt.Fprintf(w, "%s: repair: %d copies %s taken out, so that %d measurements are stored once: %d buckets changed and closed, %d deleted.\n",
-			name, r.Copies, verb, done, r.Updated, r.Deleted)
+		fmt.Fprintf(w, "%s: repair: %s %s taken out, so that %s %s stored once: %s changed and closed, %d deleted.\n",
+			name, words.Count(r.Copies, "copy"), verb, words.Count(done, "measurement"), words.Form(done, "is", "are"), words.Count(r.Updated, "bucket"), r.Deleted)
 	}
 	for _, c := range r.First {
-		fate := fmt.Sprintf("%d stay", c.Kept)
+		fate := fmt.Sprintf("%d %s", c.Kept, words.Form(c.Kept, "stays", "stay"))
 		if c.Kept == 0 {
 			fate = "deleted"
 		}
 		fmt.Fprintf(w, "  bucket %s: %d out, %s.\n", c.Bucket, c.Removed, fate)
 	}
 	if more := r.Updated + r.Deleted - int64(len(r.First)); more > 0 {
-		fmt.Fprintf(w, "  and %d buckets more.\n", more)
+		fmt.Fprintf(w, "  and %s more.\n", words.Count(more, "bucket"))
 	}
 	printFaults(w, name+": not repaired: ", &r.Left)
 }

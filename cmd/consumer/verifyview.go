@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
 )
@@ -45,7 +46,7 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) {
 			fmt.Fprintf(w, "%s: note: %s.\n", name, note)
 		}
 		if p.Removed > 0 {
-			fmt.Fprintf(w, "%s: note: retention removed %d offsets meanwhile: they were not verified.\n", name, p.Removed)
+			fmt.Fprintf(w, "%s: note: retention removed %s meanwhile, which %s not verified.\n", name, words.Count(p.Removed, "offset"), words.Form(p.Removed, "was", "were"))
 		}
 		printProblems(w, p, name, v.Group)
 		printRepair(w, &p.Repair, name)
@@ -155,9 +156,10 @@ func (v *verifyView) all() (all verify.Findings) {
 // summary is the last line.
 func (v *verifyView) summary() string {
 	all := v.all()
-	counts := fmt.Sprintf("%d measurements of %s: %d stored once, %d dead-lettered, %d expired, %d missing, %d doubled, %d unknown, "+
-		"%d letters missing, %d damaged buckets", all.Valid, v.Topic, all.StoredOnce+all.Repair.Repaired, all.DeadLettered, all.Expired,
-		all.Missing.Count, all.Doubled.Count-all.Repair.Repaired, all.Unknown.Count, all.LetterMissing.Count, all.Damaged.Count)
+	counts := fmt.Sprintf("%s of %s: %d stored once, %d dead-lettered, %d expired, %d missing, %d doubled, %d unknown, "+
+		"%s missing, %s", words.Count(all.Valid, "measurement"), v.Topic, all.StoredOnce+all.Repair.Repaired, all.DeadLettered, all.Expired,
+		all.Missing.Count, all.Doubled.Count-all.Repair.Repaired, all.Unknown.Count,
+		words.Count(all.LetterMissing.Count, "letter"), words.Count(all.Damaged.Count, "damaged bucket"))
 	if v.Content {
 		counts += fmt.Sprintf(", %d different", all.Different.Count)
 	}
@@ -167,7 +169,7 @@ func (v *verifyView) summary() string {
 	return "verified " + counts
 }
 
-// formatPlaces lists the first places of a finding.
+// formatPlaces lists the first offsets of a finding.
 func formatPlaces(t *verify.Tally) string {
 	places := make([]string, len(t.First))
 	for i, p := range t.First {
@@ -177,7 +179,7 @@ func formatPlaces(t *verify.Tally) string {
 	if t.Count > int64(len(t.First)) {
 		list += ", …"
 	}
-	return list
+	return words.Form(t.Count, "offset ", "offsets ") + list
 }
 
 // formatPlace is an offset, with the index of an element of an array record that is not its first.

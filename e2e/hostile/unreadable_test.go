@@ -137,7 +137,7 @@ func TestDeadLetterTopicOfShortLetters(t *testing.T) {
 	if len(letters) != 4 {
 		t.Fatalf("%d letters, want 4", len(letters))
 	}
-	for i, want := range []string{"", "value of 100000 bytes", "key of 100000 bytes", "1 headers"} {
+	for i, want := range []string{"", "value of 100000 bytes", "key of 100000 bytes", "1 header"} {
 		if got := letters[i].Headers["waterwheel.cut"]; got != want {
 			t.Errorf("letter %d lacks %q, want %q", i, got, want)
 		}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"unicode/utf8"
+
+	"waterwheel/internal/words"
 )
 
 // legend tells of each series how it is drawn, and what its values are: a picture is read to a dot, these are exact.
@@ -24,10 +26,10 @@ func (p *Plot) legend(w io.Writer, at pen, c *canvas) {
 			s.name, width-utf8.RuneCountInString(s.name), "", short(whole.low), short(s.sum/float64(s.count)), short(whole.high), short(whole.last), s.count)
 	}
 	if p.others > 0 {
-		fmt.Fprintf(w, "Not drawn: %d values of further series. Filter, so that at most %d series are left.\n", p.others, MaxSeries)
+		fmt.Fprintf(w, "Not drawn: %s of further series. Filter, so that at most %d series are left.\n", words.Count(p.others, "value"), MaxSeries)
 	}
 	if p.notNumbers > 0 {
-		fmt.Fprintf(w, "Not drawn: %d values that are no numbers.\n", p.notNumbers)
+		fmt.Fprintf(w, "Not drawn: %s.\n", words.Form(p.notNumbers, "1 value that is no number", fmt.Sprint(p.notNumbers, " values that are no numbers")))
 	}
 }
 
