@@ -3,6 +3,7 @@ package measurement
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strings"
 
 	"waterwheel/timeseries/rawbson"
@@ -136,6 +137,9 @@ func isBSON(value []byte) bool {
 	return rawbson.DocumentSize(value) == len(value) && new(bsonChecker).document(value, 1) == nil
 }
 
+// numberOut is what to do with a number that JSON does not have.
+const numberOut = `send null instead, leave the field out, or send {"$numberDouble": "%s"} with EVENT_FORMAT=extjson`
+
 // notJSONHere says of the place where a text ceases to be JSON what stands there, and what to write instead; empty: it is not
 // known.
 func notJSONHere(text []byte, at int) (what, wayOut string) {
@@ -145,8 +149,10 @@ func notJSONHere(text []byte, at int) (what, wayOut string) {
 	word := wordAround(text, at)
 	before, behind := lastByte(text[:at]), firstByte(text[at+1:])
 	switch strings.ToLower(strings.TrimLeft(word, "+-")) {
-	case "nan", "infinity", "inf":
-		return word + " is no value of JSON", `send null instead, leave the field out, or send {"$numberDouble": "NaN"} with EVENT_FORMAT=extjson ("Infinity" and "-Infinity" likewise)`
+	case "nan":
+		return word + " is no value of JSON", fmt.Sprintf(numberOut, "NaN")
+	case "infinity", "inf":
+		return word + " is no value of JSON", fmt.Sprintf(numberOut, word[:len(word)-len(strings.TrimLeft(word, "-"))]+"Infinity")
 	case "true", "false", "none":
 		return word + " is how Python writes it", "write it with json.dumps, and not with str"
 	case "undefined":

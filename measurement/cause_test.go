@@ -113,11 +113,11 @@ func TestWhatIsNotJSONIsNamed(t *testing.T) {
 	const null = `send null instead, leave the field out, or send {"$numberDouble": "NaN"} with EVENT_FORMAT=extjson`
 	for _, test := range []struct{ value, path, what, wayOut string }{
 		{`{"a":NaN}`, "a", `NaN is no value of JSON, at byte 5, before "NaN}"`, null},
-		{`{"a":nan}`, "a", `nan is no value of JSON, at byte 6`, null},
+		{`{"a":nan}`, "a", `nan is no value of JSON, at byte 5, before "nan}"`, null},
 		{`{"a":-NaN}`, "a", `-NaN is no value of JSON`, null},
-		{`{"a":Infinity}`, "a", `Infinity is no value of JSON`, null},
-		{`{"a": -Infinity }`, "a", `-Infinity is no value of JSON`, null},
-		{`{"a":[1,-inf]}`, "a.1", `-inf is no value of JSON`, null},
+		{`{"a":Infinity}`, "a", `Infinity is no value of JSON`, `{"$numberDouble": "Infinity"}`},
+		{`{"a": -Infinity }`, "a", `-Infinity is no value of JSON, at byte 6`, `{"$numberDouble": "-Infinity"}`},
+		{`{"a":[1,-inf]}`, "a.1", `-inf is no value of JSON`, `{"$numberDouble": "-Infinity"}`},
 		{`[{"a":1},{"a":NaN}]`, "1.a", `NaN is no value of JSON`, null},
 		{`{"a":True}`, "a", `True is how Python writes it`, "json.dumps"},
 		{`{"a":None}`, "a", `None is how Python writes it`, "json.dumps"},
@@ -133,7 +133,7 @@ func TestWhatIsNotJSONIsNamed(t *testing.T) {
 		{`{"a":418.}`, "a", `418. is no number`, "digits before and behind a point"},
 		{`{"a":1e}`, "a", `1e is no number`, "write digits"},
 		{`{"a":;}`, "a", `invalid character ';' at start of value`, ""},
-		{`{"a":007}`, "", `007 is no number as JSON writes them, at byte 6`, "write digits before and behind a point"},
+		{`{"a":007}`, "", `007 is no number as JSON writes them, at byte 5`, "write digits before and behind a point"},
 		{`{"a":0x1F}`, "", `0x1F is no number`, "or send a text"},
 		{`{"a":+1}`, "a", `+1 is no number`, "no plus"},
 		{`{"a":.5}`, "a", `.5 is no number`, "before and behind a point"},
@@ -143,6 +143,7 @@ func TestWhatIsNotJSONIsNamed(t *testing.T) {
 		{`{"a":1},`, "", `here "," follows it at byte 7`, "leave it out"},
 		{`{"a":1}}`, "", `here "}" follows it`, "leave it out"},
 		{`{"a":1} {"a":2}`, "", `follows it at byte 8`, "put several events into an array"},
+		{"\x00\x00", "", "the value is nothing but 2 zero bytes", "what ends a text in C"},
 	} {
 		err := refusal(t, newDecoder(t, plainOptions), recordOf(test.value))
 		if err.Reason != NotJSON || err.Path != test.path || !strings.Contains(err.Detail, test.what) || !strings.Contains(err.Detail, test.wayOut) {

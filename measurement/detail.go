@@ -1,9 +1,7 @@
 package measurement
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -58,16 +56,16 @@ func quoteText[Text ~[]byte | ~string](text Text) string {
 	return clip(strconv.Quote(clip(text)))
 }
 
-// quoteValue shows a BSON value, cut: a number as it is, all others as Extended JSON.
+// quoteValue shows a BSON value as relaxed Extended JSON, which has numbers as they are, cut.
 func quoteValue(kind bson.Type, value []byte) string {
 	const tooLargeToShow = 4 << 10
-	switch {
-	case len(value) > tooLargeToShow:
+	if len(value) > tooLargeToShow {
 		return fmt.Sprintf("%s of %d bytes", kind, len(value))
-	case kind == bson.TypeInt32, kind == bson.TypeInt64:
-		return strconv.FormatInt(integerOf(kind, value), 10)
-	case kind == bson.TypeDouble:
-		return strconv.FormatFloat(math.Float64frombits(binary.LittleEndian.Uint64(value)), 'g', -1, 64)
 	}
-	return clip(bson.RawValue{Type: kind, Value: value}.String())
+	const before, behind = `{"v":`, `}`
+	text, err := bson.MarshalExtJSON(bson.D{{Key: "v", Value: bson.RawValue{Type: kind, Value: value}}}, false, false)
+	if err != nil {
+		return kind.String()
+	}
+	return clip(strings.TrimSuffix(strings.TrimPrefix(string(text), before), behind))
 }

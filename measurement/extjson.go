@@ -23,6 +23,15 @@ func unwrap(dst, document []byte) (bson.Type, []byte, *DecodeError) {
 	return kind, out, nil
 }
 
+// isExtendedName reports whether a name stands for a type in Extended JSON, and hardly for anything else.
+func isExtendedName(name []byte) bool {
+	switch string(name) {
+	case "$date", "$oid", "$uuid", "$binary", "$numberInt", "$numberLong", "$numberDouble", "$numberDecimal":
+		return true
+	}
+	return false
+}
+
 // wrapperReason is the reason for a malformed value of this name.
 func wrapperReason(name []byte) Reason {
 	switch string(name) {

@@ -1,6 +1,10 @@
 package measurement
 
-import "bytes"
+import (
+	"bytes"
+
+	"waterwheel/internal/words"
+)
 
 // frameBytes is how long the frame of a schema registry is: a zero byte and the schema's id.
 const frameBytes = 5
@@ -33,6 +37,8 @@ func (d *Decoder) checkFrame() *DecodeError {
 	switch form := formOf(d.text); {
 	case form != "":
 		return newError(NotJSON, "", "the value %s", form)
+	case len(bytes.Trim(d.text, "\x00")) == 0 && len(d.text) > 0:
+		return newError(NotJSON, "", "the value is nothing but %s: have its producer leave out what ends a text in C", words.Count(len(d.text), "zero byte"))
 	case announced:
 		return newError(NotJSON, "", "%s does not begin with a zero byte and a schema's id, as EVENT_FRAMING=confluent says: "+
 			"send it by a serializer of a schema registry, or set EVENT_FRAMING=none", quoteText(d.text))

@@ -132,6 +132,9 @@ func (j *jsonTokens) syntaxError(err error) *DecodeError {
 		return newError(NotJSON, "", "the text ends at byte %d in the middle of a value: is it cut?", len(j.text))
 	}
 	if what, wayOut := notJSONHere(j.text, at); what != "" {
+		for at > 0 && isWordByte(j.text[at]) && isWordByte(j.text[at-1]) {
+			at-- // a parser stops within the word
+		}
 		return newError(NotJSON, path, "%s, at byte %d, before %s: %s", what, at, quoteText(j.text[at:]), wayOut)
 	}
 	return newError(NotJSON, path, "%v at byte %d, before %s", cause, at, quoteText(j.text[at:]))

@@ -17,7 +17,10 @@ func (d *Decoder) checkName(name []byte) *DecodeError {
 		return newError(BadFieldName, "", "it holds a field without a name: name it")
 	case name[0] == '$':
 		wayOut := "rename the field"
-		if d.options.Format == JSON {
+		switch {
+		case d.options.Format == JSON && isExtendedName(name):
+			return newError(BadFieldName, string(name), "this is Extended JSON: set EVENT_FORMAT=extjson")
+		case d.options.Format == JSON:
 			wayOut += ", or set EVENT_FORMAT=extjson if this is Extended JSON"
 		}
 		return newError(BadFieldName, string(name), "%s: %s", dollarName, wayOut)

@@ -270,6 +270,7 @@ func TestLettersSayWhatToLeaveOut(t *testing.T) {
 	}{
 		{plain, `{"ts": 1700000000, "$schema": 1}`, "bad_field_name at $schema", "leave it out with EVENT_DROP='$schema', rename the field, " + isExtended, ""},
 		{extended, `{"ts": 1700000000, "$schema": 1}`, "bad_field_name at $schema", "leave it out with EVENT_DROP='$schema', rename the field", isExtended},
+		{plain, `{"ts": 1700000000, "x": {"$numberDouble": "NaN"}}`, "bad_field_name at x.$numberDouble", "this is Extended JSON: set EVENT_FORMAT=extjson", "EVENT_DROP"},
 		{plain, `{"ts": 1700000000, "a": {"$b": 1}}`, "bad_field_name at a.$b", "EVENT_DROP='a.$b'", ""},
 		{inFields, `{"ts": 1700000000, "f": {"a": {"$b": 1}}}`, "bad_field_name at f.a.$b", "EVENT_DROP='f.a.$b'", ""},
 		{inRoot, `{"p": {"ts": 1700000000, "$b": 1}}`, "bad_field_name at p.$b", "EVENT_DROP='$b'", ""},

@@ -135,7 +135,7 @@ func (o *Options) checkWindow(path string, r reading, timestamp int64) *DecodeEr
 // taken seconds for milliseconds, for what is wrong the other way has more than four digits of a year.
 func (o *Options) hint(r reading, timestamp int64) string {
 	if layout := o.layoutOf(r, timestamp); layout != "" {
-		return fmt.Sprintf("%d looks like a date in digits without separators and was read as %s: set EVENT_TIME_FORMAT=%s, or send an RFC 3339 time",
+		return fmt.Sprintf("%d seems to be a date in digits without separators and was read as %s: set EVENT_TIME_FORMAT=%s, or send an RFC 3339 time",
 			r.value, r.unit.name, layout)
 	}
 	for _, u := range units {
