@@ -23,7 +23,7 @@ func (s *Series) metaFilter(meta any) (filter bson.D, whole *bson.RawValue, err 
 	if err := raw.Validate(); err != nil {
 		return nil, nil, fmt.Errorf("the query's filter on the meta is malformed: %w", err)
 	}
-	if raw, err = s.options.BucketQuery(raw); err != nil {
+	if raw, err = s.options.ReadQuery(raw); err != nil {
 		return nil, nil, fmt.Errorf("the query's filter on the meta: %w", err)
 	}
 	filter = normalQuery(raw, 0)
@@ -99,6 +99,8 @@ func normalCondition(name string, v bson.RawValue, depth int) bson.RawValue {
 	switch {
 	case depth > maxFilterDepth || name == "$jsonSchema" || name == "$comment":
 		return v
+	case name == "$expr":
+		return timeseries.NormalMeta(v) // the objects that it compares with; the order of an operator's arguments means nothing
 	case name == "$and" || name == "$or" || name == "$nor":
 		return normalClauses(v, depth)
 	case name == "$not" || name == "$elemMatch" || isOperators(v):

@@ -28,6 +28,7 @@ func TestFiltersCompareWithStoredMetas(t *testing.T) {
 		{bson.D{{Key: "$or", Value: bson.A{bson.D{{Key: "m", Value: object}}, bson.D{{Key: "m.z", Value: 1}}}}}, `{"$or": [{"meta": ` + sorted + `},{"meta.z": {"$numberInt":"1"}}]}`, false},
 		{bson.D{{Key: "m", Value: bson.D{{Key: "$regex", Value: "^s"}, {Key: "$options", Value: "i"}}}}, `{"meta": {"$regex": "^s","$options": "i"}}`, false},
 		{bson.D{{Key: "m", Value: bson.Regex{Pattern: "^s"}}}, `{"meta": {"$regularExpression":{"pattern":"^s","options":""}}}`, false},
+		{bson.D{{Key: "$expr", Value: bson.D{{Key: "$and", Value: bson.A{bson.D{{Key: "$eq", Value: bson.A{"$m.b", bson.D{{Key: "$literal", Value: object}}}}}, true}}}}}, `{"$expr": {"$and": [{"$eq": ["$meta.b",{"$literal": ` + sorted + `}]},true]}}`, false},
 		{bson.D{{Key: "m", Value: "s"}, {Key: "m.x", Value: 1}}, `{"meta": "s","meta.x": {"$numberInt":"1"}}`, false},
 		{bson.D{}, `{}`, false},
 	} {

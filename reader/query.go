@@ -17,7 +17,8 @@ import (
 type Query struct {
 	// Meta is a filter on the meta in the words of a measurement, as for find() on the view: {"meta": "s-17"},
 	// {"meta.sensor": "s-17"}, {"$or": […]}; anything that marshals to a document. Nil or empty: every series. Objects that are
-	// compared with are brought into the order of names in which metas are stored. An equality with a whole meta selects that meta,
+	// compared with are brought into the order of names in which metas are stored. $expr may read the meta, by "$meta.sensor", and
+	// nothing else of a measurement. An equality with a whole meta selects that meta,
 	// not arrays that have it as an element.
 	Meta any
 	// From and To bound the times: From ≤ time < To. Zero: no bound.
@@ -158,23 +159,22 @@ func (s *Series) wantMetas(p *plan) {
 }
 
 // timeFilter selects buckets that may hold measurements of the plan's time. Where a bucket begins tells what it may hold, its
-// _id does not: that has no room for times before 1970 or after 2106.
+// _id does not: that has no room for times before 1970 or after 2106. Both bounds of a bucket are bounded on both sides, since an
+// index begins with either.
 func (s *Series) timeFilter(p *plan) bson.D {
-	filter := bson.D{}
-	begins := bson.D{}
+	begins, ends := bson.D{}, bson.D{}
 	if p.first > math.MinInt64 {
 		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
+		ends = append(ends, bson.E{Key: "$gte", Value: bson.DateTime(p.first)})
 	}
 	if p.last < math.MaxInt64 {
 		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})
+		ends = append(ends, bson.E{Key: "$lte", Value: bson.DateTime(saturate(p.last, p.span))})
 	}
-	if len(begins) > 0 {
-		filter = append(filter, bson.E{Key: s.minPath(), Value: begins})
+	if len(begins) == 0 {
+		return bson.D{}
 	}
-	if p.first > math.MinInt64 {
-		filter = append(filter, bson.E{Key: s.maxPath(), Value: bson.D{{Key: "$gte", Value: bson.DateTime(p.first)}}})
-	}
-	return filter
+	return bson.D{{Key: s.minPath(), Value: begins}, {Key: s.maxPath(), Value: ends}}
 }
 
 // saturate adds without overflow.

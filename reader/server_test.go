@@ -121,7 +121,11 @@ func TestReadsSegmentsOnAServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, selection := range selections() {
+		expression := selection{"expression", bson.D{{Key: "$expr", Value: bson.D{{Key: "$gte", Value: bson.A{"$m.sensor", "s-1"}}}}}, func(meta bson.RawValue) bool {
+			part := orNone(meta, "sensor")
+			return part.Type != 0 && timeseries.Compare(part, valueOf("s-1")) >= 0
+		}}
+		for _, selection := range append(selections(), expression) {
 			var selected []fact
 			for _, f := range w.facts {
 				if selection.takes(f.meta) {
@@ -149,6 +153,14 @@ func TestReadsSegmentsOnAServer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// orNone is a field of a meta, Type 0 where there is none.
+func orNone(meta bson.RawValue, name string) bson.RawValue {
+	if meta.Type != bson.TypeEmbeddedDocument {
+		return bson.RawValue{}
+	}
+	return meta.Document().Lookup(name)
 }
 
 // counting counts the buckets that come from a server.

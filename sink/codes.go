@@ -78,6 +78,7 @@ var answers = []answer{
 	{59, "CommandNotFound", refused},
 	{61, "ShardKeyNotFound", refused}, // sharded by something else than meta and time
 	{66, "ImmutableField", refused},   // the same, of an update
+	{67, "CannotCreateIndex", refused},
 	{72, "InvalidOptions", refused},
 	{73, "InvalidNamespace", refused},
 	{79, "UnknownReplWriteConcern", refused},
@@ -133,8 +134,10 @@ const (
 	codeIndexNotFound         = 27
 	codeNamespaceExists       = 48
 	codeCommandNotFound       = 59
+	codeCannotCreateIndex     = 67
 	codeIndexOptionsConflict  = 85
 	codeIndexKeySpecsConflict = 86
+	codeParallelArrays        = 171
 	codeNotImplemented        = 238
 	codeObjectTooLarge        = 10334
 	codeDuplicateKey          = 11000

@@ -33,6 +33,7 @@
 //	                trial.go, metrics.go
 //	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES)
+//	                indexdoubt.go, fieldsample.go (what a user should know of a new index, which fields measurements have)
 //	beside it       scan.go (Buckets, for verifying), holdings.go, size.go, partitions.go (what is stored, whose claims there are)
 //	                selection.go (whole series, to be edited), selectiontry.go, selectionchange.go, selectiondelete.go, selectionbatch.go
 //	                notes.go (which positions such edits deleted or changed)

@@ -13,10 +13,11 @@ import (
 // IndexKind says whose an index on buckets is.
 type IndexKind string
 
-// The kinds of indexes. All but those of users and foreign ones are needed: they can be neither dropped nor hidden.
+// The kinds of indexes. All but those of users, of the view and foreign ones are needed: they can be neither dropped nor hidden.
 const (
 	IndexOfID       IndexKind = "_id"
 	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
+	IndexOfView     IndexKind = "view"     // for the last part of a series in the view; init and run make it again
 	IndexOfSources  IndexKind = "source"   // for what is stored of a partition
 	IndexOfSegments IndexKind = "segments" // for reading segments
 	IndexOfExpiry   IndexKind = "expiry"   // deletes what is older than the collection keeps
@@ -39,8 +40,8 @@ type Index struct {
 	// Bytes and Uses are its size and how often it was used since the time of Since; -1: the server does not tell.
 	Bytes, Uses int64
 	Since       time.Time
-	// Doubt says, of an index just made, why it may not do what it says; empty: no reason to think so.
-	Doubt string
+	// Doubts say of an index that a command has just made why it may not do what its user expects, or what else it does.
+	Doubts []string
 }
 
 // Needed tells whether waterwheel or MongoDB needs the index, and for what.
@@ -157,6 +158,8 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 		index.Kind = IndexOfID
 	case ofAll(spec, metaIndex(s.options)):
 		index.Kind, index.User.Keys = IndexOfSeries, s.seriesKeys()
+	case ofAll(spec, viewIndex(s.options)):
+		index.Kind, index.User.Keys = IndexOfView, s.viewKeys()
 	case ofAll(spec, sourceIndex()):
 		index.Kind = IndexOfSources
 	case ofAll(spec, segmentIndex()):
@@ -185,6 +188,11 @@ func (s *series) expiryNow(ctx context.Context) (name string, seconds int64, fou
 		}
 	}
 	return "", 0, false, nil
+}
+
+// viewKeys are the keys of the index of the view in the terms of measurements.
+func (s *series) viewKeys() bson.Raw {
+	return document(bson.D{{Key: s.options.MetaField, Value: 1}, {Key: s.options.TimeField, Value: -1}})
 }
 
 // seriesKeys are the keys of the index of series in the terms of measurements.

@@ -45,7 +45,7 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 		if err := s.refuseMixed(ctx, user.Keys); err != nil {
 			return Index{}, false, err
 		}
-		if err := s.buildIndex(ctx, buckets); err != nil {
+		if err := s.buildIndex(ctx, user, buckets); err != nil {
 			return Index{}, false, err
 		}
 	}
@@ -63,8 +63,7 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 	if err := s.keep(ctx, definition); err != nil {
 		return Index{}, false, err
 	}
-	_, notExpiring := user.Options.LookupErr("expireAfterSeconds")
-	if notExpiring == nil {
+	if _, notExpiring := user.Options.LookupErr("expireAfterSeconds"); notExpiring == nil {
 		if err := s.settleExpiry(ctx, name, user); err != nil {
 			return Index{}, false, err
 		}
@@ -73,21 +72,10 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 		return Index{}, false, err
 	}
 	index, _ := list.Find(name)
-	if notExpiring == nil {
-		index.Doubt = s.expiryDoubt(ctx)
+	if by == ByCommand {
+		index.Doubts = s.doubts(ctx, user)
 	}
 	return index, !found, nil
-}
-
-// expiryDoubt tells whether the server may keep a TTL index and delete nothing by it. One that deletes counts its rounds, but a
-// cluster's router has none to count; a server that does not say how it is gives no reason to doubt.
-func (s *series) expiryDoubt(ctx context.Context) string {
-	status, err := s.client.Database("admin").RunCommand(ctx, bson.D{{Key: "serverStatus", Value: 1}}).Raw()
-	_, counting := status.Lookup("metrics", "ttl").DocumentOK()
-	if err != nil || counting || s.server.Sharded {
-		return ""
-	}
-	return "this MongoDB counts no rounds of deleting by age (serverStatus has no metrics.ttl): see whether it deletes anything"
 }
 
 // beside finds the index that serves as the wanted one already, or what is in its way.
@@ -119,8 +107,8 @@ func nameIn(index timeseries.Index) string {
 // ErrInterruptedBuild: the context ended while MongoDB was building an index.
 var ErrInterruptedBuild = errors.New("MongoDB may go on building the index: list the indexes to see it, and drop it to end that")
 
-// buildIndex makes an index on buckets, and looks at what was made.
-func (s *series) buildIndex(ctx context.Context, index timeseries.Index) error {
+// buildIndex makes the index on buckets that serves a user's, and looks at what was made.
+func (s *series) buildIndex(ctx context.Context, user, index timeseries.Index) error {
 	const doing = "creating the index"
 	spec := bson.D{{Key: "key", Value: index.Keys}}
 	elements, err := index.Options.Elements()
@@ -135,7 +123,11 @@ func (s *series) buildIndex(ctx context.Context, index timeseries.Index) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w: %w", doing, context.Cause(ctx), ErrInterruptedBuild)
 		}
-		return failure(doing, s.portError(err))
+		err = s.portError(err)
+		if why := s.whyUnbuilt(user, err); why != "" {
+			return fmt.Errorf("%s: %w", why, failure(doing, err))
+		}
+		return failure(doing, err)
 	}
 	specs, err := s.rawIndexes(ctx)
 	if err != nil {

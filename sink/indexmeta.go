@@ -49,9 +49,10 @@ func (l IndexList) isOn(i Index, path string) bool {
 	return !partial && i.Kind == IndexOfUser && sameKeys(i.User.Keys, metaPathKeys(path, l.Options.TimeField))
 }
 
-// metaPathKeys are the keys of the index on measurements that META_INDEXES makes for a path.
+// metaPathKeys are the keys of the index on measurements that META_INDEXES makes for a path. The time descends for the same reason
+// as in viewIndex.
 func metaPathKeys(path, timeField string) bson.D {
-	return bson.D{{Key: path, Value: int32(1)}, {Key: timeField, Value: int32(1)}}
+	return bson.D{{Key: path, Value: int32(1)}, {Key: timeField, Value: int32(-1)}}
 }
 
 // MissingMetaIndexes are the paths of META_INDEXES that no index is on. One that is hidden counts: an operator tries how it goes

@@ -52,6 +52,9 @@ func (s *series) createReading(ctx context.Context) error {
 		if err := s.arrangeView(ctx); err != nil {
 			return err
 		}
+		if err := s.createViewIndex(ctx); err != nil {
+			return err
+		}
 		if segments {
 			if err := s.createSegmentIndex(ctx); err != nil {
 				return err
@@ -86,6 +89,8 @@ type series struct {
 	// segments: the definition says that it has segments; shown: its view shows what is to be shown of them; filling: new ones
 	// are written.
 	segments, shown, filling bool
+	// view is the kind of the view that was arranged; empty: none was.
+	view ViewKind
 	// textOrder: StoreOptions.SetsInTextOrder.
 	textOrder bool
 }
@@ -147,6 +152,16 @@ func metaIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}
 }
 
+// viewIndex finds the last part of a series for a query on the view. MongoDB's stage for unpacking turns a lower bound of the
+// time into one of control.max.<time>, and only in its later versions into one of control.min.<time> as well: an index that
+// begins with the minimum lets the others read the whole history of the series. Readers and consumers go by metaIndex all the
+// same: the maximum changes with every write to a bucket, and a scan in its order may meet a bucket twice, or never.
+func viewIndex(o timeseries.Options) bson.D {
+	return bson.D{
+		{Key: timeseries.FieldMeta, Value: 1}, {Key: timeseries.MaxPath(o.TimeField), Value: -1}, {Key: timeseries.MinPath(o.TimeField), Value: -1},
+	}
+}
+
 func sourceIndex() bson.D {
 	return bson.D{
 		{Key: timeseries.PathTopicID, Value: 1}, {Key: timeseries.PathPartition, Value: 1}, {Key: timeseries.PathLast, Value: 1},
@@ -160,6 +175,28 @@ func expiryIndex(o timeseries.Options) bson.D {
 // segmentIndex finds segments among the buckets, by series. It is sparse: no bucket is in it.
 func segmentIndex() bson.D { return bson.D{{Key: timeseries.PathLow, Value: 1}} }
 
+// createViewIndex makes the index of the view where one is made of MongoDB's own stage: the documented stages use none. A single
+// series needs none either, since the _id begins with the time.
+func (s *series) createViewIndex(ctx context.Context) error {
+	if s.view != ViewInternal || s.options.MetaField == "" {
+		return nil
+	}
+	return s.createNeeded(ctx, viewIndex(s.options))
+}
+
+// createNeeded makes an index of all buckets, unless there is one under whatever name.
+func (s *series) createNeeded(ctx context.Context, keys bson.D) error {
+	err := s.createIndex(ctx, keys, options.Index())
+	if err == nil {
+		return nil
+	}
+	specs, listing := s.rawIndexes(ctx)
+	if listing == nil && slices.ContainsFunc(specs, func(spec bson.Raw) bool { return servesAs(spec, keys) }) {
+		return nil
+	}
+	return err
+}
+
 // createSegmentIndex makes the index of segments.
 func (s *series) createSegmentIndex(ctx context.Context) error {
 	return s.createIndex(ctx, segmentIndex(), options.Index().SetSparse(true))
@@ -169,7 +206,7 @@ func (s *series) createSegmentIndex(ctx context.Context) error {
 // about to change them.
 func (s *series) createIndexes(ctx context.Context) error {
 	for _, keys := range s.indexes() {
-		if err := s.createIndex(ctx, keys, options.Index()); err != nil {
+		if err := s.createNeeded(ctx, keys); err != nil {
 			return err
 		}
 	}
@@ -225,6 +262,14 @@ func ofAll(spec bson.Raw, keys bson.D) bool {
 	have, _ := spec.Lookup("key").DocumentOK()
 	_, partial := spec.Lookup("partialFilterExpression").DocumentOK()
 	return sameKeys(have, keys) && !partial
+}
+
+// servesAs tells whether an index has these keys in these directions, of all buckets, and deletes none.
+func servesAs(spec bson.Raw, keys bson.D) bool {
+	have, _ := spec.Lookup("key").DocumentOK()
+	_, expires := spec.Lookup("expireAfterSeconds").AsInt64OK()
+	_, collated := spec.Lookup("collation").DocumentOK()
+	return ofAll(spec, keys) && equal(have, document(keys)) && !expires && !collated
 }
 
 // sameKeys compares the fields of index keys; all directions are the same here.

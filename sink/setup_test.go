@@ -3,6 +3,7 @@ package sink_test
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +139,8 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 		`[{"key": {"control.source.topicId": {"$numberInt":"1"},"control.source.partition": {"$numberInt":"1"},"control.source.last": ` +
 			`{"$numberInt":"1"}},"name": "control.source.topicId_1_control.source.partition_1_control.source.last_1"}]`,
 		`[{"key": {"control.min.time": {"$numberInt":"1"}},"expireAfterSeconds": {"$numberInt":"86500"},"name": "control.min.time_1"}]`,
+		`[{"key": {"meta": {"$numberInt":"1"},"control.max.time": {"$numberInt":"-1"},"control.min.time": {"$numberInt":"-1"}},` +
+			`"name": "meta_1_control.max.time_-1_control.min.time_-1"}]`,
 	}
 	if diff := cmp.Diff(want, indexes); diff != "" {
 		t.Error(diff)
@@ -164,6 +167,57 @@ func TestSetupMakesIndexesAndView(t *testing.T) {
 	}
 	if n := len(f.sent("create")); n != 3 {
 		t.Errorf("%d were made, want the buckets, a view for the trial, the view", n)
+	}
+}
+
+// TestViewIndexIsForTheInternalView: whoever has no view that can use it pays nothing for it.
+func TestViewIndexIsForTheInternalView(t *testing.T) {
+	single := timeseries.Options{TimeField: "time"}
+	for name, c := range map[string]struct {
+		view    sink.ViewKind
+		options timeseries.Options
+		want    bool
+	}{
+		"internal": {sink.ViewInternal, definition, true}, "auto": {sink.ViewAuto, definition, true},
+		"portable": {sink.ViewPortable, definition, false}, "none": {sink.ViewNone, definition, false}, "no meta": {sink.ViewInternal, single, false},
+	} {
+		f := newViewServer(t)
+		if _, err := openFake(t, f.fake, func(o *sink.Options) { o.View = c.view }).Setup(t.Context(), "events", c.options, 1000); err != nil {
+			t.Fatal(err)
+		}
+		made := slices.ContainsFunc(f.sent("createIndexes"), func(command bson.Raw) bool {
+			_, err := command.LookupErr("indexes", "0", "key", "control.max.time")
+			return err == nil
+		})
+		if made != c.want {
+			t.Errorf("%s: the index of the view was made: %v", name, made)
+		}
+	}
+}
+
+// TestSetupTakesAnIndexOfAnotherName: what somebody has made by hand, or by create-index, serves as well.
+func TestSetupTakesAnIndexOfAnotherName(t *testing.T) {
+	keys := bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: -1}, {Key: "control.min.time", Value: -1}}
+	for name, c := range map[string]struct {
+		have  bson.D
+		fails bool
+	}{
+		"the same":         {bson.D{{Key: "key", Value: keys}, {Key: "name", Value: "meta_1_time_-1"}}, false},
+		"of some":          {bson.D{{Key: "key", Value: keys}, {Key: "name", Value: "x"}, {Key: "partialFilterExpression", Value: bson.D{{Key: "meta", Value: 1}}}}, true},
+		"in another order": {bson.D{{Key: "key", Value: bson.D{keys[0], keys[2], keys[1]}}, {Key: "name", Value: "x"}}, true},
+	} {
+		f := newViewServer(t)
+		f.answer("createIndexes", func(command bson.Raw) bson.D {
+			if _, err := command.LookupErr("indexes", "0", "key", "control.max.time"); err == nil {
+				return failing(85, "Index already exists with a different name")(command)
+			}
+			return bson.D{}
+		})
+		f.answer("listIndexes", func(bson.Raw) bson.D { return cursorOf(c.have) })
+		_, err := openFake(t, f.fake).Setup(t.Context(), "events", definition, 1000)
+		if c.fails != (err != nil) || err != nil && !strings.Contains(err.Error(), "exists with other options: drop it") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func samePipeline(e existing, want bson.A) (bool, error) {
 // whose settings may differ, leave the kind alone.
 func (s *series) arrangeView(ctx context.Context) error {
 	have, err := s.existing(ctx, s.name)
-	s.shown = false
+	s.shown, s.view = false, ""
 	switch {
 	case err != nil:
 		return err
@@ -117,7 +117,7 @@ func (s *series) arrangeView(ctx context.Context) error {
 	case err != nil:
 		return err
 	case kind != ViewNone:
-		s.shown = true
+		s.shown, s.view = true, kind
 		return s.makeView(ctx, have, kind)
 	case s.o.View == ViewAuto:
 		s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())

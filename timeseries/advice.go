@@ -128,18 +128,18 @@ func implied(filter, options bson.Raw) bool {
 }
 
 // helpful are the keys of an index on measurements that narrows by all conditions on the meta and the time: what is equal
-// first, then what is within bounds, and the time last, by which buckets are read in their order.
+// first, then what is within bounds, and the time last. The time descends, so that the index on buckets begins with the maximum
+// there: MongoDB's stage for unpacking bounds that from below, but the minimum only in its later versions.
 func (o Options) helpful(c conditions) bson.Raw {
 	b := newBuilder()
-	one := bson.RawValue{Type: bson.TypeInt32, Value: []byte{1, 0, 0, 0}}
 	for _, point := range []bool{true, false} {
 		for _, condition := range c.all {
 			if condition.point == point && o.OfMeta(condition.path) {
-				b.add(condition.path, one)
+				b.add(condition.path, int32Value(1))
 			}
 		}
 	}
-	b.add(o.TimeField, one)
+	b.add(o.TimeField, int32Value(-1))
 	return b.document()
 }
 

@@ -21,16 +21,16 @@ func TestAdvise(t *testing.T) {
 		want    string
 	}{
 		"a whole meta and a time": {`{"m": {"a": 1}, "t": {"$gte": 5}}`, nil, `series narrows [m t]`},
-		"a part of the meta":      {`{"m.sensor": "s"}`, nil, ` misses [m.sensor] wants {"m.sensor":1,"t":1}`},
+		"a part of the meta":      {`{"m.sensor": "s"}`, nil, ` misses [m.sensor] wants {"m.sensor":1,"t":-1}`},
 		"a part and a time": {
-			`{"m.sensor": "s", "t": {"$gte": 5, "$lt": 6}}`, nil, `_id_ narrows [t] misses [m.sensor] wants {"m.sensor":1,"t":1}`,
+			`{"m.sensor": "s", "t": {"$gte": 5, "$lt": 6}}`, nil, `_id_ narrows [t] misses [m.sensor] wants {"m.sensor":1,"t":-1}`,
 		},
 		"an index for it":   {`{"m.sensor": "s", "t": {"$gte": 5}}`, []string{bySensor}, `sensor narrows [m.sensor t]`},
 		"without the time":  {`{"m.sensor": {"$in": ["a", "b"]}}`, []string{bySensor}, `sensor narrows [m.sensor]`},
-		"one part too many": {`{"m.site": 1, "m.sensor": 2}`, []string{bySensor}, `sensor narrows [m.sensor] misses [m.site] wants {"m.site":1,"m.sensor":1,"t":1}`},
+		"one part too many": {`{"m.site": 1, "m.sensor": 2}`, []string{bySensor}, `sensor narrows [m.sensor] misses [m.site] wants {"m.site":1,"m.sensor":1,"t":-1}`},
 		"equality before bounds": {
 			`{"m.n": {"$gt": 1}, "t": {"$gte": 5}, "m.sensor": 2}`, nil,
-			`_id_ narrows [t] misses [m.n m.sensor] wants {"m.sensor":1,"m.n":1,"t":1}`,
+			`_id_ narrows [t] misses [m.n m.sensor] wants {"m.sensor":1,"m.n":1,"t":-1}`,
 		},
 		"the time alone":     {`{"t": {"$gte": 5}}`, nil, `_id_ narrows [t]`},
 		"nothing":            {`{}`, nil, ``},
@@ -39,13 +39,13 @@ func TestAdvise(t *testing.T) {
 		"inequality":         {`{"m.sensor": {"$ne": "s"}}`, []string{bySensor}, ` wide [m.sensor $ne]`},
 		"another field":      {`{"x": {"$gt": 5}}`, nil, ` fields [x]`},
 		"a field's index":    {`{"x": {"$gt": 5}}`, []string{`{"name": "x", "key": {"control.min.x": 1, "control.max.x": 1}}`}, `x narrows [x]`},
-		"a hidden index":     {`{"m.sensor": "s"}`, []string{`{"name": "h", "hidden": true, "key": {"meta.sensor": 1}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":1}`},
-		"a partial index":    {`{"m.sensor": "s"}`, []string{`{"name": "p", "partialFilterExpression": {"meta.site": "x"}, "key": {"meta.sensor": 1}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":1}`},
-		"and what it is for": {`{"m.sensor": "s", "m.site": "x"}`, []string{`{"name": "p", "partialFilterExpression": {"meta.site": "x"}, "key": {"meta.sensor": 1}}`}, `p narrows [m.sensor] misses [m.site] wants {"m.sensor":1,"m.site":1,"t":1}`},
+		"a hidden index":     {`{"m.sensor": "s"}`, []string{`{"name": "h", "hidden": true, "key": {"meta.sensor": 1}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":-1}`},
+		"a partial index":    {`{"m.sensor": "s"}`, []string{`{"name": "p", "partialFilterExpression": {"meta.site": "x"}, "key": {"meta.sensor": 1}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":-1}`},
+		"and what it is for": {`{"m.sensor": "s", "m.site": "x"}`, []string{`{"name": "p", "partialFilterExpression": {"meta.site": "x"}, "key": {"meta.sensor": 1}}`}, `p narrows [m.sensor] misses [m.site] wants {"m.sensor":1,"m.site":1,"t":-1}`},
 		"hashed":             {`{"m.sensor": "s"}`, []string{`{"key": {"meta.sensor": "hashed"}}`}, `meta.sensor_hashed narrows [m.sensor]`},
-		"hashed, bounds":     {`{"m.sensor": {"$gt": "s"}}`, []string{`{"key": {"meta.sensor": "hashed"}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":1}`},
+		"hashed, bounds":     {`{"m.sensor": {"$gt": "s"}}`, []string{`{"key": {"meta.sensor": "hashed"}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":-1}`},
 		"wildcard":           {`{"m.sensor": "s"}`, []string{`{"key": {"meta.$**": 1}}`}, `meta.$**_1 narrows [m.sensor]`},
-		"the source index":   {`{"m.sensor": "s"}`, []string{`{"key": {"control.source.topicId": 1}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":1}`},
+		"the source index":   {`{"m.sensor": "s"}`, []string{`{"key": {"control.source.topicId": 1}}`}, ` misses [m.sensor] wants {"m.sensor":1,"t":-1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			indexes := []Index{indexOf(t, ext(t, `{"name": "_id_", "key": {"_id": 1}}`)), indexOf(t, ext(t, seriesIndex))}
@@ -62,7 +62,7 @@ func TestAdvise(t *testing.T) {
 		})
 	}
 	a, err := indexed.Advise(ext(t, `{"t": 5}`), []Index{indexOf(t, ext(t, seriesIndex))})
-	if got := describe(t, a); err != nil || got != ` misses [t] wants {"t":1}` {
+	if got := describe(t, a); err != nil || got != ` misses [t] wants {"t":-1}` {
 		t.Errorf("a time, without _id: %s, %v", got, err)
 	}
 	for _, filter := range []string{`{"$and": 1}`, `{"$and": [1]}`, strings.Repeat(`{"$and": [`, 102) + strings.Repeat(`]}`, 102)} {

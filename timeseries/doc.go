@@ -15,7 +15,7 @@
 //	unpack.go       a bucket's measurements; bucket.go: what is checked of it; mismatch.go: how it contradicts itself
 //	compare.go      the order of BSON values; number.go, decimal.go: that of numbers
 //	bucketfilter.go which buckets may hold what a filter finds
-//	query.go        a query on measurements as one on buckets; update.go, index.go, indexoptions.go: the same of these
+//	query.go        a query on measurements as one on buckets; expression.go: the same of $expr; update.go, index.go, indexoptions.go: the same of these
 //	userindex.go    an index on buckets as one on measurements; advice.go, filter.go: which index serves a filter
 //	normal.go       the form in which metas are stored
 //	build.go        building documents of others; cursor.go: walking them; error.go: MongoDB's codes for refusals

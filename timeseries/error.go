@@ -4,11 +4,12 @@ import "fmt"
 
 // Codes of MongoDB that the rules of this package answer with.
 const (
-	codeBadValue          int32 = 2
-	codeIllegalOperation  int32 = 20
-	codeCannotCreateIndex int32 = 67
-	codeInvalidOptions    int32 = 72
-	codeOutOfRange        int32 = 51024 // a field of a command below or above its bounds
+	codeBadValue             int32 = 2
+	codeIllegalOperation     int32 = 20
+	codeCannotCreateIndex    int32 = 67
+	codeInvalidOptions       int32 = 72
+	codeIndexOptionsConflict int32 = 85
+	codeOutOfRange           int32 = 51024 // a field of a command below or above its bounds
 )
 
 // Error is a refusal with the code that MongoDB's own time series collections answer in the same case.
@@ -38,6 +39,8 @@ func (e *Error) CodeName() string {
 		return "CannotCreateIndex"
 	case codeInvalidOptions:
 		return "InvalidOptions"
+	case codeIndexOptionsConflict:
+		return "IndexOptionsConflict"
 	default:
 		return fmt.Sprintf("Location%d", e.Code)
 	}

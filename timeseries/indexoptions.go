@@ -35,7 +35,7 @@ func (o Options) readIndexOptions(user Index) (indexOptions, error) {
 	case option.err != nil:
 		return indexOptions{}, refuse(codeBadValue, "the options of the index are %v", option.err)
 	case collation && found.partial != nil:
-		return indexOptions{}, refuse(codeInvalidOptions, "partialFilterExpression and collation cannot be used together")
+		return indexOptions{}, refuse(codeIndexOptionsConflict, "partialFilterExpression and collation cannot be used together: leave one of them out")
 	case found.expire.Type != 0:
 		return found, o.checkTTL(user.Keys, found.partial)
 	}
@@ -57,8 +57,8 @@ func (o Options) readIndexOption(found *indexOptions, keys bson.Raw, name string
 	case "key", "ns":
 		return refuse(codeInvalidOptions, "%s is no option of an index: the keys are given beside the options", name)
 	case "sparse":
-		if isTrue(v) && !o.onlyMeta(keys) {
-			return refuse(codeInvalidOptions, "sparse indexes are supported on the meta only: leave sparse out")
+		if isTrue(v) && !o.mayBeSparse(keys) {
+			return refuse(codeInvalidOptions, "sparse indexes are supported on the time and the meta only: leave sparse out")
 		}
 		found.rest.add(name, v)
 	case "partialFilterExpression":
@@ -86,20 +86,29 @@ func (o Options) bucketExpiry(v bson.RawValue) (bson.RawValue, error) {
 	return bson.RawValue{Type: bson.TypeInt32, Value: bsoncore.AppendInt32(nil, int32(seconds+o.Span()/1000))}, nil
 }
 
+// checkTTL refuses a TTL index that is not on the time alone, or that no partial filter limits to some series.
 func (o Options) checkTTL(keys, partial bson.Raw) error {
 	var key cursor
 	key.open(keys)
-	if !key.next() || string(key.key) != o.TimeField || key.next() || partial == nil {
-		return refuse(codeInvalidOptions, "a TTL index must be on %s alone and have a partialFilterExpression on the meta: "+
-			"for the whole collection set its expiry instead", o.TimeField)
+	key.next()
+	onTime := string(key.key) == o.TimeField
+	switch compound := key.next(); {
+	case partial == nil:
+		return refuse(codeInvalidOptions, "a TTL index must have a partialFilterExpression on the meta: "+
+			"for the whole collection set its expiry instead")
+	case compound:
+		return refuse(codeCannotCreateIndex, "a TTL index must be on %s alone: MongoDB has no compound TTL indexes", o.TimeField)
+	case !onTime:
+		return refuse(codeInvalidOptions, "a TTL index must be on %s: measurements expire by nothing else", o.TimeField)
 	}
 	return nil
 }
 
-func (o Options) onlyMeta(keys bson.Raw) bool {
+// mayBeSparse reports whether an index has no key on a field beside the time and the meta.
+func (o Options) mayBeSparse(keys bson.Raw) bool {
 	var key cursor
 	for key.open(keys); key.next(); {
-		if name, _ := first(string(key.key)); name != o.MetaField {
+		if path := string(key.key); path != o.TimeField && !o.OfMeta(path) {
 			return false
 		}
 	}

@@ -9,17 +9,27 @@ const maxQueryDepth = 100
 
 // BucketQuery translates a query on the meta of measurements to one on buckets: the first name of each path, which must
 // be the meta field, becomes "meta". $and, $or and $nor are followed, $jsonSchema is renamed inside, $comment is kept;
-// any other top-level operator, and any other field, is refused with an *Error. An empty query stays empty.
-func (o Options) BucketQuery(query bson.Raw) (bson.Raw, error) { return o.bucketQuery(query, 0) }
+// any other top-level operator, and any other field, is refused with an *Error. An empty query stays empty. It is for what
+// MongoDB's own time series take to select series for an update, a delete or a partial index.
+func (o Options) BucketQuery(query bson.Raw) (bson.Raw, error) { return o.bucketQuery(query, false, 0) }
 
-func (o Options) bucketQuery(query bson.Raw, depth int) (bson.Raw, error) {
+// ReadQuery is BucketQuery for reading, which takes $expr as well.
+func (o Options) ReadQuery(query bson.Raw) (bson.Raw, error) { return o.bucketQuery(query, true, 0) }
+
+func (o Options) bucketQuery(query bson.Raw, reading bool, depth int) (bson.Raw, error) {
 	if depth > maxQueryDepth {
 		return nil, refuse(codeBadValue, "the query nests deeper than %d levels", maxQueryDepth)
 	}
 	return rewrite(query, "the query is", func(b *builder, name string, v bson.RawValue) (err error) {
 		switch name {
 		case "$and", "$or", "$nor":
-			v, err = o.bucketClauses(name, v, depth)
+			v, err = o.bucketClauses(name, v, reading, depth)
+		case exprOperator:
+			if !reading {
+				return refuse(codeInvalidOptions, "query: $expr can only read: compare by the operators of queries, {\"%s\": {\"$gt\": 5}}",
+					o.MetaField)
+			}
+			v, err = o.bucketExpression(v, depth+1)
 		case "$jsonSchema":
 			v, err = o.bucketSchema(v)
 		case "$comment":
@@ -41,7 +51,7 @@ func (o Options) bucketPath(where, path string) (string, error) {
 	return FieldMeta + rest, nil
 }
 
-func (o Options) bucketClauses(name string, v bson.RawValue, depth int) (bson.RawValue, error) {
+func (o Options) bucketClauses(name string, v bson.RawValue, reading bool, depth int) (bson.RawValue, error) {
 	if v.Type != bson.TypeArray {
 		return v, refuse(codeBadValue, "query: %s must be an array of queries", name)
 	}
@@ -49,7 +59,7 @@ func (o Options) bucketClauses(name string, v bson.RawValue, depth int) (bson.Ra
 		if clause.Type != bson.TypeEmbeddedDocument {
 			return refuse(codeBadValue, "query: %s.%s must be a query", name, index)
 		}
-		query, err := o.bucketQuery(clause.Value, depth+1)
+		query, err := o.bucketQuery(clause.Value, reading, depth+1)
 		b.add(index, objectValue(query))
 		return err
 	})

@@ -87,10 +87,54 @@ func TestBucketDelete(t *testing.T) {
 	}
 }
 
+// TestReadQueryTakesExpressions: $expr on the meta is what MongoDB takes to read a time series by; other fields of measurements
+// are nowhere in a bucket under their names.
+func TestReadQueryTakesExpressions(t *testing.T) {
+	for query, want := range map[string]string{
+		`{"$expr": {"$eq": ["$m", 1]}}`:                                       `{"$expr": {"$eq": ["$meta", 1]}}`,
+		`{"m.a": 1, "$or": [{"$expr": {"$gt": ["$m.a.b", "$m.c"]}}]}`:         `{"meta.a": 1, "$or": [{"$expr": {"$gt": ["$meta.a.b", "$meta.c"]}}]}`,
+		`{"$expr": {"$eq": ["$m.a", {"$literal": "$x"}]}}`:                    `{"$expr": {"$eq": ["$meta.a", {"$literal": "$x"}]}}`,
+		`{"$expr": {"$lt": ["$$NOW", {"$toDate": "$m.until"}]}}`:              `{"$expr": {"$lt": ["$$NOW", {"$toDate": "$meta.until"}]}}`,
+		`{"$expr": {"$eq": ["m", "$m"]}}`:                                     `{"$expr": {"$eq": ["m", "$meta"]}}`,
+		`{"$expr": {"$getField": {"field": "a.b", "input": "$m"}}}`:           `{"$expr": {"$getField": {"field": "a.b", "input": "$meta"}}}`,
+		`{"$expr": {"$let": {"vars": {"m": "$m.a"}, "in": {"$not": "$$m"}}}}`: `{"$expr": {"$let": {"vars": {"m": "$meta.a"}, "in": {"$not": "$$m"}}}}`,
+		`{"$expr": true}`: `{"$expr": true}`,
+	} {
+		got, err := indexed.ReadQuery(ext(t, query))
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+			continue
+		}
+		sameDocument(t, query, got, objectValue(ext(t, want)))
+	}
+	for query, want := range map[string]string{
+		`{"$expr": {"$gt": ["$x", 1]}}`:                                          "InvalidOptions",
+		`{"$expr": "$t"}`:                                                        "InvalidOptions",
+		`{"$expr": {"$eq": ["$meta", 1]}}`:                                       "InvalidOptions",
+		`{"$expr": {"$eq": ["$$ROOT.m", 1]}}`:                                    "InvalidOptions",
+		`{"$expr": "$$CURRENT"}`:                                                 "InvalidOptions",
+		`{"$nor": [{"$expr": {"$getField": "m"}}]}`:                              "InvalidOptions",
+		`{"$expr": {"$getField": {"field": "m"}}}`:                               "InvalidOptions",
+		`{"$where": "1"}`:                                                        "InvalidOptions",
+		`{"$expr": ` + strings.Repeat(`[`, 150) + strings.Repeat(`]`, 150) + `}`: "BadValue",
+	} {
+		if _, err := indexed.ReadQuery(ext(t, query)); codeOf(t, err) != want {
+			t.Errorf("%.80s: %v, want %s", query, err, want)
+		}
+	}
+	if _, err := indexed.BucketQuery(ext(t, `{"$expr": {"$eq": ["$m", 1]}}`)); err == nil || !strings.Contains(err.Error(), "$expr can only read") {
+		t.Errorf("an edit is told %v", err)
+	}
+	if _, err := (Options{TimeField: "t"}).ReadQuery(ext(t, `{"$expr": {"$eq": ["$meta", 1]}}`)); codeOf(t, err) != "InvalidOptions" {
+		t.Errorf("without a meta: %v", err)
+	}
+}
+
 // FuzzTranslate: no bytes make a translation panic, and what it gives out is well-formed.
 func FuzzTranslate(f *testing.F) {
 	for _, s := range []string{
 		`{"$or": [{"m": 1}, {"$jsonSchema": {"required": ["m"]}}]}`, `{"$rename": {"m.a": "m.b"}}`, `{"m": 1, "t": -1, "x.y": "2dsphere"}`,
+		`{"$expr": {"$in": ["$m.a", [{"$literal": 1}, "$$NOW", {"$getField": {"field": "x", "input": "$m"}}]]}}`,
 		`{"name": "x", "sparse": true, "partialFilterExpression": {"m": 1}, "expireAfterSeconds": 5}`,
 	} {
 		f.Add([]byte(ext(f, s)))
@@ -98,6 +142,8 @@ func FuzzTranslate(f *testing.F) {
 	keys := ext(f, `{"t": 1}`)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		query, err := indexed.BucketQuery(b)
+		checkTranslation(t, query, err)
+		query, err = indexed.ReadQuery(b)
 		checkTranslation(t, query, err)
 		_, update, err := indexed.BucketUpdate(MetaUpdate{Query: ext(t, `{}`), Update: objectValue(b), Multi: true})
 		checkTranslation(t, update, err)

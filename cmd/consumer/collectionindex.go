@@ -56,7 +56,7 @@ func (p *program) createIndexCommand() *cobra.Command {
 			if err != nil {
 				return errors.Join(p.show(made, made.print), fmt.Errorf("creating an index of %s: %w", name, seriesError(name, err)))
 			}
-			made = append(made, MadeIndex{Series: name, Made: is, Index: indexView(index), Doubt: index.Doubt})
+			made = append(made, MadeIndex{Series: name, Made: is, Index: indexView(index), Doubts: index.Doubts})
 		}
 		return p.show(made, made.print)
 	})
@@ -168,7 +168,8 @@ type MadeIndex struct {
 	Series string    `json:"collection"`
 	Made   bool      `json:"made"` // false: it was there
 	Index  IndexView `json:"index"`
-	Doubt  string    `json:"doubt,omitempty"` // why it may not do what it says
+	// Doubts say why the index may not do what its user expects, or what else it does.
+	Doubts []string `json:"doubts,omitempty"`
 }
 
 type madeIndexes []MadeIndex
@@ -176,8 +177,8 @@ type madeIndexes []MadeIndex
 func (m madeIndexes) print(w io.Writer) {
 	for _, one := range m {
 		i := one.Index
-		if one.Doubt != "" {
-			fmt.Fprintf(w, "%s: %s.\n", one.Series, one.Doubt)
+		for _, doubt := range one.Doubts {
+			fmt.Fprintf(w, "%s: %s.\n", one.Series, text.Printable(doubt))
 		}
 		if !one.Made {
 			fmt.Fprintf(w, "%s: the index %s on %s is there already. Nothing was changed.\n", one.Series, text.Printable(i.Name), i.keys())

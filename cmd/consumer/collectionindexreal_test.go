@@ -19,7 +19,7 @@ func TestIndexesOnServers(t *testing.T) {
 		}
 		return stdout
 	}
-	if out := initialized(); !strings.Contains(out, "made the index meta.sensor_1_time_1 for META_INDEXES") {
+	if out := initialized(); !strings.Contains(out, "made the index meta.sensor_1_time_-1 for META_INDEXES") {
 		t.Errorf("init says nothing of the index:\n%s", out)
 	}
 	if out := initialized(); strings.Contains(out, "META_INDEXES") {
@@ -36,19 +36,19 @@ func TestIndexesOnServers(t *testing.T) {
 	t.Log(s.command(exitDone, `meta.site_1_time_-1`, "collection", "indexes"))
 	s.env["META_INDEXES"] = "meta.zone"
 	out := s.command(exitDone, "META_INDEXES asks for meta.zone", "collection", "indexes")
-	if !strings.Contains(out, "META_INDEXES does not ask for meta.sensor_1_time_1 any more") {
+	if !strings.Contains(out, "META_INDEXES does not ask for meta.sensor_1_time_-1 any more") {
 		t.Errorf("nothing is said of the one that is not asked for any more:\n%s", out)
 	}
 	s.command(exitDone, "META_INDEXES asks for meta.zone, and no index serves it", "check")
-	s.command(exitDone, "narrowed by the index meta.sensor_1_time_1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-1"}`)
-	s.command(exitDone, `create-index '{"meta.floor":1,"time":1}', or META_INDEXES=meta.floor`, "check", "--filter", `{"meta.floor": 5}`)
+	s.command(exitDone, "narrowed by the index meta.sensor_1_time_-1: meta.sensor", "check", "--filter", `{"meta.sensor": "s-1"}`)
+	s.command(exitDone, `create-index '{"meta.floor":1,"time":-1}', or META_INDEXES=meta.floor`, "check", "--filter", `{"meta.floor": 5}`)
 	s.command(exitUsage, "is no JSON object", "check", "--filter", `{meta.floor: 5}`)
 	for _, name := range []string{"meta_1_control.min.time_1", "_id_"} {
 		s.command(exitFailed, "is needed", "collection", "drop-index", name)
 		s.command(exitFailed, "is needed", "collection", "hide-index", name)
 	}
 	s.command(exitDone, "the index meta.site_1_time_-1 is dropped", "collection", "drop-index", "meta.site_1_time_-1")
-	s.command(exitFailed, "there are meta.sensor_1_time_1", "collection", "drop-index", "meta.site_1_time_-1")
+	s.command(exitFailed, "there are meta.sensor_1_time_-1", "collection", "drop-index", "meta.site_1_time_-1")
 
 	// What a server can is tried, and told where it cannot.
 	for _, args := range [][]string{
@@ -74,5 +74,5 @@ func TestIndexesOnServers(t *testing.T) {
 	s.produce(100)
 	s.verified()
 	s.env = env
-	s.command(exitDone, "meta.zone_1_time_1", "collection", "indexes")
+	s.command(exitDone, "meta.zone_1_time_-1", "collection", "indexes")
 }

@@ -73,7 +73,7 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 		args  []string
 		hint  string
 	}{
-		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets were looked through. This makes one: consumer collection create-index '{"meta.sensor":1,"time":1}', or META_INDEXES=meta.sensor.`},
+		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets were looked through. This makes one: consumer collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
 		"and a time":     {indexedShelf{buckets: 5000}, []string{"sensor=s-17", "--from", "2026-03-01"}, "No index serves meta.sensor, time"},
 		"an index":       {indexedShelf{buckets: 5000, indexes: []sink.Index{bySensor}}, []string{"sensor=s-17"}, ""},
 		"few buckets":    {indexedShelf{buckets: 500}, []string{"sensor=s-17"}, ""},
@@ -105,7 +105,7 @@ func TestQueryIsExplained(t *testing.T) {
 	code, stdout, stderr := onIndexedShelf(t, s, "sensor=s-17", "--from", "2026-03-01", "--to", "2026-03-02", "--explain")
 	for _, want := range []string{
 		`{"$and":[{"meta.sensor":{"$eq":"s-17"}},{"time":{"$gte":{"$date":"2026-03-01T00:00:00Z"},"$lt":{"$date":"2026-03-02T00:00:00Z"}}}]}`,
-		"none serves it: every bucket is read", "this MongoDB does not tell", `create-index '{"meta.sensor":1,"time":1}'`,
+		"none serves it: every bucket is read", "this MongoDB does not tell", `create-index '{"meta.sensor":1,"time":-1}'`,
 	} {
 		if code != exitDone || !strings.Contains(stdout, want) {
 			t.Errorf("exit code %d, %s; %q is not in:\n%s", code, stderr, want, stdout)
