@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -38,7 +39,29 @@ func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
 		l.Wrong(subject, "correct --filter", "%v", err)
 		return
 	}
-	l.advise(subject, topic, advice, l.cost(ctx, subject, topic.Series, list.Options))
+	if !l.mistaken(ctx, subject, topic, list.Options, advice) {
+		l.advise(subject, topic, advice, l.cost(ctx, subject, topic.Series, list.Options))
+	}
+}
+
+// mistaken reports whether the filter is on a part of the meta that no measurement of a sample has, and says so: an index on it
+// would find nothing either.
+func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o timeseries.Options, a timeseries.Advice) bool {
+	paths := slices.DeleteFunc(slices.Clone(a.Misses), func(path string) bool { return path == o.TimeField })
+	if len(paths) == 0 {
+		return false
+	}
+	sample, err := l.Database.SampleFields(ctx, topic.Series, o, paths...)
+	if err != nil || sample.Documents == 0 {
+		return false // the rest of the look says what is wrong
+	}
+	paths = slices.DeleteFunc(paths, sample.Has)
+	if len(paths) == 0 {
+		return false
+	}
+	l.Warn(subject, "correct --filter", "no measurement in the newest %d buckets and segments has %s: the filter finds nothing there, with whatever index",
+		sample.Documents, strings.Join(paths, " or "))
+	return true
 }
 
 func (l *look) metaIndexes(subject string, list sink.IndexList) {

@@ -31,8 +31,9 @@ func (p *program) createIndexCommand() *cobra.Command {
 			"the meta, the time and other fields of measurements; the index is made on the buckets so that it serves the same queries.\n" +
 			"Indexes are for parts of the meta: a whole meta and the time are served already. What MongoDB refuses for its time series is\n" +
 			"refused here: unique and text indexes, others than ascending and descending ones on the time and on fields beside the meta,\n" +
-			"sparse ones on these, partial filters on anything but the meta. An index on a field beside the meta needs that no bucket holds\n" +
-			"values of several kinds in it; consumers write no such bucket.\n\n" +
+			"sparse ones on fields beside the meta, partial filters on anything but the meta. An index on a field beside the meta needs that\n" +
+			"no bucket holds values of several kinds in it; consumers write no such bucket. While there is such an index, MongoDB refuses\n" +
+			"measurements with an array in the field: they become dead letters.\n\n" +
 			"--expire-after, with keys of the time alone and with --partial, deletes measurements of some series only. On a large collection\n" +
 			"MongoDB builds for long, and may go on when this command is interrupted.",
 		Example: "  consumer collection create-index '{\"meta.sensor\": 1, \"time\": -1}'\n" +
@@ -177,17 +178,17 @@ type madeIndexes []MadeIndex
 func (m madeIndexes) print(w io.Writer) {
 	for _, one := range m {
 		i := one.Index
-		for _, doubt := range one.Doubts {
-			fmt.Fprintf(w, "%s: %s.\n", one.Series, text.Printable(doubt))
-		}
-		if !one.Made {
+		if one.Made {
+			fmt.Fprintf(w, "%s: made the index %s on %s; on the buckets that is %s", one.Series, text.Printable(i.Name), i.keys(), text.Printable(string(i.BucketKeys)))
+			if words := i.words(); words != "" {
+				fmt.Fprintf(w, " (%s)", words)
+			}
+			fmt.Fprintln(w)
+		} else {
 			fmt.Fprintf(w, "%s: the index %s on %s is there already. Nothing was changed.\n", one.Series, text.Printable(i.Name), i.keys())
-			continue
 		}
-		fmt.Fprintf(w, "%s: made the index %s on %s; on the buckets that is %s", one.Series, text.Printable(i.Name), i.keys(), text.Printable(string(i.BucketKeys)))
-		if words := i.words(); words != "" {
-			fmt.Fprintf(w, " (%s)", words)
+		for _, doubt := range one.Doubts {
+			fmt.Fprintf(w, "%s: note: %s.\n", one.Series, text.Printable(doubt))
 		}
-		fmt.Fprintln(w)
 	}
 }

@@ -100,6 +100,21 @@ func TestIndexesAreListed(t *testing.T) {
 	}
 }
 
+// TestMadeIndexesAreTold with what else they do.
+func TestMadeIndexesAreTold(t *testing.T) {
+	view := indexView(sink.Index{
+		Name: "device_1", Kind: sink.IndexOfUser, Bytes: -1, Uses: -1,
+		Buckets: timeseries.Index{Keys: extDocument(t, `{"control.min.device": 1, "control.max.device": 1}`)}, User: timeseries.Index{Keys: extDocument(t, `{"device": 1}`)},
+	})
+	var out bytes.Buffer
+	madeIndexes{{Series: "a", Made: true, Index: view, Doubts: []string{"no measurement has device", "x\x1b"}}, {Series: "b", Index: view}}.print(&out)
+	want := `a: made the index device_1 on {"device":1}; on the buckets that is {"control.min.device":1,"control.max.device":1}` + "\n" +
+		"a: note: no measurement has device.\na: note: x\\x1b.\n" + `b: the index device_1 on {"device":1} is there already. Nothing was changed.` + "\n"
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestIndexChangesInSeveralCollections(t *testing.T) {
 	none := &sink.NoIndexError{Name: "i"}
 	for name, c := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
+	"waterwheel/timeseries"
 )
 
 // hints say on stderr what a reader may want to know of a result: why there is none, which fields none has, what CSV left out.
@@ -82,18 +83,43 @@ func (r *querying) hintNothing(ctx context.Context) error {
 	}
 	fmt.Fprintf(r.p.stderr, "No series%s. There is %s, for example; \"consumer query %s --series\" lists all.\n",
 		r.conditions(" matches "), text.Printable(have.series[0]), r.words.collection)
-	for _, c := range r.words.conditions {
-		name := strings.TrimPrefix(c.path, r.from.Options().MetaField+".")
-		first, _, _ := strings.Cut(name, ".")
-		switch {
-		case len(have.parts) == 0 || slices.Contains(have.parts, first) || name == r.from.Options().MetaField:
-		case slices.Contains(have.fields, first):
-			fmt.Fprintf(r.p.stderr, "%q is a field of the measurements: conditions are on the meta, which has %s.\n", first, text.Printable(text.List(have.parts)))
-		default:
-			fmt.Fprintf(r.p.stderr, "The meta has no %q: it has %s.\n", first, text.Printable(text.List(have.parts)))
+	for _, path := range r.paths() {
+		if mistake := have.mistaken(path, r.from.Options()); mistake != "" {
+			r.mistaken = true
+			fmt.Fprintln(r.p.stderr, text.Printable(mistake))
 		}
 	}
 	return nil
+}
+
+// paths are those that the query has conditions on, in the words of measurements.
+func (r *querying) paths() (all []string) {
+	for _, c := range r.words.conditions {
+		all = append(all, c.fullPath(r.from.Options().MetaField))
+	}
+	filter, err := r.onMeasurements()
+	if err != nil {
+		return all
+	}
+	advice, err := r.from.Options().Advise(filter, nil)
+	if err != nil {
+		return all
+	}
+	return slices.Compact(slices.Sorted(slices.Values(append(all, advice.Misses...))))
+}
+
+// mistaken says that a path of the query is in no meta of the sample; empty: it is in one, or no meta has parts.
+func (s sampled) mistaken(path string, o timeseries.Options) string {
+	name, within := strings.CutPrefix(path, o.MetaField+".")
+	first, _, _ := strings.Cut(name, ".")
+	switch {
+	case !within || len(s.parts) == 0 || slices.Contains(s.parts, first):
+		return ""
+	case slices.Contains(s.fields, first):
+		return fmt.Sprintf("%q is a field of the measurements: conditions are on the meta, which has %s. Filter what is printed, or query the view.",
+			first, text.List(s.parts))
+	}
+	return fmt.Sprintf("The meta has no %q: it has %s.", first, text.List(s.parts))
 }
 
 // conditions are those of the command line, for a sentence.

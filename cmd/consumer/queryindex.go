@@ -46,7 +46,7 @@ func (s indexedSeries) Size(ctx context.Context) (sink.Size, error) {
 // the indexes alone; that it cannot is no reason to fail.
 func (r *querying) hintIndex(ctx context.Context) {
 	from, ok := r.from.(indexSource)
-	if !ok || r.follow || ctx.Err() != nil {
+	if !ok || r.follow || r.mistaken || ctx.Err() != nil {
 		return
 	}
 	filter, err := r.onMeasurements()
@@ -138,11 +138,32 @@ func (r *querying) explained(ctx context.Context) error {
 	} else {
 		tried(table, plan)
 	}
-	if advice.Keys != nil {
+	mistake, err := r.mistakes(ctx, advice)
+	switch {
+	case err != nil:
+		return err
+	case mistake != "":
+		table.Row("Better", mistake)
+	case advice.Keys != nil:
 		table.Row("Better", check.IndexCommand(advice.Keys, ""))
 	}
 	table.Flush()
 	return r.out.Flush()
+}
+
+// mistakes says which paths of the query are in no meta, if an index on them would be advised otherwise.
+func (r *querying) mistakes(ctx context.Context, advice timeseries.Advice) (string, error) {
+	if advice.Keys == nil {
+		return "", nil
+	}
+	have, err := r.sample(ctx, reader.Query{})
+	var all []string
+	for _, path := range advice.Misses {
+		if mistake := have.mistaken(path, r.from.Options()); mistake != "" {
+			all = append(all, mistake)
+		}
+	}
+	return strings.Join(all, " "), err
 }
 
 // tried adds what MongoDB examined: to find the series, if they had to be found, and to read them.

@@ -89,6 +89,23 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 	}
 }
 
+// TestNoIndexIsAdvisedForAField: one on a part that no meta has would find nothing.
+func TestNoIndexIsAdvisedForAField(t *testing.T) {
+	const says = `"celsius" is a field of the measurements: conditions are on the meta, which has sensor. Filter what is printed, or query the view.`
+	for _, args := range [][]string{{"celsius=3"}, {"--filter", `{"meta.celsius": {"$gt": 3}}`}, {"sensor=s-17", "celsius=3"}} {
+		s := indexedShelf{shelf: filled(t), buckets: 5000}
+		s.selected = nil
+		code, _, stderr := onIndexedShelf(t, s, args...)
+		if code != exitDone || strings.Count(stderr, says) != 1 || strings.Contains(stderr, "create-index") {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+		code, stdout, stderr := onIndexedShelf(t, s, append(args, "--explain")...)
+		if code != exitDone || !strings.Contains(stdout, "Better") || !strings.Contains(stdout, says) || strings.Contains(stdout, "create-index") {
+			t.Errorf("%v, explained: exit code %d, %s\n%s", args, code, stderr, stdout)
+		}
+	}
+}
+
 // TestQueryAsksForNoIndexesInVain: where none could help, a query costs what it did.
 func TestQueryAsksForNoIndexesInVain(t *testing.T) {
 	for condition, want := range map[string]int{"sensor=s-17": 1, "sensor!=s-17": 0, "": 0} {

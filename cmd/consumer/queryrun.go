@@ -41,6 +41,7 @@ type querying struct {
 
 	found      int64
 	missing    []string // of the fields that are named those that no measurement had
+	mistaken   bool     // a condition is on what no meta has
 	badBuckets int
 	flushed    time.Time
 }
