@@ -256,7 +256,7 @@ func TestInitBeginsSegments(t *testing.T) {
 	if err := s.collection(".options").FindOne(within(t, 10*time.Second), bson.D{{Key: "_id", Value: "options"}}).Decode(&definition); err != nil {
 		t.Fatal(err)
 	}
-	if text := fmt.Sprint(definition); !strings.Contains(text, `"granularity":"minutes; the collection has segments`) || !strings.Contains(text, `"segments":true`) {
+	if text := fmt.Sprint(definition); !strings.Contains(text, `"granularity":"minutes"`) || !strings.Contains(text, `"segments":true`) {
 		t.Errorf("the definition is %s", text)
 	}
 }

@@ -193,7 +193,7 @@ func (c OptionsChange) write(ctx context.Context, next timeseries.Definition, ve
 			unset = append(unset, bson.E{Key: name, Value: ""})
 		}
 	}
-	optional("granularity", next.StoredGranularity(), next.StoredGranularity() != "")
+	optional("granularity", string(next.Granularity), next.Granularity != "")
 	optional("bucketRoundingSeconds", next.RoundingSeconds, next.RoundingSeconds != 0)
 	optional("expireAfterSeconds", next.ExpireAfterSeconds, next.ExpireAfterSeconds != 0)
 	optional("segments", true, next.Segments)

@@ -47,7 +47,7 @@ func (s *series) beginSegments(ctx context.Context) error {
 
 var (
 	errNoView = errors.New("MONGODB_VIEW=none")
-	errBegun  = errors.New("it has buckets and never had segments; SEGMENTS=on gives it them, and former versions of waterwheel refuse it from then on")
+	errBegun  = errors.New("it has buckets and never had segments; SEGMENTS=on gives it them")
 )
 
 // declinesSegments tells why a time series does without segments unless they are asked for by name; nil: it does not. What is

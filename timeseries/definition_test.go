@@ -1,48 +1,10 @@
 package timeseries
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
-
-// formerDefinition is what versions without segments read a definition into.
-type formerDefinition struct {
-	ID      string `bson:"_id"`
-	Version int32  `bson:"version"`
-	Options struct {
-		TimeField          string `bson:"timeField"`
-		MetaField          string `bson:"metaField,omitempty"`
-		Granularity        string `bson:"granularity,omitempty"`
-		MaxSpanSeconds     int32  `bson:"bucketMaxSpanSeconds"`
-		RoundingSeconds    int32  `bson:"bucketRoundingSeconds,omitempty"`
-		ExpireAfterSeconds int64  `bson:"expireAfterSeconds,omitempty"`
-	} `bson:",inline"`
-}
-
-// formerRead is how they read it: what their checks say of the bucketing, in their order, and nothing of the fields' names.
-func formerRead(document bson.Raw) (d formerDefinition, err error) {
-	if err := bson.Unmarshal(document, &d); err != nil {
-		return d, fmt.Errorf("the document %q is damaged: %w", "options", err)
-	}
-	o := d.Options
-	span := map[string]int32{"seconds": 3600, "minutes": 86400, "hours": 2592000}[o.Granularity]
-	switch {
-	case o.Granularity == "" && o.MaxSpanSeconds == o.RoundingSeconds:
-	case o.Granularity == "":
-		err = fmt.Errorf("bucketMaxSpanSeconds is %d and bucketRoundingSeconds %d", o.MaxSpanSeconds, o.RoundingSeconds)
-	case span == 0:
-		err = fmt.Errorf("granularity is %q: it must be seconds, minutes or hours", o.Granularity)
-	case o.MaxSpanSeconds != 0 && o.MaxSpanSeconds != span || o.RoundingSeconds != 0:
-		err = fmt.Errorf("granularity %s implies it", o.Granularity)
-	}
-	if err != nil {
-		return d, fmt.Errorf("the document %q was edited and contradicts itself: %w; no setting can match it: correct the document", "options", err)
-	}
-	return d, nil
-}
 
 // definedOptions are normalised options of every kind of bucketing.
 func definedOptions(t *testing.T) (all []Options) {
@@ -82,41 +44,34 @@ func TestDefinitionsAreReadAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-// TestFormerVersionsRefuseSegments: they say why, in words of ours; a collection without segments is theirs as before.
-func TestFormerVersionsRefuseSegments(t *testing.T) {
+// TestDefinitionHasPlainValues: whoever reads the document, a program or a person, finds the granularity itself.
+func TestDefinitionHasPlainValues(t *testing.T) {
 	for _, o := range definedOptions(t) {
-		d := Definition{ID: DefinitionID, Version: 1, Options: o}
-		former, err := formerRead(stored(t, d))
-		if err != nil || former.Options.Granularity != string(o.Granularity) || former.Options.MaxSpanSeconds != o.MaxSpanSeconds {
-			t.Errorf("without segments they read %+v, %v of %+v", former, err, d)
+		raw := stored(t, Definition{ID: DefinitionID, Version: 7, Options: o, Segments: true})
+		if got, _ := raw.Lookup("granularity").StringValueOK(); got != string(o.Granularity) {
+			t.Errorf("%+v is stored with the granularity %q", o, got)
 		}
-		raw, err := bson.Marshal(former)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ReadDefinition(raw); err != nil || got != d {
-			t.Errorf("what they wrote is read as %+v, %v; want %+v", got, err, d)
-		}
-		d.Segments = true
-		_, err = formerRead(stored(t, d))
-		if err == nil || !strings.Contains(err.Error(), "the collection has segments: update waterwheel to a version that knows them") {
-			t.Errorf("with segments they say %v of %+v", err, d)
+		segments, _ := raw.Lookup("segments").BooleanOK()
+		if !segments {
+			t.Errorf("that there are segments is not in %v", raw)
 		}
 	}
 }
 
-// TestDefinitionWithoutTheNote: who takes the note out by hand, since an older version asks for it, does not change the options.
-func TestDefinitionWithoutTheNote(t *testing.T) {
+// TestDefinitionWithARemark: what stands behind the granularity does not make it another.
+func TestDefinitionWithARemark(t *testing.T) {
 	for _, o := range definedOptions(t) {
-		raw, err := bson.Marshal(struct {
-			Options  `bson:",inline"`
-			Segments bool `bson:"segments"`
-		}{o, true})
-		if err != nil {
-			t.Fatal(err)
+		remarked := o
+		if remarked.Granularity == "" {
+			remarked.Granularity = "custom"
 		}
-		if got, err := ReadDefinition(raw); err != nil || got.Options != o || !got.Segments {
+		remarked.Granularity += "; see the wiki"
+		got, err := ReadDefinition(stored(t, Definition{ID: DefinitionID, Version: 1, Options: remarked, Segments: true}))
+		if err != nil || got.Options != o || !got.Segments {
 			t.Errorf("read as %+v, %v; want %+v", got, err, o)
 		}
+	}
+	if _, err := ReadDefinition(stored(t, Definition{ID: DefinitionID, Options: Options{TimeField: "t", Granularity: "weeks; or so"}})); err == nil {
+		t.Error("weeks are a granularity")
 	}
 }
