@@ -36,6 +36,10 @@ type Holding struct {
 	Newest int64 `json:"-"`
 	// Counts is how many buckets have how many measurements.
 	Counts map[int32]int64 `json:"-"`
+	// Covered is the sum over the buckets of the time from their rounded beginning to their last measurement, in milliseconds.
+	// Settled is how many of them were made of segments.
+	Covered int64 `json:"-"`
+	Settled int64 `json:"-"`
 	// Cut tells that there are more buckets and segments: these are the ones with the largest offsets.
 	Cut bool `json:"cut"`
 }
@@ -159,7 +163,7 @@ func (h *Holding) add(d bson.Raw, timeField string, announced map[claim.Token]bo
 		h.Segments++
 		h.Staged += count
 	} else {
-		settled, _ := control.Lookup(timeseries.FieldSettled).DocumentOK()
+		settled, made := control.Lookup(timeseries.FieldSettled).DocumentOK()
 		if announced[uuidIn(settled, timeseries.FieldBy)] {
 			h.Unfinished++
 			return
@@ -167,11 +171,25 @@ func (h *Holding) add(d bson.Raw, timeField string, announced map[claim.Token]bo
 		h.Buckets++
 		h.Measurements += count
 		h.Counts[int32(count)]++
+		h.Covered += covered(control, timeField)
+		if made {
+			h.Settled++
+		}
 		if closed, _ := control.Lookup(timeseries.FieldClosed).BooleanOK(); closed {
 			h.Closed++
 		}
 	}
 	h.widen(control, timeField, h.Buckets+h.Segments == 1)
+}
+
+// covered is the time from a bucket's rounded beginning to its last measurement, in milliseconds.
+func covered(control bson.Raw, timeField string) int64 {
+	first, begins := control.Lookup(timeseries.FieldMin, timeField).DateTimeOK()
+	last, ends := control.Lookup(timeseries.FieldMax, timeField).DateTimeOK()
+	if !begins || !ends {
+		return 0
+	}
+	return max(0, last-first)
 }
 
 // widen takes in the times and offsets of a document that is, or is not, the first.

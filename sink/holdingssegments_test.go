@@ -56,6 +56,9 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 		if !reflect.DeepEqual(got.Counts, map[int32]int64{14: 1, 15: 1}) {
 			t.Errorf("buckets by their count: %v", got.Counts)
 		}
+		if got.Settled != 1 {
+			t.Errorf("newest %d: %d buckets were made of segments", newest, got.Settled)
+		}
 		if got.Buckets != want.Buckets || got.Measurements != want.Measurements || got.Segments != want.Segments || got.Staged != want.Staged ||
 			got.Ended != want.Ended || got.Unfinished != want.Unfinished || got.First != want.First || got.Last != want.Last || got.Cut != want.Cut {
 			t.Errorf("newest %d: %+v, want %+v", newest, got, want)

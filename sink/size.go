@@ -10,8 +10,8 @@ import (
 
 // Size is what the server tells of the buckets and segments of a time series.
 type Size struct {
-	Buckets      int64 `json:"buckets"`      // and segments
-	Bytes        int64 `json:"bytes"`        // of all buckets, uncompressed
+	Documents    int64 `json:"documents"`    // buckets and segments
+	Bytes        int64 `json:"bytes"`        // of all documents, uncompressed
 	StorageBytes int64 `json:"storageBytes"` // on disk
 	IndexBytes   int64 `json:"indexBytes"`
 	// Compressor is WiredTiger's of the buckets: "zstd", "snappy", "zlib", "none", on a sharded cluster perhaps several; empty: the
@@ -30,7 +30,7 @@ func (d *Database) Size(ctx context.Context, series string) (Size, error) {
 		return n
 	}
 	return Size{
-		Buckets: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
+		Documents: number("count"), Bytes: number("size"), StorageBytes: number("storageSize"), IndexBytes: number("totalIndexSize"),
 		Compressor: compressorOf(raw),
 	}, nil
 }

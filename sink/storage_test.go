@@ -134,7 +134,7 @@ func TestSizeTellsTheCompressor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(sink.Size{Buckets: 3, Compressor: c.want}, got); diff != "" {
+		if diff := cmp.Diff(sink.Size{Documents: 3, Compressor: c.want}, got); diff != "" {
 			t.Errorf("%v: %s", c.stats, diff)
 		}
 	}

@@ -187,7 +187,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 		return d
 	}
 	from := shown{
-		size: sink.Size{Buckets: 47, Bytes: 3 << 20, StorageBytes: 1 << 20, IndexBytes: 2048, Compressor: "zstd"},
+		size: sink.Size{Documents: 47, Bytes: 3 << 20, StorageBytes: 1 << 20, IndexBytes: 2048, Compressor: "zstd"},
 		held: []sink.Holding{
 			{Buckets: 2, Measurements: 5, First: -1, Last: -1},
 			{Source: timeseries.Source{Topic: "events", TopicID: former, Partition: 10}, Buckets: 5, Closed: 5, Measurements: 25, First: 0, Last: 24},
@@ -211,7 +211,7 @@ func TestShowPutsHoldingsAndClaimsTogether(t *testing.T) {
 	at := 0
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, row := range append([]string{
-		"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "47, 3.0 MiB, 1.0 MiB on disk (zstd), indexes 2.0 KiB",
+		"events (options version 4)", "minutes (a bucket spans 86400 s)", "after 2h0m0s", "View events, portable: documented stages", "Size 47 buckets, 3.0 MiB, 1.0 MiB on disk (zstd), indexes 2.0 KiB",
 		"Fill 426.2 measurements a bucket, a tenth has 3 or fewer, of 1000 at most, by the 47 buckets looked at",
 		"A measurement 157.1 B, 52.4 B on disk, 0.1 B in indexes, by the 47 buckets looked at",
 		"Times 1970-01-01T00:00:00.000Z (rounded down) to 1970-01-01T00:00:02.500Z, by the 47 buckets looked at",
@@ -234,7 +234,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 		return timeseries.Source{Topic: "events", TopicID: [16]byte{7}, Partition: partition}
 	}
 	from := shown{
-		size: sink.Size{Buckets: 20, Bytes: 4000},
+		size: sink.Size{Documents: 20, Bytes: 4000},
 		held: []sink.Holding{
 			{Source: of(1), Segments: 2, Staged: 70, First: 3, Last: 99, Oldest: 1000, Newest: 9000},
 			{
@@ -253,7 +253,7 @@ func TestShowTellsOfSegments(t *testing.T) {
 	printCollections(&out, []CollectionView{view}, time.Now())
 	printed := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{
-		"Segments 3 with 75 measurements that are not in buckets yet, 7 more wait for deletion; 6 buckets are being made of segments, " +
+		"Size 20 buckets and segments, 3.9 KiB", "Segments 3 with 75 measurements that are not in buckets yet, 7 more wait for deletion; 6 buckets are being made of segments, " +
 			"by the 4 buckets and 10 segments looked at Fill 10.0 measurements a bucket",
 		"A measurement 34.8 B", // of 20 documents with 115 measurements in the 20 that were looked at
 		"Times 1970-01-01T00:00:01.000Z (rounded down) to 1970-01-01T00:00:09.000Z",
@@ -273,6 +273,69 @@ func TestShowTellsOfSegments(t *testing.T) {
 	for _, want := range []string{`"segments":1,"stagedMeasurements":5,"endedSegments":3,"unfinishedBuckets":6`, `"segments":3,"stagedMeasurements":75,"endedSegments":7`} {
 		if !strings.Contains(string(encoded), want) {
 			t.Errorf("%s is not in %s", want, encoded)
+		}
+	}
+}
+
+// TestShowCountsSegmentsAsSegments: the server counts documents, and knows no difference.
+func TestShowCountsSegmentsAsSegments(t *testing.T) {
+	from := shown{size: sink.Size{Documents: 8, Bytes: 4000}, held: []sink.Holding{
+		{Source: timeseries.Source{Topic: "events", TopicID: [16]byte{7}}, Buckets: 3, Measurements: 30, Segments: 1, Staged: 5, Ended: 3, Unfinished: 1},
+	}}
+	view, err := showCollection(t.Context(), from, "events", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	printCollections(&out, []CollectionView{view}, time.Now())
+	if !strings.Contains(out.String(), "4 buckets and 4 segments, 3.9 KiB") {
+		t.Error(out.String())
+	}
+	encoded, err := json.Marshal(view)
+	if err != nil || !strings.Contains(string(encoded), `"documents":8,"bytes":4000`) {
+		t.Errorf("%v in %s", err, encoded)
+	}
+}
+
+// TestShowAdvisesHowBucketsBecomeFuller by that setting which keeps them as they are.
+func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
+	hour := time.Hour.Milliseconds()
+	seconds := BucketingView{Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
+	for name, c := range map[string]struct {
+		of       BucketingView
+		buckets  int64
+		each     int64 // measurements
+		covers   int64 // milliseconds
+		settled  bool
+		interval time.Duration
+		want     string
+	}{
+		"one every six minutes": {of: seconds, buckets: 100, each: 10, covers: hour * 9 / 10, want: "`consumer collection set-granularity hours` would fill new ones with about 1000 measurements"},
+		"one a minute":          {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, want: "`consumer collection set-granularity minutes` would fill new ones with about 1000"},
+		"one an hour":           {of: seconds, buckets: 100, each: 1, covers: 30_000, want: "`consumer collection set-granularity hours` would fill new ones with about 720"},
+		"too few to judge by":   {of: seconds, buckets: 19, each: 10, covers: hour * 9 / 10},
+		"filled well enough":    {of: seconds, buckets: 100, each: 100, covers: hour * 99 / 100},
+		"many in a flush":       {of: seconds, buckets: 100, each: 64, covers: 5000},
+		"the coarsest":          {of: BucketingView{Granularity: timeseries.Hours, MaxSpanSeconds: 2592000}, buckets: 100, each: 10, covers: 600 * hour},
+		"a custom span":         {of: BucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`consumer collection set-span 720h0m0s` would"},
+		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, settled: true, interval: 10 * time.Minute, want: "a SETTLE_INTERVAL (10m0s): one of 1h0m0s would fill them with about 61 measurements"},
+		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, settled: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be taken back, with a SETTLE_INTERVAL"},
+	} {
+		h := sink.Holding{Buckets: c.buckets, Measurements: c.buckets * c.each, Covered: c.buckets * c.covers, Counts: map[int32]int64{int32(c.each): c.buckets}}
+		if c.settled {
+			h.Settled = c.buckets
+		}
+		fill := fillOf([]sink.Holding{h}, sink.Size{})
+		fill.advise(c.of, 1000, c.interval)
+		if (fill.Advice == "") != (c.want == "") || !strings.Contains(fill.Advice, c.want) {
+			t.Errorf("%s: %q, want %q", name, fill.Advice, c.want)
+		}
+		var out bytes.Buffer
+		head := text.NewTable(&out)
+		fill.print(head, 1000)
+		head.Flush()
+		if strings.Contains(out.String(), "Advice") != (c.want != "") {
+			t.Errorf("%s: %s", name, out.String())
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
+	"waterwheel/timeseries"
 )
 
 // FillView is how full the buckets of a time series are, by those that were looked at, and what is in segments.
@@ -32,6 +33,10 @@ type FillView struct {
 	// Oldest is rounded down, as buckets are.
 	Oldest time.Time `json:"oldest"`
 	Newest time.Time `json:"newest"`
+	// Advice says how new buckets would become fuller; empty: they are full enough, or it is not known.
+	Advice string `json:"advice,omitempty"`
+
+	covered, settled int64 // sink.Holding.Covered and Settled, of all
 }
 
 // fillOf adds up what was looked at; nil: nothing.
@@ -49,6 +54,7 @@ func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
 		oldest, newest = min(oldest, h.Oldest), max(newest, h.Newest)
 		fill.Buckets, fill.Measurements = fill.Buckets+h.Buckets, fill.Measurements+h.Measurements
 		fill.Segments, fill.Staged = fill.Segments+h.Segments, fill.Staged+h.Staged
+		fill.covered, fill.settled = fill.covered+h.Covered, fill.settled+h.Settled
 		for count, buckets := range h.Counts {
 			counts[count] += buckets
 		}
@@ -62,7 +68,7 @@ func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
 	}
 	fill.Oldest, fill.Newest = time.UnixMilli(oldest).UTC(), time.UnixMilli(newest).UTC()
 	documents := fill.Buckets + fill.Segments + fill.Ended + fill.Unfinished
-	if measurements := float64(all) / float64(documents) * float64(size.Buckets); measurements > 0 {
+	if measurements := float64(all) / float64(documents) * float64(size.Documents); measurements > 0 {
 		fill.Bytes, fill.StorageBytes = float64(size.Bytes)/measurements, float64(size.StorageBytes)/measurements
 		fill.IndexBytes = float64(size.IndexBytes) / measurements
 	}
@@ -83,6 +89,17 @@ func tenth(counts map[int32]int64, buckets int64) int32 {
 		}
 	}
 	return 0
+}
+
+// documents says how many of so many documents are buckets and how many segments, as far as that is known.
+func (f *FillView) documents(all int64) string {
+	switch {
+	case f == nil || f.Segments+f.Ended == 0:
+		return text.Count(int(all), "bucket")
+	case !f.All:
+		return fmt.Sprintf("%d buckets and segments", all)
+	}
+	return fmt.Sprintf("%s and %s", text.Count(int(f.Buckets+f.Unfinished), "bucket"), text.Count(int(f.Segments+f.Ended), "segment"))
 }
 
 func (f *FillView) print(head *text.Table, most int32) {
@@ -111,7 +128,67 @@ func (f *FillView) print(head *text.Table, most int32) {
 		bytes += fmt.Sprintf(", %.1f B on disk, %.1f B in indexes", f.StorageBytes, f.IndexBytes)
 	}
 	head.Row("A measurement", bytes+sample)
+	if f.Advice != "" {
+		head.Row("Advice", f.Advice)
+	}
 	head.Row("Times", fmt.Sprintf("%s (rounded down) to %s%s", text.Time(f.Oldest), text.Time(f.Newest), sample))
+}
+
+// Bounds of advice on how buckets become fuller.
+const (
+	judgedBuckets = 20 // fewer buckets say nothing of all
+	poorlyFilled  = 10 // a bucket is, that holds less than this part of what it may hold
+	worthwhile    = 2  // so many times as many measurements in a bucket
+)
+
+// advise says how new buckets would become fuller, from what those looked at hold and which time they cover: by a longer
+// SETTLE_INTERVAL, where a series has more measurements in the span of a bucket than its buckets have, and by a coarser
+// granularity, where it has not.
+func (f *FillView) advise(of BucketingView, most int32, interval time.Duration) {
+	if f == nil || f.Buckets < judgedBuckets || f.Mean*poorlyFilled >= float64(most) {
+		return
+	}
+	span := time.Duration(of.MaxSpanSeconds) * time.Second
+	within := 1.0 // measurements of a series in a span
+	if f.covered > 0 {
+		within += float64(f.Measurements-f.Buckets) * float64(span.Milliseconds()) / float64(f.covered)
+	}
+	made := 2*f.settled > f.Buckets // of segments, most of them
+	switch {
+	case made && interval < span && within >= worthwhile*f.Mean:
+		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a SETTLE_INTERVAL (%v): one of %v would fill them with about %.0f measurements",
+			interval, min(span, longestSettling), min(float64(most), within))
+	case within < worthwhile*f.Mean:
+		f.Advice = coarser(of, f.Mean, most)
+		if f.Advice != "" && made {
+			f.Advice += ", with a SETTLE_INTERVAL that is as long"
+		}
+	}
+}
+
+// longestSettling is the largest SETTLE_INTERVAL.
+const longestSettling = 24 * time.Hour
+
+// coarser is the command that lets buckets span more time: the least that fills them well, else the most there is.
+func coarser(of BucketingView, mean float64, most int32) string {
+	advice := ""
+	for _, g := range []timeseries.Granularity{timeseries.Minutes, timeseries.Hours} {
+		to, err := timeseries.Options{TimeField: "time", Granularity: g}.Normalize()
+		if err != nil || to.MaxSpanSeconds <= of.MaxSpanSeconds {
+			continue
+		}
+		command := "set-granularity " + string(g)
+		if of.Granularity == "" { // a custom one may begin at other multiples
+			command = fmt.Sprintf("set-span %v", time.Duration(to.MaxSpanSeconds)*time.Second)
+		}
+		filled := min(float64(most), mean*float64(to.MaxSpanSeconds)/float64(of.MaxSpanSeconds))
+		advice = fmt.Sprintf("buckets are poorly filled, since their time ends before: `consumer collection %s` would fill new ones with about %.0f measurements, "+
+			"and cannot be taken back", command, filled)
+		if 2*filled >= float64(most) {
+			break
+		}
+	}
+	return advice
 }
 
 // printIndexes lists the indexes with sizes and uses, as far as the server tells.

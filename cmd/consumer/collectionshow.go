@@ -24,7 +24,8 @@ func (p *program) collectionShowCommand() *cobra.Command {
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "show",
 		Short: "Show the options of collections, what they hold of each partition, and who has claimed it",
-		Long: "Shows how a collection is defined, which view it has and why, how large it is and how full its buckets are, its indexes,\n" +
+		Long: "Shows how a collection is defined, which view it has and why, how large it is and how full its buckets are (and which setting\n" +
+			"would fill poorly filled ones), its indexes,\n" +
 			"how many buckets, segments and measurements it holds of each source partition, and whose claim stands on that. Staged\n" +
 			"measurements are in segments only, and wait for their buckets; segments that ended wait for their deletion. Of a\n" +
 			"partition with more buckets and segments than --buckets only those with the largest offsets are looked at, and the\n" +
@@ -44,6 +45,7 @@ func (p *program) collectionShowCommand() *cobra.Command {
 				return err
 			}
 			view.MaxCount = with.config.Bucket.MaxCount
+			view.Fill.advise(view.Bucketing, view.MaxCount, with.config.Flush.SettleInterval)
 			views = append(views, view)
 		}
 		return p.show(views, func(w io.Writer) { printCollections(w, views, time.Now()) })

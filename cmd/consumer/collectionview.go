@@ -23,7 +23,7 @@ type CollectionView struct {
 	ExpireAfterSeconds int64          `json:"expireAfterSeconds"` // 0: never
 	View               sink.ViewState `json:"view"`
 	MaxCount           int32          `json:"bucketMaxCount"` // of the settings
-	// Size is the server's own figures, of all buckets and segments.
+	// Size is the server's own figures, of all documents, which are buckets and segments.
 	sink.Size
 	// Fill is what the buckets looked at say of all; nil: there are none.
 	Fill *FillView `json:"fill,omitempty"`
@@ -87,7 +87,7 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 	head.Row("Granularity", v.Bucketing)
 	head.Row("Expires", expiry)
 	head.Row("View", view+": "+v.View.Why)
-	head.Row("Buckets", v.size())
+	head.Row("Size", v.size())
 	v.Fill.print(head, v.MaxCount)
 	head.Flush()
 	fmt.Fprintln(w)
@@ -102,7 +102,7 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 
 // size is the server's figures; not every server knows those on disk.
 func (v CollectionView) size() string {
-	size := fmt.Sprintf("%d, %s", v.Buckets, text.Bytes(v.Bytes))
+	size := fmt.Sprintf("%s, %s", v.Fill.documents(v.Documents), text.Bytes(v.Bytes))
 	if v.StorageBytes > 0 {
 		size += fmt.Sprintf(", %s on disk", text.Bytes(v.StorageBytes))
 		if v.Compressor != "" {

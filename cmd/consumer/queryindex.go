@@ -60,9 +60,9 @@ func (r *querying) hintIndex(ctx context.Context) {
 	if err != nil || advice.Keys == nil || narrowsByMeta(r.from.Options(), advice) {
 		return
 	}
-	if size, err := from.Size(ctx); err == nil && size.Buckets >= adviseFrom && size.Buckets > r.found {
-		fmt.Fprintf(r.p.stderr, "No index serves %s: up to %s were looked through. This makes one: %s.\n",
-			text.Printable(strings.Join(advice.Misses, ", ")), words.Count(size.Buckets, "bucket"), text.Printable(check.IndexCommand(advice.Keys, "")))
+	if size, err := from.Size(ctx); err == nil && size.Documents >= adviseFrom && size.Documents > r.found {
+		fmt.Fprintf(r.p.stderr, "No index serves %s: up to %s and segments were looked through. This makes one: %s.\n",
+			text.Printable(strings.Join(advice.Misses, ", ")), words.Count(size.Documents, "bucket"), text.Printable(check.IndexCommand(advice.Keys, "")))
 	}
 }
 
