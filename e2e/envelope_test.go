@@ -98,7 +98,7 @@ func TestFramedChangesOfRowsAreStored(t *testing.T) {
 		events.Event{Key: []byte("k"), Value: []byte(row(201)), Fate: events.Fate{Reason: "not_json"}})
 	s.storesWith(made, 101, 2, "EVENT_FRAMING", "confluent", "EVENT_ROOT", "payload.after", "EVENT_TIME_FIELD", "/payload.ts_ms",
 		"EVENT_META_FIELDS", "id=sensor,/payload.source.table", "EVENT_DROP", "note")
-	if code, out := s.run("dlq", "redrive"); code != 0 {
+	if code, out := s.run("dlq", "redrive", "--yes"); code != 0 {
 		t.Fatalf("redrive ended with code %d:\n%s", code, out)
 	}
 	topic, _, err := s.kafka.Topic(within(t, 10*time.Second), s.topic)
@@ -115,7 +115,7 @@ func TestFramedChangesOfRowsAreStored(t *testing.T) {
 	if got, want := string(records[len(made)+1].Value), row(201); got != want {
 		t.Errorf("what went back of the record without a frame is %q, want %q", got, want)
 	}
-	code, out := s.run("dlq", "redrive")
+	code, out := s.run("dlq", "redrive", "--yes")
 	if code != 0 {
 		t.Errorf("a second redrive ended with code %d:\n%s", code, out)
 	}

@@ -92,7 +92,7 @@ func TestIndexes(t *testing.T) {
 		t.Log("this MongoDB cannot hide indexes: hiding is not tried")
 	}
 	for _, name := range []string{"warm", "meta.site_1_time_-1", "meta.sensor_1_time_-1"} {
-		ok(nil, "is dropped", "collection", "drop-index", name)
+		ok(nil, "is dropped", "collection", "drop-index", name, "--yes")
 	}
 	for i, q := range queries {
 		if after := found(q...); after != before[i] {

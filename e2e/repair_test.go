@@ -39,7 +39,7 @@ func TestRepairTakesDoublesOut(t *testing.T) {
 	if code, out := s.run("verify", "--repair", "--dry-run"); code != 3 || s.doubled() == 0 {
 		t.Errorf("the dry run ends with code %d, and %d are doubled:\n%s", code, s.doubled(), out)
 	}
-	_, out := s.run("verify", "--repair")
+	_, out := s.run("verify", "--repair", "--yes")
 	t.Log(out)
 	if code, out := s.run("verify", "--content"); code != 0 {
 		t.Errorf("verify ends with code %d after the repair:\n%s", code, out)

@@ -249,7 +249,7 @@ func TestInitBeginsSegments(t *testing.T) {
 	}
 	ok([]string{"SEGMENTS=on"}, "are ready", "init")
 	ok(nil, "waterwheel (segments)", "collection", "indexes")
-	ok(nil, "minutes", "collection", "set-granularity", "minutes")
+	ok(nil, "minutes", "collection", "set-granularity", "minutes", "--yes")
 	ok([]string{"SEGMENTS=off"}, "are ready", "init")
 	ok(nil, "minutes", "collection", "show")
 	var definition bson.D

@@ -42,11 +42,7 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 	case byExpiry:
 		before = now.Add(-lifetime(o))
 	}
-	query := bson.D{
-		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$lte", Value: bson.DateTime(before.UnixMilli() - o.Span())}}},
-		{Key: timeseries.MaxPath(o.TimeField), Value: bson.D{{Key: "$lt", Value: bson.DateTime(before.UnixMilli())}}},
-	}
-	s := d.documents(series, document(query), true)
+	s := d.documents(series, document(olderThan(o, before)), true)
 	if byExpiry {
 		s.unnoted = true // `verify` tells by the time what has expired
 		s.due = func(ctx context.Context) error {
@@ -58,6 +54,36 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 		}
 	}
 	return s, before, nil
+}
+
+// olderThan is the query for the buckets that hold nothing but measurements from before a moment.
+func olderThan(o timeseries.Options, before time.Time) bson.D {
+	return bson.D{
+		{Key: timeseries.MinPath(o.TimeField), Value: bson.D{{Key: "$lte", Value: bson.DateTime(before.UnixMilli() - o.Span())}}},
+		{Key: timeseries.MaxPath(o.TimeField), Value: bson.D{{Key: "$lt", Value: bson.DateTime(before.UnixMilli())}}},
+	}
+}
+
+// ExpiredBy selects the buckets that a TTL index on measurements would delete at once. An *timeseries.Error says what is wrong
+// with the index.
+func (d *Database) ExpiredBy(ctx context.Context, series string, user timeseries.Index) (*Selection, error) {
+	o, _, err := d.Definition(ctx, series)
+	if err != nil {
+		return nil, err
+	}
+	index, err := o.BucketIndex(user)
+	if err != nil {
+		return nil, err
+	}
+	now, err := d.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	age, _ := user.Options.Lookup("expireAfterSeconds").AsInt64OK()
+	query := bson.D{{Key: "$and", Value: bson.A{
+		index.Options.Lookup("partialFilterExpression"), olderThan(o, now.Add(-time.Duration(age)*time.Second)),
+	}}}
+	return d.documents(series, document(query), true), nil
 }
 
 // Amount counts what is selected, and calls progress with the number of buckets looked at.

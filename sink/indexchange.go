@@ -32,6 +32,20 @@ func (e *NeededIndexError) Error() string {
 	return fmt.Sprintf("the index %q is needed: %s. It can be neither dropped nor hidden", e.Name, e.Why)
 }
 
+// DroppableIndex is the index that DropIndex would drop; nil: only a kept definition is left of it. The errors are those of
+// DropIndex.
+func (d *Database) DroppableIndex(ctx context.Context, series, name string) (*Index, error) {
+	list, err := d.Indexes(ctx, series)
+	if err != nil || slices.Contains(list.Gone, name) {
+		return nil, err
+	}
+	index, err := list.changeable(name)
+	if err != nil {
+		return nil, err
+	}
+	return &index, nil
+}
+
 // DropIndex drops an index and the definition that is kept beside it; a kept definition without index alone, too. A
 // *NoIndexError tells that there is neither, a *NeededIndexError that it must stay.
 func (d *Database) DropIndex(ctx context.Context, series, name string) error {

@@ -29,56 +29,59 @@ func (p *program) deleteMetaCommand() *cobra.Command {
 		Args:    noArguments,
 		PreRunE: f.check,
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, err := p.deleteMetas(ctx, with, &f)
-		err = errors.Join(err, p.show(views, func(w io.Writer) {
+		views, selections, err := p.planDeletions(ctx, with, &f)
+		print := func(w io.Writer) {
 			for i := range views {
 				views[i].print(w)
 			}
-		}))
+		}
 		if err != nil {
+			return errors.Join(err, p.show(views, print))
+		}
+		if do, err := p.confirmed(ctx, f.confirmation, views, print); !do {
 			return err
 		}
-		return f.undecided()
+		for i := range views {
+			views[i].DryRun = false
+		}
+		for i := range views {
+			if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+				break
+			}
+		}
+		return errors.Join(err, p.show(views, print))
 	})
 	f.flags(cmd)
 	return cmd
 }
 
-// deleteMetas looks at all time series before it deletes in the first.
-func (p *program) deleteMetas(ctx context.Context, with collections, f *metaFlags) ([]MetaDeletion, error) {
+// planDeletions looks at all time series before anything is deleted in the first.
+func (p *program) planDeletions(ctx context.Context, with collections, f *metaFlags) ([]MetaDeletion, []*sink.Selection, error) {
 	views, selections := []MetaDeletion{}, []*sink.Selection{}
 	query, err := queryFlag("--filter", f.filter)
 	if err != nil {
-		return views, err
+		return views, nil, err
 	}
 	for _, name := range with.series {
 		options, err := definition(ctx, with.database, name)
 		if err != nil {
-			return views, err
+			return views, nil, err
 		}
 		onBuckets, err := options.BucketDelete(timeseries.MetaDelete{Query: query, Multi: true})
 		if err != nil {
-			return views, translated(name, err)
+			return views, nil, translated(name, err)
 		}
 		selection, err := with.database.Select(ctx, name, onBuckets, f.closed)
 		if err != nil {
-			return views, fmt.Errorf("%s: %w", name, err)
+			return views, nil, fmt.Errorf("%s: %w", name, err)
 		}
 		all, err := p.selected(ctx, name, selection)
 		if err != nil {
-			return views, err
+			return views, nil, err
 		}
 		views, selections = append(views, newMetaDeletion(name, all, f)), append(selections, selection)
 	}
-	if !f.yes {
-		return views, nil
-	}
-	for i := range views {
-		if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
-			return views, err
-		}
-	}
-	return views, nil
+	return views, selections, nil
 }
 
 // deleteSelected deletes the buckets of a selection, of which there are about so many.
@@ -128,7 +131,7 @@ type metaAmount struct {
 }
 
 func newMetaDeletion(name string, all []sink.SelectedSeries, f *metaFlags) MetaDeletion {
-	view := MetaDeletion{Series: name, DryRun: !f.yes, Metas: []metaAmount{}}
+	view := MetaDeletion{Series: name, DryRun: true, Metas: []metaAmount{}}
 	for i := range all {
 		within, left := scope(&all[i], f.closed)
 		view.ClosedLeft.Add(left)

@@ -15,8 +15,8 @@ import (
 
 // expireFlags are those of collection expire.
 type expireFlags struct {
-	before      string
-	dryRun, yes bool
+	before string
+	confirmation
 }
 
 // moment is --before; zero: it is not given.
@@ -38,23 +38,33 @@ func (p *program) expireCommand() *cobra.Command {
 			"  consumer collection expire --before 2026-01-01T00:00:00Z --yes",
 		Args: noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
-			if f.dryRun && f.yes {
-				return usageError{errors.New("--dry-run and --yes exclude each other")}
+			if _, err := f.moment(); err != nil {
+				return err
 			}
-			_, err := f.moment()
-			return err
+			return f.check()
 		},
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, err := p.expire(ctx, with, &f)
-		if err = errors.Join(err, p.show(views, func(w io.Writer) { printExpiries(w, views) })); err != nil || f.dryRun || f.yes {
+		views, selections, err := p.planExpiries(ctx, with, &f)
+		print := func(w io.Writer) { printExpiries(w, views) }
+		if err != nil {
+			return errors.Join(err, p.show(views, print))
+		}
+		if do, err := p.confirmed(ctx, f.confirmation, views, print); !do {
 			return err
 		}
-		return errors.New("nothing was deleted: repeat it with --yes to do it, or with --dry-run to only look")
+		for i := range views {
+			views[i].DryRun = false
+		}
+		for i := range views {
+			if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+				break
+			}
+		}
+		return errors.Join(err, p.show(views, print))
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.before, "before", "", "delete what is from before this time: "+whenForms+"; default: what the collection keeps no longer")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would be deleted, and do nothing")
-	flags.BoolVar(&f.yes, "yes", false, "do it; without it the command shows what it would do, and fails")
+	f.flags(cmd)
 	return cmd
 }
 
@@ -67,39 +77,41 @@ type Expiry struct {
 	Edited   *sink.Edited `json:"edited,omitempty"`
 }
 
-// expire looks at all time series before it deletes in the first.
-func (p *program) expire(ctx context.Context, with collections, f *expireFlags) ([]Expiry, error) {
+// planExpiries looks at all time series before anything is deleted in the first.
+func (p *program) planExpiries(ctx context.Context, with collections, f *expireFlags) ([]Expiry, []*sink.Selection, error) {
 	views, selections := []Expiry{}, []*sink.Selection{}
 	before, err := f.moment()
 	if err != nil {
-		return views, err
+		return views, nil, err
 	}
 	for _, name := range with.series {
 		selection, until, err := with.database.Expired(ctx, name, before)
 		switch {
 		case errors.Is(err, sink.ErrNotSetUp):
-			return views, fmt.Errorf("there is no time series %s yet", name)
+			return views, nil, fmt.Errorf("there is no time series %s yet", name)
 		case errors.Is(err, sink.ErrNeverExpires):
-			return views, fmt.Errorf("%s: %w: give --before, or let it expire with `consumer collection set-expiry`", name, err)
+			return views, nil, fmt.Errorf("%s: %w: give --before, or let it expire with `consumer collection set-expiry`", name, err)
 		case err != nil:
-			return views, fmt.Errorf("%s: %w", name, err)
+			return views, nil, fmt.Errorf("%s: %w", name, err)
 		}
-		line := p.progress("looking at buckets of " + name)
-		amount, err := selection.Amount(ctx, func(buckets int64) { line.At(buckets, 0) })
-		if line.End(); err != nil {
-			return views, fmt.Errorf("%s: %w", name, err)
+		amount, err := p.amountOf(ctx, name, selection)
+		if err != nil {
+			return views, nil, err
 		}
-		views, selections = append(views, Expiry{Series: name, DryRun: !f.yes, Before: until.UTC(), Selected: amount}), append(selections, selection)
+		views, selections = append(views, Expiry{Series: name, DryRun: true, Before: until.UTC(), Selected: *amount}), append(selections, selection)
 	}
-	if !f.yes {
-		return views, nil
+	return views, selections, nil
+}
+
+// amountOf counts what is selected of a time series.
+func (p *program) amountOf(ctx context.Context, series string, s *sink.Selection) (*sink.Amount, error) {
+	line := p.progress("looking at buckets of " + series)
+	defer line.End()
+	amount, err := s.Amount(ctx, func(buckets int64) { line.At(buckets, 0) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", series, err)
 	}
-	for i := range views {
-		if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
-			return views, err
-		}
-	}
-	return views, nil
+	return &amount, nil
 }
 
 func printExpiries(w io.Writer, views []Expiry) {

@@ -95,11 +95,11 @@ func tenth(counts map[int32]int64, buckets int64) int32 {
 func (f *FillView) documents(all int64) string {
 	switch {
 	case f == nil || f.Segments+f.Ended == 0:
-		return text.Count(int(all), "bucket")
+		return words.Count(all, "bucket")
 	case !f.All:
 		return fmt.Sprintf("%d buckets and segments", all)
 	}
-	return fmt.Sprintf("%s and %s", text.Count(int(f.Buckets+f.Unfinished), "bucket"), text.Count(int(f.Segments+f.Ended), "segment"))
+	return fmt.Sprintf("%s and %s", words.Count(f.Buckets+f.Unfinished, "bucket"), words.Count(f.Segments+f.Ended, "segment"))
 }
 
 func (f *FillView) print(head *text.Table, most int32) {

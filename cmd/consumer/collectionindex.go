@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ type indexFlags struct {
 
 func (p *program) createIndexCommand() *cobra.Command {
 	var flags indexFlags
+	var told confirmation
 	cmd := p.onCollections(&cobra.Command{
 		Use:   "create-index KEYS",
 		Short: "Make an index that queries of measurements need",
@@ -34,20 +36,31 @@ func (p *program) createIndexCommand() *cobra.Command {
 			"sparse ones on fields beside the meta, partial filters on anything but the meta. An index on a field beside the meta needs that\n" +
 			"no bucket holds values of several kinds in it; consumers write no such bucket. While there is such an index, MongoDB refuses\n" +
 			"measurements with an array in the field: they become dead letters.\n\n" +
-			"--expire-after, with keys of the time alone and with --partial, deletes measurements of some series only. On a large collection\n" +
-			"MongoDB builds for long, and may go on when this command is interrupted.",
+			"--expire-after, with keys of the time alone and with --partial, deletes measurements of some series only: the command says how\n" +
+			"many these are, and asks first. On a large collection MongoDB builds for long, and may go on when this command is interrupted.",
 		Example: "  consumer collection create-index '{\"meta.sensor\": 1, \"time\": -1}'\n" +
 			"  consumer collection create-index '{\"temperature\": 1}' --name warm --hidden\n" +
-			"  consumer collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}'",
+			"  consumer collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}' --yes",
 		Args: oneArgument("the keys of an index, as '{\"meta.sensor\": 1, \"time\": -1}'"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			_, err := flags.index(args[0])
-			return err
+			if _, err := flags.index(args[0]); err != nil {
+				return err
+			}
+			return told.check()
 		},
 	}, func(ctx context.Context, with collections, args []string) error {
 		user, err := flags.index(args[0])
 		if err != nil {
 			return err
+		}
+		if _, lasting := user.Options.LookupErr("expireAfterSeconds"); lasting == nil || told.dryRun {
+			plan, err := p.planIndexes(ctx, with, user)
+			if err != nil {
+				return err
+			}
+			if do, err := p.confirmed(ctx, told, plan, plan.print); !do {
+				return err
+			}
 		}
 		made := madeIndexes{}
 		for _, name := range with.series {
@@ -66,7 +79,55 @@ func (p *program) createIndexCommand() *cobra.Command {
 	cmd.Flags().StringVar(&flags.partial, "partial", "", "only measurements that this filter on the meta finds")
 	cmd.Flags().Var(length{&flags.expireAfter}, "expire-after", "delete measurements older than this; with --partial, and the time as the only key")
 	cmd.Flags().StringVar(&flags.options, "options", "", "more options of createIndexes, as '{\"sparse\": true}'")
+	told.flags(cmd)
 	return cmd
+}
+
+// plannedIndex is an index that create-index would make.
+type plannedIndex struct {
+	Series     string          `json:"collection"`
+	DryRun     bool            `json:"dryRun"`
+	Keys       json.RawMessage `json:"keys"`
+	BucketKeys json.RawMessage `json:"bucketKeys"`
+	// Deletes is what MongoDB would delete by it at once; nil: it deletes nothing.
+	Deletes *sink.Amount `json:"deletes,omitempty"`
+}
+
+type plannedIndexes []plannedIndex
+
+// planIndexes works out what an index would be in each time series, and what it would delete.
+func (p *program) planIndexes(ctx context.Context, with collections, user timeseries.Index) (plan plannedIndexes, err error) {
+	for _, name := range with.series {
+		options, err := definition(ctx, with.database, name)
+		if err != nil {
+			return nil, err
+		}
+		index, err := options.BucketIndex(user)
+		if err != nil {
+			return nil, fmt.Errorf("creating an index of %s: %w", name, err)
+		}
+		one := plannedIndex{Series: name, DryRun: true, Keys: extended(user.Keys), BucketKeys: extended(index.Keys)}
+		if _, err := user.Options.LookupErr("expireAfterSeconds"); err == nil {
+			selection, err := with.database.ExpiredBy(ctx, name, user)
+			if err != nil {
+				return nil, err
+			}
+			if one.Deletes, err = p.amountOf(ctx, name, selection); err != nil {
+				return nil, err
+			}
+		}
+		plan = append(plan, one)
+	}
+	return plan, nil
+}
+
+func (i plannedIndexes) print(w io.Writer) {
+	for _, one := range i {
+		fmt.Fprintf(w, "%s: would make an index on %s; on the buckets that is %s.\n", one.Series, text.Printable(string(one.Keys)), text.Printable(string(one.BucketKeys)))
+		if one.Deletes != nil {
+			fmt.Fprintf(w, "%s: %s would be deleted by it, and more as time goes on.\n", one.Series, amountText(*one.Deletes))
+		}
+	}
 }
 
 // index is what the flags and the keys say, not yet judged by the rules of time series.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -34,18 +35,80 @@ func (p *program) indexesCommand() *cobra.Command {
 }
 
 func (p *program) dropIndexCommand() *cobra.Command {
-	return p.onCollections(&cobra.Command{
+	var told confirmation
+	cmd := p.onCollections(&cobra.Command{
 		Use:   "drop-index NAME",
 		Short: "Drop an index of collections",
 		Long: "Drops an index, and the definition that is kept beside it. The indexes that waterwheel needs stay: \"collection indexes\" says which\n" +
 			"these are. To see first what dropping an index costs, hide it by \"collection hide-index\".",
-		Example: "  consumer collection drop-index meta.sensor_1_time_-1",
+		Example: "  consumer collection drop-index meta.sensor_1_time_-1 --yes",
 		Args:    oneArgument("the name of an index"),
+		PreRunE: func(*cobra.Command, []string) error { return told.check() },
 	}, func(ctx context.Context, with collections, args []string) error {
+		plan, err := planDrop(ctx, with, args[0])
+		if err != nil {
+			return err
+		}
+		if do, err := p.confirmed(ctx, told, plan, plan.print); !do {
+			return err
+		}
 		return p.changeIndex(with.series, args[0], "dropping", "dropped", func(series string) (bool, error) {
 			return true, with.database.DropIndex(ctx, series, args[0])
 		})
 	})
+	told.flags(cmd)
+	return cmd
+}
+
+// indexDrop is what drop-index would drop.
+type indexDrop struct {
+	Series  string     `json:"collection"`
+	DryRun  bool       `json:"dryRun"`
+	Index   *IndexView `json:"index"` // null: only a definition is left of it, or there is none
+	Missing bool       `json:"missing"`
+}
+
+type indexDrops []indexDrop
+
+// planDrop looks for the index of a name in all time series. That none has it, or that one must keep it, is an error.
+func planDrop(ctx context.Context, with collections, name string) (plan indexDrops, err error) {
+	var none error
+	for _, series := range with.series {
+		index, err := with.database.DroppableIndex(ctx, series, name)
+		missing := (*sink.NoIndexError)(nil)
+		switch {
+		case errors.As(err, &missing):
+			none = fmt.Errorf("dropping the index of %s: %w", series, err)
+		case err != nil:
+			return nil, fmt.Errorf("dropping the index of %s: %w", series, seriesError(series, err))
+		}
+		one := indexDrop{Series: series, DryRun: true, Missing: err != nil}
+		if index != nil {
+			one.Index = new(indexView(*index))
+		}
+		plan = append(plan, one)
+	}
+	if slices.ContainsFunc(plan, func(one indexDrop) bool { return !one.Missing }) {
+		return plan, nil
+	}
+	return nil, none
+}
+
+func (d indexDrops) print(w io.Writer) {
+	for _, one := range d {
+		switch {
+		case one.Missing:
+			fmt.Fprintf(w, "%s: the index is not there.\n", one.Series)
+		case one.Index == nil:
+			fmt.Fprintf(w, "%s: the definition of an index that is gone would be deleted.\n", one.Series)
+		default:
+			size := ""
+			if one.Index.Bytes != nil {
+				size = fmt.Sprintf(" (%s, to be built again if it is missed)", text.Bytes(*one.Index.Bytes))
+			}
+			fmt.Fprintf(w, "%s: the index %s on %s would be dropped%s.\n", one.Series, text.Printable(one.Index.Name), one.Index.keys(), size)
+		}
+	}
 }
 
 func (p *program) hideIndexCommand(hidden bool) *cobra.Command {

@@ -48,14 +48,15 @@ func TestIndexesOnServers(t *testing.T) {
 		s.command(exitFailed, "is needed", "collection", "drop-index", name)
 		s.command(exitFailed, "is needed", "collection", "hide-index", name)
 	}
-	s.command(exitDone, "the index meta.site_1_time_-1 is dropped", "collection", "drop-index", "meta.site_1_time_-1")
-	s.command(exitFailed, "there are meta.sensor_1_time_-1", "collection", "drop-index", "meta.site_1_time_-1")
+	s.command(exitFailed, `the index meta.site_1_time_-1 on {"meta.site":1,"time":-1} would be dropped`, "collection", "drop-index", "meta.site_1_time_-1")
+	s.command(exitDone, "the index meta.site_1_time_-1 is dropped", "collection", "drop-index", "meta.site_1_time_-1", "--yes")
+	s.command(exitFailed, "there are meta.sensor_1_time_-1", "collection", "drop-index", "meta.site_1_time_-1", "--yes")
 
 	// What a server can is tried, and told where it cannot.
 	for _, args := range [][]string{
 		{"create-index", `{"temperature": 1}`, "--name", "hidden", "--hidden"},
 		{"create-index", `{"temperature": -1}`, "--name", "partial", "--partial", `{"meta.site": "x"}`},
-		{"create-index", `{"time": 1}`, "--name", "expiring", "--expire-after", "24h", "--partial", `{"meta.site": "x"}`},
+		{"create-index", `{"time": 1}`, "--name", "expiring", "--expire-after", "24h", "--partial", `{"meta.site": "x"}`, "--yes"},
 	} {
 		code, stdout, stderr := try(t, s.env, nil, append([]string{"collection"}, args...)...)
 		switch {
@@ -64,7 +65,7 @@ func TestIndexesOnServers(t *testing.T) {
 		case code != exitDone || !strings.Contains(stdout, "made the index "+args[3]):
 			t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
 		default:
-			s.command(exitDone, "dropped", "collection", "drop-index", args[3])
+			s.command(exitDone, "dropped", "collection", "drop-index", args[3], "--yes")
 		}
 	}
 

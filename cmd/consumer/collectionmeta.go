@@ -25,17 +25,16 @@ const aboutClosed = "Whole series are selected: the filter may name the meta fie
 type metaFlags struct {
 	filter, update string
 	closed         bool
-	dryRun, yes    bool
 	series         int
+	confirmation
 }
 
 func (f *metaFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.filter, "filter", "", "query on the meta, as JSON; {} for all series")
 	flags.BoolVar(&f.closed, "closed", false, "closed buckets as well")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would be done, and do nothing")
-	flags.BoolVar(&f.yes, "yes", false, "do it; without it the command shows what it would do, and fails")
 	flags.IntVar(&f.series, "series", 20, "list at most so many series")
+	f.confirmation.flags(cmd)
 }
 
 // check refuses what no settings make right.
@@ -43,21 +42,13 @@ func (f *metaFlags) check(*cobra.Command, []string) error {
 	switch {
 	case f.filter == "":
 		return usageError{errors.New(`--filter is missing: name the series, as {"meta.sensor": "s-17"}; {} for all`)}
-	case f.dryRun && f.yes:
-		return usageError{errors.New("--dry-run and --yes exclude each other")}
 	case f.series < 0:
 		return usageError{fmt.Errorf("--series is %d: 0 or more", f.series)}
 	}
-	_, err := jsonFlag("--filter", f.filter)
-	return err
-}
-
-// undecided is the error of a command that was told neither way.
-func (f *metaFlags) undecided() error {
-	if f.dryRun || f.yes {
-		return nil
+	if _, err := jsonFlag("--filter", f.filter); err != nil {
+		return err
 	}
-	return errors.New("nothing was changed: repeat it with --yes to do it, or with --dry-run to only look")
+	return f.confirmation.check()
 }
 
 // jsonFlag reads a value of Extended JSON from a flag.

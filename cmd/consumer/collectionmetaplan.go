@@ -106,7 +106,7 @@ func (m *metaPlan) results() []bson.RawValue {
 // view is what the plan is, to be printed.
 func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (MetaUpdate, error) {
 	view := MetaUpdate{
-		Series: name, DryRun: !f.yes, SeriesCount: len(m.changes), Changes: []ChangedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
+		Series: name, DryRun: true, SeriesCount: len(m.changes), Changes: []ChangedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
 	}
 	joins, err := m.joins(ctx, &view)
 	if err != nil {

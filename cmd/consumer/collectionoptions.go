@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/internal/words"
+	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
@@ -37,9 +38,10 @@ func setGranularityCommand() optionCommand {
 		Use:   "set-granularity seconds|minutes|hours",
 		Short: "Let new buckets span a longer time",
 		Long: "Changes the granularity of collections, as collMod does for MongoDB's own time series: only to a coarser one, which no\n" +
-			"stored bucket contradicts. Stored buckets stay as they are; the view of the measurements and the expiry are adjusted\n" +
-			"first. Running consumers follow within a minute; one that starts with another MONGODB_GRANULARITY says so and follows.",
-		Example:   "  consumer collection set-granularity minutes",
+			"stored bucket contradicts. No command takes that back, so the command asks first. Stored buckets stay as they are; the view of\n" +
+			"the measurements and the expiry are adjusted first. Running consumers follow within a minute; one that starts with another\n" +
+			"MONGODB_GRANULARITY says so and follows.",
+		Example:   "  consumer collection set-granularity minutes --dry-run\n  consumer collection set-granularity minutes --yes",
 		ValidArgs: []string{string(timeseries.Seconds), string(timeseries.Minutes), string(timeseries.Hours)},
 	}
 	command.Args = func(cmd *cobra.Command, args []string) error {
@@ -64,7 +66,7 @@ func setSpanCommand() optionCommand {
 		Short: "Let new buckets span a time that is no granularity",
 		Long: "Changes the bucketing of collections to a custom one: a bucket begins at a multiple of DURATION, and spans as long.\n" +
 			"Neither may become smaller than it is. Apart from that it is as set-granularity.",
-		Example: "  consumer collection set-span 2h",
+		Example: "  consumer collection set-span 2h --yes",
 		Args:    oneDuration(false),
 	}, func(args []string) optionChange {
 		seconds := int32(secondsOf(args[0]))
@@ -82,10 +84,11 @@ func setExpiryCommand() optionCommand {
 		Use:   "set-expiry DURATION|none",
 		Short: "Change after what time measurements are deleted",
 		Long: "Changes, sets or removes the time after which MongoDB deletes the measurements of collections: a bucket goes when all\n" +
-			"that it may hold is older. A shorter time applies at once, and what it deletes cannot be had back but from Kafka.\n" +
+			"that it may hold is older. A shorter time applies at once, and what it deletes cannot be had back but from Kafka: the command\n" +
+			"says how many measurements these are, and asks first.\n" +
 			"Running consumers need nothing; one that starts with another MONGODB_EXPIRE_AFTER says so, and the collection's time holds.\n" +
 			"Where MongoDB deletes nothing by itself, consumer collection expire does it.",
-		Example: "  consumer collection set-expiry 90d\n  consumer collection set-expiry none",
+		Example: "  consumer collection set-expiry 90d --dry-run\n  consumer collection set-expiry 90d --yes\n  consumer collection set-expiry none",
 		Args:    oneDuration(true),
 	}, func(args []string) optionChange {
 		seconds := secondsOf(args[0])
@@ -129,12 +132,80 @@ func secondsOf(argument string) int64 {
 
 // onOptions makes it a command of the program.
 func (p *program) onOptions(c optionCommand) *cobra.Command {
-	return p.onCollections(c.Command, func(ctx context.Context, with collections, args []string) error {
+	var told confirmation
+	c.PreRunE = func(*cobra.Command, []string) error { return told.check() }
+	cmd := p.onCollections(c.Command, func(ctx context.Context, with collections, args []string) error {
+		plan, err := p.planOptions(ctx, with, c.change(args))
+		if err != nil {
+			return err
+		}
+		if told.dryRun || plan.lasting() {
+			if do, err := p.confirmed(ctx, told, plan, func(w io.Writer) { plan.print(w, c.advice) }); !do {
+				return err
+			}
+		}
 		stop := p.still("changing the options") // it may wait for another change, and for an index to be built
 		changes, err := changeOptions(ctx, with.database, with.series, c.change(args))
 		stop()
 		return errors.Join(p.show(changes, func(w io.Writer) { changes.print(w, c.advice) }), err)
 	})
+	told.flags(cmd)
+	return cmd
+}
+
+// planOptions works out what a change would make of the options, and what would be deleted.
+func (p *program) planOptions(ctx context.Context, with collections, change optionChange) (optionChanges, error) {
+	plan, err := changeOptions(ctx, plannedOptions{with.database}, with.series, change)
+	if err != nil {
+		return nil, err
+	}
+	for i := range plan {
+		one := &plan[i]
+		one.DryRun = true
+		if !one.deletes() {
+			continue
+		}
+		now, err := with.database.Clock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		selection, _, err := with.database.Expired(ctx, one.Series, now.Add(-time.Duration(one.After.ExpireAfterSeconds)*time.Second))
+		if err != nil {
+			return nil, err
+		}
+		if one.Deletes, err = p.amountOf(ctx, one.Series, selection); err != nil {
+			return nil, err
+		}
+	}
+	return plan, nil
+}
+
+// plannedOptions is an optionStore that changes nothing.
+type plannedOptions struct {
+	from interface {
+		Definition(ctx context.Context, series string) (timeseries.Options, int32, error)
+	}
+}
+
+// SetBucketing implements optionStore.
+func (p plannedOptions) SetBucketing(ctx context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error) {
+	return p.change(ctx, series, func(o timeseries.Options) timeseries.Options {
+		to.TimeField, to.MetaField, to.ExpireAfterSeconds = o.TimeField, o.MetaField, o.ExpireAfterSeconds
+		return to
+	})
+}
+
+// SetExpiry implements optionStore.
+func (p plannedOptions) SetExpiry(ctx context.Context, series string, seconds int64) (before, after timeseries.Options, err error) {
+	return p.change(ctx, series, func(timeseries.Options) timeseries.Options { return timeseries.Options{ExpireAfterSeconds: seconds} })
+}
+
+func (p plannedOptions) change(ctx context.Context, series string, to func(timeseries.Options) timeseries.Options) (before, after timeseries.Options, err error) {
+	if before, _, err = p.from.Definition(ctx, series); err != nil {
+		return before, after, err
+	}
+	after, err = before.Change(to(before))
+	return before, after, err
 }
 
 // changeOptions changes one time series after the other; the first error ends it.
@@ -158,8 +229,22 @@ type OptionChange struct {
 	Before  OptionsView `json:"before"`
 	After   OptionsView `json:"after"`
 	Changed bool        `json:"changed"`
+	// DryRun tells that this is a plan, and Deletes what MongoDB would delete by it at once; nil: nothing.
+	DryRun  bool         `json:"dryRun,omitempty"`
+	Deletes *sink.Amount `json:"deletes,omitempty"`
 
 	after timeseries.Options
+}
+
+// deletes reports whether measurements are kept for a shorter time than before.
+func (c OptionChange) deletes() bool {
+	before, after := c.Before.ExpireAfterSeconds, c.After.ExpireAfterSeconds
+	return after != 0 && (before == 0 || after < before)
+}
+
+// lasting reports whether no command takes the change back.
+func (c OptionChange) lasting() bool {
+	return c.deletes() || c.Before.BucketingView != c.After.BucketingView
 }
 
 // OptionsView are the options of a time series that can be changed.
@@ -183,12 +268,28 @@ func (v OptionsView) String() string {
 
 type optionChanges []OptionChange
 
+// lasting reports whether no command takes one of the changes back.
+func (c optionChanges) lasting() bool { return slices.ContainsFunc(c, OptionChange.lasting) }
+
 func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) string) {
 	for _, one := range c {
-		if one.Changed {
+		if one.DryRun && one.Changed {
+			one.printPlan(w)
+		} else if one.Changed {
 			fmt.Fprintf(w, "%s: %s; before: %s. Set %s, so that the settings of consumers agree.\n", one.Series, one.After, one.Before, advice(one.after))
 		} else {
 			fmt.Fprintf(w, "%s: %s, as before. Nothing was changed.\n", one.Series, one.After)
 		}
+	}
+}
+
+// printPlan says what would be changed, and what of that is for good.
+func (c OptionChange) printPlan(w io.Writer) {
+	fmt.Fprintf(w, "%s: would become: %s; now: %s.\n", c.Series, c.After, c.Before)
+	if c.Before.BucketingView != c.After.BucketingView {
+		fmt.Fprintf(w, "%s: no command makes buckets span a shorter time again.\n", c.Series)
+	}
+	if c.Deletes != nil {
+		fmt.Fprintf(w, "%s: %s would be deleted, and more as time goes on.\n", c.Series, amountText(*c.Deletes))
 	}
 }

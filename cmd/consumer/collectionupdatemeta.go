@@ -38,46 +38,54 @@ func (p *program) updateMetaCommand() *cobra.Command {
 			return f.check(cmd, args)
 		},
 	}, func(ctx context.Context, with collections, _ []string) error {
-		views, err := p.updateMetas(ctx, with, &f)
-		err = errors.Join(err, p.show(views, func(w io.Writer) {
+		views, plans, err := p.planUpdates(ctx, with, &f)
+		print := func(w io.Writer) {
 			for i := range views {
 				views[i].print(w)
 			}
-		}))
+		}
 		if err != nil {
+			return errors.Join(err, p.show(views, print))
+		}
+		if do, err := p.confirmed(ctx, f.confirmation, views, print); !do {
 			return err
 		}
-		return f.undecided()
+		return errors.Join(p.updateMetas(ctx, views, plans), p.show(views, print))
 	})
 	f.flags(cmd)
 	cmd.Flags().StringVar(&f.update, "update", "", "operators on the meta, as JSON")
 	return cmd
 }
 
-// updateMetas plans the update of all time series before it writes to the first.
-func (p *program) updateMetas(ctx context.Context, with collections, f *metaFlags) ([]MetaUpdate, error) {
+// planUpdates plans the update of all time series before anything is written to the first.
+func (p *program) planUpdates(ctx context.Context, with collections, f *metaFlags) ([]MetaUpdate, []*metaPlan, error) {
 	views, plans := []MetaUpdate{}, []*metaPlan{}
 	query, err := queryFlag("--filter", f.filter)
 	if err != nil {
-		return views, err
+		return views, nil, err
 	}
 	update, err := jsonFlag("--update", f.update)
 	if err != nil {
-		return views, err
+		return views, nil, err
 	}
 	for _, name := range with.series {
 		plan, err := p.planUpdate(ctx, with.database, name, timeseries.MetaUpdate{Query: query, Update: update, Multi: true}, f)
 		if err != nil {
-			return views, err
+			return views, nil, err
 		}
 		view, err := plan.view(ctx, name, f)
 		if err != nil {
-			return views, err
+			return views, nil, err
 		}
 		views, plans = append(views, view), append(plans, plan)
 	}
-	if !f.yes {
-		return views, nil
+	return views, plans, nil
+}
+
+// updateMetas carries plans out, and notes in the views what became of them.
+func (p *program) updateMetas(ctx context.Context, views []MetaUpdate, plans []*metaPlan) error {
+	for i := range views {
+		views[i].DryRun = false
 	}
 	for i := range views {
 		view, plan := &views[i], plans[i]
@@ -87,10 +95,10 @@ func (p *program) updateMetas(ctx context.Context, with collections, f *metaFlag
 		line.End()
 		edited := change.Edited()
 		if view.Edited = &edited; err != nil {
-			return views, fmt.Errorf("%s: changing metas was ended before its end: %s: %w", view.Series, view.wayOut(), err)
+			return fmt.Errorf("%s: changing metas was ended before its end: %s: %w", view.Series, view.wayOut(), err)
 		}
 	}
-	return views, nil
+	return nil
 }
 
 // planUpdate works out what becomes of each series, and refuses what may not be.

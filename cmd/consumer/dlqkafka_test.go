@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -161,10 +162,18 @@ func (r *redriving) write(t *testing.T, letters ...record.Letter) {
 	}
 }
 
+// redriveArgs are the words of a command that does what it says, unless it is to run dry.
+func redriveArgs(args []string) []string {
+	if !slices.Contains(args, "--dry-run") {
+		args = append(args, "--yes")
+	}
+	return append([]string{"dlq", "redrive"}, args...)
+}
+
 // redrive runs the command in this process.
 func (r *redriving) redrive(t *testing.T, args ...string) RedriveView {
 	t.Helper()
-	code, stdout, stderr := try(t, r.env, nil, append([]string{"dlq", "redrive", "--output", "json"}, args...)...)
+	code, stdout, stderr := try(t, r.env, nil, redriveArgs(append([]string{"--output", "json"}, args...))...)
 	var view RedriveView
 	if err := json.Unmarshal([]byte(stdout), &view); code != exitDone || err != nil {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
@@ -271,7 +280,7 @@ func TestTenThousandLettersGoBackOnce(t *testing.T) {
 // start runs the command in a process of its own, and waits until so many letters are back.
 func (r *redriving) start(t *testing.T, letters int, args ...string) *exec.Cmd {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), os.Args[0], append([]string{"dlq", "redrive"}, args...)...)
+	command := exec.CommandContext(t.Context(), os.Args[0], append([]string{"dlq", "redrive", "--yes"}, args...)...)
 	command.Env = append(os.Environ(), asProgram+"=1")
 	for name, value := range r.env {
 		command.Env = append(command.Env, name+"="+value)
@@ -347,8 +356,8 @@ func TestCrashBetweenProduceAndCommit(t *testing.T) {
 	if err != nil || answer.Topics[r.topic+".dlq"][0].Error != nil {
 		t.Fatal(err, answer)
 	}
-	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--reason", "not_json")
-	if code != exitFailed || !strings.Contains(stderr, `run "consumer dlq redrive", then this again`) {
+	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--reason", "not_json")
+	if code != exitFailed || !strings.Contains(stderr, `run "consumer dlq redrive --yes", then this again`) {
 		t.Errorf("another selection after the crash: exit code %d, %s", code, stderr)
 	}
 	if last := r.redrive(t); last.Arrived != driven || last.Driven != n-driven {
@@ -362,7 +371,7 @@ func TestTwoRedrivesDoNotRunAtOnce(t *testing.T) {
 	r := newRedriving(t)
 	r.fill(t, n)
 	command := r.start(t, 1, "--rate", "5")
-	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--reason", "bad_time")
+	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--reason", "bad_time")
 	if code != exitFailed || !strings.Contains(stderr, "another re-drive is running") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 // redriveFlags say which letters go back: a selection, or one alone by its place.
 type redriveFlags struct {
 	letterFilter
+	confirmation
 	options redrive.Options
 	letter  string
 	place   record.Place // that of letter
@@ -39,19 +41,28 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 			"No selection drives a letter again that was refused, or that is not of the record it names. --letter brings it back\n" +
 			"and says what speaks against it; it does so each time, because no account is kept of these.\n\n" +
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
-			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.",
-		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000\n  consumer dlq redrive --letter events.dlq/0/12",
+			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.\n\n" +
+			"What is in a topic again no command takes out, so the command counts first, and asks.",
+		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000 --yes\n  consumer dlq redrive --letter events.dlq/0/12 --yes",
 		Args:    noArguments,
 		PreRunE: f.check,
 	}, f.read, func(ctx context.Context, from *letters) error {
 		if f.letter != "" {
-			return p.redriveLetter(ctx, from, f.place)
+			return p.redriveLetter(ctx, from, &f)
 		}
-		return p.redriveLetters(ctx, from, f.options)
+		o := f.options
+		if len(from.topics) == 0 {
+			return showRedrive(p.show, o, "", redrive.Report{})
+		}
+		return p.onceConfirmed(ctx, f.confirmation, func(dry bool, show shower) error {
+			o.DryRun = dry
+			return p.redriveLetters(ctx, from, o, show)
+		})
 	})
-	f.flags(cmd)
+	f.letterFilter.flags(cmd)
+	f.confirmation.flags(cmd)
 	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date; with --dry-run also now, or a distance from it"
-	cmd.Flags().BoolVar(&f.options.DryRun, "dry-run", false, "only count what would be driven, and what of it would become letters again")
+	cmd.Flags().Lookup("dry-run").Usage = "only count what would be driven, and what of it would become letters again"
 	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
 	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
 	cmd.Flags().IntVar(&f.options.Selection.MaxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
@@ -64,10 +75,10 @@ func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
 	if f.options.Limit < 0 || f.options.Rate < 0 || f.options.Selection.MaxAttempts < 1 {
 		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
 	}
-	if f.letter == "" {
-		return nil
+	if err := f.confirmation.check(); err != nil || f.letter == "" {
+		return err
 	}
-	for _, name := range []string{"reason", "topic", "from", "to", "dry-run", "limit", "rate", "max-attempts"} {
+	for _, name := range []string{"reason", "topic", "from", "to", "limit", "rate", "max-attempts"} {
 		if cmd.Flags().Changed(name) {
 			return usageError{fmt.Errorf("--letter is about one letter: --%s has no place beside it", name)}
 		}
@@ -81,17 +92,15 @@ func (f *redriveFlags) read(c config.Config) error {
 	if err := f.letterFilter.read(c); err != nil {
 		return err
 	}
-	if (isRelative(f.from) || isRelative(f.to)) && !f.options.DryRun {
+	if (isRelative(f.from) || isRelative(f.to)) && !f.dryRun {
 		return usageError{errors.New("--from and --to need a time here, not a distance from now, nor now itself: a run that is repeated must select the same letters")}
 	}
 	f.options.Selection.Filter = f.Filter
 	return nil
 }
 
-func (p *program) redriveLetters(ctx context.Context, from *letters, o redrive.Options) error {
-	if len(from.topics) == 0 {
-		return p.printRedrive(o, "", redrive.Report{})
-	}
+// redriveLetters drives letters back, or counts them, and gives the report to show.
+func (p *program) redriveLetters(ctx context.Context, from *letters, o redrive.Options, show shower) error {
 	line := p.progress("letters driven back")
 	var astray strays
 	p.redriving(from, &o)
@@ -116,7 +125,7 @@ func (p *program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 		wrong = p.warnOfReasons(o.Selection.Reasons, report.Reasons, report.Read > report.Unselected+report.Others)
 	}
 	if report.Reasons != nil {
-		if err := p.printRedrive(o, redrive.Group(from.config.Kafka.GroupID, o.Selection), report); err != nil {
+		if err := showRedrive(show, o, redrive.Group(from.config.Kafka.GroupID, o.Selection), report); err != nil {
 			return err
 		}
 	}
@@ -138,9 +147,17 @@ func (p *program) redriving(from *letters, o *redrive.Options) {
 }
 
 // redriveLetter brings one letter back by its place.
-func (p *program) redriveLetter(ctx context.Context, from *letters, place record.Place) error {
+func (p *program) redriveLetter(ctx context.Context, from *letters, f *redriveFlags) error {
+	place := f.place
 	if !slices.Contains(from.topics, place.Topic) {
 		return usageError{fmt.Errorf("--letter is %q: %s is no dead-letter topic", place, place.Topic)}
+	}
+	plan := RedriveView{DryRun: true, Letter: place.String(), Report: redrive.Report{Total: 1, Reasons: map[string]int64{}}}
+	do, err := p.confirmed(ctx, f.confirmation, plan, func(w io.Writer) {
+		fmt.Fprintf(w, "The record of the letter %s would be produced to the partition that it came from, whatever speaks against it.\n", place)
+	})
+	if !do {
+		return err
 	}
 	o := redrive.Options{Refused: p.nameRefused}
 	p.redriving(from, &o)
@@ -154,7 +171,7 @@ func (p *program) redriveLetter(ctx context.Context, from *letters, place record
 	case report.Total == 0:
 		return fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters", errNoLetter, place)
 	}
-	return errors.Join(p.printRedrive(o, "", report), p.tellStaying(report))
+	return errors.Join(showRedrive(p.show, o, "", report), p.tellStaying(report))
 }
 
 // redriveError says how to go on.
@@ -191,5 +208,5 @@ func redriveCommandLine(s redrive.Selection) string {
 	if s.MaxAttempts != redrive.DefaultMaxAttempts {
 		add("--max-attempts", strconv.Itoa(s.MaxAttempts))
 	}
-	return strings.Join(words, " ")
+	return strings.Join(append(words, "--yes"), " ")
 }

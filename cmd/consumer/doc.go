@@ -9,6 +9,7 @@
 //	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change
 //	ending.go                              how much of SHUTDOWN_TIMEOUT closing has
 //	adapters.go                            what workers read and write
+//	confirm.go                             asking before something is deleted, or done for good
 //	init.go                                init
 //	check.go, checkfeed.go, checkview.go   check: the work is that of package check
 //	verify*.go, topiclog.go                verify: the work is that of package verify

@@ -24,6 +24,7 @@ func main() {
 		initialize: initialize,
 		read:       readSeries,
 	}
+	p.interactive = p.onTerminal && terminalOf(os.Stdin) != (terminal{})
 	os.Exit(p.execute(ctx, os.Args[1:]))
 }
 

@@ -70,7 +70,7 @@ func TestLettersOfDeletedRecordsGoBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive")
+	code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes")
 	if code != exitDone || !strings.Contains(stdout, "40  driven back") || !strings.Contains(stdout, "24  of these are of records that their topics have no more") {
 		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
 	}
@@ -88,7 +88,7 @@ func TestStrayComesBackByItsPlace(t *testing.T) {
 	if view, stderr := r.refusing(t); view.Strays != 1 || !strings.Contains(stderr, place+" ("+r.topic+" was created anew since)") {
 		t.Errorf("%+v\n%s", view, stderr)
 	}
-	code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive", "--letter", place, "--output", "json")
+	code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--letter", place, "--output", "json")
 	var view RedriveView
 	if err := json.Unmarshal([]byte(stdout), &view); err != nil || code != exitDone || view.Driven != 1 || !strings.Contains(stderr, "brought back all the same") {
 		t.Errorf("exit code %d, %v\n%s%s", code, err, stdout, stderr)

@@ -15,14 +15,15 @@ import (
 type RedriveView struct {
 	Group  string `json:"group"`
 	DryRun bool   `json:"dryRun"`
+	Letter string `json:"letter,omitempty"` // the place of the one that --letter names
 	redrive.Report
 }
 
-func (p *program) printRedrive(o redrive.Options, group string, r redrive.Report) error {
+func showRedrive(show shower, o redrive.Options, group string, r redrive.Report) error {
 	if r.Reasons == nil {
 		r.Reasons = map[string]int64{}
 	}
-	return p.show(RedriveView{group, o.DryRun, r}, func(w io.Writer) { printReport(w, o, group, r) })
+	return show(RedriveView{Group: group, DryRun: o.DryRun, Report: r}, func(w io.Writer) { printReport(w, o, group, r) })
 }
 
 func printReport(w io.Writer, o redrive.Options, group string, r redrive.Report) {

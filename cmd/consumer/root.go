@@ -36,6 +36,7 @@ type program struct {
 	lookup         func(string) (string, bool)
 	environ        []string
 	onTerminal     bool         // stderr is read by a person
+	interactive    bool         // and stdin is written by one
 	screen         terminal     // what stdout is shown on
 	output         string       // how show prints: json, or for people
 	log            *slog.Logger // of run, once its settings are known; nil before, and of other commands

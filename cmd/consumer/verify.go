@@ -30,8 +30,8 @@ type verifyOptions struct {
 	limits    [2]verify.Limit // what from and to say
 	content   bool
 	repair    bool
-	dryRun    bool
 	examples  int
+	confirmation
 }
 
 func (p *program) verifyCommand() *cobra.Command {
@@ -46,8 +46,9 @@ func (p *program) verifyCommand() *cobra.Command {
 			"It works beside running consumers, below the offset that the group has committed. Exit code 3 when something is\n" +
 			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
 			"--content compares every value with its record, and every bucket with itself. A meta that `collection update-meta` has\n" +
-			"changed counts as changed; one that was edited by hand differs. --repair takes doubled measurements out of segments, or else out of the bucket with the larger _id, and\n" +
-			"closes that bucket; what is being settled it leaves alone, and tells of it. --dry-run shows what it would do. Run\n" +
+			"changed counts as changed; one that was edited by hand differs. --repair takes doubled measurements out of segments, or\n" +
+			"else out of the bucket with the larger _id, and closes that bucket; what is being settled it leaves alone, and tells of\n" +
+			"it. Without --yes it shows first what it would do, and asks. Run\n" +
 			"one repair at a time, and none while MongoDB elects a primary: what one does not see of the other could take the\n" +
 			"last copy out.",
 		Args: noArguments,
@@ -59,7 +60,13 @@ func (p *program) verifyCommand() *cobra.Command {
 			if err := o.check(c); err != nil {
 				return err
 			}
-			return p.verify(cmd.Context(), c, log, o)
+			if !o.repair {
+				return p.verify(cmd.Context(), c, log, o, p.show)
+			}
+			return p.onceConfirmed(cmd.Context(), o.confirmation, func(dry bool, show shower) error {
+				o.dryRun = dry
+				return p.verify(cmd.Context(), c, log, o, show)
+			})
 		},
 	}
 	flags := cmd.Flags()
@@ -70,7 +77,9 @@ func (p *program) verifyCommand() *cobra.Command {
 	flags.StringVar(&o.to, "to", "", "offset, or time, to stop before, written as --from; default, and at most: the committed offset")
 	flags.BoolVar(&o.content, "content", false, "compare every value, not only positions")
 	flags.BoolVar(&o.repair, "repair", false, "take doubled measurements out")
-	flags.BoolVar(&o.dryRun, "dry-run", false, "show what --repair would do, and do nothing")
+	o.confirmation.flags(cmd)
+	flags.Lookup("dry-run").Usage = "show what --repair would do, and do nothing"
+	flags.Lookup("yes").Usage = "let --repair do it without asking; needed where no terminal is there to ask at"
 	flags.IntVar(&o.examples, "examples", verify.DefaultExamples, "how many of the first of each problem to show")
 	p.outputFlag(cmd, "table")
 	return cmd
@@ -89,6 +98,9 @@ func (o *verifyOptions) check(c config.Config) error {
 		return usageError{fmt.Errorf("--partition is %d: partitions begin at 0", o.partition)}
 	case o.examples < 1 || o.examples > 1_000_000:
 		return usageError{fmt.Errorf("--examples is %d: 1 to 1000000", o.examples)}
+	}
+	if err := o.confirmation.check(); err != nil {
+		return err
 	}
 	return o.checkRange(time.Now())
 }
@@ -135,7 +147,7 @@ func (o *verifyOptions) mode() verify.RepairMode {
 }
 
 // verify connects, and judges one partition after the other. The committed offsets are read before anything else (E6).
-func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions) error {
+func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions, show shower) error {
 	decoder, definition, err := newDecoder(c)
 	if err != nil {
 		return err
@@ -187,7 +199,7 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	}
 	err = view.judge(ctx, verifier, ranges)
 	line.End()
-	err = errors.Join(err, p.show(view, func(w io.Writer) { view.print(w, o) }))
+	err = errors.Join(err, show(view, func(w io.Writer) { view.print(w, o) }))
 	if err == nil && view.Wrong {
 		return errFound
 	}

@@ -25,7 +25,7 @@ func printProblems(w io.Writer, p *verify.Report, name, group string) {
 	if n := p.Doubled.Count; n > 0 {
 		fmt.Fprintf(w, "%s: %d doubled: listed by more than one bucket: %s.\n", name, n, formatPlaces(&p.Doubled))
 		if p.Repair.Repaired+p.Repair.Planned == 0 {
-			fmt.Fprintf(w, "  See with --dry-run what a repair would do, then use --repair.\n")
+			fmt.Fprintf(w, "  See with --dry-run what a repair would do, then use --repair --yes.\n")
 		}
 	}
 	if n := p.Unknown.Count; n > 0 {

@@ -208,7 +208,7 @@ func TestVerifyBesideTheConsumer(t *testing.T) {
 	if code, out = s.verify("--dry-run"); code != exitFound || !strings.Contains(out, "50 copies would be taken out") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	if code, out = s.verify("--repair"); code != exitFound || !strings.Contains(out, "50 copies were taken out") {
+	if code, out = s.verify("--repair", "--yes"); code != exitFound || !strings.Contains(out, "50 copies were taken out") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	if code, out = s.verify("--partition", "0"); code != exitFound || !strings.Contains(out, ", 50 missing, 0 doubled") {
@@ -260,7 +260,7 @@ func TestRepairBesideTheConsumer(t *testing.T) {
 		s.double(bucket, 0)
 	}
 	s.produce(50) // deltas to buckets whose earlier half the repair takes out
-	code, out := s.verify("--repair")
+	code, out := s.verify("--repair", "--yes")
 	if code != exitDone || !strings.Contains(out, "were taken out") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}

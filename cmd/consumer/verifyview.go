@@ -140,7 +140,7 @@ func (o *verifyOptions) flags() string {
 	case verify.DryRun:
 		flags += " --dry-run"
 	case verify.Repair:
-		flags += " --repair"
+		flags += " --repair --yes"
 	}
 	return flags
 }

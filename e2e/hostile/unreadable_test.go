@@ -100,7 +100,7 @@ func TestUnreadableBatchIsSkippedOnDemand(t *testing.T) {
 	if code, output := r.run(skipping, "verify", "--topic", r.topic); code != 0 {
 		t.Errorf("verify ends with %d: %s", code, output)
 	}
-	if code, output := r.run(skipping, "dlq", "redrive"); code != 0 {
+	if code, output := r.run(skipping, "dlq", "redrive", "--yes"); code != 0 {
 		t.Errorf("redrive ends with %d: %s", code, output)
 	}
 }

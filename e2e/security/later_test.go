@@ -68,7 +68,7 @@ func TestLettersWaitForTheirRight(t *testing.T) {
 	f.await(c, 2, 2)
 	f.stop(c)
 	back := flow{t, guarded, as(at(login, guarded), "PLAIN", "unwriting")}
-	if out := back.command(1, "dlq", "redrive"); !strings.Contains(out, "WRITE") || !strings.Contains(out, guarded) {
+	if out := back.command(1, "dlq", "redrive", "--yes"); !strings.Contains(out, "WRITE") || !strings.Contains(out, guarded) {
 		t.Errorf("a re-drive without the right to write says:\n%s", out)
 	}
 }

@@ -75,7 +75,7 @@ func (f flow) test() {
 	if out := f.command(0, "dlq", "stats"); !strings.Contains(out, "not_json") {
 		f.t.Errorf("dlq stats: %s", out)
 	}
-	f.command(0, "dlq", "redrive")
+	f.command(0, "dlq", "redrive", "--yes")
 	f.command(0, "verify", "--topic", f.topic)
 }
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
 	"waterwheel/kafka"
 	"waterwheel/kafka/group"
-	"waterwheel/internal/words"
 	"waterwheel/pipeline"
 	"waterwheel/record"
 )
