@@ -69,6 +69,7 @@ func TestStartTimeoutEndsTheWait(t *testing.T) {
 	s := newStream(t, 1)
 	mongo, uri := world.servers.LinkMongo(t)
 	brokers, _ := laterKafka(t)
+	hanging := hangingUp(t)
 	for name, test := range map[string]struct {
 		with  []string
 		words []string
@@ -76,6 +77,9 @@ func TestStartTimeoutEndsTheWait(t *testing.T) {
 		"no Kafka":   {[]string{"KAFKA_BROKERS", brokers}, []string{"for Kafka at " + brokers, "connection refused", "KAFKA_BROKERS"}},
 		"no MongoDB": {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "connection refused", "MONGODB_URI"}},
 		"no answer":  {[]string{"MONGODB_URI", uri}, []string{"for MongoDB at " + hostOf(t, uri), "does not answer"}},
+		// As a balancer before a server that is down: that TLS may be required is a hint.
+		"Kafka hangs up":   {[]string{"KAFKA_BROKERS", hanging}, []string{"for Kafka at " + hanging, "hangs up at once", "require TLS"}},
+		"MongoDB hangs up": {[]string{"MONGODB_URI", "mongodb://" + hanging + "/"}, []string{"for MongoDB at " + hanging, "hangs up at once", "require TLS"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mongo.Refuse()
@@ -142,6 +146,28 @@ func laterKafka(t *testing.T) (address string, begin func()) {
 			t.Error(err)
 		}
 	}
+}
+
+// hangingUp is an address where each connection is taken and ended at once.
+func hangingUp(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	t.Cleanup(func() { listener.Close(); <-ended })
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	return listener.Addr().String()
 }
 
 // closed is a MongoDB's URI with a port that nobody listens at.

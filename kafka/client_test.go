@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,26 +72,53 @@ func TestProbeTriesTheNextBroker(t *testing.T) {
 }
 
 func TestProbePassesOverABrokerThatHangsUp(t *testing.T) {
+	fake := startFake(t, &fakeBroker{})
+	options := tested(Options{Brokers: []string{hangingUp(t, func(net.Conn) {}), fake.address()}})
+	if err := quickConnector(t).probe(t.Context(), options.Brokers); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestABrokerThatHangsUpAtOnceIsAway: it may be a balancer before a broker that is down. That it may require TLS is a hint.
+func TestABrokerThatHangsUpAtOnceIsAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		security Security
+		ends     func(net.Conn)
+		says     []string
+	}{
+		"at the connection":            {Security{}, func(net.Conn) {}, []string{"hangs up at once", "require TLS", "KAFKA_SECURITY", "KAFKA_BROKERS"}},
+		"at the connection, with SASL": {Security{SASL: &SASL{Mechanism: "PLAIN", Username: "u", Password: "p"}}, func(net.Conn) {}, []string{"hangs up at once", "require TLS"}},
+		"at the connection, with TLS":  {Security{TLS: &TLS{}}, func(net.Conn) {}, []string{"hangs up in the TLS handshake", "does not speak TLS", "KAFKA_SECURITY"}},
+		"after the first bytes":        {Security{}, func(c net.Conn) { _, _ = c.Read(make([]byte, 4)) }, []string{"hangs up at once", "require TLS"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			connector, err := c.security.connector(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			address := hangingUp(t, c.ends)
+			refused(t, connector.probe(t.Context(), []string{address}), Retry, append(c.says, address)...)
+		})
+	}
+}
+
+// hangingUp is the address of a listener that ends each connection after it has done something with it.
+func hangingUp(t *testing.T, after func(net.Conn)) string {
+	t.Helper()
 	hanging := listen(t)
-	defer hanging.Close()
-	go func() {
+	var serving sync.WaitGroup
+	t.Cleanup(func() { hanging.Close(); serving.Wait() })
+	serving.Go(func() {
 		for {
 			c, err := hanging.Accept()
 			if err != nil {
 				return
 			}
+			after(c)
 			c.Close()
 		}
-	}()
-	fake := startFake(t, &fakeBroker{})
-	options := tested(Options{Brokers: []string{hanging.Addr().String(), fake.address()}})
-	if err := quickConnector(t).probe(t.Context(), options.Brokers); err != nil {
-		t.Error(err)
-	}
-	options.Brokers = options.Brokers[:1]
-	if err := quickConnector(t).probe(t.Context(), options.Brokers); Classify(err) != StopProgram {
-		t.Errorf("it alone: %v", err)
-	}
+	})
+	return hanging.Addr().String()
 }
 
 // quickConnector does not wait long for silent listeners.
@@ -179,7 +207,7 @@ func TestOpenWithTLS(t *testing.T) {
 	_, err = with(&TLS{CAFile: files.CAFile, ServerName: "other.example"})
 	refused(t, err, StopProgram, "KAFKA_TLS_SERVER_NAME", "other.example")
 	_, err = with(nil)
-	refused(t, err, StopProgram, "KAFKA_SECURITY")
+	refused(t, err, Retry, "require TLS", "KAFKA_SECURITY")
 
 	strict := startFake(t, &fakeBroker{listener: tls.NewListener(listen(t), &tls.Config{
 		Certificates: []tls.Certificate{authority.issue(t, "broker")}, ClientAuth: tls.RequireAnyClientCert,
@@ -189,7 +217,7 @@ func TestOpenWithTLS(t *testing.T) {
 
 	plaintext := startFake(t, &fakeBroker{})
 	_, err = plaintext.open(t, func(o *Options) { o.Security.TLS = &TLS{Insecure: true} })
-	refused(t, err, StopProgram, "does not speak TLS", "KAFKA_SECURITY")
+	refused(t, err, Retry, "does not speak TLS", "KAFKA_SECURITY")
 }
 
 // The connections of a writer are secured the same way.

@@ -34,11 +34,11 @@ var (
 	errHandshake = errors.New("TLS handshake")
 )
 
-// probe connects to the first bootstrap broker that answers, the way every later connection is made, and finds out which
-// setting is wrong where a broker only hangs up. One that does may be starting, or be a proxy before one that is down: the settings
-// are only to blame when no other broker answers either.
+// probe connects to the first bootstrap broker that answers, the way every later connection is made. It finds out which
+// setting is wrong where a broker answers otherwise than expected. A broker that hangs up before it has answered anything
+// blames no setting: it may be starting, or be a proxy in front of a broker that is down.
 func (c *connector) probe(ctx context.Context, brokers []string) error {
-	var unreachable reach
+	var away reach
 	var mute []error
 	for _, broker := range brokers {
 		err := c.probeBroker(ctx, broker)
@@ -46,8 +46,8 @@ func (c *connector) probe(ctx context.Context, brokers []string) error {
 			return nil
 		}
 		switch {
-		case errors.Is(err, errUnreachable):
-			unreachable.note(broker, err)
+		case errors.Is(err, errUnreachable), hungUpAtOnce(err):
+			away.note(broker, err)
 		case errors.Is(err, errNoAnswer), errors.Is(err, errLoginCut):
 			mute = append(mute, err)
 		default:
@@ -57,7 +57,7 @@ func (c *connector) probe(ctx context.Context, brokers []string) error {
 	if len(mute) > 0 {
 		return &settingError{errors.Join(mute...)}
 	}
-	return unreachable.none(brokers)
+	return away.none(brokers)
 }
 
 func (c *connector) probeBroker(ctx context.Context, broker string) error {
@@ -144,7 +144,11 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 	case errors.Is(err, errController):
 		says = "is the port of controllers: put the port of the brokers into KAFKA_BROKERS (listeners in the broker's configuration, without those of controller.listener.names)"
 	case errors.Is(err, errNoAnswer) && c.tls != nil:
-		says = "agrees on TLS and then hangs up: it may want another client certificate (KAFKA_TLS_CERT_FILE), or be no Kafka (the port in KAFKA_BROKERS)"
+		says = "agrees on TLS and then hangs up: it may be a proxy before a broker that is down, want another client certificate (KAFKA_TLS_CERT_FILE), " +
+			"or be no Kafka (the port in KAFKA_BROKERS)"
+	case hungUpAtOnce(err):
+		says = "hangs up at once: it may be a proxy before a broker that is down, require TLS (then set KAFKA_SECURITY to tls or sasl_tls), " +
+			"or be no Kafka (the port in KAFKA_BROKERS)"
 	case errors.Is(err, errNoAnswer):
 		says = "does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS"
 	default:
@@ -169,7 +173,10 @@ func explainHandshake(err error) string {
 		return "has a certificate that is not valid at this time: the broker needs a new one, or a clock is wrong"
 	case isInvalid:
 		return "has a certificate that is not good for a server: the broker needs another one"
-	case hungUp(err) || strings.Contains(err.Error(), "does not look like a TLS handshake"):
+	case hungUp(err):
+		return "hangs up in the TLS handshake: perhaps it is a proxy before a broker that is down, or it does not speak TLS: look at KAFKA_SECURITY " +
+			"and the port in KAFKA_BROKERS"
+	case strings.Contains(err.Error(), "does not look like a TLS handshake"):
 		return "does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"
 	}
 	return "cannot agree on TLS with this client: look at the broker's ssl.enabled.protocols and ssl.cipher.suites, and at KAFKA_TLS_…"
@@ -192,4 +199,9 @@ func alerted(err error) bool {
 // hungUp says whether the broker ended the connection instead of answering.
 func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// hungUpAtOnce reports whether the broker ended the connection before it had answered anything.
+func hungUpAtOnce(err error) bool {
+	return hungUp(err) && (errors.Is(err, errNoAnswer) || errors.Is(err, errHandshake))
 }

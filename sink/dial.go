@@ -39,6 +39,12 @@ func (e *dialError) Error() string { return fmt.Sprintf("%s: %v", e.Address, e.E
 // Unwrap returns the cause.
 func (e *dialError) Unwrap() error { return e.Err }
 
+// timedOut reports whether nothing came back in time.
+func (e *dialError) timedOut() bool {
+	timeout := net.Error(nil)
+	return errors.Is(e, context.DeadlineExceeded) || errors.As(e.Err, &timeout) && timeout.Timeout()
+}
+
 // DialContext connects, shakes hands and wraps the connection in the guard.
 func (d *dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := d.dial(ctx, network, address)
@@ -119,10 +125,12 @@ func (d *dialer) failures() (text string, tlsFailed bool) {
 
 // silent tells whether every failed TLS handshake failed for want of an answer.
 func (d *dialer) silent() bool {
-	return !d.anyFailed(func(e *dialError) bool {
-		timeout := net.Error(nil)
-		return e.TLS && !errors.Is(e, context.DeadlineExceeded) && !(errors.As(e.Err, &timeout) && timeout.Timeout())
-	})
+	return !d.anyFailed(func(e *dialError) bool { return e.TLS && !e.timedOut() })
+}
+
+// unanswered reports whether every failed TLS handshake failed because the server hung up, or for want of an answer.
+func (d *dialer) unanswered() bool {
+	return !d.anyFailed(func(e *dialError) bool { return e.TLS && !e.timedOut() && !hungUp(e.Err) })
 }
 
 // unknown is a host name that could not be resolved, empty for none.

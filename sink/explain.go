@@ -44,6 +44,9 @@ func (d *Database) explain(err error) error {
 		return d.away("MongoDB does not answer the login: %s", redact(login.Error(), d.o.URI))
 	case tlsFailed && d.dialer.silent():
 		return d.away(silentTLS, hosts)
+	case tlsFailed && d.dialer.unanswered():
+		return d.away("MongoDB hangs up in the TLS handshake: %s: is it a proxy before a server that is down, does the server speak TLS (if not, "+
+			"remove tls=true from MONGODB_URI), is this MongoDB's port?", hosts)
 	case tlsFailed:
 		return fmt.Errorf("TLS with MongoDB fails: %s: does the server speak TLS (if not, remove tls=true from MONGODB_URI), is its "+
 			"certificate issued for this host name, does tlsCAFile name its CA?", hosts)
@@ -80,8 +83,12 @@ func loginCut(err *auth.Error) bool {
 // brokenOff tells that a connection ended, or was silent for too long.
 func brokenOff(err error) bool {
 	network := net.Error(nil)
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
-		errors.Is(err, syscall.EPIPE) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return errors.As(err, &network) || hungUp(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// hungUp reports whether the other side ended a connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // unchosen says what to do where servers can be connected to and none was chosen.
@@ -94,10 +101,11 @@ func (d *Database) unchosen(t description.Topology) error {
 		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back: is this MongoDB's port, does the server "+
 			"hang, does something in between block it?", states)
 	case heard == heardEnd:
-		return fmt.Errorf("the server hangs up at once: %s: does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port?", states)
+		return d.away("MongoDB hangs up at once: %s: is it a proxy before a server that is down, does the server require TLS (then add tls=true "+
+			"to MONGODB_URI), is this MongoDB's port?", states)
 	case heard == heardEither:
-		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: does it "+
-			"require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
+		return d.away("MongoDB does not answer: %s: a connection opens, but nothing comes back, or the server hangs up at once: is it "+
+			"a proxy before a server that is down, does it require TLS (then add tls=true to MONGODB_URI), is this MongoDB's port, does the server hang?", states)
 	}
 	const noPrimary = "MongoDB answers, but not as a primary: %s: is an election going on, is the replica set initiated, and its " +
 		"replicaSet name in MONGODB_URI right; or does the server require TLS (tls=true)?"

@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
@@ -144,7 +142,7 @@ func heardFromOne(s description.Server) hearing {
 		return heardAnswer
 	case err == nil || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
 		return heardNothing
-	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+	case hungUp(err):
 		return heardEnd
 	case errors.Is(err, context.Canceled):
 		return heardEither
