@@ -22,7 +22,7 @@ import (
 // numbers are the attributes of log lines that are numbers, each a count of what its name says, or an offset, or named with
 // its unit.
 var numbers = []string{
-	"partition", "partitions", "offset", "from", "records", "positions", "lost_by_retention", "lag", "lag_unknown", "stored",
+	"partition", "partitions", "offset", "from", "records", "positions", "log_start", "log_end", "lag", "lag_unknown", "stored",
 	"stored_in_all", "recognised", "recognised_in_all", "letters", "letters_in_all", "series", "max", "open_buckets", "generation", "times", "repeated", "span_seconds",
 }
 

@@ -50,3 +50,6 @@ type Document struct {
 	// Settling is the token of the settling that is announced; zero: none.
 	Settling Token
 }
+
+// Lost are offsets [From, To) that the log did not have any more when they were to be read. A former owner may have stored some.
+type Lost struct{ From, To int64 }

@@ -38,6 +38,9 @@ type Start struct {
 	Beyond int64
 }
 
+// Committed is the offset to commit before the claim: up to it everything is done. What retention took is not, before it is noted.
+func (s Start) Committed() int64 { return s.Offset - s.Lost }
+
 // Start decides where a partition begins, so that D is read for the offset from which records will really come. The error is
 // a *record.StopError.
 func (f Facts) Start() (Start, error) {

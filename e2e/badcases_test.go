@@ -253,8 +253,22 @@ func TestCommittedOffsetBeforeTheLog(t *testing.T) {
 	if lost := metrics.Sum("waterwheel_records_expired_total"); lost != 40 {
 		t.Errorf("%v records were counted as lost, 40 were", lost)
 	}
+	if status, body, err := c.Get(within(t, 5*time.Second), "/readyz"); err != nil || status != 200 ||
+		!strings.Contains(body, "retention deleted records before they were read, within the last hour: "+s.topic+"/0 from 10 to 49") {
+		t.Errorf("/readyz: %d, %v:\n%s", status, err, body)
+	}
+	if line := lastLine(c, "level=WARN"); !strings.Contains(line, "from=10 log_start=50 records=40") {
+		t.Errorf("the last warning is %q", line)
+	}
 	s.terminate(c)
 	s.check()
+	code, out := s.run("verify")
+	if code != 3 || !strings.Contains(out, "lost: retention deleted 40 offsets") || !strings.Contains(out, "10–49") {
+		t.Errorf("verify: code %d\n%s", code, out)
+	}
+	if code, out := s.run("verify", "--from", "50"); code != 0 || strings.Contains(out, "lost") {
+		t.Errorf("verify from the log's start on: code %d\n%s", code, out)
+	}
 }
 
 // TestWriteConcernOfTheURIIsNotUsed: whatever MONGODB_URI asks for, also what the server cannot do, writes are of the

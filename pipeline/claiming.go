@@ -213,6 +213,9 @@ func (w *Worker) resolve(e ClaimRead) bool {
 	if w.tenure.committed.Consumed && w.tenure.resolved && s.Offset > w.tenure.start.Offset {
 		return true // the document that the earlier start was read from is gone; what the other program read is stored nowhere
 	}
+	if s.Beyond > 0 { // the commit that comes now hides it
+		w.tenure.beyond = s.Beyond
+	}
 	w.tenure.start, w.tenure.resolved = s, true
 	return true
 }
@@ -244,7 +247,7 @@ func (w *Worker) waitFor(now Instant, seen claim.Document) {
 
 // proved claims after the commit that proves the membership: one sent before the wait was over does not.
 func (w *Worker) proved(e Committed) {
-	if e.SentAt >= w.tenure.provedBy && e.Offset == w.tenure.start.Offset {
+	if e.SentAt >= w.tenure.provedBy && e.Offset == w.tenure.start.Committed() {
 		w.phase = claiming
 	}
 }
@@ -285,8 +288,14 @@ func (w *Worker) won(m Moment) {
 	w.ledger.next = start.Offset
 	w.lag = lag{behind: start.Offset < w.tenure.end, since: m.Now}
 	w.metrics.claim("cold")
-	w.metrics.expired(start.Lost)
-	w.log.Info("claimed", "kind", "cold", "offset", start.Offset, "lost_by_retention", start.Lost)
+	w.log.Info("claimed", "kind", "cold", "offset", start.Offset)
+	if start.Lost > 0 {
+		w.lost(m, start.Committed(), start.Offset)
+	}
+	if beyond := w.tenure.beyond; beyond > 0 {
+		w.tenure.beyond = 0
+		w.elsewhere(m, w.tenure.end+beyond, w.tenure.end, start.Offset)
+	}
 }
 
 // storedLoaded takes D. Only now may measurements be inserted (E2).
@@ -312,7 +321,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 		if e.Newest != nil {
 			w.catalog.Begin(*e.Newest)
 		}
-		w.committed = w.tenure.start.Offset // the proof committed it
+		w.committed = w.tenure.start.Committed() // the proof committed it
 	}
 	w.phase = running
 	w.followCollection()

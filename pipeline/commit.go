@@ -15,7 +15,7 @@ func (w *Worker) Want() (record.Commit, bool) {
 	case w.catalog != nil && w.tenure.claimed:
 		offset = w.committable()
 	case w.tenure.resolved && w.tenure.settled && w.halt == nil: // before D only the start itself (E6)
-		offset = w.tenure.start.Offset
+		offset = w.tenure.start.Committed()
 		if w.tenure.committed.Consumed && !w.tenure.claimed { // the document it was decided by may be an old one
 			metadata = claim.ConsumedMetadata
 		}
@@ -57,6 +57,9 @@ func (w *Worker) committable() int64 {
 	offset := w.ledger.committable(oldest, pending)
 	for _, r := range w.rejected {
 		offset = min(offset, r.Position.Offset)
+	}
+	if w.losing != nil {
+		offset = min(offset, w.losing.From)
 	}
 	return offset
 }

@@ -22,8 +22,9 @@
 //	ClaimWatched       claimWatched      claiming.go    ReadClaim, NoteWaited
 //	WaitedNoted        waitedNoted       sight.go       WatchClaim, CommitNow, ReadClaim, HandedOver
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
+//	LostNoted          lostNoted         lost.go        SendWrites, LoadStored
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch, SendRelease
-//	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadStaging
+//	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadStaging, NoteLost
 //	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters
 //	BucketsFound       bucketsFound      lookups.go     FindBuckets
 //	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim
@@ -32,7 +33,7 @@
 //	PositionsAsked     positionsAsked    flush.go       FindBuckets, SendWrites
 //	RecordRead         recordRead        refused.go     ProduceLetters
 //	LettersProduced    lettersProduced   letters.go     ProduceLetters, Fetch
-//	BoundsAsked        boundsAsked       question.go    Open
+//	BoundsAsked        boundsAsked       question.go    Open, NoteLost
 //	TopicAsked         topicAsked        question.go    Open
 //	CollectionChanged  changeCollection  collection.go
 //	StagingRead        stagingRead       staging.go     SendWrites, RecoverSettling, ReadSegments
@@ -65,6 +66,7 @@
 //
 //	claiming.go       read the claim, wait, prove the membership, claim, read D
 //	sight.go          how long a former owner's claim has been waited for
+//	lost.go           records that retention deleted before they were read, and other offsets that the log does not have
 //	restart.go        the tenure begun anew, from another offset or under another topic id
 //
 // Reading and writing:

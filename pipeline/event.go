@@ -62,6 +62,11 @@ type (
 	}
 	// WaitedNoted answers NoteWaited.
 	WaitedNoted struct{ Err error }
+	// LostNoted answers NoteLost.
+	LostNoted struct {
+		Lost claim.Lost
+		Err  error
+	}
 	// Claimed answers SendClaim.
 	Claimed struct {
 		Won bool
@@ -170,6 +175,7 @@ func (Ticked) event()            {}
 func (ClaimRead) event()         {}
 func (ClaimWatched) event()      {}
 func (WaitedNoted) event()       {}
+func (LostNoted) event()         {}
 func (Claimed) event()           {}
 func (StoredLoaded) event()      {}
 func (Fetched) event()           {}
@@ -214,6 +220,8 @@ type (
 		Claim  claim.Token
 		Waited time.Duration
 	}
+	// NoteLost writes into the partition document, if it still shows our claim, what the log lost before it was read.
+	NoteLost struct{ Lost claim.Lost }
 	// SendClaim claims the partition, if its document still shows what was seen.
 	SendClaim struct {
 		Seen  claim.Document
@@ -286,6 +294,7 @@ func (Open) action()             {}
 func (ReadClaim) action()        {}
 func (WatchClaim) action()       {}
 func (NoteWaited) action()       {}
+func (NoteLost) action()         {}
 func (SendClaim) action()        {}
 func (LoadStored) action()       {}
 func (Fetch) action()            {}

@@ -310,6 +310,9 @@ func (s fakeStore) Sweep(context.Context, []bson.ObjectID, time.Time) error {
 // NoteWaited implements Store.
 func (s fakeStore) NoteWaited(context.Context, claim.Token, time.Duration) error { return nil }
 
+// NoteLost implements Store.
+func (s fakeStore) NoteLost(context.Context, claim.Lost) error { return nil }
+
 // Release implements Store.
 func (s fakeStore) Release(context.Context) error {
 	s.mu.Lock()

@@ -19,6 +19,8 @@ type held struct {
 	flush        *flush
 	letters      letterbox
 	lookups      []bucketer.Lookup // under way, or to be made again
+	// losing is what the log lost before it was read, and is not noted yet; nil: nothing.
+	losing *claim.Lost
 	// rejected are measurements that MongoDB refused, whose records must be read again for their letters.
 	rejected     []bucketer.Rejected
 	pendingSince Instant        // when the oldest pending measurement came, 0: none

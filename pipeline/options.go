@@ -88,6 +88,8 @@ type Options struct {
 	Log      *slog.Logger
 	Metrics  *Metrics
 	Outages  *Outages
+	// Losses remembers where the log did not have an offset; nil: nobody does.
+	Losses *Losses
 
 	newCatalog func(bucketer.Options) *bucketer.Catalog // nil: bucketer.New
 }

@@ -42,6 +42,7 @@ const (
 	askingTopic
 	readingSegments
 	settlingSegments
+	notingLosses
 	writingLetters
 	doings // how many there are
 )
@@ -51,7 +52,7 @@ func (d doing) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking buckets up", "fetching", "asking the log's bounds",
-		"asking the topic's id", "reading segments", "settling segments", "writing letters",
+		"asking the topic's id", "reading segments", "settling segments", "noting lost records", "writing letters",
 	}[d]
 }
 

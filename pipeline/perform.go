@@ -73,6 +73,8 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 		return ClaimWatched{seen, err}
 	case NoteWaited:
 		return WaitedNoted{h.store.NoteWaited(ctx, a.Claim, a.Waited)}
+	case NoteLost:
+		return LostNoted{a.Lost, h.store.NoteLost(ctx, a.Lost)}
 	case SendClaim:
 		won, err := h.store.Claim(ctx, a.Seen, a.Claim)
 		return Claimed{won, err}

@@ -88,6 +88,9 @@ type Store interface {
 	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that
 	// claim; else the error is ErrOtherOwner.
 	NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error
+	// NoteLost writes down what the log lost before it was read, if the document still shows our claim; else the error is
+	// ErrOtherOwner. The same may be noted again.
+	NoteLost(ctx context.Context, lost claim.Lost) error
 	// Release marks our claim as released.
 	Release(ctx context.Context) error
 }

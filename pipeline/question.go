@@ -41,15 +41,17 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 	next := w.ledger.next
 	switch {
 	case next < e.Bounds.First:
-		w.metrics.expired(e.Bounds.First - next)
-		w.log.Warn("records were deleted by retention before they were read", "records", e.Bounds.First-next)
+		w.lost(m, next, e.Bounds.First)
 		w.ledger.next = e.Bounds.First
 	case !e.Bounds.ExceededBy(next): // a replica lagged
 	case w.o.OutOfRange == claim.EarliestOutOfRange:
+		w.elsewhere(m, next, e.Bounds.End, e.Bounds.First)
 		w.restart(w.from(e.Bounds.First))
 	case w.o.OutOfRange == claim.LatestOutOfRange:
 		// What was read and not stored is read again: a restart drops it.
-		w.restart(w.from(min(w.committable(), e.Bounds.End)))
+		from := min(w.committable(), e.Bounds.End)
+		w.elsewhere(m, next, e.Bounds.End, from)
+		w.restart(w.from(from))
 	default:
 		w.stop(&record.StopError{Reason: "offset_out_of_range", Detail: fmt.Sprintf(
 			"the position %d is beyond the log's end %d: the log was truncated (unclean leader election?); reset the group's "+

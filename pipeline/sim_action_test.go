@@ -261,7 +261,7 @@ func describedWrites(writes []*bucketer.Write) string {
 // usesSession tells whether an action is one of those of which a partition makes one at a time, in its session.
 func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
-	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
+	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.NoteLost, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
 		pipeline.AskPositions, pipeline.SendRelease, pipeline.ReadStaging, pipeline.ReadSegments, pipeline.AnnounceSettling,
 		pipeline.SendSettled, pipeline.CommitSettling, pipeline.RecoverSettling, pipeline.TakeBackSettling, pipeline.DeleteSettled, pipeline.ForgetSettling, pipeline.SweepSegments:
 		return true

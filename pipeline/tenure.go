@@ -41,6 +41,8 @@ type tenure struct {
 	end       int64           // of the log then
 	start     claim.Start
 	resolved  bool
+	lost      []claim.Lost // what was noted of records that retention deleted
+	beyond    int64        // by how much the offset to go on at was beyond the log's end; 0: it was not, or that was told
 	// settled: no former owner can have committed anything since the document was read; at the latest at settles.
 	settled  bool
 	settles  Instant

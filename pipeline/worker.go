@@ -45,7 +45,7 @@ type Worker struct {
 
 // busy tells which actions are under way.
 type busy struct {
-	claim   bool // ReadClaim, WatchClaim, NoteWaited, SendClaim, LoadStored, SendRelease
+	claim   bool // ReadClaim, WatchClaim, NoteWaited, NoteLost, SendClaim, LoadStored, SendRelease
 	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
 	find    bool
 	letters bool
@@ -107,6 +107,8 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.claimWatched(m, e)
 	case WaitedNoted:
 		w.waitedNoted(m, e)
+	case LostNoted:
+		w.lostNoted(m, e)
 	case Claimed:
 		w.claimAnswered(m, e)
 	case StoredLoaded:
@@ -173,7 +175,7 @@ func (w *Worker) advance(m Moment, actions []Action) []Action {
 	case w.phase == idle:
 		return actions
 	case w.phase == running:
-		actions = w.advanceStream(m, actions)
+		actions = w.advanceStream(m, w.advanceLoss(m, actions))
 		return w.advanceHandOver(m, actions)
 	case w.tenure.revoked && w.quiet():
 		return w.withdraw(m, actions)

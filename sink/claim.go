@@ -1,13 +1,18 @@
 package sink
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
+	"slices"
+	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/claim"
+	"waterwheel/timeseries"
 )
 
 // Claim replaces exactly the claim seen by a new one. False: it was no longer there, or another was quicker. After an
@@ -44,6 +49,46 @@ func (p *Partition) Claim(ctx context.Context, seen claim.Document, ours claim.C
 // still shows that claim; else the error is ErrOtherOwner. Executed late, it says less than is true.
 func (p *Partition) NoteWaited(ctx context.Context, theirs claim.Token, waited time.Duration) error {
 	return p.conditional(ctx, "noting how long a claim was waited for", theirs, bson.D{{Key: "waited", Value: timeOf(theirs, waited)}})
+}
+
+// NoteLost writes down what the log lost before it was read, if the document still shows our claim; else the error is
+// ErrOtherOwner. It is kept for each topic id, by the first offset: the same may be noted again, or with a larger end.
+func (p *Partition) NoteLost(ctx context.Context, lost claim.Lost) error {
+	if p.standing != holding {
+		return claim.ErrOtherOwner
+	}
+	path := fieldLost + "." + hex.EncodeToString(p.source.TopicID[:]) + "." + strconv.FormatInt(lost.From, 10)
+	return p.conditional(ctx, "noting lost records", p.token, bson.D{{Key: path, Value: lost.To}})
+}
+
+// fieldLost is what retention deleted before it was read, by topic id in hexadecimal digits and first offset.
+const fieldLost = "lost"
+
+// Lost returns what was noted of a partition, in the order of the offsets. Several ranges may hold an offset.
+func (d *Database) Lost(ctx context.Context, series, clusterID string, source timeseries.Source) (lost []claim.Lost, err error) {
+	id := claim.DocumentID(clusterID, source.Topic, source.Partition)
+	query := Query{Filter: document(bson.D{{Key: "_id", Value: id}}), Limit: 1}
+	err = d.series(series).ports.Partitions.Find(ctx, query, func(raw bson.Raw) error {
+		lost = lostIn(raw, source.TopicID)
+		return nil
+	})
+	return lost, failure("reading what was lost of "+id, err)
+}
+
+func lostIn(d bson.Raw, topicID [16]byte) (lost []claim.Lost) {
+	of, ok := d.Lookup(fieldLost, hex.EncodeToString(topicID[:])).DocumentOK()
+	if !ok {
+		return nil
+	}
+	elements, _ := of.Elements()
+	for _, e := range elements {
+		from, err := strconv.ParseInt(e.Key(), 10, 64)
+		if to, ok := e.Value().AsInt64OK(); ok && err == nil && from >= 0 && from < to {
+			lost = append(lost, claim.Lost{From: from, To: to})
+		}
+	}
+	slices.SortFunc(lost, func(a, b claim.Lost) int { return cmp.Compare(a.From, b.From) })
+	return lost
 }
 
 // timeOf is a time that is about one claim: where another one stands in the document, it means nothing.

@@ -82,6 +82,44 @@ func TestWaitIsWrittenDownForOneClaim(t *testing.T) {
 	}
 }
 
+// TestLostRecordsAreNoted for each topic id, by the owner alone, and outlive its claim.
+func TestLostRecordsAreNoted(t *testing.T) {
+	e := connect(t)
+	s := e.setup(t)
+	a, b := s.Partition(source, "cluster", "group", "a"), s.Partition(source, "cluster", "group", "b")
+	defer a.Close()
+	defer b.Close()
+	if err := a.NoteLost(t.Context(), claim.Lost{From: 1, To: 2}); !errors.Is(err, claim.ErrOtherOwner) {
+		t.Errorf("without a claim: %v", err)
+	}
+	if won, err := a.Claim(t.Context(), claim.Document{}, claim.Claim{Token: token()}); err != nil || !won {
+		t.Fatalf("claim: %v, %v", won, err)
+	}
+	for _, lost := range []claim.Lost{{From: 100, To: 120}, {From: 9, To: 50}, {From: 100, To: 130}, {From: 9, To: 50}} {
+		if err := a.NoteLost(t.Context(), lost); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, err := b.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if won, err := b.Claim(t.Context(), seen, claim.Claim{Token: token()}); err != nil || !won {
+		t.Fatalf("the next claim: %v, %v", won, err)
+	}
+	if err := a.NoteLost(t.Context(), claim.Lost{From: 500, To: 501}); !errors.Is(err, claim.ErrOtherOwner) {
+		t.Errorf("under a claim that is not there any more: %v", err)
+	}
+	other := source
+	other.TopicID[0]++
+	for of, want := range map[timeseries.Source][]claim.Lost{source: {{From: 9, To: 50}, {From: 100, To: 130}}, other: nil} {
+		lost, err := e.Database.Lost(t.Context(), "events", "cluster", of)
+		if diff := cmp.Diff(want, lost); err != nil || diff != "" {
+			t.Errorf("of topic %x: %v (-want +got):\n%s", of.TopicID[0], err, diff)
+		}
+	}
+}
+
 func TestAnotherGroupsClaimIsNotReplaced(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)

@@ -28,6 +28,7 @@
 //	fingerprints.go  a hash of each measurement of a window
 //	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum
 //	elements.go      BSON elements that may be malformed
+//	lost.go          records that retention deleted before they were read
 //	wait.go          before a repair: the writes that are on their way
 //	repair.go        taking copies out of buckets and segments; remainder.go: what is left of one
 //	report.go        Report, Findings; repairs.go: Repairs

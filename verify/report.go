@@ -15,11 +15,16 @@ type Report struct {
 	// Next is how far the range is judged: To when all of it is. The findings are about [From, Next).
 	Next int64 `json:"next"`
 	Findings
+	// Lost are records that no consumer has read: they are below the log's start, and so below From.
+	Lost Lost `json:"lost"`
 	// FirstStored is the smallest offset of the range that is stored, -1 for none.
 	FirstStored int64 `json:"firstStored"`
 	// Notes are the range's.
 	Notes []string `json:"notes,omitempty"`
 }
+
+// Wrong tells whether anything is not as it must be. What retention took before it was read is stored nowhere.
+func (r *Report) Wrong() bool { return r.Findings.Wrong() || r.Lost.Count > 0 }
 
 // Findings are counts of measurements. Each measurement of the log is exactly one of: stored once, doubled, missing,
 // expired, deleted, dead-lettered.

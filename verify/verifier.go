@@ -114,6 +114,10 @@ func (v *Verifier) Partition(ctx context.Context, r Range) (Report, error) {
 	if err := v.wait(ctx, r); err != nil {
 		return report, err
 	}
+	var err error
+	if report.Lost, err = v.lost(ctx, r); err != nil {
+		return report, err
+	}
 	for report.Next < r.To {
 		w := v.window(r, report.Next, report.Records)
 		if err := w.judge(ctx); err != nil {

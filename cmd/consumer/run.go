@@ -53,6 +53,7 @@ type process struct {
 	metrics  *pipeline.Metrics
 	budget   *pipeline.Budget
 	outages  *pipeline.Outages
+	losses   *pipeline.Losses
 	view     *status.View
 }
 
@@ -95,14 +96,14 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 func newProcess(c config.Config, log *slog.Logger) *process {
 	p := &process{
 		config: c, log: log, registry: prometheus.NewRegistry(), budget: pipeline.NewBudget(budgetOf(c)),
-		outages: pipeline.NewOutages(log, kafka.Now),
+		outages: pipeline.NewOutages(log, kafka.Now), losses: &pipeline.Losses{},
 	}
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerBuildInfo(p.registry)
 	p.metrics = pipeline.NewMetrics(p.registry)
 	p.view = status.New(status.Options{
 		Version: version, Group: c.Kafka.GroupID, MemoryLimit: int64(c.Memory.Limit), Budget: p.budget, SeriesMax: c.Memory.SeriesMax,
-		MaxCount: c.Bucket.MaxCount, Metrics: p.metrics, Outages: p.outages, LogProgress: c.Service.LogProgress, Log: log, Held: repeatAfter,
+		MaxCount: c.Bucket.MaxCount, Metrics: p.metrics, Outages: p.outages, Losses: p.losses, LogProgress: c.Service.LogProgress, Log: log, Held: repeatAfter,
 	})
 	p.registry.MustRegister(p.view)
 	return p
@@ -209,6 +210,7 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 		SettleMargin: min(pipeline.DefaultSettleMargin, c.Flush.SettleAhead/4), SettleLinger: c.Flush.SettleLinger,
 		SettleBytes: min(pipeline.DefaultSettleBytes, budgetOf(c)/settleShare),
 		Random:      rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
+		Losses: p.losses,
 	}
 }
 

@@ -174,6 +174,9 @@ func (p *program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return err
 	}
 	series := c.MongoDB.SeriesFor(o.topic)
+	if err := readLost(ctx, database, series, scanner.ClusterID(), ranges, o.limits[0]); err != nil {
+		return err
+	}
 	store, err := database.Check(ctx, series, definition, c.Bucket.MaxCount)
 	if err != nil {
 		return fmt.Errorf("looking at the time series %s: %w", series, err)

@@ -9,6 +9,8 @@ import (
 	"waterwheel/kafka"
 	"waterwheel/record"
 	"waterwheel/sink"
+	"waterwheel/timeseries"
+	"waterwheel/verify"
 )
 
 // offsetsOf is verify.Offsets in Kafka.
@@ -36,6 +38,35 @@ func (c claimsOf) Claims(ctx context.Context) (claims []claim.Document, err erro
 		claims = append(claims, d.Document)
 	}
 	return claims, err
+}
+
+// lostRecords are what consumers noted of records that retention deleted before they were read; a *sink.Database.
+type lostRecords interface {
+	Lost(ctx context.Context, series, clusterID string, source timeseries.Source) ([]claim.Lost, error)
+}
+
+// readLost adds to ranges what was lost of their partitions: from the given limit on, where there is one, else all.
+func readLost(ctx context.Context, in lostRecords, series, clusterID string, ranges []verify.Range, from verify.Limit) error {
+	for i := range ranges {
+		r := &ranges[i]
+		least := int64(0)
+		switch {
+		case from.Offset != nil:
+			least = *from.Offset
+		case !from.Time.IsZero():
+			least = r.From
+		}
+		noted, err := in.Lost(ctx, series, clusterID, r.Source)
+		if err != nil {
+			return err
+		}
+		for _, lost := range noted {
+			if lost.From = max(lost.From, least); lost.From < lost.To {
+				r.Lost = append(r.Lost, lost)
+			}
+		}
+	}
+	return nil
 }
 
 // openVerified connects to Kafka for a topic and its dead letters.

@@ -48,6 +48,7 @@ func (v *verifyView) print(w io.Writer, o verifyOptions) {
 		if p.Removed > 0 {
 			fmt.Fprintf(w, "%s: note: retention removed %s meanwhile, which %s not verified.\n", name, words.Count(p.Removed, "offset"), words.Form(p.Removed, "was", "were"))
 		}
+		printLost(w, &p.Lost, name)
 		printProblems(w, p, name, v.Group)
 		printRepair(w, &p.Repair, name)
 	}
@@ -166,10 +167,34 @@ func (v *verifyView) summary() string {
 	for _, one := range v.harmless() {
 		counts += fmt.Sprintf(", %d %s", one.of(&all).Count, one.name)
 	}
+	if lost := v.lost(); lost > 0 {
+		counts += ", " + words.Count(lost, "offset") + " lost to retention"
+	}
 	return "verified " + counts
 }
 
-// formatPlaces lists the first offsets of a finding.
+// lost is how many offsets retention took before they were read.
+func (v *verifyView) lost() (count int64) {
+	for i := range v.Partitions {
+		count += v.Partitions[i].Lost.Count
+	}
+	return count
+}
+
+// printLost says what retention took, and how to leave it out.
+func printLost(w io.Writer, l *verify.Lost, name string) {
+	if l.Count == 0 {
+		return
+	}
+	ranges := make([]string, len(l.First))
+	for i, r := range l.First {
+		ranges[i] = formatRange(r.From, r.To)
+	}
+	fmt.Fprintf(w, "%s: lost: retention deleted %s before %s read, and nothing of %s is stored: %s (--from leaves out what is below it).\n",
+		name, words.Count(l.Count, "offset"), words.Form(l.Count, "it was", "they were"), words.Form(l.Count, "it", "them"), text.List(ranges))
+}
+
+// formatPlaces lists the first places of a finding.
 func formatPlaces(t *verify.Tally) string {
 	places := make([]string, len(t.First))
 	for i, p := range t.First {

@@ -106,6 +106,34 @@ func (r *readiness) joins(name string, membership group.Status) {
 	}
 }
 
+// losses has a sentence about records that retention deleted before they were read, and one about KAFKA_OUT_OF_RANGE.
+func (r *readiness) losses(recent []pipeline.Loss) {
+	var deleted, elsewhere []string
+	policy := ""
+	for _, loss := range recent {
+		if loss.Policy == "" {
+			deleted = append(deleted, offsetsOf(loss))
+		} else {
+			policy, elsewhere = loss.Policy, append(elsewhere, placeOf(loss))
+		}
+	}
+	if deleted != nil {
+		r.degraded("retention deleted records before they were read, within the last hour: %s", text.List(deleted))
+	}
+	if elsewhere != nil {
+		r.degraded("a log ended before the offset to go on at, within the last hour, and KAFKA_OUT_OF_RANGE=%s goes on at another: %s",
+			policy, text.List(elsewhere))
+	}
+}
+
+func offsetsOf(l pipeline.Loss) string {
+	return fmt.Sprintf("%s from %d to %d", l.Partition, l.From, l.To-1)
+}
+
+func placeOf(l pipeline.Loss) string {
+	return fmt.Sprintf("%s at %d in place of %d", l.Partition, l.To, l.From)
+}
+
 // partitions has the sentences about partitions, each once, with the partitions of which it is true.
 func (r *readiness) partitions(statuses []*pipeline.Status) {
 	var stopped, refused sentences

@@ -69,6 +69,22 @@ func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 	}
 }
 
+// TestLossesAreDoubtful: the work goes on, and a person should know.
+func TestLossesAreDoubtful(t *testing.T) {
+	of := func(n int32) record.Partition { return record.Partition{Topic: "events", Number: n} }
+	r := readiness{}
+	r.losses([]pipeline.Loss{
+		{Partition: of(0), From: 100, To: 500}, {Partition: of(1), From: 7, To: 8}, {Partition: of(2), From: 2000, To: 0, Policy: "earliest"},
+	})
+	want := []string{
+		"retention deleted records before they were read, within the last hour: events/0 from 100 to 499, events/1 from 7 to 7",
+		"a log ended before the offset to go on at, within the last hour, and KAFKA_OUT_OF_RANGE=earliest goes on at another: events/2 at 0 in place of 2000",
+	}
+	if diff := cmp.Diff(want, r.doubtful); diff != "" || len(r.bad) != 0 {
+		t.Errorf("not ready %q, with warnings (-want +got):\n%s", r.bad, diff)
+	}
+}
+
 // TestWaitingPartitionsAreDoubtful: nobody reads them, so all is not well; one line says so for all.
 func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 	r := readiness{}

@@ -110,6 +110,7 @@ func (v *View) snapshot() Snapshot {
 	statuses := v.statuses(view.At)
 	r.servers(statuses, v.database.Load())
 	r.claims(statuses)
+	r.losses(v.o.Losses.Recent(kafka.Now()))
 	r.partitions(statuses)
 	for _, s := range statuses {
 		view.Partitions = append(view.Partitions, newPartition(s, view.At))

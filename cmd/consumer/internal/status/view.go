@@ -36,7 +36,9 @@ type Options struct {
 	Metrics     *pipeline.Metrics
 	// Outages is told whether MongoDB answers.
 	Outages *pipeline.Outages
-	Log     *slog.Logger
+	// Losses are where logs did not have an offset; nil: nobody remembers.
+	Losses *pipeline.Losses
+	Log    *slog.Logger
 	// Held is how long Log holds back a warning that comes again.
 	Held time.Duration
 }
