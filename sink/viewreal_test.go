@@ -3,6 +3,7 @@ package sink_test
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,31 +160,49 @@ func timeFirst(d bson.D, o timeseries.Options) bson.D {
 	return d
 }
 
-// TestViewsByTime: what docs/bucket-document.md says of filters on time. The server narrows them by _id behind its own stage,
-// and misses times before 1970 and after 2106; the view of documented stages finds them.
+// TestViewsByTime: what docs/bucket-document.md says of filters on time. The view of documented stages finds all. The server
+// narrows them by _id behind its own stage: it finds ordinary times by ordinary bounds, and may miss what is outside. What MongoDB
+// 5.0 misses depends on the filter; later versions may miss less.
 func TestViewsByTime(t *testing.T) {
+	times := map[int]bool{1960: true, 2026: false, 2050: false, 2110: true} // by year: outside of what an _id can hold
+	type bounds struct{ from, to int }
+	all := []bounds{{1950, 2120}, {1950, 2030}, {1980, 2060}, {1980, 2120}, {2030, 2060}}
+	for year := range times {
+		all = append(all, bounds{year, year + 1})
+	}
+	start := func(year int) int64 { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() }
 	for _, kind := range []sink.ViewKind{sink.ViewInternal, sink.ViewPortable} {
 		t.Run(string(kind), func(t *testing.T) {
 			e, _ := viewed(t, kind, 1)
-			for _, c := range []struct {
-				at      time.Time
-				outside bool
-			}{
-				{time.Date(1960, 1, 1, 0, 0, 30, 0, time.UTC), true},
-				{time.Date(2026, 1, 1, 0, 0, 30, 0, time.UTC), false},
-				{time.Date(2110, 1, 1, 0, 0, 30, 0, time.UTC), true},
-			} {
-				ms := c.at.UnixMilli()
-				w := insertAt("by time", definition.Round(ms), timeseries.Position{Offset: ms})
+			for year := range times {
+				ms := start(year) + 30_000
+				w := insertAt("by time", definition.Round(ms), timeseries.Position{Offset: int64(year)})
 				if _, err := e.raw.Collection("events.buckets").InsertOne(t.Context(), w.Document); err != nil {
 					t.Fatal(err)
 				}
-				from := bson.DateTime(definition.Round(ms))
-				found := e.view(t, bson.D{{Key: "meta", Value: "by time"}, {Key: "time", Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: from + 60_000}}}})
-				if missed := kind == sink.ViewInternal && c.outside; (len(found) == 0) != missed {
-					t.Errorf("a filter around %v finds %d measurements; this server differs from what the documents say", c.at, len(found))
+			}
+			missed := 0
+			for _, b := range all {
+				found := map[int]bool{}
+				for _, d := range e.view(t, bson.D{{Key: "meta", Value: "by time"}, {Key: "time", Value: bson.D{
+					{Key: "$gte", Value: bson.DateTime(start(b.from))}, {Key: "$lt", Value: bson.DateTime(start(b.to))},
+				}}}) {
+					found[d.Lookup("time").Time().UTC().Year()] = true
+				}
+				for year, outside := range times {
+					switch within := year >= b.from && year < b.to; {
+					case found[year] == within:
+					case found[year] || kind == sink.ViewPortable || !outside && b.from >= 1970 && b.to < 2106:
+						t.Errorf("a filter from %d to %d finds %v: the measurement of %d is there", b.from, b.to, found, year)
+					default:
+						missed++
+					}
 				}
 			}
+			if kind == sink.ViewInternal && strings.HasPrefix(e.Server().Version, "5.0") && missed == 0 {
+				t.Error("all is found; this server differs from what the documents say")
+			}
+			t.Logf("filters missed %d measurements", missed)
 		})
 	}
 }

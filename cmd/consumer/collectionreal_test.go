@@ -38,7 +38,7 @@ func TestTakeoverOnServers(t *testing.T) {
 		t.Fatalf("%v in %s", err, out)
 	}
 	for _, p := range views[0].Partitions {
-		if p.Claim == nil || p.Claim.Group != former+"-2" || p.Claim.Released || p.Buckets == 0 || p.Measurements == 0 {
+		if p.Claim == nil || p.Claim.Group != former+"-2" || p.Claim.Released || p.Buckets+p.Segments == 0 || p.Measurements+p.Staged == 0 {
 			t.Errorf("%+v, claim %+v", p, p.Claim)
 		}
 	}
@@ -52,17 +52,33 @@ func TestSetGranularityOnServers(t *testing.T) {
 	stop := s.consume()
 	s.produce(200)
 	s.verified()
+	before := s.optionsVersion()
 	s.command(exitDone, "no command makes buckets span a shorter time again", "collection", "set-granularity", "minutes", "--dry-run")
 	s.command(exitFailed, "nothing was changed: repeat it with --yes", "collection", "set-granularity", "minutes")
-	s.command(exitDone, "(options version 1)", "collection", "show")
+	if now := s.optionsVersion(); now != before {
+		t.Errorf("the options have version %d, before nothing was changed they had %d", now, before)
+	}
 	s.command(exitDone, "Set MONGODB_GRANULARITY=minutes", "collection", "set-granularity", "minutes", "--yes")
 	s.command(exitFailed, "neither may shrink", "collection", "set-granularity", "seconds", "--yes")
-	t.Log(s.command(exitDone, "(options version 2)", "collection", "show"))
+	if after := s.optionsVersion(); after != before+1 {
+		t.Errorf("the options have version %d, before they had %d", after, before)
+	}
 	stop()
 	s.env["MONGODB_GRANULARITY"] = "minutes"
 	defer s.consume()()
 	s.produce(200)
 	s.verified()
+}
+
+// optionsVersion is the version of the collection's options.
+func (s *stage) optionsVersion() int32 {
+	s.t.Helper()
+	out := s.command(exitDone, "", "collection", "show", "--output", "json")
+	var views []CollectionView
+	if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != 1 {
+		s.t.Fatalf("%v in %s", err, out)
+	}
+	return views[0].Version
 }
 
 // TestExpiryOnServers sets an expiry and removes it beside a consumer, and deletes once what is older than a time.

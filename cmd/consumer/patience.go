@@ -75,7 +75,7 @@ func (p *patience) wait(ctx context.Context, w wait, try func(context.Context) e
 			if time.Since(begin) >= pipeline.ErrorAfter {
 				write = p.log.Error
 			}
-			write("waiting for "+w.of.Name(), "at", w.at, "for", time.Since(begin).Round(time.Millisecond), "err", last, "way_out", w.wayOut)
+			write("waiting for "+w.of.Name(), "at", w.at, "for", lasted(begin), "err", last, "way_out", w.wayOut)
 		}
 		p.tell(w, begin, last)
 		select {
@@ -86,7 +86,7 @@ func (p *patience) wait(ctx context.Context, w wait, try func(context.Context) e
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case bounded.Err() != nil:
-			return fmt.Errorf("waited %v for %s at %s (%s): %w; %s", time.Since(begin).Round(time.Millisecond), w.of.Name(), w.at, p.bound, last, w.wayOut)
+			return fmt.Errorf("waited %v for %s at %s (%s): %w; %s", lasted(begin), w.of.Name(), w.at, p.bound, last, w.wayOut)
 		}
 	}
 }
@@ -118,9 +118,12 @@ func (p *patience) over(w wait, begin time.Time, waited bool, err error) {
 	}
 	p.tell(w, begin, nil)
 	if err == nil {
-		p.log.Info(w.of.Name()+" is there", "at", w.at, "after", time.Since(begin).Round(time.Millisecond))
+		p.log.Info(w.of.Name()+" is there", "at", w.at, "after", lasted(begin))
 	}
 }
+
+// lasted is how long a wait has lasted, as people read it.
+func lasted(since time.Time) time.Duration { return time.Since(since).Round(100 * time.Millisecond) }
 
 func (p *patience) tell(w wait, since time.Time, why error) {
 	if p.show != nil {

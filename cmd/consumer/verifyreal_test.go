@@ -45,6 +45,9 @@ func newStage(t *testing.T) *stage {
 		"HTTP_ADDR": "", "FLUSH_INTERVAL": "100ms", "COMMIT_INTERVAL": "100ms", "MEMORY_LIMIT": "256MiB", "BUCKET_MAX_COUNT": "50",
 		"BUCKET_DELTA_MAX": "0", "MONGODB_WRITE_TIMEOUT": "500ms",
 	}}
+	if segments := os.Getenv("E2E_SEGMENTS"); segments != "" {
+		s.env["SEGMENTS"] = segments
+	}
 	transport := &kafka.Transport{MetadataTTL: time.Second}
 	t.Cleanup(transport.CloseIdleConnections)
 	s.admin = &kafka.Client{Addr: kafka.TCP(strings.Split(brokers, ",")...), Transport: transport, Timeout: 20 * time.Second}
@@ -253,6 +256,7 @@ func TestVerifyAfterLogCompaction(t *testing.T) {
 // TestRepairBesideTheConsumer takes a copy out of a bucket that the consumer is writing.
 func TestRepairBesideTheConsumer(t *testing.T) {
 	s := newStage(t)
+	s.env["SEGMENTS"] = "off" // no consumer writes to a segment again
 	s.consume()
 	s.produce(300)
 	s.verified()
