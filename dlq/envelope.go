@@ -29,8 +29,13 @@ const (
 	headerTimestamp = "waterwheel.timestamp"
 )
 
-// maxMessage is the length in bytes of the longest message written.
-const maxMessage = 256
+// Lengths of messages, in bytes.
+const (
+	// maxMessage is that of the longest message written: all that decoding says, with the way out at its end.
+	maxMessage = 1200
+	// leastMessage is that of the longest message in a letter that its topic takes only with nothing of its record.
+	leastMessage = 256
+)
 
 // envelope returns the headers of the letter of a record that has these headers: the record's own, then the appended ones. An
 // attempt that a re-drive gave the record is left out, as the appended one counts on from it.
@@ -47,7 +52,7 @@ func envelope(l *record.Letter, headers []record.Header, group string) []record.
 	add(headerConnector, group)
 	add(headerStage, stage)
 	add(headerClass, l.Reason)
-	add(headerMessage, shorten(l.Message))
+	add(headerMessage, shorten(l.Message, maxMessage))
 	add(headerReason, l.Reason)
 	if l.TopicID != ([16]byte{}) {
 		add(headerTopicID, record.FormatTopicID(l.TopicID))
@@ -63,14 +68,14 @@ func envelope(l *record.Letter, headers []record.Header, group string) []record.
 	return all
 }
 
-// shorten cuts a message to maxMessage bytes of valid UTF-8.
-func shorten(message string) string {
+// shorten cuts a message to so many bytes of valid UTF-8.
+func shorten(message string, most int) string {
 	message = strings.ToValidUTF8(message, "\uFFFD")
-	if len(message) <= maxMessage {
+	if len(message) <= most {
 		return message
 	}
 	const ellipsis = "…"
-	end := maxMessage - len(ellipsis)
+	end := most - len(ellipsis)
 	for !utf8.RuneStart(message[end]) {
 		end--
 	}

@@ -209,9 +209,9 @@ func TestParseRefusesWhatIsNoLetter(t *testing.T) {
 
 func TestMessageIsCutToValidText(t *testing.T) {
 	for _, message := range []string{
-		strings.Repeat("x", 256), strings.Repeat("x", 257), strings.Repeat("é", 200), strings.Repeat("x", 252) + "世界世界", "bad \xff byte",
+		strings.Repeat("x", 1200), strings.Repeat("x", 1201), strings.Repeat("é", 601), strings.Repeat("x", 1196) + "世界世界", "bad \xff byte",
 	} {
-		got := shorten(message)
+		got := shorten(message, maxMessage)
 		if len(got) > maxMessage || !utf8.ValidString(got) {
 			t.Errorf("shorten(%q…) = %d bytes, valid %v", message[:5], len(got), utf8.ValidString(got))
 		}

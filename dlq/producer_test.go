@@ -132,6 +132,25 @@ func TestCutLeavesTheKey(t *testing.T) {
 	}
 }
 
+// TestOverheadBoundsTheEnvelope: also with the longest names and message, and a letter without its record stays as small as it can
+// be.
+func TestOverheadBoundsTheEnvelope(t *testing.T) {
+	l := sample()
+	l.Topic, l.Reason, l.Message, l.Part = strings.Repeat("t", 249), strings.Repeat("r", 40), strings.Repeat("m", 5000), 9
+	l.Key, l.Value, l.Headers, l.Cut = nil, nil, nil, "17 headers, key of 1048576 bytes, value of 10485760 bytes"
+	group := strings.Repeat("g", 255)
+	d := draft{Letter: l}
+	whole := Message(&d.Letter, nil, group)
+	if n := whole.Size(); n > letterOverhead {
+		t.Errorf("the envelope takes %d bytes, more than %d", n, letterOverhead)
+	}
+	d = d.cut(letterOverhead)
+	least := Message(&d.Letter, nil, group)
+	if n := least.Size(); n > whole.Size()-maxMessage+leastMessage || len(d.Message) > leastMessage {
+		t.Errorf("the smallest letter takes %d bytes, %d with the whole message", n, whole.Size())
+	}
+}
+
 // TestProduceEndsWithTheFirstFailure: what comes behind a request that fails is not sent, and what came before it need not be
 // sent again.
 func TestProduceEndsWithTheFirstFailure(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 	// longestLetter is the longest letter that is tried uncut: brokers cut a connection that sends more than 100 MiB.
 	longestLetter = 64 << 20
 	// letterOverhead bounds what Kafka's record format and our headers add to a letter's key, value and own headers.
-	letterOverhead = 2 << 10
+	letterOverhead = 3 << 10
 	// longestCut is the first length tried for a letter that its topic does not take whole: it fits the broker's default
 	// limit. Each further one is half as long, and the last is that of a letter with nothing of its record.
 	longestCut = 1000 << 10
@@ -125,7 +125,7 @@ func (p *Producer) write(ctx context.Context, to record.Partition, messages ...k
 }
 
 // cut shortens a letter to about limit bytes. The record's headers go when they and the key are longer, then the key, and then
-// the value's end.
+// the value's end. Where nothing of the record has room, the message is short too.
 func (d draft) cut(limit int) draft {
 	var lost []string
 	if d.Cut != "" {
@@ -143,6 +143,9 @@ func (d draft) cut(limit int) draft {
 	if kept := max(0, limit-rest()); kept < len(d.Value) {
 		lost = append(lost, fmt.Sprintf("value of %d bytes", len(d.Value)))
 		d.Value = d.Value[:kept]
+	}
+	if limit <= letterOverhead {
+		d.Message = shorten(d.Message, leastMessage)
 	}
 	d.Cut = strings.Join(lost, ", ")
 	return d
