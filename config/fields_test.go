@@ -81,6 +81,22 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// FuzzSize: a text that is a size is one that is written back.
+func FuzzSize(f *testing.F) {
+	for _, text := range []string{"64M", "125KiB", "2 g", "7b", "9223372036854775807", "8388607TiB", "1.5M", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var size, again Size
+		if size.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		if err := again.UnmarshalText([]byte(size.String())); err != nil || again != size || size < 0 {
+			t.Errorf("%q is %d, written as %s it is %d, %v", text, size, size, again, err)
+		}
+	})
+}
+
 func TestDurationsAreWrittenShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		24 * time.Hour: "24h", time.Minute: "1m", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", 100 * time.Minute: "1h40m", time.Hour + time.Second: "1h0m1s",

@@ -14,6 +14,9 @@ import (
 
 // usageHint says where to read how a command is used, the one that was meant as far as it is known.
 func usageHint(cmd *cobra.Command) string {
+	if cmd.Name() == "help" {
+		cmd = cmd.Parent()
+	}
 	return fmt.Sprintf("Run %q for usage.", strings.Replace(cmd.CommandPath(), cmd.Root().Name(), cmd.Root().Name()+" help", 1))
 }
 

@@ -26,6 +26,16 @@ func TestHelpIsPointedToWhereItIs(t *testing.T) {
 	}
 }
 
+// TestHelpOfNoCommandPointsToThoseThereAre, from both sides.
+func TestHelpOfNoCommandPointsToThoseThereAre(t *testing.T) {
+	for hint, args := range map[string][]string{`Run "consumer help" for usage.`: {"help", "dlq", "lst"}, `Run "consumer help dlq" for usage.`: {"dlq", "help", "lst"}} {
+		code, _, stderr := try(t, nil, nil, args...)
+		if code != exitUsage || !strings.Contains(stderr, `no such command: "lst": did you mean list?`) || !strings.HasSuffix(stderr, hint+"\n") {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
 // TestHelpOfACommandIsFoundFromBothSides: "help dlq list" and "dlq help list" print the same.
 func TestHelpOfACommandIsFoundFromBothSides(t *testing.T) {
 	_, want, _ := try(t, nil, nil, "dlq", "list", "--help")
