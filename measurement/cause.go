@@ -68,7 +68,7 @@ func isSnappy(value []byte) bool {
 	}
 	// A block is its length without compression, and then literals and copies; the first must be a literal.
 	length, n := binary.Uvarint(value)
-	if n <= 0 || n >= len(value) || value[n]&3 != 0 {
+	if n <= 0 || n >= len(value) || value[n]&3 != 0 || isJSONStart(value) {
 		return false
 	}
 	const short = 60 // literals up to this length have it in the tag

@@ -157,7 +157,7 @@ func TestWhatIsNotJSONIsNamed(t *testing.T) {
 
 // FuzzForms: no bytes harm those who recognise encodings, what they say is readable, and no JSON text is taken for another encoding.
 func FuzzForms(f *testing.F) {
-	for _, value := range []string{"\xff\xfe{\x00", "\x05\x10{\"a\"", "\xc8\x01\xf0\x63{", "cpu,a=b c=1 5", "a\\ b,c=d e=\"f g\"", "{\"a\":NaN}", "\x16\x00\x00\x00"} {
+	for _, value := range []string{"\xff\xfe{\x00", "\x05\x10{\"a\"", "\xc8\x01\xf0\x63{", "cpu,a=b c=1 5", "a\\ b,c=d e=\"f g\"", "{\"a\":NaN}", "\x16\x00\x00\x00", "{\x00{"} {
 		f.Add([]byte(value), 3)
 	}
 	f.Fuzz(func(t *testing.T, value []byte, at int) {
