@@ -17,7 +17,7 @@ const topicPlaceholder = "{topic}"
 //	min    smallest value allowed, max the largest, in the field's own notation
 //	oneof  the values allowed, comma-separated; taken in any case
 //	also   other words for some of them, as word=value, comma-separated
-//	hint   what is added to the message about a value that is not allowed
+//	hint   the end of the message about a value that is not allowed
 //	unit   what a number counts, in the singular
 //	empty  the variable may be set to the empty string, and what that means; elsewhere empty counts as not set
 //	shown  what the reference shows as default where the env tag cannot say it

@@ -64,8 +64,10 @@ func TestDefinitionsAreComplete(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "17": 17, "125KiB": 125 << 10, "2 MiB": 2 << 20, "1GiB": 1 << 30, "8388607TiB": 8388607 << 40, "5B": 5,
-		"64M": 64 << 20, "64m": 64 << 20, "64MB": 64 << 20, "64Mi": 64 << 20, "64mib": 64 << 20, "2 G": 2 << 30, "1k": 1 << 10, "1T": 1 << 40, "7b": 7} {
+	for text, want := range map[string]Size{
+		"0": 0, "17": 17, "125KiB": 125 << 10, "2 MiB": 2 << 20, "1GiB": 1 << 30, "8388607TiB": 8388607 << 40, "5B": 5,
+		"64M": 64 << 20, "64m": 64 << 20, "64MB": 64 << 20, "64Mi": 64 << 20, "64mib": 64 << 20, "2 G": 2 << 30, "1k": 1 << 10, "1T": 1 << 40, "7b": 7,
+	} {
 		var got, back Size
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%q is read as %d, %v, want %d", text, got, err, want)
@@ -81,7 +83,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// FuzzSize: a text that is a size is one that is written back.
+// FuzzSize: a size that is written is read as the same size.
 func FuzzSize(f *testing.F) {
 	for _, text := range []string{"64M", "125KiB", "2 g", "7b", "9223372036854775807", "8388607TiB", "1.5M", ""} {
 		f.Add(text)

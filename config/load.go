@@ -156,7 +156,7 @@ func (l *loader) resolve(f *field) (text string, found bool, problem string) {
 	return text, text != "" || f.takesEmpty(), ""
 }
 
-// isQuoted tells whether a text is in quotes. A password may be.
+// isQuoted reports whether a text begins and ends with the same quote. A password may.
 func (f *field) isQuoted(text string) bool {
 	_, isPassword := f.value.Interface().(Secret)
 	n := len(text)

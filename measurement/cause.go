@@ -9,7 +9,7 @@ import (
 	"waterwheel/timeseries/rawbson"
 )
 
-// form is an encoding that a record's value has instead of the one that EVENT_FORMAT says.
+// form is an encoding of a record's value other than EVENT_FORMAT.
 type form struct {
 	// says goes on behind "the value".
 	says, wayOut string
@@ -36,7 +36,7 @@ var forms = []form{
 	{"begins as XML does, which is not read", "send JSON", beginsWith("<")},
 }
 
-// formOf names the encoding that a value seems to have, with the way out; empty: none is recognised.
+// formOf names the encoding of a value, with the way out. It is empty if no encoding is recognised.
 func formOf(value []byte) string {
 	for _, f := range forms {
 		if f.is(value) {
@@ -140,8 +140,8 @@ func isBSON(value []byte) bool {
 // numberOut is what to do with a number that JSON does not have.
 const numberOut = `send null instead, leave the field out, or send {"$numberDouble": "%s"} with EVENT_FORMAT=extjson`
 
-// notJSONHere says of the place where a text ceases to be JSON what stands there, and what to write instead; empty: it is not
-// known.
+// notJSONHere explains the place where a text ceases to be JSON: the mistake, and what to write instead. Both are empty if the
+// mistake is not known.
 func notJSONHere(text []byte, at int) (what, wayOut string) {
 	if at >= len(text) {
 		return "", ""
@@ -204,7 +204,7 @@ func nameColon(text []byte) bool {
 	return firstByte(bytes.TrimLeftFunc(text, func(c rune) bool { return c < 0x80 && isWordByte(byte(c)) })) == ':'
 }
 
-// firstByte is the first byte of a text that is no white space; 0: there is none.
+// firstByte is the first byte of a text behind white space. It is 0 if nothing follows.
 func firstByte(text []byte) byte {
 	if text = bytes.TrimLeft(text, " \t\r\n"); len(text) > 0 {
 		return text[0]
@@ -212,7 +212,7 @@ func firstByte(text []byte) byte {
 	return 0
 }
 
-// lastByte is the last byte of a text that is no white space; 0: there is none.
+// lastByte is the last byte of a text before white space. It is 0 if nothing precedes.
 func lastByte(text []byte) byte {
 	if text = bytes.TrimRight(text, " \t\r\n"); len(text) > 0 {
 		return text[len(text)-1]

@@ -29,7 +29,7 @@ func (c *bsonChecker) check(document []byte) *DecodeError {
 	return err
 }
 
-// notBSON names the encoding of a value that is not BSON, with the way out; empty: none is recognised.
+// notBSON names the encoding of a value that is not BSON, with the way out. It is empty if no encoding is recognised.
 func notBSON(value []byte) string {
 	form := formOf(value)
 	switch {

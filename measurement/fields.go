@@ -81,7 +81,8 @@ func (d *Decoder) noField(path string) string {
 	return "the event has no such field"
 }
 
-// arrayOn is the array in which a path, also one with an index in brackets, would have to go on; empty: there is none.
+// arrayOn is the path of the array that keeps a path, also one with an index in brackets, from leading on. It is empty if no
+// array does.
 func (d *Decoder) arrayOn(path string) string {
 	if d.paths.root != "" {
 		var within bool
@@ -107,7 +108,7 @@ func (d *Decoder) arrayOn(path string) string {
 	return ""
 }
 
-// elementOf is the element of a document that has a name, false when there is none.
+// elementOf returns the element of a name in a document, and false if the document lacks it.
 func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
 	for list := rawbson.Content(document); len(list) > 0; {
 		if list = e.Cut(list); string(e.Name) == name {

@@ -54,12 +54,12 @@ func (d *Decoder) checkFrame() *DecodeError {
 // longIDs ends a sentence about a frame with a longer id.
 const longIDs = "eight bytes: set its serializer to ids of four bytes, as Confluent's, and EVENT_FRAMING=confluent"
 
-// hasLongFrame tells whether a value begins as with a frame whose id has eight bytes, and goes on as JSON.
+// hasLongFrame reports whether JSON follows a frame whose schema id has eight bytes.
 func hasLongFrame(value []byte) bool {
 	return hasFrame(value) && len(value) > 2*frameBytes-1 && isJSONStart(value[2*frameBytes-1:])
 }
 
-// notJSON says of a value that does not begin as JSON what it may be. The error is what the reader found wrong.
+// notJSON explains a value that does not begin as JSON. The error is the reader's.
 func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	what := "the value "
 	if len(d.frame) > 0 {

@@ -83,8 +83,8 @@ func ParseTime(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// layoutWithoutSeparators is the Go layout of a date that is written in digits alone, with hours, minutes and seconds or without;
-// empty where the digits are none that a date can be.
+// layoutWithoutSeparators is the Go layout of a date in digits alone, with or without hours, minutes and seconds. It is empty if
+// the digits are no date.
 func layoutWithoutSeparators(number []byte) string {
 	const longest = "20060102150405"
 	n := len(number)

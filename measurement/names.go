@@ -44,8 +44,7 @@ func (d *Decoder) withWayOut(err *DecodeError) *DecodeError {
 	return err
 }
 
-// dropPath is the path of a field as EVENT_DROP has it, of which the path from the record's top is given; empty: it cannot be
-// written there.
+// dropPath turns a path from the record's top into the path for EVENT_DROP. It is empty if EVENT_DROP cannot name the field.
 func (d *Decoder) dropPath(path string) string {
 	if d.options.Root != "" {
 		var within bool

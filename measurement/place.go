@@ -145,7 +145,7 @@ func (p *place) inMeta() bool { return p.use == asMeta || p.use == asMember }
 // isUsualName tells whether a name could be addressed everywhere. Names with dots are for others to judge.
 func isUsualName(name []byte) bool { return len(name) > 0 && name[0] != '$' }
 
-// isFree tells whether a name in the object here may be any, since it is not stored.
+// isFree reports whether the value of a name in the object here is not stored, so that the name may be any.
 func (p *place) isFree(name []byte) bool {
 	if len(name) == 0 || p.node == nil || p.inMeta() {
 		return false

@@ -27,7 +27,7 @@ type timeParser struct {
 	auto   bool   // ISO 8601, and numbers of a unit guessed from their size
 	unit   unit   // numbers of this unit, when it has a name
 	layout string // text of this Go layout
-	colon  string // text of this Go layout as well: the same with a colon in the offset; empty: there is none
+	colon  string // a second Go layout for the same texts with a colon in the offset; empty if the first has no offset
 }
 
 // newTimeParser makes the parser of a format that CheckTimeFormat takes.

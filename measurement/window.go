@@ -153,7 +153,7 @@ func (o *Options) hint(r reading, timestamp int64) string {
 	return ""
 }
 
-// layoutOf is the layout of a number whose digits are a date inside the window; empty: they are none.
+// layoutOf is the Go layout of a number whose digits are a date inside the window. It is empty for any other number.
 func (o *Options) layoutOf(r reading, timestamp int64) string {
 	if r.isText || r.isDate || r.value < 0 {
 		return ""

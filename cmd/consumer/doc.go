@@ -3,7 +3,7 @@
 // It holds the commands and the wiring; the work is done in the packages beside it. No other package reads config.
 //
 //	main.go, root.go, flags.go, log.go     the program, its commands, flags that several have, lines of the log
-//	usage.go, completion.go                what is said of a wrong command line, and help; what a shell completes
+//	usage.go, completion.go                wrong command lines, and help; words that a shell completes
 //	version.go, config.go                  version and config
 //	translate.go, connect.go, patience.go  settings to the options of each package; both ends, opened and set up; waiting for them
 //	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change

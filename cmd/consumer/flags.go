@@ -102,7 +102,7 @@ func parseWhen(flag, text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usageError{fmt.Errorf("%s is %q: %s", flag, text, whenExamples)}
 }
 
-// isRelative tells whether a time of a flag is another one whenever it is read: now, or a distance from it.
+// isRelative reports whether a time of a flag depends on when it is read: now, or a distance from now.
 func isRelative(text string) bool {
 	return text == "now" || strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+")
 }

@@ -12,7 +12,7 @@ import (
 	"waterwheel/internal/words"
 )
 
-// usageHint says where to read how a command is used, the one that was meant as far as it is known.
+// usageHint names the help of the command where the mistake is.
 func usageHint(cmd *cobra.Command) string {
 	if cmd.Name() == "help" {
 		cmd = cmd.Parent()
@@ -20,7 +20,7 @@ func usageHint(cmd *cobra.Command) string {
 	return fmt.Sprintf("Run %q for usage.", strings.Replace(cmd.CommandPath(), cmd.Root().Name(), cmd.Root().Name()+" help", 1))
 }
 
-// flagError says what is wrong with a flag, with the one that may be meant.
+// flagError explains a wrong flag, and names the flag or the word that is near.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var names []string

@@ -71,7 +71,7 @@ func TestShellsAreToldTheWords(t *testing.T) {
 	env := map[string]string{"KAFKA_TOPICS": "events, meters", "MONGODB_COLLECTION": "ts_{topic}"}
 	for _, c := range []struct {
 		args []string
-		want []string // lines; a last word is one that must not be there
+		want []string
 		not  string
 	}{
 		{[]string{"dlq", "list", "--"}, []string{"--from", "--reason", "--limit"}, "--raw"},

@@ -39,8 +39,8 @@ func Plain(word string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(word))
 }
 
-// Near is the known word that a word was probably meant to be: the one that goes on where it ends, or that differs in a letter
-// or two. Empty means that none is near.
+// Near returns the known word that a misspelt word was probably meant to be: it goes on where the word ends, or differs in a
+// letter or two. Empty means that no known word is near.
 func Near(word string, known []string) string {
 	const least = 3 // letters that begin a word must be to stand for it
 	plain := Plain(word)
@@ -60,7 +60,7 @@ func Near(word string, known []string) string {
 	return best
 }
 
-// DidYouMean ends a sentence about an unknown word with the known one that is near; empty: none is.
+// DidYouMean ends a sentence about an unknown word with the known word that is near. It is empty if no known word is near.
 func DidYouMean(word string, known []string) string {
 	if near := Near(word, known); near != "" {
 		return ": did you mean " + near + "?"
