@@ -68,7 +68,10 @@ type forecast struct {
 func (f *forecast) place(time int64) (id bson.ObjectID, asks bool) {
 	c, s := f.catalog, f.series
 	first := len(f.minTimes) == 0
-	if !first && (f.covers(time) || s.open != nil && s.open.spans(time, c.span) || s.alternate(time, c.span) != nil) {
+	if !first && (f.covers(time) || s.open != nil && s.open.spans(time, c.span)) {
+		return id, false
+	}
+	if alternate, _ := s.alternate(time, c.span, nil); alternate != nil && !first {
 		return id, false
 	}
 	backward := first || time < f.open

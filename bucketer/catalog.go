@@ -60,6 +60,7 @@ type Catalog struct {
 	idle     idleList
 	lookups  parking
 	unseen   unseen
+	mostOpen int      // buckets of a series
 	foreseen foreseen // only while Load places measurements
 
 	dirty   []*bucket // buckets with something to write, in the order they were first touched
@@ -93,6 +94,10 @@ func New(o Options) *Catalog {
 		shapes:   newShapes(),
 		encoder:  newEncoder(o.Collection.TimeField, o.Source, o.Settled),
 		attempts: map[timeseries.Position]int32{},
+		mostOpen: openKinds,
+	}
+	if o.Settled != nil {
+		c.mostOpen = settledKinds
 	}
 	c.Begin(math.MaxInt64)
 	c.SetCollection(o.Collection)
@@ -196,8 +201,8 @@ func (c *Catalog) extra(s *series) *more {
 func (c *Catalog) retire(s *series) {
 	empty := s.open == nil && (s.more == nil || s.more.rolled.live == 0 && s.more.wanted == nil)
 	if s.more != nil && (empty || s.more.isOrdinary()) {
+		c.memory.series -= moreBytes + int64(cap(s.more.others))*pointerBytes
 		s.more = nil
-		c.memory.series -= moreBytes
 	}
 	if empty && c.series.remove(s) {
 		c.memory.series -= seriesBytes + classBytes(len(s.key))

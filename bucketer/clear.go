@@ -45,10 +45,7 @@ func (c *Catalog) Clear(match func(meta bson.RawValue) bool) {
 
 // clearSeries drops the buckets of a series, except those in flight, and returns what waited for them.
 func (c *Catalog) clearSeries(s *series) []rows {
-	var known []*bucket
-	if s.open != nil {
-		known = append(known, s.open)
-	}
+	known := slices.Collect(s.opened)
 	if x := s.more; x != nil {
 		for _, chunk := range x.rolled.chunks {
 			for _, b := range chunk {
@@ -76,8 +73,7 @@ func (c *Catalog) clearBucket(b *bucket) rows {
 		return c.abandon(b)
 	}
 	s := b.series
-	if s.open == b {
-		s.open = nil
+	if s.withdraw(b) {
 		c.extra(s).roll(b)
 	}
 	b.set(isCleared)

@@ -37,7 +37,7 @@ func (c *Catalog) added(count int32, v survey) int64 {
 	return size
 }
 
-// decide says what becomes of a bucket when a measurement comes: stay, and it is inserted there (byLarge: although it is
+// decide says what becomes of a bucket when a measurement comes that does not clash with it: stay, and it is inserted there (byLarge: although it is
 // too large); or the action that makes room for another bucket, with its reason. The order of the checks is MongoDB's.
 func (c *Catalog) decide(b *bucket, time int64, v survey) (action, reason) {
 	switch {
@@ -48,11 +48,7 @@ func (c *Catalog) decide(b *bucket, time int64, v survey) (action, reason) {
 	case b.count() >= c.options.Limits.MaxCount:
 		return hardClose, byCount
 	}
-	act, why := c.decideSize(b, v)
-	if act == stay && v.match == clashes {
-		return hardClose, bySchemaChange
-	}
-	return act, why
+	return c.decideSize(b, v)
 }
 
 // decideSize closes a bucket that would become too large. One of few measurements may grow beyond that, for otherwise

@@ -9,7 +9,8 @@
 //
 //	catalog.go    the catalog: Insert, what waits, what a commit must not pass; validate.go: what it takes
 //	lookup.go     what is asked of the database; write.go: what is written, and what became of it; stats.go: what was done
-//	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it
+//	place.go      which bucket a measurement goes into; decide.go: whether a bucket still takes it; kinds.go: several open
+//	              ones of a series
 //	parking.go    measurements that wait for a look-up, line.go: in their order; ahead.go: what they will ask for;
 //	              unseen.go: when there is nothing to find
 //	resume.go     how they go on; reopen.go, stored.go: buckets made of an answer
@@ -36,5 +37,7 @@
 //     collections of a process; here nobody knows the buckets of all partitions, which belong to many processes.
 //   - Look-ups ahead change only the asking: the answers serve measurements placed in the same Load, which then find what
 //     they would have been told had they asked.
+//   - A series has an open bucket for each combination of types that its values have by turns, up to a bound. MongoDB has
+//     one, and closes it at each change. All but the one used last are in series.more, which most series do not have.
 //   - Comparison is binary: collations of a collection are not taken into account, neither in bounds nor in series.
 package bucketer

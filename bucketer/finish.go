@@ -180,7 +180,7 @@ func (c *Catalog) closeTooLarge(w *Write, b *bucket, done *sent) {
 	case b.is(isCleared):
 		b.action = leave
 		c.drop(b) // it is not what the catalog thinks: not even the close is written
-	case s.open == b:
+	case b.action == stay:
 		c.rollOver(b, hardClose, bySize)
 		c.touch(b)
 	default:

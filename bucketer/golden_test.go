@@ -192,10 +192,11 @@ var goldenCases = []struct {
 		g.insert(`{"time":{"$date":"2024-05-01T10:00:00Z"},"sensor":1,"a":1}`)
 		g.write()
 	}},
-	{name: "schema_change_closes", run: func(g *golden) {
-		g.insert(`{"time":{"$date":"2024-05-01T10:00:00Z"},"sensor":1,"a":1}`)
+	{name: "fifth_kind_closes", run: func(g *golden) {
+		const begin = `{"time":{"$date":"2024-05-01T10:00:00Z"},"sensor":1,"a":`
+		g.insert(begin+`1}`, begin+`"one"}`, begin+`null}`, begin+`{"x":1}}`, begin+`2}`)
 		g.write()
-		g.insert(`{"time":{"$date":"2024-05-01T10:00:00Z"},"sensor":1,"a":"one"}`)
+		g.insert(begin + `true}`)
 		g.write()
 	}},
 	{name: "delta_too_dear", setUp: func(o *Options) { o.DeltaMax = 2 }, run: func(g *golden) {

@@ -19,6 +19,8 @@ const (
 	memberBytes = int64(unsafe.Sizeof(member{}))
 	writeBytes  = int64(unsafe.Sizeof(Write{}))
 
+	pointerBytes = int64(unsafe.Sizeof(&bucket{}))
+
 	slotBytes  = int64(unsafe.Sizeof(slot{}))
 	bucketSlot = int64(unsafe.Sizeof(bson.ObjectID{})+4) + 8
 	indexSlot  = int64(unsafe.Sizeof("")) + 8
@@ -136,9 +138,7 @@ func (c *Catalog) drop(b *bucket) {
 	if !b.is(isClosed) && !c.archive.holds(b.id) {
 		c.unseen.add(b.minTime)
 	}
-	if b.series.open == b {
-		b.series.open = nil
-	}
+	b.series.withdraw(b)
 	b.set(isGone)
 	if b.series.more != nil {
 		b.series.more.unroll(b)

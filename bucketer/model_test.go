@@ -28,7 +28,7 @@ type model struct {
 }
 
 type modelSeries struct {
-	open     *modelBucket
+	open     []*modelBucket // of different kinds, the one used last first
 	excluded []bson.ObjectID
 	waits    bool
 	handed   bool // the look-up, to whom answers it
@@ -90,17 +90,22 @@ func (m *model) insert(r reading) {
 }
 
 func (m *model) place(s *modelSeries, r reading, ask bool) {
-	if s.open == nil {
+	if len(s.open) == 0 {
 		if !ask || !m.ask(s, r, true) {
 			m.stats["numBucketsOpenedDueToMetadata"]++
 			m.open(s, r)
 		}
 		return
 	}
-	act, why := m.decide(s.open, r)
-	if act == stay {
-		m.add(s, s.open, r, why)
-		return
+	act, why, query := stay, "", true
+	open := s.turnTo(r)
+	if open != nil {
+		act, why = m.decide(open, r)
+		query = act == archive
+		if act == stay {
+			m.add(s, open, r, why)
+			return
+		}
 	}
 	if act != hardClose {
 		if b := m.alternate(r); b != nil {
@@ -108,16 +113,33 @@ func (m *model) place(s *modelSeries, r reading, ask bool) {
 			m.add(s, b, r, why)
 			return
 		}
-		if ask && m.ask(s, r, act == archive) {
+		if ask && m.ask(s, r, query) {
 			return
 		}
 	}
-	m.roll(s, s.open, act, why)
+	if open != nil {
+		m.roll(s, open, act, why)
+	}
 	m.open(s, r)
 }
 
+// turnTo brings that open bucket to the front which has the kinds of a reading; nil: there is none.
+func (s *modelSeries) turnTo(r reading) *modelBucket {
+	for at, b := range s.open {
+		if b.hasKindsOf(r) {
+			s.open = append([]*modelBucket{b}, slices.Delete(slices.Clone(s.open), at, at+1)...)
+			return b
+		}
+	}
+	return nil
+}
+
+func (b *modelBucket) hasKindsOf(r reading) bool {
+	return haveOneSchema(append(slices.Clip(b.readings), r))
+}
+
 func (m *model) alternate(r reading) *modelBucket {
-	best := m.rolled(r)
+	best := m.rolled(r, true)
 	if best == nil || m.tooDear(best) {
 		return nil
 	}
@@ -127,12 +149,13 @@ func (m *model) alternate(r reading) *modelBucket {
 	return best
 }
 
-// rolled is the bucket that has rolled over for its time and is not written yet, whose window a reading is in.
-func (m *model) rolled(r reading) *modelBucket {
+// rolled is the bucket that has rolled over for its time and is not written yet, whose window a reading is in, and maybe
+// whose kinds it has.
+func (m *model) rolled(r reading, ofKinds bool) *modelBucket {
 	var best *modelBucket
 	for _, b := range m.buckets {
 		fits := b.inMemory && b.series == r.series && (b.action == softClose || b.action == archive) && b.busy() &&
-			r.time >= b.minTime && r.time-b.minTime < m.options.Collection.Span()
+			r.time >= b.minTime && r.time-b.minTime < m.options.Collection.Span() && (!ofKinds || b.hasKindsOf(r))
 		if fits && (best == nil || b.minTime > best.minTime || b.minTime == best.minTime && b.rolledAt < best.rolledAt) {
 			best = b
 		}
@@ -178,6 +201,11 @@ func (m *model) use(b *modelBucket) {
 }
 
 func (m *model) open(s *modelSeries, r reading) {
+	for _, b := range slices.Clone(s.open) {
+		if r.time-b.minTime >= m.options.Collection.Span() {
+			m.roll(s, b, softClose, "numBucketsClosedDueToTimeForward")
+		}
+	}
 	minTime := m.options.Collection.Round(r.time)
 	b := &modelBucket{
 		id: timeseries.BucketID(m.options.Source, r.position, 0, minTime), series: r.series, minTime: minTime,
@@ -185,14 +213,22 @@ func (m *model) open(s *modelSeries, r reading) {
 	}
 	m.buckets = append(m.buckets, b)
 	m.stats["numBucketsOpened"]++
-	s.open = b
+	m.putInFront(s, b)
 	m.use(b)
+}
+
+// putInFront makes a bucket an open one. The fourth of others is closed.
+func (m *model) putInFront(s *modelSeries, b *modelBucket) {
+	if len(s.open) == 4 {
+		m.roll(s, s.open[3], hardClose, "numBucketsClosedDueToSchemaChange")
+	}
+	s.open = append([]*modelBucket{b}, s.open...)
 }
 
 func (m *model) roll(s *modelSeries, b *modelBucket, act action, why string) {
 	m.stats[why]++
-	if s.open == b {
-		s.open, s.excluded = nil, nil
+	if at := slices.Index(s.open, b); at >= 0 {
+		s.open, s.excluded = slices.Delete(slices.Clone(s.open), at, at+1), nil
 	}
 	m.rolls++
 	b.action, b.rolledAt = act, m.rolls
@@ -231,13 +267,17 @@ func (m *model) ask(s *modelSeries, r reading, query bool) bool {
 	} else if !query {
 		return false
 	}
+	m.request(s, l, r)
+	return true
+}
+
+func (m *model) request(s *modelSeries, l Lookup, r reading) {
 	if m.foreseen(l) {
 		m.answer(s, l, r)
-		return true
+		return
 	}
 	s.waits, s.handed, s.stale, s.lookup, s.parked = true, false, false, l, []reading{r}
 	m.asking = append(m.asking, r.series)
-	return true
 }
 
 // archived is the archived bucket that is to be asked for a reading.
@@ -272,15 +312,20 @@ func (m *model) load(answered []Lookup) {
 
 // answer places a reading with what is stored now.
 func (m *model) answer(s *modelSeries, l Lookup, r reading) {
-	if b := m.candidate(s, l, r.time); b != nil {
-		if s.open != nil {
-			m.roll(s, s.open, softClose, "numBucketsClosedDueToReopening")
+	b, others := m.candidate(s, l, r)
+	switch {
+	case b != nil:
+		if open := s.turnTo(r); open != nil {
+			m.roll(s, open, softClose, "numBucketsClosedDueToReopening")
 		}
 		m.stats["numBucketsReopened"]++
 		b.archived, b.inMemory, b.keptOpen, b.action = false, true, false, stay
 		b.reopenedAt, b.reopenedSize = len(b.readings), m.size(b.id)
-		s.open = b
-	} else {
+		m.putInFront(s, b)
+	case others && l.ID != (bson.ObjectID{}):
+		m.request(s, Lookup{Series: r.series, Time: r.time}, r)
+		return
+	default:
 		m.unarchive(l.ID)
 	}
 	m.place(s, r, false)
@@ -294,25 +339,28 @@ func (m *model) unarchive(id bson.ObjectID) {
 	}
 }
 
-func (m *model) candidate(s *modelSeries, l Lookup, time int64) *modelBucket {
+// candidate is the stored bucket that is reopened for a reading; others: some are of other kinds.
+func (m *model) candidate(s *modelSeries, l Lookup, r reading) (best *modelBucket, others bool) {
 	effective, _ := m.options.Limits.Sizes(int64(m.active()))
 	var found []*modelBucket
 	for _, b := range m.buckets {
 		switch {
 		case b.stored() == 0, b.inMemory, b.isClosed, b.series != l.Series, slices.Contains(s.excluded, b.id),
 			len(b.readings) >= int(m.options.Limits.MaxCount),
-			time < b.minTime, time-b.minTime >= m.options.Collection.Span():
+			r.time < b.minTime, r.time-b.minTime >= m.options.Collection.Span():
 		case l.ID != (bson.ObjectID{}) && l.ID != b.id, l.ID == (bson.ObjectID{}) && m.size(b.id) >= int(effective):
+		case !b.hasKindsOf(r):
+			others = true
 		default:
 			found = append(found, b)
 		}
 	}
 	if len(found) == 0 {
-		return nil
+		return nil, others
 	}
 	return slices.MinFunc(found, func(a, b *modelBucket) int {
 		return cmp.Or(cmp.Compare(b.minTime, a.minTime), cmp.Compare(len(a.readings), len(b.readings)))
-	})
+	}), others
 }
 
 // waiting is how many buckets have something to write.

@@ -30,7 +30,7 @@ func (m *model) expected(s *modelSeries, n int) []Lookup {
 			break
 		}
 		known := slices.ContainsFunc(opened, func(minTime int64) bool { return isIn(minTime, r.time) })
-		if i > 0 && (known || s.open != nil && isIn(s.open.minTime, r.time) || m.rolled(r) != nil) {
+		if i > 0 && (known || len(s.open) > 0 && isIn(s.open[0].minTime, r.time) || m.rolled(r, false) != nil) {
 			continue
 		}
 		l := Lookup{Series: r.series, Time: r.time, Ahead: true}

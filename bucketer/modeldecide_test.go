@@ -12,7 +12,8 @@ import (
 // isLarge is the statistic of a bucket that stays although it is too large.
 const isLarge = "numBucketsKeptOpenDueToLargeMeasurements"
 
-// decide is bucket-catalog's table of decisions, from the list of readings. With an action comes the statistic of it.
+// decide is bucket-catalog's table of decisions, from the list of readings, for a reading of the bucket's kinds. With an
+// action comes the statistic of it.
 func (m *model) decide(b *modelBucket, r reading) (action, string) {
 	o := &m.options
 	span := o.Collection.Span()
@@ -40,9 +41,6 @@ func (m *model) decide(b *modelBucket, r reading) (action, string) {
 		return hardClose, "numBucketsClosedDueToSize"
 	default:
 		return hardClose, "numBucketsClosedDueToCachePressure"
-	}
-	if !haveOneSchema(with) {
-		return hardClose, "numBucketsClosedDueToSchemaChange"
 	}
 	return stay, why
 }

@@ -10,7 +10,7 @@ func (m *model) expire() {
 	b := m.idle[0]
 	m.idle = m.idle[1:]
 	s := m.series[b.series]
-	s.open, s.excluded = nil, nil
+	s.open, s.excluded = slices.DeleteFunc(slices.Clone(s.open), func(o *modelBucket) bool { return o == b }), nil
 	b.action = archive
 	m.end(b)
 	if b.archived {

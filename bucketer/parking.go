@@ -53,9 +53,15 @@ func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	} else {
 		return false
 	}
+	c.request(s, r, lookup)
+	return true
+}
+
+// request places a measurement when a look-up is answered.
+func (c *Catalog) request(s *series, r row, lookup Lookup) {
 	if a := c.foreseen.take(s, &lookup); a != nil {
 		c.answer(s, r, a)
-		return true
+		return
 	}
 	lookup.Meta = s.meta()
 	c.extra(s).wanted = &wanted{lookup: lookup, oldest: r.position.Offset}
@@ -63,7 +69,6 @@ func (c *Catalog) askFor(s *series, r row, query bool) bool {
 	c.lookups.queue = append(c.lookups.queue, s)
 	c.lookups.note(s)
 	c.park(s, r)
-	return true
 }
 
 // park adds a measurement to those of its series that wait.

@@ -20,6 +20,12 @@ func (c *Catalog) place(s *series, r row, v survey, ask bool) {
 		c.openBucket(s, r, openedByMeta)
 		return
 	}
+	if v.match == clashes {
+		if v = s.turnTo(r.elements); v.match == clashes {
+			c.placeBeside(s, r, ask)
+			return
+		}
+	}
 	act, why := c.decide(s.open, r.time, v)
 	if act == stay {
 		c.add(s.open, r, v, why)
@@ -38,13 +44,20 @@ func (c *Catalog) place(s *series, r row, v survey, ask bool) {
 	c.openBucket(s, r, openedByRollover)
 }
 
+// placeBeside places a measurement that clashes with all open buckets of its series. They stay open.
+func (c *Catalog) placeBeside(s *series, r row, ask bool) {
+	if c.placeAlternate(s, r) || ask && c.askFor(s, r, true) {
+		return
+	}
+	c.openBucket(s, r, openedBeside)
+}
+
 // placeAlternate inserts a measurement into a bucket that has rolled over but is still in memory.
 func (c *Catalog) placeAlternate(s *series, r row) bool {
-	b := s.alternate(r.time, c.span)
+	b, v := s.alternate(r.time, c.span, r.elements)
 	if b == nil || c.exceedsDelta(b) {
 		return false
 	}
-	v := b.shape.survey(r.elements)
 	act, why := c.decide(b, r.time, v)
 	if act != stay {
 		return false
@@ -59,10 +72,12 @@ type opening uint8
 const (
 	openedByMeta     opening = iota // the series had none
 	openedByRollover                // it takes the place of another
+	openedBeside                    // the open ones have values of other types
 )
 
-// openBucket opens a bucket for a measurement and makes it the open one of its series.
+// openBucket opens a bucket for a measurement and makes it the open one of its series that is used next.
 func (c *Catalog) openBucket(s *series, r row, why opening) {
+	c.rollPassed(s, r.time)
 	attempt := c.attempts[r.position]
 	if c.options.Settled != nil {
 		attempt = c.options.Settled.Attempt
@@ -71,7 +86,7 @@ func (c *Catalog) openBucket(s *series, r row, why opening) {
 		c.stats.BucketsOpenedDueToMetadata++
 	}
 	b := c.newBucket(s, r, attempt, c.options.Collection.Round(r.time))
-	s.open = b
+	c.setOpen(s, b)
 	c.add(b, r, c.shapes.empty.survey(r.elements), noReason)
 }
 
@@ -147,15 +162,12 @@ func (c *Catalog) touch(b *bucket) {
 	}
 }
 
-// rollOver makes a bucket no longer the open one of its series. What the action demands is done when nothing of the
+// rollOver makes a bucket no longer an open one of its series. What the action demands is done when nothing of the
 // bucket waits any more.
 func (c *Catalog) rollOver(b *bucket, act action, why reason) {
 	s := b.series
-	if s.open == b {
-		s.open = nil
-		if s.more != nil {
-			s.more.excluded = nil
-		}
+	if s.withdraw(b) && s.more != nil {
+		s.more.excluded = nil
 	}
 	b.action = act
 	c.stats.rolledOver(act, why)

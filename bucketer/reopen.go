@@ -11,10 +11,11 @@ import (
 	"waterwheel/timeseries/rawbson"
 )
 
-// reopen makes a bucket in memory of the best candidate of an answer; nil if there is none. Nothing is kept yet.
-func (c *Catalog) reopen(s *series, time int64, a *Answer) *bucket {
+// reopen makes a bucket in memory of the best candidate of an answer that a measurement does not clash with; nil if there
+// is none. clash tells that there are candidates with which it does. Nothing is kept yet.
+func (c *Catalog) reopen(s *series, r row, a *Answer) (b *bucket, clash bool) {
 	archived := a.Lookup.ID != (bson.ObjectID{})
-	candidates := c.candidates(s, time, a)
+	candidates := c.candidates(s, r.time, a)
 	switch found := len(candidates) > 0; {
 	case archived && found:
 		c.stats.BucketsFetched++
@@ -26,7 +27,14 @@ func (c *Catalog) reopen(s *series, time int64, a *Answer) *bucket {
 		c.stats.BucketQueriesFailed++
 	}
 	for i := range candidates {
-		b := c.rehydrate(s, &candidates[i])
+		shape := c.shapeOf(s, &candidates[i])
+		if shape != nil && shape.survey(r.elements).match == clashes {
+			clash = true
+			continue
+		}
+		if shape != nil {
+			b = c.rehydrate(s, &candidates[i], shape)
+		}
 		if b == nil {
 			c.stats.BucketReopeningsFailed++
 			continue
@@ -36,9 +44,9 @@ func (c *Catalog) reopen(s *series, time int64, a *Answer) *bucket {
 			c.stats.BucketsReopenedFromArchive++
 		}
 		c.archive.remove(b.id)
-		return b
+		return b, clash
 	}
-	return nil
+	return nil, clash
 }
 
 // candidates returns the stored buckets of an answer that MongoDB's own query would find, best first: the one with the
@@ -81,9 +89,9 @@ func (c *Catalog) isEligible(s *series, time int64, d *stored) bool {
 		!s.excludes(d.id)
 }
 
-// rehydrate makes a bucket of a candidate; nil when the candidate is of another series, or is not what a catalog
-// writes: positions that do not add up, bounds that cannot be read or contradict each other.
-func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
+// shapeOf makes the shape of a candidate; nil when the candidate is of another series, or is not what a catalog writes:
+// positions that do not add up, bounds that cannot be read or contradict each other.
+func (c *Catalog) shapeOf(s *series, d *stored) *shape {
 	if string(d.key) != s.key || !d.countsPositions() {
 		return nil
 	}
@@ -101,6 +109,11 @@ func (c *Catalog) rehydrate(s *series, d *stored) *bucket {
 	if v.match == grows {
 		shape = c.shapes.grow(shape, d.upper, v)
 	}
+	return shape
+}
+
+// rehydrate makes a bucket of a candidate of this shape; nil when a field has no maximum.
+func (c *Catalog) rehydrate(s *series, d *stored, shape *shape) *bucket {
 	lower, upper := appendFields(nil, d.lower), []byte{0, 0, 0, 0}
 	members := finder{kind: bson.TypeEmbeddedDocument, rest: d.upper}
 	for at := range shape.members {

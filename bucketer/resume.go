@@ -50,13 +50,16 @@ func (c *Catalog) resume(s *series, answers []Answer) {
 
 // answer places the measurement that a look-up was for.
 func (c *Catalog) answer(s *series, r row, a *Answer) {
-	if b := c.reopen(s, r.time, a); b != nil {
-		if s.open != nil {
-			c.rollOver(s.open, softClose, byReopening)
-		}
-		c.keep(b)
-		s.open = b
-	} else if a.Lookup.ID != (bson.ObjectID{}) {
+	b, clash := c.reopen(s, r, a)
+	archived := a.Lookup.ID != (bson.ObjectID{})
+	switch {
+	case b != nil:
+		c.replaceOpen(s, b, r.elements)
+	case archived && clash: // it stays archived
+		size, _ := c.options.Limits.Sizes(c.active())
+		c.request(s, r, Lookup{Series: s.key, Time: r.time, Size: size})
+		return
+	case archived:
 		c.archive.remove(a.Lookup.ID)
 		c.unseen.add(r.time) // its minimum time is not later
 	}
@@ -65,6 +68,21 @@ func (c *Catalog) answer(s *series, r row, a *Answer) {
 		v = s.open.shape.survey(r.elements)
 	}
 	c.place(s, r, v, wasAsked)
+}
+
+// replaceOpen makes a reopened bucket the open one, in place of the one that a measurement would go to.
+func (c *Catalog) replaceOpen(s *series, b *bucket, elements []byte) {
+	if s.open != nil {
+		v := s.open.shape.survey(elements)
+		if v.match == clashes {
+			v = s.turnTo(elements)
+		}
+		if v.match != clashes {
+			c.rollOver(s.open, softClose, byReopening)
+		}
+	}
+	c.keep(b)
+	c.setOpen(s, b)
 }
 
 // foreseen are answers that have come before they were asked for, in the order in which they probably will be.

@@ -294,8 +294,8 @@ func (c *Catalog) splitMeta(elements []byte) (key, rest []byte) {
 
 // setAlone keeps what waits for the buckets of a series out of segments.
 func (s *series) setAlone() {
-	if s.open != nil {
-		s.open.set(isAlone)
+	for b := range s.opened {
+		b.set(isAlone)
 	}
 	if s.more == nil {
 		return

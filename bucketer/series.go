@@ -8,15 +8,16 @@ import (
 
 // series is one identity: what shares a normalised meta, byte by byte.
 type series struct {
-	key  string // the meta's type byte and its bytes; empty for no meta
-	open *bucket
-	more *more // nil most of the time
+	key  string  // the meta's type byte and its bytes; empty for no meta
+	open *bucket // the one used last, if several are open
+	more *more   // nil most of the time
 }
 
 // more is what a series has while something unusual goes on.
 type more struct {
+	others   []*bucket // the other open buckets, of other combinations of types; the one used last first
 	rolled   rolled
-	excluded []bson.ObjectID // not to be reopened until the open bucket has rolled over
+	excluded []bson.ObjectID // not to be reopened until an open bucket has rolled over
 
 	parked line    // they wait for the answer to wanted
 	wanted *wanted // nil: nothing is asked
@@ -42,24 +43,27 @@ func (s *series) excludes(id bson.ObjectID) bool {
 
 // isOrdinary tells that nothing unusual goes on.
 func (x *more) isOrdinary() bool {
-	return x == nil || x.rolled.live == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
+	return x == nil || len(x.others) == 0 && x.rolled.live == 0 && len(x.excluded) == 0 && x.wanted == nil && x.conflicts == 0
 }
 
 // alternate is a bucket that has rolled over by time but is not fully written: it still takes a measurement of its
-// window. Of several the one with the largest minimum time, then the one that rolled over first.
-func (s *series) alternate(time, span int64) *bucket {
+// window that does not clash with it. Of several the one with the largest minimum time, then the one that rolled over first.
+func (s *series) alternate(time, span int64, elements []byte) (*bucket, survey) {
 	if s.more == nil {
-		return nil
+		return nil, survey{}
 	}
 	for b := range s.more.rolled.before(time) {
 		if spanExceeded(time, b.minTime, span) {
-			return nil
+			break
 		}
-		if !b.is(isGone) && (b.action == softClose || b.action == archive) {
-			return b
+		if b.is(isGone) || b.action != softClose && b.action != archive {
+			continue
+		}
+		if v := b.shape.survey(elements); v.match != clashes {
+			return b, v
 		}
 	}
-	return nil
+	return nil, survey{}
 }
 
 // roll adds a bucket that has rolled over.

@@ -42,7 +42,8 @@ func (e *SegmentError) Error() string { return fmt.Sprintf("the segment %s: %v",
 // Unwrap is what is wrong with it.
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// Settle makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times.
+// Settle makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times,
+// those of each combination of types in buckets of their own (settledKinds).
 // The flush is not to be finished: the buckets are no catalog's. The error is a *SegmentError.
 func Settle(o Options, by Settled, segments []bson.Raw) (*Flush, error) {
 	var all []segmented

@@ -114,6 +114,9 @@ func (d *disturbed) checkSettled() {
 }
 
 func (d *disturbed) checkBucket(document bson.D, b *modelBucket) {
+	if !haveOneSchema(b.readings) {
+		d.t.Errorf("a bucket mixes types: %s", text(document))
+	}
 	first, last := offsetsOf(b.readings)
 	for path, want := range map[string]any{
 		"control.source.first": first,

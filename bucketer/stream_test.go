@@ -31,6 +31,7 @@ type stream struct {
 	spread int64 // by how many milliseconds times may be off
 	pace   int64 // up to how many milliseconds the clock moves from one measurement to the next
 	wild   int   // one value of so many is not what its field usually has
+	swing  int   // of so many habits the values of a and b are by turns
 	usual  map[string]habit
 }
 
@@ -52,6 +53,7 @@ func newStream(t testing.TB, random *rand.Rand) *stream {
 		spread: oneOf[int64](random, 1000, 600_000, 5_000_000, 20_000_000),
 		pace:   oneOf[int64](random, 1000, 60_000, 60_000),
 		wild:   oneOf(random, 5, 20, 100, 1000),
+		swing:  oneOf(random, 1, 1, 2, 3, 6),
 		usual:  map[string]habit{},
 	}
 }
@@ -97,8 +99,11 @@ func (s *stream) value(path string, depth int) any {
 		usual = s.habit(depth)
 		s.usual[path] = usual
 	}
-	if s.random.IntN(s.wild) == 0 {
+	switch {
+	case s.random.IntN(s.wild) == 0:
 		usual = s.habit(depth)
+	case s.swing > 1 && (path == "a" || path == "b"):
+		usual = habit(s.random.IntN(s.swing))
 	}
 	switch usual {
 	case texts:

@@ -13,8 +13,8 @@ import (
 
 // refuseMixed refuses an index on a measurement field while a bucket holds values of several kinds in it, as MongoDB's own time
 // series do. An index has a bucket's smallest and largest value, and a query compares with values of one kind: a bucket whose
-// largest value is a text is not found by a number, though it may hold numbers that are asked for. Consumers close a bucket
-// where the kind changes, so that only buckets written by others are refused. Segments, in which series of several kinds lie beside
+// largest value is a text is not found by a number, though it may hold numbers that are asked for. Consumers put values of
+// another kind into another bucket, so that only buckets written by others are refused. Segments, in which series of several kinds lie beside
 // one another, are left out: nobody looks for them by such an index.
 func (s *series) refuseMixed(ctx context.Context, keys bson.Raw) error {
 	elements, err := keys.Elements()

@@ -16,8 +16,8 @@ import (
 // maxCandidates is how many of the buckets found for a look-up are kept. A series of more than BUCKET_DELTA_MAX
 // measurements a flush leaves a bucket behind with each, which is neither closed nor full, so that thousands may be found
 // for every one of a thousand series. The catalog takes the first that it does not refuse, and it has few reasons to
-// refuse one: a bucket of the series that it holds already or has just left, one that was edited by hand. Should it refuse
-// all, it opens a new bucket.
+// refuse one: a bucket of the series that it holds already or has just left, one of values of other types, one that was edited
+// by hand. Should it refuse all, it opens a new bucket.
 const maxCandidates = 4
 
 // candidate is a bucket found, with what tells whether a look-up wants it, and how much.
