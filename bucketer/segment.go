@@ -36,6 +36,8 @@ type segment struct {
 	bucket
 	low, high int32
 	owner     string
+	first     timeseries.Position // of its measurements, in the order in which they came into it
+	earliest  int64               // time of its measurements
 }
 
 // noSeries is the series of a segment.
@@ -147,7 +149,7 @@ func (c *Catalog) appendMeta(dst []byte, key string) []byte {
 type filling struct {
 	c        *Catalog
 	f        *flight
-	earliest int64 // time of all measurements, rounded
+	earliest int64 // time of all measurements, rounded: so all are within one span of a segment's minimum time
 	open     []*segment
 	of       *staged // the series of the last measurement, and its meta as an element
 	meta     []byte
@@ -182,8 +184,7 @@ func (p *filling) add(r row, hash int32) {
 	if spanExceeded(r.time, minTime, p.c.span) {
 		minTime = p.c.options.Collection.Round(r.time)
 	}
-	s := &segment{low: hash, owner: p.c.options.Owner, bucket: bucket{
-		id:      timeseries.BucketID(p.c.options.Source, r.position, segmentAttempt+p.c.attempts[r.position], minTime),
+	s := &segment{low: hash, owner: p.c.options.Owner, first: r.position, earliest: r.time, bucket: bucket{
 		minTime: minTime, maxTime: r.time, series: noSeries, shape: p.c.shapes.empty,
 	}}
 	p.c.extend(s, r, s.shape.survey(r.elements), hash)
@@ -218,11 +219,15 @@ func (c *Catalog) extend(s *segment, r row, v survey, hash int32) {
 		s.shape = grown
 	}
 	s.pending.push(r, &c.buffers)
-	s.high = hash
+	s.high, s.earliest = hash, min(s.earliest, r.time)
 }
 
-// cutSegment adds the write of a segment to the flush.
+// cutSegment adds the write of a segment to the flush. Its minimum time is that of its own measurements, rounded: a bucket gets it
+// from the measurement that opens it, because later ones are not known yet; here all are, and queries pass over the segment for
+// what is before them.
 func (c *Catalog) cutSegment(f *flight, s *segment) {
+	s.minTime = c.options.Collection.Round(s.earliest)
+	s.id = timeseries.BucketID(c.options.Source, s.first, segmentAttempt+c.attempts[s.first], s.minTime)
 	c.encoder.segment = s
 	w := c.encoder.encode(c, &s.bucket, true, 1)
 	c.encoder.segment = nil

@@ -126,3 +126,34 @@ func TestSegments(t *testing.T) {
 		})
 	}
 }
+
+// TestASegmentBeginsWithItsOwnEarliestMeasurement: queries for what is before that pass over it, however early the measurements
+// are that were flushed together with it.
+func TestASegmentBeginsWithItsOwnEarliestMeasurement(t *testing.T) {
+	o := testOptions(t)
+	o.DenseFrom = 64
+	later := 0
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		all := scattered(random, 200, 1, 1+random.IntN(3))
+		for i := range all[:50] { // of another type, so they are in segments of their own
+			all[i].fields[0].Value = "off"
+		}
+		writes := staging(t, o, all)
+		first := slices.MinFunc(writes, func(a, b *Write) int { return cmp.Compare(a.MinTime, b.MinTime) }).MinTime
+		for _, w := range writes {
+			earliest := int64(1 << 62)
+			unpacked(t, o, []bson.Raw{w.Document}, func(_ bson.Raw, m *timeseries.Unpacked) { earliest = min(earliest, m.Time) })
+			want := o.Collection.Round(earliest)
+			if got := w.Document.Lookup("control", "min", "time").DateTime(); got != want || w.MinTime != want || !timeseries.IDFits(w.ID, want) {
+				t.Errorf("seed %d: a segment of %s begins at %d, want %d", seed, w.ID.Hex(), got, want)
+			}
+			if want > first {
+				later++
+			}
+		}
+	}
+	if later == 0 {
+		t.Error("all segments begin at the same time: this proves nothing")
+	}
+}
