@@ -273,11 +273,12 @@ func (c optionChanges) lasting() bool { return slices.ContainsFunc(c, OptionChan
 
 func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) string) {
 	for _, one := range c {
-		if one.DryRun && one.Changed {
+		switch {
+		case one.DryRun && one.Changed:
 			one.printPlan(w)
-		} else if one.Changed {
+		case one.Changed:
 			fmt.Fprintf(w, "%s: %s; before: %s. Set %s, so that the settings of consumers agree.\n", one.Series, one.After, one.Before, advice(one.after))
-		} else {
+		default:
 			fmt.Fprintf(w, "%s: %s, as before. Nothing was changed.\n", one.Series, one.After)
 		}
 	}

@@ -102,7 +102,7 @@ func TestCommandsThatDeleteAsk(t *testing.T) {
 			walk(below)
 		}
 	}
-	walk((&program{}).root())
+	walk((&program{lookup: func(string) (string, bool) { return "", false }}).root())
 	slices.Sort(asking)
 	want := []string{
 		"collection create-index", "collection delete-meta", "collection drop-index", "collection expire", "collection set-expiry",
