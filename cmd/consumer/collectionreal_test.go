@@ -24,7 +24,7 @@ func TestTakeoverOnServers(t *testing.T) {
 	s.produce(500)
 	s.verified()
 	former := s.env["KAFKA_GROUP_ID"]
-	s.command(exitFailed, `Kafka knows members of "`+former+`" (1 members)`, "collection", "takeover", "--to", former+"-2")
+	s.command(exitFailed, `Kafka knows members of "`+former+`" (1 member)`, "collection", "takeover", "--to", former+"-2")
 	s.command(exitDone, "is the group's already", "collection", "takeover")
 	stop()
 	s.produce(100)

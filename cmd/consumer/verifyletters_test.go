@@ -90,7 +90,7 @@ func TestVerifyMissesALetter(t *testing.T) {
 	gone := whole[len(whole)/2]
 	s.replaceLetters(append(append([]kafkago.Message(nil), whole[:len(whole)/2]...), whole[len(whole)/2+1:]...))
 	code, out := s.verify()
-	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.letters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 letters missing") {
+	if code != exitFound || !strings.Contains(out, fmt.Sprintf("%d dead-lettered", s.letters-1)) || !strings.Contains(out, " 0 missing, 0 doubled, 0 unknown, 1 letter missing") {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
 	place := header(&gone, "__connect.errors.offset")

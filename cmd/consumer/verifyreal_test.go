@@ -279,7 +279,7 @@ func TestVerifyGoesByTheExpiryOfTheCollection(t *testing.T) {
 	s.produce(100)
 	s.verified()
 	stop()
-	s.command(exitDone, "", "collection", "set-expiry", "24h")
+	s.command(exitDone, "", "collection", "set-expiry", "24h", "--yes")
 	s.command(exitDone, "", "collection", "expire", "--yes")
 	code, out := s.verify()
 	if says := fmt.Sprintf(" %d expired, 0 missing, ", s.valid); code != exitDone || !strings.Contains(out, says) {
