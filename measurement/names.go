@@ -12,6 +12,14 @@ const fewNames = 16
 
 // checkName refuses names that an update of a bucket could not address.
 func (d *Decoder) checkName(name []byte) *DecodeError {
+	if len(name) > 0 && name[0] != '$' && !d.dotted {
+		return nil
+	}
+	return d.checkOddName(name)
+}
+
+// checkOddName is checkName where a look at the first byte does not do.
+func (d *Decoder) checkOddName(name []byte) *DecodeError {
 	switch {
 	case len(name) == 0:
 		return newError(BadFieldName, "", "it holds a field without a name: name it")

@@ -87,8 +87,13 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 				return err
 			}
 		default:
+			if next != nil {
+				if err := d.checkName(e.Name); err != nil {
+					return err
+				}
+			}
 			d.out = append(d.out, whole[:len(whole)-len(list)]...)
-			if err := d.kept(e.Name, depth, next); err != nil {
+			if err := d.kept(e.Name, depth); err != nil {
 				return err
 			}
 		}
@@ -118,7 +123,12 @@ func (d *Decoder) copyNested(e rawbson.Element, depth int, at *node) *DecodeErro
 		d.out = d.out[:start] // it held what was taken out and nothing else
 		return nil
 	}
-	return d.kept(e.Name, depth-1, at)
+	if at != nil {
+		if err := d.checkName(e.Name); err != nil {
+			return err
+		}
+	}
+	return d.kept(e.Name, depth-1)
 }
 
 // copyContent copies the value of an object or an array.
@@ -152,13 +162,8 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	return nil
 }
 
-// kept counts a field that was copied, at which paths go on or do not. At the top level none may have the name of time or meta.
-func (d *Decoder) kept(name []byte, depth int, at *node) *DecodeError {
-	if at != nil {
-		if err := d.checkName(name); err != nil {
-			return err
-		}
-	}
+// kept counts a field that was copied. At the top level none may have the name of time or meta.
+func (d *Decoder) kept(name []byte, depth int) *DecodeError {
 	if depth > 1 {
 		return nil
 	}
