@@ -13,8 +13,19 @@
 //	group.go    the members of the group, and where each partition would begin
 //	sample.go   Sample: what the newest records of a topic would become
 //	feed.go     Feed: what events from standard input would become
-//	judge.go    what a sample says of the settings
-//	propose.go  Propose: settings that suit a sample better; shapes.go: forms of events that are known
-//	readable.go what of a sample can be read; leaves.go: its fields; timefield.go, metafields.go: which are time and meta
+//	feedlog.go  events from standard input that are records with keys
+//	judge.go    what a sample says of the settings in effect
+//	advise.go   when a sample says more than that they fit
 //	variety.go  how many different values the fields of meta have
+//
+// What a sample says about settings goes from evidence to candidates, and from candidates to a proposal or a question:
+//
+//	evidence.go  what was seen of each field, in all records; texts.go: of texts; distinct.go: how often values come back
+//	encodings.go how records are encoded, and what those look like that cannot be read
+//	view.go      the evidence below one object; shapes.go: forms of events that are known; names.go: what names say
+//	timefield.go which field is the time
+//	identity.go  what names the series; keys.go: what the keys say of it; unnamed.go: where no field is called so
+//	kept.go      records to try settings with; tally.go: what becomes of them
+//	propose.go   Advice, Proposal: from candidates to settings, or to a question
+//	loses.go     what settings would lose; values.go: values that are stored and cannot be used
 package check

@@ -26,7 +26,7 @@ const FeedName = "standard input"
 var ErrNoEvents = errors.New("there are no events on standard input: send one a line, or a JSON array of them")
 
 // Feed is what the events of a feed, one a line or one JSON text, would become, as if they had been made at a time in
-// milliseconds. It adds what it finds. More than the first 16 MiB or 100,000 events are not looked at.
+// milliseconds. Where each line is a record as kcat -J prints it, its key, partition and timestamp are those of the line. It adds what it finds. More than the first 16 MiB or 100,000 events are not looked at.
 func Feed(in io.Reader, at int64, decoding measurement.Options, bucketing bucketer.Options, found *Findings) (Sample, error) {
 	s, err := newSampler(FeedName, decoding, bucketing)
 	if err != nil {
@@ -39,10 +39,14 @@ func Feed(in io.Reader, at int64, decoding measurement.Options, bucketing bucket
 	if len(values) == 0 {
 		return Sample{}, ErrNoEvents
 	}
+	list, isLog := asLogged(values)
+	s.evidence.isLog = isLog
 	for i, value := range values {
-		r := record.Record{Offset: int64(i), Timestamp: at, Value: value}
-		s.take(0, &r)
-		s.keep(&r)
+		r := loggedRecord{Record: record.Record{Offset: int64(i), Timestamp: at, Value: value}}
+		if isLog {
+			r = list[i]
+		}
+		s.take(r.partition, &r.Record)
 	}
 	view := s.finish()
 	if !whole {

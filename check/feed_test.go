@@ -67,3 +67,21 @@ func TestFeedSaysWhatItIsOf(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFeedOfRecordsHasTheirKeys: of lines that kcat -J prints.
+func TestFeedOfRecordsHasTheirKeys(t *testing.T) {
+	lines := repeat(40, `{"topic":"t","partition":%d,"offset":%d,"tstype":"create","ts":%d,"broker":1,"headers":["a","b"],"key":"room-%d","payload":"{\"time\":%d,\"v\":1}"}`,
+		func(i int) []any { return []any{i % 4, i, 1_700_000_000_000 + i, i % 4, 1_700_000_000 + i} })
+	lines = append(lines, `{"topic":"t","partition":0,"offset":41,"ts":1700000000000,"key":"room-0","payload":null}`)
+	view, _ := sampledAndKept(t, lines...)
+	if view.Proposal == nil || view.Proposal.Line() != "EVENT_META_FROM=key" || view.Proposal.Series != 4 || view.Tombstones != 1 {
+		t.Errorf("%+v, %d tombstones", view.Advice, view.Tombstones)
+	}
+	if loses := fmt.Sprint(view.Proposal.Loses); !strings.Contains(loses, "headers: a") {
+		t.Errorf("lost would be %s", loses)
+	}
+	view, _ = sampledAndKept(t, append(lines, `{"time":1700000000,"v":1}`)...)
+	if view.Proposal != nil && strings.Contains(view.Proposal.Line(), "key") {
+		t.Errorf("one line is no record: %+v", view.Proposal)
+	}
+}

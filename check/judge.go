@@ -42,11 +42,18 @@ func (s *sampler) judge(found *Findings) {
 	if s.hinted > 0 {
 		found.Wrong(subject, "set EVENT_TIME_FORMAT to the unit that the events have", "%s %s like another unit of time: %s", words.Count(s.hinted, "time"), words.Form(s.hinted, "looks", "look"), s.bad["time_out_of_range"].Example)
 	}
-	if s.view.Topic != FeedName { // its records were made just now, whatever it is of
+	if s.evidence.isLog { // else they were made just now, whatever they are of
 		s.judgeTimes(subject, found)
 	}
+	s.judgeZone(subject, found)
+	s.judgeIdentity(subject, found)
 	s.judgeSeries(subject, found)
 	s.judgeParts(subject, found)
+	s.judgeValues(subject, found)
+	if s.evidence.crowded {
+		found.Note(subject, "the events have more than %s different names: further fields were not looked at", count(mostPaths))
+	}
+	s.judgePartitions(subject, found)
 }
 
 // judgeParts warns about parts of meta that no event has: each is absent then, without a letter.
@@ -63,8 +70,11 @@ func (s *sampler) judgeParts(subject string, found *Findings) {
 
 // wayOut is what is proposed, else what to do without a proposal.
 func (s *sampler) wayOut(otherwise string) string {
-	if len(s.view.Proposals) > 0 {
-		return "these look like " + s.view.Proposals[0].Shape + ": " + s.view.Proposals[0].Line()
+	switch {
+	case s.view.Proposal != nil:
+		return "these look like " + s.view.Proposal.Shape + ": " + s.view.Proposal.Line()
+	case s.view.Question != "":
+		return "decide between the settings above: " + s.view.Question
 	}
 	return cmp.Or(s.view.Unproposed, otherwise)
 }

@@ -2,31 +2,49 @@ package check
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"waterwheel/bucketer"
 	"waterwheel/measurement"
-	"waterwheel/record"
 )
 
-// shownProposals bounds how many are shown.
-const shownProposals = 3
+// shownForms bounds how many forms of records are named that cannot be read.
+const shownForms = 3
 
-// Proposal is a group of settings with which more of a sample's events would be stored.
+// Advice is what a sample says about the settings of its events: a proposal, a question that the sample does not answer, or why
+// neither helps. It is empty where the settings in effect need none.
+type Advice struct {
+	Proposal *Proposal `json:"proposal,omitempty"`
+	// Question is what a person has to decide. Choices are the settings for each answer, none of which is proposed.
+	Question string     `json:"question,omitempty"`
+	Choices  []Proposal `json:"choices,omitempty"`
+	// Unproposed says why no settings are proposed, and what to do instead.
+	Unproposed string `json:"unproposed,omitempty"`
+}
+
+// Proposal is a group of settings.
 type Proposal struct {
 	// Shape is what the events look like.
 	Shape string `json:"shape"`
 	// Settings are those that differ from the defaults, and from what is in effect.
-	Settings []Setting `json:"settings"`
-	// Measurements and Letters are what the sampled events become with them; Series of the measurements.
+	Settings   []Setting  `json:"settings"`
+	Confidence Confidence `json:"confidence"`
+	// Because says what the confidence rests on, Means what choosing these settings means where they are one of two choices.
+	Because []string `json:"because,omitempty"`
+	Means   string   `json:"means,omitempty"`
+	// Loses is what of the events would be lost, or could not be used; empty: nothing that the sample shows.
+	Loses []string `json:"loses,omitempty"`
+	// Measurements and Letters are what the events that were tried become; Series of the measurements.
 	Measurements int `json:"measurements"`
 	Letters      int `json:"letters"`
 	Series       int `json:"series"`
-	// Caution is what speaks against the settings, empty: nothing that the sample shows.
-	Caution string `json:"caution,omitempty"`
 	// Examples are measurements as they would be stored.
 	Examples []Document `json:"examples"`
+
+	inEffect bool
 }
 
 // Setting is a setting's name and value.
@@ -50,60 +68,173 @@ func (p Proposal) Line() string {
 
 // proposer looks for settings that suit a sample.
 type proposer struct {
-	readable
-	topic     string
+	*evidence
+	kept      *kept
 	current   measurement.Options
 	bucketing bucketer.Options
-	without   string // a path that is a part of meta only if nothing else is
 }
 
-// trial is what a sample becomes with some settings.
-type trial struct {
-	good, bad int
-	view      Sample
+// reading is what is found of the events: their form, their time, what names their series.
+type reading struct {
+	form
+	time timeChoice
 }
 
-// Propose returns settings with which more of the records become measurements than with the current ones, the best first; and
-// where none do, why, as far as the form of the events is known.
-func Propose(topic string, records []record.Record, current measurement.Options, bucketing bucketer.Options) (list []Proposal, why string) {
-	p := proposer{readable: read(records), topic: topic, current: current, bucketing: bucketing}
-	now, _ := p.try(current)
-	if now.bad == 0 {
-		return nil, ""
+// propose goes from the evidence to settings: it knows the form of the events, looks for their time, and for what names their series.
+// It does not ask which settings are in effect.
+func (p *proposer) propose() Advice {
+	if p.objects == 0 || p.encodings.odd*2 > p.encodings.records {
+		return Advice{Unproposed: p.unreadable()}
 	}
-	for _, s := range p.shapes() {
-		why = cmp.Or(why, s.why)
-		for _, o := range s.options {
-			one, ok := p.try(o)
-			if !ok || one.good <= now.good {
+	r := reading{form: p.form(p.base())}
+	if r.why != "" {
+		return Advice{Unproposed: r.why}
+	}
+	probe := p.kept.probe()
+	r.time = r.timeOf(func(path, format string) float64 {
+		o := withTime(r.options, path, format)
+		o.MetaFrom, o.Fields, o.Drop = measurement.MetaFromNone, "", nil
+		t, _ := p.try(o, probe)
+		return share(t.good, t.good+t.bad)
+	})
+	if day, clock := r.view.parted(); r.time.read < mostly && day != "" && clock != "" {
+		return Advice{Unproposed: fmt.Sprintf("the day is in %s and the time of day in %s, and no setting joins two fields: let the producer send one time, as 2026-03-01T12:00:00Z", day, clock)}
+	}
+	options := withTime(r.options, r.time.path, r.time.format)
+	named := r.namingOf(r.time.path, func(i identity) tally {
+		t, _ := p.try(p.cleared(r.view, i.apply(options)), p.kept.list)
+		if t.metas == nil {
+			t.metas, t.keys = newDistinct(1), newDistinct(1)
+		}
+		return t
+	})
+	return p.decide(&r, options, named)
+}
+
+// cleared are options that leave out the fields which half of the events have under the name that time or meta is stored under.
+func (p *proposer) cleared(v view, o measurement.Options) measurement.Options {
+	o, _ = p.stored(o)
+	area := view{evidence: p.evidence, root: areaOf(o)}
+	for _, name := range []string{o.StoredTime, o.StoredMeta} {
+		for _, l := range area.leaves() {
+			if name == "" || !isIn(l.path, name) || strings.Contains(l.path, "[]") || l.seen*2 < v.n || !p.isField(o, l.field.path) || p.holdsTaken(o, l.field.path) {
 				continue
 			}
-			line := p.settings(o)
-			if !slices.ContainsFunc(list, func(other Proposal) bool { return slices.Equal(other.Settings, line) }) {
-				list = append(list, Proposal{s.name + described(&o), line, one.good, one.bad, one.view.Series, one.caution(), one.view.Examples})
-			}
-		}
-		if why != "" || len(list) > 0 && list[len(list)-1].Letters == 0 {
-			break // what is more general says less
+			path := strings.TrimPrefix(l.field.path, v.root)
+			o.Drop = append(slices.Clone(o.Drop), strings.TrimPrefix(path, "."))
 		}
 	}
-	if why != "" {
-		return nil, why
-	}
-	slices.SortStableFunc(list, func(a, b Proposal) int { return cmp.Compare(b.Measurements, a.Measurements) })
-	list = list[:min(len(list), shownProposals)]
-	if len(list) == 0 {
-		why = p.unreadable()
-	}
-	return list, why
+	return o
 }
 
-// caution warns about a meta that differs in nearly every measurement.
-func (t *trial) caution() string {
-	if t.good < judgedFrom || t.view.Series*2 <= t.good {
-		return ""
+// holdsTaken reports whether a path leads to an object with time or a part of meta in it.
+func (p *proposer) holdsTaken(o measurement.Options, path string) bool {
+	return slices.ContainsFunc(taken(o), func(of string) bool { return isIn(of, path) })
+}
+
+// decide makes a proposal of what is found, or a question.
+func (p *proposer) decide(r *reading, options measurement.Options, named naming) Advice {
+	list := named.choices
+	if named.question == "" {
+		list = []identity{named.found}
 	}
-	return "nearly every measurement would be a series of its own, and a bucket: name fields in EVENT_META_FIELDS that stay the same"
+	a := Advice{Question: named.question}
+	for _, i := range list {
+		if a.Question != "" {
+			i.because = ""
+		}
+		if one, ok := p.proposal(r, p.cleared(r.view, i.apply(options)), i); ok {
+			a.Choices = append(a.Choices, one)
+		}
+	}
+	switch {
+	case len(a.Choices) == 0:
+		return Advice{Unproposed: cmp.Or(a.Question, "no settings that can be derived from the events store them")}
+	case a.Question != "":
+	case list[0].from == measurement.MetaFromKey && p.framed*2 > p.keyed && slices.ContainsFunc(a.Choices[0].Examples, isFramed):
+		return Advice{Unproposed: "the keys name the series, and begin with the frame of a schema registry, which would be a part of it: a new schema makes new series. " +
+			"Send the keys without a frame, as texts, or what they say in the value"}
+	case r.time.twin != "":
+		a.Question = fmt.Sprintf("the times in %s, as %s, can be read in two ways, and all of the sample fits both", r.time.path, r.time.example)
+		a.Choices[0].Means = "the first reading: " + r.time.format
+		if other, ok := p.proposal(r, p.cleared(r.view, withTime(list[0].apply(options), r.time.path, r.time.twin)), list[0]); ok {
+			other.Means = "the second: " + r.time.twin
+			a.Choices = append(a.Choices, other)
+		}
+	case r.time.path == "" && r.time.unread != "":
+		a.Question = fmt.Sprintf("%s looks like the time, as %s, and no format of EVENT_TIME_FORMAT that was tried reads it", r.time.unread, r.time.example)
+		a.Choices[0].Means = "the record's time is stored in its place; choose it if the producer cannot send another form"
+	case a.Choices[0].Confidence == Low:
+		a.Question = fmt.Sprintf("the events are of several forms, and the best settings fit %s of %s", count(a.Choices[0].Measurements), count(a.Choices[0].Measurements+a.Choices[0].Letters))
+		a.Choices[0].Means = "the other events become dead letters"
+	default:
+		return Advice{Proposal: &a.Choices[0]}
+	}
+	for i := range a.Choices {
+		a.Choices[i].Confidence = Low
+	}
+	return a
+}
+
+// proposal is what becomes of the events with some options; false: nothing.
+func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Proposal, bool) {
+	tried := o
+	if unknown := o.MetaFrom == measurement.MetaFromKey && !p.isLog; unknown {
+		tried.MetaFrom = measurement.MetaFromNone
+	}
+	t, ok := p.try(tried, p.kept.list)
+	if !ok || t.good == 0 {
+		return Proposal{}, false
+	}
+	if tried.MetaFrom != o.MetaFrom {
+		t.metas, t.examples = newDistinct(1), nil
+	}
+	one := Proposal{
+		Shape: r.name + described(&o), Settings: p.settings(o), Confidence: cmp.Or(i.confidence, Low), Means: i.means,
+		Measurements: t.good, Letters: t.bad, Series: t.metas.values(), Examples: t.examples,
+	}
+	if time := r.timeBecause(); time != "" {
+		one.Because = append(one.Because, time)
+	}
+	if i.because != "" {
+		one.Because = append(one.Because, i.because)
+	}
+	switch bad := share(t.bad, t.good+t.bad); {
+	case bad >= mostly && len(r.parts) == 0: // a known form may come with other messages
+		one.Confidence = Low
+	case one.Confidence == High && (bad > disagree || r.time.path == "" || r.time.read < nearly || r.time.noZone() || r.time.constant):
+		one.Confidence = Medium
+	}
+	one.Loses, one.inEffect = p.loses(r, o, &t), p.isInEffect(o)
+	return one, true
+}
+
+// isFramed reports whether a measurement has the zero bytes of a frame in it.
+func isFramed(example Document) bool { return strings.Contains(string(example), `\u0000\u0000`) }
+
+// isInEffect reports whether options read events as those in effect do.
+func (p *proposer) isInEffect(o measurement.Options) bool {
+	now := p.current
+	return o.Format == cmp.Or(now.Format, measurement.JSON) && o.Framing == cmp.Or(now.Framing, measurement.NoFraming) && o.Root == now.Root && o.Fields == now.Fields &&
+		o.TimeField == now.TimeField && o.TimeFormat == cmp.Or(now.TimeFormat, "auto") && o.MetaFrom == cmp.Or(now.MetaFrom, measurement.MetaFromValue) &&
+		o.MetaField == now.MetaField && slices.Equal(sorted(o.MetaFields), sorted(now.MetaFields)) && slices.Equal(sorted(o.Drop), sorted(now.Drop))
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
+// timeBecause says why a field is the time.
+func (r *reading) timeBecause() string {
+	switch {
+	case r.time.path == "":
+		return "the time: no field is one"
+	case r.time.read < nearly:
+		return fmt.Sprintf("the time: %s can be read in %.0f %% of the events", strings.TrimPrefix(r.time.path, "/"), 100*r.time.read)
+	}
+	text := fmt.Sprintf("the time: %s can be read in all events", strings.TrimPrefix(r.time.path, "/"))
+	if len(r.time.others) > 0 {
+		text += ", and is preferred to " + some(r.time.others)
+	}
+	return text
 }
 
 // described says of settings what of a measurement they do not find in the events.
@@ -122,46 +253,34 @@ func described(o *measurement.Options) (text string) {
 
 // unreadable says of records that are neither JSON nor BSON what they may be.
 func (p *proposer) unreadable() string {
-	switch n := len(p.records); {
-	case p.framed*2 > n:
-		return "the records begin with the frame of a schema registry, but no JSON follows: Avro and Protobuf are not read"
-	case p.strange*2 > n:
-		return "the records are neither JSON nor BSON, nothing else is read"
+	if list := p.strange(); len(list) > 0 {
+		return strings.Join(list, "; ")
 	}
-	return ""
+	return "the records hold no JSON object"
+}
+
+// strange says what the records look like that are neither JSON nor BSON, and what to do, the most frequent first.
+func (p *proposer) strange() (list []string) {
+	forms := slices.SortedFunc(maps.Keys(p.encodings.strange), func(a, b *strangeForm) int {
+		return cmp.Or(cmp.Compare(p.encodings.strange[b], p.encodings.strange[a]), strings.Compare(a.name, b.name))
+	})
+	for _, form := range forms[:min(len(forms), shownForms)] {
+		which, n := "the records", p.encodings.strange[form]
+		if n < p.encodings.records {
+			which = fmt.Sprintf("%s of %s", count(n), plural(p.encodings.records, "record"))
+		}
+		list = append(list, fmt.Sprintf("%s %s: %s", which, form.name, form.wayOut))
+	}
+	return list
 }
 
 // base are the current options with the sample's encoding, and no paths.
 func (p *proposer) base() measurement.Options {
 	o := p.current
-	o.Format, o.Framing = p.format, p.framing
+	o.Format, o.Framing = p.encodings.format(), p.encodings.framing()
 	o.TimeField, o.TimeFormat, o.Root, o.Fields, o.Drop = "", "auto", "", "", nil
 	o.MetaFrom, o.MetaField, o.MetaFields = measurement.MetaFromValue, "", nil
 	return o
-}
-
-// try decodes the sample with other options; false: they cannot be set.
-func (p *proposer) try(o measurement.Options) (trial, bool) {
-	bucketing := p.bucketing
-	if o.MetaFrom == measurement.MetaFromNone {
-		bucketing.Collection.MetaField = ""
-	} else if bucketing.Collection.MetaField == "" {
-		bucketing.Collection.MetaField = "meta"
-	}
-	o.StoredMeta = bucketing.Collection.MetaField
-	s, err := newSampler(p.topic, o, bucketing)
-	if err != nil {
-		return trial{}, false
-	}
-	for i := range p.records {
-		s.take(0, &p.records[i])
-	}
-	t := trial{good: s.view.Measurements, view: s.view}
-	for _, bad := range s.bad {
-		t.bad += bad.Count
-	}
-	t.view.Series = s.variety.series()
-	return t, true
 }
 
 // settings are the options as settings, where they are not the defaults or not what is in effect.

@@ -8,18 +8,13 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/measurement"
-	"waterwheel/record"
 )
 
-// proposed are the proposals for events, made at the time that they are recorded at.
-func proposed(t *testing.T, change func(*measurement.Options), events ...string) ([]Proposal, string) {
+// advised is what a sample of events says about settings, made at the time that they are recorded at.
+func advised(t *testing.T, change func(*measurement.Options), events ...string) Advice {
 	t.Helper()
-	decoding, bucketing := eventOptions(t, change)
-	var records []record.Record
-	for i, event := range events {
-		records = append(records, record.Record{Offset: int64(i), Timestamp: 1_700_000_000_000, Value: []byte(event)})
-	}
-	return Propose("events", records, decoding, bucketing)
+	view, _ := sampled(t, change, events...)
+	return view.Advice
 }
 
 func TestKnownShapesAreProposed(t *testing.T) {
@@ -52,7 +47,7 @@ func TestKnownShapesAreProposed(t *testing.T) {
 			`{"before":null,"after":{"sensor_id":7,"v":1,"measured_at":1700000000123456},"source":{"ts_ms":1},"op":"c","ts_ms":1700000000000}`, `"meta":{"sensor_id":7},"v":1`,
 		},
 		{
-			"Debezium's changes of rows", "EVENT_ROOT=payload.after EVENT_TIME_FIELD=/payload.source.ts_ms EVENT_META_FIELDS=sensor_id",
+			"Debezium's changes of rows in Kafka Connect's envelope", "EVENT_ROOT=payload.after EVENT_TIME_FIELD=/payload.source.ts_ms EVENT_META_FIELDS=sensor_id",
 			`{"schema":{},"payload":{"before":null,"after":{"sensor_id":7,"v":1},"source":{"ts_ms":1700000000000},"op":"c"}}`, `"v":1`,
 		},
 		{
@@ -63,15 +58,15 @@ func TestKnownShapesAreProposed(t *testing.T) {
 			"OpenTelemetry's data points", "EVENT_TIME_FIELD=timeUnixNano EVENT_META_FIELDS=name,attributes EVENT_DROP=startTimeUnixNano",
 			`{"name":"queue","attributes":{"q":"a"},"startTimeUnixNano":"1690000000000000000","timeUnixNano":"1700000000000000000","asDouble":4.5}`, `"asDouble":4.5`,
 		},
-		{"a ticker", "EVENT_META_FIELDS=product_id", `{"type":"ticker","product_id":"BTC-USD","price":"30281.22","time":"2023-11-14T22:13:20Z"}`, `"price":"30281.22"`},
-		{"a ticker", "EVENT_TIME_FIELD=E EVENT_META_FIELDS=symbol=s,exchange", `{"e":"trade","E":1700000000123,"s":"BNBBTC","exchange":"x","p":"0.001"}`, `"meta":{"exchange":"x","symbol":"BNBBTC"}`},
+		{"tickers", "EVENT_META_FIELDS=product_id", `{"type":"ticker","product_id":"BTC-USD","price":"30281.22","time":"2023-11-14T22:13:20Z"}`, `"price":"30281.22"`},
+		{"tickers", "EVENT_TIME_FIELD=E EVENT_META_FIELDS=symbol=s,exchange", `{"e":"trade","E":1700000000123,"s":"BNBBTC","exchange":"x","p":"0.001"}`, `"meta":{"exchange":"x","symbol":"BNBBTC"}`},
 	} {
-		list, why := proposed(t, nil, test.event)
-		if len(list) == 0 {
-			t.Errorf("%q: nothing is proposed: %s", test.event, why)
+		a := advised(t, nil, test.event)
+		if a.Proposal == nil {
+			t.Errorf("%q: nothing is proposed: %+v", test.event, a)
 			continue
 		}
-		if p := list[0]; p.Shape != test.shape || p.Line() != test.line || p.Letters != 0 || !strings.Contains(string(p.Examples[0]), test.becomes) {
+		if p := a.Proposal; p.Shape != test.shape || p.Line() != test.line || p.Letters != 0 || !strings.Contains(string(p.Examples[0]), test.becomes) {
 			t.Errorf("%q:\ngot  %s: %s\n     %s\nwant %s: %s\n     …%s…", test.event, p.Shape, p.Line(), p.Examples[0], test.shape, test.line, test.becomes)
 		}
 	}
@@ -84,67 +79,44 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 		`{"metrics":[{"fields":{}}]}`:               "use_batch_format = false",
 		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
 		"\x00\x00\x00\x00\x07\x02\x06abc": "Avro and Protobuf are not read",
-		"cpu,host=a usage=1":              "neither JSON nor BSON",
-		`7`:                               "neither JSON nor BSON",
+		"cpu,host=a usage=1":              "the records are InfluxDB line protocol",
+		`7`:                               "the records are bare values",
 	} {
-		list, why := proposed(t, nil, event)
-		if len(list) > 0 || !strings.Contains(why, want) || (want == "") != (why == "") {
-			t.Errorf("%q: %v, %q, want %q", event, list, why, want)
+		a := advised(t, nil, event)
+		if a.Proposal != nil || !strings.Contains(a.Unproposed, want) || (want == "") != (a.Unproposed == "") {
+			t.Errorf("%q: %+v, want %q", event, a, want)
 		}
 	}
 	fit := func(o *measurement.Options) { o.TimeField, o.MetaField, o.MetaFrom = "", "", measurement.MetaFromNone }
-	if list, why := proposed(t, fit, `{"resourceMetrics":[{"scopeMetrics":[]}]}`); list != nil || why != "" {
-		t.Errorf("the settings fit: %v, %q", list, why)
+	if a := advised(t, fit, `{"resourceMetrics":[{"scopeMetrics":[]}]}`); a.Proposal != nil || a.Unproposed != "" {
+		t.Errorf("the settings fit: %+v", a)
 	}
-	if list, why := proposed(t, nil); list != nil || why != "" {
-		t.Errorf("no records: %v, %q", list, why)
+	if a := advised(t, nil); a.Proposal != nil || a.Unproposed != "" {
+		t.Errorf("no records: %+v", a)
 	}
 }
 
 // TestProposalTakesBackWhatIsSet: the line stands for itself, whatever the settings are now.
 func TestProposalTakesBackWhatIsSet(t *testing.T) {
-	list, _ := proposed(t, func(o *measurement.Options) {
+	a := advised(t, func(o *measurement.Options) {
 		o.TimeField, o.TimeFormat, o.MetaField, o.Root = "at", "unix", "id", "data"
 		o.Drop = []string{"x"}
 	}, `{"time":"2023-11-14T22:13:20Z","host":"a","v":1}`)
 	const want = "EVENT_ROOT= EVENT_TIME_FIELD=time EVENT_TIME_FORMAT=auto EVENT_META_FIELD= EVENT_META_FIELDS=host EVENT_DROP="
-	if len(list) == 0 || list[0].Line() != want {
-		t.Errorf("got %v, want %s", list, want)
-	}
-}
-
-// TestFieldsThatDifferInEveryEventNameNoSeries, as long as others do.
-func TestFieldsThatDifferInEveryEventNameNoSeries(t *testing.T) {
-	events := repeat(60, `{"ts":%d,"id":%d,"device":"d%d","request_id":%d,"v":1}`, func(i int) []any { return []any{1_700_000_000 + i, i, i % 3, i} })
-	list, _ := proposed(t, nil, events...)
-	if len(list) == 0 || list[0].Line() != "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device" || list[0].Series != 3 || list[0].Caution != "" {
-		t.Errorf("%+v", list)
-	}
-	events = repeat(60, `{"ts":%d,"id":%d,"v":1}`, func(i int) []any { return []any{1_700_000_000 + i, i} })
-	if list, _ = proposed(t, nil, events...); len(list) == 0 || !strings.Contains(list[0].Caution, "nearly every measurement would be a series of its own") {
-		t.Errorf("%+v", list)
-	}
-}
-
-// TestSeriesAreNamedByKeysWhereNothingElseNamesThem: as far as all records have one.
-func TestSeriesAreNamedByKeysWhereNothingElseNamesThem(t *testing.T) {
-	decoding, bucketing := eventOptions(t, nil)
-	records := []record.Record{{Timestamp: 1_700_000_000_000, Key: []byte("a"), Value: []byte(`{"time":1700000000,"v":1}`)}}
-	list, _ := Propose("events", records, decoding, bucketing)
-	if len(list) == 0 || list[0].Line() != "EVENT_META_FROM=key" || !strings.Contains(string(list[0].Examples[0]), `"meta":"a"`) {
-		t.Errorf("%+v", list)
+	if a.Proposal == nil || a.Proposal.Line() != want {
+		t.Errorf("got %+v, want %s", a, want)
 	}
 }
 
 // TestProposalsStoreMoreThanTheSettings: and of a sample in which some events fit already.
 func TestProposalsStoreMoreThanTheSettings(t *testing.T) {
 	events := repeat(10, `{"time":%d,"meta":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })
-	if list, _ := proposed(t, nil, append(events, `{"ts":1700000000,"host":"a"}`)...); list != nil {
-		t.Errorf("one of eleven is of another form: %+v", list)
+	if a := advised(t, nil, append(events, `{"ts":1700000000,"host":"a"}`)...); a.Proposal != nil {
+		t.Errorf("one of eleven is of another form: %+v", a)
 	}
 	view, found := sampledAndKept(t, append(events, repeat(90, `{"ts":%d,"host":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })...)...)
-	if len(view.Proposals) == 0 || view.Proposals[0].Measurements != 90 || view.Proposals[0].Letters != 10 {
-		t.Errorf("%+v", view.Proposals)
+	if p := view.Proposal; p == nil || p.Measurements != 90 || p.Letters != 10 {
+		t.Fatalf("%+v", view.Advice)
 	}
 	last := found[len(found)-1]
 	for _, one := range found {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -28,10 +27,14 @@ const (
 	shownFields       = 5
 )
 
-// So much of a sample is kept, to try other settings with.
+// seriesCounted is up to how many series are counted exactly.
+const seriesCounted = 1 << 17
+
 const (
-	keptRecords = 200
-	keptBytes   = 4 << 20
+	// heaviest is how many bytes the measurements that wait to be written may take.
+	heaviest = 64 << 20
+	// weighedEvery is the number of measurements after which they are weighed.
+	weighedEvery = 1000
 )
 
 // Sample is what the newest records of a topic would become.
@@ -50,9 +53,9 @@ type Sample struct {
 	Largest  []Bucket   `json:"largest"`
 	// Fields are those of meta, the most varied first.
 	Fields []Field `json:"fields,omitempty"`
-	// Proposals are settings with which more would be measurements, the best first; Unproposed says why there are none.
-	Proposals  []Proposal `json:"proposals,omitempty"`
-	Unproposed string     `json:"unproposed,omitempty"`
+	// Tried is how many records the settings of the advice were tried with: an even part of the sample where that is large.
+	Tried int `json:"tried,omitempty"`
+	Advice
 }
 
 // Bad is the records or elements that would become letters for one reason.
@@ -66,6 +69,7 @@ type Bad struct {
 
 // Bucket is a bucket that would be written.
 type Bucket struct {
+	id           bson.ObjectID
 	From         string    `json:"from"` // topic/partition
 	Meta         Document  `json:"meta"`
 	First        time.Time `json:"first"` // rounded, as the bucket has it
@@ -112,7 +116,6 @@ func (l *look) read(ctx context.Context, s *sampler) error {
 		}
 		_, err := l.Kafka.Scan(ctx, span.Partition, span.End-share, span.End, func(r *record.Record) error {
 			s.take(span.Number, r)
-			s.keep(r)
 			at(s.view.Records)
 			return nil
 		})
@@ -129,21 +132,24 @@ type sampler struct {
 	bucketing bucketer.Options
 	decoding  measurement.Options
 	decoder   *measurement.Decoder
-	kept      []record.Record // the first of the sample, to try other settings with
-	keptBytes int
+	evidence  *evidence
+	kept      *kept
 	catalogs  map[int32]*bucketer.Catalog
+	heaviest  int64
 	bad       map[string]*Bad
-	hinted    int // bad times that look like another unit
+	notes     []note // on the values that are stored
+	hinted    int    // bad times that look like another unit
 	variety   *variety
 	offsets   []int64 // of measurements' times from their records' timestamps, in milliseconds
 }
 
 func newSampler(topic string, decoding measurement.Options, bucketing bucketer.Options) (*sampler, error) {
 	decoder, err := measurement.New(decoding)
-	bucketing.Reopen = false
+	bucketing.Reopen, bucketing.DeltaMax = false, 0
 	return &sampler{
 		view: Sample{Topic: topic, Examples: []Document{}, Largest: []Bucket{}}, bucketing: bucketing, decoding: decoding, decoder: decoder,
 		catalogs: map[int32]*bucketer.Catalog{}, bad: map[string]*Bad{}, variety: newVariety(),
+		evidence: newEvidence(topic, topic != FeedName), kept: &kept{}, heaviest: heaviest,
 	}, err
 }
 
@@ -165,14 +171,12 @@ func shares(spans []dlq.Span, n int64) []int64 {
 
 func (s *sampler) take(partition int32, r *record.Record) {
 	s.view.Records++
+	s.look(partition, r)
 	if r.Value == nil {
 		s.view.Tombstones++
 		return
 	}
-	at := fmt.Sprintf("%s/%d/%d", s.view.Topic, partition, r.Offset)
-	if s.view.Topic == FeedName {
-		at = fmt.Sprintf("event %d", r.Offset+1)
-	}
+	at := s.evidence.where(place{partition, r.Offset})
 	results, err := s.decoder.TryDecode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
 	if err != nil {
 		s.refuse(at, err)
@@ -190,13 +194,11 @@ func (s *sampler) take(partition int32, r *record.Record) {
 	}
 }
 
-// keep keeps a copy of a record, of the first ones.
-func (s *sampler) keep(r *record.Record) {
-	if len(s.kept) == keptRecords || s.keptBytes > keptBytes || r.Value == nil {
-		return
-	}
-	s.keptBytes += len(r.Key) + len(r.Value)
-	s.kept = append(s.kept, record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Cut: r.Cut})
+// look adds a record to the evidence, and keeps a copy.
+func (s *sampler) look(partition int32, r *record.Record) {
+	before := s.evidence.objects
+	s.evidence.add(partition, r)
+	s.kept.keep(partition, r, s.evidence.objects > before)
 }
 
 // refuse counts what would become a letter.
@@ -228,10 +230,13 @@ func (s *sampler) measure(partition int32, at string, timestamp int64, m *measur
 		return
 	}
 	s.view.Measurements++
+	if s.view.Measurements%weighedEvery == 0 {
+		s.lighten()
+	}
 	s.offsets = append(s.offsets, m.Time-timestamp)
-	s.variety.add(m.Meta)
+	s.variety.add(m.Meta, partition)
 	if len(s.view.Examples) < shownMeasurements {
-		s.view.Examples = append(s.view.Examples, s.document(m))
+		s.view.Examples = append(s.view.Examples, documentIn(s.bucketing, m))
 	}
 }
 
@@ -241,12 +246,12 @@ func (s *sampler) insert(catalog *bucketer.Catalog, partition int32, m *measurem
 	return catalog.Insert(m)
 }
 
-// document is a measurement as readers of the time series see it.
-func (s *sampler) document(m *measurement.Measurement) Document {
+// documentIn is a measurement as readers of the time series see it.
+func documentIn(o bucketer.Options, m *measurement.Measurement) Document {
 	start, raw := bsoncore.AppendDocumentStart(nil)
-	raw = bsoncore.AppendDateTimeElement(raw, s.bucketing.Collection.TimeField, m.Time)
+	raw = bsoncore.AppendDateTimeElement(raw, o.Collection.TimeField, m.Time)
 	if m.Meta.Type != 0 {
-		raw = append(bsoncore.AppendHeader(raw, bsoncore.Type(m.Meta.Type), s.bucketing.Collection.MetaField), m.Meta.Value...)
+		raw = append(bsoncore.AppendHeader(raw, bsoncore.Type(m.Meta.Type), o.Collection.MetaField), m.Meta.Value...)
 	}
 	raw, err := bsoncore.AppendDocumentEnd(append(raw, m.Elements...), start)
 	if err != nil {
@@ -267,34 +272,64 @@ func documentOf(value any) Document {
 
 // finish cuts the buckets.
 func (s *sampler) finish() Sample {
-	for partition, catalog := range s.catalogs {
-		flush := catalog.Prepare(0)
-		if flush == nil {
-			continue
-		}
-		for _, w := range flush.Writes {
-			s.view.Buckets++
-			s.view.Largest = append(s.view.Largest, s.bucket(partition, w))
-		}
+	for partition := range s.catalogs {
+		s.write(partition)
 	}
 	s.view.Series = s.variety.series()
-	slices.SortFunc(s.view.Largest, func(a, b Bucket) int {
-		return cmp.Or(cmp.Compare(b.Measurements, a.Measurements), strings.Compare(a.From+string(a.Meta), b.From+string(b.Meta)))
-	})
-	s.view.Largest = s.view.Largest[:min(len(s.view.Largest), shownBuckets)]
 	for _, bad := range s.bad {
 		s.view.Bad = append(s.view.Bad, *bad)
 	}
 	slices.SortFunc(s.view.Bad, func(a, b Bad) int { return b.Count - a.Count })
 	s.view.Fields = s.variety.fields(shownFields)
-	if len(s.bad) > 0 {
-		s.view.Proposals, s.view.Unproposed = Propose(s.view.Topic, s.kept, s.decoding, s.bucketing)
-	}
+	s.advise()
 	return s.view
+}
+
+// lighten writes what waits when it takes much memory, and forgets it.
+func (s *sampler) lighten() {
+	var bytes int64
+	for _, catalog := range s.catalogs {
+		bytes += catalog.Bytes()
+	}
+	if bytes < s.heaviest {
+		return
+	}
+	for partition, catalog := range s.catalogs {
+		if flush := s.write(partition); flush != nil {
+			catalog.Finish(flush, make([]bucketer.Outcome, len(flush.Writes)), 0) // all are applied
+		}
+		catalog.Expire(s.heaviest / int64(len(s.catalogs)))
+	}
+}
+
+// write counts the buckets that wait to be written, and keeps those with the most measurements.
+func (s *sampler) write(partition int32) *bucketer.Flush {
+	flush := s.catalogs[partition].Prepare(0)
+	if flush == nil {
+		return nil
+	}
+	for _, w := range flush.Writes {
+		if w.Kind == bucketer.Insert {
+			s.view.Buckets++
+			s.view.Largest = append(s.view.Largest, s.bucket(partition, w))
+			continue
+		}
+		for i := range s.view.Largest {
+			if one := &s.view.Largest[i]; one.id == w.ID {
+				one.Measurements, one.Bytes = w.Count, one.Bytes+len(w.Document)
+			}
+		}
+	}
+	slices.SortFunc(s.view.Largest, func(a, b Bucket) int {
+		return cmp.Or(cmp.Compare(b.Measurements, a.Measurements), strings.Compare(a.From+string(a.Meta), b.From+string(b.Meta)))
+	})
+	s.view.Largest = s.view.Largest[:min(len(s.view.Largest), shownBuckets)]
+	return flush
 }
 
 func (s *sampler) bucket(partition int32, w *bucketer.Write) Bucket {
 	view := Bucket{
+		id:   w.ID,
 		From: fmt.Sprintf("%s/%d", s.view.Topic, partition), Meta: Document("null"), Measurements: w.Count, Bytes: len(w.Document),
 	}
 	if w.Meta.Type != 0 {

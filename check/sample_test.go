@@ -137,9 +137,9 @@ func TestVarietyOfAnyMeta(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.add(bson.RawValue{Type: kind, Value: value})
+		v.add(bson.RawValue{Type: kind, Value: value}, 0)
 	}
-	v.add(bson.RawValue{})
+	v.add(bson.RawValue{}, 0)
 	got := fmt.Sprint(v.fields(9))
 	if want := "[{ 4 5} {0 1 1} {1.x 1 1}]"; got != want || v.series() != 6 {
 		t.Errorf("%d series, fields %s, want %s", v.series(), got, want)
@@ -166,7 +166,7 @@ func TestSharesOfASample(t *testing.T) {
 }
 
 func TestSampleOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {
-	s := sampler{bad: map[string]*Bad{}}
+	s := sampler{bad: map[string]*Bad{}, evidence: newEvidence("events", true), kept: &kept{}}
 	s.take(0, &record.Record{Offset: 7, Value: []byte(`{"time":1700000000}`)})
 	if bad := s.bad["internal_error"]; bad == nil || bad.Count != 1 {
 		t.Errorf("%+v", s.bad)
@@ -201,5 +201,52 @@ func TestSampleSeesPartsOfMetaThatNoEventHas(t *testing.T) {
 	}
 	if _, found := sampled(t, parts("host", "all=tags"), event); found.Count(Warning) != 0 {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestSampleWarnsOfSeriesInSeveralPartitions: these have buckets of their own in each.
+func TestSampleWarnsOfSeriesInSeveralPartitions(t *testing.T) {
+	look := func(partitions int, change func(*measurement.Options)) Findings {
+		decoding, bucketing := eventOptions(t, change)
+		s, err := newSampler("events", decoding, bucketing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 60 {
+			value := fmt.Appendf(nil, `{"time":%d,"meta":"s%d"}`, 1_700_000_000+i, i%3)
+			s.take(int32(i%partitions), &record.Record{Offset: int64(i), Timestamp: 1_700_000_000_000, Value: value})
+		}
+		s.finish()
+		var found Findings
+		s.judge(&found)
+		return found
+	}
+	if found := look(2, nil); !found.has(Warning, "3 of 3 series come in several partitions") {
+		t.Errorf("%+v", found)
+	}
+	if found := look(3, nil); found.Count(Warning) > 0 {
+		t.Errorf("each series has one partition: %+v", found)
+	}
+}
+
+// TestBucketsAreCountedWhateverMemoryTheyTake: what is written for the sake of memory is counted once.
+func TestBucketsAreCountedWhateverMemoryTheyTake(t *testing.T) {
+	decoding, bucketing := eventOptions(t, nil)
+	views := map[int64]Sample{}
+	for _, heaviest := range []int64{1 << 10, 1 << 30} {
+		s, err := newSampler("events", decoding, bucketing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.heaviest = heaviest
+		for i := range 5 * weighedEvery {
+			value := fmt.Appendf(nil, `{"time":%d,"meta":"s%d","v":%d}`, 1_700_000_000+i/100, i%20, i)
+			s.take(0, &record.Record{Offset: int64(i), Timestamp: 1_700_000_000_000, Value: value})
+		}
+		views[heaviest] = s.finish()
+	}
+	light, heavy := views[1<<10], views[1<<30]
+	if heavy.Buckets != 20 || light.Buckets < 20 || light.Buckets > 6*20 || light.Measurements != heavy.Measurements || light.Series != heavy.Series {
+		t.Errorf("%d buckets, %d with little memory", heavy.Buckets, light.Buckets)
 	}
 }

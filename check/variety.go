@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,25 +31,22 @@ func (f Field) Name() string {
 	return "meta." + f.Path
 }
 
-// variety counts different metas, and different values of their fields, by hashes.
-type variety struct {
-	seed  maphash.Seed
-	metas map[uint64]struct{}
-	paths map[string]*varied
-}
+// valuesCounted is up to how many values of a field of meta are counted exactly.
+const valuesCounted = 1 << 13
 
-type varied struct {
-	values map[uint64]struct{}
-	seen   int
+// variety counts different metas, with the partitions that they come in, and different values of their fields.
+type variety struct {
+	metas *distinct
+	paths map[string]*distinct
 }
 
 func newVariety() *variety {
-	return &variety{seed: maphash.MakeSeed(), metas: map[uint64]struct{}{}, paths: map[string]*varied{}}
+	return &variety{metas: newDistinct(seriesCounted), paths: map[string]*distinct{}}
 }
 
 // add counts one meta; Type 0: absent.
-func (v *variety) add(meta bson.RawValue) {
-	v.metas[v.hash(meta)] = struct{}{}
+func (v *variety) add(meta bson.RawValue, partition int32) {
+	v.metas.add(hashMeta(meta), uint64(partition))
 	if meta.Type != 0 {
 		v.walk("", meta)
 	}
@@ -67,14 +63,16 @@ func (v *variety) has(name string) bool {
 }
 
 // series is how many different metas there were.
-func (v *variety) series() int { return len(v.metas) }
+func (v *variety) series() int { return v.metas.values() }
 
-func (v *variety) hash(value bson.RawValue) uint64 {
-	var h maphash.Hash
-	h.SetSeed(v.seed)
-	_ = h.WriteByte(byte(value.Type)) // never fails
-	_, _ = h.Write(value.Value)
-	return h.Sum64()
+// spread is how many of them came in several partitions.
+func (v *variety) spread() (n int) {
+	for _, o := range v.metas.kept {
+		if o.mixed {
+			n++
+		}
+	}
+	return n << v.metas.bits
 }
 
 func (v *variety) walk(path string, value bson.RawValue) {
@@ -87,11 +85,13 @@ func (v *variety) walk(path string, value bson.RawValue) {
 	}
 	one := v.paths[path]
 	if one == nil {
-		one = &varied{values: map[uint64]struct{}{}}
+		if len(v.paths) == mostPaths {
+			return
+		}
+		one = newDistinct(valuesCounted)
 		v.paths[path] = one
 	}
-	one.seen++
-	one.values[v.hash(value)] = struct{}{}
+	one.add(hashMeta(value), 0)
 }
 
 func (v *variety) walkElements(path string, elements []bson.RawElement, array bool) {
@@ -111,7 +111,7 @@ func (v *variety) walkElements(path string, elements []bson.RawElement, array bo
 func (v *variety) fields(most int) []Field {
 	var list []Field
 	for _, path := range slices.Sorted(maps.Keys(v.paths)) {
-		list = append(list, Field{Path: path, Values: len(v.paths[path].values), Seen: v.paths[path].seen})
+		list = append(list, Field{Path: path, Values: v.paths[path].values(), Seen: v.paths[path].seen})
 	}
 	slices.SortStableFunc(list, func(a, b Field) int { return cmp.Compare(b.Values, a.Values) })
 	return list[:min(len(list), most)]
@@ -122,7 +122,7 @@ func (v *variety) fields(most int) []Field {
 func MostVaried(metas []bson.RawValue) string {
 	v := newVariety()
 	for _, meta := range metas {
-		v.add(meta)
+		v.add(meta, 0)
 	}
 	var named []string
 	for _, f := range v.fields(namedFields) {

@@ -17,7 +17,7 @@ import (
 	"waterwheel/timeseries"
 )
 
-// maxSample bounds --sample: what is sampled is held in memory.
+// maxSample bounds --sample. Memory is bounded by other means, time is not.
 const maxSample = 1_000_000
 
 func (p *program) checkCommand() *cobra.Command {
@@ -30,14 +30,15 @@ func (p *program) checkCommand() *cobra.Command {
 			"changes nothing: the one document written for a trial is removed again, though the collection of claims may be made\n" +
 			"for it.\n" +
 			"With --sample it also decodes the newest records of each topic, without joining the group, and prints what they would\n" +
-			"become: measurements, buckets, letters. Where the settings of events do not suit them, it proposes others.\n" +
+			"become: measurements, buckets, letters. Where the settings of events do not suit them, it proposes others, with its\n" +
+			"confidence and with what they would lose. What the sample does not show is a question, with the settings for each answer.\n" +
 			"With --sample - it does so with events from standard input, one a line or a JSON array, and needs neither Kafka nor\n" +
-			"MongoDB, nor settings of them.\n" +
+			"MongoDB, nor settings of them. Of lines that kcat -J has printed it takes the records' keys and timestamps as well.\n" +
 			"With --filter it says of a filter on measurements, as find takes it on the view, which index serves it, and which would serve\n" +
 			"it better. Where MongoDB tells (explain), the filter is tried: that takes as long as finding its buckets.\n\n" +
 			"Exit code 3: something is wrong.",
 		Example: "  consumer check\n  consumer check --filter '{\"meta.sensor\": \"s-17\"}'\n  consumer check --sample 10000\n  head events.json | consumer check --sample -\n" +
-			"  kcat -b kafka-1:9092 -t measurements -C -o -100 -e | EVENT_META_FIELDS=sensor,site consumer check --sample -",
+			"  kcat -b kafka-1:9092 -t measurements -C -o -1000 -e -J | EVENT_META_FIELDS=sensor,site consumer check --sample -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if sample.feed && filter != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"waterwheel/check"
@@ -50,9 +51,13 @@ func printSample(w io.Writer, s *check.Sample) {
 	if s.Topic == check.FeedName {
 		which = "first"
 	}
-	fmt.Fprintf(w, "The %s %s of %s: %s", which, words.Count(s.Records, "record"), s.Topic, words.Count(s.Measurements, "measurement"))
+	records := "record"
+	if s.Records > 1 {
+		records = fmt.Sprintf("%d records", s.Records)
+	}
+	fmt.Fprintf(w, "The %s %s of %s: %s", which, records, s.Topic, words.Count(s.Measurements, "measurement"))
 	if s.Tombstones > 0 {
-		fmt.Fprint(w, ", ", words.Count(s.Tombstones, "tombstone"))
+		fmt.Fprintf(w, ", %s", words.Count(s.Tombstones, "tombstone"))
 	}
 	fmt.Fprintln(w)
 	for _, d := range s.Examples {
@@ -80,27 +85,61 @@ func printSample(w io.Writer, s *check.Sample) {
 		}
 	}
 	table.Flush()
-	printProposals(w, s)
+	printAdvice(w, s)
 	fmt.Fprintln(w)
 }
 
-// printProposals prints settings that would suit a sample better, as lines to copy, and what they would make of it.
-func printProposals(w io.Writer, s *check.Sample) {
-	if s.Unproposed != "" {
+// printAdvice prints what a sample says about the settings: lines to copy, and what they would make of it.
+func printAdvice(w io.Writer, s *check.Sample) {
+	switch {
+	case s.Proposal != nil:
+		fmt.Fprintf(w, "\nThese look like %s. Proposed settings, confidence %s:\n\n", text.Printable(s.Proposal.Shape), s.Proposal.Confidence)
+		printSettings(w, s, s.Proposal)
+	case s.Question != "":
+		fmt.Fprintf(w, "\nNo settings are proposed, because a person has to decide: %s.\n", text.Printable(s.Question))
+		for i := range s.Choices {
+			fmt.Fprintf(w, "\n%c. %s\n\n", 'A'+i, text.Printable(sentence(s.Choices[i].Means)))
+			printSettings(w, s, &s.Choices[i])
+		}
+	case s.Unproposed != "":
 		fmt.Fprintf(w, "\nNo settings are proposed: %s.\n", text.Printable(s.Unproposed))
 	}
-	for i, p := range s.Proposals {
-		begin := "These look like"
-		if i > 0 {
-			begin = "Or they are"
-		}
-		fmt.Fprintf(w, "\n%s %s. With these settings %d of the first %d would be measurements, of %d series:\n\n  %s\n\n", begin, text.Printable(p.Shape),
-			p.Measurements, p.Measurements+p.Letters, p.Series, text.Printable(p.Line()))
-		if p.Caution != "" {
-			fmt.Fprintf(w, "  But %s.\n\n", text.Printable(p.Caution))
-		}
-		for _, d := range p.Examples {
-			fmt.Fprintf(w, "  %s\n", text.Fit(w, text.Printable(string(d)), 400))
+}
+
+// printSettings prints a line of settings, and what speaks for and against it.
+func printSettings(w io.Writer, s *check.Sample, p *check.Proposal) {
+	fmt.Fprintf(w, "  %s\n\n", text.Printable(p.Line()))
+	if s.Tried < s.Records-s.Tombstones {
+		fmt.Fprintf(w, "  Tried    with %s, spread evenly over the sample\n", words.Count(s.Tried, "record"))
+	}
+	if p.Series > 0 {
+		fmt.Fprintf(w, "  Makes    %s of %s, and %s\n", words.Count(p.Measurements, "measurement"), words.Count(p.Series, "series"), words.Count(p.Letters, "dead letter"))
+	}
+	list := func(title string, lines []string) {
+		for i, line := range lines {
+			if i > 0 {
+				title = ""
+			}
+			fmt.Fprintf(w, "  %-9s%s\n", title, text.Printable(line))
 		}
 	}
+	list("Because", p.Because)
+	if len(p.Loses) == 0 {
+		list("Loses", []string{"nothing that the sample shows"})
+	}
+	list("Loses", p.Loses)
+	if len(p.Examples) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, d := range p.Examples {
+		fmt.Fprintf(w, "  %s\n", text.Fit(w, text.Printable(string(d)), 400))
+	}
+}
+
+// sentence begins a text with a capital and ends it with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
 }

@@ -71,8 +71,8 @@ func TestRecipesAreTrue(t *testing.T) {
 				t.Errorf("the measurement is\n%s, the page says\n%s", got, want)
 			}
 			without := sample(nil).Samples[0]
-			if len(without.Proposals) == 0 || without.Proposals[0].Line() != r.settings {
-				t.Errorf("proposed is %+v, the page says %s", without.Proposals, r.settings)
+			if without.Proposal == nil || without.Proposal.Line() != r.settings {
+				t.Errorf("proposed is %+v, the page says %s", without.Advice, r.settings)
 			}
 		})
 	}

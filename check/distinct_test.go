@@ -1,0 +1,51 @@
+package check
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+)
+
+func hashOfInt(n int) uint64 { return hashOf(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
+
+// TestDistinctValuesAreCountedInBoundedMemory: exactly while they are few, about right when they are many.
+func TestDistinctValuesAreCountedInBoundedMemory(t *testing.T) {
+	for _, test := range []struct {
+		events, values int
+		returning      float64
+	}{{100, 10, 1}, {500, 500, 0}, {100_000, 50_000, 1}, {150_000, 100_000, 2.0 / 3}, {100_000, 100_000, 0}} {
+		d := newDistinct(keptValues)
+		for i := range test.events {
+			d.add(hashOfInt(i%test.values), uint64(i%test.values%7))
+		}
+		exact := test.values <= keptValues
+		if got := d.values(); exact && got != test.values || math.Abs(float64(got-test.values)) > 0.2*float64(test.values) {
+			t.Errorf("%+v: %d values", test, got)
+		}
+		if got := d.returning(); math.Abs(got-test.returning) > 0.1 {
+			t.Errorf("%+v: %.2f come back", test, got)
+		}
+		if mixed, _ := d.mixing(); mixed != 0 {
+			t.Errorf("%+v: each value comes with one thing, and %.2f with several", test, mixed)
+		}
+		if len(d.kept) > keptValues {
+			t.Errorf("%+v: %d are kept", test, len(d.kept))
+		}
+	}
+}
+
+// TestValuesThatComeWithSeveralThingsAreSeen: a device under several keys.
+func TestValuesThatComeWithSeveralThingsAreSeen(t *testing.T) {
+	d := newDistinct(keptValues)
+	for i := range 40 {
+		with := uint64(1)
+		if i%4 == 0 {
+			with = uint64(i)
+		}
+		d.add(hashOfInt(i%4), with)
+	}
+	d.add(hashOfInt(99), 5) // comes once, and says nothing
+	if mixed, tested := d.mixing(); mixed != 0.25 || !tested {
+		t.Errorf("%v of the values come with several things (%v)", mixed, tested)
+	}
+}

@@ -1,0 +1,101 @@
+package check
+
+import "strings"
+
+// view is the evidence of one object of the events, which may be the whole event: of the root that settings name.
+type view struct {
+	*evidence
+	root string // absolute path; empty: the event's top
+	n    int    // events that have it
+}
+
+// whole is the view of the events' top.
+func (e *evidence) whole() view { return view{evidence: e, n: e.objects} }
+
+// below is the view of an object in this one.
+func (v view) below(path string) view {
+	return view{evidence: v.evidence, root: v.absolute(path), n: v.field(path).objects}
+}
+
+// absolute is a path of this view from the event's top. A path that begins with a slash begins there.
+func (v view) absolute(path string) string {
+	if whole, ok := strings.CutPrefix(path, "/"); ok {
+		return whole
+	}
+	switch "" {
+	case v.root:
+		return path
+	case path:
+		return v.root
+	}
+	return v.root + "." + path
+}
+
+// field is what was seen of a path.
+func (v view) field(path string) *field { return v.at(v.absolute(path)) }
+
+// leaf is a field with its path in a view.
+type leaf struct {
+	*field
+	path string
+}
+
+// leaves are the fields of a view, by path.
+func (v view) leaves() (list []leaf) {
+	prefix := v.absolute("")
+	if prefix != "" {
+		prefix += "."
+	}
+	for _, f := range v.list() {
+		if path, ok := strings.CutPrefix(f.path, prefix); ok {
+			list = append(list, leaf{f, path})
+		}
+	}
+	return list
+}
+
+// scalars are the fields that are not in lists and hold neither objects nor lists.
+func (v view) scalars() (list []leaf) {
+	for _, l := range v.leaves() {
+		if !strings.Contains(l.path, "[]") && l.texts+l.numbers+l.flags+l.nulls == l.seen {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// Kinds of values, for has.
+const (
+	anything = iota
+	aText
+	anObject
+	aList
+	aNumber
+)
+
+// has reports whether nearly all events have a field, of some kind.
+func (v view) has(path string, kind int) bool {
+	f := v.field(path)
+	n := [...]int{f.seen - f.nulls, f.texts, f.objects, f.lists, f.numbers}[kind]
+	return v.n > 0 && n*10 >= v.n*9
+}
+
+// hasAll is has of several fields.
+func (v view) hasAll(kind int, paths ...string) bool {
+	for _, path := range paths {
+		if !v.has(path, kind) {
+			return false
+		}
+	}
+	return true
+}
+
+// names are the names at the top of a view.
+func (v view) names() (list []string) {
+	for _, l := range v.leaves() {
+		if !strings.ContainsAny(l.path, ".[") {
+			list = append(list, l.path)
+		}
+	}
+	return list
+}
