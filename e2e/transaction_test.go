@@ -55,6 +55,68 @@ func TestCommittedOffsetBehindAnOpenTransaction(t *testing.T) {
 	}
 }
 
+// TestOpenTransactionIsSeen: one record in an open transaction and a thousand behind it count as lag, as Kafka's own tool counts
+// them, and the consumer says for whom it waits.
+func TestOpenTransactionIsSeen(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 1)
+	producer, err := kgo.NewClient(
+		kgo.SeedBrokers(strings.Split(world.servers.Brokers, ",")...), kgo.MaxVersions(kversion.V3_6_0()),
+		kgo.TransactionalID(s.topic), kgo.DefaultProduceTopic(s.topic),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	c := s.start("LOG_PROGRESS", "1s", "LOG_FORMAT", "json")
+	s.sendReadings(20)
+	s.awaitCommitted(c, time.Minute)
+	s.awaitSigns(c, 0, 0, 0)
+
+	if err := producer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	value := fmt.Sprintf(`{"time":%d,"meta":"t","x":1}`, time.Now().UnixMilli())
+	if err := producer.ProduceSync(within(t, 20*time.Second), kgo.StringRecord(value)).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	opened := time.Now()
+	s.sendReadings(1000)
+	s.awaitSigns(c, 1001, 5, 60)
+	s.awaitBody(c, "ready\nwaits for a transaction open since ", fmt.Sprintf("(transactional id %q)", s.topic), "[1 partition: "+s.topic+"/0]")
+	if line := lastLine(c, "a transaction holds up the reading"); !strings.Contains(line, s.topic) {
+		t.Errorf("the log says %q", line)
+	}
+	t.Logf("all of it was told %.1fs after the transaction was opened", time.Since(opened).Seconds())
+
+	if err := producer.EndTransaction(within(t, 20*time.Second), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSigns(c, 0, 0, 0)
+	if _, body, err := c.Get(within(t, 5*time.Second), "/readyz"); err != nil || body != "ready\n" {
+		t.Errorf("/readyz: %v\n%s", err, body)
+	}
+	s.terminate(c)
+}
+
+// awaitBody waits until /readyz answers with all of these words.
+func (s *stream) awaitBody(c *harness.Consumer, words ...string) {
+	s.t.Helper()
+	for ctx := within(s.t, 30*time.Second); ; time.Sleep(100 * time.Millisecond) {
+		_, body, err := c.Get(ctx, "/readyz")
+		said := err == nil
+		for _, word := range words {
+			said = said && strings.Contains(body, word)
+		}
+		if said {
+			return
+		}
+		if ctx.Err() != nil || !c.Running() {
+			s.t.Fatalf("/readyz does not say %q: %v\n%s", words, err, body)
+		}
+	}
+}
+
 // awaitClaim waits until a consumer has claimed the only partition.
 func (s *stream) awaitClaim(c *harness.Consumer) {
 	s.t.Helper()

@@ -3,10 +3,8 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"io"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 
 	"waterwheel/kafka/wire"
 	"waterwheel/record"
@@ -21,33 +19,14 @@ func (c *Client) membersOfConsumerGroup(ctx context.Context, group string) ([]Me
 	return answer.members, CodeError(wire.ConsumerGroupDescribe, record.Partition{}, answer.code)
 }
 
-// consumerGroupRequest is ConsumerGroupDescribe v0. A broker that does not have it knows no such groups.
-type consumerGroupRequest struct {
-	wire.GroupRequest[consumerGroupAnswer]
-	unknown bool // to the broker
-}
-
-func newConsumerGroupRequest(group string) *consumerGroupRequest {
+// newConsumerGroupRequest is ConsumerGroupDescribe v0. A broker that does not have it knows no such groups.
+func newConsumerGroupRequest(group string) *wire.GroupRequest[consumerGroupAnswer] {
 	body := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), group)
 	const authorizedOperations, tags = 0, 0
-	return &consumerGroupRequest{GroupRequest: wire.GroupRequest[consumerGroupAnswer]{Name: group, Request: wire.Request[consumerGroupAnswer]{
+	return &wire.GroupRequest[consumerGroupAnswer]{Name: group, Request: wire.Request[consumerGroupAnswer]{
 		API: wire.ConsumerGroupDescribe, Body: append(body, authorizedOperations, tags), Read: readConsumerGroup,
-	}}}
-}
-
-// Required implements protocol.RawExchanger.
-func (m *consumerGroupRequest) Required(versions map[protocol.ApiKey]int16) bool {
-	_, known := versions[m.API]
-	m.unknown = !known
-	return true
-}
-
-// RawExchange implements protocol.RawExchanger.
-func (m *consumerGroupRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	if m.unknown {
-		return &wire.Answer[consumerGroupAnswer]{API: m.API, Value: consumerGroupAnswer{code: int16(kafkago.GroupIdNotFound)}}, nil
-	}
-	return m.GroupRequest.RawExchange(rw)
+		Unknown: &consumerGroupAnswer{code: int16(kafkago.GroupIdNotFound)},
+	}}
 }
 
 // consumerGroupAnswer is the description of one group.

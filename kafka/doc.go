@@ -14,6 +14,7 @@
 //	answers.go        the memory that its answers are read into, again and again
 //	scan.go           Scanner: reads topics from one offset to another, patiently
 //	offsets.go        where a log begins and ends, and which offset is of a time
+//	transactions.go   the transaction that a partition waits for
 //	metadata.go       topics and their partitions
 //	configuration.go  what a topic is configured to
 //	rights.go         what this user may do, and whether a topic could be created

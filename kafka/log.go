@@ -22,17 +22,19 @@ const damagedTries = 3
 type Log struct {
 	client *Client
 	record.Partition
-	topicID [16]byte
+	topicID   [16]byte
+	isolation Isolation
 
 	held    int64               // bytes of the answer
 	end     int64               // of what may be read, as the answer says
+	high    int64               // of the log
 	reader  *recordbatch.Reader // of the answer; nil: nothing is held
 	damaged int                 // pieces in a row that came damaged
 }
 
 // Log returns a partition's. The topic must be one of Options.Topics.
 func (c *Client) Log(of record.Partition, topicID [16]byte) *Log {
-	return &Log{client: c, Partition: of, topicID: topicID}
+	return &Log{client: c, Partition: of, topicID: topicID, isolation: c.options.Isolation}
 }
 
 // Await sees to it that what follows offset is at hand, or that nothing came in time (FetchWait), and returns how many bytes
@@ -90,10 +92,15 @@ func (l *Log) Partitions(ctx context.Context) (int32, error) {
 	return int32(len(topics[0].Partitions)), nil
 }
 
-// Timestamp is that of the first record from an offset on, 0 when there is none. It is fetched, as little as a broker sends
-// and as a record batch unfolds to.
+// Timestamp is that of the first record from an offset on, of an open or aborted transaction too; 0 when there is none. It is fetched,
+// as little as a broker sends and as a record batch unfolds to.
 func (l *Log) Timestamp(ctx context.Context, offset int64) (int64, error) {
-	defer l.Drop()
+	isolation := l.isolation
+	l.isolation = ReadUncommitted
+	defer func() {
+		l.Drop()
+		l.isolation = isolation
+	}()
 	if err := l.await(ctx, offset, 1); err != nil {
 		return 0, err
 	}
@@ -124,7 +131,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 	o := &l.client.options
 	request := &fetchRequest{
 		Place: record.Place{Partition: l.Partition, Offset: offset}, topicID: l.topicID, maxBytes: int32(min(most, int64(o.FetchBytes))),
-		wait: o.FetchWait, isolation: o.Isolation,
+		wait: o.FetchWait, isolation: l.isolation,
 	}
 	if request.maxBytes == o.FetchBytes { // who grants less than that has no room for more
 		request.memory = l.client.answers.lend
@@ -136,8 +143,8 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 		}
 		return err
 	}
-	l.held, l.end = int64(cap(answer.memory)), answer.highWatermark
-	if o.Isolation == ReadCommitted {
+	l.held, l.end, l.high = int64(cap(answer.memory)), answer.highWatermark, answer.highWatermark
+	if l.isolation == ReadCommitted {
 		l.end = answer.lastStable
 	}
 	l.reader = l.client.memory.NewReader(recordbatch.Set{
@@ -158,7 +165,7 @@ func (l *Log) take(offset int64, most recordbatch.Piece) (record.Batch, error) {
 		l.client.metrics.count(l.Partition, err)
 		return batch, NoAnswer(protocol.Fetch, l.Partition, err)
 	}
-	batch.End, batch.Left, batch.More = l.end, l.left(), l.reader.Has(batch.Next)
+	batch.End, batch.High, batch.Left, batch.More = l.end, l.high, l.left(), l.reader.Has(batch.Next)
 	return batch, nil
 }
 

@@ -40,6 +40,45 @@ func TestRealAbortedTransactionsAreLeftOut(t *testing.T) {
 	}
 }
 
+// TestRealOpenTransactionIsKnown: by its producer, its transactional id and the time of its beginning, until it ends.
+func TestRealOpenTransactionIsKnown(t *testing.T) {
+	brokers := realBrokers(t)
+	topic := realTopic(t, brokers)
+	client, id := realClient(t, brokers, topic)
+	of := partition(topic, 0)
+	if open, err := client.OpenTransaction(t.Context(), of); open != nil || err != nil {
+		t.Errorf("before: %+v, %v", open, err)
+	}
+	produce(t, brokers, topic, 0, kafkago.Message{Value: []byte("plain")})
+	began := time.Now()
+	first, second := newTransaction(t, brokers, topic), newTransaction(t, brokers, topic)
+	first.produce(t, 1)
+	second.produce(t, 2)
+	produce(t, brokers, topic, 0, kafkago.Message{Value: []byte("behind")})
+	open, err := client.OpenTransaction(t.Context(), of)
+	if err != nil || open == nil {
+		t.Fatalf("%+v, %v", open, err)
+	}
+	if open.First != 1 || open.ID != first.id || open.Producer != int64(first.producer.ProducerID) || open.Since.Sub(began).Abs() > time.Minute {
+		t.Errorf("%+v, want %s of producer %d since %v", open, first.id, first.producer.ProducerID, began)
+	}
+	if timestamp, err := client.Log(of, id).Timestamp(t.Context(), 1); err != nil || time.Since(time.UnixMilli(timestamp)).Abs() > time.Minute {
+		t.Errorf("its first record is of %d, %v", timestamp, err)
+	}
+	batch, err := fetch(t.Context(), client, topic, id, 1)
+	if err != nil || batch.Next != 1 || batch.End != 1 || batch.High != 5 {
+		t.Errorf("read up to %d, which may be read up to %d, of a log that ends at %d: %v", batch.Next, batch.End, batch.High, err)
+	}
+	first.end(t, true)
+	if open, err = client.OpenTransaction(t.Context(), of); err != nil || open == nil || open.First != 2 || open.ID != second.id {
+		t.Errorf("after the end of the first: %+v, %v", open, err)
+	}
+	second.end(t, false)
+	if open, err = client.OpenTransaction(t.Context(), of); open != nil || err != nil {
+		t.Errorf("after all have ended: %+v, %v", open, err)
+	}
+}
+
 // transaction is a transactional producer of one batch to partition 0.
 type transaction struct {
 	client   *kafkago.Client

@@ -143,7 +143,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	}
 	w.succeeded(&w.retry.claim, MongoDB)
 	w.answered(Kafka)
-	w.signs.sawEnd(m.Now, e.Bounds.End)
+	w.signs.sawEnd(m.Now, e.Bounds.End, e.Bounds.High)
 	w.tenure.end = e.Bounds.End
 	w.signs.committed = w.tenure.committed.Offset
 	w.tenure.told = w.tenure.told && seen.Claim == w.tenure.seen.Claim

@@ -37,7 +37,7 @@ func (w *Worker) boundsAsked(m Moment, e BoundsAsked) {
 		return
 	}
 	w.question = askNothing
-	w.signs.sawEnd(m.Now, e.Bounds.End)
+	w.signs.sawEnd(m.Now, e.Bounds.End, e.Bounds.High)
 	next := w.ledger.next
 	switch {
 	case next < e.Bounds.First:

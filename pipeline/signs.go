@@ -12,6 +12,7 @@ type signs struct {
 	assigned  Instant // when the tenure began
 	committed int64   // the group's offset, -1: none, or not known
 	end       int64   // the log's end, -1: not known
+	readable  int64   // how far it may be read: less than that while a transaction is open
 	endAt     Instant // when that was learnt
 	read      int64   // the offset after the last record read in this tenure, 0: none was
 	newest    int64   // timestamp of the newest record that was read with the catalog, milliseconds
@@ -20,13 +21,13 @@ type signs struct {
 }
 
 // noSigns are those of a partition of which nothing is known.
-var noSigns = signs{committed: -1, end: -1}
+var noSigns = signs{committed: -1, end: -1, readable: -1}
 
 // begin forgets what an earlier tenure saw; known tells that it saw the same log a moment ago.
 func (s *signs) begin(now Instant, known bool) {
 	s.assigned, s.read = now, 0
 	if !known {
-		s.end, s.endAt, s.committed = -1, 0, -1
+		s.end, s.readable, s.endAt, s.committed = -1, -1, 0, -1
 	}
 }
 
@@ -40,13 +41,16 @@ func (s *signs) took(r *record.Record) {
 // read in the log is taken to be as old as that.
 func (s *signs) timeOf(undurable int64) int64 {
 	s.ages.durable(undurable)
-	if len(s.ages.marks) > 0 && undurable >= s.ages.next && undurable < s.end {
+	if len(s.ages.marks) > 0 && undurable >= s.ages.next && undurable < s.readable {
 		return s.last
 	}
 	return s.ages.of(undurable)
 }
 
-func (s *signs) sawEnd(now Instant, end int64) { s.end, s.endAt = end, now }
+// sawEnd notes up to where the log may be read, and where it ends, if that is known to be further.
+func (s *signs) sawEnd(now Instant, readable, high int64) {
+	s.readable, s.end, s.endAt = readable, max(readable, high), now
+}
 
 // pause is why nothing is fetched though there may be more: too much waits already.
 type pause uint8

@@ -26,9 +26,12 @@ type Status struct {
 	// Position is the next offset to read, Committed the group's offset, Undurable that of the first record that is not
 	// durable: Position, when nothing that was read waits. -1: not known, or there is none.
 	Position, Committed, Undurable int64
-	// End is the log's end and EndAt when it was learnt; -1: not known.
-	End   int64
-	EndAt Instant
+	// End is the log's end, the high watermark, and EndAt when it was learnt. Readable is how far the log may be read: it is less
+	// than End while a transaction is open. -1: not known.
+	End, Readable int64
+	EndAt         Instant
+	// Transaction is the open one that nothing can be read beyond; nil: it is not known.
+	Transaction *record.Transaction
 	// UndurableTime and Newest are timestamps of records in milliseconds, 0: not known. UndurableTime is that of the record
 	// at Undurable, Newest of the newest one read.
 	UndurableTime, Newest int64
@@ -83,6 +86,11 @@ func (s *Status) Lag() (records int64, known bool) {
 	return max(0, s.End-from), true
 }
 
+// Blocked tells that all was read up to an open transaction, and that there is more behind.
+func (s *Status) Blocked() bool {
+	return s.Running && s.Stopped == nil && s.Readable >= 0 && s.Position >= s.Readable && s.End > s.Readable
+}
+
 // Freshness is the age of the oldest record that is not durable, 0 when nothing that was read waits and nothing is left to
 // read; false: not known.
 func (s *Status) Freshness(now time.Time) (age time.Duration, known bool) {
@@ -100,7 +108,7 @@ func (w *Worker) Status(now Instant) *Status {
 	s := &Status{
 		Partition: w.o.Partition, TopicID: w.source.TopicID, Phase: w.phase.String(), Stopped: w.halt,
 		Refused: w.past.refused.by,
-		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, EndAt: w.signs.endAt,
+		Between: w.phase == idle, Running: w.phase == running, Since: w.signs.assigned, Position: w.position(), End: w.signs.end, Readable: w.signs.readable, EndAt: w.signs.endAt,
 		Committed: w.signs.committed, Newest: w.signs.newest, ReadTo: w.signs.read, Unreleased: w.phase == idle && w.past.unreleased,
 		Poisoned: w.poisoned, SendBytes: w.pace.bound, LastFlush: w.lastFlush, Troubles: w.troubles, LetterBytes: w.letters.size(), LedgerBytes: w.ledgerBytes(),
 	}

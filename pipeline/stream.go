@@ -70,7 +70,7 @@ func (w *Worker) fetched(m Moment, e Fetched) {
 		return
 	}
 	w.succeeded(&w.retry.fetch, Kafka)
-	w.signs.sawEnd(m.Now, e.Batch.End)
+	w.signs.sawEnd(m.Now, e.Batch.End, e.Batch.High)
 	if !w.takeAll(e.Batch.Records) {
 		return
 	}

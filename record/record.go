@@ -1,5 +1,7 @@
 package record
 
+import "time"
+
 // Record is one record of a partition. Its bytes belong to whoever gave it out: a batch's are valid until its release.
 type Record struct {
 	Offset int64
@@ -31,8 +33,9 @@ type Batch struct {
 	// Next is the position after the batch, past everything it covers: transaction markers, aborted records, offsets that
 	// compaction has emptied. Equal to the offset asked for: nothing came.
 	Next int64
-	// End is the end of the log, as far as it may be read.
-	End int64
+	// End is the end of the log, as far as it may be read. High is the log's end, which is beyond that while a transaction is open;
+	// less than End: not known.
+	End, High int64
 	// More: the broker's answer brought more than this piece, which is at hand.
 	More bool
 	// Bytes is the memory that the batch holds until its release, Left what stays at hand after it.
@@ -48,3 +51,14 @@ type Bounds struct{ First, End, High, Start int64 }
 // ExceededBy tells whether an offset is beyond the log's end. The bounds were asked for one after the other: what comes
 // meanwhile may lie beyond End.
 func (b Bounds) ExceededBy(offset int64) bool { return offset > max(b.End, b.High, b.Start) }
+
+// Transaction is one of a producer that is open: records behind its first one cannot be read before it ends.
+type Transaction struct {
+	// Producer is the id of its producer, First the offset of its first record in the partition.
+	Producer int64
+	First    int64
+	// ID is its transactional id; empty: not known.
+	ID string
+	// Since is when it was begun; zero: not known.
+	Since time.Time
+}

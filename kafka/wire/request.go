@@ -7,8 +7,18 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// ConsumerGroupDescribe is an API that kafka-go has no name for.
-const ConsumerGroupDescribe protocol.ApiKey = 69
+// These are APIs that kafka-go has no names for.
+const (
+	DescribeProducers     protocol.ApiKey = 61
+	DescribeTransactions  protocol.ApiKey = 65
+	ListTransactions      protocol.ApiKey = 66
+	ConsumerGroupDescribe protocol.ApiKey = 69
+)
+
+var names = map[protocol.ApiKey]string{
+	DescribeProducers: "DescribeProducers", DescribeTransactions: "DescribeTransactions", ListTransactions: "ListTransactions",
+	ConsumerGroupDescribe: "ConsumerGroupDescribe",
+}
 
 // own are the requests whose answers this module reads itself. Those that are flexible have tags in their headers.
 var own = map[protocol.ApiKey]struct {
@@ -21,6 +31,9 @@ var own = map[protocol.ApiKey]struct {
 	protocol.Heartbeat:    {3, false},
 	protocol.LeaveGroup:   {3, false},
 	protocol.OffsetFetch:  {7, true}, // the first that can wait for pending transactional commits
+	DescribeProducers:     {0, true},
+	DescribeTransactions:  {0, true},
+	ListTransactions:      {0, true},
 	ConsumerGroupDescribe: {0, true},
 }
 
@@ -35,8 +48,8 @@ func isOwn(api protocol.ApiKey, version int16) bool {
 
 // Name is an API's name in Kafka's protocol guide.
 func Name(api protocol.ApiKey) string {
-	if api == ConsumerGroupDescribe {
-		return "ConsumerGroupDescribe"
+	if name, ok := names[api]; ok {
+		return name
 	}
 	return api.String()
 }
@@ -50,6 +63,10 @@ type Request[A any] struct {
 	Read func(*Reader) A
 	// Memory is Call.Memory.
 	Memory func(size int) []byte
+	// Unknown stands for the answer of a broker that does not know the request, which is not sent then. Nil: all brokers know it.
+	Unknown *A
+	// unknown: the broker does not know it.
+	unknown bool
 }
 
 // Answer is the answer to a Request. An error code is part of it and no error of the exchange: after one of those kafka-go
@@ -65,6 +82,12 @@ type GroupRequest[A any] struct {
 	Name string // of the group
 }
 
+// TransactionRequest is a Request to a transaction's coordinator.
+type TransactionRequest[A any] struct {
+	Request[A]
+	ID string // of the transaction
+}
+
 // RoutedRequest is a Request to the broker that Route chooses.
 type RoutedRequest[A any] struct {
 	Request[A]
@@ -75,6 +98,8 @@ var (
 	_ protocol.RawExchanger  = (*Request[int])(nil)
 	_ protocol.GroupMessage  = (*GroupRequest[int])(nil)
 	_ protocol.BrokerMessage = (*RoutedRequest[int])(nil)
+
+	_ protocol.TransactionalMessage = (*TransactionRequest[int])(nil)
 )
 
 // ApiKey implements protocol.Message.
@@ -86,14 +111,24 @@ func (a *Answer[A]) ApiKey() protocol.ApiKey { return a.API }
 // Group implements protocol.GroupMessage.
 func (m *GroupRequest[A]) Group() string { return m.Name }
 
+// Transaction implements protocol.TransactionalMessage.
+func (m *TransactionRequest[A]) Transaction() string { return m.ID }
+
 // Broker implements protocol.BrokerMessage.
 func (m *RoutedRequest[A]) Broker(c protocol.Cluster) (protocol.Broker, error) { return m.Route(c) }
 
 // Required implements protocol.RawExchanger.
-func (*Request[A]) Required(map[protocol.ApiKey]int16) bool { return true }
+func (m *Request[A]) Required(versions map[protocol.ApiKey]int16) bool {
+	_, known := versions[m.API]
+	m.unknown = m.Unknown != nil && !known
+	return true
+}
 
 // RawExchange implements protocol.RawExchanger.
 func (m *Request[A]) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	if m.unknown {
+		return &Answer[A]{API: m.API, Value: *m.Unknown}, nil
+	}
 	o := own[m.API]
 	answer, err := Exchange(rw, Call{API: m.API, Version: o.version, Flexible: o.flexible, Body: m.Body, Memory: m.Memory})
 	if err != nil {

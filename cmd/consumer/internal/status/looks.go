@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -21,18 +22,21 @@ const (
 
 // logLooker asks Kafka about a partition.
 type logLooker interface {
-	// Bounds are the log's first offset, and its end as far as it may be read.
-	Bounds(ctx context.Context, of record.Partition) (first, end int64, err error)
+	// HighWatermark is the log's end, whoever may read up to there.
+	HighWatermark(ctx context.Context, of record.Partition) (end int64, err error)
 	// Committed is the group's offset, -1: none.
 	Committed(ctx context.Context, of record.Partition) (int64, error)
 	// Timestamp is that of the first record from an offset on, 0 when there is none.
 	Timestamp(ctx context.Context, of record.Partition, topicID [16]byte, offset int64) (int64, error)
+	// OpenTransaction is the one that the partition cannot be read beyond; nil: there is none, or it may not be known.
+	OpenTransaction(ctx context.Context, of record.Partition) (*record.Transaction, error)
 }
 
 // looks know of each partition what its worker cannot know while it does not fetch: where the log ends, and how old the
 // first record is that was not read. They are safe for concurrent use.
 type looks struct {
 	clock func() pipeline.Instant
+	log   *slog.Logger
 
 	mu sync.Mutex
 	by map[record.Partition]look
@@ -49,10 +53,14 @@ type look struct {
 	noticed time.Time
 	time    int64
 	tried   pipeline.Instant // when its timestamp was asked, 0: never
+	// transaction is what the partition waits for since blocked, and asked says when that was found out; 0: it does not wait, or was
+	// not asked.
+	transaction    *record.Transaction
+	blocked, asked pipeline.Instant
 }
 
-func newLooks(clock func() pipeline.Instant) *looks {
-	return &looks{clock: clock, by: map[record.Partition]look{}}
+func newLooks(clock func() pipeline.Instant, log *slog.Logger) *looks {
+	return &looks{clock: clock, log: log, by: map[record.Partition]look{}}
 }
 
 // refresh looks at the partitions of which the workers know nothing recent. It ends with the first question that is not
@@ -72,7 +80,15 @@ func (l *looks) refresh(ctx context.Context, kafka logLooker, statuses []*pipeli
 			failed = last.askOffsets(ctx, kafka, s, l.clock) != nil
 		}
 		last.notice(s)
-		fetching := s.Running && s.Stopped == nil && l.clock()-s.EndAt < lookAfter
+		if !failed {
+			known := last.asked > 0
+			last.askTransaction(ctx, kafka, s, l.clock)
+			if t := last.waitsFor(s); t != nil && !known {
+				l.log.Warn("a transaction holds up the reading: nothing behind its first record can be read before it ends",
+					"topic", name.Topic, "partition", name.Number, "offset", t.First, "open", nameOf(t))
+			}
+		}
+		fetching := s.Running && s.Stopped == nil && !s.Blocked() && l.clock()-s.EndAt < lookAfter
 		if !failed && !fetching && last.time == 0 && !last.noticed.IsZero() &&
 			(last.tried == 0 || l.clock()-last.tried >= lookAgain) {
 			last.askTime(ctx, kafka, s, l.clock)
@@ -91,7 +107,7 @@ func (l *looks) at(name record.Partition) look {
 func (l *look) askOffsets(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	_, end, err := kafka.Bounds(ctx, s.Partition)
+	end, err := kafka.HighWatermark(ctx, s.Partition)
 	if err != nil {
 		return err
 	}
@@ -102,6 +118,46 @@ func (l *look) askOffsets(ctx context.Context, kafka logLooker, s *pipeline.Stat
 		}
 	}
 	return nil
+}
+
+// askTransaction asks for which transaction a partition waits, once it has waited for some time: most end within a moment. The same
+// one is not asked for again: it is the one until the partition goes on. Whoever may not know goes without.
+func (l *look) askTransaction(ctx context.Context, kafka logLooker, s *pipeline.Status, clock func() pipeline.Instant) {
+	if !s.Blocked() || s.Position != l.unread {
+		l.transaction, l.blocked, l.asked = nil, 0, 0
+		return
+	}
+	now := clock()
+	if l.blocked == 0 {
+		l.blocked = now
+	}
+	if now-l.blocked < lookAfter || l.transaction != nil || l.asked > 0 && now-l.asked < lookAgain {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	l.asked = now
+	if transaction, err := kafka.OpenTransaction(ctx, s.Partition); err == nil {
+		l.transaction = transaction
+	}
+}
+
+// waitsFor is the transaction that a partition has waited for long enough to be told, with what is known of it; nil: it does not.
+func (l *look) waitsFor(s *pipeline.Status) *record.Transaction {
+	if !s.Blocked() || l.asked == 0 {
+		return nil
+	}
+	t := record.Transaction{Producer: -1, First: s.Position}
+	if l.transaction != nil {
+		t = *l.transaction
+	}
+	if t.Since.IsZero() && l.time > 0 {
+		t.Since = time.UnixMilli(l.time).UTC()
+	}
+	if t.Since.IsZero() {
+		t.Since = l.noticed.UTC()
+	}
+	return &t
 }
 
 // askTime may fail for this partition alone: its record may be what it has stopped for.
@@ -140,6 +196,7 @@ func (l *looks) completed(statuses []*pipeline.Status, now time.Time) []*pipelin
 		known := *s
 		last := l.at(s.Partition)
 		known.End = last.endOf(s)
+		known.Transaction = last.waitsFor(s)
 		if last.committed != nil {
 			known.Committed = max(s.Committed, *last.committed)
 		}

@@ -1,8 +1,11 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,11 +19,18 @@ type fakeLooker struct {
 	committed         int64
 	err               error
 	asked, timestamps int
+	transaction       *record.Transaction
+	transactions      int
 }
 
-func (f *fakeLooker) Bounds(context.Context, record.Partition) (first, end int64, err error) {
+func (f *fakeLooker) HighWatermark(context.Context, record.Partition) (end int64, err error) {
 	f.asked++
-	return 0, f.end, f.err
+	return f.end, f.err
+}
+
+func (f *fakeLooker) OpenTransaction(context.Context, record.Partition) (*record.Transaction, error) {
+	f.transactions++
+	return f.transaction, f.err
 }
 
 func (f *fakeLooker) Committed(context.Context, record.Partition) (int64, error) {
@@ -35,9 +45,9 @@ func (f *fakeLooker) Timestamp(context.Context, record.Partition, [16]byte, int6
 // TestPartitionThatIsNotReadIsLookedAt: its lag and freshness go on.
 func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 	clock := time.Hour
-	l := newLooks(func() pipeline.Instant { return clock })
+	l := newLooks(func() pipeline.Instant { return clock }, slog.New(slog.DiscardHandler))
 	now := time.Now()
-	unread := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Running: true, Position: 5, Undurable: 5, Committed: 5, End: 6, EndAt: clock}}
+	unread := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Running: true, Position: 5, Undurable: 5, Committed: 5, End: 6, Readable: 6, EndAt: clock}}
 	kafka := &fakeLooker{end: 9, timestamp: now.Add(-10 * time.Minute).UnixMilli()}
 	signs := func() (int64, time.Duration) {
 		s := l.completed(unread, now)[0]
@@ -68,9 +78,70 @@ func TestPartitionThatIsNotReadIsLookedAt(t *testing.T) {
 	}
 }
 
+// TestOpenTransactionIsSeen: its records and those behind count as lag, the first one's age is the freshness, and who holds up the
+// reading is asked once that lasts, and once.
+func TestOpenTransactionIsSeen(t *testing.T) {
+	clock := time.Hour
+	var log bytes.Buffer
+	l := newLooks(func() pipeline.Instant { return clock }, slog.New(slog.NewTextHandler(&log, nil)))
+	now := time.Now()
+	began := now.Add(-10 * time.Minute).UTC()
+	s := &pipeline.Status{
+		Partition: record.Partition{Topic: "events"}, Running: true, Position: 5, Undurable: 5, Committed: 5, Readable: 5, End: 1006, EndAt: clock,
+	}
+	kafka := &fakeLooker{end: 1006, timestamp: began.Add(time.Second).UnixMilli(), transaction: &record.Transaction{Producer: 4000, First: 5, ID: "job-7", Since: began}}
+	look := func(after time.Duration) *pipeline.Status {
+		clock += after
+		s.EndAt = clock // it is fetched, and nothing comes
+		l.refresh(t.Context(), kafka, []*pipeline.Status{s})
+		return l.completed([]*pipeline.Status{s}, now)[0]
+	}
+	if known := look(0); known.Transaction != nil || kafka.transactions != 0 {
+		t.Errorf("at once: %+v", known.Transaction)
+	}
+	known := look(lookAfter)
+	lag, _ := known.Lag()
+	age, _ := known.Freshness(now)
+	if known.Transaction == nil || *known.Transaction != *kafka.transaction || lag != 1001 || age.Round(time.Minute) != 10*time.Minute {
+		t.Errorf("after a while: %+v, lag %d, freshness %v", known.Transaction, lag, age)
+	}
+	look(lookAgain)
+	if look(lookAgain); kafka.transactions != 1 || kafka.timestamps != 1 {
+		t.Errorf("asked %d times for the transaction, %d times for the record's time", kafka.transactions, kafka.timestamps)
+	}
+	if says := log.String(); strings.Count(says, "level=WARN") != 1 || !strings.Contains(says, "of producer 4000") || !strings.Contains(says, "job-7") {
+		t.Errorf("the log says:\n%s", says)
+	}
+	s.Position, s.Undurable, s.Readable = 1006, 1006, 1006 // it has ended
+	if known := look(lookAgain); known.Transaction != nil {
+		t.Errorf("after its end: %+v", known.Transaction)
+	}
+}
+
+// TestTransactionThatMayNotBeKnownIsSeen, with the time of its first record, or since when that is known to be there.
+func TestTransactionThatMayNotBeKnownIsSeen(t *testing.T) {
+	for _, timestamp := range []int64{0, time.Now().Add(-time.Hour).UnixMilli()} {
+		clock := time.Hour
+		l := newLooks(func() pipeline.Instant { return clock }, slog.New(slog.DiscardHandler))
+		s := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Running: true, Readable: 0, Committed: -1, End: 9, EndAt: clock}}
+		kafka := &fakeLooker{end: 9, timestamp: timestamp} // nobody tells who it is
+		l.refresh(t.Context(), kafka, s)
+		clock += lookAfter
+		l.refresh(t.Context(), kafka, s)
+		since := time.UnixMilli(timestamp)
+		if timestamp == 0 {
+			since = time.Now()
+		}
+		got := l.completed(s, time.Now())[0].Transaction
+		if got == nil || got.Producer != -1 || got.ID != "" || got.Since.Sub(since).Abs() > time.Minute {
+			t.Errorf("the first record's time is %d: %+v", timestamp, got)
+		}
+	}
+}
+
 // TestStoppedPartitionLagsBehindTheGroupsOffset, also when that could not be read when it was assigned.
 func TestStoppedPartitionLagsBehindTheGroupsOffset(t *testing.T) {
-	l := newLooks(func() pipeline.Instant { return time.Hour })
+	l := newLooks(func() pipeline.Instant { return time.Hour }, slog.New(slog.DiscardHandler))
 	stopped := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Position: -1, Undurable: -1, Committed: -1, End: -1, Stopped: &record.StopError{}}}
 	l.refresh(t.Context(), &fakeLooker{end: 9, committed: 3}, stopped)
 	if lag, known := l.completed(stopped, time.Now())[0].Lag(); !known || lag != 6 {
@@ -80,7 +151,7 @@ func TestStoppedPartitionLagsBehindTheGroupsOffset(t *testing.T) {
 
 // TestUnreachableKafkaIsNotAskedForEachPartition: with many partitions the round would never end.
 func TestUnreachableKafkaIsNotAskedForEachPartition(t *testing.T) {
-	l := newLooks(func() pipeline.Instant { return time.Hour })
+	l := newLooks(func() pipeline.Instant { return time.Hour }, slog.New(slog.DiscardHandler))
 	kafka := &fakeLooker{err: errors.New("down")}
 	statuses := make([]*pipeline.Status, 50)
 	for i := range statuses {
@@ -95,7 +166,7 @@ func TestUnreachableKafkaIsNotAskedForEachPartition(t *testing.T) {
 // TestRecordThatCannotBeLookedAtAges: it is as old as it is known to be there.
 func TestRecordThatCannotBeLookedAtAges(t *testing.T) {
 	clock := time.Hour
-	l := newLooks(func() pipeline.Instant { return clock })
+	l := newLooks(func() pipeline.Instant { return clock }, slog.New(slog.DiscardHandler))
 	statuses := []*pipeline.Status{{Partition: record.Partition{Topic: "events"}, Position: 5, Undurable: 5, End: 6, EndAt: clock}}
 	l.refresh(t.Context(), &fakeLooker{end: 6, err: errors.New("corrupt")}, statuses)
 	later := time.Now().Add(time.Minute)

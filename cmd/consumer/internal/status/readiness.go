@@ -106,6 +106,31 @@ func (r *readiness) joins(name string, membership group.Status) {
 	}
 }
 
+// transactions has a sentence for each open transaction that partitions wait for.
+func (r *readiness) transactions(statuses []*pipeline.Status) {
+	behind := map[string][]string{}
+	for _, s := range statuses {
+		if s.Transaction != nil {
+			behind[nameOf(s.Transaction)] = append(behind[nameOf(s.Transaction)], s.Partition.String())
+		}
+	}
+	for _, of := range slices.Sorted(maps.Keys(behind)) {
+		r.degraded("waits for a transaction open since %s: nothing behind its first record can be read before it ends%s", of, waiting(behind[of]))
+	}
+}
+
+// nameOf is since when a transaction is open, and whose it is, as far as that is known.
+func nameOf(t *record.Transaction) string {
+	name := text.Time(t.Since)
+	if t.Producer >= 0 {
+		name += fmt.Sprintf(", of producer %d", t.Producer)
+	}
+	if t.ID != "" {
+		name += fmt.Sprintf(" (transactional id %q)", t.ID)
+	}
+	return name
+}
+
 // losses has a sentence about records that retention deleted before they were read, and one about KAFKA_OUT_OF_RANGE.
 func (r *readiness) losses(recent []pipeline.Loss) {
 	var deleted, elsewhere []string

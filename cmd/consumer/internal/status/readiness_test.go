@@ -69,6 +69,26 @@ func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 	}
 }
 
+// TestOpenTransactionIsDoubtful: one sentence for all partitions that wait for it.
+func TestOpenTransactionIsDoubtful(t *testing.T) {
+	since := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	of := func(n int32, transaction *record.Transaction) *pipeline.Status {
+		return &pipeline.Status{Partition: record.Partition{Topic: "events", Number: n}, Transaction: transaction}
+	}
+	r := readiness{}
+	r.transactions([]*pipeline.Status{
+		of(0, &record.Transaction{Producer: 4000, ID: "job-7", Since: since, First: 5}), of(1, nil),
+		of(2, &record.Transaction{Producer: 4000, ID: "job-7", Since: since, First: 70}), of(3, &record.Transaction{Producer: -1, Since: since}),
+	})
+	want := []string{
+		"waits for a transaction open since 2026-11-25T12:00:00.000Z: nothing behind its first record can be read before it ends [1 partition: events/3]",
+		`waits for a transaction open since 2026-11-25T12:00:00.000Z, of producer 4000 (transactional id "job-7"): nothing behind its first record can be read before it ends [2 partitions: events/0, events/2]`,
+	}
+	if diff := cmp.Diff(want, r.doubtful); diff != "" || len(r.bad) != 0 {
+		t.Errorf("not ready %q, with warnings (-want +got):\n%s", r.bad, diff)
+	}
+}
+
 // TestLossesAreDoubtful: the work goes on, and a person should know.
 func TestLossesAreDoubtful(t *testing.T) {
 	of := func(n int32) record.Partition { return record.Partition{Topic: "events", Number: n} }

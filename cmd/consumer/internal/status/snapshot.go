@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/kafka"
 	"waterwheel/pipeline"
 	"waterwheel/record"
@@ -62,8 +63,10 @@ type Partition struct {
 	Position  *int64 `json:"position"`
 	End       *int64 `json:"end"`
 	Committed *int64 `json:"committed"`
-	// Lag is how many records of the log are not committed; nil: not known.
+	// Lag is how many records of the log are not committed, those behind an open transaction too; nil: not known.
 	Lag *int64 `json:"lag"`
+	// Transaction is the open one that the partition waits for; nil: it does not, or not for long.
+	Transaction *Transaction `json:"transaction,omitempty"`
 	// FreshnessSeconds is the age of the oldest record that is not durable, 0 when there is none; nil: not known.
 	FreshnessSeconds *float64 `json:"freshnessSeconds"`
 	// Pending and Flushing are measurements waiting for the next flush and in the present one.
@@ -73,6 +76,16 @@ type Partition struct {
 	LastFlush   time.Time `json:"lastFlush,omitzero"`
 	OpenBuckets int       `json:"openBuckets"`
 	MemoryBytes int64     `json:"memoryBytes"`
+}
+
+// Transaction is one that is open.
+type Transaction struct {
+	Since time.Time `json:"since"`
+	// Producer is the id of its producer, -1: not known. ID is its transactional id; empty: not known.
+	Producer int64  `json:"producer"`
+	ID       string `json:"transactionalId,omitempty"`
+	// First is the offset of its first record in the partition.
+	First int64 `json:"first"`
 }
 
 // Letter is a dead letter: where it comes from and why, never its contents.
@@ -110,6 +123,7 @@ func (v *View) snapshot() Snapshot {
 	statuses := v.statuses(view.At)
 	r.servers(statuses, v.database.Load())
 	r.claims(statuses)
+	r.transactions(statuses)
 	r.losses(v.o.Losses.Recent(kafka.Now()))
 	r.partitions(statuses)
 	for _, s := range statuses {
@@ -141,6 +155,10 @@ func newPartition(s *pipeline.Status, now time.Time) Partition {
 	view.Trouble = strings.Join(troubles, "; ")
 	if lag, ok := s.Lag(); ok {
 		view.Lag = &lag
+	}
+	if t := s.Transaction; t != nil {
+		view.Transaction = &Transaction{Since: t.Since, Producer: t.Producer, ID: t.ID, First: t.First}
+		view.State += ", waits for a transaction open since " + text.Time(t.Since)
 	}
 	if age, ok := s.Freshness(now); ok {
 		seconds := age.Seconds()
