@@ -12,6 +12,8 @@ var (
 	ErrOtherOwner = errors.New("another consumer has claimed the partition")
 	// ErrLapsed: the lease did not hold when something was about to be sent. It was not executed and never will be.
 	ErrLapsed = errors.New("the lease has lapsed")
+	// ErrUnauthorized: the server refuses an operation because the user lacks a right. Nothing of it was executed, or ever will be.
+	ErrUnauthorized = errors.New("a right is missing")
 )
 
 // Token identifies one claim on a partition; the zero token is none.

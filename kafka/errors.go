@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,6 +65,9 @@ func (e *Error) Error() string {
 		what += " of " + e.Of.Topic
 	}
 	text := fmt.Sprintf("%s: %v", what, e.Err)
+	if e.Err == context.DeadlineExceeded { //nolint:errorlint // a wrapped one has words of its own
+		text = what + ": Kafka did not answer in time"
+	}
 	if code, ok := errors.AsType[kafkago.Error](e.Err); ok && !strings.Contains(text, answerOf(code).advice) {
 		text += "; " + answerOf(code).advice
 	}

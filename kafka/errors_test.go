@@ -65,6 +65,7 @@ func TestErrorsSayWhatWasAskedAndWhatToDo(t *testing.T) {
 		{CodeError(protocol.Metadata, partition("events", -1), 3), []string{"Metadata of events:", "[3]", "KAFKA_TOPICS"}},
 		{CodeError(protocol.JoinGroup, record.Partition{}, 26), []string{"JoinGroup:", "[26]", "KAFKA_SESSION_TIMEOUT"}},
 		{NoAnswer(protocol.Fetch, partition("events", 3), io.ErrUnexpectedEOF), []string{"Fetch of events/3: unexpected EOF"}},
+		{NoAnswer(protocol.Metadata, record.Partition{}, context.DeadlineExceeded), []string{"Metadata: Kafka did not answer in time"}},
 	} {
 		for _, part := range test.want {
 			if !strings.Contains(test.err.Error(), part) {

@@ -43,6 +43,9 @@ const (
 // settleRetry is how long what could not be settled waits to be tried again.
 const settleRetry = 16 // parts of SettleInterval
 
+// sweepRetry is how long nothing is deleted after MongoDB has refused that to the user.
+const sweepRetry = 10 * time.Minute
+
 // settleInterval is how long segments wait; nothing, where no new ones are written.
 func (w *Worker) settleInterval() time.Duration {
 	if w.o.Bucketing.DenseFrom == 0 {
@@ -76,7 +79,7 @@ func (w *Worker) nextOfSettling(m Moment) Action {
 	switch {
 	case t == nil && !s.read:
 		return ReadStaging{}
-	case t == nil && len(s.ended) > 0 && m.Now >= s.ended[0].due:
+	case t == nil && len(s.ended) > 0 && m.Now >= max(s.ended[0].due, s.sweepFrom):
 		return SweepSegments{IDs: s.ended[0].ids, Before: s.ended[0].until.Add(time.Millisecond)}
 	case t == nil && m.Settling:
 		return nil
@@ -334,8 +337,16 @@ func (w *Worker) finishSettling(m Moment) {
 	w.metrics.settled(t.count, m.Now-t.begun)
 }
 
+// segmentsSwept goes on without deleting anything for a while where the user may not delete: what has ended is not shown, and nothing
+// waits for its end.
 func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 	s := w.settlingAnswered()
+	if errors.Is(e.Err, claim.ErrUnauthorized) {
+		s.sweepFrom = m.Now + sweepRetry
+		w.metrics.failed(settlingSegments)
+		w.log.Warn("segments whose measurements are in buckets cannot be deleted, and take room; compaction goes on", "err", e.Err)
+		return
+	}
 	if e.Err != nil {
 		w.settlingUnknown(m, e.Err)
 		return
@@ -344,9 +355,12 @@ func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 	s.ended = s.ended[1:]
 }
 
-// settlingUnknown is settlingFailed after writes that may still be executed: there is no release before (E4).
+// settlingUnknown is settlingFailed after writes that may still be executed: there is no release before (E4). One that the user has no
+// right to was not executed.
 func (w *Worker) settlingUnknown(m Moment, err error) {
-	w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
+	if !errors.Is(err, claim.ErrUnauthorized) {
+		w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
+	}
 	w.settlingFailed(m, settlingSegments, err)
 }
 

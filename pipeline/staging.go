@@ -24,6 +24,8 @@ type staging struct {
 	turn     bool    // it comes before the flush
 	since    Instant // when the action under way began
 	due      Instant // before that no segment is to be settled; 0: it must be worked out
+	// sweepFrom is when deleting is tried again that the user has no right to.
+	sweepFrom Instant
 }
 
 // staged is a segment that waits to be settled.

@@ -10,11 +10,14 @@ import (
 )
 
 // setsInTextOrder tells whether the server makes the new fields of one $set in the order of their names' text: tried on a
-// scratch document beside the options, which is deleted again. A server on which that cannot be tried is taken to order
-// numeric names by number, as MongoDB has done since 5.0.
+// scratch document beside the options, which is deleted again: the right to delete is tried first, so that nothing stays. A server on
+// which that cannot be tried is taken to order numeric names by number, as MongoDB has done since 5.0.
 func (s *series) setsInTextOrder(ctx context.Context) bool {
 	scratch := s.db.Collection(s.name + timeseries.OptionsSuffix)
 	id := bson.D{{Key: "_id", Value: "probe-" + rand.Text()}}
+	if _, err := scratch.DeleteOne(ctx, id); err != nil {
+		return false
+	}
 	if _, err := scratch.InsertOne(ctx, append(id, bson.E{Key: "column", Value: bson.D{}})); err != nil {
 		return false
 	}

@@ -35,7 +35,7 @@ func aggregate(pipeline bson.A, documents ...bson.D) ([]bson.D, error) {
 func (a aggregation) run(pipeline bson.A, documents []bson.D) ([]bson.D, error) {
 	for _, stage := range pipeline {
 		stage := stage.(bson.D)[0]
-		known := slices.Contains([]string{"$match", "$project", "$replaceWith", "$unwind", "$limit", "$unionWith"}, stage.Key)
+		known := slices.Contains([]string{"$match", "$project", "$replaceWith", "$replaceRoot", "$unwind", "$limit", "$unionWith"}, stage.Key)
 		if slices.Contains(a.unknown, stage.Key) || !known && (stage.Key != internal || a.unpack == nil) {
 			return nil, fmt.Errorf("%w: %q", errStage, stage.Key)
 		}
@@ -106,8 +106,13 @@ func (a aggregation) stage(stage bson.E, d bson.D) ([]bson.D, error) {
 		return []bson.D{evaluate(fields[1:], vars).(bson.D)}, nil // the first is _id: 0
 	case "$replaceWith":
 		return []bson.D{evaluate(stage.Value, vars).(bson.D)}, nil
+	case "$replaceRoot":
+		return []bson.D{evaluate(fieldOf(stage.Value.(bson.D), "newRoot"), vars).(bson.D)}, nil
 	case "$unwind":
-		o := stage.Value.(bson.D)
+		o, withIndex := stage.Value.(bson.D)
+		if !withIndex {
+			o = bson.D{{Key: "path", Value: stage.Value}}
+		}
 		field := strings.TrimPrefix(fieldOf(o, "path").(string), "$")
 		var all []bson.D
 		elements, _ := fieldOf(d, field).(bson.A)
@@ -118,7 +123,10 @@ func (a aggregation) stage(stage bson.E, d bson.D) ([]bson.D, error) {
 					one[j].Value = element
 				}
 			}
-			all = append(all, append(one, bson.E{Key: fieldOf(o, "includeArrayIndex").(string), Value: int64(i)}))
+			if withIndex {
+				one = append(one, bson.E{Key: fieldOf(o, "includeArrayIndex").(string), Value: int64(i)})
+			}
+			all = append(all, one)
 		}
 		return all, nil
 	}

@@ -44,7 +44,7 @@ func (c OptionsChange) lock(ctx context.Context) (lock, context.Context, error) 
 			from, err = l.waited(ctx)
 		}
 		if err != nil {
-			return l, ctx, failure("locking the collection's options", err)
+			return l, ctx, failure("locking the collection's options", within(holdTimes*c.WriteTimeout, err))
 		}
 	}
 	return l, ctx, ErrChangedMeanwhile

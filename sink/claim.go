@@ -154,5 +154,5 @@ func (p *Partition) write(ctx context.Context, doing string, send func(context.C
 		return false, failure(doing, claim.ErrLapsed)
 	}
 	done, err := changed(send(ctx, p.store.ports.Partitions))
-	return done, failure(doing, err)
+	return done, failure(doing, within(p.store.WriteTimeout, err))
 }

@@ -174,8 +174,13 @@ func (d *Database) Name() string { return d.o.Database }
 // Reading is the database for readers: what is read there has been seen by a majority, where the server can tell.
 func (d *Database) Reading() *mongo.Database { return d.db }
 
-// Explain gives an error of a reader the address and the cause, where there was nobody to ask.
-func (d *Database) Explain(err error) error { return d.reached(err) }
+// Explain gives an error of a reader the address and the cause, where there was nobody to ask, and names a missing right.
+func (d *Database) Explain(err error) error {
+	if answer := d.portError(err); LacksRight(answer) {
+		return failure("reading measurements", answer)
+	}
+	return d.reached(err)
+}
 
 // TimeSeries lists the names of the time series that have been set up in the database, in their order.
 func (d *Database) TimeSeries(ctx context.Context) ([]string, error) {

@@ -30,7 +30,8 @@
 //	                view.go, viewpipeline.go, viewsegments.go (its view: the wanted one, its stages, those with segments)
 //	                viewprobe.go, viewprobes.go, viewstate.go (which views work, by which documents; what there is)
 //	                change.go, changelock.go, upkeep.go, upkeepbuild.go (changing the options, with what the server does by itself)
-//	                trial.go, metrics.go
+//	                rights.go, trial.go (missing rights, by name; trying those that a consumer needs)
+//	                metrics.go
 //	indexes         index.go, indexstats.go (those there are, in the terms of measurements), indexcreate.go, indexmixed.go, indexchange.go
 //	                indexexpiry.go, indexdefinition.go (the user's words, kept), indexmeta.go (META_INDEXES)
 //	                indexdoubt.go, fieldsample.go (what a user should know of a new index, which fields measurements have)

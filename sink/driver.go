@@ -121,10 +121,14 @@ func portError(err error) error {
 	case errors.Is(err, driver.ErrDocumentTooLarge):
 		return &CommandError{Code: codeObjectTooLarge, Message: err.Error()}
 	}
-	if c := (mongo.CommandError{}); errors.As(err, &c) && c.Code != 0 {
-		return &CommandError{Code: c.Code, Message: c.Message}
+	c := mongo.CommandError{}
+	switch {
+	case !errors.As(err, &c) || c.Code == 0:
+		return err
+	case c.Code == codeUnauthorized:
+		return &CommandError{Code: c.Code, Message: missingRight(c.Message)}
 	}
-	return err
+	return &CommandError{Code: c.Code, Message: c.Message}
 }
 
 // neverSent tells errors from before a connection was there to send on: no server to choose, the pool's queue or the pool

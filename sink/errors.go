@@ -32,6 +32,18 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s: MongoDB refuses it with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
 }
 
+// Is makes a missing right claim.ErrUnauthorized.
+func (e *RefusedError) Is(target error) bool {
+	return target == claim.ErrUnauthorized && e.Code == codeUnauthorized
+}
+
+// LacksRight reports whether MongoDB refuses something because the user lacks a right. That says nothing about what the server
+// can do, and it ends when somebody grants the right.
+func LacksRight(err error) bool {
+	command := (*CommandError)(nil)
+	return errors.Is(err, claim.ErrUnauthorized) || errors.As(err, &command) && command.Code == codeUnauthorized
+}
+
 // CommandError is a server's answer that refuses a command as a whole. A Collection returns it as it came.
 type CommandError struct {
 	Code    int32

@@ -174,12 +174,59 @@ func TestUnreachedServerIsNamed(t *testing.T) {
 			t.Fatal("it answers")
 		}
 		t.Log(err)
-		for _, noise := range []string{"maxPoolSize", "wait duration", "current topology"} {
+		for _, noise := range []string{"maxPoolSize", "wait duration", "current topology", "deadline", "i/o timeout", "message header"} {
 			if strings.Contains(err.Error(), noise) {
 				t.Errorf("%q is in: %v", noise, err)
 			}
 		}
 	}
+}
+
+// TestAnAnswerThatDoesNotComeIsSaidInPlainWords: whether the command was sent or there was no time left to send it, the driver's own
+// words about time do not reach people.
+func TestAnAnswerThatDoesNotComeIsSaidInPlainWords(t *testing.T) {
+	f := newFake(t, replicaSet)
+	d := openFake(t, f)
+	block := make(chan struct{})
+	t.Cleanup(func() { close(block) })
+	silent := func(bson.Raw) bson.D { <-block; return nil }
+	for _, command := range []string{"find", "listCollections", "ping", "insert", "update", "delete", "aggregate"} {
+		f.answer(command, silent)
+	}
+	commands := map[string]func(ctx context.Context) error{
+		"ping":  d.Ping,
+		"trial": func(ctx context.Context) error { _, err := d.Trial(ctx, "events", definition); return err },
+		"setup": func(ctx context.Context) error { _, err := d.Setup(ctx, "events", definition, 1000); return err },
+		"check": func(ctx context.Context) error { _, err := d.Check(ctx, "events", definition, 1000); return err },
+		"view":  func(ctx context.Context) error { _, err := d.View(ctx, "events"); return err },
+	}
+	for name, command := range commands {
+		for left, ctx := range map[string]context.Context{
+			"some time": bounded(t, 100*time.Millisecond), "no time": newHurried(t.Context(), time.Microsecond), "none at all": newHurried(t.Context(), -time.Second),
+		} {
+			err := command(ctx)
+			if out := (*sink.OutageError)(nil); !errors.As(err, &out) || !strings.Contains(err.Error(), "MongoDB did not answer ") {
+				t.Errorf("%s, %s left: %v", name, left, err)
+			}
+			for _, noise := range []string{"deadline", "timeout", "message header", "server-side", "round-trip"} {
+				if err != nil && strings.Contains(err.Error(), noise) {
+					t.Errorf("%s, %s left: %q is in: %v", name, left, noise, err)
+				}
+			}
+		}
+	}
+	within := openFake(t, f, func(o *sink.Options) { o.WriteTimeout = 100 * time.Millisecond })
+	if _, err := within.Trial(t.Context(), "events", definition); err == nil || !strings.Contains(err.Error(), "MongoDB did not answer within 100ms") {
+		t.Errorf("a trial: %v", err)
+	}
+}
+
+// bounded is a context of so much time.
+func bounded(t *testing.T, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // TestSetupMeetsAnElection: no index and no view is given up for it.

@@ -9,7 +9,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/description"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 )
@@ -27,15 +30,52 @@ func (e *unreachedError) Error() string { return e.text }
 // Unwrap returns the driver's error, which tells that nothing was sent.
 func (e *unreachedError) Unwrap() error { return e.err }
 
+// silentError is the driver's error about an answer that did not come in time, or that could not come in what was left of it.
+type silentError struct {
+	within time.Duration // the time that was allowed; zero: it is not known here
+	err    error
+}
+
+// Error says how long MongoDB had.
+func (e *silentError) Error() string {
+	switch {
+	case e.within == 0:
+		return "MongoDB did not answer in time"
+	case e.within%time.Second == 0:
+		return fmt.Sprintf("MongoDB did not answer within %d s", e.within/time.Second)
+	}
+	return fmt.Sprintf("MongoDB did not answer within %v", e.within)
+}
+
+// Unwrap returns the driver's error.
+func (e *silentError) Unwrap() error { return e.err }
+
+// within gives the error of something that had so much time these words, if an answer did not come in that time.
+func within(limit time.Duration, err error) error {
+	if silent := (*silentError)(nil); errors.As(err, &silent) {
+		return &silentError{limit, err}
+	}
+	return err
+}
+
+// timedOut reports whether the driver gave a command up for its time.
+func timedOut(err error) bool {
+	timeout := net.Error(nil)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, driver.ErrDeadlineWouldBeExceeded) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // portError is portError with the address and the cause where there was nobody to send to.
 func (d *Database) portError(err error) error { return portError(d.reached(err)) }
 
-// reached gives errors from before there was a connection their text; others stay as they are.
+// reached gives errors from before there was a connection their text, and those about an answer that did not come; others stay as
+// they are.
 func (d *Database) reached(err error) error {
 	var (
 		selection topology.ServerSelectionError
 		queue     topology.WaitQueueTimeoutError
 		dialing   *dialError
+		answered  mongo.CommandError
 	)
 	switch {
 	case errors.As(err, &dialing):
@@ -44,6 +84,8 @@ func (d *Database) reached(err error) error {
 		return &unreachedError{"no server takes the command: " + serverStates(selection.Desc), err}
 	case errors.As(err, &queue):
 		return &unreachedError{d.noConnection(queue), err}
+	case timedOut(err) && (!errors.As(err, &answered) || answered.Code == 0):
+		return &silentError{err: err}
 	}
 	return err
 }

@@ -18,21 +18,32 @@ const (
 	SegmentsOn   Segments = "on"   // always
 )
 
-// beginSegments makes the time series one that has segments, where that is asked for: it notes it in the definition. The view
-// that shows them, the index and the first segment come after that, in this order.
-func (s *series) beginSegments(ctx context.Context) error {
+// beginsSegments reports whether the time series is to become one that has segments.
+func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 	if s.segments || s.o.Segments == SegmentsOff {
-		return nil
+		return false, nil
 	}
-	if s.o.Segments == SegmentsAuto {
-		why, err := s.declinesSegments(ctx)
-		if err != nil {
-			return err
-		}
-		if why != nil {
-			s.log.Info("SEGMENTS=auto: measurements are written into buckets at once", "collection", s.namespace(), "why", why)
-			return nil
-		}
+	if s.o.Segments == SegmentsOn {
+		return true, nil
+	}
+	why, err := s.declinesSegments(ctx)
+	if err != nil {
+		return false, err
+	}
+	if why != nil {
+		s.log.Info("SEGMENTS=auto: measurements are written into buckets at once", "collection", s.namespace(), "why", why)
+	}
+	return why == nil, nil
+}
+
+// beginSegments makes the time series one that has segments: it makes the view that shows them, and then notes them in the definition,
+// for good. What a missing right does not let it make leaves the definition as it was. The index and the first segment come after
+// that.
+func (s *series) beginSegments(ctx context.Context) error {
+	if err := s.arrangeView(ctx); LacksRight(err) {
+		return fmt.Errorf("segments cannot begin without a view that shows them: %w; %s, or SEGMENTS=off", err, viewRights)
+	} else if err != nil {
+		return err
 	}
 	c := OptionsChange{Options: s.ports.Options, WriteTimeout: s.o.WriteTimeout, Sleep: sleep}
 	noted := c.NoteSegments(ctx)
@@ -54,18 +65,43 @@ var (
 // there already is left as it is: segments are for good, and there may be consumers and readers that do not know them. The
 // second error tells that it is not known now.
 func (s *series) declinesSegments(ctx context.Context) (why, unknown error) {
-	bucket, err := first(ctx, s.ports.Buckets, Query{Filter: document(bson.D{}), Projection: document(bson.D{{Key: "_id", Value: 1}})})
-	switch {
-	case err != nil:
-		return nil, failure("looking for a bucket", err)
-	case bucket != nil:
-		return errBegun, nil
+	if why, unknown := s.hasBegun(ctx); why != nil || unknown != nil {
+		return why, unknown
 	}
-	why, err = s.hidesSegments(ctx)
+	why, unknown = s.hidesSegments(ctx)
 	if why != nil {
 		why = fmt.Errorf("no view could show segments: %w", why)
 	}
-	return why, err
+	return why, unknown
+}
+
+// postponedID is the _id of a note beside the options: segments were to begin before there was any bucket, and a right was missing.
+// They may begin later. What a user may not do today decides nothing for good.
+const postponedID = "segments"
+
+// postponeSegments goes on without segments until a later start has the rights that they need.
+func (s *series) postponeSegments(ctx context.Context, refused error) error {
+	if _, err := changed(s.ports.Options.Insert(ctx, []bson.Raw{withID(postponedID)})); err != nil {
+		return failure("noting that segments may begin later", err)
+	}
+	s.log.Warn("SEGMENTS=auto: measurements are written into buckets at once, until a start has the rights that segments need",
+		"collection", s.namespace(), "err", refused)
+	return nil
+}
+
+// hasBegun tells by an error whether there are buckets already, and segments were not only postponed.
+func (s *series) hasBegun(ctx context.Context) (why, unknown error) {
+	has := func(c Collection, filter bson.Raw) bool {
+		found, err := first(ctx, c, Query{Filter: filter, Projection: document(bson.D{{Key: "_id", Value: 1}})})
+		if err != nil && unknown == nil {
+			unknown = failure("looking for a bucket", err)
+		}
+		return found != nil
+	}
+	if has(s.ports.Buckets, document(bson.D{})) && !has(s.ports.Options, withID(postponedID)) {
+		why = errBegun
+	}
+	return why, unknown
 }
 
 // hidesSegments tells why no view that may be made shows segments; nil: one does. The second error tells that it is not known now.
@@ -83,10 +119,14 @@ func (s *series) hidesSegments(ctx context.Context) (why, unknown error) {
 	return why, err
 }
 
-// decideSegments says whether new segments are written, once it is known whether the view shows them.
+// decideSegments says whether new segments are written, once it is known whether the view shows them. Where a view shows them wrongly,
+// none are.
 func (s *series) decideSegments() {
-	s.filling = s.segments && s.o.Segments != SegmentsOff && (s.shown || s.o.Segments == SegmentsOn)
+	s.filling = s.segments && s.o.Segments != SegmentsOff && !s.blind && (s.shown || s.o.Segments == SegmentsOn)
 	switch {
+	case s.blind && s.o.Segments != SegmentsOff:
+		s.log.Warn("the view knows nothing of segments, and shows their measurements wrongly: measurements are written into buckets at once",
+			"collection", s.namespace(), "way_out", viewRights)
 	case s.filling && !s.shown:
 		s.log.Warn("no view shows segments: only `consumer query` and the package reader find what is not in buckets yet",
 			"collection", s.namespace())

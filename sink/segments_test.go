@@ -109,8 +109,7 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 	}
 }
 
-// TestSetupSwitchesTheViewBeforeTheFirstSegment: the definition is first, since a consumer that starts after it makes the view
-// right, and one of a former version does not start.
+// TestSetupSwitchesTheViewBeforeTheFirstSegment: the view is first, since what cannot be made must not be noted for good.
 func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 	for kind, stages := range map[sink.ViewKind]int{sink.ViewInternal: 3, sink.ViewPortable: 5} {
 		s := newViewServer(t)
@@ -121,7 +120,7 @@ func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 		if _, _, err := s.setupSegments(kind, sink.SegmentsAuto); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{"definition", fmt.Sprint("collMod ", stages), "index sparse"}
+		want := []string{fmt.Sprint("collMod ", stages), "definition", "index sparse"}
 		if diff := cmp.Diff(want, s.steps()[len(before):]); diff != "" {
 			t.Errorf("%s: %s", kind, diff)
 		}

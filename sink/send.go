@@ -145,6 +145,7 @@ func (b *bulks) command(ctx context.Context, c call) (reply Reply, err error) {
 	}
 	defer b.turns.end(begun)
 	defer b.store.Metrics.command(kindName(c.kind), time.Now())
+	defer func() { err = within(b.store.WriteTimeout, err) }()
 	if c.kind == bucketer.Insert {
 		documents := make([]bson.Raw, len(c.indexes))
 		for n, i := range c.indexes {

@@ -204,7 +204,7 @@ func (p *Partition) updateSegments(ctx context.Context, updates []Update) (found
 		reply, err := p.store.ports.Buckets.Update(ctx, chunk)
 		switch {
 		case err != nil:
-			return 0, err
+			return 0, within(p.store.WriteTimeout, err)
 		case len(reply.Errors) > 0:
 			return 0, &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
 		case reply.Unconfirmed != nil:
@@ -356,7 +356,7 @@ func (p *Partition) delete(ctx context.Context, filter bson.D) error {
 		return claim.ErrLapsed
 	}
 	_, err := p.store.ports.Buckets.Delete(ctx, document(filter))
-	return err
+	return within(p.store.WriteTimeout, err)
 }
 
 // Sweep deletes segments that ended before a moment of MongoDB's clock.

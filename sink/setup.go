@@ -29,9 +29,6 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.createBuckets(ctx); err != nil {
 			return err
 		}
-		if err := s.beginSegments(ctx); err != nil {
-			return err
-		}
 		if err := s.createReading(ctx); err != nil {
 			return err
 		}
@@ -42,27 +39,48 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 }
 
 // createReading makes the indexes and the view, again when the options were changed meanwhile: a view of a smaller span does
-// not show all that buckets of a larger one hold, and nothing may expire that is to be kept now.
+// not show all that buckets of a larger one hold, and nothing may expire that is to be kept now. Segments begin here: they are noted
+// for good only when all that they need is there, and then it is looked at again, since another consumer may have made the view
+// as it was before.
 func (s *series) createReading(ctx context.Context) error {
+	begins, err := s.beginsSegments(ctx)
+	if err != nil {
+		return err
+	}
 	for {
+		s.segments = s.segments || begins
 		made, segments := s.options, s.segments
 		if err := s.createIndexes(ctx); err != nil {
 			return err
 		}
-		if err := s.arrangeView(ctx); err != nil {
+		if begins {
+			err = s.beginSegments(ctx)
+		} else {
+			err = s.arrangeOptionalView(ctx)
+		}
+		if begins && LacksRight(err) && s.o.Segments == SegmentsAuto {
+			if err := s.postponeSegments(ctx, err); err != nil {
+				return err
+			}
+			begins, s.segments = false, false
+			continue
+		}
+		if err != nil {
 			return err
 		}
-		if err := s.createViewIndex(ctx); err != nil {
+		err = s.withoutIndex("a query of one series through the view reads its whole history", s.createViewIndex(ctx))
+		if err != nil {
 			return err
 		}
-		if segments {
+		if segments && !begins {
 			if err := s.createSegmentIndex(ctx); err != nil {
 				return err
 			}
 		}
-		if err := s.define(ctx); err != nil || s.options == made && s.segments == segments {
+		if err := s.define(ctx); err != nil || !begins && s.options == made && s.segments == segments {
 			return err
 		}
+		begins = false
 	}
 }
 
@@ -86,9 +104,9 @@ type series struct {
 	name    string
 	options timeseries.Options
 	ports   Ports
-	// segments: the definition says that it has segments; shown: its view shows what is to be shown of them; filling: new ones
-	// are written.
-	segments, shown, filling bool
+	// segments: the definition says that it has segments; shown: its view shows what is to be shown of them; blind: its view knows
+	// nothing of them; filling: new ones are written.
+	segments, shown, blind, filling bool
 	// view is the kind of the view that was arranged; empty: none was.
 	view ViewKind
 	// textOrder: StoreOptions.SetsInTextOrder.
@@ -199,7 +217,17 @@ func (s *series) createNeeded(ctx context.Context, keys bson.D) error {
 
 // createSegmentIndex makes the index of segments.
 func (s *series) createSegmentIndex(ctx context.Context) error {
-	return s.createIndex(ctx, segmentIndex(), options.Index().SetSparse(true))
+	err := s.createIndex(ctx, segmentIndex(), options.Index().SetSparse(true))
+	return s.withoutIndex("segments are looked for among all buckets", err)
+}
+
+// withoutIndex goes on without an index that the user may not create; what is so then is said.
+func (s *series) withoutIndex(consequence string, err error) error {
+	if !LacksRight(err) {
+		return err
+	}
+	s.log.Warn("an index is missing: "+consequence, "collection", s.namespace(), "err", err)
+	return nil
 }
 
 // createIndexes makes the indexes. An expiry that keeps buckets longer than the options say is left alone: an operator may be
@@ -216,7 +244,7 @@ func (s *series) createIndexes(ctx context.Context) error {
 	case err != nil:
 		return err
 	case have == 0:
-		return s.createExpiry(ctx, want)
+		return s.withoutIndex("measurements are kept for ever, unless `consumer collection expire` deletes them", s.createExpiry(ctx, want))
 	case want != 0 && want < have:
 		s.log.Warn("measurements are kept longer than the collection's options say: repeat the `consumer collection set-expiry` that was cut off",
 			"collection", s.namespace(), "for", time.Duration(have-s.options.MaxSpanSeconds)*time.Second, "should_be", lifetime(s.options))
@@ -230,6 +258,8 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	var command *CommandError
 	switch {
 	case err == nil:
+	case LacksRight(err):
+		return s.unlessThere(ctx, keys, failure("creating indexes", err))
 	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
 		s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `consumer collection expire` deletes them",
 			"collection", s.namespace())
@@ -243,6 +273,20 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	return nil
 }
 
+// unlessThere is the error of an index that the user may not create; nil: the index is there already.
+func (s *series) unlessThere(ctx context.Context, keys bson.D, refused error) error {
+	specs, err := s.rawIndexes(ctx)
+	if err != nil || hasIndex(specs, keys) {
+		return err
+	}
+	return refused
+}
+
+// hasIndex reports whether there is an index of all buckets on these keys.
+func hasIndex(specs []bson.Raw, keys bson.D) bool {
+	return slices.ContainsFunc(specs, func(spec bson.Raw) bool { return ofAll(spec, keys) })
+}
+
 // checkIndexes tells by ErrNotSetUp whether one is missing.
 func (s *series) checkIndexes(ctx context.Context) error {
 	specs, err := s.rawIndexes(ctx)
@@ -250,7 +294,7 @@ func (s *series) checkIndexes(ctx context.Context) error {
 		return err
 	}
 	for _, keys := range s.indexes() {
-		if !slices.ContainsFunc(specs, func(spec bson.Raw) bool { return ofAll(spec, keys) }) {
+		if !hasIndex(specs, keys) {
 			return fmt.Errorf("%w (no index on %v)", ErrNotSetUp, keys)
 		}
 	}

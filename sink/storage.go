@@ -29,7 +29,12 @@ func (s *series) createBuckets(ctx context.Context) error {
 	why := errors.New("it leaves the option out")
 	if err != nil {
 		refused, unknown := s.refusal("creating the collection of the buckets", err)
-		if unknown != nil {
+		switch {
+		case LacksRight(unknown):
+			s.log.Warn("a right is missing: the first index makes the collection of the buckets, compressed as this MongoDB's default is",
+				"collection", s.namespace(), "err", unknown)
+			return nil
+		case unknown != nil:
 			return unknown
 		}
 		if c := (*CommandError)(nil); errors.As(refused, &c) && c.Code == codeNamespaceExists {

@@ -54,7 +54,7 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 		"ignores it":           {func(s *storageServer) { s.keeps = false }, "it leaves the option out"},
 		"does not know zstd":   {func(s *storageServer) { s.create = failing(2, "unknown compressor 'zstd'") }, "unknown compressor 'zstd' (code 2)"},
 		"has no such engine":   {func(s *storageServer) { s.create = failing(72, "wiredTiger is not a registered storage engine") }, "(code 72)"},
-		"no privilege":         {func(s *storageServer) { s.create = failing(13, "not authorized") }, "(code 13)"},
+		"no privilege":         {func(s *storageServer) { s.create = failing(13, "not authorized") }, "a right is missing"},
 		"a code of a hoster's": {func(s *storageServer) { s.create = failing(8000, "storageEngine is not allowed") }, "(code 8000)"},
 		"another was quicker":  {func(s *storageServer) { s.create = failing(48, "exists") }, ""},
 	} {
@@ -71,7 +71,7 @@ func TestSetupChoosesZstdWhereTheServerLetsIt(t *testing.T) {
 			if len(commands) != 1 || commands[0].Lookup("create").StringValue() != "events.buckets" || commands[0].Lookup("storageEngine").String() != asked {
 				t.Errorf("it was asked %v", commands)
 			}
-			if n := strings.Count(log.String(), "does not let a collection choose zstd"); n != min(1, len(c.says)) || !strings.Contains(log.String(), c.says) {
+			if n := strings.Count(log.String(), "compressed as"); n != min(1, len(c.says)) || !strings.Contains(log.String(), c.says) {
 				t.Errorf("said %q, want %q", log.String(), c.says)
 			}
 			if n := len(s.sent("createIndexes")); n != 2 {

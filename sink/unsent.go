@@ -29,7 +29,7 @@ func outOfTime(err error) bool {
 // bulkError is portError for a bulk call. What had no time left was not sent, if one call is one command.
 func (d *Database) bulkError(err error) error {
 	if outOfTime(err) && !d.splits.Load() {
-		return &NotSentError{fmt.Errorf("%w: %w", bucketer.ErrNoTurn, err)}
+		return &NotSentError{fmt.Errorf("%w: %w", bucketer.ErrNoTurn, d.reached(err))}
 	}
 	return d.portError(err)
 }

@@ -105,11 +105,12 @@ func samePipeline(e existing, want bson.A) (bool, error) {
 // whose settings may differ, leave the kind alone.
 func (s *series) arrangeView(ctx context.Context) error {
 	have, err := s.existing(ctx, s.name)
-	s.shown, s.view = false, ""
-	switch {
-	case err != nil:
+	s.view = ""
+	if err != nil {
 		return err
-	case s.o.View == ViewNone:
+	}
+	s.shown, s.blind = s.showsSegments(have) && s.o.View != ViewNone, s.isBlind(have)
+	if s.o.View == ViewNone {
 		return s.dropView(ctx, have)
 	}
 	kind, why, err := s.chooseView(ctx, have)
@@ -117,16 +118,38 @@ func (s *series) arrangeView(ctx context.Context) error {
 	case err != nil:
 		return err
 	case kind != ViewNone:
-		s.shown, s.view = true, kind
-		return s.makeView(ctx, have, kind)
-	case s.o.View == ViewAuto:
-		s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
-		if s.isBlind(have) {
-			return s.dropOurs(ctx, "it does not show segments rightly")
+		if err := s.makeView(ctx, have, kind); err != nil {
+			return err
 		}
+		s.shown, s.blind, s.view = true, false, kind
 		return nil
 	}
-	return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.o.View, why)
+	s.shown = false
+	if s.o.View != ViewAuto {
+		return fmt.Errorf("MONGODB_VIEW=%s: %w; set MONGODB_VIEW=auto for the view that this MongoDB can have, or none", s.o.View, why)
+	}
+	s.log.Info("there is no view of the measurements: "+strings.ReplaceAll(why.Error(), "\n", "; "), "collection", s.namespace())
+	if s.isBlind(have) {
+		return s.dropOurs(ctx, "it does not show segments rightly")
+	}
+	return nil
+}
+
+// viewRights says who may make the view what it should be, and what to do without.
+const viewRights = "grant the role dbAdmin, whose collMod changes a view, or readWrite, which drops a view and creates it anew; or set MONGODB_VIEW=none"
+
+// arrangeOptionalView is arrangeView where the time series can do without what it would change: a missing right is said, and the view
+// left as it is. A view that is asked for by name is not optional.
+func (s *series) arrangeOptionalView(ctx context.Context) error {
+	err := s.arrangeView(ctx)
+	switch {
+	case !LacksRight(err):
+		return err
+	case s.o.View != ViewAuto && s.o.View != ViewNone:
+		return fmt.Errorf("MONGODB_VIEW=%s: %w; %s", s.o.View, err, viewRights)
+	}
+	s.log.Warn("the view of the measurements is left as it is: a right is missing", "collection", s.namespace(), "err", err, "way_out", viewRights)
+	return nil
 }
 
 // dropView drops a view that this program made.
@@ -147,8 +170,12 @@ func (s *series) isBlind(e existing) bool {
 }
 
 func (s *series) dropOurs(ctx context.Context, why string) error {
-	s.log.Info("dropping the view of the measurements: "+why, "collection", s.namespace())
-	return failure("dropping the view", s.portError(s.db.Collection(s.name).Drop(ctx)))
+	if err := s.db.Collection(s.name).Drop(ctx); err != nil {
+		return failure("dropping the view", s.portError(err))
+	}
+	s.blind = false
+	s.log.Info("dropped the view of the measurements: "+why, "collection", s.namespace())
+	return nil
 }
 
 // chooseView is the first kind that works of those that may be; ViewNone, and why: none does.
@@ -185,19 +212,34 @@ func (s *series) candidates(have existing) []ViewKind {
 // makeView makes the view, or an existing one what it should be.
 func (s *series) makeView(ctx context.Context, have existing, kind ViewKind) error {
 	if have.kind == "" {
-		err := s.portError(s.db.CreateView(ctx, s.name, s.buckets().Name(), s.pipeline(kind)))
-		refused := (*CommandError)(nil)
-		if !errors.As(err, &refused) || refused.Code != codeNamespaceExists {
-			return failure("creating the view", err)
+		made, err := s.createView(ctx, s.pipeline(kind))
+		if made || err != nil {
+			return err
 		}
 		if have, err = s.existing(ctx, s.name); err != nil || have.kind == "" { // another consumer was quicker
 			return err
 		}
 	}
-	wide := *s // whoever raises the span widens the view first, or begins segments: it may have been done already
+	return s.widest(have).updateView(ctx, have, kind)
+}
+
+// widest is the time series with all that an existing view shows: whoever raises the span widens the view first, and whoever begins
+// segments makes it show them first.
+func (s *series) widest(have existing) *series {
+	wide := *s
 	wide.options.MaxSpanSeconds = max(wide.options.MaxSpanSeconds, s.viewSpan(have))
 	wide.segments = wide.segments || s.showsSegments(have)
-	return wide.updateView(ctx, have, kind)
+	return &wide
+}
+
+// createView makes the view; false: the name is taken.
+func (s *series) createView(ctx context.Context, pipeline bson.A) (bool, error) {
+	err := s.portError(s.db.CreateView(ctx, s.name, s.buckets().Name(), pipeline))
+	refused := (*CommandError)(nil)
+	if errors.As(err, &refused) && refused.Code == codeNamespaceExists {
+		return false, nil
+	}
+	return err == nil, failure("creating the view", err)
 }
 
 // updateView gives an older view the present pipeline.
@@ -206,6 +248,38 @@ func (s *series) updateView(ctx context.Context, have existing, kind ViewKind) e
 	if same, err := samePipeline(have, pipeline); same || err != nil {
 		return err
 	}
-	return failure("changing the view",
-		s.modify(ctx, s.name, bson.E{Key: "viewOn", Value: s.buckets().Name()}, bson.E{Key: "pipeline", Value: pipeline}))
+	err := failure("changing the view", s.modify(ctx, s.name, bson.E{Key: "viewOn", Value: s.buckets().Name()}, bson.E{Key: "pipeline", Value: pipeline}))
+	if LacksRight(err) {
+		return s.replaceView(ctx, pipeline, err)
+	}
+	return err
+}
+
+// replaceTries bounds how often a view is dropped and created anew while other consumers do the same.
+const replaceTries = 5
+
+// replaceView drops the view and creates it anew, for a user who may do that and not change it. Queries in between find nothing. The
+// right to create is tried on the name first, as long as it is taken: without it there would be no view.
+func (s *series) replaceView(ctx context.Context, pipeline bson.A, unchanged error) error {
+	for range replaceTries {
+		made, err := s.createView(ctx, pipeline)
+		if made || err != nil {
+			return orElse(unchanged, err)
+		}
+		if err := s.dropOurs(ctx, "this user may not change it (collMod), and it is created anew"); err != nil {
+			return orElse(unchanged, err)
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), s.o.WriteTimeout) // an interruption leaves no gap
+		defer cancel()
+	}
+	return unchanged
+}
+
+// orElse is the error of a second way to do something, after the first was refused: both of them where that was refused, too.
+func orElse(first, second error) error {
+	if LacksRight(second) {
+		return fmt.Errorf("%w; %w", first, second)
+	}
+	return second
 }

@@ -16,42 +16,34 @@ import (
 )
 
 // tryView tells by a refusal why the server does not make measurements by the stages of this kind as this program does; nil: it
-// does. A bucket with sparse columns is put beside the options, read through the stages, and deleted, and with it, where the time
-// series has segments, some that are shown now and some that are not. Where it has no view yet, they are read through a view of
-// its own, since a server may know the stages and no views. All names are random, so that several consumers may do it at once;
-// what a crash leaves behind does no harm. The error tells that it is not known now.
+// does. A bucket with sparse columns is read through the stages, and with it, where the time series has segments, some that are
+// shown now and some that are not. They stand in the pipeline itself, so that nothing is written. The error tells that it is not
+// known now.
 func (s *series) tryView(ctx context.Context, kind ViewKind, have existing) (refusal, err error) {
-	scratch := s.db.Collection(s.name + timeseries.OptionsSuffix)
 	probes, err := s.probes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	documents, ids := make([]bson.Raw, len(probes)), make(bson.A, len(probes))
-	for i, p := range probes {
-		if documents[i], err = p.document(s.options); err != nil {
-			return nil, err
-		}
-		ids[i] = documents[i].Lookup("_id")
-	}
-	these := bson.D{{Key: "_id", Value: bson.D{{Key: "$in", Value: ids}}}}
-	defer func() { _, _ = scratch.DeleteMany(context.WithoutCancel(ctx), these) }()
-	if _, err := scratch.InsertMany(ctx, documents); err != nil {
-		return s.refusal("writing buckets to try views with", err)
-	}
-	got, err := s.readProbes(ctx, scratch, these, kind, have)
-	if err != nil {
-		return s.refusal("trying a view", err)
-	}
+	documents := make(bson.A, len(probes))
 	var want []bson.Raw
 	for i, p := range probes {
+		document, err := p.document(s.options)
+		if err != nil {
+			return nil, err
+		}
+		documents[i] = document
 		if p.hidden {
 			continue
 		}
-		measurements, err := unpacked(s.options, documents[i])
+		measurements, err := unpacked(s.options, document)
 		if err != nil {
 			return nil, err
 		}
 		want = append(want, measurements...)
+	}
+	got, err := s.readProbes(ctx, documents, kind, have)
+	if err != nil {
+		return s.refusal("trying a view", err)
 	}
 	if len(probes) > 1 { // the order of documents, and of the view's parts, is nobody's
 		slices.SortFunc(got, slices.Compare[bson.Raw])
@@ -60,34 +52,48 @@ func (s *series) tryView(ctx context.Context, kind ViewKind, have existing) (ref
 	return compareMeasurements(got, want), nil
 }
 
-// readProbes reads the probes through the stages of a view.
-func (s *series) readProbes(ctx context.Context, scratch *mongo.Collection, these bson.D, kind ViewKind, have existing) ([]bson.Raw, error) {
-	pipeline := slices.Concat(bson.A{bson.D{{Key: stageMatch, Value: these}}}, unpackingStages(kind, s.options))
+// readProbes reads documents through the stages of a view: in place of the options document, of which there is one. Where there is
+// no view yet, they are read through a view made for it, since a server may know the stages and no views.
+func (s *series) readProbes(ctx context.Context, documents bson.A, kind ViewKind, have existing) ([]bson.Raw, error) {
+	const field = "probe"
+	in := bson.A{
+		bson.D{{Key: stageMatch, Value: bson.D{{Key: "_id", Value: timeseries.DefinitionID}}}},
+		bson.D{{Key: "$project", Value: bson.D{{Key: "_id", Value: 0}, {Key: field, Value: literal(documents)}}}},
+		bson.D{{Key: "$unwind", Value: "$" + field}},
+		bson.D{{Key: "$replaceRoot", Value: bson.D{{Key: "newRoot", Value: "$" + field}}}},
+	}
+	scratch := s.db.Collection(s.name + timeseries.OptionsSuffix)
+	pipeline := slices.Concat(in, unpackingStages(kind, s.options))
 	if s.segments {
-		pipeline = unionPipeline(kind, s.options, scratch.Name(), these)
+		pipeline = unionPipeline(kind, s.options, scratch.Name(), in)
 	}
-	if have.kind == "view" {
-		return allOf(ctx)(scratch.Aggregate(ctx, pipeline))
+	if have.kind != "view" {
+		if all, err := s.throughView(ctx, scratch.Name(), pipeline); !LacksRight(s.portError(err)) {
+			return all, err
+		} // a server that knows rights has views: whether the user may make one, shows when it is made
 	}
-	return s.throughView(ctx, scratch.Name(), pipeline)
+	return allOf(ctx)(scratch.Aggregate(ctx, pipeline))
 }
 
-// refusal sorts an error out: it tells something of the server, or nothing.
+// refusal sorts an error out: it tells something of the server, or nothing. A missing right tells nothing of the server.
 func (s *series) refusal(doing string, err error) (refusal, unknown error) {
 	err = s.portError(err)
-	if refused := (*CommandError)(nil); errors.As(err, &refused) && !passes(refused.Code) {
+	if refused := (*CommandError)(nil); errors.As(err, &refused) && !passes(refused.Code) && refused.Code != codeUnauthorized {
 		return refused, nil
 	}
 	return nil, failure(doing, err)
 }
 
-// throughView reads all documents of a view that is made for it and dropped again.
+// throughView reads all documents of a view that is made for it and dropped again. What may not be dropped is not made: the right to
+// drop is tried first.
 func (s *series) throughView(ctx context.Context, on string, pipeline bson.A) ([]bson.Raw, error) {
-	name := "waterwheel.probe-" + rand.Text()[:8] // short: the names of a time series may be as long as MongoDB allows
-	if err := s.db.CreateView(ctx, name, on, pipeline); err != nil {
+	view := s.db.Collection("waterwheel.probe-" + rand.Text()[:8]) // short: the names of a time series may be as long as MongoDB allows
+	if err := view.Drop(ctx); err != nil {
 		return nil, err
 	}
-	view := s.db.Collection(name)
+	if err := s.db.CreateView(ctx, view.Name(), on, pipeline); err != nil {
+		return nil, err
+	}
 	defer func() { _ = view.Drop(context.WithoutCancel(ctx)) }() // some servers make a collection of it
 	return allOf(ctx)(view.Find(ctx, bson.D{}))
 }

@@ -32,10 +32,11 @@ func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string)
 	return unionPipeline(kind, o, on, nil)
 }
 
-// unionPipeline is that of a time series with segments; of are conditions on all documents of the collection.
-func unionPipeline(kind ViewKind, o timeseries.Options, on string, of bson.D) bson.A {
+// unionPipeline is that of a time series with segments; in are stages that give the documents of both parts, none for all of the
+// collection.
+func unionPipeline(kind ViewKind, o timeseries.Options, on string, in bson.A) bson.A {
 	part := func(shown bson.D, stages bson.A) bson.A {
-		return slices.Concat(bson.A{bson.D{{Key: stageMatch, Value: slices.Concat(of, shown)}}}, stages)
+		return slices.Concat(in, bson.A{bson.D{{Key: stageMatch, Value: shown}}}, stages)
 	}
 	return append(part(segmentsShownNow(), segmentStages(kind, o)), bson.D{{Key: stageUnion, Value: bson.D{
 		{Key: "coll", Value: on},

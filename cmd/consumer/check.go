@@ -27,8 +27,8 @@ func (p *program) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check whether everything is in place, and what events would become",
 		Long: "Connects to Kafka and MongoDB with the settings in effect and says what it finds, with the way out of what is wrong. It\n" +
-			"changes nothing: the one document written for a trial is removed again, though the collection of claims may be made\n" +
-			"for it.\n" +
+			"changes nothing: the rights that run needs are tried by operations that find nothing, or that MongoDB refuses for\n" +
+			"what they are.\n" +
 			"With --sample it also decodes the newest records of each topic, without joining the group, and prints what they would\n" +
 			"become: measurements, buckets, letters. Where the settings of events do not suit them, it proposes others, with its\n" +
 			"confidence and with what they would lose. What the sample does not show is a question, with the settings for each answer.\n" +

@@ -58,10 +58,8 @@ func connect(ctx context.Context, c config.Config, p *patience, reg prometheus.R
 	if err := both.Wait(); err != nil {
 		return n, err
 	}
-	if err := n.setUp(ctx, c, definition, p); err != nil {
-		return n, err
-	}
-	return n, n.openLetters(ctx, c, p)
+	// A right that is missing in MongoDB does not keep the dead-letter topics from being made.
+	return n, errors.Join(n.setUp(ctx, c, definition, p), n.openLetters(ctx, c, p))
 }
 
 // openKafka connects to Kafka, and sees that the topics are there.
@@ -162,18 +160,21 @@ func outage(err error) error {
 	return err
 }
 
-// setUp makes the collections of the topics. No try is cut off: an index may take its time.
+// setUp makes the collections of the topics. MongoDB may refuse to make one of them: the others are made all the same. No try is cut
+// off: an index may take its time.
 func (n *connections) setUp(ctx context.Context, c config.Config, definition timeseries.Options, p *patience) error {
+	var failed []error
 	for _, topic := range c.Kafka.Topics {
 		err := p.wait(ctx, databaseWait(c), func(context.Context) (err error) {
 			n.stores[topic], err = n.database.Setup(ctx, c.MongoDB.SeriesFor(topic), definition, c.Bucket.MaxCount)
 			return outage(err)
 		})
-		if err != nil {
-			return err
+		failed = append(failed, err)
+		if away := (*sink.OutageError)(nil); ctx.Err() != nil || errors.As(err, &away) {
+			break
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 func (n *connections) openLetters(ctx context.Context, c config.Config, p *patience) error {

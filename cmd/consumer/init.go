@@ -36,12 +36,9 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	for _, topic := range c.Kafka.Topics {
 		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.database.Name(), c.MongoDB.SeriesFor(topic))
 	}
-	err = n.makeMetaIndexes(ctx, c, log, func(series, path, index string) {
+	unmade := n.makeMetaIndexes(ctx, c, log, func(series, path, index string) {
 		fmt.Fprintf(out, "collection %s: made the index %s for META_INDEXES, on %s and the time\n", series, index, path)
 	})
-	if err != nil {
-		return err
-	}
 	if n.letters != nil {
 		o := letterOptions(c)
 		kept := "until somebody deletes them"
@@ -50,5 +47,5 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 		}
 		fmt.Fprintf(out, "dead-letter topics are ready: %s; those made now keep letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
 	}
-	return nil
+	return unmade
 }

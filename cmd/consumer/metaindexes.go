@@ -2,29 +2,30 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"waterwheel/config"
 )
 
-// makeMetaIndexes makes the indexes of META_INDEXES that are missing, and tells each that it has made. Building one of a large
-// collection takes long, which only what waits for it notices.
+// makeMetaIndexes makes the indexes of META_INDEXES that are missing, and tells each that it has made. One that cannot be made stops
+// no other. Building one of a large collection takes long, which only what waits for it notices.
 func (n *connections) makeMetaIndexes(ctx context.Context, c config.Config, log *slog.Logger, made func(series, path, index string)) error {
+	var failed []error
 	for _, series := range seriesOf(c, nil) {
 		missing, err := n.database.MissingMetaIndexes(ctx, series, c.MongoDB.MetaIndexes)
-		if err != nil {
-			return err
+		failed = append(failed, err)
+		if ctx.Err() != nil {
+			break
 		}
 		for _, path := range missing {
 			log.Debug("making an index for META_INDEXES", "collection", series, "on", path)
 			index, is, err := n.database.CreateMetaIndex(ctx, series, path)
-			if err != nil {
-				return err
-			}
 			if is {
 				made(series, path, index.Name)
 			}
+			failed = append(failed, err)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }

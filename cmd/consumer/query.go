@@ -230,6 +230,8 @@ func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name str
 func noSuchSeries(ctx context.Context, database *sink.Database, name string) error {
 	names, err := database.TimeSeries(ctx)
 	switch {
+	case sink.LacksRight(err): // which others there are, this user may not know
+		return fmt.Errorf("%s.%s: %w", database.Name(), name, reader.ErrNotSetUp)
 	case err != nil:
 		return err
 	case len(names) == 0:

@@ -64,6 +64,9 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 // mendView looks at the view, which a consumer of a former version may have made as it was before there were segments.
 func (c collectionWatch) mendView(ctx context.Context) {
 	switch mended, err := c.mend(ctx); {
+	case sink.LacksRight(err):
+		c.log.Warn("the view knows nothing of segments and shows measurements twice, and a right to change it is missing", "collection", c.store.Namespace,
+			"err", err, "way_out", "grant the role dbAdmin, or start once with MONGODB_VIEW=none")
 	case err != nil:
 		c.log.Debug("looking whether the view shows segments", "collection", c.store.Namespace, "err", err)
 	case mended:

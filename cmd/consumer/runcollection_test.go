@@ -27,7 +27,8 @@ func TestMendedViewsAreTold(t *testing.T) {
 	}{
 		{false, nil, ""},
 		{true, nil, "showed measurements twice"},
-		{false, errors.New("no answer"), "no answer"},
+		{false, errors.New("no answer"), "level=DEBUG"},
+		{false, &sink.RefusedError{Doing: "changing the view", Code: 13}, "level=WARN"},
 	} {
 		var log strings.Builder
 		watch := collectionWatch{

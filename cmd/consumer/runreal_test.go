@@ -25,8 +25,9 @@ func metricsOf(t *testing.T, addr string) map[string]float64 {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(line, "#") {
-			samples[name], _ = strconv.ParseFloat(value, 64) // what is no number here is none of ours
+		line = strings.TrimSpace(line)
+		if end := strings.LastIndexByte(line, ' '); end >= 0 && !strings.HasPrefix(line, "#") { // labels may have spaces
+			samples[line[:end]], _ = strconv.ParseFloat(line[end+1:], 64) // what is no number here is none of ours
 		}
 	}
 	return samples

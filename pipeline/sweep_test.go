@@ -1,0 +1,74 @@
+package pipeline
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/claim"
+)
+
+// withSegments makes the time series one that has segments.
+func withSegments(o *Options) {
+	o.Segments, o.SettleInterval, o.SettleAhead, o.SettleLinger = true, 10*time.Minute, time.Minute, 10*time.Minute
+	o.Bucketing.DenseFrom = DefaultDenseFrom
+}
+
+// errNoRight is a refusal as package sink gives it.
+var errNoRight = fmt.Errorf("deleting ended segments: code 13: %w", claim.ErrUnauthorized)
+
+// sweeping returns a worker that is about to delete a segment which has ended, with another one that waits.
+func sweeping(t *testing.T, log *strings.Builder) (*Worker, Moment, SweepSegments) {
+	t.Helper()
+	w, m := newTestWorker(t, withSegments, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	over, waits := bson.ObjectID{1}, bson.ObjectID{2}
+	sweep := expect[SweepSegments](t, w.Handle(m, StagingRead{Staging: claim.Staging{Now: now.UnixMilli(), Segments: []claim.Segment{
+		{ID: over, TopicID: thisTopic, Until: now.Add(-time.Hour).UnixMilli()}, {ID: waits, TopicID: thisTopic},
+	}}}))
+	if len(sweep.IDs) != 1 || sweep.IDs[0] != over {
+		t.Fatalf("it deletes %v", sweep.IDs)
+	}
+	return w, m, sweep
+}
+
+// TestCompactionGoesOnWithoutTheRightToDelete: it is said, tried again later, and the rest is done meanwhile.
+func TestCompactionGoesOnWithoutTheRightToDelete(t *testing.T) {
+	var log strings.Builder
+	w, m, _ := sweeping(t, &log)
+	m.Now += w.o.SettleInterval
+	if read := expect[ReadSegments](t, w.Handle(m, SegmentsSwept{Err: errNoRight})); len(read.IDs) != 1 || read.IDs[0] != (bson.ObjectID{2}) {
+		t.Errorf("it reads %v", read.IDs)
+	}
+	w.Handle(m, SegmentsRead{}) // somebody else has deleted it
+	if n := strings.Count(log.String(), "cannot be deleted"); n != 1 {
+		t.Errorf("it is said %d times: %s", n, log.String())
+	}
+	absent[SweepSegments](t, w.Handle(m, Ticked{}))
+	m.Now += sweepRetry
+	expect[SweepSegments](t, w.Handle(m, Ticked{}))
+	w.Handle(m, SegmentsSwept{})
+	if len(w.tenure.staging.ended) > 0 {
+		t.Errorf("with the right %v are left", w.tenure.staging.ended)
+	}
+}
+
+// TestAReleaseDoesNotWaitForWhatWasRefused: nothing of it can be executed any more. It waits for what is unknown (E4).
+func TestAReleaseDoesNotWaitForWhatWasRefused(t *testing.T) {
+	for err, releases := range map[error]bool{errNoRight: true, errDown: false} {
+		var log strings.Builder
+		w, m, _ := sweeping(t, &log)
+		w.Handle(m, SegmentsSwept{Err: err})
+		w.Handle(m, Fetched{Err: errDown})
+		actions := w.Handle(m, Revoked{Shutdown: true})
+		if releases {
+			expect[SendRelease](t, actions)
+		} else {
+			absent[SendRelease](t, actions)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package sink_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/sink"
+)
+
+// grants are actions by the end of a collection's name, of a user on the time series "events"; "" is the database.
+type grants map[string][]string
+
+// runs are the rights that a consumer needs, as docs/runbook.md has them.
+func runs() grants {
+	return grants{
+		"":            {"listCollections"},
+		"events":      {"createCollection", "dropCollection"},
+		".options":    {"find", "insert", "update"},
+		".partitions": {"find", "insert", "update"},
+		".buckets":    {"find", "insert", "update", "remove", "createIndex", "listIndexes"},
+	}
+}
+
+// without has an action less.
+func (g grants) without(on, action string) grants {
+	less := grants{}
+	for name, actions := range g {
+		less[name] = slices.DeleteFunc(slices.Clone(actions), func(one string) bool { return name == on && one == action })
+	}
+	return less
+}
+
+// ruled is a real server with authorization, on which a user is made for a test.
+type ruled struct {
+	*env
+	uri string // of the user
+}
+
+// loginURI is that of a server with a login; the test is skipped where there is none.
+func loginURI(t *testing.T) *url.URL {
+	t.Helper()
+	admin, err := url.Parse(serverURI(t))
+	if err != nil || admin.User == nil {
+		t.Skip("E2E_MONGODB_URI names no user: no rights to test with")
+	}
+	return admin
+}
+
+// newRuled skips the test where the user of E2E_MONGODB_URI may not make others.
+func newRuled(t *testing.T) *ruled {
+	t.Helper()
+	admin := loginURI(t)
+	r := &ruled{env: connect(t)}
+	password := rand.Text()
+	command := func(fields bson.D) error { return r.raw.RunCommand(context.Background(), fields).Err() }
+	for _, fields := range []bson.D{
+		{{Key: "createRole", Value: "role"}, {Key: "privileges", Value: bson.A{}}, {Key: "roles", Value: bson.A{}}},
+		{{Key: "createUser", Value: "user"}, {Key: "pwd", Value: password}, {Key: "roles", Value: bson.A{"role"}}},
+	} {
+		if err := command(fields); err != nil {
+			t.Skipf("the user of E2E_MONGODB_URI may not make users and roles: %v", err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, name := range []string{"dropAllUsersFromDatabase", "dropAllRolesFromDatabase"} {
+			if err := command(bson.D{{Key: name, Value: 1}}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	query := admin.Query()
+	query.Set("authSource", r.Name())
+	query.Del("authMechanism")
+	admin.User, admin.RawQuery = url.UserPassword("user", password), query.Encode()
+	r.uri = admin.String()
+	return r
+}
+
+// may gives the user these rights and roles, and no others.
+func (r *ruled) may(t *testing.T, g grants, roles ...string) {
+	t.Helper()
+	privileges := bson.A{}
+	for on, actions := range g {
+		name := "events" + on
+		if on == "" || on == "events" {
+			name = on
+		}
+		resource := bson.D{{Key: "db", Value: r.Name()}, {Key: "collection", Value: name}}
+		if len(actions) > 0 {
+			privileges = append(privileges, bson.D{{Key: "resource", Value: resource}, {Key: "actions", Value: actions}})
+		}
+	}
+	inherited := bson.A{}
+	for _, role := range roles {
+		inherited = append(inherited, role)
+	}
+	update := bson.D{{Key: "updateRole", Value: "role"}, {Key: "privileges", Value: privileges}, {Key: "roles", Value: inherited}}
+	if err := r.raw.RunCommand(t.Context(), update).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// as opens the database as the user.
+func (r *ruled) as(t *testing.T, segments sink.Segments, log *strings.Builder) *sink.Database {
+	t.Helper()
+	d, err := sink.Open(t.Context(), sink.Options{
+		URI: r.uri, Database: r.Name(), WriteTimeout: 5 * time.Second, Segments: segments, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	return d
+}
+
+// noted reports whether the time series has segments for good.
+func (r *ruled) noted(t *testing.T) bool {
+	t.Helper()
+	var definition struct{ Segments bool }
+	raw, err := r.raw.Collection("events.options").FindOne(t.Context(), bson.D{{Key: "_id", Value: "options"}}).Raw()
+	if err == nil {
+		err = bson.Unmarshal(raw, &definition)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return definition.Segments
+}
+
+// names are those of all collections and views, without what MongoDB keeps of them.
+func (r *ruled) names(t *testing.T) []string {
+	t.Helper()
+	names, err := r.raw.ListCollectionNames(t.Context(), bson.D{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(sortedNames(names), func(name string) bool { return strings.HasPrefix(name, "system.") })
+}
+
+var allNames = []string{"events", "events.buckets", "events.options"}
+
+// TestReadWriteIsEnoughOnAServer, also to begin segments where the view was made without.
+func TestReadWriteIsEnoughOnAServer(t *testing.T) {
+	r := newRuled(t)
+	r.may(t, nil, "readWrite")
+	var log strings.Builder
+	for _, segments := range []sink.Segments{sink.SegmentsOff, sink.SegmentsAuto, sink.SegmentsAuto, sink.SegmentsOff} {
+		d := r.as(t, segments, &log)
+		trial, err := d.Trial(t.Context(), "events", definition)
+		if err != nil || len(trial.Missing) > 0 {
+			t.Errorf("SEGMENTS=%s: %+v, %v", segments, trial, err)
+		}
+		if _, err := d.Setup(t.Context(), "events", definition, 1000); err != nil {
+			t.Fatalf("SEGMENTS=%s: %v", segments, err)
+		}
+	}
+	if state, err := r.View(t.Context(), "events"); err != nil || state.Kind == sink.ViewNone {
+		t.Skipf("the server has no view: %+v, %v", state, err)
+	}
+	if strings.Count(log.String(), "created anew") != 1 || strings.Contains(log.String(), "level=WARN") || !r.noted(t) {
+		t.Errorf("noted: %v, said %s", r.noted(t), log.String())
+	}
+	if diff := cmp.Diff(allNames, r.names(t)); diff != "" {
+		t.Errorf("left behind: %s", diff)
+	}
+}
+
+// TestSegmentsWaitForTheirViewOnAServer: where it may not be made, nothing is noted, and SEGMENTS=off works as before.
+func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
+	for _, lacking := range []string{"dropCollection", "createCollection"} {
+		r := newRuled(t)
+		var log strings.Builder
+		r.may(t, runs())
+		if _, err := r.as(t, sink.SegmentsOff, &log).Setup(t.Context(), "events", definition, 1000); err != nil {
+			t.Fatal(err)
+		}
+		r.may(t, runs().without("events", lacking))
+		for _, segments := range []sink.Segments{sink.SegmentsAuto, sink.SegmentsOn} {
+			log.Reset()
+			d := r.as(t, segments, &log)
+			_, err := d.Setup(t.Context(), "events", definition, 1000)
+			said := log.String()
+			if err != nil {
+				said += err.Error()
+			}
+			asked := segments == sink.SegmentsOn
+			if sink.LacksRight(err) != asked || !asked && err != nil || !strings.Contains(said, "dbAdmin") || !strings.Contains(said, "MONGODB_VIEW=none") || r.noted(t) {
+				t.Errorf("without %s, SEGMENTS=%s: noted: %v, said %s", lacking, segments, r.noted(t), said)
+			}
+			trial, err := d.Trial(t.Context(), "events", definition)
+			if got := lackingHere(trial); err != nil || !slices.Equal(got, []string{"collMod!"}) {
+				t.Errorf("without %s, SEGMENTS=%s: a trial finds %v, %v", lacking, segments, got, err)
+			}
+		}
+		if _, err := r.as(t, sink.SegmentsOff, &log).Setup(t.Context(), "events", definition, 1000); err != nil {
+			t.Errorf("without %s, SEGMENTS=off: %v", lacking, err)
+		}
+		if diff := cmp.Diff(allNames, r.names(t)); diff != "" {
+			t.Errorf("without %s: left behind: %s", lacking, diff)
+		}
+		more := runs().without("events", lacking)
+		more["events"] = append(more["events"], "collMod")
+		r.may(t, more)
+		store, err := r.as(t, sink.SegmentsAuto, &log).Setup(t.Context(), "events", definition, 1000)
+		if err != nil || !store.Segments {
+			t.Errorf("with collMod in place of %s: %v", lacking, err)
+		}
+	}
+}
+
+// TestEachMissingRightIsNamedOnAServer, before the time series is set up and after it; none is taken for an inability.
+func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
+	loginURI(t)
+	optional := map[string]bool{"events dropCollection": true}
+	for on, actions := range runs() {
+		for _, action := range actions {
+			t.Run(on+" "+action, func(t *testing.T) {
+				r := newRuled(t)
+				var log strings.Builder
+				less := runs().without(on, action)
+				r.may(t, less)
+				d := r.as(t, sink.SegmentsAuto, &log)
+				names := r.names(t)
+				trial, err := d.Trial(t.Context(), "events", definition)
+				want := []string{action + "!"}
+				if optional[on+" "+action] {
+					want = nil
+				}
+				if got := lackingHere(trial); err != nil || !slices.Equal(got, want) {
+					t.Errorf("a trial finds %v, %v; want %v", got, err, want)
+				}
+				if diff := cmp.Diff(names, r.names(t)); diff != "" {
+					t.Errorf("the trial made something: %s", diff)
+				}
+				_, failed := d.Setup(t.Context(), "events", definition, 1000)
+				if failed != nil && !strings.Contains(failed.Error(), action) || strings.Contains(log.String(), "this MongoDB has no") {
+					t.Errorf("set up: %v, said %s", failed, log.String())
+				}
+				if strings.Contains(strings.Join(r.names(t), " "), "waterwheel.") {
+					t.Errorf("left behind: %v", r.names(t))
+				}
+				r.may(t, runs())
+				store, err := d.Setup(t.Context(), "events", definition, 1000)
+				if err != nil || !store.Segments || !r.noted(t) {
+					t.Fatalf("with all rights: %v, said %s", err, log.String())
+				}
+				r.may(t, less)
+				log.Reset()
+				trial, err = d.Trial(t.Context(), "events", definition)
+				if got := lackingHere(trial); err != nil || len(got) > 1 || len(got) == 1 && !strings.HasPrefix(got[0], action) {
+					t.Errorf("once it is set up a trial finds %v, %v", got, err)
+				}
+				needed := on == ".partitions" || action == "remove" || on == ".buckets" && (action == "insert" || action == "update") || action == "find"
+				if got := lackingHere(trial); needed && !slices.Equal(got, []string{action + "!"}) {
+					t.Errorf("once it is set up a trial finds %v", got)
+				}
+				known := bson.D{{Key: "_id", Value: bson.D{{Key: "$nin", Value: bson.A{"options", "change", "segments"}}}}}
+				n, err := r.raw.Collection("events.options").CountDocuments(t.Context(), known)
+				if err != nil || n != 0 {
+					t.Errorf("%d documents were left beside the options, %v", n, err)
+				}
+			})
+		}
+	}
+}
+
+// lackingHere are the actions that a trial misses, those that are due with a mark.
+func lackingHere(trial sink.Trial) []string {
+	all := lacking(trial)
+	for i, name := range all {
+		action, rest, _ := strings.Cut(name, " ")
+		if strings.HasSuffix(rest, "!") {
+			action += "!"
+		}
+		all[i] = action
+	}
+	return all
+}
