@@ -89,7 +89,7 @@ type MongoDB struct {
 	Collection     string        `env:"MONGODB_COLLECTION,default={topic}" doc:"name of the time series, {topic} standing for the topic. Buckets go to <name>.buckets, claims to <name>.partitions, options to <name>.options"`
 	TimeField      string        `env:"MONGODB_TIME_FIELD,default=time" doc:"name of the time in the stored measurement"`
 	MetaField      string        `env:"MONGODB_META_FIELD,default=meta" doc:"name of the series' identity in the stored measurement"`
-	MetaIndexes    []string      `env:"META_INDEXES" doc:"parts of meta that queries ask for, comma-separated, as meta.sensor,meta.site (meta is what MONGODB_META_FIELD says): an index on each and the time is made by init and run where it is missing. Without one, a query for a part of meta reads the buckets of all series. A path that is taken out here keeps its index"`
+	MetaIndexes    []string      `env:"META_INDEXES" doc:"parts of meta that queries ask for, comma-separated, as meta.sensor,meta.site (meta is what MONGODB_META_FIELD says): an index on each and the time, newest first, is made by init and run where it is missing. Without one, a query for a part of meta reads the buckets of all series. A path that is taken out here keeps its index"`
 	Granularity    string        `env:"MONGODB_GRANULARITY" oneof:"seconds,minutes,hours" shown:"seconds" doc:"bucket span and rounding: seconds (1 h, 1 min), minutes (24 h, 1 h), hours (30 d, 24 h)"`
 	BucketMaxSpan  time.Duration `env:"MONGODB_BUCKET_MAX_SPAN" min:"1s" max:"8760h" doc:"instead of MONGODB_GRANULARITY: the time a bucket spans, whole seconds"`
 	BucketRounding time.Duration `env:"MONGODB_BUCKET_ROUNDING" min:"1s" max:"8760h" doc:"must equal MONGODB_BUCKET_MAX_SPAN"`

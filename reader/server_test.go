@@ -155,6 +155,44 @@ func TestReadsSegmentsOnAServer(t *testing.T) {
 	}
 }
 
+// TestBoundsThatMongoDBsOwnStageGetsWrong are answered rightly: docs/reading.md names this package as the way out.
+func TestBoundsThatMongoDBsOwnStageGetsWrong(t *testing.T) {
+	var buckets []bson.Raw
+	var want []string
+	begin := time.Date(2016, 3, 1, 12, 0, 0, 0, time.UTC).UnixMilli() // of the bucket, too
+	for i := range int64(5) {
+		want = append(want, fmt.Sprint(begin+200*i))
+	}
+	var some []fact
+	for i := range int64(5) {
+		some = append(some, fact{meta: valueOf("a"), time: begin + 200*i, fields: bson.D{{Key: "x", Value: i}}})
+	}
+	buckets = append(buckets, bucketOf(testOptions, some...))
+	s := setUp(t, connected(t), "events", testOptions, buckets)
+	at := time.UnixMilli(begin)
+	for name, c := range map[string]struct {
+		from, to time.Time
+		want     []string
+	}{
+		"from 1970":              {time.Unix(0, 0), time.Time{}, want},
+		"from 1900":              {time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}, want},
+		"to 2106":                {time.Time{}, time.Date(2106, 2, 8, 0, 0, 0, 0, time.UTC), want},
+		"between them":           {time.Unix(0, 0), time.Date(2106, 2, 8, 0, 0, 0, 0, time.UTC), want},
+		"a fraction of a second": {at.Add(-time.Hour), at.Add(500 * time.Millisecond), want[:3]},
+	} {
+		var got []string
+		for m, err := range s.Find(t.Context(), Query{Meta: bson.D{{Key: "m", Value: "a"}}, From: c.from, To: c.to}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(m.Time.UnixMilli()))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // orNone is a field of a meta, Type 0 where there is none.
 func orNone(meta bson.RawValue, name string) bson.RawValue {
 	if meta.Type != bson.TypeEmbeddedDocument {

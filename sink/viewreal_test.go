@@ -206,3 +206,71 @@ func TestViewsByTime(t *testing.T) {
 		})
 	}
 }
+
+// TestViewFindsTheNewestBucketByItsIndex: a filter on a whole meta and the last hour examines few keys and buckets of a long series,
+// and so do the others that docs/reading.md has figures of.
+func TestViewFindsTheNewestBucketByItsIndex(t *testing.T) {
+	e, _ := viewed(t, sink.ViewInternal, 1)
+	const hour, buckets, others = int64(3_600_000), 300, 700
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	var all []bson.Raw
+	for i := range buckets {
+		all = append(all, insertAt("long", begin+int64(i)*hour, timeseries.Position{Offset: int64(i)}).Document)
+	}
+	end := begin + buckets*hour
+	for i := range others {
+		all = append(all, insertAt("other "+itoa(i), end-hour, timeseries.Position{Offset: int64(buckets + i)}).Document)
+	}
+	if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.CreateMetaIndex(t.Context(), "events", "meta.sensor"); err != nil { // it is not taken for what it does not serve
+		t.Fatal(err)
+	}
+	of, last := bson.E{Key: "meta", Value: "long"}, bson.E{Key: "time", Value: bson.D{{Key: "$gte", Value: bson.DateTime(end - hour)}}}
+	newest := bson.D{{Key: "control.min.time", Value: -1}}
+	for name, c := range map[string]struct {
+		command    bson.D
+		keys, docs int64 // at most
+	}{
+		"the last hour": {bson.D{{Key: "find", Value: "events"}, {Key: "filter", Value: bson.D{of, last}}}, 2, 1},
+		"the last measurement of it": {bson.D{
+			{Key: "find", Value: "events"}, {Key: "filter", Value: bson.D{of, last}}, {Key: "sort", Value: bson.D{{Key: "time", Value: -1}}}, {Key: "limit", Value: 1},
+		}, 2, 1},
+		"the newest bucket": {bson.D{{Key: "find", Value: "events.buckets"}, {Key: "filter", Value: bson.D{of}}, {Key: "sort", Value: newest}, {Key: "limit", Value: 1}}, 1, 1},
+		"a bucket to reopen": {bson.D{{Key: "find", Value: "events.buckets"}, {Key: "filter", Value: bson.D{
+			{Key: "meta", Value: bson.D{{Key: "$in", Value: bson.A{"long"}}}},
+			{Key: "control.min.time", Value: bson.D{{Key: "$gt", Value: bson.DateTime(end - 2*hour)}, {Key: "$lte", Value: bson.DateTime(end - 1)}}},
+			{Key: "control.closed", Value: bson.D{{Key: "$ne", Value: true}}},
+		}}}, 2, 1},
+	} {
+		answer, err := e.raw.RunCommand(t.Context(), bson.D{{Key: "explain", Value: c.command}, {Key: "verbosity", Value: "executionStats"}}).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys, docs, told := examined(answer)
+		t.Logf("%s: %d keys and %d buckets examined", name, keys, docs)
+		if !told || docs == 0 || keys > c.keys || docs > c.docs {
+			t.Errorf("%s: %d keys and %d buckets examined, want %d and %d at most: %v", name, keys, docs, c.keys, c.docs, answer)
+		}
+	}
+}
+
+// examined adds up the keys and documents that an answer of explain tells of; false: it tells of none.
+func examined(d bson.Raw) (keys, docs int64, told bool) {
+	elements, _ := d.Elements()
+	for _, e := range elements {
+		v := e.Value()
+		if e.Key() == "executionStats" {
+			k, _ := v.Document().Lookup("totalKeysExamined").AsInt64OK()
+			n, ok := v.Document().Lookup("totalDocsExamined").AsInt64OK()
+			keys, docs, told = keys+k, docs+n, told || ok
+			continue
+		}
+		if v.Type == bson.TypeEmbeddedDocument || v.Type == bson.TypeArray {
+			k, n, ok := examined(v.Value)
+			keys, docs, told = keys+k, docs+n, told || ok
+		}
+	}
+	return keys, docs, told
+}
