@@ -27,8 +27,8 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/consumer, static
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/consumer ./cmd/consumer
+build: ## build bin/waterwheel, static
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/waterwheel ./cmd/consumer
 
 .PHONY: demo
 demo: ## show it at work on this machine, with embedded servers (DEMOFLAGS=-h explains it, CONSUMER=path takes a built consumer)
@@ -64,7 +64,7 @@ chaos: ## disturb three consumers on a real cluster for 3 minutes, judge what th
 .PHONY: continuity
 continuity: build ## measure how long partitions stand still when consumers come, go or die (E2E_KAFKA_LIBS or E2E_KAFKA_BROKERS, E2E_MONGODB_URI)
 	cd e2e && go build -o ../bin/continuity ./cmd/continuity
-	bin/continuity -consumer bin/consumer $(CONTINUITYFLAGS)
+	bin/continuity -consumer bin/waterwheel $(CONTINUITYFLAGS)
 
 .PHONY: outages
 outages: ## time the recovery from each outage (E2E_KAFKA_LIBS, E2E_MONGODB_URI)
@@ -91,7 +91,7 @@ bench: ## run the benchmarks of the hot paths
 .PHONY: bench-e2e
 bench-e2e: build ## measure from Kafka to MongoDB beside other ways to do it (E2E_KAFKA_BROKERS, E2E_MONGODB_URI; BENCHFLAGS=-help)
 	cd e2e && go build -o ../bin/bench ./cmd/bench
-	bin/bench -consumer bin/consumer $(BENCHFLAGS)
+	bin/bench -consumer bin/waterwheel $(BENCHFLAGS)
 
 .PHONY: module
 module: ## write another module path into go.mod and all imports (MODULE=example.com/you/waterwheel)

@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"cmd/consumer/internal/text": {},
 	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
 	"cmd/consumer/internal/plot": {"internal/words"},             // measurements as pictures
-	// What consumer check finds.
+	// What waterwheel check finds.
 	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
 	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "internal/words", "record", "kafka", "kafka/group", "sink", "pipeline"},
 }

@@ -31,7 +31,7 @@ func TestCheckSeesClaimsOfAnotherGroup(t *testing.T) {
 	if found.Count(Wrong) != 1 || !found.has(Wrong, `the group "theirs" writes partitions 1, 2 of events, the settings name the group "ours"`) {
 		t.Fatalf("%+v", found)
 	}
-	if !strings.Contains(found[0].WayOut, "consumer collection takeover") || !strings.Contains(found[0].WayOut, `"theirs"`) {
+	if !strings.Contains(found[0].WayOut, "waterwheel collection takeover") || !strings.Contains(found[0].WayOut, `"theirs"`) {
 		t.Errorf("the way out is %q", found[0].WayOut)
 	}
 	if !found.has(OK, "1 partition of events is claimed by the group ours") {

@@ -1,4 +1,4 @@
-// Package check is what "consumer check" finds: whether Kafka and MongoDB are such that a consumer with these settings reads and
+// Package check is what "waterwheel check" finds: whether Kafka and MongoDB are such that a consumer with these settings reads and
 // stores every record once, with the way out of what is wrong. It changes nothing. What a group's offsets mean is asked of the
 // rules of package claim, as run does, so that check says what run will do.
 //

@@ -67,10 +67,10 @@ func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o time
 func (l *look) metaIndexes(subject string, list sink.IndexList) {
 	compared := list.CompareMetaIndexes(l.MetaIndexes)
 	for _, path := range compared.Missing {
-		l.Warn(subject, "`consumer init` makes it, and so does `consumer run`", "META_INDEXES asks for %s, and no index serves it", path)
+		l.Warn(subject, "`waterwheel init` makes it, and so does `waterwheel run`", "META_INDEXES asks for %s, and no index serves it", path)
 	}
 	for _, name := range compared.Unasked {
-		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `consumer collection drop-index %[1]s` drops it", name)
+		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
 	}
 	if n := len(l.MetaIndexes) - len(compared.Missing); n > 0 {
 		l.OK(subject, "%d of %s of META_INDEXES %s there", n, words.Count(len(l.MetaIndexes), "index"), words.Form(n, "is", "are"))
@@ -145,7 +145,7 @@ func IndexCommand(keys bson.Raw, topic string) string {
 	if err != nil {
 		written = []byte(keys.String())
 	}
-	text := fmt.Sprintf("consumer collection create-index '%s'", written)
+	text := fmt.Sprintf("waterwheel collection create-index '%s'", written)
 	if topic != "" {
 		text += " --topic " + topic
 	}

@@ -37,7 +37,7 @@ func TestAdviceIsSaid(t *testing.T) {
 		},
 		"of a part": {
 			filter: bson.D{{Key: "meta.sensor", Value: "s"}}, state: Warning, says: []string{"reads every bucket"},
-			wayOut: `consumer collection create-index '{"meta.sensor":1,"time":-1}' --topic two, or META_INDEXES=meta.sensor`,
+			wayOut: `waterwheel collection create-index '{"meta.sensor":1,"time":-1}' --topic two, or META_INDEXES=meta.sensor`,
 		},
 		"of two parts and a time": {
 			filter: bson.D{{Key: "meta.a", Value: 1}, {Key: "meta.b", Value: 2}, {Key: "time", Value: bson.DateTime(5)}}, state: Warning,
@@ -84,7 +84,7 @@ func TestMetaIndexesAreFound(t *testing.T) {
 	var found Findings
 	l := look{Options: Options{MetaIndexes: []string{"meta.a"}}, Findings: &found}
 	l.metaIndexes("events", sink.IndexList{Indexes: []sink.Index{{Name: "former", Kind: sink.IndexOfUser, Asked: true}}})
-	if len(found) != 2 || found[0].State != Warning || !strings.Contains(found[0].Text, "asks for meta.a") || !strings.Contains(found[0].WayOut, "consumer init") ||
+	if len(found) != 2 || found[0].State != Warning || !strings.Contains(found[0].Text, "asks for meta.a") || !strings.Contains(found[0].WayOut, "waterwheel init") ||
 		found[1].State != Note || !strings.Contains(found[1].Text, "drop-index former") {
 		t.Errorf("%+v", found)
 	}

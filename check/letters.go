@@ -67,7 +67,7 @@ func (l *look) letterTopic(ctx context.Context, subject, topic string) {
 		l.Failed(subject, err)
 		return
 	}
-	l.OK(subject, "%s, %s; \"consumer dlq stats\" counts the letters", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"))
+	l.OK(subject, "%s, %s; \"waterwheel dlq stats\" counts the letters", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"))
 	t, ok := l.configured(ctx, subject, topic)
 	if !ok {
 		return

@@ -1,5 +1,5 @@
 // Package claim has the words and rules of owning a partition, without any I/O: the claim in its partition document, what a
-// commit's metadata says, and where an owner begins to read. The worker, "consumer check" and "consumer verify" ask the same
+// commit's metadata says, and where an owner begins to read. The worker, "waterwheel check" and "waterwheel verify" ask the same
 // rules, so that they cannot tell different stories.
 //
 //	claim.go       Token, Claim, Document; ErrOtherOwner, ErrLapsed

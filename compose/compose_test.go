@@ -200,7 +200,7 @@ func TestDockerfileBuildsTheProgram(t *testing.T) {
 	dockerfile := readFile(t, "Dockerfile")
 	release := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readFile(t, "../go.mod"))[1]
 	for _, part := range []string{
-		"FROM golang:" + release + ".", "CGO_ENABLED=0", "-o /consumer ./cmd/consumer", "USER 65532", `ENTRYPOINT ["consumer"]`,
+		"FROM golang:" + release + ".", "CGO_ENABLED=0", "-o /waterwheel ./cmd/consumer", "USER 65532", `ENTRYPOINT ["waterwheel"]`,
 		"-X main.version=",
 	} {
 		if !strings.Contains(dockerfile, part) {

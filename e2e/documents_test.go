@@ -170,8 +170,8 @@ func TestDocumentsCommandsOfTheProgram(t *testing.T) {
 	}
 	s.terminate(c)
 
-	commands := slices.DeleteFunc(commandsOf(t, "consumer"), func(c string) bool {
-		return strings.HasSuffix(c, "consumer run") || strings.Contains(c, "consumer query") // the examples of reading run that
+	commands := slices.DeleteFunc(commandsOf(t, "waterwheel"), func(c string) bool {
+		return strings.HasSuffix(c, "waterwheel run") || strings.Contains(c, "waterwheel query") // the examples of reading run that
 	})
 	if len(commands) < 20 || len(pages) < 2 {
 		t.Fatalf("only these commands were found:\n%s", strings.Join(append(pages, commands...), "\n"))
@@ -184,9 +184,9 @@ func TestDocumentsCommandsOfTheProgram(t *testing.T) {
 // tryOwn runs a command of the program.
 func (s *stream) tryOwn(command string) {
 	s.t.Helper()
-	words := strings.NewReplacer("--sample -", `--sample - <<< '{"time": 1700000000, "meta": "a"}'`, "bin/consumer", "consumer", "--topic measurements", "--topic "+s.topic,
+	words := strings.NewReplacer("--sample -", `--sample - <<< '{"time": 1700000000, "meta": "a"}'`, "bin/waterwheel", "waterwheel", "--topic measurements", "--topic "+s.topic,
 		"events.dlq/0/12", s.topic+".dlq/0/0", "events/3/182", s.topic+"/0/0", "waterwheel-2", s.group()+"-2").Replace(command)
-	code, out := s.shell(words, map[string][]string{"consumer": {world.binary}})
+	code, out := s.shell(words, map[string][]string{"waterwheel": {world.binary}})
 	s.t.Logf("%s: code %d\n%s", command, code, out)
 	// One letter's place is an example; a server for tests has no privileges to look at, and no views.
 	example := strings.Contains(command, "/0/12") || strings.Contains(command, "/3/182") || strings.Contains(command, "set-granularity")

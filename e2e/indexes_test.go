@@ -114,7 +114,7 @@ func TestReadingIndexes(t *testing.T) {
 		for command := range strings.Lines(block) {
 			commands++
 			command = strings.TrimSpace(command)
-			code, out := s.shell(command, map[string][]string{"consumer": {world.binary}})
+			code, out := s.shell(command, map[string][]string{"waterwheel": {world.binary}})
 			if cannot := strings.Contains(out, "cannot hide") || strings.Contains(out, "NotImplemented"); code == 1 && cannot {
 				t.Logf("this server cannot: %s", out)
 			} else if code != 0 {

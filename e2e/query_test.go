@@ -19,7 +19,7 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// The consumer stores what sensors measured; `consumer query` is run as a reader would.
+// The consumer stores what sensors measured; `waterwheel query` is run as a reader would.
 
 // readingNoon is the first time of the measurements that are long past.
 var readingNoon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func newReadings(t *testing.T) *stream {
 	return s
 }
 
-// query runs consumer query with MongoDB's settings alone.
+// query runs waterwheel query with MongoDB's settings alone.
 func (s *stream) query(args ...string) (code int, stdout, stderr string) {
 	s.t.Helper()
 	run, out, errs := s.queryProcess(within(s.t, 30*time.Second), args...)
@@ -107,7 +107,7 @@ func TestQuery(t *testing.T) {
 		"the last":     {[]string{"sensor=s-19", "--last", "5m", "--format", "json"}, -1, `"sensor":"s-19"`, ""},
 		"a plot":       {append(march, "--plot", "celsius"), -1, "* sensor=s-17 site=north  min 20  mean 21.125  max 22.25  last 22.25  of 60\n", ""},
 		"rows, a plot": {append(march, "sensor=s-17", "humidity", "--plot", "celsius"), -1, "\n\ncelsius, 2026-03-01 00:00:00 to 2026-03-02 00:00:00 UTC\n", ""},
-		"no series":    {[]string{"sensor=s-99"}, 0, "", `No series matches sensor=s-99. There is sensor=s-17 site=north, for example; "consumer query measurements --series" lists all.`},
+		"no series":    {[]string{"sensor=s-99"}, 0, "", `No series matches sensor=s-99. There is sensor=s-17 site=north, for example; "waterwheel query measurements --series" lists all.`},
 		"no such part": {[]string{"senser=s-17"}, 0, "", `The meta has no "senser": it has sensor, site.`},
 		"a value":      {[]string{"celsius=20"}, 0, "", `"celsius" is a field of the measurements: conditions are on the meta, which has sensor, site.`},
 		"no time":      {[]string{"sensor=s-17", "--from", "2026-03-02", "--to", "2026-03-03"}, 0, "", "No measurement of sensor=s-17 from 2026-03-02T00:00:00Z to 2026-03-03T00:00:00Z: the newest of them is at "},

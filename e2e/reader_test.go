@@ -198,7 +198,7 @@ func TestReaderFindsWhatWasProduced(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.catchUp()
-		if code, out := s.shell("consumer collection set-granularity --yes "+granularity, map[string][]string{"consumer": {world.binary}}); code != 0 {
+		if code, out := s.shell("waterwheel collection set-granularity --yes "+granularity, map[string][]string{"waterwheel": {world.binary}}); code != 0 {
 			t.Fatalf("exit code %d: %s", code, out)
 		}
 	}

@@ -81,12 +81,12 @@ func TestReadingOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)
 	commands := 0
-	for _, e := range examples(t, "consumer query", "bin/consumer query") {
+	for _, e := range examples(t, "waterwheel query", "bin/waterwheel query") {
 		for command := range strings.Lines(e.text) {
 			commands++
 			command = strings.TrimPrefix(strings.TrimSpace(command), "bin/")
-			code, out := s.shell("cd '"+t.TempDir()+"' && "+command+" && cat *.csv 2>/dev/null; true", map[string][]string{"consumer": {world.binary}})
-			if code != 0 || !strings.Contains(out, "s-1") || strings.Contains(out, "consumer: ") || strings.Contains(out, "No ") || strings.Contains(out, "None ") {
+			code, out := s.shell("cd '"+t.TempDir()+"' && "+command+" && cat *.csv 2>/dev/null; true", map[string][]string{"waterwheel": {world.binary}})
+			if code != 0 || !strings.Contains(out, "s-1") || strings.Contains(out, "waterwheel: ") || strings.Contains(out, "No ") || strings.Contains(out, "None ") {
 				t.Errorf("%s ended with code %d:\n%s", command, code, out)
 			}
 		}

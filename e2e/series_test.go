@@ -14,7 +14,7 @@ import (
 	"waterwheel/reader"
 )
 
-// What `consumer collection update-meta` and `delete-meta` do beside consumers that write the same buckets.
+// What `waterwheel collection update-meta` and `delete-meta` do beside consumers that write the same buckets.
 
 // edit runs one of the commands, which must succeed.
 func (s *stream) edit(args ...string) string {

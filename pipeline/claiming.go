@@ -165,7 +165,7 @@ func (w *Worker) otherGroup(m Moment, group string) {
 	r := &w.past.refused
 	r.by = &record.StopError{Reason: "other_group", Detail: fmt.Sprintf(
 		"this partition of the collection %s is written by the group %q, and this consumer is in the group %q: only one group "+
-			"may write to a collection; use another MONGODB_COLLECTION, or take it over with `consumer collection takeover`",
+			"may write to a collection; use another MONGODB_COLLECTION, or take it over with `waterwheel collection takeover`",
 		w.o.Namespace, group, w.o.Group)}
 	if r.since == 0 {
 		r.since = m.Now

@@ -37,7 +37,7 @@ func (w *world) source(partition int32) timeseries.Source {
 	return timeseries.Source{Topic: topicName, TopicID: w.topicSeen(), Partition: partition}
 }
 
-// startRepair runs `consumer verify --repair`, as a process that belongs to no group, one at a time.
+// startRepair runs `waterwheel verify --repair`, as a process that belongs to no group, one at a time.
 func (w *world) startRepair() {
 	if w.repairer != nil && !w.repairer.dead {
 		w.at(w.now+time.Second, func() {

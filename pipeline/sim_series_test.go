@@ -14,7 +14,7 @@ import (
 	"waterwheel/timeseries"
 )
 
-// seriesEdits are `consumer collection update-meta` and `delete-meta`. They are no schedule among the others, which would
+// seriesEdits are `waterwheel collection update-meta` and `delete-meta`. They are no schedule among the others, which would
 // change what every seed means; TestSimulationOfSeriesEdits gives them to each of its runs.
 var seriesEdits = &schedule{"whole series edited or deleted", (*world).editSeries}
 

@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector makes so many goroutines too slow; the other tests of the consumer run under it.
+// The race detector makes so many goroutines too slow; the other tests of the waterwheel run under it.
 
 package pipeline
 

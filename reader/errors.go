@@ -11,7 +11,7 @@ import (
 
 // ErrNotSetUp: there is no time series of this name in the database.
 var ErrNotSetUp = errors.New("no such time series: is the name of the collection right, and the database? " +
-	"`consumer init` makes one, and so does the consumer when it starts")
+	"`waterwheel init` makes one, and so does the consumer when it starts")
 
 // QueryError tells of a Query that cannot be asked; nothing was read.
 type QueryError struct{ Err error }

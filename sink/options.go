@@ -26,7 +26,7 @@ func (e *MismatchError) Error() string {
 }
 
 // ErrNotSetUp: the collections of the time series do not exist, or lack an index.
-var ErrNotSetUp = errors.New("the collection is not set up: run `consumer init`, or let `consumer run` do it")
+var ErrNotSetUp = errors.New("the collection is not set up: run `waterwheel init`, or let `waterwheel run` do it")
 
 // Definition reads how the collection is defined now, and the version of that: one more for every change.
 func (s *Store) Definition(ctx context.Context) (timeseries.Options, int32, error) {
@@ -81,7 +81,7 @@ func (s *series) adopt(d timeseries.Definition) error {
 			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
 	}
 	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
-		s.log.Warn("the collection's expiry is another one: it applies, not MONGODB_EXPIRE_AFTER; `consumer collection set-expiry` changes it",
+		s.log.Warn("the collection's expiry is another one: it applies, not MONGODB_EXPIRE_AFTER; `waterwheel collection set-expiry` changes it",
 			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
 	}
 	s.options, s.segments = grown, d.Segments

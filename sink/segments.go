@@ -128,7 +128,7 @@ func (s *series) decideSegments() {
 		s.log.Warn("the view knows nothing of segments, and shows their measurements wrongly: measurements are written into buckets at once",
 			"collection", s.namespace(), "way_out", viewRights)
 	case s.filling && !s.shown:
-		s.log.Warn("no view shows segments: only `consumer query` and the package reader find what is not in buckets yet",
+		s.log.Warn("no view shows segments: only `waterwheel query` and the package reader find what is not in buckets yet",
 			"collection", s.namespace())
 	case s.segments && !s.filling && s.o.Segments == SegmentsAuto:
 		s.log.Info("SEGMENTS=auto: measurements are written into buckets at once, since no view shows segments", "collection", s.namespace())

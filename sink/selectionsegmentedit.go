@@ -267,7 +267,7 @@ func (b *segmentBatch) add(d bson.Raw) error {
 	key := keyOf(id)
 	edit, err := b.g.e.s.segments.collection.EditSegment(d, b.become)
 	if err != nil {
-		b.g.damaged = cmp.Or(b.g.damaged, fmt.Errorf("%w, and was left alone: %v: %w; look with `consumer verify --content`", errDamaged, id, err))
+		b.g.damaged = cmp.Or(b.g.damaged, fmt.Errorf("%w, and was left alone: %v: %w; look with `waterwheel verify --content`", errDamaged, id, err))
 		return nil
 	}
 	if len(edit.Changed) == 0 {

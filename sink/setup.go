@@ -244,9 +244,9 @@ func (s *series) createIndexes(ctx context.Context) error {
 	case err != nil:
 		return err
 	case have == 0:
-		return s.withoutIndex("measurements are kept for ever, unless `consumer collection expire` deletes them", s.createExpiry(ctx, want))
+		return s.withoutIndex("measurements are kept for ever, unless `waterwheel collection expire` deletes them", s.createExpiry(ctx, want))
 	case want != 0 && want < have:
-		s.log.Warn("measurements are kept longer than the collection's options say: repeat the `consumer collection set-expiry` that was cut off",
+		s.log.Warn("measurements are kept longer than the collection's options say: repeat the `waterwheel collection set-expiry` that was cut off",
 			"collection", s.namespace(), "for", time.Duration(have-s.options.MaxSpanSeconds)*time.Second, "should_be", lifetime(s.options))
 	}
 	return widen(ctx, s, s.options)
@@ -261,7 +261,7 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	case LacksRight(err):
 		return s.unlessThere(ctx, keys, failure("creating indexes", err))
 	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
-		s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `consumer collection expire` deletes them",
+		s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
 			"collection", s.namespace())
 	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, segmentIndex()):
 		s.log.Info("this MongoDB has no sparse indexes: segments are looked for among all buckets", "collection", s.namespace())

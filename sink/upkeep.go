@@ -153,7 +153,7 @@ func (s *series) modifyExpiry(ctx context.Context, index string, seconds int64) 
 	change := bson.D{{Key: "name", Value: index}, {Key: "expireAfterSeconds", Value: seconds}}
 	err := s.modify(ctx, s.buckets().Name(), bson.E{Key: "index", Value: change})
 	if c := (*CommandError)(nil); errors.As(err, &c) && c.Code == codeIndexNotFound {
-		return fmt.Errorf("the index %s may still be being built: repeat this when `consumer collection indexes` does not say so any more: %w", index, err)
+		return fmt.Errorf("the index %s may still be being built: repeat this when `waterwheel collection indexes` does not say so any more: %w", index, err)
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 	case err != nil:
 		return "", err
 	case kind == ViewInternal && refused != nil:
-		return fmt.Sprintf("this MongoDB does not run its stage, so it cannot be read: %v; `consumer init` replaces it", refused), nil
+		return fmt.Sprintf("this MongoDB does not run its stage, so it cannot be read: %v; `waterwheel init` replaces it", refused), nil
 	case kind == ViewInternal:
 		return "MongoDB's own stage, which this server runs: filters on time and meta read only the buckets they need", nil
 	case kind == ViewPortable && refused != nil:
@@ -59,12 +59,12 @@ func (s *series) whyView(ctx context.Context, kind ViewKind) (string, error) {
 	case kind == ViewPortable:
 		return "documented stages, as it was made, and it works: MONGODB_VIEW=internal would replace it", nil
 	case refused == nil:
-		return "it was not made, or this MongoDB has no views: `consumer init` tries it and says", nil
+		return "it was not made, or this MongoDB has no views: `waterwheel init` tries it and says", nil
 	}
 	if portable, err := s.refusesStages(ctx, ViewPortable); err != nil || portable != nil {
 		return fmt.Sprintf("this MongoDB runs the stages of neither kind: %v; %v", refused, portable), err
 	}
-	return "this MongoDB has no views, or none was made: `consumer init` tries it and says", nil
+	return "this MongoDB has no views, or none was made: `waterwheel init` tries it and says", nil
 }
 
 // refusesStages tells why the server does not run the stages of this kind on the buckets; nil: it runs them.

@@ -37,8 +37,8 @@ func (p *program) checkCommand() *cobra.Command {
 			"With --filter it says of a filter on measurements, as find takes it on the view, which index serves it, and which would serve\n" +
 			"it better. Where MongoDB tells (explain), the filter is tried: that takes as long as finding its buckets.\n\n" +
 			"Exit code 3: something is wrong.",
-		Example: "  consumer check\n  consumer check --filter '{\"meta.sensor\": \"s-17\"}'\n  consumer check --sample 10000\n  head events.json | consumer check --sample -\n" +
-			"  kcat -b kafka-1:9092 -t measurements -C -o -1000 -e -J | EVENT_META_FIELDS=sensor,site consumer check --sample -",
+		Example: "  waterwheel check\n  waterwheel check --filter '{\"meta.sensor\": \"s-17\"}'\n  waterwheel check --sample 10000\n  head events.json | waterwheel check --sample -\n" +
+			"  kcat -b kafka-1:9092 -t measurements -C -o -1000 -e -J | EVENT_META_FIELDS=sensor,site waterwheel check --sample -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if sample.feed && filter != "" {
@@ -124,7 +124,7 @@ func checkOptions(c config.Config, definition timeseries.Options) check.Options 
 
 // checkSettings says what the settings are about, and what of them works and may not be meant.
 func (p *program) checkSettings(c config.Config, found *check.Findings) {
-	found.OK("settings", "group %s reads %s as %s; \"consumer config\" prints all", c.Kafka.GroupID, strings.Join(c.Kafka.Topics, ", "), c.Event.Format)
+	found.OK("settings", "group %s reads %s as %s; \"waterwheel config\" prints all", c.Kafka.GroupID, strings.Join(c.Kafka.Topics, ", "), c.Event.Format)
 	for _, w := range c.Warnings() {
 		found.Warn("settings", w.WayOut, "%s: %s", w.Setting, w.Message)
 	}

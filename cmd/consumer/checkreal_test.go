@@ -22,7 +22,7 @@ func TestCheckFindsWhatStopsEveryPartition(t *testing.T) {
 	if code, out := check("LOG_LEVEL", "warn"); code != exitDone || !strings.Contains(out, "2 partitions of "+s.topic+" are claimed by the group "+s.topic) {
 		t.Errorf("with the consumer's settings: exit code %d\n%s", code, out)
 	}
-	if code, out := check("KAFKA_GROUP_ID", s.topic+"-2"); code != exitFound || !strings.Contains(out, "consumer collection takeover") {
+	if code, out := check("KAFKA_GROUP_ID", s.topic+"-2"); code != exitFound || !strings.Contains(out, "waterwheel collection takeover") {
 		t.Errorf("with another group: exit code %d\n%s", code, out)
 	}
 	if code, out := check("MONGODB_COLLECTION", "elsewhere"); code != exitFound || !strings.Contains(out, "other_collection") {

@@ -310,14 +310,14 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 		interval time.Duration
 		want     string
 	}{
-		"one every six minutes": {of: seconds, buckets: 100, each: 10, covers: hour * 9 / 10, want: "`consumer collection set-granularity hours` would fill new ones with about 1000 measurements"},
-		"one a minute":          {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, want: "`consumer collection set-granularity minutes` would fill new ones with about 1000"},
-		"one an hour":           {of: seconds, buckets: 100, each: 1, covers: 30_000, want: "`consumer collection set-granularity hours` would fill new ones with about 720"},
+		"one every six minutes": {of: seconds, buckets: 100, each: 10, covers: hour * 9 / 10, want: "`waterwheel collection set-granularity hours` would fill new ones with about 1000 measurements"},
+		"one a minute":          {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, want: "`waterwheel collection set-granularity minutes` would fill new ones with about 1000"},
+		"one an hour":           {of: seconds, buckets: 100, each: 1, covers: 30_000, want: "`waterwheel collection set-granularity hours` would fill new ones with about 720"},
 		"too few to judge by":   {of: seconds, buckets: 19, each: 10, covers: hour * 9 / 10},
 		"filled well enough":    {of: seconds, buckets: 100, each: 100, covers: hour * 99 / 100},
 		"many in a flush":       {of: seconds, buckets: 100, each: 64, covers: 5000},
 		"the coarsest":          {of: BucketingView{Granularity: timeseries.Hours, MaxSpanSeconds: 2592000}, buckets: 100, each: 10, covers: 600 * hour},
-		"a custom span":         {of: BucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`consumer collection set-span 720h0m0s` would"},
+		"a custom span":         {of: BucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`waterwheel collection set-span 720h0m0s` would"},
 		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, settled: true, interval: 10 * time.Minute, want: "a SETTLE_INTERVAL (10m0s): one of 1h0m0s would fill them with about 61 measurements"},
 		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, settled: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be taken back, with a SETTLE_INTERVAL"},
 	} {

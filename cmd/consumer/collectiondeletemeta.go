@@ -20,12 +20,12 @@ func (p *program) deleteMetaCommand() *cobra.Command {
 		Short: "Delete whole series",
 		Long: "Deletes the measurements of the series that a query on their meta finds. It can be run beside consumers: they notice\n" +
 			"it, and go on; what they read of these series for the first time afterwards is stored, as ever.\n\n" + aboutClosed +
-			"The command notes the Kafka positions of what it deletes in the collection's options. `consumer verify` counts these\n" +
+			"The command notes the Kafka positions of what it deletes in the collection's options. `waterwheel verify` counts these\n" +
 			"measurements as deleted, and consumers that read their records again, after a reset of the group's offsets, do not\n" +
 			"store them again. The runbook says how to take that back.\n\n" +
 			"A run that was interrupted is finished by the same command.",
-		Example: "  consumer collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --dry-run\n" +
-			"  consumer collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --closed --yes",
+		Example: "  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --dry-run\n" +
+			"  waterwheel collection delete-meta --filter '{\"meta.sensor\": \"s-17\"}' --closed --yes",
 		Args:    noArguments,
 		PreRunE: f.check,
 	}, func(ctx context.Context, with collections, _ []string) error {

@@ -31,11 +31,11 @@ func (p *program) expireCommand() *cobra.Command {
 			"set-expiry), or than --before. It is for servers that delete nothing by themselves, and for once; run it as often as is\n" +
 			"needed. Whole buckets go, so some older measurements stay until all of their bucket may be deleted.\n\n" +
 			"It can be run beside consumers: one that meets a bucket which is gone opens another. With --before the command notes\n" +
-			"the Kafka positions of what it deletes, as delete-meta does: `consumer verify` counts them as deleted, and a reset of\n" +
+			"the Kafka positions of what it deletes, as delete-meta does: `waterwheel verify` counts them as deleted, and a reset of\n" +
 			"the group's offsets does not bring them back. What the collection keeps no longer is not noted: `verify` counts it as\n" +
 			"expired by its time. A run that was interrupted is finished by the same command.",
-		Example: "  consumer collection expire --dry-run\n  consumer collection expire --yes\n" +
-			"  consumer collection expire --before 2026-01-01T00:00:00Z --yes",
+		Example: "  waterwheel collection expire --dry-run\n  waterwheel collection expire --yes\n" +
+			"  waterwheel collection expire --before 2026-01-01T00:00:00Z --yes",
 		Args: noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
 			if _, err := f.moment(); err != nil {
@@ -90,7 +90,7 @@ func (p *program) planExpiries(ctx context.Context, with collections, f *expireF
 		case errors.Is(err, sink.ErrNotSetUp):
 			return views, nil, fmt.Errorf("there is no time series %s yet", name)
 		case errors.Is(err, sink.ErrNeverExpires):
-			return views, nil, fmt.Errorf("%s: %w: give --before, or let it expire with `consumer collection set-expiry`", name, err)
+			return views, nil, fmt.Errorf("%s: %w: give --before, or let it expire with `waterwheel collection set-expiry`", name, err)
 		case err != nil:
 			return views, nil, fmt.Errorf("%s: %w", name, err)
 		}

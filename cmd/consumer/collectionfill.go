@@ -182,7 +182,7 @@ func coarser(of BucketingView, mean float64, most int32) string {
 			command = fmt.Sprintf("set-span %v", time.Duration(to.MaxSpanSeconds)*time.Second)
 		}
 		filled := min(float64(most), mean*float64(to.MaxSpanSeconds)/float64(of.MaxSpanSeconds))
-		advice = fmt.Sprintf("buckets are poorly filled, since their time ends before: `consumer collection %s` would fill new ones with about %.0f measurements, "+
+		advice = fmt.Sprintf("buckets are poorly filled, since their time ends before: `waterwheel collection %s` would fill new ones with about %.0f measurements, "+
 			"and cannot be taken back", command, filled)
 		if 2*filled >= float64(most) {
 			break

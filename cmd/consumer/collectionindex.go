@@ -38,9 +38,9 @@ func (p *program) createIndexCommand() *cobra.Command {
 			"measurements with an array in the field: they become dead letters.\n\n" +
 			"--expire-after, with keys of the time alone and with --partial, deletes measurements of some series only: the command says how\n" +
 			"many these are, and asks first. On a large collection MongoDB builds for long, and may go on when this command is interrupted.",
-		Example: "  consumer collection create-index '{\"meta.sensor\": 1, \"time\": -1}'\n" +
-			"  consumer collection create-index '{\"temperature\": 1}' --name warm --hidden\n" +
-			"  consumer collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}' --yes",
+		Example: "  waterwheel collection create-index '{\"meta.sensor\": 1, \"time\": -1}'\n" +
+			"  waterwheel collection create-index '{\"temperature\": 1}' --name warm --hidden\n" +
+			"  waterwheel collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}' --yes",
 		Args: oneArgument("the keys of an index, as '{\"meta.sensor\": 1, \"time\": -1}'"),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if _, err := flags.index(args[0]); err != nil {
@@ -200,7 +200,7 @@ func oneArgument(what string) cobra.PositionalArgs {
 // seriesError says of a time series that is not there how to make it.
 func seriesError(name string, err error) error {
 	if errors.Is(err, sink.ErrNotSetUp) {
-		return fmt.Errorf("there is no time series %s yet: `consumer init` makes it, and so does `consumer run`", name)
+		return fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
 	}
 	return err
 }

@@ -90,8 +90,8 @@ func TestIndexesAreListed(t *testing.T) {
 		`site {"meta.site":1,"time":1} META_INDEXES – – – being built, deletes measurements after 1m0s`,
 		`f {"on.buckets":1} foreign, on buckets – – – –`,
 		"Sizes are not known: no sizes today.", "Uses are not known: no uses either.",
-		"META_INDEXES asks for meta.zone, and no index serves it: `consumer init` makes it.",
-		"META_INDEXES does not ask for site any more: `consumer collection drop-index site` drops it.",
+		"META_INDEXES asks for meta.zone, and no index serves it: `waterwheel init` makes it.",
+		"META_INDEXES does not ask for site any more: `waterwheel collection drop-index site` drops it.",
 		"The index former is gone, its definition is kept",
 	} {
 		if !strings.Contains(printed, want) {

@@ -41,7 +41,7 @@ func (p *program) dropIndexCommand() *cobra.Command {
 		Short: "Drop an index of collections",
 		Long: "Drops an index, and the definition that is kept beside it. The indexes that waterwheel needs stay: \"collection indexes\" says which\n" +
 			"these are. To see first what dropping an index costs, hide it by \"collection hide-index\".",
-		Example: "  consumer collection drop-index meta.sensor_1_time_-1 --yes",
+		Example: "  waterwheel collection drop-index meta.sensor_1_time_-1 --yes",
 		Args:    oneArgument("the name of an index"),
 		PreRunE: func(*cobra.Command, []string) error { return told.check() },
 	}, func(ctx context.Context, with collections, args []string) error {
@@ -117,13 +117,13 @@ func (p *program) hideIndexCommand(hidden bool) *cobra.Command {
 		Short: "Hide an index from queries, to see what dropping it would cost",
 		Long: "Hides an index: MongoDB keeps it up to date, and uses it for no query. \"collection unhide-index\" shows it again at once, without\n" +
 			"building it anew. The indexes that waterwheel needs cannot be hidden.",
-		Example: "  consumer collection hide-index meta.sensor_1_time_-1",
+		Example: "  waterwheel collection hide-index meta.sensor_1_time_-1",
 		Args:    oneArgument("the name of an index"),
 	}
 	doing, done := "hiding", "hidden"
 	if !hidden {
 		cmd.Use, cmd.Short = "unhide-index NAME", "Show a hidden index to queries again"
-		cmd.Long, cmd.Example = "Shows a hidden index to queries again.", "  consumer collection unhide-index meta.sensor_1_time_-1"
+		cmd.Long, cmd.Example = "Shows a hidden index to queries again.", "  waterwheel collection unhide-index meta.sensor_1_time_-1"
 		doing, done = "showing", "shown to queries"
 	}
 	return p.onCollections(cmd, func(ctx context.Context, with collections, args []string) error {

@@ -186,13 +186,13 @@ func (v IndexesView) printNotes(w io.Writer) {
 		note("Uses are not known: %s.", text.Printable(v.NoUses))
 	}
 	for _, path := range v.Missing {
-		note("META_INDEXES asks for %s, and no index serves it: `consumer init` makes it.", text.Printable(path))
+		note("META_INDEXES asks for %s, and no index serves it: `waterwheel init` makes it.", text.Printable(path))
 	}
 	for _, name := range v.Unasked {
-		note("META_INDEXES does not ask for %s any more: `consumer collection drop-index %[1]s` drops it.", text.Printable(name))
+		note("META_INDEXES does not ask for %s any more: `waterwheel collection drop-index %[1]s` drops it.", text.Printable(name))
 	}
 	for _, name := range v.Gone {
-		note("The index %s is gone, its definition is kept: make it again, or `consumer collection drop-index %[1]s` takes that away.", text.Printable(name))
+		note("The index %s is gone, its definition is kept: make it again, or `waterwheel collection drop-index %[1]s` takes that away.", text.Printable(name))
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(notes, "\n"))

@@ -90,7 +90,7 @@ func translated(series string, err error) error {
 func definition(ctx context.Context, database *sink.Database, series string) (timeseries.Options, error) {
 	options, _, err := database.Definition(ctx, series)
 	if errors.Is(err, sink.ErrNotSetUp) {
-		return options, fmt.Errorf("there is no time series %s yet: `consumer init` makes it, and so does `consumer run`", series)
+		return options, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", series)
 	}
 	return options, err
 }

@@ -41,7 +41,7 @@ func setGranularityCommand() optionCommand {
 			"stored bucket contradicts. No command takes that back, so the command asks first. Stored buckets stay as they are; the view of\n" +
 			"the measurements and the expiry are adjusted first. Running consumers follow within a minute; one that starts with another\n" +
 			"MONGODB_GRANULARITY says so and follows.",
-		Example:   "  consumer collection set-granularity minutes --dry-run\n  consumer collection set-granularity minutes --yes",
+		Example:   "  waterwheel collection set-granularity minutes --dry-run\n  waterwheel collection set-granularity minutes --yes",
 		ValidArgs: []string{string(timeseries.Seconds), string(timeseries.Minutes), string(timeseries.Hours)},
 	}
 	command.Args = func(cmd *cobra.Command, args []string) error {
@@ -66,7 +66,7 @@ func setSpanCommand() optionCommand {
 		Short: "Let new buckets span a time that is no granularity",
 		Long: "Changes the bucketing of collections to a custom one: a bucket begins at a multiple of DURATION, and spans as long.\n" +
 			"Neither may become smaller than it is. Apart from that it is as set-granularity.",
-		Example: "  consumer collection set-span 2h --yes",
+		Example: "  waterwheel collection set-span 2h --yes",
 		Args:    oneDuration(false),
 	}, func(args []string) optionChange {
 		seconds := int32(secondsOf(args[0]))
@@ -87,8 +87,8 @@ func setExpiryCommand() optionCommand {
 			"that it may hold is older. A shorter time applies at once, and what it deletes cannot be had back but from Kafka: the command\n" +
 			"says how many measurements these are, and asks first.\n" +
 			"Running consumers need nothing; one that starts with another MONGODB_EXPIRE_AFTER says so, and the collection's time holds.\n" +
-			"Where MongoDB deletes nothing by itself, consumer collection expire does it.",
-		Example: "  consumer collection set-expiry 90d --dry-run\n  consumer collection set-expiry 90d --yes\n  consumer collection set-expiry none",
+			"Where MongoDB deletes nothing by itself, waterwheel collection expire does it.",
+		Example: "  waterwheel collection set-expiry 90d --dry-run\n  waterwheel collection set-expiry 90d --yes\n  waterwheel collection set-expiry none",
 		Args:    oneDuration(true),
 	}, func(args []string) optionChange {
 		seconds := secondsOf(args[0])

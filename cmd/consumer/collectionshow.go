@@ -75,7 +75,7 @@ func showCollection(ctx context.Context, from collectionSource, name string, new
 	view := CollectionView{Name: name, Newest: newest, Partitions: []HeldPartition{}}
 	definition, version, err := from.Definition(ctx, name)
 	if errors.Is(err, sink.ErrNotSetUp) {
-		return view, fmt.Errorf("there is no time series %s yet: `consumer init` makes it, and so does `consumer run`", name)
+		return view, fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
 	}
 	if err != nil {
 		return view, err

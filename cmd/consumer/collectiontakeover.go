@@ -26,7 +26,7 @@ func (p *program) takeoverCommand() *cobra.Command {
 			"is changed. The first consumer of the new group then waits until nothing that the former one sent can still arrive.\n\n" +
 			"Where the new group has committed no offset it begins where the last owner of each partition did; what is stored is\n" +
 			"recognised and skipped.",
-		Example: "  consumer collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 consumer collection takeover",
+		Example: "  waterwheel collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 waterwheel collection takeover",
 		Args:    noArguments,
 	}, func(ctx context.Context, with collections, _ []string) error {
 		client, err := kafka.Open(ctx, kafkaOptions(with.config, with.log), prometheus.NewRegistry())

@@ -25,11 +25,11 @@ func (p *program) updateMetaCommand() *cobra.Command {
 			"it there first, or a series goes on under its former meta.\n\n" + aboutClosed +
 			"Series whose new metas are equal become one, which nothing takes apart again: --dry-run says so. Without any meta left\n" +
 			"a series is that of the measurements without meta, which is another one than null.\n\n" +
-			"The command notes the Kafka positions of what it changes: `consumer verify --content` counts these metas as changed.\n\n" +
+			"The command notes the Kafka positions of what it changes: `waterwheel verify --content` counts these metas as changed.\n\n" +
 			"A run that was interrupted is finished by the same command, unless the update changes its own results again, as $inc\n" +
 			"does: the output says so before.",
-		Example: "  consumer collection update-meta --filter '{\"meta.sensor\": \"s-17\"}' --update '{\"$set\": {\"meta.site\": \"north\"}}' --dry-run\n" +
-			"  consumer collection update-meta --filter '{\"meta.site\": \"old\"}' --update '{\"$unset\": {\"meta.site\": \"\"}}' --closed --yes",
+		Example: "  waterwheel collection update-meta --filter '{\"meta.sensor\": \"s-17\"}' --update '{\"$set\": {\"meta.site\": \"north\"}}' --dry-run\n" +
+			"  waterwheel collection update-meta --filter '{\"meta.site\": \"old\"}' --update '{\"$unset\": {\"meta.site\": \"\"}}' --closed --yes",
 		Args: noArguments,
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			if f.update == "" {

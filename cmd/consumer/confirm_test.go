@@ -94,7 +94,7 @@ func TestCommandsThatDeleteAsk(t *testing.T) {
 	walk = func(cmd *cobra.Command) {
 		yes, dry := cmd.Flags().Lookup("yes"), cmd.Flags().Lookup("dry-run")
 		if yes != nil && dry != nil {
-			asking = append(asking, strings.TrimPrefix(cmd.CommandPath(), "consumer "))
+			asking = append(asking, strings.TrimPrefix(cmd.CommandPath(), "waterwheel "))
 		} else if yes != nil {
 			t.Errorf("%s has --yes and no --dry-run", cmd.CommandPath())
 		}

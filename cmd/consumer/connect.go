@@ -78,7 +78,7 @@ func (n *connections) openKafka(ctx context.Context, c config.Config, p *patienc
 
 // kafkaWait is the wait for something of Kafka's.
 func kafkaWait(c config.Config, of pipeline.Dependency) wait {
-	return wait{of: of, at: strings.Join(c.Kafka.Brokers, ","), wayOut: "start Kafka, or correct KAFKA_BROKERS: consumer check tries it"}
+	return wait{of: of, at: strings.Join(c.Kafka.Brokers, ","), wayOut: "start Kafka, or correct KAFKA_BROKERS: waterwheel check tries it"}
 }
 
 // mayPass marks what of Kafka's errors may pass by itself.
@@ -149,7 +149,7 @@ func (n *connections) openDatabase(ctx context.Context, c config.Config, p *pati
 }
 
 func databaseWait(c config.Config) wait {
-	return wait{of: pipeline.MongoDB, at: c.MongoDB.URI.Hosts(), wayOut: "start MongoDB, or correct MONGODB_URI: consumer check tries it"}
+	return wait{of: pipeline.MongoDB, at: c.MongoDB.URI.Hosts(), wayOut: "start MongoDB, or correct MONGODB_URI: waterwheel check tries it"}
 }
 
 // outage marks what of MongoDB's errors may pass by itself.

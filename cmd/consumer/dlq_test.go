@@ -119,7 +119,7 @@ func TestCommandLineSelectsTheSame(t *testing.T) {
 		Reasons: []string{"bad_time", "not_json"}, Topics: []string{"events"},
 		From: time.Unix(1_700_000_000, 0).UTC(), To: time.Unix(1_700_000_001, 5).UTC(),
 	}}
-	const want = "consumer dlq redrive --reason bad_time,not_json --topic events --from 2023-11-14T22:13:20Z --to 2023-11-14T22:13:21.000000005Z --max-attempts 5 --yes"
+	const want = "waterwheel dlq redrive --reason bad_time,not_json --topic events --from 2023-11-14T22:13:20Z --to 2023-11-14T22:13:21.000000005Z --max-attempts 5 --yes"
 	for range 20 { // always in the same order
 		if line := redriveCommandLine(s); line != want {
 			t.Fatalf("the command line is %q, want %q", line, want)

@@ -357,7 +357,7 @@ func TestCrashBetweenProduceAndCommit(t *testing.T) {
 		t.Fatal(err, answer)
 	}
 	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--reason", "not_json")
-	if code != exitFailed || !strings.Contains(stderr, `run "consumer dlq redrive --yes", then this again`) {
+	if code != exitFailed || !strings.Contains(stderr, `run "waterwheel dlq redrive --yes", then this again`) {
 		t.Errorf("another selection after the crash: exit code %d, %s", code, stderr)
 	}
 	if last := r.redrive(t); last.Arrived != driven || last.Driven != n-driven {

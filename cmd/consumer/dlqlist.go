@@ -61,7 +61,7 @@ func (p *program) dlqListCommand() *cobra.Command {
 		Short: "List dead letters: where they come from and why",
 		Long: "Lists the last dead letters, oldest first, without the records' contents. \"dlq show\" takes the place of a letter or of\n" +
 			"its record and prints everything. With --output json there is one object a line.",
-		Example: "  consumer dlq list --reason bad_time,missing_time --from -24h\n  consumer dlq list --limit 0 --output json",
+		Example: "  waterwheel dlq list --reason bad_time,missing_time --from -24h\n  waterwheel dlq list --limit 0 --output json",
 		Args:    noArguments,
 		PreRunE: func(*cobra.Command, []string) error {
 			if limit < 0 {

@@ -43,7 +43,7 @@ func (p *program) dlqRedriveCommand() *cobra.Command {
 			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
 			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.\n\n" +
 			"What is in a topic again no command takes out, so the command counts first, and asks.",
-		Example: "  consumer dlq redrive --dry-run\n  consumer dlq redrive --reason bad_time --rate 1000 --yes\n  consumer dlq redrive --letter events.dlq/0/12 --yes",
+		Example: "  waterwheel dlq redrive --dry-run\n  waterwheel dlq redrive --reason bad_time --rate 1000 --yes\n  waterwheel dlq redrive --letter events.dlq/0/12 --yes",
 		Args:    noArguments,
 		PreRunE: f.check,
 	}, f.read, func(ctx context.Context, from *letters) error {
@@ -169,7 +169,7 @@ func (p *program) redriveLetter(ctx context.Context, from *letters, f *redriveFl
 	case err != nil:
 		return err
 	case report.Total == 0:
-		return fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters", errNoLetter, place)
+		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the places of letters", errNoLetter, place)
 	}
 	return errors.Join(showRedrive(p.show, o, "", report), p.tellStaying(report))
 }
@@ -189,7 +189,7 @@ func redriveError(ctx context.Context, err error, selection redrive.Selection) e
 
 // redriveCommandLine is the command that selects these letters.
 func redriveCommandLine(s redrive.Selection) string {
-	words := []string{"consumer", "dlq", "redrive"}
+	words := []string{"waterwheel", "dlq", "redrive"}
 	add := func(flag, value string) {
 		if value != "" {
 			words = append(words, flag, value)

@@ -28,7 +28,7 @@ func (p *program) dlqShowCommand() *cobra.Command {
 		Long: "Prints a letter, its record, and a mark at the field that is wrong. The place is the letter's in the dead-letter topic,\n" +
 			"or that of its record in the topic it comes from: the topic's name tells which. A record may have several letters. What\n" +
 			"the present settings would make of the record is said too.",
-		Example: "  consumer dlq show events.dlq/0/12\n  consumer dlq show events/3/182 --raw > record.json",
+		Example: "  waterwheel dlq show events.dlq/0/12\n  waterwheel dlq show events/3/182 --raw > record.json",
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("%q needs one place: TOPIC/PARTITION/OFFSET", cmd.CommandPath())}
@@ -76,7 +76,7 @@ func (p *program) showLetters(ctx context.Context, from *letters, place record.P
 	}
 	err := p.atPlace(ctx, from, place, counted)
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%w: %s; \"consumer dlq list\" shows the places of letters and of their records", errNoLetter, place)
+		err = fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the places of letters and of their records", errNoLetter, place)
 	}
 	return err
 }

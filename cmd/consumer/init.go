@@ -27,7 +27,7 @@ func (p *program) initCommand() *cobra.Command {
 
 // initialize makes what run needs, and says so.
 func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
-	p := patience{log: log, bound: "consumer run waits longer"}
+	p := patience{log: log, bound: "waterwheel run waits longer"}
 	n, err := connect(ctx, c, p.started(initPatience), prometheus.NewRegistry())
 	defer n.close(context.WithoutCancel(ctx))
 	if err != nil {

@@ -37,10 +37,10 @@ FIELDs has those of the first 1000 measurements, and says on standard error what
 JSON: types survive, but for how wide a whole number is stored. --plot draws the smallest and the largest value of each column,
 and no line where measurements are missing; FIELDs that are named with it are printed before.`
 
-const queryExample = `  consumer query measurements sensor=s-17 --last 1h celsius humidity --plot celsius
-  consumer query measurements site=north,south --from 2026-03-01 --to 2026-03-02 --format csv celsius > march.csv
-  consumer query measurements --latest
-  consumer query measurements sensor!=s-17 --follow --format json`
+const queryExample = `  waterwheel query measurements sensor=s-17 --last 1h celsius humidity --plot celsius
+  waterwheel query measurements site=north,south --from 2026-03-01 --to 2026-03-02 --format csv celsius > march.csv
+  waterwheel query measurements --latest
+  waterwheel query measurements sensor!=s-17 --follow --format json`
 
 // queryFlags are the flags of query as they are written.
 type queryFlags struct {
@@ -171,7 +171,7 @@ func (p *program) query(ctx context.Context, q *query) error {
 	}
 	if q.words.collection == "" {
 		if len(c.Kafka.Topics) != 1 {
-			return usageError{errors.New("which time series? Name its collection first, as: consumer query measurements (it may be left out " +
+			return usageError{errors.New("which time series? Name its collection first, as: waterwheel query measurements (it may be left out " +
 				"where KAFKA_TOPICS has one topic)")}
 		}
 		q.words.collection = c.MongoDB.SeriesFor(c.Kafka.Topics[0])
@@ -235,7 +235,7 @@ func noSuchSeries(ctx context.Context, database *sink.Database, name string) err
 	case err != nil:
 		return err
 	case len(names) == 0:
-		return fmt.Errorf("the database %s has no time series yet: is MONGODB_DATABASE right? `consumer init` makes them", database.Name())
+		return fmt.Errorf("the database %s has no time series yet: is MONGODB_DATABASE right? `waterwheel init` makes them", database.Name())
 	}
 	return fmt.Errorf("the database %s has no time series %q; it has %s. Name the collection first, then conditions and fields",
 		database.Name(), name, text.List(names))

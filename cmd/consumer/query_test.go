@@ -371,7 +371,7 @@ func TestQueryTellsOfBrokenBuckets(t *testing.T) {
 		t.Errorf("exit code %d, %d lines, %q", code, strings.Count(stdout, "\n"), stderr)
 	}
 	s.broken = &reader.QueryError{Err: errors.New("no such operator")}
-	if code, _, stderr := onShelf(t, s); code != exitUsage || !strings.Contains(stderr, "consumer: no such operator") {
+	if code, _, stderr := onShelf(t, s); code != exitUsage || !strings.Contains(stderr, "waterwheel: no such operator") {
 		t.Errorf("a query that cannot be asked: exit code %d, %q", code, stderr)
 	}
 	s.broken = errors.New("no primary")

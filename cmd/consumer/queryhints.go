@@ -81,7 +81,7 @@ func (r *querying) hintNothing(ctx context.Context) error {
 		fmt.Fprintf(r.p.stderr, "%s has no measurements yet.\n", r.words.collection)
 		return nil
 	}
-	fmt.Fprintf(r.p.stderr, "No series%s. There is %s, for example; \"consumer query %s --series\" lists all.\n",
+	fmt.Fprintf(r.p.stderr, "No series%s. There is %s, for example; \"waterwheel query %s --series\" lists all.\n",
 		r.conditions(" matches "), text.Printable(have.series[0]), r.words.collection)
 	for _, path := range r.paths() {
 		if mistake := have.mistaken(path, r.from.Options()); mistake != "" {

@@ -73,7 +73,7 @@ func TestQuerySaysWhichIndexWouldHelp(t *testing.T) {
 		args  []string
 		hint  string
 	}{
-		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets and segments were looked through. This makes one: consumer collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
+		"no index":       {indexedShelf{buckets: 5000}, []string{"sensor=s-17"}, `No index serves meta.sensor: up to 5000 buckets and segments were looked through. This makes one: waterwheel collection create-index '{"meta.sensor":1,"time":-1}', or META_INDEXES=meta.sensor.`},
 		"and a time":     {indexedShelf{buckets: 5000}, []string{"sensor=s-17", "--from", "2026-03-01"}, "No index serves meta.sensor, time"},
 		"an index":       {indexedShelf{buckets: 5000, indexes: []sink.Index{bySensor}}, []string{"sensor=s-17"}, ""},
 		"few buckets":    {indexedShelf{buckets: 500}, []string{"sensor=s-17"}, ""},

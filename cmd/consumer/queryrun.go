@@ -189,7 +189,7 @@ func (r *querying) bad(err error) error {
 		return err
 	}
 	if r.badBuckets++; r.badBuckets <= badBucketsTold {
-		fmt.Fprintf(r.p.stderr, "consumer: %s\n", text.Printable(err.Error()))
+		fmt.Fprintf(r.p.stderr, "waterwheel: %s\n", text.Printable(err.Error()))
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func (p *program) nameRefused(r redrive.Refusal) {
 // tellStaying says what to do about letters that were refused or are of no record, if there are any.
 func (p *program) tellStaying(r redrive.Report) error {
 	if r.Refused > 0 {
-		fmt.Fprintf(p.stderr, "%s %s: change the configuration of their topics, then bring each back with \"consumer dlq redrive --letter\" and its place.\n",
+		fmt.Fprintf(p.stderr, "%s %s: change the configuration of their topics, then bring each back with \"waterwheel dlq redrive --letter\" and its place.\n",
 			words.Count(r.Refused, "letter"), words.Form(r.Refused, "stays", "stay"))
 	}
 	if r.Refused > 0 || r.Strays > 0 {
@@ -117,5 +117,5 @@ func (s *strays) tell(w io.Writer) {
 	if more := s.count - len(s.first); more > 0 {
 		list = fmt.Sprintf("%s and %d more", list, more)
 	}
-	fmt.Fprintf(w, "Not of the records that they name: %s. These letters stay: see who may write to the dead-letter topic; \"consumer dlq redrive --letter\" brings one back that is right all the same.\n", list)
+	fmt.Fprintf(w, "Not of the records that they name: %s. These letters stay: see who may write to the dead-letter topic; \"waterwheel dlq redrive --letter\" brings one back that is right all the same.\n", list)
 }

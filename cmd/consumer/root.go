@@ -68,10 +68,10 @@ func (p *program) execute(ctx context.Context, args []string) int {
 	case errors.Is(err, errFound):
 		return exitFound
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.stderr, "consumer: %v\n%s\n", err, usageHint(cmd))
+		fmt.Fprintf(p.stderr, "waterwheel: %v\n%s\n", err, usageHint(cmd))
 		return exitUsage
 	case errors.As(err, &settings):
-		p.lastWords(cmd, err, "all settings: docs/configuration.md, or \"consumer config --markdown\"")
+		p.lastWords(cmd, err, "all settings: docs/configuration.md, or \"waterwheel config --markdown\"")
 		return exitUsage
 	}
 	p.lastWords(cmd, err, "")
@@ -94,9 +94,9 @@ func (p *program) lastWords(cmd *cobra.Command, err error, help string) {
 	case log != nil:
 		log.Error("the consumer ends", "err", err)
 	case help != "":
-		fmt.Fprintf(p.stderr, "consumer: %v\n%s%s.\n", err, strings.ToUpper(help[:1]), help[1:])
+		fmt.Fprintf(p.stderr, "waterwheel: %v\n%s%s.\n", err, strings.ToUpper(help[:1]), help[1:])
 	default:
-		fmt.Fprintf(p.stderr, "consumer: %v\n", err)
+		fmt.Fprintf(p.stderr, "waterwheel: %v\n", err)
 	}
 }
 
@@ -104,10 +104,10 @@ func (p *program) lastWords(cmd *cobra.Command, err error, help string) {
 func (p *program) root() *cobra.Command {
 	run := p.runCommand()
 	root := &cobra.Command{
-		Use:   "consumer",
+		Use:   "waterwheel",
 		Short: "Store measurement events from Kafka as buckets in MongoDB, each record exactly once",
 		Long: "Reads measurement events from Kafka, groups them by series and time into buckets, and stores those in MongoDB,\n" +
-			"each record exactly once. Settings are environment variables; \"consumer config\" shows those in effect.\n\n" +
+			"each record exactly once. Settings are environment variables; \"waterwheel config\" shows those in effect.\n\n" +
 			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something. Also 2, with a stack, when it\n" +
 			"ran into a bug: restart it, and report the stack.",
 		Args:          noArguments,

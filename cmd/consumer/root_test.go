@@ -78,7 +78,7 @@ func TestExitCodes(t *testing.T) {
 		"no shell":        {nil, []string{"completion", "bahs"}, exitUsage, `no such command: "bahs": did you mean bash?`},
 		"which shell":     {nil, []string{"completion"}, exitUsage, "which shell?"},
 		"help misspelt":   {nil, []string{"help", "dlq", "lst"}, exitUsage, `no such command: "lst": did you mean list?`},
-		"argument":        {nil, []string{"init", "x"}, exitUsage, `"consumer init" takes no arguments`},
+		"argument":        {nil, []string{"init", "x"}, exitUsage, `"waterwheel init" takes no arguments`},
 		"output":          {nil, []string{"config", "--output", "yaml"}, exitUsage, `--output is "yaml": must be text or json`},
 		"init":            {nil, []string{"init"}, exitDone, ""},
 		"help":            {nil, []string{"help"}, exitDone, ""},
@@ -110,8 +110,8 @@ func TestLastWordOfRunIsALineOfItsLog(t *testing.T) {
 		"a failure, the command named":      {[]string{"run"}, "json", false, `"err":"no brokers"`, false},
 		"a failure, for people":             {[]string{"run"}, "text", false, `level=ERROR msg="the consumer ends" err="no brokers"`, true},
 		"wrong settings":                    {nil, "", true, `"way_out":"all settings: docs/configuration.md`, false},
-		"wrong settings, for people":        {nil, "text", true, "consumer: ", true},
-		"a failure of another command":      {[]string{"init"}, "", false, "consumer: no brokers\n", true},
+		"wrong settings, for people":        {nil, "text", true, "waterwheel: ", true},
+		"a failure of another command":      {[]string{"init"}, "", false, "waterwheel: no brokers\n", true},
 		"wrong settings of another command": {[]string{"init"}, "json", true, "All settings: docs/configuration.md", true},
 	} {
 		env := settings()
@@ -145,9 +145,9 @@ func TestLogLinesDoNotStandWithinTheOutput(t *testing.T) {
 				return errors.New("the end")
 			}
 		}, "init")
-		want := []string{"msg=before", "first row", "last row", "msg=between", "consumer: the end"}
+		want := []string{"msg=before", "first row", "last row", "msg=between", "waterwheel: the end"}
 		if onTerminal {
-			want = []string{"msg=before", "first row", "msg=between", "last row", "consumer: the end"}
+			want = []string{"msg=before", "first row", "msg=between", "last row", "waterwheel: the end"}
 		}
 		lines := strings.Split(strings.TrimSpace(both.String()), "\n")
 		for i := range want {

@@ -151,7 +151,7 @@ func (p *process) work(ctx, closing context.Context) error {
 		}
 		if err := n.makeMetaIndexes(watching, p.config, p.log, made); err != nil && watching.Err() == nil {
 			p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same, queries of a part of meta read much",
-				"err", err, "way_out", "consumer init makes it when the cause is gone; consumer collection indexes lists what there is")
+				"err", err, "way_out", "waterwheel init makes it when the cause is gone; waterwheel collection indexes lists what there is")
 		}
 	})
 	err = membership.Run(ctx)
@@ -192,7 +192,7 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 	c := p.config
 	decoder, _, err := newDecoder(c)
 	if err != nil {
-		panic("consumer: options that connect has checked: " + err.Error())
+		panic("waterwheel: options that connect has checked: " + err.Error())
 	}
 	store, grace := n.stores[of.Topic], graceOf(c)
 	buckets := bucketing(c, store.Collection, store.SetsInTextOrder)

@@ -55,7 +55,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 			c.apply(now)
 		case now != warned:
 			warned = now
-			c.log.Warn("the collection's options were changed and not its expiry and view: they are not followed until `consumer collection "+
+			c.log.Warn("the collection's options were changed and not its expiry and view: they are not followed until `waterwheel collection "+
 				"set-granularity`, `set-span` or `set-expiry` has set them", "collection", c.store.Namespace)
 		}
 	}

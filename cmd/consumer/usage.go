@@ -39,7 +39,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usageError{err}
 }
 
-// helpCommand is "help" for the commands of a command: "consumer help dlq list" and "consumer dlq help list" are the same.
+// helpCommand is "help" for the commands of a command: "waterwheel help dlq list" and "waterwheel dlq help list" are the same.
 func helpCommand(about *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

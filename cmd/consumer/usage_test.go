@@ -8,19 +8,19 @@ import (
 // TestHelpIsPointedToWhereItIs: an error names the help of the command that was meant, and not that of the whole program.
 func TestHelpIsPointedToWhereItIs(t *testing.T) {
 	for hint, args := range map[string][]string{
-		`Run "consumer help" for usage.`:                            {"qery"},
-		`Run "consumer help dlq" for usage.`:                        {"dlq", "lst"},
-		`Run "consumer help dlq list" for usage.`:                   {"dlq", "list", "--limt", "5"},
-		`Run "consumer help dlq show" for usage.`:                   {"dlq", "show"},
-		`Run "consumer help query" for usage.`:                      {"query", "m", "--last", "5"},
-		`Run "consumer help collection set-granularity" for usage.`: {"collection", "set-granularity"},
+		`Run "waterwheel help" for usage.`:                            {"qery"},
+		`Run "waterwheel help dlq" for usage.`:                        {"dlq", "lst"},
+		`Run "waterwheel help dlq list" for usage.`:                   {"dlq", "list", "--limt", "5"},
+		`Run "waterwheel help dlq show" for usage.`:                   {"dlq", "show"},
+		`Run "waterwheel help query" for usage.`:                      {"query", "m", "--last", "5"},
+		`Run "waterwheel help collection set-granularity" for usage.`: {"collection", "set-granularity"},
 	} {
 		if code, _, stderr := try(t, settings(), nil, args...); code != exitUsage || !strings.HasSuffix(stderr, "\n"+hint+"\n") {
 			t.Errorf("%v: exit code %d, %s, want %s", args, code, stderr, hint)
 		}
 		// And what it points to is there.
 		words := strings.Fields(strings.Trim(strings.TrimSuffix(strings.TrimPrefix(hint, "Run "), " for usage."), `"`))
-		if code, stdout, stderr := try(t, nil, nil, words[1:]...); code != exitDone || !strings.Contains(stdout, "Usage:\n  consumer "+strings.Join(words[2:], " ")) {
+		if code, stdout, stderr := try(t, nil, nil, words[1:]...); code != exitDone || !strings.Contains(stdout, "Usage:\n  waterwheel "+strings.Join(words[2:], " ")) {
 			t.Errorf("%v: exit code %d, %s%s", words, code, stdout, stderr)
 		}
 	}
@@ -28,7 +28,7 @@ func TestHelpIsPointedToWhereItIs(t *testing.T) {
 
 // TestHelpOfNoCommandPointsToThoseThereAre, from both sides.
 func TestHelpOfNoCommandPointsToThoseThereAre(t *testing.T) {
-	for hint, args := range map[string][]string{`Run "consumer help" for usage.`: {"help", "dlq", "lst"}, `Run "consumer help dlq" for usage.`: {"dlq", "help", "lst"}} {
+	for hint, args := range map[string][]string{`Run "waterwheel help" for usage.`: {"help", "dlq", "lst"}, `Run "waterwheel help dlq" for usage.`: {"dlq", "help", "lst"}} {
 		code, _, stderr := try(t, nil, nil, args...)
 		if code != exitUsage || !strings.Contains(stderr, `no such command: "lst": did you mean list?`) || !strings.HasSuffix(stderr, hint+"\n") {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)

@@ -97,8 +97,8 @@ func TestVerifySaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		"events/2: different: bucket b2, data.x.1 (offset 190): is 1.",
 		"events/2: repair: 1 copy would be taken out, so that 1 measurement is stored once: 1 bucket changed and closed, 0 deleted.",
 		"  bucket b3: 1 out, 7 stay.",
-		"  consumer verify --topic events --partition 2 --from 200 --to 400 --content",
-		"  consumer verify --topic events --partition 3 --from 5 --to 400 --content",
+		"  waterwheel verify --topic events --partition 2 --from 200 --to 400 --content",
+		"  waterwheel verify --topic events --partition 3 --from 5 --to 400 --content",
 		"verified 90 measurements of events: 80 stored once, 3 dead-lettered, 0 expired, 9 missing, 1 doubled, 1 unknown, 1 letter missing, 2 damaged buckets, 1 different",
 	} {
 		if !strings.Contains(out.String(), line) {

@@ -124,7 +124,7 @@ func (v *verifyView) printResume(w io.Writer, o verifyOptions) {
 	}
 	fmt.Fprintln(w, "Not all was verified. Go on with:")
 	for _, r := range rest {
-		fmt.Fprintf(w, "  consumer verify --topic %s --partition %d --from %d%s\n", v.Topic, r.Partition, r.From, o.flags())
+		fmt.Fprintf(w, "  waterwheel verify --topic %s --partition %d --from %d%s\n", v.Topic, r.Partition, r.From, o.flags())
 	}
 }
 

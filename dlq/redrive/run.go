@@ -111,7 +111,7 @@ func (o *Options) mayGo(pasts []past, f *dlq.Found) error {
 	case !slices.Contains(o.Member.Topics, f.Letter.Topic):
 		return fmt.Errorf("it comes from the topic %q, which is not one of KAFKA_TOPICS: add it there", f.Letter.Topic)
 	case !passed(pasts, f):
-		return errors.New("no re-drive has been at it yet: \"consumer dlq redrive\" without --letter brings it back, and would do so again")
+		return errors.New("no re-drive has been at it yet: \"waterwheel dlq redrive\" without --letter brings it back, and would do so again")
 	}
 	return nil
 }

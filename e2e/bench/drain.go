@@ -88,7 +88,7 @@ func (b *Bench) drainCeiling(ctx context.Context, t Topic, d Drain, database *mo
 		return err
 	}
 	if code, err := made.Wait(ctx); err != nil || code != 0 {
-		return errors.Join(fmt.Errorf("consumer init ended with code %d:\n%s", code, made.Log()), err)
+		return errors.Join(fmt.Errorf("waterwheel init ended with code %d:\n%s", code, made.Log()), err)
 	}
 	work := b.task(ctx, t, d)
 	work.Collection, work.From, work.Parallel = bucketsOf(t.Name), d.Buckets, callsAtOnce*t.Load.Partitions

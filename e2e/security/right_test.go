@@ -145,7 +145,7 @@ func (f flow) command(want int, args ...string) string {
 	defer c.Kill()
 	code, err := c.Wait(within(f.t, 40*time.Second))
 	if err != nil || code != want {
-		f.t.Fatalf("consumer %s: exit code %d, %v:\n%s", strings.Join(args, " "), code, err, c.Log())
+		f.t.Fatalf("waterwheel %s: exit code %d, %v:\n%s", strings.Join(args, " "), code, err, c.Log())
 	}
 	return c.Log()
 }

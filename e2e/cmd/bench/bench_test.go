@@ -46,8 +46,8 @@ func TestCommandIsTheMakefiles(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"":                                  "make bench-e2e",
-		"-consumer bin/consumer":            "make bench-e2e",
-		"-consumer bin/consumer -records 9": "make bench-e2e BENCHFLAGS='-records 9'",
+		"-consumer bin/waterwheel":            "make bench-e2e",
+		"-consumer bin/waterwheel -records 9": "make bench-e2e BENCHFLAGS='-records 9'",
 		"-rounds 2":                         "make bench-e2e BENCHFLAGS='-rounds 2'",
 	} {
 		if got := commandOf(strings.Fields(args)); got != want {

@@ -39,8 +39,8 @@ func TestExitCodes(t *testing.T) {
 func TestCommandIsTheMakefiles(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"-consumer bin/consumer":            "make continuity",
-		"-consumer bin/consumer -only kill": "make continuity CONTINUITYFLAGS='-only kill'",
+		"-consumer bin/waterwheel":            "make continuity",
+		"-consumer bin/waterwheel -only kill": "make continuity CONTINUITYFLAGS='-only kill'",
 		"-only kill":                        "make continuity CONTINUITYFLAGS='-only kill'",
 	} {
 		if got := commandOf(strings.Fields(args)); got != want {

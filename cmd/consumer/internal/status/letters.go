@@ -64,7 +64,7 @@ func (r *recentLetters) report(log *slog.Logger, now time.Time) {
 			continue
 		}
 		log.Warn("records became dead letters", "reason", reason, "letters", u.count,
-			"last", u.last.Place, "show", "consumer dlq list --reason "+reason)
+			"last", u.last.Place, "show", "waterwheel dlq list --reason "+reason)
 		u.count, u.told = 0, now
 	}
 }

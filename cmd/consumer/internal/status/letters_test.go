@@ -38,7 +38,7 @@ func TestLettersAreToldByReason(t *testing.T) {
 	if lines := strings.Count(out.String(), "\n"); lines != 2 {
 		t.Errorf("%d lines, want one a reason:\n%s", lines, out.String())
 	}
-	want := `msg="records became dead letters" reason=bad_time letters=10 last=events/3/18 show="consumer dlq list --reason bad_time"`
+	want := `msg="records became dead letters" reason=bad_time letters=10 last=events/3/18 show="waterwheel dlq list --reason bad_time"`
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("the log says:\n%s", out.String())
 	}
