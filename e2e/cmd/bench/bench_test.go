@@ -45,10 +45,10 @@ func TestExitCodes(t *testing.T) {
 func TestCommandIsTheMakefiles(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"":                                  "make bench-e2e",
+		"":                                    "make bench-e2e",
 		"-consumer bin/waterwheel":            "make bench-e2e",
 		"-consumer bin/waterwheel -records 9": "make bench-e2e BENCHFLAGS='-records 9'",
-		"-rounds 2":                         "make bench-e2e BENCHFLAGS='-rounds 2'",
+		"-rounds 2":                           "make bench-e2e BENCHFLAGS='-rounds 2'",
 	} {
 		if got := commandOf(strings.Fields(args)); got != want {
 			t.Errorf("%q: %s, not %s", args, got, want)

@@ -41,7 +41,7 @@ func TestCommandIsTheMakefiles(t *testing.T) {
 	for args, want := range map[string]string{
 		"-consumer bin/waterwheel":            "make continuity",
 		"-consumer bin/waterwheel -only kill": "make continuity CONTINUITYFLAGS='-only kill'",
-		"-only kill":                        "make continuity CONTINUITYFLAGS='-only kill'",
+		"-only kill":                          "make continuity CONTINUITYFLAGS='-only kill'",
 	} {
 		if got := commandOf(strings.Fields(args)); got != want {
 			t.Errorf("%s: %s", args, got)
