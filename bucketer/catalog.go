@@ -60,7 +60,7 @@ type Catalog struct {
 	idle     idleList
 	lookups  parking
 	unseen   unseen
-	mostOpen int      // buckets of a series
+	mostOpen int      // largest number of open buckets of a series
 	foreseen foreseen // only while Load places measurements
 
 	dirty   []*bucket // buckets with something to write, in the order they were first touched

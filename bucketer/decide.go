@@ -37,8 +37,9 @@ func (c *Catalog) added(count int32, v survey) int64 {
 	return size
 }
 
-// decide says what becomes of a bucket when a measurement comes that does not clash with it: stay, and it is inserted there (byLarge: although it is
-// too large); or the action that makes room for another bucket, with its reason. The order of the checks is MongoDB's.
+// decide says what becomes of a bucket when a measurement comes that does not clash with it: stay, and it is inserted there
+// (byLarge: although it is too large); or the action that makes room for another bucket, with its reason. The order of the
+// checks is MongoDB's.
 func (c *Catalog) decide(b *bucket, time int64, v survey) (action, reason) {
 	switch {
 	case time < b.minTime:

@@ -2,17 +2,17 @@ package bucketer
 
 import "slices"
 
-// A bucket never holds values of two canonical types at one path. A series whose values change their types to and fro has a
-// bucket open for each combination of types: otherwise each change would cost a bucket.
+// A bucket never holds values of two canonical types at one path. A series whose values change their types to and fro has an
+// open bucket for each combination of types. Otherwise each change would cost a bucket.
 const (
-	// openKinds is how many buckets of a series are open at most. A further one takes the place of the least recently used.
+	// openKinds is the largest number of open buckets of a series. One more closes the least recently used bucket.
 	openKinds = 4
-	// settledKinds is openKinds for settling. Nothing is written before all is placed, so more open buckets take no memory.
+	// settledKinds is openKinds for settling. There all buckets stay in memory until the end, so more may be open.
 	settledKinds = 64
 )
 
-// turnTo makes another open bucket of the series the one that is used next: the one used last that does not clash with
-// a measurement. It returns the survey against it, which clashes if there is none.
+// turnTo makes the most recently used of the other open buckets that does not clash with a measurement the open bucket of the
+// series. It returns the survey against that bucket, or a survey that clashes if no bucket fits.
 func (s *series) turnTo(elements []byte) survey {
 	if s.more == nil {
 		return survey{match: clashes}
@@ -27,14 +27,14 @@ func (s *series) turnTo(elements []byte) survey {
 	return survey{match: clashes}
 }
 
-// setOpen makes a bucket the open one that is used next. Of too many the least recently used is closed.
+// setOpen makes a bucket the open bucket of its series. If too many are open, it closes the least recently used.
 func (c *Catalog) setOpen(s *series, b *bucket) {
 	if s.open != nil {
 		if all := slices.Collect(s.opened); len(all) == c.mostOpen {
 			c.rollOver(all[len(all)-1], hardClose, bySchemaChange)
 		}
 	}
-	if s.open != nil { // it is not if only one may be open
+	if s.open != nil { // nil if only one may be open, which is closed now
 		x := c.extra(s)
 		before := cap(x.others)
 		x.others = slices.Insert(x.others, 0, s.open)
@@ -43,7 +43,7 @@ func (c *Catalog) setOpen(s *series, b *bucket) {
 	s.open = b
 }
 
-// rollPassed rolls over the open buckets of a series whose windows have ended at a time.
+// rollPassed rolls over the open buckets of a series whose windows end before a time.
 func (c *Catalog) rollPassed(s *series, time int64) {
 	if s.open == nil {
 		return
@@ -59,7 +59,7 @@ func (c *Catalog) rollPassed(s *series, time int64) {
 	}
 }
 
-// opened yields the open buckets, the one used last first. None may be opened or rolled over meanwhile.
+// opened yields the open buckets, the most recently used first. No bucket may be opened or rolled over meanwhile.
 func (s *series) opened(yield func(*bucket) bool) {
 	if s.open == nil || !yield(s.open) || s.more == nil {
 		return
@@ -71,7 +71,8 @@ func (s *series) opened(yield func(*bucket) bool) {
 	}
 }
 
-// withdraw makes a bucket none of the open ones; false: it was none. The one used last of the others takes its place.
+// withdraw takes a bucket out of the open buckets, and reports whether it was open. The most recently used other bucket becomes
+// the open bucket of the series.
 func (s *series) withdraw(b *bucket) bool {
 	switch {
 	case s.open == b && (s.more == nil || len(s.more.others) == 0):

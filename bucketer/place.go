@@ -72,10 +72,10 @@ type opening uint8
 const (
 	openedByMeta     opening = iota // the series had none
 	openedByRollover                // it takes the place of another
-	openedBeside                    // the open ones have values of other types
+	openedBeside                    // the open buckets have values of other types
 )
 
-// openBucket opens a bucket for a measurement and makes it the open one of its series that is used next.
+// openBucket opens a bucket for a measurement and makes it the open bucket of its series.
 func (c *Catalog) openBucket(s *series, r row, why opening) {
 	c.rollPassed(s, r.time)
 	attempt := c.attempts[r.position]

@@ -12,7 +12,7 @@ import (
 )
 
 // reopen makes a bucket in memory of the best candidate of an answer that a measurement does not clash with; nil if there
-// is none. clash tells that there are candidates with which it does. Nothing is kept yet.
+// is none. clash reports whether there are candidates with which it does. Nothing is kept yet.
 func (c *Catalog) reopen(s *series, r row, a *Answer) (b *bucket, clash bool) {
 	archived := a.Lookup.ID != (bson.ObjectID{})
 	candidates := c.candidates(s, r.time, a)

@@ -222,9 +222,9 @@ func (c *Catalog) extend(s *segment, r row, v survey, hash int32) {
 	s.high, s.earliest = hash, min(s.earliest, r.time)
 }
 
-// cutSegment adds the write of a segment to the flush. Its minimum time is that of its own measurements, rounded: a bucket gets it
-// from the measurement that opens it, because later ones are not known yet; here all are, and queries pass over the segment for
-// what is before them.
+// cutSegment adds the write of a segment to the flush. The minimum time is the smallest time of its measurements, rounded: the
+// tighter it is, the more queries pass over the segment. A bucket takes it from the measurement that opens the bucket, because
+// later measurements are not known yet.
 func (c *Catalog) cutSegment(f *flight, s *segment) {
 	s.minTime = c.options.Collection.Round(s.earliest)
 	s.id = timeseries.BucketID(c.options.Source, s.first, segmentAttempt+c.attempts[s.first], s.minTime)

@@ -9,13 +9,13 @@ import (
 // series is one identity: what shares a normalised meta, byte by byte.
 type series struct {
 	key  string  // the meta's type byte and its bytes; empty for no meta
-	open *bucket // the one used last, if several are open
+	open *bucket // the most recently used open bucket
 	more *more   // nil most of the time
 }
 
 // more is what a series has while something unusual goes on.
 type more struct {
-	others   []*bucket // the other open buckets, of other combinations of types; the one used last first
+	others   []*bucket // the other open buckets, of other combinations of types, the most recently used first
 	rolled   rolled
 	excluded []bson.ObjectID // not to be reopened until an open bucket has rolled over
 
