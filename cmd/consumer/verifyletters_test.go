@@ -97,7 +97,7 @@ func TestVerifyMissesALetter(t *testing.T) {
 	if part := header(&gone, "waterwheel.part"); part != "" {
 		place += "[" + part + "]"
 	}
-	for _, says := range []string{fmt.Sprintf("%s/%s: 1 without a letter", s.topic, header(&gone, "__connect.errors.partition")), "offsets " + place + "."} {
+	for _, says := range []string{fmt.Sprintf("%s/%s: 1 without a letter", s.topic, header(&gone, "__connect.errors.partition")), "offset " + place + "."} {
 		if !strings.Contains(out, says) {
 			t.Errorf("%q is not said:\n%s", says, out)
 		}

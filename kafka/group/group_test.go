@@ -56,7 +56,7 @@ func TestCoordinatorThatSettlesIsNoTrouble(t *testing.T) {
 
 // TestLastingTroubleIsAnError: a coordinator that is away for long is no matter of an election any more.
 func TestLastingTroubleIsAnError(t *testing.T) {
-	var logged strings.Builder
+	var logged lines
 	change := func(o *Options) {
 		o.Logger, o.ErrorAfter = slog.New(slog.NewTextHandler(&logged, nil)), time.Minute
 	}
@@ -64,11 +64,11 @@ func TestLastingTroubleIsAnError(t *testing.T) {
 		s.cut(io.ErrUnexpectedEOF)
 		s.start(59 * time.Second)
 		if strings.Contains(logged.String(), "level=ERROR") || strings.Count(logged.String(), "level=WARN") < 5 {
-			t.Errorf("after a minute's troubles:\n%s", &logged)
+			t.Errorf("after a minute's troubles:\n%s", logged.String())
 		}
 		s.pass(8 * time.Second)
 		if n := strings.Count(logged.String(), `level=ERROR msg="joining the group is not possible yet"`); n != 1 {
-			t.Errorf("%d errors after more than a minute:\n%s", n, &logged)
+			t.Errorf("%d errors after more than a minute:\n%s", n, logged.String())
 		}
 		s.cut(nil)
 		s.pass(5 * time.Second)
