@@ -100,7 +100,7 @@ func (l IndexList) changeable(name string) (Index, error) {
 	if !found {
 		e := &NoIndexError{Name: name}
 		for _, i := range l.Indexes {
-			if _, needed := i.Needed(); !needed {
+			if _, needed := i.Needed(); !needed && i.Kind != IndexOfView {
 				e.Have = append(e.Have, i.Name)
 			}
 		}
