@@ -102,7 +102,7 @@ func TestStartTimeoutEndsTheWait(t *testing.T) {
 					t.Errorf("%q is not in the last line of\n%s", word, c.Log())
 				}
 			}
-			if !regexp.MustCompile(`^waterwheel: waited (1\.[5-9]|2|2\.\d)s for `).MatchString(last) { // since the first try
+			if !regexp.MustCompile(`err="waited (1\.[5-9]|2|2\.\d)s for `).MatchString(last) { // since the first try
 				t.Errorf("the last line does not say how long it waited:\n%s", last)
 			}
 		})
