@@ -27,6 +27,7 @@ var kafkaClasses = map[string]string{
 	"kafka-delete-records.sh":  "org.apache.kafka.tools.DeleteRecordsCommand",
 	"kafka-dump-log.sh":        "org.apache.kafka.tools.DumpLogSegments",
 	"kafka-topics.sh":          "org.apache.kafka.tools.TopicCommand",
+	"kafka-transactions.sh":    "org.apache.kafka.tools.TransactionsCommand",
 }
 
 // commandsOf are the different commands of the documents that begin with a word, from code within the text and from blocks,
