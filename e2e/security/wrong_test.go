@@ -114,7 +114,7 @@ func (w wrong) look(t *testing.T, waits bool) {
 				t.Errorf("%s does not say %q", start.command, part)
 			}
 		}
-		if waited := strings.Contains(printed, "waterwheel: waited "); waited != (waits && start.command == "run") {
+		if waited := strings.Contains(printed, `err="waited `); waited != (waits && start.command == "run") {
 			t.Errorf("%s waited: %v", start.command, waited)
 		}
 		for _, never := range []string{"goroutine ", "panic:", password, wrongPassword, "BEGIN"} {
