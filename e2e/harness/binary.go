@@ -16,7 +16,7 @@ func Build(ctx context.Context, dir string, race bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "waterwheel")
+	path := filepath.Join(dir, "consumer")
 	args := []string{"build", "-o", path}
 	if race {
 		args = append(args, "-race")
