@@ -68,8 +68,7 @@ func (s *series) createReading(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = s.withoutIndex("a query of one series through the view reads its whole history", s.createViewIndex(ctx))
-		if err != nil {
+		if err := s.withoutIndex("a query of one series through the view reads its whole history", s.createViewIndex(ctx)); err != nil {
 			return err
 		}
 		if segments && !begins {

@@ -58,8 +58,12 @@ func connect(ctx context.Context, c config.Config, p *patience, reg prometheus.R
 	if err := both.Wait(); err != nil {
 		return n, err
 	}
+	err = n.setUp(ctx, c, definition, p)
+	if err != nil && !sink.LacksRight(err) {
+		return n, err // Kafka would be waited for in vain, and its error would stand beside the cause
+	}
 	// A right that is missing in MongoDB does not keep the dead-letter topics from being made.
-	return n, errors.Join(n.setUp(ctx, c, definition, p), n.openLetters(ctx, c, p))
+	return n, errors.Join(err, n.openLetters(ctx, c, p))
 }
 
 // openKafka connects to Kafka, and sees that the topics are there.
