@@ -48,6 +48,7 @@ type committed struct {
 	metadata string
 	consumed bool // by another program's consumer
 	by       string
+	sent     time.Duration
 }
 
 // joined is the answer to JoinGroup.
@@ -253,7 +254,8 @@ func (k *coordinator) commit(id string, generation int32, sent time.Duration, co
 			k.w.checks.committing(k.w, id, sent, c)
 		}
 		k.store(c.Number, c.Offset, c.Metadata)
-		k.commits[c.Number][len(k.commits[c.Number])-1].by = id
+		stored := &k.commits[c.Number][len(k.commits[c.Number])-1]
+		stored.by, stored.sent = id, sent
 		k.w.logf("coordinator: %s commits %d of partition %d", id, c.Offset, c.Number)
 	}
 	return codeNone
@@ -275,6 +277,19 @@ func (k *coordinator) read(partition int32) committed {
 	all := k.commits[partition]
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].visible <= k.w.now {
+			return all[i]
+		}
+	}
+	return committed{offset: -1}
+}
+
+// lastInOrder is the last commit that was not overtaken by another of its member. A commit whose answer was lost may be executed
+// after the commits that its member sent later, and after those of other members.
+func (k *coordinator) lastInOrder(partition int32) committed {
+	all := k.commits[partition]
+	for i := len(all) - 1; i >= 0; i-- {
+		overtaken := func(c committed) bool { return c.by == all[i].by && c.sent > all[i].sent }
+		if !slices.ContainsFunc(all[:i], overtaken) {
 			return all[i]
 		}
 	}
