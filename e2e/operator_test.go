@@ -14,6 +14,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
@@ -155,10 +156,11 @@ func (s *stream) deleteRecords(before int64) {
 	s.answered("deleting records", s.admin(request).(*kmsg.DeleteRecordsResponse).Topics[0].Partitions[0].ErrorCode)
 }
 
-// collection is one of the collections of the time series: ".buckets", ".partitions", ".options".
+// collection is one of the collections of the time series: ".buckets", ".partitions", ".options". The program reads what a majority
+// has, so a write counts once a majority has it; some servers acknowledge earlier by default.
 func (s *stream) collection(suffix string) *mongo.Collection {
 	s.t.Helper()
-	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI))
+	client, err := mongo.Connect(options.Client().ApplyURI(world.servers.MongoURI).SetWriteConcern(writeconcern.Majority()))
 	if err != nil {
 		s.t.Fatal(err)
 	}
