@@ -372,7 +372,7 @@ func TestTrialNamesEachMissingRight(t *testing.T) {
 		due := map[bool]string{true: "!"}
 		for denied, want := range map[string]string{
 			"find options": "find db.events.options!", "find buckets": "find db.events.buckets!", "find partitions": "find db.events.partitions!",
-			"insert options": "insert db.events.options" + due[!ready], "insert partitions": "insert db.events.partitions!", "insert buckets": "insert db.events.buckets!",
+			"insert options": "insert db.events.options!", "insert partitions": "insert db.events.partitions!", "insert buckets": "insert db.events.buckets!",
 			"update options": "update db.events.options" + due[!ready], "update partitions": "update db.events.partitions!", "update buckets": "update db.events.buckets!",
 			"delete buckets": "remove db.events.buckets!", "createIndexes buckets": "createIndex db.events.buckets" + due[!ready],
 			"listIndexes buckets": "listIndexes db.events.buckets!", "nothing": "",

@@ -189,17 +189,17 @@ func (t *trial) reading(ctx context.Context) {
 func (t *trial) writing(ctx context.Context) {
 	const claims, storing = "claiming partitions", "storing measurements"
 	for _, c := range []struct {
-		port   Collection
-		suffix string
-		what   string
-		due    bool
+		port     Collection
+		suffix   string
+		what     string
+		updating bool // An update is due.
 	}{
-		{t.ports.Options, timeseries.OptionsSuffix, "defining the collection, and changing its options", !t.defined || t.begins},
+		{t.ports.Options, timeseries.OptionsSuffix, "defining the collection, noting its topics, and changing its options", !t.defined || t.begins},
 		{t.ports.Partitions, timeseries.PartitionsSuffix, claims, true},
 		{t.ports.Buckets, timeseries.BucketsSuffix, storing, true},
 	} {
 		insert, update := t.right("insert", roleReadWrite, c.suffix, c.what), t.right("update", roleReadWrite, c.suffix, c.what)
-		insert.Due, update.Due = c.due, c.due
+		update.Due = c.updating
 		if t.login {
 			t.needs(ctx, insert, true, func(ctx context.Context) error {
 				_, err := changed(c.port.Insert(ctx, []bson.Raw{document(bson.D{{Key: "_id", Value: bson.A{}}})})) // no _id is an array
