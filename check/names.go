@@ -24,7 +24,7 @@ const (
 
 // The words of the classes. The last word of a name counts, without words as id behind it.
 const (
-	thingWords = "device dev sensor entity monitor meter probe machine asset equipment vehicle truck turbine inverter well station thing topic tracker robot drone vessel"
+	thingWords = "device dev sensor entity monitor meter probe machine asset equipment vehicle truck turbine inverter well station thing topic tracker robot drone vessel camera scanner printer kiosk terminal"
 	// partWords name a thing with an id behind them, and its state without.
 	partWords     = "plug pump valve motor panel battery charger thermostat lamp bulb light switch relay cell ship car evse beacon badge"
 	carrierWords  = "host gw client slave node gateway server instance pod container controller plc hub bridge router agent computer"
@@ -44,6 +44,7 @@ const (
 	identityWords = "id uid uuid guid name key code no nr number eui serial sn mac imei ref address addr ip label"
 	weakWords     = "id uid uuid guid name source src key code label subject origin who"
 	passingWords  = "event reading sample message msg request trace span session transaction trade order correlation record row sequence seq batch " +
+		"track tracklet detection trip ride visit call incident ticket attempt " +
 		"offset nonce uplink fcnt counter commit execution run version schema"
 	// quantityWords are what is measured, and never name a series.
 	quantityWords = "temperature temp humidity rh pressure voltage current power energy value values count total level speed velocity lat latitude " +

@@ -110,7 +110,7 @@ func (n *namer) askFleeting(list []candidate, rest *identity) naming {
 	with := n.made(append(n.join(nil, list...), others...))
 	name, t := strings.Join(pathsOf(list), " and "), n.count(with)
 	with.means = fmt.Sprintf("%s series in %s events; choose it if %s names what is measured, and comes again", count(t.metas.values()), count(t.good), name)
-	without.means = fmt.Sprintf("%s stays a field; choose it if %s names the event, and never comes again", name, name)
+	without.means = fmt.Sprintf("without %s in meta; choose it if %s names the event, and never comes again", name, name)
 	if without.from == measurement.MetaFromNone {
 		without.means += ": all events are one series then"
 	}
@@ -143,6 +143,14 @@ func (n *namer) nothing() naming {
 	switch header := n.view.header(); {
 	case !n.view.isLog:
 		none.means = "all events are one series; choose it if there is one source only"
+		if c, ok := n.finest(); ok {
+			with := n.made(n.join(nil, c))
+			with.means = fmt.Sprintf("%s series; choose it if %s names what is measured", count(n.count(with).metas.values()), c.path)
+			return naming{
+				question: fmt.Sprintf("no field is called as what is measured, but %s may say it, and the records' keys are not known here", c.path),
+				choices:  []identity{with, key},
+			}
+		}
 		return naming{question: "no field names what is measured, and the records' keys are not known here", choices: []identity{key, none}}
 	case n.view.keyed == n.view.records && n.view.keyed < fewEvents && n.view.random == 0:
 		key.confidence, key.because = Medium, fmt.Sprintf("no field names what is measured, and each of %s records has a key", count(n.view.records))
