@@ -2,7 +2,6 @@ package timeseries
 
 import (
 	"fmt"
-	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -19,14 +18,10 @@ type Definition struct {
 	Segments bool `bson:"segments,omitempty"`
 }
 
-// ReadDefinition reads a stored definition, with its options normalised. A remark behind a semicolon in the granularity is no part
-// of it; "custom" before one stands for none. The error says what is wrong with the document.
+// ReadDefinition reads a stored definition, with its options normalised. The error says what is wrong with the document.
 func ReadDefinition(document bson.Raw) (d Definition, err error) {
 	if err := bson.Unmarshal(document, &d); err != nil {
 		return d, fmt.Errorf("the document %q is damaged: %w", DefinitionID, err)
-	}
-	if name, _, remarked := strings.Cut(string(d.Granularity), ";"); remarked {
-		d.Granularity = Granularity(strings.TrimSuffix(name, "custom"))
 	}
 	if d.Options, err = d.Normalize(); err != nil {
 		return d, fmt.Errorf("the document %q was edited and contradicts itself: %w; no setting can match it: correct the document",
