@@ -257,8 +257,8 @@ func TestCommittedOffsetBeforeTheLog(t *testing.T) {
 		!strings.Contains(body, "retention deleted records before they were read, within the last hour: "+s.topic+"/0 from 10 to 49") {
 		t.Errorf("/readyz: %d, %v:\n%s", status, err, body)
 	}
-	if line := lastLine(c, "level=WARN"); !strings.Contains(line, "from=10 log_start=50 records=40") {
-		t.Errorf("the last warning is %q", line)
+	if line := lastLine(c, "from=10 log_start=50 records=40"); !strings.Contains(line, "level=WARN") {
+		t.Errorf("the lost records are told by %q", line)
 	}
 	s.terminate(c)
 	s.check()
