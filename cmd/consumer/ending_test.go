@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"runtime"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"waterwheel/config"
+	"waterwheel/internal/logtest"
 )
 
 // TestClosingEndsWithinTheShutdown: connections that hang are given up before SHUTDOWN_TIMEOUT is over, however short that is, and
@@ -44,42 +42,14 @@ func TestAStopIsLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out lines
+	var out logtest.Lines
 	ctx, stop := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, c, newLogger(&out, "info", "text", false)) }()
-	out.await(t, `msg="waiting for Kafka"`)
+	out.Await(t, `msg="waiting for Kafka"`)
 	stop(errors.New("terminated signal received"))
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	out.await(t, `level=INFO msg=stopping why="terminated signal received" within=25s`)
-}
-
-// lines are those of a log that several goroutines write.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-// await waits until a line has a text.
-func (l *lines) await(t *testing.T, text string) {
-	t.Helper()
-	for begun := time.Now(); ; runtime.Gosched() {
-		l.mu.Lock()
-		said := l.text.String()
-		l.mu.Unlock()
-		if strings.Contains(said, text) {
-			return
-		}
-		if time.Since(begun) > 20*time.Second {
-			t.Fatalf("no line has %s:\n%s", text, said)
-		}
-	}
+	out.Await(t, `level=INFO msg=stopping why="terminated signal received" within=25s`)
 }

@@ -12,6 +12,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"waterwheel/internal/logtest"
 	"waterwheel/kafka"
 	"waterwheel/record"
 )
@@ -56,7 +57,7 @@ func TestCoordinatorThatSettlesIsNoTrouble(t *testing.T) {
 
 // TestLastingTroubleIsAnError: a coordinator that is away for long is no matter of an election any more.
 func TestLastingTroubleIsAnError(t *testing.T) {
-	var logged lines
+	var logged logtest.Lines
 	change := func(o *Options) {
 		o.Logger, o.ErrorAfter = slog.New(slog.NewTextHandler(&logged, nil)), time.Minute
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"waterwheel/record"
@@ -94,22 +93,4 @@ func partitionsOf(g *Generation) []record.Partition {
 
 func isSubset(part, whole []record.Partition) bool {
 	return !slices.ContainsFunc(part, func(p record.Partition) bool { return !slices.Contains(whole, p) })
-}
-
-// lines are those of a log that several goroutines write, and a test reads between.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
