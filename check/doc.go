@@ -20,7 +20,7 @@
 // What a sample says about settings goes from evidence to candidates, and from candidates to a proposal or a question:
 //
 //	evidence.go  what was seen of each field, in all records; texts.go: of texts; distinct.go: how often values come back
-//	encodings.go how records are encoded, and what those look like that cannot be read
+//	encodings.go how records are encoded, and how many cannot be read
 //	view.go      the evidence below one object; shapes.go: forms of events that are known; names.go: what names say
 //	timefield.go which field is the time
 //	identity.go  what names the series; keys.go: what the keys say of it; unnamed.go: where no field is called so

@@ -95,18 +95,3 @@ func TestWhatTextsLookLike(t *testing.T) {
 		}
 	}
 }
-
-// TestStrangeRecordsAreNamed: what is not read is named by its form.
-func TestStrangeRecordsAreNamed(t *testing.T) {
-	for value, want := range map[string]string{
-		"\xef\xbb\xbf{\"a\":1}": "byte order mark", "\xff\xfe{\x00}\x00": "UTF-16", "{\"a\":1}\x00\x00": "zero bytes", "\x1f\x8b\x08": "gzip", "\x28\xb5\x2f\xfd": "zstd",
-		"Obj\x01": "Avro files", "\x00\x00\x00\x00\x00\x00\x00\x00\x07{\"a\":1}": "nine bytes", "\x00\x00\x00\x00\x07\x02": "frame of a schema registry",
-		"{\"a\":1}\n{\"a\":2}": "one after another", `{"a":NaN}`: "NaN", `{"a":[1,-Infinity]}`: "NaN", `{'a': 1}`: "notation of a program", `{a:1}`: "notation of a program",
-		`{"a":1,}`: "broken", "<a/>": "XML", "eyJhIjoxfQ==": "base64", "cpu,host=a usage=1": "line protocol", "mem free=1i,ok=t,s=\"a b\" 1772366400000000000": "line protocol",
-		"21.5": "bare values", `"on"`: "bare values", "2026,a,21.5": "CSV", "a;b;c\n": "CSV", "level=info msg=hello": "text", "\x83\xa2ts": "MessagePack",
-	} {
-		if form := formOf([]byte(value)); !strings.Contains(form.name+form.wayOut, want) {
-			t.Errorf("%q is said to %q (%s), want %s", value, form.name, form.wayOut, want)
-		}
-	}
-}

@@ -261,15 +261,15 @@ func (p *proposer) unreadable() string {
 
 // strange says what the records look like that are neither JSON nor BSON, and what to do, the most frequent first.
 func (p *proposer) strange() (list []string) {
-	forms := slices.SortedFunc(maps.Keys(p.encodings.strange), func(a, b *strangeForm) int {
-		return cmp.Or(cmp.Compare(p.encodings.strange[b], p.encodings.strange[a]), strings.Compare(a.name, b.name))
+	forms := slices.SortedFunc(maps.Keys(p.encodings.strange), func(a, b *measurement.Form) int {
+		return cmp.Or(cmp.Compare(p.encodings.strange[b], p.encodings.strange[a]), strings.Compare(a.Many(), b.Many()))
 	})
 	for _, form := range forms[:min(len(forms), shownForms)] {
 		which, n := "the records", p.encodings.strange[form]
 		if n < p.encodings.records {
 			which = fmt.Sprintf("%s of %s", count(n), plural(p.encodings.records, "record"))
 		}
-		list = append(list, fmt.Sprintf("%s %s: %s", which, form.name, form.wayOut))
+		list = append(list, fmt.Sprintf("%s %s: %s", which, form.Many(), form.WayOut))
 	}
 	return list
 }

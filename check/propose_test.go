@@ -79,8 +79,8 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 		`{"metrics":[{"fields":{}}]}`:               "use_batch_format = false",
 		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
 		"\x00\x00\x00\x00\x07\x02\x06abc": "Avro and Protobuf are not read",
-		"cpu,host=a usage=1":              "the records are InfluxDB line protocol",
-		`7`:                               "the records are bare values",
+		"cpu,host=a usage=1":              "the records are InfluxDB's line protocol",
+		`7`:                               "the records hold a bare value",
 	} {
 		a := advised(t, nil, event)
 		if a.Proposal != nil || !strings.Contains(a.Unproposed, want) || (want == "") != (a.Unproposed == "") {

@@ -21,7 +21,7 @@ const longestNumber = 40
 
 // inText counts what a text of a field looks like.
 func (f *field) inText(text string) {
-	if isBraced([]byte(text[:min(len(text), longestNumber)])) && json.Valid([]byte(text)) {
+	if isBraced(text[:min(len(text), longestNumber)]) && json.Valid([]byte(text)) {
 		f.documents++
 	}
 	if text == "" || len(text) > longestNumber || !strings.ContainsAny(text, "0123456789NI=") {
@@ -120,4 +120,10 @@ func isConnect(o object) bool {
 	_, hasSchema := o["schema"]
 	_, hasPayload := o["payload"]
 	return hasSchema && hasPayload && len(o) == 2
+}
+
+// isBraced reports whether a text begins as a JSON object or array does.
+func isBraced(text string) bool {
+	text = strings.TrimSpace(text)
+	return text != "" && (text[0] == '{' || text[0] == '[')
 }

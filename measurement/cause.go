@@ -9,47 +9,6 @@ import (
 	"waterwheel/timeseries/rawbson"
 )
 
-// form is an encoding of a record's value other than EVENT_FORMAT.
-type form struct {
-	// says goes on behind "the value".
-	says, wayOut string
-	is           func(value []byte) bool
-}
-
-const (
-	writeUTF8     = "have its producer write UTF-8 without one"
-	compressKafka = "let Kafka compress instead (compression.type of the producer), which every consumer undoes by itself"
-)
-
-// forms are the encodings that a value is recognised by.
-var forms = []form{
-	{"begins with a byte order mark, which JSON does not have", writeUTF8, beginsWith("\xef\xbb\xbf")},
-	{"is UTF-16 text, and JSON is UTF-8", "have its producer write UTF-8", isUTF16},
-	{"is compressed by gzip", compressKafka, beginsWith("\x1f\x8b")},
-	{"is compressed by zstd", compressKafka, beginsWith("\x28\xb5\x2f\xfd")},
-	{"is compressed by snappy", compressKafka, isSnappy},
-	{"is compressed by lz4", compressKafka, beginsWith("\x04\x22\x4d\x18")},
-	{"is compressed by bzip2", compressKafka, beginsWith("BZh")},
-	{"is a BSON document", "set EVENT_FORMAT=bson", isBSON},
-	{"is an Avro file, which is not read", "send JSON", beginsWith("Obj\x01")},
-	{"is InfluxDB's line protocol", `set data_format = "json" in Telegraf's Kafka output, or have its producer write JSON`, isLineProtocol},
-	{"begins as XML does, which is not read", "send JSON", beginsWith("<")},
-}
-
-// formOf names the encoding of a value, with the way out. It is empty if no encoding is recognised.
-func formOf(value []byte) string {
-	for _, f := range forms {
-		if f.is(value) {
-			return f.says + ": " + f.wayOut
-		}
-	}
-	return ""
-}
-
-func beginsWith(magic string) func([]byte) bool {
-	return func(value []byte) bool { return bytes.HasPrefix(value, []byte(magic)) }
-}
-
 // isUTF16 reports whether a value begins with UTF-16's byte order mark, or as an object or array in UTF-16 does.
 func isUTF16(value []byte) bool {
 	if beginsWith("\xff\xfe")(value) || beginsWith("\xfe\xff")(value) {

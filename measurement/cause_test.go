@@ -40,8 +40,8 @@ func gzipped(t *testing.T, text string) string {
 func TestEncodingsAreNamed(t *testing.T) {
 	const event = `{"time":1700000000,"meta":"m","x":1}`
 	for _, test := range []struct{ value, says string }{
-		{"\ufeff" + event, "begins with a byte order mark, which JSON does not have: have its producer write UTF-8 without one"},
-		{"\xff\xfe" + inUTF16(event, false), "is UTF-16 text, and JSON is UTF-8: have its producer write UTF-8"},
+		{"\ufeff" + event, "begins with a byte order mark, which JSON does not have: have the producer write UTF-8 without one"},
+		{"\xff\xfe" + inUTF16(event, false), "is UTF-16 text, and JSON is UTF-8: have the producer write UTF-8"},
 		{"\xfe\xff" + inUTF16(event, true), "is UTF-16 text"},
 		{inUTF16(event, false), "is UTF-16 text"},
 		{inUTF16(event, true), "is UTF-16 text"},
@@ -54,7 +54,7 @@ func TestEncodingsAreNamed(t *testing.T) {
 		{"\xc8\x01\xf0\x63" + event + strings.Repeat("x", 100-len(event)) + "\xfe\x64\x00", "is compressed by snappy"},
 		{"\x04\x22\x4d\x18\x64\x40\xa7", "is compressed by lz4"},
 		{"BZh91AY&SY", "is compressed by bzip2"},
-		{"Obj\x01\x04\x14avro.codec", "is an Avro file"},
+		{"Obj\x01\x04\x14avro.codec", "begins as an Avro file"},
 		{"cpu,cpu=cpu-total,host=a usage_idle=93.1,usage_user=4.2 1700000000000000000", `is InfluxDB's line protocol: set data_format = "json" in Telegraf's Kafka output`},
 		{"mem,host=a free=12i,ok=true,state=\"fine, really\" 1700000000000000000\n", "is InfluxDB's line protocol"},
 		{"weather\\ report,site=north\\,east temperature=21.4\r\nweather,site=south temperature=22.1\r\n", "is InfluxDB's line protocol"},
@@ -155,12 +155,31 @@ func TestWhatIsNotJSONIsNamed(t *testing.T) {
 	}
 }
 
+// TestStrangeRecordsAreNamed: what is not read is named by its form.
+func TestStrangeRecordsAreNamed(t *testing.T) {
+	for value, want := range map[string]string{
+		"\xef\xbb\xbf{\"a\":1}": "byte order mark", "\xff\xfe{\x00}\x00": "UTF-16", "{\"a\":1}\x00\x00": "zero bytes", "\x1f\x8b\x08": "gzip", "\x28\xb5\x2f\xfd": "zstd",
+		"Obj\x01": "Avro file", "\x00\x00\x00\x00\x00\x00\x00\x00\x07{\"a\":1}": "nine bytes", "\x00\x00\x00\x00\x07\x02": "frame of a schema registry",
+		"{\"a\":1}\n{\"a\":2}": "one after another", `{"a":NaN}`: "NaN", `{"a":[1,-Infinity]}`: "NaN", `{'a': 1}`: "notation of a program", `{a:1}`: "notation of a program",
+		`{"a":1,}`: "a mistake", "<a/>": "XML", "eyJhIjoxfQ==": "base64", "\x00{\x00\"\x00a\x00\"\x00:\x001\x00}": "UTF-16", `"{\"a\":1}"`: "encoded twice",
+		"cpu,host=a usage=1": "line protocol", "mem free=1i,ok=t,s=\"a b\" 1772366400000000000": "line protocol",
+		"21.5": "a bare value", `"on"`: "a bare value", "2026,a,21.5": "CSV", "a;b;c\n": "CSV", "level=info msg=hello": "text", "\x83\xa2ts": "MessagePack",
+	} {
+		if form := FormOf([]byte(value)); !strings.Contains(form.Many()+form.WayOut, want) {
+			t.Errorf("%q is said to %q (%s), want %s", value, form.Many(), form.WayOut, want)
+		}
+	}
+}
+
 // FuzzForms: no bytes harm those who recognise encodings, what they say is readable, and no JSON text is taken for another encoding.
 func FuzzForms(f *testing.F) {
 	for _, value := range []string{"\xff\xfe{\x00", "\x05\x10{\"a\"", "\xc8\x01\xf0\x63{", "cpu,a=b c=1 5", "a\\ b,c=d e=\"f g\"", "{\"a\":NaN}", "\x16\x00\x00\x00", "{\x00{"} {
 		f.Add([]byte(value), 3)
 	}
 	f.Fuzz(func(t *testing.T, value []byte, at int) {
+		if form := FormOf(value); form == nil || strings.TrimSpace(form.Many()) == form.says {
+			t.Errorf("%q has the form %+v", value, form)
+		}
 		if form := formOf(value); form != "" && (!utf8.ValidString(form) || isJSONStart(value)) && !isUTF16(value) {
 			t.Errorf("%q is said to be %q", value, form)
 		}

@@ -4,7 +4,7 @@
 //	options.go      what a decoder is told; checkpaths.go: paths that go together; window.go: bounds of times
 //	decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
 //	paths.go        where the parts of a measurement lie; envelope.go: the walk to what is stored; shape.go: that to a measurement
-//	cause.go        what a value is instead, and what stands where a text ceases to be JSON
+//	cause.go        how encodings are recognised, and what stands where a text ceases to be JSON; forms.go: what a value is instead
 //	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers
 //	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
 //	                quickextended.go: Extended JSON's values

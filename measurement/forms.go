@@ -1,0 +1,129 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Form is what a record's value is that cannot be read as its format. All forms are in one list: what a dead letter says of a value,
+// a check says of many.
+type Form struct {
+	// says goes on behind "the value".
+	says string
+	// WayOut is what to do.
+	WayOut string
+	is     func(value []byte) bool
+	who    formUse
+}
+
+// formUse says who names a form.
+type formUse uint8
+
+const (
+	byAll formUse = iota
+	// byCheck means that a dead letter says more of such a value: the place, or the frame's id.
+	byCheck
+)
+
+const (
+	writeUTF8     = "have the producer write UTF-8 without one"
+	compressKafka = "let Kafka compress instead (compression.type of the producer), which every consumer undoes by itself"
+	byteOrderMark = "\xef\xbb\xbf"
+)
+
+var (
+	barePattern   = regexp.MustCompile(`^\s*(-?\d[\d.eE+-]*|true|false|null|"[^"]*")\s*$`)
+	commaPattern  = regexp.MustCompile(`^[^{}\[\]<>\n]*([,;\t][^{}\[\]<>\n]*){2,}\s*(\n|$)`)
+	nanPattern    = regexp.MustCompile(`[:,\[]\s*-?(NaN|nan|Infinity|inf|Inf)\b`)
+	singlePattern = regexp.MustCompile(`^\s*\{\s*('|[a-zA-Z_]\w*\s*:)`)
+)
+
+// forms are the encodings that a value is recognised by, the most particular first. The last takes everything.
+var forms = []Form{
+	{"begins with a byte order mark, which JSON does not have", writeUTF8, beginsWith(byteOrderMark), byAll},
+	{"is UTF-16 text, and JSON is UTF-8", "have the producer write UTF-8", isUTF16, byAll},
+	{"is JSON with zero bytes behind it", "send no zero byte behind the JSON: a C program may count the end of its string", isTerminated, byCheck},
+	{"is compressed by gzip", compressKafka, beginsWith("\x1f\x8b"), byAll},
+	{"is compressed by zstd", compressKafka, beginsWith("\x28\xb5\x2f\xfd"), byAll},
+	{"is compressed by snappy", compressKafka, isSnappy, byAll},
+	{"is compressed by lz4", compressKafka, beginsWith("\x04\x22\x4d\x18"), byAll},
+	{"is compressed by bzip2", compressKafka, beginsWith("BZh"), byAll},
+	{"is a BSON document", "set EVENT_FORMAT=bson", isBSON, byAll},
+	{"begins as an Avro file does, which is not read", "send JSON", beginsWith("Obj\x01"), byAll},
+	{"is JSON behind a frame of nine bytes, whose schema id has eight", "let the serializer write ids of four bytes, as Confluent's does", hasLongFrame, byCheck},
+	{"begins with the frame of a schema registry, but no JSON follows", "send JSON: Avro and Protobuf are not read", func(v []byte) bool { return len(v) >= frameBytes && v[0] == 0 }, byCheck},
+	{"holds several JSON texts, one after another", "put the events of a record into an array", severalTexts, byCheck},
+	{"is JSON but for NaN or Infinity, which JSON does not have", "send null, or leave the field out", func(v []byte) bool { return isJSONStart(v) && nanPattern.Match(v) }, byCheck},
+	{"is no JSON, but the notation of a program: names without quotes, or in single ones", "let the producer write JSON, as json.dumps does in Python", singlePattern.Match, byCheck},
+	{"begins like JSON, with a mistake in it", "look at the reasons above", isJSONStart, byCheck},
+	{"is InfluxDB's line protocol", `set data_format = "json" in Telegraf's Kafka output, or have the producer write JSON`, isLineProtocol, byAll},
+	{"begins as XML does, which is not read", "send JSON", beginsWith("<"), byAll},
+	{"is base64 of JSON", "send the JSON itself", beginsWith("eyJ"), byAll},
+	{"is JSON that was encoded twice", "have the producer encode the JSON once, and not twice", isEncodedTwice, byCheck},
+	{"holds a bare value without a name, a time or a source", "send a JSON object with the value and its time", barePattern.Match, byCheck},
+	{"holds a line of values between commas (CSV)", "send a JSON object: the names of columns are not in the records", commaPattern.Match, byCheck},
+	{"is text, and neither JSON nor BSON", "send JSON", func(v []byte) bool { return utf8.Valid(v) && bytes.IndexByte(v, 0) < 0 }, byCheck},
+	{"is bytes, and neither JSON nor BSON", "send JSON: MessagePack, CBOR, Avro and Protobuf are not read", func([]byte) bool { return true }, byCheck},
+}
+
+// FormOf is what a value is that is neither JSON nor BSON as it stands. Every value has a form.
+func FormOf(value []byte) *Form {
+	for i := range forms {
+		if forms[i].is(value) {
+			return &forms[i]
+		}
+	}
+	return nil // Never, since the last form takes everything.
+}
+
+// Many is what many values of the form are, behind "the records".
+func (f *Form) Many() string {
+	verb, rest, _ := strings.Cut(f.says, " ")
+	return map[string]string{"is": "are", "begins": "begin", "holds": "hold"}[verb] + " " + rest
+}
+
+// Trim is what is left of a value without marks around its JSON.
+func Trim(value []byte) []byte {
+	return bytes.TrimRight(bytes.TrimPrefix(value, []byte(byteOrderMark)), "\x00")
+}
+
+// formOf names the encoding of a value in a dead letter, with the way out. It is empty if no encoding is recognised that says more than
+// the place where the value ceases to be readable.
+func formOf(value []byte) string {
+	for _, f := range forms {
+		if f.who == byAll && f.is(value) {
+			return f.says + ": " + f.WayOut
+		}
+	}
+	return ""
+}
+
+func beginsWith(magic string) func([]byte) bool {
+	return func(value []byte) bool { return bytes.HasPrefix(value, []byte(magic)) }
+}
+
+// isTerminated reports whether a value is JSON and zero bytes.
+func isTerminated(value []byte) bool {
+	return bytes.HasSuffix(value, []byte{0}) && json.Valid(bytes.TrimRight(value, "\x00"))
+}
+
+// isEncodedTwice reports whether a value is a JSON text that holds an object or an array.
+func isEncodedTwice(value []byte) bool {
+	var text string
+	return bytes.HasPrefix(bytes.TrimSpace(value), []byte{'"'}) && json.Unmarshal(value, &text) == nil && isJSONStart([]byte(text)) && json.Valid([]byte(text))
+}
+
+// severalTexts reports whether a value is more than one JSON object or array.
+func severalTexts(value []byte) bool {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	for range 2 {
+		var text json.RawMessage
+		if decoder.Decode(&text) != nil || !isJSONStart(text) {
+			return false
+		}
+	}
+	return true
+}
