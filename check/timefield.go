@@ -42,6 +42,9 @@ var timeLayouts = []string{
 	"02/Jan/2006:15:04:05 -0700",
 }
 
+// digitLayouts are formats of numbers that are dates.
+var digitLayouts = []string{"20060102150405", "20060102"}
+
 const (
 	// triedTimes bounds how many fields are tried as the time.
 	triedTimes = 8
@@ -136,6 +139,13 @@ func (f *field) isConstant() bool {
 // better tries a field in the formats that its values may have.
 func (t timeChoice) better(l leaf, share reads) timeChoice {
 	formats := []string{"auto"}
+	if l.number.text != "" {
+		for _, layout := range digitLayouts {
+			if _, err := time.Parse(layout, l.number.text); err == nil {
+				formats = append(formats, layout)
+			}
+		}
+	}
 	if l.texts > 0 {
 		for _, layout := range timeLayouts {
 			if _, err := time.Parse(layout, l.text.text); err == nil {
