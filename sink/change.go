@@ -49,6 +49,11 @@ func (d *Database) change(ctx context.Context, name string, by func(timeseries.O
 		return before, after, err
 	}
 	s.options = have.Options // its field names never change
+	if after, err := by(have.Options); err == nil {
+		if err := s.mayShorten(ctx, have.Options, after); err != nil {
+			return have.Options, have.Options, err
+		}
+	}
 	upkeep := &lastingUpkeep{series: s, create: func(seconds int32) error { return s.createExpiry(ctx, seconds) }}
 	c := OptionsChange{Options: s.ports.Options, Upkeep: upkeep, Others: s.adjustUserExpiries, WriteTimeout: d.o.WriteTimeout, Sleep: sleep}
 	before, after, err = c.Run(ctx, by)
@@ -66,6 +71,20 @@ func (d *Database) change(ctx context.Context, name string, by func(timeseries.O
 	c.Upkeep = s
 	_, _, err = c.Run(ctx, func(o timeseries.Options) (timeseries.Options, error) { return o, nil })
 	return before, after, err
+}
+
+// mayShorten tries the right that a shorter expiry needs once the definition has it: a definition is not changed by a user who may not
+// change the index. No index has the name that is tried.
+func (s *series) mayShorten(ctx context.Context, before, after timeseries.Options) error {
+	if after.ExpireAfterSeconds == 0 || after.TTLSeconds() >= before.TTLSeconds() {
+		return nil
+	}
+	none := bson.D{{Key: "name", Value: "waterwheel"}, {Key: "expireAfterSeconds", Value: int64(after.TTLSeconds())}}
+	err := s.portError(s.db.RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: none}}).Err())
+	if !LacksRight(err) {
+		return nil
+	}
+	return failure("changing the expiry", err)
 }
 
 // sleep waits, unless the context ends.

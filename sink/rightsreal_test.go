@@ -217,6 +217,30 @@ func TestSegmentsWaitForTheirViewOnAServer(t *testing.T) {
 	}
 }
 
+// TestARefusedExpiryIsNotNotedOnAServer: whoever may not change the index does not change the definition either, shorter or longer.
+func TestARefusedExpiryIsNotNotedOnAServer(t *testing.T) {
+	r := newRuled(t)
+	r.may(t, nil, "readWrite")
+	var log strings.Builder
+	d := r.as(t, sink.SegmentsOff, &log)
+	expiring := definition
+	expiring.ExpireAfterSeconds = 3_000_000
+	if _, err := d.Setup(t.Context(), "events", expiring, 1000); err != nil {
+		t.Fatal(err)
+	}
+	for _, seconds := range []int64{1_000_000, 5_000_000} {
+		_, _, err := d.SetExpiry(t.Context(), "events", seconds)
+		noted, version, failed := d.Definition(t.Context(), "events")
+		if !sink.LacksRight(err) || failed != nil || version != 1 || noted.ExpireAfterSeconds != expiring.ExpireAfterSeconds {
+			t.Errorf("%d s: %v; the definition of version %d says %d s, %v", seconds, err, version, noted.ExpireAfterSeconds, failed)
+		}
+	}
+	r.may(t, nil, "readWrite", "dbAdmin")
+	if _, after, err := d.SetExpiry(t.Context(), "events", 1_000_000); err != nil || after.ExpireAfterSeconds != 1_000_000 {
+		t.Errorf("with dbAdmin: %+v, %v", after, err)
+	}
+}
+
 // TestEachMissingRightIsNamedOnAServer, before the time series is set up and after it; none is taken for an inability.
 func TestEachMissingRightIsNamedOnAServer(t *testing.T) {
 	loginURI(t)
