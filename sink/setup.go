@@ -83,10 +83,15 @@ func (s *series) createReading(ctx context.Context) error {
 	}
 }
 
-// Check is Setup without making anything: ErrNotSetUp tells that something is missing.
+// Check is Setup without making anything: ErrNotSetUp tells that something is missing, and that nothing foreign has the name.
 func (d *Database) Check(ctx context.Context, name string, o timeseries.Options, maxCount int32) (*Store, error) {
 	return d.open(ctx, name, o, maxCount, func(s *series) error {
 		have, err := readDefinition(ctx, s.ports.Options)
+		if errors.Is(err, ErrNotSetUp) {
+			if foreign := s.refuseForeign(ctx); foreign != nil && !LacksRight(foreign) {
+				return foreign
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -274,3 +274,16 @@ func examined(d bson.Raw) (keys, docs int64, told bool) {
 	}
 	return keys, docs, told
 }
+
+// TestCheckRefusesAForeignName, as Setup does: else a check finds nothing wrong, and a start ends.
+func TestCheckRefusesAForeignName(t *testing.T) {
+	e := connect(t)
+	if err := e.raw.CreateCollection(t.Context(), "events"); err != nil {
+		t.Fatal(err)
+	}
+	_, checked := e.Check(t.Context(), "events", definition, 1000)
+	_, failed := e.Setup(t.Context(), "events", definition, 1000)
+	if checked == nil || failed == nil || checked.Error() != failed.Error() {
+		t.Errorf("a check says %v, a start %v", checked, failed)
+	}
+}
