@@ -239,8 +239,8 @@ func (c *checks) committing(w *world, member string, sent time.Duration, commit 
 // Who read the claim before may still commit the start of before, and is refused when it claims. A commit that was on its way may be
 // executed late.
 func (c *checks) afterRelease(w *world, l *partitionLog, member string, sent time.Duration, commit record.Commit) {
-	last := w.group.lastInOrder(commit.Number)
-	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag {
+	last := w.group.last(commit.Number)
+	if last.by == member || last.metadata != commit.Metadata || commit.Offset >= last.offset || l.reused > 0 || w.traits.commitLag || w.group.overtaken(commit.Number) {
 		return // where the log was truncated, offsets go back
 	}
 	if w.sawReleased(member, sent, commit.Number, uuidAt(w.mongo.parts.now(documentID(commit.Number)), "claim")) {

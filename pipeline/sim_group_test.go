@@ -283,17 +283,11 @@ func (k *coordinator) read(partition int32) committed {
 	return committed{offset: -1}
 }
 
-// lastInOrder is the last commit that was not overtaken by another of its member. A commit whose answer was lost may be executed
-// after the commits that its member sent later, and after those of other members.
-func (k *coordinator) lastInOrder(partition int32) committed {
-	all := k.commits[partition]
-	for i := len(all) - 1; i >= 0; i-- {
-		overtaken := func(c committed) bool { return c.by == all[i].by && c.sent > all[i].sent }
-		if !slices.ContainsFunc(all[:i], overtaken) {
-			return all[i]
-		}
-	}
-	return committed{offset: -1}
+// overtaken tells whether the last commit was executed after one that its member sent later: its answer was lost, and the member
+// repeated it. The coordinator then stands at an offset that nobody who read it before can know of.
+func (k *coordinator) overtaken(partition int32) bool {
+	last := k.last(partition)
+	return slices.ContainsFunc(k.commits[partition], func(c committed) bool { return c.by == last.by && c.sent > last.sent })
 }
 
 // last is the last commit, whether it can be read yet or not.
