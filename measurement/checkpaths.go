@@ -201,6 +201,8 @@ func CheckPath(path string) error {
 			return errors.New("not a dotted path: it begins with $, as JSONPath does. Write the names alone, as payload.after")
 		case name == "" || strings.ContainsRune(name, 0):
 			return errors.New("not a dotted path: one of its names is empty or holds a NUL")
+		case name == "*":
+			return errors.New("not a dotted path: * stands for no name here. Name the field")
 		case strings.HasSuffix(name, "[]") || strings.HasSuffix(name, "[*]"):
 			return errors.New("leads into an array, and paths lead through objects only: have one record, or one element of an array, sent for each")
 		}
