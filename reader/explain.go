@@ -69,13 +69,29 @@ func (s *Series) Explain(ctx context.Context, q Query) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	plan.Series, plan.Explained = len(groups), min(len(groups), maxExplained)
-	for _, g := range groups[:plan.Explained] {
-		if err := plan.Reading.add(s.port.explainFind(ctx, s.scan(&p, g).rest())); err != nil {
-			return Plan{}, fmt.Errorf("explaining the reading of %s: %w", s.namespace, err)
+	plan.Series = len(groups)
+	plan.Reading, plan.Explained, err = s.explainReading(ctx, &p, groups)
+	return plan, err
+}
+
+// explainReading is the cost of reading groups, and how many of them that is.
+func (s *Series) explainReading(ctx context.Context, p *plan, groups []group) (c Cost, explained int, err error) {
+	explained = min(len(groups), maxExplained)
+	places := swept(groups[:explained], 0, maxExplained)
+	if len(places) < 2 || p.newest || !s.ordersMetas(ctx) {
+		places = nil
+	} else if err := c.add(s.port.explainFind(ctx, s.sweepRequest(p, groups, places))); err != nil {
+		return c, 0, fmt.Errorf("explaining the reading of %s: %w", s.namespace, err)
+	}
+	for i, g := range groups[:explained] {
+		if slices.Contains(places, i) {
+			continue
+		}
+		if err := c.add(s.port.explainFind(ctx, s.scan(p, g).rest())); err != nil {
+			return c, 0, fmt.Errorf("explaining the reading of %s: %w", s.namespace, err)
 		}
 	}
-	return plan, nil
+	return c, explained, nil
 }
 
 // explainSegments is the answer of explain to the reading of segments.

@@ -79,10 +79,7 @@ func (f *fake) find(_ context.Context, r request) (documents, error) {
 		}
 	}
 	if r.sort != nil {
-		direction := r.sort[0].Value.(int)
-		slices.SortStableFunc(found, func(a, b bson.Raw) int {
-			return direction * timeseries.Compare(orNull(at(a, r.sort[0].Key)), orNull(at(b, r.sort[0].Key)))
-		})
+		sorts(found, r.sort)
 	}
 	if r.limit > 0 {
 		found = found[:min(len(found), int(r.limit))]
@@ -117,14 +114,18 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 		switch {
 		case name == "$match":
 			all = slices.DeleteFunc(all, func(d bson.Raw) bool { return !matches(d, operand.(bson.D)) })
-		case f.plain && name != "$group":
+		case f.plain && (name == "$unwind" || name == "$project"):
 			return nil, mongo.CommandError{Code: codeNotImplemented, Name: "NotImplemented", Message: "no such stage"}
 		case name == "$project":
 			all = projected(all, operand.(bson.D)[0].Key, operand.(bson.D)[0].Value)
 		case name == "$unwind":
 			all = unwound(all, strings.TrimPrefix(operand.(string), "$"))
+		case name == "$limit":
+			all = all[:min(len(all), operand.(int))]
+		case name == "$sort":
+			sorts(all, operand.(bson.D))
 		case name == "$group":
-			all = grouped(all, strings.TrimPrefix(operand.(bson.D)[0].Value.(string), "$"))
+			all = grouped(all, operand.(bson.D))
 		default:
 			panic("the fake does not know " + name)
 		}
@@ -135,6 +136,10 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 // projected gives the field name a value: that of a path, or the fields of an object as an array.
 func projected(all []bson.Raw, name string, value any) (documents []bson.Raw) {
 	for _, d := range all {
+		if o, ok := value.(bson.D); ok && o[0].Key == "$literal" {
+			documents = append(documents, encode(bson.D{{Key: name, Value: o[0].Value}}))
+			continue
+		}
 		if path, ok := value.(string); ok {
 			if v := at(d, path[1:]); v.Type != 0 {
 				documents = append(documents, encode(bson.D{{Key: name, Value: v}}))
@@ -159,13 +164,31 @@ func unwound(all []bson.Raw, path string) (documents []bson.Raw) {
 	return documents
 }
 
-func grouped(all []bson.Raw, path string) (documents []bson.Raw) {
+// sorts brings documents into an order.
+func sorts(all []bson.Raw, order bson.D) {
+	slices.SortStableFunc(all, func(a, b bson.Raw) int {
+		for _, e := range order {
+			if c := timeseries.Compare(orNull(at(a, e.Key)), orNull(at(b, e.Key))); c != 0 {
+				return e.Value.(int) * c
+			}
+		}
+		return 0
+	})
+}
+
+// grouped is a document for each value of _id, with the first value of another path if there is one.
+func grouped(all []bson.Raw, group bson.D) (documents []bson.Raw) {
+	path := strings.TrimPrefix(group[0].Value.(string), "$")
 	var ids []bson.RawValue
 	for _, d := range all {
 		v := orNull(at(d, path))
 		if !slices.ContainsFunc(ids, func(id bson.RawValue) bool { return timeseries.Compare(id, v) == 0 }) {
 			ids = append(ids, v)
-			documents = append(documents, encode(bson.D{{Key: "_id", Value: v}}))
+			one := bson.D{{Key: "_id", Value: v}}
+			for _, e := range group[1:] {
+				one = append(one, bson.E{Key: e.Key, Value: at(d, e.Value.(bson.D)[0].Value.(string)[1:])})
+			}
+			documents = append(documents, encode(one))
 		}
 	}
 	return documents

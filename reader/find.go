@@ -17,12 +17,12 @@ import (
 //
 // What is stored while it reads may be among them or not.
 func (s *Series) Find(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
-	return s.reads(ctx, q, func(*plan) {}, (*reading).find)
+	return s.reads(ctx, q, func(*plan) {}, (*reading).findAll)
 }
 
-// reads runs a way of reading for every group that a query selects, by a plan that is adapted to it.
+// reads runs a way of reading for the groups that a query selects, by a plan that is adapted to it.
 func (s *Series) reads(
-	ctx context.Context, q Query, adapt func(*plan), read func(*reading, context.Context, group) error,
+	ctx context.Context, q Query, adapt func(*plan), read func(*reading, context.Context, []group) error,
 ) iter.Seq2[Measurement, error] {
 	return func(yield func(Measurement, error) bool) {
 		p, err := s.prepare(ctx, q)
@@ -39,13 +39,7 @@ func (s *Series) reads(
 			}
 			return
 		}
-		for i := range groups {
-			if err = read(r, ctx, groups[i]); err != nil {
-				break
-			}
-			groups[i] = group{} // what it held is not needed any more
-		}
-		if err != nil && !errors.Is(err, errEnough) {
+		if err := read(r, ctx, groups); err != nil && !errors.Is(err, errEnough) {
 			yield(Measurement{}, s.reading(err))
 		}
 	}
@@ -69,8 +63,21 @@ func newReading(s *Series, p *plan, yield func(Measurement, error) bool) *readin
 	return &reading{series: s, plan: p, merge: merge{series: s, plan: p}, yield: yield, m: Measurement{options: &s.options}}
 }
 
-// find gives all measurements of a group, series after series.
-func (r *reading) find(ctx context.Context, g group) error {
+// findAll gives all measurements of groups.
+func (r *reading) findAll(ctx context.Context, groups []group) error {
+	w := &sweep{series: r.series, plan: r.plan, groups: groups}
+	defer w.close(ctx)
+	for i := range groups {
+		if err := r.find(ctx, groups[i], w.part(ctx, i, r.plan.limit-r.given)); err != nil {
+			return err
+		}
+		groups[i].staged = nil // what it held is not needed any more
+	}
+	return nil
+}
+
+// find gives all measurements of a group, series after series. What a sweep has of it is read first; nil: it has nothing.
+func (r *reading) find(ctx context.Context, g group, swept documents) error {
 	var others []bson.RawValue // met on the way, to be read on their own
 	var done []bson.RawValue
 	for {
@@ -91,9 +98,10 @@ func (r *reading) find(ctx context.Context, g group) error {
 			}
 			return false
 		}
-		if err := r.one(ctx, g, pick); err != nil {
+		if err := r.one(ctx, g, swept, pick); err != nil {
 			return err
 		}
+		swept = nil
 		if len(others) == 0 {
 			return nil
 		}
@@ -102,13 +110,14 @@ func (r *reading) find(ctx context.Context, g group) error {
 }
 
 // one gives the measurements of those buckets of a group whose meta is picked, and what segments have of it.
-func (r *reading) one(ctx context.Context, g group, pick func(bson.RawValue) bool) error {
+func (r *reading) one(ctx context.Context, g group, swept documents, pick func(bson.RawValue) bool) error {
 	for _, h := range g.staged {
 		if pick(h.current.Meta) {
 			r.merge.take(h)
 		}
 	}
 	buckets := r.series.scan(r.plan, g)
+	buckets.answer = swept
 	defer buckets.close(ctx)
 	more, err := r.pull(ctx, buckets, g, pick)
 	if err != nil {

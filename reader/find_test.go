@@ -238,7 +238,7 @@ func TestAMonthStreamsInTheMemoryOfAFewBuckets(t *testing.T) {
 			most = max(most, bytes)
 			return true
 		})
-		if err := r.find(t.Context(), group{meta: valueOf("a")}); err != nil {
+		if err := r.find(t.Context(), group{meta: valueOf("a")}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if measurements != 2*hours*100 || most > 10*len(streamedBucket(0, 0)) {

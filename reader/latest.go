@@ -10,11 +10,11 @@ import (
 )
 
 // Latest yields the newest measurement of each series that the query selects, in the order of their metas; of several at the
-// same time the one with the largest position. It fetches one bucket of each series, and others only where they reach beyond
-// what was found. Metas that differ only in the types of numbers (1 and 1.0) count as one series here.
+// same time the one with the largest position. It asks for up to a thousand series at once, and fetches of each the buckets that reach to
+// where the last one begins. Metas that differ only in the types of numbers (1 and 1.0) count as one series here.
 func (s *Series) Latest(ctx context.Context, q Query) iter.Seq2[Measurement, error] {
 	q.Newest = true
-	return s.reads(ctx, q, func(p *plan) { p.single = true }, (*reading).latest)
+	return s.reads(ctx, q, func(p *plan) { p.single = true }, (*reading).latestAll)
 }
 
 // latest gives the newest measurement of each series of a group.

@@ -115,7 +115,7 @@ func (s *Series) lists(p *plan) bool { return s.options.MetaField != "" && p.who
 // themselves count as documents without meta. To leave either out takes a look at every document, where the index has the metas.
 func (s *Series) listing(p *plan) bson.A {
 	return bson.A{
-		bson.D{{Key: "$match", Value: append(s.timeFilter(p), p.meta...)}},
+		bson.D{{Key: "$match", Value: append(append(s.timeFilter(p), idFilter(p)...), p.meta...)}},
 		bson.D{{Key: "$group", Value: bson.D{{Key: timeseries.FieldID, Value: "$" + timeseries.FieldMeta}}}},
 	}
 }
@@ -191,11 +191,17 @@ func (s *Series) first(ctx context.Context, p *plan, g group) (bson.RawValue, bo
 
 // scan of the buckets of a group in the plan's time.
 func (s *Series) scan(p *plan, g group) *scan {
-	filter := append(g.filter(), s.timeFilter(p)...)
+	filter := append(g.filter(), s.shownFilter(p)...)
+	return &scan{series: s, newest: p.newest, request: request{filter: filter, projection: p.projection}}
+}
+
+// shownFilter selects the buckets that are shown and may hold measurements of the plan's time.
+func (s *Series) shownFilter(p *plan) bson.D {
+	filter := s.timeFilter(p)
 	if p.segments {
 		filter = append(filter, timeseries.BucketsShown(p.now)...)
 	}
-	return &scan{series: s, newest: p.newest, request: request{filter: filter, projection: p.projection}}
+	return filter
 }
 
 // reading says what was being done when something failed.

@@ -3,7 +3,6 @@ package reader
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"maps"
@@ -66,9 +65,8 @@ func bucketOf(o timeseries.Options, facts ...fact) bson.Raw {
 		data = append(data, bson.E{Key: name, Value: columns[name]})
 	}
 	buckets++
-	var id bson.ObjectID
-	binary.BigEndian.PutUint64(id[4:], buckets)
 	source := facts[0].source
+	id := timeseries.BucketID(source, timeseries.Position{Offset: int64(buckets)}, 0, o.Round(minimum))
 	bucket := bson.D{{Key: "_id", Value: id}, {Key: "control", Value: bson.D{
 		{Key: "version", Value: int32(1)},
 		{Key: "min", Value: bson.D{{Key: o.TimeField, Value: bson.DateTime(o.Round(minimum))}}},

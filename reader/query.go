@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -175,6 +176,26 @@ func (s *Series) timeFilter(p *plan) bson.D {
 		return bson.D{}
 	}
 	return bson.D{{Key: s.minPath(), Value: begins}, {Key: s.maxPath(), Value: ends}}
+}
+
+// idFilter bounds the _id of the buckets that timeFilter selects, where it can: the index on it serves a range of time of all series.
+// An _id begins with the 31-bit seconds of where its bucket begins, and is larger for times that have no room there: before 1970 and after 2038.
+func idFilter(p *plan) bson.D {
+	least := saturate(p.first, -p.span)
+	if p.first == math.MinInt64 || least < 0 || least/1000 > math.MaxInt32 {
+		return nil
+	}
+	bounds := bson.D{{Key: "$gte", Value: beginOfIDs(least / 1000)}}
+	if last := p.last / 1000; last < math.MaxInt32 {
+		bounds = append(bounds, bson.E{Key: "$lt", Value: beginOfIDs(last + 1)})
+	}
+	return bson.D{{Key: timeseries.FieldID, Value: bounds}}
+}
+
+// beginOfIDs is the smallest _id of a bucket that begins in a second.
+func beginOfIDs(second int64) (id bson.ObjectID) {
+	binary.BigEndian.PutUint32(id[:4], uint32(second))
+	return id
 }
 
 // saturate adds without overflow.

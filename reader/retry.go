@@ -63,7 +63,7 @@ func transient(err error) bool {
 	switch {
 	case errors.As(err, &answer) && answer.Code != 0:
 		return slices.Contains(passing, answer.Code) || answer.HasErrorLabel("RetryableError")
-	case errors.As(err, &refused) || errors.As(err, &wrong):
+	case errors.As(err, &refused) || errors.As(err, &wrong) || errors.Is(err, errDisorder):
 		return false
 	}
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, mongo.ErrClientDisconnected)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -18,6 +19,9 @@ type Series struct {
 	namespace string // of its buckets
 	options   timeseries.Options
 	port      port
+
+	orderOnce sync.Mutex
+	orders    *bool // The server orders metas as groups are. Nil means that it was not asked yet.
 }
 
 // Open reads the definition of a time series; name is the consumer's MONGODB_COLLECTION, without suffix. ErrNotSetUp: there is

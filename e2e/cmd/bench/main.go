@@ -55,6 +55,9 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "bench: %v\nRun it with -help for its flags.\n", err)
 		return exitUsage
 	}
+	if w.reading {
+		return exitCode(w.measureReading(ctx))
+	}
 	if w.figures.wanted() {
 		return exitCode(w.with(ctx, func(b *bench.Bench) error { return w.figures.make(ctx, b, w.plan.Rounds, commandOf(args)) }))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/e2e/bench"
 	"waterwheel/e2e/bench/live"
+	"waterwheel/e2e/bench/reading"
 	"waterwheel/e2e/harness"
 )
 
@@ -21,6 +22,8 @@ type wish struct {
 	out      string
 	figures  figures
 	profiles string
+	reading  bool
+	stored   reading.Load
 	given    map[string]bool // flags by name
 }
 
@@ -48,6 +51,7 @@ Example:
   E2E_KAFKA_BROKERS=127.0.0.1:9092 E2E_MONGODB_URI=mongodb://127.0.0.1:27017 make bench-e2e BENCHFLAGS='-records 4000000 -out /tmp/bench'
   make bench-e2e BENCHFLAGS='-curves -rounds 1'
   make bench-e2e BENCHFLAGS='-live -minutes 20'
+  make bench-e2e BENCHFLAGS=-reading
   make bench-e2e BENCHFLAGS='-live -minutes 9 -case 100x20,10000x0.2,1000000x0.02'
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 measured, but not everything is stored once.
@@ -68,7 +72,7 @@ func parse(args []string) (*wish, error) {
 		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	flags.Visit(func(f *flag.Flag) { w.given[f.Name] = true })
-	return w, errors.Join(w.plan.Validate(), w.figures.validate())
+	return w, errors.Join(w.plan.Validate(), w.figures.validate(), w.stored.Validate())
 }
 
 func (w *wish) flags() *flag.FlagSet {
@@ -123,6 +127,10 @@ func (w *wish) flags() *flag.FlagSet {
 	})
 	flags.Float64Var(&f.most, "most", 20_000, "with -live: measurements a second that the machine can do; cases beyond are left out")
 	flags.StringVar(&f.docs, "docs", "docs", "with -curves and -live: folder of benchmarks.md, whose section is replaced, and of the drawings in benchmarks/")
+	flags.BoolVar(&w.reading, "reading", false, "instead of the table, measure queries by package reader, of the view and of a native time series; it needs E2E_MONGODB_URI only")
+	flags.IntVar(&w.stored.Series, "stored-series", 10_000, "with -reading: series")
+	flags.IntVar(&w.stored.Hours, "stored-hours", 3, "with -reading: hours, with a bucket of each series in each")
+	flags.DurationVar(&w.stored.Step, "stored-step", 30*time.Second, "with -reading: time between two measurements of a series, 4 to 300 s")
 	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
 	flags.StringVar(&w.profiles, "cpuprofile", "", "folder for processor profiles of the consumer, <peer>-<round>.pprof: go tool pprof -top shows one; they cost some processor time")
 	return flags

@@ -1,0 +1,7 @@
+// Package reading measures what queries cost the server: of the same buckets in a time series of MongoDB's own, through the view,
+// and by package reader.
+//
+//	store.go    the buckets, stored twice
+//	ways.go     the queries, in each way
+//	measure.go  their processor time and duration; the table
+package reading

@@ -1,0 +1,156 @@
+package reading
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"waterwheel/e2e/bench"
+	"waterwheel/reader"
+)
+
+// Figure is what a query costs in one way.
+type Figure struct {
+	Query, Way string
+	Time       time.Duration
+	CPU        *time.Duration // of the server, without what it takes when idle; nil: it is not known
+}
+
+// The ways.
+const (
+	native = "native"
+	view   = "view"
+	ours   = "reader"
+)
+
+// Measure stores a load in a database of its own, asks each query in each way, and removes the database.
+func Measure(ctx context.Context, uri string, l Load) (figures []Figure, err error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to MongoDB: %w", err)
+	}
+	database := client.Database(fmt.Sprintf("bench_reading_%d", time.Now().UnixNano()))
+	defer func() {
+		after := context.WithoutCancel(ctx)
+		err = errors.Join(err, database.Drop(after), client.Disconnect(after))
+	}()
+	s, err := store(ctx, uri, database, l)
+	if err != nil {
+		return nil, err
+	}
+	series, err := reader.Open(ctx, database, oursName)
+	if err != nil {
+		return nil, err
+	}
+	m := newMeter(ctx, uri)
+	for _, q := range s.queries() {
+		ways := map[string]func() (int, error){
+			native: func() (int, error) { return viaServer(ctx, q, database.Collection(nativeName)) },
+			view:   func() (int, error) { return viaServer(ctx, q, database.Collection(oursName)) },
+			ours:   func() (int, error) { return viaReader(ctx, q, series) },
+		}
+		for _, way := range s.ways(ctx) {
+			f, err := m.measure(ctx, q, ways[way])
+			if err != nil {
+				return figures, fmt.Errorf("%s, %s: %w", q.name, way, err)
+			}
+			f.Way = way
+			figures = append(figures, f)
+		}
+	}
+	return figures, nil
+}
+
+// ways are those that this server has.
+func (s *stored) ways(ctx context.Context) (all []string) {
+	if s.native {
+		all = append(all, native)
+	}
+	if names, err := s.database.ListCollectionNames(ctx, map[string]string{"name": oursName}); err == nil && len(names) > 0 {
+		all = append(all, view)
+	}
+	return append(all, ours)
+}
+
+// meter measures the processor time of the server.
+type meter struct {
+	pid  int32
+	idle float64 // of a core, when nobody asks
+}
+
+// idleFor is how long the idle server is looked at.
+const idleFor = 3 * time.Second
+
+func newMeter(ctx context.Context, uri string) *meter {
+	m := &meter{}
+	address := strings.TrimPrefix(uri, "mongodb://")
+	if at := strings.IndexAny(address, "/?"); at >= 0 {
+		address = address[:at]
+	}
+	m.pid = bench.PIDOf(ctx, address[strings.LastIndexByte(address, '@')+1:])
+	begun, known := bench.CPUOf(ctx, m.pid)
+	if !known {
+		return m
+	}
+	select {
+	case <-time.After(idleFor):
+	case <-ctx.Done():
+	}
+	if used, ok := bench.CPUOf(ctx, m.pid); ok {
+		m.idle = float64(used-begun) / float64(idleFor)
+	}
+	return m
+}
+
+// measure asks a query once for the caches, and then some times.
+func (m *meter) measure(ctx context.Context, q query, ask func() (int, error)) (f Figure, err error) {
+	f.Query = q.name
+	if n, err := ask(); err != nil {
+		return f, err
+	} else if n != q.want {
+		return f, fmt.Errorf("%d measurements came, not %d", n, q.want)
+	}
+	before, known := bench.CPUOf(ctx, m.pid)
+	begun := time.Now()
+	for range q.times {
+		if _, err := ask(); err != nil {
+			return f, err
+		}
+	}
+	took := time.Since(begun)
+	f.Time = took / time.Duration(q.times)
+	if after, ok := bench.CPUOf(ctx, m.pid); known && ok {
+		used := max(after-before-time.Duration(m.idle*float64(took)), 0) / time.Duration(q.times)
+		f.CPU = &used
+	}
+	return f, nil
+}
+
+// Table shows figures, and how many times those of the native time series they are.
+func Table(figures []Figure) string {
+	var b strings.Builder
+	b.WriteString("| query | way | server CPU | time | CPU / native | time / native |\n|---|---|---|---|---|---|\n")
+	var base Figure
+	for _, f := range figures {
+		if f.Way == native {
+			base = f
+		}
+		cpu, ratio, times := "–", "–", "–"
+		if f.CPU != nil {
+			cpu = fmt.Sprintf("%.2f ms", f.CPU.Seconds()*1000)
+		}
+		if base.Query == f.Query {
+			times = fmt.Sprintf("%.2f", float64(f.Time)/float64(base.Time))
+			if f.CPU != nil && base.CPU != nil && *base.CPU > 0 {
+				ratio = fmt.Sprintf("%.2f", float64(*f.CPU)/float64(*base.CPU))
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %.2f ms | %s | %s |\n", f.Query, f.Way, cpu, f.Time.Seconds()*1000, ratio, times)
+	}
+	return b.String()
+}

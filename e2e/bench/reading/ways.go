@@ -1,0 +1,104 @@
+package reading
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"waterwheel/reader"
+	"waterwheel/timeseries"
+)
+
+// query is a question, with its answer in each way: the number of measurements that came.
+type query struct {
+	name   string
+	want   int
+	times  int // how often it is asked
+	reader func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error]
+	server func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) // of the view, and of the native time series
+}
+
+// latestShare is of which part of the series the latest measurements are asked for.
+const latestShare = 10
+
+// queries are the questions about what is stored.
+func (s *stored) queries() []query {
+	minutes := s.end().Add(-30 * time.Minute)
+	few := max(s.load.Series/latestShare, 1)
+	some := bson.D{{Key: timeseries.FieldMeta + "." + sensorField, Value: bson.D{{Key: "$lt", Value: meta(few)[0].Value}}}}
+	whole := bson.D{{Key: timeseries.FieldMeta, Value: meta(s.load.Series / 3)}}
+	hour := s.end().Add(-time.Hour)
+	return []query{
+		{
+			name: "all series of five minutes", want: s.load.Series * int(5*time.Minute/s.load.Step), times: 3,
+			reader: found(reader.Query{From: minutes, To: minutes.Add(5 * time.Minute)}),
+			server: s.filtered(bson.D{}, minutes, minutes.Add(5*time.Minute)),
+		},
+		{
+			name: fmt.Sprintf("latest of each of %d series", few), want: few, times: 5,
+			reader: latest(reader.Query{Meta: some, From: hour}),
+			server: s.newest(some, hour),
+		},
+		{
+			name: "one series, last hour", want: int(time.Hour / s.load.Step), times: 500,
+			reader: found(reader.Query{Meta: whole, From: hour, To: s.end()}),
+			server: s.filtered(whole, hour, s.end()),
+		},
+	}
+}
+
+func found(q reader.Query) func(context.Context, *reader.Series) iter.Seq2[reader.Measurement, error] {
+	return func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error] { return s.Find(ctx, q) }
+}
+
+func latest(q reader.Query) func(context.Context, *reader.Series) iter.Seq2[reader.Measurement, error] {
+	return func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error] { return s.Latest(ctx, q) }
+}
+
+// filtered asks for the measurements of series and times.
+func (s *stored) filtered(filter bson.D, from, to time.Time) func(context.Context, *mongo.Collection) (*mongo.Cursor, error) {
+	times := bson.E{Key: timeField, Value: bson.D{{Key: "$gte", Value: from}, {Key: "$lt", Value: to}}}
+	filter = append(filter[:len(filter):len(filter)], times)
+	return func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) { return c.Find(ctx, filter) }
+}
+
+// newest asks for the newest measurement of each series since a time.
+func (s *stored) newest(filter bson.D, from time.Time) func(context.Context, *mongo.Collection) (*mongo.Cursor, error) {
+	times := bson.E{Key: timeField, Value: bson.D{{Key: "$gte", Value: from}}}
+	pipeline := bson.A{
+		bson.D{{Key: "$match", Value: append(filter[:len(filter):len(filter)], times)}},
+		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: -1}}}},
+		bson.D{{Key: "$group", Value: bson.D{
+			{Key: timeseries.FieldID, Value: "$" + timeseries.FieldMeta}, {Key: "last", Value: bson.D{{Key: "$first", Value: "$$ROOT"}}},
+		}}},
+	}
+	return func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) { return c.Aggregate(ctx, pipeline) }
+}
+
+// viaServer reads an answer of the server to its end.
+func viaServer(ctx context.Context, q query, c *mongo.Collection) (n int, err error) {
+	cursor, err := q.server(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	defer cursor.Close(context.WithoutCancel(ctx))
+	for cursor.Next(ctx) {
+		n++
+	}
+	return n, cursor.Err()
+}
+
+// viaReader reads what package reader gives.
+func viaReader(ctx context.Context, q query, s *reader.Series) (n int, err error) {
+	for _, err := range q.reader(ctx, s) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

@@ -1,0 +1,244 @@
+package reader
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
+)
+
+// latestAll gives the newest measurement of each series of groups: of many at once where one request can have them.
+func (r *reading) latestAll(ctx context.Context, groups []group) error {
+	for i := 0; i < len(groups); {
+		n, err := r.latestNext(ctx, groups[i:])
+		if err != nil {
+			return err
+		}
+		clear(groups[i : i+n]) // what they held is not needed any more
+		i += n
+	}
+	return nil
+}
+
+// latestNext gives those of the first groups, and returns how many these are.
+func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
+	places := swept(groups, 0, r.plan.limit-r.given)
+	if len(places) < 2 || !r.series.ordersMetas(ctx) {
+		return 1, r.latest(ctx, groups[0])
+	}
+	n := places[len(places)-1] + 1
+	batch := make([]candidate, 0, len(places))
+	for _, i := range places {
+		batch = append(batch, candidate{group: groups[i], place: i, bound: math.MinInt64})
+	}
+	if err := persist(ctx, func() error { return r.findLatest(ctx, batch) }); err != nil {
+		return 0, err
+	}
+	for i, g := range groups[:n] {
+		if len(batch) == 0 || batch[0].place != i {
+			if err := r.latest(ctx, g); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		if err := r.giveLatest(ctx, &batch[0]); err != nil {
+			return 0, err
+		}
+		batch = batch[1:]
+	}
+	return n, nil
+}
+
+// candidate is a group whose newest measurement is looked for together with that of others.
+type candidate struct {
+	group group
+	place int
+	// bound is a time at which the group has a measurement, or from which on one is wanted. All buckets that reach to it are looked at.
+	bound int64
+	known bool // The bound is that of a bucket or of segments.
+	best  *held
+	bad   []error // of its buckets that cannot be read
+}
+
+// findLatest looks for the newest measurements in buckets. One pass through the index tells where the last bucket of each group
+// begins. Buckets that reach to there are read, of groups whose buckets begin at about the same time by one request.
+func (r *reading) findLatest(ctx context.Context, batch []candidate) error {
+	if err := r.boundLatest(ctx, batch); err != nil {
+		return err
+	}
+	var known []*candidate
+	for i := range batch {
+		batch[i].best, batch[i].bad = nil, nil
+		if batch[i].known {
+			known = append(known, &batch[i])
+		}
+	}
+	slices.SortFunc(known, func(a, b *candidate) int { return cmp.Compare(a.bound, b.bound) })
+	for len(known) > 0 {
+		n := 1
+		for n < len(known) && known[n].bound <= saturate(known[0].bound, r.plan.span/2) {
+			n++
+		}
+		some := known[:n:n]
+		known = known[n:]
+		if err := r.readLatest(ctx, some[0].bound, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boundLatest sets the bounds: by what segments have, else by where the last bucket begins.
+func (r *reading) boundLatest(ctx context.Context, batch []candidate) error {
+	var groups []group
+	var places []int
+	for i := range batch {
+		if at, ok := newestStaged(batch[i].group); ok {
+			batch[i].bound, batch[i].known = at, true
+			continue
+		}
+		groups, places = append(groups, batch[i].group), append(places, len(places))
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	answer, err := r.series.port.aggregate(ctx, r.series.lastBeginnings(r.plan, groups, places))
+	return each(ctx, answer, err, func(d bson.Raw) error {
+		begins, ok := d.Lookup(fieldBegins).DateTimeOK()
+		if c := candidateOf(batch, idOf(d)); c != nil && ok {
+			c.bound, c.known = max(begins, r.plan.first), true
+		}
+		return nil
+	})
+}
+
+const fieldBegins = "begins"
+
+// lastBeginnings is the pipeline that tells where the last bucket of each group begins. MongoDB takes one key of each from the index.
+// Any condition that the index does not have would make it read them all: buckets count that are not shown yet, or end too early.
+func (s *Series) lastBeginnings(p *plan, groups []group, places []int) bson.A {
+	filter := bson.D{anyOf(groups, places)}
+	begins := bson.D{}
+	if p.first > math.MinInt64 {
+		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
+	}
+	if p.last < math.MaxInt64 {
+		begins = append(begins, bson.E{Key: "$lte", Value: bson.DateTime(p.last)})
+	}
+	if len(begins) > 0 {
+		filter = append(filter, bson.E{Key: s.minPath(), Value: begins})
+	}
+	return bson.A{
+		bson.D{{Key: "$match", Value: filter}},
+		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldMeta, Value: -1}, {Key: s.minPath(), Value: -1}}}},
+		bson.D{{Key: "$group", Value: bson.D{
+			{Key: timeseries.FieldID, Value: "$" + timeseries.FieldMeta},
+			{Key: fieldBegins, Value: bson.D{{Key: "$first", Value: "$" + s.minPath()}}},
+		}}},
+	}
+}
+
+// newestStaged is the newest time that segments have of a group, which holds one measurement of each partition. False: they have nothing.
+func newestStaged(g group) (newest int64, ok bool) {
+	for _, h := range g.staged {
+		for _, row := range h.rows {
+			if !ok || row.time > newest {
+				newest, ok = row.time, true
+			}
+		}
+	}
+	return newest, ok
+}
+
+// candidateOf is the candidate of a meta; nil: there is none.
+func candidateOf(batch []candidate, meta bson.RawValue) *candidate {
+	i, found := slices.BinarySearchFunc(batch, group{meta: meta}, func(c candidate, g group) int { return c.group.compare(g) })
+	if !found || !batch[i].group.takes(meta) {
+		return nil
+	}
+	return &batch[i]
+}
+
+// readLatest reads the buckets of some candidates that reach to a time, and keeps the newest measurement of each.
+func (r *reading) readLatest(ctx context.Context, from int64, some []*candidate) error {
+	rest := *r.plan
+	rest.first = max(rest.first, from)
+	slices.SortFunc(some, func(a, b *candidate) int { return cmp.Compare(a.place, b.place) })
+	groups, places := make([]group, len(some)), make([]int, len(some))
+	batch := make([]candidate, len(some))
+	for i, c := range some {
+		groups[i], places[i], batch[i] = c.group, i, *c
+	}
+	q := request{filter: append(bson.D{anyOf(groups, places)}, r.series.shownFilter(&rest)...), projection: r.plan.projection, hint: r.series.index()}
+	answer, err := r.series.port.find(ctx, q)
+	err = each(ctx, answer, err, func(bucket bson.Raw) error {
+		if c := candidateOf(batch, metaOf(bucket)); c != nil {
+			if err := r.keepLatest(c, bucket); err != nil {
+				c.bad = append(c.bad, newBucketError(r.series.namespace, bucket, err))
+			}
+		}
+		return nil
+	})
+	for i, c := range some {
+		*c = batch[i]
+	}
+	return err
+}
+
+// keepLatest keeps the newest measurement of a bucket if the candidate has none that is newer.
+func (r *reading) keepLatest(c *candidate, bucket bson.Raw) error {
+	h := r.merge.spare()
+	defer r.merge.release(h)
+	if err := h.open(r.plan, bucket, 0); err != nil {
+		return err
+	}
+	ok, err := h.next()
+	if !ok || c.best != nil && h.compare(c.best) <= 0 {
+		return err
+	}
+	c.best, err = r.detached(h)
+	return err
+}
+
+// detached is a bucket's current measurement on its own, as segments have one.
+func (r *reading) detached(h *held) (*held, error) {
+	fields := h.current.Fields
+	if r.plan.fields.trims() {
+		var ok bool
+		if fields, ok = r.plan.fields.trimmed(&r.trim, rawbson.Content(fields)); !ok {
+			return nil, errMalformed
+		}
+	}
+	d := &held{plan: r.plan, sorted: true, source: h.source, current: h.current}
+	d.current.Fields, d.current.Meta = bytes.Clone(fields), cloned(h.current.Meta)
+	return d, nil
+}
+
+// giveLatest gives a candidate's newest measurement. Where that is older than what was looked at, the group is read on its own: its last
+// bucket is not shown yet, cannot be read, or has measurements of other times only.
+func (r *reading) giveLatest(ctx context.Context, c *candidate) error {
+	if !c.known {
+		return nil // It has no bucket, and nothing in segments.
+	}
+	at, staged := newestStaged(c.group)
+	if !(staged && at >= c.bound) && !(c.best != nil && c.best.current.Time >= c.bound) {
+		return r.latest(ctx, c.group)
+	}
+	for _, err := range c.bad {
+		if !r.yield(Measurement{}, err) {
+			return errEnough
+		}
+	}
+	for _, h := range c.group.staged {
+		if ok, _ := h.next(); ok && (c.best == nil || h.compare(c.best) > 0) {
+			c.best = h
+		}
+	}
+	return r.give(c.best)
+}
