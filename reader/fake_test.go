@@ -27,9 +27,11 @@ type fake struct {
 	options    timeseries.Options
 	segments   bool // the definition says that there are some
 	clock      time.Time
-	asked      int        // how often it was asked for the time
-	plain      bool       // it has no stage that takes segments apart
-	mu         sync.Mutex // over buckets, where a test changes them while it reads
+	asked      int                 // how often it was asked for the time
+	plain      bool                // it has no stage that takes segments apart
+	disorder   bool                // it sorts metas the other way round
+	refuse     func(request) error // of a request; nil: none is refused
+	mu         sync.Mutex          // over buckets, where a test changes them while it reads
 }
 
 func (f *fake) failing() error {
@@ -69,6 +71,11 @@ func (f *fake) find(_ context.Context, r request) (documents, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests = append(f.requests, r)
+	if f.refuse != nil {
+		if err := f.refuse(r); err != nil {
+			return nil, err
+		}
+	}
 	if err := f.failing(); err != nil {
 		return nil, err
 	}
@@ -79,7 +86,7 @@ func (f *fake) find(_ context.Context, r request) (documents, error) {
 		}
 	}
 	if r.sort != nil {
-		sorts(found, r.sort)
+		f.sorts(found, r.sort)
 	}
 	if r.limit > 0 {
 		found = found[:min(len(found), int(r.limit))]
@@ -123,7 +130,7 @@ func (f *fake) aggregate(_ context.Context, pipeline bson.A) (documents, error) 
 		case name == "$limit":
 			all = all[:min(len(all), operand.(int))]
 		case name == "$sort":
-			sorts(all, operand.(bson.D))
+			f.sorts(all, operand.(bson.D))
 		case name == "$group":
 			all = grouped(all, operand.(bson.D))
 		default:
@@ -165,10 +172,13 @@ func unwound(all []bson.Raw, path string) (documents []bson.Raw) {
 }
 
 // sorts brings documents into an order.
-func sorts(all []bson.Raw, order bson.D) {
+func (f *fake) sorts(all []bson.Raw, order bson.D) {
 	slices.SortStableFunc(all, func(a, b bson.Raw) int {
 		for _, e := range order {
 			if c := timeseries.Compare(orNull(at(a, e.Key)), orNull(at(b, e.Key))); c != 0 {
+				if f.disorder && e.Key == timeseries.FieldMeta {
+					c = -c
+				}
 				return e.Value.(int) * c
 			}
 		}

@@ -57,6 +57,7 @@ type reading struct {
 	given  int64
 	m      Measurement
 	trim   []byte
+	alone  bool // The server refuses to look for the newest of many.
 }
 
 func newReading(s *Series, p *plan, yield func(Measurement, error) bool) *reading {

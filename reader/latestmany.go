@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/timeseries"
 	"waterwheel/timeseries/rawbson"
@@ -29,7 +31,7 @@ func (r *reading) latestAll(ctx context.Context, groups []group) error {
 // latestNext gives those of the first groups, and returns how many these are.
 func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
 	places := swept(groups, 0, r.plan.limit-r.given)
-	if len(places) < 2 || !r.series.ordersMetas(ctx) {
+	if r.alone || len(places) < 2 || !r.series.ordersMetas(ctx) {
 		return 1, r.latest(ctx, groups[0])
 	}
 	n := places[len(places)-1] + 1
@@ -37,7 +39,12 @@ func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
 	for _, i := range places {
 		batch = append(batch, candidate{group: groups[i], place: i, bound: math.MinInt64})
 	}
-	if err := persist(ctx, func() error { return r.findLatest(ctx, batch) }); err != nil {
+	err := persist(ctx, func() error { return r.findLatest(ctx, batch) })
+	if refused := (mongo.CommandError{}); errors.As(err, &refused) && !transient(err) {
+		r.alone = true
+		return 1, r.latest(ctx, groups[0])
+	}
+	if err != nil {
 		return 0, err
 	}
 	for i, g := range groups[:n] {

@@ -1,0 +1,368 @@
+package reader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"waterwheel/timeseries"
+)
+
+// oddMetas are metas that a request for many cannot have, and those that are found with them.
+func oddMetas() []bson.RawValue {
+	return append(stringMetas(6), valueOf("plain"), valueOf("a"), valueOf(int32(5)), valueOf(7.5), valueOf(true), valueOf(bson.D{}),
+		valueOf(bson.A{"plain", "a"}), valueOf(bson.A{int32(5)}), valueOf(bson.A{}), valueOf(bson.A{bson.D{{Key: "sensor", Value: "s-1"}}}),
+		valueOf(bson.D{{Key: "$gt", Value: "s-1"}}), valueOf(bson.Regex{Pattern: "^p"}), valueOf(bson.DateTime(12)), bson.RawValue{})
+}
+
+// wideOptions has buckets of up to 30 days.
+var wideOptions = timeseries.Options{TimeField: "t", MetaField: "m", Granularity: timeseries.Hours}
+
+// abouts are times about which measurements lie: also about the bounds of what an _id has room for.
+var abouts = []int64{0, -5e12, 1.7e12, 1 << 31 * 1000, 1 << 32 * 1000, 6e12}
+
+// naive unfolds every bucket, and leaves what a query does not select.
+func naive(t *testing.T, o timeseries.Options, buckets []bson.Raw, q Query, takes func(bson.RawValue) bool) (all []fact) {
+	t.Helper()
+	u := timeseries.NewUnpacker(o)
+	for _, b := range buckets {
+		if err := u.Reset(b); err != nil {
+			t.Fatal(err)
+		}
+		for m := (timeseries.Unpacked{}); u.Next(&m); {
+			at := time.UnixMilli(m.Time)
+			if !takes(m.Meta) || !q.From.IsZero() && at.Before(q.From) || !q.To.IsZero() && !at.Before(q.To) {
+				continue
+			}
+			var fields bson.D
+			if err := bson.Unmarshal(m.Fields, &fields); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, fact{cloned(m.Meta), m.Time, u.Source(), m.Position, fields})
+		}
+		if err := u.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// scattered are buckets of series that begin and end at their own times, with gaps, some of them late.
+func scattered(random *rand.Rand, o timeseries.Options, metas []bson.RawValue, about int64) (stored []bson.Raw) {
+	for range 1 + random.IntN(6) {
+		some := slices.Clone(metas)
+		random.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		facts, _ := randomFacts(random, o, some[:1+random.IntN(len(some))], about+random.Int64N(8*o.Span())/1000*1000, 1+random.IntN(60))
+		stored = append(stored, inBuckets(random, o, facts)...)
+	}
+	return stored
+}
+
+// randomTimes bounds a query.
+func randomTimes(random *rand.Rand, o timeseries.Options, about int64) (q Query) {
+	if random.IntN(3) > 0 {
+		q.From = time.UnixMilli(about + random.Int64N(8*o.Span()) - o.Span())
+	}
+	if random.IntN(3) > 0 {
+		q.To = time.UnixMilli(about + random.Int64N(8*o.Span()))
+		if q.To.Before(q.From) {
+			q.To = q.From.Add(time.Duration(random.Int64N(o.Span())) * time.Millisecond)
+		}
+	}
+	q.Newest = random.IntN(4) == 0
+	return q
+}
+
+// compareWithNaive compares both ways of reading with a reading of everything.
+func compareWithNaive(t *testing.T, s *Series, o timeseries.Options, buckets []bson.Raw, q Query, takes func(bson.RawValue) bool, what string) {
+	t.Helper()
+	selected := naive(t, o, buckets, q, takes)
+	want := texts(selected, math.MinInt64, math.MaxInt64, q.Newest)
+	if got, err := facts(s.Find(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%s, %+v: %v\n%s", what, q, err, cmp.Diff(want, got))
+	}
+	want = texts(newestOf(selected), math.MinInt64, math.MaxInt64, false)
+	if got, err := facts(s.Latest(t.Context(), q)); err != nil || !slices.Equal(got, want) {
+		t.Fatalf("the newest, %s, %+v: %v\n%s", what, q, err, cmp.Diff(want, got))
+	}
+	if len(want) > 2 {
+		few := q
+		few.Limit = 2
+		if got, err := facts(s.Latest(t.Context(), few)); err != nil || !slices.Equal(got, want[:2]) {
+			t.Fatalf("two of the newest, %s, %+v: %v\n%s", what, q, err, cmp.Diff(want[:2], got))
+		}
+	}
+}
+
+// partly is a filter on a part of the meta, and what it selects.
+func partly() (bson.D, func(bson.RawValue) bool) {
+	s := selections()
+	i := slices.IndexFunc(s, func(s selection) bool { return s.name == "not a part" })
+	return s[i].filter.(bson.D), s[i].takes
+}
+
+// TestReadingIsAsReadingEverything: in narrow and wide buckets, which overlap, begin at any time and have gaps, of metas of every kind.
+func TestReadingIsAsReadingEverything(t *testing.T) {
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 21))
+		o, about := testOptions, abouts[random.IntN(len(abouts))]
+		if random.IntN(2) == 0 {
+			o = wideOptions
+		}
+		f := &fake{options: o, buckets: scattered(random, o, oddMetas(), about), disorder: random.IntN(4) == 0}
+		s := newSeries("s", "db.s.buckets", o, f)
+		for range 3 {
+			compareWithNaive(t, s, o, slices.Clone(f.buckets), randomTimes(random, o, about), func(bson.RawValue) bool { return true }, fmt.Sprintf("seed %d", seed))
+			q := randomTimes(random, o, about)
+			// An array has a part if one of its elements has: that is the server's matter, and the fake's has none.
+			if f.buckets = slices.DeleteFunc(f.buckets, func(b bson.Raw) bool { return metaOf(b).Type == bson.TypeArray }); len(f.buckets) == 0 {
+				break
+			}
+			filter, takes := partly()
+			q.Meta = filter
+			compareWithNaive(t, s, o, slices.Clone(f.buckets), q, takes, fmt.Sprintf("seed %d, a part", seed))
+		}
+	}
+}
+
+// TestReadingOnAServerIsAsReadingEverything does the same on a server.
+func TestReadingOnAServerIsAsReadingEverything(t *testing.T) {
+	db := connected(t)
+	for seed := range uint64(12) {
+		random := rand.New(rand.NewPCG(seed, 22))
+		o, about := testOptions, abouts[seed%uint64(len(abouts))]
+		if random.IntN(2) == 0 {
+			o = wideOptions
+		}
+		metas := slices.DeleteFunc(oddMetas(), func(m bson.RawValue) bool { // names that servers refuse, and arrays in two of three
+			return m.Type == bson.TypeEmbeddedDocument && isOperators(m) || m.Type == bson.TypeRegex || m.Type == bson.TypeArray && seed%3 != 0
+		})
+		if !findsArrays(t, db) {
+			metas = slices.DeleteFunc(metas, func(m bson.RawValue) bool { return m.Type == bson.TypeArray })
+		}
+		buckets := scattered(random, o, metas, about)
+		s := setUp(t, db, fmt.Sprintf("everything%d", seed), o, buckets)
+		for range 4 {
+			compareWithNaive(t, s, o, buckets, randomTimes(random, o, about), func(bson.RawValue) bool { return true }, fmt.Sprintf("seed %d", seed))
+			if seed%3 == 0 {
+				continue
+			}
+			q := randomTimes(random, o, about)
+			filter, takes := partly()
+			q.Meta = filter
+			compareWithNaive(t, s, o, buckets, q, takes, fmt.Sprintf("seed %d, a part", seed))
+		}
+	}
+}
+
+// findsArrays reports whether a server finds an array by its value: an imitation may not.
+func findsArrays(t *testing.T, db *mongo.Database) bool {
+	t.Helper()
+	c, is := db.Collection("arrays"), bson.D{{Key: "meta", Value: bson.A{"a", int32(1)}}}
+	if _, err := c.InsertOne(t.Context(), is); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.CountDocuments(t.Context(), bson.D{{Key: "meta", Value: bson.D{{Key: "$eq", Value: is[0].Value}}}})
+	return err == nil && n > 0
+}
+
+// manySeries is a fake with three buckets of each series, an hour apart.
+func manySeries(n int) (*Series, *fake) {
+	f := &fake{}
+	for i := range n {
+		meta := valueOf(bson.D{{Key: "sensor", Value: fmt.Sprintf("s-%05d", i)}})
+		for hour := range int64(3) {
+			f.buckets = append(f.buckets, bucketOf(testOptions, fact{meta: meta, time: hour*3_600_000 + int64(i), fields: bson.D{}}))
+		}
+	}
+	return newSeries("s", "db.s.buckets", testOptions, f), f
+}
+
+// TestManySeriesAreAskedForTogether: a thousand by one request.
+func TestManySeriesAreAskedForTogether(t *testing.T) {
+	const series = sweptAtOnce + 10
+	s, f := manySeries(series)
+	last := Query{From: time.UnixMilli(2 * 3_600_000), To: time.UnixMilli(3 * 3_600_000)}
+	for name, c := range map[string]struct {
+		query        Query
+		read         func(context.Context, Query) ([]string, error)
+		come, sent   int
+		requestsMost int
+	}{
+		"all":                   {Query{}, s.findTexts, 3 * series, 3 * series, 2},
+		"an hour":               {last, s.findTexts, series, series, 2},
+		"a part":                {Query{Meta: bson.D{{Key: "m.sensor", Value: bson.D{{Key: "$lt", Value: "s-00100"}}}}}, s.findTexts, 300, 300, 1},
+		"the newest":            {Query{}, s.latestTexts, series, series, 2},
+		"the newest of an hour": {last, s.latestTexts, series, series, 2},
+		"the newest of ten":     {Query{Limit: 10}, s.latestTexts, 10, 10, 1},
+		"the first of three":    {Query{Limit: 9}, s.findTexts, 9, 10, 1},
+	} {
+		f.sent, f.requests = 0, nil
+		got, err := c.read(t.Context(), c.query)
+		if err != nil || len(got) != c.come || f.sent != c.sent || len(f.requests) > c.requestsMost {
+			t.Errorf("%s: %d measurements, %v, from %d buckets by %d requests; want %d from %d by %d",
+				name, len(got), err, f.sent, len(f.requests), c.come, c.sent, c.requestsMost)
+		}
+	}
+}
+
+func (s *Series) findTexts(ctx context.Context, q Query) ([]string, error)   { return facts(s.Find(ctx, q)) }
+func (s *Series) latestTexts(ctx context.Context, q Query) ([]string, error) { return facts(s.Latest(ctx, q)) }
+
+// TestServersOfAnotherOrderAreAskedForEachSeries: what they give together could not be told apart.
+func TestServersOfAnotherOrderAreAskedForEachSeries(t *testing.T) {
+	s, f := manySeries(10)
+	f.disorder = true
+	if got, err := facts(s.Find(t.Context(), Query{})); err != nil || len(got) != 30 || len(f.requests) != 10 {
+		t.Errorf("%d measurements by %d requests, %v", len(got), len(f.requests), err)
+	}
+}
+
+// TestAnotherOrderThanWasShownIsAnError: nothing is left out silently.
+func TestAnotherOrderThanWasShownIsAnError(t *testing.T) {
+	s, f := manySeries(10)
+	if !s.ordersMetas(t.Context()) {
+		t.Fatal("the fake has another order")
+	}
+	f.disorder = true
+	if _, err := facts(s.Find(t.Context(), Query{})); !errors.Is(err, errDisorder) {
+		t.Errorf("it gave %v", err)
+	}
+}
+
+// TestRefusedRequestsForManyAreNotRepeated: each series is asked for on its own then.
+func TestRefusedRequestsForManyAreNotRepeated(t *testing.T) {
+	s, f := manySeries(10)
+	many := 0
+	f.refuse = func(r request) error {
+		if strings.Contains(fmt.Sprint(r.filter), "$in") {
+			many++
+			return mongo.CommandError{Code: 292, Name: "QueryExceededMemoryLimitNoDiskUseAllowed"}
+		}
+		return nil
+	}
+	if got, err := facts(s.Find(t.Context(), Query{})); err != nil || len(got) != 30 || many != 1 {
+		t.Errorf("%d measurements, %v, after %d requests for many", len(got), err, many)
+	}
+	if got, err := facts(s.Latest(t.Context(), Query{})); err != nil || len(got) != 10 {
+		t.Errorf("%d of the newest, %v", len(got), err)
+	}
+}
+
+// endless is a port with as many series as there are, whose buckets are made as they are read.
+type endless struct {
+	port
+	series, buckets int
+}
+
+func (e endless) definition(context.Context) (bson.Raw, error) { return definitionOf(testOptions), nil }
+
+func (e endless) aggregate(ctx context.Context, pipeline bson.A) (documents, error) {
+	if pipeline[0].(bson.D)[0].Key == "$limit" {
+		return (&fake{buckets: []bson.Raw{e.bucket(0)}}).aggregate(ctx, pipeline)
+	}
+	f := &fake{}
+	for i := range e.series {
+		f.buckets = append(f.buckets, encode(bson.D{{Key: "_id", Value: e.meta(i)}}))
+	}
+	return f.find(ctx, request{projection: bson.D{}, filter: bson.D{}})
+}
+
+func (endless) meta(series int) bson.RawValue { return valueOf(fmt.Sprintf("s-%05d", series)) }
+
+func (e endless) bucket(n int) bson.Raw {
+	var list []fact
+	for i := range int64(100) {
+		list = append(list, fact{meta: e.meta(n / e.buckets), time: int64(n%e.buckets)*3_600_000 + i, fields: bson.D{{Key: "x", Value: i}}})
+	}
+	return bucketOf(testOptions, list...)
+}
+
+func (e endless) find(_ context.Context, r request) (documents, error) {
+	metas := r.filter[0].Value.(bson.D)[0].Value.(bson.A)
+	first := 0
+	for first < e.series && !sameValue(e.meta(first), metas[0].(bson.RawValue)) {
+		first++
+	}
+	return &endlessAnswer{endless: e, next: first * e.buckets, end: (first + len(metas)) * e.buckets}, nil
+}
+
+type endlessAnswer struct {
+	endless
+	next, end int
+	current   bson.Raw
+}
+
+func (a *endlessAnswer) Next(context.Context) bool {
+	if a.next == a.end {
+		return false
+	}
+	a.current = a.bucket(a.next)
+	a.next++
+	return true
+}
+
+func (a *endlessAnswer) Document() bson.Raw        { return a.current }
+func (*endlessAnswer) Err() error                  { return nil }
+func (*endlessAnswer) Close(context.Context) error { return nil }
+
+// TestReadingManySeriesHoldsFewBuckets: however many series one request has.
+func TestReadingManySeriesHoldsFewBuckets(t *testing.T) {
+	e := endless{series: 1500, buckets: 3}
+	s := newSeries("s", "db.s.buckets", testOptions, e)
+	p, err := s.prepare(t.Context(), Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := s.groups(t.Context(), &p, leaveOut)
+	if err != nil || len(groups) != e.series {
+		t.Fatal(len(groups), err)
+	}
+	most, measurements := 0, 0
+	var r *reading
+	r = newReading(s, &p, func(_ Measurement, err error) bool {
+		if err != nil {
+			t.Fatal(err)
+		}
+		measurements++
+		bytes := 0
+		for _, h := range append(slices.Clone(r.merge.heap), r.merge.free...) {
+			bytes += cap(h.bucket) + cap(h.arena) + cap(h.rows)*40
+		}
+		most = max(most, bytes)
+		return true
+	})
+	if err := r.findAll(t.Context(), groups); err != nil {
+		t.Fatal(err)
+	}
+	if one := len(e.bucket(0)); measurements != e.series*e.buckets*100 || most > 5*one {
+		t.Errorf("%d measurements held %d bytes; one bucket has %d", measurements, most, one)
+	}
+}
+
+// TestWhatIsNewestOfManyHoldsOneMeasurementOfEach: not their buckets.
+func TestWhatIsNewestOfManyHoldsOneMeasurementOfEach(t *testing.T) {
+	s, _ := manySeries(500)
+	p, err := s.prepare(t.Context(), Query{Newest: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := s.groups(t.Context(), &p, leaveOut)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReading(s, &p, func(Measurement, error) bool { return true })
+	if err := r.latestAll(t.Context(), groups); err != nil || r.given != 500 || len(r.merge.free) != 1 {
+		t.Errorf("%d measurements with %d buckets in memory, %v", r.given, len(r.merge.free), err)
+	}
+}
