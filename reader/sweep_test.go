@@ -138,6 +138,7 @@ func TestReadingIsAsReadingEverything(t *testing.T) {
 // TestReadingOnAServerIsAsReadingEverything does the same on a server.
 func TestReadingOnAServerIsAsReadingEverything(t *testing.T) {
 	db := connected(t)
+	arrays := tellsArrays(t, db)
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 22))
 		o, about := testOptions, abouts[seed%uint64(len(abouts))]
@@ -147,7 +148,7 @@ func TestReadingOnAServerIsAsReadingEverything(t *testing.T) {
 		metas := slices.DeleteFunc(oddMetas(), func(m bson.RawValue) bool { // names that servers refuse, and arrays in two of three
 			return m.Type == bson.TypeEmbeddedDocument && isOperators(m) || m.Type == bson.TypeRegex || m.Type == bson.TypeArray && seed%3 != 0
 		})
-		if !findsArrays(t, db) {
+		if !arrays {
 			metas = slices.DeleteFunc(metas, func(m bson.RawValue) bool { return m.Type == bson.TypeArray })
 		}
 		buckets := scattered(random, o, metas, about)
@@ -165,15 +166,22 @@ func TestReadingOnAServerIsAsReadingEverything(t *testing.T) {
 	}
 }
 
-// findsArrays reports whether a server finds an array by its value: an imitation may not.
-func findsArrays(t *testing.T, db *mongo.Database) bool {
+// tellsArrays reports whether a server tells an array from its only element in a group. An imitation may not.
+func tellsArrays(t *testing.T, db *mongo.Database) bool {
 	t.Helper()
-	c, is := db.Collection("arrays"), bson.D{{Key: "meta", Value: bson.A{"a", int32(1)}}}
-	if _, err := c.InsertOne(t.Context(), is); err != nil {
+	c := db.Collection("arrays")
+	if _, err := c.InsertMany(t.Context(), []bson.D{{{Key: "meta", Value: int32(5)}}, {{Key: "meta", Value: bson.A{int32(5)}}}}); err != nil {
 		t.Fatal(err)
 	}
-	n, err := c.CountDocuments(t.Context(), bson.D{{Key: "meta", Value: bson.D{{Key: "$eq", Value: is[0].Value}}}})
-	return err == nil && n > 0
+	answer, err := c.Aggregate(t.Context(), bson.A{bson.D{{Key: "$group", Value: bson.D{{Key: "_id", Value: "$meta"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []bson.Raw
+	if err := answer.All(t.Context(), &groups); err != nil {
+		t.Fatal(err)
+	}
+	return len(groups) == 2
 }
 
 // manySeries is a fake with three buckets of each series, an hour apart.
@@ -256,6 +264,37 @@ func TestRefusedRequestsForManyAreNotRepeated(t *testing.T) {
 	}
 	if got, err := facts(s.Latest(t.Context(), Query{})); err != nil || len(got) != 10 {
 		t.Errorf("%d of the newest, %v", len(got), err)
+	}
+}
+
+// TestOnePassTellsWhereTheLastBucketsBegin: of a long history the server looks at few keys of each series, whether a time is given or not.
+func TestOnePassTellsWhereTheLastBucketsBegin(t *testing.T) {
+	const series, hours = 30, 100
+	var buckets []bson.Raw
+	var groups []group
+	var places []int
+	for i := range series {
+		meta := stringMetas(series)[i]
+		for hour := range int64(hours) {
+			buckets = append(buckets, bucketOf(testOptions, fact{meta: meta, time: hour * 3_600_000, fields: bson.D{}}))
+		}
+		groups, places = append(groups, group{meta: meta}), append(places, i)
+	}
+	s := setUp(t, connected(t), "history", testOptions, buckets)
+	for name, q := range map[string]Query{"no bound": {}, "bounds": {From: time.UnixMilli(3_600_000), To: time.UnixMilli(90 * 3_600_000)}} {
+		p, err := s.prepare(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c Cost
+		if err := c.add(s.port.explainAggregate(t.Context(), s.lastBeginnings(&p, groups, places))); errors.Is(err, ErrNoExplain) {
+			t.Skipf("nothing to test here: %v", err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if c.KeysExamined > 3*series || c.DocumentsExamined > 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
 	}
 }
 
