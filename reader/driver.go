@@ -21,6 +21,8 @@ type server struct {
 	buckets    *mongo.Collection
 	partitions *mongo.Collection
 	options    *mongo.Collection
+	// sharded reports that the server is a router of a sharded cluster.
+	sharded bool
 	// noHint: the server refused the hint once and answered without it.
 	noHint atomic.Bool
 }
@@ -29,13 +31,15 @@ type server struct {
 // the client's.
 func newServer(ctx context.Context, db *mongo.Database, name string) *server {
 	o := options.Collection()
-	if hasMajority(ctx, db) {
+	g, err := greet(ctx, db)
+	if err != nil || g.hasMajority() {
 		o.SetReadConcern(readconcern.Majority())
 	}
 	return &server{
 		buckets:    db.Collection(name+timeseries.BucketsSuffix, o),
 		partitions: db.Collection(name+timeseries.PartitionsSuffix, o),
 		options:    db.Collection(name+timeseries.OptionsSuffix, o),
+		sharded:    g.Message == isRouter,
 	}
 }
 
@@ -47,18 +51,20 @@ func (s *server) definition(ctx context.Context) (bson.Raw, error) {
 	return raw, err
 }
 
-// hasMajority asks the server what it is. One that does not answer is asked with majority, and says what is wrong then.
-func hasMajority(ctx context.Context, db *mongo.Database) bool {
-	g, err := greet(ctx, db)
-	return err != nil || g.SessionMinutes != nil && (g.SetName != "" || g.Message == "isdbgrid")
-}
-
 // greeting is what a server says of itself.
 type greeting struct {
 	SetName        string    `bson:"setName"`
 	Message        string    `bson:"msg"`
 	SessionMinutes *int32    `bson:"logicalSessionTimeoutMinutes"`
 	LocalTime      time.Time `bson:"localTime"`
+}
+
+// isRouter is the message of a router of a sharded cluster.
+const isRouter = "isdbgrid"
+
+// hasMajority reports whether the server orders reads after writes. One that does not answer is asked with majority, and says what is wrong then.
+func (g greeting) hasMajority() bool {
+	return g.SessionMinutes != nil && (g.SetName != "" || g.Message == isRouter)
 }
 
 // greet asks the primary, or a secondary where there is none.
@@ -70,6 +76,8 @@ func greet(ctx context.Context, db *mongo.Database) (g greeting, err error) {
 	}
 	return g, err
 }
+
+func (s *server) skips() bool { return !s.sharded }
 
 func (s *server) now(ctx context.Context) (time.Time, error) {
 	g, err := greet(ctx, s.buckets.Database())

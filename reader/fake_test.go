@@ -30,6 +30,7 @@ type fake struct {
 	asked      int                 // how often it was asked for the time
 	plain      bool                // it has no stage that takes segments apart
 	disorder   bool                // it sorts metas the other way round
+	sharded    bool                // it is a router of a sharded cluster
 	refuse     func(request) error // of a request; nil: none is refused
 	mu         sync.Mutex          // over buckets, where a test changes them while it reads
 }
@@ -203,6 +204,8 @@ func grouped(all []bson.Raw, group bson.D) (documents []bson.Raw) {
 	}
 	return documents
 }
+
+func (f *fake) skips() bool { return !f.sharded }
 
 func (f *fake) explainFind(context.Context, request) (bson.Raw, error) { return f.explained, nil }
 

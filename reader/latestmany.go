@@ -31,7 +31,7 @@ func (r *reading) latestAll(ctx context.Context, groups []group) error {
 // latestNext gives those of the first groups, and returns how many these are.
 func (r *reading) latestNext(ctx context.Context, groups []group) (int, error) {
 	places := swept(groups, 0, r.plan.limit-r.given)
-	if r.alone || len(places) < 2 || !r.series.ordersMetas(ctx) {
+	if r.alone || len(places) < 2 || !r.series.port.skips() || !r.series.ordersMetas(ctx) {
 		return 1, r.latest(ctx, groups[0])
 	}
 	n := places[len(places)-1] + 1

@@ -21,6 +21,9 @@ type port interface {
 	// such command.
 	explainFind(ctx context.Context, r request) (bson.Raw, error)
 	explainAggregate(ctx context.Context, pipeline bson.A) (bson.Raw, error)
+	// skips reports whether $sort and $group with $first take one key of each series from an index. A router of a sharded cluster
+	// groups by itself: its shards would send it every key.
+	skips() bool
 	// sources are the partition documents of the time series.
 	sources(ctx context.Context) (documents, error)
 }

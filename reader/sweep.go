@@ -183,8 +183,16 @@ func (s *Series) ordersMetas(ctx context.Context) bool {
 
 // metasToOrder are metas of several kinds, not in their order.
 var metasToOrder = bson.A{
-	bson.D{{Key: "a", Value: int32(10)}}, bson.D{{Key: "a", Value: "b"}, {Key: "c", Value: int32(1)}}, bson.D{{Key: "b", Value: int32(1)}}, "b", "B", "a", "10", "9", int32(10),
-	bson.D{{Key: "a", Value: 9.5}}, int64(9), 9.5, bson.D{{Key: "a", Value: "b"}}, bson.D{{Key: "a", Value: "B"}}, true, false, bson.DateTime(1), bson.D{},
+	bson.D{{Key: "a", Value: int32(10)}},
+	bson.D{{Key: "a", Value: "b"}, {Key: "c", Value: int32(1)}},
+	bson.D{{Key: "b", Value: int32(1)}},
+	"b", "B", "a", "10", "9", int32(10),
+	bson.D{{Key: "a", Value: 9.5}},
+	int64(9), 9.5,
+	bson.D{{Key: "a", Value: "b"}},
+	bson.D{{Key: "a", Value: "B"}},
+	true, false, bson.DateTime(1),
+	bson.D{},
 }
 
 // ordering is the pipeline that sorts metasToOrder.

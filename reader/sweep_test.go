@@ -224,8 +224,13 @@ func TestManySeriesAreAskedForTogether(t *testing.T) {
 	}
 }
 
-func (s *Series) findTexts(ctx context.Context, q Query) ([]string, error)   { return facts(s.Find(ctx, q)) }
-func (s *Series) latestTexts(ctx context.Context, q Query) ([]string, error) { return facts(s.Latest(ctx, q)) }
+func (s *Series) findTexts(ctx context.Context, q Query) ([]string, error) {
+	return facts(s.Find(ctx, q))
+}
+
+func (s *Series) latestTexts(ctx context.Context, q Query) ([]string, error) {
+	return facts(s.Latest(ctx, q))
+}
 
 // TestServersOfAnotherOrderAreAskedForEachSeries: what they give together could not be told apart.
 func TestServersOfAnotherOrderAreAskedForEachSeries(t *testing.T) {
@@ -233,6 +238,21 @@ func TestServersOfAnotherOrderAreAskedForEachSeries(t *testing.T) {
 	f.disorder = true
 	if got, err := facts(s.Find(t.Context(), Query{})); err != nil || len(got) != 30 || len(f.requests) != 10 {
 		t.Errorf("%d measurements by %d requests, %v", len(got), len(f.requests), err)
+	}
+}
+
+// TestRoutersAreAskedForTheNewestOfEachSeries: a router would get the keys of all their buckets to group.
+func TestRoutersAreAskedForTheNewestOfEachSeries(t *testing.T) {
+	s, f := manySeries(10)
+	f.sharded = true
+	got, err := facts(s.Latest(t.Context(), Query{}))
+	if err != nil || len(got) != 10 || f.sent != 10 {
+		t.Errorf("%d measurements from %d buckets, %v", len(got), f.sent, err)
+	}
+	for _, r := range f.requests {
+		if strings.Contains(fmt.Sprint(r.filter), "$in") {
+			t.Errorf("it asked for many: %v", r.filter)
+		}
 	}
 }
 

@@ -93,7 +93,8 @@ func (r *querying) advice(ctx context.Context, from indexSource, filter bson.Raw
 	if err != nil {
 		return timeseries.Advice{}, err
 	}
-	return list.Options.Advise(filter, list.Definitions(false))
+	byID := !r.From.IsZero() // the _id is bounded where a time begins
+	return list.Options.Advise(filter, list.Definitions(byID))
 }
 
 func narrowsByMeta(o timeseries.Options, a timeseries.Advice) bool {

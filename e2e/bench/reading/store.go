@@ -132,12 +132,16 @@ func (s *stored) bucket(series, hour int) bson.D {
 	return bson.D{
 		{Key: timeseries.FieldID, Value: timeseries.BucketID(source, positions[0], 0, begin.UnixMilli())},
 		{Key: timeseries.FieldControl, Value: bson.D{
-			{Key: "version", Value: int32(1)}, {Key: "min", Value: low}, {Key: "max", Value: high},
+			{Key: "version", Value: int32(1)},
+			{Key: "min", Value: low},
+			{Key: "max", Value: high},
 			{Key: timeseries.FieldCount, Value: int32(n)},
 			{Key: timeseries.FieldSource, Value: bson.D{
-				{Key: "topic", Value: "readings"}, {Key: "partition", Value: int32(0)},
+				{Key: "topic", Value: "readings"},
+				{Key: "partition", Value: int32(0)},
 				{Key: timeseries.FieldTopicID, Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: source.TopicID[:]}},
-				{Key: "first", Value: offset}, {Key: timeseries.FieldLast, Value: offset + int64(n) - 1},
+				{Key: "first", Value: offset},
+				{Key: timeseries.FieldLast, Value: offset + int64(n) - 1},
 				{Key: "offsets", Value: bson.A{bson.Binary{Data: timeseries.AppendPositions(nil, positions)}}},
 			}},
 		}},

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/reader"
 	"waterwheel/timeseries"
@@ -31,6 +32,7 @@ func (s *stored) queries() []query {
 	few := max(s.load.Series/latestShare, 1)
 	some := bson.D{{Key: timeseries.FieldMeta + "." + sensorField, Value: bson.D{{Key: "$lt", Value: meta(few)[0].Value}}}}
 	whole := bson.D{{Key: timeseries.FieldMeta, Value: meta(s.load.Series / 3)}}
+	part := bson.D{{Key: timeseries.FieldMeta + "." + sensorField, Value: meta(s.load.Series / 3)[0].Value}}
 	hour := s.end().Add(-time.Hour)
 	return []query{
 		{
@@ -44,6 +46,16 @@ func (s *stored) queries() []query {
 			server: s.newest(some, hour),
 		},
 		{
+			name: fmt.Sprintf("latest of each of %d series, whenever", few), want: few, times: 2,
+			reader: latest(reader.Query{Meta: some}),
+			server: s.newest(some, time.Time{}),
+		},
+		{
+			name: "one series by a part of the meta, last hour", want: int(time.Hour / s.load.Step), times: 20,
+			reader: found(reader.Query{Meta: part, From: hour, To: s.end()}),
+			server: s.filtered(part, hour, s.end()),
+		},
+		{
 			name: "one series, last hour", want: int(time.Hour / s.load.Step), times: 500,
 			reader: found(reader.Query{Meta: whole, From: hour, To: s.end()}),
 			server: s.filtered(whole, hour, s.end()),
@@ -52,11 +64,15 @@ func (s *stored) queries() []query {
 }
 
 func found(q reader.Query) func(context.Context, *reader.Series) iter.Seq2[reader.Measurement, error] {
-	return func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error] { return s.Find(ctx, q) }
+	return func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error] {
+		return s.Find(ctx, q)
+	}
 }
 
 func latest(q reader.Query) func(context.Context, *reader.Series) iter.Seq2[reader.Measurement, error] {
-	return func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error] { return s.Latest(ctx, q) }
+	return func(ctx context.Context, s *reader.Series) iter.Seq2[reader.Measurement, error] {
+		return s.Latest(ctx, q)
+	}
 }
 
 // filtered asks for the measurements of series and times.
@@ -66,17 +82,21 @@ func (s *stored) filtered(filter bson.D, from, to time.Time) func(context.Contex
 	return func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) { return c.Find(ctx, filter) }
 }
 
-// newest asks for the newest measurement of each series since a time.
+// newest asks for the newest measurement of each series since a time. A zero time means no bound.
 func (s *stored) newest(filter bson.D, from time.Time) func(context.Context, *mongo.Collection) (*mongo.Cursor, error) {
-	times := bson.E{Key: timeField, Value: bson.D{{Key: "$gte", Value: from}}}
+	if !from.IsZero() {
+		filter = append(filter[:len(filter):len(filter)], bson.E{Key: timeField, Value: bson.D{{Key: "$gte", Value: from}}})
+	}
 	pipeline := bson.A{
-		bson.D{{Key: "$match", Value: append(filter[:len(filter):len(filter)], times)}},
+		bson.D{{Key: "$match", Value: filter}},
 		bson.D{{Key: "$sort", Value: bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: -1}}}},
 		bson.D{{Key: "$group", Value: bson.D{
 			{Key: timeseries.FieldID, Value: "$" + timeseries.FieldMeta}, {Key: "last", Value: bson.D{{Key: "$first", Value: "$$ROOT"}}},
 		}}},
 	}
-	return func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) { return c.Aggregate(ctx, pipeline) }
+	return func(ctx context.Context, c *mongo.Collection) (*mongo.Cursor, error) {
+		return c.Aggregate(ctx, pipeline, options.Aggregate().SetAllowDiskUse(true))
+	}
 }
 
 // viaServer reads an answer of the server to its end.
