@@ -14,6 +14,8 @@
 //
 // Of the buckets only those are held whose times overlap where the reading is, so that a month of one series streams in the
 // memory of a few buckets. Where a query selects series by anything but one whole meta, the metas it selects are held as well.
+// Many series are asked for by one request, in their order, and read one after the other. Latest holds one measurement of each of
+// up to a thousand series.
 //
 // What segments have of the selected series and times is read at the beginning, and held until it is yielded: what the consumer
 // has not settled yet, which is up to one SETTLE_INTERVAL of slow series, and each measurement with its fields that are asked for
@@ -48,6 +50,7 @@
 //	                passed.go: what of that was shown
 //	merge.go        buckets that overlap, in the order of their measurements; held.go: one bucket of them
 //	scan.go         buckets one after the other, through failures; retry.go: which failures pass
+//	sweep.go        the buckets of many series by one request; latestmany.go: the newest measurement of each of many
 //	port.go         what is asked of a server; driver.go: the same of a real one
 //	explain.go      what a query costs the server
 //	errors.go       errors that callers tell apart

@@ -1,0 +1,52 @@
+package reading
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/e2e/embedded"
+)
+
+// TestEveryWayFindsWhatIsStored: a way that finds more or less is no measure.
+func TestEveryWayFindsWhatIsStored(t *testing.T) {
+	server, err := embedded.StartMongo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	figures, err := Measure(t.Context(), server.URI(), Load{Series: 20, Hours: 2, Step: 5 * time.Minute})
+	if err != nil || len(figures) < 5 {
+		t.Fatalf("%d figures, %v", len(figures), err)
+	}
+	for _, f := range figures {
+		if f.Way != ours || f.Time <= 0 || f.CPU != nil {
+			t.Errorf("%+v, though an imitation in this process has no ways of its own, and no processor time", f)
+		}
+	}
+}
+
+func TestLoadsThatCannotBeStoredAreRefused(t *testing.T) {
+	for _, l := range []Load{{}, {1, 1, time.Second}, {1, 1, time.Hour}, {0, 1, time.Minute}, {1, 0, time.Minute}} {
+		if l.Validate() == nil {
+			t.Errorf("%+v is taken", l)
+		}
+	}
+	if err := (Load{10_000, 3, 30 * time.Second}).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTableComparesWithNative(t *testing.T) {
+	cpu := func(d time.Duration) *time.Duration { return &d }
+	got := Table([]Figure{
+		{Query: "a", Way: native, Time: 10 * time.Millisecond, CPU: cpu(8 * time.Millisecond)},
+		{Query: "a", Way: ours, Time: 5 * time.Millisecond, CPU: cpu(16 * time.Millisecond)},
+		{Query: "b", Way: ours, Time: time.Millisecond},
+	})
+	for _, line := range []string{"| a | reader | 16.00 ms | 5.00 ms | 2.00 | 0.50 |", "| b | reader | – | 1.00 ms | – | – |"} {
+		if !strings.Contains(got, line) {
+			t.Errorf("%q is not in\n%s", line, got)
+		}
+	}
+}
