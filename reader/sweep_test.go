@@ -425,3 +425,73 @@ func TestWhatIsNewestOfManyHoldsOneMeasurementOfEach(t *testing.T) {
 		t.Errorf("%d measurements with %d buckets in memory, %v", r.given, len(r.merge.free), err)
 	}
 }
+
+// TestTheIDsOfSelectedBucketsAreWithinBounds: of every time, and those of other times are not, where an _id has room.
+func TestTheIDsOfSelectedBucketsAreWithinBounds(t *testing.T) {
+	s := newSeries("s", "db.s.buckets", testOptions, &fake{})
+	random := rand.New(rand.NewPCG(1, 23))
+	narrowed := 0
+	for range 20_000 {
+		about := abouts[random.IntN(len(abouts))] + random.Int64N(4*testOptions.Span()) - 2*testOptions.Span()
+		p := plan{span: testOptions.Span(), first: about, last: about + random.Int64N(5000)}
+		switch random.IntN(4) {
+		case 0:
+			p.first = math.MinInt64
+		case 1:
+			p.last = math.MaxInt64
+		}
+		begins := []int64{about - p.span + random.Int64N(3000), about + random.Int64N(3000), p.first, p.last, abouts[random.IntN(len(abouts))]}[random.IntN(5)]
+		if begins == math.MinInt64 || begins == math.MaxInt64 {
+			continue
+		}
+		bucket := encode(bson.D{
+			{Key: "_id", Value: timeseries.BucketID(timeseries.Source{}, timeseries.Position{}, 0, begins)},
+			{Key: "control", Value: bson.D{{Key: "min", Value: bson.D{{Key: "t", Value: bson.DateTime(begins)}}}, {Key: "max", Value: bson.D{{Key: "t", Value: bson.DateTime(max(begins, p.first))}}}}},
+		})
+		within := matches(bucket, idFilter(&p))
+		if matches(bucket, s.timeFilter(&p)) && !within {
+			t.Fatalf("a bucket that begins at %d is not found for %d to %d: %v", begins, p.first, p.last, idFilter(&p))
+		}
+		if !within {
+			narrowed++
+		}
+	}
+	if narrowed < 500 {
+		t.Errorf("only %d were left out", narrowed)
+	}
+}
+
+// TestTheNewestIsLookedForBehindABucketOfLaterTimes: where the last bucket has nothing of the time, one that ends before it may have what is newest.
+func TestTheNewestIsLookedForBehindABucketOfLaterTimes(t *testing.T) {
+	s, f := newFake(testOptions, "a", []int{600, 630}, []int{555, 620}, []int{550, 590}, []int{500})
+	later := bucketOf(testOptions, fact{meta: valueOf("a"), time: 600 * 60_000, fields: bson.D{}})
+	f.buckets[0] = bucketOf(testOptions, fact{meta: valueOf("a"), time: 600*60_000 + 30_000, fields: bson.D{}})
+	_, other := newFake(testOptions, "b", []int{500, 590})
+	f.buckets = append(f.buckets, other.buckets...)
+	if begins, _ := s.begins(f.buckets[0]); begins != at(later, "control.min.t").Time().UnixMilli() {
+		t.Fatal("the last bucket does not begin before its measurements")
+	}
+	var got []int64
+	for m, err := range s.Latest(t.Context(), Query{To: time.UnixMilli(600*60_000 + 1)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, m.Time.UnixMilli()/60_000)
+	}
+	if !slices.Equal(got, []int64{590, 590}) {
+		t.Errorf("the newest are of the minutes %v", got)
+	}
+}
+
+// TestTheNewestIsLookedForBehindAHiddenBucket: the last bucket is not shown yet, and segments have nothing of the query's time.
+func TestTheNewestIsLookedForBehindAHiddenBucket(t *testing.T) {
+	s, f := newFake(testOptions, "a", []int{0, 10}, []int{60, 70})
+	_, other := newFake(testOptions, "b", []int{0, 20})
+	f.buckets = append(f.buckets, other.buckets...)
+	f.segments, f.clock = true, time.UnixMilli(1.8e12)
+	f.buckets[1] = from(f.buckets[1], f.clock.Add(time.Minute))
+	got, err := facts(s.Latest(t.Context(), Query{}))
+	if err != nil || len(got) != 2 || !strings.Contains(got[0], "@600000 ") || !strings.Contains(got[1], "@1200000 ") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
