@@ -74,17 +74,15 @@ func (d *Database) change(ctx context.Context, name string, by func(timeseries.O
 }
 
 // mayShorten tries the right that a shorter expiry needs once the definition has it: a definition is not changed by a user who may not
-// change the index. No index has the name that is tried.
+// change the index.
 func (s *series) mayShorten(ctx context.Context, before, after timeseries.Options) error {
 	if after.ExpireAfterSeconds == 0 || after.TTLSeconds() >= before.TTLSeconds() {
 		return nil
 	}
-	none := bson.D{{Key: "name", Value: "waterwheel"}, {Key: "expireAfterSeconds", Value: int64(after.TTLSeconds())}}
-	err := s.portError(s.db.RunCommand(ctx, bson.D{{Key: "collMod", Value: s.buckets().Name()}, {Key: "index", Value: none}}).Err())
-	if !LacksRight(err) {
-		return nil
+	if err := s.modify(ctx, s.buckets().Name(), expiryOfNoIndex(int64(after.TTLSeconds()))); LacksRight(err) {
+		return failure("changing the expiry", err)
 	}
-	return failure("changing the expiry", err)
+	return nil
 }
 
 // sleep waits, unless the context ends.

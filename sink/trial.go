@@ -253,7 +253,6 @@ func (t *trial) keeping(ctx context.Context, specs []bson.Raw) {
 		index := t.indexOf(spec, nil)
 		have, _ := spec.Lookup("expireAfterSeconds").AsInt64OK()
 		want := int64(t.options.TTLSeconds())
-		none := bson.D{{Key: "name", Value: "waterwheel"}, {Key: "expireAfterSeconds", Value: want}} // no index has this name
 		switch {
 		case index.Kind != IndexOfExpiry || want != 0 && want <= have:
 		case want == 0:
@@ -261,7 +260,7 @@ func (t *trial) keeping(ctx context.Context, specs []bson.Raw) {
 			t.needs(ctx, r, true, t.command("dropIndexes", t.buckets().Name(), bson.E{Key: "index", Value: "waterwheel"}))
 		default:
 			r := t.right("collMod", roleDBAdmin, timeseries.BucketsSuffix, what)
-			t.needs(ctx, r, true, t.command("collMod", t.buckets().Name(), bson.E{Key: "index", Value: none}))
+			t.needs(ctx, r, true, t.command("collMod", t.buckets().Name(), expiryOfNoIndex(want)))
 		}
 	}
 }

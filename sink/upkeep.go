@@ -163,3 +163,8 @@ func (s *series) modify(ctx context.Context, name string, what ...bson.E) error 
 	command := append(bson.D{{Key: "collMod", Value: name}}, what...)
 	return s.portError(s.db.RunCommand(ctx, append(command, bson.E{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}}})).Err())
 }
+
+// expiryOfNoIndex is what a collMod changes that only tries its right: no index has the name.
+func expiryOfNoIndex(seconds int64) bson.E {
+	return bson.E{Key: "index", Value: bson.D{{Key: "name", Value: "waterwheel"}, {Key: "expireAfterSeconds", Value: seconds}}}
+}
