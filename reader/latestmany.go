@@ -103,19 +103,18 @@ func (r *reading) findLatest(ctx context.Context, batch []candidate) error {
 
 // boundLatest sets the bounds: by what segments have, else by where the last bucket begins.
 func (r *reading) boundLatest(ctx context.Context, batch []candidate) error {
-	var groups []group
-	var places []int
+	var metas bson.A
 	for i := range batch {
 		if at, ok := newestStaged(batch[i].group); ok {
 			batch[i].bound, batch[i].known = at, true
 			continue
 		}
-		groups, places = append(groups, batch[i].group), append(places, len(places))
+		metas = append(metas, batch[i].group.meta)
 	}
-	if len(groups) == 0 {
+	if len(metas) == 0 {
 		return nil
 	}
-	answer, err := r.series.port.aggregate(ctx, r.series.lastBeginnings(r.plan, groups, places))
+	answer, err := r.series.port.aggregate(ctx, r.series.lastBeginnings(r.plan, metas))
 	return each(ctx, answer, err, func(d bson.Raw) error {
 		begins, ok := d.Lookup(fieldBegins).DateTimeOK()
 		if c := candidateOf(batch, idOf(d)); c != nil && ok {
@@ -127,10 +126,10 @@ func (r *reading) boundLatest(ctx context.Context, batch []candidate) error {
 
 const fieldBegins = "begins"
 
-// lastBeginnings is the pipeline that tells where the last bucket of each group begins. MongoDB takes one key of each from the index.
+// lastBeginnings is the pipeline that tells where the last bucket of each meta begins. MongoDB takes one key of each from the index.
 // Any condition that the index does not have would make it read them all: buckets count that are not shown yet, or end too early.
-func (s *Series) lastBeginnings(p *plan, groups []group, places []int) bson.A {
-	filter := bson.D{anyOf(groups, places)}
+func (s *Series) lastBeginnings(p *plan, metas bson.A) bson.A {
+	filter := bson.D{anyOf(metas)}
 	begins := bson.D{}
 	if p.first > math.MinInt64 {
 		begins = append(begins, bson.E{Key: "$gt", Value: bson.DateTime(saturate(p.first, -p.span))})
@@ -177,12 +176,11 @@ func (r *reading) readLatest(ctx context.Context, from int64, some []*candidate)
 	rest := *r.plan
 	rest.first = max(rest.first, from)
 	slices.SortFunc(some, func(a, b *candidate) int { return cmp.Compare(a.place, b.place) })
-	groups, places := make([]group, len(some)), make([]int, len(some))
-	batch := make([]candidate, len(some))
+	metas, batch := make(bson.A, len(some)), make([]candidate, len(some))
 	for i, c := range some {
-		groups[i], places[i], batch[i] = c.group, i, *c
+		metas[i], batch[i] = c.group.meta, *c
 	}
-	q := request{filter: append(bson.D{anyOf(groups, places)}, r.series.shownFilter(&rest)...), projection: r.plan.projection, hint: r.series.index()}
+	q := request{filter: append(bson.D{anyOf(metas)}, r.series.shownFilter(&rest)...), projection: r.plan.projection, hint: r.series.index()}
 	answer, err := r.series.port.find(ctx, q)
 	err = each(ctx, answer, err, func(bucket bson.Raw) error {
 		if c := candidateOf(batch, metaOf(bucket)); c != nil {

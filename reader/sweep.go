@@ -54,19 +54,19 @@ func swept(groups []group, from int, most int64) (places []int) {
 	return places
 }
 
-// anyOf selects the buckets of groups.
-func anyOf(groups []group, places []int) bson.E {
-	metas := make(bson.A, 0, len(places))
-	for _, i := range places {
-		metas = append(metas, groups[i].meta)
-	}
+// anyOf selects the buckets of metas.
+func anyOf(metas bson.A) bson.E {
 	return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}
 }
 
 // sweepRequest asks for the buckets of groups in their order.
 func (s *Series) sweepRequest(p *plan, groups []group, places []int) request {
+	metas := make(bson.A, 0, len(places))
+	for _, i := range places {
+		metas = append(metas, groups[i].meta)
+	}
 	return request{
-		filter: append(bson.D{anyOf(groups, places)}, s.shownFilter(p)...), projection: p.projection,
+		filter: append(bson.D{anyOf(metas)}, s.shownFilter(p)...), projection: p.projection,
 		sort: s.index(), hint: s.index(),
 	}
 }

@@ -291,14 +291,13 @@ func TestRefusedRequestsForManyAreNotRepeated(t *testing.T) {
 func TestOnePassTellsWhereTheLastBucketsBegin(t *testing.T) {
 	const series, hours = 30, 100
 	var buckets []bson.Raw
-	var groups []group
-	var places []int
+	var metas bson.A
 	for i := range series {
 		meta := stringMetas(series)[i]
 		for hour := range int64(hours) {
 			buckets = append(buckets, bucketOf(testOptions, fact{meta: meta, time: hour * 3_600_000, fields: bson.D{}}))
 		}
-		groups, places = append(groups, group{meta: meta}), append(places, i)
+		metas = append(metas, meta)
 	}
 	s := setUp(t, connected(t), "history", testOptions, buckets)
 	for name, q := range map[string]Query{"no bound": {}, "bounds": {From: time.UnixMilli(3_600_000), To: time.UnixMilli(90 * 3_600_000)}} {
@@ -307,7 +306,7 @@ func TestOnePassTellsWhereTheLastBucketsBegin(t *testing.T) {
 			t.Fatal(err)
 		}
 		var c Cost
-		if err := c.add(s.port.explainAggregate(t.Context(), s.lastBeginnings(&p, groups, places))); errors.Is(err, ErrNoExplain) {
+		if err := c.add(s.port.explainAggregate(t.Context(), s.lastBeginnings(&p, metas))); errors.Is(err, ErrNoExplain) {
 			t.Skipf("nothing to test here: %v", err)
 		} else if err != nil {
 			t.Fatal(err)
