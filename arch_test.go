@@ -61,7 +61,8 @@ var mayImport = map[string][]string{
 	"cmd/consumer/internal/plot": {"internal/words"},             // measurements as pictures
 	// What waterwheel check finds.
 	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
-	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "internal/words", "record", "kafka", "kafka/group", "sink", "pipeline"},
+	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "internal/words", "record", "kafka", "kafka/group", "sink", "pipeline", "docs"},
+	"docs":                         {}, // the documents, for the status page
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.

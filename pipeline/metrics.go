@@ -15,7 +15,7 @@ type Metrics struct {
 	counters
 	series                                                     partitionSeries
 	flushSeconds, flushMeasurements, perWrite, settlingSeconds prometheus.Histogram
-	totals                                                     struct{ stored, recognised, letters atomic.Int64 }
+	totals                                                     struct{ stored, recognised, letters, writes atomic.Int64 }
 }
 
 // counters are those of all partitions, with the labels topic and partition before their own; or those of one.
@@ -25,13 +25,14 @@ type counters struct {
 	buckets                                                              []bucketCounter
 }
 
-// Totals are what a process has done since its start: measurements stored, measurements recognised as stored before, and letters
-// written.
-type Totals struct{ Stored, Recognised, Letters int64 }
+// Totals are what a process has done since its start: measurements stored, measurements recognised as stored before, letters written,
+// and the writes that carried the measurements.
+type Totals struct{ Stored, Recognised, Letters, Writes int64 }
 
 // Totals are what the metrics have counted so far.
 func (m *Metrics) Totals() Totals {
-	return Totals{Stored: m.totals.stored.Load(), Recognised: m.totals.recognised.Load(), Letters: m.totals.letters.Load()}
+	t := &m.totals
+	return Totals{Stored: t.stored.Load(), Recognised: t.recognised.Load(), Letters: t.letters.Load(), Writes: t.writes.Load()}
 }
 
 // NewMetrics registers the metrics of the pipeline.
@@ -179,6 +180,9 @@ func (m *partitionMetrics) write(w *bucketer.Write, result bucketer.Result, reso
 	if result <= bucketer.AppliedForget {
 		m.stored.WithLabelValues().Add(float64(w.Added))
 		m.totals.stored.Add(int64(w.Added))
+		if w.Added > 0 {
+			m.totals.writes.Add(1)
+		}
 		m.perWrite.Observe(float64(w.Added))
 	}
 }

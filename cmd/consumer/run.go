@@ -104,9 +104,20 @@ func newProcess(c config.Config, log *slog.Logger) *process {
 	p.view = status.New(status.Options{
 		Version: version, Group: c.Kafka.GroupID, MemoryLimit: int64(c.Memory.Limit), Budget: p.budget, SeriesMax: c.Memory.SeriesMax,
 		MaxCount: c.Bucket.MaxCount, Metrics: p.metrics, Outages: p.outages, Losses: p.losses, LogProgress: c.Service.LogProgress, Log: log, Held: repeatAfter,
+		FlushInterval: c.Flush.Interval, Settings: settingsShown(c),
 	})
 	p.registry.MustRegister(p.view)
 	return p
+}
+
+// settingsShown are the settings for the status page: those that are not empty.
+func settingsShown(c config.Config) (shown []status.Setting) {
+	for _, s := range c.Settings() {
+		if s.Value != "" {
+			shown = append(shown, status.Setting(s))
+		}
+	}
+	return shown
 }
 
 // work connects, joins the group, and works until the context ends; closing bounds how long closing the connections takes then.

@@ -1,17 +1,14 @@
 package status
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"strings"
 	"syscall"
 	"time"
 
@@ -31,13 +28,6 @@ const (
 	maxRequests = 16
 )
 
-//go:embed status.html
-var statusHTML string
-
-var statusPage = template.Must(template.New("status").Funcs(template.FuncMap{
-	"bytes": text.Bytes, "ago": text.Ago, "seconds": text.Seconds, "offset": text.Number,
-}).Parse(statusHTML))
-
 // Server is one address that answers HTTP.
 type Server struct {
 	setting string // the variable its address comes from
@@ -50,17 +40,30 @@ type Server struct {
 
 // Pages are health, readiness, metrics and status at HTTP_ADDR.
 func (v *View) Pages(address string, metrics prometheus.Gatherer) *Server {
-	return &Server{setting: "HTTP_ADDR", address: address, handler: pages(v.snapshot, metrics), longest: pageTimeout, log: v.o.Log}
+	return &Server{setting: "HTTP_ADDR", address: address, handler: pages(v.snapshot, v.page, metrics), longest: pageTimeout, log: v.o.Log}
 }
 
-// pages call status for each request of readiness or status, from several goroutines at once; nobody changes what it returns.
-func pages(status func() Snapshot, metrics prometheus.Gatherer) http.Handler {
+// pages calls status for each request of readiness or status, from several goroutines at once; nobody changes what it returns. And
+// drawn puts together what the page shows of that.
+func pages(status func() Snapshot, drawn func(*Snapshot) *page, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { serveReadiness(w, status()) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) { serveJSON(w, status()) })
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { servePage(w, status()) })
+	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) {
+		view := status()
+		serveJSON(w, drawn(&view))
+	})
+	mux.HandleFunc("GET /page.js", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+		_, _ = io.WriteString(w, pageScript)
+	})
+	mux.Handle("GET /docs/", newManual())
+	mux.Handle("GET /runbook", http.RedirectHandler("docs/runbook.md", http.StatusFound))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		view := status()
+		render(w, statusTemplate, drawn(&view))
+	})
 	return guarded(limited(mux, maxRequests))
 }
 
@@ -87,7 +90,7 @@ func limited(next http.Handler, most int) http.Handler {
 func guarded(next http.Handler) http.Handler {
 	headers := map[string]string{
 		"X-Content-Type-Options":       "nosniff",
-		"Content-Security-Policy":      "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"Content-Security-Policy":      "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 		"X-Frame-Options":              "DENY", // frame-ancestors, for older browsers
 		"Cross-Origin-Resource-Policy": "same-origin",
 		"Referrer-Policy":              "no-referrer",
@@ -163,27 +166,21 @@ func audience(address net.Addr) string {
 func serveReadiness(w http.ResponseWriter, view Snapshot) {
 	if len(view.NotReady) > 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, strings.Join(view.NotReady, "\n"))
+		fmt.Fprintln(w, join(view.NotReady, "\n"))
 		return
 	}
-	fmt.Fprintln(w, strings.Join(append([]string{"ready"}, view.Degraded...), "\n"))
+	fmt.Fprintln(w, join(append([]Notice{{Text: "ready"}}, view.Degraded...), "\n"))
 }
 
-func serveJSON(w http.ResponseWriter, view Snapshot) {
+func serveJSON(w http.ResponseWriter, p *page) {
 	// Lists are lists to readers of JSON, also when they are empty.
-	view.NotReady = append([]string{}, view.NotReady...)
+	view := p.Snapshot
+	view.NotReady = append([]Notice{}, view.NotReady...)
 	view.Partitions = append([]Partition{}, view.Partitions...)
 	view.Letters = append([]Letter{}, view.Letters...)
 	w.Header().Set("Content-Type", "application/json")
-	_ = text.WriteJSON(w, view) // fails only when the reader is gone
-}
-
-func servePage(w http.ResponseWriter, view Snapshot) {
-	var page bytes.Buffer
-	if err := statusPage.Execute(&page, view); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = page.WriteTo(w)
+	_ = text.WriteJSON(w, struct { // fails only when the reader is gone
+		Headline Headline `json:"headline"`
+		Snapshot
+	}{p.Headline, view})
 }

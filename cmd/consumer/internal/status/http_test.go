@@ -23,7 +23,7 @@ func busyView() Snapshot {
 	fresh := 1.25
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	return Snapshot{
-		At: now, Version: "v1", Group: "g", Member: "m", Generation: 4, NotReady: []string{"events/1: stopped: offset out of range"},
+		At: now, Version: "v1", Group: "g", Member: "m", Generation: 4, NotReady: []Notice{{"events/1: stopped: offset out of range", aboutStopped}},
 		Memory: Memory{Used: 3 << 20, Budget: 4 << 20, Limit: 8 << 20},
 		Partitions: []Partition{
 			{Partition: record.Partition{Topic: "events"}, State: "running", Working: true, Position: new(int64(20)), End: new(int64(22)), Committed: new(int64(10)), Lag: new(int64(12)), FreshnessSeconds: &fresh, LastFlush: now.Add(-3 * time.Second), OpenBuckets: 7},
@@ -46,7 +46,7 @@ func get(t *testing.T, view Snapshot, path string) *httptest.ResponseRecorder {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(idle())
 	recorder := httptest.NewRecorder()
-	pages(func() Snapshot { return view }, reg).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	pages(func() Snapshot { return view }, idle().page, reg).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	return recorder
 }
 
@@ -79,7 +79,7 @@ func TestPages(t *testing.T) {
 
 func TestStatusPageNeedsNothingFromOutside(t *testing.T) {
 	page := get(t, busyView(), "/").Body.String()
-	for _, outside := range []string{"http://", "https://", "src=", "url(", "@import", "<link"} {
+	for _, outside := range []string{"http://", "https://", "src=\"/", "src=\"//", "url(", "@import", "<link"} {
 		if strings.Contains(page, outside) {
 			t.Errorf("the page has %q", outside)
 		}

@@ -43,10 +43,10 @@ func (v *View) progress(last report) report {
 	}
 	view := v.snapshot()
 	if len(view.NotReady) > 0 {
-		attributes = append(attributes, "not_ready", strings.Join(view.NotReady, "; "))
+		attributes = append(attributes, "not_ready", join(view.NotReady, "; "))
 	}
 	if len(view.Degraded) > 0 {
-		attributes = append(attributes, "degraded", strings.Join(view.Degraded, "; "))
+		attributes = append(attributes, "degraded", join(view.Degraded, "; "))
 	}
 	v.o.Log.Info("progress", attributes...)
 	if v.o.SeriesMax > 0 && sum.series > v.o.SeriesMax {

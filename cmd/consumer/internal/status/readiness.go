@@ -15,18 +15,40 @@ import (
 	"waterwheel/record"
 )
 
+// Notice is a sentence about what is not well, and the section of docs/runbook.md that says what to do.
+type Notice struct {
+	Text    string `json:"text"`
+	Runbook string `json:"runbook"`
+}
+
+// Sections of docs/runbook.md.
+const (
+	aboutReadiness = "readiness"
+	aboutOutages   = "outages"
+	aboutStopped   = "stopped-partitions"
+)
+
+// join puts the sentences into one line.
+func join(all []Notice, between string) string {
+	texts := make([]string, len(all))
+	for i := range all {
+		texts[i] = all[i].Text
+	}
+	return strings.Join(texts, between)
+}
+
 // readiness collects the sentences of /readyz.
 type readiness struct {
 	at            time.Time
-	bad, doubtful []string
+	bad, doubtful []Notice
 }
 
-func (r *readiness) notReady(format string, args ...any) {
-	r.bad = append(r.bad, fmt.Sprintf(format, args...))
+func (r *readiness) notReady(about, format string, args ...any) {
+	r.bad = append(r.bad, Notice{fmt.Sprintf(format, args...), about})
 }
 
 func (r *readiness) degraded(format string, args ...any) {
-	r.doubtful = append(r.doubtful, fmt.Sprintf(format, args...))
+	r.doubtful = append(r.doubtful, Notice{fmt.Sprintf(format, args...), aboutReadiness})
 }
 
 // servers has one sentence for each server that fails, whoever found out.
@@ -51,10 +73,10 @@ func (r *readiness) servers(statuses []*pipeline.Status, ping *outage) {
 		server := pipeline.Dependency(of)
 		switch {
 		case server == pipeline.MongoDB && ping != nil:
-			r.notReady("MongoDB has not answered since %s: %v%s", text.Time(ping.since), ping.err, waiting(f.by))
+			r.notReady(aboutOutages, "MongoDB has not answered since %s: %v%s", text.Time(ping.since), ping.err, waiting(f.by))
 		case f.first != nil:
 			since := r.at.Add(f.first.Since - kafka.Now())
-			r.notReady("%s has been failing since %s: %v%s", server.Name(), text.Time(since), f.first, waiting(f.by))
+			r.notReady(aboutOutages, "%s has been failing since %s: %v%s", server.Name(), text.Time(since), f.first, waiting(f.by))
 		}
 	}
 }
@@ -98,9 +120,9 @@ func (r *readiness) joins(name string, membership group.Status) {
 	took := kafka.Now() - membership.Since
 	switch joining := membership.State == group.Joining || membership.State == group.Syncing; {
 	case membership.Generation == nil && joining:
-		r.notReady("not in group %s yet: joining for %s", name, took.Round(time.Second))
+		r.notReady(aboutReadiness, "not in group %s yet: joining for %s", name, took.Round(time.Second))
 	case membership.Generation == nil:
-		r.notReady("not in group %s yet: %s", name, membership.State)
+		r.notReady(aboutReadiness, "not in group %s yet: %s", name, membership.State)
 	case joining && took > patience:
 		r.degraded("joining the next generation of group %s for %s: the work goes on under the present one", name, took.Round(time.Second))
 	}
@@ -177,10 +199,10 @@ func (r *readiness) partitions(statuses []*pipeline.Status) {
 		}
 	}
 	for _, why := range stopped {
-		r.notReady("reading has stopped (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
+		r.notReady(aboutStopped, "reading has stopped (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
 	}
 	for _, why := range refused {
-		r.notReady("no claim is possible yet (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
+		r.notReady(aboutStopped, "no claim is possible yet (%s): %s%s", why.Reason, why.Detail, waiting(why.partitions))
 	}
 	if records > 0 {
 		r.degraded("a bug in this program made letters of %s (internal_error): please report the stack in the log%s",

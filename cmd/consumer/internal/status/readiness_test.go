@@ -23,13 +23,13 @@ func TestServerThatFailsIsNamedOnce(t *testing.T) {
 	}
 	r := readiness{at: time.Now()}
 	r.servers(statuses, nil)
-	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0], "MongoDB has been failing since ") ||
-		!strings.HasSuffix(r.bad[0], ": writing buckets: refused [12 partitions: events/0, events/1, events/2, events/3, events/4, events/5, events/6, events/7 and 4 more]") {
+	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0].Text, "MongoDB has been failing since ") ||
+		!strings.HasSuffix(r.bad[0].Text, ": writing buckets: refused [12 partitions: events/0, events/1, events/2, events/3, events/4, events/5, events/6, events/7 and 4 more]") {
 		t.Errorf("the sentences are %q", r.bad)
 	}
 	r = readiness{at: time.Now()}
 	r.servers(statuses[:1], &outage{since: time.Now(), err: errors.New("no primary")})
-	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0], "MongoDB has not answered since ") || !strings.HasSuffix(r.bad[0], "[1 partition: events/0]") {
+	if len(r.bad) != 1 || !strings.HasPrefix(r.bad[0].Text, "MongoDB has not answered since ") || !strings.HasSuffix(r.bad[0].Text, "[1 partition: events/0]") {
 		t.Errorf("with a ping: %q", r.bad)
 	}
 }
@@ -60,11 +60,11 @@ func TestOneSentenceForAllPartitionsThatHaveIt(t *testing.T) {
 		"reading has stopped (offset_out_of_range): Fetch of events/2: the offset 9 is beyond [1 partition: events/2]",
 		"no claim is possible yet (other_group): written by g [2 partitions: events/3, events/4]",
 	}
-	if diff := cmp.Diff(want, r.bad); diff != "" {
+	if diff := cmp.Diff(want, texts(r.bad)); diff != "" {
 		t.Errorf("not ready (-want +got):\n%s", diff)
 	}
 	doubtful := []string{"a bug in this program made letters of 3 records (internal_error): please report the stack in the log [2 partitions: events/5, events/6]"}
-	if diff := cmp.Diff(doubtful, r.doubtful); diff != "" {
+	if diff := cmp.Diff(doubtful, texts(r.doubtful)); diff != "" {
 		t.Errorf("with warnings (-want +got):\n%s", diff)
 	}
 }
@@ -84,7 +84,7 @@ func TestOpenTransactionIsDoubtful(t *testing.T) {
 		"waits for a transaction open since 2026-11-25T12:00:00.000Z: nothing behind its first record can be read before it ends [1 partition: events/3]",
 		`waits for a transaction open since 2026-11-25T12:00:00.000Z, of producer 4000 (transactional id "job-7"): nothing behind its first record can be read before it ends [2 partitions: events/0, events/2]`,
 	}
-	if diff := cmp.Diff(want, r.doubtful); diff != "" || len(r.bad) != 0 {
+	if diff := cmp.Diff(want, texts(r.doubtful)); diff != "" || len(r.bad) != 0 {
 		t.Errorf("not ready %q, with warnings (-want +got):\n%s", r.bad, diff)
 	}
 }
@@ -100,7 +100,7 @@ func TestLossesAreDoubtful(t *testing.T) {
 		"retention deleted records before they were read, within the last hour: events/0 from 100 to 499, events/1 from 7 to 7",
 		"a log ended before the offset to go on at, within the last hour, and KAFKA_OUT_OF_RANGE=earliest goes on at another: events/2 at 0 in place of 2000",
 	}
-	if diff := cmp.Diff(want, r.doubtful); diff != "" || len(r.bad) != 0 {
+	if diff := cmp.Diff(want, texts(r.doubtful)); diff != "" || len(r.bad) != 0 {
 		t.Errorf("not ready %q, with warnings (-want +got):\n%s", r.bad, diff)
 	}
 }
@@ -115,7 +115,15 @@ func TestWaitingPartitionsAreDoubtful(t *testing.T) {
 		{Partition: record.Partition{Topic: "events", Number: 3}, Phase: "idle", Between: true},
 	})
 	want := "not read yet: a former owner (consumer-2, killed?) has not released them: its writes may still arrive for 25s [2 partitions: events/0, events/1]"
-	if len(r.bad) != 0 || len(r.doubtful) != 1 || r.doubtful[0] != want {
+	if len(r.bad) != 0 || len(r.doubtful) != 1 || r.doubtful[0].Text != want {
 		t.Errorf("the sentences are %q and %q, want %q", r.bad, r.doubtful, want)
 	}
+}
+
+// texts are the sentences alone.
+func texts(all []Notice) (texts []string) {
+	for _, n := range all {
+		texts = append(texts, n.Text)
+	}
+	return texts
 }

@@ -19,15 +19,35 @@ type Snapshot struct {
 	Member     string `json:"member"`
 	Generation int32  `json:"generation"`
 	// NotReady says why /readyz answers 503; empty: it does not.
-	NotReady []string `json:"notReady"`
+	NotReady []Notice `json:"notReady"`
 	// Starting: the consumer was not connected yet, so that what it waits for is no alarm.
 	Starting bool `json:"starting,omitempty"`
 	// Degraded is what somebody should look at though the work goes on.
-	Degraded   []string    `json:"degraded,omitempty"`
-	Memory     Memory      `json:"memory"`
+	Degraded []Notice `json:"degraded,omitempty"`
+	Memory   Memory   `json:"memory"`
+	// Done is what the consumer has done since its start.
+	Done       Done        `json:"done"`
 	Partitions []Partition `json:"partitions"`
 	// Letters are the last ones, newest first.
 	Letters []Letter `json:"letters"`
+
+	lateAfter time.Duration // from which age on a partition is late
+}
+
+// Done is what a consumer has done since its start.
+type Done struct {
+	Stored     int64 `json:"stored"`     // measurements
+	Recognised int64 `json:"recognised"` // measurements that were read again and found stored
+	Letters    int64 `json:"letters"`    // dead letters
+	Writes     int64 `json:"writes"`     // writes that carried the measurements
+}
+
+// PerWrite is how many measurements a write carried on average.
+func (d Done) PerWrite() float64 {
+	if d.Writes == 0 {
+		return 0
+	}
+	return float64(d.Stored) / float64(d.Writes)
 }
 
 // Memory is the memory budget, in bytes.
@@ -100,9 +120,11 @@ type Letter struct {
 // snapshot puts together how the parts do.
 func (v *View) snapshot() Snapshot {
 	view := Snapshot{
-		At: time.Now(), Version: v.o.Version, Group: v.o.Group, Generation: -1, Letters: v.letters.list(),
+		At: time.Now(), Version: v.o.Version, Group: v.o.Group, Generation: -1, Letters: v.letters.list(), lateAfter: v.hour.late,
 		Memory: Memory{Used: v.o.Budget.Total(), Budget: v.o.Budget.Limit(), Limit: v.o.MemoryLimit},
 	}
+	done := v.o.Metrics.Totals()
+	view.Done = Done{Stored: done.Stored, Recognised: done.Recognised, Letters: done.Letters, Writes: done.Writes}
 	p := v.parts.Load()
 	if p == nil {
 		r := readiness{at: view.At}
@@ -118,7 +140,7 @@ func (v *View) snapshot() Snapshot {
 		view.Generation = membership.Generation.ID
 	}
 	if membership.Refused != nil {
-		r.notReady("nothing is read: %v", membership.Refused)
+		r.notReady(aboutReadiness, "nothing is read: %v", membership.Refused)
 	}
 	statuses := v.statuses(view.At)
 	r.servers(statuses, v.database.Load())

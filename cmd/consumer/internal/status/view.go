@@ -33,7 +33,10 @@ type Options struct {
 	SeriesMax   int64         // more series are warned of; 0: no number is
 	MaxCount    int32         // of measurements in a bucket
 	LogProgress time.Duration // between two lines of progress
-	Metrics     *pipeline.Metrics
+	// FlushInterval is how often measurements are written: a partition is late when it is several of them behind.
+	FlushInterval time.Duration
+	Settings      []Setting // for the page, secrets masked
+	Metrics       *pipeline.Metrics
 	// Outages is told whether MongoDB answers.
 	Outages *pipeline.Outages
 	// Losses are where logs did not have an offset; nil: nobody remembers.
@@ -51,6 +54,7 @@ type View struct {
 	waits    waits                  // until then
 	letters  recentLetters
 	looks    *looks
+	hour     *hour
 	outages  *prometheus.CounterVec
 	// overSeries counts the looks, one for each line of progress, that found more series than SeriesMax.
 	overSeries prometheus.Counter
@@ -80,7 +84,7 @@ type outage struct {
 // New returns a View that says that the consumer is not connected yet.
 func New(o Options) *View {
 	v := &View{
-		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log),
+		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval),
 		outages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_outage_seconds_total", Help: "Time in which a server did not do its part, as far as this consumer noticed.",
 		}, []string{"of"}),
@@ -111,6 +115,7 @@ func (v *View) Watch(ctx context.Context, p Parts) {
 	together.Go(func() {
 		every(ctx, lookInterval, func() { v.looks.refresh(ctx, logs, p.Consumer.Statuses()) })
 	})
+	together.Go(func() { every(ctx, sampleInterval, v.sample) })
 	last := report{at: time.Now()}
 	every(ctx, v.o.LogProgress, func() { last = v.progress(last) })
 }
@@ -164,15 +169,31 @@ func (v *View) ping(ctx context.Context) {
 	})
 }
 
-// countOutages adds the time since the last look to the servers that fail now.
-func (v *View) countOutages() {
+// failing says which servers fail now.
+func (v *View) failing(statuses []*pipeline.Status) [pipeline.Dependencies]bool {
 	failing := [pipeline.Dependencies]bool{pipeline.MongoDB: v.database.Load() != nil}
-	for _, s := range v.parts.Load().Consumer.Statuses() {
+	for _, s := range statuses {
 		for of, trouble := range s.Troubles {
 			failing[of] = failing[of] || trouble != nil
 		}
 	}
-	for of, fails := range failing {
+	return failing
+}
+
+// sample adds to the hour how the consumer does now.
+func (v *View) sample() {
+	s := seen{at: time.Now(), done: v.o.Metrics.Totals(), generation: -1}
+	s.statuses = v.statuses(s.at)
+	s.failing = v.failing(s.statuses)
+	if g := v.parts.Load().Group.Status().Generation; g != nil {
+		s.generation = g.ID
+	}
+	v.hour.note(s)
+}
+
+// countOutages adds the time since the last look to the servers that fail now.
+func (v *View) countOutages() {
+	for of, fails := range v.failing(v.parts.Load().Consumer.Statuses()) {
 		if fails {
 			v.outages.WithLabelValues(pipeline.Dependency(of).String()).Add(pingInterval.Seconds())
 		}

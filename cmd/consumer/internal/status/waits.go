@@ -66,9 +66,9 @@ func (w *waits) list() []pending {
 // waits has a sentence for each server that the start waits for.
 func (r *readiness) waits(list []pending) {
 	for _, p := range list {
-		r.notReady("waiting for %s (%s) since %s: %s", p.of.Name(), p.at, text.Time(p.since), p.cause())
+		r.notReady(aboutReadiness, "waiting for %s (%s) since %s: %s", p.of.Name(), p.at, text.Time(p.since), p.cause())
 	}
 	if len(list) == 0 {
-		r.notReady("connecting to Kafka and MongoDB")
+		r.notReady(aboutReadiness, "connecting to Kafka and MongoDB")
 	}
 }

@@ -18,7 +18,7 @@ func TestAStartSaysWhatItWaitsFor(t *testing.T) {
 	v := idle()
 	page := func(path string) string {
 		answer := httptest.NewRecorder()
-		pages(v.snapshot, prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest("GET", path, nil))
+		pages(v.snapshot, v.page, prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest("GET", path, nil))
 		return answer.Body.String()
 	}
 	if got := page("/readyz"); got != "connecting to Kafka and MongoDB\n" {
@@ -32,7 +32,8 @@ func TestAStartSaysWhatItWaitsFor(t *testing.T) {
 		!strings.HasPrefix(lines[1], "waiting for Kafka (kafka:9092) since ") || !strings.HasSuffix(lines[1], "Z: a: refused; b: refused") {
 		t.Errorf("the lines are %q", lines)
 	}
-	if text := page("/"); !strings.Contains(text, `warn">starting<`) || !strings.Contains(text, `<li class="warn">waiting for Kafka`) || strings.Contains(text, `class="bad"`) {
+	if text := page("/"); !strings.Contains(text, `<h1 class="waiting" role="status">Starting: waiting for MongoDB`) ||
+		!strings.Contains(text, `<span class="word waiting">starting</span> waiting for Kafka`) || strings.Contains(text, `"word stopped"`) {
 		t.Errorf("the page is\n%s", text)
 	}
 	v.Waiting(pipeline.Kafka, "kafka:9092", since, nil)

@@ -49,6 +49,19 @@ func Number(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
+// Grouped writes a number with a comma between its thousands.
+func Grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
 // Bytes writes a size with one decimal.
 func Bytes(n int64) string {
 	const step = 1024

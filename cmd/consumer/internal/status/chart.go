@@ -1,0 +1,282 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
+	"waterwheel/pipeline"
+	"waterwheel/record"
+)
+
+// The size of a chart and of a row of the wall, in units of their drawings: one across for each sample, or cell.
+const (
+	chartHeight = 60
+	rowHeight   = 12
+)
+
+// chart is a number with its last hour.
+type chart struct {
+	Name, Now string
+	// Line and Area are paths of SVG.
+	Line, Area string
+	Most       string // the largest value of the hour
+	Spoken     string // for those who do not see it
+	Values     string // one for each sample, separated by commas; empty: there is none
+	Unit       string // of Values, as format says
+}
+
+// charts are the four numbers of the page.
+func (v *hourSeen) charts() []chart {
+	return []chart{
+		v.chart("stored a second", count, func(s *sample) float64 { return s.stored }),
+		v.chart("freshness", seconds, func(s *sample) float64 { return s.freshness }),
+		v.chart("lag, in records", count, func(s *sample) float64 { return s.lag }),
+		v.letters(),
+	}
+}
+
+// letters are the dead letters: of the whole hour, where the other charts have the present value.
+func (v *hourSeen) letters() chart {
+	c := v.chart("dead letters in this hour", count, func(s *sample) float64 { return s.letters })
+	sum := 0.0
+	for i := range v.samples {
+		sum += v.samples[i].letters
+	}
+	if c.Now != text.Unknown {
+		c.Now = short(sum)
+	}
+	c.Spoken = c.Name + ": " + c.Now
+	return c
+}
+
+// unit is how values are written.
+type unit struct {
+	name   string
+	format func(float64) string
+}
+
+var (
+	count   = unit{"count", short}
+	seconds = unit{"seconds", func(v float64) string { return age(time.Duration(v * float64(time.Second))) }}
+)
+
+// short writes a count with at most three digits and a unit.
+func short(v float64) string {
+	switch {
+	case v < 1e4:
+		return text.Grouped(int64(math.Round(v)))
+	case v < 1e6:
+		return fmt.Sprintf("%.3gk", v/1e3)
+	case v < 1e9:
+		return fmt.Sprintf("%.3gM", v/1e6)
+	}
+	return fmt.Sprintf("%.3gG", v/1e9)
+}
+
+// age writes a duration as people say it.
+func age(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
+	}
+	return fmt.Sprintf("%.0f days", d.Hours()/24)
+}
+
+// chart draws one value of each sample. A sample without the value makes a gap.
+func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) chart {
+	var values [hourSamples]float64
+	most, last := 0.0, -1.0
+	for i := range v.samples {
+		values[i] = -1
+		if s := &v.samples[i]; s.tick != 0 {
+			values[i] = value(s)
+			most, last = max(most, values[i]), values[i]
+		}
+	}
+	c := chart{Name: name, Now: text.Unknown, Most: in.format(most), Unit: in.name}
+	if last >= 0 {
+		c.Now = in.format(last)
+	}
+	c.Spoken = fmt.Sprintf("%s, last hour: now %s, at most %s", name, c.Now, c.Most)
+	scale := float64(chartHeight-2) / max(most, 1)
+	var line, area, list strings.Builder
+	begun := -1 // where the present piece of the line begins
+	end := func(i int) {
+		if begun >= 0 {
+			fmt.Fprintf(&area, "V%dH%dZ", chartHeight, begun)
+		}
+		begun = -1
+	}
+	for i, y := range values {
+		if i > 0 {
+			list.WriteByte(',')
+		}
+		if y < 0 {
+			end(i)
+			continue
+		}
+		list.WriteString(strconv.FormatFloat(y, 'f', decimals(y), 64))
+		at := strconv.FormatFloat(chartHeight-1-y*scale, 'f', 1, 64)
+		if begun < 0 {
+			begun = i
+			fmt.Fprintf(&line, "M%d %s", i, at)
+			fmt.Fprintf(&area, "M%d %dV%s", i, chartHeight, at)
+		}
+		fmt.Fprintf(&line, "L%d %s", i+1, at)
+		fmt.Fprintf(&area, "L%d %s", i+1, at)
+	}
+	end(hourSamples)
+	c.Line, c.Area, c.Values = line.String(), area.String(), list.String()
+	return c
+}
+
+// decimals keeps three digits of a small value.
+func decimals(v float64) int {
+	if v < 10 {
+		return 1
+	}
+	return 0
+}
+
+// row is a partition on the wall, or a kind of event under it.
+type row struct {
+	Name   string
+	Paths  []shape
+	Word   string // how it is now
+	Class  string // of Word
+	Spoken string
+}
+
+// shape is the cells of one kind in a row.
+type shape struct{ Class, D, Title string }
+
+// maxRows is how many partitions the wall shows.
+const maxRows = 200
+
+// wallRows are the partitions, at most maxRows: the worst of the hour first if there are more, else by their names.
+func (v *hourSeen) wallRows() (rows []row, hidden int) {
+	partitions := make([]record.Partition, 0, len(v.walls))
+	for p := range v.walls {
+		partitions = append(partitions, p)
+	}
+	slices.SortFunc(partitions, record.Partition.Compare)
+	if hidden = len(partitions) - maxRows; hidden > 0 {
+		slices.SortStableFunc(partitions, func(a, b record.Partition) int { return v.trouble(b) - v.trouble(a) })
+		partitions = partitions[:maxRows]
+		slices.SortFunc(partitions, record.Partition.Compare)
+	}
+	for _, p := range partitions {
+		rows = append(rows, wallRow(p, v.walls[p]))
+	}
+	return rows, max(0, hidden)
+}
+
+// trouble is how much of the hour a partition was not fresh.
+func (v *hourSeen) trouble(p record.Partition) (sum int) {
+	for _, c := range v.walls[p] {
+		if c > cellFresh {
+			sum += int(c)
+		}
+	}
+	return sum
+}
+
+// heights of the cells: a worse cell is a taller one, for those who do not see the colours.
+var heights = [cells]int{cellFresh: 3, cellLate: 6, cellWaiting: 8, cellStale: 10, cellStopped: rowHeight}
+
+func wallRow(p record.Partition, all [hourCells]cell) row {
+	r := row{Name: p.String(), Word: all[hourCells-1].String(), Class: all[hourCells-1].String()}
+	if all[hourCells-1] == cellNone && all[hourCells-2] != cellNone { // the interval has just begun
+		r.Word, r.Class = all[hourCells-2].String(), all[hourCells-2].String()
+	}
+	var paths [cells]strings.Builder
+	var n [cells]int
+	for i := 0; i < hourCells; {
+		c, begin := all[i], i
+		for i < hourCells && all[i] == c {
+			i++
+		}
+		n[c] += i - begin
+		fmt.Fprintf(&paths[c], "M%d %dh%dv%dh%dz", begin, rowHeight, i-begin, -heights[c], begin-i)
+	}
+	spoken := []string{}
+	for c := cells - 1; c > cellNone; c-- {
+		if n[c] > 0 {
+			took := age(time.Duration(n[c]*cellSamples) * sampleInterval)
+			r.Paths = append(r.Paths, shape{Class: c.String(), D: paths[c].String(), Title: c.String() + " for " + took + " of the hour"})
+			spoken = append(spoken, c.String()+" for "+took)
+		}
+	}
+	r.Spoken = r.Name + ", now " + r.Word + ": " + strings.Join(spoken, ", ") + " of the last hour"
+	return r
+}
+
+// eventRows are what happened in the hour, a row for each kind that did.
+func (v *hourSeen) eventRows() (rows []row) {
+	add := func(name, class string, happened func(*sample) string) {
+		r := row{Name: name, Class: class}
+		n := 0
+		for i := 0; i < hourSamples; {
+			what := ""
+			if v.samples[i].tick != 0 {
+				what = happened(&v.samples[i])
+			}
+			begin := i
+			for i++; what != "" && i < hourSamples && v.samples[i].tick != 0 && happened(&v.samples[i]) == what; i++ {
+			}
+			if what != "" {
+				n++
+				wide := max(2, i-begin) // one sample alone would hardly be seen
+				at := min(begin, hourSamples-wide)
+				r.Paths = append(r.Paths, shape{
+					Class: class, D: fmt.Sprintf("M%d 0h%dv%dh%dz", at, wide, rowHeight, -wide),
+					Title: v.time(begin).Format("15:04:05") + " " + what,
+				})
+			}
+		}
+		if n > 0 {
+			r.Word = words.Count(n, "time")
+			r.Spoken = fmt.Sprintf("%s: %s within the last hour", name, r.Word)
+			rows = append(rows, r)
+		}
+	}
+	add("rebalances", "event", func(s *sample) string {
+		if s.generation == 0 {
+			return ""
+		}
+		return fmt.Sprintf("generation %d began", s.generation)
+	})
+	add("claims", "event", func(s *sample) string {
+		if s.claims == 0 {
+			return ""
+		}
+		return words.Count(s.claims, "partition") + " claimed"
+	})
+	add("dead letters", "late", func(s *sample) string {
+		if s.letters == 0 {
+			return ""
+		}
+		return words.Count(int(s.letters), "dead letter")
+	})
+	for of := range pipeline.Dependencies {
+		add(of.Name()+" failed", "stopped", func(s *sample) string {
+			if !s.failing[of] {
+				return ""
+			}
+			return of.Name() + " failed"
+		})
+	}
+	return rows
+}

@@ -1,0 +1,219 @@
+package status
+
+import (
+	"sync"
+	"time"
+
+	"waterwheel/pipeline"
+	"waterwheel/record"
+)
+
+// The page draws one hour: a sample every ten seconds of the whole consumer, and a cell every twenty seconds of each partition.
+const (
+	sampleInterval = 10 * time.Second
+	hourSamples    = 360
+	cellSamples    = 2
+	hourCells      = hourSamples / cellSamples
+)
+
+// A partition is late from lateIntervals flush intervals on, and at least from leastLate on. It is stale from staleAfter on, or from
+// twice of that which makes it late.
+const (
+	lateIntervals = 3
+	leastLate     = 15 * time.Second
+	staleAfter    = 2 * time.Minute
+)
+
+// cell is how a partition was within twenty seconds. A larger cell is a worse one.
+type cell uint8
+
+const (
+	cellNone    cell = iota // another consumer has the partition, or nobody looked
+	cellFresh               // stored within a few flush intervals
+	cellLate                // behind
+	cellWaiting             // not read yet, or its age is not known
+	cellStale               // far behind
+	cellStopped             // waits for a person
+	cells
+)
+
+// String is the word of a cell on the page.
+func (c cell) String() string {
+	return [cells]string{"elsewhere", "fresh", "late", "waiting", "stale", "stopped"}[c]
+}
+
+// sample is the consumer at one moment, and what it did since the sample before. Counts are zero if nothing happened; Lag and
+// Freshness are -1 if they are not known.
+type sample struct {
+	tick       int64 // the moment, in intervals since 1970; 0: there is no sample
+	stored     float64
+	lag        float64
+	freshness  float64
+	letters    float64
+	claims     int
+	generation int32 // that the group began in this interval; 0: none
+	failing    [pipeline.Dependencies]bool
+}
+
+// hour keeps the last hour. It is safe for concurrent use.
+type hour struct {
+	late, stale time.Duration
+
+	mu      sync.Mutex
+	samples [hourSamples]sample
+	walls   map[record.Partition]*wall
+	last    pipeline.Totals
+	lastAt  time.Time
+	// generation is the one of the sample before.
+	generation int32
+	claimed    map[record.Partition]pipeline.Instant
+}
+
+// wall holds the cells of a partition, each with its moment in cells since 1970.
+type wall struct {
+	at    [hourCells]int64
+	cells [hourCells]cell
+}
+
+func newHour(flushInterval time.Duration) *hour {
+	late := max(leastLate, lateIntervals*flushInterval)
+	return &hour{
+		late: late, stale: max(staleAfter, 2*late), walls: map[record.Partition]*wall{}, generation: -1,
+		claimed: map[record.Partition]pipeline.Instant{},
+	}
+}
+
+// seen is what a sample is made of.
+type seen struct {
+	at         time.Time
+	done       pipeline.Totals
+	statuses   []*pipeline.Status
+	generation int32 // -1: the consumer is not in the group
+	failing    [pipeline.Dependencies]bool
+}
+
+// note adds a sample. Two within one interval become one.
+func (h *hour) note(s seen) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := summed(s.statuses, s.at)
+	one := sample{tick: s.at.UnixNano() / int64(sampleInterval), lag: -1, freshness: -1, failing: s.failing}
+	if len(s.statuses) > all.unknown {
+		one.lag = float64(all.lag)
+	}
+	for _, p := range s.statuses {
+		if age, known := p.Freshness(s.at); known {
+			one.freshness = max(one.freshness, age.Seconds())
+		}
+		if began, known := h.claimed[p.Partition]; p.Running && (!known || began != p.Since) {
+			one.claims++
+			h.claimed[p.Partition] = p.Since
+		}
+		h.cell(p, s.at)
+	}
+	if !h.lastAt.IsZero() {
+		one.stored = float64(s.done.Stored-h.last.Stored) / max(s.at.Sub(h.lastAt).Seconds(), 0.001)
+		one.letters = float64(s.done.Letters - h.last.Letters)
+	}
+	if s.generation >= 0 && s.generation != h.generation {
+		one.generation = s.generation
+	}
+	if s.generation >= 0 {
+		h.generation = s.generation
+	}
+	h.last, h.lastAt = s.done, s.at
+	at := &h.samples[slot(one.tick, hourSamples)]
+	if at.tick == one.tick {
+		one.letters, one.claims = one.letters+at.letters, one.claims+at.claims
+		if one.generation == 0 {
+			one.generation = at.generation
+		}
+	}
+	*at = one
+	h.forget(one.tick / cellSamples)
+}
+
+// cell notes how a partition is; the worst of an interval counts.
+func (h *hour) cell(p *pipeline.Status, now time.Time) {
+	w := h.walls[p.Partition]
+	if w == nil {
+		w = &wall{}
+		h.walls[p.Partition] = w
+	}
+	at := now.UnixNano() / int64(cellSamples*sampleInterval)
+	i, c := slot(at, hourCells), h.cellOf(p, now)
+	if w.at[i] == at {
+		c = max(c, w.cells[i])
+	}
+	w.at[i], w.cells[i] = at, c
+}
+
+// cellOf is the cell of a partition at one moment.
+func (h *hour) cellOf(p *pipeline.Status, now time.Time) cell {
+	age, known := p.Freshness(now)
+	switch {
+	case p.Stopped != nil:
+		return cellStopped
+	case known && age > h.stale:
+		return cellStale
+	case !known || !p.Running && !p.Between:
+		return cellWaiting
+	case age > h.late:
+		return cellLate
+	}
+	return cellFresh
+}
+
+// forget drops the partitions that were elsewhere for an hour.
+func (h *hour) forget(now int64) {
+	for p, w := range h.walls {
+		newest := int64(0)
+		for _, at := range w.at {
+			newest = max(newest, at)
+		}
+		if newest <= now-hourCells {
+			delete(h.walls, p)
+			delete(h.claimed, p)
+		}
+	}
+}
+
+// hourSeen is the hour before a moment, oldest first: what the page draws and /api/hour has.
+type hourSeen struct {
+	end     int64 // the tick of the last sample
+	samples [hourSamples]sample
+	walls   map[record.Partition][hourCells]cell
+}
+
+// until returns a copy of the hour before a moment.
+func (h *hour) until(now time.Time) *hourSeen {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	view := &hourSeen{end: now.UnixNano() / int64(sampleInterval), walls: make(map[record.Partition][hourCells]cell, len(h.walls))}
+	for i := range view.samples {
+		tick := view.end - hourSamples + 1 + int64(i)
+		if s := h.samples[slot(tick, hourSamples)]; s.tick == tick {
+			view.samples[i] = s
+		}
+	}
+	last := view.end / cellSamples
+	for p, w := range h.walls {
+		var row [hourCells]cell
+		for i := range row {
+			at := last - hourCells + 1 + int64(i)
+			if n := slot(at, hourCells); w.at[n] == at {
+				row[i] = w.cells[n]
+			}
+		}
+		view.walls[p] = row
+	}
+	return view
+}
+
+// slot is the place of a tick in a ring, also of a clock that was never set.
+func slot(tick int64, of int64) int64 { return (tick%of + of) % of }
+
+// time is when a sample was taken, to the interval.
+func (v *hourSeen) time(i int) time.Time {
+	return time.Unix(0, (v.end-hourSamples+1+int64(i))*int64(sampleInterval)).UTC()
+}

@@ -1,0 +1,152 @@
+package status
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"time"
+
+	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/words"
+)
+
+//go:embed status.html
+var statusHTML string
+
+//go:embed manual.html
+var manualHTML string
+
+//go:embed page.css
+var pageCSS string
+
+//go:embed page.js
+var pageScript string
+
+var (
+	statusTemplate = template.Must(template.New("status").Funcs(template.FuncMap{
+		"bytes": text.Bytes, "ago": ago, "seconds": text.Seconds, "offset": text.Number, "grouped": text.Grouped, "style": style,
+	}).Parse(statusHTML))
+	manualTemplate = template.Must(template.New("manual").Funcs(template.FuncMap{"style": style}).Parse(manualHTML))
+)
+
+func style() template.CSS { return template.CSS(pageCSS) }
+
+// page is what status.html shows.
+type page struct {
+	Snapshot
+	Headline Headline
+	Charts   []chart
+	Wall     []row
+	Hidden   int // partitions that the wall leaves out
+	Events   []row
+	Settings []Setting
+}
+
+// Setting is a setting in effect, secrets masked.
+type Setting struct{ Name, Value string }
+
+// Headline is the first sentence of the page.
+type Headline struct {
+	Text string `json:"text"`
+	// State is good, late, waiting or stopped: how bad it is.
+	State string `json:"state"`
+	// Runbook is the section of docs/runbook.md that says what to do; empty: nothing is to be done.
+	Runbook string `json:"runbook,omitempty"`
+}
+
+// headline says in one sentence how the consumer does.
+func headline(s *Snapshot, v *hourSeen) Headline {
+	switch {
+	case s.Starting:
+		return Headline{Text: "Starting: " + s.NotReady[0].Text, State: "waiting", Runbook: s.NotReady[0].Runbook}
+	case len(s.NotReady) > 0:
+		first := s.NotReady[0]
+		return Headline{Text: "Not ready: " + first.Text + more(len(s.NotReady)-1), State: "stopped", Runbook: first.Runbook}
+	case len(s.Partitions) == 0:
+		return Headline{Text: "Ready. The group has given this consumer no partition: it has more members than partitions, or assigns them now.", State: "waiting"}
+	}
+	stored := text.Grouped(int64(v.perMinute())) + " measurements stored in the last minute"
+	oldest, unknown, late := 0.0, 0, 0
+	for i := range s.Partitions {
+		switch age := s.Partitions[i].FreshnessSeconds; {
+		case age == nil:
+			unknown++
+		default:
+			oldest = max(oldest, *age)
+			if *age > s.lateAfter.Seconds() {
+				late++
+			}
+		}
+	}
+	all, oldestAge := words.Count(len(s.Partitions), "partition"), age(time.Duration(oldest*float64(time.Second)))
+	if len(s.Partitions) > 1 {
+		all = "all " + all
+	}
+	switch {
+	case late > 0:
+		return Headline{
+			Text:  fmt.Sprintf("%d of %s %s late, by up to %s; %s.", late, all, words.Form(late, "is", "are"), oldestAge, stored),
+			State: "late", Runbook: "alarms",
+		}
+	case len(s.Degraded) > 0:
+		return Headline{Text: "Ready, with a warning: " + s.Degraded[0].Text + more(len(s.Degraded)-1), State: "late", Runbook: s.Degraded[0].Runbook}
+	case unknown > 0:
+		return Headline{Text: fmt.Sprintf("Ready; the age of %d of %s is not known yet; %s.", unknown, all, stored), State: "waiting"}
+	case oldest == 0:
+		return Headline{Text: "Well: " + all + " stored up to the end; " + stored + ".", State: "fresh"}
+	}
+	return Headline{Text: "Well: " + all + " stored up to " + oldestAge + " ago; " + stored + ".", State: "fresh"}
+}
+
+// ago writes how long before now something was.
+func ago(now, then time.Time) string {
+	if then.IsZero() {
+		return "never"
+	}
+	return age(now.Sub(then)) + " ago"
+}
+
+// more says that there are other sentences.
+func more(others int) string {
+	if others == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more below)", others)
+}
+
+// perMinute is how many measurements were stored in the last minute.
+func (v *hourSeen) perMinute() float64 {
+	const samples = int(time.Minute / sampleInterval)
+	sum, n := 0.0, 0
+	for i := hourSamples - 1; i >= 0 && n < samples; i-- {
+		if s := &v.samples[i]; s.tick != 0 {
+			sum += s.stored
+			n++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n) * time.Minute.Seconds()
+}
+
+// page puts together what the page shows.
+func (v *View) page(s *Snapshot) *page {
+	seen := v.hour.until(s.At)
+	p := &page{Snapshot: *s, Headline: headline(s, seen), Charts: seen.charts(), Events: seen.eventRows(), Settings: v.o.Settings}
+	p.Wall, p.Hidden = seen.wallRows()
+	return p
+}
+
+// render writes a page as a whole, or an error.
+func render(w http.ResponseWriter, with *template.Template, view any) {
+	var page bytes.Buffer
+	if err := with.Execute(&page, view); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = page.WriteTo(w) // fails only when the reader is gone
+}
