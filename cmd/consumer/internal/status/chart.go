@@ -34,22 +34,27 @@ type chart struct {
 // charts are the four numbers of the page.
 func (v *hourSeen) charts() []chart {
 	return []chart{
-		v.chart("stored a second", count, func(s *sample) float64 { return s.stored }),
-		v.chart("freshness", seconds, func(s *sample) float64 { return s.freshness }),
-		v.chart("lag, in records", count, func(s *sample) float64 { return s.lag }),
+		v.chart("stored a second", count, storedOf),
+		v.chart("freshness", seconds, freshnessOf),
+		v.chart("lag, in records", count, lagOf),
 		v.letters(),
 	}
 }
 
+func storedOf(s *sample) float64    { return s.stored }
+func freshnessOf(s *sample) float64 { return s.freshness }
+func lagOf(s *sample) float64       { return s.lag }
+func lettersOf(s *sample) float64   { return s.letters }
+
 // letters are the dead letters: of the whole hour, where the other charts have the present value.
 func (v *hourSeen) letters() chart {
-	c := v.chart("dead letters in this hour", count, func(s *sample) float64 { return s.letters })
+	c := v.chart("dead letters in this hour", count, lettersOf)
 	sum := 0.0
 	for i := range v.samples {
 		sum += v.samples[i].letters
 	}
 	if c.Now != text.Unknown {
-		c.Now = short(sum)
+		c.Now = Count(sum)
 	}
 	c.Spoken = c.Name + ": " + c.Now
 	return c
@@ -62,12 +67,12 @@ type unit struct {
 }
 
 var (
-	count   = unit{"count", short}
-	seconds = unit{"seconds", func(v float64) string { return age(time.Duration(v * float64(time.Second))) }}
+	count   = unit{"count", Count}
+	seconds = unit{"seconds", Age}
 )
 
-// short writes a count with at most three digits and a unit.
-func short(v float64) string {
+// Count writes a number of things, a large one with three digits and a unit.
+func Count(v float64) string {
 	switch {
 	case v < 1e4:
 		return text.Grouped(int64(math.Round(v)))
@@ -78,6 +83,9 @@ func short(v float64) string {
 	}
 	return fmt.Sprintf("%.3gG", v/1e9)
 }
+
+// Age writes seconds as people say them.
+func Age(v float64) string { return age(time.Duration(v * float64(time.Second))) }
 
 // age writes a duration as people say it.
 func age(d time.Duration) string {

@@ -191,7 +191,7 @@ func TestChartsHaveGapsAndAScale(t *testing.T) {
 
 func TestCountsAreShort(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 9999: "9,999", 61_240: "61.2k", 1.5e6: "1.5M", 2e9: "2G"} {
-		if got := short(v); got != want {
+		if got := Count(v); got != want {
 			t.Errorf("%v is %s, want %s", v, got, want)
 		}
 	}

@@ -52,7 +52,11 @@ func pages(status func() Snapshot, drawn func(*Snapshot) *page, metrics promethe
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) {
 		view := status()
-		serveJSON(w, drawn(&view))
+		writeJSON(w, drawn(&view).report())
+	})
+	mux.HandleFunc("GET /api/hour", func(w http.ResponseWriter, _ *http.Request) {
+		view := status()
+		writeJSON(w, drawn(&view).hour.numbers())
 	})
 	mux.HandleFunc("GET /page.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
@@ -172,15 +176,48 @@ func serveReadiness(w http.ResponseWriter, view Snapshot) {
 	fmt.Fprintln(w, join(append([]Notice{{Text: "ready"}}, view.Degraded...), "\n"))
 }
 
-func serveJSON(w http.ResponseWriter, p *page) {
-	// Lists are lists to readers of JSON, also when they are empty.
+// Report is what /api/status has: the first sentence of the page, and the present moment.
+type Report struct {
+	Headline Headline `json:"headline"`
+	Snapshot
+}
+
+// Hour is what /api/hour has: the four numbers of the last hour, oldest first; nil where a number is not known.
+type Hour struct {
+	End             time.Time  `json:"end"`
+	IntervalSeconds int        `json:"intervalSeconds"`
+	Stored          []*float64 `json:"storedPerSecond"`
+	Freshness       []*float64 `json:"freshnessSeconds"`
+	Lag             []*float64 `json:"lagRecords"`
+	Letters         []*float64 `json:"letters"`
+}
+
+func (v *hourSeen) numbers() Hour {
+	of := func(value func(*sample) float64) []*float64 {
+		all := make([]*float64, hourSamples)
+		for i := range v.samples {
+			if s := &v.samples[i]; s.tick != 0 && value(s) >= 0 {
+				all[i] = new(value(s))
+			}
+		}
+		return all
+	}
+	return Hour{
+		End: v.time(hourSamples - 1), IntervalSeconds: int(sampleInterval.Seconds()),
+		Stored: of(storedOf), Freshness: of(freshnessOf), Lag: of(lagOf), Letters: of(lettersOf),
+	}
+}
+
+func writeJSON(w http.ResponseWriter, view any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = text.WriteJSON(w, view) // fails only when the reader is gone
+}
+
+// report is the page without its drawings. Lists are lists to readers of JSON, also when they are empty.
+func (p *page) report() Report {
 	view := p.Snapshot
 	view.NotReady = append([]Notice{}, view.NotReady...)
 	view.Partitions = append([]Partition{}, view.Partitions...)
 	view.Letters = append([]Letter{}, view.Letters...)
-	w.Header().Set("Content-Type", "application/json")
-	_ = text.WriteJSON(w, struct { // fails only when the reader is gone
-		Headline Headline `json:"headline"`
-		Snapshot
-	}{p.Headline, view})
+	return Report{p.Headline, view}
 }
