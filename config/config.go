@@ -147,7 +147,7 @@ func (d DLQ) TopicFor(topic string) string {
 
 // Service is what surrounds the work: pages, logs, the end.
 type Service struct {
-	HTTPAddr        string        `env:"HTTP_ADDR,default=127.0.0.1:9464" empty:"off" doc:"address of metrics, health and status page. They show topic names, positions and causes of failures, without a login: the default answers this machine only. In a container, and for a Prometheus elsewhere, set :9464 and let the network decide who reaches it"`
+	HTTPAddr        string        `env:"HTTP_ADDR,default=127.0.0.1:9464" empty:"off" doc:"address of metrics, health and status page. They show topic names, positions, causes of failures and the settings (secrets masked), without a login: the default answers this machine only. In a container, and for a Prometheus elsewhere, set :9464 and let the network decide who reaches it"`
 	PprofAddr       string        `env:"PPROF_ADDR" shown:"off" doc:"address of Go's profiles"`
 	LogLevel        string        `env:"LOG_LEVEL,default=info" oneof:"debug,info,warn,error" doc:"least severe lines that are written"`
 	LogFormat       string        `env:"LOG_FORMAT" oneof:"text,json" shown:"text on a terminal, else json; of commands other than run always text" doc:"form of the lines"`

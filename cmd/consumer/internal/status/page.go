@@ -82,20 +82,21 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 			}
 		}
 	}
-	all, oldestAge := words.Count(len(s.Partitions), "partition"), age(time.Duration(oldest*float64(time.Second)))
+	partitions, oldestAge := words.Count(len(s.Partitions), "partition"), Age(oldest)
+	all := partitions
 	if len(s.Partitions) > 1 {
-		all = "all " + all
+		all = "all " + partitions
 	}
 	switch {
 	case late > 0:
 		return Headline{
-			Text:  fmt.Sprintf("%d of %s %s late, by up to %s; %s.", late, all, words.Form(late, "is", "are"), oldestAge, stored),
+			Text:  fmt.Sprintf("%d of %s %s late, by up to %s; %s.", late, partitions, words.Form(late, "is", "are"), oldestAge, stored),
 			State: "late", Runbook: "alarms",
 		}
 	case len(s.Degraded) > 0:
 		return Headline{Text: "Ready, with a warning: " + s.Degraded[0].Text + more(len(s.Degraded)-1), State: "late", Runbook: s.Degraded[0].Runbook}
 	case unknown > 0:
-		return Headline{Text: fmt.Sprintf("Ready; the age of %d of %s is not known yet; %s.", unknown, all, stored), State: "waiting"}
+		return Headline{Text: fmt.Sprintf("Ready; the age of %d of %s is not known yet; %s.", unknown, partitions, stored), State: "waiting"}
 	case oldest == 0:
 		return Headline{Text: "Well: " + all + " stored up to the end; " + stored + ".", State: "fresh"}
 	}
