@@ -52,16 +52,18 @@ var mayImport = map[string][]string{
 	"verify":             {"timeseries", "measurement", "claim", "record", "internal/words"},
 	"reader":             {"timeseries", "timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": {
-		"cmd/consumer/internal/text", "cmd/consumer/internal/status", "cmd/consumer/internal/rows", "cmd/consumer/internal/plot",
+		"cmd/consumer/internal/text", "cmd/consumer/internal/status", "cmd/consumer/internal/serve", "cmd/consumer/internal/web", "cmd/consumer/internal/rows", "cmd/consumer/internal/plot",
 		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "check", "verify",
 		"internal/words",
 	},
 	"cmd/consumer/internal/text": {},
+	"cmd/consumer/internal/web":  {},                             // servers of HTTP
 	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
 	"cmd/consumer/internal/plot": {"internal/words"},             // measurements as pictures
 	// What waterwheel check finds.
 	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
-	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "internal/words", "record", "kafka", "kafka/group", "sink", "pipeline", "docs"},
+	"cmd/consumer/internal/serve":  {"cmd/consumer/internal/web", "cmd/consumer/internal/rows", "internal/words", "timeseries", "reader"}, // measurements over HTTP
+	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "cmd/consumer/internal/web", "internal/words", "record", "kafka", "kafka/group", "sink", "pipeline", "docs"},
 	"docs":                         {}, // the documents, for the status page
 }
 

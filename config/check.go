@@ -33,6 +33,7 @@ func check(c *Config, bad, given map[string]bool) []Problem {
 	k.collections()
 	k.bucketing()
 	k.deadLetters()
+	k.serve()
 	return k.problems
 }
 

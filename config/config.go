@@ -31,6 +31,7 @@ type Config struct {
 	Memory   Memory   `title:"Memory"`
 	DLQ      DLQ      `title:"Dead letters"`
 	Service  Service  `title:"Service"`
+	Serve    Serve    `title:"Reading over HTTP"`
 }
 
 // Kafka says what is read, as which member of which group.
@@ -154,4 +155,15 @@ type Service struct {
 	LogProgress     time.Duration `env:"LOG_PROGRESS,default=1m" min:"1s" max:"24h" doc:"time between two lines that say how far the consumer is"`
 	StartTimeout    time.Duration `env:"START_TIMEOUT" min:"0s" max:"24h" shown:"for ever" doc:"how long run waits at its start for Kafka and MongoDB to answer; 0s: for ever. Wrong passwords, rights and names end it at once all the same. The other commands do not wait"`
 	ShutdownTimeout time.Duration `env:"SHUTDOWN_TIMEOUT,default=25s" min:"1s" max:"1h" doc:"from the signal to the exit; more than MONGODB_WRITE_TIMEOUT. Kubernetes' grace should be longer"`
+}
+
+// Serve says how waterwheel serve answers, and bounds what a query may cost.
+type Serve struct {
+	Addr       string        `env:"SERVE_ADDR,default=127.0.0.1:9465" doc:"address of waterwheel serve, which shows all measurements to whoever reaches it: the default answers this machine only. Elsewhere give SERVE_TOKEN, and certificate and key"`
+	Token      Secret        `env:"SERVE_TOKEN" doc:"requests must have it, as Authorization: Bearer TOKEN. Not set: everybody is answered"`
+	CertFile   string        `env:"SERVE_TLS_CERT_FILE" doc:"PEM file of the server's certificate; with it and the key connections are encrypted. Read again when it changes"`
+	KeyFile    string        `env:"SERVE_TLS_KEY_FILE" doc:"PEM file of the certificate's key"`
+	MaxRows    int64         `env:"SERVE_MAX_ROWS,default=100000" min:"1" max:"1000000000" unit:"row" doc:"most in one answer"`
+	MaxTime    time.Duration `env:"SERVE_MAX_TIME,default=30s" min:"100ms" max:"1h" doc:"longest time that one answer takes"`
+	MaxQueries int           `env:"SERVE_MAX_QUERIES,default=8" min:"1" max:"10000" unit:"query" doc:"most that are answered at a time; others are told to ask again"`
 }

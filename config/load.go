@@ -31,17 +31,20 @@ func Load(lookup func(string) (string, bool), environ []string) (Config, error) 
 	return c, nil
 }
 
-// databasePrefix begins the names of the settings that LoadDatabase is about.
-const databasePrefix = "MONGODB_"
+// LoadDatabase is about the settings whose names begin so.
+const (
+	databasePrefix = "MONGODB_"
+	servePrefix    = "SERVE_"
+)
 
-// LoadDatabase is Load for a program that talks to MongoDB and to nobody else: it reads the settings of MongoDB and of the log,
+// LoadDatabase is Load for a program that talks to MongoDB and to nobody else: it reads the settings of MongoDB, of reading over HTTP, and of the log,
 // and KAFKA_TOPICS where it is set. It looks at no other, and they are zero.
 func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
 	l := newLoader(lookup)
 	for _, f := range fields(&c) {
 		switch name := f.name(); {
-		case strings.HasPrefix(name, databasePrefix), name == "LOG_LEVEL", name == "LOG_FORMAT":
+		case strings.HasPrefix(name, databasePrefix), strings.HasPrefix(name, servePrefix), name == "LOG_LEVEL", name == "LOG_FORMAT":
 			l.load(f)
 		case name == "KAFKA_TOPICS":
 			if _, found, _ := l.resolve(&f); found {
@@ -50,11 +53,14 @@ func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config,
 		}
 	}
 	misspelt, _ := unknown(environ, fields(&c))
-	l.report(slices.DeleteFunc(misspelt, func(p Problem) bool { return !strings.HasPrefix(p.Variable, databasePrefix) }))
+	l.report(slices.DeleteFunc(misspelt, func(p Problem) bool {
+		return !strings.HasPrefix(p.Variable, databasePrefix) && !strings.HasPrefix(p.Variable, servePrefix)
+	}))
 	c.fill(os.DirFS("/"))
 	k := checker{Config: &c, bad: l.bad}
 	k.uri()
 	k.database()
+	k.serve()
 	l.report(k.problems)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{Problems: l.problems}

@@ -104,6 +104,7 @@ func TestDefaults(t *testing.T) {
 		Memory:  Memory{Limit: 1 << 30},
 		DLQ:     DLQ{Topic: "{topic}.dlq", Create: true, Partitions: 1, Retention: 720 * time.Hour},
 		Service: Service{HTTPAddr: "127.0.0.1:9464", LogLevel: "info", LogProgress: time.Minute, ShutdownTimeout: 25 * time.Second},
+		Serve:   Serve{Addr: "127.0.0.1:9465", MaxRows: 100_000, MaxTime: 30 * time.Second, MaxQueries: 8},
 	}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(measurement.Bound{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
@@ -277,6 +278,9 @@ func TestLoadDatabaseNeedsOnlyMongoDB(t *testing.T) {
 		"MONGODB_URI: not a connection string":  {"MONGODB_URI", "mongo:27017"},
 		"MONGODB_DATABASE: the database name":   {"MONGODB_URI", uri, "MONGODB_DATABASE", "a b"},
 		"LOG_LEVEL=loud: must be one of debug,": {"MONGODB_URI", uri, "LOG_LEVEL", "loud"},
+		"SERVE_ADDR=9465: not an address":       {"MONGODB_URI", uri, "SERVE_ADDR", "9465"},
+		"SERVE_TLS_KEY_FILE belong together":    {"MONGODB_URI", uri, "SERVE_TLS_CERT_FILE", "/cert.pem"},
+		"did you mean SERVE_TOKEN?":             {"MONGODB_URI", uri, "SERVE_TOKN", "x"},
 	} {
 		if _, err := load(pairs...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", pairs, err, want)

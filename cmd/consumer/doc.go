@@ -5,7 +5,7 @@
 //	main.go, root.go, flags.go, log.go     the program, its commands, flags that several have, lines of the log
 //	usage.go, completion.go                wrong command lines, and help; words that a shell completes
 //	version.go, config.go                  version and config
-//	status.go                              status: how running consumers do
+//	status.go, serve.go                    how running consumers do; measurements over HTTP
 //	translate.go, connect.go, patience.go  settings to the options of each package; both ends, opened and set up; waiting for them
 //	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change
 //	ending.go                              how much of SHUTDOWN_TIMEOUT closing has

@@ -123,7 +123,7 @@ func (p *program) root() *cobra.Command {
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
-	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.queryCommand(), p.statusCommand())
+	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.queryCommand(), p.serveCommand(), p.statusCommand())
 	root.SetHelpCommand(helpCommand(root))
 	completionCommand(root)
 	p.complete(root)

@@ -3,5 +3,5 @@
 //
 //	rows.go      a row, and what all forms have in common
 //	cells.go     a row as texts under the names of columns; value.go: a value as text
-//	table.go     a table; csv.go: CSV; json.go: lines of JSON
+//	table.go     a table; csv.go: CSV; json.go: lines of JSON; flat.go: flat objects
 package rows

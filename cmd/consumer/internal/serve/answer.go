@@ -1,0 +1,186 @@
+package serve
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"waterwheel/cmd/consumer/internal/rows"
+	"waterwheel/reader"
+)
+
+const (
+	// buffered is how much of an answer is kept back: an error before that is still an answer with its status.
+	buffered = 64 << 10
+	// flushEvery is how long rows wait for others.
+	flushEvery = 500 * time.Millisecond
+)
+
+// Trailers of an answer, after its rows.
+const (
+	trailerMore       = "Waterwheel-More"               // true: the limit cut the answer off
+	trailerUnreadable = "Waterwheel-Unreadable-Buckets" // how many buckets could not be read
+)
+
+// answer is written while it is found.
+type answer struct {
+	w       http.ResponseWriter
+	out     *bufio.Writer
+	rows    int64
+	closing string // what ends it
+	row     []byte
+	flushed time.Time
+	sent    bool // a part of it
+}
+
+func newAnswer(w http.ResponseWriter) *answer {
+	a := &answer{w: w, flushed: time.Now()}
+	a.out = bufio.NewWriterSize(sending{a}, buffered)
+	return a
+}
+
+// sending notes that a part of the answer is on its way.
+type sending struct{ *answer }
+
+func (s sending) Write(p []byte) (int, error) {
+	s.sent = true
+	return s.w.Write(p)
+}
+
+// begin says what comes.
+func (a *answer) begin(kind, opening, closing string) {
+	a.w.Header().Set("Content-Type", kind)
+	a.w.Header().Set("Trailer", trailerMore+", "+trailerUnreadable)
+	_, _ = a.out.WriteString(opening) // into the buffer
+	a.closing = closing
+}
+
+// add writes the next element of an array.
+func (a *answer) add(element []byte) error {
+	if a.rows > 0 {
+		_, _ = a.out.WriteString(",\n")
+	}
+	_, err := a.out.Write(element)
+	return errors.Join(err, a.wrote())
+}
+
+// wrote counts a row, and sends those that have waited.
+func (a *answer) wrote() error {
+	a.rows++
+	if time.Since(a.flushed) < flushEvery {
+		return nil
+	}
+	a.flushed = time.Now()
+	if err := a.out.Flush(); err != nil {
+		return err
+	}
+	return http.NewResponseController(a.w).Flush()
+}
+
+// end writes what is left.
+func (a *answer) end() error {
+	_, _ = a.out.WriteString(a.closing)
+	return a.out.Flush()
+}
+
+// collections answers with the names of the time series.
+func (h *handler) collections(a *answer, r *http.Request) error {
+	names, err := h.Names(r.Context())
+	if err != nil {
+		return err
+	}
+	a.begin("application/json", "[", "]\n")
+	for _, name := range names {
+		quoted, _ := json.Marshal(name)
+		if err := a.add(quoted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// series answers with the metas.
+func (h *handler) series(a *answer, r *http.Request) error {
+	q, err := h.parse(r.Context(), r.URL.Query(), seriesParameters)
+	if err != nil {
+		return err
+	}
+	if q.csv {
+		return badRequest{errors.New("format=csv is for measurements: series come as json")}
+	}
+	limit := q.Limit
+	q.Limit++ // whether there are more
+	a.begin("application/json", "[", "]\n")
+	for meta, err := range q.from.Series(r.Context(), q.Query) {
+		if err != nil {
+			return err
+		}
+		if a.rows == limit {
+			a.w.Header().Set(trailerMore, "true")
+			break
+		}
+		a.row = q.rows.AppendFlatMeta(a.row[:0], meta)
+		if err := a.add(a.row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measurements answers with the rows.
+func (h *handler) measurements(a *answer, r *http.Request) error {
+	q, err := h.parse(r.Context(), r.URL.Query(), measurementParameters)
+	if err != nil {
+		return err
+	}
+	limit := q.Limit
+	q.Limit++ // whether there are more
+	found := q.from.Find
+	if q.latest {
+		found = q.from.Latest
+	}
+	var table rows.Writer
+	if q.csv {
+		a.begin("text/csv; charset=utf-8", "", "")
+		table = rows.NewCSV(a.out, q.rows)
+	} else {
+		a.begin("application/json", "[", "]\n")
+	}
+	unreadable := 0
+	for m, err := range found(r.Context(), q.Query) {
+		var bucket *reader.BucketError
+		if errors.As(err, &bucket) {
+			unreadable++
+			h.Log.Warn("a bucket cannot be read: the answer lacks what it holds", "err", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if a.rows == limit {
+			a.w.Header().Set(trailerMore, "true")
+			break
+		}
+		row := rows.Row{Time: m.Time, Meta: m.Meta, Fields: m.Fields}
+		if table != nil {
+			if err := errors.Join(table.Write(row), a.wrote()); err != nil {
+				return err
+			}
+			continue
+		}
+		a.row = q.rows.AppendFlat(a.row[:0], row)
+		if err := a.add(a.row); err != nil {
+			return err
+		}
+	}
+	if unreadable > 0 {
+		a.w.Header().Set(trailerUnreadable, strconv.Itoa(unreadable))
+	}
+	if table != nil {
+		return table.Flush()
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"waterwheel/cmd/consumer/internal/rows"
+	"waterwheel/internal/words"
+	"waterwheel/reader"
+)
+
+// Parameters of requests.
+var (
+	seriesParameters      = []string{"series", "match", "filter", "from", "to", "last", "limit", "format"}
+	measurementParameters = append(slices.Clone(seriesParameters), "fields", "latest", "newest")
+)
+
+// request is a query with its time series, and how its rows are written.
+type request struct {
+	reader.Query
+	from   Source
+	rows   rows.Options
+	latest bool
+	csv    bool
+}
+
+// parse reads a request.
+func (h *handler) parse(ctx context.Context, values url.Values, known []string) (*request, error) {
+	for name := range values {
+		if !slices.Contains(known, name) {
+			return nil, badRequest{fmt.Errorf("there is no parameter %q; there are %s%s", name, strings.Join(known, ", "), words.DidYouMean(name, known))}
+		}
+	}
+	name := values.Get("series")
+	if name == "" {
+		return nil, badRequest{fmt.Errorf("which time series? Add series=NAME; /v1/collections lists them")}
+	}
+	from, err := h.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	o := from.Options()
+	r := &request{from: from, rows: rows.Options{TimeField: o.TimeField, MetaField: o.MetaField}}
+	if r.Meta, err = h.Filter(o, nonempty(values["match"]), values.Get("filter")); err != nil {
+		return nil, err
+	}
+	if r.From, r.To, err = h.Times(milliseconds(values.Get("from")), milliseconds(values.Get("to")), values.Get("last"), time.Now()); err != nil {
+		return nil, err
+	}
+	for _, list := range values["fields"] {
+		for field := range strings.SplitSeq(list, ",") {
+			if field != "" && field != o.TimeField && !o.OfMeta(field) && !slices.Contains(r.Fields, field) {
+				r.Fields = append(r.Fields, field)
+			}
+		}
+	}
+	r.rows.Fields = r.Fields
+	if r.Limit, err = h.limit(values.Get("limit")); err != nil {
+		return nil, err
+	}
+	for flag, to := range map[string]*bool{"latest": &r.latest, "newest": &r.Newest} {
+		if text := values.Get(flag); text != "" {
+			if *to, err = strconv.ParseBool(text); err != nil {
+				return nil, badRequest{fmt.Errorf("%s is %q: true or false", flag, text)}
+			}
+		}
+	}
+	switch format := values.Get("format"); format {
+	case "", "json":
+	case "csv":
+		r.csv = true
+	default:
+		return nil, badRequest{fmt.Errorf("format is %q: json or csv", format)}
+	}
+	return r, nil
+}
+
+// limit is how many rows the answer has at most.
+func (h *handler) limit(text string) (int64, error) {
+	if text == "" {
+		return h.MaxRows, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 || n > h.MaxRows {
+		return 0, badRequest{fmt.Errorf("limit is %q: a number from 1 to %d (SERVE_MAX_ROWS)", text, h.MaxRows)}
+	}
+	return n, nil
+}
+
+// nonempty leaves empty conditions out: a variable of a dashboard may have no value.
+func nonempty(conditions []string) []string {
+	return slices.DeleteFunc(slices.Clone(conditions), func(c string) bool { return strings.TrimSpace(c) == "" })
+}
+
+// milliseconds makes a time in milliseconds since 1970, as Grafana's ${__from} is, one in words.
+func milliseconds(text string) string {
+	const digits = 13
+	n, err := strconv.ParseInt(text, 10, 64)
+	if len(text) != digits || err != nil {
+		return text
+	}
+	return time.UnixMilli(n).UTC().Format("2006-01-02T15:04:05.000Z")
+}

@@ -1,0 +1,159 @@
+package serve
+
+import (
+	"context"
+	"crypto/subtle"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/cmd/consumer/internal/web"
+	"waterwheel/reader"
+	"waterwheel/timeseries"
+)
+
+// Source is where measurements are read; *reader.Series is one.
+type Source interface {
+	Options() timeseries.Options
+	Find(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
+	Latest(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
+	Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error]
+}
+
+// Options are what a Handler answers from, and its bounds.
+type Options struct {
+	// Names lists the time series, Open opens one of them; an error of reader.ErrNotSetUp is that there is none of the name.
+	Names func(ctx context.Context) ([]string, error)
+	Open  func(ctx context.Context, name string) (Source, error)
+	// Filter is the conditions of a request, as sensor=s-17, and a filter in Extended JSON, as a filter on the meta.
+	Filter func(o timeseries.Options, conditions []string, filter string) (bson.D, error)
+	// Times reads the bounds of a request as the flags of query are written.
+	Times func(from, to, last string, now time.Time) (begin, end time.Time, err error)
+	// Explain gives an error of the reader its cause and the way out.
+	Explain func(error) error
+	// Usage reports whether an error of Filter or Times is the caller's.
+	Usage func(error) bool
+
+	// MaxRows is how many rows an answer has at most, MaxTime how long one takes, MaxQueries how many are answered at a time.
+	MaxRows    int64
+	MaxTime    time.Duration
+	MaxQueries int
+	Token      string // that requests must have; empty: none
+	Log        *slog.Logger
+}
+
+type handler struct {
+	Options
+	places chan struct{} // one for each query that is answered
+}
+
+//go:embed index.html
+var indexHTML string
+
+//go:embed index.css
+var indexCSS string
+
+//go:embed index.js
+var indexScript string
+
+// Handler answers
+//
+//	GET /v1/collections    the names of the time series
+//	GET /v1/series         the metas that are selected
+//	GET /v1/measurements   the measurements that are selected; latest=true: the newest of each series
+//	GET /                  a page that plots them
+//	GET /healthz           without a token
+func Handler(o Options) http.Handler {
+	h := &handler{Options: o, places: make(chan struct{}, o.MaxQueries)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	for path, file := range map[string]struct{ kind, text string }{
+		"/{$}": {"text/html", indexHTML}, "/index.css": {"text/css", indexCSS}, "/index.js": {"text/javascript", indexScript},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", file.kind+"; charset=utf-8")
+			_, _ = io.WriteString(w, file.text)
+		})
+	}
+	mux.HandleFunc("GET /v1/collections", h.bounded(h.collections))
+	mux.HandleFunc("GET /v1/series", h.bounded(h.series))
+	mux.HandleFunc("GET /v1/measurements", h.bounded(h.measurements))
+	return web.Guarded(mux)
+}
+
+// bounded lets a request in that has the token, if there is room, and ends it in time.
+func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h.Token != "" {
+			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(h.Token)) != 1 {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+				fail(w, http.StatusUnauthorized, errors.New("this needs the header Authorization: Bearer TOKEN, with SERVE_TOKEN"))
+				return
+			}
+		}
+		select {
+		case h.places <- struct{}{}:
+			defer func() { <-h.places }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			fail(w, http.StatusTooManyRequests, errors.New("too many queries at once (SERVE_MAX_QUERIES): ask again in a moment"))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), h.MaxTime)
+		defer cancel()
+		began := time.Now()
+		a := newAnswer(w)
+		err := do(a, r.WithContext(ctx))
+		if err == nil {
+			err = a.end()
+		}
+		h.Log.Debug("answered", "path", r.URL.Path, "query", r.URL.RawQuery, "rows", a.rows, "took", time.Since(began), "err", err)
+		if err == nil || r.Context().Err() != nil { // or the caller is gone
+			return
+		}
+		if a.sent { // the caller must not take a part for the whole
+			h.Log.Warn("an answer was broken off", "path", r.URL.Path, "query", r.URL.RawQuery, "rows", a.rows, "err", err)
+			panic(http.ErrAbortHandler)
+		}
+		h.fail(w, ctx, err)
+	}
+}
+
+// badRequest is a request that cannot be answered as it is.
+type badRequest struct{ error }
+
+// fail answers with an error: what is wrong, and with which status.
+func (h *handler) fail(w http.ResponseWriter, ctx context.Context, err error) {
+	err = h.Explain(err)
+	var bad badRequest
+	var query *reader.QueryError
+	switch {
+	case errors.As(err, &bad), errors.As(err, &query), h.Usage(err):
+		fail(w, http.StatusBadRequest, err)
+	case errors.Is(err, reader.ErrNotSetUp):
+		fail(w, http.StatusNotFound, err)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		fail(w, http.StatusGatewayTimeout, errors.New("this takes longer than SERVE_MAX_TIME ("+h.MaxTime.String()+
+			"): ask for less time, or for one series, or make an index on the parts of meta that are asked for (META_INDEXES)"))
+	default:
+		h.Log.Warn("a query failed", "err", err)
+		fail(w, http.StatusBadGateway, err)
+	}
+}
+
+// fail answers with a status and a sentence.
+func fail(w http.ResponseWriter, status int, err error) {
+	w.Header().Del("Trailer")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+}

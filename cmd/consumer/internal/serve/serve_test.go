@@ -1,0 +1,345 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/reader"
+	"waterwheel/timeseries"
+)
+
+var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+// source answers with measurements that it has, and keeps what it was asked.
+type source struct {
+	options timeseries.Options
+	all     []reader.Measurement
+	err     error         // after them
+	wait    chan struct{} // each reading waits for it; nil: none does
+
+	mu     sync.Mutex
+	asked  reader.Query
+	latest bool
+}
+
+func (s *source) Options() timeseries.Options { return s.options }
+
+func (s *source) Find(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error] {
+	s.mu.Lock()
+	s.asked = q
+	s.mu.Unlock()
+	return func(yield func(reader.Measurement, error) bool) {
+		if s.wait != nil {
+			select {
+			case <-s.wait:
+			case <-ctx.Done():
+				yield(reader.Measurement{}, ctx.Err())
+				return
+			}
+		}
+		for i, m := range s.all {
+			if int64(i) == q.Limit || !yield(m, nil) {
+				return
+			}
+		}
+		if s.err != nil && yield(reader.Measurement{}, s.err) {
+			yield(reader.Measurement{Time: noon, Fields: document(bson.D{{Key: "last", Value: true}})}, nil)
+		}
+	}
+}
+
+func (s *source) Latest(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error] {
+	s.latest = true
+	return s.Find(ctx, q)
+}
+
+func (s *source) Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error] {
+	return func(yield func(bson.RawValue, error) bool) {
+		for m, err := range s.Find(ctx, q) {
+			if !yield(m.Meta, err) {
+				return
+			}
+		}
+	}
+}
+
+func document(d bson.D) bson.Raw {
+	raw, err := bson.Marshal(d)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func measured(second int, meta any, fields bson.D) reader.Measurement {
+	m := reader.Measurement{Time: noon.Add(time.Duration(second) * time.Second), Fields: document(fields)}
+	if meta != nil {
+		m.Meta = document(bson.D{{Key: "m", Value: meta}}).Lookup("m")
+	}
+	return m
+}
+
+// errUsage is a request that Filter or Times refuses.
+var errUsage = errors.New("this cannot be asked")
+
+// serving is a server for a source, with options that a test changes.
+func serving(t *testing.T, s *source, change func(*Options)) string {
+	t.Helper()
+	o := Options{
+		Names: func(context.Context) ([]string, error) { return []string{"a", "b"}, nil },
+		Open: func(_ context.Context, name string) (Source, error) {
+			if name != "a" {
+				return nil, fmt.Errorf("opening %s: %w", name, reader.ErrNotSetUp)
+			}
+			return s, nil
+		},
+		Filter: func(_ timeseries.Options, conditions []string, filter string) (bson.D, error) {
+			if slices.Contains(conditions, "wrong") {
+				return nil, errUsage
+			}
+			return bson.D{{Key: "conditions", Value: strings.Join(conditions, " ")}, {Key: "filter", Value: filter}}, nil
+		},
+		Times: func(from, to, last string, _ time.Time) (time.Time, time.Time, error) {
+			if last == "wrong" {
+				return time.Time{}, time.Time{}, errUsage
+			}
+			begin, _ := time.Parse(time.RFC3339, from)
+			end, _ := time.Parse(time.RFC3339, to)
+			return begin, end, nil
+		},
+		Usage:   func(err error) bool { return errors.Is(err, errUsage) },
+		Explain: func(err error) error { return err },
+		MaxRows: 1000, MaxTime: 10 * time.Second, MaxQueries: 2, Log: slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&o)
+	}
+	server := httptest.NewServer(Handler(o))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func newSource(all ...reader.Measurement) *source {
+	return &source{options: timeseries.Options{TimeField: "time", MetaField: "meta"}, all: all}
+}
+
+// get asks for a page; the answer has been read to its end.
+func get(t *testing.T, address string, header ...string) (*http.Response, string, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer, string(body), err
+}
+
+// TestRowsAreFlat: the parts of meta and nested fields have their paths, and every kind of value is plain JSON.
+func TestRowsAreFlat(t *testing.T) {
+	uuid := bson.Binary{Subtype: 4, Data: []byte("0123456789abcdef")}
+	decimal, _ := bson.ParseDecimal128("12.50")
+	infinite, _ := bson.ParseDecimal128("Infinity")
+	s := newSource(
+		measured(0, bson.D{{Key: "sensor", Value: "s\n1"}, {Key: "at", Value: bson.D{{Key: "site", Value: 7}}}}, bson.D{
+			{Key: "celsius", Value: 21.5}, {Key: "wind", Value: bson.D{{Key: "speed", Value: int64(1) << 60}, {Key: "none", Value: bson.D{}}}},
+			{Key: "nan", Value: math.NaN()}, {Key: "ok", Value: true}, {Key: "nothing", Value: nil}, {Key: "exact", Value: decimal}, {Key: "endless", Value: infinite},
+			{Key: "list", Value: bson.A{1, "two", bson.D{{Key: "three", Value: 3}}}}, {Key: "at", Value: bson.NewDateTimeFromTime(noon)}, {Key: "id", Value: uuid},
+		}),
+		measured(1, "s-2", bson.D{}),
+		measured(2, nil, bson.D{{Key: "meta.x", Value: "<&>"}}),
+	)
+	answer, body, err := get(t, serving(t, s, nil)+"/v1/measurements?series=a")
+	want := `[{"time":"2026-11-25T12:00:00.000Z","meta.sensor":"s\n1","meta.at.site":7,"celsius":21.5,"wind.speed":1152921504606846976,"wind.none":{},` +
+		`"nan":null,"ok":true,"nothing":null,"exact":12.50,"endless":null,"list":[1,"two",{"three":3}],"at":"2026-11-25T12:00:00.000Z","id":"30313233-3435-3637-3839-616263646566"},` + "\n" +
+		`{"time":"2026-11-25T12:00:01.000Z","meta":"s-2"},` + "\n" + `{"time":"2026-11-25T12:00:02.000Z","meta.x":"\u003c\u0026\u003e"}]` + "\n"
+	if err != nil || answer.StatusCode != 200 || body != want {
+		t.Errorf("%v, %v:\n%s\nwant\n%s", answer, err, body, want)
+	}
+	if !json.Valid([]byte(body)) {
+		t.Error("this is not JSON")
+	}
+	if _, body, _ := get(t, serving(t, s, nil)+"/v1/series?series=a"); !strings.HasPrefix(body, `[{"meta.sensor":"s\n1","meta.at.site":7},`+"\n"+`{"meta":"s-2"},`+"\n{}]") {
+		t.Errorf("series:\n%s", body)
+	}
+	if _, body, _ := get(t, serving(t, s, nil)+"/v1/collections"); body != "[\"a\",\n\"b\"]\n" {
+		t.Errorf("collections:\n%s", body)
+	}
+	if answer, body, _ := get(t, serving(t, newSource(), nil)+"/v1/measurements?series=a"); body != "[]\n" || answer.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("nothing: %q", body)
+	}
+}
+
+// TestRequestsBecomeQueries: each parameter arrives, Grafana's milliseconds and empty variables too.
+func TestRequestsBecomeQueries(t *testing.T) {
+	s := newSource(measured(0, "s-1", bson.D{{Key: "celsius", Value: 1}, {Key: "wind", Value: bson.D{{Key: "speed", Value: 3}}}, {Key: "humidity", Value: 40}}))
+	from := serving(t, s, nil) + "/v1/measurements?"
+	_, body, err := get(t, from+url.Values{
+		"series": {"a"}, "match": {"site=north", "", "sensor!=s-17"}, "filter": {"{}"}, "from": {"1764072000000"}, "to": {"2025-11-26T00:00:00Z"},
+		"fields": {"wind.speed,time", "celsius"}, "limit": {"7"}, "latest": {"true"}, "newest": {"1"}, "format": {"csv"},
+	}.Encode())
+	if err != nil || body != "time,meta,wind.speed,celsius\n2026-11-25T12:00:00.000Z,s-1,3,1\n" {
+		t.Errorf("%v:\n%s", err, body)
+	}
+	q := s.asked
+	if fmt.Sprint(q.Meta) != `{"conditions":"site=north sensor!=s-17","filter":"{}"}` || !s.latest || !q.Newest || q.Limit != 8 || fmt.Sprint(q.Fields) != "[wind.speed celsius]" ||
+		!q.From.Equal(time.UnixMilli(1764072000000)) || q.To.Format(time.RFC3339) != "2025-11-26T00:00:00Z" {
+		t.Errorf("the query is %+v", q)
+	}
+}
+
+// TestWhatIsWrongIsSaid: with a status and a sentence that says what to do.
+func TestWhatIsWrongIsSaid(t *testing.T) {
+	s := newSource(measured(0, "s-1", bson.D{}))
+	from := serving(t, s, nil)
+	for path, want := range map[string]string{
+		"/v1/measurements":                              "400 which time series?",
+		"/v1/measurements?series=b":                     "404 no such time series",
+		"/v1/measurements?series=a&lst=1h":              "400 did you mean last?",
+		"/v1/measurements?series=a&match=wrong":         "400 this cannot be asked",
+		"/v1/measurements?series=a&last=wrong":          "400 this cannot be asked",
+		"/v1/measurements?series=a&limit=1001":          "400 from 1 to 1000 (SERVE_MAX_ROWS)",
+		"/v1/measurements?series=a&limit=-1":            "400 from 1 to 1000",
+		"/v1/measurements?series=a&format=xml":          "400 json or csv",
+		"/v1/measurements?series=a&latest=perhaps":      "400 true or false",
+		"/v1/series?series=a&format=csv":                "400 series come as json",
+		"/v1/series?series=a&fields=celsius":            "400 there is no parameter",
+		"/v2/measurements?series=a":                     "404 ",
+		"/v1/measurements?series=a&limit=1&fields=,,,a": "200 ",
+	} {
+		answer, body, err := get(t, from+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, part, _ := strings.Cut(want, " ")
+		if fmt.Sprint(answer.StatusCode) != status || !strings.Contains(body, part) {
+			t.Errorf("GET %s: %d, want %s: %s", path, answer.StatusCode, want, body)
+		}
+	}
+	for _, c := range []struct {
+		err    error
+		status int
+	}{
+		{&reader.QueryError{Err: errors.New("wrong")}, http.StatusBadRequest},
+		{errors.New("the server is away"), http.StatusBadGateway},
+	} {
+		answer, body, err := get(t, serving(t, &source{options: s.options, err: c.err}, nil)+"/v1/measurements?series=a")
+		if err != nil || answer.StatusCode != c.status || !strings.Contains(body, c.err.Error()) || answer.Header.Get("Trailer") != "" {
+			t.Errorf("%v: %v, %v, %s", c.err, answer, err, body)
+		}
+	}
+}
+
+// TestAPartIsNotTakenForTheWhole: an answer that was cut off by its limit says so, and a failure on the way breaks it off.
+func TestAPartIsNotTakenForTheWhole(t *testing.T) {
+	var all []reader.Measurement
+	for i := range 3000 {
+		all = append(all, measured(i, "s-1", bson.D{{Key: "text", Value: strings.Repeat("x", 100)}, {Key: "last", Value: nil}}))
+	}
+	s := newSource(all...)
+	for _, format := range []string{"json", "csv"} {
+		from := serving(t, s, func(o *Options) { o.MaxRows = 4000 }) + "/v1/measurements?series=a&format=" + format
+		for limit, more := range map[string]string{"": "", "&limit=3000": "", "&limit=2999": "true", "&limit=1": "true"} {
+			answer, _, err := get(t, from+limit)
+			if err != nil || answer.Trailer.Get(trailerMore) != more {
+				t.Errorf("%s%s: the trailer is %q, want %q; %v", format, limit, answer.Trailer.Get(trailerMore), more, err)
+			}
+		}
+		s.err = errors.New("the server is away")
+		if _, body, err := get(t, from); err == nil {
+			t.Errorf("%s: an answer of %d bytes was broken off, and looks whole", format, len(body))
+		}
+		s.err = &reader.BucketError{Namespace: "a.buckets", Err: errors.New("damaged")}
+		answer, body, err := get(t, from)
+		if err != nil || !strings.Contains(body, "true") || answer.Trailer.Get(trailerUnreadable) != "1" {
+			t.Errorf("%s: after a damaged bucket: %v, %v", format, answer, err)
+		}
+		s.err = nil
+	}
+}
+
+// TestQueriesAreBounded: in time, and how many are answered at once.
+func TestQueriesAreBounded(t *testing.T) {
+	s := newSource(measured(0, "s-1", bson.D{}))
+	s.wait = make(chan struct{})
+	slow := serving(t, s, func(o *Options) { o.MaxTime = 10 * time.Millisecond })
+	if answer, body, err := get(t, slow+"/v1/measurements?series=a"); err != nil || answer.StatusCode != http.StatusGatewayTimeout || !strings.Contains(body, "SERVE_MAX_TIME (10ms)") {
+		t.Errorf("%v, %v, %s", answer, err, body)
+	}
+	busy := serving(t, s, nil)
+	done := make(chan int, 2)
+	for range 2 {
+		go func() {
+			answer, err := http.Get(busy + "/v1/measurements?series=a")
+			if err != nil {
+				done <- 0
+				return
+			}
+			answer.Body.Close()
+			done <- answer.StatusCode
+		}()
+	}
+	refused := false
+	for range 500 { // until both are in
+		answer, _, err := get(t, busy+"/v1/collections")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if refused = answer.StatusCode == http.StatusTooManyRequests; refused {
+			if answer.Header.Get("Retry-After") == "" {
+				t.Error("it does not say when to ask again")
+			}
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if answer, _, _ := get(t, busy+"/healthz"); !refused || answer.StatusCode != http.StatusOK {
+		t.Errorf("a third query was refused: %v; health: %d", refused, answer.StatusCode)
+	}
+	close(s.wait)
+	for range 2 {
+		if status := <-done; status != http.StatusOK {
+			t.Errorf("a query that was let in: %d", status)
+		}
+	}
+}
+
+// TestATokenIsNeeded: for what is stored, and not for the page and health.
+func TestATokenIsNeeded(t *testing.T) {
+	from := serving(t, newSource(), func(o *Options) { o.Token = "geheim" })
+	for _, c := range []struct {
+		path, token string
+		want        int
+	}{
+		{"/v1/collections", "Bearer geheim", 200}, {"/v1/collections", "", 401}, {"/v1/collections", "Bearer geheim2", 401}, {"/v1/collections", "geheim", 401},
+		{"/v1/measurements?series=a", "", 401}, {"/v1/series?series=a", "", 401}, {"/healthz", "", 200}, {"/", "", 200}, {"/index.js", "", 200}, {"/index.css", "", 200},
+	} {
+		answer, body, err := get(t, from+c.path, "Authorization", c.token)
+		if err != nil || answer.StatusCode != c.want || strings.Contains(body, "geheim") {
+			t.Errorf("GET %s with %q: %v, %v, %s", c.path, c.token, answer, err, body)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package web answers HTTP: a server that ends in order, headers that keep browsers to the page, and a bound of requests.
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Bounds of connections.
+const (
+	readTimeout  = 5 * time.Second
+	closeTimeout = time.Second
+)
+
+// Server is one address that answers HTTP.
+type Server struct {
+	Setting string // the variable that the address comes from
+	Address string // empty: Run does nothing
+	Handler http.Handler
+	// Longest bounds an answer; 0: it takes as long as it was asked to.
+	Longest time.Duration
+	// TLS encrypts the connections; nil: they are plain.
+	TLS *tls.Config
+	Log *slog.Logger
+}
+
+// Run answers until ctx ends; without an address it does nothing. Then it lets requests finish that are under way, until closing
+// ends, or for a moment. It returns an error only when it cannot listen or is cut off.
+func (s *Server) Run(ctx, closing context.Context) error {
+	if s.Address == "" {
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listening at %s: another process is using this port: choose another %s: %w", s.Address, s.Setting, err)
+	}
+	if err != nil {
+		return fmt.Errorf("listening at %s (%s): %w", s.Address, s.Setting, err)
+	}
+	s.Log.Info("listening", "setting", s.Setting, "address", listener.Addr().String(), "answers", audience(listener.Addr()))
+	server := &http.Server{
+		Handler:           s.Handler,
+		ReadHeaderTimeout: readTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      s.Longest,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	if s.TLS != nil {
+		listener = tls.NewListener(listener, s.TLS)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		closing, cancel := context.WithTimeout(closing, closeTimeout)
+		defer cancel()
+		if server.Shutdown(closing) != nil {
+			server.Close()
+		}
+		err = <-served
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving at %s (%s): %w", s.Address, s.Setting, err)
+}
+
+// audience says who can reach an address that is listened at.
+func audience(address net.Addr) string {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		return "this machine only"
+	}
+	return "whoever the network lets through"
+}
+
+// Limited answers so many requests at a time and sends the others away, but for those of the free paths.
+func Limited(next http.Handler, most int, free ...string) http.Handler {
+	places := make(chan struct{}, most)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.Contains(free, r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+		}
+	})
+}
+
+// Guarded tells browsers to take every answer for nothing but what it is, from nowhere else and for nobody else.
+func Guarded(next http.Handler) http.Handler {
+	headers := map[string]string{
+		"X-Content-Type-Options":       "nosniff",
+		"Content-Security-Policy":      "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"X-Frame-Options":              "DENY", // frame-ancestors, for older browsers
+		"Cross-Origin-Resource-Policy": "same-origin",
+		"Referrer-Policy":              "no-referrer",
+		"Cache-Control":                "no-store",
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range headers {
+			w.Header().Set(name, value)
+		}
+		next.ServeHTTP(w, r)
+	})
+}

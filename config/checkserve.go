@@ -1,0 +1,14 @@
+package config
+
+import "net"
+
+// serve looks at the settings of reading over HTTP.
+func (k *checker) serve() {
+	s := k.Serve
+	if _, port, err := net.SplitHostPort(s.Addr); err != nil || !isPort(port, 0) {
+		k.fail("SERVE_ADDR", s.Addr, "not an address to listen at: write host:port or :port, as :9465")
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		k.fail("SERVE_TLS_CERT_FILE", s.CertFile, "and SERVE_TLS_KEY_FILE belong together: set both or none")
+	}
+}
