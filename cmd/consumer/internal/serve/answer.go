@@ -109,7 +109,7 @@ func (h *handler) series(a *answer, r *http.Request) error {
 		return err
 	}
 	if q.csv {
-		return badRequest{errors.New("format=csv is for measurements: series come as json")}
+		return requestError{errors.New("format=csv is for measurements: series come as json")}
 	}
 	limit := q.Limit
 	q.Limit++ // whether there are more

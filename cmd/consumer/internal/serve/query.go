@@ -33,12 +33,12 @@ type request struct {
 func (h *handler) parse(ctx context.Context, values url.Values, known []string) (*request, error) {
 	for name := range values {
 		if !slices.Contains(known, name) {
-			return nil, badRequest{fmt.Errorf("there is no parameter %q; there are %s%s", name, strings.Join(known, ", "), words.DidYouMean(name, known))}
+			return nil, requestError{fmt.Errorf("there is no parameter %q; there are %s%s", name, strings.Join(known, ", "), words.DidYouMean(name, known))}
 		}
 	}
 	name := values.Get("series")
 	if name == "" {
-		return nil, badRequest{fmt.Errorf("which time series? Add series=NAME; /v1/collections lists them")}
+		return nil, requestError{fmt.Errorf("which time series? Add series=NAME; /v1/collections lists them")}
 	}
 	from, err := h.Open(ctx, name)
 	if err != nil {
@@ -66,7 +66,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	for flag, to := range map[string]*bool{"latest": &r.latest, "newest": &r.Newest} {
 		if text := values.Get(flag); text != "" {
 			if *to, err = strconv.ParseBool(text); err != nil {
-				return nil, badRequest{fmt.Errorf("%s is %q: true or false", flag, text)}
+				return nil, requestError{fmt.Errorf("%s is %q: true or false", flag, text)}
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (h *handler) parse(ctx context.Context, values url.Values, known []string) 
 	case "csv":
 		r.csv = true
 	default:
-		return nil, badRequest{fmt.Errorf("format is %q: json or csv", format)}
+		return nil, requestError{fmt.Errorf("format is %q: json or csv", format)}
 	}
 	return r, nil
 }
@@ -87,7 +87,7 @@ func (h *handler) limit(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > h.MaxRows {
-		return 0, badRequest{fmt.Errorf("limit is %q: a number from 1 to %d (SERVE_MAX_ROWS)", text, h.MaxRows)}
+		return 0, requestError{fmt.Errorf("limit is %q: a number from 1 to %d (SERVE_MAX_ROWS)", text, h.MaxRows)}
 	}
 	return n, nil
 }

@@ -128,13 +128,13 @@ func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFun
 	}
 }
 
-// badRequest is a request that cannot be answered as it is.
-type badRequest struct{ error }
+// requestError tells of a request that cannot be answered as it is.
+type requestError struct{ error }
 
 // fail answers with an error: what is wrong, and with which status.
 func (h *handler) fail(w http.ResponseWriter, ctx context.Context, err error) {
 	err = h.Explain(err)
-	var bad badRequest
+	var bad requestError
 	var query *reader.QueryError
 	switch {
 	case errors.As(err, &bad), errors.As(err, &query), h.Usage(err):

@@ -139,8 +139,14 @@ func newSource(all ...reader.Measurement) *source {
 	return &source{options: timeseries.Options{TimeField: "time", MetaField: "meta"}, all: all}
 }
 
-// get asks for a page; the answer has been read to its end.
-func get(t *testing.T, address string, header ...string) (*http.Response, string, error) {
+// head is what stands before and behind the body of an answer.
+type head struct {
+	StatusCode      int
+	Header, Trailer http.Header
+}
+
+// get asks for a page, and reads the answer to its end.
+func get(t *testing.T, address string, header ...string) (head, string, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
@@ -151,11 +157,11 @@ func get(t *testing.T, address string, header ...string) (*http.Response, string
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, "", err
+		return head{}, "", err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	return answer, string(body), err
+	return head{answer.StatusCode, answer.Header, answer.Trailer}, string(body), err
 }
 
 // TestRowsAreFlat: the parts of meta and nested fields have their paths, and every kind of value is plain JSON.
@@ -165,9 +171,16 @@ func TestRowsAreFlat(t *testing.T) {
 	infinite, _ := bson.ParseDecimal128("Infinity")
 	s := newSource(
 		measured(0, bson.D{{Key: "sensor", Value: "s\n1"}, {Key: "at", Value: bson.D{{Key: "site", Value: 7}}}}, bson.D{
-			{Key: "celsius", Value: 21.5}, {Key: "wind", Value: bson.D{{Key: "speed", Value: int64(1) << 60}, {Key: "none", Value: bson.D{}}}},
-			{Key: "nan", Value: math.NaN()}, {Key: "ok", Value: true}, {Key: "nothing", Value: nil}, {Key: "exact", Value: decimal}, {Key: "endless", Value: infinite},
-			{Key: "list", Value: bson.A{1, "two", bson.D{{Key: "three", Value: 3}}}}, {Key: "at", Value: bson.NewDateTimeFromTime(noon)}, {Key: "id", Value: uuid},
+			{Key: "celsius", Value: 21.5},
+			{Key: "wind", Value: bson.D{{Key: "speed", Value: int64(1) << 60}, {Key: "none", Value: bson.D{}}}},
+			{Key: "nan", Value: math.NaN()},
+			{Key: "ok", Value: true},
+			{Key: "nothing", Value: nil},
+			{Key: "exact", Value: decimal},
+			{Key: "endless", Value: infinite},
+			{Key: "list", Value: bson.A{1, "two", bson.D{{Key: "three", Value: 3}}}},
+			{Key: "at", Value: bson.NewDateTimeFromTime(noon)},
+			{Key: "id", Value: uuid},
 		}),
 		measured(1, "s-2", bson.D{}),
 		measured(2, nil, bson.D{{Key: "meta.x", Value: "<&>"}}),
@@ -334,8 +347,16 @@ func TestATokenIsNeeded(t *testing.T) {
 		path, token string
 		want        int
 	}{
-		{"/v1/collections", "Bearer geheim", 200}, {"/v1/collections", "", 401}, {"/v1/collections", "Bearer geheim2", 401}, {"/v1/collections", "geheim", 401},
-		{"/v1/measurements?series=a", "", 401}, {"/v1/series?series=a", "", 401}, {"/healthz", "", 200}, {"/", "", 200}, {"/index.js", "", 200}, {"/index.css", "", 200},
+		{"/v1/collections", "Bearer geheim", 200},
+		{"/v1/collections", "", 401},
+		{"/v1/collections", "Bearer geheim2", 401},
+		{"/v1/collections", "geheim", 401},
+		{"/v1/measurements?series=a", "", 401},
+		{"/v1/series?series=a", "", 401},
+		{"/healthz", "", 200},
+		{"/", "", 200},
+		{"/index.js", "", 200},
+		{"/index.css", "", 200},
 	} {
 		answer, body, err := get(t, from+c.path, "Authorization", c.token)
 		if err != nil || answer.StatusCode != c.want || strings.Contains(body, "geheim") {

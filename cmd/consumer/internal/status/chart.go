@@ -121,7 +121,7 @@ func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) char
 	scale := float64(chartHeight-2) / max(most, 1)
 	var line, area, list strings.Builder
 	begun := -1 // where the present piece of the line begins
-	end := func(i int) {
+	end := func() {
 		if begun >= 0 {
 			fmt.Fprintf(&area, "V%dH%dZ", chartHeight, begun)
 		}
@@ -132,7 +132,7 @@ func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) char
 			list.WriteByte(',')
 		}
 		if y < 0 {
-			end(i)
+			end()
 			continue
 		}
 		list.WriteString(strconv.FormatFloat(y, 'f', decimals(y), 64))
@@ -145,7 +145,7 @@ func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) char
 		fmt.Fprintf(&line, "L%d %s", i+1, at)
 		fmt.Fprintf(&area, "L%d %s", i+1, at)
 	}
-	end(hourSamples)
+	end()
 	c.Line, c.Area, c.Values = line.String(), area.String(), list.String()
 	return c
 }

@@ -72,8 +72,8 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	stored := text.Grouped(int64(v.perMinute())) + " measurements stored in the last minute"
 	oldest, unknown, late := 0.0, 0, 0
 	for i := range s.Partitions {
-		switch age := s.Partitions[i].FreshnessSeconds; {
-		case age == nil:
+		switch age := s.Partitions[i].FreshnessSeconds; age {
+		case nil:
 			unknown++
 		default:
 			oldest = max(oldest, *age)
