@@ -20,7 +20,7 @@ func TestRefusals(t *testing.T) {
 		{"uri in quotes", []string{"MONGODB_URI", `"mongodb://u:geheim@h/db"`}, `MONGODB_URI=***: begins and ends with a quote`},
 		{"path in quotes", []string{"EVENT_TIME_FIELD", `'ts'`}, "begins and ends with a quote"},
 		{"word near another", []string{"EVENT_FORMAT", "jsn"}, "must be one of json, extjson, bson: did you mean json?"},
-		{"mechanism", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM"}, "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. OAUTHBEARER, AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK"},
+		{"mechanism", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p", "KAFKA_SASL_MECHANISM", "AWS_MSK_IAM"}, "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK"},
 		{"start misspelt", []string{"KAFKA_START", "earlyest"}, "did you mean earliest?"},
 		{"root in array", []string{"EVENT_ROOT", "values[]"}, "EVENT_ROOT=values[]: leads into an array, and paths lead through objects only"},
 		{"root of any name", []string{"EVENT_ROOT", "data.*"}, "EVENT_ROOT=data.*: not a dotted path: * stands for no name here. Name the field"},
@@ -53,6 +53,15 @@ func TestRefusals(t *testing.T) {
 		{"framing", []string{"EVENT_FRAMING", "avro"}, "EVENT_FRAMING=avro: must be one of none, confluent"},
 		{"framed bson", []string{"EVENT_FRAMING", "confluent", "EVENT_FORMAT", "bson"}, "EVENT_FRAMING=confluent: is not read with EVENT_FORMAT=bson"},
 		{"sasl incomplete", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "u"}, "KAFKA_SASL_PASSWORD: is required"},
+		{"oauth incomplete", oauth(), "KAFKA_OAUTH_TOKEN_URL: is required with KAFKA_SASL_MECHANISM=OAUTHBEARER, unless KAFKA_OAUTH_TOKEN_FILE has a token"},
+		{"oauth without secret", oauth("KAFKA_OAUTH_TOKEN_URL", "https://id.example/token", "KAFKA_OAUTH_CLIENT_ID", "c"), "KAFKA_OAUTH_CLIENT_SECRET: is required"},
+		{"oauth by http", oauth("KAFKA_OAUTH_TOKEN_URL", "http://id.example/token", "KAFKA_OAUTH_CLIENT_ID", "c", "KAFKA_OAUTH_CLIENT_SECRET", "s"), "would send the client's secret unencrypted"},
+		{"oauth no url", oauth("KAFKA_OAUTH_TOKEN_URL", "id.example/token", "KAFKA_OAUTH_CLIENT_ID", "c", "KAFKA_OAUTH_CLIENT_SECRET", "s"), "must be a URL"},
+		{"oauth and password", oauth("KAFKA_SASL_USERNAME", "u", "KAFKA_OAUTH_TOKEN_FILE", "/t"), "KAFKA_SASL_MECHANISM=OAUTHBEARER: takes no user and password"},
+		{"oauth twice", oauth("KAFKA_OAUTH_TOKEN_FILE", "/t", "KAFKA_OAUTH_TOKEN_URL", "https://id.example/token"), "both say where tokens come from"},
+		{"oauth extension", oauth("KAFKA_OAUTH_EXTENSIONS", "logicalCluster", "KAFKA_OAUTH_TOKEN_FILE", "/t"), "must be name=value"},
+		{"oauth without mechanism", []string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_MECHANISM", "PLAIN", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p", "KAFKA_OAUTH_SCOPE", "kafka"}, "KAFKA_SASL_MECHANISM=PLAIN: takes no token"},
+		{"oauth without sasl", []string{"KAFKA_OAUTH_TOKEN_FILE", "/t"}, "KAFKA_SECURITY=plaintext: does not authenticate"},
 		{"tls off", []string{"KAFKA_TLS_CA_FILE", "/ca.pem"}, "KAFKA_SECURITY=plaintext: does not encrypt"},
 		{"key alone", []string{"KAFKA_SECURITY", "tls", "KAFKA_TLS_KEY_FILE", "/k.pem"}, "belong together"},
 		{"uri scheme", []string{"MONGODB_URI", "http://mongo"}, "not a connection string"},
@@ -112,6 +121,8 @@ func TestSettingsThatAreFine(t *testing.T) {
 		"relative window":      {"EVENT_TIME_MIN", "-72h"},
 		"srv":                  {"MONGODB_URI", "mongodb+srv://u:p@cluster.example.net/?appName=x"},
 		"several hosts":        {"MONGODB_URI", "mongodb://a:1,b:2/db?replicaSet=rs"},
+		"oauth":                oauth("KAFKA_OAUTH_TOKEN_URL", "http://127.0.0.1:8080/token", "KAFKA_OAUTH_CLIENT_ID", "c", "KAFKA_OAUTH_CLIENT_SECRET", "s", "KAFKA_OAUTH_SCOPE", "a,b"),
+		"oauth by file":        oauth("KAFKA_OAUTH_TOKEN_FILE", "/t", "KAFKA_OAUTH_EXTENSIONS", "logicalCluster=lkc-1,identityPoolId=pool-1"),
 		"sasl":                 {"KAFKA_SECURITY", "sasl_plaintext", "KAFKA_SASL_MECHANISM", "SCRAM-SHA-512", "KAFKA_SASL_USERNAME", "u", "KAFKA_SASL_PASSWORD", "p"},
 		"start at a time":      {"KAFKA_START", "2026-01-31T00:00:00+01:00"},
 		"fast tests":           {"KAFKA_SESSION_TIMEOUT", "1s", "KAFKA_HEARTBEAT_INTERVAL", "100ms", "KAFKA_REBALANCE_TIMEOUT", "3s", "KAFKA_LEASE", "600ms", "COMMIT_INTERVAL", "200ms", "MONGODB_WRITE_TIMEOUT", "1s"},
@@ -121,4 +132,9 @@ func TestSettingsThatAreFine(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+}
+
+// oauth are settings of a login by a token.
+func oauth(more ...string) []string {
+	return append([]string{"KAFKA_SECURITY", "sasl_tls", "KAFKA_SASL_MECHANISM", "OAUTHBEARER"}, more...)
 }

@@ -35,18 +35,7 @@ func (k *checker) security() {
 	if !k.good("KAFKA_SECURITY") {
 		return
 	}
-	if strings.HasPrefix(s.Protocol, "sasl_") {
-		needed := [][2]string{
-			{"KAFKA_SASL_MECHANISM", s.SASLMechanism}, {"KAFKA_SASL_USERNAME", s.SASLUsername}, {"KAFKA_SASL_PASSWORD", string(s.SASLPassword)},
-		}
-		for _, n := range needed {
-			if n[1] == "" {
-				k.fail(n[0], "", "is required with KAFKA_SECURITY=%s", s.Protocol)
-			}
-		}
-	} else if s.SASLMechanism != "" || s.SASLUsername != "" || s.SASLPassword != "" {
-		k.fail("KAFKA_SECURITY", s.Protocol, "does not authenticate, but KAFKA_SASL_… is set: use sasl_tls (or sasl_plaintext), or unset it")
-	}
+	k.sasl()
 	files := s.TLSCAFile + s.TLSCertFile + s.TLSKeyFile + s.TLSServerName
 	if !strings.HasSuffix(s.Protocol, "tls") && (files != "" || s.TLSInsecure) {
 		k.fail("KAFKA_SECURITY", s.Protocol, "does not encrypt, but KAFKA_TLS_… is set: use tls or sasl_tls, or unset it")

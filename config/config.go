@@ -55,9 +55,19 @@ type Kafka struct {
 // Security says how connections to Kafka are protected.
 type Security struct {
 	Protocol      string `env:"KAFKA_SECURITY,default=plaintext" oneof:"plaintext,tls,sasl_plaintext,sasl_tls" also:"ssl=tls,sasl_ssl=sasl_tls" doc:"encryption and authentication; SSL and SASL_SSL, as Java's client calls them, mean tls and sasl_tls"`
-	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" hint:". OAUTHBEARER, AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK, PLAIN at Azure Event Hubs" doc:"needed with sasl_plaintext and sasl_tls"`
-	SASLUsername  string `env:"KAFKA_SASL_USERNAME" doc:"user"`
+	SASLMechanism string `env:"KAFKA_SASL_MECHANISM" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" hint:". AWS_MSK_IAM and GSSAPI are not supported: use SCRAM-SHA-512 at Amazon MSK" doc:"needed with sasl_plaintext and sasl_tls"`
+	SASLUsername  string `env:"KAFKA_SASL_USERNAME" doc:"user; not with OAUTHBEARER"`
 	SASLPassword  Secret `env:"KAFKA_SASL_PASSWORD" doc:"password"`
+
+	OAuthTokenURL     string   `env:"KAFKA_OAUTH_TOKEN_URL" doc:"with OAUTHBEARER: endpoint that gives tokens to a client with its secret (client credentials). Another token is asked for when a fifth of its time is left, or half a minute"`
+	OAuthClientID     string   `env:"KAFKA_OAUTH_CLIENT_ID" doc:"the client"`
+	OAuthClientSecret Secret   `env:"KAFKA_OAUTH_CLIENT_SECRET" doc:"the client's secret"`
+	OAuthScope        []string `env:"KAFKA_OAUTH_SCOPE" doc:"scopes of the token, comma-separated"`
+	OAuthParameters   []string `env:"KAFKA_OAUTH_PARAMETERS" doc:"what else the endpoint wants, each as name=value, comma-separated, as audience=kafka"`
+	OAuthCAFile       string   `env:"KAFKA_OAUTH_CA_FILE" doc:"PEM file of the authorities to trust for the endpoint instead of the system's"`
+	OAuthTokenFile    string   `env:"KAFKA_OAUTH_TOKEN_FILE" doc:"instead of KAFKA_OAUTH_TOKEN_URL: a file with a token, which something else keeps current. It is read for each login"`
+	OAuthExtensions   []string `env:"KAFKA_OAUTH_EXTENSIONS" doc:"extensions that go to the broker with the token, each as name=value, comma-separated, as logicalCluster=lkc-1,identityPoolId=pool-1 at Confluent Cloud"`
+
 	TLSCAFile     string `env:"KAFKA_TLS_CA_FILE" doc:"PEM file of the authorities to trust instead of the system's; read again when it changes, as the next two"`
 	TLSCertFile   string `env:"KAFKA_TLS_CERT_FILE" doc:"PEM file of the client's certificate"`
 	TLSKeyFile    string `env:"KAFKA_TLS_KEY_FILE" doc:"PEM file of the client's key"`

@@ -140,7 +140,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		"MONGODB_BUCKET_MAXSPAN: no such setting: did you mean MONGODB_BUCKET_MAX_SPAN?",
 		"KAFKA_TOPICS=no spaces allowed: not a topic Kafka can have: 1 to 249 of a-z A-Z 0-9 . _ -, and not . or ..",
 		"KAFKA_TOPICS=ok: is listed twice",
-		"KAFKA_SECURITY=plaintext: does not authenticate, but KAFKA_SASL_… is set: use sasl_tls (or sasl_plaintext), or unset it",
+		"KAFKA_SECURITY=plaintext: does not authenticate, but KAFKA_SASL_… or KAFKA_OAUTH_… is set: use sasl_tls (or sasl_plaintext), or unset it",
 		"KAFKA_LEASE=2s: must be at least 3 × COMMIT_INTERVAL = 3s",
 		"EVENT_TIME_MAX=1980-01-01T00:00:00Z: must be after EVENT_TIME_MIN = 1990-01-01T00:00:00Z: no time would be accepted",
 		"MONGODB_URI: " + uriEscapes,

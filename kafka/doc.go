@@ -26,7 +26,7 @@
 //	retry.go          waiting between attempts
 //	probe.go          the first connection, and which setting is wrong when it fails
 //	reach.go          whether any broker can be reached
-//	security.go       how connections are protected; tlsfiles.go their files, login.go their logins
+//	security.go       how connections are protected; tlsfiles.go their files, login.go their logins, oauth.go tokens for these
 //	metrics.go        what fetching counts
 //	clock_*.go        a clock that does not stand still while the machine is suspended
 package kafka

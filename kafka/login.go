@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,6 +21,8 @@ import (
 const (
 	saslHandshakeVersion    = 1 // the first after which the proofs are requests of Kafka's protocol
 	saslAuthenticateVersion = 1 // the first that says how long a session lasts
+	// leastRenewal is the least time between two logins on one connection: Kafka ends a connection that logs in twice within a second.
+	leastRenewal = 1100 * time.Millisecond
 	// maxIterations bounds the work that a broker may ask for: SCRAM hashes a password so often. Kafka allows 16,384.
 	maxIterations = 1 << 20
 )
@@ -56,7 +59,11 @@ func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
 		if err := bearable(challenge); err != nil {
 			return err
 		}
-		if done, proof, err = machine.Next(ctx, challenge); err != nil {
+		done, proof, err = machine.Next(ctx, challenge)
+		if errors.Is(err, kafkago.SASLAuthenticationFailed) {
+			return err
+		}
+		if err != nil {
 			return fmt.Errorf("%w: the broker's part of the login: %w", wire.ErrMalformed, err)
 		}
 	}
@@ -108,7 +115,7 @@ func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
 		return nil, code
 	}
 	if lifetime > 0 { // somewhat before its end, and not all connections at once
-		s.renewAt = time.Now().Add(lifetime/100*80 + rand.N(lifetime/100*10+1))
+		s.renewAt = time.Now().Add(max(leastRenewal, lifetime/100*80+rand.N(lifetime/100*10+1)))
 	}
 	return challenge, nil
 }

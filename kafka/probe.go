@@ -121,6 +121,15 @@ func checkVersions(rw io.ReadWriter) error {
 // explain turns what a connection died of into the setting to look at.
 func (c *connector) explain(ctx context.Context, broker string, err error) error {
 	code, coded := errors.AsType[kafkago.Error](err)
+	switch {
+	case errors.Is(err, errTokenAway):
+		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
+	case errors.Is(err, errTokenRefused):
+		return fmt.Errorf("%s: %w", broker, err)
+	case code == kafkago.SASLAuthenticationFailed && c.sasl != nil && c.sasl.Name() == "OAUTHBEARER":
+		return fmt.Errorf("%s: %w; compare the token's issuer, audience, scope and times with the broker's sasl.oauthbearer.expected.issuer, "+
+			"….expected.audience and clock", broker, err)
+	}
 	if coded && answerOf(code).class == StopProgram {
 		return fmt.Errorf("%s: %w; %s", broker, err, answerOf(code).advice)
 	}

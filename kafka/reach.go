@@ -55,7 +55,7 @@ func (r *reach) none(brokers []string) error {
 
 // causeOf is what an error about a broker says beside that the broker cannot be reached.
 func causeOf(broker string, err error) string {
-	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && errors.Is(err, errUnreachable) && !dial.Timeout() {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && errors.Is(err, errUnreachable) && !errors.Is(err, errTokenAway) && !dial.Timeout() {
 		if _, unknown := errors.AsType[*net.DNSError](err); !unknown {
 			return dial.Err.Error()
 		}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,16 +29,29 @@ type Security struct {
 
 // SASL is a user and how to prove to be it.
 type SASL struct {
-	// Mechanism is PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	// Mechanism is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
 	Mechanism string
 	Username  string
 	Password  string
+	// OAuth has the tokens of OAUTHBEARER, in place of Username and Password.
+	OAuth *OAuth
+}
+
+// user is who logs in, for messages.
+func (s *SASL) user() string {
+	if s.Mechanism == "OAUTHBEARER" && s.OAuth != nil {
+		return cmp.Or(s.OAuth.ClientID, s.OAuth.TokenFile)
+	}
+	return s.Username
 }
 
 // mechanism is nil without authentication.
 func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	if s == nil {
 		return nil, nil
+	}
+	if s.Mechanism == "OAUTHBEARER" && s.OAuth != nil {
+		return s.OAuth.mechanism()
 	}
 	if s.Username == "" || s.Password == "" {
 		return nil, errors.New("KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD are both needed")
@@ -50,7 +64,7 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		return scramMechanism(scram.SHA512, s)
 	default:
-		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM is %q: PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are known", s.Mechanism)
+		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM is %q: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER are known", s.Mechanism)
 	}
 }
 
@@ -81,7 +95,7 @@ func (s Security) connector(logger *slog.Logger) (*connector, error) {
 	}
 	c := &connector{sasl: mechanism, timeout: 5 * time.Second}
 	if s.SASL != nil {
-		c.user = s.SASL.Username
+		c.user = s.SASL.user()
 	}
 	if s.TLS != nil {
 		if c.tls, err = newTLSFiles(*s.TLS, logger); err != nil {

@@ -73,6 +73,12 @@ func security(c config.Security) kafka.Security {
 	if strings.HasPrefix(c.Protocol, "sasl_") {
 		s.SASL = &kafka.SASL{Mechanism: c.SASLMechanism, Username: c.SASLUsername, Password: c.SASLPassword.Reveal()}
 	}
+	if c.SASLMechanism == config.OAuthBearer {
+		s.SASL.OAuth = &kafka.OAuth{
+			TokenURL: c.OAuthTokenURL, ClientID: c.OAuthClientID, ClientSecret: c.OAuthClientSecret.Reveal(), Scopes: c.OAuthScope,
+			Parameters: config.Pairs(c.OAuthParameters), CAFile: c.OAuthCAFile, TokenFile: c.OAuthTokenFile, Extensions: config.Pairs(c.OAuthExtensions),
+		}
+	}
 	return s
 }
 

@@ -107,7 +107,8 @@ func (b *Broker) properties() string { return filepath.Join(b.dir, "server.prope
 
 // java are the arguments that run a class of Kafka's in little memory.
 func (b *Broker) java(class string, args ...string) []string {
-	return append([]string{"-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-cp", filepath.Join(b.jars, "*"), class}, args...)
+	memory := []string{"-Xms256m", "-Xmx256m", "-XX:+UseSerialGC"}
+	return slices.Concat(memory, b.options.Java, []string{"-cp", filepath.Join(b.jars, "*"), class}, args)
 }
 
 // Start starts the broker's process, with the data it has. AwaitBrokers of the cluster waits until it answers.

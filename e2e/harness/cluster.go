@@ -31,6 +31,8 @@ type ClusterOptions struct {
 	Listeners []Listener
 	// Settings are further lines of the brokers' server.properties.
 	Settings []string
+	// Java are further arguments of the brokers' processes, before their class.
+	Java []string
 	// Format are further arguments of the command that prepares the data folders.
 	Format []string
 }

@@ -16,6 +16,7 @@ const (
 	expired   = "EXPIRED"   // SSL with a certificate that was valid until an hour ago
 	elsewhere = "ELSEWHERE" // SSL with a certificate of another name
 	mutual    = "MUTUAL"    // SSL that wants a client's certificate
+	tokens    = "TOKENS"    // SASL_PLAINTEXT with tokens; a login ends with its token
 )
 
 // password is that of all users. No message may hold it, nor wrongPassword.
@@ -52,8 +53,9 @@ func clusterOptions(jars, dir string, f files) harness.ClusterOptions {
 			"ssl.truststore.type=PEM", "ssl.truststore.location=" + f.path("known.crt"),
 		}
 	}
+	keys := "file://" + f.path("keys.json")
 	return harness.ClusterOptions{
-		Jars: jars, Dir: dir, Brokers: 1, Format: format,
+		Jars: jars, Dir: dir, Brokers: 1, Format: format, Java: []string{"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=" + keys},
 		Listeners: []harness.Listener{
 			{Name: login, Protocol: "SASL_PLAINTEXT", Settings: sasl("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")},
 			{Name: secret, Protocol: "SASL_SSL", Settings: append(sasl("PLAIN", "SCRAM-SHA-512"), ssl("broker")...)},
@@ -62,6 +64,12 @@ func clusterOptions(jars, dir string, f files) harness.ClusterOptions {
 			{Name: expired, Protocol: "SSL", Settings: ssl("expired")},
 			{Name: elsewhere, Protocol: "SSL", Settings: ssl("elsewhere")},
 			{Name: mutual, Protocol: "SSL", Settings: append(ssl("broker"), "ssl.client.auth=required")},
+			{Name: tokens, Protocol: "SASL_PLAINTEXT", Settings: []string{
+				"sasl.enabled.mechanisms=OAUTHBEARER", "oauthbearer.sasl.jaas.config=" + jaas + "oauthbearer.OAuthBearerLoginModule required;",
+				"oauthbearer.sasl.server.callback.handler.class=" + jaas + "oauthbearer.OAuthBearerValidatorCallbackHandler",
+				"sasl.oauthbearer.jwks.endpoint.url=" + keys, "sasl.oauthbearer.expected.audience=" + tokenAudience, "sasl.oauthbearer.expected.issuer=" + tokenIssuer,
+				"connections.max.reauth.ms=3600000",
+			}},
 		},
 		Settings: []string{
 			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -74,7 +82,7 @@ func clusterOptions(jars, dir string, f files) harness.ClusterOptions {
 func at(listener, topic string) harness.Settings {
 	s := world.servers.Short(topic, topic).With("KAFKA_BROKERS", world.cluster.ListenerAddress(listener), "DLQ_PARTITIONS", "1")
 	switch listener {
-	case login, brief:
+	case login, brief, tokens:
 		return s.With("KAFKA_SECURITY", "sasl_plaintext")
 	case secret:
 		return s.With("KAFKA_SECURITY", "sasl_tls", "KAFKA_TLS_CA_FILE", world.files.path("known.crt"))

@@ -20,6 +20,7 @@ var world struct {
 	cluster *harness.Cluster // nil: Kafka's jars are not given
 	admin   *kgo.Client
 	files   files
+	signer  *signer
 	binary  string
 }
 
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 			return err
 		}
 		if world.files, err = newFiles(s.Dir); err != nil {
+			return err
+		}
+		if world.signer, err = newSigner(world.files); err != nil {
 			return err
 		}
 		return startBroker(ctx, s, jars)

@@ -1,0 +1,198 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+// OAuth is where the tokens of SASL OAUTHBEARER (RFC 7628) come from: an endpoint that gives them to a client with its secret
+// (client credentials, RFC 6749 section 4.4), or a file that something else keeps current.
+type OAuth struct {
+	TokenURL               string
+	ClientID, ClientSecret string
+	// Scopes are those of the token, Parameters are sent to the endpoint beside, as audience.
+	Scopes     []string
+	Parameters map[string]string
+	// CAFile holds the PEM certificates that the endpoint's is checked against; empty means the system's. It is read at the start.
+	CAFile string
+	// TokenFile holds a token in place of the endpoint. It is read for each login.
+	TokenFile string
+	// Extensions go to the broker with the token (KIP-342), as logicalCluster.
+	Extensions map[string]string
+}
+
+// tokenTimeout bounds asking for a token: less than opening a connection may take.
+const tokenTimeout = 4 * time.Second
+
+// leastLeft is how long a token must last at least to be used for another login: a broker ends a login with its token.
+const leastLeft = 30 * time.Second
+
+// maxTokenFile bounds a file with a token. Kafka takes 512 KiB for a login.
+const maxTokenFile = 256 << 10
+
+var (
+	// errTokenAway is an endpoint that gives no token now.
+	errTokenAway = errors.New("no token now")
+	// errTokenRefused is an endpoint that gives this client no token.
+	errTokenRefused = errors.New("no token for this client")
+)
+
+// extensionName and extensionValue are those of RFC 7628; Kafka refuses others.
+var (
+	extensionName  = regexp.MustCompile(`^[A-Za-z]+$`)
+	extensionValue = regexp.MustCompile(`^[\x21-\x7E \t\r\n]+$`)
+)
+
+// bearer is the mechanism. Its connections share a token until that is about to end: when a fifth of its time
+// is left, or half a minute.
+type bearer struct {
+	OAuth
+	client *http.Client
+	now    func() time.Time
+
+	mu    sync.Mutex
+	token *oauth2.Token
+	fetch time.Time // from when on another one is asked for
+}
+
+func (o *OAuth) mechanism() (*bearer, error) {
+	for name, value := range o.Extensions {
+		if !extensionName.MatchString(name) || name == "auth" || !extensionValue.MatchString(value) {
+			return nil, fmt.Errorf("KAFKA_OAUTH_EXTENSIONS: %s=%s is not an extension: a name of letters and a value of printable characters", name, value)
+		}
+	}
+	b := &bearer{OAuth: *o, client: &http.Client{Timeout: tokenTimeout}, now: time.Now}
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading KAFKA_OAUTH_CA_FILE: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("KAFKA_OAUTH_CA_FILE: %s holds no PEM certificate", o.CAFile)
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+		b.client.Transport = transport
+	}
+	return b, nil
+}
+
+// Name implements sasl.Mechanism.
+func (b *bearer) Name() string { return "OAUTHBEARER" }
+
+// Start implements sasl.Mechanism: the token goes with the first message.
+func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	token, err := b.current(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := []byte("n,,\x01auth=Bearer " + token + "\x01")
+	for _, name := range slices.Sorted(maps.Keys(b.Extensions)) {
+		first = append(first, name+"="+b.Extensions[name]+"\x01"...)
+	}
+	return bearing{b}, append(first, '\x01'), nil
+}
+
+// bearing is a login under way.
+type bearing struct{ *bearer }
+
+// Next implements sasl.StateMachine. A broker that takes the token says nothing; another one says why in JSON, and ends the login. The
+// token is not used again then: the next login asks for another one.
+func (b bearing) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
+	if len(challenge) == 0 {
+		return true, nil, nil
+	}
+	b.forget()
+	return false, nil, fmt.Errorf("%w: the broker refuses the token: %.200q", kafkago.SASLAuthenticationFailed, challenge)
+}
+
+func (b *bearer) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.token = nil
+}
+
+// current is a token that lasts for a while.
+func (b *bearer) current(ctx context.Context) (string, error) {
+	if b.TokenFile != "" {
+		return readToken(b.TokenFile)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.token != nil && b.now().Before(b.fetch) {
+		return b.token.AccessToken, nil
+	}
+	config := clientcredentials.Config{ClientID: b.ClientID, ClientSecret: b.ClientSecret, TokenURL: b.TokenURL, Scopes: b.Scopes}
+	if len(b.Parameters) > 0 {
+		config.EndpointParams = map[string][]string{}
+		for name, value := range b.Parameters {
+			config.EndpointParams[name] = []string{value}
+		}
+	}
+	token, err := config.Token(context.WithValue(ctx, oauth2.HTTPClient, b.client))
+	if err != nil {
+		return "", b.explain(err)
+	}
+	if !usable(token.AccessToken) {
+		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL answers with a token that has characters which no header may have", errTokenRefused)
+	}
+	b.token, b.fetch = token, b.now()
+	if lasts := token.Expiry.Sub(b.now()); !token.Expiry.IsZero() && lasts > 0 {
+		b.fetch = b.now().Add(max(0, min(lasts/100*80, lasts-leastLeft)))
+	}
+	return token.AccessToken, nil
+}
+
+// explain says what an answer of the endpoint means, without anything secret.
+func (b *bearer) explain(err error) error {
+	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok || answer.Response == nil {
+		return fmt.Errorf("%w: asking KAFKA_OAUTH_TOKEN_URL (%s): %w", errTokenAway, b.TokenURL, err)
+	}
+	status := answer.Response.StatusCode
+	if status >= http.StatusInternalServerError || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
+		return fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL (%s) answers %s", errTokenAway, b.TokenURL, answer.Response.Status)
+	}
+	what := strings.TrimSpace(answer.ErrorCode + " " + answer.ErrorDescription)
+	if what == "" {
+		what = "without a reason"
+	}
+	return fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_URL (%s) answers %s, %s: look at KAFKA_OAUTH_CLIENT_ID, KAFKA_OAUTH_CLIENT_SECRET and KAFKA_OAUTH_SCOPE",
+		errTokenRefused, b.TokenURL, answer.Response.Status, what)
+}
+
+// readToken reads a token from a file.
+func readToken(file string) (string, error) {
+	content, err := os.ReadFile(file)
+	token := bytes.TrimSpace(content)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: reading KAFKA_OAUTH_TOKEN_FILE: %w", errTokenAway, err)
+	case len(token) == 0 || len(content) > maxTokenFile || !usable(string(token)):
+		return "", fmt.Errorf("%w: KAFKA_OAUTH_TOKEN_FILE: %s holds no token", errTokenAway, file)
+	}
+	return string(token), nil
+}
+
+// usable reports whether a token may stand in a login.
+func usable(token string) bool {
+	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7F })
+}
