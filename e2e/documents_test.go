@@ -172,7 +172,8 @@ func TestDocumentsCommandsOfTheProgram(t *testing.T) {
 	s.terminate(c)
 
 	commands := slices.DeleteFunc(commandsOf(t, "waterwheel"), func(c string) bool {
-		return strings.HasSuffix(c, "waterwheel run") || strings.Contains(c, "waterwheel query") // the examples of reading run that
+		return strings.HasSuffix(c, "waterwheel run") || strings.HasSuffix(c, "waterwheel serve") || // they end when they are asked to
+			strings.Contains(c, "waterwheel query") // the examples of reading run that
 	})
 	if len(commands) < 20 || len(pages) < 2 {
 		t.Fatalf("only these commands were found:\n%s", strings.Join(append(pages, commands...), "\n"))
