@@ -27,8 +27,8 @@ type chart struct {
 	Line, Area string
 	Most       string // the largest value of the hour
 	Spoken     string // for those who do not see it
-	Values     string // one for each sample, separated by commas; empty: there is none
-	Unit       string // of Values, as format says
+	Values     string // one for each sample, separated by commas. An empty one is not known.
+	Unit       string // of Values: count or seconds
 }
 
 // charts are the four numbers of the page.
@@ -150,7 +150,7 @@ func (v *hourSeen) chart(name string, in unit, value func(*sample) float64) char
 	return c
 }
 
-// decimals keeps three digits of a small value.
+// decimals is how many digits a value has behind its point.
 func decimals(v float64) int {
 	if v < 10 {
 		return 1

@@ -45,13 +45,13 @@ func (c cell) String() string {
 // sample is the consumer at one moment, and what it did since the sample before. Counts are zero if nothing happened; Lag and
 // Freshness are -1 if they are not known.
 type sample struct {
-	tick       int64 // the moment, in intervals since 1970; 0: there is no sample
+	tick       int64 // the moment, in intervals since 1970. Zero means that there is no sample.
 	stored     float64
 	lag        float64
 	freshness  float64
 	letters    float64
 	claims     int
-	generation int32 // that the group began in this interval; 0: none
+	generation int32 // the generation that began in this interval. Zero means none.
 	failing    [pipeline.Dependencies]bool
 }
 
@@ -64,23 +64,22 @@ type hour struct {
 	walls   map[record.Partition]*wall
 	last    pipeline.Totals
 	lastAt  time.Time
-	// generation is the one of the sample before.
+	// generation is the generation of the sample before. Minus one means that there was none.
 	generation int32
-	claimed    map[record.Partition]pipeline.Instant
 }
 
 // wall holds the cells of a partition, each with its moment in cells since 1970.
 type wall struct {
-	at    [hourCells]int64
-	cells [hourCells]cell
+	at      [hourCells]int64
+	cells   [hourCells]cell
+	newest  int64            // the moment of the newest cell
+	claimed pipeline.Instant // when the term began in which it was last read. Zero means never.
 }
 
 func newHour(flushInterval time.Duration) *hour {
 	late := max(leastLate, lateIntervals*flushInterval)
 	return &hour{
-		late: late, stale: max(staleAfter, 2*late), walls: map[record.Partition]*wall{}, generation: -1,
-		claimed: map[record.Partition]pipeline.Instant{},
-	}
+		late: late, stale: max(staleAfter, 2*late), walls: map[record.Partition]*wall{}, generation: -1}
 }
 
 // seen is what a sample is made of.
@@ -105,11 +104,11 @@ func (h *hour) note(s seen) {
 		if age, known := p.Freshness(s.at); known {
 			one.freshness = max(one.freshness, age.Seconds())
 		}
-		if began, known := h.claimed[p.Partition]; p.Running && (!known || began != p.Since) {
+		w := h.cell(p, s.at)
+		if p.Running && w.claimed != p.Since {
 			one.claims++
-			h.claimed[p.Partition] = p.Since
+			w.claimed = p.Since
 		}
-		h.cell(p, s.at)
 	}
 	if !h.lastAt.IsZero() {
 		one.stored = float64(s.done.Stored-h.last.Stored) / max(s.at.Sub(h.lastAt).Seconds(), 0.001)
@@ -133,8 +132,8 @@ func (h *hour) note(s seen) {
 	h.forget(one.tick / cellSamples)
 }
 
-// cell notes how a partition is; the worst of an interval counts.
-func (h *hour) cell(p *pipeline.Status, now time.Time) {
+// cell notes how a partition is, and returns its wall. The worst of an interval counts.
+func (h *hour) cell(p *pipeline.Status, now time.Time) *wall {
 	w := h.walls[p.Partition]
 	if w == nil {
 		w = &wall{}
@@ -145,7 +144,8 @@ func (h *hour) cell(p *pipeline.Status, now time.Time) {
 	if w.at[i] == at {
 		c = max(c, w.cells[i])
 	}
-	w.at[i], w.cells[i] = at, c
+	w.at[i], w.cells[i], w.newest = at, c, at
+	return w
 }
 
 // cellOf is the cell of a partition at one moment.
@@ -167,13 +167,8 @@ func (h *hour) cellOf(p *pipeline.Status, now time.Time) cell {
 // forget drops the partitions that were elsewhere for an hour.
 func (h *hour) forget(now int64) {
 	for p, w := range h.walls {
-		newest := int64(0)
-		for _, at := range w.at {
-			newest = max(newest, at)
-		}
-		if newest <= now-hourCells {
+		if w.newest <= now-hourCells {
 			delete(h.walls, p)
-			delete(h.claimed, p)
 		}
 	}
 }

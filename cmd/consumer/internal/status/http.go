@@ -25,23 +25,21 @@ const (
 
 // Pages are health, readiness, metrics and status at HTTP_ADDR.
 func (v *View) Pages(address string, metrics prometheus.Gatherer) *web.Server {
-	return &web.Server{Setting: "HTTP_ADDR", Address: address, Handler: pages(v.snapshot, v.page, metrics), Longest: pageTimeout, Log: v.o.Log}
+	return &web.Server{Setting: "HTTP_ADDR", Address: address, Handler: v.pages(v.snapshot, metrics), Longest: pageTimeout, Log: v.o.Log}
 }
 
-// pages calls status for each request of readiness or status, from several goroutines at once; nobody changes what it returns. And
-// drawn puts together what the page shows of that.
-func pages(status func() Snapshot, drawn func(*Snapshot) *page, metrics prometheus.Gatherer) http.Handler {
+// pages calls status for each request of readiness or status, from several goroutines at once; nobody changes what it returns.
+func (v *View) pages(status func() Snapshot, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { serveReadiness(w, status()) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /api/status", func(w http.ResponseWriter, _ *http.Request) {
 		view := status()
-		writeJSON(w, drawn(&view).report())
+		writeJSON(w, newReport(view, v.hour.until(view.At)))
 	})
 	mux.HandleFunc("GET /api/hour", func(w http.ResponseWriter, _ *http.Request) {
-		view := status()
-		writeJSON(w, drawn(&view).hour.numbers())
+		writeJSON(w, v.hour.until(time.Now()).numbers())
 	})
 	mux.HandleFunc("GET /page.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
@@ -51,7 +49,7 @@ func pages(status func() Snapshot, drawn func(*Snapshot) *page, metrics promethe
 	mux.Handle("GET /runbook", http.RedirectHandler("docs/runbook.md", http.StatusFound))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		view := status()
-		render(w, statusTemplate, drawn(&view))
+		render(w, statusTemplate, v.page(&view))
 	})
 	return web.Guarded(web.Limited(mux, maxRequests, "/healthz", "/readyz"))
 }
@@ -113,11 +111,10 @@ func writeJSON(w http.ResponseWriter, view any) {
 	_ = text.WriteJSON(w, view) // fails only when the reader is gone
 }
 
-// report is the page without its drawings. Lists are lists to readers of JSON, also when they are empty.
-func (p *page) report() Report {
-	view := p.Snapshot
+// newReport adds the first sentence. Lists are lists to readers of JSON, also when they are empty.
+func newReport(view Snapshot, seen *hourSeen) Report {
 	view.NotReady = append([]Notice{}, view.NotReady...)
 	view.Partitions = append([]Partition{}, view.Partitions...)
 	view.Letters = append([]Letter{}, view.Letters...)
-	return Report{p.Headline, view}
+	return Report{headline(&view, seen), view}
 }

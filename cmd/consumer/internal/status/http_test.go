@@ -45,7 +45,7 @@ func get(t *testing.T, view Snapshot, path string) *httptest.ResponseRecorder {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(idle())
 	recorder := httptest.NewRecorder()
-	pages(func() Snapshot { return view }, idle().page, reg).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+	idle().pages(func() Snapshot { return view }, reg).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	return recorder
 }
 

@@ -21,7 +21,7 @@ import (
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 	goldmark.WithRendererOptions(html.WithUnsafe())) // our own documents have anchors in HTML
 
-// manual serves the documents at /docs/: rendered once each, when somebody asks.
+// manual serves the documents at /docs/. It renders each at the first request.
 type manual struct {
 	files fs.FS
 

@@ -42,8 +42,6 @@ type page struct {
 	Hidden   int // partitions that the wall leaves out
 	Events   []row
 	Settings []Setting
-
-	hour *hourSeen
 }
 
 // Setting is a setting in effect, secrets masked.
@@ -138,7 +136,7 @@ func (v *hourSeen) perMinute() float64 {
 // page puts together what the page shows.
 func (v *View) page(s *Snapshot) *page {
 	seen := v.hour.until(s.At)
-	p := &page{Snapshot: *s, hour: seen, Headline: headline(s, seen), Charts: seen.charts(), Events: seen.eventRows(), Settings: v.o.Settings}
+	p := &page{Snapshot: *s, Headline: headline(s, seen), Charts: seen.charts(), Events: seen.eventRows(), Settings: v.o.Settings}
 	p.Wall, p.Hidden = seen.wallRows()
 	return p
 }

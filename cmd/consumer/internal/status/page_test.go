@@ -58,7 +58,7 @@ var (
 // TestEveryLinkLeadsSomewhere: those of the page, of each document, and of each notice, also to a heading.
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	v := idle()
-	handler := pages(busyView, v.page, prometheus.NewRegistry())
+	handler := v.pages(busyView, prometheus.NewRegistry())
 	texts := map[string]string{}
 	load := func(path string) string {
 		if text, ok := texts[path]; ok {

@@ -18,7 +18,7 @@ func TestAStartSaysWhatItWaitsFor(t *testing.T) {
 	v := idle()
 	page := func(path string) string {
 		answer := httptest.NewRecorder()
-		pages(v.snapshot, v.page, prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest("GET", path, nil))
+		v.pages(v.snapshot, prometheus.NewRegistry()).ServeHTTP(answer, httptest.NewRequest("GET", path, nil))
 		return answer.Body.String()
 	}
 	if got := page("/readyz"); got != "connecting to Kafka and MongoDB\n" {
