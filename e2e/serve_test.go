@@ -81,7 +81,7 @@ func (s *stream) fetch(ctx context.Context, address string) (status int, body st
 	return answer.StatusCode, string(text)
 }
 
-// TestServe: what is stored is answered over HTTP, as query prints it, and to many at a time.
+// TestServe: HTTP answers have the measurements that query prints, for many clients at a time.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	s := newReadings(t)

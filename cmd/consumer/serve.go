@@ -31,6 +31,9 @@ Parameters of both: series, match (as the conditions of query; several are taken
 measurements also fields (with commas between them), latest=true, newest=true, and format=json or csv. An answer that was cut off
 by its limit ends with the trailer Waterwheel-More.`
 
+// answerRoom is how much longer than SERVE_MAX_TIME an answer may be written: its error, or its last rows.
+const answerRoom = 5 * time.Second
+
 func (p *program) serveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
@@ -50,7 +53,7 @@ func (p *program) serveCommand() *cobra.Command {
 
 // serveMeasurements answers until the context ends.
 func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) error {
-	server := &web.Server{Setting: "SERVE_ADDR", Address: c.Serve.Addr, Longest: c.Serve.MaxTime + statusTimeout, Log: log}
+	server := &web.Server{Setting: "SERVE_ADDR", Address: c.Serve.Addr, Longest: c.Serve.MaxTime + answerRoom, Log: log}
 	if c.Serve.CertFile != "" {
 		certificate, err := web.NewCertificate(c.Serve.CertFile, c.Serve.KeyFile, log)
 		if err != nil {
@@ -72,7 +75,7 @@ func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) e
 	if c.Serve.Token == "" && server.TLS == nil {
 		log.Info("every request is answered, without a token and in plain text: see SERVE_TOKEN and SERVE_TLS_CERT_FILE")
 	}
-	return server.Run(ctx, ctx)
+	return server.Run(ctx, context.WithoutCancel(ctx)) // answers under way may end, for a moment
 }
 
 // openSeries opens time series, each once.

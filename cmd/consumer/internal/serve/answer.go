@@ -80,6 +80,15 @@ func (a *answer) wrote() error {
 	return http.NewResponseController(a.w).Flush()
 }
 
+// reaches reports whether the answer has so many rows that the next is not written, and tells the caller that there are more.
+func (a *answer) reaches(limit int64) bool {
+	if a.rows < limit {
+		return false
+	}
+	a.w.Header().Set(trailerMore, "true")
+	return true
+}
+
 // end writes what is left.
 func (a *answer) end() error {
 	_, _ = a.out.WriteString(a.closing)
@@ -118,8 +127,7 @@ func (h *handler) series(a *answer, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if a.rows == limit {
-			a.w.Header().Set(trailerMore, "true")
+		if a.reaches(limit) {
 			break
 		}
 		a.row = q.rows.AppendFlatMeta(a.row[:0], meta)
@@ -160,8 +168,7 @@ func (h *handler) measurements(a *answer, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if a.rows == limit {
-			a.w.Header().Set(trailerMore, "true")
+		if a.reaches(limit) {
 			break
 		}
 		row := rows.Row{Time: m.Time, Meta: m.Meta, Fields: m.Fields}

@@ -50,10 +50,7 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-type handler struct {
-	Options
-	places chan struct{} // one for each query that is answered
-}
+type handler struct{ Options }
 
 //go:embed index.html
 var indexHTML string
@@ -72,7 +69,7 @@ var indexScript string
 //	GET /                  a page that plots them
 //	GET /healthz           without a token
 func Handler(o Options) http.Handler {
-	h := &handler{Options: o, places: make(chan struct{}, o.MaxQueries)}
+	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	for path, file := range map[string]struct{ kind, text string }{
@@ -83,31 +80,37 @@ func Handler(o Options) http.Handler {
 			_, _ = io.WriteString(w, file.text)
 		})
 	}
-	mux.HandleFunc("GET /v1/collections", h.bounded(h.collections))
-	mux.HandleFunc("GET /v1/series", h.bounded(h.series))
-	mux.HandleFunc("GET /v1/measurements", h.bounded(h.measurements))
+	queries := http.NewServeMux()
+	queries.HandleFunc("GET /v1/collections", h.bounded(h.collections))
+	queries.HandleFunc("GET /v1/series", h.bounded(h.series))
+	queries.HandleFunc("GET /v1/measurements", h.bounded(h.measurements))
+	mux.Handle("GET /v1/", h.allowed(web.Limited(queries, o.MaxQueries, tooMany)))
 	return web.Guarded(mux)
 }
 
-// bounded lets a request in that has the token, if there is room, and ends it in time.
-func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if h.Token != "" {
-			given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(h.Token)) != 1 {
-				w.Header().Set("WWW-Authenticate", "Bearer")
-				fail(w, http.StatusUnauthorized, errors.New("this needs the header Authorization: Bearer TOKEN, with SERVE_TOKEN"))
-				return
-			}
-		}
-		select {
-		case h.places <- struct{}{}:
-			defer func() { <-h.places }()
-		default:
-			w.Header().Set("Retry-After", "1")
-			fail(w, http.StatusTooManyRequests, errors.New("too many queries at once (SERVE_MAX_QUERIES): ask again in a moment"))
+// allowed lets a request in that has the token.
+func (h *handler) allowed(next http.Handler) http.Handler {
+	if h.Token == "" {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || subtle.ConstantTimeCompare([]byte(given), []byte(h.Token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			fail(w, http.StatusUnauthorized, errors.New("this needs the header Authorization: Bearer TOKEN, with SERVE_TOKEN"))
 			return
 		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func tooMany(w http.ResponseWriter, _ *http.Request) {
+	fail(w, http.StatusTooManyRequests, errors.New("too many queries at once (SERVE_MAX_QUERIES): ask again in a moment"))
+}
+
+// bounded ends an answer in time, and tells of one that failed.
+func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), h.MaxTime)
 		defer cancel()
 		began := time.Now()

@@ -31,7 +31,7 @@ type source struct {
 	options timeseries.Options
 	all     []reader.Measurement
 	err     error         // after them
-	wait    chan struct{} // each reading waits for it; nil: none does
+	wait    chan struct{} // each reading waits for it. Nil means that none waits.
 
 	mu     sync.Mutex
 	asked  reader.Query
@@ -340,7 +340,7 @@ func TestQueriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestATokenIsNeeded: for what is stored, and not for the page and health.
+// TestATokenIsNeeded: measurements need the token, the page and health do not.
 func TestATokenIsNeeded(t *testing.T) {
 	from := serving(t, newSource(), func(o *Options) { o.Token = "geheim" })
 	for _, c := range []struct {

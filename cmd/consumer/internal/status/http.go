@@ -51,7 +51,7 @@ func (v *View) pages(status func() Snapshot, metrics prometheus.Gatherer) http.H
 		view := status()
 		render(w, statusTemplate, v.page(&view))
 	})
-	return web.Guarded(web.Limited(mux, maxRequests, "/healthz", "/readyz"))
+	return web.Guarded(web.Limited(mux, maxRequests, web.Busy, "/healthz", "/readyz"))
 }
 
 // Profiles are Go's, at PPROF_ADDR.

@@ -25,9 +25,9 @@ type Server struct {
 	Setting string // the variable that the address comes from
 	Address string // empty: Run does nothing
 	Handler http.Handler
-	// Longest bounds an answer; 0: it takes as long as it was asked to.
+	// Longest bounds an answer. Zero means no bound.
 	Longest time.Duration
-	// TLS encrypts the connections; nil: they are plain.
+	// TLS encrypts the connections. Nil means that they are plain.
 	TLS *tls.Config
 	Log *slog.Logger
 }
@@ -83,8 +83,8 @@ func audience(address net.Addr) string {
 	return "whoever the network lets through"
 }
 
-// Limited answers so many requests at a time and sends the others away, but for those of the free paths.
-func Limited(next http.Handler, most int, free ...string) http.Handler {
+// Limited answers so many requests at a time, but for those of the free paths. It lets busy answer the others.
+func Limited(next http.Handler, most int, busy http.HandlerFunc, free ...string) http.Handler {
 	places := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if slices.Contains(free, r.URL.Path) {
@@ -97,7 +97,7 @@ func Limited(next http.Handler, most int, free ...string) http.Handler {
 			next.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
+			busy(w, r)
 		}
 	})
 }
@@ -118,4 +118,9 @@ func Guarded(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Busy tells a caller that too many requests are answered.
+func Busy(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
 }

@@ -17,7 +17,7 @@ func TestRequestsAreLimited(t *testing.T) {
 			entered <- true
 			<-leave
 		}
-	}), 2, "/healthz", "/readyz")
+	}), 2, Busy, "/healthz", "/readyz")
 	ask := func(path string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
