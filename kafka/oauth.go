@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,6 +36,9 @@ type OAuth struct {
 	// Extensions go to the broker with the token (KIP-342), as logicalCluster.
 	Extensions map[string]string
 }
+
+// oauthBearer is the name of the mechanism.
+const oauthBearer = "OAUTHBEARER"
 
 // tokenTimeout bounds asking for a token: less than opening a connection may take.
 const tokenTimeout = 4 * time.Second
@@ -80,13 +82,9 @@ func (o *OAuth) mechanism() (*bearer, error) {
 	}
 	b := &bearer{OAuth: *o, client: &http.Client{Timeout: tokenTimeout}, now: time.Now}
 	if o.CAFile != "" {
-		pem, err := os.ReadFile(o.CAFile)
+		roots, err := readAuthorities("KAFKA_OAUTH_CA_FILE", o.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading KAFKA_OAUTH_CA_FILE: %w", err)
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("KAFKA_OAUTH_CA_FILE: %s holds no PEM certificate", o.CAFile)
+			return nil, err
 		}
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
@@ -96,7 +94,7 @@ func (o *OAuth) mechanism() (*bearer, error) {
 }
 
 // Name implements sasl.Mechanism.
-func (b *bearer) Name() string { return "OAUTHBEARER" }
+func (b *bearer) Name() string { return oauthBearer }
 
 // Start implements sasl.Mechanism: the token goes with the first message.
 func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {

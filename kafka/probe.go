@@ -126,7 +126,7 @@ func (c *connector) explain(ctx context.Context, broker string, err error) error
 		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
 	case errors.Is(err, errTokenRefused):
 		return fmt.Errorf("%s: %w", broker, err)
-	case code == kafkago.SASLAuthenticationFailed && c.sasl != nil && c.sasl.Name() == "OAUTHBEARER":
+	case code == kafkago.SASLAuthenticationFailed && c.sasl != nil && c.sasl.Name() == oauthBearer:
 		return fmt.Errorf("%s: %w; compare the token's issuer, audience, scope and times with the broker's sasl.oauthbearer.expected.issuer, "+
 			"….expected.audience and clock", broker, err)
 	}

@@ -39,7 +39,7 @@ type SASL struct {
 
 // user is who logs in, for messages.
 func (s *SASL) user() string {
-	if s.Mechanism == "OAUTHBEARER" && s.OAuth != nil {
+	if s.Mechanism == oauthBearer && s.OAuth != nil {
 		return cmp.Or(s.OAuth.ClientID, s.OAuth.TokenFile)
 	}
 	return s.Username
@@ -50,7 +50,7 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	if s == nil {
 		return nil, nil
 	}
-	if s.Mechanism == "OAUTHBEARER" && s.OAuth != nil {
+	if s.Mechanism == oauthBearer && s.OAuth != nil {
 		return s.OAuth.mechanism()
 	}
 	if s.Username == "" || s.Password == "" {

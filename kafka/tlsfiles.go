@@ -73,13 +73,9 @@ func (t TLS) read() (*tls.Config, error) {
 		InsecureSkipVerify: t.Insecure,
 	}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("reading KAFKA_TLS_CA_FILE: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("KAFKA_TLS_CA_FILE: %s holds no PEM certificate", t.CAFile)
+		var err error
+		if config.RootCAs, err = readAuthorities("KAFKA_TLS_CA_FILE", t.CAFile); err != nil {
+			return nil, err
 		}
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
@@ -93,4 +89,17 @@ func (t TLS) read() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{certificate}
 	}
 	return config, nil
+}
+
+// readAuthorities reads the certificates of the authorities that a setting names the file of.
+func readAuthorities(setting, file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", setting, err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: %s holds no PEM certificate", setting, file)
+	}
+	return authorities, nil
 }

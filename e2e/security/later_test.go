@@ -18,16 +18,22 @@ func TestLoginsAreRenewed(t *testing.T) {
 	needsBroker(t)
 	topic := newTopic(t)
 	f := flow{t, topic, as(at(brief, topic), "SCRAM-SHA-256", "writer")}
+	if log := f.trickle(6); strings.Contains(log, "EOF") || strings.Contains(log, "level=ERROR") {
+		t.Errorf("connections were cut:\n%s", log)
+	}
+}
+
+// trickle lets a consumer store a few records each second or so, and returns its log.
+func (f flow) trickle(times int) string {
+	f.t.Helper()
 	c := f.start()
-	for i := 1; i <= 6; i++ {
+	for i := 1; i <= times; i++ {
 		f.produce(10, 1)
 		f.await(c, 10*i, i)
 		time.Sleep(900 * time.Millisecond)
 	}
 	f.stop(c)
-	if log := c.Log(); strings.Contains(log, "EOF") || strings.Contains(log, "level=ERROR") {
-		t.Errorf("connections were cut:\n%s", log)
-	}
+	return c.Log()
 }
 
 // TestBrokersRestartIsOutlived: what fails while a broker starts passes, whatever it is.

@@ -69,12 +69,11 @@ func (s *signer) token(user, audience string, lasts time.Duration) (string, erro
 type endpoint struct {
 	*httptest.Server
 	asked atomic.Int64
-	lasts time.Duration
 }
 
 func newEndpoint(t *testing.T, lasts time.Duration) *endpoint {
 	t.Helper()
-	e := &endpoint{lasts: lasts}
+	e := &endpoint{}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.asked.Add(1)
 		w.Header().Set("Content-Type", "application/json")
@@ -126,14 +125,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	needsBroker(t)
 	topic, e := newTopic(t), newEndpoint(t, 5*time.Second)
 	f := flow{t, topic, bearing(at(tokens, topic), e.URL, "writer")}
-	c := f.start()
-	for i := 1; i <= 12; i++ {
-		f.produce(10, 1)
-		f.await(c, 10*i, i)
-		time.Sleep(900 * time.Millisecond)
-	}
-	f.stop(c)
-	if log := c.Log(); strings.Contains(log, "EOF") || strings.Contains(log, "level=ERROR") || strings.Contains(log, "Kafka fails") {
+	if log := f.trickle(12); strings.Contains(log, "EOF") || strings.Contains(log, "level=ERROR") || strings.Contains(log, "Kafka fails") {
 		t.Errorf("connections were cut:\n%s", log)
 	}
 	if n := e.asked.Load(); n < 3 {

@@ -79,7 +79,8 @@ type wall struct {
 func newHour(flushInterval time.Duration) *hour {
 	late := max(leastLate, lateIntervals*flushInterval)
 	return &hour{
-		late: late, stale: max(staleAfter, 2*late), walls: map[record.Partition]*wall{}, generation: -1}
+		late: late, stale: max(staleAfter, 2*late), walls: map[record.Partition]*wall{}, generation: -1,
+	}
 }
 
 // seen is what a sample is made of.
