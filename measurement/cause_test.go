@@ -140,9 +140,10 @@ func TestWhatIsNotJSONIsNamed(t *testing.T) {
 		{`{"a":--1}`, "a", `--1 is no number`, "write digits"},
 		{"{\"a\":1}\x00", "", `1 zero byte stands behind the JSON, at byte 7`, "what ends a text in C"},
 		{"{\"a\":1}\n\x00\x00", "", `2 zero bytes stand behind the JSON, at byte 8`, "what ends a text in C"},
-		{`{"a":1},`, "", `here "," follows it at byte 7`, "leave it out"},
-		{`{"a":1}}`, "", `here "}" follows it`, "leave it out"},
-		{`{"a":1} {"a":2}`, "", `follows it at byte 8`, "put several events into an array"},
+		{`{"a":1},`, "", `here "," follows at byte 7`, "leave it out"},
+		{`{"a":1}}`, "", `here "}" follows`, "leave it out"},
+		{`{"a":1} {"a":2} "x"`, "", `here "\"x\"" follows at byte 16`, "leave it out"},
+		{"{\"a\":1}\nnot json\n", "", `here "not json\n" follows at byte 8`, "leave it out"},
 		{"\x00\x00", "", "the value is nothing but 2 zero bytes", "what ends a text in C"},
 	} {
 		err := refusal(t, newDecoder(t, plainOptions), recordOf(test.value))

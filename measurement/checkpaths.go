@@ -48,6 +48,7 @@ func (o Options) CheckPaths() (wrong []*SettingError) {
 		}
 	}
 	report(o.checkNames()...)
+	report(o.checkStages()...)
 	return wrong
 }
 
@@ -92,6 +93,7 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 		}
 		written(settingDrop, path, path)
 	}
+	o.writtenStages(written)
 	return wrong
 }
 
@@ -103,6 +105,12 @@ const (
 	settingRoot   = "EVENT_ROOT"
 	settingFields = "EVENT_FIELDS"
 	settingDrop   = "EVENT_DROP"
+	settingList   = "EVENT_LIST"
+	settingParse  = "EVENT_PARSE"
+	settingSkip   = "EVENT_SKIP"
+	settingName   = "EVENT_FIELD_NAME"
+	settingValue  = "EVENT_FIELD_VALUE"
+	settingRename = "EVENT_RENAME"
 )
 
 // severalPaths says of settings that take one path what someone wants who gives more.

@@ -31,11 +31,15 @@ type Decoder struct {
 	bson    bsonChecker
 	walker  *bsonWalker // of the format BSON
 	nester  nester
+	stages  stages
 	quick   quick
 
 	results  []Result
 	out      []byte // elements and meta of the results
+	parts    int    // events of the record, stored or not
 	badParts int    // results that are errors
+	skipped  int    // events that EVENT_SKIP leaves out
+	letters  int    // bytes of the errors' values that were made, not cut out of the record
 
 	// Of the record being decoded:
 	record  record.Record
@@ -78,11 +82,16 @@ func New(options Options) (*Decoder, error) {
 		d.walker = newBSONWalker(d)
 	}
 	d.quick = newQuick(d)
+	d.stages = newStages(&d.options)
+	d.quick.off = d.stages.active
 	return d, nil
 }
 
-// Decode returns the measurements of a record: one for an object, one for each element of an array, none for a
-// tombstone and for an object whose root is null. The error, always a *DecodeError, is of the record as a whole. The results and all they refer to are valid
+// Skipped is how many events of the record that was decoded last were left out as EVENT_SKIP says, or had an empty list.
+func (d *Decoder) Skipped() int { return d.skipped }
+
+// Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
+// apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, always a *DecodeError, is of the record as a whole. The results and all they refer to are valid
 // until the next Decode; so long the record's bytes must not change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
@@ -95,31 +104,22 @@ func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	return d.results, nil
 }
 
-// Element returns one element of an array record as a value of its own: the bytes as they stand in it, behind the record's
-// frame if it has one; false when the record is not an array or has no such element. They may alias the record's value.
-func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
-	if d.options.Format == BSON {
-		return nil, false
-	}
-	frame, text := d.cutFrame(r.Value)
-	element, ok := d.json.element(text, part)
-	return framed(frame, element), ok
-}
-
 // reset drops what belongs to the record before.
 func (d *Decoder) reset(r record.Record) {
 	if d.bufferBytes() > keptBytes {
 		d.out, d.results, d.names, d.fields = nil, nil, nil, nil
 		d.json.out, d.json.wrapped, d.nester = nil, nil, nester{}
 		d.quick.drop()
+		d.stages.drop()
 	}
-	d.record, d.results, d.out, d.badParts = r, d.results[:0], d.out[:0], 0
+	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
+	d.parts, d.badParts, d.skipped, d.letters = 0, 0, 0, 0
 }
 
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	return cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+	return cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() + d.stages.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
 }
 
@@ -170,16 +170,9 @@ func (d *Decoder) decodeJSON() *DecodeError {
 	d.json.begin(d.text)
 	switch d.json.next() {
 	case '{':
-		d.json.clear()
-		if _, err := d.json.object(1); err != nil {
-			return err
-		}
-		if err := d.json.end(); err != nil {
-			return err
-		}
-		return d.single(d.json.out, d.json.dotted)
+		return d.decodeObject()
 	case '[':
-		return d.decodeArray()
+		return d.decodeTexts()
 	}
 	if len(bytes.TrimSpace(d.text)) == 0 {
 		return d.nothing()
@@ -198,102 +191,46 @@ func (d *Decoder) nothing() *DecodeError {
 	return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
 }
 
-// decodeArray decodes every element of an array record, to the array's end. When too many are bad the rest is only read as
-// JSON.
-func (d *Decoder) decodeArray() *DecodeError {
-	if err := d.json.enter(); err != nil {
+// decodeObject decodes a record that begins with an object, which is its only event or the first of several.
+func (d *Decoder) decodeObject() *DecodeError {
+	d.json.clear()
+	_, err := d.json.object(1)
+	if d.json.broken || err != nil && d.json.skip() != nil {
 		return err
 	}
-	parts := 0
-	for ; d.json.next() != ']'; parts++ {
-		if parts == timeseries.MaxParts {
-			return newError(TooLarge, "", "the array has more than %d elements: send several records", timeseries.MaxParts)
-		}
-		read := d.decodePart
-		if d.badParts > maxBadParts {
-			read = d.skipPart
-		}
-		if err := read(int32(parts)); err != nil {
-			return err
-		}
+	if d.json.more() {
+		return d.decodeTexts()
 	}
-	if err := d.json.leave(); err != nil {
+	if err != nil {
 		return err
-	}
-	if parts == 0 {
-		return newError(Empty, "", "the array has no elements: send no record instead")
 	}
 	if err := d.json.end(); err != nil {
 		return err
 	}
-	if d.badParts > maxBadParts {
-		return d.tooManyBad(parts)
-	}
-	return nil
+	return d.single(d.json.out, d.json.dotted)
 }
 
-// tooManyBad is the error of a record with so many bad elements that it is refused as a whole: none of it is stored, so that
-// the record can go back whole when it is repaired.
-func (d *Decoder) tooManyBad(parts int) *DecodeError {
-	for i := range d.results {
-		if bad := d.results[i].Err; bad != nil {
-			return newError(BadElements, "", "more than %d of its %d elements cannot be stored, so none is; element %d: %s",
-				maxBadParts, parts, bad.Part, bad)
-		}
-	}
-	return nil
-}
-
-// skipPart reads one element of an array record as JSON.
-func (d *Decoder) skipPart(int32) *DecodeError { return d.json.skipValue() }
-
-// decodePart decodes one element of an array record. Its error is of the whole record: the text is not JSON.
-func (d *Decoder) decodePart(part int32) *DecodeError {
-	start, written := d.json.offset(), len(d.out)
-	var m Measurement
-	err := d.readPart(&m)
-	if d.json.broken {
-		return err
-	}
-	if err != nil {
-		d.badParts++
-		if broken := d.json.skip(); broken != nil {
-			return broken
-		}
-		d.out = d.out[:written]
-		err.Part = part
-		err.Value = framed(d.frame, bytes.TrimLeft(d.text[start:d.json.offset()], ", \t\r\n"))
-	}
-	m.Position = timeseries.Position{Offset: d.record.Offset, Part: part}
-	d.results = append(d.results, Result{Measurement: m, Err: err})
-	return nil
-}
-
-func (d *Decoder) readPart(m *Measurement) *DecodeError {
-	if d.json.next() != '{' {
-		start := d.json.offset()
-		if err := d.json.skipValue(); err != nil {
+// single makes the results of a record with one document: those of its lists, or of its only event.
+func (d *Decoder) single(document []byte, dotted bool) *DecodeError {
+	if d.stages.active {
+		if err := d.stages.open(document, dotted); err != nil {
 			return err
 		}
-		return notObject(bytes.TrimLeft(d.text[start:d.json.offset()], ", \t\r\n"))
+		if !d.stages.whole {
+			return d.decodeEvents(nil)
+		}
+		var skip bool
+		var err *DecodeError
+		if document, dotted, skip, err = d.stages.event(0); err != nil {
+			return err
+		}
+		if skip {
+			d.skipped++
+			return nil
+		}
 	}
-	d.json.clear()
-	if _, err := d.json.object(1); err != nil {
-		return err
-	}
-	if err := d.shape(d.json.out, d.json.dotted, m); err != nil {
-		return err
-	}
-	if d.nullRoot { // only a whole record is skipped: the elements of an array have their places
-		return newError(NotObject, d.paths.root, "null is no object, and EVENT_ROOT leads to it: leave the element out of the array")
-	}
-	return nil
-}
-
-// single makes the result of a record with one event.
-func (d *Decoder) single(event []byte, dotted bool) *DecodeError {
 	var m Measurement
-	if err := d.shape(event, dotted, &m); err != nil || d.nullRoot {
+	if err := d.shape(document, dotted, &m); err != nil || d.nullRoot {
 		return err
 	}
 	d.add(m)

@@ -48,7 +48,13 @@ func (j *jsonTokens) enter() *DecodeError {
 }
 
 // leave reads the bracket that ends it.
-func (j *jsonTokens) leave() *DecodeError { return j.token() }
+func (j *jsonTokens) leave() *DecodeError {
+	j.event = 0
+	return j.token()
+}
+
+// more tells whether another object or array follows the value at the top that was read last.
+func (j *jsonTokens) more() bool { return !j.broken && isJSONStart(j.decoder.UnreadBuffer()) }
 
 func (j *jsonTokens) token() *DecodeError {
 	if _, err := j.decoder.ReadToken(); err != nil {
@@ -69,10 +75,8 @@ func (j *jsonTokens) end() *DecodeError {
 	case zeros == len(rest):
 		return newError(NotJSON, "", "%s behind the JSON, at byte %d: have its producer leave out what ends a text in C",
 			words.Count(zeros, "zero byte")+words.Form(zeros, " stands", " stand"), at)
-	case isJSONStart(rest) || rest[0] == '"':
-		return newError(NotJSON, "", "a record is one value, here %s follows it at byte %d: put several events into an array", quoteText(rest), at)
 	}
-	return newError(NotJSON, "", "a record is one value, here %s follows it at byte %d: leave it out", quoteText(rest), at)
+	return newError(NotJSON, "", "a record holds objects and arrays alone, here %s follows at byte %d: leave it out", quoteText(rest), at)
 }
 
 // skip reads on behind the event that was begun.
@@ -138,22 +142,4 @@ func (j *jsonTokens) syntaxError(err error) *DecodeError {
 		return newError(NotJSON, path, "%s, at byte %d, before %s: %s", what, at, quoteText(j.text[at:]), wayOut)
 	}
 	return newError(NotJSON, path, "%v at byte %d, before %s", cause, at, quoteText(j.text[at:]))
-}
-
-// element is the text of one element of an array, false when the text is no array or has no such element.
-func (j *jsonTokens) element(text []byte, part int32) ([]byte, bool) {
-	j.begin(text)
-	if j.next() != '[' || j.enter() != nil {
-		return nil, false
-	}
-	for ; part > 0 && j.next() != ']'; part-- {
-		if j.skipValue() != nil {
-			return nil, false
-		}
-	}
-	if part != 0 || j.next() == ']' {
-		return nil, false
-	}
-	value, err := j.raw()
-	return value, err == nil
 }

@@ -74,6 +74,17 @@ type Options struct {
 	Fields string
 	// Drop are dotted paths of fields that are left out.
 	Drop []string
+	// Parse are the dotted paths to texts that hold JSON, or JSON in base64; the text becomes what it holds.
+	Parse []string
+	// List are the dotted paths to lists of objects. Each object is an event of its own, which inherits what is beside the lists.
+	List []string
+	// Skip are conditions: "path", "!path", "path=text" or "path!=text". An event that meets one is skipped.
+	Skip []string
+	// FieldName is the dotted path to the name of the event's value, FieldValue that to the value; several are divided by |, and
+	// the first that is there counts. Both or neither.
+	FieldName, FieldValue string
+	// Rename are new names of fields, "path=name". The paths of time, meta, fields and what is dropped have the new names.
+	Rename []string
 	// Framing of the records' values; default NoFraming.
 	Framing Framing
 	// DottedNames says what becomes of field names with dots; default Nest.

@@ -16,6 +16,7 @@ const (
 	BadTime           Reason = "bad_time"
 	TimeOutOfRange    Reason = "time_out_of_range"
 	MissingMeta       Reason = "missing_meta"
+	MissingField      Reason = "missing_field"
 	BadMeta           Reason = "bad_meta"
 	BadFieldName      Reason = "bad_field_name"
 	DuplicateField    Reason = "duplicate_field"
@@ -32,8 +33,8 @@ const (
 // Reasons lists all reasons, in the order of the documents.
 func Reasons() []Reason {
 	return []Reason{
-		NotJSON, NotBSON, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, BadFieldName,
-		DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
+		NotJSON, NotBSON, NotObject, Empty, MissingTime, BadTime, TimeOutOfRange, MissingMeta, BadMeta, MissingField,
+		BadFieldName, DuplicateField, TooDeep, TooLarge, BadNumber, BadUTF8, BadElements, Unreadable, RefusedByDatabase,
 		InternalError,
 	}
 }

@@ -1,0 +1,106 @@
+package measurement
+
+import "strings"
+
+// writtenStages gives out each path of the stages, to be looked at alone.
+func (o *Options) writtenStages(written func(setting, text, path string)) {
+	for _, path := range o.Parse {
+		written(settingParse, path, orNowhere(path))
+	}
+	for _, path := range o.List {
+		written(settingList, path, orNowhere(path))
+	}
+	for _, text := range o.Skip {
+		if c, err := parseCondition(text); err == nil {
+			written(settingSkip, text, c.path)
+		}
+	}
+	for _, text := range o.Rename {
+		from, _ := splitRename(text)
+		written(settingRename, text, orNowhere(from))
+	}
+	if o.FieldName != "" {
+		written(settingName, o.FieldName, o.FieldName)
+	}
+	if o.FieldValue != "" {
+		for path := range strings.SplitSeq(o.FieldValue, "|") {
+			written(settingValue, o.FieldValue, orNowhere(strings.TrimSpace(path)))
+		}
+	}
+}
+
+// orNowhere makes of an empty path one that is refused.
+func orNowhere(path string) string {
+	if path == "" {
+		return "."
+	}
+	return path
+}
+
+// checkStages tells what keeps the stages from doing what they are told, one error a setting at most.
+func (o *Options) checkStages() (wrong []*SettingError) {
+	for _, text := range o.Skip {
+		if _, err := parseCondition(text); err != nil {
+			wrong = append(wrong, &SettingError{settingSkip, text, err.Error()})
+		}
+	}
+	for _, text := range o.Rename {
+		if err := checkRename(text); err != nil {
+			wrong = append(wrong, &SettingError{settingRename, text, err.Error()})
+		}
+	}
+	switch {
+	case o.FieldName != "" && o.FieldValue == "":
+		wrong = append(wrong, &SettingError{settingName, o.FieldName, "names the field with the name of a value, and EVENT_FIELD_VALUE is not set: name the field with the value there"})
+	case o.FieldName == "" && o.FieldValue != "":
+		wrong = append(wrong, &SettingError{settingValue, o.FieldValue, "names the field with a value, and EVENT_FIELD_NAME is not set: name the field with the value's name there"})
+	}
+	wrong = append(wrong, o.checkLists()...)
+	return append(wrong, o.checkRenames()...)
+}
+
+// checkLists refuses lists in lists, and a root in a list, which has its place in each element instead.
+func (o *Options) checkLists() (wrong []*SettingError) {
+	for i, text := range o.List {
+		list := setPath{settingList, text, o.absolute(text)}
+		for _, other := range o.List[:i] {
+			a, b := list.path, o.absolute(other)
+			switch {
+			case a == b:
+				wrong = append(wrong, list.wrong("names a list that is named twice: a list can be taken apart once"))
+			case isPathPrefix(a, b), isPathPrefix(b, a):
+				wrong = append(wrong, list.wrong("and %s lie one in the other: lists of lists are not taken apart, so name one of them", other))
+			}
+		}
+		if o.Root != "" && isPathPrefix(list.path, o.Root) {
+			wrong = append(wrong, list.wrong("holds EVENT_ROOT=%s: a root begins at the top of each element, so leave %s out of it", o.Root, list.path))
+		}
+	}
+	return wrong
+}
+
+// checkRenames refuses paths of which one leads to the other: a field is renamed, or named by another, once.
+func (o *Options) checkRenames() (wrong []*SettingError) {
+	var list []setPath
+	for _, text := range o.Rename {
+		from, _ := splitRename(text)
+		list = append(list, setPath{settingRename, text, o.absolute(from)})
+	}
+	if o.FieldName != "" && o.FieldValue != "" {
+		name := setPath{settingName, o.FieldName, o.absolute(o.FieldName)}
+		for path := range strings.SplitSeq(o.FieldValue, "|") {
+			value := setPath{settingValue, o.FieldValue, o.absolute(strings.TrimSpace(path))}
+			if err := overlap(value, name); err != nil {
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	for i := range list {
+		for j := range i {
+			if err := overlap(list[i], list[j]); err != nil {
+				wrong = append(wrong, err)
+			}
+		}
+	}
+	return wrong
+}
