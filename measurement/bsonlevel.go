@@ -150,7 +150,7 @@ func (n *bsonNames) learn(l *bsonLevel, text []byte) *bsonName {
 	}
 	learned := &bsonName{text: bytes.Clone(text), node: node, visit: l.visit - 1}
 	o := n.options
-	learned.reserved = l.top && (string(name) == o.StoredTime || string(name) == o.StoredMeta)
+	learned.reserved = l.top && o.isReserved(name)
 	if learned.reserved && learned.node == nil {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // SettingError is what is wrong with a setting of events; its text goes on behind the setting.
@@ -61,6 +60,14 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 			}
 		}
 		err := CheckPath(path)
+		if isOfRecord(path) {
+			if err = checkSource(path); err == nil && !ofRecord[setting] {
+				err = errors.New("begins as a path to the record's key or headers, which only time and meta have")
+			}
+			if s, _ := splitSource(path); err == nil && setting == settingTime && s == fromKey {
+				err = errors.New("takes the time from the record's key, which is not possible: name a field, or a header as header:name")
+			}
+		}
 		if err == nil && setting == settingRoot && path != text {
 			err = errors.New("begins at the record's top always: write it without the slash")
 		}
@@ -71,7 +78,11 @@ func (o *Options) checkWritten() (wrong []*SettingError) {
 			wrong = append(wrong, &SettingError{setting, text, err.Error()})
 		}
 	}
-	written(settingTime, o.TimeField, o.TimeField)
+	if o.TimeField != "" {
+		for path := range strings.SplitSeq(o.TimeField, "|") {
+			written(settingTime, o.TimeField, orNowhere(strings.TrimSpace(path)))
+		}
+	}
 	written(settingRoot, o.Root, o.Root)
 	written(settingFields, o.Fields, o.Fields)
 	if o.Root != "" && strings.HasPrefix(o.Fields, "/") {
@@ -113,9 +124,12 @@ const (
 	settingRename = "EVENT_RENAME"
 )
 
+// ofRecord are the settings whose paths may lead to the record's key or headers.
+var ofRecord = map[string]bool{settingTime: true, settingMeta: true, settingMetas: true}
+
 // severalPaths says of settings that take one path what someone wants who gives more.
 var severalPaths = map[string]string{
-	settingTime:   "every event has its time at one path",
+	settingTime:   "for events that have their time at one path or another, write | between them, as ts|timestamp",
 	settingMeta:   "for a meta of several fields set EVENT_META_FIELDS instead",
 	settingRoot:   "every record has its event at one path",
 	settingFields: "it names the object that holds the fields; EVENT_DROP leaves some of them out",
@@ -123,8 +137,10 @@ var severalPaths = map[string]string{
 
 // leaves are the paths to what is taken out of an event.
 func (o *Options) leaves() (list []setPath) {
-	if o.TimeField != "" {
-		list = append(list, setPath{settingTime, o.TimeField, o.absolute(o.TimeField)})
+	for _, path := range o.times() {
+		if !isOfRecord(path) {
+			list = append(list, setPath{settingTime, o.TimeField, path})
+		}
 	}
 	if o.MetaFrom == MetaFromValue {
 		setting := settingMeta
@@ -132,7 +148,9 @@ func (o *Options) leaves() (list []setPath) {
 			setting = settingMetas
 		}
 		for _, part := range o.metaParts() {
-			list = append(list, setPath{setting, part.text, part.path})
+			if part.source == fromEvent {
+				list = append(list, setPath{setting, part.text, part.path})
+			}
 		}
 	}
 	for _, path := range o.Drop {
@@ -180,7 +198,7 @@ func (o *Options) checkNames() (wrong []*SettingError) {
 	}
 	named := map[string]metaPart{}
 	for _, part := range o.metaParts() {
-		if part.name == "" || part.name[0] == '$' || strings.ContainsAny(part.name, ".\x00") || !utf8.ValidString(part.name) {
+		if !validName(part.name) {
 			wrong = append(wrong, &SettingError{settingMetas, part.text, fmt.Sprintf("gives a part of meta the name %q: "+
 				"a name is not empty, does not begin with $ and holds neither dot nor NUL", part.name)})
 		}

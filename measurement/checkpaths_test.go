@@ -42,7 +42,7 @@ func TestPathsThatDoNotGoTogether(t *testing.T) {
 		{`EVENT_ROOT=/a: begins at the record's top always`, with(meta("m"), func(o *Options) { o.Root = "/a" })},
 		{`EVENT_ROOT=values[]: leads into an array, and paths lead through objects only`, with(meta("m"), func(o *Options) { o.Root = "values[]" })},
 		{`EVENT_FIELDS=a[*].b: leads into an array`, with(meta("m"), func(o *Options) { o.Fields = "a[*].b" })},
-		{`EVENT_TIME_FIELD=ts,timestamp: names one field, but has a comma: every event has its time at one path`, with(meta("m"), func(o *Options) { o.TimeField = "ts,timestamp" })},
+		{`EVENT_TIME_FIELD=ts,timestamp: names one field, but has a comma: for events that have their time at one path or another, write | between them`, with(meta("m"), func(o *Options) { o.TimeField = "ts,timestamp" })},
 		{`EVENT_ROOT=a,b: names one field, but has a comma: every record`, with(meta("m"), func(o *Options) { o.Root = "a,b" })},
 		{`EVENT_FIELDS=x,y: names one field, but has a comma: it names the object`, with(meta("m"), func(o *Options) { o.Fields = "x,y" })},
 		{`EVENT_META_FIELD=a,b: names one field, but has a comma: for a meta of several fields set EVENT_META_FIELDS`, Options{MetaField: "a,b"}},

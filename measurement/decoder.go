@@ -48,10 +48,15 @@ type Decoder struct {
 	keyText []byte // a BSON string
 	keyMeta bson.RawValue
 
+	recordMeta []rawbson.Element // parts of meta from the record's key and headers, in their normal form; kind 0: it has none
+	recordTime rawbson.Element   // from a header; kind 0: none
+	recordRank int               // of its path
+
 	// Of the event being decoded:
 	names       [][]byte          // of the objects that are open, for the search of duplicates
 	fields      []rawbson.Element // of the objects of meta that are open, for sorting
 	foundTime   rawbson.Element   // kind 0: not seen
+	timeRank    int               // of the path that led to it
 	foundMeta   []rawbson.Element // by the parts of meta; kind 0: not seen
 	foundRoot   []byte            // the document that paths are relative to; nil: not seen
 	foundStored bool              // what is stored was seen, where it is not the event itself
@@ -74,16 +79,16 @@ func New(options Options) (*Decoder, error) {
 		return nil, fmt.Errorf("options of decoding: %w", err)
 	}
 	d := &Decoder{
-		options: options, json: newJSONReader(options.Format == ExtJSON), time: newTimeParser(options.TimeFormat),
+		options: options, json: newJSONReader(options.Format == ExtJSON), time: parserOf(&options),
 		paths: newPaths(&options),
 	}
-	d.foundMeta = make([]rawbson.Element, len(d.paths.meta))
-	if options.Format == BSON {
-		d.walker = newBSONWalker(d)
-	}
+	d.foundMeta, d.recordMeta = make([]rawbson.Element, len(d.paths.meta)), make([]rawbson.Element, len(d.paths.meta))
 	d.quick = newQuick(d)
 	d.stages = newStages(&d.options)
-	d.quick.off = d.stages.active
+	d.quick.off = d.stages.active || d.paths.inHeader
+	if options.Format == BSON && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON {
+		d.walker = newBSONWalker(d)
+	}
 	return d, nil
 }
 
@@ -91,8 +96,9 @@ func New(options Options) (*Decoder, error) {
 func (d *Decoder) Skipped() int { return d.skipped }
 
 // Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
-// apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, always a *DecodeError, is of the record as a whole. The results and all they refer to are valid
-// until the next Decode; so long the record's bytes must not change.
+// apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, always a *DecodeError, is of
+// the record as a whole. The results and all they refer to are valid until the next Decode; so long the record's bytes must not
+// change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
 	if r.Value == nil {
 		return nil, nil
@@ -113,6 +119,7 @@ func (d *Decoder) reset(r record.Record) {
 		d.stages.drop()
 	}
 	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
+	d.time.timestamp = r.Timestamp
 	d.parts, d.badParts, d.skipped, d.letters = 0, 0, 0, 0
 }
 
@@ -138,6 +145,9 @@ func (d *Decoder) decode() *DecodeError {
 		if err := d.readKey(); err != nil {
 			return err
 		}
+	}
+	if err := d.readSources(); err != nil {
+		return err
 	}
 	if d.options.Format == BSON {
 		return d.decodeBSON()
@@ -186,7 +196,7 @@ func (d *Decoder) decodeJSON() *DecodeError {
 // nothing is the error of a record without an event.
 func (d *Decoder) nothing() *DecodeError {
 	if len(d.frame) > 0 && len(d.text) == 0 {
-		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=confluent: send a null value where a tombstone is meant")
+		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=%s: send a null value where a tombstone is meant", d.options.Framing)
 	}
 	return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
 }

@@ -1,6 +1,7 @@
 package measurement
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -120,7 +121,13 @@ func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
 
 // missingTime names the fields whose values are times that would be accepted.
 func (d *Decoder) missingTime() *DecodeError {
-	return newError(MissingTime, d.paths.time, "%s", d.missing(2, d.noField(d.paths.time), settingTime, "or to nothing for the record's timestamp", d.seemsTime))
+	path, what := d.paths.times[0], "the event has none of "+d.options.TimeField
+	if len(d.paths.times) == 1 && isOfRecord(path) {
+		what = "the record has no such header, and the event is not looked at"
+	} else if len(d.paths.times) == 1 {
+		what = d.noField(path)
+	}
+	return newError(MissingTime, path, "%s", d.missing(2, what, settingTime, "or to nothing for the record's timestamp", d.seemsTime))
 }
 
 func (d *Decoder) seemsTime(e rawbson.Element) bool {
@@ -135,13 +142,19 @@ func (d *Decoder) seemsTime(e rawbson.Element) bool {
 // missingMeta names the fields whose values may name a series: texts, integers and objects that are no times.
 func (d *Decoder) missingMeta() *DecodeError {
 	path, what, setting := d.paths.meta[0].path, d.noField(d.paths.meta[0].path), settingMeta
+	if d.paths.meta[0].source != fromEvent {
+		what = "the record has no such key or header"
+	}
 	if d.paths.joined {
-		path, what, setting = "", "the event has none of "+clip(strings.Join(d.options.MetaFields, ", ")), settingMetas
+		if what = "the event has none of "; d.paths.ofRecord {
+			what = "the event and its record have none of "
+		}
+		path, what, setting = "", what+clip(strings.Join(d.options.MetaFields, ", ")), settingMetas
 	}
 	return newError(MissingMeta, path, "%s", d.missing(1, what, setting, "or EVENT_META_FROM to key or none", func(e rawbson.Element) bool {
 		switch e.Kind {
 		case bson.TypeString, bson.TypeObjectID, bson.TypeEmbeddedDocument, bson.TypeInt32, bson.TypeInt64:
-			return string(e.Name) != d.options.TimeField && !d.seemsTime(e)
+			return !slices.Contains(d.paths.times, string(e.Name)) && !d.seemsTime(e)
 		}
 		return false
 	}))

@@ -29,7 +29,6 @@ const (
 )
 
 const (
-	writeUTF8     = "have the producer write UTF-8 without one"
 	compressKafka = "let Kafka compress instead (compression.type of the producer), which every consumer undoes by itself"
 	byteOrderMark = "\xef\xbb\xbf"
 )
@@ -43,7 +42,6 @@ var (
 
 // forms are the encodings that a value is recognised by, the most particular first. The last takes everything.
 var forms = []Form{
-	{"begins with a byte order mark, which JSON does not have", writeUTF8, beginsWith(byteOrderMark), byAll},
 	{"is UTF-16 text, and JSON is UTF-8", "have the producer write UTF-8", isUTF16, byAll},
 	{"is JSON with zero bytes behind it", "send no zero byte behind the JSON: a C program may count the end of its string", isTerminated, byCheck},
 	{"is compressed by gzip", compressKafka, beginsWith("\x1f\x8b"), byAll},

@@ -12,12 +12,13 @@ const frameBytes = 5
 // hasFrame tells whether a value begins as with a schema registry's frame.
 func hasFrame(value []byte) bool { return len(value) >= frameBytes && value[0] == 0 }
 
-// cutFrame parts a value into the frame that the options announce, empty where it is not there, and the rest.
+// cutFrame parts a value into the frame that the options announce, empty where it is not there, and the rest without the byte
+// order mark that some write before it.
 func (d *Decoder) cutFrame(value []byte) (frame, text []byte) {
-	if d.options.Framing == Confluent && hasFrame(value) {
-		return value[:frameBytes], value[frameBytes:]
+	if d.options.Framing != NoFraming && hasFrame(value) {
+		frame, value = value[:frameBytes], value[frameBytes:]
 	}
-	return nil, value
+	return frame, bytes.TrimPrefix(value, []byte(byteOrderMark))
 }
 
 // framed is an element of a record as a value of its own, so that it can go back to the record's topic.
@@ -31,7 +32,7 @@ func framed(frame, element []byte) []byte {
 // checkFrame refuses a record without the frame that is announced, and one with a frame that is not.
 func (d *Decoder) checkFrame() *DecodeError {
 	announced := d.options.Framing == Confluent
-	if announced && len(d.frame) > 0 || !announced && (len(d.text) == 0 || d.text[0] != 0) {
+	if len(d.frame) > 0 || !announced && (len(d.text) == 0 || d.text[0] != 0) {
 		return nil
 	}
 	switch form := formOf(d.text); {
@@ -63,7 +64,7 @@ func hasLongFrame(value []byte) bool {
 func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	what := "the value "
 	if len(d.frame) > 0 {
-		what = "what follows the frame of EVENT_FRAMING=confluent "
+		what = "what follows the frame of EVENT_FRAMING=" + string(d.options.Framing) + " "
 	}
 	switch form := formOf(d.text); {
 	case err.Reason != NotJSON:
@@ -71,7 +72,7 @@ func (d *Decoder) notJSON(err *DecodeError) *DecodeError {
 	case form != "":
 		return newError(NotJSON, "", "%s%s", what, form)
 	case hasLongFrame(d.record.Value):
-		return newError(NotJSON, "", "the frame of EVENT_FRAMING=confluent has an id that seems to have %s", longIDs)
+		return newError(NotJSON, "", "the frame of EVENT_FRAMING=%s has an id that seems to have %s", d.options.Framing, longIDs)
 	case len(d.frame) > 0:
 		return newError(NotJSON, "", "%sis not JSON: %s; Avro and Protobuf have the same frame and are not read", what, quoteText(d.text))
 	}

@@ -101,7 +101,7 @@ func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError)
 // framedKey reads a key that begins as with a schema registry's frame. The id in it changes with the schema and names no series,
 // so it is taken off like that of a value. Behind it is any JSON value: a text is in quotes there.
 func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError) {
-	if d.options.Framing != Confluent {
+	if d.options.Framing == NoFraming {
 		const wayOut = "have its producer write the key as text"
 		if d.options.Format == BSON {
 			return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: %s", quoteText(key), wayOut)
@@ -111,8 +111,8 @@ func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError
 	}
 	text := key[frameBytes:]
 	if value, err = d.jsonKey(text); d.json.broken {
-		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=confluent is not JSON: %s; "+
-			"Avro and Protobuf have the same frame and are not read", quoteText(text))
+		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=%s is not JSON: %s; "+
+			"Avro and Protobuf have the same frame and are not read", d.options.Framing, quoteText(text))
 	}
 	return value, err
 }

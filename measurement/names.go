@@ -68,10 +68,19 @@ func (d *Decoder) dropPath(path string) string {
 	return path
 }
 
+// isReserved tells whether a stored measurement has something else under a name.
+func (o *Options) isReserved(name []byte) bool {
+	return len(name) > 0 && (string(name) == o.StoredTime || string(name) == o.StoredMeta || string(name) == o.TimeExact)
+}
+
 // reservedName is the error of a field that has the name of the stored time or meta.
 func (d *Decoder) reservedName(name string) *DecodeError {
 	what, setting := "time", "MONGODB_TIME_FIELD"
-	if name != d.options.StoredTime {
+	switch name {
+	case d.options.StoredTime:
+	case d.options.TimeExact:
+		what, setting = "exact time", "EVENT_TIME_EXACT"
+	default:
 		what, setting = "meta", "MONGODB_META_FIELD"
 	}
 	drop := name

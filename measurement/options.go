@@ -34,6 +34,7 @@ type Framing string
 const (
 	NoFraming Framing = "none"      // the value is the event
 	Confluent Framing = "confluent" // a zero byte and the four bytes of a schema's id
+	AutoFrame Framing = "auto"      // confluent where a value begins with a zero byte, else none
 )
 
 // DottedNames says what becomes of field names with dots.
@@ -52,13 +53,19 @@ const maxMaxBytes = 128 << 20
 type Options struct {
 	// Format of the records' values; default JSON.
 	Format Format
-	// TimeField is the dotted path to the measurement's time in the event; empty: the record's timestamp is its time.
+	// TimeField is the dotted path to the measurement's time in the event; empty: the record's timestamp is its time. Several paths
+	// are divided by |, and the first counts that is there. One may be a header of the record, "header:name".
 	TimeField string
 	// TimeFormat is auto (default), rfc3339, unix, unix_ms, unix_us, unix_ns or a Go layout.
 	TimeFormat string
+	// TimeZone is the name of the zone of texts that do not say theirs; empty: the format auto refuses them, and a layout reads UTC.
+	TimeZone string
+	// TimeExact is the name of a field that gets the time in nanoseconds since 1970; empty: none does.
+	TimeExact string
 	// TimeMin and TimeMax bound the accepted times, both included; default: 1990, and a day after the record's timestamp.
 	TimeMin, TimeMax Bound
-	// MetaField is the dotted path to the series' identity in the event; used when MetaFrom is MetaFromValue.
+	// MetaField is the dotted path to the series' identity in the event, or "key:", "key:path" or "header:name" for what the
+	// record's key or a header has; used when MetaFrom is MetaFromValue.
 	MetaField string
 	// MetaFrom is the source of meta; default MetaFromValue.
 	MetaFrom MetaSource
@@ -85,6 +92,8 @@ type Options struct {
 	FieldName, FieldValue string
 	// Rename are new names of fields, "path=name". The paths of time, meta, fields and what is dropped have the new names.
 	Rename []string
+	// Numbers says how numbers in fields are written; default NumbersInJSON.
+	Numbers Numbers
 	// Framing of the records' values; default NoFraming.
 	Framing Framing
 	// DottedNames says what becomes of field names with dots; default Nest.
@@ -105,6 +114,7 @@ func (o Options) withDefaults() (Options, error) {
 	o.MetaFrom = cmp.Or(o.MetaFrom, MetaFromValue)
 	o.Framing = cmp.Or(o.Framing, NoFraming)
 	o.DottedNames = cmp.Or(o.DottedNames, Nest)
+	o.Numbers = cmp.Or(o.Numbers, NumbersInJSON)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<20)
 	return o, o.validate()
 }
@@ -125,8 +135,17 @@ func (o Options) validate() error {
 	if err := CheckTimeFormat(o.TimeFormat); err != nil {
 		return fmt.Errorf("time format %q is %w", o.TimeFormat, err)
 	}
-	if o.Framing != NoFraming && (o.Framing != Confluent || o.Format == BSON) {
-		return fmt.Errorf("framing %q of %s is none of none and, not with bson, confluent", o.Framing, o.Format)
+	if o.Numbers != NumbersInJSON && o.Numbers != NumbersInText {
+		return fmt.Errorf("notation of numbers %q is none of json, text", o.Numbers)
+	}
+	if err := CheckTimeZone(o.TimeZone, o.TimeFormat); err != nil {
+		return fmt.Errorf("time zone %q %w", o.TimeZone, err)
+	}
+	if o.TimeExact != "" && (!validName(o.TimeExact) || o.TimeExact == o.StoredTime || o.TimeExact == o.StoredMeta) {
+		return fmt.Errorf("field for the exact time %q is no name of a field, or that of the stored time or meta", o.TimeExact)
+	}
+	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || o.Format == BSON) {
+		return fmt.Errorf("framing %q of %s is none of none and, not with bson, confluent, auto", o.Framing, o.Format)
 	}
 	if err := o.validateMeta(); err != nil {
 		return err

@@ -22,7 +22,7 @@ type node struct {
 	name     []byte
 	children []node
 	role     role
-	part     int  // of meta: its index in the parts
+	part     int  // of meta: its index in the parts; of time: its rank among the paths
 	onRoot   bool // the root, or on the way to it
 	isRoot   bool // what the paths are relative to
 	isStored bool // the object whose fields become the measurement's
@@ -55,19 +55,26 @@ func (n *node) grow(path string) *node {
 // paths are where the parts of a measurement lie in an event, all dotted and from the event's top.
 type paths struct {
 	event  node
-	time   string // empty: the record's timestamp
-	root   string // empty: the event itself
-	stored string // of the object whose fields are stored; empty: the event itself
+	times  []string // in the order in which they count; none: the record's timestamp
+	root   string   // empty: the event itself
+	stored string   // of the object whose fields are stored; empty: the event itself
 	meta   []metaPart
 	joined bool // meta is an object of its parts, not the value of the only one
+
+	ofRecord bool // some path leads to the record's key or headers
+	inHeader bool // one of the times does
 }
 
 // metaPart is a value that meta is made of, under its name.
-type metaPart struct{ name, text, path string }
+type metaPart struct {
+	name, text, path string
+	source           source
+	inRecord         string // the path or name in the record's key or headers
+}
 
 // newPaths compiles options that are valid.
 func newPaths(o *Options) paths {
-	p := paths{time: o.absolute(o.TimeField), root: o.Root, stored: o.Root, joined: len(o.MetaFields) > 0}
+	p := paths{times: o.times(), root: o.Root, stored: o.Root, joined: len(o.MetaFields) > 0}
 	if o.Fields != "" {
 		p.stored = o.absolute(o.Fields)
 	}
@@ -75,10 +82,19 @@ func newPaths(o *Options) paths {
 		p.meta = o.metaParts()
 	}
 	slices.SortFunc(p.meta, func(a, b metaPart) int { return cmp.Compare(a.name, b.name) })
-	if p.time != "" {
-		p.event.grow(p.time).role = isTime
+	for rank, path := range p.times {
+		if isOfRecord(path) {
+			p.ofRecord, p.inHeader = true, true
+			continue
+		}
+		leaf := p.event.grow(path)
+		leaf.role, leaf.part = isTime, rank
 	}
 	for i, part := range p.meta {
+		if part.source != fromEvent {
+			p.ofRecord = true
+			continue
+		}
 		leaf := p.event.grow(part.path)
 		leaf.role, leaf.part = isMeta, i
 	}
@@ -108,7 +124,7 @@ func (p *paths) mark() {
 
 // absolute is a path from the event's top: paths are relative to the root, but for those that begin with a slash.
 func (o *Options) absolute(path string) string {
-	if o.Root == "" || path == "" {
+	if o.Root == "" || path == "" || isOfRecord(path) {
 		return path
 	}
 	if whole, ok := strings.CutPrefix(path, "/"); ok {
@@ -117,14 +133,29 @@ func (o *Options) absolute(path string) string {
 	return o.Root + "." + path
 }
 
+// times are the paths to the time, from the event's top, in the order in which they count.
+func (o *Options) times() (list []string) {
+	if o.TimeField == "" {
+		return nil
+	}
+	for path := range strings.SplitSeq(o.TimeField, "|") {
+		list = append(list, o.absolute(strings.TrimSpace(path)))
+	}
+	return list
+}
+
 // metaParts are what meta is made of, in the order of the options.
 func (o *Options) metaParts() (parts []metaPart) {
 	if len(o.MetaFields) == 0 {
-		return []metaPart{{text: o.MetaField, path: o.absolute(o.MetaField)}}
+		part := metaPart{text: o.MetaField, path: o.absolute(o.MetaField)}
+		part.source, part.inRecord = splitSource(o.MetaField)
+		return []metaPart{part}
 	}
 	for _, text := range o.MetaFields {
 		name, path := splitPart(text)
-		parts = append(parts, metaPart{name: name, text: text, path: o.absolute(path)})
+		part := metaPart{name: name, text: text, path: o.absolute(path)}
+		part.source, part.inRecord = splitSource(path)
+		parts = append(parts, part)
 	}
 	return parts
 }
@@ -133,8 +164,10 @@ func (o *Options) metaParts() (parts []metaPart) {
 func splitPart(text string) (name, path string) {
 	name, path, renamed := strings.Cut(text, "=")
 	if !renamed {
-		path = text
-		name = text[strings.LastIndexAny(text, "./")+1:]
+		path = strings.TrimSpace(text)
+		if name = path[strings.LastIndexAny(path, "./")+1:]; isOfRecord(path) {
+			name = sourceName(path)
+		}
 	}
 	return strings.TrimSpace(name), strings.TrimSpace(path)
 }

@@ -37,7 +37,7 @@ type place struct {
 	header   []byte // of a BSON element: a byte for the kind, the name, NUL; its capacity is a multiple of 8
 	node     *node  // of the paths; nil: none leads here
 	use      use
-	part     int  // of meta: which part
+	part     int  // of meta: which part; of time: its rank
 	fields   bool // the members of an object here are fields
 	atTop    bool // a field at the top level
 	reserved bool // a field whose name time or meta has in what is stored
@@ -111,7 +111,7 @@ func (o *Options) newPlace(parent *place, name []byte) *place {
 	case parent.use == asMeta || parent.use == asMember:
 		p.use = asMember
 	case p.node != nil && p.node.role == isTime:
-		p.use = asTime
+		p.use, p.part = asTime, p.node.part
 	case p.node != nil && p.node.role == isMeta:
 		p.use, p.part = asMeta, p.node.part
 	case p.node != nil && p.node.role == isDropped:
@@ -119,7 +119,7 @@ func (o *Options) newPlace(parent *place, name []byte) *place {
 	case parent.fields:
 		p.use, p.fields = asField, true
 		p.atTop = parent.node != nil && parent.node.isStored
-		p.reserved = p.atTop && (string(name) == o.StoredTime || string(name) == o.StoredMeta)
+		p.reserved = p.atTop && o.isReserved(name)
 	case p.node == nil:
 		p.use = asIgnore
 	default:

@@ -1,10 +1,13 @@
 package measurement
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/timeseries/rawbson"
 )
 
 // quick turns the JSON text of an event into a measurement in one pass, without tokens in between. It knows events as most
@@ -20,6 +23,7 @@ type quick struct {
 	time     *timeParser
 	nest     bool
 	extended bool
+	numbers  bool // texts may be numbers
 
 	top     *place
 	places  int    // remembered
@@ -30,7 +34,8 @@ type quick struct {
 
 	// Of the record:
 	text  []byte
-	metas []byte // the values of meta of all its events
+	metas []byte     // the values of meta of all its events
+	given []metaSpan // the parts of meta that come from the record itself; kind 0: from its events
 
 	// Of the event:
 	out      []byte // the fields, behind those of events before
@@ -43,6 +48,7 @@ type quick struct {
 	parts    []metaSpan
 	when     reading
 	hasTime  bool
+	rank     int  // of the path to the time that was found; -1: none was
 	isStored bool // the object with the fields was seen
 	isDotted bool // a dotted name was seen
 	isOpaque bool // an object was skipped, whose names were not compared
@@ -54,6 +60,7 @@ func newQuick(d *Decoder) quick {
 	return quick{
 		options: &d.options, paths: &d.paths, time: &d.time, nest: d.options.DottedNames == Nest,
 		extended: d.options.Format == ExtJSON, top: newTop(&d.paths), parts: make([]metaSpan, len(d.paths.meta)),
+		given: make([]metaSpan, len(d.paths.meta)), numbers: d.options.Numbers == NumbersInText,
 	}
 }
 
@@ -104,9 +111,8 @@ func (q *quick) clear() {
 	q.event++
 	q.open = append(q.open[:0], opened{place: q.top, start: -1})
 	q.names, q.starts = q.names[:0], q.starts[:0]
-	for i := range q.parts {
-		q.parts[i].kind = 0
-	}
+	copy(q.parts, q.given)
+	q.rank = -1
 	q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = false, q.top.fields, false, false, 0, 0
 }
 
@@ -123,6 +129,8 @@ func (q *quick) field(p *place, i int) int {
 		value, kind, end = scanNumber(q.text, i)
 	case c == '{':
 		value, kind, end = q.wrappedNumber(i, p.depth)
+	case c == '"' && q.numbers:
+		return q.textField(p, i)
 	}
 	if end < 0 {
 		return q.longField(p, i)
@@ -183,6 +191,12 @@ func (q *quick) other(p *place, i int) int {
 
 func (q *quick) readTime(p *place, i int) int {
 	text := q.text
+	if len(q.paths.times) > 1 {
+		if q.rank >= 0 && q.rank < p.part || text[i] == 'n' {
+			return q.skip(i, p.depth)
+		}
+		q.rank = p.part
+	}
 	if text[i] == '"' {
 		end, how := scanString(text, i+1)
 		if end < 0 || how != plain {
@@ -202,6 +216,30 @@ func (q *quick) readTime(p *place, i int) int {
 		q.when, q.hasTime = q.time.parseScalar(kind, value)
 	}
 	return end
+}
+
+// textField appends a field that is a text, or the number that it writes.
+func (q *quick) textField(p *place, i int) int {
+	end, how := scanString(q.text, i+1)
+	if end < 0 || how != plain {
+		return unknown
+	}
+	text, at := q.text[i+1:end], len(q.out)
+	kind, out := bson.TypeString, append(q.out, p.header...)
+	if mayBeNumeral(text) {
+		var number bson.Type
+		if number, out = appendNumeral(out, text); number != 0 {
+			kind = number
+		} else if bytes.IndexByte(text, ',') >= 0 {
+			return unknown // it may be a number with a comma
+		}
+	}
+	if kind == bson.TypeString {
+		out = rawbson.AppendString(out, text)
+	}
+	out[at] = byte(kind)
+	q.out = out
+	return end + 1
 }
 
 func (q *quick) readMeta(p *place, i int) int {

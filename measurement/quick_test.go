@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"testing"
@@ -44,6 +45,25 @@ func fastOptions(choice uint32) Options {
 		o.Fields = "v"
 	case 7:
 		o.MaxBytes = 300
+	}
+	switch choice >> 17 & 7 {
+	case 1:
+		o.TimeField = cmp.Or(o.TimeField, "time") + "|x|ts"
+	case 2:
+		o.TimeZone = "Europe/Berlin"
+	case 3:
+		o.TimeExact = "ns"
+	case 4:
+		o.Numbers = NumbersInText
+	case 5:
+		o.MetaFrom, o.MetaField, o.MetaFields = MetaFromValue, "", []string{"key:", "h=header:h", "b"}
+	case 6:
+		o.MetaFrom, o.MetaField, o.MetaFields = MetaFromValue, "header:h", nil
+	case 7:
+		o.TimeExact, o.TimeField = "temp", "time|header:h"
+	}
+	if choice>>20&1 != 0 && o.Framing == Confluent {
+		o.Framing = AutoFrame
 	}
 	return o
 }

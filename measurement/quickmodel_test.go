@@ -28,7 +28,11 @@ func TestFastPathAgrees(t *testing.T) {
 		shape := g.shape(p.options)
 		for i := range 12 {
 			value := g.record(p.options, shape)
-			p.check(t, record.Record{Offset: int64(i), Timestamp: recordTime, Key: []byte(g.scalar()), Value: []byte(value)})
+			r := record.Record{Offset: int64(i), Timestamp: recordTime, Key: []byte(g.scalar()), Value: []byte(value)}
+			if g.IntN(4) > 0 {
+				r.Headers = headersOf("a", g.scalar(), "h", strings.Trim(g.time(), `"`))
+			}
+			p.check(t, r)
 			if results := p.judge.results; len(results) > 0 && p.judge.badParts == 0 {
 				stored++
 				if p.fast.quick.missed == 0 {
@@ -92,7 +96,7 @@ type eventGenerator struct{ *rand.Rand }
 func (g eventGenerator) choice() uint32 {
 	var choice uint32
 	for range g.IntN(4) {
-		choice |= 1 << g.IntN(17)
+		choice |= 1 << g.IntN(21)
 	}
 	return choice
 }
@@ -122,20 +126,23 @@ func (g eventGenerator) shape(o Options) []field {
 	if o.Root != "" {
 		place(g.name(), g.scalar)
 	}
-	if o.MetaField != "" {
+	if o.MetaField != "" && !isOfRecord(o.MetaField) {
 		place(o.MetaField, g.meta)
 	}
 	for _, part := range o.MetaFields {
-		_, path := splitPart(part)
-		place(path, g.meta)
+		if _, path := splitPart(part); !isOfRecord(path) {
+			place(path, g.meta)
+		}
 	}
 	for _, path := range o.Drop {
 		if g.IntN(2) == 0 {
 			place(path, g.scalar)
 		}
 	}
-	if o.TimeField != "" {
-		place(o.TimeField, g.time)
+	for i, path := range strings.Split(o.TimeField, "|") {
+		if path != "" && !isOfRecord(path) && (i == 0 || g.IntN(2) == 0) {
+			place(path, g.time)
+		}
 	}
 	g.Shuffle(len(shape), func(i, j int) { shape[i], shape[j] = shape[j], shape[i] })
 	return shape
@@ -189,13 +196,20 @@ func (g eventGenerator) name() string {
 // record is an event of the shape, or an array of several, spoilt now and then.
 func (g eventGenerator) record(o Options, shape []field) string {
 	var b strings.Builder
-	if o.Framing == Confluent {
+	if o.Framing == Confluent || o.Framing == AutoFrame && g.IntN(2) == 0 {
 		b.WriteString("\x00\x00\x00\x00\x07")
 	}
 	spaced := g.IntN(8) == 0
-	if g.IntN(4) > 0 {
+	switch g.IntN(8) {
+	default:
 		g.write(&b, shape, spaced)
-	} else {
+	case 0:
+		b.WriteString([]string{"", byteOrderMark}[g.IntN(2)])
+		for range 1 + g.IntN(4) {
+			g.write(&b, shape, spaced)
+			g.space(&b, true)
+		}
+	case 1, 2:
 		b.WriteByte('[')
 		for i := range 1 + g.IntN(4) {
 			if i > 0 {
@@ -286,7 +300,7 @@ func (g eventGenerator) scalar() string {
 	case 2:
 		return strconv.FormatFloat(g.NormFloat64()*100, 'e', -1, 64)
 	case 3:
-		return strconv.Itoa(g.IntN(200) - 100)
+		return []string{"", `"`}[g.IntN(8)/7] + strconv.Itoa(g.IntN(200)-100) + []string{"", `"`, `,5"`}[g.IntN(9)/7]
 	case 4:
 		return []string{"true", "false", "null", "{}", "[]", "0", "-0", "-0.0", "0e5", "1E+2"}[g.IntN(10)]
 	case 5:

@@ -27,6 +27,9 @@ func (d *Decoder) decodeQuickly() bool {
 	}
 	written := len(d.out)
 	q.text, q.metas, q.out = d.text, q.metas[:0], d.out
+	if d.paths.ofRecord {
+		q.give(d.recordMeta)
+	}
 	ok := d.readQuickly()
 	if d.out = q.out; ok {
 		q.missed = 0
@@ -35,6 +38,15 @@ func (d *Decoder) decodeQuickly() bool {
 	q.missed++
 	d.out, d.results = d.out[:written], d.results[:0]
 	return false
+}
+
+// give notes the parts of meta that come from the record itself.
+func (q *quick) give(parts []rawbson.Element) {
+	for i, e := range parts {
+		start := len(q.metas)
+		q.metas = append(q.metas, e.Value...)
+		q.given[i] = metaSpan{e.Kind, start, len(q.metas)}
+	}
 }
 
 // worthwhile tells whether to try a record.
@@ -52,8 +64,7 @@ func (d *Decoder) readQuickly() bool {
 		return false
 	}
 	if text[i] != '[' {
-		i = d.readEventQuickly(i, 0)
-		return i >= 0 && skipSpace(text, i) == len(text)
+		return d.readTextsQuickly(i)
 	}
 	i = skipSpace(text, i+1)
 	for part := range int32(timeseries.MaxParts) {
@@ -63,6 +74,19 @@ func (d *Decoder) readQuickly() bool {
 		more, next := d.quick.separator(i, ']')
 		if i = next; !more {
 			return i >= 0 && skipSpace(text, i) == len(text)
+		}
+	}
+	return false
+}
+
+// readTextsQuickly reads objects that follow each other, from i on.
+func (d *Decoder) readTextsQuickly(i int) bool {
+	for part := range int32(timeseries.MaxParts) {
+		if i = d.readEventQuickly(i, part); i < 0 {
+			return false
+		}
+		if i = skipSpace(d.text, i); i == len(d.text) {
+			return true
 		}
 	}
 	return false
@@ -80,11 +104,18 @@ func (d *Decoder) readEventQuickly(i int, part int32) int {
 		return unknown
 	}
 	timestamp := d.record.Timestamp
-	if d.paths.time == "" {
+	if len(d.paths.times) == 0 {
 		q.when, q.hasTime = readingOf(timestamp), timestamp >= 0
 	}
 	if !q.hasTime || d.options.side(q.when.millis, timestamp) != 0 {
 		return unknown
+	}
+	if d.options.TimeExact != "" {
+		var ok bool
+		if q.out, ok = d.options.appendExact(q.out, q.when); !ok {
+			return unknown
+		}
+		fields = q.out[start:len(q.out):len(q.out)]
 	}
 	if len(d.results) == cap(d.results) {
 		d.results = slices.Grow(d.results, 1)

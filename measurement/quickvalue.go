@@ -15,6 +15,9 @@ import (
 func (q *quick) appendValue(out []byte, i, depth int, normal bool) ([]byte, bson.Type, int) {
 	switch c := q.text[i]; {
 	case c == '"':
+		if q.numbers && !normal {
+			return out, bson.TypeString, unknown // rare: a text in an array
+		}
 		out, i = q.appendString(out, i)
 		return out, bson.TypeString, i
 	case c-'0' <= 9 || c == '-':

@@ -30,15 +30,22 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 	if err := d.walk(event); err != nil || d.nullRoot {
 		return d.withWayOut(err)
 	}
-	end := len(d.out)
-	if !fitsDocument(end-start, d.topCount) {
+	if size := len(d.out) - start; !fitsDocument(size, d.topCount) {
 		return newError(TooLarge, "", "its fields take %d bytes, and three times that, as data, minimum and maximum, "+
-			"does not fit a document of 16 MiB: split the event", end-start)
+			"does not fit a document of 16 MiB: split the event", size)
 	}
-	var err *DecodeError
-	if m.Time, err = d.timeOf(); err != nil {
+	when, err := d.timeOf()
+	if err != nil {
 		return err
 	}
+	m.Time = when.millis
+	if d.options.TimeExact != "" {
+		var ok bool
+		if d.out, ok = d.options.appendExact(d.out, when); !ok {
+			return newError(TimeOutOfRange, d.timePath(), "%s is outside the years 1678 to 2261, of which EVENT_TIME_EXACT keeps nanoseconds: send another time, or unset it", formatMillis(when.millis))
+		}
+	}
+	end := len(d.out)
 	if m.Meta, err = d.metaOf(); err != nil {
 		return err
 	}
@@ -51,7 +58,12 @@ func (d *Decoder) beginEvent(dotted bool) {
 	d.dotted = dotted
 	d.names, d.fields = d.names[:0], d.fields[:0]
 	d.foundTime, d.foundRoot, d.foundStored, d.nullRoot, d.taken, d.topCount = rawbson.Element{}, nil, false, false, 0, 0
+	d.timeRank = 0
 	clear(d.foundMeta)
+	if d.paths.ofRecord {
+		copy(d.foundMeta, d.recordMeta)
+		d.foundTime, d.timeRank = d.recordTime, d.recordRank
+	}
 }
 
 // fitsDocument tells whether a bucket can hold so many fields of so many bytes.
@@ -92,7 +104,9 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 					return err
 				}
 			}
-			d.out = append(d.out, whole[:len(whole)-len(list)]...)
+			if err := d.copyPlain(e, whole[:len(whole)-len(list)]); err != nil {
+				return err
+			}
 			if err := d.kept(e.Name, depth); err != nil {
 				return err
 			}
@@ -105,11 +119,29 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 func (d *Decoder) take(e rawbson.Element, leaf *node) {
 	switch leaf.role {
 	case isTime:
-		d.foundTime = e
+		d.takeTime(e, leaf.part)
 	case isMeta:
 		d.foundMeta[leaf.part] = e
 	}
 	d.taken++
+}
+
+// takeTime notes a value that a path to the time leads to. Of several paths the first counts whose value is not null.
+func (d *Decoder) takeTime(e rawbson.Element, rank int) {
+	found := &d.foundTime
+	switch {
+	case found.Kind == 0, found.Kind == bson.TypeNull && e.Kind != bson.TypeNull, rank <= d.timeRank && e.Kind != bson.TypeNull, len(d.paths.times) == 1:
+		*found, d.timeRank = e, rank
+	}
+}
+
+// copyPlain copies an element that is neither an object nor an array.
+func (d *Decoder) copyPlain(e rawbson.Element, whole []byte) *DecodeError {
+	if e.Kind == bson.TypeString && d.options.Numbers == NumbersInText {
+		return d.copyText(e)
+	}
+	d.out = append(d.out, whole...)
+	return nil
 }
 
 // copyNested copies an object or an array.
@@ -152,6 +184,13 @@ func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
 	for i := 0; len(list) > 0; i++ {
 		var e rawbson.Element
 		list = e.Cut(list)
+		if e.Kind == bson.TypeString && d.options.Numbers == NumbersInText {
+			e.Name = strconv.AppendInt(nil, int64(i), 10)
+			if err := d.copyText(e); err != nil {
+				return err
+			}
+			continue
+		}
 		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
 		if !rawbson.IsNested(e.Kind) {
 			d.out = append(d.out, e.Value...)
@@ -168,7 +207,7 @@ func (d *Decoder) kept(name []byte, depth int) *DecodeError {
 		return nil
 	}
 	d.topCount++
-	if o := &d.options; len(name) > 0 && (string(name) == o.StoredTime || string(name) == o.StoredMeta) {
+	if d.options.isReserved(name) {
 		return d.reservedName(string(name))
 	}
 	return nil

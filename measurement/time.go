@@ -28,6 +28,21 @@ type timeParser struct {
 	unit   unit   // numbers of this unit, when it has a name
 	layout string // text of this Go layout
 	colon  string // a second Go layout for the same texts with a colon in the offset; empty if the first has no offset
+
+	zone      *time.Location // of texts that do not say theirs; nil: such texts are refused, and of a layout read as UTC
+	exact     bool           // what is below a millisecond is kept
+	timestamp int64          // of the record
+	text      []byte         // a text with a zone behind it
+}
+
+// parserOf makes the parser of options that are valid.
+func parserOf(o *Options) timeParser {
+	p := newTimeParser(o.TimeFormat)
+	p.exact = o.TimeExact != ""
+	if o.TimeZone != "" {
+		p.zone, _ = time.LoadLocation(o.TimeZone)
+	}
+	return p
 }
 
 // newTimeParser makes the parser of a format that CheckTimeFormat takes.
@@ -92,6 +107,7 @@ func CheckTimeFormat(format string) error {
 // reading is a time as it was read: for a hint it keeps the number and the unit that it came from.
 type reading struct {
 	millis int64
+	below  int64 // nanoseconds below the millisecond, where the parser is exact
 	value  int64
 	unit   unit
 	isText bool // and no number
@@ -160,7 +176,11 @@ func (p *timeParser) parseInteger(value int64) (reading, bool) {
 		return reading{}, false
 	}
 	millis, ok := u.millis(value)
-	return reading{millis: millis, value: value, unit: u}, ok
+	r := reading{millis: millis, value: value, unit: u}
+	if p.exact {
+		r.below = u.below(value)
+	}
+	return r, ok
 }
 
 // parseScalar reads a number, of which it gets the bits.
@@ -187,26 +207,62 @@ func (p *timeParser) parseFloat(value float64) (reading, bool) {
 	if !ok {
 		return reading{}, false
 	}
-	return reading{millis: millis, value: int64(value), unit: u}, true
+	r := reading{millis: millis, value: int64(value), unit: u}
+	if p.exact {
+		r.below = u.belowOfFloat(value)
+	}
+	return r, true
 }
 
 func (p *timeParser) parseText(text []byte) (reading, bool) {
 	if p.layout != "" {
-		t, err := time.ParseInLocation(p.layout, string(text), time.UTC)
-		if err != nil && p.colon != "" {
-			t, err = time.ParseInLocation(p.colon, string(text), time.UTC)
-		}
-		return textReading(t.UnixMilli()), err == nil
+		return p.parseLayout(text)
 	}
 	if p.unit.name == "" {
-		if millis, ok := parseTime(text, p.auto); ok {
-			return textReading(millis), true
+		if r, ok := p.parseISO(text); ok {
+			return r, true
 		}
 	}
 	if p.auto && !tellsUnit(text) {
 		return reading{}, false
 	}
 	return p.parseNumber(text)
+}
+
+// parseLayout reads a text of the Go layout.
+func (p *timeParser) parseLayout(text []byte) (reading, bool) {
+	t, err := time.ParseInLocation(p.layout, string(text), time.UTC)
+	if err != nil && p.colon != "" {
+		t, err = time.ParseInLocation(p.colon, string(text), time.UTC)
+	}
+	if err != nil {
+		return reading{}, false
+	}
+	r := textReading(t.UnixMilli())
+	if p.zone != nil {
+		r = textReading(p.local(r.millis))
+	}
+	if p.exact {
+		r.below = int64(t.Nanosecond() % 1_000_000)
+	}
+	return r, true
+}
+
+// parseISO reads a text that is a time of RFC 3339, and in the format auto of ISO 8601, there also without its zone if that is
+// known.
+func (p *timeParser) parseISO(text []byte) (reading, bool) {
+	millis, ok := parseTime(text, p.auto)
+	if !ok && p.auto && p.zone != nil {
+		p.text = append(append(p.text[:0], text...), 'Z')
+		if millis, ok = parseTime(p.text, true); ok {
+			millis = p.local(millis)
+		}
+	}
+	r := textReading(millis)
+	if ok && p.exact {
+		r.below = belowText(text)
+	}
+	return r, ok
 }
 
 func textReading(millis int64) reading {
@@ -234,6 +290,9 @@ func (p *timeParser) parseNumber(text []byte) (reading, bool) {
 		below, _, _ := cutFraction(text[len(whole):], false)
 		r.millis += below
 	}
+	if p.exact && isFraction {
+		r.below += r.unit.belowFraction(fraction)
+	}
 	return r, ok
 }
 
@@ -245,7 +304,7 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	}
 	text := rawbson.Text(value)
 	if lacksZone(text) {
-		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_FORMAT to its Go layout or strftime pattern, which is read as UTC"
+		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_ZONE to the zone of its clock, as Europe/Berlin or UTC"
 	}
 	if isDate(text) {
 		return "it is a date without a time: set EVENT_TIME_FORMAT=2006-01-02, which is read as 00:00 UTC"
@@ -261,22 +320,31 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	return general
 }
 
-// timeOf returns the time of the event that was walked, in milliseconds.
-func (d *Decoder) timeOf() (int64, *DecodeError) {
-	timestamp, path := d.record.Timestamp, d.paths.time
-	if path == "" {
+// timeOf returns the time of the event that was walked.
+func (d *Decoder) timeOf() (reading, *DecodeError) {
+	timestamp := d.record.Timestamp
+	if len(d.paths.times) == 0 {
 		if timestamp < 0 {
-			return 0, newError(MissingTime, "", "the record has no timestamp: set EVENT_TIME_FIELD to the event's own time")
+			return reading{}, newError(MissingTime, "", "the record has no timestamp: set EVENT_TIME_FIELD to the event's own time")
 		}
-		return timestamp, d.options.checkWindow(path, readingOf(timestamp), timestamp)
+		r := readingOf(timestamp)
+		return r, d.options.checkWindow("", r, timestamp)
 	}
 	if d.foundTime.Kind == 0 {
-		return 0, d.missingTime()
+		return reading{}, d.missingTime()
 	}
 	r, err := d.time.parse(d.foundTime.Kind, d.foundTime.Value)
 	if err != nil {
-		err.Path = shownPath(path)
-		return 0, err
+		err.Path = shownPath(d.timePath())
+		return reading{}, err
 	}
-	return r.millis, d.options.checkWindow(path, r, timestamp)
+	return r, d.options.checkWindow(d.timePath(), r, timestamp)
+}
+
+// timePath leads to the time that was found; empty: it is the record's timestamp.
+func (d *Decoder) timePath() string {
+	if len(d.paths.times) == 0 {
+		return ""
+	}
+	return d.paths.times[d.timeRank]
 }
