@@ -2,7 +2,6 @@ package check
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 
 	"waterwheel/record"
@@ -45,18 +44,10 @@ func bytesOf(text *string) []byte {
 }
 
 // encodeHeaders encodes headers, which are names and values in turn, as Kafka does.
-func encodeHeaders(list []*string) (raw []byte) {
-	if len(list) < 2 {
-		return nil
+func encodeHeaders(list []*string) []byte {
+	var headers []record.Header
+	for i := 0; i+1 < len(list); i += 2 {
+		headers = append(headers, record.Header{Key: string(bytesOf(list[i])), Value: bytesOf(list[i+1])})
 	}
-	raw = binary.AppendVarint(nil, int64(len(list)/2))
-	for i := range len(list) / 2 * 2 {
-		text := bytesOf(list[i])
-		if text == nil && i%2 == 1 {
-			raw = binary.AppendVarint(raw, -1)
-			continue
-		}
-		raw = append(binary.AppendVarint(raw, int64(len(text))), text...)
-	}
-	return raw
+	return record.EncodeHeaders(headers)
 }

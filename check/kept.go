@@ -37,9 +37,9 @@ func (k *kept) keep(partition int32, r *record.Record, events bool) {
 	if uint(bits.TrailingZeros64(order)) < k.bits || r.Value == nil {
 		return
 	}
-	k.bytes += len(r.Key) + len(r.Value)
+	k.bytes += len(r.Key) + len(r.Value) + len(r.Headers)
 	k.list = append(k.list, keptRecord{
-		Record: record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Cut: r.Cut}, partition: partition, order: order, events: events,
+		Record: record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: bytes.Clone(r.Key), Value: bytes.Clone(r.Value), Headers: bytes.Clone(r.Headers), Cut: r.Cut}, partition: partition, order: order, events: events,
 	})
 	for k.bytes > keptBytes && len(k.list) > 1 {
 		k.bits++
@@ -53,7 +53,7 @@ func (k *kept) thin() {
 	k.list, k.bytes = nil, 0
 	for _, r := range all {
 		if uint(bits.TrailingZeros64(r.order)) >= k.bits {
-			k.list, k.bytes = append(k.list, r), k.bytes+len(r.Key)+len(r.Value)
+			k.list, k.bytes = append(k.list, r), k.bytes+len(r.Key)+len(r.Value)+len(r.Headers)
 		}
 	}
 }

@@ -41,8 +41,10 @@ const (
 type Sample struct {
 	Topic string `json:"topic"`
 	// Records were read; Tombstones of them have a null value and are skipped.
-	Records      int `json:"records"`
-	Tombstones   int `json:"tombstones"`
+	Records    int `json:"records"`
+	Tombstones int `json:"tombstones"`
+	// Skipped are events that EVENT_SKIP leaves out.
+	Skipped      int `json:"skipped,omitempty"`
 	Measurements int `json:"measurements"`
 	Series       int `json:"series"`
 	Buckets      int `json:"buckets"`
@@ -177,12 +179,13 @@ func (s *sampler) take(partition int32, r *record.Record) {
 		return
 	}
 	at := s.evidence.where(place{partition, r.Offset})
-	results, err := s.decoder.TryDecode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value})
+	results, err := s.decoder.TryDecode(record.Record{Offset: r.Offset, Timestamp: r.Timestamp, Key: r.Key, Value: r.Value, Headers: r.Headers})
 	if err != nil {
 		s.refuse(at, err)
 		return
 	}
-	if len(results) == 0 { // its root is null
+	s.view.Skipped += s.decoder.Skipped()
+	if len(results) == 0 && s.decoder.Skipped() == 0 { // its root is null
 		s.view.Tombstones++
 	}
 	for i := range results {

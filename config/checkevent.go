@@ -12,11 +12,16 @@ func (k *checker) events() {
 	k.paths()
 	if err := measurement.CheckTimeFormat(e.TimeFormat); err != nil {
 		k.fail("EVENT_TIME_FORMAT", e.TimeFormat, "%v", err)
+	} else if err := measurement.CheckTimeZone(e.TimeZone, e.TimeFormat); err != nil {
+		k.fail("EVENT_TIME_ZONE", e.TimeZone, "%v", err)
+	}
+	if err := measurement.CheckExact(e.TimeExact, k.MongoDB.TimeField, k.MongoDB.MetaField); err != nil {
+		k.fail("EVENT_TIME_EXACT", e.TimeExact, "%v", err)
 	}
 	if k.good("EVENT_TIME_MIN", "EVENT_TIME_MAX") && e.TimeMin.Excludes(e.TimeMax) {
 		k.fail("EVENT_TIME_MAX", e.TimeMax, "must be after EVENT_TIME_MIN = %s: no time would be accepted", e.TimeMin)
 	}
-	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing == "confluent" && e.Format == "bson" {
+	if k.good("EVENT_FORMAT", "EVENT_FRAMING") && e.Framing != "none" && e.Format == "bson" {
 		k.fail("EVENT_FRAMING", e.Framing, "is not read with EVENT_FORMAT=bson: the frame of a schema registry is for JSON")
 	}
 }
@@ -39,7 +44,7 @@ func (k *checker) meta() {
 
 // paths refuses paths that lead nowhere, and those that cannot be taken out of an event together.
 func (k *checker) paths() {
-	if !k.good("EVENT_META_FROM", "EVENT_META_FIELD", "EVENT_META_FIELDS", "EVENT_DROP") {
+	if !k.good("EVENT_META_FROM", "EVENT_META_FIELD", "EVENT_META_FIELDS", "EVENT_DROP", "EVENT_PARSE", "EVENT_LIST", "EVENT_SKIP", "EVENT_RENAME") {
 		return
 	}
 	if err := measurement.CheckPath(k.Event.MetaField); err != nil && k.given["EVENT_META_FIELD"] && k.Event.MetaFrom != "value" {
@@ -56,6 +61,7 @@ func (e Event) Paths() measurement.Options {
 	o := measurement.Options{
 		TimeField: e.TimeField, MetaFrom: measurement.MetaSource(e.MetaFrom), MetaField: e.MetaField, MetaFields: e.MetaFields,
 		Root: e.Root, Fields: e.Fields, Drop: e.Drop,
+		Parse: e.Parse, List: e.List, Skip: e.Skip, FieldName: e.FieldName, FieldValue: e.FieldValue, Rename: e.Rename,
 	}
 	if len(o.MetaFields) > 0 {
 		o.MetaField = ""

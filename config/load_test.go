@@ -90,7 +90,7 @@ func TestDefaults(t *testing.T) {
 		Event: Event{
 			Format: "json", Framing: "none", TimeField: "time", TimeFormat: "auto",
 			TimeMin: measurement.At(631152000000), TimeMax: measurement.FromRecord(24 * time.Hour),
-			MetaField: "meta", MetaFrom: "value", DottedNames: "nest", MaxBytes: 1 << 20,
+			MetaField: "meta", MetaFrom: "value", Numbers: "json", DottedNames: "nest", MaxBytes: 1 << 20,
 		},
 		MongoDB: MongoDB{
 			URI: "mongodb://user:pa55@mongo:27017/metrics", Database: "metrics", Collection: "{topic}", TimeField: "time", MetaField: "meta",

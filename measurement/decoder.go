@@ -100,7 +100,7 @@ func (d *Decoder) Skipped() int { return d.skipped }
 // the record as a whole. The results and all they refer to are valid until the next Decode; so long the record's bytes must not
 // change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
-	if r.Value == nil {
+	if d.skipped = 0; r.Value == nil {
 		return nil, nil
 	}
 	d.reset(r)

@@ -3,6 +3,7 @@ package measurement
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -15,6 +16,20 @@ const (
 	firstExact = math.MinInt64/1_000_000 + 1
 	lastExact  = math.MaxInt64/1_000_000 - 1
 )
+
+// CheckExact tells why a field cannot have the exact time of measurements whose time and meta have these names; nil: it can. The
+// error goes on behind the field.
+func CheckExact(name, storedTime, storedMeta string) error {
+	switch {
+	case name == "":
+		return nil
+	case !validName(name):
+		return errors.New("is no name of a field: a name does not begin with $ and holds neither dot nor NUL")
+	case name == storedTime || name == storedMeta:
+		return errors.New("is the name that time or meta has in the stored measurement: choose another")
+	}
+	return nil
+}
 
 // below is the nanoseconds of an integer of units that a whole millisecond leaves.
 func (u unit) below(value int64) int64 {

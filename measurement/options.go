@@ -141,8 +141,8 @@ func (o Options) validate() error {
 	if err := CheckTimeZone(o.TimeZone, o.TimeFormat); err != nil {
 		return fmt.Errorf("time zone %q %w", o.TimeZone, err)
 	}
-	if o.TimeExact != "" && (!validName(o.TimeExact) || o.TimeExact == o.StoredTime || o.TimeExact == o.StoredMeta) {
-		return fmt.Errorf("field for the exact time %q is no name of a field, or that of the stored time or meta", o.TimeExact)
+	if err := CheckExact(o.TimeExact, o.StoredTime, o.StoredMeta); err != nil {
+		return fmt.Errorf("field for the exact time %q %w", o.TimeExact, err)
 	}
 	if o.Framing != NoFraming && (o.Framing != Confluent && o.Framing != AutoFrame || o.Format == BSON) {
 		return fmt.Errorf("framing %q of %s is none of none and, not with bson, confluent, auto", o.Framing, o.Format)

@@ -50,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m.counters = counters{
 		records:             counter("records_read_total", "Records read from Kafka."),
 		letters:             counter("letters_total", "Letters acknowledged by the dead-letter topic.", "reason"),
-		skips:               counter("measurements_skipped_total", "Measurements not stored again, and tombstones.", "reason"),
+		skips:               counter("measurements_skipped_total", "Measurements not stored again, tombstones, and events that EVENT_SKIP leaves out.", "reason"),
 		flushes:             counter("flush_total", "Flushes, by what caused them.", "trigger"),
 		writes:              counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
 		claims:              counter("claims_total", "Claims on partitions.", "outcome"),
@@ -99,7 +99,7 @@ func (m *Metrics) Assigned(p record.Partition) {
 	for _, reason := range measurement.Reasons() {
 		of.letters.WithLabelValues(string(reason))
 	}
-	zero(of.skips, replayed, "tombstone")
+	zero(of.skips, replayed, "tombstone", eventSkip)
 	zero(of.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
 	zero(of.settlings, "finished", "undone")
 	zero(of.claims, "cold", "warm", "lost", "refused")
@@ -138,6 +138,9 @@ func (m *partitionMetrics) read(records int) { m.records.WithLabelValues().Add(f
 
 // replayed is the reason to skip a measurement that is stored already.
 const replayed = "replayed"
+
+// eventSkip is the reason to skip an event that EVENT_SKIP leaves out.
+const eventSkip = "event_skip"
 
 func (m *partitionMetrics) skipped(reason string) {
 	m.skips.WithLabelValues(reason).Inc()

@@ -123,7 +123,10 @@ func (w *Worker) take(r *record.Record) (work int) {
 		w.bad(r, asDecodeError(err))
 		return work
 	}
-	if len(results) == 0 { // its root is null
+	for range w.o.Decoder.Skipped() {
+		w.metrics.skipped(eventSkip)
+	}
+	if len(results) == 0 && w.o.Decoder.Skipped() == 0 { // its root is null
 		w.metrics.skipped("tombstone")
 	}
 	for i := range results {

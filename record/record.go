@@ -1,6 +1,9 @@
 package record
 
-import "time"
+import (
+	"encoding/binary"
+	"time"
+)
 
 // Record is one record of a partition. Its bytes belong to whoever gave it out: a batch's are valid until its release.
 type Record struct {
@@ -24,6 +27,23 @@ type Header struct {
 	Key string `json:"key"`
 	// Value is nil where Kafka has null.
 	Value []byte `json:"value"`
+}
+
+// EncodeHeaders encodes headers as Kafka does; nil without any.
+func EncodeHeaders(headers []Header) (raw []byte) {
+	if len(headers) == 0 {
+		return nil
+	}
+	raw = binary.AppendVarint(nil, int64(len(headers)))
+	for _, h := range headers {
+		raw = append(binary.AppendVarint(raw, int64(len(h.Key))), h.Key...)
+		if h.Value == nil {
+			raw = binary.AppendVarint(raw, -1)
+			continue
+		}
+		raw = append(binary.AppendVarint(raw, int64(len(h.Value))), h.Value...)
+	}
+	return raw
 }
 
 // Batch is a piece of a partition's log.

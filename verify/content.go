@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -95,8 +96,9 @@ func (w *window) explain(ctx context.Context) error {
 		path, text := "", "differs from a record that could not be read again"
 		_, err := w.Log.Scan(ctx, w.rng.partition(), position.Offset, position.Offset+1, func(r *record.Record) error {
 			results, err := w.Decoder.TryDecode(*r)
-			if err == nil && int(position.Part) < len(results) {
-				path, text = s.difference(w.Collection, &results[position.Part].Measurement)
+			i := slices.IndexFunc(results, func(r measurement.Result) bool { return r.Measurement.Position == position })
+			if err == nil && i >= 0 {
+				path, text = s.difference(w.Collection, &results[i].Measurement)
 			}
 			return nil
 		})

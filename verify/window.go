@@ -125,7 +125,7 @@ func (w *window) take(r *record.Record) int {
 		w.bad.add(timeseries.Position{Offset: r.Offset})
 		return 0
 	}
-	if len(results) == 0 { // its root is null
+	if len(results) == 0 { // its root is null, or all of it is skipped
 		w.found.Tombstones++
 		w.empty.add(timeseries.Position{Offset: r.Offset})
 	}

@@ -23,8 +23,9 @@ func newRetrial(c config.Config) (retrial, error) {
 }
 
 // of is what the present settings find wrong with a letter's record; nil: nothing.
-func (r retrial) of(l *record.Letter) *measurement.DecodeError {
-	results, err := r.decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value})
+func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
+	l := &f.Letter
+	results, err := r.decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
 	var wrong *measurement.DecodeError
 	if errors.As(err, &wrong) {
 		return wrong
@@ -38,8 +39,8 @@ func (r retrial) of(l *record.Letter) *measurement.DecodeError {
 }
 
 // reason is that for which a letter's record would become a letter again; empty: none is known.
-func (r retrial) reason(l *record.Letter) string {
-	if wrong := r.of(l); wrong != nil {
+func (r retrial) reason(f *dlq.Found) string {
+	if wrong := r.of(f); wrong != nil {
 		return string(wrong.Reason)
 	}
 	return ""

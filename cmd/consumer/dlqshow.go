@@ -45,7 +45,7 @@ func (p *program) dlqShowCommand() *cobra.Command {
 				_, err := p.stdout.Write(f.Letter.Value)
 				return err
 			}
-			now := again.of(&f.Letter)
+			now := again.of(f)
 			return p.show(newShownLetter(f, now), func(w io.Writer) {
 				printLetter(w, f, from.config.Event.Format == string(measurement.BSON), now)
 			})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // images have no database of time zones, and EVENT_TIME_ZONE must mean the same on each consumer
 )
 
 func main() {

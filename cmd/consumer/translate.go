@@ -138,6 +138,7 @@ func decoding(c config.Config, o timeseries.Options) measurement.Options {
 	d := c.Event.Paths()
 	d.Format, d.Framing = measurement.Format(c.Event.Format), measurement.Framing(c.Event.Framing)
 	d.TimeFormat, d.TimeMin, d.TimeMax = c.Event.TimeFormat, c.Event.TimeMin, c.Event.TimeMax
+	d.TimeZone, d.TimeExact, d.Numbers = c.Event.TimeZone, c.Event.TimeExact, measurement.Numbers(c.Event.Numbers)
 	d.DottedNames, d.MaxBytes = measurement.DottedNames(c.Event.DottedNames), int(c.Event.MaxBytes)
 	d.StoredTime, d.StoredMeta = o.TimeField, o.MetaField
 	return d

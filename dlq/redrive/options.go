@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"waterwheel/dlq"
+
 	"waterwheel/kafka/group"
 	"waterwheel/record"
 )
@@ -30,7 +32,7 @@ type Options struct {
 	DryRun bool
 	// Again tells, in a dry run, the reason for which a record would become a letter again, empty: none is known; nil: nobody
 	// is asked.
-	Again func(*record.Letter) string
+	Again func(*dlq.Found) string
 	// Report is told the counts after each parcel; nil: nobody is.
 	Report func(Report)
 	// CutOff is told that the last run was cut off, and how long it takes to look which of its letters have arrived; nil:

@@ -143,7 +143,8 @@ func TestDryRunCountsWhatWouldComeBack(t *testing.T) {
 	w := filled(700)
 	report, err := w.run(t, func(o *Options) {
 		o.DryRun, o.Limit = true, 300
-		o.Again = func(l *record.Letter) string {
+		o.Again = func(f *dlq.Found) string {
+			l := &f.Letter
 			if l.Offset%3 == 0 {
 				return "bad_time"
 			}

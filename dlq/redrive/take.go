@@ -77,7 +77,7 @@ func (d *driver) take(ctx context.Context, b *parcel, f *dlq.Found) error {
 	if wanted {
 		again := ""
 		if d.o.DryRun && d.o.Again != nil {
-			again = d.o.Again(&f.Letter)
+			again = d.o.Again(f)
 		}
 		b.add(f, again)
 	}
