@@ -11,7 +11,7 @@ import (
 // advise adds to a finished sample what it says about the settings: of a sample that the settings in effect do not suit.
 func (s *sampler) advise() {
 	p := &proposer{evidence: s.evidence, kept: s.kept, current: s.decoding, bucketing: s.bucketing}
-	s.notes = p.notes(s.decoding)
+	s.notes = p.inEffect().notes(s.decoding)
 	if s.evidence.records == s.view.Tombstones {
 		return
 	}
@@ -21,6 +21,21 @@ func (s *sampler) advise() {
 		return
 	}
 	s.view.Advice, s.view.Tried = advice, len(s.kept.list)
+}
+
+// inEffect is the proposer of the events as the stages in effect make them.
+func (p *proposer) inEffect() *proposer {
+	o := p.current
+	if len(o.Parse)+len(o.List)+len(o.Rename) == 0 && o.FieldName == "" {
+		return p
+	}
+	for _, list := range []*[]string{&o.Parse, &o.List} {
+		*list = slices.Clone(*list)
+		for i, path := range *list {
+			(*list)[i] = view{root: o.Root}.absolute(path)
+		}
+	}
+	return p.staged(o, o.Root)
 }
 
 // helps reports whether advice says more than that the settings in effect will do.
@@ -101,12 +116,12 @@ func (s *sampler) metaName() string {
 // judgeZone says of a time format without a zone that times are read as UTC, and warns where they lie as far from their records as
 // local times would.
 func (s *sampler) judgeZone(subject string, found *Findings) {
-	if !lacksZone(s.decoding.TimeFormat) || len(s.offsets) == 0 {
+	if !lacksZone(s.decoding.TimeFormat) || s.decoding.TimeZone != "" || len(s.offsets) == 0 {
 		return
 	}
 	const text = "EVENT_TIME_FORMAT=%s has no zone: the times are read as UTC"
 	if zone, ok := zoneOf(s.offsets); ok && s.evidence.isLog {
-		found.Warn(subject, "send UTC with a Z, or times with their offset", text+fmt.Sprintf(", and lie about %s from their records, as local times would", zone), s.decoding.TimeFormat)
+		found.Warn(subject, "set EVENT_TIME_ZONE to their zone, or send times with their offset", text+fmt.Sprintf(", and lie about %s from their records, as local times would", zone), s.decoding.TimeFormat)
 		return
 	}
 	found.Note(subject, text+", and are wrong if they are local ones", s.decoding.TimeFormat)

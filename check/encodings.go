@@ -20,6 +20,7 @@ type encodings struct {
 	records  int // with a value
 	bson     int
 	framed   int // JSON behind a schema registry's frame
+	plain    int // JSON without one
 	extended int // JSON with names of Extended JSON
 	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
 	strange map[*measurement.Form]int
@@ -42,7 +43,7 @@ func (e *encodings) read(value []byte) []object {
 	if len(value) > frameBytes && value[0] == 0 {
 		text = value[frameBytes:]
 	}
-	list, ok := readJSON(text)
+	list, ok := readJSON(bytes.TrimPrefix(text, []byte("\ufeff")))
 	if !ok {
 		e.strange[measurement.FormOf(value)]++
 		e.odd++
@@ -51,6 +52,8 @@ func (e *encodings) read(value []byte) []object {
 	}
 	if len(text) < len(value) {
 		e.framed++
+	} else {
+		e.plain++
 	}
 	if bytes.Contains(text, []byte(`"$`)) {
 		e.extended++
@@ -60,10 +63,13 @@ func (e *encodings) read(value []byte) []object {
 
 // framing is what stands before most events.
 func (e *encodings) framing() measurement.Framing {
-	if e.framed*2 > e.records {
-		return measurement.Confluent
+	switch {
+	case e.framed == 0:
+		return measurement.NoFraming
+	case e.plain > 0:
+		return measurement.AutoFrame
 	}
-	return measurement.NoFraming
+	return measurement.Confluent
 }
 
 // format is the format of most events.
@@ -93,25 +99,29 @@ func readDocument(value []byte) (object, bool) {
 	return list[0], true
 }
 
-// readJSON reads a JSON object, or the objects of an array. False: it is something else, or more than one JSON text.
+// readJSON reads JSON objects and the objects of arrays, of one JSON text or of several. False: it is something else.
 func readJSON(text []byte) (list []object, ok bool) {
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return nil, false
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	var value any
-	if decoder.Decode(&value) != nil || decoder.InputOffset() < int64(len(text)) {
-		return nil, false
-	}
-	switch v := value.(type) {
-	case object:
-		list = append(list, v)
-	case []any:
-		for _, element := range v {
-			if o, isObject := element.(object); isObject {
-				list = append(list, o)
+	for decoder.InputOffset() < int64(len(text)) {
+		var value any
+		if decoder.Decode(&value) != nil {
+			return nil, false
+		}
+		switch v := value.(type) {
+		case object:
+			list = append(list, v)
+		case []any:
+			for _, element := range v {
+				if o, isObject := element.(object); isObject {
+					list = append(list, o)
+				}
 			}
+		default:
+			return nil, false
 		}
 	}
 	return list, len(list) > 0

@@ -38,6 +38,8 @@ type evidence struct {
 	keys    *distinct
 	headers map[string]*distinct
 
+	own map[string]bool // of events that were found in a list: the paths that they have themselves, and do not inherit
+
 	decimals map[string]decimal // of what a record's own schema says that it is a decimal
 	schemas  int                // such schemas that were looked at
 
@@ -59,7 +61,8 @@ type field struct {
 	path                                        string
 	seen, nulls, texts, numbers, fractions      int
 	flags, objects, lists, rows                 int // rows: lists of objects
-	numerals, commas, units, encoded, documents int // texts that are numbers, …, base64, JSON
+	numerals, commas, units, encoded, documents int // texts that are numbers, …, base64, JSON or JSON in base64
+	pointed                                     int // numerals that are no whole numbers
 	fine                                        int // times with digits below the millisecond
 	equalsKey                                   int
 	longest                                     int // list

@@ -175,7 +175,7 @@ func (n *namer) inGroup(path string) bool {
 
 // eligible reports whether a field may be a part of meta at all: half of the events have it, as a text or a whole number.
 func (n *namer) eligible(l leaf) bool {
-	return !strings.Contains(l.path, "[]") && strings.Count(l.path, ".") < 4 && settable(l.path) && l.path != n.time &&
+	return !strings.Contains(l.path, "[]") && strings.Count(l.path, ".") < 4 && settable(l.path) && !slices.Contains(strings.Split(n.time, "|"), l.path) &&
 		l.values != nil && l.fractions == 0 && l.texts+l.numbers+l.nulls == l.seen && (l.texts+l.numbers)*2 >= n.view.n && !slices.Contains(n.options.Drop, l.path)
 }
 

@@ -29,17 +29,20 @@ func (p *proposer) loses(r *reading, o measurement.Options, t *tally) (list []st
 	if r.time.twin != "" {
 		list = append(list, fmt.Sprintf("the right day, if the times are written in the other order (%s, or %s)", r.time.format, r.time.twin))
 	}
-	if lacksZone(o.TimeFormat) {
-		list = append(list, "the hour, where the times are local ones: they have no zone, and are read as UTC"+zoneHint(p.isLog, t.offsets))
+	if lacksZone(o.TimeFormat) && o.TimeZone == "" {
+		list = append(list, "the hour, where the times are local ones: they have no zone, and are read as UTC without EVENT_TIME_ZONE"+zoneHint(p.isLog, t.offsets))
 	}
-	if r.time.path != "" && r.time.field.fine > 0 {
-		list = append(list, "the digits of the time below the millisecond")
+	if r.time.path != "" && r.time.field.fine > 0 && o.TimeExact == "" {
+		list = append(list, "the digits of the time below the millisecond, which EVENT_TIME_EXACT=ns keeps")
 	}
 	if text := p.losesKey(o, t); text != "" {
 		list = append(list, text)
 	}
-	if len(p.headers) > 0 {
-		list = append(list, "the records' headers: "+some(slices.Sorted(maps.Keys(p.headers))))
+	headers := slices.DeleteFunc(slices.Sorted(maps.Keys(p.headers)), func(name string) bool {
+		return slices.ContainsFunc(o.MetaFields, func(part string) bool { return strings.HasSuffix(part, "header:"+name) })
+	})
+	if len(headers) > 0 {
+		list = append(list, "the records' headers: "+some(headers))
 	}
 	if outside := p.outside(o); len(outside) > 0 {
 		list = append(list, "what is outside of "+strings.TrimPrefix(areaOf(o), "/")+": "+some(outside))
@@ -110,14 +113,16 @@ func areaOf(o measurement.Options) string {
 func taken(o measurement.Options) (list []string) {
 	add := func(path string) {
 		switch whole, ok := strings.CutPrefix(path, "/"); {
-		case path == "":
+		case path == "" || strings.HasPrefix(path, "header:") || strings.HasPrefix(path, "key:"):
 		case ok || o.Root == "":
 			list = append(list, whole)
 		default:
 			list = append(list, o.Root+"."+path)
 		}
 	}
-	add(o.TimeField)
+	for path := range strings.SplitSeq(o.TimeField, "|") {
+		add(path)
+	}
 	if o.MetaFrom == "" || o.MetaFrom == measurement.MetaFromValue {
 		add(o.MetaField)
 		for _, text := range o.MetaFields {

@@ -43,7 +43,7 @@ const (
 	// identityWords stand behind the name of what they identify.
 	identityWords = "id uid uuid guid name key code no nr number eui serial sn mac imei ref address addr ip label"
 	weakWords     = "id uid uuid guid name source src key code label subject origin who"
-	passingWords  = "event reading sample message msg request trace span session transaction trade order correlation record row sequence seq batch " +
+	passingWords  = "event subscription reading sample message msg request trace span session transaction trade order correlation record row sequence seq batch " +
 		"track tracklet detection trip ride visit call incident ticket attempt " +
 		"offset nonce uplink fcnt counter commit execution run version schema"
 	// quantityWords are what is measured, and never name a series.

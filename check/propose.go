@@ -72,6 +72,7 @@ type proposer struct {
 	kept      *kept
 	current   measurement.Options
 	bucketing bucketer.Options
+	unfolded  bool // the evidence is of events that were found in texts or lists
 }
 
 // reading is what is found of the events: their form, their time, what names their series.
@@ -86,10 +87,11 @@ func (p *proposer) propose() Advice {
 	if p.objects == 0 || p.encodings.odd*2 > p.encodings.records {
 		return Advice{Unproposed: p.unreadable()}
 	}
-	r := reading{form: p.form(p.base())}
-	if r.why != "" {
-		return Advice{Unproposed: r.why}
+	p, f := p.unfold()
+	if f.why != "" {
+		return Advice{Unproposed: f.why}
 	}
+	r := reading{form: f}
 	probe := p.kept.probe()
 	r.time = r.timeOf(func(path, format string) float64 {
 		o := withTime(r.options, path, format)
@@ -100,6 +102,30 @@ func (p *proposer) propose() Advice {
 	if day, clock := r.view.parted(); r.time.read < mostly && day != "" && clock != "" {
 		return Advice{Unproposed: fmt.Sprintf("the day is in %s and the time of day in %s, and no setting joins two fields: let the producer send one time, as 2026-03-01T12:00:00Z", day, clock)}
 	}
+	a := p.named(&r)
+	if first, _, several := strings.Cut(r.time.path, "|"); several {
+		one := r
+		one.time.path = first
+		if b := p.named(&one); b.stored() >= a.stored() {
+			return b // what has another time has another identity as well
+		}
+	}
+	return a
+}
+
+// stored is how many of the events the best of the settings store.
+func (a *Advice) stored() (n int) {
+	if a.Proposal != nil {
+		n = a.Proposal.Measurements
+	}
+	for _, c := range a.Choices {
+		n = max(n, c.Measurements)
+	}
+	return n
+}
+
+// named looks for what names the series of events whose form and time are known.
+func (p *proposer) named(r *reading) Advice {
 	options := withTime(r.options, r.time.path, r.time.format)
 	named := r.namingOf(r.time.path, func(i identity) tally {
 		t, _ := p.try(p.cleared(r.view, i.apply(options)), p.kept.list)
@@ -108,7 +134,7 @@ func (p *proposer) propose() Advice {
 		}
 		return t
 	})
-	return p.decide(&r, options, named)
+	return p.decide(r, options, named)
 }
 
 // cleared are options that leave out the fields which half of the events have under the name that time or meta is stored under.
@@ -151,7 +177,7 @@ func (p *proposer) decide(r *reading, options measurement.Options, named naming)
 	case len(a.Choices) == 0:
 		return Advice{Unproposed: cmp.Or(a.Question, "no settings that can be derived from the events store them")}
 	case a.Question != "":
-	case list[0].from == measurement.MetaFromKey && p.framed*2 > p.keyed && slices.ContainsFunc(a.Choices[0].Examples, isFramed):
+	case list[0].from == measurement.MetaFromKey && p.framed*2 > p.keyed && options.Framing == measurement.NoFraming && slices.ContainsFunc(a.Choices[0].Examples, isFramed):
 		return Advice{Unproposed: "the keys name the series, and begin with the frame of a schema registry, which would be a part of it: a new schema makes new series. " +
 			"Send the keys without a frame, as texts, or what they say in the value"}
 	case r.time.twin != "":
@@ -178,6 +204,9 @@ func (p *proposer) decide(r *reading, options measurement.Options, named naming)
 
 // proposal is what becomes of the events with some options; false: nothing.
 func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Proposal, bool) {
+	if p.readsNumbers(o) {
+		o.Numbers = measurement.NumbersInText
+	}
 	tried := o
 	if unknown := o.MetaFrom == measurement.MetaFromKey && !p.isLog; unknown {
 		tried.MetaFrom = measurement.MetaFromNone
@@ -215,7 +244,9 @@ func isFramed(example Document) bool { return strings.Contains(string(example), 
 // isInEffect reports whether options read events as those in effect do.
 func (p *proposer) isInEffect(o measurement.Options) bool {
 	now := p.current
-	return o.Format == cmp.Or(now.Format, measurement.JSON) && o.Framing == cmp.Or(now.Framing, measurement.NoFraming) && o.Root == now.Root && o.Fields == now.Fields &&
+	stages := slices.Equal(o.Parse, now.Parse) && slices.Equal(o.List, now.List) && slices.Equal(o.Skip, now.Skip) && slices.Equal(o.Rename, now.Rename) &&
+		o.FieldName == now.FieldName && o.FieldValue == now.FieldValue && cmp.Or(o.Numbers, measurement.NumbersInJSON) == cmp.Or(now.Numbers, measurement.NumbersInJSON)
+	return stages && o.Format == cmp.Or(now.Format, measurement.JSON) && o.Framing == cmp.Or(now.Framing, measurement.NoFraming) && o.Root == now.Root && o.Fields == now.Fields &&
 		o.TimeField == now.TimeField && o.TimeFormat == cmp.Or(now.TimeFormat, "auto") && o.MetaFrom == cmp.Or(now.MetaFrom, measurement.MetaFromValue) &&
 		o.MetaField == now.MetaField && slices.Equal(sorted(o.MetaFields), sorted(now.MetaFields)) && slices.Equal(sorted(o.Drop), sorted(now.Drop))
 }
@@ -278,6 +309,10 @@ func (p *proposer) strange() (list []string) {
 func (p *proposer) base() measurement.Options {
 	o := p.current
 	o.Format, o.Framing = p.encodings.format(), p.encodings.framing()
+	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && o.Format != measurement.BSON {
+		o.Framing = measurement.AutoFrame
+	}
+	o.Parse, o.List, o.FieldName, o.FieldValue, o.Rename, o.Numbers = nil, nil, "", "", nil, ""
 	o.TimeField, o.TimeFormat, o.Root, o.Fields, o.Drop = "", "auto", "", "", nil
 	o.MetaFrom, o.MetaField, o.MetaFields = measurement.MetaFromValue, "", nil
 	return o
@@ -293,6 +328,12 @@ func (p *proposer) settings(o measurement.Options) (list []Setting) {
 	now := p.current
 	add("EVENT_FORMAT", string(o.Format), cmp.Or(string(now.Format), "json"), "json")
 	add("EVENT_FRAMING", string(o.Framing), cmp.Or(string(now.Framing), "none"), "none")
+	add("EVENT_PARSE", strings.Join(o.Parse, ","), strings.Join(now.Parse, ","), "")
+	add("EVENT_LIST", strings.Join(o.List, ","), strings.Join(now.List, ","), "")
+	add("EVENT_SKIP", strings.Join(o.Skip, ","), strings.Join(now.Skip, ","), "")
+	add("EVENT_FIELD_NAME", o.FieldName, now.FieldName, "")
+	add("EVENT_FIELD_VALUE", o.FieldValue, now.FieldValue, "")
+	add("EVENT_RENAME", strings.Join(o.Rename, ","), strings.Join(now.Rename, ","), "")
 	add("EVENT_ROOT", o.Root, now.Root, "")
 	add("EVENT_TIME_FIELD", o.TimeField, now.TimeField, "time")
 	add("EVENT_TIME_FORMAT", cmp.Or(o.TimeFormat, "auto"), cmp.Or(now.TimeFormat, "auto"), "auto")
@@ -305,5 +346,6 @@ func (p *proposer) settings(o measurement.Options) (list []Setting) {
 	add("EVENT_META_FIELDS", strings.Join(o.MetaFields, ","), strings.Join(now.MetaFields, ","), "")
 	add("EVENT_FIELDS", o.Fields, now.Fields, "")
 	add("EVENT_DROP", strings.Join(o.Drop, ","), strings.Join(now.Drop, ","), "")
+	add("EVENT_NUMBERS", cmp.Or(string(o.Numbers), "json"), cmp.Or(string(now.Numbers), "json"), "json")
 	return list
 }

@@ -58,8 +58,21 @@ func TestKnownShapesAreProposed(t *testing.T) {
 			"OpenTelemetry's data points", "EVENT_TIME_FIELD=timeUnixNano EVENT_META_FIELDS=name,attributes EVENT_DROP=startTimeUnixNano",
 			`{"name":"queue","attributes":{"q":"a"},"startTimeUnixNano":"1690000000000000000","timeUnixNano":"1700000000000000000","asDouble":4.5}`, `"asDouble":4.5`,
 		},
-		{"tickers", "EVENT_META_FIELDS=product_id", `{"type":"ticker","product_id":"BTC-USD","price":"30281.22","time":"2023-11-14T22:13:20Z"}`, `"price":"30281.22"`},
-		{"tickers", "EVENT_TIME_FIELD=E EVENT_META_FIELDS=symbol=s,exchange", `{"e":"trade","E":1700000000123,"s":"BNBBTC","exchange":"x","p":"0.001"}`, `"meta":{"exchange":"x","symbol":"BNBBTC"}`},
+		{"tickers", "EVENT_META_FIELDS=product_id EVENT_NUMBERS=text", `{"type":"ticker","product_id":"BTC-USD","price":"30281.22","time":"2023-11-14T22:13:20Z"}`, `"price":30281.22`},
+		{"Telegraf's events in the list metrics", "EVENT_LIST=metrics EVENT_TIME_FIELD=timestamp EVENT_META_FIELDS=name,tags EVENT_FIELDS=fields", `{"metrics":[` + telegraf + `]}`, `"usage":1.5`},
+		{
+			"Kafka Connect's envelope in the list payload.readings", "EVENT_LIST=readings EVENT_ROOT=payload EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device",
+			`{"schema":null,"payload":{"device":"d","readings":[{"ts":1700000000,"v":1.5}]}}`, `"meta":{"device":"d"},"v":1.5`,
+		},
+		{
+			"CloudEvents, parsed from the text data_base64", "EVENT_PARSE=/data_base64 EVENT_ROOT=data_base64 EVENT_TIME_FIELD=/time EVENT_META_FIELDS=/source",
+			`{"specversion":"1.0","id":"1","source":"/n","type":"t","time":"2023-11-14T22:13:20Z","data_base64":"eyJjZWxzaXVzIjoyMS44fQ=="}`, `"celsius":21.8`,
+		},
+		{
+			"Debezium's changes of rows, parsed from the text after", "EVENT_PARSE=/after EVENT_ROOT=after EVENT_TIME_FIELD=at EVENT_META_FIELDS=sensor_id",
+			`{"after":"{\"sensor_id\":7,\"v\":1,\"at\":1700000000123}","source":{"ts_ms":1},"op":"c","ts_ms":1700000000000}`, `"meta":{"sensor_id":7},"v":1`,
+		},
+		{"tickers", "EVENT_TIME_FIELD=E EVENT_META_FIELDS=symbol=s,exchange EVENT_NUMBERS=text", `{"e":"trade","E":1700000000123,"s":"BNBBTC","exchange":"x","p":"0.001"}`, `"meta":{"exchange":"x","symbol":"BNBBTC"}`},
 	} {
 		a := advised(t, nil, test.event)
 		if a.Proposal == nil {
@@ -76,7 +89,7 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 	for event, want := range map[string]string{
 		`{"time":1700000000,"meta":"a","v":1}`:      "",
 		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "with many data points in lists within lists",
-		`{"metrics":[{"fields":{}}]}`:               "use_batch_format = false",
+		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b, in the list a, and lists of lists are not taken apart",
 		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
 		"\x00\x00\x00\x00\x07\x02\x06abc": "Avro and Protobuf are not read",
 		"cpu,host=a usage=1":              "the records are InfluxDB's line protocol",

@@ -23,12 +23,15 @@ type form struct {
 	rowKeys bool
 	// within means that meta may have parts from inside the events as well.
 	within bool
+	// text is the path from the top of a text that holds the events as JSON, list of a list of them; empty: the events are found.
+	// envelope is the path of the object in which they lie, in an envelope that is known.
+	text, list, envelope string
 	// why says why no settings store the events, empty: some do.
 	why string
 }
 
 // known are the forms, the most particular first.
-var known = []func(form) (form, bool){debezium, cloudEvents, telegraf, otlp, dataPoint, thingsStack, chirpStack, prometheus, readings, columns, ticker}
+var known = []func(form) (form, bool){debezium, cloudEvents, telegraf, otlp, dataPoint, thingsStack, chirpStack, prometheus, texts, readings, columns, ticker}
 
 // form is the form of the events of a sample.
 func (e *evidence) form(base measurement.Options) form {
@@ -36,7 +39,7 @@ func (e *evidence) form(base measurement.Options) form {
 	envelope := ""
 	if names := f.view.names(); len(names) == 2 && f.view.has("schema", anything) && f.view.has("payload", anObject) {
 		envelope = "Kafka Connect's envelope"
-		f.name, f.view, f.options.Root = envelope, f.view.below("payload"), "payload"
+		f.name, f.view, f.options.Root, f.envelope = envelope, f.view.below("payload"), "payload", "payload"
 	}
 	for _, is := range known {
 		if one, ok := is(f); ok {
@@ -57,7 +60,7 @@ func debezium(f form) (form, bool) {
 	}
 	f.name, f.rowKeys = "Debezium's changes of rows", true
 	if after := v.field("after"); after.texts > after.objects {
-		f.why = "the row in after is a text that holds JSON, which is not read: expand it at its source (ExtractNewDocumentState)"
+		f.text = v.absolute("after")
 		return f, true
 	}
 	f.later = []string{"/" + v.absolute("source.ts_ms"), "/" + v.absolute("ts_ms")}
@@ -73,19 +76,21 @@ func cloudEvents(f form) (form, bool) {
 		return f, false
 	}
 	f.name = "CloudEvents"
-	data := v.field("data")
-	if data.objects*2 <= v.n {
-		what := "data is no object"
-		switch {
-		case v.field("data_base64").texts*2 > v.n:
-			what = "data_base64 holds the data as base64"
-		case data.texts*2 > v.n:
-			what = "data is a text"
-		}
-		f.why = "these are CloudEvents in which " + what + ": send data as a JSON object"
+	name := "data"
+	if v.field("data_base64").seen*2 > v.n {
+		name = "data_base64"
+	}
+	data := v.field(name)
+	switch {
+	case data.objects*2 > v.n:
+	case data.texts*2 > v.n && data.documents == data.texts:
+		f.text = v.absolute(name)
+		return f, true
+	default:
+		f.why = "these are CloudEvents in which " + name + " is neither an object nor a text that holds JSON: send data as a JSON object"
 		return f, true
 	}
-	f.options.Root, f.view, f.within = v.absolute("data"), v.below("data"), true
+	f.options.Root, f.view, f.within = v.absolute(name), v.below(name), true
 	if v.field("time").texts > 0 {
 		f.times = []string{"/" + v.absolute("time")}
 	}
@@ -100,10 +105,6 @@ func cloudEvents(f form) (form, bool) {
 func telegraf(f form) (form, bool) {
 	v := f.view
 	f.name = "Telegraf's events"
-	if names := v.names(); len(names) == 1 && v.has("metrics", aList) {
-		f.why = "these are Telegraf's batches, many measurements in the list metrics: set use_batch_format = false in its Kafka output"
-		return f, true
-	}
 	if !v.hasAll(anObject, "fields", "tags") || !v.has("name", aText) || !v.has("timestamp", anything) {
 		return f, false
 	}
@@ -195,9 +196,7 @@ func readings(f form) (form, bool) {
 	if list == "" || f.view.measures() {
 		return f, false
 	}
-	f.name = "events with a list of readings"
-	f.why = fmt.Sprintf("the readings lie in the list %s, up to %d in an event, and no setting takes a list apart: send one reading per record, or an array of readings as the record's value. "+
-		"Settings that store the whole list as one value would keep it, but no query would reach a reading", f.view.absolute(list), f.view.field(list).longest)
+	f.name, f.list = "events with a list of readings", f.view.absolute(list)
 	return f, true
 }
 

@@ -2,7 +2,6 @@ package check
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -21,7 +20,7 @@ const longestNumber = 40
 
 // inText counts what a text of a field looks like.
 func (f *field) inText(text string) {
-	if isBraced(text[:min(len(text), longestNumber)]) && json.Valid([]byte(text)) {
+	if holdsJSON(text) {
 		f.documents++
 	}
 	if text == "" || len(text) > longestNumber || !strings.ContainsAny(text, "0123456789NI=") {
@@ -30,6 +29,9 @@ func (f *field) inText(text string) {
 	switch {
 	case numeralPattern.MatchString(text):
 		f.numerals++
+		if strings.ContainsAny(text, ".eENI") {
+			f.pointed++
+		}
 	case commaNumber.MatchString(text):
 		f.commas++
 	case unitNumber.MatchString(text):

@@ -96,6 +96,7 @@ func (f form) timeOf(share reads) (best timeChoice) {
 			best.others = append(best.others, l.path)
 		}
 	}
+	best = f.view.otherwise(best, candidates, share)
 	for _, path := range f.later {
 		if best.path == "" {
 			best = best.better(leaf{f.view.field(path), path}, share)
@@ -105,6 +106,28 @@ func (f form) timeOf(share reads) (best timeChoice) {
 		best.unread, best.example = f.view.unreadTime(candidates)
 	}
 	return best
+}
+
+// otherwise adds to a time that some events lack the fields that others have in its place: no event has two of them, and together
+// all have one.
+func (v view) otherwise(best timeChoice, candidates []leaf, share reads) timeChoice {
+	if best.path == "" || best.read >= nearly || best.format != "auto" {
+		return best
+	}
+	all, seen := best, best.field.seen
+	for _, l := range candidates {
+		if slices.Contains(strings.Split(all.path, "|"), l.path) || timeRank(l) > len(timeNames) || seen+l.seen > v.n || l.seen*10 < v.n {
+			continue
+		}
+		if path := all.path + "|" + l.path; share(path, all.format) > all.read {
+			all.path, all.read, seen = path, share(path, all.format), seen+l.seen
+			all.others = slices.DeleteFunc(all.others, func(other string) bool { return other == l.path })
+		}
+	}
+	if all.read < nearly {
+		return best
+	}
+	return all
 }
 
 // timeCandidates are the fields that may be the time, the likeliest first.
@@ -127,6 +150,9 @@ func likeness(l leaf, v view) (worse int) {
 	}
 	if l.seen*2 < v.n {
 		worse++
+	}
+	if v.own != nil && !v.own[l.field.path] {
+		worse++ // it is the time of the whole list
 	}
 	return worse
 }

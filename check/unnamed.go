@@ -158,7 +158,8 @@ func (n *namer) nothing() naming {
 	case n.view.keyed*2 > n.view.records:
 		return naming{question: fmt.Sprintf("no field names what is measured, and keys do not come back in %s", plural(n.view.records, "record")), choices: []identity{key, none}}
 	case header != "":
-		return naming{question: fmt.Sprintf("no field names what is measured, but the header %s has values that come back, and no setting reads headers: let the producer write it into the key or the value", header)}
+		i := identity{from: measurement.MetaFromValue, parts: []metaPart{{lastName(header), "header:" + header}}}
+		return naming{found: n.judged(i, n.count(i))}
 	}
 	if c, ok := n.finest(); ok {
 		return n.askOther(c, none)

@@ -19,8 +19,8 @@ func (p *proposer) notes(o measurement.Options) (list []note) {
 		if !p.isField(o, f.path) || strings.Contains(f.path, "[]") || f.path == areaOf(o) {
 			continue
 		}
-		for _, look := range []func(*field, map[string]bool) note{p.decimal, p.mixed, p.numerals, p.rows, p.texted} {
-			if one := look(f, decimals); one.is != "" {
+		for _, look := range []func(*field, measurement.Options, map[string]bool) note{p.decimal, p.mixed, p.numerals, p.rows, p.texted} {
+			if one := look(f, o, decimals); one.is != "" {
 				one.path = f.path
 				list = append(list, one)
 				break
@@ -31,7 +31,7 @@ func (p *proposer) notes(o measurement.Options) (list []note) {
 }
 
 // decimal looks at numbers that come as the bytes of their digits, in base64.
-func (p *proposer) decimal(f *field, objects map[string]bool) note {
+func (p *proposer) decimal(f *field, _ measurement.Options, objects map[string]bool) note {
 	n := note{loss: "the numbers of " + f.path, wayOut: "send numbers: decimal.handling.mode=double in Debezium, decimal.format=NUMERIC in Kafka Connect's JSON converter"}
 	if of, ok := strings.CutSuffix(f.path, ".value"); ok && objects[of] {
 		return note{}
@@ -54,11 +54,15 @@ func (p *proposer) decimal(f *field, objects map[string]bool) note {
 }
 
 // mixed looks at values that are numbers here and something else there.
-func (p *proposer) mixed(f *field, _ map[string]bool) note {
+func (p *proposer) mixed(f *field, o measurement.Options, _ map[string]bool) note {
+	numbers, texts := f.numbers, f.texts
+	if o.Numbers == measurement.NumbersInText {
+		numbers, texts = numbers+f.numerals, texts-f.numerals
+	}
 	kinds := []struct {
 		n    int
 		name string
-	}{{f.numbers, "a number"}, {f.texts, "a text"}, {f.flags, "true or false"}, {f.objects, "an object"}, {f.lists, "a list"}}
+	}{{numbers, "a number"}, {texts, "a text"}, {f.flags, "true or false"}, {f.objects, "an object"}, {f.lists, "a list"}}
 	var list []string
 	for _, kind := range kinds {
 		if kind.n > 0 {
@@ -69,19 +73,19 @@ func (p *proposer) mixed(f *field, _ map[string]bool) note {
 		return note{}
 	}
 	n := note{loss: "a part of " + f.path + " in sums", is: "is " + strings.Join(list, ", "), wayOut: "send one type, and null or nothing where there is no value"}
-	if f.numbers > 0 && f.texts > 0 {
+	if numbers > 0 && texts > 0 {
 		n.is += fmt.Sprintf(" (%s at %s)", f.text, p.where(f.text.at))
 	}
 	return n
 }
 
 // numerals looks at numbers that come as texts.
-func (p *proposer) numerals(f *field, _ map[string]bool) note {
+func (p *proposer) numerals(f *field, o measurement.Options, _ map[string]bool) note {
 	if f.inNumbers()*2 < f.texts || f.texts == 0 {
 		return note{}
 	}
-	if c := classOf(f.path); c != unnamed && c != aspect && !(c == state && in("state status level", headWord(f.path))) || timeRank(leaf{f, f.path}) > 0 && len(f.text.text) > 8 {
-		return note{} // 4711 may be a name
+	if o.Numbers == measurement.NumbersInText && f.commas+f.units == 0 || !p.isQuantity(f) {
+		return note{}
 	}
 	how := "a number"
 	switch {
@@ -93,12 +97,19 @@ func (p *proposer) numerals(f *field, _ map[string]bool) note {
 	return note{
 		loss:   "calculating with " + f.path,
 		is:     fmt.Sprintf("is %s in a text in %s of %s, as %s, and is stored as a text", how, count(f.inNumbers()), plural(f.seen-f.nulls, "event"), f.text),
-		wayOut: "send numbers without quotes",
+		wayOut: "set EVENT_NUMBERS=text, or send numbers without quotes",
 	}
 }
 
+// isQuantity reports whether the name of a field lets it be a quantity: 4711 may be a name elsewhere, or a time.
+func (p *proposer) isQuantity(f *field) bool {
+	c := classOf(f.path)
+	named := c == unnamed || c == aspect || c == state && in("state status level", headWord(f.path))
+	return named && !(timeRank(leaf{f, f.path}) > 0 && len(f.text.text) > 8)
+}
+
 // rows looks at lists of objects, in which queries do not reach a reading.
-func (p *proposer) rows(f *field, _ map[string]bool) note {
+func (p *proposer) rows(f *field, _ measurement.Options, _ map[string]bool) note {
 	if f.rows == 0 {
 		return note{}
 	}
@@ -107,7 +118,7 @@ func (p *proposer) rows(f *field, _ map[string]bool) note {
 			return note{
 				loss:   "the single values in " + f.path,
 				is:     fmt.Sprintf("is a list of up to %s, and is stored as one value", plural(f.longest, "object")),
-				wayOut: "send each of them as an event of its own, or leave the list out (EVENT_DROP)",
+				wayOut: "take the list apart with EVENT_LIST=" + f.path + ", or leave it out with EVENT_DROP",
 			}
 		}
 	}
@@ -115,9 +126,9 @@ func (p *proposer) rows(f *field, _ map[string]bool) note {
 }
 
 // texted looks at texts that hold JSON.
-func (p *proposer) texted(f *field, _ map[string]bool) note {
+func (p *proposer) texted(f *field, _ measurement.Options, _ map[string]bool) note {
 	if f.documents*2 <= f.texts || f.texts == 0 {
 		return note{}
 	}
-	return note{loss: "the values in " + f.path, is: "is a text that holds JSON, which is not read", wayOut: "send the object itself"}
+	return note{loss: "the values in " + f.path, is: "is a text that holds JSON, and is stored as a text", wayOut: "set EVENT_PARSE=" + f.path + ", or send the object itself"}
 }

@@ -84,11 +84,10 @@ func (w *bsonWalker) measure(m *Measurement) bool {
 	if !fitsDocument(len(w.elements), d.topCount) {
 		return false
 	}
-	when, err := d.timeOf()
-	if err != nil {
+	var err *DecodeError
+	if m.Time, err = d.timeOf(); err != nil {
 		return false
 	}
-	m.Time = when.millis
 	m.Elements = w.elements
 	if d.options.MetaFrom == MetaFromValue && !d.paths.joined {
 		if meta := &d.foundMeta[0]; meta.Kind != 0 && w.normal != nil && len(w.normal) <= maxMetaBytes {

@@ -31,7 +31,7 @@ type Decoder struct {
 	bson    bsonChecker
 	walker  *bsonWalker // of the format BSON
 	nester  nester
-	stages  stages
+	stages  *stages
 	quick   quick
 
 	results  []Result
@@ -146,8 +146,10 @@ func (d *Decoder) decode() *DecodeError {
 			return err
 		}
 	}
-	if err := d.readSources(); err != nil {
-		return err
+	if d.paths.ofRecord {
+		if err := d.readSources(); err != nil {
+			return err
+		}
 	}
 	if d.options.Format == BSON {
 		return d.decodeBSON()

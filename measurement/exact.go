@@ -89,10 +89,10 @@ func digitsFrom(text []byte, from, n int) (value int64) {
 }
 
 // appendExact appends the field of EVENT_TIME_EXACT: the time in nanoseconds since 1970. False: 64 bits do not hold it.
-func (o *Options) appendExact(dst []byte, r reading) ([]byte, bool) {
-	if r.millis < firstExact || r.millis > lastExact {
+func (o *Options) appendExact(dst []byte, millis, below int64) ([]byte, bool) {
+	if millis < firstExact || millis > lastExact {
 		return dst, false
 	}
 	dst = rawbson.AppendHeader(dst, bson.TypeInt64, o.TimeExact)
-	return binary.LittleEndian.AppendUint64(dst, uint64(r.millis*1_000_000+r.below)), true
+	return binary.LittleEndian.AppendUint64(dst, uint64(millis*1_000_000+below)), true
 }

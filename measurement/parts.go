@@ -147,7 +147,7 @@ func (d *Decoder) addPart(m Measurement, err *DecodeError) {
 
 // decodeEvents decodes the events of the document that is open, whose text in the record is given where the record has others.
 func (d *Decoder) decodeEvents(text []byte) *DecodeError {
-	s := &d.stages
+	s := d.stages
 	n := s.events()
 	if n > timeseries.MaxParts-d.parts {
 		return newError(TooLarge, "", "the record has more than %d elements: send several records", timeseries.MaxParts)
@@ -304,4 +304,59 @@ func (f *partFinder) open(text []byte) (n int, isList bool) {
 		return 1, false
 	}
 	return f.stages.events(), !f.stages.whole
+}
+
+// Events returns the events of a record as the stages make them of it, each a BSON document, for those who look for settings.
+// What cannot be read is left out.
+func (d *Decoder) Events(r record.Record) (events [][]byte) {
+	if d.options.Format == BSON {
+		if d.bson.check(r.Value) == nil {
+			events = d.appendEvents(events, r.Value, d.bson.dotted)
+		}
+		return events
+	}
+	_, text := d.cutFrame(r.Value)
+	tokens, reader := newJSONTokens(), newJSONReader(d.options.Format == ExtJSON)
+	tokens.begin(text)
+	for {
+		switch next := tokens.next(); {
+		case next == '[' && tokens.event == 0:
+			if tokens.enter() != nil {
+				return events
+			}
+			continue
+		case next == ']' && tokens.event == 1:
+			if tokens.leave() != nil {
+				return events
+			}
+			continue
+		case next == 0:
+			return events
+		}
+		value, err := tokens.raw()
+		if err != nil {
+			return events
+		}
+		reader.begin(value)
+		reader.clear()
+		if value[0] != '{' {
+			continue
+		}
+		if _, err := reader.object(1); err == nil {
+			events = d.appendEvents(events, reader.out, reader.dotted)
+		}
+	}
+}
+
+// appendEvents appends the events of a document.
+func (d *Decoder) appendEvents(events [][]byte, document []byte, dotted bool) [][]byte {
+	if d.stages.open(document, dotted) != nil {
+		return events
+	}
+	for i := range d.stages.events() {
+		if event, _, skip, err := d.stages.event(i); err == nil && !skip {
+			events = append(events, bytes.Clone(event))
+		}
+	}
+	return events
 }

@@ -111,7 +111,12 @@ func (q *quick) clear() {
 	q.event++
 	q.open = append(q.open[:0], opened{place: q.top, start: -1})
 	q.names, q.starts = q.names[:0], q.starts[:0]
-	copy(q.parts, q.given)
+	for i := range q.parts {
+		q.parts[i].kind = 0
+	}
+	if q.paths.ofRecord {
+		copy(q.parts, q.given)
+	}
 	q.rank = -1
 	q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = false, q.top.fields, false, false, 0, 0
 }

@@ -171,7 +171,7 @@ func (q *quick) readWrappedTime(i, depth int) int {
 	case end < 0:
 		return unknown
 	case kind == bson.TypeDateTime:
-		q.when, q.hasTime = readingOf(int64(value)), true
+		q.when, q.hasTime, q.time.below = readingOf(int64(value)), true, 0
 	default:
 		q.when, q.hasTime = q.time.parseScalar(kind, value)
 	}

@@ -105,14 +105,14 @@ func (d *Decoder) readEventQuickly(i int, part int32) int {
 	}
 	timestamp := d.record.Timestamp
 	if len(d.paths.times) == 0 {
-		q.when, q.hasTime = readingOf(timestamp), timestamp >= 0
+		q.when, q.hasTime, q.time.below = readingOf(timestamp), timestamp >= 0, 0
 	}
 	if !q.hasTime || d.options.side(q.when.millis, timestamp) != 0 {
 		return unknown
 	}
 	if d.options.TimeExact != "" {
 		var ok bool
-		if q.out, ok = d.options.appendExact(q.out, q.when); !ok {
+		if q.out, ok = d.options.appendExact(q.out, q.when.millis, q.time.below); !ok {
 			return unknown
 		}
 		fields = q.out[start:len(q.out):len(q.out)]

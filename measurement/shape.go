@@ -34,15 +34,14 @@ func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError 
 		return newError(TooLarge, "", "its fields take %d bytes, and three times that, as data, minimum and maximum, "+
 			"does not fit a document of 16 MiB: split the event", size)
 	}
-	when, err := d.timeOf()
-	if err != nil {
+	var err *DecodeError
+	if m.Time, err = d.timeOf(); err != nil {
 		return err
 	}
-	m.Time = when.millis
 	if d.options.TimeExact != "" {
 		var ok bool
-		if d.out, ok = d.options.appendExact(d.out, when); !ok {
-			return newError(TimeOutOfRange, d.timePath(), "%s is outside the years 1678 to 2261, of which EVENT_TIME_EXACT keeps nanoseconds: send another time, or unset it", formatMillis(when.millis))
+		if d.out, ok = d.options.appendExact(d.out, m.Time, d.time.below); !ok {
+			return newError(TimeOutOfRange, d.timePath(), "%s is outside the years 1678 to 2261, of which EVENT_TIME_EXACT keeps nanoseconds: send another time, or unset it", formatMillis(m.Time))
 		}
 	}
 	end := len(d.out)
@@ -128,10 +127,8 @@ func (d *Decoder) take(e rawbson.Element, leaf *node) {
 
 // takeTime notes a value that a path to the time leads to. Of several paths the first counts whose value is not null.
 func (d *Decoder) takeTime(e rawbson.Element, rank int) {
-	found := &d.foundTime
-	switch {
-	case found.Kind == 0, found.Kind == bson.TypeNull && e.Kind != bson.TypeNull, rank <= d.timeRank && e.Kind != bson.TypeNull, len(d.paths.times) == 1:
-		*found, d.timeRank = e, rank
+	if kind := d.foundTime.Kind; kind == 0 || len(d.paths.times) == 1 || e.Kind != bson.TypeNull && (kind == bson.TypeNull || rank <= d.timeRank) {
+		d.foundTime, d.timeRank = e, rank
 	}
 }
 

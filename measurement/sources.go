@@ -54,9 +54,6 @@ func checkSource(path string) error {
 
 // readSources reads what the paths lead to in the record itself, before its events.
 func (d *Decoder) readSources() *DecodeError {
-	if !d.paths.ofRecord {
-		return nil
-	}
 	clear(d.recordMeta)
 	for i, part := range d.paths.meta {
 		if part.source == fromEvent {

@@ -61,8 +61,8 @@ type listElement struct {
 }
 
 // newStages compiles options that are valid.
-func newStages(o *Options) stages {
-	s := stages{options: o, reader: newJSONReader(o.Format == ExtJSON)}
+func newStages(o *Options) *stages {
+	s := &stages{options: o, reader: newJSONReader(o.Format == ExtJSON)}
 	for _, path := range o.Parse {
 		growEdit(&s.parse, o.absolute(path)).kind = editParse
 	}

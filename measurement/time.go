@@ -31,6 +31,7 @@ type timeParser struct {
 
 	zone      *time.Location // of texts that do not say theirs; nil: such texts are refused, and of a layout read as UTC
 	exact     bool           // what is below a millisecond is kept
+	below     int64          // nanoseconds of the last time that a millisecond does not hold, where the parser is exact
 	timestamp int64          // of the record
 	text      []byte         // a text with a zone behind it
 }
@@ -107,7 +108,6 @@ func CheckTimeFormat(format string) error {
 // reading is a time as it was read: for a hint it keeps the number and the unit that it came from.
 type reading struct {
 	millis int64
-	below  int64 // nanoseconds below the millisecond, where the parser is exact
 	value  int64
 	unit   unit
 	isText bool // and no number
@@ -118,6 +118,7 @@ type reading struct {
 func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError) {
 	switch kind {
 	case bson.TypeDateTime:
+		p.below = 0
 		return readingOf(int64(binary.LittleEndian.Uint64(value))), nil
 	case bson.TypeInt32, bson.TypeInt64:
 		if r, ok := p.parseInteger(integerOf(kind, value)); ok {
@@ -176,11 +177,10 @@ func (p *timeParser) parseInteger(value int64) (reading, bool) {
 		return reading{}, false
 	}
 	millis, ok := u.millis(value)
-	r := reading{millis: millis, value: value, unit: u}
 	if p.exact {
-		r.below = u.below(value)
+		p.below = u.below(value)
 	}
-	return r, ok
+	return reading{millis: millis, value: value, unit: u}, ok
 }
 
 // parseScalar reads a number, of which it gets the bits.
@@ -207,11 +207,10 @@ func (p *timeParser) parseFloat(value float64) (reading, bool) {
 	if !ok {
 		return reading{}, false
 	}
-	r := reading{millis: millis, value: int64(value), unit: u}
 	if p.exact {
-		r.below = u.belowOfFloat(value)
+		p.below = u.belowOfFloat(value)
 	}
-	return r, true
+	return reading{millis: millis, value: int64(value), unit: u}, true
 }
 
 func (p *timeParser) parseText(text []byte) (reading, bool) {
@@ -219,8 +218,15 @@ func (p *timeParser) parseText(text []byte) (reading, bool) {
 		return p.parseLayout(text)
 	}
 	if p.unit.name == "" {
-		if r, ok := p.parseISO(text); ok {
-			return r, true
+		millis, ok := parseTime(text, p.auto)
+		if !ok && p.zone != nil {
+			millis, ok = p.parseLocal(text)
+		}
+		if ok {
+			if p.exact {
+				p.below = belowText(text)
+			}
+			return textReading(millis), true
 		}
 	}
 	if p.auto && !tellsUnit(text) {
@@ -238,31 +244,26 @@ func (p *timeParser) parseLayout(text []byte) (reading, bool) {
 	if err != nil {
 		return reading{}, false
 	}
-	r := textReading(t.UnixMilli())
+	millis := t.UnixMilli()
 	if p.zone != nil {
-		r = textReading(p.local(r.millis))
+		millis = p.local(millis)
 	}
 	if p.exact {
-		r.below = int64(t.Nanosecond() % 1_000_000)
+		p.below = int64(t.Nanosecond() % 1_000_000)
 	}
-	return r, true
+	return textReading(millis), true
 }
 
-// parseISO reads a text that is a time of RFC 3339, and in the format auto of ISO 8601, there also without its zone if that is
-// known.
-func (p *timeParser) parseISO(text []byte) (reading, bool) {
-	millis, ok := parseTime(text, p.auto)
-	if !ok && p.auto && p.zone != nil {
-		p.text = append(append(p.text[:0], text...), 'Z')
-		if millis, ok = parseTime(p.text, true); ok {
-			millis = p.local(millis)
-		}
+// parseLocal reads a text in a form of ISO 8601 without its zone, in the format auto.
+func (p *timeParser) parseLocal(text []byte) (millis int64, ok bool) {
+	if !p.auto {
+		return 0, false
 	}
-	r := textReading(millis)
-	if ok && p.exact {
-		r.below = belowText(text)
+	p.text = append(append(p.text[:0], text...), 'Z')
+	if millis, ok = parseTime(p.text, true); ok {
+		millis = p.local(millis)
 	}
-	return r, ok
+	return millis, ok
 }
 
 func textReading(millis int64) reading {
@@ -291,7 +292,7 @@ func (p *timeParser) parseNumber(text []byte) (reading, bool) {
 		r.millis += below
 	}
 	if p.exact && isFraction {
-		r.below += r.unit.belowFraction(fraction)
+		p.below += r.unit.belowFraction(fraction)
 	}
 	return r, ok
 }
@@ -320,25 +321,25 @@ func (p *timeParser) advice(kind bson.Type, value []byte) string {
 	return general
 }
 
-// timeOf returns the time of the event that was walked.
-func (d *Decoder) timeOf() (reading, *DecodeError) {
+// timeOf returns the time of the event that was walked, in milliseconds.
+func (d *Decoder) timeOf() (millis int64, err *DecodeError) {
 	timestamp := d.record.Timestamp
 	if len(d.paths.times) == 0 {
 		if timestamp < 0 {
-			return reading{}, newError(MissingTime, "", "the record has no timestamp: set EVENT_TIME_FIELD to the event's own time")
+			return 0, newError(MissingTime, "", "the record has no timestamp: set EVENT_TIME_FIELD to the event's own time")
 		}
-		r := readingOf(timestamp)
-		return r, d.options.checkWindow("", r, timestamp)
+		d.time.below = 0
+		return timestamp, d.options.checkWindow("", readingOf(timestamp), timestamp)
 	}
 	if d.foundTime.Kind == 0 {
-		return reading{}, d.missingTime()
+		return 0, d.missingTime()
 	}
 	r, err := d.time.parse(d.foundTime.Kind, d.foundTime.Value)
 	if err != nil {
 		err.Path = shownPath(d.timePath())
-		return reading{}, err
+		return 0, err
 	}
-	return r, d.options.checkWindow(d.timePath(), r, timestamp)
+	return r.millis, d.options.checkWindow(d.timePath(), r, timestamp)
 }
 
 // timePath leads to the time that was found; empty: it is the record's timestamp.
