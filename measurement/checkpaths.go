@@ -230,7 +230,7 @@ func CheckPath(path string) error {
 		case name == "*":
 			return errors.New("not a dotted path: * stands for no name here. Name the field")
 		case strings.HasSuffix(name, "[]") || strings.HasSuffix(name, "[*]"):
-			return errors.New("leads into an array, and paths lead through objects only: have one record, or one element of an array, sent for each")
+			return errors.New("leads into an array, and paths lead through objects only: take the list apart with EVENT_LIST, and begin the path in its elements")
 		}
 	}
 	return nil

@@ -19,10 +19,10 @@ func (d *Decoder) walk(event []byte) *DecodeError {
 		return err
 	}
 	if d.foundRoot == nil {
-		return newError(NotObject, d.paths.root, "there is no object, which EVENT_ROOT says is the event: send it, or correct the setting")
+		return newError(NotObject, d.paths.root, "there is no object, which EVENT_ROOT says is the event: send it, skip such records with EVENT_SKIP='!/%s', or correct the setting", d.paths.root)
 	}
 	if !d.foundStored {
-		return newError(NotObject, d.paths.stored, "there is no object, whose members EVENT_FIELDS says are to be stored: send it, or correct the setting")
+		return newError(NotObject, d.paths.stored, "there is no object, whose members EVENT_FIELDS says are to be stored: send it, skip such events with EVENT_SKIP='!%s', or correct the setting", d.options.Fields)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (d *Decoder) enter(e rawbson.Element, at *node) *DecodeError {
 		if at.isRoot {
 			setting = settingRoot
 		}
-		return newError(NotObject, "", "%s is no object, and %s leads to it: send an object there, or correct the setting", quoteValue(e.Kind, e.Value), setting)
+		return noObjectAt(e, setting)
 	}
 	if at.isRoot {
 		d.foundRoot = e.Value
@@ -67,4 +67,16 @@ func (d *Decoder) enter(e rawbson.Element, at *node) *DecodeError {
 	}
 	d.foundStored = true
 	return d.copyObject(rawbson.Content(e.Value), 1, at)
+}
+
+// noObjectAt is the error of a value that should be the root, or what is stored.
+func noObjectAt(e rawbson.Element, setting string) *DecodeError {
+	wayOut := "send an object there, or correct the setting"
+	switch {
+	case e.Kind == bson.TypeArray:
+		wayOut = "have EVENT_LIST take the list apart, and " + setting + " begin at its elements"
+	case e.Kind == bson.TypeString && isJSONStart(rawbson.Text(e.Value)):
+		wayOut = "have EVENT_PARSE read the JSON that the text holds"
+	}
+	return newError(NotObject, "", "%s is no object, and %s leads to it: %s", quoteValue(e.Kind, e.Value), setting, wayOut)
 }

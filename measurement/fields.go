@@ -77,7 +77,7 @@ func (d *Decoder) missing(levels int, what, setting, instead string, seems func(
 // noField begins the sentence about a field that is missing.
 func (d *Decoder) noField(path string) string {
 	if array := d.arrayOn(path); array != "" {
-		return array + " is an array, into which no path leads"
+		return array + " is an array, into which no path leads, and which EVENT_LIST takes apart"
 	}
 	return "the event has no such field"
 }

@@ -42,7 +42,7 @@ func (d *Decoder) checkFrame() *DecodeError {
 		return newError(NotJSON, "", "the value is nothing but %s: have its producer leave out what ends a text in C", words.Count(len(d.text), "zero byte"))
 	case announced:
 		return newError(NotJSON, "", "%s does not begin with a zero byte and a schema's id, as EVENT_FRAMING=confluent says: "+
-			"send it by a serializer of a schema registry, or set EVENT_FRAMING=none", quoteText(d.text))
+			"send it by a serializer of a schema registry, or set EVENT_FRAMING=auto if only some records have it", quoteText(d.text))
 	case hasFrame(d.text) && isJSONStart(d.text[frameBytes:]):
 		return newError(NotJSON, "", "%s begins with the frame of a schema registry, and JSON behind it: set EVENT_FRAMING=confluent", quoteText(d.text))
 	case hasLongFrame(d.text):

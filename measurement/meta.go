@@ -107,7 +107,7 @@ func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError
 			return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: %s", quoteText(key), wayOut)
 		}
 		return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: "+
-			"set EVENT_FRAMING=confluent if the values have it too, or %s", quoteText(key), wayOut)
+			"set EVENT_FRAMING=confluent if the values have it too, else auto, or %s", quoteText(key), wayOut)
 	}
 	text := key[frameBytes:]
 	if value, err = d.jsonKey(text); d.json.broken {
