@@ -21,6 +21,7 @@
 //
 //	evidence.go  what was seen of each field, in all records; texts.go: of texts; distinct.go: how often values come back
 //	encodings.go how records are encoded, and how many cannot be read
+//	staged.go    events in texts and lists, whose evidence is taken again
 //	view.go      the evidence below one object; shapes.go: forms of events that are known; names.go: what names say
 //	timefield.go which field is the time
 //	identity.go  what names the series; keys.go: what the keys say of it; unnamed.go: where no field is called so

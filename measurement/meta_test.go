@@ -152,7 +152,7 @@ func TestFramedKeyIsUnframed(t *testing.T) {
 		{framed, "\x00\x00\x00\x00\x07", "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x07" + `{"a":1} {}`, "is not JSON"},
 		{framed, "\x00\x00\x00\x00\x00\x00\x10\x92", "is not JSON"}, // a number in binary
-		{plain, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "set EVENT_FRAMING=confluent if the values have it too, or have its producer write the key as text"},
+		{plain, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "set EVENT_FRAMING=confluent if the values have it too, else auto, or have its producer write the key as text"},
 		{plain, "\x00\x00\x00\x00\x00\x00\x10\x12", "begins with a zero byte"},
 		{inBSONFormat, "\x00\x00\x00\x00\x07" + `{"device":"d-8"}`, "as the frame of a schema registry does: have its producer write the key as text"},
 	} {
