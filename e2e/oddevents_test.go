@@ -55,7 +55,6 @@ func TestEventsOfManyProducersAreStored(t *testing.T) {
 	}
 	stored := len(made)
 	odd := map[string]string{
-		"\ufeff{}":         "byte order mark",
 		"{\x00}\x00":       "UTF-16",
 		"\x1f\x8b\x08\x00": "gzip",
 		"cpu,host=a usage=1.5 1772366400000000000":  "line protocol",

@@ -123,3 +123,33 @@ func BenchmarkDecodeArray(b *testing.B) {
 	benchmarkDecode(b, plainOptions, "["+strings.Join(variedEvents(false)[:events], ",")+"]")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
 }
+
+// BenchmarkDecodeShapes decodes events that stages change, and an array of the same events for comparison.
+func BenchmarkDecodeShapes(b *testing.B) {
+	var readings, events []string
+	for i := range 10 {
+		reading := fmt.Sprintf(`"ts":%d,"celsius":%d.5,"humidity":%d`, 1_700_000_000_250+i*1000, 20+i, 40+i)
+		readings = append(readings, "{"+reading+"}")
+		events = append(events, `{"device":"d-7","site":"north",`+reading+"}")
+	}
+	o := Options{TimeField: "ts", MetaFields: []string{"device", "site"}}
+	list := o
+	list.List = []string{"readings"}
+	body := o
+	body.Parse = []string{"body"}
+	named := o
+	named.FieldName, named.FieldValue = "name", "value"
+	for _, test := range []struct {
+		name    string
+		options Options
+		value   string
+	}{
+		{"array", o, "[" + strings.Join(events, ",") + "]"},
+		{"lines", o, strings.Join(events, "\n")},
+		{"list", list, `{"device":"d-7","site":"north","readings":[` + strings.Join(readings, ",") + `]}`},
+		{"text", body, `{"device":"d-7","site":"north","ts":1700000000250,"body":"{\"celsius\":21.5,\"humidity\":40}"}`},
+		{"tall", named, `{"device":"d-7","site":"north","ts":1700000000250,"name":"celsius","value":21.5}`},
+	} {
+		b.Run(test.name, func(b *testing.B) { benchmarkDecode(b, test.options, test.value) })
+	}
+}

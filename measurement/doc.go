@@ -1,6 +1,21 @@
 // Package measurement turns the bytes of a Kafka record into measurements whose fields are BSON already, or into an
 // error with a reason of a closed set. It is pure: the same bytes and options give the same answer, at any time.
 //
+// The shape of events is changed by a few settings, each a stage (stages.go), and not by one setting in an expression language.
+// The measure was an event of ten readings that inherit their device, in processor time: parsing it into Go's values and mapping
+// them took 20 µs with expr-lang/expr 1.17.8 (MIT, February 2026), 23 µs with cel.dev/cel-go 0.32.0 (Apache 2, August 2026) and
+// 16 µs with go-jmespath 0.4.0 (of 2020), all before BSON and the rules for time and meta. The stages take 4.2 µs with them, and
+// the same events in an array 1.2 µs. Of the program's 24.7 MB, expr would add 2.3 and CEL 8.6 with antlr, protobuf and YAML;
+// Bloblang stands in a module that requires some forty others. What decided besides:
+//
+//   - Positions. A mapping makes any number of events in any order, so a small change of it moves the positions of those behind.
+//     Stages number them by the document.
+//   - Values. Go's maps lose the order of fields and, without care, digits of integers above 2^53.
+//   - Errors. expr refuses the mapping that most would write first with: unexpected token Operator(":") (1:24). A stage names
+//     its setting, the field, the value and the way out.
+//   - Learning. Who sets EVENT_LIST=readings has no language to learn, and check can propose it. JMESPath cannot name what is
+//     outside of a list at all.
+//
 //	options.go      what a decoder is told; checkpaths.go: paths that go together; window.go: bounds of times
 //	decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
 //	parts.go        records of several events; sources.go: what time and meta get from the record's key and headers
