@@ -100,7 +100,8 @@ func (d *Decoder) Skipped() int { return d.skipped }
 // the record as a whole. The results and all they refer to are valid until the next Decode; so long the record's bytes must not
 // change.
 func (d *Decoder) Decode(r record.Record) ([]Result, error) {
-	if d.skipped = 0; r.Value == nil {
+	if r.Value == nil {
+		d.skipped = 0
 		return nil, nil
 	}
 	d.reset(r)
@@ -126,8 +127,12 @@ func (d *Decoder) reset(r record.Record) {
 // bufferBytes is what the buffers that a large record makes large take, nearly.
 func (d *Decoder) bufferBytes() int {
 	const resultBytes, viewBytes = 112, 56
-	return cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() + d.stages.bufferBytes() +
+	n := cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
 		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
+	if d.stages.active {
+		n += d.stages.bufferBytes()
+	}
+	return n
 }
 
 // decode fills the results. Its error is of the whole record.

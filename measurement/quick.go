@@ -24,6 +24,10 @@ type quick struct {
 	nest     bool
 	extended bool
 	numbers  bool // texts may be numbers
+	timed    bool // some path leads to the time
+	ranked   bool // several paths do
+	exact    bool // the time is kept in nanoseconds as well
+	given    bool // parts of meta come from the record itself
 
 	top     *place
 	places  int    // remembered
@@ -35,7 +39,7 @@ type quick struct {
 	// Of the record:
 	text  []byte
 	metas []byte     // the values of meta of all its events
-	given []metaSpan // the parts of meta that come from the record itself; kind 0: from its events
+	own   []metaSpan // the parts of meta that come from the record itself; kind 0: from its events
 
 	// Of the event:
 	out      []byte // the fields, behind those of events before
@@ -60,7 +64,8 @@ func newQuick(d *Decoder) quick {
 	return quick{
 		options: &d.options, paths: &d.paths, time: &d.time, nest: d.options.DottedNames == Nest,
 		extended: d.options.Format == ExtJSON, top: newTop(&d.paths), parts: make([]metaSpan, len(d.paths.meta)),
-		given: make([]metaSpan, len(d.paths.meta)), numbers: d.options.Numbers == NumbersInText,
+		own: make([]metaSpan, len(d.paths.meta)), numbers: d.options.Numbers == NumbersInText,
+		ranked: len(d.paths.times) > 1, given: d.paths.ofRecord, timed: len(d.paths.times) > 0, exact: d.options.TimeExact != "",
 	}
 }
 
@@ -114,11 +119,10 @@ func (q *quick) clear() {
 	for i := range q.parts {
 		q.parts[i].kind = 0
 	}
-	if q.paths.ofRecord {
-		copy(q.parts, q.given)
+	if q.given {
+		copy(q.parts, q.own)
 	}
-	q.rank = -1
-	q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = false, q.top.fields, false, false, 0, 0
+	q.rank, q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = -1, false, q.top.fields, false, false, 0, 0
 }
 
 // field appends a field that is no object.
@@ -196,7 +200,7 @@ func (q *quick) other(p *place, i int) int {
 
 func (q *quick) readTime(p *place, i int) int {
 	text := q.text
-	if len(q.paths.times) > 1 {
+	if q.ranked {
 		if q.rank >= 0 && q.rank < p.part || text[i] == 'n' {
 			return q.skip(i, p.depth)
 		}

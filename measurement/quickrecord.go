@@ -27,7 +27,7 @@ func (d *Decoder) decodeQuickly() bool {
 	}
 	written := len(d.out)
 	q.text, q.metas, q.out = d.text, q.metas[:0], d.out
-	if d.paths.ofRecord {
+	if q.given {
 		q.give(d.recordMeta)
 	}
 	ok := d.readQuickly()
@@ -45,7 +45,7 @@ func (q *quick) give(parts []rawbson.Element) {
 	for i, e := range parts {
 		start := len(q.metas)
 		q.metas = append(q.metas, e.Value...)
-		q.given[i] = metaSpan{e.Kind, start, len(q.metas)}
+		q.own[i] = metaSpan{e.Kind, start, len(q.metas)}
 	}
 }
 
@@ -104,13 +104,13 @@ func (d *Decoder) readEventQuickly(i int, part int32) int {
 		return unknown
 	}
 	timestamp := d.record.Timestamp
-	if len(d.paths.times) == 0 {
+	if !q.timed {
 		q.when, q.hasTime, q.time.below = readingOf(timestamp), timestamp >= 0, 0
 	}
 	if !q.hasTime || d.options.side(q.when.millis, timestamp) != 0 {
 		return unknown
 	}
-	if d.options.TimeExact != "" {
+	if q.exact {
 		var ok bool
 		if q.out, ok = d.options.appendExact(q.out, q.when.millis, q.time.below); !ok {
 			return unknown

@@ -118,16 +118,20 @@ func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
 func (d *Decoder) take(e rawbson.Element, leaf *node) {
 	switch leaf.role {
 	case isTime:
-		d.takeTime(e, leaf.part)
+		if d.foundTime.Kind == 0 {
+			d.foundTime, d.timeRank = e, leaf.part
+		} else {
+			d.takeTime(e, leaf.part)
+		}
 	case isMeta:
 		d.foundMeta[leaf.part] = e
 	}
 	d.taken++
 }
 
-// takeTime notes a value that a path to the time leads to. Of several paths the first counts whose value is not null.
+// takeTime notes another value that a path to the time leads to. Of several paths the first counts whose value is not null.
 func (d *Decoder) takeTime(e rawbson.Element, rank int) {
-	if kind := d.foundTime.Kind; kind == 0 || len(d.paths.times) == 1 || e.Kind != bson.TypeNull && (kind == bson.TypeNull || rank <= d.timeRank) {
+	if kind := d.foundTime.Kind; len(d.paths.times) == 1 || e.Kind != bson.TypeNull && (kind == bson.TypeNull || rank <= d.timeRank) {
 		d.foundTime, d.timeRank = e, rank
 	}
 }

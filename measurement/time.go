@@ -339,6 +339,9 @@ func (d *Decoder) timeOf() (millis int64, err *DecodeError) {
 		err.Path = shownPath(d.timePath())
 		return 0, err
 	}
+	if d.options.side(r.millis, timestamp) == 0 {
+		return r.millis, nil
+	}
 	return r.millis, d.options.checkWindow(d.timePath(), r, timestamp)
 }
 

@@ -137,10 +137,16 @@ func TestLocalTimesComeBack(t *testing.T) {
 
 func TestZonesAreChecked(t *testing.T) {
 	for _, test := range []struct{ zone, format, says string }{
-		{"Europe/Berlin", "auto", ""}, {"UTC", "2006-01-02 15:04:05", ""}, {"", "unix", ""},
-		{"Berlin", "auto", "is no time zone"}, {"Local", "auto", "is no time zone"}, {"+02:00", "auto", "is no time zone"},
-		{"UTC", "unix_ms", "has no effect"}, {"UTC", "rfc3339", "has no effect"},
-		{"UTC", "2006-01-02T15:04:05Z07:00", "say their offset"}, {"UTC", "%Y-%m-%d %H:%M:%S %z", "say their offset"},
+		{"Europe/Berlin", "auto", ""},
+		{"UTC", "2006-01-02 15:04:05", ""},
+		{"", "unix", ""},
+		{"Berlin", "auto", "is no time zone"},
+		{"Local", "auto", "is no time zone"},
+		{"+02:00", "auto", "is no time zone"},
+		{"UTC", "unix_ms", "has no effect"},
+		{"UTC", "rfc3339", "has no effect"},
+		{"UTC", "2006-01-02T15:04:05Z07:00", "say their offset"},
+		{"UTC", "%Y-%m-%d %H:%M:%S %z", "say their offset"},
 	} {
 		err := CheckTimeZone(test.zone, test.format)
 		if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
