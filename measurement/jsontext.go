@@ -71,8 +71,7 @@ func (j *jsonTokens) end() *DecodeError {
 	}
 	j.broken = true
 	at := len(j.text) - len(rest)
-	switch zeros := len(rest) - len(bytes.TrimLeft(rest, "\x00")); {
-	case zeros == len(rest):
+	if zeros := len(rest) - len(bytes.TrimLeft(rest, "\x00")); zeros == len(rest) {
 		return newError(NotJSON, "", "%s behind the JSON, at byte %d: have its producer leave out what ends a text in C",
 			words.Count(zeros, "zero byte")+words.Form(zeros, " stands", " stand"), at)
 	}

@@ -2,6 +2,7 @@ package measurement
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"waterwheel/record"
@@ -100,7 +101,7 @@ type fate struct {
 func fates(t *testing.T, d *Decoder, r record.Record) (list []fate) {
 	results, err := d.Decode(r)
 	if err != nil {
-		checkError(t, err.(*DecodeError), record.WholeRecord)
+		checkError(t, asDecodeError(t, err), record.WholeRecord)
 		return nil
 	}
 	last := int32(-1)
@@ -122,6 +123,15 @@ func fates(t *testing.T, d *Decoder, r record.Record) (list []fate) {
 	return list
 }
 
+func asDecodeError(t *testing.T, err error) *DecodeError {
+	t.Helper()
+	var refused *DecodeError
+	if !errors.As(err, &refused) {
+		t.Fatalf("error %T: %v", err, err)
+	}
+	return refused
+}
+
 // checkAlone decodes an event alone, as it goes back to its topic.
 func checkAlone(t *testing.T, d *Decoder, r record.Record, of fate) {
 	element, ok := d.Element(r, of.part)
@@ -137,7 +147,7 @@ func checkAlone(t *testing.T, d *Decoder, r record.Record, of fate) {
 	got := "nothing"
 	switch {
 	case err != nil:
-		got = string(err.(*DecodeError).Reason)
+		got = string(asDecodeError(t, err).Reason)
 	case len(results) != 1:
 	case results[0].Err != nil:
 		got = string(results[0].Err.Reason)

@@ -59,6 +59,9 @@ func printSample(w io.Writer, s *check.Sample) {
 	if s.Tombstones > 0 {
 		fmt.Fprintf(w, ", %s", words.Count(s.Tombstones, "tombstone"))
 	}
+	if s.Skipped > 0 {
+		fmt.Fprintf(w, ", %s skipped", words.Count(s.Skipped, "event"))
+	}
 	fmt.Fprintln(w)
 	for _, d := range s.Examples {
 		fmt.Fprintf(w, "  %s\n", text.Fit(w, text.Printable(string(d)), 400))
