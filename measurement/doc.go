@@ -1,6 +1,27 @@
 // Package measurement turns the bytes of a Kafka record into measurements whose fields are BSON already, or into an
 // error with a reason of a closed set. It is pure: the same bytes and options give the same answer, at any time.
 //
+//	options.go      what a decoder is told; checkpaths.go: paths that go together; window.go: bounds of times
+//	decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
+//	parts.go        records of several events; element.go: one of them alone; sources.go: the record's key and headers
+//	stages.go       documents to events, before the rules of paths; checkstages.go: what stages are told; edit.go: values in place
+//	parsetext.go    the stage of texts that hold JSON; skip.go: of events that are left out; tall.go: of names in fields
+//	paths.go        where the parts of a measurement lie; envelope.go: the walk to what is stored; shape.go: that to a measurement
+//	cause.go        how encodings are recognised, and what stands where a text ceases to be JSON; forms.go: what a value is instead
+//	jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers; numeral.go: numbers in texts
+//	quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
+//	                quickextended.go: Extended JSON's values
+//	place.go        the names it has met; step.go: the way from value to value, remembered; textscan.go: strings and numbers
+//	extjson.go      Extended JSON's notation; extvalue.go: value by value
+//	bsonwalk.go     BSON to measurements in one walk; bsonvalue.go, bsonmeta.go: its values; bsonlevel.go: the names it knows
+//	checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
+//	time.go         reading times; rfc3339.go, iso.go, unit.go: texts and numbers; strftime.go: its patterns; zone.go: local times;
+//	                exact.go: nanoseconds
+//	meta.go         the identity of a series in its normal form; normal.go: of a meta that comes from elsewhere
+//	reason.go       the reasons; detail.go, fields.go: what an error says
+//
+// # Why stages
+//
 // The shape of events is changed by a few settings, each a stage (stages.go), and not by one setting in an expression language.
 // The measure was an event of ten readings that inherit their device, in processor time: parsing it into Go's values and mapping
 // them took 20 µs with expr-lang/expr 1.17.8 (MIT, February 2026), 23 µs with cel.dev/cel-go 0.32.0 (Apache 2, August 2026) and
@@ -18,23 +39,4 @@
 //
 //   - Learning. Who sets EVENT_LIST=readings has no language to learn, and check can propose it. JMESPath cannot name what is
 //     outside of a list at all.
-//
-//     options.go      what a decoder is told; checkpaths.go: paths that go together; window.go: bounds of times
-//     decoder.go      records to results; framing.go: what stands before an event; measurement.go: what comes out; guard.go: panics
-//     parts.go        records of several events; sources.go: what time and meta get from the record's key and headers
-//     stages.go       documents to events, before the rules of paths; checkstages.go: what stages are told; edit.go: values in place
-//     parsetext.go    the stage of texts that hold JSON; skip.go: of events that are left out; tall.go: of names in fields
-//     paths.go        where the parts of a measurement lie; envelope.go: the walk to what is stored; shape.go: that to a measurement
-//     cause.go        how encodings are recognised, and what stands where a text ceases to be JSON; forms.go: what a value is instead
-//     jsonreader.go   JSON to BSON; jsontext.go: its tokens; number.go: its numbers; numeral.go: numbers in texts
-//     quick.go        the usual JSON in one pass; quickrecord.go: record by record; quickobject.go, quickvalue.go: what is nested;
-//     quickextended.go: Extended JSON's values
-//     place.go        the names it has met; step.go: the way from value to value, remembered; textscan.go: strings and numbers
-//     extjson.go      Extended JSON's notation; extvalue.go: value by value
-//     bsonwalk.go     BSON to measurements in one walk; bsonvalue.go, bsonmeta.go: its values; bsonlevel.go: the names it knows
-//     checkbson.go    whether bytes are BSON; nest.go: dotted names to objects; names.go: what names may be
-//     time.go         reading times; rfc3339.go, iso.go, unit.go: texts and numbers; strftime.go: its patterns; zone.go: local times;
-//     exact.go: nanoseconds
-//     meta.go         the identity of a series in its normal form; normal.go: of a meta that comes from elsewhere
-//     reason.go       the reasons; detail.go, fields.go: what an error says
 package measurement

@@ -149,3 +149,35 @@ func FuzzHeaders(f *testing.F) {
 		}
 	})
 }
+
+func TestFirstTimeThatIsThereCounts(t *testing.T) {
+	o := Options{TimeField: "ts|timestamp|at.time", MetaFrom: MetaFromNone}
+	for value, want := range map[string]string{
+		`{"ts":1700000000}`:                        `1700000000000 absent {}`,
+		`{"timestamp":1700000001,"x":1}`:           `1700000001000 absent {"x": {"$numberInt":"1"}}`,
+		`{"at":{"time":1700000002}}`:               `1700000002000 absent {}`,
+		`{"timestamp":1700000001,"ts":1700000000}`: `1700000000000 absent {}`,
+		`{"ts":1700000000,"timestamp":1700000001}`: `1700000000000 absent {}`,
+		`{"ts":null,"timestamp":1700000001}`:       `1700000001000 absent {}`,
+		`{"timestamp":1700000001,"ts":null}`:       `1700000001000 absent {}`,
+		`{"timestamp":"x","ts":1700000000}`:        `1700000000000 absent {}`,
+		`{"timestamp":1700000001,"ts":"x"}`:        `bad_time at ts`,
+		`{"ts":null}`:                              `bad_time at ts`,
+		`{"x":1}`:                                  `missing_time at ts: the event has none of ts|timestamp|at.time`,
+	} {
+		for _, quickly := range []bool{true, false} {
+			d := newDecoder(t, o)
+			d.quick.off = !quickly
+			results, err := d.Decode(recordOf(value))
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = shown(t, results[0].Measurement)
+			}
+			if !strings.HasPrefix(got, want) {
+				t.Errorf("%s, quickly %v: %s, want %s", value, quickly, got, want)
+			}
+		}
+	}
+}
