@@ -160,7 +160,7 @@ func TestStrangeRecordsAreNamed(t *testing.T) {
 	for value, want := range map[string]string{
 		"\xff\xfe{\x00}\x00": "UTF-16", "{\"a\":1}\x00\x00": "zero bytes", "\x1f\x8b\x08": "gzip", "\x28\xb5\x2f\xfd": "zstd",
 		"Obj\x01": "Avro file", "\x00\x00\x00\x00\x00\x00\x00\x00\x07{\"a\":1}": "nine bytes", "\x00\x00\x00\x00\x07\x02": "frame of a schema registry",
-		"{\"a\":1}\n{\"a\":2}": "one after another", `{"a":NaN}`: "NaN", `{"a":[1,-Infinity]}`: "NaN", `{'a': 1}`: "notation of a program", `{a:1}`: "notation of a program",
+		"{\"a\":1}\n{\"a\":2}\nnot json": "something else behind", `{"a":NaN}`: "NaN", `{"a":[1,-Infinity]}`: "NaN", `{'a': 1}`: "notation of a program", `{a:1}`: "notation of a program",
 		`{"a":1,}`: "a mistake", "<a/>": "XML", "eyJhIjoxfQ==": "base64", "\x00{\x00\"\x00a\x00\"\x00:\x001\x00}": "UTF-16", `"{\"a\":1}"`: "encoded twice",
 		"cpu,host=a usage=1": "line protocol", "mem free=1i,ok=t,s=\"a b\" 1772366400000000000": "line protocol",
 		"21.5": "a bare value", `"on"`: "a bare value", "2026,a,21.5": "CSV", "a;b;c\n": "CSV", "level=info msg=hello": "text", "\x83\xa2ts": "MessagePack",

@@ -76,9 +76,12 @@ func (s *stages) edit(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeE
 		return rawbson.AppendElement(dst, e.Kind, at.to, e.Value), nil
 	case editTake:
 		s.taken++
-		if s.only == nil {
+		switch {
+		case s.only == nil && s.found[at.index].Kind != 0:
+			return nil, duplicateField("")
+		case s.only == nil:
 			s.found[at.index] = e
-		} else if s.only.list == at.index {
+		case s.only.list == at.index:
 			dst = appendListOf(dst, e.Name, &s.only.Element)
 		}
 		return dst, nil

@@ -53,7 +53,7 @@ var forms = []Form{
 	{"begins as an Avro file does, which is not read", "send JSON", beginsWith("Obj\x01"), byAll},
 	{"is JSON behind a frame of nine bytes, whose schema id has eight", "let the serializer write ids of four bytes, as Confluent's does", hasLongFrame, byCheck},
 	{"begins with the frame of a schema registry, but no JSON follows", "send JSON: Avro and Protobuf are not read", func(v []byte) bool { return len(v) >= frameBytes && v[0] == 0 }, byCheck},
-	{"holds several JSON texts, one after another", "put the events of a record into an array", severalTexts, byCheck},
+	{"holds JSON and something else behind it", "send JSON objects and arrays alone", isJSONAndMore, byCheck},
 	{"is JSON but for NaN or Infinity, which JSON does not have", "send null, or leave the field out", func(v []byte) bool { return isJSONStart(v) && nanPattern.Match(v) }, byCheck},
 	{"is no JSON, but the notation of a program: names without quotes, or in single ones", "let the producer write JSON, as json.dumps does in Python", singlePattern.Match, byCheck},
 	{"begins like JSON, with a mistake in it", "look at the reasons above", isJSONStart, byCheck},
@@ -114,14 +114,9 @@ func isEncodedTwice(value []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(value), []byte{'"'}) && json.Unmarshal(value, &text) == nil && isJSONStart([]byte(text)) && json.Valid([]byte(text))
 }
 
-// severalTexts reports whether a value is more than one JSON object or array.
-func severalTexts(value []byte) bool {
+// isJSONAndMore reports whether a value is a JSON object or array, and something behind it.
+func isJSONAndMore(value []byte) bool {
+	var text json.RawMessage
 	decoder := json.NewDecoder(bytes.NewReader(value))
-	for range 2 {
-		var text json.RawMessage
-		if decoder.Decode(&text) != nil || !isJSONStart(text) {
-			return false
-		}
-	}
-	return true
+	return decoder.Decode(&text) == nil && isJSONStart(text) && len(bytes.TrimSpace(value[decoder.InputOffset():])) > 0
 }

@@ -182,6 +182,9 @@ func (s *stages) unnest() *DecodeError {
 		}
 	}
 	if missing == len(s.listed) {
+		if s.skipped = s.meets(s.skip, s.document); s.skipped {
+			return nil
+		}
 		return newError(MissingField, s.listed[0].path, "the event has no list, which EVENT_LIST=%s says it has: send one, "+
 			"or set EVENT_SKIP='!%s' to skip events without it", strings.Join(s.options.List, ","), s.listed[0].text)
 	}

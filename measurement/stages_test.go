@@ -69,6 +69,9 @@ func TestListIsTakenApart(t *testing.T) {
 	checkOutcomes(t, lists("a.r", "b.r"), `{"device":"d","a":{"r":[{"ts":1700000000,"v":1}]},"b":{"u":"C","r":[]}}`,
 		`0: 1700000000000 "d" {"b": {"u": "C"},"v": {"$numberInt":"1"}}`)
 	checkOutcomes(t, lists("r"), `{"device":"d","r":[]}`, "skipped: 1")
+	if got := outcomes(t, lists("a.r"), `{"device":"d","a":{"r":[{"ts":1700000000}],"r":[{"ts":1700000001}]}}`); len(got) != 1 || !strings.HasPrefix(got[0], "duplicate_field at a.r: ") {
+		t.Errorf("a list that comes twice: %s", got)
+	}
 	checkOutcomes(t, lists("r"), `{"device":"d","r":null}`, "skipped: 1")
 }
 
@@ -235,6 +238,8 @@ func TestEventsAreSkipped(t *testing.T) {
 	lists := staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"!r", "v=0"} })
 	checkOutcomes(t, lists, `{"device":"d"}`, "skipped: 1")
 	checkOutcomes(t, lists, `{"device":"d","ts":1700000000,"r":[{"v":0},{"v":1}]}`, `1: 1700000000000 "d" {"v": {"$numberInt":"1"}}`, "skipped: 1")
+	// An event without the list is skipped by what it has itself.
+	checkOutcomes(t, staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"type=status"} }), `{"device":"d","type":"status"}`, "skipped: 1")
 	root := Options{TimeField: "/ts", MetaField: "/device", Root: "p", Skip: []string{"/type!=up", "v=9"}}
 	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"up","p":{"v":1}}`, `0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`)
 	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"join"}`, "skipped: 1")
@@ -258,13 +263,15 @@ func TestValueIsNamedByAnotherField(t *testing.T) {
 	list := staged(func(o *Options) { o.FieldName, o.FieldValue, o.List = "n", "v", []string{"e"} })
 	checkOutcomes(t, list, `{"device":"d","ts":1700000000,"e":[{"n":"a","v":1},{"n":"b","v":2}]}`, `0: 1700000000000 "d" {"a": {"$numberInt":"1"}}`, `1: 1700000000000 "d" {"b": {"$numberInt":"2"}}`)
 	for value, says := range map[string]string{
-		`{"device":"d","value":1,"ts":1700000000}`:                  "missing_field at name: the event lacks the name of its value",
-		`{"device":"d","name":"x","ts":1700000000}`:                 `missing_field at value: the event lacks the value of "x"`,
-		`{"device":"d","name":3,"value":1,"ts":1700000000}`:         "bad_field_name at name: 3 is no text",
-		`{"device":"d","name":"","value":1,"ts":1700000000}`:        `bad_field_name at name: "" cannot be the name of a field`,
-		`{"device":"d","name":"a\u0000","value":1,"ts":1700000000}`: "cannot be the name of a field",
-		`{"device":"d","name":"x","value":1,"x":2,"ts":1700000000}`: "duplicate_field at x",
-		`{"device":"d","name":"$x","value":1,"ts":1700000000}`:      "bad_field_name at $x",
+		`{"device":"d","value":1,"ts":1700000000}`:                       "missing_field at name: the event lacks the name of its value",
+		`{"device":"d","name":"x","ts":1700000000}`:                      `missing_field at value: the event lacks the value of "x"`,
+		`{"device":"d","name":"x","name":"y","value":1,"ts":1700000000}`: "duplicate_field at name",
+		`{"device":"d","name":"x","value":1,"value":2,"ts":1700000000}`:  "duplicate_field at x",
+		`{"device":"d","name":3,"value":1,"ts":1700000000}`:              "bad_field_name at name: 3 is no text",
+		`{"device":"d","name":"","value":1,"ts":1700000000}`:             `bad_field_name at name: "" cannot be the name of a field`,
+		`{"device":"d","name":"a\u0000","value":1,"ts":1700000000}`:      "cannot be the name of a field",
+		`{"device":"d","name":"x","value":1,"x":2,"ts":1700000000}`:      "duplicate_field at x",
+		`{"device":"d","name":"$x","value":1,"ts":1700000000}`:           "bad_field_name at $x",
 	} {
 		if got := outcomes(t, o, value); len(got) != 1 || !strings.HasPrefix(got[0], says) && !strings.Contains(got[0], says) {
 			t.Errorf("%s: %s, want %s", value, got, says)

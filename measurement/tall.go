@@ -62,6 +62,7 @@ func (s *stages) nameValue(event []byte) (out []byte, dotted bool, err *DecodeEr
 		if _, found := lookUp(event, v.names); !found {
 			continue
 		}
+		clear(s.found)
 		v.leaf.to = append(v.leaf.to[:0], name...)
 		s.named, err = s.apply(append(s.named[:0], 0, 0, 0, 0), rawbson.Content(event), v.edits)
 		if err != nil {
