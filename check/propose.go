@@ -207,6 +207,7 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 	if p.readsNumbers(o) {
 		o.Numbers = measurement.NumbersInText
 	}
+	o.Fields = cmp.Or(o.Fields, p.onlyObject(o))
 	tried := o
 	if unknown := o.MetaFrom == measurement.MetaFromKey && !p.isLog; unknown {
 		tried.MetaFrom = measurement.MetaFromNone

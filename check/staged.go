@@ -172,3 +172,21 @@ func (p *proposer) readsNumbers(o measurement.Options) bool {
 	}
 	return found
 }
+
+// onlyObject is the object that holds all fields of events found in a list or text; empty: there are others beside it, or none.
+func (p *proposer) onlyObject(o measurement.Options) (name string) {
+	if !p.unfolded {
+		return ""
+	}
+	area := view{evidence: p.evidence, root: o.Root}
+	for _, top := range area.names() {
+		switch path := area.absolute(top); {
+		case !p.isField(o, path):
+		case name != "" || p.at(path).objects < p.at(path).seen || p.holdsTaken(o, path) || !settable(top):
+			return ""
+		default:
+			name = top
+		}
+	}
+	return name
+}
