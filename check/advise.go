@@ -29,13 +29,7 @@ func (p *proposer) inEffect() *proposer {
 	if len(o.Parse)+len(o.List)+len(o.Rename) == 0 && o.FieldName == "" {
 		return p
 	}
-	for _, list := range []*[]string{&o.Parse, &o.List} {
-		*list = slices.Clone(*list)
-		for i, path := range *list {
-			(*list)[i] = view{root: o.Root}.absolute(path)
-		}
-	}
-	return p.staged(o, o.Root)
+	return p.staged(absolute(o), o.Root)
 }
 
 // helps reports whether advice says more than that the settings in effect will do.

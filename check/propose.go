@@ -308,7 +308,7 @@ func (p *proposer) strange() (list []string) {
 
 // base are the current options with the sample's encoding, and no paths.
 func (p *proposer) base() measurement.Options {
-	o := p.current
+	o := absolute(p.current)
 	o.Format, o.Framing = p.encodings.format(), p.encodings.framing()
 	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && o.Format != measurement.BSON {
 		o.Framing = measurement.AutoFrame

@@ -72,14 +72,26 @@ func relative(o measurement.Options) measurement.Options {
 	if o.Root == "" {
 		return o
 	}
-	for _, list := range []*[]string{&o.Parse, &o.List} {
+	return withPaths(o, func(path string) string {
+		if inside, ok := strings.CutPrefix(path, o.Root+"."); ok {
+			return inside
+		}
+		return "/" + path
+	})
+}
+
+// absolute writes the paths of stages, which are settings beside a root, from the top.
+func absolute(o measurement.Options) measurement.Options {
+	return withPaths(o, func(path string) string { return view{root: o.Root}.absolute(path) })
+}
+
+// withPaths changes the paths of stages that lie before those of a root.
+func withPaths(o measurement.Options, change func(path string) string) measurement.Options {
+	for _, list := range []*[]string{&o.Parse, &o.List, &o.Skip} {
 		*list = slices.Clone(*list)
-		for i, path := range *list {
-			if inside, ok := strings.CutPrefix(path, o.Root+"."); ok {
-				(*list)[i] = inside
-			} else {
-				(*list)[i] = "/" + path
-			}
+		for i, text := range *list {
+			path := strings.TrimPrefix(text, "!") // of a condition, to which a value may follow
+			(*list)[i] = text[:len(text)-len(path)] + change(path)
 		}
 	}
 	return o

@@ -334,4 +334,5 @@ func (s *stages) drop() {
 	s.parsed, s.outside, s.merged, s.parsedEvent, s.named, s.renamed, s.elements, s.members = nil, nil, nil, nil, nil, nil, nil, nil
 	s.reader.out, s.reader.wrapped, s.nester, s.inner = nil, nil, nester{}, nester{}
 	s.document, s.envelope = nil, nil
+	clear(s.found)
 }

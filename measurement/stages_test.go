@@ -193,6 +193,21 @@ func TestWhatListsInheritIsBounded(t *testing.T) {
 	}
 }
 
+// TestBuffersOfLargeListsAreDropped: what one large record makes large is given back.
+func TestBuffersOfLargeListsAreDropped(t *testing.T) {
+	d := newDecoder(t, staged(func(o *Options) { o.List, o.Parse, o.MaxBytes = []string{"a"}, []string{"a"}, 8<<20 }))
+	large := `{"device":"d","ts":1700000000,"a":[{"x":"` + strings.Repeat("x", 1_000_000) + `"}` + strings.Repeat(`,{"v":1}`, 200_000) + `]}`
+	if results, err := d.Decode(recordOf(large)); err != nil || len(results) != 200_001 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	if _, err := d.Decode(recordOf(`{"device":"d","ts":1700000000,"a":[{}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if kept := d.bufferBytes(); kept > keptBytes {
+		t.Errorf("%d bytes of buffers are kept", kept)
+	}
+}
+
 func TestTextIsParsed(t *testing.T) {
 	parse := func(paths ...string) Options { return staged(func(o *Options) { o.Parse = paths }) }
 	const want = `0: 1700000000000 "d" {"p": {"v": {"$numberInt":"1"}}}`
