@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"waterwheel/measurement"
 	"waterwheel/record"
 	"waterwheel/timeseries"
 	"waterwheel/verify"
@@ -136,4 +137,32 @@ func TestStoredPartsThatTheRecordLacksAreUnknown(t *testing.T) {
 // compact takes records out of the log.
 func (w *world) compact(gone func(record.Record) bool) {
 	w.records = slices.DeleteFunc(w.records, gone)
+}
+
+// TestEventsBehindSkippedOnesAreExplained: what is skipped is not missing, and a value that differs is compared with the event of its
+// own position.
+func TestEventsBehindSkippedOnesAreExplained(t *testing.T) {
+	w := newWorld(t)
+	decoder := func() *measurement.Decoder {
+		d, err := measurement.New(measurement.Options{
+			TimeField: "time", MetaField: "meta", StoredTime: "time", StoredMeta: "meta", List: []string{"list"}, Skip: []string{"type=join", "!x"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	w.decoder = decoder()
+	change := func(o *verify.Options) { o.Content, o.Decoder = true, decoder() }
+	w.produce(`{"type":"join"}`)
+	w.produce(`{"meta":"a","list":[{"type":"join"},{},{"time":1700000000,"x":1},{"time":1700000001,"x":2}]}`)
+	w.flush()
+	if r := w.verify(change); r.Wrong() || r.StoredOnce != 2 || r.Tombstones != 1 {
+		t.Errorf("%+v", r)
+	}
+	w.edit(w.ids()[0], "data.x.1", 7)
+	r := w.verify(change)
+	if r.Different.Count != 1 || r.Different.First[0].Position.Part != 3 || !strings.Contains(r.Different.First[0].Text, `the record says {"$numberInt":"2"}`) {
+		t.Errorf("%+v", r.Different)
+	}
 }
