@@ -226,6 +226,9 @@ func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Prop
 	if time := r.timeBecause(); time != "" {
 		one.Because = append(one.Because, time)
 	}
+	if text := r.tallBecause(i); text != "" {
+		one.Because = append(one.Because, text)
+	}
 	if i.because != "" {
 		one.Because = append(one.Because, i.because)
 	}
@@ -267,6 +270,24 @@ func (r *reading) timeBecause() string {
 		text += ", and is preferred to " + some(r.time.others)
 	}
 	return text
+}
+
+// tallBecause says of a series for each quantity how to have a field for each instead, which a person has to decide.
+func (r *reading) tallBecause(i identity) string {
+	value := ""
+	for _, name := range []string{"value", "val", "v"} {
+		if value == "" && r.view.has(name, anything) && r.options.Fields == "" {
+			value = name
+		}
+	}
+	for _, part := range i.parts {
+		f := r.view.field(part.path)
+		isAspect := classOf(part.path) == aspect || in(quantityNames, plain(part.path))
+		if value != "" && len(i.parts) > 1 && isAspect && f.texts == f.seen && !strings.ContainsAny(part.path, "./") {
+			return fmt.Sprintf("the quantity: each %s is a series; EVENT_FIELD_NAME=%s EVENT_FIELD_VALUE=%s would make it a field of one series", part.path, part.path, value)
+		}
+	}
+	return ""
 }
 
 // described says of settings what of a measurement they do not find in the events.

@@ -109,6 +109,21 @@ func TestNothingIsProposedWithItsReason(t *testing.T) {
 	}
 }
 
+// TestFieldForEachQuantityIsTheOtherChoice: the proposal makes a series of each, and names the settings for the other.
+func TestFieldForEachQuantityIsTheOtherChoice(t *testing.T) {
+	const hint = "EVENT_FIELD_NAME=metric EVENT_FIELD_VALUE=value would make it a field of one series"
+	for event, want := range map[string]bool{
+		`{"time":%d,"sensor":"s%d","metric":"temp","value":1.5}`: true,
+		`{"time":%d,"sensor":"s%d","metric":"temp","c":1.5}`:     false,
+		`{"time":%d,"sensor":"s%d","value":1.5}`:                 false,
+	} {
+		a := advised(t, nil, repeat(40, event, func(i int) []any { return []any{1_700_000_000 + i, i % 4} })...)
+		if a.Proposal == nil || strings.Contains(strings.Join(a.Proposal.Because, "; "), hint) != want {
+			t.Errorf("%s: %+v", event, a.Proposal)
+		}
+	}
+}
+
 // TestProposalTakesBackWhatIsSet: the line stands for itself, whatever the settings are now.
 func TestProposalTakesBackWhatIsSet(t *testing.T) {
 	a := advised(t, func(o *measurement.Options) {
