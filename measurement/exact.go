@@ -32,7 +32,7 @@ func CheckExact(name, storedTime, storedMeta string) error {
 }
 
 // below is the nanoseconds of an integer of units that a whole millisecond leaves.
-func (u unit) below(value int64) int64 {
+func (u *unit) below(value int64) int64 {
 	if u.perMilli <= 1 {
 		return 0
 	}
@@ -44,7 +44,7 @@ func (u unit) below(value int64) int64 {
 }
 
 // belowOfFloat is that of a number with a fraction, which is taken to the nearest microsecond as by millisOfFloat.
-func (u unit) belowOfFloat(value float64) int64 {
+func (u *unit) belowOfFloat(value float64) int64 {
 	micros := value * 1e6
 	if u.perMilli != 0 {
 		micros = value / float64(u.perMilli) * 1e3
@@ -63,7 +63,7 @@ func belowText(text []byte) int64 {
 }
 
 // belowFraction is the nanoseconds below the millisecond of the digits behind the point of a number of units.
-func (u unit) belowFraction(fraction []byte) int64 {
+func (u *unit) belowFraction(fraction []byte) int64 {
 	switch u {
 	case seconds:
 		return digitsFrom(fraction, 3, 6)

@@ -64,7 +64,8 @@ func (d *Decoder) readQuickly() bool {
 		return false
 	}
 	if text[i] != '[' {
-		return d.readTextsQuickly(i)
+		i = d.readEventQuickly(i, 0)
+		return i == len(text) || i >= 0 && d.readTextsQuickly(i)
 	}
 	i = skipSpace(text, i+1)
 	for part := range int32(timeseries.MaxParts) {
@@ -79,17 +80,17 @@ func (d *Decoder) readQuickly() bool {
 	return false
 }
 
-// readTextsQuickly reads objects that follow each other, from i on.
+// readTextsQuickly reads the objects that follow the first, which ends at i.
 func (d *Decoder) readTextsQuickly(i int) bool {
-	for part := range int32(timeseries.MaxParts) {
-		if i = d.readEventQuickly(i, part); i < 0 {
-			return false
-		}
+	for part := int32(1); part < timeseries.MaxParts; part++ {
 		if i = skipSpace(d.text, i); i == len(d.text) {
 			return true
 		}
+		if i = d.readEventQuickly(i, part); i < 0 {
+			return false
+		}
 	}
-	return false
+	return skipSpace(d.text, i) == len(d.text)
 }
 
 // readEventQuickly appends the result of the event at i, and returns where it ends.

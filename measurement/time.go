@@ -25,7 +25,7 @@ var formatNames = []string{formatAuto, "rfc3339", "unix", "unix_ms", "unix_us", 
 type timeParser struct {
 	format string
 	auto   bool   // ISO 8601, and numbers of a unit guessed from their size
-	unit   unit   // numbers of this unit, when it has a name
+	unit   *unit  // numbers of this unit; nil: of none
 	layout string // text of this Go layout
 	colon  string // a second Go layout for the same texts with a colon in the offset; empty if the first has no offset
 
@@ -109,7 +109,7 @@ func CheckTimeFormat(format string) error {
 type reading struct {
 	millis int64
 	value  int64
-	unit   unit
+	unit   *unit
 	isText bool // and no number
 	isDate bool // a BSON date, or a record's timestamp
 }
@@ -156,11 +156,11 @@ func integerOf(kind bson.Type, value []byte) int64 {
 }
 
 // unitFor returns the unit of a number of this size, false when the format has no numbers.
-func (p *timeParser) unitFor(size uint64) (unit, bool) {
+func (p *timeParser) unitFor(size uint64) (*unit, bool) {
 	if p.auto {
 		return unitOf(size), true
 	}
-	return p.unit, p.unit.name != ""
+	return p.unit, p.unit != nil
 }
 
 // parseInteger reads a number of units, or the digits of a layout that has nothing else, as 20060102.
@@ -217,7 +217,7 @@ func (p *timeParser) parseText(text []byte) (reading, bool) {
 	if p.layout != "" {
 		return p.parseLayout(text)
 	}
-	if p.unit.name == "" {
+	if p.unit == nil {
 		millis, ok := parseTime(text, p.auto)
 		if !ok && p.zone != nil {
 			millis, ok = p.parseLocal(text)

@@ -11,16 +11,16 @@ type unit struct {
 
 // The units of times.
 var (
-	seconds      = unit{name: "seconds"}
-	milliseconds = unit{name: "milliseconds", perMilli: 1}
-	microseconds = unit{name: "microseconds", perMilli: 1e3}
-	nanoseconds  = unit{name: "nanoseconds", perMilli: 1e6}
+	seconds      = &unit{name: "seconds"}
+	milliseconds = &unit{name: "milliseconds", perMilli: 1}
+	microseconds = &unit{name: "microseconds", perMilli: 1e3}
+	nanoseconds  = &unit{name: "nanoseconds", perMilli: 1e6}
 
-	units = [...]unit{seconds, milliseconds, microseconds, nanoseconds}
+	units = [...]*unit{seconds, milliseconds, microseconds, nanoseconds}
 )
 
 // unitOf guesses the unit of a number without its sign from its size: each is right for the years 1973 to 5138.
-func unitOf(size uint64) unit {
+func unitOf(size uint64) *unit {
 	switch {
 	case size < 1e11:
 		return seconds
@@ -33,7 +33,7 @@ func unitOf(size uint64) unit {
 }
 
 // millis converts an integer, cutting off what is below a millisecond (toward the past). False: beyond 64 bits.
-func (u unit) millis(value int64) (int64, bool) {
+func (u *unit) millis(value int64) (int64, bool) {
 	if u.perMilli == 0 {
 		return value * 1e3, value <= math.MaxInt64/1000 && value >= math.MinInt64/1000
 	}
@@ -46,7 +46,7 @@ func (u unit) millis(value int64) (int64, bool) {
 
 // millisOfFloat converts a number with a fraction. It is taken to the nearest microsecond first, which a double of our
 // time in seconds still tells exactly, so that 1700000000.123 is not a millisecond early.
-func (u unit) millisOfFloat(value float64) (int64, bool) {
+func (u *unit) millisOfFloat(value float64) (int64, bool) {
 	micros := value * 1e6
 	if u.perMilli != 0 {
 		micros = value / float64(u.perMilli) * 1e3

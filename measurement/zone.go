@@ -55,7 +55,7 @@ func CheckTimeZone(zone, format string) error {
 	}
 	p := newTimeParser(format)
 	switch {
-	case p.unit.name != "", words.Plain(format) == "rfc3339":
+	case p.unit != nil, words.Plain(format) == "rfc3339":
 		return errors.New("has no effect: times of EVENT_TIME_FORMAT=" + format + " are the same in all zones")
 	case p.layout != "" && hasOffset(p.layout):
 		return errors.New("has no effect: texts of EVENT_TIME_FORMAT=" + format + " say their offset")
