@@ -9,89 +9,82 @@ import (
 type event string
 
 const (
-	settledWell     event = "settlings that went well"
-	finishedLater   event = "settlings found to be done"
-	undone          event = "settlings undone"
-	undonePartly    event = "of them with some segments ended"
-	undoneAfterT    event = "of them after T"
-	undoWaited      event = "waits for queries between the steps of an undo"
-	takenOver       event = "settlings found by a new owner"
-	announcedBeside event = "announcements that find another settling"
-	ghost           event = "announcements that arrive when their settling is in doubt"
-	insertedLate    event = "inserts acknowledged too late for T"
-	lateInsert      event = "inserts that arrive when their settling is in doubt"
-	lateEnd         event = "ends of segments that arrive after the undo"
-	lateUnmark      event = "steps of an undo that arrive after it"
-	lateDelete      event = "deletions that find a bucket of another settling under their _id"
-	editedMeanwhile event = "segments edited between reading and end"
-	endedEdited     event = "ended segments edited while they are shown"
-	hiddenEdited    event = "segments edited that are not shown any more"
-	swept           event = "segments deleted"
-	passedT         event = "settlings unfinished at their T"
-	shownTwice      event = "queries to which they showed a measurement twice"
-	unknownFlush    event = "flushes of unknown outcome"
-	rolledBack      event = "elections that roll back"
-	resetBack       event = "resets back"
-	handedOver      event = "hand-overs"
-	renaming        event = "measurements renamed"
-	deletion        event = "measurements deleted"
-	expiry          event = "documents that expire"
-	wrongClock      event = "runs with wrong clocks"
+	compactedWell        event = "compactions that went well"
+	finishedLater        event = "compactions whose rest is ended later"
+	rolledBackCompaction event = "compactions rolled back"
+	rolledBackAfterT     event = "of them after T"
+	takenOver            event = "compactions found by a new owner"
+	frozenExpired        event = "frozen segments that expire"
+	insertedLate         event = "inserts acknowledged too late for T"
+	lateInsert           event = "inserts that arrive when their compaction is in doubt"
+	hiddenEdited         event = "buckets edited that are not shown yet"
+	repairMetFrozen      event = "repairs that find their segment frozen"
+	swept                event = "segments deleted"
+	passedT              event = "compactions unfinished at their T"
+	shownTwice           event = "queries to which they showed a measurement twice"
+	unknownFlush         event = "flushes of unknown outcome"
+	rolledBack           event = "elections that roll back"
+	resetBack            event = "resets back"
+	handedOver           event = "releases"
+	renaming             event = "measurements renamed"
+	deletion             event = "measurements deleted"
+	expiry               event = "documents that expire"
+	wrongClock           event = "runs with wrong clocks"
 )
 
 var dangers = []event{
-	settledWell, finishedLater, undone, undonePartly, undoneAfterT, undoWaited, takenOver, announcedBeside, ghost, insertedLate, lateInsert,
-	lateEnd, lateUnmark, lateDelete, editedMeanwhile, endedEdited, hiddenEdited, swept, passedT, shownTwice, unknownFlush,
+	compactedWell, finishedLater, rolledBackCompaction, rolledBackAfterT, takenOver, frozenExpired, insertedLate, lateInsert,
+	hiddenEdited, repairMetFrozen, swept, passedT, shownTwice, unknownFlush,
 	rolledBack, resetBack, handedOver, renaming, deletion, expiry, wrongClock,
 }
 
-// told is what the checks know of a settling.
+// told is what the checks know of a compaction.
 type told struct {
-	owner     *consumer
 	from      int
 	positions map[int]bool
-	open      bool // a majority has its announcement
-	finished  int  // when a majority had no more of it
+	open      bool // a majority has its frozen segments
+	finished  int  // when a majority had no more of them
 	doubted   bool // a recovery has begun
-	undone    bool // its segments are shown again for good
 }
 
-func (c *consumer) tell(p *plan) {
-	t := &told{owner: c, from: p.from, positions: map[int]bool{}}
+func (c *consumer) tell(p *plan) { c.w.compactions[p.id] = &told{positions: map[int]bool{}} }
+
+func (c *consumer) tellBuckets(p *plan) {
+	t := c.w.compactions[p.id]
+	t.from = p.from
 	for _, doc := range p.buckets {
 		for _, r := range doc.rows {
 			t.positions[r.position] = true
 		}
 	}
-	c.w.settlings[p.by] = t
 }
 
-// follow notes which settling is announced.
+// follow notes which compactions are under way.
 func (w *world) follow() {
 	if !w.clocks && w.now == 1 {
 		w.saw(wrongClock)
 	}
-	announced := w.db.majority().settling
-	for by, t := range w.settlings {
-		is := announced != nil && announced.by == by
-		if t.open && !is {
+	open := map[string]bool{}
+	for _, doc := range w.db.majority().documents {
+		if doc.frozen() {
+			open[doc.compaction] = true
+		}
+	}
+	for id, t := range w.compactions {
+		if t.open && !open[id] {
 			t.finished = w.now
 		}
-		t.open = is
-		if is && t.from == w.now {
+		t.open = open[id]
+		if t.open && t.from == w.now {
 			w.saw(passedT)
 		}
 	}
 }
 
-func (w *world) finishedOf(by string) bool {
-	return w.settlings[by].finished > 0 && !w.settlings[by].open
-}
-
-// unfinished tells whether a query that began at a time may see a position twice: a settling has passed its T, and it was not
-// finished in all that the query may read. This is the only exception.
+// unfinished reports whether a query that began at a time may see a position twice: a compaction has passed its T, and it was
+// not finished in all that the query may read. This is the only exception.
 func (w *world) unfinished(position, now, began int) bool {
-	for _, t := range w.settlings {
+	for _, t := range w.compactions {
 		if t.positions[position] && now >= t.from && (t.open || t.finished > 0 && began-replicaLag <= t.finished) {
 			return true
 		}
@@ -102,12 +95,16 @@ func (w *world) unfinished(position, now, began int) bool {
 // finished tells that nothing more is to be done.
 func (w *world) finished() bool {
 	s := w.db.majority()
-	if w.committed < w.end || w.db.major < w.db.last() || len(segmentsOf(s)) > 0 {
+	if w.committed < w.end || w.db.major < w.db.last() {
 		return false
 	}
 	for _, doc := range s.documents {
-		// An announcement that came late, of which nothing was made, may stay until the next settling.
-		if doc.until > w.now || doc.from > w.now || s.settling != nil && doc.by == s.settling.by {
+		if doc.segment && doc.until == 0 || doc.until > w.now || doc.from > w.now {
+			return false
+		}
+	}
+	for _, until := range w.doubled {
+		if until == never {
 			return false
 		}
 	}

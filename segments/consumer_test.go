@@ -2,39 +2,34 @@ package segments
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
-// consumer is an owner's tenure: it has, or had, the partition.
+// consumer is one owner's time with the partition.
 type consumer struct {
-	w            *world
-	name         string
-	token        int
-	main         *process // claims, writes what arrives, commits
-	settler      *process
-	skew         int // of its clock
-	leased       int // until when
-	leaving      bool
-	ready        bool
-	known        map[int]bool    // positions that are stored, or were sent
-	unresolved   map[string]bool // segments whose write is unknown
-	position     int
-	flying       int             // calls that wait for their answer
-	unknownUntil int             // when no write without an answer can be executed any more
-	insertsUntil int             // the same of a settling's inserts
-	settled      int             // how many settlings it has begun
-	ending       map[string]bool // settlings that have sent what ends segments
-	forgetting   string          // the settling that is done, and to be forgotten
-	undoing      string          // the settling that is to be undone
-	early        bool            // it saw a settling before its wait
+	w             *world
+	name          string
+	token         int
+	main          *process // claims, writes measurements, commits
+	compactor     *process
+	skew          int // of its clock
+	leased        int // until when
+	leaving       bool
+	ready         bool
+	known         map[int]bool    // positions that are stored, or were sent
+	unresolved    map[string]bool // segments whose write is unknown
+	position      int
+	flying        int // calls that wait for their answer
+	unknownUntil  int // when no write without an answer can be executed any more
+	commandsUntil int // the same of the commands of compactions
+	compacted     int // how many compactions it has begun
 }
 
 // assign gives the partition to a new owner.
 func (w *world) assign() {
 	c := &consumer{
 		w: w, name: fmt.Sprintf("C%d", len(w.consumers)), token: len(w.consumers) + 1,
-		known: map[int]bool{}, unresolved: map[string]bool{}, ending: map[string]bool{},
+		known: map[int]bool{}, unresolved: map[string]bool{},
 	}
 	c.skew = w.random.IntN(clockError+1) - clockError/2
 	if !w.clocks {
@@ -46,16 +41,16 @@ func (w *world) assign() {
 	c.leased = w.now + leaseTime
 	w.log("%s has the partition from %d on", c.name, w.committed)
 	c.main = w.spawn(func(sleep func(int)) { c.run(sleep, wait) })
-	c.settler = w.spawn(c.settleOften)
+	c.compactor = w.spawn(c.compactOften)
 }
 
 func (c *consumer) kill() {
 	c.main.kill()
-	c.settler.kill()
+	c.compactor.kill()
 }
 
 func (c *consumer) pause(ticks int) {
-	c.main.paused, c.settler.paused = c.w.now+ticks, c.w.now+ticks
+	c.main.paused, c.compactor.paused = c.w.now+ticks, c.w.now+ticks
 	c.w.log("%s stops until %d", c.name, c.w.now+ticks)
 }
 
@@ -137,7 +132,7 @@ func (c *consumer) run(sleep func(int), wait bool) {
 		if c.leaving && c.release() {
 			return
 		}
-		if !c.w.with(sweepIdle) && c.w.chance(0.3) {
+		if c.w.chance(0.1) {
 			c.sweep(sleep)
 		}
 		if c.position < c.w.end && c.w.chance(0.5) {
@@ -148,7 +143,6 @@ func (c *consumer) run(sleep func(int), wait bool) {
 
 // claim waits until no write of the former owner can be executed any more, and makes the partition its own.
 func (c *consumer) claim(sleep func(int), wait bool) {
-	c.early = c.w.db.majority().settling != nil
 	if wait && c.w.with(waitForFormer) {
 		for until := c.w.now + leaseTime + grace + 1; c.w.now < until; {
 			c.retry(sleep)
@@ -161,9 +155,6 @@ func (c *consumer) claim(sleep func(int), wait bool) {
 					return false
 				}
 				s.claim = c.token
-				if !c.w.with(claimKeeps) {
-					s.settling = nil
-				}
 				return true
 			})
 		})
@@ -202,7 +193,7 @@ func (c *consumer) release() bool {
 	}
 	c.w.saw(handedOver)
 	c.w.released = true
-	c.settler.kill()
+	c.compactor.kill()
 	c.w.assign()
 	return true
 }
@@ -301,14 +292,4 @@ func notStored(s state, rows []row) (left []row) {
 		}
 	}
 	return left
-}
-
-// segmentsOf lists segments that have not ended.
-func segmentsOf(s state) (ids []string) {
-	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
-		if doc := s.documents[id]; doc.segment && doc.until == 0 {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }

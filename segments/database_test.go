@@ -7,13 +7,15 @@ type row struct{ position, meta int }
 
 // document is a segment or a bucket.
 type document struct {
-	segment bool
-	rows    []row
-	edits   int    // how often its content was changed
-	until   int    // segments: they are shown until then, 0: they have not ended
-	from    int    // buckets: they are shown from then on
-	by      string // the settling that made the bucket, or ended the segment
+	segment    bool
+	rows       []row
+	compaction string // segments: they are frozen for it; buckets: it made them. Empty means none.
+	until      int    // segments: queries see them until then. Zero means that they have not ended.
+	from       int    // buckets: queries see them from then on
 }
+
+// frozen reports whether a compaction has begun with a segment and has not ended it.
+func (d document) frozen() bool { return d.segment && d.compaction != "" && d.until == 0 }
 
 // shown is the rule by which every query decides.
 func (d document) shown(now int) bool {
@@ -23,18 +25,10 @@ func (d document) shown(now int) bool {
 	return d.from <= now
 }
 
-// settling is what the partition document says of one.
-type settling struct {
-	by       string
-	from     int
-	segments []string
-}
-
 // state is what the database holds. What is in it is never changed, only replaced.
 type state struct {
 	documents map[string]document
-	claim     int // whose the partition is
-	settling  *settling
+	claim     int // the token of the owner
 }
 
 // Errors of the database.

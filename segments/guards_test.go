@@ -11,82 +11,68 @@ const (
 	waitForFormer guard = "a takeover without its wait"
 	underLease    guard = "writes without a lease"
 	releaseClean  guard = "a partition is released while writes are unknown"
-	claimKeeps    guard = "a claim takes the settling out of the partition document"
 
-	awaitAnswer    guard = "offsets are committed before the write is acknowledged"
-	readBack       guard = "an unknown flush is written again under another _id"
-	waitConflict   guard = "a conflicted flush of unknown outcome is written elsewhere at once"
-	settleResolved guard = "segments whose write is unknown are settled"
+	awaitAnswer     guard = "offsets are committed before the write is acknowledged"
+	readBack        guard = "an unknown flush is written again under another _id"
+	waitConflict    guard = "a conflicted flush of unknown outcome is written elsewhere at once"
+	compactResolved guard = "segments whose write is unknown are compacted"
 
-	announceFirst guard = "buckets are inserted before the settling is announced"
-	announceAlone guard = "an announcement replaces another"
+	freezeFirst   guard = "segments are read before they are frozen"
+	freezeAcked   guard = "segments are read before their freeze is acknowledged"
+	readFence     guard = "frozen segments are read without a fence"
 	insertsAcked  guard = "segments end though an insert is not acknowledged"
 	insertsInTime guard = "segments end though the inserts took until T"
-	editsAsRead   guard = "segments end whatever was edited since"
-	commitAll     guard = "a settling is forgotten though not all segments ended"
-	showLater     guard = "settled buckets are shown at once"
+	endsAcked     guard = "a compaction counts as finished before all ends are acknowledged"
+	showLater     guard = "buckets of a compaction are shown at once"
 
-	recoverFound   guard = "a new owner does not look for a settling"
-	waitForInserts guard = "an undo does not wait for inserts of unknown outcome"
-	recoverFence   guard = "a settling is judged without a fence"
-	undoSticks     guard = "an undo under way is judged anew"
-	forgetSticks   guard = "a settling that was done is judged anew"
-	unmarkFirst    guard = "an undo deletes buckets before segments are shown again"
-	unmarkAcked    guard = "an undo deletes buckets before it is acknowledged that segments are shown again"
-	unmarkOwn      guard = "an undo shows segments again whatever ended them"
-	unmarkAll      guard = "an undo leaves alone segments that have not ended"
-	countUndone    guard = "an undo does not count edits up"
-	undoLinger     guard = "an undo after T does not wait for queries"
-	deleteAcked    guard = "a settling is forgotten before its buckets are acknowledged as deleted"
-	deleteOwn      guard = "an undo deletes buckets by _id alone"
-	forgetOwn      guard = "forgetting takes out any settling"
+	recoverFound    guard = "a new owner does not look for frozen segments"
+	waitForCommands guard = "a compaction is judged while its commands are unknown"
+	recoverFence    guard = "a compaction is judged without a fence"
+	endRest         guard = "a compaction is rolled back though a segment has ended"
+	deleteFirst     guard = "a roll-back unfreezes segments before buckets are deleted"
+	deleteAcked     guard = "a roll-back unfreezes segments before the deletion is acknowledged"
 
-	sweepIdle   guard = "segments are deleted beside an unfinished settling"
+	sweepWhole  guard = "ended segments are deleted before all of their compaction have ended"
 	sweepLinger guard = "segments are deleted as soon as they are not shown"
 
-	segmentsFirst guard = "an operator edits buckets before segments"
-	editEnded     guard = "an operator leaves alone segments that are not shown any more"
-	countEdits    guard = "an operator does not count edits"
-	editSame      guard = "an operator does not look at the positions"
-	keepMarks     guard = "an operator writes the whole segment as it was read"
+	editLater    guard = "an operator does not wait for the end of segments"
+	repairOpen   guard = "a repair edits frozen segments"
+	repairSame   guard = "a repair does not look at the measurements"
+	repairStable guard = "a repair keeps a measurement in a bucket that may be rolled back"
 
-	commitUnended   guard = "segments end again"
-	readFresh       guard = "segments to settle are read from a server that lags"
-	dWithEnded      guard = "D without ended segments"
-	dWithHidden     guard = "D without buckets not shown yet"
-	announceClaimed guard = "announced whosever the claim is"
-	recoverLate     guard = "the settling is read before the wait of a takeover, not after"
+	dWithEnded  guard = "D without ended segments"
+	dWithHidden guard = "D without buckets not shown yet"
 )
 
 // guards are those that are missed alone.
 var guards = []guard{
-	readSegments, fenceD, waitForFormer, underLease, releaseClean, claimKeeps,
-	awaitAnswer, readBack, waitConflict, settleResolved,
-	announceFirst, announceAlone, insertsAcked, insertsInTime, editsAsRead, commitAll, showLater,
-	recoverFound, waitForInserts, recoverFence, undoSticks, unmarkFirst, unmarkAcked, unmarkOwn, unmarkAll, countUndone, undoLinger,
-	deleteAcked, deleteOwn, forgetOwn,
-	sweepIdle, sweepLinger,
-	segmentsFirst, editEnded, countEdits, editSame, keepMarks,
+	readSegments, fenceD, waitForFormer, underLease, releaseClean,
+	awaitAnswer, readBack, waitConflict, compactResolved,
+	freezeFirst, freezeAcked, readFence, insertsAcked, insertsInTime, endsAcked, showLater,
+	recoverFound, waitForCommands, recoverFence, endRest, deleteFirst, deleteAcked,
+	sweepWhole, sweepLinger,
+	editLater, repairOpen, repairSame, repairStable,
 }
 
-// rareFrom is the seed from which forgetSticks is looked for: it is missed in one run of nine thousand.
-const rareFrom = 8800
-
 // pairs are rules that stand in for each other: one of them may be missing, not both.
-var pairs = [][2]guard{{commitUnended, readFresh}, {dWithEnded, dWithHidden}, {announceClaimed, recoverLate}}
+var pairs = [][2]guard{{dWithEnded, dWithHidden}}
 
 // provoke makes a run have more of the schedule that a guard is for.
 func (w *world) provoke(g guard) {
 	switch g {
-	case announceAlone, undoSticks, unmarkOwn, deleteOwn, forgetOwn: // late commands, and soon the next settling
-		w.loss, w.breaks, w.slow, w.often, w.spread, w.catching, w.many, w.trouble = 0, 0.3, 0, 1, grace, 1, 1, 0.003
-	case releaseClean: // hand-overs in the middle of settlings
+	case releaseClean: // releases in the middle of compactions
 		w.late, w.spread, w.often, w.habit, w.catching = 0.3, grace/4, 1, 4, 1
 	case insertsInTime: // an owner that is slow
 		w.loss, w.breaks, w.slow, w.ahead, w.often = 0, 0, 0.5, 40, 1
+	case compactResolved: // a flush that takes longer to judge than its segment lives
+		w.loss, w.breaks, w.slow, w.ahead, w.often, w.trouble = 0, 0.3, 0.1, 60, 1, 0.003
 	case waitConflict: // positions deleted, and read again
-		w.breaks, w.slow, w.habit, w.edits, w.expiring = 0.3, 0, 6, 2, 0.1
-	case editSame: // the same, and a slow operator
+		w.breaks, w.slow, w.habit, w.edits, w.expiring, w.ahead = 0.3, 0, 6, 2, 0.1, 40
+	case sweepWhole: // ends that are lost, and owners that die
+		w.loss, w.late, w.breaks, w.habit, w.trouble, w.ahead, w.often, w.many = 0.15, 0.6, 0.05, 1, 0.05, 40, 1, 6
+	case repairOpen, repairStable: // a slow operator
 		w.loss, w.breaks, w.slow, w.edits, w.expiring = 0, 0, 0.5, 2, 0.3
+	case repairSame: // a slow repair, and an operator who need not wait long
+		w.loss, w.breaks, w.slow, w.edits, w.ahead, w.often, w.trouble = 0, 0, 0.3, 2, 40, 1, 0.003
 	}
 }

@@ -12,7 +12,8 @@ type operation struct {
 	removing bool
 }
 
-// operators change or delete the meta of whole series, document by document, segments first.
+// operators change or delete the meta of whole series. They ask for a compaction, wait until every segment that was there has
+// ended and no query sees it, and edit buckets.
 func (w *world) operators(sleep func(int)) {
 	for times := 1; ; times++ {
 		sleep(5 + w.random.IntN(w.edits))
@@ -22,22 +23,34 @@ func (w *world) operators(sleep func(int)) {
 		o := operation{meta: w.random.IntN(metas), removing: w.chance(0.4)}
 		o.to = 10*times + o.meta
 		stored := w.begin(o)
-		for phase := range 2 {
-			segments := (phase == 0) == w.with(segmentsFirst)
-			documents := w.db.majority().documents
-			for _, id := range slices.Sorted(maps.Keys(documents)) {
-				if doc := documents[id]; doc.segment == segments && (doc.until == 0 || doc.until > w.now || w.with(editEnded)) {
-					w.edit(sleep, id, o)
-				}
+		asked := w.db.majority()
+		for !w.hidden(asked) && w.with(editLater) {
+			sleep(1)
+		}
+		documents := w.db.majority().documents
+		for _, id := range slices.Sorted(maps.Keys(documents)) {
+			if !documents[id].segment {
+				w.edit(sleep, id, o)
 			}
 		}
 		w.done(o, stored)
 	}
 }
 
+// hidden reports whether no query of now or later sees a segment of an earlier state.
+func (w *world) hidden(then state) bool {
+	now := w.db.majority()
+	for id, doc := range then.documents {
+		if doc = now.documents[id]; doc.segment && (doc.until == 0 || doc.until >= w.now-clockError) {
+			return false
+		}
+	}
+	return true
+}
+
 func (o operation) matches(r row) bool { return r.meta%10 == o.meta }
 
-// begin lists what an operation must change.
+// begin lists the positions that an operation must change.
 func (w *world) begin(o operation) (stored []int) {
 	w.log("operator: %+v", o)
 	w.lowest = w.committed
@@ -58,6 +71,7 @@ func (w *world) done(o operation, stored []int) {
 	w.log("operator: done")
 	for _, p := range stored {
 		switch {
+		case w.doubled[p] != 0: // its copy may have come after the beginning
 		case !o.removing:
 			w.renamed[p] = o.to
 			w.saw(renaming)
@@ -71,7 +85,7 @@ func (w *world) done(o operation, stored []int) {
 	}
 }
 
-// apply makes the rows that an operation leaves; false: it changes none.
+// apply makes the rows that an operation leaves, and reports whether it changes any.
 func (w *world) apply(o operation, rows []row) (left []row, changes bool) {
 	for _, r := range rows {
 		switch {
@@ -91,7 +105,7 @@ func (w *world) apply(o operation, rows []row) (left []row, changes bool) {
 	return left, changes
 }
 
-// edit changes a document as it was read, until that is acknowledged.
+// edit changes a bucket, on the condition that it is as it was read, until that is acknowledged.
 func (w *world) edit(sleep func(int), id string, o operation) {
 	for ; ; sleep(1) {
 		read, has := w.db.majority().documents[id]
@@ -102,33 +116,129 @@ func (w *world) edit(sleep func(int), id string, o operation) {
 		if w.chaos && w.chance(w.slow) {
 			sleep(w.random.IntN(60)) // an operator has no lease
 		}
-		k := w.start(func() (int, string) { return w.editOne(id, read, rows) })
+		k := w.start(func() (int, string) {
+			return w.db.update(id, func(doc *document) bool {
+				if !slices.Equal(doc.rows, read.rows) {
+					return false
+				}
+				if doc.from > w.now {
+					w.saw(hiddenEdited)
+				}
+				doc.rows = rows
+				w.log("operator: %s becomes %v", id, rows)
+				return true
+			})
+		})
 		if w.await(sleep, []*call{k}) {
 			return
 		}
 	}
 }
 
-func (w *world) editOne(id string, read document, rows []row) (seq int, err string) {
-	return w.db.update(id, func(doc *document) bool {
-		if doc.edits != read.edits || !samePositions(*doc, read) && w.with(editSame) {
-			return false
+// repairs make doubles, as a fault in former times would have, and take them out again.
+func (w *world) repairs(sleep func(int)) {
+	for times := 0; ; times++ {
+		sleep(5 + w.random.IntN(2*w.edits))
+		if !w.chaos {
+			continue
 		}
-		if doc.until > w.now {
-			w.saw(endedEdited)
-		} else if doc.until > 0 {
-			w.saw(hiddenEdited)
+		if p, ok := w.double(times); ok {
+			sleep(queryTime + replicaLag + clockError) // a query that began before it may have looked for the copy too early
+			for w.doubled[p] == never && !w.repair(sleep, p) {
+				sleep(1)
+			}
 		}
-		doc.rows = rows
-		if w.with(countEdits) {
-			doc.edits++
+	}
+}
+
+// double copies a measurement into a segment or bucket of its own.
+func (w *world) double(times int) (position int, made bool) {
+	s := w.db.now()
+	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
+		doc := s.documents[id]
+		if doc.until > 0 || len(doc.rows) == 0 || !w.chance(0.2) || w.db.last() != w.db.major {
+			continue
 		}
-		if !w.with(keepMarks) {
-			doc.until, doc.by = read.until, read.by
+		r := doc.rows[w.random.IntN(len(doc.rows))]
+		if r.position >= w.committed || w.doubled[r.position] != 0 || w.deleted[r.position] || w.renamed[r.position] != 0 {
+			continue
 		}
-		w.log("operator: %s becomes %v", id, rows)
+		copied := document{segment: w.chance(0.7), rows: []row{r}}
+		w.log("position %d of %s is doubled", r.position, id)
+		w.doubled[r.position] = never
+		w.db.insert(idOf(copied, 1000+times), copied)
+		w.db.major = w.db.last()
+		return r.position, true
+	}
+	return 0, false
+}
+
+// holder is a document that holds a position, as it was read.
+type holder struct {
+	id string
+	document
+}
+
+// holders lists the documents that hold a position. The segments of a compaction that is not finished count, and its buckets do
+// not, since a roll-back would delete them. The buckets of a finished compaction count, and its segments do not.
+func (w *world) holders(position int) (all []holder) {
+	s := w.db.majority()
+	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
+		doc := s.documents[id]
+		counts := doc.segment == !ended(s, doc.compaction) || doc.compaction == ""
+		if !doc.segment && !w.with(repairStable) {
+			counts = true
+		}
+		if counts && slices.ContainsFunc(doc.rows, func(r row) bool { return r.position == position }) {
+			all = append(all, holder{id, doc})
+		}
+	}
+	return all
+}
+
+// repair takes a double out of one document, after it has read another one that keeps it, later than the first. It reports
+// whether one document is left.
+func (w *world) repair(sleep func(int), position int) bool {
+	all := w.holders(position)
+	if len(all) < 2 {
+		w.doubled[position] = w.now
+		for _, doc := range w.db.majority().documents { // an ended segment may still be shown
+			if slices.ContainsFunc(doc.rows, func(r row) bool { return r.position == position }) {
+				w.doubled[position] = max(w.doubled[position], doc.until)
+			}
+		}
 		return true
+	}
+	from := all[w.random.IntN(len(all))]
+	if w.chaos && w.chance(w.slow) {
+		sleep(w.random.IntN(60))
+	}
+	if !slices.ContainsFunc(w.holders(position), func(h holder) bool { return h.id != from.id }) {
+		return false
+	}
+	if w.chaos && w.chance(w.slow) {
+		sleep(w.random.IntN(60))
+	}
+	k := w.start(func() (int, string) {
+		return w.db.update(from.id, func(doc *document) bool {
+			if doc.segment && doc.compaction != "" {
+				w.saw(repairMetFrozen)
+				if w.with(repairOpen) {
+					return false
+				}
+			}
+			if !slices.Equal(doc.rows, from.rows) && w.with(repairSame) {
+				return false
+			}
+			w.log("repair: %d is taken out of %s", position, from.id)
+			doc.rows = slices.DeleteFunc(slices.Clone(from.rows), func(r row) bool { return r.position == position })
+			return true
+		})
 	})
+	if !w.await(sleep, []*call{k}) && !k.known {
+		sleep(grace + replicaLag + 1) // else the next choice may take out the other one as well
+	}
+	return false
 }
 
 // expire deletes a document of old measurements.
@@ -142,6 +252,9 @@ func (w *world) expire() {
 				w.deleted[r.position], w.expired[r.position] = true, true
 			}
 			w.log("%s expires", id)
+			if doc.frozen() {
+				w.saw(frozenExpired)
+			}
 			w.db.update(id, func(doc *document) bool { doc.rows = nil; return true })
 			w.saw(expiry)
 			return

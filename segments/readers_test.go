@@ -66,6 +66,7 @@ func (w *world) judge(began, now int, stored []bool, counts []int) {
 		case w.deleted[p]: // it may be read and stored again meanwhile
 		case counts[p] == 0 && stored[p]:
 			w.fault("position %d is not shown to a query of %d that began at %d", p, now, began)
+		case counts[p] > 1 && w.doubled[p]+replicaLag+clockError >= began:
 		case counts[p] == 2 && w.unfinished(p, now, began):
 			twice = true
 		case counts[p] > 1:

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// sweep deletes segments that ended long enough ago. No settling is under way.
+// sweep deletes segments that ended long enough ago, if all segments of their compaction have ended: as long as one has not,
+// an ended one is the proof that the buckets must stay.
 func (c *consumer) sweep(sleep func(int)) {
 	before := c.clock() - linger
 	if !c.w.with(sweepLinger) {
@@ -14,7 +15,7 @@ func (c *consumer) sweep(sleep func(int)) {
 	var calls []*call
 	s := c.w.db.majority()
 	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
-		if doc := s.documents[id]; doc.segment && doc.until > 0 && doc.until <= before {
+		if doc := s.documents[id]; doc.segment && doc.until > 0 && doc.until <= before && (ended(s, doc.compaction) || !c.w.with(sweepWhole)) {
 			calls = append(calls, c.start(func() (int, string) { return c.sweepOne(id, before) }))
 		}
 	}
@@ -30,4 +31,14 @@ func (c *consumer) sweepOne(id string, before int) (seq int, err string) {
 		doc.rows = nil
 		return true
 	})
+}
+
+// ended reports whether a compaction has no frozen segment.
+func ended(s state, compaction string) bool {
+	for _, doc := range s.documents {
+		if doc.frozen() && doc.compaction == compaction {
+			return false
+		}
+	}
+	return true
 }

@@ -43,51 +43,52 @@ type step struct {
 }
 
 type world struct {
-	random    *rand.Rand
-	without   map[guard]bool
-	now       int
-	calm      bool // nothing goes wrong at all
-	chaos     bool
-	expiring  float64 // how often a document does
-	clocks    bool    // are what they should be
-	ahead     int     // from a settling's announcement to its T
-	catching  float64
-	loss      float64
-	late      float64
-	breaks    float64 // how often a connection breaks, and the command is on its way
-	spread    int     // how far apart what is late arrives, before the grace is over
-	slow      float64 // how often an owner takes long from one step to the next
-	trouble   float64 // how often something goes wrong with the owner or the database
-	habit     int     // what goes wrong most
-	edits     int     // the longest time from one operation to the next
-	many      int     // the most segments of one settling
-	often     int     // the longest time from one settling to the next
-	db        *database
-	processes []*process
-	requests  []request
-	steps     []step
-	consumers []*consumer
-	owner     *consumer
-	released  bool // by the last owner
-	committed int
-	lowest    int   // of committed, since an operator began
-	end       int   // the log's end
-	born      []int // when each position was produced
-	settlings map[string]*told
-	renamed   map[int]int  // at least which meta a position must have
-	deleted   map[int]bool // by an operator or expiry, at any time
-	sent      map[int]int  // until when an insert of a position by a flush may be executed
-	gone      map[int]bool // deleted by an operator, and not to come back
-	expired   map[int]bool
-	faults    []string
-	seen      map[event]int
-	trace     bool
+	random      *rand.Rand
+	without     map[guard]bool
+	now         int
+	calm        bool // nothing goes wrong at all
+	chaos       bool
+	expiring    float64 // how often a document does
+	clocks      bool    // are what they should be
+	ahead       int     // from the reading of segments to the moment that shows the buckets (T)
+	catching    float64
+	loss        float64
+	late        float64
+	breaks      float64 // how often a connection breaks, and the command is on its way
+	spread      int     // how far apart what is late arrives, before the grace is over
+	slow        float64 // how often an owner takes long from one step to the next
+	trouble     float64 // how often something goes wrong with the owner or the database
+	habit       int     // what goes wrong most
+	edits       int     // the longest time from one operation to the next
+	many        int     // the most segments of one compaction
+	often       int     // the longest time from one compaction to the next
+	db          *database
+	processes   []*process
+	requests    []request
+	steps       []step
+	consumers   []*consumer
+	owner       *consumer
+	released    bool // by the last owner
+	committed   int
+	lowest      int   // of committed, since an operator began
+	end         int   // the log's end
+	born        []int // when each position was produced
+	compactions map[string]*told
+	renamed     map[int]int  // at least which meta a position must have
+	deleted     map[int]bool // by an operator or expiry, at any time
+	sent        map[int]int  // until when an insert of a position by a flush may be executed
+	gone        map[int]bool // deleted by an operator, and not to come back
+	doubled     map[int]int  // until when a position may be shown twice, as the fault that a repair mends
+	expired     map[int]bool
+	faults      []string
+	seen        map[event]int
+	trace       bool
 }
 
 func newWorld(seed uint64, without ...guard) *world {
 	w := &world{
-		random: rand.New(rand.NewPCG(seed, 7)), without: map[guard]bool{}, seen: map[event]int{}, settlings: map[string]*told{},
-		renamed: map[int]int{}, deleted: map[int]bool{}, gone: map[int]bool{}, sent: map[int]int{}, expired: map[int]bool{},
+		random: rand.New(rand.NewPCG(seed, 7)), without: map[guard]bool{}, seen: map[event]int{}, compactions: map[string]*told{},
+		renamed: map[int]int{}, deleted: map[int]bool{}, gone: map[int]bool{}, doubled: map[int]int{}, sent: map[int]int{}, expired: map[int]bool{},
 	}
 	for _, g := range without {
 		w.without[g] = true
@@ -101,7 +102,7 @@ func newWorld(seed uint64, without ...guard) *world {
 	w.trouble = []float64{0.01, 0.03}[w.random.IntN(2)]
 	w.habit = w.random.IntN(7)
 	w.often = []int{2, 15}[w.random.IntN(2)]
-	w.ahead = []int{40, 60, 100}[w.random.IntN(3)]
+	w.ahead = []int{60, 80, 120}[w.random.IntN(3)]
 	w.expiring = []float64{0, 0, 0.02}[w.random.IntN(3)]
 	w.many = []int{1, 6}[w.random.IntN(2)]
 	w.clocks = !w.chance(0.1)
@@ -261,7 +262,7 @@ func (w *world) tick() {
 	}
 }
 
-// run lets everything happen, then waits until all is stored and settled, and checks.
+// run lets everything happen, then waits until all is stored and compacted, and checks.
 func (w *world) run() {
 	w.chaos = !w.calm
 	w.assign()
@@ -269,6 +270,7 @@ func (w *world) run() {
 		w.spawn(w.readers)
 	}
 	w.spawn(w.operators)
+	w.spawn(w.repairs)
 	for w.now < chaosTime {
 		w.tick()
 		if w.chance(0.3) {
