@@ -47,7 +47,7 @@ sim: ## simulate the protocol and a crowd of partitions, and see that each guard
 	go test ./pipeline -count=1 -timeout=1h -run 'TestSimulation|StandsStill|NotSlowed' -v -sim.defects $(TESTFLAGS)
 
 .PHONY: model
-model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others); and model the settling of segments
+model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others); and model the compaction of segments
 	go test ./bucketer -count=1 -timeout=1h -run 'TestModel$$|TestStoredOnce' -v -streams 100000 $(TESTFLAGS)
 	go test ./segments -count=1 -v
 

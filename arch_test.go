@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"compose":          {}, // a deployment to try
 	"internal/leak":    {}, // goroutines that tests leave behind
 	"internal/logtest": {}, // logs that tests read while they are written
-	"segments":         {}, // a model of how segments are settled
+	"segments":         {}, // a model of how segments are compacted
 
 	"internal/words": {}, // counts, misspelt words and lengths of time in text
 

@@ -28,11 +28,11 @@ type Options struct {
 	// DenseFrom is of how many measurements that wait for a bucket they get a write of their own. Fewer are written together
 	// with those of other series, in segments. 0: there are no segments.
 	DenseFrom int32
-	// Owner is the _id of the partition document whose owner settles the segments.
+	// Owner is the _id of the partition document whose owner compacts the segments.
 	Owner string
-	// Settled is put into every bucket, which is closed by its first write: the catalog serves to settle segments. Nil: it
+	// Compaction is put into every bucket, which is closed by its first write: the catalog serves to compact segments. Nil: it
 	// does not.
-	Settled *Settled
+	Compaction *Compaction
 	// Reopen looks for stored buckets before new ones are opened (Lookups, Load), and keeps an archive for that.
 	Reopen bool
 }
@@ -92,12 +92,12 @@ func New(o Options) *Catalog {
 		buckets:  map[bson.ObjectID]*bucket{},
 		archive:  newArchiveIndex(),
 		shapes:   newShapes(),
-		encoder:  newEncoder(o.Collection.TimeField, o.Source, o.Settled),
+		encoder:  newEncoder(o.Collection.TimeField, o.Source, o.Compaction),
 		attempts: map[timeseries.Position]int32{},
 		mostOpen: openKinds,
 	}
-	if o.Settled != nil {
-		c.mostOpen = settledKinds
+	if o.Compaction != nil {
+		c.mostOpen = compactedKinds
 	}
 	c.Begin(math.MaxInt64)
 	c.SetCollection(o.Collection)

@@ -81,8 +81,8 @@ func (e *encoder) fillControl(dst []byte, start int, b *bucket, w *Write) []byte
 	if e.segment != nil {
 		dst = e.segment.append(dst)
 	}
-	if e.settled != nil {
-		dst = e.settled.append(dst)
+	if e.compaction != nil {
+		dst = e.compaction.append(dst)
 	}
 	return rawbson.EndDocument(e.appendSource(dst, w), start+e.forms.control)
 }

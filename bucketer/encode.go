@@ -35,15 +35,15 @@ type encoder struct {
 	maxTime     int64
 	first, last int64 // smallest and largest offset
 
-	segment *segment // whose write is made; nil: that of a bucket
-	settled *Settled // put into every bucket; nil: none
+	segment    *segment    // whose write is made; nil: that of a bucket
+	compaction *Compaction // put into every bucket; nil: none
 
 	arena arena
 }
 
-func newEncoder(timeField string, source timeseries.Source, settled *Settled) encoder {
+func newEncoder(timeField string, source timeseries.Source, compaction *Compaction) encoder {
 	return encoder{
-		settled: settled, timeField: timeField, maxPath: timeseries.MaxPath(timeField),
+		compaction: compaction, timeField: timeField, maxPath: timeseries.MaxPath(timeField),
 		source: source, forms: newForms(timeField, source),
 	}
 }
@@ -72,7 +72,7 @@ func (e *encoder) rest() arena {
 	made := e.arena
 	e.arena, e.shape, e.out = arena{}, nil, nil
 	if e.bytes() > maxScratch {
-		*e = newEncoder(e.timeField, e.source, e.settled)
+		*e = newEncoder(e.timeField, e.source, e.compaction)
 	}
 	return made
 }

@@ -132,7 +132,7 @@ func (c *Catalog) cut(f *flight, b *bucket, left int) {
 		c.stage(f, b)
 		return
 	}
-	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount || c.options.Settled != nil)
+	closes := !b.is(isClosed) && (b.mustClose() || b.count() >= c.options.Limits.MaxCount || c.options.Compaction != nil)
 	w := c.encoder.encode(c, b, closes, left)
 	one := sent{bucket: b, rows: c.takePending(b)}
 	b.stored = w.Count

@@ -7,8 +7,8 @@ import "slices"
 const (
 	// openKinds is the largest number of open buckets of a series. One more closes the least recently used bucket.
 	openKinds = 4
-	// settledKinds is openKinds for settling. There all buckets stay in memory until the end, so more may be open.
-	settledKinds = 64
+	// compactedKinds is openKinds for a compaction. There all buckets stay in memory until the end, so more may be open.
+	compactedKinds = 64
 )
 
 // turnTo makes the most recently used of the other open buckets that does not clash with a measurement the open bucket of the

@@ -116,16 +116,16 @@ func storeAll(t *testing.T, c *Catalog, s *store) {
 	c.Finish(f, make([]Outcome, len(f.Writes)), 0)
 }
 
-// TestSettlingMakesABucketOfEachKind: also of more kinds than there are open buckets of a series otherwise.
-func TestSettlingMakesABucketOfEachKind(t *testing.T) {
+// TestCompactionMakesABucketOfEachKind: also of more kinds than there are open buckets of a series otherwise.
+func TestCompactionMakesABucketOfEachKind(t *testing.T) {
 	six := []any{nil, 1.5, "none", true, bson.DateTime(0), bson.D{{Key: "x", Value: nil}}}
 	for name, values := range turns {
-		checkSettledKinds(t, name, values)
+		checkCompactedKinds(t, name, values)
 	}
-	checkSettledKinds(t, "six kinds", six)
+	checkCompactedKinds(t, "six kinds", six)
 }
 
-func checkSettledKinds(t *testing.T, name string, values []any) {
+func checkCompactedKinds(t *testing.T, name string, values []any) {
 	t.Helper()
 	o := testOptions(t)
 	o.DenseFrom = 50
@@ -141,7 +141,7 @@ func checkSettledKinds(t *testing.T, name string, values []any) {
 	for _, d := range s.byID {
 		segments = append(segments, encode(t, d))
 	}
-	f, err := Settle(o, Settled{By: [16]byte{1}, From: 1}, segments)
+	f, err := Compact(o, Compaction{ID: [16]byte{1}, VisibleFrom: 1}, segments)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,8 +79,8 @@ const (
 func (c *Catalog) openBucket(s *series, r row, why opening) {
 	c.rollPassed(s, r.time)
 	attempt := c.attempts[r.position]
-	if c.options.Settled != nil {
-		attempt = c.options.Settled.Attempt
+	if c.options.Compaction != nil {
+		attempt = c.options.Compaction.attempt()
 	}
 	if why == openedByMeta && attempt == 0 {
 		c.stats.BucketsOpenedDueToMetadata++

@@ -19,7 +19,7 @@ const (
 	// alternate.
 	openSegments = 4
 	// A flush cuts the hashes of series into up to maxSlices parts, and no segment reaches from one into another, so that each part
-	// can be read and settled alone, as long as there are sliceRows measurements in each on the average.
+	// can be read and compacted alone, as long as there are sliceRows measurements in each on the average.
 	maxSlices = 16
 	sliceRows = 64
 )

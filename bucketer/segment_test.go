@@ -107,7 +107,7 @@ func TestSegments(t *testing.T) {
 					t.Errorf("a measurement of %d in a segment from %d on", m.Time, first)
 				}
 			}))
-			flush, err := Settle(o, Settled{By: [16]byte{1}, From: 5}, documents)
+			flush, err := Compact(o, Compaction{ID: [16]byte{1}, VisibleFrom: 5}, documents)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestSegments(t *testing.T) {
 			before := map[string]int64{} // time of the measurement before, of each bucket
 			same("buckets", unpacked(t, o, documents, func(d bson.Raw, m *timeseries.Unpacked) {
 				id := d.Lookup("_id").String()
-				if m.Time < before[id] || !d.Lookup("control", "closed").Boolean() || d.Lookup("control", "settled", "from").DateTime() != 5 {
+				if m.Time < before[id] || !d.Lookup("control", "closed").Boolean() || d.Lookup("control", "compaction", "visibleFrom").DateTime() != 5 {
 					t.Errorf("the bucket %v", d)
 				}
 				before[id] = m.Time

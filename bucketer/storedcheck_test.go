@@ -67,8 +67,8 @@ func (d *disturbed) as(r reading, segment bool) reading {
 	return r
 }
 
-// checkSettled settles all segments, and compares the buckets with the readings.
-func (d *disturbed) checkSettled() {
+// checkCompacted compacts all segments, and compares the buckets with the readings.
+func (d *disturbed) checkCompacted() {
 	var segments []bson.Raw
 	staged := map[timeseries.Position]bool{}
 	for id, document := range d.store.byID {
@@ -87,8 +87,8 @@ func (d *disturbed) checkSettled() {
 		}
 		segments = append(segments, encode(d.t, document))
 	}
-	by := Settled{By: [16]byte{1}, From: 1234}
-	f, err := Settle(d.options, by, segments)
+	by := Compaction{ID: [16]byte{1}, VisibleFrom: 1234}
+	f, err := Compact(d.options, by, segments)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -98,18 +98,18 @@ func (d *disturbed) checkSettled() {
 		for _, p := range positionsOf(d.t, document) {
 			r := d.readings[p]
 			if !staged[p] || seriesKey(document) != r.series || r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
-				d.t.Errorf("%v is settled (staged: %v) into %s", r, staged[p], text(document))
+				d.t.Errorf("%v is compacted (staged: %v) into %s", r, staged[p], text(document))
 			}
 			delete(staged, p)
 			b.readings = append(b.readings, r)
 		}
 		d.checkBucket(document, b)
-		if from := at(document, timeseries.PathFrom); w.Kind != Insert || from != bson.DateTime(by.From) || at(document, timeseries.PathClosed) != true {
-			d.t.Errorf("the bucket %s is not a settled one", text(document))
+		if from := at(document, timeseries.PathVisibleFrom); w.Kind != Insert || from != bson.DateTime(by.VisibleFrom) || at(document, timeseries.PathClosed) != true {
+			d.t.Errorf("the bucket %s is not a compacted one", text(document))
 		}
 	}
 	if len(staged) > 0 {
-		d.t.Errorf("%d measurements are not settled", len(staged))
+		d.t.Errorf("%d measurements are not compacted", len(staged))
 	}
 }
 

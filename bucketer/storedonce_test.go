@@ -45,7 +45,7 @@ func TestStoredOnce(t *testing.T) {
 		}
 		d.drain()
 		d.checkStored()
-		d.checkSettled()
+		d.checkCompacted()
 		d.checkEmpty()
 	})
 }

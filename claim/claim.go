@@ -49,8 +49,6 @@ type Document struct {
 	Owner string
 	// HasBuckets tells, when there is no document, whether the collection has a bucket of this partition.
 	HasBuckets bool
-	// Settling is the token of the settling that is announced; zero: none.
-	Settling Token
 }
 
 // Lost are offsets [From, To) that the log did not have any more when they were to be read. A former owner may have stored some.

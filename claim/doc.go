@@ -4,6 +4,6 @@
 //
 //	claim.go       Token, Claim, Document; ErrOtherOwner, ErrLapsed
 //	provenance.go  Provenance: what the metadata of a commit says; Committed, Meaning: what it means to a pipeline
-//	settling.go    Segment, Settling, Staging: measurements of many series in one document, on their way into buckets
+//	compaction.go  Segment, Segments, Compaction: measurements of many series in one document, on their way into buckets
 //	start.go       Facts, Start: where a partition begins
 package claim

@@ -135,14 +135,15 @@ type Bucket struct {
 
 // Flush says when measurements are written and offsets committed.
 type Flush struct {
-	Interval       time.Duration `env:"FLUSH_INTERVAL,default=5s" min:"1ms" max:"1h" doc:"longest time a measurement waits to be written"`
-	Bytes          Size          `env:"FLUSH_BYTES,default=64MiB" min:"1KiB" max:"16GiB" doc:"a partition with this much waiting is written at once"`
-	Count          int           `env:"FLUSH_COUNT,default=500000" min:"1" max:"100000000" unit:"measurement" doc:"a partition with this many waiting is written at once"`
-	CommitInterval time.Duration `env:"COMMIT_INTERVAL,default=1s" min:"10ms" max:"1m" doc:"time between two commits of offsets"`
-	Segments       string        `env:"SEGMENTS,default=auto" oneof:"auto,on,off" also:"true=on,false=off,yes=on,no=off" doc:"what arrives for series that send rarely is written together into segments first, documents of many series, and put into buckets every SETTLE_INTERVAL: far less work for MongoDB, and as soon visible. auto: in a collection that is new, or has segments already, where this MongoDB has a view that shows them (not with MONGODB_VIEW=none); on: always, so without such a view only waterwheel query and the package reader show what is not in buckets yet; off: everything is written into buckets at once, and the segments that a collection has are shown and put into buckets"`
-	SettleInterval time.Duration `env:"SETTLE_INTERVAL,default=10m" min:"1s" max:"24h" doc:"how long measurements stay in segments before they are put into buckets; longer makes fuller buckets, and more segments that a query looks through"`
-	SettleAhead    time.Duration `env:"SETTLE_AHEAD,default=4m" min:"2s" max:"1h" doc:"how long before their buckets are shown in their place segments are settled. Longer than it takes another consumer to take over from one that died: else, and where none does, queries may show some measurements twice until one does"`
-	SettleLinger   time.Duration `env:"SETTLE_LINGER,default=10m" min:"1s" max:"24h" doc:"how long segments are kept after they have ended: longer than queries take"`
+	Interval            time.Duration `env:"FLUSH_INTERVAL,default=5s" min:"1ms" max:"1h" doc:"longest time a measurement waits to be written"`
+	Bytes               Size          `env:"FLUSH_BYTES,default=64MiB" min:"1KiB" max:"16GiB" doc:"a partition with this much waiting is written at once"`
+	Count               int           `env:"FLUSH_COUNT,default=500000" min:"1" max:"100000000" unit:"measurement" doc:"a partition with this many waiting is written at once"`
+	CommitInterval      time.Duration `env:"COMMIT_INTERVAL,default=1s" min:"10ms" max:"1m" doc:"time between two commits of offsets"`
+	Segments            string        `env:"SEGMENTS,default=auto" oneof:"auto,on,off" also:"true=on,false=off,yes=on,no=off" doc:"what arrives for series that send rarely is written together into segments first, documents of many series, and put into buckets every COMPACT_INTERVAL: far less work for MongoDB, and as soon visible. auto: in a collection that is new, or has segments already, where this MongoDB has a view that shows them (not with MONGODB_VIEW=none); on: always, so without such a view only waterwheel query and the package reader show what is not in buckets yet; off: everything is written into buckets at once, and the segments that a collection has are shown and put into buckets"`
+	CompactInterval     time.Duration `env:"COMPACT_INTERVAL,default=10m" min:"1s" max:"24h" doc:"how long measurements stay in segments before they are put into buckets; longer makes fuller buckets, and more segments that a query looks through"`
+	CompactDelay        time.Duration `env:"COMPACT_VISIBILITY_DELAY,default=4m" min:"2s" max:"1h" doc:"how long before their buckets are shown in their place segments are compacted. Longer than it takes another consumer to take over from one that died: else, and where none does, queries may show some measurements twice until one does"`
+	SegmentRetention    time.Duration `env:"SEGMENT_RETENTION,default=10m" min:"1s" max:"24h" doc:"how long segments are kept after they have ended: longer than queries take"`
+	SegmentMeasurements int           `env:"SEGMENT_MEASUREMENTS_MAX,default=500000" min:"1000" doc:"from how many measurements in the segments of a partition on they are compacted at once, whatever COMPACT_INTERVAL says; at twice as many compaction comes before new writes"`
 }
 
 // Memory bounds the process.

@@ -10,21 +10,21 @@ import (
 	"waterwheel/timeseries"
 )
 
-// TestRepairTakesDoublesOut: `verify` finds copies of a settled bucket and of a segment that somebody has put beside them, and takes
+// TestRepairTakesDoublesOut: `verify` finds copies of a compacted bucket and of a segment that somebody has put beside them, and takes
 // them out when it is asked to; then all is as it was.
 func TestRepairTakesDoublesOut(t *testing.T) {
 	t.Parallel()
-	needSettling(t)
+	needCompaction(t)
 	s := newStream(t, 2)
-	s.storing(t, 300, "SEGMENTS", "on", "SETTLE_INTERVAL", "1h")
-	c := s.start("SEGMENTS", "off", "SETTLE_AHEAD", "2s", "SETTLE_LINGER", "1s")
+	s.storing(t, 300, "SEGMENTS", "on", "COMPACT_INTERVAL", "1h")
+	c := s.start("SEGMENTS", "off", "COMPACT_VISIBILITY_DELAY", "2s", "SEGMENT_RETENTION", "1s")
 	for ctx := within(t, 2*time.Minute); s.segments(ctx) > 0; time.Sleep(200 * time.Millisecond) {
 		if ctx.Err() != nil {
 			t.Fatal("segments are left")
 		}
 	}
 	s.terminate(c)
-	s.storing(t, 300, "SEGMENTS", "on", "SETTLE_INTERVAL", "1h")
+	s.storing(t, 300, "SEGMENTS", "on", "COMPACT_INTERVAL", "1h")
 	s.checkRead()
 	stored := s.check().Valid
 	if code, out := s.run("collection", "show"); code != 0 || !strings.Contains(out, "measurements that are not in buckets yet") {

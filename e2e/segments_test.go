@@ -13,19 +13,19 @@ import (
 	"waterwheel/timeseries"
 )
 
-// inSegments are settings of a consumer that writes segments and settles them soon.
-var inSegments = []string{"SEGMENTS", "on", "SETTLE_INTERVAL", "2s", "SETTLE_AHEAD", "40s", "SETTLE_LINGER", "30s"}
+// inSegments are settings of a consumer that writes segments and compacts them soon.
+var inSegments = []string{"SEGMENTS", "on", "COMPACT_INTERVAL", "2s", "COMPACT_VISIBILITY_DELAY", "40s", "SEGMENT_RETENTION", "30s"}
 
-// needSettling skips a test that settles segments on a server that is too slow for it.
-func needSettling(t *testing.T) {
+// needCompaction skips a test that compacts segments on a server that is too slow for it.
+func needCompaction(t *testing.T) {
 	t.Helper()
 	if world.servers.Slow() {
-		t.Skip("this server looks through its collection for any condition beside the _id: settling, which changes segments one by one, takes it minutes")
+		t.Skip("this server looks through its collection for any condition beside the _id: compaction, which changes segments one by one, takes it minutes")
 	}
 }
 
 // TestSegmentsLoseAndDoubleNothing: consumers that write segments are killed under load, and at every moment each measurement is
-// shown once. One that writes none any more settles what is left.
+// shown once. One that writes none any more compacts what is left.
 func TestSegmentsLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	testSegments(t, 3, func(_ *stream, c *harness.Consumer) { c.Kill() })
@@ -38,13 +38,13 @@ func TestSegmentsOutliveOrderlyRestarts(t *testing.T) {
 }
 
 func testSegments(t *testing.T, times int, end func(*stream, *harness.Consumer)) {
-	needSettling(t)
+	needCompaction(t)
 	const series, rate = 300, 1500
 	s := newStream(t, 4)
 	load := s.startLoad(s.generator(series), rate)
 	for range times {
 		c := s.start(inSegments...)
-		s.awaitSettled(c, 1)
+		s.awaitCompacted(c, 1)
 		s.checkShown()
 		end(s, c)
 		s.checkShown()
@@ -57,7 +57,7 @@ func testSegments(t *testing.T, times int, end func(*stream, *harness.Consumer))
 	s.check()
 	s.terminate(c)
 
-	c = s.start("SEGMENTS", "off", "SETTLE_AHEAD", "2s", "SETTLE_LINGER", "1s")
+	c = s.start("SEGMENTS", "off", "COMPACT_VISIBILITY_DELAY", "2s", "SEGMENT_RETENTION", "1s")
 	for ctx := within(t, 2*time.Minute); s.segments(ctx) > 0; time.Sleep(200 * time.Millisecond) {
 		if ctx.Err() != nil || !c.Running() {
 			t.Fatalf("%d segments are left (running: %v)", s.segments(t.Context()), c.Running())
@@ -71,17 +71,64 @@ func testSegments(t *testing.T, times int, end func(*stream, *harness.Consumer))
 	}
 }
 
-// awaitSettled waits until a consumer has settled segments so many times.
-func (s *stream) awaitSettled(c *harness.Consumer, times float64) {
+// TestSIGTERMFinishesACompaction: a consumer that is asked to stop while its segments are frozen leaves none frozen, and nothing is
+// shown twice, however long nobody comes back.
+func TestSIGTERMFinishesACompaction(t *testing.T) {
+	t.Parallel()
+	needCompaction(t)
+	s := newStream(t, 2)
+	load := s.startLoad(s.generator(300), 1500)
+	frozen := bson.D{
+		{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$exists", Value: true}}},
+		{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$exists", Value: false}}},
+	}
+	count := func(ctx context.Context) int64 {
+		n, err := s.collection(timeseries.BucketsSuffix).CountDocuments(ctx, frozen)
+		if err != nil && ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	caught := 0
+	for range 4 {
+		c := s.start("SEGMENTS", "on", "COMPACT_INTERVAL", "1s", "COMPACT_VISIBILITY_DELAY", "30s", "SEGMENT_RETENTION", "30s")
+		s.awaitCompacted(c, 1)
+		for ctx := within(t, 20*time.Second); ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if count(ctx) > 0 {
+				caught++
+				break
+			}
+		}
+		s.terminate(c)
+		if n := count(within(t, time.Minute)); n > 0 {
+			t.Errorf("%d segments are frozen after an orderly end; the log:\n%s", n, c.Log())
+		}
+		s.checkShown()
+	}
+	load.stop()
+	if caught == 0 {
+		t.Error("no consumer was stopped in the middle of a compaction")
+	}
+	time.Sleep(35 * time.Second) // all buckets are shown
+	s.checkShown()
+	c := s.start(inSegments...)
+	s.awaitCommitted(c, 90*time.Second)
+	s.terminate(c)
+	s.check()
+	t.Logf("stopped in the middle of a compaction: %d times", caught)
+}
+
+// awaitCompacted waits until a consumer has compacted segments so many times.
+func (s *stream) awaitCompacted(c *harness.Consumer, times float64) {
 	s.t.Helper()
 	ctx := within(s.t, 2*time.Minute)
 	for {
 		metrics, err := c.Metrics(ctx)
-		if err == nil && metrics.Sum("waterwheel_settlings_total", "outcome", "finished") >= times {
+		if err == nil && metrics.Sum("waterwheel_compactions_total", "outcome", "finished") >= times {
 			return
 		}
 		if ctx.Err() != nil || !c.Running() {
-			s.t.Fatalf("the consumer settles nothing (running: %v, last scrape: %v)", c.Running(), err)
+			s.t.Fatalf("the consumer compacts nothing (running: %v, last scrape: %v)", c.Running(), err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -89,7 +136,7 @@ func (s *stream) awaitSettled(c *harness.Consumer, times float64) {
 
 // segments counts those there are.
 func (s *stream) segments(ctx context.Context) int64 {
-	n, err := s.collection(timeseries.BucketsSuffix).CountDocuments(ctx, bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: 0}}}})
+	n, err := s.collection(timeseries.BucketsSuffix).CountDocuments(ctx, bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}}})
 	if err != nil && ctx.Err() == nil {
 		s.t.Fatal(err)
 	}

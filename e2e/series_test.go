@@ -91,11 +91,11 @@ func (s *stream) conflicts(c *harness.Consumer) string {
 	return strings.Join(lines, ", ")
 }
 
-// inBothForms runs a test with buckets alone, and with segments that are settled meanwhile.
+// inBothForms runs a test with buckets alone, and with segments that are compacted meanwhile.
 func inBothForms(t *testing.T, test func(t *testing.T, settings []string)) {
 	t.Run("buckets", func(t *testing.T) { test(t, []string{"SEGMENTS", "off", "BUCKET_MAX_COUNT", "40"}) })
 	t.Run("segments", func(t *testing.T) {
-		needSettling(t)
+		needCompaction(t)
 		test(t, inSegments)
 	})
 }
@@ -122,7 +122,7 @@ func TestMetaIsUpdatedUnderLoad(t *testing.T) {
 			s.edit(args...)
 		})
 		s.awaitCommitted(c, 2*time.Minute)
-		t.Log(s.conflicts(c), s.settlings(c))
+		t.Log(s.conflicts(c), s.compactions(c))
 		if out := s.edit("update-meta", "--yes", "--closed", "--filter", `{"meta.area": "x"}`, "--update", back); !strings.Contains(out, "Done:") {
 			t.Errorf("the last update says:\n%s", out)
 		}
@@ -150,7 +150,7 @@ func TestSeriesAreDeletedUnderLoad(t *testing.T) {
 			s.edit(args...)
 		})
 		s.awaitCommitted(c, 2*time.Minute)
-		t.Log(s.conflicts(c), s.settlings(c))
+		t.Log(s.conflicts(c), s.compactions(c))
 		s.terminate(c)
 		report, err := check.Run(within(t, time.Minute), check.Source{
 			Kafka: s.kafka, MongoURI: world.servers.MongoURI, Database: s.database, Topic: s.topic, Group: s.group(), Fate: s.book.Fate,
@@ -175,14 +175,14 @@ func TestSeriesAreDeletedUnderLoad(t *testing.T) {
 	})
 }
 
-// settlings tells how many were finished and undone.
-func (s *stream) settlings(c *harness.Consumer) string {
+// compactions tells how many were finished and rolled back.
+func (s *stream) compactions(c *harness.Consumer) string {
 	metrics, err := c.Metrics(within(s.t, 10*time.Second))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	of := func(outcome string) float64 { return metrics.Sum("waterwheel_settlings_total", "outcome", outcome) }
-	return fmt.Sprintf("%.0f settlings finished, %.0f undone", of("finished"), of("undone"))
+	of := func(outcome string) float64 { return metrics.Sum("waterwheel_compactions_total", "outcome", outcome) }
+	return fmt.Sprintf("%.0f compactions finished, %.0f rolled back", of("finished"), of("rolled_back"))
 }
 
 // sentOf counts the measurements of series that were produced.

@@ -121,26 +121,28 @@ func bySeries(readings []events.Reading, more ...bson.E) (buckets []any) {
 }
 
 // inPortions are readings as they are stored at different times of a collection with segments: in segments, in segments that are
-// being settled, in ones that have been and are not deleted yet, and in buckets. How many segments there are is told as well.
+// being compacted, in ones that have been and are not deleted yet, and in buckets. How many segments there are is told as well.
 func inPortions(readings []events.Reading, now time.Time) (stored []any, segments int) {
 	before, after := now.Add(-time.Hour), now.Add(time.Hour)
 	segment := func(until time.Time) bson.E {
-		d := bson.D{{Key: "low", Value: int32(0)}, {Key: "high", Value: int32(65535)}}
+		d := bson.D{{Key: "owner", Value: "c/t/0"}, {Key: "low", Value: int32(0)}, {Key: "high", Value: int32(65535)}}
 		if !until.IsZero() {
-			d = append(d, bson.E{Key: "until", Value: until})
+			d = append(d, bson.E{Key: "visibleUntil", Value: until})
 		}
 		segments++
 		return bson.E{Key: "segment", Value: d}
 	}
-	settled := func(from time.Time) bson.E { return bson.E{Key: "settled", Value: bson.D{{Key: "from", Value: from}}} }
+	compacted := func(from time.Time) bson.E {
+		return bson.E{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: from}}}
+	}
 	for i, portion := range portionsOf(readings) {
 		switch i % 4 {
 		case 0:
 			stored = append(stored, storedPart(portion, false, segment(time.Time{})))
 		case 1:
-			stored = append(append(stored, storedPart(portion, false, segment(after))), bySeries(portion, settled(after))...)
+			stored = append(append(stored, storedPart(portion, false, segment(after))), bySeries(portion, compacted(after))...)
 		case 2:
-			stored = append(append(stored, storedPart(portion, false, segment(before))), bySeries(portion, settled(before))...)
+			stored = append(append(stored, storedPart(portion, false, segment(before))), bySeries(portion, compacted(before))...)
 		case 3:
 			stored = append(stored, bySeries(portion)...)
 		}

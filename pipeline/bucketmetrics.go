@@ -28,7 +28,7 @@ func newBucketCounters(counter func(name, help string, labels ...string) *promet
 		{writes, []string{"insert"}, func(s *bucketer.Stats) int64 { return s.BucketInserts }},
 		{writes, []string{"update"}, func(s *bucketer.Stats) int64 { return s.BucketUpdates }},
 		{writes, []string{"segment"}, func(s *bucketer.Stats) int64 { return s.SegmentInserts }},
-		single("measurements_staged_total", "Measurements written into segments.",
+		single("segment_measurements_total", "Measurements written into segments.",
 			func(s *bucketer.Stats) int64 { return s.MeasurementsStaged }),
 		{writes, []string{"close"}, func(s *bucketer.Stats) int64 { return s.Closes }},
 		single("bucket_commits_total", "Applied writes of buckets with measurements.",

@@ -22,13 +22,13 @@ const headroom = 16
 type Budget struct {
 	limit int64
 
-	mu      sync.Mutex
-	used    map[*Worker]usage
-	total   int64
-	fetched int64
-	asking  []*reservation // by age
-	granted int            // reservations that were granted and are not given back yet
-	settler *Worker        // who settles segments; nil: nobody does
+	mu        sync.Mutex
+	used      map[*Worker]usage
+	total     int64
+	fetched   int64
+	asking    []*reservation // by age
+	granted   int            // reservations that were granted and are not given back yet
+	compactor *Worker        // who compacts segments; nil: nobody does
 }
 
 // reservation is a partition that waits for room.
@@ -207,22 +207,22 @@ func (b *Budget) wanted() int64 {
 	return int64(PieceBytes(b.limit)) * pieceFactor
 }
 
-// OthersSettle tells whether another partition than w settles segments.
-func (b *Budget) OthersSettle(w *Worker) bool {
+// OthersCompact tells whether another partition than w compacts segments.
+func (b *Budget) OthersCompact(w *Worker) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.settler != nil && b.settler != w
+	return b.compactor != nil && b.compactor != w
 }
 
-// Settles sets whether a partition settles segments. Two may begin at the same moment; then one of them is known.
-func (b *Budget) Settles(w *Worker, settles bool) {
+// Compacts sets whether a partition compacts segments. Two may begin at the same moment; then one of them is known.
+func (b *Budget) Compacts(w *Worker, compacts bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case settles && b.settler == nil:
-		b.settler = w
-	case !settles && b.settler == w:
-		b.settler = nil
+	case compacts && b.compactor == nil:
+		b.compactor = w
+	case !compacts && b.compactor == w:
+		b.compactor = nil
 	}
 }
 

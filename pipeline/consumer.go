@@ -245,6 +245,17 @@ func (c *Consumer) SetCollection(topic string, o timeseries.Options) {
 	}
 }
 
+// AskCompaction lets the workers of a topic compact all segments that there are now.
+func (c *Consumer) AskCompaction(topic string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, r := range c.all {
+		if key.Topic == topic {
+			r.compact.Store(true)
+		}
+	}
+}
+
 // askPatience bounds how long one partition is asked; its answer takes no time, but it may be between two tenures.
 const askPatience = time.Second
 

@@ -24,7 +24,7 @@
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
 //	LostNoted          lostNoted         lost.go        SendWrites, LoadStored
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch, SendRelease
-//	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadStaging, NoteLost
+//	StoredLoaded       storedLoaded      claiming.go    Fetch, ReadSegments, NoteLost
 //	Fetched            fetched           stream.go      Fetch, LoadStored, FindBuckets, ProduceLetters
 //	BucketsFound       bucketsFound      lookups.go     FindBuckets
 //	Ticked             advance           worker.go      SendWrites, ResolveWrites, AskPositions, AskBounds, AskTopic, NoteWaited, WatchClaim
@@ -36,16 +36,13 @@
 //	BoundsAsked        boundsAsked       question.go    Open, NoteLost
 //	TopicAsked         topicAsked        question.go    Open
 //	CollectionChanged  changeCollection  collection.go
-//	StagingRead        stagingRead       staging.go     SendWrites, RecoverSettling, ReadSegments
-//	SegmentsRead       segmentsRead      settling.go    AnnounceSettling
-//	SettlingAnnounced  settlingAnnounced settling.go    SendSettled
-//	SettledSent        settledSent       settling.go    SendSettled, CommitSettling
-//	SettlingCommitted  settlingCommitted settling.go    ForgetSettling
-//	SettlingRecovered  settlingRecovered settling.go    TakeBackSettling, ForgetSettling
-//	SettlingTakenBack  settlingTakenBack settling.go    DeleteSettled, SendWrites
-//	SettledDeleted     settledDeleted    settling.go    ForgetSettling
-//	SettlingForgotten  settlingForgotten settling.go    ReadSegments
-//	SegmentsSwept      segmentsSwept     settling.go    SweepSegments
+//	SegmentsRead       segmentsRead      segments.go    SendWrites, ChangeSegments, DeleteCompacted
+//	SegmentsChanged    segmentsChanged   compaction.go  ReadFrozen, ReadSegments, SendWrites
+//	FrozenRead         frozenRead        compaction.go  InsertCompacted
+//	CompactedInserted  compactedInserted compaction.go  InsertCompacted, ChangeSegments, DeleteCompacted
+//	CompactedDeleted   compactedDeleted  compaction.go  ChangeSegments
+//	SegmentsSwept      segmentsSwept     compaction.go  SweepSegments
+//	CompactionAsked    askCompaction     segments.go
 //	Revoked            revoke            handover.go    SendWrites, SendRelease, HandedOver
 //	Released           released          handover.go    HandedOver
 //	Abandoned          abandon           tenure.go
@@ -77,8 +74,8 @@
 //	lookups.go        stored buckets looked up, to be gone on with
 //	flush.go          writes, from the cut until each is applied or its measurements are back
 //	inflight.go       which writes of a flush are where
-//	staging.go        which segments there are, which of them are to be settled
-//	settling.go       segments settled into buckets, step by step
+//	segments.go       which segments there are, which of them are to be compacted
+//	compaction.go     segments compacted into buckets, step by step
 //	pace.go           how much of a flush is sent at a time
 //	letters.go        bad records on their way to the dead-letter topic
 //	refused.go        letters of measurements that MongoDB refused

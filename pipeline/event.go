@@ -3,8 +3,6 @@ package pipeline
 import (
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
@@ -22,8 +20,8 @@ type Moment struct {
 	// bound now. Full: it is over it.
 	Target int64
 	Full   bool
-	// Settling: another partition of the process settles segments, which takes memory.
-	Settling bool
+	// Compacting: another partition of the process compacts segments, which takes memory.
+	Compacting bool
 }
 
 // Event is something that happened to a partition. One that answers an action comes exactly once for it.
@@ -129,36 +127,26 @@ type (
 	}
 	// Revoked: hand the partition over. The answer is the action HandedOver.
 	Revoked struct{ Shutdown bool }
-	// StagingRead answers ReadStaging.
-	StagingRead struct {
-		Staging claim.Staging
-		Err     error
-	}
-	// SegmentsRead answers ReadSegments: those that still wait to be settled, and MongoDB's time right after.
+	// SegmentsRead answers ReadSegments.
 	SegmentsRead struct {
-		Segments []claim.Segment
-		Now      time.Time
+		Segments claim.Segments
 		Err      error
 	}
-	// SettlingAnnounced answers AnnounceSettling.
-	SettlingAnnounced struct{ Err error }
-	// SettledSent answers SendSettled, by its writes.
-	SettledSent struct{ Sent []bucketer.Sent }
-	// SettlingCommitted answers CommitSettling.
-	SettlingCommitted struct{ Err error }
-	// SettlingRecovered answers RecoverSettling. Finished: all segments have ended; else it is to be undone.
-	SettlingRecovered struct {
-		Finished bool
+	// SegmentsChanged answers ChangeSegments.
+	SegmentsChanged struct{ Err error }
+	// FrozenRead answers ReadFrozen.
+	FrozenRead struct {
+		Segments claim.Segments
 		Err      error
 	}
-	// SettlingTakenBack answers TakeBackSettling.
-	SettlingTakenBack struct{ Err error }
-	// SettledDeleted answers DeleteSettled.
-	SettledDeleted struct{ Err error }
-	// SettlingForgotten answers ForgetSettling.
-	SettlingForgotten struct{ Err error }
+	// CompactedInserted answers InsertCompacted, by its writes.
+	CompactedInserted struct{ Sent []bucketer.Sent }
+	// CompactedDeleted answers DeleteCompacted.
+	CompactedDeleted struct{ Err error }
 	// SegmentsSwept answers SweepSegments.
 	SegmentsSwept struct{ Err error }
+	// CompactionAsked: somebody waits until all segments of now are compacted.
+	CompactionAsked struct{}
 	// Released answers SendRelease.
 	Released struct{ Err error }
 	// Abandoned ends the tenure at once. Actions that were under way have been cancelled and have returned; their events
@@ -187,16 +175,13 @@ func (PositionsAsked) event()    {}
 func (BucketsFound) event()      {}
 func (RecordRead) event()        {}
 func (LettersProduced) event()   {}
-func (StagingRead) event()       {}
 func (SegmentsRead) event()      {}
-func (SettlingAnnounced) event() {}
-func (SettledSent) event()       {}
-func (SettlingCommitted) event() {}
-func (SettlingRecovered) event() {}
-func (SettlingTakenBack) event() {}
-func (SettledDeleted) event()    {}
-func (SettlingForgotten) event() {}
+func (SegmentsChanged) event()   {}
+func (FrozenRead) event()        {}
+func (CompactedInserted) event() {}
+func (CompactedDeleted) event()  {}
 func (SegmentsSwept) event()     {}
+func (CompactionAsked) event()   {}
 func (Committed) event()         {}
 func (Revoked) event()           {}
 func (Released) event()          {}
@@ -250,37 +235,24 @@ type (
 	ReadRecord struct{ Offset int64 }
 	// ProduceLetters writes letters to the dead-letter topic.
 	ProduceLetters struct{ Letters []record.Letter }
-	// ReadStaging reads which segments the partition has.
-	ReadStaging struct{}
-	// ReadSegments reads segments that are to be settled.
-	ReadSegments struct{ IDs []bson.ObjectID }
-	// AnnounceSettling writes a settling into the partition document.
-	AnnounceSettling struct{ Settling *claim.Settling }
-	// SendSettled sends buckets made of segments to MongoDB.
-	SendSettled struct{ Writes []*bucketer.Write }
-	// CommitSettling ends some segments of a settling.
-	CommitSettling struct {
-		Settling *claim.Settling
-		Segments []claim.Segment
+	// ReadSegments reads which segments the partition has.
+	ReadSegments struct{}
+	// ChangeSegments freezes, ends or unfreezes some segments of a compaction.
+	ChangeSegments struct {
+		Compaction *claim.Compaction
+		Change     claim.SegmentChange
+		Segments   []claim.Segment
 	}
-	// RecoverSettling finds out whether a settling is finished.
-	RecoverSettling struct{ Settling *claim.Settling }
-	// TakeBackSettling takes back that some of its segments have ended.
-	TakeBackSettling struct {
-		Settling *claim.Settling
-		Segments []claim.Segment
-	}
-	// DeleteSettled deletes its buckets, and those in their way.
-	DeleteSettled struct {
-		Settling *claim.Settling
-		Stale    []bson.ObjectID
-	}
-	// ForgetSettling takes a settling out of the partition document.
-	ForgetSettling struct{ Settling *claim.Settling }
+	// ReadFrozen reads the segments of a compaction as a whole.
+	ReadFrozen struct{ Compaction *claim.Compaction }
+	// InsertCompacted sends buckets made of segments to MongoDB.
+	InsertCompacted struct{ Writes []*bucketer.Write }
+	// DeleteCompacted deletes the buckets of a compaction.
+	DeleteCompacted struct{ Compaction *claim.Compaction }
 	// SweepSegments deletes segments that ended before a moment of MongoDB's clock.
 	SweepSegments struct {
-		IDs    []bson.ObjectID
-		Before time.Time
+		Segments []claim.Segment
+		Before   time.Time
 	}
 	// CommitNow asks for a commit of Worker.Want without waiting for the interval, even of an offset committed before.
 	CommitNow struct{}
@@ -290,32 +262,28 @@ type (
 	HandedOver struct{}
 )
 
-func (Open) action()             {}
-func (ReadClaim) action()        {}
-func (WatchClaim) action()       {}
-func (NoteWaited) action()       {}
-func (NoteLost) action()         {}
-func (SendClaim) action()        {}
-func (LoadStored) action()       {}
-func (Fetch) action()            {}
-func (AskBounds) action()        {}
-func (AskTopic) action()         {}
-func (SendWrites) action()       {}
-func (ResolveWrites) action()    {}
-func (AskPositions) action()     {}
-func (FindBuckets) action()      {}
-func (ReadRecord) action()       {}
-func (ProduceLetters) action()   {}
-func (ReadStaging) action()      {}
-func (ReadSegments) action()     {}
-func (AnnounceSettling) action() {}
-func (SendSettled) action()      {}
-func (CommitSettling) action()   {}
-func (RecoverSettling) action()  {}
-func (TakeBackSettling) action() {}
-func (DeleteSettled) action()    {}
-func (ForgetSettling) action()   {}
-func (SweepSegments) action()    {}
-func (CommitNow) action()        {}
-func (SendRelease) action()      {}
-func (HandedOver) action()       {}
+func (Open) action()            {}
+func (ReadClaim) action()       {}
+func (WatchClaim) action()      {}
+func (NoteWaited) action()      {}
+func (NoteLost) action()        {}
+func (SendClaim) action()       {}
+func (LoadStored) action()      {}
+func (Fetch) action()           {}
+func (AskBounds) action()       {}
+func (AskTopic) action()        {}
+func (SendWrites) action()      {}
+func (ResolveWrites) action()   {}
+func (AskPositions) action()    {}
+func (FindBuckets) action()     {}
+func (ReadRecord) action()      {}
+func (ProduceLetters) action()  {}
+func (ReadSegments) action()    {}
+func (ChangeSegments) action()  {}
+func (ReadFrozen) action()      {}
+func (InsertCompacted) action() {}
+func (DeleteCompacted) action() {}
+func (SweepSegments) action()   {}
+func (CommitNow) action()       {}
+func (SendRelease) action()     {}
+func (HandedOver) action()      {}

@@ -266,44 +266,26 @@ func (s fakeStore) Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucke
 	return answers, s.answer(ctx, 1)
 }
 
-// Staging implements Store.
-func (s fakeStore) Staging(context.Context) (claim.Staging, error) { return claim.Staging{}, nil }
-
 // Segments implements Store.
-func (s fakeStore) Segments(context.Context, []bson.ObjectID) ([]claim.Segment, time.Time, error) {
+func (s fakeStore) Segments(context.Context) (claim.Segments, error) { return claim.Segments{}, nil }
+
+// ChangeSegments implements Store.
+func (s fakeStore) ChangeSegments(context.Context, *claim.Compaction, claim.SegmentChange, []claim.Segment) error {
 	panic("there are no segments")
 }
 
-// Announce implements Store.
-func (s fakeStore) Announce(context.Context, *claim.Settling) error { panic("there are no segments") }
-
-// CommitSettling implements Store.
-func (s fakeStore) CommitSettling(context.Context, *claim.Settling, []claim.Segment) error {
+// Frozen implements Store.
+func (s fakeStore) Frozen(context.Context, *claim.Compaction) (claim.Segments, error) {
 	panic("there are no segments")
 }
 
-// RecoverSettling implements Store.
-func (s fakeStore) RecoverSettling(context.Context, *claim.Settling) (bool, error) {
-	panic("there are no segments")
-}
-
-// TakeBackSettling implements Store.
-func (s fakeStore) TakeBackSettling(context.Context, *claim.Settling, []claim.Segment) error {
-	panic("there are no segments")
-}
-
-// DeleteSettled implements Store.
-func (s fakeStore) DeleteSettled(context.Context, *claim.Settling, []bson.ObjectID) error {
-	panic("there are no segments")
-}
-
-// ForgetSettling implements Store.
-func (s fakeStore) ForgetSettling(context.Context, *claim.Settling) error {
+// DeleteCompacted implements Store.
+func (s fakeStore) DeleteCompacted(context.Context, *claim.Compaction) error {
 	panic("there are no segments")
 }
 
 // Sweep implements Store.
-func (s fakeStore) Sweep(context.Context, []bson.ObjectID, time.Time) error {
+func (s fakeStore) Sweep(context.Context, []claim.Segment, time.Time) error {
 	panic("there are no segments")
 }
 

@@ -145,7 +145,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		}
 	}
 	f.acting = nil
-	w.tenure.staging.turn = true
+	w.tenure.segments.turn = true
 	w.pace.took(m.Now-f.handed, given, answered)
 	if failed == nil && answered == 0 {
 		failed = noTurn // in all that time nobody had a turn: that is no queue
@@ -238,7 +238,7 @@ func (w *Worker) settle(m Moment) {
 		return
 	}
 	w.flush = nil
-	w.noteStaged(m, f)
+	w.noteSegments(m, f)
 	w.rejected = append(w.rejected, w.catalog.Finish(f.cut, f.outcomes, int64(m.Now))...)
 	w.clearConflicted(f)
 	w.catalog.Release(f.cut) // every call about its writes has returned: a Collection keeps nothing of them

@@ -14,7 +14,7 @@ func (w *Worker) revoke(e Revoked) {
 // advanceHandOver takes the last steps of a tenure that was revoked, once all that was read is stored and all letters are acknowledged:
 // the final commit, the release.
 func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
-	if !w.tenure.revoked || !w.drained() || w.busy.claim || !w.retry.claim.ready(m.Now) {
+	if !w.tenure.revoked || !w.drained() || w.compacting(m.Now) || w.busy.claim || !w.retry.claim.ready(m.Now) {
 		return actions
 	}
 	switch w.tenure.handing {

@@ -24,8 +24,8 @@ func (w *Worker) Bytes() int64 {
 	if w.catalog != nil {
 		bytes += w.catalog.Bytes() + w.yetToTake()
 	}
-	if t := w.tenure.staging.settling; t != nil {
-		bytes += sentCopies * t.bytes
+	if c := w.tenure.segments.compaction; c != nil {
+		bytes += sentCopies * c.bytes
 	}
 	if w.stored != nil {
 		bytes += w.stored.Bytes()

@@ -13,16 +13,16 @@ import (
 // Metrics counts what the workers of a process do, each for its partition. What they are like now is told by their Status.
 type Metrics struct {
 	counters
-	series                                                     partitionSeries
-	flushSeconds, flushMeasurements, perWrite, settlingSeconds prometheus.Histogram
-	totals                                                     struct{ stored, recognised, letters, writes atomic.Int64 }
+	series                                                       partitionSeries
+	flushSeconds, flushMeasurements, perWrite, compactionSeconds prometheus.Histogram
+	totals                                                       struct{ stored, recognised, letters, writes atomic.Int64 }
 }
 
 // counters are those of all partitions, with the labels topic and partition before their own; or those of one.
 type counters struct {
-	records, letters, skips, flushes, writes, claims, retries, settlings *prometheus.CounterVec
-	stored, expirations, abandons, unreadable, measurementsSettled       *prometheus.CounterVec
-	buckets                                                              []bucketCounter
+	records, letters, skips, flushes, writes, claims, retries, compactions *prometheus.CounterVec
+	stored, expirations, abandons, unreadable, measurementsCompacted       *prometheus.CounterVec
+	buckets                                                                []bucketCounter
 }
 
 // Totals are what a process has done since its start: measurements stored, measurements recognised as stored before, letters written,
@@ -39,7 +39,7 @@ func (m *Metrics) Totals() Totals {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	r := registry{reg}
 	m := &Metrics{
-		settlingSeconds: r.histogram("settling_duration_seconds", "From the reading of segments until they have ended.",
+		compactionSeconds: r.histogram("compaction_duration_seconds", "From the freezing of segments until they have ended.",
 			prometheus.ExponentialBuckets(0.01, 2, 14)),
 		flushSeconds: r.histogram("flush_duration_seconds", "From the cut of a flush until all of it is resolved.",
 			prometheus.ExponentialBuckets(0.001, 2, 17)),
@@ -48,20 +48,20 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	counter := m.series.counter
 	m.counters = counters{
-		records:             counter("records_read_total", "Records read from Kafka."),
-		letters:             counter("letters_total", "Letters acknowledged by the dead-letter topic.", "reason"),
-		skips:               counter("measurements_skipped_total", "Measurements not stored again, tombstones, and events that EVENT_SKIP leaves out.", "reason"),
-		flushes:             counter("flush_total", "Flushes, by what caused them.", "trigger"),
-		writes:              counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
-		claims:              counter("claims_total", "Claims on partitions.", "outcome"),
-		retries:             counter("retries_total", "Attempts that failed and are repeated.", "doing"),
-		stored:              counter("measurements_stored_total", "Measurements that became durable."),
-		expirations:         counter("records_expired_total", "Records that retention deleted before they were read."),
-		unreadable:          counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped."),
-		settlings:           counter("settlings_total", "Settlings of segments into buckets, by what became of them.", "outcome"),
-		measurementsSettled: counter("measurements_settled_total", "Measurements settled from segments into buckets."),
-		abandons:            counter("flushes_abandoned_total", "Flushes given up at the end of a tenure."),
-		buckets:             newBucketCounters(counter),
+		records:               counter("records_read_total", "Records read from Kafka."),
+		letters:               counter("letters_total", "Letters acknowledged by the dead-letter topic.", "reason"),
+		skips:                 counter("measurements_skipped_total", "Measurements not stored again, tombstones, and events that EVENT_SKIP leaves out.", "reason"),
+		flushes:               counter("flush_total", "Flushes, by what caused them.", "trigger"),
+		writes:                counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
+		claims:                counter("claims_total", "Claims on partitions.", "outcome"),
+		retries:               counter("retries_total", "Attempts that failed and are repeated.", "doing"),
+		stored:                counter("measurements_stored_total", "Measurements that became durable."),
+		expirations:           counter("records_expired_total", "Records that retention deleted before they were read."),
+		unreadable:            counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped."),
+		compactions:           counter("compactions_total", "Compactions of segments into buckets, by what became of them.", "outcome", "reason"),
+		measurementsCompacted: counter("measurements_compacted_total", "Measurements compacted from segments into buckets."),
+		abandons:              counter("flushes_abandoned_total", "Flushes given up at the end of a tenure."),
+		buckets:               newBucketCounters(counter),
 	}
 	reg.MustRegister(&m.series)
 	return m
@@ -81,7 +81,7 @@ func (m *Metrics) of(p record.Partition) *partitionMetrics {
 	of := &partitionMetrics{m, counters{
 		records: one(c.records), letters: one(c.letters), skips: one(c.skips), flushes: one(c.flushes), writes: one(c.writes),
 		claims: one(c.claims), retries: one(c.retries), stored: one(c.stored), expirations: one(c.expirations),
-		unreadable: one(c.unreadable), settlings: one(c.settlings), measurementsSettled: one(c.measurementsSettled), abandons: one(c.abandons),
+		unreadable: one(c.unreadable), compactions: one(c.compactions), measurementsCompacted: one(c.measurementsCompacted), abandons: one(c.abandons),
 	}}
 	for _, b := range c.buckets {
 		of.buckets = append(of.buckets, bucketCounter{one(b.vec), b.values, b.of})
@@ -93,7 +93,7 @@ func (m *Metrics) of(p record.Partition) *partitionMetrics {
 func (m *Metrics) Assigned(p record.Partition) {
 	m.series.keep(p)
 	of := m.of(p)
-	for _, vec := range []*prometheus.CounterVec{of.records, of.stored, of.expirations, of.unreadable, of.measurementsSettled, of.abandons} {
+	for _, vec := range []*prometheus.CounterVec{of.records, of.stored, of.expirations, of.unreadable, of.measurementsCompacted, of.abandons} {
 		vec.WithLabelValues()
 	}
 	for _, reason := range measurement.Reasons() {
@@ -101,7 +101,10 @@ func (m *Metrics) Assigned(p record.Partition) {
 	}
 	zero(of.skips, replayed, "tombstone", eventSkip)
 	zero(of.flushes, "interval", "bytes", "count", "memory", "caught_up", "dense", "rest", "revoke", "shutdown")
-	zero(of.settlings, "finished", "undone")
+	of.compactions.WithLabelValues("finished", "")
+	for _, reason := range []string{becauseUnknown, becauseLate, becauseRefused, becauseDamaged, becauseFound} {
+		of.compactions.WithLabelValues("rolled_back", reason)
+	}
 	zero(of.claims, "cold", "warm", "lost", "refused")
 	for d := range doings {
 		of.retries.WithLabelValues(d.String())
@@ -194,14 +197,16 @@ func (m *partitionMetrics) retried(w *bucketer.Write) {
 	m.writes.WithLabelValues(kind(w), "retried").Inc()
 }
 
-// settlingUndone counts a settling of which nothing came.
-func (m *partitionMetrics) settlingUndone() { m.settlings.WithLabelValues("undone").Inc() }
+// rolledBack counts a compaction of which nothing comes.
+func (m *partitionMetrics) rolledBack(reason string) {
+	m.compactions.WithLabelValues("rolled_back", reason).Inc()
+}
 
-// settled counts a settling that is finished.
-func (m *partitionMetrics) settled(measurements int, took Instant) {
-	m.settlings.WithLabelValues("finished").Inc()
-	m.measurementsSettled.WithLabelValues().Add(float64(measurements))
-	m.settlingSeconds.Observe(took.Seconds())
+// compacted counts a compaction that is finished.
+func (m *partitionMetrics) compacted(measurements int, took Instant) {
+	m.compactions.WithLabelValues("finished", "").Inc()
+	m.measurementsCompacted.WithLabelValues().Add(float64(measurements))
+	m.compactionSeconds.Observe(took.Seconds())
 }
 
 func kind(w *bucketer.Write) string {

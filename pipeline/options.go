@@ -26,14 +26,16 @@ const (
 	// DefaultDenseFrom: an update costs MongoDB 300 µs and more whatever it carries, a measurement that goes through a segment
 	// some five.
 	DefaultDenseFrom = 64
-	// DefaultSettleAhead is longer than the takeover of a partition whose owner died in the middle of a settling.
-	DefaultSettleAhead = 4 * time.Minute
-	// DefaultSettleMargin is more than clocks of servers differ, and secondaries are behind, where either is looked after.
-	DefaultSettleMargin = 15 * time.Second
-	// DefaultSettleLinger is longer than queries should take.
-	DefaultSettleLinger = 10 * time.Minute
-	// DefaultSettleBytes take some ten times as much in memory while they are settled.
-	DefaultSettleBytes = 8 << 20
+	// DefaultCompactDelay is longer than the takeover of a partition whose owner died in the middle of a compaction.
+	DefaultCompactDelay = 4 * time.Minute
+	// DefaultCompactMargin is more than clocks of servers differ, and secondaries are behind, where either is looked after.
+	DefaultCompactMargin = 15 * time.Second
+	// DefaultSegmentRetention is longer than queries should take.
+	DefaultSegmentRetention = 10 * time.Minute
+	// DefaultCompactBytes take some ten times as much in memory while they are compacted.
+	DefaultCompactBytes = 8 << 20
+	// DefaultSegmentMeasurements are ten minutes of 800 measurements a second.
+	DefaultSegmentMeasurements = 500_000
 )
 
 // Options set a Worker up. All are required unless said otherwise.
@@ -70,16 +72,17 @@ type Options struct {
 	// Send is how much, as weigh has it, the first SendWrites may carry; those after it as much as the database manages in a
 	// quarter of the write timeout. One write is always sent. 0: DefaultSend.
 	Send int64
-	// Segments: the collection may have segments, which are settled. Bucketing.DenseFrom says whether new ones are written.
+	// Segments: the collection may have segments, which are compacted. Bucketing.DenseFrom says whether new ones are written.
 	Segments bool
-	// SettleInterval is how long measurements stay in segments, about.
-	SettleInterval time.Duration
-	// SettleAhead is how long before they are shown the buckets of a settling are announced; SettleLinger how long segments stay
-	// after they have ended: longer than queries take. SettleBytes bounds the segments of one settling. 0: the defaults.
-	// SettleMargin is how much earlier than they are shown all of a settling must be stored: by so much clocks may differ, and servers
-	// that are read from may be behind.
-	SettleAhead, SettleMargin, SettleLinger time.Duration
-	SettleBytes                             int64
+	// CompactInterval is how long measurements stay in segments, about.
+	CompactInterval time.Duration
+	// CompactDelay is how long before they are shown the buckets of a compaction are made. CompactMargin is by how much clocks may
+	// differ, and servers that are read from may be behind. SegmentRetention is how long segments stay after they have ended: longer
+	// than queries take. Zero means the defaults.
+	CompactDelay, CompactMargin, SegmentRetention time.Duration
+	// CompactBytes bounds the segments of one compaction. SegmentMeasurements is from how many measurements in segments on they are
+	// compacted at once. Zero means the defaults.
+	CompactBytes, SegmentMeasurements int64
 	// Warm: a catalog outlives a hand-over if nobody was in between.
 	Warm bool
 	// NewToken makes a random token; Random feeds the jitter of retries.

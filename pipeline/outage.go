@@ -41,7 +41,7 @@ const (
 	askingBounds
 	askingTopic
 	readingSegments
-	settlingSegments
+	compactingSegments
 	notingLosses
 	writingLetters
 	doings // how many there are
@@ -52,7 +52,7 @@ func (d doing) String() string {
 	return [...]string{
 		"reading the claim", "claiming the partition", "reading the stored positions", "releasing the claim", "writing buckets",
 		"reading writes back", "asking for stored positions", "looking buckets up", "fetching", "asking the log's bounds",
-		"asking the topic's id", "reading segments", "settling segments", "noting lost records", "writing letters",
+		"asking the topic's id", "reading segments", "compacting segments", "noting lost records", "writing letters",
 	}[d]
 }
 

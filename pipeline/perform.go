@@ -25,9 +25,9 @@ type hands struct {
 // that is asked for now finds it. Calls must not overlap.
 func (h *hands) give(m Moment, e Event) []Action {
 	m.Target, m.Full = h.budget.Report(h.worker, h.worker.Bytes())
-	m.Settling = h.budget.OthersSettle(h.worker)
+	m.Compacting = h.budget.OthersCompact(h.worker)
 	actions := h.worker.Handle(m, e)
-	h.budget.Settles(h.worker, h.worker.settles())
+	h.budget.Compacts(h.worker, h.worker.compacts())
 	h.budget.Use(h.worker, h.worker.Bytes())
 	if want, ok := h.worker.Want(); !ok {
 		h.want.Store(nil)
@@ -48,7 +48,7 @@ func (h *hands) give(m Moment, e Event) []Action {
 // leave ends a tenure of which nothing is under way any more: what was fetched nobody takes.
 func (h *hands) leave() {
 	h.log, h.store = nil, nil
-	h.budget.Settles(h.worker, false)
+	h.budget.Compacts(h.worker, false)
 	h.budget.Settle(h.worker, 0)
 	h.budget.Found(h.worker, 0)
 }
@@ -111,29 +111,20 @@ func (h *hands) perform(ctx context.Context, action Action) Event {
 	case ProduceLetters:
 		written, err := h.letters.Produce(ctx, a.Letters)
 		return LettersProduced{written, err}
-	case ReadStaging:
-		staging, err := h.store.Staging(ctx)
-		return StagingRead{staging, err}
 	case ReadSegments:
-		segments, now, err := h.store.Segments(ctx, a.IDs)
-		return SegmentsRead{segments, now, err}
-	case AnnounceSettling:
-		return SettlingAnnounced{h.store.Announce(ctx, a.Settling)}
-	case SendSettled:
-		return SettledSent{h.store.Send(ctx, a.Writes)}
-	case CommitSettling:
-		return SettlingCommitted{h.store.CommitSettling(ctx, a.Settling, a.Segments)}
-	case RecoverSettling:
-		finished, err := h.store.RecoverSettling(ctx, a.Settling)
-		return SettlingRecovered{finished, err}
-	case TakeBackSettling:
-		return SettlingTakenBack{h.store.TakeBackSettling(ctx, a.Settling, a.Segments)}
-	case DeleteSettled:
-		return SettledDeleted{h.store.DeleteSettled(ctx, a.Settling, a.Stale)}
-	case ForgetSettling:
-		return SettlingForgotten{h.store.ForgetSettling(ctx, a.Settling)}
+		segments, err := h.store.Segments(ctx)
+		return SegmentsRead{segments, err}
+	case ChangeSegments:
+		return SegmentsChanged{h.store.ChangeSegments(ctx, a.Compaction, a.Change, a.Segments)}
+	case ReadFrozen:
+		segments, err := h.store.Frozen(ctx, a.Compaction)
+		return FrozenRead{segments, err}
+	case InsertCompacted:
+		return CompactedInserted{h.store.Send(ctx, a.Writes)}
+	case DeleteCompacted:
+		return CompactedDeleted{h.store.DeleteCompacted(ctx, a.Compaction)}
 	case SweepSegments:
-		return SegmentsSwept{h.store.Sweep(ctx, a.IDs, a.Before)}
+		return SegmentsSwept{h.store.Sweep(ctx, a.Segments, a.Before)}
 	case SendRelease:
 		return Released{h.store.Release(ctx)}
 	}

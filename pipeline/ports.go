@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"go.mongodb.org/mongo-driver/v2/bson"
-
 	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
@@ -65,26 +63,18 @@ type Store interface {
 	// Find looks stored buckets up. The answers come in the order of the look-ups; some may be left out, those ahead first,
 	// but never all of the others.
 	Find(ctx context.Context, lookups []bucketer.Lookup) ([]bucketer.Answer, error)
-	// Staging reads which segments the partition has, causally after every write before.
-	Staging(ctx context.Context) (claim.Staging, error)
-	// Segments reads segments as a whole, and then MongoDB's clock. Those that are gone or have ended are left out.
-	Segments(ctx context.Context, ids []bson.ObjectID) ([]claim.Segment, time.Time, error)
-	// Announce writes a settling into the partition document, if our claim and no other settling stands there. After an error
-	// Staging tells what does.
-	Announce(ctx context.Context, s *claim.Settling) error
-	// CommitSettling ends some segments of a settling whose buckets are all inserted. After an error RecoverSettling finds out how
-	// far that came.
-	CommitSettling(ctx context.Context, s *claim.Settling, segments []claim.Segment) error
-	// RecoverSettling tells whether all segments of a settling have ended. No insert of it may still be executed.
-	RecoverSettling(ctx context.Context, s *claim.Settling) (finished bool, err error)
-	// TakeBackSettling takes back that some of its segments have ended, so that nothing of a commit that is on its way finds them.
-	TakeBackSettling(ctx context.Context, s *claim.Settling, segments []claim.Segment) error
-	// DeleteSettled deletes the buckets of a settling that was taken back, and those that its inserts met at these _ids.
-	DeleteSettled(ctx context.Context, s *claim.Settling, stale []bson.ObjectID) error
-	// ForgetSettling takes a settling that is finished or undone out of the document.
-	ForgetSettling(ctx context.Context, s *claim.Settling) error
+	// Segments reads which segments the partition has, without their measurements, causally after every write before.
+	Segments(ctx context.Context) (claim.Segments, error)
+	// ChangeSegments makes one change to some segments of a compaction, each on its condition. After an error it is not known how
+	// far that came: when nothing of it can be executed any more, Segments tells.
+	ChangeSegments(ctx context.Context, c *claim.Compaction, change claim.SegmentChange, segments []claim.Segment) error
+	// Frozen reads the segments of a compaction as a whole, causally after every write before, and then MongoDB's clock.
+	Frozen(ctx context.Context, c *claim.Compaction) (claim.Segments, error)
+	// DeleteCompacted deletes all buckets of a compaction of which no segment has ended. claim.ErrUnauthorized: the user may not, and
+	// they are hidden for good.
+	DeleteCompacted(ctx context.Context, c *claim.Compaction) error
 	// Sweep deletes segments that ended before a moment of MongoDB's clock.
-	Sweep(ctx context.Context, ids []bson.ObjectID, before time.Time) error
+	Sweep(ctx context.Context, segments []claim.Segment, before time.Time) error
 	// NoteWaited writes down for how long the generation of somebody else's claim is over, if the document still shows that
 	// claim; else the error is ErrOtherOwner.
 	NoteWaited(ctx context.Context, claim claim.Token, waited time.Duration) error

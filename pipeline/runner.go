@@ -27,6 +27,7 @@ type runner struct {
 
 	collection atomic.Pointer[timeseries.Options] // as it was last changed; nil: it was not
 	applied    *timeseries.Options                // the one that the worker was told
+	compact    atomic.Bool                        // somebody waits until all segments of now are compacted
 }
 
 // run is one tenure: it returns when the partition was handed over, or ctx is done and everything under way has stopped.
@@ -108,5 +109,8 @@ func (r *runner) applyCollection(t *tenancy) {
 	if o := r.collection.Load(); o != r.applied {
 		r.applied = o
 		r.handle(t, CollectionChanged{Options: *o})
+	}
+	if r.compact.Swap(false) {
+		r.handle(t, CompactionAsked{})
 	}
 }

@@ -220,28 +220,20 @@ func described(x any) string {
 		return fmt.Sprintf("ProduceLetters %d", len(x.Letters))
 	case pipeline.FindBuckets:
 		return fmt.Sprintf("FindBuckets %d", len(x.Lookups))
-	case pipeline.SendSettled:
-		return "SendSettled" + describedWrites(x.Writes)
+	case pipeline.InsertCompacted:
+		return "InsertCompacted" + describedWrites(x.Writes)
 	case pipeline.SegmentsRead:
-		return fmt.Sprintf("SegmentsRead %d, %v", len(x.Segments), x.Err)
-	case pipeline.StagingRead:
-		settling := "no settling"
-		if x.Staging.Settling != nil {
-			settling = fmt.Sprintf("%+v", *x.Staging.Settling)
-		}
-		return fmt.Sprintf("StagingRead %d segments, %s, %v", len(x.Staging.Segments), settling, x.Err)
-	case pipeline.AnnounceSettling:
-		return fmt.Sprintf("AnnounceSettling %+v", *x.Settling)
-	case pipeline.CommitSettling:
-		return fmt.Sprintf("CommitSettling %s: %d segments", x.Settling.By[:], len(x.Segments))
-	case pipeline.RecoverSettling:
-		return fmt.Sprintf("RecoverSettling %s", x.Settling.By[:])
-	case pipeline.TakeBackSettling:
-		return fmt.Sprintf("TakeBackSettling %s: %d segments", x.Settling.By[:], len(x.Segments))
-	case pipeline.DeleteSettled:
-		return fmt.Sprintf("DeleteSettled %s, %d stale", x.Settling.By[:], len(x.Stale))
-	case pipeline.ForgetSettling:
-		return fmt.Sprintf("ForgetSettling %s", x.Settling.By[:])
+		return fmt.Sprintf("SegmentsRead %d, %v", len(x.Segments.All), x.Err)
+	case pipeline.FrozenRead:
+		return fmt.Sprintf("FrozenRead %d, %v", len(x.Segments.All), x.Err)
+	case pipeline.ChangeSegments:
+		return fmt.Sprintf("ChangeSegments %x: %d of %d segments, %d", x.Compaction.ID[:4], x.Change, len(x.Compaction.Segments), len(x.Segments))
+	case pipeline.ReadFrozen:
+		return fmt.Sprintf("ReadFrozen %x", x.Compaction.ID[:4])
+	case pipeline.DeleteCompacted:
+		return fmt.Sprintf("DeleteCompacted %x", x.Compaction.ID[:4])
+	case pipeline.SweepSegments:
+		return fmt.Sprintf("SweepSegments %d", len(x.Segments))
 	}
 	return fmt.Sprintf("%T %+v", x, x)
 }
@@ -262,8 +254,8 @@ func describedWrites(writes []*bucketer.Write) string {
 func usesSession(a pipeline.Action) bool {
 	switch a.(type) {
 	case pipeline.ReadClaim, pipeline.WatchClaim, pipeline.NoteWaited, pipeline.NoteLost, pipeline.SendClaim, pipeline.LoadStored, pipeline.SendWrites, pipeline.ResolveWrites,
-		pipeline.AskPositions, pipeline.SendRelease, pipeline.ReadStaging, pipeline.ReadSegments, pipeline.AnnounceSettling,
-		pipeline.SendSettled, pipeline.CommitSettling, pipeline.RecoverSettling, pipeline.TakeBackSettling, pipeline.DeleteSettled, pipeline.ForgetSettling, pipeline.SweepSegments:
+		pipeline.AskPositions, pipeline.SendRelease, pipeline.ReadSegments, pipeline.ChangeSegments, pipeline.ReadFrozen,
+		pipeline.InsertCompacted, pipeline.DeleteCompacted, pipeline.SweepSegments:
 		return true
 	}
 	return false

@@ -62,7 +62,7 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 	case u.released:
 		w.fail("E7", "%s writes buckets after its release", t.p.name)
 	}
-	if settles(t.what) {
+	if compacts(t.what) {
 		return t.r.tenure
 	}
 	for _, update := range updates {
@@ -83,8 +83,13 @@ func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
 	case after == nil:
 		delete(c.movedBy, string(before.Lookup("_id").Value))
 	}
-	was, now := c.counted(w, before), c.counted(w, after)
-	defer c.shown(w, before, after)
+	was := c.counted(w, before)
+	recount := c.freezes(w, before, after)
+	now := c.counted(w, after)
+	defer func() {
+		recount()
+		c.shown(w, before, after)
+	}()
 	for _, m := range was {
 		c.values[m.value]--
 	}

@@ -75,13 +75,12 @@ var dangers = []danger{
 		"(met) a larger span followed", "(met) an expiry shortened", "(met) buckets of a larger span",
 	}},
 	{"segments", []string{
-		"(trait) segments", "(met) segments of a former owner", "(met) settling finished", "(met) ended segments deleted",
+		"(trait) segments", "(met) segments of a former owner", "(met) compaction finished", "(met) ended segments deleted",
 	}},
-	{"a settling that stops at every step", []string{
-		"(met) a settling found that is not finished", "(met) settled bucket unknown", "(met) settled bucket not_executed",
-		"(met) settling of which it is not known whether it is finished", "(met) settling found to be finished", "(met) settling undone",
-		"(met) settling undone with some segments ended", "(met) settled buckets sent after they are shown",
-		"(met) measurements shown twice while nobody finishes a settling",
+	{"a compaction that stops at every step", []string{
+		"(met) a compaction found that is not finished", "(met) compacted bucket unknown", "(met) compacted bucket not_executed",
+		"(met) change of segments of which it is not known whether it is executed", "(met) compaction found with ended segments", "(met) compaction rolled back",
+		"(met) measurements shown twice while nobody finishes a compaction",
 	}},
 	{"clocks", []string{"process stopped and going on", "clocks of producers jump"}},
 	{"a server without sessions", []string{

@@ -99,11 +99,8 @@ func (m *mongod) put(of *docs, id string, raw bson.Raw, by *tenure) {
 			m.w.note("(met) release while a rival waits")
 		}
 	}
-	switch of {
-	case m.buckets:
+	if of == m.buckets {
 		m.w.checks.changed(m.w, before, raw, by)
-	case m.parts:
-		m.w.checks.announced(m.w, before, raw)
 	}
 	m.w.checkUpkeep()
 }
@@ -168,9 +165,6 @@ func (m *mongod) rollBack(e entry) {
 	if e.of == m.buckets {
 		delete(m.w.checks.movedBy, e.id)
 		m.w.checks.changed(m.w, gone, e.of.now(e.id), nil)
-	}
-	if e.of == m.parts {
-		m.w.checks.announced(m.w, gone, e.of.now(e.id))
 	}
 	if e.of == m.parts && gone != nil {
 		if claim, ok := claimIn(gone); ok && m.claims[claim] == e.seq {

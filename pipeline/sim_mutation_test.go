@@ -40,12 +40,11 @@ const (
 	upkeepUnwaited        mutation = "options written before expiry and view are wide"
 	sentAsUnsent          mutation = "calls without an answer taken as not sent"
 	optionsUnlocked       mutation = "changes of options without a lock"
-	settlingUnannounced   mutation = "a settling that is found forgotten"
-	settledUnawaited      mutation = "a settling undone while inserts of it are on their way"
-	settledUnknown        mutation = "unknown buckets of a settling taken as applied"
-	endsUnknown           mutation = "unknown ends of segments taken as all of them"
-	editsUncounted        mutation = "a settling undone without counting the edits"
-	endsUnconditional     mutation = "segments ended whatever was done to them"
+	frozenForgotten       mutation = "frozen segments that are found taken as none"
+	insertsUnawaited      mutation = "a compaction rolled back while inserts of it are on their way"
+	insertsUnknown        mutation = "unknown buckets of a compaction taken as applied"
+	endsUnknown           mutation = "unknown changes of segments taken as done"
+	endsForgotten         mutation = "a compaction rolled back though a segment has ended"
 	generationSkipped     mutation = "a tenure that goes on although a generation was skipped"
 	leaseOfOthers         mutation = "a partition handed over under the lease of those that stay"
 	startReadBefore       mutation = "a start read before the release"
@@ -107,17 +106,27 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 			e.Seen.Claim = r.won
 			return e
 		}
-	case settlingUnannounced:
-		if e, ok := e.(pipeline.StagingRead); ok {
-			e.Staging.Settling = nil
+	case frozenForgotten:
+		if e, ok := e.(pipeline.SegmentsRead); ok {
+			e.Segments.All = slices.Clone(e.Segments.All)
+			for i := range e.Segments.All {
+				if e.Segments.All[i].Frozen() {
+					e.Segments.All[i].Compaction = claim.Token{}
+				}
+			}
 			return e
 		}
-	case settledUnawaited, settledUnknown:
-		if e, ok := e.(pipeline.SettledSent); ok {
+	case endsForgotten:
+		if e, ok := e.(pipeline.SegmentsRead); ok {
+			e.Segments.All = slices.DeleteFunc(slices.Clone(e.Segments.All), func(s claim.Segment) bool { return s.VisibleUntil != 0 })
+			return e
+		}
+	case insertsUnawaited, insertsUnknown:
+		if e, ok := e.(pipeline.CompactedInserted); ok {
 			for i := range e.Sent {
 				switch {
 				case e.Sent[i].Result != bucketer.Unknown:
-				case r.p.w.broken == settledUnknown:
+				case r.p.w.broken == insertsUnknown:
 					e.Sent[i].Result = bucketer.Applied
 				default:
 					e.Sent[i] = bucketer.Sent{Result: bucketer.Refused, Message: "no answer came"}
@@ -125,8 +134,8 @@ func (r *runner) mutated(e pipeline.Event) pipeline.Event {
 			}
 		}
 	case endsUnknown:
-		if _, ok := e.(pipeline.SettlingCommitted); ok {
-			return pipeline.SettlingCommitted{}
+		if _, ok := e.(pipeline.SegmentsChanged); ok {
+			return pipeline.SegmentsChanged{}
 		}
 	case unknownAsApplied:
 		return unknownAs(e, bucketer.Applied)
@@ -160,7 +169,7 @@ func TestSimulationNoticesEachMutation(t *testing.T) {
 	if underRace {
 		t.Skip("the mutations take minutes with the race detector: they are tried without it")
 	}
-	for _, m := range slices.Concat(mutations, settlingMutations) {
+	for _, m := range slices.Concat(mutations, compactionMutations) {
 		t.Run(string(m), func(t *testing.T) {
 			runs, w := 0, &world{}
 			for w.violation == "" && runs < *simMutationRuns {

@@ -26,7 +26,7 @@ func (w *world) deleteDocument() {
 	partition := w.rnd.Int32N(w.kafka.partitions)
 	id := documentID(partition)
 	document, last := w.mongo.parts.now(id), w.group.last(partition)
-	if document == nil || document.Lookup("settling").Type != 0 {
+	if document == nil {
 		return
 	}
 	start, _ := document.Lookup("start").AsInt64OK()

@@ -95,12 +95,6 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
 		before := c.of.now(id)
-		if _, ends := t.what.(pipeline.CommitSettling); ends && c.w.broken == endsUnconditional {
-			filter = encoded(bson.D{{Key: "_id", Value: filter.Lookup("_id")}})
-		}
-		if _, undoes := t.what.(pipeline.TakeBackSettling); undoes && c.w.broken == editsUncounted {
-			updates[i].Update = encoded(bson.D{{Key: "$unset", Value: updates[i].Update.Lookup("$unset")}})
-		}
 		anyway := c.of == c.w.mongo.buckets && c.w.broken == conditionsIgnored || isClaim(t.what) && c.w.broken == claimsWithoutCompare
 		if before == nil || !anyway && !matches(before, filter) {
 			return 0, nil

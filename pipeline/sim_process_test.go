@@ -17,30 +17,30 @@ import (
 
 // settings are a process's, which may differ from another's.
 type settings struct {
-	W, G, L, S, R  time.Duration // write timeout, grace, lease, session timeout, rebalance timeout
-	static         bool
-	eager          bool // it lets go of all partitions before it joins again
-	commitInterval time.Duration
-	flushInterval  time.Duration
-	flushCount     int
-	send           int64 // what the first SendWrites may carry, at most
-	callWrites     int   // of one bulk call
-	flushWrites    int   // of one flush, 0: as usual
-	portion        int   // a small one takes a record or two at a time
-	letterbox      int64 // a small one is full with one letter
-	warm, reopen   bool
-	deltaMax       int32
-	maxCount       int32
-	maxBytes       int32
-	window         int64 // of D, offsets
-	storedBytes    int64 // of D
-	denseFrom      int32 // measurements of a series that go into no segment
-	settleInterval time.Duration
-	settleAhead    time.Duration
-	settleLinger   time.Duration
-	settleBytes    int64
-	stopOnBad      bool // DLQ_TOPIC is empty
-	outOfRange     claim.OutOfRange
+	W, G, L, S, R    time.Duration // write timeout, grace, lease, session timeout, rebalance timeout
+	static           bool
+	eager            bool // it lets go of all partitions before it joins again
+	commitInterval   time.Duration
+	flushInterval    time.Duration
+	flushCount       int
+	send             int64 // what the first SendWrites may carry, at most
+	callWrites       int   // of one bulk call
+	flushWrites      int   // of one flush, 0: as usual
+	portion          int   // a small one takes a record or two at a time
+	letterbox        int64 // a small one is full with one letter
+	warm, reopen     bool
+	deltaMax         int32
+	maxCount         int32
+	maxBytes         int32
+	window           int64 // of D, offsets
+	storedBytes      int64 // of D
+	denseFrom        int32 // measurements of a series that go into no segment
+	compactInterval  time.Duration
+	compactDelay     time.Duration
+	segmentRetention time.Duration
+	compactBytes     int64
+	stopOnBad        bool // DLQ_TOPIC is empty
+	outOfRange       claim.OutOfRange
 }
 
 // process is one consumer: its membership of the group, and its runners.

@@ -62,7 +62,7 @@ func (w *world) startRepair() {
 }
 
 // repairing tells whether doubles are still to be taken out, by a repair that began after a moment, and by further ones as
-// long as they ask for it: what was being settled is left to the next.
+// long as they ask for it: what was being compacted is left to the next.
 func (w *world) repairing(after time.Duration) bool {
 	last := w.repairer
 	switch {
@@ -74,7 +74,7 @@ func (w *world) repairing(after time.Duration) bool {
 		}
 		w.startRepair()
 		return true
-	case last.dead && last.again && w.repairs < 3:
+	case last.dead && last.again && w.repairs < 6:
 		w.repairs++
 		w.startRepair()
 		return true
@@ -169,9 +169,6 @@ func (r repairClaims) Claims(ctx context.Context) (claims []claim.Document, err 
 			continue
 		}
 		seen := claim.Document{Found: true, Released: true}
-		if _, by, ok := d.Lookup("settling", timeseries.FieldBy).BinaryOK(); ok {
-			copy(seen.Settling[:], by)
-		}
 		claims = append(claims, seen)
 	}
 	return claims, nil
@@ -210,6 +207,21 @@ func (b repairBuckets) Find(ctx context.Context, src timeseries.Source, from, to
 		}
 	}
 	return nil
+}
+
+// Unfinished implements verify.Buckets.
+func (b repairBuckets) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
+	seq, err := b.c.moment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[claim.Token]bool{}
+	for _, id := range b.c.of.order {
+		if d := b.c.of.asOf(id, seq); d != nil && placeOf(d).frozen() {
+			all[placeOf(d).by] = true
+		}
+	}
+	return all, nil
 }
 
 // Update implements verify.Buckets.

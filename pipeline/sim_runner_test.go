@@ -67,9 +67,9 @@ func (r *runner) newWorker() *pipeline.Worker {
 		dense = 0
 	}
 	return pipeline.NewWorker(pipeline.Options{
-		Segments: w.traits.segments, SettleInterval: p.settleInterval, SettleAhead: p.settleAhead, SettleMargin: time.Second, SettleLinger: p.settleLinger,
-		SettleBytes: p.settleBytes,
-		Partition:   partitionOf(r.partition), Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
+		Segments: w.traits.segments, CompactInterval: p.compactInterval, CompactDelay: p.compactDelay, CompactMargin: time.Second, SegmentRetention: p.segmentRetention,
+		CompactBytes: p.compactBytes,
+		Partition:    partitionOf(r.partition), Group: p.group.name, ClusterID: clusterName, Namespace: namespace,
 		Bucketing: bucketer.Options{
 			Collection: collection, Limits: timeseries.Limits{MaxCount: p.maxCount, MaxBytes: p.maxBytes, MinCount: 1},
 			DeltaMax: p.deltaMax, Reopen: p.reopen, FlushWrites: p.flushWrites, DenseFrom: dense,
@@ -127,7 +127,7 @@ func (r *runner) handle(e pipeline.Event) {
 	actions := r.hands.Give(m, e)
 	w.answered(e, actions)
 	r.sent.heard(w, e)
-	w.heardSettling(e)
+	w.heardCompaction(e)
 	if e, ok := e.(pipeline.ClaimRead); ok {
 		if e.Seen.Claim != r.saw.Claim || e.Seen.Released != r.saw.Released {
 			r.sawAt = w.now
@@ -197,10 +197,8 @@ func (r *runner) do(action pipeline.Action) {
 		if added := addedBy(a.Writes); added > 0 && added < r.worker.Status(p.clock()).Flushing {
 			w.note("(met) a part of a flush sent")
 		}
-	case pipeline.TakeBackSettling:
-		w.takingBack(a.Settling.By)
-	case pipeline.SendSettled:
-		w.checks.settling(w, a.Writes)
+	case pipeline.InsertCompacted:
+		w.checks.compacting(w, a.Writes)
 	case pipeline.ResolveWrites:
 		r.sent.acting = nil
 		for _, x := range a.Writes {
@@ -230,7 +228,7 @@ func (r *runner) do(action pipeline.Action) {
 	var event pipeline.Event
 	t := p.spawn(func(t *task) {
 		switch action.(type) {
-		case pipeline.SendWrites, pipeline.SendSettled:
+		case pipeline.SendWrites, pipeline.InsertCompacted:
 			t.sendBy = w.now + p.W
 		}
 		event = r.hands.Perform(t.context(), action)

@@ -7,26 +7,28 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/pipeline"
 	"waterwheel/timeseries"
 )
 
 // staging is what the checks know of segments.
 type staging struct {
-	announced map[[16]byte]int64 // the settlings that partition documents announce, and from when on their buckets are shown
+	announced map[[16]byte]int64 // the compactions that have frozen segments, and from when on their buckets are shown. Zero means that it has none.
+	frozen    map[[16]byte]int   // how many frozen segments each has
 	places    map[int64][]string // _ids of the documents that hold a measurement, by its value
 	loose     map[int64]bool     // measurements of which an operator has deleted a document
-	renamed   map[int64]bool     // measurements that an operator may have given another meta in a segment
+	renamed   map[int64]bool     // measurements that an operator may have given another meta in a hidden bucket
 }
 
 func newStaging() staging {
-	return staging{announced: map[[16]byte]int64{}, places: map[int64][]string{}, loose: map[int64]bool{}, renamed: map[int64]bool{}}
+	return staging{announced: map[[16]byte]int64{}, frozen: map[[16]byte]int{}, places: map[int64][]string{}, loose: map[int64]bool{}, renamed: map[int64]bool{}}
 }
 
-// settles tells whether an action writes segments as a whole.
-func settles(a pipeline.Action) bool {
+// compacts tells whether an action writes segments as a whole.
+func compacts(a pipeline.Action) bool {
 	switch a.(type) {
-	case pipeline.CommitSettling, pipeline.TakeBackSettling, pipeline.DeleteSettled, pipeline.SweepSegments:
+	case pipeline.ChangeSegments, pipeline.DeleteCompacted, pipeline.SweepSegments:
 		return true
 	}
 	return false
@@ -44,16 +46,19 @@ type place struct {
 
 func placeOf(d bson.Raw) (p place) {
 	at := func(path string) bson.RawValue { return valueAt(d, path) }
-	p.segment = at(timeseries.PathLow).Type != 0
-	p.from, _ = at(timeseries.PathFrom).DateTimeOK()
-	p.until, _ = at(timeseries.PathUntil).DateTimeOK()
-	for _, path := range []string{timeseries.PathSettledBy, timeseries.PathSegmentBy} {
+	p.segment = at(timeseries.PathOwner).Type != 0
+	p.from, _ = at(timeseries.PathVisibleFrom).DateTimeOK()
+	p.until, _ = at(timeseries.PathVisibleUntil).DateTimeOK()
+	for _, path := range []string{timeseries.PathCompactionID, timeseries.PathSegmentCompaction} {
 		if _, by, ok := at(path).BinaryOK(); ok {
 			copy(p.by[:], by)
 		}
 	}
 	return p
 }
+
+// frozen tells whether a compaction has begun with a segment and has not ended it.
+func (p place) frozen() bool { return p.segment && p.by != ([16]byte{}) && p.until == 0 }
 
 func isSegment(d bson.Raw) bool { return placeOf(d).segment }
 
@@ -65,7 +70,7 @@ func (p place) shown(at int64) bool {
 	return p.from <= at
 }
 
-// counted are the measurements that a document counts for: a bucket of a settling that is announced may go again, and then
+// counted are the measurements that a document counts for: a bucket of a compaction that is unfinished may go again, and then
 // the segments of that count; the others' segments have ended.
 func (c *checks) counted(w *world, d bson.Raw) []held {
 	if d == nil {
@@ -79,26 +84,27 @@ func (c *checks) counted(w *world, d bson.Raw) []held {
 	return unpacked(w, d)
 }
 
-// announced follows the announcements of partition documents.
-func (c *checks) announced(w *world, before, after bson.Raw) {
-	read := func(d bson.Raw) (by [16]byte, from int64) {
+// freezes follows the freezing and ending of segments. It returns what is to be called when the document's own measurements are
+// counted: of a compaction that comes to be unfinished, or is no more, other documents count.
+func (c *checks) freezes(w *world, before, after bson.Raw) (recount func()) {
+	var self string
+	changed := map[[16]byte]bool{}
+	for i, d := range []bson.Raw{before, after} {
 		if d == nil {
-			return by, 0
+			continue
 		}
-		from, _ = valueAt(d, "settling.from").DateTimeOK()
-		if _, id, ok := valueAt(d, "settling.by").BinaryOK(); ok {
-			copy(by[:], id)
+		self = string(d.Lookup("_id").Value)
+		if p := placeOf(d); p.frozen() {
+			was := c.staged.frozen[p.by] > 0
+			if c.staged.frozen[p.by] += 2*i - 1; was != (c.staged.frozen[p.by] > 0) {
+				changed[p.by] = !changed[p.by]
+			}
 		}
-		return by, from
-	}
-	was, _ := read(before)
-	now, from := read(after)
-	if was == now {
-		return
 	}
 	var touched []bson.Raw
 	for _, id := range w.mongo.buckets.ids() {
-		if d := w.mongo.buckets.now(id); placeOf(d).by != ([16]byte{}) && (placeOf(d).by == was || placeOf(d).by == now) {
+		d := w.mongo.buckets.now(id)
+		if p := placeOf(d); id != self && changed[p.by] {
 			touched = append(touched, d)
 		}
 	}
@@ -112,17 +118,24 @@ func (c *checks) announced(w *world, before, after bson.Raw) {
 		return of
 	}
 	count(-1)
-	delete(c.staged.announced, was)
-	if now != ([16]byte{}) {
-		c.staged.announced[now] = from
-	}
-	for _, m := range count(1) {
-		if _, may := c.doubled[m.value]; c.values[m.value] > 1 && !may {
-			w.fail("stored once", "offset %d part %d, value %d, is stored %d times after a settling", m.position.Offset, m.position.Part, m.value, c.values[m.value])
+	for by, does := range changed {
+		switch {
+		case !does:
+		case c.staged.frozen[by] > 0:
+			c.staged.announced[by] = 0
+		default:
+			delete(c.staged.announced, by)
 		}
 	}
-	for _, d := range touched {
-		c.shownOnce(w, d)
+	return func() {
+		for _, m := range count(1) {
+			if _, may := c.doubled[m.value]; c.values[m.value] > 1 && !may {
+				w.fail("stored once", "offset %d part %d, value %d, is stored %d times after a compaction", m.position.Offset, m.position.Part, m.value, c.values[m.value])
+			}
+		}
+		for _, d := range touched {
+			c.shownOnce(w, d)
+		}
 	}
 }
 
@@ -147,8 +160,8 @@ func (c *checks) shown(w *world, before, after bson.Raw) {
 	}
 }
 
-// shownOnce checks the measurements of a document. One of a settling that is announced may be shown twice once its buckets are:
-// until somebody comes to finish or undo it.
+// shownOnce checks the measurements of a document. One of a compaction that is unfinished may be shown twice once its buckets are:
+// until somebody comes to finish it or roll it back.
 func (c *checks) shownOnce(w *world, d bson.Raw) {
 	now := w.mongo.clock().UnixMilli()
 	for _, m := range unpacked(w, d) {
@@ -163,8 +176,8 @@ func (c *checks) shownOnce(w *world, d bson.Raw) {
 			p := placeOf(w.mongo.buckets.now(id))
 			places = append(places, p)
 			moments = append(moments, max(now, p.from), max(now, p.until))
-			if from, open := c.staged.announced[p.by]; open {
-				twiceFrom = min(twiceFrom, from)
+			if _, open := c.staged.announced[p.by]; open && !p.segment {
+				twiceFrom = min(twiceFrom, p.from)
 			}
 		}
 		for _, at := range moments {
@@ -179,63 +192,59 @@ func (c *checks) shownOnce(w *world, d bson.Raw) {
 				return
 			}
 			if n > 1 && at == now {
-				w.note("(met) measurements shown twice while nobody finishes a settling")
+				w.note("(met) measurements shown twice while nobody finishes a compaction")
 			}
 		}
 	}
 }
 
-// settling looks at buckets that are sent.
-func (c *checks) settling(w *world, writes []*bucketer.Write) {
+// compacting looks at buckets that are sent.
+func (c *checks) compacting(w *world, writes []*bucketer.Write) {
 	for _, x := range writes {
 		if p := placeOf(x.Document); p.from <= w.mongo.clock().UnixMilli() {
-			w.note("(met) settled buckets sent after they are shown")
+			w.note("(met) compacted buckets sent after they are shown")
 		}
 	}
 }
 
-// takingBack looks at a settling that is undone.
-func (w *world) takingBack(by [16]byte) {
-	for _, id := range w.mongo.buckets.ids() {
-		if p := placeOf(w.mongo.buckets.now(id)); p.segment && p.by == by {
-			w.note("(met) settling undone with some segments ended")
-			return
-		}
-	}
+// compactionMutations are guards of compaction.
+var compactionMutations = []mutation{
+	frozenForgotten, insertsUnawaited, insertsUnknown, endsUnknown, endsForgotten,
 }
 
-// settlingMutations are guards of settling.
-var settlingMutations = []mutation{
-	settlingUnannounced, settledUnawaited, settledUnknown, endsUnknown, editsUncounted, endsUnconditional,
-}
-
-// heardSettling counts what became of settlings.
-func (w *world) heardSettling(e pipeline.Event) {
+// heardCompaction counts what became of compactions.
+func (w *world) heardCompaction(e pipeline.Event) {
 	switch e := e.(type) {
-	case pipeline.StagingRead:
-		if e.Err == nil && e.Staging.Settling != nil {
-			w.note("(met) a settling found that is not finished")
+	case pipeline.SegmentsRead:
+		ended, frozen := map[claim.Token]bool{}, map[claim.Token]bool{}
+		for _, s := range e.Segments.All {
+			frozen[s.Compaction] = frozen[s.Compaction] || s.Frozen()
+			ended[s.Compaction] = ended[s.Compaction] || s.VisibleUntil != 0
 		}
-		if e.Err == nil && len(e.Staging.Segments) > 0 {
+		for by, open := range frozen {
+			if open {
+				w.note("(met) a compaction found that is not finished")
+				if ended[by] {
+					w.note("(met) compaction found with ended segments")
+				}
+			}
+		}
+		if e.Err == nil && len(e.Segments.All) > 0 {
 			w.note("(met) segments of a former owner")
 		}
-	case pipeline.SettledSent:
+	case pipeline.CompactedInserted:
 		for _, s := range e.Sent {
-			w.note("(met) settled bucket " + s.Result.String())
+			w.note("(met) compacted bucket " + s.Result.String())
 		}
-	case pipeline.SettlingCommitted:
+	case pipeline.SegmentsChanged:
 		if e.Err == nil {
-			w.note("(met) settling finished")
+			w.note("(met) compaction finished")
 		} else {
-			w.note("(met) settling of which it is not known whether it is finished")
+			w.note("(met) change of segments of which it is not known whether it is executed")
 		}
-	case pipeline.SettlingRecovered:
-		if e.Err == nil && e.Finished {
-			w.note("(met) settling found to be finished")
-		}
-	case pipeline.SettledDeleted:
+	case pipeline.CompactedDeleted:
 		if e.Err == nil {
-			w.note("(met) settling undone")
+			w.note("(met) compaction rolled back")
 		}
 	case pipeline.SegmentsSwept:
 		if e.Err == nil {

@@ -72,7 +72,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		}
 	}
 	w.drawAside(func() { w.traits.segments = w.chance(0.4) })
-	if slices.Contains(settlingMutations, broken) {
+	if slices.Contains(compactionMutations, broken) {
 		w.traits.segments = true
 		w.kinds = append(w.kinds, memberSchedules[0])
 	}
@@ -123,8 +123,8 @@ func (w *world) drawSettings() settings {
 	w.drawAside(func() { s.flushWrites = pick(w, 0, 0, 1, 2) })
 	w.drawAside(func() {
 		s.denseFrom = pick[int32](w, 0, 2, 3, 5, 64)
-		s.settleInterval, s.settleAhead, s.settleLinger = w.between(1, 15), w.between(3, 60), w.between(1, 10)
-		s.settleBytes = pick[int64](w, 0, 0, 500, 3000)
+		s.compactInterval, s.compactDelay, s.segmentRetention = w.between(1, 15), w.between(3, 60), w.between(1, 10)
+		s.compactBytes = pick[int64](w, 0, 0, 500, 3000)
 	})
 	w.drawAside(func() { s.send, s.callWrites = pick[int64](w, 0, 0, 1, 15_000), pick(w, 0, 1, 2) })
 	return s

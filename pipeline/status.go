@@ -45,6 +45,11 @@ type Status struct {
 	Pending, Flushing int
 	// Unknown are writes that were sent and not answered.
 	Unknown int
+	// InSegments are the measurements in segments that have not ended, OpenSegments those segments, and SegmentAge is how long the oldest
+	// of them has been known to be there. Zero means that there is none.
+	InSegments   int64
+	OpenSegments int
+	SegmentAge   time.Duration
 	// Poisoned are records that made the program panic; each became a letter.
 	Poisoned int
 	// SendBytes is how many bytes of writes one call to the database may carry at most, by how quickly it answered lately.
@@ -124,6 +129,7 @@ func (w *Worker) Status(now Instant) *Status {
 		s.ReservedBytes = w.yetToTake()
 		s.Buckets = w.catalog.Stats()
 	}
+	s.InSegments, s.OpenSegments, s.SegmentAge = w.tenure.segments.status(now)
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince
 	}

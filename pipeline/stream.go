@@ -24,16 +24,16 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	}
 	actions = w.advanceLookups(m, actions)
 	actions = w.advanceLetters(m, actions)
-	if w.tenure.staging.turn { // in turns: neither keeps the other from going on
-		actions = w.advanceSettling(m, actions)
+	if w.tenure.segments.turn || w.crowdedSegments() { // in turns: neither keeps the other from going on
+		actions = w.advanceCompaction(m, actions)
 		return w.advanceFlush(m, actions)
 	}
 	actions = w.advanceFlush(m, actions)
-	return w.advanceSettling(m, actions)
+	return w.advanceCompaction(m, actions)
 }
 
 // writing tells that a call is under way beside which no other may be, but for look-ups.
-func (w *Worker) writing() bool { return w.flush != nil && w.flush.acting != nil || w.busy.settle }
+func (w *Worker) writing() bool { return w.flush != nil && w.flush.acting != nil || w.busy.compact }
 
 // mayFetch tells whether the next fetch may start. It may not while too much waits already: the stream just pauses.
 func (w *Worker) mayFetch(m Moment) bool {

@@ -14,7 +14,7 @@ import (
 
 // withSegments makes the time series one that has segments.
 func withSegments(o *Options) {
-	o.Segments, o.SettleInterval, o.SettleAhead, o.SettleLinger = true, 10*time.Minute, time.Minute, 10*time.Minute
+	o.Segments, o.CompactInterval, o.CompactDelay, o.SegmentRetention = true, 10*time.Minute, time.Minute, 10*time.Minute
 	o.Bucketing.DenseFrom = DefaultDenseFrom
 }
 
@@ -27,11 +27,11 @@ func sweeping(t *testing.T, log *strings.Builder) (*Worker, Moment, SweepSegment
 	w, m := newTestWorker(t, withSegments, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	over, waits := bson.ObjectID{1}, bson.ObjectID{2}
-	sweep := expect[SweepSegments](t, w.Handle(m, StagingRead{Staging: claim.Staging{Now: now.UnixMilli(), Segments: []claim.Segment{
-		{ID: over, TopicID: thisTopic, Until: now.Add(-time.Hour).UnixMilli()}, {ID: waits, TopicID: thisTopic},
+	sweep := expect[SweepSegments](t, w.Handle(m, SegmentsRead{Segments: claim.Segments{Now: now, All: []claim.Segment{
+		{ID: over, Compaction: claim.Token{1}, TopicID: thisTopic, VisibleUntil: now.Add(-time.Hour).UnixMilli()}, {ID: waits, TopicID: thisTopic},
 	}}}))
-	if len(sweep.IDs) != 1 || sweep.IDs[0] != over {
-		t.Fatalf("it deletes %v", sweep.IDs)
+	if len(sweep.Segments) != 1 || sweep.Segments[0].ID != over {
+		t.Fatalf("it deletes %v", sweep.Segments)
 	}
 	return w, m, sweep
 }
@@ -40,20 +40,22 @@ func sweeping(t *testing.T, log *strings.Builder) (*Worker, Moment, SweepSegment
 func TestCompactionGoesOnWithoutTheRightToDelete(t *testing.T) {
 	var log strings.Builder
 	w, m, _ := sweeping(t, &log)
-	m.Now += w.o.SettleInterval
-	if read := expect[ReadSegments](t, w.Handle(m, SegmentsSwept{Err: errNoRight})); len(read.IDs) != 1 || read.IDs[0] != (bson.ObjectID{2}) {
-		t.Errorf("it reads %v", read.IDs)
+	m.Now += w.o.CompactInterval
+	freeze := expect[ChangeSegments](t, w.Handle(m, SegmentsSwept{Err: errNoRight}))
+	if len(freeze.Segments) != 1 || freeze.Segments[0].ID != (bson.ObjectID{2}) || freeze.Change != claim.Freeze {
+		t.Errorf("it freezes %v", freeze)
 	}
-	w.Handle(m, SegmentsRead{}) // somebody else has deleted it
+	expect[ReadFrozen](t, w.Handle(m, SegmentsChanged{}))
+	w.Handle(m, FrozenRead{}) // somebody else has deleted it
 	if n := strings.Count(log.String(), "cannot be deleted"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, log.String())
 	}
 	absent[SweepSegments](t, w.Handle(m, Ticked{}))
-	m.Now += sweepRetry
+	m.Now += refusedRetry
 	expect[SweepSegments](t, w.Handle(m, Ticked{}))
 	w.Handle(m, SegmentsSwept{})
-	if len(w.tenure.staging.ended) > 0 {
-		t.Errorf("with the right %v are left", w.tenure.staging.ended)
+	if len(w.tenure.segments.ended) > 0 {
+		t.Errorf("with the right %v are left", w.tenure.segments.ended)
 	}
 }
 

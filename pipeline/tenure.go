@@ -56,7 +56,7 @@ type tenure struct {
 	claimed  bool          // the claim in the document is ours
 	foreign  bool          // the release found another claim there
 
-	staging staging // what the partition has in segments
+	segments segments // what the partition has in segments
 
 	handing handing
 	dry     bool // nothing more can be flushed in this tenure
@@ -102,7 +102,8 @@ func (w *Worker) leave(actions []Action) []Action {
 
 // abandon ends the tenure without a hand-over.
 func (w *Worker) abandon(m Moment) {
-	if w.flush != nil && w.flush.unresolved() || w.busy.settle {
+	w.tellUnfinished(m.Now)
+	if w.flush != nil && w.flush.unresolved() || w.busy.compact {
 		w.past.unknownUntil = m.Now + w.o.Grace
 		w.metrics.abandons.WithLabelValues().Inc()
 	}

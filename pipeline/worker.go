@@ -49,7 +49,7 @@ type busy struct {
 	fetch   bool // Fetch, AskBounds, AskTopic, ReadRecord
 	find    bool
 	letters bool
-	settle  bool // ReadStaging and all that settles segments
+	compact bool // ReadSegments and all that compacts segments
 }
 
 // retries hold the back-off of each kind of action.
@@ -68,6 +68,7 @@ type past struct {
 	unknownUntil Instant     // until then, own unknown writes may still be executed (E4)
 	sighting     sighting    // of somebody else's claim
 	unreleased   bool        // the last tenure ended, and its claim stands
+	compactBytes int64       // how large a compaction may be, by what the server has managed
 }
 
 // NewWorker returns a worker without a tenure.
@@ -76,10 +77,11 @@ func NewWorker(o Options) *Worker {
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
 	o.Letterbox = cmp.Or(o.Letterbox, DefaultLetterbox)
 	o.Send = cmp.Or(o.Send, DefaultSend)
-	o.SettleAhead = cmp.Or(o.SettleAhead, DefaultSettleAhead)
-	o.SettleMargin = cmp.Or(o.SettleMargin, DefaultSettleMargin)
-	o.SettleLinger = cmp.Or(o.SettleLinger, DefaultSettleLinger)
-	o.SettleBytes = cmp.Or(o.SettleBytes, DefaultSettleBytes)
+	o.CompactDelay = cmp.Or(o.CompactDelay, DefaultCompactDelay)
+	o.CompactMargin = cmp.Or(o.CompactMargin, DefaultCompactMargin)
+	o.SegmentRetention = cmp.Or(o.SegmentRetention, DefaultSegmentRetention)
+	o.CompactBytes = cmp.Or(o.CompactBytes, DefaultCompactBytes)
+	o.SegmentMeasurements = cmp.Or(o.SegmentMeasurements, DefaultSegmentMeasurements)
 	o.Bucketing.FlushWrites = cmp.Or(o.Bucketing.FlushWrites, DefaultFlushWrites)
 	if o.newCatalog == nil {
 		o.newCatalog = bucketer.New
@@ -92,6 +94,7 @@ func NewWorker(o Options) *Worker {
 		poison:  map[timeseries.Position]struct{}{},
 		pace:    pace{bound: o.Send, target: o.Grace / 8},
 		signs:   noSigns,
+		past:    past{compactBytes: o.CompactBytes},
 	}
 }
 
@@ -127,24 +130,16 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.positionsAsked(m, e)
 	case BucketsFound:
 		w.bucketsFound(m, e)
-	case StagingRead:
-		w.stagingRead(m, e)
 	case SegmentsRead:
 		w.segmentsRead(m, e)
-	case SettlingAnnounced:
-		w.settlingAnnounced(m, e)
-	case SettledSent:
-		w.settledSent(m, e)
-	case SettlingCommitted:
-		w.settlingCommitted(m, e)
-	case SettlingRecovered:
-		w.settlingRecovered(m, e)
-	case SettlingTakenBack:
-		w.settlingTakenBack(m, e)
-	case SettledDeleted:
-		w.settledDeleted(m, e)
-	case SettlingForgotten:
-		w.settlingForgotten(m, e)
+	case SegmentsChanged:
+		w.segmentsChanged(m, e)
+	case FrozenRead:
+		w.frozenRead(m, e)
+	case CompactedInserted:
+		w.compactedInserted(m, e)
+	case CompactedDeleted:
+		w.compactedDeleted(m, e)
 	case SegmentsSwept:
 		w.segmentsSwept(m, e)
 	case RecordRead:
@@ -159,6 +154,9 @@ func (w *Worker) Handle(m Moment, e Event) []Action {
 		w.released(m, e)
 	case Abandoned:
 		w.abandon(m)
+	case CompactionAsked:
+		w.askCompaction(m)
+		return nil // what follows from it, the next event starts
 	case CollectionChanged:
 		w.changeCollection(e)
 		return nil // what follows from it, the next event starts

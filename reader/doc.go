@@ -1,5 +1,5 @@
 // Package reader reads the measurements of a time series that this module's consumer has stored in MongoDB. It fetches the
-// buckets, and the segments that are not settled yet, and unpacks them on the client: it needs neither the view nor any server-side
+// buckets, and the segments that are not compacted yet, and unpacks them on the client: it needs neither the view nor any server-side
 // feature beyond find and aggregate.
 //
 //	series, err := reader.Open(ctx, client.Database("telemetry"), "measurements")
@@ -18,12 +18,12 @@
 // up to a thousand series.
 //
 // What segments have of the selected series and times is read at the beginning, and held until it is yielded: what the consumer
-// has not settled yet, which is up to one SETTLE_INTERVAL of slow series, and each measurement with its fields that are asked for
+// has not compacted yet, which is up to one COMPACT_INTERVAL of slow series, and each measurement with its fields that are asked for
 // and about 50 bytes. Of that Latest and Series hold one measurement a series and partition, Follow nothing.
 //
 // # What is shown
 //
-// A measurement that is settled is in a segment and in a bucket for some time. A reading asks the server for its time once, and
+// A measurement that is compacted is in a segment and in a bucket for some time. A reading asks the server for its time once, and
 // shows what was shown at that moment, by the rule of docs/segments.md: each measurement once. So the servers that it reads from
 // must not lag behind by more than half a minute or so.
 //

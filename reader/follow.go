@@ -225,7 +225,7 @@ func (f *following) changed(ctx context.Context, source *followed) (list []chang
 	r := request{
 		filter:     bson.D{{Key: "$and", Value: bson.A{append(source.filter(), beyond), f.selected()}}},
 		sort:       bson.D{{Key: timeseries.PathLast, Value: 1}},
-		projection: bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathLast, Value: 1}, {Key: timeseries.PathLow, Value: 1}},
+		projection: bson.D{{Key: timeseries.PathCount, Value: 1}, {Key: timeseries.PathLast, Value: 1}, {Key: timeseries.PathOwner, Value: 1}},
 		hint:       sourceIndex(),
 	}
 	last = source.mark
@@ -250,7 +250,7 @@ func (f *following) selected() bson.D {
 	if len(f.plan.meta) == 0 || !f.plan.segments {
 		return append(times, f.plan.meta...)
 	}
-	either := bson.A{both(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}}}, f.plan.meta)}
+	either := bson.A{both(bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}}, f.plan.meta)}
 	c := choice{all: true}
 	if f.plan.whole != nil {
 		c = wholeChoice(*f.plan.whole)
@@ -308,8 +308,8 @@ func (f *following) showBucket(source *followed, bucket bson.Raw, c *choice) err
 	err := h.unpacker.Reset(bucket)
 	h.bucket, h.source = append(h.bucket[:0], bucket...), h.unpacker.Source()
 	segment := h.unpacker.IsSegment()
-	_, unsettled := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldSettled)
-	twice := segment || unsettled == nil // it may come in a segment and in a bucket
+	_, hidden := bucket.LookupErr(timeseries.FieldControl, timeseries.FieldCompaction)
+	twice := segment || hidden == nil // it may come in a segment and in a bucket
 	for i := 0; err == nil && h.unpacker.Next(&h.current); i++ {
 		if known && i < before.count || !known && h.current.Position.Offset <= source.mark {
 			now.count = max(now.count, i+1)

@@ -26,10 +26,10 @@ type consumer struct {
 	at     map[string]int    // where that bucket is
 	next   [3]int64          // offsets
 	rest   [3][]fact         // of a flush that was cut off
-	live   [3][]liveSegment  // what waits to be settled, where the time series has segments
+	live   [3][]liveSegment  // what waits to be compacted, where the time series has segments
 }
 
-// liveSegment is a segment that is to be settled.
+// liveSegment is a segment that is to be compacted.
 type liveSegment struct {
 	at    int // where it is
 	facts []fact
@@ -85,9 +85,9 @@ func (f fact) compareOffsets(g fact) int { return f.at.Compare(g.at) }
 // inSegment begins the keys of writes of segments.
 const inSegment = "segment"
 
-// settle puts what waits in segments of a partition into buckets, in steps, some of which are undone first. Segments that have ended
+// compact puts what waits in segments of a partition into buckets, in steps, some of which are rolled back first. Segments that have ended
 // are deleted soon.
-func (c *consumer) settle(partition int) {
+func (c *consumer) compact(partition int) {
 	live := c.live[partition]
 	c.live[partition] = nil
 	change := func(do func()) {
@@ -101,7 +101,7 @@ func (c *consumer) settle(partition int) {
 		list = append(list, segment.facts...)
 	}
 	remove := func(i int) { c.buckets[i] = encode(bson.D{{Key: "_id", Value: i}}) }
-	for undone := c.random.IntN(3) == 0; ; undone = false {
+	for rolledBack := c.random.IntN(3) == 0; ; rolledBack = false {
 		first, at := len(c.buckets), time.Now().Add(ahead)
 		change(func() {
 			for _, bucket := range inBuckets(c.random, testOptions, list) {
@@ -109,7 +109,7 @@ func (c *consumer) settle(partition int) {
 			}
 		})
 		last := len(c.buckets)
-		if !undone {
+		if !rolledBack {
 			change(func() {
 				for _, segment := range live {
 					c.buckets[segment.at] = until(c.buckets[segment.at], at)
@@ -206,8 +206,8 @@ func TestFollowShowsEachMeasurementOnce(t *testing.T) {
 	}
 }
 
-// TestFollowShowsOnceWhatIsSettled: what is in a segment and then in a bucket, whichever is seen.
-func TestFollowShowsOnceWhatIsSettled(t *testing.T) {
+// TestFollowShowsOnceWhatIsCompacted: what is in a segment and then in a bucket, whichever is seen.
+func TestFollowShowsOnceWhatIsCompacted(t *testing.T) {
 	all := selections()
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestFollowShowsOnceWhatIsSettled(t *testing.T) {
 			c.segments, c.plain = true, seed%4 == 3
 			flush := func(partition int) (stored []fact) {
 				if stored = c.flush(partition); c.random.IntN(4) == 0 {
-					c.settle(partition)
+					c.compact(partition)
 				}
 				return stored
 			}

@@ -146,7 +146,7 @@ func (s *Series) withSegments(projection bson.D) bson.D {
 	if projection == nil {
 		return nil
 	}
-	p := append(slices.Clone(projection), bson.E{Key: timeseries.PathSegment, Value: 1}, bson.E{Key: timeseries.PathSettled, Value: 1})
+	p := append(slices.Clone(projection), bson.E{Key: timeseries.PathSegment, Value: 1}, bson.E{Key: timeseries.PathCompaction, Value: 1})
 	if s.options.MetaField != "" {
 		p = append(p, bson.E{Key: timeseries.DataPath(s.options.MetaField), Value: 1})
 	}

@@ -103,12 +103,12 @@ func TestReadsAsTheModelOnAServer(t *testing.T) {
 	}
 }
 
-// TestReadsSegmentsOnAServer: filters mean in segments what they mean in buckets, and what is settled comes once.
+// TestReadsSegmentsOnAServer: filters mean in segments what they mean in buckets, and what is compacted comes once.
 func TestReadsSegmentsOnAServer(t *testing.T) {
 	db := connected(t)
 	for seed := range uint64(2) {
 		w := newWorld(rand.New(rand.NewPCG(seed, 12)), segmentMetas(), -1e9, 200)
-		for _, s := range w.settlings {
+		for _, s := range w.compactions {
 			if s.at = s.at.Add(time.Since(w.clock)); s.at.After(time.Now()) {
 				s.at = time.Now().Add(time.Hour)
 			}

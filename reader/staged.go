@@ -19,7 +19,7 @@ import (
 const stagingTime = time.Minute
 
 // staging reads what segments have of the selected series into memory. That is done at the beginning of a reading, for one moment:
-// so nothing that is settled later is missed, or comes twice.
+// so nothing that is compacted later is missed, or comes twice.
 type staging struct {
 	series *Series
 	plan   *plan

@@ -170,8 +170,8 @@ func TestEachMeasurementComesOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsSettledWhileReadingComesOnce: between any two steps of a reading settlings go on, or are undone.
-func TestWhatIsSettledWhileReadingComesOnce(t *testing.T) {
+// TestWhatIsCompactedWhileReadingComesOnce: between any two steps of a reading compactions go on, or are rolled back.
+func TestWhatIsCompactedWhileReadingComesOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		w := newWorld(random, segmentMetas()[:1+random.IntN(8)], 0, 1+random.IntN(200))
@@ -228,13 +228,13 @@ func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 func TestSegmentsAreReadAnewAfterLongOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{fake: &fake{segments: true, clock: time.UnixMilli(1.8e12)}, random: rand.New(rand.NewPCG(1, 13))}
-		s := &settling{at: w.clock.Add(ahead)}
+		s := &compaction{at: w.clock.Add(ahead)}
 		for i := range 3 {
 			f := fact{meta: valueOf("a"), time: int64(i) * 1000, at: timeseries.Position{Offset: int64(i)}, fields: bson.D{}}
 			w.facts = append(w.facts, f)
 			s.segments, s.buckets = append(s.segments, segmentOf(testOptions, f)), append(s.buckets, bucketOf(testOptions, f))
 		}
-		w.settlings = append(w.settlings, s)
+		w.compactions = append(w.compactions, s)
 		w.show()
 		began, answers := time.Now(), 0
 		w.fail = func() error {

@@ -22,7 +22,7 @@ func segmentOf(o timeseries.Options, facts ...fact) bson.Raw {
 			plain[i].fields = append(bson.D{{Key: o.MetaField, Value: f.meta}}, f.fields...)
 		}
 	}
-	return inControl(bucketOf(o, plain...), bson.E{Key: "segment", Value: bson.D{{Key: "low", Value: low}, {Key: "high", Value: high}}})
+	return inControl(bucketOf(o, plain...), bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "0000/0"}, {Key: "low", Value: low}, {Key: "high", Value: high}}})
 }
 
 // inControl is a bucket with more in its control, or something else there.
@@ -45,21 +45,21 @@ func until(segment bson.Raw, at time.Time) bson.Raw {
 	if err := segment.Lookup("control", "segment").Unmarshal(&d); err != nil {
 		panic(err)
 	}
-	return inControl(segment, bson.E{Key: "segment", Value: append(d, bson.E{Key: "until", Value: bson.NewDateTimeFromTime(at)})})
+	return inControl(segment, bson.E{Key: "segment", Value: append(d, bson.E{Key: "visibleUntil", Value: bson.NewDateTimeFromTime(at)})})
 }
 
 // from is a bucket that is shown from then on.
 func from(bucket bson.Raw, at time.Time) bson.Raw {
-	return inControl(bucket, bson.E{Key: "settled", Value: bson.D{{Key: "from", Value: bson.NewDateTimeFromTime(at)}}})
+	return inControl(bucket, bson.E{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.NewDateTimeFromTime(at)}}})
 }
 
-// The stages of a settling.
+// The stages of a compaction.
 const (
 	waiting   = iota // only the segments are there
 	inserting        // some of the buckets are there
 	inserted         // all of them are
 	ending           // some of the segments have an end
-	settled          // all of them have
+	compacted        // all of them have
 	forgotten        // the segments are deleted
 )
 
@@ -70,23 +70,23 @@ const (
 	kept = 5 * time.Minute
 )
 
-// settling is some segments, and what becomes of them.
-type settling struct {
+// compaction is some segments, and what becomes of them.
+type compaction struct {
 	segments, buckets []bson.Raw
 	stage, part       int
 	at                time.Time // end of the segments and beginning of the buckets
 }
 
-// world is a fake whose measurements lie in buckets and in segments, which are settled.
+// world is a fake whose measurements lie in buckets and in segments, which are compacted.
 type world struct {
 	*fake
-	random    *rand.Rand
-	facts     []fact
-	alone     []bson.Raw // buckets that were never in segments
-	settlings []*settling
+	random      *rand.Rand
+	facts       []fact
+	alone       []bson.Raw // buckets that were never in segments
+	compactions []*compaction
 }
 
-// newWorld makes a random one: every settling stands somewhere, long ago or just now.
+// newWorld makes a random one: every compaction stands somewhere, long ago or just now.
 func newWorld(random *rand.Rand, metas []bson.RawValue, about int64, n int) *world {
 	w := &world{random: random, fake: &fake{segments: true, clock: time.UnixMilli(1.8e12 + random.Int64N(1000))}}
 	w.facts, _ = randomFacts(random, testOptions, metas, about, n)
@@ -98,26 +98,26 @@ func newWorld(random *rand.Rand, metas []bson.RawValue, about int64, n int) *wor
 	}
 	w.alone = inBuckets(random, testOptions, of[parts])
 	for _, list := range of[:parts] {
-		w.settlings = append(w.settlings, w.settle(list))
+		w.compactions = append(w.compactions, w.compact(list))
 	}
 	w.show()
 	return w
 }
 
-// settle makes segments of measurements and the buckets that they become.
-func (w *world) settle(list []fact) *settling {
+// compact makes segments of measurements and the buckets that they become.
+func (w *world) compact(list []fact) *compaction {
 	width := int32(1) << (9 + w.random.IntN(8))
 	key := func(f fact) string {
 		return strconv.Itoa(int(f.source.Partition)) + "/" + strconv.Itoa(int(timeseries.SeriesHash(f.meta)/width))
 	}
-	s := &settling{
+	s := &compaction{
 		segments: cut(w.random, testOptions, list, key, func(list []fact) bson.Raw { return segmentOf(testOptions, list...) }),
 		buckets:  inBuckets(w.random, testOptions, list),
 		stage:    w.random.IntN(forgotten + 1),
 		part:     w.random.IntN(100),
 	}
 	switch s.stage {
-	case settled:
+	case compacted:
 		s.at = w.clock.Add(time.Duration(w.random.IntN(5)-2) * 10 * time.Second)
 	case forgotten:
 		s.at = w.clock.Add(-kept - time.Minute)
@@ -132,18 +132,18 @@ func (w *world) show() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.buckets = append([]bson.Raw(nil), w.alone...)
-	for _, s := range w.settlings {
+	for _, s := range w.compactions {
 		w.buckets = append(w.buckets, s.shown()...)
 	}
 	w.random.Shuffle(len(w.buckets), func(i, j int) { w.buckets[i], w.buckets[j] = w.buckets[j], w.buckets[i] })
 }
 
-// shown are the documents of a settling in its stage.
-func (s *settling) shown() (all []bson.Raw) {
+// shown are the documents of a compaction in its stage.
+func (s *compaction) shown() (all []bson.Raw) {
 	for i, segment := range s.segments {
 		switch {
 		case s.stage == forgotten:
-		case s.stage == settled, s.stage == ending && i%3 == s.part%3:
+		case s.stage == compacted, s.stage == ending && i%3 == s.part%3:
 			all = append(all, until(segment, s.at))
 		default:
 			all = append(all, segment)
@@ -157,13 +157,13 @@ func (s *settling) shown() (all []bson.Raw) {
 	return all
 }
 
-// goOn lets some time pass, and settlings go on: one that is late is undone.
+// goOn lets some time pass, and compactions go on: one that is late is rolled back.
 func (w *world) goOn() {
 	w.clock = w.clock.Add(time.Duration(w.random.IntN(8000)) * time.Millisecond)
-	for _, s := range w.settlings {
+	for _, s := range w.compactions {
 		switch {
 		case s.stage == forgotten:
-		case s.stage == settled:
+		case s.stage == compacted:
 			if w.clock.Sub(s.at) > kept {
 				s.stage = forgotten
 			}

@@ -24,6 +24,9 @@ func (c *consumer) compactOften(sleep func(int)) {
 	for {
 		sleep(1 + c.w.random.IntN(c.w.often))
 		c.retry(sleep)
+		if c.w.chance(0.1) {
+			c.sweep(sleep)
+		}
 		if ids := c.choose(); len(ids) > 0 && !c.compact(sleep, ids) {
 			c.recover(sleep)
 		}
@@ -68,7 +71,7 @@ func (c *consumer) compact(sleep func(int), ids []string) bool {
 		steps[0], steps[1] = steps[1], steps[0]
 	}
 	for _, do := range steps {
-		c.dawdle(sleep, c.w.ahead)
+		c.dawdle(sleep, c.w.slow, 3*c.w.ahead/2)
 		if !do() {
 			c.w.compactions[p.id].doubted = true
 			return false
@@ -79,8 +82,8 @@ func (c *consumer) compact(sleep func(int), ids []string) bool {
 }
 
 // dawdle takes long, now and then.
-func (c *consumer) dawdle(sleep func(int), most int) {
-	if c.w.chaos && c.w.chance(c.w.slow) {
+func (c *consumer) dawdle(sleep func(int), often float64, most int) {
+	if c.w.chaos && c.w.chance(often) {
 		for until := c.w.now + c.w.random.IntN(most); c.w.now < until; {
 			c.retry(sleep)
 		}

@@ -132,9 +132,6 @@ func (c *consumer) run(sleep func(int), wait bool) {
 		if c.leaving && c.release() {
 			return
 		}
-		if c.w.chance(0.1) {
-			c.sweep(sleep)
-		}
 		if c.position < c.w.end && c.w.chance(0.5) {
 			c.flush(sleep, min(c.w.end, c.position+1+c.w.random.IntN(4)))
 		}
@@ -249,7 +246,7 @@ func (c *consumer) store(sleep func(int), doc document) {
 			continue
 		}
 		c.w.saw(unknownFlush)
-		c.dawdle(sleep, c.w.ahead+5*linger)
+		c.dawdle(sleep, c.w.lazy, c.w.ahead+5*linger)
 		s := c.look(sleep, always)
 		found, has := s.documents[id]
 		if !has {
@@ -260,7 +257,7 @@ func (c *consumer) store(sleep func(int), doc document) {
 			c.w.log("%s found %s", c.name, id)
 			return
 		}
-		if c.w.now < late && c.w.with(waitConflict) {
+		if c.w.now < late {
 			continue // it may be executed when the other document is deleted
 		}
 		delete(c.unresolved, id)

@@ -14,7 +14,6 @@ const (
 
 	awaitAnswer     guard = "offsets are committed before the write is acknowledged"
 	readBack        guard = "an unknown flush is written again under another _id"
-	waitConflict    guard = "a conflicted flush of unknown outcome is written elsewhere at once"
 	compactResolved guard = "segments whose write is unknown are compacted"
 
 	freezeFirst   guard = "segments are read before they are frozen"
@@ -32,7 +31,6 @@ const (
 	deleteFirst     guard = "a roll-back unfreezes segments before buckets are deleted"
 	deleteAcked     guard = "a roll-back unfreezes segments before the deletion is acknowledged"
 
-	sweepWhole  guard = "ended segments are deleted before all of their compaction have ended"
 	sweepLinger guard = "segments are deleted as soon as they are not shown"
 
 	editLater    guard = "an operator does not wait for the end of segments"
@@ -47,10 +45,10 @@ const (
 // guards are those that are missed alone.
 var guards = []guard{
 	readSegments, fenceD, waitForFormer, underLease, releaseClean,
-	awaitAnswer, readBack, waitConflict, compactResolved,
+	awaitAnswer, readBack, compactResolved,
 	freezeFirst, freezeAcked, readFence, insertsAcked, insertsInTime, endsAcked, showLater,
 	recoverFound, waitForCommands, recoverFence, endRest, deleteFirst, deleteAcked,
-	sweepWhole, sweepLinger,
+	sweepLinger,
 	editLater, repairOpen, repairSame, repairStable,
 }
 
@@ -63,16 +61,12 @@ func (w *world) provoke(g guard) {
 	case releaseClean: // releases in the middle of compactions
 		w.late, w.spread, w.often, w.habit, w.catching = 0.3, grace/4, 1, 4, 1
 	case insertsInTime: // an owner that is slow
-		w.loss, w.breaks, w.slow, w.ahead, w.often = 0, 0, 0.5, 40, 1
+		w.loss, w.breaks, w.slow, w.catching, w.ahead, w.often, w.trouble = 0, 0, 0.3, 1, 40, 1, 0.003
 	case compactResolved: // a flush that takes longer to judge than its segment lives
-		w.loss, w.breaks, w.slow, w.ahead, w.often, w.trouble = 0, 0.3, 0.1, 60, 1, 0.003
-	case waitConflict: // positions deleted, and read again
-		w.breaks, w.slow, w.habit, w.edits, w.expiring, w.ahead = 0.3, 0, 6, 2, 0.1, 40
-	case sweepWhole: // ends that are lost, and owners that die
-		w.loss, w.late, w.breaks, w.habit, w.trouble, w.ahead, w.often, w.many = 0.15, 0.6, 0.05, 1, 0.05, 40, 1, 6
+		w.loss, w.breaks, w.slow, w.lazy, w.ahead, w.often, w.many, w.trouble = 0, 0.1, 0, 0.5, 40, 1, 6, 0.003
 	case repairOpen, repairStable: // a slow operator
-		w.loss, w.breaks, w.slow, w.edits, w.expiring = 0, 0, 0.5, 2, 0.3
+		w.loss, w.breaks, w.slow, w.lazy, w.edits, w.expiring = 0, 0, 0.5, 0.5, 2, 0.3
 	case repairSame: // a slow repair, and an operator who need not wait long
-		w.loss, w.breaks, w.slow, w.edits, w.ahead, w.often, w.trouble = 0, 0, 0.3, 2, 40, 1, 0.003
+		w.loss, w.late, w.breaks, w.slow, w.lazy, w.edits, w.ahead, w.often, w.many, w.trouble = 0, 0.05, 0, 0, 0.5, 2, 40, 1, 6, 0.003
 	}
 }

@@ -113,7 +113,7 @@ func (w *world) edit(sleep func(int), id string, o operation) {
 		if !has || !changes {
 			return
 		}
-		if w.chaos && w.chance(w.slow) {
+		if w.chaos && w.chance(w.lazy) {
 			sleep(w.random.IntN(60)) // an operator has no lease
 		}
 		k := w.start(func() (int, string) {
@@ -210,13 +210,13 @@ func (w *world) repair(sleep func(int), position int) bool {
 		return true
 	}
 	from := all[w.random.IntN(len(all))]
-	if w.chaos && w.chance(w.slow) {
+	if w.chaos && w.chance(w.lazy) {
 		sleep(w.random.IntN(60))
 	}
 	if !slices.ContainsFunc(w.holders(position), func(h holder) bool { return h.id != from.id }) {
 		return false
 	}
-	if w.chaos && w.chance(w.slow) {
+	if w.chaos && w.chance(w.lazy) {
 		sleep(w.random.IntN(60))
 	}
 	k := w.start(func() (int, string) {

@@ -12,7 +12,7 @@ func (c *consumer) recover(sleep func(int)) (found bool) {
 		for c.w.now < c.commandsUntil && c.w.with(waitForCommands) {
 			c.retry(sleep)
 		}
-		c.dawdle(sleep, 2*c.w.ahead)
+		c.dawdle(sleep, c.w.slow, 2*c.w.ahead)
 		s := c.look(sleep, recoverFence)
 		compaction, frozen, from := unfinished(s)
 		if compaction == "" {

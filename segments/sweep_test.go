@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// sweep deletes segments that ended long enough ago, if all segments of their compaction have ended: as long as one has not,
-// an ended one is the proof that the buckets must stay.
+// sweep deletes segments that ended long enough ago. It comes between compactions, when none is unfinished: as long as a segment of a
+// compaction has not ended, an ended one is the proof that the buckets must stay.
 func (c *consumer) sweep(sleep func(int)) {
 	before := c.clock() - linger
 	if !c.w.with(sweepLinger) {
@@ -15,7 +15,7 @@ func (c *consumer) sweep(sleep func(int)) {
 	var calls []*call
 	s := c.w.db.majority()
 	for _, id := range slices.Sorted(maps.Keys(s.documents)) {
-		if doc := s.documents[id]; doc.segment && doc.until > 0 && doc.until <= before && (ended(s, doc.compaction) || !c.w.with(sweepWhole)) {
+		if doc := s.documents[id]; doc.segment && doc.until > 0 && doc.until <= before {
 			calls = append(calls, c.start(func() (int, string) { return c.sweepOne(id, before) }))
 		}
 	}

@@ -56,7 +56,8 @@ type world struct {
 	late        float64
 	breaks      float64 // how often a connection breaks, and the command is on its way
 	spread      int     // how far apart what is late arrives, before the grace is over
-	slow        float64 // how often an owner takes long from one step to the next
+	slow        float64 // how often an owner takes long from one step of a compaction to the next
+	lazy        float64 // how often a flush, an operator or a repair does
 	trouble     float64 // how often something goes wrong with the owner or the database
 	habit       int     // what goes wrong most
 	edits       int     // the longest time from one operation to the next
@@ -99,6 +100,7 @@ func newWorld(seed uint64, without ...guard) *world {
 	w.breaks = []float64{0, 0.05, 0.3}[w.random.IntN(3)]
 	w.spread = []int{grace / 4, grace, grace}[w.random.IntN(3)]
 	w.slow = []float64{0, 0.02, 0.1}[w.random.IntN(3)]
+	w.lazy = []float64{0, 0.02, 0.1}[w.random.IntN(3)]
 	w.trouble = []float64{0.01, 0.03}[w.random.IntN(2)]
 	w.habit = w.random.IntN(7)
 	w.often = []int{2, 15}[w.random.IntN(2)]

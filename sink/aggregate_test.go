@@ -81,8 +81,8 @@ func matches(query bson.D, vars map[string]any) bool {
 		case operator[0].Key == "$in":
 			ok = slices.ContainsFunc(operator[0].Value.(bson.A), func(one any) bool { return reflect.DeepEqual(v, one) })
 		case operator[0].Key == "$gte":
-			number, isNumber := v.(int32)
-			ok = isNumber && number >= operator[0].Value.(int32)
+			text, isText := v.(string)
+			ok = isText && text >= operator[0].Value.(string)
 		default:
 			panic("the model has no query " + operator[0].Key)
 		}

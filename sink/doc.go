@@ -19,7 +19,7 @@
 //	a partition     store.go, partition.go (a time series, one source partition of it, reading its claim)
 //	                claim.go, topic.go (claiming, fencing, releasing; how many partitions the topic had at first)
 //	                stored.go (D), send.go, turns.go, unsent.go, classify.go (writing), resolve.go (reading back)
-//	                settle.go (segments settled into buckets, step by step)
+//	                compaction.go (segments compacted into buckets, step by step), compactionask.go (asking for that)
 //	                lookup.go, lookupshortlist.go (buckets to reopen: the queries, the choice), newest.go (of which time the newest is)
 //	a connection    dial.go, socket_*.go (connecting, TLS, options of the socket)
 //	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
@@ -38,6 +38,5 @@
 //	beside it       scan.go (Buckets, for verifying), holdings.go, size.go, partitions.go (what is stored, whose claims there are)
 //	                selection.go (whole series, to be edited), selectiontry.go, selectionchange.go, selectiondelete.go, selectionbatch.go
 //	                notes.go (which positions such edits deleted or changed)
-//	                selectionsegment.go, selectionsegmentedit.go (the measurements of such series in segments)
 //	                expire.go (what has expired)
 package sink

@@ -22,8 +22,8 @@ var ErrKeptLonger = errors.New("the collection keeps measurements longer now tha
 // clock; then a deletion ends with ErrKeptLonger when the collection is to keep measurements longer meanwhile. It returns the moment.
 // ErrNotSetUp and ErrNeverExpires say that there is nothing to go by.
 //
-// A segment goes by the same rule, as a whole: it holds the times of one span from its minimum, too. A settling that finds it gone
-// is undone, and settles the others again; what it made of the segment is older than the moment as well.
+// A segment goes by the same rule, as a whole: it holds the times of one span from its minimum, too. A compaction that finds it gone
+// goes on with the others; what it made of the segment is older than the moment as well.
 func (d *Database) Expired(ctx context.Context, series string, before time.Time) (*Selection, time.Time, error) {
 	o, _, err := d.Definition(ctx, series)
 	if err != nil {

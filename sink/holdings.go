@@ -22,7 +22,7 @@ type Holding struct {
 	Measurements int64 `json:"measurements"`
 	Segments     int64 `json:"segments"`
 	Staged       int64 `json:"stagedMeasurements"`
-	// Ended are segments whose measurements are in buckets, Unfinished are buckets of a settling that may be undone: their
+	// Ended are segments whose measurements are in buckets, Unfinished are buckets of a compaction that may be rolled back: their
 	// measurements are in segments. Neither count above.
 	Ended      int64 `json:"endedSegments"`
 	Unfinished int64 `json:"unfinishedBuckets"`
@@ -37,9 +37,9 @@ type Holding struct {
 	// Counts is how many buckets have how many measurements.
 	Counts map[int32]int64 `json:"-"`
 	// Covered is the sum over the buckets of the time from their rounded beginning to their last measurement, in milliseconds.
-	// Settled is how many of them were made of segments.
-	Covered int64 `json:"-"`
-	Settled int64 `json:"-"`
+	// Compacted is how many of them were made of segments.
+	Covered   int64 `json:"-"`
+	Compacted int64 `json:"-"`
 	// Cut tells that there are more buckets and segments: these are the ones with the largest offsets.
 	Cut bool `json:"cut"`
 }
@@ -52,27 +52,24 @@ type tally struct {
 	buckets   Collection
 	timeField string
 	newest    int64
-	// announced are the settlings that are not over: their segments hold the measurements, and their buckets do not.
-	announced map[claim.Token]bool
+	// unfinished are the compactions that are not over: their segments hold the measurements, and their buckets do not.
+	unfinished map[claim.Token]bool
 }
 
 // Holdings tells what is stored of each partition, in the order of topic ids and partitions, looking at no more than
 // newest buckets and segments of each (0: all). It jumps through the index of sources: besides those it costs two or three
-// queries a partition, however much is stored. What is being settled meanwhile may count twice or not at all.
+// queries a partition, however much is stored. What is being compacted meanwhile may count twice or not at all.
 func (d *Database) Holdings(ctx context.Context, series string, newest int64) ([]Holding, error) {
 	buckets, doing := d.series(series).ports.Buckets, "reading the buckets of "+series
 	definition, err := readDefinition(ctx, d.series(series).ports.Options)
 	if err != nil {
 		return nil, err
 	}
-	claims, err := d.Partitions(ctx, series)
+	begun, err := unfinished(ctx, buckets)
 	if err != nil {
 		return nil, err
 	}
-	of := tally{buckets, definition.TimeField, newest, map[claim.Token]bool{}}
-	for _, c := range claims {
-		of.announced[c.Settling] = c.Settling != claim.Token{}
-	}
+	of := tally{buckets, definition.TimeField, newest, begun}
 	foreign, err := of.add(ctx, bson.D{{Key: timeseries.PathTopicID, Value: nil}})
 	if err != nil {
 		return nil, failure(doing, err)
@@ -132,7 +129,7 @@ func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 		{Key: timeseries.PathFirst, Value: 1},
 		{Key: timeseries.PathLast, Value: 1},
 		{Key: timeseries.PathSegment, Value: 1},
-		{Key: timeseries.PathSettled, Value: 1},
+		{Key: timeseries.PathCompaction, Value: 1},
 		{Key: timeseries.MinPath(of.timeField), Value: 1},
 		{Key: timeseries.MaxPath(of.timeField), Value: 1},
 	})}
@@ -141,7 +138,7 @@ func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 	}
 	err := of.buckets.Find(ctx, query, func(d bson.Raw) error {
 		if h.Cut = of.newest > 0 && h.looked() == of.newest; !h.Cut {
-			h.add(d, of.timeField, of.announced)
+			h.add(d, of.timeField, of.unfinished)
 		}
 		return nil
 	})
@@ -149,22 +146,22 @@ func (of *tally) add(ctx context.Context, filter bson.D) (Holding, error) {
 }
 
 // add takes one document in; a field that is missing or of another type counts as nothing.
-func (h *Holding) add(d bson.Raw, timeField string, announced map[claim.Token]bool) {
+func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]bool) {
 	control, _ := d.Lookup(timeseries.FieldControl).DocumentOK()
 	count, _ := control.Lookup(timeseries.FieldCount).AsInt64OK()
 	size, _ := control.Lookup(timeseries.FieldSize).AsInt64OK()
 	h.Bytes += size
 	if segment, ok := control.Lookup(timeseries.FieldSegment).DocumentOK(); ok {
-		_, ended := segment.Lookup(timeseries.FieldUntil).DateTimeOK()
-		if ended && !announced[uuidIn(segment, timeseries.FieldBy)] {
+		_, ended := segment.Lookup(timeseries.FieldVisibleUntil).DateTimeOK()
+		if ended && !unfinished[uuidIn(segment, timeseries.FieldCompaction)] {
 			h.Ended++
 			return
 		}
 		h.Segments++
 		h.Staged += count
 	} else {
-		settled, made := control.Lookup(timeseries.FieldSettled).DocumentOK()
-		if announced[uuidIn(settled, timeseries.FieldBy)] {
+		compaction, made := control.Lookup(timeseries.FieldCompaction).DocumentOK()
+		if unfinished[uuidIn(compaction, timeseries.FieldCompactionID)] {
 			h.Unfinished++
 			return
 		}
@@ -173,7 +170,7 @@ func (h *Holding) add(d bson.Raw, timeField string, announced map[claim.Token]bo
 		h.Counts[int32(count)]++
 		h.Covered += covered(control, timeField)
 		if made {
-			h.Settled++
+			h.Compacted++
 		}
 		if closed, _ := control.Lookup(timeseries.FieldClosed).BooleanOK(); closed {
 			h.Closed++

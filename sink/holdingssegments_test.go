@@ -11,8 +11,8 @@ import (
 	"waterwheel/timeseries"
 )
 
-// TestHoldingsTellsSegmentsFromBuckets: a settling that is announced has its measurements in segments, one that is over in buckets, and each
-// counts once.
+// TestHoldingsTellsSegmentsFromBuckets: a compaction that is unfinished has its measurements in segments, one that is over in
+// buckets, and each counts once.
 func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 	e := connect(t)
 	s := e.setup(t)
@@ -20,29 +20,23 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 	uuid := func(first byte) bson.Binary {
 		return bson.Binary{Subtype: 4, Data: append([]byte{first}, make([]byte, 15)...)}
 	}
-	announced, over := uuid(1), uuid(2)
-	segment := func(by *bson.Binary) bson.D {
-		about := bson.D{{Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}
-		if by != nil {
-			about = append(about, bson.E{Key: "until", Value: bson.DateTime(minute)}, bson.E{Key: "by", Value: *by})
-		}
-		return bson.D{{Key: "control.segment", Value: about}}
+	open, over := uuid(1), uuid(2)
+	segment := func(more ...bson.E) bson.D {
+		return bson.D{{Key: "control.segment", Value: append(bson.D{{Key: "owner", Value: "0/0"}, {Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}, more...)}}
 	}
-	settled := func(by bson.Binary) bson.D {
-		return bson.D{{Key: "control.settled", Value: bson.D{{Key: "from", Value: bson.DateTime(minute)}, {Key: "by", Value: by}}}}
+	of := func(id bson.Binary) bson.E { return bson.E{Key: "compaction", Value: id} }
+	ended := bson.E{Key: "visibleUntil", Value: bson.DateTime(minute)}
+	compacted := func(id bson.Binary) bson.D {
+		return bson.D{{Key: "control.compaction", Value: bson.D{{Key: "id", Value: id}, {Key: "visibleFrom", Value: bson.DateTime(minute)}}}}
 	}
 	buckets := e.raw.Collection("events.buckets")
 	for i, set := range []bson.D{
-		segment(nil), segment(&announced), segment(&over), settled(announced), settled(over), {{Key: "control.closed", Value: false}},
+		segment(), segment(of(open)), segment(of(over), ended), compacted(open), compacted(over), {{Key: "control.closed", Value: false}},
 	} {
 		sendAll(t, p, bucketer.Applied, insertOf(itoa(i), run(int64(i)*100, 10+i)...))
 		if r, err := buckets.UpdateMany(t.Context(), bson.D{{Key: "meta", Value: itoa(i)}}, bson.D{{Key: "$set", Value: set}}); err != nil || r.MatchedCount != 1 {
 			t.Fatal(r, err)
 		}
-	}
-	announce := bson.D{{Key: "$set", Value: bson.D{{Key: "settling", Value: bson.D{{Key: "by", Value: announced}}}}}}
-	if _, err := e.raw.Collection("events.partitions").UpdateMany(t.Context(), bson.D{}, announce); err != nil {
-		t.Fatal(err)
 	}
 	for newest, want := range map[int64]sink.Holding{
 		0: {Buckets: 2, Measurements: 14 + 15, Segments: 2, Staged: 10 + 11, Ended: 1, Unfinished: 1, First: 0, Last: 514},
@@ -56,8 +50,8 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 		if !reflect.DeepEqual(got.Counts, map[int32]int64{14: 1, 15: 1}) {
 			t.Errorf("buckets by their count: %v", got.Counts)
 		}
-		if got.Settled != 1 {
-			t.Errorf("newest %d: %d buckets were made of segments", newest, got.Settled)
+		if got.Compacted != 1 {
+			t.Errorf("newest %d: %d buckets were made of segments", newest, got.Compacted)
 		}
 		if got.Buckets != want.Buckets || got.Measurements != want.Measurements || got.Segments != want.Segments || got.Staged != want.Staged ||
 			got.Ended != want.Ended || got.Unfinished != want.Unfinished || got.First != want.First || got.Last != want.Last || got.Cut != want.Cut {
@@ -66,14 +60,14 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 	}
 }
 
-// TestScanTellsOfSettlings: also without columns.
-func TestScanTellsOfSettlings(t *testing.T) {
+// TestScanTellsOfCompactions: also without columns.
+func TestScanTellsOfCompactions(t *testing.T) {
 	e := connect(t)
 	p := e.claimed(t, e.setup(t))
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 3)...), insertOf("b", run(10, 3)...))
 	for series, set := range map[string]bson.D{
 		"a": {{Key: "control.segment", Value: bson.D{{Key: "low", Value: int32(7)}}}},
-		"b": {{Key: "control.settled", Value: bson.D{{Key: "from", Value: bson.DateTime(5)}}}},
+		"b": {{Key: "control.compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(5)}}}},
 	} {
 		if r, err := e.raw.Collection("events.buckets").UpdateMany(t.Context(), bson.D{{Key: "meta", Value: series}}, bson.D{{Key: "$set", Value: set}}); err != nil || r.MatchedCount != 1 {
 			t.Fatal(r, err)
@@ -86,7 +80,7 @@ func TestScanTellsOfSettlings(t *testing.T) {
 			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment, timeseries.FieldLow).Int32OK(); ok {
 				low = v
 			}
-			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldFrom).DateTimeOK(); ok {
+			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCompaction, timeseries.FieldVisibleFrom).DateTimeOK(); ok {
 				from = v
 			}
 			if data := d.Lookup(timeseries.FieldData); (data.Type != 0) != whole {

@@ -162,7 +162,7 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 		index.Kind, index.User.Keys = IndexOfView, s.viewKeys()
 	case ofAll(spec, sourceIndex()):
 		index.Kind = IndexOfSources
-	case ofAll(spec, segmentIndex()):
+	case sameKeys(keyIn(spec), segmentIndex(s.options)):
 		index.Kind = IndexOfSegments
 	case ofAll(spec, expiryIndex(s.options)) && expires:
 		index.Kind, index.User.Keys = IndexOfExpiry, document(bson.D{{Key: s.options.TimeField, Value: 1}})

@@ -96,19 +96,19 @@ func TestIndexOfSegmentsIsNeeded(t *testing.T) {
 	e := connect(t, func(o *sink.Options) { o.Segments = sink.SegmentsOn })
 	for range 2 {
 		e.setup(t)
-		want := slices.Sorted(slices.Values(append(e.ownIndexes(t), "segments control.segment.low_1")))
+		want := slices.Sorted(slices.Values(append(e.ownIndexes(t), "segments control.segment.owner_1_control.min.time_1")))
 		if diff := cmp.Diff(want, e.summaries(t)); diff != "" {
 			t.Error(diff)
 		}
 	}
-	if err := e.DropIndex(t.Context(), "events", "control.segment.low_1"); err == nil || !strings.Contains(err.Error(), "finds segments by it") {
+	if err := e.DropIndex(t.Context(), "events", "control.segment.owner_1_control.min.time_1"); err == nil || !strings.Contains(err.Error(), "finds segments by it") {
 		t.Errorf("dropping it: %v", err)
 	}
 	list, err := e.Indexes(t.Context(), "events")
 	if err != nil {
 		t.Fatal(err)
 	}
-	advice, err := list.Options.Advise(ext(t, `{"control.segment.low": 7}`), list.Definitions(false))
+	advice, err := list.Options.Advise(ext(t, `{"control.segment.owner": "7"}`), list.Definitions(false))
 	if err != nil || advice.Index != "" {
 		t.Errorf("a filter on a field of the same name is served by %q, %v", advice.Index, err)
 	}
@@ -239,7 +239,7 @@ func TestIndexOnMixedKindsIsRefused(t *testing.T) {
 	}
 	buckets := e.raw.Collection("events.buckets")
 	segment := bucket(3, "a") // of several series
-	segment[0].Value = append(segment[0].Value.(bson.D), bson.E{Key: "segment", Value: bson.D{{Key: "low", Value: int32(7)}}})
+	segment[0].Value = append(segment[0].Value.(bson.D), bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "0/0"}}})
 	if _, err := buckets.InsertMany(t.Context(), []any{bucket(1, 2.5), bucket(int64(1), 2), bucket("a", "b"), segment, bson.D{}}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestCreateIndexTellsItsConsequences(t *testing.T) {
 		{Key: "meta", Value: bson.D{{Key: "device", Value: "d-1"}, {Key: "site", Value: bson.D{{Key: "floor", Value: 3}}}}},
 		{Key: "control", Value: of(bson.D{{Key: "time", Value: bson.DateTime(5)}, {Key: "celsius", Value: 21.5}, {Key: "wind", Value: bson.D{{Key: "speed", Value: 3}}}})},
 	}
-	segment := bson.D{{Key: "control", Value: append(of(bson.D{{Key: "meta", Value: bson.D{{Key: "zone", Value: 7}}}}), bson.E{Key: "segment", Value: bson.D{{Key: "low", Value: int32(7)}}})}}
+	segment := bson.D{{Key: "control", Value: append(of(bson.D{{Key: "meta", Value: bson.D{{Key: "zone", Value: 7}}}}), bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "0/0"}}})}}
 	const (
 		refusing = "while this index exists, MongoDB refuses a measurement with "
 		letter   = ": it becomes a dead letter (refused_by_database)"

@@ -99,9 +99,6 @@ func parseSeen(d bson.Raw) claim.Document {
 	seen.Start, _ = d.Lookup("start").AsInt64OK()
 	seen.Wait = parseTime(d, "waitMs")
 	seen.Lease, seen.Waited = parseTimeOf(d, "lease", seen.Claim), parseTimeOf(d, "waited", seen.Claim)
-	if settling, ok := d.Lookup("settling").DocumentOK(); ok {
-		seen.Settling = uuidIn(settling, timeseries.FieldBy)
-	}
 	return seen
 }
 

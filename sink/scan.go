@@ -41,7 +41,7 @@ func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to in
 			{Key: timeseries.PathCount, Value: 1},
 			{Key: timeseries.PathSource, Value: 1},
 			{Key: timeseries.PathSegment, Value: 1},
-			{Key: timeseries.PathSettled, Value: 1},
+			{Key: timeseries.PathCompaction, Value: 1},
 		})
 	}
 	return s.run(ctx, each)

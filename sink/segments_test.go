@@ -36,10 +36,10 @@ func (s *viewServer) steps() (steps []string) {
 		switch name := nameOf(c); {
 		case name == "update" && strings.Contains(text, `"segments": true`):
 			steps = append(steps, "definition")
-		case name == "createIndexes" && strings.Contains(text, "control.segment.low"):
+		case name == "createIndexes" && strings.Contains(text, "control.segment.owner"):
 			step := "index"
-			if sparse, _ := c.Lookup("indexes", "0", "sparse").BooleanOK(); sparse {
-				step += " sparse"
+			if _, partial := c.Lookup("indexes", "0", "partialFilterExpression").DocumentOK(); partial {
+				step += " partial"
 			}
 			steps = append(steps, step)
 		case (name == "collMod" || name == "create") && c.Lookup(name).StringValue() == "events":
@@ -109,7 +109,8 @@ func TestSetupBeginsSegmentsWhereTheyAreShown(t *testing.T) {
 	}
 }
 
-// TestSetupSwitchesTheViewBeforeTheFirstSegment: the view is first, since what cannot be made must not be noted for good.
+// TestSetupSwitchesTheViewBeforeTheFirstSegment: the index comes first, since the view looks for segments by it. The view comes before the
+// definition, since what cannot be made must not be noted for good.
 func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 	for kind, stages := range map[sink.ViewKind]int{sink.ViewInternal: 3, sink.ViewPortable: 5} {
 		s := newViewServer(t)
@@ -120,7 +121,7 @@ func TestSetupSwitchesTheViewBeforeTheFirstSegment(t *testing.T) {
 		if _, _, err := s.setupSegments(kind, sink.SegmentsAuto); err != nil {
 			t.Fatal(err)
 		}
-		want := []string{fmt.Sprint("collMod ", stages), "definition", "index sparse"}
+		want := []string{"index partial", fmt.Sprint("collMod ", stages), "definition"}
 		if diff := cmp.Diff(want, s.steps()[len(before):]); diff != "" {
 			t.Errorf("%s: %s", kind, diff)
 		}
@@ -316,17 +317,39 @@ func TestSetupOfSegmentsBySeveralAtOnce(t *testing.T) {
 	}
 }
 
-func TestServersWithoutSparseIndexesGoWithout(t *testing.T) {
+func TestServersWithoutPartialIndexesGoWithout(t *testing.T) {
 	s := newViewServer(t)
 	s.answer("createIndexes", func(command bson.Raw) bson.D {
-		if _, err := command.LookupErr("indexes", "0", "sparse"); err == nil {
+		if _, err := command.LookupErr("indexes", "0", "partialFilterExpression"); err == nil {
 			return failing(238, "not implemented")(nil)
 		}
 		return bson.D{}
 	})
 	store, said, err := s.setupSegments(sink.ViewAuto, sink.SegmentsAuto)
-	if err != nil || !store.Segments || strings.Count(said, "no sparse indexes") != 1 {
+	if err != nil || !store.Segments || strings.Count(said, "no partial indexes") != 1 {
 		t.Errorf("%v, said %s", err, said)
+	}
+}
+
+// TestSetupRefusesSegmentsOfAFormerVersion: what a version before the first release has left half done would be shown twice.
+func TestSetupRefusesSegmentsOfAFormerVersion(t *testing.T) {
+	for name, left := range map[string]struct {
+		collection string
+		document   bson.D
+	}{
+		"a partition": {"events.partitions", bson.D{{Key: "_id", Value: "c/t/0"}, {Key: "settling", Value: bson.D{{Key: "from", Value: bson.DateTime(5)}}}}},
+		"a segment": {"events.buckets", bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "control", Value: bson.D{
+			{Key: "segment", Value: bson.D{{Key: "owner", Value: "c/t/0"}, {Key: "until", Value: bson.DateTime(5)}}},
+		}}}},
+	} {
+		s := newViewServer(t)
+		if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err != nil {
+			t.Fatal(err)
+		}
+		s.documents[left.collection] = append(s.documents[left.collection], left.document)
+		if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err == nil || !strings.Contains(err.Error(), "SEGMENTS=off until no segment is left") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ type Selection struct {
 	timeout          time.Duration                   // of a write
 	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
 	unnoted          bool                            // what is deleted has expired: it needs no notes
-	segments         *segmentSelection               // nil: segments are documents like others
+	segments         bool                            // the collection may have segments, which are left alone; else they are documents like others
 }
 
 // NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone. Options is
@@ -52,16 +52,16 @@ func NewSelection(buckets, options Editable, query bson.Raw, closed bool, timeou
 	return &Selection{buckets: buckets, options: options, query: query, closed: closed, timeout: timeout}
 }
 
-// Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates, and of the measurements
-// in segments of which the query finds the metas.
-func (d *Database) Select(ctx context.Context, series string, query bson.Raw, closed bool) (*Selection, error) {
-	definition, err := readDefinition(ctx, d.series(series).ports.Options)
-	if err != nil && !errors.Is(err, ErrNotSetUp) {
-		return nil, err
-	}
-	s := d.documents(series, query, closed).WithSegments(definition.Options, d.Clock)
-	s.segments.none = !definition.Segments // and without the index of segments it takes long to find that out
-	return s, nil
+// BucketsOnly makes a Selection leave segments alone.
+func (s *Selection) BucketsOnly() *Selection {
+	s.segments = true
+	return s
+}
+
+// Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates. Segments are left alone:
+// Compacted waits until those of now are in buckets.
+func (d *Database) Select(series string, query bson.Raw, closed bool) *Selection {
+	return d.documents(series, query, closed).BucketsOnly()
 }
 
 // documents is the Selection of whole documents, buckets or segments.
@@ -70,31 +70,22 @@ func (d *Database) documents(series string, query bson.Raw, closed bool) *Select
 	return NewSelection(port(timeseries.BucketsSuffix), port(timeseries.OptionsSuffix), query, closed, d.o.WriteTimeout)
 }
 
-// Amount is a number of buckets, and of measurements in them or in segments.
+// Amount is a number of buckets, and of measurements in them.
 type Amount struct {
 	Buckets      int64 `json:"buckets"`
 	Measurements int64 `json:"measurements"`
-	// Staged are those of the measurements that are in segments.
-	Staged int64 `json:"inSegments"`
 }
 
 // Add adds an amount.
 func (a *Amount) Add(b Amount) {
 	a.Buckets += b.Buckets
 	a.Measurements += b.Measurements
-	a.Staged += b.Staged
 }
 
 // IsZero tells that it is nothing.
 func (a Amount) IsZero() bool { return a == Amount{} }
 
-// staged is an amount that is in segments only.
-func staged(measurements int64) Amount {
-	return Amount{Measurements: measurements, Staged: measurements}
-}
-
-// SelectedSeries is a series of a Selection and what it holds of it: in closed buckets, and in what is still live, which are
-// open buckets and segments. A settling that is under way has some measurements in both.
+// SelectedSeries is a series of a Selection, and what it holds of it in open and in closed buckets.
 type SelectedSeries struct {
 	Meta         bson.RawValue // Type 0: none
 	Open, Closed Amount
@@ -103,21 +94,9 @@ type SelectedSeries struct {
 // Series lists the series of the selection in the order of MongoDB's sort, and calls progress with the number of buckets
 // looked at. Two metas that only compare equal, such as 1 and 1.0, are two series.
 func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([]SelectedSeries, error) {
-	if err := s.begin(ctx); err != nil {
-		return nil, err
-	}
-	found, err := s.stagedSeries(ctx) // before the buckets: what is settled meanwhile is seen twice, not never
-	if err != nil {
-		return nil, failure("looking for segments", err)
-	}
 	list := seriesList{index: map[string]int{}}
-	for _, one := range found {
-		if err = list.add(one.meta, staged(one.live), false); err != nil {
-			return nil, err
-		}
-	}
 	var looked int64
-	err = s.buckets.Find(ctx, Query{Filter: s.bucketQuery(), Projection: editedFields()}, func(d bson.Raw) error {
+	err := s.buckets.Find(ctx, Query{Filter: s.bucketQuery(), Projection: editedFields()}, func(d bson.Raw) error {
 		looked++
 		progress(looked)
 		b := s.read(d)
@@ -164,15 +143,9 @@ func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 	return nil
 }
 
-// Holds tells whether the time series, selected or not, has a bucket with exactly this meta, or measurements of it in segments.
+// Holds tells whether the time series, selected or not, has a bucket with exactly this meta.
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
 	wanted, found := seriesOf(meta), false
-	if err := s.begin(ctx); err != nil {
-		return false, err
-	}
-	if staged, err := s.isStaged(ctx, wanted); err != nil || staged {
-		return staged, failure("looking for segments", err)
-	}
 	filter := append(bson.D{isMeta(meta)}, s.notSegments()...)
 	err := s.buckets.Find(ctx, Query{Filter: document(filter), Projection: editedFields()}, func(d bson.Raw) error {
 		if s.read(d).series() == wanted {
@@ -197,8 +170,6 @@ type edited struct {
 	count   int64
 	counted bson.RawValue // control.count as the document has it
 	closed  bool
-	from    int64    // from when on it is shown, if it was made of segments, in milliseconds since 1970
-	by      string   // the settling that made it
 	listed  bson.Raw // the document as it was read, for its notes; nil: nothing is noted
 }
 
@@ -208,22 +179,15 @@ func editedFields(more ...bson.E) bson.Raw {
 		{Key: timeseries.FieldMeta, Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathClosed, Value: 1},
-		{Key: timeseries.PathSettled, Value: 1},
 	}, more...))
 }
 
-// read reads a bucket of whatever origin; its values are those of the document. One that is not shown yet does not count as
-// closed: its measurements are those of segments, and what is shown of these must not change back when the bucket takes over.
+// read reads a bucket of whatever origin; its values are those of the document.
 func (s *Selection) read(d bson.Raw) edited {
 	b := edited{id: d.Lookup(timeseries.FieldID), meta: d.Lookup(timeseries.FieldMeta)}
 	b.counted = d.Lookup(timeseries.FieldControl, timeseries.FieldCount)
 	b.count, _ = b.counted.AsInt64OK()
 	b.closed, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
-	b.from, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldFrom).DateTimeOK()
-	b.by = string(d.Lookup(timeseries.FieldControl, timeseries.FieldSettled, timeseries.FieldBy).Value)
-	if s.segments != nil && b.from > s.segments.planned {
-		b.closed = false
-	}
 	return b
 }
 
@@ -271,7 +235,7 @@ func firstName(object bson.RawValue) string {
 
 // bucketQuery is the query for the buckets of the selection.
 func (s *Selection) bucketQuery() bson.Raw {
-	if s.segments == nil {
+	if !s.segments {
 		return s.query
 	}
 	return document(bson.D{{Key: "$and", Value: bson.A{s.query, s.notSegments()}}})
@@ -279,10 +243,10 @@ func (s *Selection) bucketQuery() bson.Raw {
 
 // notSegments is the condition that a document is a bucket, if segments are something else.
 func (s *Selection) notSegments() bson.D {
-	if s.segments == nil {
+	if !s.segments {
 		return nil
 	}
-	return bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}}}
+	return bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}}
 }
 
 // editable is the query for the buckets that an edit may change.
@@ -293,15 +257,9 @@ func (s *Selection) editable() bson.Raw {
 	return document(bson.D{{Key: "$and", Value: bson.A{s.bucketQuery(), bson.D{s.open()}}}})
 }
 
-// open is the condition that a bucket is not closed, or was made of segments and is not shown yet.
+// open is the condition that a bucket is not closed.
 func (s *Selection) open() bson.E {
-	open := bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}
-	if s.segments == nil {
-		return open
-	}
-	return bson.E{Key: "$or", Value: bson.A{
-		bson.D{open}, bson.D{{Key: timeseries.PathFrom, Value: bson.D{{Key: "$gt", Value: bson.DateTime(s.segments.planned)}}}},
-	}}
+	return bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}
 }
 
 // among is the query for buckets by their _id.
@@ -312,3 +270,6 @@ func among(buckets []edited) bson.E {
 	}
 	return bson.E{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}}
 }
+
+// keyOf is an _id as bytes.
+func keyOf(id bson.RawValue) string { return string(byte(id.Type)) + string(id.Value) }

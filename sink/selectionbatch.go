@@ -34,7 +34,6 @@ type editing struct {
 	bytes    int      // that they take
 	most     int      // buckets in a batch
 	unsure   []edited // sent, and not known to be edited
-	segments *segmentEdits
 	kind     noteKind // of the notes that are written before an edit is sent
 
 	// send edits the buckets that still have the measurements with which they were read, and returns how many it found.
@@ -49,9 +48,6 @@ func (e *editing) Edited() Edited { return e.edited }
 // Settle finds out about the buckets that are Unsure, when Run is not called again. A write whose answer did not come may be
 // executed later all the same.
 func (e *editing) Settle(ctx context.Context) error {
-	if err := e.segments.account(ctx); err != nil {
-		return failure("reading segments back", err)
-	}
 	_, err := e.account(ctx)
 	return failure("reading buckets back", err)
 }
@@ -212,7 +208,7 @@ func (e *editing) account(ctx context.Context) (unedited []left, err error) {
 	return unedited, nil
 }
 
-func (e *editing) countUnsure() { e.edited.Unsure = int64(len(e.unsure) + len(e.segments.sent)) }
+func (e *editing) countUnsure() { e.edited.Unsure = int64(len(e.unsure)) }
 
 // executed is how many documents a write command found; an error unless all of that is durable.
 func executed(reply Reply, err error) (int64, error) {

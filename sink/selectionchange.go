@@ -30,7 +30,6 @@ type target struct {
 func (s *Selection) Change(all []SelectedSeries, changes []MetaChange, progress func(Edited)) *Change {
 	c := &Change{editing: editing{s: s, progress: progress, most: maxChanged, kind: notedChanged}, after: make(map[string]target, len(all)+len(changes))}
 	c.send, c.isDone = c.update, c.isMoved
-	c.segments = newSegmentEdits(&c.editing)
 	for _, one := range all {
 		c.after[seriesOf(one.Meta)] = target{}
 	}
@@ -49,26 +48,11 @@ func (s *Selection) Change(all []SelectedSeries, changes []MetaChange, progress 
 	return c
 }
 
-// Run changes the segments, and then the buckets, that were not changed yet. After an *OutageError it can be called again; none is
-// changed twice. See segmentEdits for why it is in this order.
+// Run changes the buckets that were not changed yet. After an *OutageError it can be called again; none is
+// changed twice.
 func (c *Change) Run(ctx context.Context) error {
 	c.edited.Appeared = 0
-	if err := c.s.begin(ctx); err != nil {
-		return err
-	}
-	left := c.segments.run(ctx, func(meta bson.RawValue) (bson.RawValue, bool) {
-		if to := c.after[seriesOf(meta)]; to.set {
-			return to.meta, true
-		}
-		return meta, true
-	})
-	if left != nil && !c.segments.isDamage(left) {
-		return left
-	}
-	if err := c.pass(ctx, "changing metas", c.isWanted); err != nil {
-		return err
-	}
-	return left
+	return c.pass(ctx, "changing metas", c.isWanted)
 }
 
 func (c *Change) isWanted(b edited) bool {
@@ -81,7 +65,7 @@ func (c *Change) isWanted(b edited) bool {
 	if from, moved := c.moved[b.key()]; moved && from != series {
 		return false // it has arrived
 	}
-	return to.set && (c.moved == nil || c.segments.isBefore(b))
+	return to.set
 }
 
 // update sends one update for each bucket, under the condition that it still has its meta and its measurements.

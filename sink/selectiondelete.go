@@ -18,32 +18,12 @@ func (s *Selection) Delete(progress func(Edited)) *Deletion {
 		d.kind = ""
 	}
 	d.send, d.isDone = d.delete, func(_ edited, now *edited) bool { return now == nil }
-	d.segments = newSegmentEdits(&d.editing)
 	return d
 }
 
-// Run takes the measurements out of the segments that there are, and deletes the buckets. After an *OutageError it can be called
-// again. See segmentEdits for why it is in this order.
+// Run deletes the buckets. After an *OutageError it can be called again.
 func (d *Deletion) Run(ctx context.Context) error {
-	if err := d.s.begin(ctx); err != nil {
-		return err
-	}
-	selected, err := d.s.stagedSeries(ctx)
-	if err != nil {
-		return failure("looking for segments", err)
-	}
-	gone := make(map[string]bool, len(selected))
-	for _, one := range selected {
-		gone[seriesOf(one.meta)] = true
-	}
-	left := d.segments.run(ctx, func(meta bson.RawValue) (bson.RawValue, bool) { return meta, !gone[seriesOf(meta)] })
-	if left != nil && !d.segments.isDamage(left) {
-		return left
-	}
-	if err := d.pass(ctx, "deleting buckets", func(edited) bool { return true }); err != nil {
-		return err
-	}
-	return left
+	return d.pass(ctx, "deleting buckets", func(edited) bool { return true })
 }
 
 // delete deletes buckets that the selection still finds, each as long as it has the measurements with which it was read.

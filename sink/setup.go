@@ -29,6 +29,9 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.createBuckets(ctx); err != nil {
 			return err
 		}
+		if err := s.refuseFormer(ctx); err != nil {
+			return err
+		}
 		if err := s.createReading(ctx); err != nil {
 			return err
 		}
@@ -47,11 +50,17 @@ func (s *series) createReading(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for indexed := false; ; {
 		s.segments = s.segments || begins
 		made, segments := s.options, s.segments
 		if err := s.createIndexes(ctx); err != nil {
 			return err
+		}
+		if segments && !indexed { // before the view, which looks for segments by it
+			if err := s.createSegmentIndex(ctx); err != nil {
+				return err
+			}
+			indexed = true
 		}
 		if begins {
 			err = s.beginSegments(ctx)
@@ -70,11 +79,6 @@ func (s *series) createReading(ctx context.Context) error {
 		}
 		if err := s.withoutIndex("a query of one series through the view reads its whole history", s.createViewIndex(ctx)); err != nil {
 			return err
-		}
-		if segments && !begins {
-			if err := s.createSegmentIndex(ctx); err != nil {
-				return err
-			}
 		}
 		if err := s.define(ctx); err != nil || !begins && s.options == made && s.segments == segments {
 			return err
@@ -194,8 +198,10 @@ func expiryIndex(o timeseries.Options) bson.D {
 	return bson.D{{Key: timeseries.MinPath(o.TimeField), Value: 1}}
 }
 
-// segmentIndex finds segments among the buckets, by series. It is sparse: no bucket is in it.
-func segmentIndex() bson.D { return bson.D{{Key: timeseries.PathLow, Value: 1}} }
+// segmentIndex finds segments among the buckets, by owner and time. It is partial: no bucket is in it.
+func segmentIndex(o timeseries.Options) bson.D {
+	return bson.D{{Key: timeseries.PathOwner, Value: 1}, {Key: timeseries.MinPath(o.TimeField), Value: 1}}
+}
 
 // createViewIndex makes the index of the view where one is made of MongoDB's own stage: the documented stages use none. A single
 // series needs none either, since the _id begins with the time.
@@ -221,7 +227,7 @@ func (s *series) createNeeded(ctx context.Context, keys bson.D) error {
 
 // createSegmentIndex makes the index of segments.
 func (s *series) createSegmentIndex(ctx context.Context) error {
-	err := s.createIndex(ctx, segmentIndex(), options.Index().SetSparse(true))
+	err := s.createIndex(ctx, segmentIndex(s.options), options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
 	return s.withoutIndex("segments are looked for among all buckets", err)
 }
 
@@ -267,8 +273,8 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
 		s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
 			"collection", s.namespace())
-	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, segmentIndex()):
-		s.log.Info("this MongoDB has no sparse indexes: segments are looked for among all buckets", "collection", s.namespace())
+	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, segmentIndex(s.options)):
+		s.log.Info("this MongoDB has no partial indexes: segments are looked for among all buckets", "collection", s.namespace())
 	case errors.As(err, &command) && (command.Code == codeIndexOptionsConflict || command.Code == codeIndexKeySpecsConflict):
 		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
 	default:
@@ -286,9 +292,11 @@ func (s *series) unlessThere(ctx context.Context, keys bson.D, refused error) er
 	return refused
 }
 
-// hasIndex reports whether there is an index of all buckets on these keys.
+// hasIndex reports whether there is an index on these keys, of all buckets or of all segments.
 func hasIndex(specs []bson.Raw, keys bson.D) bool {
-	return slices.ContainsFunc(specs, func(spec bson.Raw) bool { return ofAll(spec, keys) })
+	return slices.ContainsFunc(specs, func(spec bson.Raw) bool {
+		return ofAll(spec, keys) || keys[0].Key == timeseries.PathOwner && sameKeys(keyIn(spec), keys)
+	})
 }
 
 // checkIndexes tells by ErrNotSetUp whether one is missing.
@@ -307,9 +315,14 @@ func (s *series) checkIndexes(ctx context.Context) error {
 
 // ofAll tells whether an index has these keys, of all buckets.
 func ofAll(spec bson.Raw, keys bson.D) bool {
-	have, _ := spec.Lookup("key").DocumentOK()
 	_, partial := spec.Lookup("partialFilterExpression").DocumentOK()
-	return sameKeys(have, keys) && !partial
+	return sameKeys(keyIn(spec), keys) && !partial
+}
+
+// keyIn is what the key of an index is.
+func keyIn(spec bson.Raw) bson.Raw {
+	key, _ := spec.Lookup("key").DocumentOK()
+	return key
 }
 
 // servesAs tells whether an index has these keys in these directions, of all buckets, and deletes none.

@@ -33,7 +33,7 @@ type StoreOptions struct {
 	Collection timeseries.Options
 	// MaxCount is the number of measurements from which a bucket is full.
 	MaxCount int32
-	// Segments: what arrives for slow series is written into segments. HasSegments: there may be some, which are settled in any
+	// Segments: what arrives for slow series is written into segments. HasSegments: there may be some, which are compacted in any
 	// case.
 	Segments, HasSegments bool
 	// WriteTimeout, Lease and StoredBytes are as in Options.

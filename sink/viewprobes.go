@@ -109,9 +109,9 @@ func (p probe) columns(o timeseries.Options, count int, begin int64) (timeColumn
 func (p probe) control() bson.D {
 	switch {
 	case p.segment:
-		segment := bson.D{{Key: timeseries.FieldLow, Value: int32(0)}, {Key: timeseries.FieldHigh, Value: int32(timeseries.MaxHash)}}
+		segment := bson.D{{Key: timeseries.FieldOwner, Value: "probe"}, {Key: timeseries.FieldLow, Value: int32(0)}, {Key: timeseries.FieldHigh, Value: int32(timeseries.MaxHash)}}
 		if !p.until.IsZero() {
-			segment = append(segment, bson.E{Key: timeseries.FieldUntil, Value: bson.NewDateTimeFromTime(p.until)})
+			segment = append(segment, bson.E{Key: timeseries.FieldVisibleUntil, Value: bson.NewDateTimeFromTime(p.until)})
 		}
 		return bson.D{{Key: timeseries.FieldClosed, Value: true}, {Key: timeseries.FieldSegment, Value: segment}}
 	case p.from.IsZero():
@@ -119,6 +119,6 @@ func (p probe) control() bson.D {
 	}
 	return bson.D{
 		{Key: timeseries.FieldClosed, Value: true},
-		{Key: timeseries.FieldSettled, Value: bson.D{{Key: timeseries.FieldFrom, Value: bson.NewDateTimeFromTime(p.from)}}},
+		{Key: timeseries.FieldCompaction, Value: bson.D{{Key: timeseries.FieldVisibleFrom, Value: bson.NewDateTimeFromTime(p.from)}}},
 	}
 }

@@ -126,13 +126,13 @@ func TestViewsShowSegments(t *testing.T) {
 				}
 				segment := decoded(t, segmentOf(t, o, begun, 0, func(int) any { return meta }))
 				segment[0].Value = bson.NewObjectID()
-				add(with(t, marshal(timeFirst(segment, o)), "segment.until", change), true)
-				add(with(t, begun, "settled.from", change), false)
+				add(with(t, marshal(timeFirst(segment, o)), "segment.visibleUntil", change), true)
+				add(with(t, begun, "compaction.visibleFrom", change), false)
 				// And what does not change.
 				ends := []time.Time{clock.Add(-time.Minute), clock.Add(time.Hour)}[i%2]
-				add(with(t, randomBucket(random, o, 1+random.IntN(50), random.IntN(10)), "settled.from", ends), i%2 == 0)
+				add(with(t, randomBucket(random, o, 1+random.IntN(50), random.IntN(10)), "compaction.visibleFrom", ends), i%2 == 0)
 				mixed := decoded(t, segmentOf(t, o, randomBucket(random, o, 1+random.IntN(50), random.IntN(10)), 0, func(int) any { return metas[random.IntN(len(metas))] }))
-				add(with(t, marshal(timeFirst(mixed, o)), "segment.until", ends), i%2 == 1)
+				add(with(t, marshal(timeFirst(mixed, o)), "segment.visibleUntil", ends), i%2 == 1)
 			}
 			if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
 				t.Fatal(err)

@@ -2,7 +2,6 @@ package sink
 
 import (
 	"slices"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -11,7 +10,7 @@ import (
 
 // The view of a time series with segments reads the collection twice: the segments that are shown now, and the buckets that are.
 // Both parts go by $$NOW, which is one moment for a whole query, on all servers of a cluster, in a view and in the pipeline of a
-// $unionWith too: so what is settled at a moment is in exactly one of them. Segments come first, since MongoDB reads the parts one
+// $unionWith too: so what is compacted at a moment is in exactly one of them. Segments come first, since MongoDB reads the parts one
 // after the other: those that end after the query has begun are deleted some minutes later, and a query may take hours. What a
 // query filters and projects first MongoDB applies to both parts; all else comes behind them.
 
@@ -20,9 +19,6 @@ const (
 	stageMatch = "$match"
 	stageUnion = "$unionWith"
 )
-
-// never is later than any $$NOW: a segment that does not say until when it is shown, is.
-var never = bson.NewDateTimeFromTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
 // viewPipeline is that of a view on a collection, of a time series with segments or without.
 func viewPipeline(kind ViewKind, o timeseries.Options, segments bool, on string) bson.A {
@@ -47,16 +43,16 @@ func unionPipeline(kind ViewKind, o timeseries.Options, on string, in bson.A) bs
 // bucketsShownNow is timeseries.BucketsShown at $$NOW. In an expression a field that is absent is less than any date.
 func bucketsShownNow() bson.D {
 	return bson.D{
-		{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}},
-		{Key: "$expr", Value: apply("$lte", "$"+timeseries.PathFrom, "$$NOW")},
+		{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}},
+		{Key: "$expr", Value: apply("$lte", "$"+timeseries.PathVisibleFrom, "$$NOW")},
 	}
 }
 
 // segmentsShownNow is timeseries.SegmentsShown at $$NOW, of all series.
 func segmentsShownNow() bson.D {
 	return bson.D{
-		{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: int32(0)}}},
-		{Key: "$expr", Value: apply("$gt", apply("$ifNull", "$"+timeseries.PathUntil, never), "$$NOW")},
+		timeseries.IsSegment(),
+		{Key: "$expr", Value: apply("$gt", apply("$ifNull", "$"+timeseries.PathVisibleUntil, never), "$$NOW")},
 	}
 }
 

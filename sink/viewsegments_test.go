@@ -30,7 +30,7 @@ func segmentOf(t testing.TB, o timeseries.Options, bucket bson.Raw, place int, m
 		case "control":
 			d[i].Value = append(d[i].Value.(bson.D),
 				bson.E{Key: "closed", Value: true},
-				bson.E{Key: "segment", Value: bson.D{{Key: "low", Value: int32(0)}, {Key: "high", Value: int32(65535)}}})
+				bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "c/t/0"}, {Key: "low", Value: int32(0)}, {Key: "high", Value: int32(65535)}}})
 		case "data":
 			if columns := d[i].Value.(bson.D); o.MetaField != "" && len(metas) > 0 {
 				d[i].Value = slices.Insert(columns, min(place, len(columns)), bson.E{Key: o.MetaField, Value: metas})
@@ -72,15 +72,15 @@ func TestPortableUnionMakesTheSameMeasurements(t *testing.T) {
 		}
 		var buckets, want []bson.Raw
 		for range 1 + random.IntN(8) {
-			document, path := randomBucket(random, o, 1+random.IntN(20), random.IntN(8)), "settled.from"
+			document, path := randomBucket(random, o, 1+random.IntN(20), random.IntN(8)), "compaction.visibleFrom"
 			shownFrom := []time.Duration{-time.Hour, time.Hour}[random.IntN(2)]
 			if random.IntN(2) == 0 {
-				document, path = segmentOf(t, o, document, random.IntN(4), func(int) any { return metas[random.IntN(len(metas))] }), "segment.until"
+				document, path = segmentOf(t, o, document, random.IntN(4), func(int) any { return metas[random.IntN(len(metas))] }), "segment.visibleUntil"
 			}
 			shown := true
 			if random.IntN(3) > 0 {
 				document = with(t, document, path, time.Now().Add(shownFrom))
-				shown = (shownFrom > 0) == (path == "segment.until")
+				shown = (shownFrom > 0) == (path == "segment.visibleUntil")
 			}
 			buckets = append(buckets, document)
 			if !shown {
@@ -110,11 +110,11 @@ func TestUnionOfMongoDBsOwnStages(t *testing.T) {
 	}
 	got, err := bson.MarshalExtJSON(bson.D{{Key: "p", Value: sink.UnionPipeline(sink.ViewInternal, o, "events.buckets", nil)}}, false, false)
 	want := `{"p":[` +
-		`{"$match":{"control.segment.low":{"$gte":0},` +
-		`"$expr":{"$gt":[{"$ifNull":["$control.segment.until",{"$date":"9999-12-31T23:59:59Z"}]},"$$NOW"]}}},` +
+		`{"$match":{"control.segment.owner":{"$gte":""},` +
+		`"$expr":{"$gt":[{"$ifNull":["$control.segment.visibleUntil",{"$date":"9999-12-31T23:59:59Z"}]},"$$NOW"]}}},` +
 		`{"$_internalUnpackBucket":{"timeField":"time","bucketMaxSpanSeconds":3600}},` +
 		`{"$unionWith":{"coll":"events.buckets","pipeline":[` +
-		`{"$match":{"control.segment.low":{"$exists":false},"$expr":{"$lte":["$control.settled.from","$$NOW"]}}},` +
+		`{"$match":{"control.segment.owner":{"$exists":false},"$expr":{"$lte":["$control.compaction.visibleFrom","$$NOW"]}}},` +
 		`{"$_internalUnpackBucket":{"timeField":"time","metaField":"meta","bucketMaxSpanSeconds":3600}}]}}]}`
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)

@@ -10,7 +10,7 @@
 //	collections.go  names that MongoDB allows, names of a time series' collections
 //	names.go        names and paths of a bucket's fields; bucketid.go: its _id
 //	position.go     where a measurement came from; codec.go: many, encoded; positionset.go: many, as a set (D)
-//	segment.go      documents of many series: where these lie, what is shown; segmentedit.go: other metas, or fewer measurements
+//	segment.go      documents of many series: where these lie, what is shown; segment.go: other metas, or fewer measurements
 //	content.go      what control says of columns, made of them; extreme.go: the minimum or maximum of a field
 //	unpack.go       a bucket's measurements; bucket.go: what is checked of it; mismatch.go: how it contradicts itself
 //	compare.go      the order of BSON values; number.go, decimal.go: that of numbers

@@ -7,32 +7,31 @@ const Version int32 = 1
 
 // Names of the fields of a bucket. Those of min, max and data are the measurements' own.
 const (
-	FieldID        = "_id"
-	FieldControl   = "control"
-	FieldVersion   = "version"   // in control
-	FieldMin       = "min"       // in control
-	FieldMax       = "max"       // in control
-	FieldCount     = "count"     // in control
-	FieldSize      = "size"      // in control
-	FieldClosed    = "closed"    // in control
-	FieldSource    = "source"    // in control
-	FieldTopic     = "topic"     // in control.source
-	FieldTopicID   = "topicId"   // in control.source
-	FieldPartition = "partition" // in control.source
-	FieldFirst     = "first"     // in control.source
-	FieldLast      = "last"      // in control.source
-	FieldOffsets   = "offsets"   // in control.source
-	FieldSegment   = "segment"   // in control, of a segment only
-	FieldOwner     = "owner"     // in control.segment
-	FieldLow       = "low"       // in control.segment
-	FieldHigh      = "high"      // in control.segment
-	FieldEdits     = "edits"     // in control.segment
-	FieldUntil     = "until"     // in control.segment
-	FieldSettled   = "settled"   // in control, of a bucket that was made of segments
-	FieldFrom      = "from"      // in control.settled
-	FieldBy        = "by"        // in control.segment and control.settled
-	FieldMeta      = "meta"
-	FieldData      = "data"
+	FieldID           = "_id"
+	FieldControl      = "control"
+	FieldVersion      = "version"      // in control
+	FieldMin          = "min"          // in control
+	FieldMax          = "max"          // in control
+	FieldCount        = "count"        // in control
+	FieldSize         = "size"         // in control
+	FieldClosed       = "closed"       // in control
+	FieldSource       = "source"       // in control
+	FieldTopic        = "topic"        // in control.source
+	FieldTopicID      = "topicId"      // in control.source
+	FieldPartition    = "partition"    // in control.source
+	FieldFirst        = "first"        // in control.source
+	FieldLast         = "last"         // in control.source
+	FieldOffsets      = "offsets"      // in control.source
+	FieldSegment      = "segment"      // in control, of a segment only
+	FieldOwner        = "owner"        // in control.segment
+	FieldLow          = "low"          // in control.segment
+	FieldHigh         = "high"         // in control.segment
+	FieldVisibleUntil = "visibleUntil" // in control.segment, once it has ended
+	FieldCompaction   = "compaction"   // in control.segment, the id of the compaction that froze it; in control, of a bucket that a compaction made
+	FieldVisibleFrom  = "visibleFrom"  // in control.compaction
+	FieldCompactionID = "id"           // in control.compaction
+	FieldMeta         = "meta"
+	FieldData         = "data"
 )
 
 // Dotted paths of the fields that queries, indexes and updates name.
@@ -48,16 +47,15 @@ const (
 	PathLast      = PathSource + "." + FieldLast
 	PathOffsets   = PathSource + "." + FieldOffsets
 
-	PathSegment   = FieldControl + "." + FieldSegment
-	PathOwner     = PathSegment + "." + FieldOwner
-	PathLow       = PathSegment + "." + FieldLow
-	PathHigh      = PathSegment + "." + FieldHigh
-	PathEdits     = PathSegment + "." + FieldEdits
-	PathUntil     = PathSegment + "." + FieldUntil
-	PathSegmentBy = PathSegment + "." + FieldBy
-	PathSettled   = FieldControl + "." + FieldSettled
-	PathFrom      = PathSettled + "." + FieldFrom
-	PathSettledBy = PathSettled + "." + FieldBy
+	PathSegment           = FieldControl + "." + FieldSegment
+	PathOwner             = PathSegment + "." + FieldOwner
+	PathLow               = PathSegment + "." + FieldLow
+	PathHigh              = PathSegment + "." + FieldHigh
+	PathVisibleUntil      = PathSegment + "." + FieldVisibleUntil
+	PathSegmentCompaction = PathSegment + "." + FieldCompaction
+	PathCompaction        = FieldControl + "." + FieldCompaction
+	PathVisibleFrom       = PathCompaction + "." + FieldVisibleFrom
+	PathCompactionID      = PathCompaction + "." + FieldCompactionID
 )
 
 // MinPath is the dotted path of a measurement field's minimum, "control.min.<field>".

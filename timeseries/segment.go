@@ -31,12 +31,15 @@ func SeriesKeyHash(key string) int32 {
 // MaxHash is the largest SeriesHash.
 const MaxHash = 1<<16 - 1
 
+// IsSegment is the condition that a document is a segment, by the field with which the index of segments begins.
+func IsSegment() bson.E { return bson.E{Key: PathOwner, Value: bson.D{{Key: "$gte", Value: ""}}} }
+
 // BucketsShown are the conditions on a document that is a bucket, of one series, and is shown at a moment: one that was made of
 // segments is not shown before they end.
 func BucketsShown(now time.Time) bson.D {
 	return bson.D{
-		{Key: PathLow, Value: bson.D{{Key: "$exists", Value: false}}},
-		{Key: PathFrom, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: bson.NewDateTimeFromTime(now)}}}}},
+		{Key: PathOwner, Value: bson.D{{Key: "$exists", Value: false}}},
+		{Key: PathVisibleFrom, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$gt", Value: bson.NewDateTimeFromTime(now)}}}}},
 	}
 }
 
@@ -44,8 +47,9 @@ func BucketsShown(now time.Time) bson.D {
 // high by their hashes.
 func SegmentsShown(now time.Time, low, high int32) bson.D {
 	return bson.D{
-		{Key: PathLow, Value: bson.D{{Key: "$gte", Value: int32(0)}, {Key: "$lte", Value: high}}},
+		IsSegment(),
+		{Key: PathLow, Value: bson.D{{Key: "$lte", Value: high}}},
 		{Key: PathHigh, Value: bson.D{{Key: "$gte", Value: low}}},
-		{Key: PathUntil, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lte", Value: bson.NewDateTimeFromTime(now)}}}}},
+		{Key: PathVisibleUntil, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lte", Value: bson.NewDateTimeFromTime(now)}}}}},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"testing"
+	"waterwheel/claim"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -58,3 +59,6 @@ func FuzzBucket(f *testing.F) {
 		}
 	})
 }
+
+// Unfinished implements verify.Buckets.
+func (twoBuckets) Unfinished(context.Context) (map[claim.Token]bool, error) { return nil, nil }

@@ -28,7 +28,7 @@ type Offsets interface {
 	OffsetAt(ctx context.Context, of record.Partition, time int64) (int64, error)
 }
 
-// Claims are the partition documents of the time series, whose owners may be writing and settling.
+// Claims are the partition documents of the time series, whose owners may be writing.
 type Claims interface {
 	Claims(ctx context.Context) ([]claim.Document, error)
 }
@@ -46,8 +46,10 @@ type Notes interface {
 type Buckets interface {
 	// Find calls each for every bucket and segment of the partition that may list offsets in [from, to), in any order; one
 	// that is written meanwhile may come twice, one that is inserted or deleted may be left out. A document has _id and of
-	// control count, source, segment and settled, and all the rest when whole; it is valid during the call. An error of each ends the query and is returned as it is.
+	// control count, source, segment and compaction, and all the rest when whole; it is valid during the call. An error of each ends the query and is returned as it is.
 	Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error
+	// Unfinished are the compactions that have frozen segments.
+	Unfinished(ctx context.Context) (map[claim.Token]bool, error)
 	// Update applies an update to the one bucket that the filter finds; false: none was found.
 	Update(ctx context.Context, filter, update bson.Raw) (bool, error)
 	// Delete deletes the one bucket that the filter finds; false: none was found.

@@ -13,14 +13,14 @@ import (
 // condition finds the bucket as long as it has the measurements it was read with: each write of a live owner makes its
 // count larger or closes it, and the measurements of a closed bucket are changed by repairs alone, each of which makes its
 // count smaller. So the two together never come back to what they were. It names the shard key as well: who gives the bucket
-// another meta meanwhile is noticed. Every change of a segment makes its edits larger; one that ends meanwhile is left alone.
+// another meta meanwhile is noticed. A segment that is frozen meanwhile is left alone.
 func (w *window) condition(b *listing) bson.Raw {
 	start, dst := bsoncore.AppendDocumentStart(nil)
 	dst = appendValue(dst, timeseries.FieldID, lookup(b.document, timeseries.FieldID))
 	dst = appendAsRead(dst, timeseries.FieldMeta, lookup(b.document, timeseries.FieldMeta))
 	if b.segment {
-		dst = appendAsRead(dst, timeseries.PathEdits, b.control(timeseries.FieldSegment, timeseries.FieldEdits))
-		dst = appendAsRead(dst, timeseries.PathUntil, b.control(timeseries.FieldSegment, timeseries.FieldUntil))
+		dst = appendAsRead(dst, timeseries.PathSegmentCompaction, b.control(timeseries.FieldSegment, timeseries.FieldCompaction))
+		dst = appendAsRead(dst, timeseries.PathVisibleUntil, b.control(timeseries.FieldSegment, timeseries.FieldVisibleUntil))
 	}
 	if least := b.control(timeseries.FieldMin, w.Collection.TimeField); least.Type != 0 {
 		dst = appendValue(dst, timeseries.MinPath(w.Collection.TimeField), least)
@@ -96,10 +96,8 @@ func (w *window) appendSegment(dst []byte, b *listing, drop []bool) []byte {
 		}
 		at++
 	})
-	edits, _ := b.number(timeseries.FieldSegment, timeseries.FieldEdits)
 	dst = bsoncore.AppendInt32Element(dst, timeseries.PathLow, kept.low)
-	dst = bsoncore.AppendInt32Element(dst, timeseries.PathHigh, kept.high)
-	return bsoncore.AppendInt32Element(dst, timeseries.PathEdits, int32(edits)+1)
+	return bsoncore.AppendInt32Element(dst, timeseries.PathHigh, kept.high)
 }
 
 // appendBound appends control.min or control.max: the time, then the fields.

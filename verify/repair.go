@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 
+	"waterwheel/claim"
 	"waterwheel/timeseries"
 )
 
@@ -106,8 +107,8 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 		}
 		fault := Fault{Bucket: b.id(), Position: &p}
 		switch {
-		case b.ended: // and its settling is not over
-			fault.Text = "is being settled: run the repair again when that is over"
+		case b.segment && b.by != claim.Token{}: // it is frozen
+			fault.Text = "is being compacted: run the repair again when that is over"
 		case c.staged && c.settled:
 			fault.Text = "is in a segment and in a bucket made of segments: run the repair again when that segment is settled"
 		case c.damaged || sums == nil:

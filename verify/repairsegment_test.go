@@ -63,7 +63,6 @@ func (w *world) whole(segments ...bson.ObjectID) *settling {
 	for i := range s.segments {
 		s.end(i)
 	}
-	s.forget()
 	return s
 }
 
@@ -175,7 +174,6 @@ func TestRepairLeavesWhatIsBeingSettled(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.Repair)
 		}
 		w.beaten = nil
-		s.forget()
 		if r := w.verify(repair); r.Wrong() || r.Repair.Repaired != 3 {
 			t.Errorf("%s: when it was over: %+v", name, r.Repair)
 		}
@@ -238,7 +236,6 @@ func TestRepairLeavesALateBucketToTheNextSettling(t *testing.T) {
 	for i := range s.segments {
 		s.restore(i)
 	}
-	s.forget()
 	s.insert(0)
 	before := w.content()
 	r := w.verify(repair)
@@ -281,7 +278,6 @@ func TestTwoRepairsBesideASettlingKeepOneCopy(t *testing.T) {
 		for i := range s.segments {
 			s.end(i)
 		}
-		s.forget()
 		if r := w.verify(repair); r.Repair.Repaired != 3 {
 			t.Errorf("the second repair: %+v", r.Repair)
 		}
@@ -320,7 +316,6 @@ func TestADoubleIsFoundThoughItsSegmentIsDeletedMeanwhile(t *testing.T) {
 		h := &hooked{world: w, before: func(n int) {
 			for i := range s.segments {
 				if n == query {
-					s.forget()
 					s.sweep(i)
 				}
 			}

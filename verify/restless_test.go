@@ -65,7 +65,7 @@ func (r *restless) sweep() {
 
 func (r *restless) advance() {
 	switch open := r.segmentIDs(); {
-	case r.settling != nil && len(r.plan) > 1 && r.random.IntN(40) == 0:
+	case r.settling != nil && r.settling.ended == 0 && len(r.plan) > 1 && r.random.IntN(40) == 0:
 		r.undo()
 	case r.settling != nil:
 		next := r.plan[0]
@@ -86,13 +86,10 @@ func (r *restless) begin(segments []bson.ObjectID) {
 	}
 	for i := range s.segments {
 		r.plan = append(r.plan, func() {
-			if !s.end(i) {
-				r.undo()
-			}
+			s.end(i)
 		})
 	}
 	r.plan = append(r.plan, func() {
-		s.forget()
 		r.over = append(r.over, s)
 		r.settling = nil
 	})
@@ -102,14 +99,13 @@ func (r *restless) begin(segments []bson.ObjectID) {
 func (r *restless) undo() {
 	s := r.settling
 	r.plan = nil
-	for i := range s.segments {
-		r.plan = append(r.plan, func() { s.restore(i) })
-	}
 	for i := range s.buckets {
 		r.plan = append(r.plan, func() { s.withdraw(i) })
 	}
+	for i := range s.segments {
+		r.plan = append(r.plan, func() { s.restore(i) })
+	}
 	r.plan = append(r.plan, func() {
-		s.forget()
 		r.settling = nil
 	})
 }
@@ -122,6 +118,13 @@ func (r *restless) rest() {
 		next()
 	}
 	r.left = 0
+}
+
+// Unfinished implements verify.Buckets.
+func (r *restless) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
+	r.step()
+	defer r.step()
+	return r.world.Unfinished(ctx)
 }
 
 // Claims implements verify.Claims.

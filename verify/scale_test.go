@@ -189,3 +189,6 @@ func memory() uint64 {
 	metrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
+
+// Unfinished implements verify.Buckets.
+func (*madeUp) Unfinished(context.Context) (map[claim.Token]bool, error) { return nil, nil }

@@ -11,22 +11,24 @@ import (
 
 // readSettling reads whether the document is a segment, and which settling it belongs to.
 func (b *listing) readSettling() {
-	at := timeseries.FieldFrom
+	at := timeseries.FieldVisibleFrom
 	about := b.control(timeseries.FieldSegment)
 	if b.segment = about.Type == bson.TypeEmbeddedDocument; b.segment {
-		at = timeseries.FieldUntil
+		at = timeseries.FieldVisibleUntil
 	} else {
-		about = b.control(timeseries.FieldSettled)
+		about = b.control(timeseries.FieldCompaction)
 	}
 	if about.Type != bson.TypeEmbeddedDocument {
 		return
 	}
 	var dated bool
 	b.moment, dated = lookup(about.Value, at).DateTimeOK()
-	if b.ended = b.segment && dated; b.segment && !dated {
-		return
+	b.ended = b.segment && dated
+	id := timeseries.FieldCompactionID
+	if b.segment {
+		id = timeseries.FieldCompaction
 	}
-	b.by, _ = tokenOf(lookup(about.Value, timeseries.FieldBy))
+	b.by, _ = tokenOf(lookup(about.Value, id))
 }
 
 func tokenOf(v bson.RawValue) (by claim.Token, ok bool) {
@@ -43,29 +45,29 @@ func (b *listing) settlingFault() (path, text string) {
 		return timeseries.PathSegment, fmt.Sprintf("is %s, no object", show(about))
 	}
 	if b.segment {
-		return b.momentFault(timeseries.FieldSegment, timeseries.FieldUntil)
+		return b.momentFault(timeseries.FieldSegment, timeseries.FieldVisibleUntil, timeseries.FieldCompaction)
 	}
-	return b.momentFault(timeseries.FieldSettled, timeseries.FieldFrom)
+	return b.momentFault(timeseries.FieldCompaction, timeseries.FieldVisibleFrom, timeseries.FieldCompactionID)
 }
 
 // momentFault looks at a moment and the token beside it, which a segment may both lack.
-func (b *listing) momentFault(within, moment string) (path, text string) {
-	at, by := b.control(within, moment), b.control(within, timeseries.FieldBy)
+func (b *listing) momentFault(within, moment, id string) (path, text string) {
+	at, by := b.control(within, moment), b.control(within, id)
 	if at.Type == 0 && by.Type == 0 && (b.segment || b.control(within).Type == 0) {
 		return "", ""
 	}
-	if _, ok := at.DateTimeOK(); !ok {
+	if _, ok := at.DateTimeOK(); !ok && (at.Type != 0 || !b.segment) { // a frozen segment has no end
 		return timeseries.Path(timeseries.FieldControl, within, moment), fmt.Sprintf("is %s, no date", show(at))
 	}
 	if _, ok := tokenOf(by); !ok {
-		return timeseries.Path(timeseries.FieldControl, within, timeseries.FieldBy), fmt.Sprintf("is %s, no UUID", show(by))
+		return timeseries.Path(timeseries.FieldControl, within, id), fmt.Sprintf("is %s, no UUID", show(by))
 	}
 	return "", ""
 }
 
 // checkSegment looks whether a segment says what only segments say, and whether that agrees with its measurements: of is made of these.
 func (w *window) checkSegment(b *listing, of hashes) {
-	low, edits := b.control(timeseries.FieldSegment, timeseries.FieldLow), b.control(timeseries.FieldSegment, timeseries.FieldEdits)
+	low := b.control(timeseries.FieldSegment, timeseries.FieldLow)
 	high := b.control(timeseries.FieldSegment, timeseries.FieldHigh)
 	closed, _ := b.control(timeseries.FieldClosed).BooleanOK()
 	meta := lookup(b.document, timeseries.FieldMeta)
@@ -74,8 +76,6 @@ func (w *window) checkSegment(b *listing, of hashes) {
 		w.damaged(b, timeseries.FieldMeta, "is %s, a segment has none", show(meta))
 	case !closed:
 		w.damaged(b, timeseries.PathClosed, "is %s, a segment is closed", show(b.control(timeseries.FieldClosed)))
-	case edits.Type != 0 && edits.Type != bson.TypeInt32:
-		w.damaged(b, timeseries.PathEdits, "is %s, no int32", show(edits))
 	case !isInt32(low, of.low):
 		w.damaged(b, timeseries.PathLow, "is %s, the smallest hash of its series is %d", show(low), of.low)
 	case !isInt32(high, of.high):

@@ -39,7 +39,7 @@ var errUnsettled = errors.New("the same measurements were being settled whenever
 // (Only a settling of whose documents none was seen, because its segments were deleted before the reading came to them, escapes.
 // Its measurements seem to be missing, and what is missing is looked for again.)
 type settlings struct {
-	claims Claims
+	buckets Buckets
 	// announced are those that partition documents showed when the reading of documents began.
 	announced map[claim.Token]bool
 	// seen are those that documents named; over are those of seen that a later reading of the partition documents did not show.
@@ -48,8 +48,8 @@ type settlings struct {
 	long int64
 }
 
-func newSettlings(claims Claims) *settlings {
-	return &settlings{claims: claims, seen: map[claim.Token]bool{}, over: map[claim.Token]bool{}}
+func newSettlings(buckets Buckets) *settlings {
+	return &settlings{buckets: buckets, seen: map[claim.Token]bool{}, over: map[claim.Token]bool{}}
 }
 
 // begin is called before documents are read.
@@ -72,15 +72,9 @@ func (s *settlings) refresh(ctx context.Context) error {
 }
 
 func (s *settlings) read(ctx context.Context) (map[claim.Token]bool, error) {
-	claims, err := s.claims.Claims(ctx)
+	announced, err := s.buckets.Unfinished(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading which settlings are announced: %w", err)
-	}
-	announced := map[claim.Token]bool{}
-	for _, c := range claims {
-		if c.Settling != (claim.Token{}) {
-			announced[c.Settling] = true
-		}
+		return nil, fmt.Errorf("reading which compactions are unfinished: %w", err)
 	}
 	return announced, nil
 }

@@ -18,7 +18,7 @@ var stages = []struct {
 	name string
 	step func(s *settling)
 }{
-	{"announced", func(*settling) {}},
+	{"frozen", func(*settling) {}},
 	{"some buckets inserted", func(s *settling) { s.insert(0); s.insert(2) }},
 	{"all buckets inserted", func(s *settling) {
 		for i := range s.buckets {
@@ -35,7 +35,6 @@ var stages = []struct {
 			}
 		}
 	}},
-	{"forgotten", (*settling).forget},
 	{"some segments deleted", func(s *settling) { s.sweep(1) }},
 	{"all segments deleted", func(s *settling) {
 		for i := range s.segments {
@@ -115,7 +114,6 @@ func TestAnUndoneSettlingStoresOnce(t *testing.T) {
 			look("some buckets deleted")
 		}
 	}
-	s.forget()
 	look("forgotten")
 }
 
@@ -124,7 +122,6 @@ func TestEndedSegmentsDoNotStore(t *testing.T) {
 	w := newSparseWorld(t, 100)
 	s := w.settle(noon+2_000_000, w.segmentIDs()[:1]...)
 	s.end(0)
-	s.forget()
 	n, _ := w.docs[s.segments[0]].Lookup("control", "count").AsInt64OK()
 	if r := w.verify(content); r.Missing.Count != n || r.Damaged.Count != 0 {
 		t.Errorf("%d of %d are missing: %+v", r.Missing.Count, n, r)
@@ -202,7 +199,6 @@ func TestPlantedFaultsOfSettledBucketsAreFound(t *testing.T) {
 		for i := range s.segments {
 			s.sweep(i)
 		}
-		s.forget()
 		w.edit(s.buckets[1], test.path, test.value)
 		r := w.verify()
 		if r.Damaged.Count != 1 || !strings.Contains(r.Damaged.First[0].Path+": "+r.Damaged.First[0].Text, test.want) || r.StoredOnce != r.Valid {

@@ -28,14 +28,14 @@ type settling struct {
 	by       claim.Token
 	from     int64 // milliseconds since 1970
 	segments []bson.ObjectID
-	edits    []bson.RawValue // of the segments when they were read
+	ended    int
 	buckets  []bson.ObjectID
 	made     map[bson.ObjectID]bson.Raw
 }
 
 var settlings uint64
 
-// settle reads segments, and announces that they will be settled.
+// settle freezes segments, and reads them.
 func (w *world) settle(from int64, segments ...bson.ObjectID) *settling {
 	w.t.Helper()
 	s := &settling{w: w, from: from, segments: segments, made: map[bson.ObjectID]bson.Raw{}}
@@ -44,11 +44,11 @@ func (w *world) settle(from int64, segments ...bson.ObjectID) *settling {
 	var read []bson.Raw
 	for _, id := range segments {
 		read = append(read, w.docs[id])
-		s.edits = append(s.edits, w.docs[id].Lookup("control", "segment", "edits"))
+		w.edit(id, "control.segment.compaction", bson.Binary{Subtype: bson.TypeBinaryUUID, Data: s.by[:]})
 	}
 	limits := timeseries.Limits{MaxCount: 8, MaxBytes: 125 << 10, MinCount: 10}
-	flush, err := bucketer.Settle(
-		bucketer.Options{Collection: w.options, Limits: limits, Source: w.source}, bucketer.Settled{By: s.by, From: from}, read)
+	flush, err := bucketer.Compact(
+		bucketer.Options{Collection: w.options, Limits: limits, Source: w.source}, bucketer.Compaction{ID: s.by, VisibleFrom: from}, read)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -60,7 +60,6 @@ func (w *world) settle(from int64, segments ...bson.ObjectID) *settling {
 		s.buckets = append(s.buckets, id)
 		s.made[id] = w.renamed(write.Document, id)
 	}
-	w.claims = []claim.Document{{Found: true}, {Found: true, Settling: s.by}}
 	return s
 }
 
@@ -88,44 +87,40 @@ func (s *settling) insert(i int) {
 	s.w.docs[id] = s.made[id]
 }
 
-// end ends the segment of this index; false: it is not what was read.
+// end ends the segment of this index; false: it is not frozen by this compaction.
 func (s *settling) end(i int) bool {
 	id := s.segments[i]
 	d := s.w.docs[id]
-	if d == nil || !d.Lookup("control", "segment", "edits").Equal(s.edits[i]) || d.Lookup("control", "segment", "until").Type != 0 {
+	if d == nil || !s.froze(d) || d.Lookup("control", "segment", "visibleUntil").Type != 0 {
 		return false
 	}
-	s.w.edit(id, "control.segment.until", bson.DateTime(s.from))
-	s.w.edit(id, "control.segment.by", bson.Binary{Subtype: bson.TypeBinaryUUID, Data: s.by[:]})
+	s.w.edit(id, "control.segment.visibleUntil", bson.DateTime(s.from))
+	s.ended++
 	return true
 }
 
-// forget takes back what was announced.
-func (s *settling) forget() { s.w.claims = []claim.Document{{Found: true}} }
+func (s *settling) froze(d bson.Raw) bool {
+	_, by, ok := d.Lookup("control", "segment", "compaction").BinaryOK()
+	return ok && string(by) == string(s.by[:])
+}
 
 // sweep deletes the segment of this index.
 func (s *settling) sweep(i int) { delete(s.w.docs, s.segments[i]) }
 
-// restore undoes the end of the segment of this index, if it is by this settling.
+// restore takes the compaction off the segment of this index.
 func (s *settling) restore(i int) {
-	id := s.segments[i]
-	if d := s.w.docs[id]; d != nil {
-		edits, _ := d.Lookup("control", "segment", "edits").AsInt64OK()
-		if _, by, ok := d.Lookup("control", "segment", "by").BinaryOK(); ok && string(by) == string(s.by[:]) {
-			s.w.edit(id, "control.segment.until", nil)
-			s.w.edit(id, "control.segment.by", nil)
-		}
-		s.w.edit(id, "control.segment.edits", int32(edits+1))
+	if d := s.w.docs[s.segments[i]]; d != nil && s.froze(d) {
+		s.w.edit(s.segments[i], "control.segment.compaction", nil)
 	}
 }
 
 // withdraw deletes the bucket of this index.
 func (s *settling) withdraw(i int) { delete(s.w.docs, s.buckets[i]) }
 
-// segmentIDs are the segments without an end, in order.
+// segmentIDs are the segments that are not frozen, in order.
 func (w *world) segmentIDs() (ids []bson.ObjectID) {
 	for _, id := range w.ids() {
-		if about, ok := w.docs[id].Lookup("control", "segment").DocumentOK(); ok && about.Lookup("until").Type == 0 {
+		if about, ok := w.docs[id].Lookup("control", "segment").DocumentOK(); ok && about.Lookup("compaction").Type == 0 {
 			ids = append(ids, id)
 		}
 	}

@@ -52,7 +52,7 @@ func (v *Verifier) window(r Range, start, before int64) *window {
 		unpacker: timeseries.NewUnpacker(v.o.Collection), hash: newHasher(),
 		valid: newSet(start), old: newSet(start), bad: newSet(start), empty: newSet(start), stored: newSet(start), twice: newSet(start),
 		doubled: newSet(start), renamed: newSet(start),
-		settlings: newSettlings(v.o.Claims),
+		settlings: newSettlings(v.o.Buckets),
 	}
 	if r.To-start > v.o.Window {
 		w.end = start + v.o.Window

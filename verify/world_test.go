@@ -246,7 +246,7 @@ func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64
 func (w *world) short(d bson.Raw) bson.Raw {
 	w.t.Helper()
 	control := bson.D{}
-	for _, name := range []string{"count", "source", "segment", "settled"} {
+	for _, name := range []string{"count", "source", "segment", "compaction"} {
 		if v := d.Lookup("control", name); v.Type != 0 {
 			control = append(control, bson.E{Key: name, Value: v})
 		}
@@ -263,6 +263,21 @@ func count(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// Unfinished implements verify.Buckets.
+func (w *world) Unfinished(context.Context) (map[claim.Token]bool, error) {
+	all := map[claim.Token]bool{}
+	for _, d := range w.docs {
+		segment, _ := d.Lookup("control", "segment").DocumentOK()
+		_, id, frozen := segment.Lookup("compaction").BinaryOK()
+		if frozen && segment.Lookup("visibleUntil").Type == 0 {
+			var by claim.Token
+			copy(by[:], id)
+			all[by] = true
+		}
+	}
+	return all, nil
 }
 
 // Update implements verify.Buckets with the operators that the product writes.

@@ -302,13 +302,13 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 	hour := time.Hour.Milliseconds()
 	seconds := BucketingView{Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}
 	for name, c := range map[string]struct {
-		of       BucketingView
-		buckets  int64
-		each     int64 // measurements
-		covers   int64 // milliseconds
-		settled  bool
-		interval time.Duration
-		want     string
+		of        BucketingView
+		buckets   int64
+		each      int64 // measurements
+		covers    int64 // milliseconds
+		compacted bool
+		interval  time.Duration
+		want      string
 	}{
 		"one every six minutes": {of: seconds, buckets: 100, each: 10, covers: hour * 9 / 10, want: "`waterwheel collection set-granularity hours` would fill new ones with about 1000 measurements"},
 		"one a minute":          {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, want: "`waterwheel collection set-granularity minutes` would fill new ones with about 1000"},
@@ -318,12 +318,12 @@ func TestShowAdvisesHowBucketsBecomeFuller(t *testing.T) {
 		"many in a flush":       {of: seconds, buckets: 100, each: 64, covers: 5000},
 		"the coarsest":          {of: BucketingView{Granularity: timeseries.Hours, MaxSpanSeconds: 2592000}, buckets: 100, each: 10, covers: 600 * hour},
 		"a custom span":         {of: BucketingView{MaxSpanSeconds: 7200, RoundingSeconds: 7200}, buckets: 100, each: 10, covers: hour * 18 / 10, want: "`waterwheel collection set-span 720h0m0s` would"},
-		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, settled: true, interval: 10 * time.Minute, want: "a SETTLE_INTERVAL (10m0s): one of 1h0m0s would fill them with about 61 measurements"},
-		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, settled: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be taken back, with a SETTLE_INTERVAL"},
+		"of segments":           {of: seconds, buckets: 100, each: 10, covers: hour / 60 * 9, compacted: true, interval: 10 * time.Minute, want: "a COMPACT_INTERVAL (10m0s): one of 1h0m0s would fill them with about 61 measurements"},
+		"of segments, rarely":   {of: seconds, buckets: 100, each: 60, covers: hour * 59 / 60, compacted: true, interval: 2 * time.Hour, want: "set-granularity minutes` would fill new ones with about 1000 measurements, and cannot be taken back, with a COMPACT_INTERVAL"},
 	} {
 		h := sink.Holding{Buckets: c.buckets, Measurements: c.buckets * c.each, Covered: c.buckets * c.covers, Counts: map[int32]int64{int32(c.each): c.buckets}}
-		if c.settled {
-			h.Settled = c.buckets
+		if c.compacted {
+			h.Compacted = c.buckets
 		}
 		fill := fillOf([]sink.Holding{h}, sink.Size{})
 		fill.advise(c.of, 1000, c.interval)

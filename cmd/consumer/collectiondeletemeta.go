@@ -71,10 +71,10 @@ func (p *program) planDeletions(ctx context.Context, with collections, f *metaFl
 		if err != nil {
 			return views, nil, translated(name, err)
 		}
-		selection, err := with.database.Select(ctx, name, onBuckets, f.closed)
-		if err != nil {
-			return views, nil, fmt.Errorf("%s: %w", name, err)
+		if err := p.compacted(ctx, with.database, name, f); err != nil {
+			return views, nil, err
 		}
+		selection := with.database.Select(name, onBuckets, f.closed)
 		all, err := p.selected(ctx, name, selection)
 		if err != nil {
 			return views, nil, err

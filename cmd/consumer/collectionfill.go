@@ -20,7 +20,7 @@ type FillView struct {
 	Mean         float64 `json:"mean"`
 	P10          int32   `json:"p10"` // a tenth of the buckets has as many measurements or fewer
 	// Segments hold the Staged measurements until these are in buckets; Ended ones wait for deletion, their measurements are. Unfinished
-	// buckets are those of settlings that are not over: theirs are in segments.
+	// buckets are those of compactions that are not over: theirs are in segments.
 	Segments   int64 `json:"segments"`
 	Staged     int64 `json:"stagedMeasurements"`
 	Ended      int64 `json:"endedSegments"`
@@ -36,7 +36,7 @@ type FillView struct {
 	// Advice says how new buckets would become fuller; empty: they are full enough, or it is not known.
 	Advice string `json:"advice,omitempty"`
 
-	covered, settled int64 // sink.Holding.Covered and Settled, of all
+	covered, compacted int64 // sink.Holding.Covered and Compacted, of all
 }
 
 // fillOf adds up what was looked at; nil: nothing.
@@ -54,7 +54,7 @@ func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
 		oldest, newest = min(oldest, h.Oldest), max(newest, h.Newest)
 		fill.Buckets, fill.Measurements = fill.Buckets+h.Buckets, fill.Measurements+h.Measurements
 		fill.Segments, fill.Staged = fill.Segments+h.Segments, fill.Staged+h.Staged
-		fill.covered, fill.settled = fill.covered+h.Covered, fill.settled+h.Settled
+		fill.covered, fill.compacted = fill.covered+h.Covered, fill.compacted+h.Compacted
 		for count, buckets := range h.Counts {
 			counts[count] += buckets
 		}
@@ -142,7 +142,7 @@ const (
 )
 
 // advise says how new buckets would become fuller, from what those looked at hold and which time they cover: by a longer
-// SETTLE_INTERVAL, where a series has more measurements in the span of a bucket than its buckets have, and by a coarser
+// COMPACT_INTERVAL, where a series has more measurements in the span of a bucket than its buckets have, and by a coarser
 // granularity, where it has not.
 func (f *FillView) advise(of BucketingView, most int32, interval time.Duration) {
 	if f == nil || f.Buckets < judgedBuckets || f.Mean*poorlyFilled >= float64(most) {
@@ -153,21 +153,21 @@ func (f *FillView) advise(of BucketingView, most int32, interval time.Duration) 
 	if f.covered > 0 {
 		within += float64(f.Measurements-f.Buckets) * float64(span.Milliseconds()) / float64(f.covered)
 	}
-	made := 2*f.settled > f.Buckets // of segments, most of them
+	made := 2*f.compacted > f.Buckets // of segments, most of them
 	switch {
 	case made && interval < span && within >= worthwhile*f.Mean:
-		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a SETTLE_INTERVAL (%v): one of %v would fill them with about %.0f measurements",
-			interval, min(span, longestSettling), min(float64(most), within))
+		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a COMPACT_INTERVAL (%v): one of %v would fill them with about %.0f measurements",
+			interval, min(span, longestCompaction), min(float64(most), within))
 	case within < worthwhile*f.Mean:
 		f.Advice = coarser(of, f.Mean, most)
 		if f.Advice != "" && made {
-			f.Advice += ", with a SETTLE_INTERVAL that is as long"
+			f.Advice += ", with a COMPACT_INTERVAL that is as long"
 		}
 	}
 }
 
-// longestSettling is the largest SETTLE_INTERVAL.
-const longestSettling = 24 * time.Hour
+// longestCompaction is the largest COMPACT_INTERVAL.
+const longestCompaction = 24 * time.Hour
 
 // coarser is the command that lets buckets span more time: the least that fills them well, else the most there is.
 func coarser(of BucketingView, mean float64, most int32) string {

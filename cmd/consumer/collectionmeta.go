@@ -17,9 +17,11 @@ import (
 
 // aboutClosed is what the help of the commands on metas says of closed buckets and of running consumers.
 const aboutClosed = "Whole series are selected: the filter may name the meta field and what is in it, nothing else. As MongoDB's own\n" +
-	"time series do, these commands leave closed buckets alone, which are those that are full or out of their time: the\n" +
-	"output counts them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe, and without\n" +
-	"it a series is split. Measurements in segments are always included; they are edited before the buckets.\n\n"
+	"time series do, these commands leave closed buckets alone, which are those that are full or out of their time, or made of\n" +
+	"segments: the output counts them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe,\n" +
+	"and without it a series is split.\n\n" +
+	"The command first asks the running consumers to put what is in segments into buckets, and waits for that: about a minute and\n" +
+	"COMPACT_VISIBILITY_DELAY. A --dry-run does not wait, and leaves out what is in segments.\n\n"
 
 // metaFlags are those of the commands that edit whole series.
 type metaFlags struct {
@@ -63,6 +65,22 @@ func jsonFlag(flag, text string) (bson.RawValue, error) {
 		return bson.RawValue{}, usageError{fmt.Errorf("%s is no Extended JSON: %w (in %.80s)", flag, err, text)}
 	}
 	return document.Lookup(name), nil
+}
+
+// compacted waits until what is in segments is in buckets.
+func (p *program) compacted(ctx context.Context, database *sink.Database, name string, f *metaFlags) error {
+	if f.dryRun {
+		return nil
+	}
+	line := p.progress("waiting until the segments of " + name + " are compacted, left")
+	defer line.End()
+	err := through(ctx, func() (bool, error) {
+		return false, database.Compacted(ctx, name, func(segments int) { line.At(int64(segments), 0) })
+	})
+	if err != nil {
+		return fmt.Errorf("%s: nothing was edited: %w", name, err)
+	}
+	return nil
 }
 
 // queryFlag is jsonFlag for an object.

@@ -165,23 +165,3 @@ func TestEditsGoOnThroughOutages(t *testing.T) {
 		})
 	}
 }
-
-// TestSeriesOnlyInSegmentsAreEdited: they have no bucket yet.
-func TestSeriesOnlyInSegmentsAreEdited(t *testing.T) {
-	shelf := metaShelf{}
-	plan := metaPlan{selection: sink.NewSelection(shelf, shelf, nil, false, 0)}
-	plan.all = []sink.SelectedSeries{
-		{Meta: metaValue(t, "a"), Open: sink.Amount{Measurements: 3, Staged: 3}},
-		{Meta: metaValue(t, "b"), Open: sink.Amount{Buckets: 1, Measurements: 9, Staged: 2}},
-		{Meta: metaValue(t, "c")}, // of segments that have ended
-	}
-	if metas := plan.metas(); len(metas) != 2 {
-		t.Fatalf("of %v something is to be changed", metas)
-	}
-	var out bytes.Buffer
-	deletion := newMetaDeletion("events", plan.all, &metaFlags{series: 10})
-	deletion.print(&out)
-	if deletion.SeriesCount != 2 || !strings.Contains(out.String(), "1 bucket with 7 measurements and 5 measurements in segments of 2 series would be deleted") {
-		t.Errorf("%+v\n%s", deletion, out.String())
-	}
-}

@@ -117,10 +117,7 @@ func (v *MetaUpdate) print(w io.Writer) {
 }
 
 func amountText(a sink.Amount) string {
-	said := fmt.Sprintf("%s with %s", words.Count(a.Buckets, "bucket"), words.Count(a.Measurements-a.Staged, "measurement"))
-	if a.Staged > 0 {
-		said += fmt.Sprintf(" and %s in segments", words.Count(a.Staged, "measurement"))
-	}
+	said := fmt.Sprintf("%s with %s", words.Count(a.Buckets, "bucket"), words.Count(a.Measurements, "measurement"))
 	return said
 }
 

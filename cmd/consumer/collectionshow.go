@@ -45,7 +45,7 @@ func (p *program) collectionShowCommand() *cobra.Command {
 				return err
 			}
 			view.MaxCount = with.config.Bucket.MaxCount
-			view.Fill.advise(view.Bucketing, view.MaxCount, with.config.Flush.SettleInterval)
+			view.Fill.advise(view.Bucketing, view.MaxCount, with.config.Flush.CompactInterval)
 			views = append(views, view)
 		}
 		return p.show(views, func(w io.Writer) { printCollections(w, views, time.Now()) })

@@ -113,10 +113,10 @@ func (p *program) planUpdate(
 	if err != nil {
 		return nil, translated(name, err)
 	}
-	selection, err := database.Select(ctx, name, query, f.closed)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err := p.compacted(ctx, database, name, f); err != nil {
+		return nil, err
 	}
+	selection := database.Select(name, query, f.closed)
 	plan := &metaPlan{selection: selection, closed: f.closed}
 	if plan.all, err = p.selected(ctx, name, plan.selection); err != nil {
 		return nil, err

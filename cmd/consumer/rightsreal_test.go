@@ -119,7 +119,7 @@ func TestCompactionGoesOnWithoutTheRightToDeleteOnAServer(t *testing.T) {
 	}
 	addr := listener.Addr().String()
 	_ = listener.Close() // for the consumer to take
-	maps.Copy(env, map[string]string{"HTTP_ADDR": addr, "SETTLE_INTERVAL": "1s", "SETTLE_AHEAD": "2s", "SETTLE_LINGER": "1s", "KAFKA_LEASE": "4s"})
+	maps.Copy(env, map[string]string{"HTTP_ADDR": addr, "COMPACT_INTERVAL": "1s", "COMPACT_VISIBILITY_DELAY": "2s", "SEGMENT_RETENTION": "1s", "KAFKA_LEASE": "4s"})
 	s.env = env
 	stop := s.consume()
 	awaitMetric := func(name string, least float64) {
@@ -132,7 +132,7 @@ func TestCompactionGoesOnWithoutTheRightToDeleteOnAServer(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	const refused, finished = `waterwheel_retries_total{doing="settling segments"}`, `waterwheel_settlings_total{outcome="finished"}`
+	const refused, finished = `waterwheel_retries_total{doing="compacting segments"}`, `waterwheel_compactions_total{outcome="finished",reason=""`
 	s.produce(100)
 	awaitMetric(refused, 1)
 	before := metricsOf(t, addr)[finished]

@@ -150,9 +150,10 @@ func (p *process) work(ctx, closing context.Context) error {
 		name := p.config.MongoDB.SeriesFor(topic)
 		watch := collectionWatch{
 			store: store, log: p.log,
-			covers: func(ctx context.Context, o timeseries.Options) (bool, error) { return n.database.Covers(ctx, name, o) },
-			apply:  func(o timeseries.Options) { consumer.SetCollection(topic, o) },
-			mend:   func(ctx context.Context) (bool, error) { return n.database.MendView(ctx, name) },
+			covers:  func(ctx context.Context, o timeseries.Options) (bool, error) { return n.database.Covers(ctx, name, o) },
+			apply:   func(o timeseries.Options) { consumer.SetCollection(topic, o) },
+			compact: func() { consumer.AskCompaction(topic) },
+			mend:    func(ctx context.Context) (bool, error) { return n.database.MendView(ctx, name) },
 		}
 		watchers.Go(func() { watch.run(watching, collectionInterval) })
 	}
@@ -217,10 +218,10 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
-		Segments: store.HasSegments, SettleInterval: c.Flush.SettleInterval, SettleAhead: c.Flush.SettleAhead,
-		SettleMargin: min(pipeline.DefaultSettleMargin, c.Flush.SettleAhead/4), SettleLinger: c.Flush.SettleLinger,
-		SettleBytes: min(pipeline.DefaultSettleBytes, budgetOf(c)/settleShare),
-		Random:      rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
+		Segments: store.HasSegments, CompactInterval: c.Flush.CompactInterval, CompactDelay: c.Flush.CompactDelay,
+		CompactMargin: min(pipeline.DefaultCompactMargin, c.Flush.CompactDelay/4), SegmentRetention: c.Flush.SegmentRetention,
+		CompactBytes: min(pipeline.DefaultCompactBytes, budgetOf(c)/compactShare), SegmentMeasurements: int64(c.Flush.SegmentMeasurements),
+		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
 		Losses: p.losses,
 	}
 }

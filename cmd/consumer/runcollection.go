@@ -18,6 +18,8 @@ type collectionWatch struct {
 	// covers tells whether the server's expiry and view are right for buckets of these options.
 	covers func(ctx context.Context, o timeseries.Options) (bool, error)
 	apply  func(timeseries.Options)
+	// compact lets the segments of now be compacted, as somebody asks who waits for that.
+	compact func()
 	// mend makes a view right that knows nothing of segments where there are some, and tells whether it did.
 	mend func(ctx context.Context) (bool, error)
 	log  *slog.Logger
@@ -31,6 +33,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last, warned := c.store.Collection, timeseries.Options{}
+	asked := time.Now()
 	for {
 		select {
 		case <-tick.C:
@@ -38,6 +41,10 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 			return
 		}
 		c.mendView(ctx)
+		if at, err := c.store.CompactionAsked(ctx); err == nil && at.After(asked) {
+			asked = at
+			c.compact()
+		}
 		now, _, err := c.store.Definition(ctx)
 		if err == nil && now == last {
 			continue

@@ -30,8 +30,8 @@ const keyBytes = 1 << 20
 // storedShare is which part of that the stored positions of one partition may take: more is read in several windows.
 const storedShare = 8
 
-// settleShare is which part of that the segments of one settling may be: they take some ten times as much in memory.
-const settleShare = 64
+// compactShare is which part of that the segments of one compaction may be: they take some ten times as much in memory.
+const compactShare = 64
 
 // budgetOf is what all partitions together may use.
 func budgetOf(c config.Config) int64 { return int64(c.Memory.Limit) / 100 * budgetPercent }

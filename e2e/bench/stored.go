@@ -23,7 +23,7 @@ func countBuckets(ctx context.Context, buckets *mongo.Collection, ends []int64, 
 	for p, end := range ends {
 		seen[p] = make([]uint8, end)
 	}
-	announced, err := check.ReadAnnounced(ctx, buckets.Database(), strings.TrimSuffix(buckets.Name(), bucketsOf("")))
+	unfinished, err := check.ReadUnfinished(ctx, buckets.Database(), strings.TrimSuffix(buckets.Name(), bucketsOf("")))
 	if err != nil {
 		return fmt.Errorf("counting what is stored: %w", err)
 	}
@@ -34,7 +34,7 @@ func countBuckets(ctx context.Context, buckets *mongo.Collection, ends []int64, 
 	}
 	defer cursor.Close(ctx)
 	for cursor.Next(ctx) {
-		if !announced.Counts(cursor.Current) {
+		if !unfinished.Counts(cursor.Current) {
 			continue
 		}
 		partition, positions, err := check.PositionsOf(cursor.Current)

@@ -144,7 +144,7 @@ func (r *run) doubledIn(ctx context.Context) ([]doubledSpot, error) {
 	}
 	defer client.Disconnect(context.WithoutCancel(ctx))
 	database := client.Database(r.databaseName())
-	announced, err := check.ReadAnnounced(ctx, database, r.topic)
+	unfinished, err := check.ReadUnfinished(ctx, database, r.topic)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (r *run) doubledIn(ctx context.Context) ([]doubledSpot, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading what is doubled: %w", err)
 		}
-		if !announced.Counts(cursor.Current) {
+		if !unfinished.Counts(cursor.Current) {
 			continue
 		}
 		id, _ := cursor.Current.Lookup("_id").ObjectIDOK()

@@ -24,13 +24,13 @@ func (r *run) judgePast(ctx context.Context) error {
 	defer client.Disconnect(context.WithoutCancel(ctx))
 	database := client.Database(r.databaseName())
 	buckets := database.Collection(r.topic + ".buckets")
-	announced, err := check.ReadAnnounced(ctx, database, r.topic)
+	unfinished, err := check.ReadUnfinished(ctx, database, r.topic)
 	if err != nil {
 		return err
 	}
 	for _, past := range r.past {
 		id := bson.D{{Key: "control.source.topicId", Value: bson.Binary{Subtype: bson.TypeBinaryUUID, Data: past.topic.ID[:]}}}
-		stored, err := positionsIn(ctx, buckets, id, announced)
+		stored, err := positionsIn(ctx, buckets, id, unfinished)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ type spot struct {
 }
 
 // positionsIn counts how often each measurement is stored.
-func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D, announced check.Announced) (map[spot]int, error) {
+func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D, unfinished check.Unfinished) (map[spot]int, error) {
 	cursor, err := buckets.Find(ctx, filter)
 	if err != nil {
 		return nil, fmt.Errorf("reading the buckets of a past topic: %w", err)
@@ -61,7 +61,7 @@ func positionsIn(ctx context.Context, buckets *mongo.Collection, filter bson.D, 
 		if err != nil {
 			return nil, fmt.Errorf("reading the buckets of a past topic: %w", err)
 		}
-		if !announced.Counts(cursor.Current) {
+		if !unfinished.Counts(cursor.Current) {
 			continue
 		}
 		for _, p := range positions {

@@ -26,8 +26,8 @@ type bucket struct {
 			Last      int64         `bson:"last"`
 			Offsets   []bson.Binary `bson:"offsets"`
 		} `bson:"source"`
-		Segment *segment `bson:"segment"` // nil: it is none
-		Settled *settled `bson:"settled"` // nil: it was not made of segments
+		Segment   *segment   `bson:"segment"`    // nil: it is none
+		Compacted *compacted `bson:"compaction"` // nil: it was not made of segments
 	} `bson:"control"`
 	Meta bson.RawValue `bson:"meta"`
 	Data bson.Raw      `bson:"data"`
@@ -113,7 +113,7 @@ func (b *bucket) faults(t Topic) []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	source := b.Control.Source
-	faults = append(faults, b.settlingFaults()...)
+	faults = append(faults, b.compactionFaults()...)
 	if b.Control.Version != 1 {
 		wrong("control.version is %d", b.Control.Version)
 	}

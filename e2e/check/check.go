@@ -104,7 +104,7 @@ func (j *judgement) expectParts(at place, fate events.Fate) {
 }
 
 // readBuckets reads every bucket and segment of the collection, and compares it with the readings it says it holds. When something
-// was being settled meanwhile, so that it is not sure which of them count, it reads them all again.
+// was being compacted meanwhile, so that it is not sure which of them count, it reads them all again.
 func (j *judgement) readBuckets(ctx context.Context) error {
 	client, err := mongo.Connect(options.Client().ApplyURI(j.source.MongoURI))
 	if err != nil {
@@ -161,7 +161,7 @@ func (j *judgement) take(document bson.Raw, counts bool) {
 	if b.Control.Closed && b.Control.Segment == nil {
 		j.report.Closed++
 	}
-	if b.Control.Settled == nil {
+	if b.Control.Compacted == nil {
 		j.report.Writes += len(b.Control.Source.Offsets)
 	}
 	j.judgeBucket(b, counts)

@@ -11,48 +11,50 @@ import (
 
 // segment is what only a segment says of itself.
 type segment struct {
-	Low   int32          `bson:"low"`
-	High  int32          `bson:"high"`
-	Edits int32          `bson:"edits"`
-	Until *bson.DateTime `bson:"until"`
-	By    *bson.Binary   `bson:"by"`
+	Owner        string         `bson:"owner"`
+	Low          int32          `bson:"low"`
+	High         int32          `bson:"high"`
+	VisibleUntil *bson.DateTime `bson:"visibleUntil"`
+	Compaction   *bson.Binary   `bson:"compaction"`
 }
 
-// settled is what a bucket says that was made of segments.
-type settled struct {
-	From bson.DateTime `bson:"from"`
-	By   bson.Binary   `bson:"by"`
+// compacted is what a bucket says that a compaction made of segments.
+type compacted struct {
+	VisibleFrom bson.DateTime `bson:"visibleFrom"`
+	ID          bson.Binary   `bson:"id"`
 }
 
 // shown tells whether a reader sees the document at a moment, in milliseconds since 1970.
 func (b *bucket) shown(now int64) bool {
 	switch s := b.Control.Segment; {
 	case s != nil:
-		return s.Until == nil || int64(*s.Until) > now
-	case b.Control.Settled != nil:
-		return int64(b.Control.Settled.From) <= now
+		return s.VisibleUntil == nil || int64(*s.VisibleUntil) > now
+	case b.Control.Compacted != nil:
+		return int64(b.Control.Compacted.VisibleFrom) <= now
 	}
 	return true
 }
 
-// settlingFaults are what a document says wrongly of settlings.
-func (b *bucket) settlingFaults() []string {
+// compactionFaults are what a document says wrongly of compactions.
+func (b *bucket) compactionFaults() []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	uuid := func(by bson.Binary) bool { return by.Subtype == bson.TypeBinaryUUID && len(by.Data) == 16 }
-	s, made := b.Control.Segment, b.Control.Settled
+	uuid := func(id bson.Binary) bool { return id.Subtype == bson.TypeBinaryUUID && len(id.Data) == 16 }
+	s, made := b.Control.Segment, b.Control.Compacted
 	if (s != nil || made != nil) && !b.Control.Closed {
 		wrong("it is open, and a segment or was made of segments")
 	}
 	switch {
 	case s != nil && made != nil:
 		wrong("it is a segment, and was made of segments")
-	case s != nil && (s.Until == nil) != (s.By == nil):
-		wrong("control.segment.until is %v, and .by %v", s.Until, s.By)
-	case s != nil && s.By != nil && !uuid(*s.By):
-		wrong("control.segment.by is %v", *s.By)
-	case made != nil && (made.From == 0 || !uuid(made.By)):
-		wrong("control.settled is %v", *made)
+	case s != nil && s.Owner == "":
+		wrong("it is a segment without control.segment.owner")
+	case s != nil && s.VisibleUntil != nil && s.Compaction == nil:
+		wrong("control.segment.visibleUntil is %v, and .compaction is absent", *s.VisibleUntil)
+	case s != nil && s.Compaction != nil && !uuid(*s.Compaction):
+		wrong("control.segment.compaction is %v", *s.Compaction)
+	case made != nil && (made.VisibleFrom == 0 || !uuid(made.ID)):
+		wrong("control.compaction is %v", *made)
 	}
 	if s != nil && b.Meta.Type != 0 {
 		wrong("it is a segment with a meta, %s", b.Meta)

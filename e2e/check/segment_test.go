@@ -31,7 +31,7 @@ func sampleSegment(t *testing.T) bson.D {
 	d = set(d, []string{"control", "min", "meta"}, "s-17")
 	d = set(d, []string{"control", "max", "meta"}, meta)
 	d = set(d, []string{"control", "closed"}, true)
-	return set(d, []string{"control", "segment"}, bson.D{{Key: "low", Value: int32(22936)}, {Key: "high", Value: int32(53901)}})
+	return set(d, []string{"control", "segment"}, bson.D{{Key: "owner", Value: "0/0"}, {Key: "low", Value: int32(22936)}, {Key: "high", Value: int32(53901)}})
 }
 
 // judgeSegment is judge with the last reading of another series.
@@ -54,12 +54,12 @@ func judgeSegment(t *testing.T, counts bool, documents ...bson.D) *Report {
 }
 
 func TestAcceptsASegment(t *testing.T) {
-	ended := set(sampleSegment(t), []string{"control", "segment", "until"}, bson.DateTime(5))
-	ended = set(ended, []string{"control", "segment", "by"}, uuid(1))
+	ended := set(sampleSegment(t), []string{"control", "segment", "visibleUntil"}, bson.DateTime(5))
+	ended = set(ended, []string{"control", "segment", "compaction"}, uuid(1))
 	for name, d := range map[string]bson.D{
 		"with its measurements":  sampleSegment(t),
-		"that was edited":        set(sampleSegment(t), []string{"control", "segment", "edits"}, int32(4)),
-		"of a settling":          ended,
+		"that is frozen":         set(sampleSegment(t), []string{"control", "segment", "compaction"}, uuid(1)),
+		"of a compaction":        ended,
 		"that begins before all": set(set(sampleSegment(t), []string{"control", "min", "time"}, bson.DateTime(opened-60_000)), []string{"_id"}, bson.NewObjectIDFromTimestamp(time.UnixMilli(opened-60_000))),
 	} {
 		if report := judgeSegment(t, true, d); report.Err() != nil || report.Stored != 3 || report.Segments != 1 || report.Buckets != 0 {
@@ -69,10 +69,10 @@ func TestAcceptsASegment(t *testing.T) {
 	if report := judgeSegment(t, false, ended); report.Missing != 3 || report.Ended != 1 || report.Segments != 0 {
 		t.Errorf("a segment that ended: %v", report)
 	}
-	settled := set(set(sampleBucket(t), []string{"control", "closed"}, true), []string{"control", "settled"},
-		bson.D{{Key: "from", Value: bson.DateTime(5)}, {Key: "by", Value: uuid(1)}})
-	if report := judge(t, settled); report.Err() != nil || report.Stored != 3 {
-		t.Errorf("a settled bucket: %v", report.Err())
+	compacted := set(set(sampleBucket(t), []string{"control", "closed"}, true), []string{"control", "compaction"},
+		bson.D{{Key: "visibleFrom", Value: bson.DateTime(5)}, {Key: "id", Value: uuid(1)}})
+	if report := judge(t, compacted); report.Err() != nil || report.Stored != 3 {
+		t.Errorf("a compacted bucket: %v", report.Err())
 	}
 }
 
@@ -81,23 +81,24 @@ func TestNoticesWhatIsWrongWithASegment(t *testing.T) {
 		value any
 		fault string
 	}{
-		"control.segment.low":    {int32(22935), "control.segment.low"},
-		"control.segment.high":   {int32(53902), "control.segment.low"},
-		"control.segment.until":  {bson.DateTime(5), "control.segment.until"},
-		"control.segment.by":     {uuid(1), "control.segment.until"},
-		"control.closed":         {nil, "it is open"},
-		"control.settled":        {bson.D{{Key: "from", Value: bson.DateTime(5)}, {Key: "by", Value: uuid(1)}}, "and was made of segments"},
-		"control.min.meta":       {nil, "control.min"},
-		"control.max.meta":       {"s-17", "control.max"},
-		"control.min.time":       {bson.DateTime(opened + 60_000), "_id has time"},
-		"control.min.time.":      {bson.DateTime(opened + 1), "control.min"},
-		"control.segment":        {nil, "is of series"},
-		"meta":                   {"x", "with a meta"},
-		"data.meta.2":            {"s-18", "is of series"},
-		"data.meta.1":            {nil, "is of series"},
-		"data.v.1":               {2.0, "v is"},
-		"data.w":                 {bson.D{{Key: "0", Value: true}}, "fields"},
-		"control.source.offsets": {bson.A{bson.Binary{Data: []byte{40}}, bson.Binary{Data: []byte{48, 2}}}, "must not be stored"},
+		"control.segment.low":          {int32(22935), "control.segment.low"},
+		"control.segment.high":         {int32(53902), "control.segment.low"},
+		"control.segment.owner":        {nil, "control.segment.owner"},
+		"control.segment.visibleUntil": {bson.DateTime(5), "control.segment.visibleUntil"},
+		"control.segment.compaction":   {bson.Binary{Subtype: 4, Data: []byte{1}}, "control.segment.compaction"},
+		"control.closed":               {nil, "it is open"},
+		"control.compaction":           {bson.D{{Key: "visibleFrom", Value: bson.DateTime(5)}, {Key: "id", Value: uuid(1)}}, "and was made of segments"},
+		"control.min.meta":             {nil, "control.min"},
+		"control.max.meta":             {"s-17", "control.max"},
+		"control.min.time":             {bson.DateTime(opened + 60_000), "_id has time"},
+		"control.min.time.":            {bson.DateTime(opened + 1), "control.min"},
+		"control.segment":              {nil, "is of series"},
+		"meta":                         {"x", "with a meta"},
+		"data.meta.2":                  {"s-18", "is of series"},
+		"data.meta.1":                  {nil, "is of series"},
+		"data.v.1":                     {2.0, "v is"},
+		"data.w":                       {bson.D{{Key: "0", Value: true}}, "fields"},
+		"control.source.offsets":       {bson.A{bson.Binary{Data: []byte{40}}, bson.Binary{Data: []byte{48, 2}}}, "must not be stored"},
 	} {
 		d := set(sampleSegment(t), strings.Split(strings.TrimRight(path, "."), "."), change.value)
 		if err := judgeSegment(t, true, d).Err(); err == nil || !strings.Contains(err.Error(), change.fault) {
@@ -105,12 +106,12 @@ func TestNoticesWhatIsWrongWithASegment(t *testing.T) {
 		}
 	}
 	for name, value := range map[string]bson.D{
-		"no time": {{Key: "by", Value: uuid(1)}},
-		"no by":   {{Key: "from", Value: bson.DateTime(5)}},
+		"no time": {{Key: "id", Value: uuid(1)}},
+		"no id":   {{Key: "visibleFrom", Value: bson.DateTime(5)}},
 	} {
-		d := set(set(sampleBucket(t), []string{"control", "closed"}, true), []string{"control", "settled"}, value)
-		if err := judge(t, d).Err(); err == nil || !strings.Contains(err.Error(), "control.settled is") {
-			t.Errorf("a settled bucket with %s: %v", name, err)
+		d := set(set(sampleBucket(t), []string{"control", "closed"}, true), []string{"control", "compaction"}, value)
+		if err := judge(t, d).Err(); err == nil || !strings.Contains(err.Error(), "control.compaction is") {
+			t.Errorf("a compacted bucket with %s: %v", name, err)
 		}
 	}
 }
@@ -149,35 +150,39 @@ func about(id byte, offset int64, control ...bson.E) bson.D {
 }
 
 func segmentOf(until int64, by byte) bson.E {
-	s := bson.D{{Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}
+	s := bson.D{{Key: "owner", Value: "0/0"}, {Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}
+	if by != 0 {
+		s = append(s, bson.E{Key: "compaction", Value: uuid(by)})
+	}
 	if until != 0 {
-		s = append(s, bson.E{Key: "until", Value: bson.DateTime(until)}, bson.E{Key: "by", Value: uuid(by)})
+		s = append(s, bson.E{Key: "visibleUntil", Value: bson.DateTime(until)})
 	}
 	return bson.E{Key: "segment", Value: s}
 }
 
-func settledBy(from int64, by byte) bson.E {
-	return bson.E{Key: "settled", Value: bson.D{{Key: "from", Value: bson.DateTime(from)}, {Key: "by", Value: uuid(by)}}}
+func compactedBy(from int64, by byte) bson.E {
+	return bson.E{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(from)}, {Key: "id", Value: uuid(by)}}}
 }
 
-// TestWhatCountsAndWhatIsShown: the rules, case by case, at the moment 1000 with settling 1 announced.
+// TestWhatCountsAndWhatIsShown: the rules, case by case, at the moment 1000 with compaction 1 unfinished.
 func TestWhatCountsAndWhatIsShown(t *testing.T) {
-	announced := Announced{string(uuid(1).Data): true}
+	unfinished := Unfinished{string(uuid(1).Data): true}
 	for name, c := range map[string]struct {
 		document        bson.D
 		counts, shown   bool
-		countsOtherwise bool // when nothing is announced
+		countsOtherwise bool // when nothing is unfinished
 	}{
-		"a bucket":                                     {about(1, 1), true, true, true},
-		"a settled bucket":                             {about(1, 1, settledBy(1000, 2)), true, true, true},
-		"a settled bucket, not shown yet":              {about(1, 1, settledBy(1001, 2)), true, false, true},
-		"a bucket of the settling, not shown yet":      {about(1, 1, settledBy(1001, 1)), false, false, true},
-		"a bucket of the settling, whose time is past": {about(1, 1, settledBy(999, 1)), false, true, true},
-		"a segment":                                    {about(1, 1, segmentOf(0, 0)), true, true, true},
-		"a segment that ended":                         {about(1, 1, segmentOf(1000, 2)), false, false, false},
-		"a segment that ends":                          {about(1, 1, segmentOf(1001, 2)), false, true, false},
-		"a segment that ends by the settling":          {about(1, 1, segmentOf(1001, 1)), true, true, false},
-		"a segment that ended by the settling":         {about(1, 1, segmentOf(1000, 1)), true, false, false},
+		"a bucket":                                       {about(1, 1), true, true, true},
+		"a compacted bucket":                             {about(1, 1, compactedBy(1000, 2)), true, true, true},
+		"a compacted bucket, not shown yet":              {about(1, 1, compactedBy(1001, 2)), true, false, true},
+		"a bucket of the compaction, not shown yet":      {about(1, 1, compactedBy(1001, 1)), false, false, true},
+		"a bucket of the compaction, whose time is past": {about(1, 1, compactedBy(999, 1)), false, true, true},
+		"a segment":                                      {about(1, 1, segmentOf(0, 0)), true, true, true},
+		"a segment that ended":                           {about(1, 1, segmentOf(1000, 2)), false, false, false},
+		"a segment that ends":                            {about(1, 1, segmentOf(1001, 2)), false, true, false},
+		"a segment that ends by the compaction":          {about(1, 1, segmentOf(1001, 1)), true, true, false},
+		"a segment that ended by the compaction":         {about(1, 1, segmentOf(1000, 1)), true, false, false},
+		"a frozen segment":                               {about(1, 1, segmentOf(0, 1)), true, true, true},
 	} {
 		raw, err := bson.Marshal(c.document)
 		if err != nil {
@@ -187,11 +192,11 @@ func TestWhatCountsAndWhatIsShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := announced.Counts(raw); got != c.counts {
+		if got := unfinished.Counts(raw); got != c.counts {
 			t.Errorf("%s counts: %v", name, got)
 		}
-		if got := (Announced{}).Counts(raw); got != c.countsOtherwise {
-			t.Errorf("%s counts when nothing is announced: %v", name, got)
+		if got := (Unfinished{}).Counts(raw); got != c.countsOtherwise {
+			t.Errorf("%s counts when nothing is unfinished: %v", name, got)
 		}
 		if got := b.shown(1000); got != c.shown {
 			t.Errorf("%s is shown: %v", name, got)
@@ -214,19 +219,19 @@ func TestShownLooksAtOneMoment(t *testing.T) {
 	for offset := range int64(3) {
 		put(about(byte(offset), offset))
 	}
-	put( // 3 is settled and shown, 4 settled and not shown yet, 5 and 6 staged, and 8 before its commit
-		about(30, 3, segmentOf(5, 1)), about(31, 3, settledBy(5, 1)), about(40, 4, segmentOf(far, 1)), about(41, 4, settledBy(far, 1)),
+	put( // 3 is compacted and shown, 4 compacted and not shown yet, 5 and 6 in segments, and 8 before its commit
+		about(30, 3, segmentOf(5, 1)), about(31, 3, compactedBy(5, 1)), about(40, 4, segmentOf(far, 1)), about(41, 4, compactedBy(far, 1)),
 		about(50, 5, segmentOf(0, 0)), about(60, 6, segmentOf(0, 0)), about(80, 8, segmentOf(0, 0)),
 	)
 	report, err := Shown(t.Context(), s)
 	if err != nil || report.Err() != nil || report.Valid != 16 || report.Stored != 16 {
 		t.Fatalf("%v, %v, %v", err, report, report.Err())
 	}
-	put(about(51, 5, settledBy(5, 2)), about(70, 20))
+	put(about(51, 5, compactedBy(5, 2)), about(70, 20))
 	if _, err := buckets.DeleteOne(t.Context(), withID(0)); err != nil {
 		t.Fatal(err)
 	}
-	end := bson.D{{Key: "$set", Value: bson.D{{Key: "control.segment.until", Value: bson.DateTime(5)}}}}
+	end := bson.D{{Key: "$set", Value: bson.D{{Key: "control.segment.visibleUntil", Value: bson.DateTime(5)}}}}
 	if _, err := buckets.UpdateOne(t.Context(), withID(60), end); err != nil {
 		t.Fatal(err)
 	}
@@ -238,14 +243,16 @@ func TestShownLooksAtOneMoment(t *testing.T) {
 
 func withID(id byte) bson.D { return bson.D{{Key: "_id", Value: bson.ObjectID{11: id}}} }
 
-// TestCalmNoticesSettlings: one that came while documents were read, and one that went.
-func TestCalmNoticesSettlings(t *testing.T) {
+// TestCalmNoticesCompactions: one that came while documents were read, and one that went.
+func TestCalmNoticesCompactions(t *testing.T) {
 	s, buckets := shownStage(t)
-	partitions := buckets.Database().Collection(s.Topic + ".partitions")
-	announce := func(by any) {
+	freeze := func(frozen bool) {
 		t.Helper()
-		document := bson.D{{Key: "settling", Value: by}}
-		if _, err := partitions.ReplaceOne(t.Context(), withID(9), document, options.Replace().SetUpsert(true)); err != nil {
+		segment := about(9, 9, segmentOf(0, 2))
+		if !frozen {
+			segment = about(9, 9, segmentOf(5, 2))
+		}
+		if _, err := buckets.ReplaceOne(t.Context(), withID(9), segment, options.Replace().SetUpsert(true)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -256,20 +263,20 @@ func TestCalmNoticesSettlings(t *testing.T) {
 		}
 		return b
 	}
-	old, present, later := about(1, 1, settledBy(5, 1)), about(2, 2, settledBy(5, 2)), about(3, 3, settledBy(5, 3))
+	old, present, later := about(1, 1, compactedBy(5, 1)), about(2, 2, compactedBy(5, 2)), about(3, 3, compactedBy(5, 3))
 	if _, err := buckets.InsertMany(t.Context(), []any{old, present}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		documents []bson.D
-		after     any // announced when they were read
+		frozen    bool // compaction 2 was unfinished still when they were read
 		want      bool
 	}{
-		"nothing happens":     {[]bson.D{old, present, about(4, 4)}, bson.D{{Key: "by", Value: uuid(2)}}, true},
-		"a settling is over":  {[]bson.D{old}, nil, false},
-		"a settling has come": {[]bson.D{old, later}, bson.D{{Key: "by", Value: uuid(2)}}, false},
+		"nothing happens":       {[]bson.D{old, present, about(4, 4)}, true, true},
+		"a compaction is over":  {[]bson.D{old}, false, false},
+		"a compaction has come": {[]bson.D{old, later}, true, false},
 	} {
-		announce(bson.D{{Key: "by", Value: uuid(2)}})
+		freeze(true)
 		calm, err := beginCalm(t.Context(), buckets.Database(), s.Topic)
 		if err != nil {
 			t.Fatal(err)
@@ -277,7 +284,7 @@ func TestCalmNoticesSettlings(t *testing.T) {
 		for _, d := range c.documents {
 			calm.counts(raw(d))
 		}
-		announce(c.after)
+		freeze(c.frozen)
 		if got, err := calm.end(t.Context(), buckets.Database(), s.Topic); err != nil || got != c.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

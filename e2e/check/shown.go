@@ -12,7 +12,7 @@ import (
 	"waterwheel/e2e/events"
 )
 
-// Shown looks at what a reader sees at one moment, beside whatever is written and settled: each measurement below the offsets that
+// Shown looks at what a reader sees at one moment, beside whatever is written and compacted: each measurement below the offsets that
 // were committed before it must be seen once, and any other once or not yet. It looks twice, since a reader may come to segments
 // before buckets, or to buckets before segments. In the report are only these counts and faults.
 func Shown(ctx context.Context, s Source) (*Report, error) {

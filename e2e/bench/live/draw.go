@@ -12,7 +12,7 @@ import (
 // Table is the results for people.
 func Table(results []Result) string {
 	var b strings.Builder
-	b.WriteString("| series | Hz each | stored as | stored/s | settled/s | own CPU each | server CPU each | writes/s | measurements a write | a bucket | bytes each: data / disk / indexes | freshness, s: p50 / p90 / p99 / max |\n")
+	b.WriteString("| series | Hz each | stored as | stored/s | compacted/s | own CPU each | server CPU each | writes/s | measurements a write | a bucket | bytes each: data / disk / indexes | freshness, s: p50 / p90 / p99 / max |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		own, server, bytes, behind := "–", "–", "–", ""
@@ -29,7 +29,7 @@ func Table(results []Result) string {
 			behind = " **behind**"
 		}
 		fmt.Fprintf(&b, "| %s | %g | %s | %s%s | %s | %s | %s | %s | %s | %s | %s | %s |\n", figure.Number(float64(r.Series)), r.Rate, r.Way,
-			figure.Number(r.Stored), behind, known(r.Settled), own, server, figure.Number(r.Writes), figure.Number(r.PerWrite),
+			figure.Number(r.Stored), behind, known(r.Compacted), own, server, figure.Number(r.Writes), figure.Number(r.PerWrite),
 			known(r.Density), bytes, r.Freshness)
 	}
 	for _, r := range results {

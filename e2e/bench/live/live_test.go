@@ -72,7 +72,7 @@ func TestFiguresAreOfTheTimeBetweenTwoMoments(t *testing.T) {
 	r := Result{Case: Case{100, 1}}
 	r.between(moment{at: at, produced: 50, counts: counts{100, 10, 0}, cpu: time.Second, server: time.Second, serverKnown: true},
 		moment{at: at.Add(10 * time.Second), produced: 1050, counts: counts{1100, 110, 400}, cpu: 1500 * time.Millisecond, server: 3 * time.Second, serverKnown: true})
-	if r.Produced != 100 || r.Stored != 100 || r.Writes != 10 || r.PerWrite != 10 || r.Settled != 40 || r.CPU != 500 || *r.ServerCPU != 2000 || r.Behind() {
+	if r.Produced != 100 || r.Stored != 100 || r.Writes != 10 || r.PerWrite != 10 || r.Compacted != 40 || r.CPU != 500 || *r.ServerCPU != 2000 || r.Behind() {
 		t.Errorf("%+v", r)
 	}
 	r.Stored = 80
@@ -85,7 +85,7 @@ func TestTableAndDrawings(t *testing.T) {
 	server := 7.5
 	results := []Result{
 		{Case: Case{100, 0.1}, Way: Buckets, Produced: 10, Stored: 10, CPU: 20, Density: 3},
-		{Case: Case{100, 1}, Way: Segments, Produced: 100, Stored: 50, Settled: 40, CPU: 5, ServerCPU: &server, Density: 9, Trouble: "it did not end"},
+		{Case: Case{100, 1}, Way: Segments, Produced: 100, Stored: 50, Compacted: 40, CPU: 5, ServerCPU: &server, Density: 9, Trouble: "it did not end"},
 		{Case: Case{100, 1}, Way: Plain, Produced: 100, Stored: 100, CPU: 6},
 	}
 	table := Table(results)
@@ -114,11 +114,11 @@ func TestParseWays(t *testing.T) {
 	}
 }
 
-// TestSettlingsAreMeasured: of each way of a consumer the measured part has two settlings, and time to delete what has ended.
-func TestSettlingsAreMeasured(t *testing.T) {
+// TestCompactionsAreMeasured: of each way of a consumer the measured part has two compactions, and time to delete what has ended.
+func TestCompactionsAreMeasured(t *testing.T) {
 	const lasting = 4 * time.Minute
 	s := Segments.settings(lasting)
-	if s["SEGMENTS"] != "on" || s["SETTLE_INTERVAL"] != "1m0s" || s["SETTLE_AHEAD"] != "24s" || s["SETTLE_LINGER"] != "24s" {
+	if s["SEGMENTS"] != "on" || s["COMPACT_INTERVAL"] != "1m0s" || s["COMPACT_VISIBILITY_DELAY"] != "24s" || s["SEGMENT_RETENTION"] != "24s" {
 		t.Errorf("%v", s)
 	}
 	if s := Buckets.settings(lasting); len(s) != 1 || s["SEGMENTS"] != "off" {
@@ -139,15 +139,15 @@ func TestTallyOfDocuments(t *testing.T) {
 		return raw
 	}
 	segment := func(more ...bson.E) bson.E {
-		return bson.E{Key: "segment", Value: append(bson.D{{Key: "low", Value: int32(1)}}, more...)}
+		return bson.E{Key: "segment", Value: append(bson.D{{Key: "owner", Value: "0/0"}}, more...)}
 	}
 	var got tally
 	got.add(document(10, "sensor-1"))
 	got.add(document(20, "sensor-2"))
 	got.add(document(3, probePrefix+"0"))
 	got.add(document(100, "", segment()))
-	got.add(document(200, "", segment(bson.E{Key: "until", Value: bson.DateTime(1)})))
-	if want := (tally{buckets: 2, measurements: 30, probed: 3, staged: 100}); got != want {
+	got.add(document(200, "", segment(bson.E{Key: "visibleUntil", Value: bson.DateTime(1)})))
+	if want := (tally{buckets: 2, measurements: 30, probed: 3, inSegments: 100}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

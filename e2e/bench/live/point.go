@@ -19,10 +19,10 @@ import (
 type Result struct {
 	Case
 	Way Way `json:"way"`
-	// Produced and Stored are measurements a second, without the warm-up; Settled those that were put from segments into buckets.
-	Produced float64 `json:"produced"`
-	Stored   float64 `json:"stored"`
-	Settled  float64 `json:"settled,omitempty"`
+	// Produced and Stored are measurements a second, without the warm-up; Compacted those that were put from segments into buckets.
+	Produced  float64 `json:"produced"`
+	Stored    float64 `json:"stored"`
+	Compacted float64 `json:"compacted,omitempty"`
 	// CPU and ServerCPU are microseconds of processor time a measurement stored, of the process that stores and of MongoDB; of
 	// the latter nil: not known. Nobody looks at what is stored meanwhile.
 	CPU       float64  `json:"cpu_us"`
@@ -30,14 +30,14 @@ type Result struct {
 	// Writes are writes of documents with new measurements a second (plain: calls), PerWrite the measurements in one.
 	Writes   float64 `json:"writes"`
 	PerWrite float64 `json:"measurements_per_write"`
-	// Density is measurements a bucket at the end, without the probes' and those in segments, of which there are Staged. Bytes are those
+	// Density is measurements a bucket at the end, without the probes' and those in segments, of which there are InSegments. Bytes are those
 	// of all documents a measurement, Disk and Indexes what they take; 0: not known.
-	Density   float64   `json:"density"`
-	Staged    int64     `json:"staged,omitempty"`
-	Bytes     float64   `json:"data_bytes"`
-	Disk      float64   `json:"disk_bytes"`
-	Indexes   float64   `json:"index_bytes"`
-	Freshness Freshness `json:"freshness"`
+	Density    float64   `json:"density"`
+	InSegments int64     `json:"inSegments,omitempty"`
+	Bytes      float64   `json:"data_bytes"`
+	Disk       float64   `json:"disk_bytes"`
+	Indexes    float64   `json:"index_bytes"`
+	Freshness  Freshness `json:"freshness"`
 	// Trouble is what kept from measuring all of it.
 	Trouble string `json:"trouble,omitempty"`
 }
@@ -215,7 +215,7 @@ func (m *measuring) look(ctx context.Context) (moment, error) {
 func (r *Result) between(before, now moment) {
 	seconds, stored, writes := now.at.Sub(before.at).Seconds(), now.stored-before.stored, now.writes-before.writes
 	r.Produced, r.Stored, r.Writes = (now.produced-before.produced)/seconds, stored/seconds, writes/seconds
-	r.Settled = (now.settled - before.settled) / seconds
+	r.Compacted = (now.compacted - before.compacted) / seconds
 	each := func(d time.Duration) float64 {
 		if stored == 0 {
 			return 0
@@ -254,10 +254,10 @@ func (m *measuring) density(ctx context.Context) error {
 	if err := cursor.Err(); err != nil {
 		return fmt.Errorf("counting what is stored: %w", err)
 	}
-	if r.Staged = t.staged; t.buckets > 0 {
+	if r.InSegments = t.inSegments; t.buckets > 0 {
 		r.Density = float64(t.measurements) / float64(t.buckets)
 	}
-	r.sized(bench.SizeOf(ctx, collection), float64(t.measurements+t.probed+t.staged))
+	r.sized(bench.SizeOf(ctx, collection), float64(t.measurements+t.probed+t.inSegments))
 	return nil
 }
 
@@ -268,13 +268,13 @@ func (r *Result) sized(size bench.Size, measurements float64) {
 }
 
 // tally counts buckets, and the measurements in them, without those of probes; those of probes; those in segments that have not ended.
-type tally struct{ buckets, measurements, probed, staged int64 }
+type tally struct{ buckets, measurements, probed, inSegments int64 }
 
 func (t *tally) add(document bson.Raw) {
 	n, _ := document.Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64OK()
 	if about, segment := document.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK(); segment {
-		if _, ended := about.Lookup(timeseries.FieldUntil).DateTimeOK(); !ended {
-			t.staged += n
+		if _, ended := about.Lookup(timeseries.FieldVisibleUntil).DateTimeOK(); !ended {
+			t.inSegments += n
 		}
 		return
 	}

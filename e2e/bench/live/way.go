@@ -37,21 +37,21 @@ func ParseWays(list string) ([]Way, error) {
 	return ways, nil
 }
 
-// leastAhead is how far ahead of what is shown segments are settled at least: the inserts of a busy server fit into it.
+// leastAhead is how far ahead of what is shown segments are compacted at least: the inserts of a busy server fit into it.
 const leastAhead = 5 * time.Second
 
-// settings are those of a consumer that stores in this way. So that what is measured has its share of settlings, and of segments that
+// settings are those of a consumer that stores in this way. So that what is measured has its share of compactions, and of segments that
 // are deleted, these come much sooner than they usually do.
 func (w Way) settings(lasting time.Duration) harness.Settings {
 	if w == Buckets {
 		return harness.Settings{"SEGMENTS": "off"}
 	}
 	ahead := max(lasting/10, leastAhead).String()
-	return harness.Settings{"SEGMENTS": "on", "SETTLE_INTERVAL": settling(lasting).String(), "SETTLE_AHEAD": ahead, "SETTLE_LINGER": ahead}
+	return harness.Settings{"SEGMENTS": "on", "COMPACT_INTERVAL": compacting(lasting).String(), "COMPACT_VISIBILITY_DELAY": ahead, "SEGMENT_RETENTION": ahead}
 }
 
-// settling is the time between two settlings.
-func settling(lasting time.Duration) time.Duration { return (lasting / 4).Round(time.Millisecond) }
+// compacting is the time between two compactions.
+func compacting(lasting time.Duration) time.Duration { return (lasting / 4).Round(time.Millisecond) }
 
 // start starts the process that stores a topic in this way, in a database of the same name.
 func (w Way) start(ctx context.Context, b *bench.Bench, topic string, lasting time.Duration) (store, error) {
@@ -86,8 +86,8 @@ type store interface {
 }
 
 // counts are what a process has done from its beginning: measurements stored; writes of documents with them, for the plain way calls;
-// measurements settled.
-type counts struct{ stored, writes, settled float64 }
+// measurements compacted.
+type counts struct{ stored, writes, compacted float64 }
 
 // consumer is the program that is measured.
 type consumer struct{ *harness.Consumer }
@@ -101,7 +101,7 @@ func (c consumer) counts(ctx context.Context) (counts, error) {
 	}
 	return counts{
 		stored: metrics.Sum("waterwheel_measurements_stored_total"), writes: metrics.Sum("waterwheel_bucket_commits_total"),
-		settled: metrics.Sum("waterwheel_measurements_settled_total"),
+		compacted: metrics.Sum("waterwheel_measurements_compacted_total"),
 	}, nil
 }
 

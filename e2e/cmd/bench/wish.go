@@ -121,7 +121,7 @@ func (w *wish) flags() *flag.FlagSet {
 		return err
 	})
 	f.ways = live.Ways
-	flags.Func("ways", "with -live: how measurements are stored, comma-separated: buckets (SEGMENTS=off), segments (SEGMENTS=on, settled after a fourth of the time), plain (each a document, by a naive consumer) (default buckets,segments,plain)", func(list string) (err error) {
+	flags.Func("ways", "with -live: how measurements are stored, comma-separated: buckets (SEGMENTS=off), segments (SEGMENTS=on, compacted after a fourth of the time), plain (each a document, by a naive consumer) (default buckets,segments,plain)", func(list string) (err error) {
 		f.ways, err = live.ParseWays(list)
 		return err
 	})

@@ -85,5 +85,8 @@ func ofPartition(s *pipeline.Status, now time.Time, send func(name, help string,
 	send("claim_wait_seconds", "How much of the wait for a former owner's writes is left.", s.ClaimWait.Seconds(), at)
 	send("send_bytes", "How many bytes of writes are sent to MongoDB at a time, at most, by how quickly it answered lately.", float64(s.SendBytes), at)
 	send("oldest_pending_seconds", "How long the oldest pending measurement has waited.", s.PendingFor.Seconds(), at)
+	send("open_segments", "Segments that have not ended.", float64(s.OpenSegments), at)
+	send("open_segment_measurements", "Measurements in segments that have not ended.", float64(s.InSegments), at)
+	send("oldest_open_segment_seconds", "How long the oldest segment that has not ended is known to this owner.", s.SegmentAge.Seconds(), at)
 	send("fetch_paused", "1 while nothing is fetched because too much waits already.", map[bool]float64{true: 1}[s.Paused != ""], at)
 }

@@ -99,7 +99,7 @@ func TestMetricsOfTheViewAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(families) != 18 {
+	if len(families) != 21 {
 		t.Errorf("%d metrics were found", len(families))
 	}
 	for _, f := range families {

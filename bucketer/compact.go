@@ -3,7 +3,9 @@ package bucketer
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -13,24 +15,28 @@ import (
 	"waterwheel/timeseries/rawbson"
 )
 
-// Settled is what a bucket that was made of segments says of that.
-type Settled struct {
-	By   [16]byte // the settling, a UUID
-	From int64    // when the bucket is shown, in milliseconds since 1970
-	// Attempt is the attempt number of the buckets' _ids, while there is no document in their way.
-	Attempt int32
+// Compaction is what a bucket that was made of segments says of that.
+type Compaction struct {
+	ID          [16]byte // of the compaction, a UUID
+	VisibleFrom int64    // when queries see the bucket, in milliseconds since 1970
 }
 
-// append appends control.settled.
-func (s *Settled) append(dst []byte) []byte {
-	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldSettled)
-	dst = appendDateNamed(dst, timeseries.FieldFrom, s.From)
-	dst = rawbson.AppendHeader(dst, bson.TypeBinary, timeseries.FieldBy)
-	dst = append(append(dst, byte(len(s.By)), 0, 0, 0, uuidSubtype), s.By[:]...)
+// attempt is the attempt number of the buckets' _ids. It is another one for each compaction, so that the buckets of one never stand
+// in the way of another's.
+func (c *Compaction) attempt() int32 {
+	return int32(binary.BigEndian.Uint32(c.ID[:]) & math.MaxInt32)
+}
+
+// append appends control.compaction.
+func (c *Compaction) append(dst []byte) []byte {
+	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldCompaction)
+	dst = appendDateNamed(dst, timeseries.FieldVisibleFrom, c.VisibleFrom)
+	dst = rawbson.AppendHeader(dst, bson.TypeBinary, timeseries.FieldCompactionID)
+	dst = append(append(dst, byte(len(c.ID)), 0, 0, 0, uuidSubtype), c.ID[:]...)
 	return rawbson.EndDocument(dst, start)
 }
 
-// SegmentError tells of a segment that cannot be settled: something else has edited it.
+// SegmentError tells of a segment that cannot be compacted: something else has edited it.
 type SegmentError struct {
 	ID  bson.ObjectID
 	Err error
@@ -42,10 +48,10 @@ func (e *SegmentError) Error() string { return fmt.Sprintf("the segment %s: %v",
 // Unwrap is what is wrong with it.
 func (e *SegmentError) Unwrap() error { return e.Err }
 
-// Settle makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times,
-// those of each combination of types in buckets of their own (settledKinds).
+// Compact makes the buckets of what is in segments: an insert of each, all measurements of a series in the order of their times,
+// those of each combination of types in buckets of their own (compactedKinds). Of a position that several segments list one measurement is taken.
 // The flush is not to be finished: the buckets are no catalog's. The error is a *SegmentError.
-func Settle(o Options, by Settled, segments []bson.Raw) (*Flush, error) {
+func Compact(o Options, by Compaction, segments []bson.Raw) (*Flush, error) {
 	var all []segmented
 	for _, segment := range segments {
 		var err error
@@ -57,9 +63,12 @@ func Settle(o Options, by Settled, segments []bson.Raw) (*Flush, error) {
 		return cmp.Or(cmp.Compare(a.Meta.Type, b.Meta.Type), bytes.Compare(a.Meta.Value, b.Meta.Value),
 			cmp.Compare(a.Time, b.Time), a.Position.Compare(b.Position))
 	})
-	o.Settled, o.Reopen, o.DenseFrom, o.DeltaMax, o.FlushWrites, o.Limits.CacheBytes = &by, false, 0, 0, 0, 0
+	o.Compaction, o.Reopen, o.DenseFrom, o.DeltaMax, o.FlushWrites, o.Limits.CacheBytes = &by, false, 0, 0, 0, 0
 	c := New(o)
 	for i := range all {
+		if i > 0 && all[i].Position == all[i-1].Position && all[i].Time == all[i-1].Time && all[i].Meta.Equal(all[i-1].Meta) {
+			continue
+		}
 		if err := c.Insert(&all[i].Measurement); err != nil {
 			return nil, segmentError(all[i].segment, err)
 		}

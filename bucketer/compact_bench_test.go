@@ -49,10 +49,10 @@ func BenchmarkSegments(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*series*each), "ns/measurement")
 	})
-	b.Run("settle", func(b *testing.B) {
+	b.Run("compact", func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			f, err := Settle(o, Settled{By: [16]byte{1}, From: 1}, documents)
+			f, err := Compact(o, Compaction{ID: [16]byte{1}, VisibleFrom: 1}, documents)
 			if err != nil || f.Measurements != series*each {
 				b.Fatal(err, f.Measurements)
 			}

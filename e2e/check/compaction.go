@@ -1,0 +1,107 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
+)
+
+// calmTries bounds how often everything is read again because something was being compacted meanwhile.
+const calmTries = 20
+
+var errRestless = errors.New("whenever everything stored was read, a part of it was being compacted")
+
+// Unfinished are the compactions that have frozen segments, by the bytes of their ids.
+type Unfinished map[string]bool
+
+// ReadUnfinished reads which compactions of a series are unfinished.
+func ReadUnfinished(ctx context.Context, database *mongo.Database, series string) (Unfinished, error) {
+	cursor, err := database.Collection(series+".buckets").Find(ctx, bson.D{
+		{Key: "control.segment.compaction", Value: bson.D{{Key: "$exists", Value: true}}},
+		{Key: "control.segment.visibleUntil", Value: bson.D{{Key: "$exists", Value: false}}},
+	}, options.Find().SetProjection(bson.D{{Key: "control.segment", Value: 1}}))
+	if err != nil {
+		return nil, fmt.Errorf("reading the frozen segments: %w", err)
+	}
+	defer cursor.Close(ctx)
+	unfinished := Unfinished{}
+	for cursor.Next(ctx) {
+		unfinished[token(cursor.Current)] = true
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, fmt.Errorf("reading the frozen segments: %w", err)
+	}
+	return unfinished, nil
+}
+
+// Counts tells whether a document is where its measurements are stored: while a compaction is unfinished these are its segments,
+// whatever they say, and not its buckets. When it is over it is the other way about.
+func (a Unfinished) Counts(document bson.Raw) bool {
+	by := token(document)
+	if document.Lookup("control", "segment").Type == 0 {
+		return by == "" || !a[by]
+	}
+	return document.Lookup("control", "segment", "visibleUntil").Type == 0 || a[by]
+}
+
+// token is the id of the compaction that a document names. Empty means none.
+func token(document bson.Raw) string {
+	for _, path := range [][]string{{"segment", "compaction"}, {"compaction", "id"}} {
+		if _, by, ok := document.Lookup(append([]string{"control"}, path...)...).BinaryOK(); ok {
+			return string(by)
+		}
+	}
+	return ""
+}
+
+// calm tells of the compactions that documents name whether it is sure what they were while all were read.
+type calm struct {
+	over       map[string]bool // by documents that were seen before unfinished was read, which does not name them
+	unfinished Unfinished
+	restless   bool
+}
+
+// beginCalm is called before documents are read.
+func beginCalm(ctx context.Context, database *mongo.Database, series string) (*calm, error) {
+	c := &calm{over: map[string]bool{}}
+	named := func(field string) bson.D {
+		return bson.D{{Key: "control." + field, Value: bson.D{{Key: "$exists", Value: true}}}}
+	}
+	cursor, err := database.Collection(series+".buckets").Find(ctx, bson.D{{Key: "$or", Value: bson.A{named("segment.compaction"), named("compaction.id")}}},
+		options.Find().SetProjection(bson.D{{Key: "control.segment", Value: 1}, {Key: "control.compaction", Value: 1}}).SetBatchSize(batchBuckets))
+	if err != nil {
+		return nil, fmt.Errorf("reading which compactions there were: %w", err)
+	}
+	defer cursor.Close(ctx)
+	for cursor.Next(ctx) {
+		c.over[token(cursor.Current)] = true
+	}
+	if err := cursor.Err(); err != nil {
+		return nil, fmt.Errorf("reading which compactions there were: %w", err)
+	}
+	c.unfinished, err = ReadUnfinished(ctx, database, series)
+	for by := range c.unfinished {
+		delete(c.over, by)
+	}
+	return c, err
+}
+
+// counts tells whether a document counts, and notes when that is not sure: its compaction came meanwhile.
+func (c *calm) counts(document bson.Raw) bool {
+	by := token(document)
+	c.restless = c.restless || by != "" && !c.over[by] && !c.unfinished[by]
+	return c.unfinished.Counts(document)
+}
+
+// end tells, after all documents were read, whether all that counts said is sure: no compaction came, and none is over.
+func (c *calm) end(ctx context.Context, database *mongo.Database, series string) (bool, error) {
+	after, err := ReadUnfinished(ctx, database, series)
+	for by := range c.unfinished {
+		c.restless = c.restless || !after[by]
+	}
+	return !c.restless, err
+}

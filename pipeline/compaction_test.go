@@ -1,0 +1,520 @@
+package pipeline
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"waterwheel/bucketer"
+	"waterwheel/claim"
+	"waterwheel/record"
+	"waterwheel/timeseries"
+)
+
+// segmentStand is a worker with a database of segments, which answers what the worker asks for.
+type segmentStand struct {
+	t        *testing.T
+	w        *Worker
+	m        Moment
+	log      strings.Builder
+	segments []claim.Segment
+	buckets  map[claim.Token]int // of each compaction, not shown yet or shown
+	done     []Action            // the actions about segments that were answered
+	offset   int64
+	tokens   byte
+	// answer is asked first. Nil stands for the usual answer.
+	answer func(Action) Event
+	over   bool // the partition was handed over
+}
+
+// segmentsEpoch is the database's time at the instant zero.
+var segmentsEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newSegmentStand(t *testing.T, changes ...func(*Options)) *segmentStand {
+	t.Helper()
+	s := &segmentStand{t: t, buckets: map[claim.Token]int{}}
+	changes = append([]func(*Options){withSegments, func(o *Options) {
+		o.Log = slog.New(slog.NewTextHandler(&s.log, nil))
+		o.Bucketing.Limits = timeseries.Limits{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10}
+		o.NewToken = func() claim.Token { s.tokens++; return claim.Token{s.tokens} }
+	}}, changes...)
+	s.w, s.m = newTestWorker(t, changes...)
+	s.give(SegmentsRead{Segments: claim.Segments{Now: s.now()}})
+	return s
+}
+
+func (s *segmentStand) now() time.Time { return segmentsEpoch.Add(s.m.Now) }
+
+// give hands an event to the worker and answers all that follows from it.
+func (s *segmentStand) give(e Event) {
+	s.t.Helper()
+	queue := s.w.Handle(s.m, e)
+	for steps := 0; len(queue) > 0; steps++ {
+		if steps > 10_000 {
+			s.t.Fatalf("the worker does not come to rest: %#v", queue[0])
+		}
+		a := queue[0]
+		queue = queue[1:]
+		if answer := s.reply(a); answer != nil {
+			queue = append(queue, s.w.Handle(s.m, answer)...)
+		}
+	}
+}
+
+// reply is the answer to an action. Nil means that it is not answered.
+func (s *segmentStand) reply(a Action) Event {
+	if s.answer != nil {
+		if e := s.answer(a); e != nil {
+			s.done = append(s.done, a)
+			return e
+		}
+	}
+	switch a := a.(type) {
+	case SendWrites:
+		return WritesSent{s.store(a.Writes)}
+	case FindBuckets:
+		answers := make([]bucketer.Answer, len(a.Lookups))
+		for i := range a.Lookups {
+			answers[i].Lookup = a.Lookups[i]
+		}
+		return BucketsFound{Answers: answers}
+	case CommitNow:
+		c, _ := s.w.Want()
+		return Committed{Offset: c.Offset, SentAt: s.m.Now}
+	case SendRelease:
+		return Released{}
+	case HandedOver:
+		s.over = true
+		return nil
+	}
+	e := s.replySegments(a)
+	if e != nil {
+		s.done = append(s.done, a)
+	}
+	return e
+}
+
+func (s *segmentStand) replySegments(a Action) Event {
+	switch a := a.(type) {
+	case ReadSegments:
+		return SegmentsRead{Segments: claim.Segments{All: slices.Clone(s.segments), Now: s.now()}}
+	case ReadFrozen:
+		frozen := claim.Segments{Now: s.now()}
+		for _, one := range s.segments {
+			if one.Compaction == a.Compaction.ID {
+				frozen.All = append(frozen.All, one)
+			}
+		}
+		return FrozenRead{Segments: frozen}
+	case ChangeSegments:
+		s.change(a)
+		return SegmentsChanged{}
+	case InsertCompacted:
+		c := s.w.tenure.segments.compaction
+		s.buckets[c.ID] += len(a.Writes)
+		return CompactedInserted{make([]bucketer.Sent, len(a.Writes))}
+	case DeleteCompacted:
+		delete(s.buckets, a.Compaction.ID)
+		return CompactedDeleted{}
+	case SweepSegments:
+		s.segments = slices.DeleteFunc(s.segments, func(one claim.Segment) bool {
+			return slices.ContainsFunc(a.Segments, func(gone claim.Segment) bool { return gone.ID == one.ID })
+		})
+		return SegmentsSwept{}
+	}
+	return nil
+}
+
+// change does to segments what an action says.
+func (s *segmentStand) change(a ChangeSegments) {
+	for i := range s.segments {
+		one := &s.segments[i]
+		if !slices.ContainsFunc(a.Segments, func(c claim.Segment) bool { return c.ID == one.ID }) {
+			continue
+		}
+		switch ours := one.Compaction == a.Compaction.ID; {
+		case a.Change == claim.Freeze && one.Compaction == claim.Token{}:
+			one.Compaction = a.Compaction.ID
+		case a.Change == claim.End && ours && one.VisibleUntil == 0:
+			one.VisibleUntil = a.Compaction.VisibleFrom
+		case a.Change == claim.Unfreeze && ours && one.VisibleUntil == 0:
+			one.Compaction = claim.Token{}
+		}
+	}
+}
+
+// store keeps the segments among the writes.
+func (s *segmentStand) store(writes []*bucketer.Write) []bucketer.Sent {
+	for _, w := range writes {
+		if w.Segment {
+			s.segments = append(s.segments, claim.Segment{
+				ID: w.ID, TopicID: thisTopic, Min: w.MinTime, Low: w.Low, High: w.High, Count: w.Added, Bytes: int64(len(w.Document)), Document: slices.Clone(w.Document),
+			})
+		}
+	}
+	return make([]bucketer.Sent, len(writes))
+}
+
+// write takes measurements of so many series in, and flushes them.
+func (s *segmentStand) write(series int) {
+	s.t.Helper()
+	var records []record.Record
+	for i := range series {
+		records = append(records, recordOf(s.offset, fmt.Sprintf(`{"time":1767000000000,"meta":"s%d","x":1}`, i)))
+		s.offset++
+	}
+	s.give(Fetched{Batch: record.Batch{Records: records, Next: s.offset, End: s.offset}})
+	s.pass(s.w.o.FlushInterval)
+}
+
+// pass lets time pass.
+func (s *segmentStand) pass(d time.Duration) {
+	s.t.Helper()
+	s.m.Now += d
+	s.give(Ticked{})
+}
+
+// open counts the segments that have not ended, and those that are frozen.
+func (s *segmentStand) open() (open, frozen int) {
+	for i := range s.segments {
+		if s.segments[i].VisibleUntil == 0 {
+			open++
+		}
+		if s.segments[i].Frozen() {
+			frozen++
+		}
+	}
+	return open, frozen
+}
+
+// want checks how many segments have not ended.
+func (s *segmentStand) want(when string, open, frozen int) {
+	s.t.Helper()
+	if o, f := s.open(); o != open || f != frozen {
+		s.t.Fatalf("%s: %d segments have not ended, and %d are frozen; want %d and %d; done: %T; log: %s", when, o, f, open, frozen, s.done, s.log.String())
+	}
+}
+
+// TestCompactionFreezesFirst: the steps are taken in the order of the protocol, and the segments are deleted when nobody reads them.
+func TestCompactionFreezesFirst(t *testing.T) {
+	s := newSegmentStand(t)
+	s.write(20)
+	s.want("written", 1, 0)
+	s.pass(s.w.o.CompactInterval)
+	s.want("compacted", 0, 0)
+	var steps []string
+	for _, a := range s.done {
+		if change, ok := a.(ChangeSegments); ok {
+			steps = append(steps, fmt.Sprint("change ", change.Change))
+		} else {
+			steps = append(steps, strings.TrimPrefix(fmt.Sprintf("%T", a), "pipeline."))
+		}
+	}
+	want := []string{fmt.Sprint("change ", claim.Freeze), "ReadFrozen", "InsertCompacted", fmt.Sprint("change ", claim.End)}
+	if !slices.Equal(steps, want) {
+		t.Errorf("steps %v, want %v", steps, want)
+	}
+	s.pass(s.w.o.CompactDelay + s.w.o.SegmentRetention)
+	if len(s.segments) != 0 {
+		t.Errorf("%d segments are left after the retention", len(s.segments))
+	}
+}
+
+// TestARollBackHalvesTheNextCompaction: after an insert of unknown outcome less is compacted at a time, and more again once that works.
+func TestARollBackHalvesTheNextCompaction(t *testing.T) {
+	s := newSegmentStand(t)
+	for range 16 {
+		s.write(20)
+	}
+	lost := true
+	s.answer = func(a Action) Event {
+		if insert, ok := a.(InsertCompacted); ok && lost {
+			lost = false
+			sent := make([]bucketer.Sent, len(insert.Writes))
+			for i := range sent {
+				sent[i] = bucketer.Sent{Result: bucketer.Unknown, Err: errDown}
+			}
+			return CompactedInserted{sent}
+		}
+		return nil
+	}
+	s.pass(s.w.o.CompactInterval)
+	s.want("in doubt", 16, 16)
+	s.done = nil
+	for range 100 {
+		s.pass(time.Minute)
+	}
+	s.want("after the doubt", 0, 0)
+	var sizes []int
+	for _, a := range s.done {
+		if change, ok := a.(ChangeSegments); ok && change.Change == claim.Freeze {
+			sizes = append(sizes, len(change.Segments))
+		}
+	}
+	if len(sizes) < 2 || sizes[0] != 8 {
+		t.Errorf("after a roll-back of 16 segments the compactions take %v of them", sizes)
+	}
+	if strings.Count(s.log.String(), "a compaction is rolled back") != 1 || !strings.Contains(s.log.String(), "why="+becauseUnknown) {
+		t.Errorf("the log: %s", s.log.String())
+	}
+	if s.w.past.compactBytes < s.w.o.CompactBytes/1000 {
+		t.Errorf("a compaction may have %d bytes", s.w.past.compactBytes)
+	}
+	before := s.w.past.compactBytes
+	for range 16 {
+		s.write(20)
+	}
+	s.pass(s.w.o.CompactInterval)
+	if after := s.w.past.compactBytes; after <= before && after < s.w.o.CompactBytes {
+		t.Errorf("after one that went well it may have %d bytes, before it %d", after, before)
+	}
+}
+
+// TestASlowServerRollsBackInTime: buckets that are stored too late are never shown beside a part of the others.
+func TestASlowServerRollsBackInTime(t *testing.T) {
+	s := newSegmentStand(t)
+	s.write(20)
+	s.answer = func(a Action) Event {
+		if insert, ok := a.(InsertCompacted); ok {
+			s.m.Now += s.w.o.CompactDelay
+			return CompactedInserted{make([]bucketer.Sent, len(insert.Writes))}
+		}
+		return nil
+	}
+	s.pass(s.w.o.CompactInterval)
+	s.want("rolled back", 1, 0)
+	if !strings.Contains(s.log.String(), "why="+becauseLate) {
+		t.Errorf("the log: %s", s.log.String())
+	}
+	s.answer = nil
+	s.pass(foundWait)
+	s.want("on a quick server", 0, 0)
+}
+
+// TestCompactionGoesOnElsewhereWithoutTheRightToRollBack: its segments stay frozen, and the others are compacted.
+func TestCompactionGoesOnElsewhereWithoutTheRightToRollBack(t *testing.T) {
+	s := newSegmentStand(t)
+	s.write(20)
+	refused, sent := true, 0
+	s.answer = func(a Action) Event {
+		switch a := a.(type) {
+		case InsertCompacted:
+			if sent++; sent == 1 {
+				return CompactedInserted{slices.Repeat([]bucketer.Sent{{Result: bucketer.Refused, Message: "no"}}, len(a.Writes))}
+			}
+		case DeleteCompacted:
+			if refused {
+				return CompactedDeleted{Err: errNoRight}
+			}
+		}
+		return nil
+	}
+	s.pass(s.w.o.CompactInterval)
+	s.want("that cannot be rolled back", 1, 1)
+	s.write(20)
+	s.write(20)
+	s.pass(s.w.o.CompactInterval)
+	s.want("others", 1, 1)
+	refused = false
+	s.pass(refusedRetry)
+	s.pass(foundWait)
+	s.want("with the right", 0, 0)
+}
+
+// TestTooManyMeasurementsInSegmentsAreCompactedFirst: whatever the interval says, and before more is written.
+func TestTooManyMeasurementsInSegmentsAreCompactedFirst(t *testing.T) {
+	s := newSegmentStand(t, func(o *Options) { o.SegmentMeasurements = 100 })
+	for range 4 {
+		s.write(20)
+	}
+	s.want("below the bound", 4, 0)
+	s.write(20)
+	s.pass(time.Second)
+	s.want("at the bound", 0, 0)
+
+	most := int64(0)
+	for range 40 {
+		s.write(30)
+		status := s.w.Status(s.m.Now)
+		most = max(most, status.InSegments)
+	}
+	if most > 2*s.w.o.SegmentMeasurements+30 {
+		t.Errorf("up to %d measurements were in segments", most)
+	}
+}
+
+// TestAnAskedCompactionDoesNotWaitForTheInterval, and takes all segments of that moment.
+func TestAnAskedCompactionDoesNotWaitForTheInterval(t *testing.T) {
+	s := newSegmentStand(t)
+	s.write(20)
+	s.write(20)
+	s.give(CompactionAsked{})
+	s.pass(time.Second)
+	s.want("asked for", 0, 0)
+	s.write(20)
+	s.pass(time.Second)
+	s.want("later ones", 1, 0)
+	if status := s.w.Status(s.m.Now); status.OpenSegments != 1 || status.InSegments != 20 || status.SegmentAge != time.Second {
+		t.Errorf("the status: %d segments, %d measurements, %v old", status.OpenSegments, status.InSegments, status.SegmentAge)
+	}
+}
+
+// found returns a stand whose database has a compaction of a former owner with two segments, of which so many have ended.
+func found(t *testing.T, ended int) *segmentStand {
+	t.Helper()
+	s := newSegmentStand(t)
+	s.write(20)
+	s.write(20)
+	for i := range s.segments {
+		if s.segments[i].Compaction = (claim.Token{99}); i < ended {
+			s.segments[i].VisibleUntil = s.now().Add(s.w.o.CompactDelay).UnixMilli()
+		}
+	}
+	s.buckets[claim.Token{99}] = 1
+	s.w.tenure.segments = segments{} // as after a claim
+	return s
+}
+
+// TestAFoundCompactionIsFinishedOrRolledBackAtOnce: the claim has waited for the former owner's commands, so nothing waits again.
+func TestAFoundCompactionIsFinishedOrRolledBackAtOnce(t *testing.T) {
+	s := found(t, 0)
+	s.give(Ticked{})
+	s.want("nothing has ended", 2, 0)
+	if len(s.buckets) != 0 || !strings.Contains(s.log.String(), "why="+becauseFound) {
+		t.Errorf("buckets %v; log %s", s.buckets, s.log.String())
+	}
+	s = found(t, 1)
+	s.give(Ticked{})
+	s.want("one has ended", 0, 0)
+	if s.segments[0].VisibleUntil != s.segments[1].VisibleUntil || len(s.buckets) != 1 {
+		t.Errorf("the ends are %d and %d; buckets %v", s.segments[0].VisibleUntil, s.segments[1].VisibleUntil, s.buckets)
+	}
+}
+
+// TestRevocationsDoNotStopWhatAFormerOwnerLeft: what is found unfinished is finished before the partition is released.
+func TestRevocationsDoNotStopWhatAFormerOwnerLeft(t *testing.T) {
+	s := found(t, 0)
+	for i := range s.segments { // two compactions: one is under way when the partition is revoked
+		s.segments[i].Compaction = claim.Token{90 + byte(i)}
+	}
+	s.answer = func(a Action) Event {
+		if _, ok := a.(DeleteCompacted); ok && !s.w.tenure.revoked {
+			s.w.Handle(s.m, Revoked{})
+		}
+		return nil
+	}
+	s.give(Ticked{})
+	s.give(Fetched{Err: errDown})
+	s.want("revoked", 2, 0)
+	if !s.over {
+		t.Errorf("the partition is not handed over; log %s", s.log.String())
+	}
+}
+
+// TestPartitionsThatMoveAllTheTimeAreCompacted: each owner has the partition for less than the interval.
+func TestPartitionsThatMoveAllTheTimeAreCompacted(t *testing.T) {
+	s := newSegmentStand(t)
+	most := 0
+	for range 60 {
+		s.w.tenure.segments = segments{} // another owner, which reads what there is
+		for range 20 {
+			s.write(20)
+			s.pass(time.Second)
+		}
+		open, _ := s.open()
+		most = max(most, open)
+	}
+	if most > 40 {
+		t.Errorf("up to %d segments were open", most)
+	}
+}
+
+// TestShutdownFinishesTheCompactionUnderWay, at whichever step it comes, before the partition is released.
+func TestShutdownFinishesTheCompactionUnderWay(t *testing.T) {
+	for step := range 4 {
+		s := newSegmentStand(t)
+		s.write(20)
+		n := 0
+		s.answer = func(a Action) Event {
+			switch a.(type) {
+			case ChangeSegments, ReadFrozen, InsertCompacted:
+				if n++; n == step+1 {
+					s.w.Handle(s.m, Revoked{Shutdown: true})
+				}
+			}
+			return nil
+		}
+		s.pass(s.w.o.CompactInterval)
+		s.give(Fetched{Err: errDown}) // the fetch is cancelled
+		if open, frozen := s.open(); frozen != 0 || !s.over {
+			t.Errorf("step %d: %d open, %d frozen, handed over: %v; log %s", step, open, frozen, s.over, s.log.String())
+		}
+		if strings.Contains(s.log.String(), "unfinished") {
+			t.Errorf("step %d: %s", step, s.log.String())
+		}
+	}
+}
+
+// TestAShutdownThatLeavesACompactionSaysWhatItMeans: the time is over before MongoDB answers.
+func TestAShutdownThatLeavesACompactionSaysWhatItMeans(t *testing.T) {
+	s := newSegmentStand(t)
+	s.write(20)
+	var stuck []Action
+	s.m.Now += s.w.o.CompactInterval
+	for queue := s.w.Handle(s.m, Ticked{}); len(queue) > 0; queue = queue[1:] {
+		if change, ok := queue[0].(ChangeSegments); ok && change.Change == claim.End {
+			stuck = append(stuck, queue[0])
+			continue
+		}
+		if e := s.reply(queue[0]); e != nil {
+			queue = append(queue, s.w.Handle(s.m, e)...)
+		}
+	}
+	if len(stuck) != 1 {
+		t.Fatalf("%d ends are on their way", len(stuck))
+	}
+	s.w.Handle(s.m, Revoked{Shutdown: true})
+	s.w.Handle(s.m, Abandoned{})
+	if text := s.log.String(); !strings.Contains(text, "measurements=20") || !strings.Contains(text, "twice_from=") {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+// TestDoublesAreToldOnce: a compaction whose end does not come is told of when its buckets are shown.
+func TestDoublesAreToldOnce(t *testing.T) {
+	s := newSegmentStand(t)
+	s.write(20)
+	down := true
+	s.answer = func(a Action) Event {
+		switch a := a.(type) {
+		case ChangeSegments:
+			if down && a.Change == claim.End {
+				return SegmentsChanged{Err: errDown}
+			}
+		case ReadSegments:
+			if down {
+				return SegmentsRead{Err: errDown}
+			}
+		}
+		return nil
+	}
+	s.pass(s.w.o.CompactInterval)
+	const told = "queries may see measurements twice"
+	if strings.Contains(s.log.String(), told) {
+		t.Errorf("told too early: %s", s.log.String())
+	}
+	for range 5 {
+		s.pass(s.w.o.CompactDelay)
+	}
+	if n := strings.Count(s.log.String(), told); n != 1 {
+		t.Errorf("told %d times: %s", n, s.log.String())
+	}
+	down = false
+	for range 5 {
+		s.pass(s.w.o.CompactInterval)
+	}
+	s.want("with a server", 0, 0)
+}

@@ -1,0 +1,244 @@
+package pipeline
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/claim"
+)
+
+// segments are what the partition has in segments, as far as the tenure knows.
+type segments struct {
+	read       bool                    // what there is was read, and every doubt is out of the way
+	open       []openSegment           // no compaction has begun with them; the oldest first
+	ended      []endedSegments         // to be deleted, those first that ended first
+	unfinished []*compaction           // found begun, to be finished or rolled back
+	postponed  map[claim.Token]Instant // roll-backs that the user has no right to, and when they are tried again
+	damaged    map[bson.ObjectID]bool  // segments that cannot be compacted
+	compaction *compaction             // under way; nil: none is
+	retry      backoff
+	turn       bool        // it comes before the flush
+	since      Instant     // when the action under way began
+	asked      Instant     // somebody asked then for a compaction of all segments
+	due        Instant     // before that nothing is to be compacted. Zero means that it must be worked out.
+	quiet      Instant     // until then a command of a compaction may still be executed
+	doubted    claim.Token // the compaction of that command
+	twice      Instant     // from then on queries show measurements twice, unless what is under way is over. Zero means that they do not.
+	sweepFrom  Instant     // when deleting is tried again that the user has no right to
+}
+
+// openSegment is a segment that waits to be compacted.
+type openSegment struct {
+	claim.Segment
+	since Instant
+}
+
+// endedSegments are of no use any more once readers are through with them.
+type endedSegments struct {
+	segments []claim.Segment
+	until    time.Time // by MongoDB's clock
+	due      Instant
+}
+
+// maxCompacted bounds the segments of one compaction.
+const maxCompacted = 1000
+
+// noteSegments takes the segments of a flush that is done.
+func (w *Worker) noteSegments(m Moment, f *flush) {
+	s := &w.tenure.segments
+	for i, cut := range f.cut.Writes {
+		if r := f.outcomes[i].Result; cut.Segment && (r == bucketer.Applied || r == bucketer.AppliedForget) {
+			segment := claim.Segment{
+				ID: cut.ID, TopicID: w.source.TopicID, Min: cut.MinTime, Low: cut.Low, High: cut.High, Count: cut.Added, Bytes: int64(len(cut.Document)),
+			}
+			s.open, s.due = append(s.open, openSegment{segment, m.Now}), 0
+		}
+	}
+}
+
+// segmentsRead takes all segments that there are. No command of a compaction can be executed any more when they are read, so they
+// tell which compactions are unfinished. What former owners have left is compacted soon: a partition that moves all the time would never
+// be compacted otherwise.
+func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
+	s := w.compactionAnswered()
+	if e.Err != nil {
+		w.compactionFailed(m, readingSegments, e.Err)
+		return
+	}
+	w.succeeded(&s.retry, MongoDB)
+	since := make(map[bson.ObjectID]Instant, len(s.open))
+	for i := range s.open {
+		since[s.open[i].ID] = s.open[i].since
+	}
+	s.read, s.due, s.open, s.ended, s.unfinished = true, 0, nil, nil, nil
+	begun := map[claim.Token]*compaction{}
+	for _, one := range e.Segments.All {
+		if one.Frozen() {
+			c := begun[one.Compaction]
+			if c == nil {
+				c = &compaction{Compaction: claim.Compaction{ID: one.Compaction, TopicID: one.TopicID}, step: deleting, begun: m.Now, oldest: w.foundSince(m.Now)}
+				begun[one.Compaction] = c
+				s.unfinished = append(s.unfinished, c)
+			}
+			c.add(one)
+		}
+	}
+	for _, one := range e.Segments.All {
+		if w.flush != nil && w.flush.isOpen(one.ID) { // nothing is done with it while its write is unknown (E4)
+			continue
+		}
+		c := begun[one.Compaction]
+		switch {
+		case one.VisibleUntil != 0 && c != nil: // the proof that its buckets must stay
+			c.step, c.VisibleFrom = ending, one.VisibleUntil
+			s.twice = max(1, m.Now+time.UnixMilli(one.VisibleUntil).Sub(e.Segments.Now))
+		case one.VisibleUntil != 0:
+			until := time.UnixMilli(one.VisibleUntil)
+			s.end([]claim.Segment{one}, until, m.Now+until.Sub(e.Segments.Now)+w.o.SegmentRetention)
+		case c == nil:
+			at, known := since[one.ID]
+			if !known {
+				at = w.foundSince(m.Now)
+			}
+			s.open = append(s.open, openSegment{one, at})
+		}
+	}
+	slices.SortStableFunc(s.open, func(a, b openSegment) int { return cmp.Compare(a.since, b.since) })
+}
+
+// foundWait is how long segments wait that a claim or a roll-back has found, at most half of the interval.
+const foundWait = 15 * time.Second
+
+// foundSince is the age that such segments count as.
+func (w *Worker) foundSince(now Instant) Instant {
+	return now - w.o.CompactInterval + min(w.o.CompactInterval/2, foundWait)
+}
+
+// end notes segments that have ended, or will.
+func (s *segments) end(all []claim.Segment, until time.Time, due Instant) {
+	at := len(s.ended)
+	for at > 0 && s.ended[at-1].due > due {
+		at--
+	}
+	if at > 0 && s.ended[at-1].until.Equal(until) {
+		s.ended[at-1].segments = append(s.ended[at-1].segments, all...)
+		return
+	}
+	s.ended = slices.Insert(s.ended, at, endedSegments{all, until, due})
+}
+
+// status counts the segments that have not ended and their measurements, and tells how old the oldest is.
+func (s *segments) status(now Instant) (measurements int64, count int, age time.Duration) {
+	oldest := now
+	if len(s.open) > 0 {
+		oldest = s.open[0].since
+	}
+	for _, c := range append(s.unfinished[:len(s.unfinished):len(s.unfinished)], s.compaction) {
+		if c != nil {
+			count, oldest = count+len(c.Segments), min(oldest, c.oldest)
+		}
+	}
+	return s.measurements(), count + len(s.open), now - oldest
+}
+
+// measurements counts what is in segments that have not ended.
+func (s *segments) measurements() (n int64) {
+	for i := range s.open {
+		n += int64(s.open[i].Count)
+	}
+	if s.compaction != nil {
+		n += s.compaction.inSegments()
+	}
+	for _, c := range s.unfinished {
+		n += c.inSegments()
+	}
+	return n
+}
+
+// toCompact are the segments to be compacted now; nil: none. All that have series from the same part of the hashes are compacted
+// together, so that the buckets get all of a series: when the oldest of them has waited for the interval, or when they have become
+// so many bytes. More than that are compacted one after the other, the oldest first.
+func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most int64) []openSegment {
+	if len(s.open) == 0 || s.due != 0 && now < s.due {
+		return nil
+	}
+	s.due = s.open[0].since + interval
+	for _, p := range s.parts() {
+		if p.bytes < bytes && now < p.oldest+interval && p.oldest > s.asked {
+			continue
+		}
+		s.due = 0 // there may be others
+		slices.Sort(p.members)
+		var taken []openSegment
+		for _, i := range p.members {
+			if most -= s.open[i].Bytes; len(taken) > 0 && (most < 0 || len(taken) == maxCompacted) {
+				break
+			}
+			taken = append(taken, s.open[i])
+		}
+		return taken
+	}
+	return nil
+}
+
+// part is the segments of one topic that have series from one part of the hashes.
+type part struct {
+	members []int // of open
+	topicID [16]byte
+	high    int32
+	bytes   int64
+	oldest  Instant
+}
+
+// parts divides what is open so that no segment of one part has hashes of another.
+func (s *segments) parts() []part {
+	var order []int
+	for i := range s.open {
+		if !s.damaged[s.open[i].ID] {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &s.open[i], &s.open[j]
+		return cmp.Or(bytes.Compare(a.TopicID[:], b.TopicID[:]), cmp.Compare(a.Low, b.Low))
+	})
+	var all []part
+	for _, i := range order {
+		one := &s.open[i]
+		if last := len(all) - 1; last < 0 || one.TopicID != all[last].topicID || one.Low > all[last].high {
+			all = append(all, part{topicID: one.TopicID, high: one.High, oldest: one.since})
+		}
+		p := &all[len(all)-1]
+		p.members = append(p.members, i)
+		p.high, p.bytes, p.oldest = max(p.high, one.High), p.bytes+one.Bytes, min(p.oldest, one.since)
+	}
+	return all
+}
+
+// drop takes segments off the list of those that are open.
+func (s *segments) drop(gone []claim.Segment) {
+	ids := make(map[bson.ObjectID]bool, len(gone))
+	for i := range gone {
+		ids[gone[i].ID] = true
+	}
+	s.open = slices.DeleteFunc(s.open, func(o openSegment) bool { return ids[o.ID] })
+	s.due = 0
+}
+
+// askCompaction lets all segments that there are be compacted at once.
+func (w *Worker) askCompaction(m Moment) {
+	w.tenure.segments.asked, w.tenure.segments.due = m.Now, 0
+}
+
+// damage notes a segment that cannot be compacted.
+func (s *segments) damage(id bson.ObjectID) {
+	if s.damaged == nil {
+		s.damaged = map[bson.ObjectID]bool{}
+	}
+	s.damaged[id] = true
+}

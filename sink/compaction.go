@@ -1,0 +1,274 @@
+package sink
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/claim"
+	"waterwheel/timeseries"
+)
+
+// Segments reads what segments the partition has, without their measurements, causally after every write before, and MongoDB's
+// clock.
+func (p *Partition) Segments(ctx context.Context) (claim.Segments, error) {
+	return p.segments(ctx, "reading which segments there are", document(bson.D{
+		{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: 1},
+		{Key: timeseries.PathSegment, Value: 1},
+		{Key: timeseries.PathCount, Value: 1},
+		{Key: timeseries.PathSize, Value: 1},
+		{Key: timeseries.PathTopicID, Value: 1},
+		{Key: timeseries.PathFirst, Value: 1},
+		{Key: timeseries.PathLast, Value: 1},
+	}))
+}
+
+// Frozen reads the segments of a compaction as a whole, causally after every write before, and then MongoDB's clock.
+func (p *Partition) Frozen(ctx context.Context, c *claim.Compaction) (claim.Segments, error) {
+	lowest := slices.MinFunc(c.Segments, func(a, b claim.Segment) int { return int(max(-1, min(1, a.Min-b.Min))) })
+	return p.segments(ctx, "reading frozen segments", nil, bson.E{Key: timeseries.PathSegmentCompaction, Value: uuid(c.ID)},
+		bson.E{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.D{{Key: "$gte", Value: bson.DateTime(lowest.Min)}}})
+}
+
+// segments reads segments of the partition, after a fence.
+func (p *Partition) segments(ctx context.Context, doing string, projection bson.Raw, conditions ...bson.E) (found claim.Segments, err error) {
+	if err := p.fence(ctx); err != nil {
+		return found, err
+	}
+	query := Query{
+		Filter:     document(append(bson.D{{Key: timeseries.PathOwner, Value: p.id}, withoutMeta()}, conditions...)),
+		Projection: projection, Batch: storedBatch,
+	}
+	err = p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
+		s := p.parseSegment(d)
+		if projection == nil {
+			s.Document, s.Bytes = slices.Clone(d), int64(len(d))
+		}
+		found.All = append(found.All, s)
+		return nil
+	})
+	if err != nil {
+		return found, failure(doing, err)
+	}
+	found.Now, err = p.store.ports.Clock(ctx)
+	return found, err
+}
+
+// parseSegment reads what a document says of itself as a segment; a field of another type, as after an edit by hand, reads as zero.
+func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
+	var s claim.Segment
+	s.ID, _ = d.Lookup(timeseries.FieldID).ObjectIDOK()
+	control, _ := d.Lookup(timeseries.FieldControl).DocumentOK()
+	number := func(path ...string) int64 {
+		n, _ := control.Lookup(path...).AsInt64OK()
+		return n
+	}
+	source, _ := control.Lookup(timeseries.FieldSource).DocumentOK()
+	segment, _ := control.Lookup(timeseries.FieldSegment).DocumentOK()
+	s.TopicID, s.Compaction = uuidIn(source, timeseries.FieldTopicID), uuidIn(segment, timeseries.FieldCompaction)
+	s.Min, _ = control.Lookup(timeseries.FieldMin, p.store.Collection.TimeField).DateTimeOK()
+	s.Count, s.Bytes = int32(number(timeseries.FieldCount)), number(timeseries.FieldSize)
+	s.Low = int32(number(timeseries.FieldSegment, timeseries.FieldLow))
+	s.High = int32(number(timeseries.FieldSegment, timeseries.FieldHigh))
+	s.First = number(timeseries.FieldSource, timeseries.FieldFirst)
+	s.Last = number(timeseries.FieldSource, timeseries.FieldLast)
+	s.VisibleUntil, _ = segment.Lookup(timeseries.FieldVisibleUntil).DateTimeOK()
+	return s
+}
+
+// withoutMeta is the part of the shard key that all segments share.
+func withoutMeta() bson.E {
+	return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$exists", Value: false}}}
+}
+
+// isAbsent is the condition that a field is.
+func isAbsent(path string) bson.E {
+	return bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: false}}}
+}
+
+// ChangeSegments makes one change to some segments of a compaction, each on its condition. A segment that the condition does not find
+// is left alone. After an error it is not known how far that came.
+func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, change claim.SegmentChange, segments []claim.Segment) error {
+	if p.standing != holding {
+		return claim.ErrOtherOwner
+	}
+	ours := bson.E{Key: timeseries.PathSegmentCompaction, Value: uuid(c.ID)}
+	var condition bson.D
+	var update bson.Raw
+	switch change {
+	case claim.Freeze:
+		condition, update = bson.D{isAbsent(timeseries.PathSegmentCompaction)}, setFields(bson.D{ours})
+	case claim.End:
+		condition = bson.D{ours, isAbsent(timeseries.PathVisibleUntil)}
+		update = setFields(bson.D{{Key: timeseries.PathVisibleUntil, Value: bson.DateTime(c.VisibleFrom)}})
+	case claim.Unfreeze:
+		condition = bson.D{ours, isAbsent(timeseries.PathVisibleUntil)}
+		update = document(bson.D{{Key: "$unset", Value: bson.D{{Key: timeseries.PathSegmentCompaction, Value: ""}}}})
+	}
+	updates := make([]Update, len(segments))
+	for i := range segments {
+		key := bson.D{
+			{Key: timeseries.FieldID, Value: segments[i].ID},
+			withoutMeta(),
+			{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.DateTime(segments[i].Min)},
+		}
+		updates[i] = Update{Filter: document(append(key, condition...)), Update: update}
+	}
+	doing := [...]string{"freezing segments", "ending segments", "unfreezing segments"}[change]
+	return failure(doing, p.updateEach(ctx, updates))
+}
+
+// updateEach carries updates of buckets or segments out, under the lease, within the write timeout.
+func (p *Partition) updateEach(ctx context.Context, updates []Update) error {
+	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
+	defer cancel()
+	ctx, err := p.ordered(ctx)
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(updates, p.store.CallWrites) {
+		if !p.store.held() {
+			return claim.ErrLapsed
+		}
+		reply, err := p.store.ports.Buckets.Update(ctx, chunk)
+		switch {
+		case err != nil:
+			return within(p.store.WriteTimeout, err)
+		case len(reply.Errors) > 0:
+			return &CommandError{Code: reply.Errors[0].Code, Message: reply.Errors[0].Message}
+		case reply.Unconfirmed != nil:
+			return reply.Unconfirmed
+		}
+	}
+	return nil
+}
+
+// never is later than any moment at which somebody looks: a bucket that is visible from then on is hidden for good.
+var never = bson.NewDateTimeFromTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
+
+// DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. Only then may its segments
+// be unfrozen. A user who may not delete hides them for good: the error is ErrUnauthorized then, and whoever may finishes.
+func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) error {
+	const doing = "deleting the buckets of a compaction"
+	if err := p.fence(ctx); err != nil {
+		return err
+	}
+	minimum := timeseries.MinPath(p.store.Collection.TimeField)
+	source := p.source
+	source.TopicID = c.TopicID
+	first, last := c.Offsets()
+	query := Query{
+		Filter: document(append(sourceFilter(source),
+			bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: first}, {Key: "$lte", Value: last}}},
+			bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})),
+		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: minimum, Value: 1}}),
+		Limit:      maxIDs,
+	}
+	for {
+		var ids, metas, minima bson.A
+		var hide []Update
+		err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
+			meta := cloned(d.Lookup(timeseries.FieldMeta))
+			id, least := cloned(d.Lookup(timeseries.FieldID)), cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField))
+			key := bson.D{{Key: timeseries.FieldID, Value: id}, isMeta(meta), {Key: minimum, Value: least}}
+			hide = append(hide, Update{
+				Filter: document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})),
+				Update: setFields(bson.D{{Key: timeseries.PathVisibleFrom, Value: never}}),
+			})
+			ids, minima = append(ids, id), append(minima, least)
+			if meta.Type == 0 {
+				metas = append(metas, bson.Null{})
+			} else {
+				metas = append(metas, meta)
+			}
+			return nil
+		})
+		if err != nil || len(ids) == 0 {
+			return failure(doing, err)
+		}
+		among := func(path string, values bson.A) bson.E {
+			return bson.E{Key: path, Value: bson.D{{Key: "$in", Value: values}}}
+		}
+		err = p.delete(ctx, bson.D{
+			among(timeseries.FieldID, ids), among(timeseries.FieldMeta, metas), among(minimum, minima),
+			{Key: timeseries.PathCompactionID, Value: uuid(c.ID)},
+		})
+		if LacksRight(err) {
+			if hidden := p.updateEach(ctx, hide); hidden != nil {
+				return failure("hiding the buckets of a compaction", hidden)
+			}
+		}
+		if err != nil {
+			return failure(doing, err)
+		}
+	}
+}
+
+// delete deletes all documents that a filter finds, under the lease, within the write timeout.
+func (p *Partition) delete(ctx context.Context, filter bson.D) error {
+	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
+	defer cancel()
+	ctx, err := p.ordered(ctx)
+	if err != nil {
+		return err
+	}
+	if p.standing != holding {
+		return claim.ErrOtherOwner
+	}
+	if !p.store.held() {
+		return claim.ErrLapsed
+	}
+	_, err = p.store.ports.Buckets.Delete(ctx, document(filter))
+	return within(p.store.WriteTimeout, err)
+}
+
+// Sweep deletes segments that ended before a moment of MongoDB's clock.
+func (p *Partition) Sweep(ctx context.Context, segments []claim.Segment, before time.Time) error {
+	for chunk := range slices.Chunk(segments, maxIDs) {
+		ids, minima := make(bson.A, len(chunk)), make(bson.A, len(chunk))
+		for i := range chunk {
+			ids[i], minima[i] = chunk[i].ID, bson.DateTime(chunk[i].Min)
+		}
+		err := p.delete(ctx, bson.D{
+			{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}},
+			withoutMeta(),
+			{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.D{{Key: "$in", Value: minima}}},
+			{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$lt", Value: bson.NewDateTimeFromTime(before)}}},
+		})
+		if err != nil {
+			return failure("deleting ended segments", err)
+		}
+	}
+	return nil
+}
+
+// isSegment is the condition of the index of segments.
+func isSegment() bson.E {
+	return bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}}
+}
+
+// unfinished are the compactions that have frozen segments: their segments hold the measurements, and their buckets do not.
+func unfinished(ctx context.Context, buckets Collection) (map[claim.Token]bool, error) {
+	all := map[claim.Token]bool{}
+	query := Query{
+		Filter: document(bson.D{
+			timeseries.IsSegment(),
+			{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$exists", Value: true}}},
+			isAbsent(timeseries.PathVisibleUntil),
+		}),
+		Projection: document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}}), Batch: storedBatch,
+	}
+	err := buckets.Find(ctx, query, func(d bson.Raw) error {
+		segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
+		all[uuidIn(segment, timeseries.FieldCompaction)] = true
+		return nil
+	})
+	return all, failure("reading which compactions are unfinished", err)
+}
+
+// Unfinished are the compactions that have frozen segments.
+func (b Buckets) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
+	return unfinished(ctx, b.c)
+}
