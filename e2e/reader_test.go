@@ -204,8 +204,10 @@ func TestReaderFindsWhatWasProduced(t *testing.T) {
 	}
 	series := s.open(s.settings["MONGODB_URI"])
 	s.ask(series, random, begin, readings, 60)
+	c := s.start("COMPACT_INTERVAL", "1s", "COMPACT_VISIBILITY_DELAY", "2s") // the edits wait until segments are compacted
 	s.edit("update-meta", "--yes", "--closed", "--filter", `{"meta.sensor": "s-3"}`, "--update", `{"$set": {"meta.rack": 8}}`)
 	s.edit("delete-meta", "--yes", "--closed", "--filter", `{"meta.sensor": "s-2"}`)
+	s.terminate(c)
 	readings = edited(readings)
 	s.ask(series, random, begin, readings, 30)
 	s.compareView(series)

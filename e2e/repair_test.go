@@ -1,11 +1,13 @@
 package e2e_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/timeseries"
 )
@@ -53,11 +55,18 @@ func TestRepairTakesDoublesOut(t *testing.T) {
 // double stores one of the documents that a filter finds a second time, and returns how many measurements it has.
 func (s *stream) double(filter bson.D) int64 {
 	s.t.Helper()
-	documents := s.collection(timeseries.BucketsSuffix)
-	ctx := within(s.t, 20*time.Second)
+	n, err := s.copyOne(within(s.t, 20*time.Second), s.collection(timeseries.BucketsSuffix), filter)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// copyOne is double, beside a test.
+func (s *stream) copyOne(ctx context.Context, documents *mongo.Collection, filter bson.D) (int64, error) {
 	var document bson.D
 	if err := documents.FindOne(ctx, filter).Decode(&document); err != nil {
-		s.t.Fatal(err)
+		return 0, err
 	}
 	document[0].Value = bson.NewObjectID()
 	raw, err := bson.Marshal(document)
@@ -65,9 +74,9 @@ func (s *stream) double(filter bson.D) int64 {
 		_, err = documents.InsertOne(ctx, bson.Raw(raw))
 	}
 	if err != nil {
-		s.t.Fatal(err)
+		return 0, err
 	}
-	return bson.Raw(raw).Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64()
+	return bson.Raw(raw).Lookup(timeseries.FieldControl, timeseries.FieldCount).AsInt64(), nil
 }
 
 // doubled counts the measurements that a reader finds more than once.

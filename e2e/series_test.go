@@ -96,7 +96,7 @@ func inBothForms(t *testing.T, test func(t *testing.T, settings []string)) {
 	t.Run("buckets", func(t *testing.T) { test(t, []string{"SEGMENTS", "off", "BUCKET_MAX_COUNT", "40"}) })
 	t.Run("segments", func(t *testing.T) {
 		needCompaction(t)
-		test(t, inSegments)
+		test(t, append(inSegments, "COMPACT_VISIBILITY_DELAY", "5s")) // edits wait for it
 	})
 }
 

@@ -362,6 +362,18 @@ func TestAnAskedCompactionDoesNotWaitForTheInterval(t *testing.T) {
 	}
 }
 
+// TestAnAskedCompactionTakesSegmentsThatTheWorkerDoesNotKnow: whoever asked waits for these as well.
+func TestAnAskedCompactionTakesSegmentsThatTheWorkerDoesNotKnow(t *testing.T) {
+	s := newSegmentStand(t)
+	s.write(20)
+	s.w.tenure.segments.open = nil
+	s.pass(time.Second)
+	s.want("not known", 1, 0)
+	s.give(CompactionAsked{})
+	s.pass(time.Second)
+	s.want("asked for", 0, 0)
+}
+
 // found returns a stand whose database has a compaction of a former owner with two segments, of which so many have ended.
 func found(t *testing.T, ended int) *segmentStand {
 	t.Helper()

@@ -230,9 +230,10 @@ func (s *segments) drop(gone []claim.Segment) {
 	s.due = 0
 }
 
-// askCompaction lets all segments that there are be compacted at once.
+// askCompaction lets all segments that there are be compacted at once. They are read again: somebody may have put some back.
 func (w *Worker) askCompaction(m Moment) {
-	w.tenure.segments.asked, w.tenure.segments.due = m.Now, 0
+	s := &w.tenure.segments
+	s.asked, s.read, s.due = m.Now, false, 0
 }
 
 // damage notes a segment that cannot be compacted.

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -215,12 +216,17 @@ func (b repairBuckets) Unfinished(ctx context.Context) (map[claim.Token]bool, er
 	if err != nil {
 		return nil, err
 	}
-	all := map[claim.Token]bool{}
+	all, ended := map[claim.Token]bool{}, map[claim.Token]bool{}
 	for _, id := range b.c.of.order {
-		if d := b.c.of.asOf(id, seq); d != nil && placeOf(d).frozen() {
+		switch d := b.c.of.asOf(id, seq); {
+		case d == nil:
+		case placeOf(d).frozen():
 			all[placeOf(d).by] = true
+		case placeOf(d).segment:
+			ended[placeOf(d).by] = true
 		}
 	}
+	maps.DeleteFunc(all, func(id claim.Token, _ bool) bool { return ended[id] })
 	return all, nil
 }
 

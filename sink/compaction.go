@@ -249,26 +249,40 @@ func isSegment() bson.E {
 	return bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}}
 }
 
-// unfinished are the compactions that have frozen segments: their segments hold the measurements, and their buckets do not.
+// unfinished are the compactions that have frozen segments, and of which no segment has ended. They may be rolled back: their
+// segments hold the measurements, and their buckets do not.
 func unfinished(ctx context.Context, buckets Collection) (map[claim.Token]bool, error) {
 	all := map[claim.Token]bool{}
-	query := Query{
-		Filter: document(bson.D{
-			timeseries.IsSegment(),
-			{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$exists", Value: true}}},
-			isAbsent(timeseries.PathVisibleUntil),
-		}),
-		Projection: document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}}), Batch: storedBatch,
+	read := func(use func(claim.Token), conditions ...bson.E) error {
+		query := Query{
+			Filter:     document(append(bson.D{timeseries.IsSegment()}, conditions...)),
+			Projection: document(bson.D{{Key: timeseries.PathSegmentCompaction, Value: 1}}), Batch: storedBatch,
+		}
+		err := buckets.Find(ctx, query, func(d bson.Raw) error {
+			segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
+			use(uuidIn(segment, timeseries.FieldCompaction))
+			return nil
+		})
+		return failure("reading which compactions are unfinished", err)
 	}
-	err := buckets.Find(ctx, query, func(d bson.Raw) error {
-		segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
-		all[uuidIn(segment, timeseries.FieldCompaction)] = true
-		return nil
-	})
-	return all, failure("reading which compactions are unfinished", err)
+	err := read(func(id claim.Token) { all[id] = true }, isPresent(timeseries.PathSegmentCompaction), isAbsent(timeseries.PathVisibleUntil))
+	if err != nil || len(all) == 0 {
+		return all, err
+	}
+	ids := make(bson.A, 0, len(all))
+	for id := range all {
+		ids = append(ids, uuid(id))
+	}
+	return all, read(func(id claim.Token) { delete(all, id) },
+		bson.E{Key: timeseries.PathSegmentCompaction, Value: bson.D{{Key: "$in", Value: ids}}}, isPresent(timeseries.PathVisibleUntil))
 }
 
-// Unfinished are the compactions that have frozen segments.
+// isPresent is the condition that a field is there.
+func isPresent(path string) bson.E {
+	return bson.E{Key: path, Value: bson.D{{Key: "$exists", Value: true}}}
+}
+
+// Unfinished are the compactions that have frozen segments, and of which no segment has ended.
 func (b Buckets) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
 	return unfinished(ctx, b.c)
 }

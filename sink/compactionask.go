@@ -3,6 +3,8 @@ package sink
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -10,96 +12,179 @@ import (
 	"waterwheel/timeseries"
 )
 
-// fieldCompact is where the options document says until when segments are to be compacted at once.
+// fieldCompact is where the options document says when somebody asked last for a compaction of all segments.
 const fieldCompact = "compact"
 
-// How long Compacted waits.
+// Bounds of the wait for a compaction.
 const (
-	compactedPause    = time.Second
-	compactedPatience = 5 * time.Minute  // for a first sign that somebody compacts
-	compactedMargin   = 15 * time.Second // for clocks and servers that lag
+	askAgain        = time.Minute      // without progress: a partition may have got a new owner, who has not seen the wish
+	askPause        = time.Second      // between two looks, at least
+	askSlowPause    = 10 * time.Second // between two looks, at most
+	askPatience     = 3 * time.Minute  // without progress
+	askAbandoned    = 30 * time.Second // without progress, where owners have released the partitions
+	compactedMargin = 15 * time.Second // for clocks that differ
 )
 
-// Compacted asks the owners of partitions to compact all segments of now, and waits until each has ended and no query sees it any
-// more. Left is told how many have not.
+// Compacted asks the consumers to compact all segments of now, and waits until each has ended and no query shows it any more. Left is
+// told how many are left. Without a consumer that does it the error says what to start.
 func (d *Database) Compacted(ctx context.Context, series string, left func(segments int)) error {
-	const doing = "waiting until segments are compacted"
 	ports := d.series(series).ports
-	open, _, err := openSegments(ctx, ports.Buckets, 0)
-	if err != nil || len(open) == 0 {
-		return failure(doing, err)
+	definition, err := readDefinition(ctx, ports.Options)
+	if err != nil || !definition.Segments {
+		return err
 	}
-	asked, began, best := time.Time{}, time.Now(), len(open)
+	w := compactionWish{
+		buckets: ports.Buckets, options: ports.Options, clock: d.Clock, left: left,
+		partitions: func(ctx context.Context) ([]PartitionDocument, error) { return d.Partitions(ctx, series) },
+	}
+	return w.wait(ctx)
+}
+
+// compactionWish waits until the segments of a time series that there are now are compacted.
+type compactionWish struct {
+	buckets, options Collection
+	clock            func(context.Context) (time.Time, error) // MongoDB's
+	partitions       func(context.Context) ([]PartitionDocument, error)
+	left             func(segments int)
+
+	segments map[string]bool // those that are waited for, by _id
+	best     int             // the fewest steps that were ever left
+	progress time.Time       // when that was
+	asked    time.Time
+}
+
+// waiting is what is left of the segments that are waited for.
+type waiting struct {
+	segments int
+	open     int             // of them, not frozen yet
+	steps    int             // an open segment has two left: its freeze and its end
+	owners   map[string]bool // of segments that have not ended
+}
+
+func (w *compactionWish) wait(ctx context.Context) error {
 	for {
-		now, err := d.Clock(ctx)
+		began := time.Now()
+		now, err := w.look(ctx)
 		if err != nil {
-			return err
+			return fmt.Errorf("waiting until segments are compacted: %w", err)
 		}
-		if now.Sub(asked) >= time.Minute { // a change of the options may have taken it out
-			asked = now
-			update := Update{Filter: withID(timeseries.DefinitionID), Update: setFields(bson.D{{Key: fieldCompact, Value: bson.NewDateTimeFromTime(now)}})}
-			if _, err := changed(ports.Options.Update(ctx, []Update{update})); err != nil {
-				return failure("asking for a compaction", err)
-			}
-		}
-		still, owners, err := openSegments(ctx, ports.Buckets, now.Add(-compactedMargin).UnixMilli())
-		if err != nil {
-			return failure(doing, err)
-		}
-		waits, ended, owner := 0, 0, ""
-		for id := range open {
-			if until, is := still[id]; is {
-				waits++
-				if until != 0 {
-					ended++
-				} else {
-					owner = owners[id]
-				}
-			}
-		}
-		if left(waits); waits == 0 {
+		if w.left(now.segments); now.segments == 0 {
 			return nil
 		}
-		if waits-ended < best {
-			best, began = waits-ended, time.Now()
+		if w.asked.IsZero() || now.steps < w.best {
+			w.best, w.progress = now.steps, began
 		}
-		if ended < waits && time.Since(began) > compactedPatience {
-			return fmt.Errorf("%s: nobody has compacted a segment for %v: start a consumer of %s that reads this partition, and run the command again",
-				doing, compactedPatience, owner)
+		if now.steps > 0 {
+			if err := w.urge(ctx, &now); err != nil {
+				return err
+			}
 		}
 		select {
-		case <-time.After(compactedPause):
+		case <-time.After(min(max(askPause, 5*time.Since(began)), askSlowPause)):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// openSegments are the segments that are shown after a moment, by _id: until when, zero where they have not ended; and their owners.
-func openSegments(ctx context.Context, buckets Collection, after int64) (open map[string]int64, owners map[string]string, err error) {
-	open, owners = map[string]int64{}, map[string]string{}
+// urge asks for a compaction, for the first time or again, and gives up when nothing comes of it.
+func (w *compactionWish) urge(ctx context.Context, now *waiting) error {
+	without := time.Since(w.progress)
+	if without >= askAbandoned {
+		running, err := w.owned(ctx, now)
+		if err != nil {
+			return err
+		}
+		if without >= askPatience || !running {
+			return now.giveUp(without)
+		}
+	}
+	if again := !w.asked.IsZero(); again && (now.open == 0 || without < askAgain || time.Since(w.asked) < askAgain) {
+		return nil
+	}
+	w.asked = time.Now()
+	at, err := w.clock(ctx)
+	if err != nil {
+		return err
+	}
+	update := Update{Filter: withID(timeseries.DefinitionID), Update: setFields(bson.D{{Key: fieldCompact, Value: bson.NewDateTimeFromTime(at)}})}
+	_, err = changed(w.options.Update(ctx, []Update{update}))
+	return failure("asking for a compaction", err)
+}
+
+// owned reports whether some consumer may have one of the partitions whose segments have not ended: it has claimed the
+// partition and not released it.
+func (w *compactionWish) owned(ctx context.Context, now *waiting) (bool, error) {
+	documents, err := w.partitions(ctx)
+	return slices.ContainsFunc(documents, func(d PartitionDocument) bool { return now.owners[d.ID] && !d.Released }), err
+}
+
+// giveUp says what to start.
+func (w *waiting) giveUp(after time.Duration) error {
+	var names []string
+	for owner := range w.owners {
+		_, name, _ := strings.Cut(owner, "/") // behind the cluster: topic/partition
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	more := ""
+	if n := len(names) - 3; n > 0 {
+		names, more = names[:3], fmt.Sprintf(" and %d more partitions", n)
+	}
+	return fmt.Errorf("no consumer has compacted a segment of %s%s for %s: start `waterwheel run` with the settings of this topic, "+
+		"and run the command again; if a consumer runs, its log says what keeps it", strings.Join(names, ", "), more, after.Round(time.Second))
+}
+
+// look counts what is left. The first look takes the segments that are waited for.
+func (w *compactionWish) look(ctx context.Context) (now waiting, err error) {
+	at, err := w.clock(ctx)
+	if err != nil {
+		return now, err
+	}
 	query := Query{
 		Filter: document(bson.D{
 			timeseries.IsSegment(),
-			{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lte", Value: bson.DateTime(after)}}}}},
+			{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$not", Value: bson.D{{Key: "$lte", Value: bson.NewDateTimeFromTime(at.Add(-compactedMargin))}}}}},
 		}),
 		Projection: document(bson.D{{Key: timeseries.PathSegment, Value: 1}}), Batch: storedBatch,
 	}
-	err = buckets.Find(ctx, query, func(d bson.Raw) error {
+	taken := w.segments
+	if taken == nil {
+		taken = map[string]bool{}
+	}
+	now.owners = map[string]bool{}
+	err = w.buckets.Find(ctx, query, func(d bson.Raw) error {
 		id := keyOf(d.Lookup(timeseries.FieldID))
+		if w.segments == nil {
+			taken[id] = true
+		}
+		if !taken[id] {
+			return nil
+		}
 		segment, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment).DocumentOK()
-		open[id], _ = segment.Lookup(timeseries.FieldVisibleUntil).DateTimeOK()
-		owners[id], _ = segment.Lookup(timeseries.FieldOwner).StringValueOK()
+		if now.segments++; segment.Lookup(timeseries.FieldVisibleUntil).Type != 0 {
+			return nil
+		}
+		if now.steps++; segment.Lookup(timeseries.FieldCompaction).Type == 0 {
+			now.open, now.steps = now.open+1, now.steps+1
+		}
+		owner, _ := segment.Lookup(timeseries.FieldOwner).StringValueOK()
+		now.owners[owner] = true
 		return nil
 	})
-	return open, owners, err
+	if err == nil {
+		w.segments = taken
+	}
+	return now, failure("reading which segments are left", err)
 }
 
-// CompactionAsked is when a compaction of all segments was asked for last; zero: it never was.
+// CompactionAsked is when somebody asked last for a compaction of all segments, by MongoDB's clock. Zero means never.
 func (s *Store) CompactionAsked(ctx context.Context) (time.Time, error) {
-	raw, err := first(ctx, s.ports.Options, Query{Filter: withID(timeseries.DefinitionID)})
+	raw, err := first(ctx, s.ports.Options, Query{
+		Filter: withID(timeseries.DefinitionID), Projection: document(bson.D{{Key: fieldCompact, Value: 1}}),
+	})
 	if err != nil || raw == nil {
-		return time.Time{}, failure("reading the collection's options", err)
+		return time.Time{}, failure("reading whether a compaction is asked for", err)
 	}
 	at, ok := raw.Lookup(fieldCompact).TimeOK()
 	if !ok {

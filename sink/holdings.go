@@ -52,7 +52,7 @@ type tally struct {
 	buckets   Collection
 	timeField string
 	newest    int64
-	// unfinished are the compactions that are not over: their segments hold the measurements, and their buckets do not.
+	// unfinished are the compactions that may be rolled back: their segments hold the measurements, and their buckets do not.
 	unfinished map[claim.Token]bool
 }
 
@@ -152,8 +152,7 @@ func (h *Holding) add(d bson.Raw, timeField string, unfinished map[claim.Token]b
 	size, _ := control.Lookup(timeseries.FieldSize).AsInt64OK()
 	h.Bytes += size
 	if segment, ok := control.Lookup(timeseries.FieldSegment).DocumentOK(); ok {
-		_, ended := segment.Lookup(timeseries.FieldVisibleUntil).DateTimeOK()
-		if ended && !unfinished[uuidIn(segment, timeseries.FieldCompaction)] {
+		if by := uuidIn(segment, timeseries.FieldCompaction); by != (claim.Token{}) && !unfinished[by] {
 			h.Ended++
 			return
 		}

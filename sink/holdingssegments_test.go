@@ -7,6 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/claim"
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
@@ -91,5 +92,33 @@ func TestScanTellsOfCompactions(t *testing.T) {
 		if err != nil || low != 7 || from != 5 {
 			t.Errorf("whole %v: %d, %d, %v", whole, low, from, err)
 		}
+	}
+}
+
+// TestACompactionWithAnEndedSegmentIsNotUnfinished: it is not rolled back any more.
+func TestACompactionWithAnEndedSegmentIsNotUnfinished(t *testing.T) {
+	e := connect(t)
+	e.setup(t)
+	segment := func(compaction byte, until any) bson.D {
+		about := bson.D{{Key: "owner", Value: "0/0"}}
+		if compaction > 0 {
+			about = append(about, bson.E{Key: "compaction", Value: bson.Binary{Subtype: 4, Data: append([]byte{compaction}, make([]byte, 15)...)}})
+		}
+		if until != nil {
+			about = append(about, bson.E{Key: "visibleUntil", Value: until})
+		}
+		return bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "control", Value: bson.D{{Key: "version", Value: 1}, {Key: "segment", Value: about}}}}
+	}
+	ended := bson.DateTime(minute)
+	var all []any
+	for _, d := range []bson.D{segment(0, nil), segment(1, nil), segment(1, nil), segment(2, nil), segment(2, ended), segment(3, ended)} {
+		all = append(all, d)
+	}
+	if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	unfinished, err := e.Buckets("events").Unfinished(t.Context())
+	if err != nil || len(unfinished) != 1 || !unfinished[claim.Token{1}] {
+		t.Errorf("%v, %v", unfinished, err)
 	}
 }

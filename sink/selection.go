@@ -42,10 +42,11 @@ type Selection struct {
 	timeout          time.Duration                   // of a write
 	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
 	unnoted          bool                            // what is deleted has expired: it needs no notes
-	segments         bool                            // the collection may have segments, which are left alone; else they are documents like others
+	segments         bool                            // segments are left alone; else they are documents like others
 }
 
-// NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone. Options is
+// NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone, except those
+// that were made of segments: these are closed from the first moment, so nobody has had a chance to edit them before. Options is
 // the options collection: it takes the notes of what is edited, and scratch documents that are deleted again. Timeout bounds a
 // write.
 func NewSelection(buckets, options Editable, query bson.Raw, closed bool, timeout time.Duration) *Selection {
@@ -88,7 +89,7 @@ func (a Amount) IsZero() bool { return a == Amount{} }
 // SelectedSeries is a series of a Selection, and what it holds of it in open and in closed buckets.
 type SelectedSeries struct {
 	Meta         bson.RawValue // Type 0: none
-	Open, Closed Amount
+	Open, Closed Amount        // buckets that were made of segments count as open
 }
 
 // Series lists the series of the selection in the order of MongoDB's sort, and calls progress with the number of buckets
@@ -169,8 +170,8 @@ type edited struct {
 	meta    bson.RawValue // Type 0: none
 	count   int64
 	counted bson.RawValue // control.count as the document has it
-	closed  bool
-	listed  bson.Raw // the document as it was read, for its notes; nil: nothing is noted
+	closed  bool          // and not made of segments
+	listed  bson.Raw      // the document as it was read, for its notes; nil: nothing is noted
 }
 
 // editedFields is the projection of what read reads, and of more.
@@ -179,6 +180,7 @@ func editedFields(more ...bson.E) bson.Raw {
 		{Key: timeseries.FieldMeta, Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathClosed, Value: 1},
+		{Key: timeseries.PathCompactionID, Value: 1},
 	}, more...))
 }
 
@@ -187,7 +189,8 @@ func (s *Selection) read(d bson.Raw) edited {
 	b := edited{id: d.Lookup(timeseries.FieldID), meta: d.Lookup(timeseries.FieldMeta)}
 	b.counted = d.Lookup(timeseries.FieldControl, timeseries.FieldCount)
 	b.count, _ = b.counted.AsInt64OK()
-	b.closed, _ = d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
+	closed, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
+	b.closed = closed && d.Lookup(timeseries.FieldControl, timeseries.FieldCompaction, timeseries.FieldCompactionID).Type == 0
 	return b
 }
 
@@ -257,9 +260,12 @@ func (s *Selection) editable() bson.Raw {
 	return document(bson.D{{Key: "$and", Value: bson.A{s.bucketQuery(), bson.D{s.open()}}}})
 }
 
-// open is the condition that a bucket is not closed.
+// open is the condition that a bucket is not closed, or was made of segments.
 func (s *Selection) open() bson.E {
-	return bson.E{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}
+	return bson.E{Key: "$or", Value: bson.A{
+		bson.D{{Key: timeseries.PathClosed, Value: bson.D{{Key: "$ne", Value: true}}}},
+		bson.D{isPresent(timeseries.PathCompactionID)},
+	}}
 }
 
 // among is the query for buckets by their _id.

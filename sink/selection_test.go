@@ -317,3 +317,42 @@ func TestChangeTellsWhatItMissed(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestBucketsMadeOfSegmentsAreSelected: though they are closed. Segments are left alone.
+func TestBucketsMadeOfSegmentsAreSelected(t *testing.T) {
+	e := connect(t)
+	e.series(t, []any{"a"}, 1, 1)
+	made := bson.D{
+		{Key: "_id", Value: bson.NewObjectID()},
+		{Key: "meta", Value: "a"},
+		{Key: "control", Value: bson.D{
+			{Key: "version", Value: 1},
+			{Key: "count", Value: 5},
+			{Key: "closed", Value: true},
+			{Key: "compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(1)}, {Key: "id", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}}},
+		}},
+	}
+	segment := bson.D{
+		{Key: "_id", Value: bson.NewObjectID()}, {Key: "meta", Value: "a"}, // as an imitation of a query that would find it
+		{Key: "control", Value: bson.D{{Key: "count", Value: 7}, {Key: "closed", Value: true}, {Key: "segment", Value: bson.D{{Key: "owner", Value: "x"}}}}},
+	}
+	if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), []any{made, segment}); err != nil {
+		t.Fatal(err)
+	}
+	s := e.selects(t, raw(t, bson.D{{Key: "meta", Value: "a"}}), false)
+	all := seriesIn(t, s)
+	if len(all) != 1 || all[0].Open != (sink.Amount{Buckets: 2, Measurements: 15}) || all[0].Closed != (sink.Amount{Buckets: 1, Measurements: 10}) {
+		t.Fatalf("%+v", all)
+	}
+	meta := func(m string) bson.RawValue { return raw(t, bson.D{{Key: "m", Value: m}}).Lookup("m") }
+	if done := changed(t, s, []sink.MetaChange{{Before: meta("a"), After: meta("b")}}); done.Done.Buckets != 2 || done.Missed != 0 {
+		t.Errorf("changed: %+v", done)
+	}
+	d := e.selects(t, raw(t, bson.D{{Key: "meta", Value: "b"}}), false).Delete(silent)
+	if err := d.Run(t.Context()); err != nil || d.Edited().Done.Buckets != 2 || d.Edited().Missed != 0 {
+		t.Errorf("deleted: %+v, %v", d.Edited(), err)
+	}
+	if diff := cmp.Diff(map[string][2]int{`"a"`: {0, 2}}, e.metas(t)); diff != "" { // a closed bucket and the segment
+		t.Error(diff)
+	}
+}

@@ -16,12 +16,12 @@ const maxBucketTries = 8
 type Edited struct {
 	// Done are buckets that were edited, with the measurements they had when they were read last.
 	Done Amount `json:"done"`
-	// Missed are buckets and segments that were closed, edited, settled or deleted by others between reading and writing, or written
-	// to again and again, and left alone.
+	// Missed are buckets that others closed, edited or deleted between reading and writing, or wrote to again and again. They are
+	// left alone.
 	Missed int64 `json:"missed"`
 	// Appeared are buckets of series that were not there when the edit was planned. They are left alone.
 	Appeared int64 `json:"appeared"`
-	// Unsure are buckets and segments of which no answer told whether they were edited.
+	// Unsure are buckets of which no answer told whether they were edited.
 	Unsure int64 `json:"unsure"`
 }
 
@@ -45,9 +45,9 @@ type editing struct {
 // Edited is how far it is.
 func (e *editing) Edited() Edited { return e.edited }
 
-// Settle finds out about the buckets that are Unsure, when Run is not called again. A write whose answer did not come may be
+// Resolve finds out about the buckets that are Unsure, when Run is not called again. A write whose answer did not come may be
 // executed later all the same.
-func (e *editing) Settle(ctx context.Context) error {
+func (e *editing) Resolve(ctx context.Context) error {
 	_, err := e.account(ctx)
 	return failure("reading buckets back", err)
 }

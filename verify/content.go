@@ -77,7 +77,7 @@ func (w *window) judgeRenamed(ctx context.Context) error {
 	}
 	from, to := different.span()
 	return w.scan(ctx, from, to, true, func(b *listing) error {
-		if counts, _ := w.settlings.judge(b); counts {
+		if counts, _ := w.compactions.judge(b); counts {
 			w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
 				if onlyMeta && different.has(m.Position) {
 					w.suspect(b, index, m)

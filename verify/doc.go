@@ -20,10 +20,10 @@
 //	set.go           sets of positions
 //	letters.go       Letters: the places of dead letters
 //	listing.go       what a bucket says it holds
-//	segment.go       what a segment or settled bucket says of that
-//	settlings.go     which documents are the stored copies of their measurements, beside settlings
-//	settle.go        missing, unknown, without a letter
-//	doubles.go       doubled: finding all copies of a measurement
+//	segment.go       what a segment or a bucket made of segments says of that
+//	compactions.go   which documents are the stored copies of their measurements, beside compactions
+//	conclude.go      missing, unknown, without a letter
+//	doubles.go       doubled: finding all copies of a measurement, and the one that stays
 //	content.go       comparing values with records
 //	fingerprints.go  a hash of each measurement of a window
 //	account.go       what a bucket's control must say of its columns; extreme.go: its minimum and maximum

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"testing"
+
 	"waterwheel/claim"
 
 	"go.mongodb.org/mongo-driver/v2/bson"

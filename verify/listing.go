@@ -19,11 +19,11 @@ type listing struct {
 	smallest, largest int64
 	// segment: it is a segment, else a bucket.
 	segment bool
-	// by is the settling that made the bucket, or that ended the segment; zero: none.
-	by claim.Token
-	// ended: it is a segment whose measurements are in the buckets of that settling.
+	// compaction is the compaction that made the bucket, or that froze the segment. Zero means that none did.
+	compaction claim.Token
+	// ended means that it is a segment whose measurements are in the buckets of that compaction.
 	ended bool
-	// moment is from when on the bucket, or until when the segment, is shown, in milliseconds since 1970; 0: always.
+	// moment is from when on the bucket, or until when the segment, is shown, in milliseconds since 1970. Zero means always.
 	moment int64
 	// broken is why the positions could not be decoded, empty when they could.
 	broken string
@@ -32,7 +32,7 @@ type listing struct {
 // read takes a bucket's control.source.offsets apart. Nothing in it is trusted.
 func (b *listing) read(document bson.Raw) {
 	*b = listing{document: document, positions: b.positions[:0]}
-	b.readSettling()
+	b.readCompaction()
 	offsets := lookup(document, timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets)
 	if offsets.Type != bson.TypeArray {
 		b.broken = fmt.Sprintf("%s is no array", timeseries.PathOffsets)
@@ -114,7 +114,7 @@ func (w *window) check(b *listing) {
 	case !hasLast || last != b.largest:
 		w.damaged(b, timeseries.PathLast, "is %s, the largest offset listed is %d", shown(last, hasLast), b.largest)
 	default:
-		if path, text := b.settlingFault(); path != "" {
+		if path, text := b.compactionFault(); path != "" {
 			w.damaged(b, path, "%s", text)
 		} else if w.Content {
 			w.checkContent(b)

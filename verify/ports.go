@@ -48,7 +48,7 @@ type Buckets interface {
 	// that is written meanwhile may come twice, one that is inserted or deleted may be left out. A document has _id and of
 	// control count, source, segment and compaction, and all the rest when whole; it is valid during the call. An error of each ends the query and is returned as it is.
 	Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error
-	// Unfinished are the compactions that have frozen segments.
+	// Unfinished are the compactions that have frozen segments, and of which no segment has ended: they may be rolled back.
 	Unfinished(ctx context.Context) (map[claim.Token]bool, error)
 	// Update applies an update to the one bucket that the filter finds; false: none was found.
 	Update(ctx context.Context, filter, update bson.Raw) (bool, error)

@@ -10,16 +10,16 @@ import (
 // repairPasses bounds how often a bucket is read again because a live owner changed it between its reading and its repair.
 const repairPasses = 10
 
-// repair takes all copies but one out, bucket by bucket, or tells what it would do.
+// repair takes all copies but one out, document by document, or tells what it would do. Counted are the documents whose copies
+// were counted.
 //
-// Settlings may come and end meanwhile. What they made is left alone unless they were over when the copies were counted: a
-// copy that was not counted is never the last that is taken out. A segment is changed only as long as it has no end, and its
-// edits are counted up: a settling that has read it before is undone then, and one whose segment is deleted as well. A double in a
-// segment and in a settled bucket is left until the segment is settled too: the bucket may be one of a settling that was
-// undone, which came late, and the next settling deletes it.
-func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copies) error {
+// Segments may be compacted meanwhile. The copy that stays is safe: in a bucket it stays there, and in a segment it stays there
+// or moves into a bucket with the same content. So a copy is taken out only if it is another one: only out of documents that
+// were counted, since these were there before the copy that stays was found. And a segment is changed only on the
+// condition that no compaction has frozen it: else its bucket would bring the copy back, or the two copies be made one.
+func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copies, counted map[string]bool) error {
 	w.progress("taking doubles out", w.end)
-	if err := w.settlings.refresh(ctx); err != nil {
+	if err := w.compactions.begin(ctx); err != nil {
 		return err
 	}
 	var moved map[string]bool // the buckets that were changed meanwhile; nil before the first pass
@@ -29,11 +29,10 @@ func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copie
 			if moved != nil && !moved[id] {
 				return nil
 			}
-			counts, st := w.settlings.judge(b)
-			if st == unsure {
-				w.found.Repair.Left.add(b.fault("", "was settled meanwhile: run the repair again"), w.Examples)
-			}
-			if st == unsure || !counts {
+			if counts, how := w.compactions.judge(b); !counted[id] {
+				if counts || how == unsure {
+					w.found.Repair.Left.add(b.fault("", "holds copies that came meanwhile: run the repair again"), w.Examples)
+				}
 				return nil
 			}
 			done, err := w.repairBucket(ctx, b, id, some)
@@ -85,12 +84,11 @@ func (w *window) repairBucket(ctx context.Context, b *listing, id string, some m
 	return true, nil
 }
 
-// surplus tells which measurements of a bucket, by index, are copies to be taken out, and how many: those that another with a
-// smaller idOf, or this one at a smaller index, holds as well, if both are the same. What is left though it is a copy is told.
+// surplus lists the measurements of a bucket, by index, that are copies to be taken out, and counts them: those that another
+// document with a smaller idOf, or this one at a smaller index, holds as well, if both are the same. It says why other copies are left.
 func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, removed int, left []Fault) {
 	sums := w.sums(b)
 	drop = make([]bool, len(b.positions))
-	newer := false
 	kept := map[timeseries.Position]bool{}
 	for i, p := range b.positions {
 		c := some[p]
@@ -101,16 +99,14 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 			kept[p] = true
 			continue
 		}
-		if id < c.keep {
-			newer = true // it came meanwhile, and another repair would keep just this copy
-			continue
-		}
 		fault := Fault{Bucket: b.id(), Position: &p}
 		switch {
-		case b.segment && b.by != claim.Token{}: // it is frozen
+		case id < c.keep: // another repair would keep just this copy
+			fault.Text = "came meanwhile: run the repair again"
+		case b.segment && b.compaction != claim.Token{}: // it is frozen, or has ended since
 			fault.Text = "is being compacted: run the repair again when that is over"
-		case c.staged && c.settled:
-			fault.Text = "is in a segment and in a bucket made of segments: run the repair again when that segment is settled"
+		case !c.kept:
+			fault.Text = "the copy that stays was being compacted: run the repair again"
 		case c.damaged || sums == nil:
 			fault.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
 		case sums[i] != c.sum:
@@ -121,9 +117,6 @@ func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*co
 			continue
 		}
 		left = append(left, fault)
-	}
-	if newer {
-		left = append(left, b.fault("", "holds copies that came meanwhile: run the repair again"))
 	}
 	return drop, removed, left
 }

@@ -15,9 +15,9 @@ import (
 	"waterwheel/verify"
 )
 
-var restlessRuns = flag.Int("restless", 10, "how many random worlds are verified while they are being settled")
+var restlessRuns = flag.Int("restless", 10, "how many random worlds are verified while they are being compacted")
 
-// restless is a world whose segments are settled while it is looked at. A query gives out documents by their largest offset, each
+// restless is a world whose segments are compacted while it is looked at. A query gives out documents by their largest offset, each
 // as it is when its turn comes: one that is inserted before that place is passed over.
 type restless struct {
 	*world
@@ -26,10 +26,11 @@ type restless struct {
 	left   int   // steps that may still be taken
 	within int   // queries
 
-	settling *settling
-	plan     []func()    // what is still to be done of it
-	over     []*settling // whose segments wait for deletion
-	rival    func()      // happens once at some step, if it is not nil
+	compaction *compaction
+	plan       []func()      // what is still to be done of it
+	over       []*compaction // whose segments wait for deletion
+	rival      func()        // happens once at some step, if it is not nil
+	rolledBack int
 }
 
 // step does the next thing, or nothing.
@@ -52,12 +53,12 @@ func (r *restless) step() {
 
 // sweep deletes the segments that ended minutes ago.
 func (r *restless) sweep() {
-	r.over = slices.DeleteFunc(r.over, func(s *settling) bool {
-		if r.now < s.from+300_000 {
+	r.over = slices.DeleteFunc(r.over, func(c *compaction) bool {
+		if r.now < c.from+300_000 {
 			return false
 		}
-		for i := range s.segments {
-			s.sweep(i)
+		for i := range c.segments {
+			c.sweep(i)
 		}
 		return true
 	})
@@ -65,57 +66,62 @@ func (r *restless) sweep() {
 
 func (r *restless) advance() {
 	switch open := r.segmentIDs(); {
-	case r.settling != nil && r.settling.ended == 0 && len(r.plan) > 1 && r.random.IntN(40) == 0:
-		r.undo()
-	case r.settling != nil:
-		next := r.plan[0]
-		r.plan = r.plan[1:]
-		next()
+	case r.compaction != nil && r.compaction.ended == 0 && r.random.IntN(40) == 0:
+		r.rollBack()
+	case r.compaction != nil:
+		r.proceed()
 	case len(open) > 0:
 		r.random.Shuffle(len(open), func(i, k int) { open[i], open[k] = open[k], open[i] })
-		r.begin(open[:1+r.random.IntN(len(open))])
+		r.planCompaction(open[:1+r.random.IntN(len(open))])
 	}
 }
 
-// begin announces a settling, and plans it.
-func (r *restless) begin(segments []bson.ObjectID) {
-	s := r.settle(r.now+60_000, segments...)
-	r.settling, r.plan = s, nil
-	for i := range s.buckets {
-		r.plan = append(r.plan, func() { s.insert(i) })
+func (r *restless) proceed() {
+	next := r.plan[0]
+	r.plan = r.plan[1:]
+	next()
+}
+
+// planCompaction begins a compaction, and plans it.
+func (r *restless) planCompaction(segments []bson.ObjectID) {
+	c := r.begin(segments...)
+	r.compaction, r.plan = c, nil
+	for i := range c.segments {
+		r.plan = append(r.plan, func() { c.freeze(i) })
 	}
-	for i := range s.segments {
+	r.plan = append(r.plan, func() {
+		c.read(r.now + 60_000)
+		for i := range c.buckets {
+			r.plan = append(r.plan, func() { c.insert(i) })
+		}
+		for i := range c.segments {
+			r.plan = append(r.plan, func() { c.end(i) })
+		}
 		r.plan = append(r.plan, func() {
-			s.end(i)
+			r.over = append(r.over, c)
+			r.compaction = nil
 		})
-	}
-	r.plan = append(r.plan, func() {
-		r.over = append(r.over, s)
-		r.settling = nil
 	})
 }
 
-// undo plans that the settling is undone.
-func (r *restless) undo() {
-	s := r.settling
+// rollBack plans that the compaction is rolled back.
+func (r *restless) rollBack() {
+	c := r.compaction
+	r.rolledBack++
 	r.plan = nil
-	for i := range s.buckets {
-		r.plan = append(r.plan, func() { s.withdraw(i) })
+	for i := range c.buckets {
+		r.plan = append(r.plan, func() { c.withdraw(i) })
 	}
-	for i := range s.segments {
-		r.plan = append(r.plan, func() { s.restore(i) })
+	for i := range c.segments {
+		r.plan = append(r.plan, func() { c.unfreeze(i) })
 	}
-	r.plan = append(r.plan, func() {
-		r.settling = nil
-	})
+	r.plan = append(r.plan, func() { r.compaction = nil })
 }
 
 // rest brings what was begun to its end.
 func (r *restless) rest() {
-	for r.settling != nil {
-		next := r.plan[0]
-		r.plan = r.plan[1:]
-		next()
+	for r.compaction != nil {
+		r.proceed()
 	}
 	r.left = 0
 }
@@ -125,15 +131,6 @@ func (r *restless) Unfinished(ctx context.Context) (map[claim.Token]bool, error)
 	r.step()
 	defer r.step()
 	return r.world.Unfinished(ctx)
-}
-
-// Claims implements verify.Claims.
-func (r *restless) Claims(ctx context.Context) ([]claim.Document, error) {
-	r.step()
-	claims, err := r.world.Claims(ctx)
-	claims = slices.Clone(claims)
-	r.step()
-	return claims, err
 }
 
 // Find implements verify.Buckets.
@@ -194,10 +191,10 @@ func (r *restless) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 	return r.world.Delete(ctx, filter)
 }
 
-// options are those of a verification that the settlings disturb.
+// options are those of a verification that the compactions disturb.
 func (r *restless) options(o *verify.Options) {
 	skew := r.random.Int64N(1_200_000) - 600_000 // between the clocks
-	o.Buckets, o.Claims, o.Examples = r, r, 1000
+	o.Buckets, o.Examples = r, 1000
 	o.Now = func() int64 { return r.now + skew }
 	o.Window = []int64{1 << 20, 50, 7}[r.random.IntN(3)]
 }
@@ -254,23 +251,41 @@ func (w *world) flushBeside() {
 	}
 }
 
-// TestNothingIsMistakenBesideSettlings: what is missing and doubled is found, and nothing else, however the segments are settled meanwhile.
-func TestNothingIsMistakenBesideSettlings(t *testing.T) {
+// TestNothingIsMistakenBesideCompactions: what is missing and doubled is found, and nothing else, however the segments are compacted
+// meanwhile. A compaction of both copies makes them one.
+func TestNothingIsMistakenBesideCompactions(t *testing.T) {
+	rolledBack, healed := 0, 0
 	for seed := range uint64(*restlessRuns) {
 		r, doubled, missing := newRestless(t, seed)
 		report := r.verify(r.options, func(o *verify.Options) { o.Content = seed%2 == 0 })
-		if !slices.Equal(report.Doubled.First, doubled) || !slices.Equal(report.Missing.First, missing) ||
-			report.Unknown.Count+report.Damaged.Count+report.Different.Count > 0 {
-			t.Fatalf("seed %d: doubled %v, want %v; missing %v, want %v; %+v",
-				seed, report.Doubled.First, doubled, report.Missing.First, missing, report.Findings)
+		found := report.Doubled.First
+		for p, n := range r.counted() {
+			if n > 1 && !slices.Contains(found, p) {
+				t.Errorf("seed %d: %v is doubled, which was not found", seed, p)
+			}
 		}
+		for _, p := range found {
+			if !slices.Contains(doubled, p) {
+				t.Errorf("seed %d: %v was found doubled, and never was", seed, p)
+			}
+		}
+		if !slices.Equal(report.Missing.First, missing) || report.Unknown.Count+report.Damaged.Count+report.Different.Count > 0 {
+			t.Errorf("seed %d: missing %v, want %v; %+v", seed, report.Missing.First, missing, report.Findings)
+		}
+		if t.Failed() {
+			return
+		}
+		rolledBack, healed = rolledBack+r.rolledBack, healed+len(doubled)-len(found)
+	}
+	if t.Logf("%d compactions were rolled back, %d doubles made one", rolledBack, healed); rolledBack == 0 {
+		t.Error("no compaction was rolled back")
 	}
 }
 
-// TestRepairsBesideSettlingsLoseNothing: nor does a second repair that runs in the middle of the first; and when all is at rest each
-// measurement comes to be stored once.
-func TestRepairsBesideSettlingsLoseNothing(t *testing.T) {
-	repaired := int64(0)
+// TestRepairsBesideCompactionsLoseNothing: nor does a second repair that runs in the middle of the first; and when all is at rest one
+// more repair is enough.
+func TestRepairsBesideCompactionsLoseNothing(t *testing.T) {
+	repaired, left := int64(0), int64(0)
 	for seed := range uint64(*restlessRuns) {
 		r, doubled, missing := newRestless(t, seed)
 		nested := false
@@ -280,46 +295,25 @@ func TestRepairsBesideSettlingsLoseNothing(t *testing.T) {
 			}
 		}
 		report := r.verify(r.options, repair)
-		repaired += report.Repair.Repaired
+		repaired, left = repaired+report.Repair.Repaired, left+report.Repair.Left.Count
 		r.rest()
 		for p, n := range r.counted() {
 			if n == 0 || n > 1 && !slices.Contains(doubled, p) {
 				t.Fatalf("seed %d: %v is stored %d times after a repair", seed, p, n)
 			}
 		}
-		for try := 0; ; try++ {
-			if segments := r.segmentIDs(); len(segments) > 0 { // what is in them and in settled buckets waits for it
-				r.whole(segments...)
-			}
-			report = r.verify(repair, content)
-			if report.Missing.Count != int64(len(missing)) || try == 3 {
-				t.Fatalf("seed %d: at rest: %+v", seed, report)
-			}
-			if report.Doubled.Count == 0 {
-				break
-			}
-		}
-		if report.Damaged.Count+report.Different.Count+report.Unknown.Count > 0 {
+		report = r.verify(repair, content)
+		if report.Repair.Repaired != report.Doubled.Count || report.Repair.Left.Count > 0 {
 			t.Fatalf("seed %d: at rest: %+v", seed, report)
 		}
-	}
-	if repaired == 0 {
-		t.Error("nothing was repaired beside settlings")
-	}
-}
-
-// counted tells how often each measurement that any document lists is stored, when nothing is being settled.
-func (w *world) counted() map[timeseries.Position]int {
-	w.t.Helper()
-	counted := map[timeseries.Position]int{}
-	for id, d := range w.docs {
-		for _, p := range w.positions(id) {
-			if counted[p] += 0; d.Lookup("control", "segment", "until").Type == 0 {
-				counted[p]++
-			}
+		report = r.verify(content)
+		if report.Missing.Count != int64(len(missing)) || report.Doubled.Count+report.Damaged.Count+report.Different.Count+report.Unknown.Count > 0 {
+			t.Fatalf("seed %d: at rest, repaired: %+v", seed, report)
 		}
 	}
-	return counted
+	if t.Logf("%d repaired, %d left", repaired, left); repaired == 0 || left == 0 {
+		t.Error("nothing was repaired beside compactions, or nothing was left for them")
+	}
 }
 
 // positions are those that a document lists.

@@ -9,8 +9,8 @@ import (
 	"waterwheel/timeseries"
 )
 
-// readSettling reads whether the document is a segment, and which settling it belongs to.
-func (b *listing) readSettling() {
+// readCompaction reads whether the document is a segment, and which compaction it belongs to.
+func (b *listing) readCompaction() {
 	at := timeseries.FieldVisibleFrom
 	about := b.control(timeseries.FieldSegment)
 	if b.segment = about.Type == bson.TypeEmbeddedDocument; b.segment {
@@ -28,19 +28,20 @@ func (b *listing) readSettling() {
 	if b.segment {
 		id = timeseries.FieldCompaction
 	}
-	b.by, _ = tokenOf(lookup(about.Value, id))
+	b.compaction, _ = tokenOf(lookup(about.Value, id))
 }
 
-func tokenOf(v bson.RawValue) (by claim.Token, ok bool) {
+func tokenOf(v bson.RawValue) (id claim.Token, ok bool) {
 	subtype, data, binary := v.BinaryOK()
-	if ok = binary && subtype == bson.TypeBinaryUUID && len(data) == len(by); ok {
-		copy(by[:], data)
+	if ok = binary && subtype == bson.TypeBinaryUUID && len(data) == len(id); ok {
+		copy(id[:], data)
 	}
-	return by, ok
+	return id, ok
 }
 
-// settlingFault tells where what the document says of settlings has not the form that it must have; an empty path: it has.
-func (b *listing) settlingFault() (path, text string) {
+// compactionFault tells where the document's fields about compaction do not have the form that they must have. An empty path means
+// that they do.
+func (b *listing) compactionFault() (path, text string) {
 	if about := b.control(timeseries.FieldSegment); about.Type != 0 && !b.segment {
 		return timeseries.PathSegment, fmt.Sprintf("is %s, no object", show(about))
 	}

@@ -29,7 +29,7 @@ type RepairMode uint8
 const (
 	Leave  RepairMode = iota // doubles are only reported
 	DryRun                   // and what Repair would do
-	Repair                   // all copies but one are taken out: that in the bucket with the smallest _id stays, or else in such a segment
+	Repair                   // all copies but one are taken out: the copy in the bucket with the smallest _id stays, or else in such a segment
 )
 
 // Options say what to verify with.
@@ -40,7 +40,7 @@ type Options struct {
 	Decoder *measurement.Decoder
 	Log     Log
 	Buckets Buckets
-	// Claims tell which settlings are announced, and how long a repair must wait.
+	// Claims tell how long a repair must wait.
 	Claims Claims
 	// Letters are the topic's dead letters, read after the committed offset; nil: there are none.
 	Letters *Letters
@@ -53,7 +53,7 @@ type Options struct {
 	Repair RepairMode
 	Grace  time.Duration
 	// Now tells the present time in milliseconds since 1970: what has expired, or expires within the hour and may do so
-	// while it is verified, is not missing; what was settled long ago need not be looked at twice. Required where they expire.
+	// while it is verified, is not missing; what was compacted long ago need not be looked at twice. Required where they expire.
 	Now func() int64
 	// Window is how many offsets are judged at a time; 0: DefaultWindow. Memory is a few bits an offset of it; with
 	// Content, which bounds it further, sixteen bytes.

@@ -33,7 +33,7 @@ type window struct {
 	again         *set
 	doubled       *set // those of which it is sure
 	renamed       *set // stored with another meta than the record's
-	settlings     *settlings
+	compactions   *compactions
 	contents      *fingerprints // nil without Content
 	suspects      []suspect     // the first of those that differ
 
@@ -52,7 +52,7 @@ func (v *Verifier) window(r Range, start, before int64) *window {
 		unpacker: timeseries.NewUnpacker(v.o.Collection), hash: newHasher(),
 		valid: newSet(start), old: newSet(start), bad: newSet(start), empty: newSet(start), stored: newSet(start), twice: newSet(start),
 		doubled: newSet(start), renamed: newSet(start),
-		settlings: newSettlings(v.o.Buckets),
+		compactions: newCompactions(v.o.Buckets),
 	}
 	if r.To-start > v.o.Window {
 		w.end = start + v.o.Window
@@ -77,7 +77,7 @@ func (w *window) judge(ctx context.Context) error {
 	if err := w.explain(ctx); err != nil {
 		return fmt.Errorf("reading records of %s/%d again: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
 	}
-	if err := w.settle(ctx); err != nil {
+	if err := w.conclude(ctx); err != nil {
 		return fmt.Errorf("reading buckets of %s/%d again: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
 	}
 	return nil
@@ -148,11 +148,11 @@ func (w *window) take(r *record.Record) int {
 
 // readBuckets learns from the buckets and segments which positions are stored.
 func (w *window) readBuckets(ctx context.Context) error {
-	if err := w.settlings.begin(ctx); err != nil {
+	if err := w.compactions.begin(ctx); err != nil {
 		return err
 	}
 	if w.Now != nil {
-		w.settlings.long = w.Now() - settledLong.Milliseconds()
+		w.compactions.long = w.Now() - compactedLong.Milliseconds()
 	}
 	var err error
 	w.again, err = w.count(ctx, nil, w.low, w.end, w.Content, func(b *listing, counts bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,8 @@ type world struct {
 	letters verify.Letters
 	claims  []claim.Document
 	docs    map[bson.ObjectID]bson.Raw
+	// compactions are all that have begun.
+	compactions []*compaction
 	// deleted and changed are noted.
 	deleted, changed []timeseries.Position
 
@@ -267,16 +270,18 @@ func count(b bool) int {
 
 // Unfinished implements verify.Buckets.
 func (w *world) Unfinished(context.Context) (map[claim.Token]bool, error) {
-	all := map[claim.Token]bool{}
+	all, finished := map[claim.Token]bool{}, map[claim.Token]bool{}
 	for _, d := range w.docs {
 		segment, _ := d.Lookup("control", "segment").DocumentOK()
-		_, id, frozen := segment.Lookup("compaction").BinaryOK()
-		if frozen && segment.Lookup("visibleUntil").Type == 0 {
-			var by claim.Token
-			copy(by[:], id)
-			all[by] = true
+		if _, id, frozen := segment.Lookup("compaction").BinaryOK(); !frozen {
+			continue
+		} else if segment.Lookup("visibleUntil").Type == 0 {
+			all[claim.Token(id)] = true
+		} else {
+			finished[claim.Token(id)] = true
 		}
 	}
+	maps.DeleteFunc(all, func(id claim.Token, _ bool) bool { return finished[id] })
 	return all, nil
 }
 

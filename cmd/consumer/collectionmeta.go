@@ -17,11 +17,12 @@ import (
 
 // aboutClosed is what the help of the commands on metas says of closed buckets and of running consumers.
 const aboutClosed = "Whole series are selected: the filter may name the meta field and what is in it, nothing else. As MongoDB's own\n" +
-	"time series do, these commands leave closed buckets alone, which are those that are full or out of their time, or made of\n" +
-	"segments: the output counts them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe,\n" +
-	"and without it a series is split.\n\n" +
-	"The command first asks the running consumers to put what is in segments into buckets, and waits for that: about a minute and\n" +
-	"COMPACT_VISIBILITY_DELAY. A --dry-run does not wait, and leaves out what is in segments.\n\n"
+	"time series do, these commands leave closed buckets alone, which are full or out of their time: the output counts\n" +
+	"them, and --closed includes them. Nothing writes a closed bucket any more, so that is safe, and without it a series is split.\n" +
+	"Buckets made of segments are always included.\n\n" +
+	"Only buckets are edited. So the command first asks the running consumers to move what is in segments into buckets, and\n" +
+	"waits for that: about a minute and COMPACT_VISIBILITY_DELAY. Without a consumer that does it the command ends after at most\n" +
+	"three minutes, edits nothing, and says what to start. A --dry-run does not wait, and leaves out what is in segments.\n\n"
 
 // metaFlags are those of the commands that edit whole series.
 type metaFlags struct {
@@ -116,16 +117,16 @@ func definition(ctx context.Context, database *sink.Database, series string) (ti
 // edit is a sink.Change or a sink.Deletion.
 type edit interface {
 	Run(ctx context.Context) error
-	Settle(ctx context.Context) error
+	Resolve(ctx context.Context) error
 	Edited() sink.Edited
 }
 
 // Bounds of how long an edit goes on through outages.
 const (
-	editTries     = 12 // in a row that bring nothing
-	editPause     = 250 * time.Millisecond
-	longEditPause = 10 * time.Second
-	settleTimeout = 5 * time.Second
+	editTries      = 12 // in a row that bring nothing
+	editPause      = 250 * time.Millisecond
+	longEditPause  = 10 * time.Second
+	resolveTimeout = 5 * time.Second
 )
 
 // carryOut runs an edit to its end, through outages. When it was ended otherwise, it finds out how far it came.
@@ -136,9 +137,9 @@ func carryOut(ctx context.Context, e edit) error {
 		return e.Edited().Done != before, err
 	})
 	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolveTimeout)
 		defer cancel()
-		_ = e.Settle(ctx) // else the output says of how many buckets it is not known
+		_ = e.Resolve(ctx) // else the output says of how many buckets it is not known
 	}
 	return err
 }

@@ -119,10 +119,10 @@ func TestMetasAreShownAsJSON(t *testing.T) {
 
 // unsteadyEdit fails so many times, and then is done with a bucket.
 type unsteadyEdit struct {
-	fails   int
-	with    error
-	runs    int
-	settled bool
+	fails    int
+	with     error
+	runs     int
+	resolved bool
 }
 
 func (u *unsteadyEdit) Run(context.Context) error {
@@ -132,8 +132,8 @@ func (u *unsteadyEdit) Run(context.Context) error {
 	return nil
 }
 
-func (u *unsteadyEdit) Settle(context.Context) error {
-	u.settled = true
+func (u *unsteadyEdit) Resolve(context.Context) error {
+	u.resolved = true
 	return nil
 }
 
@@ -159,8 +159,8 @@ func TestEditsGoOnThroughOutages(t *testing.T) {
 			if c.interrupt {
 				cancel()
 			}
-			if err := carryOut(ctx, &c.edit); (err != nil) != c.fails || c.edit.runs != c.runs || c.edit.settled != c.fails {
-				t.Errorf("%s: %v after %d runs, settled %v", name, err, c.edit.runs, c.edit.settled)
+			if err := carryOut(ctx, &c.edit); (err != nil) != c.fails || c.edit.runs != c.runs || c.edit.resolved != c.fails {
+				t.Errorf("%s: %v after %d runs, resolved %v", name, err, c.edit.runs, c.edit.resolved)
 			}
 		})
 	}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/reader"
+	"waterwheel/timeseries"
 )
 
 // metas counts the measurements of each meta, as readers find them: in buckets and in segments.
@@ -54,11 +56,12 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	s.env["SEGMENTS"] = segments
 	with := "with %d measurements"
 	if segments == "on" {
-		with = "0 buckets with 0 measurements and %d measurements in segments"
+		s.env["COMPACT_INTERVAL"], s.env["COMPACT_VISIBILITY_DELAY"] = "1s", "2s"
 	}
 	stop := s.consume()
 	s.produce(400)
 	s.verified()
+	s.compacted()
 	stop()
 	before := s.hosts()
 	if len(before) != 5 {
@@ -136,6 +139,38 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 	stop()
 	if got := s.hosts(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("after a reset: %v, want %v", got, want)
+	}
+}
+
+// compacted waits until all segments have ended.
+func (s *stage) compacted() {
+	s.t.Helper()
+	open := bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}}, {Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$exists", Value: false}}}}
+	for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		n, err := s.buckets.CountDocuments(s.t.Context(), open)
+		s.change(err)
+		if n == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%d segments have not ended", n)
+		}
+	}
+}
+
+// TestMetaCommandsSayWhatToStart: without a consumer what is in segments stays there, and nothing is edited.
+func TestMetaCommandsSayWhatToStart(t *testing.T) {
+	s := newStage(t)
+	s.env["SEGMENTS"], s.env["COMPACT_INTERVAL"] = "on", "1h"
+	stop := s.consume()
+	s.produce(100)
+	s.verified()
+	stop()
+	before := fmt.Sprint(s.metas())
+	s.command(exitFailed, "start `waterwheel run`", "collection", "update-meta", "--filter", `{}`, "--update", `{"$set": {"meta.area": "x"}}`, "--yes")
+	s.command(exitDone, "0 buckets with 0 measurements of 0 series would be changed", "collection", "update-meta", "--filter", `{}`, "--update", `{"$set": {"meta.area": "x"}}`, "--dry-run")
+	if now := fmt.Sprint(s.metas()); now != before {
+		t.Errorf("something was edited: %s, before %s", now, before)
 	}
 }
 

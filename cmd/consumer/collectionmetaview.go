@@ -145,7 +145,7 @@ func printEdited(w io.Writer, e *sink.Edited, done string) {
 	}
 	fmt.Fprintf(w, "Done: %s %s.\n", amountText(e.Done), done)
 	if e.Missed > 0 {
-		fmt.Fprintf(w, "Left alone: %s, which others closed, edited, settled or deleted meanwhile.\n", words.Count(e.Missed, "document"))
+		fmt.Fprintf(w, "Left alone: %s, which others closed, edited or deleted meanwhile.\n", words.Count(e.Missed, "document"))
 	}
 	if e.Appeared > 0 {
 		fmt.Fprintf(w, "Left alone: %s of series that appeared meanwhile; the same command finds them.\n", words.Count(e.Appeared, "bucket"))

@@ -18,7 +18,7 @@ type collectionWatch struct {
 	// covers tells whether the server's expiry and view are right for buckets of these options.
 	covers func(ctx context.Context, o timeseries.Options) (bool, error)
 	apply  func(timeseries.Options)
-	// compact lets the segments of now be compacted, as somebody asks who waits for that.
+	// compact lets the segments of now be compacted, since a command asks for it and waits.
 	compact func()
 	// mend makes a view right that knows nothing of segments where there are some, and tells whether it did.
 	mend func(ctx context.Context) (bool, error)
@@ -33,7 +33,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last, warned := c.store.Collection, timeseries.Options{}
-	asked := time.Now()
+	asked, _ := c.store.CompactionAsked(ctx) // else a wish of former times is followed once more
 	for {
 		select {
 		case <-tick.C:

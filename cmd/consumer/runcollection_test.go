@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
@@ -114,4 +115,69 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 	if _, err := database.Setup(ctx, "events", settings, 1000); err == nil {
 		t.Error("settings above the collection's were taken: nobody raised its granularity")
 	}
+}
+
+// TestWishesForACompactionAreFollowed: once each, by MongoDB's clock, whatever that of the consumer shows. Those from before the start
+// were followed by others.
+func TestWishesForACompactionAreFollowed(t *testing.T) {
+	uri := os.Getenv("E2E_MONGODB_URI")
+	if uri == "" {
+		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
+	}
+	ctx, name := t.Context(), fmt.Sprintf("wishes_%d", time.Now().UnixNano())
+	raw, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(writeconcern.Majority()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	database, err := sink.Open(ctx, sink.Options{URI: uri, Database: name, WriteTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		_ = database.Close(ctx)
+		_ = raw.Database(name).Drop(ctx)
+		_ = raw.Disconnect(ctx)
+	})
+	store, err := database.Setup(ctx, "events", timeseries.Options{TimeField: "time", MetaField: "meta"}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(at time.Time) {
+		t.Helper()
+		update := bson.D{{Key: "$set", Value: bson.D{{Key: "compact", Value: bson.NewDateTimeFromTime(at)}}}}
+		if _, err := raw.Database(name).Collection("events.options").UpdateOne(ctx, bson.D{{Key: "_id", Value: "options"}}, update); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past := time.Now().Add(-time.Hour) // MongoDB's clock may be far behind
+	ask(past)
+	looked, wishes := make(chan struct{}), make(chan struct{}, 10)
+	watch := collectionWatch{
+		store: store, apply: func(timeseries.Options) {}, compact: func() { wishes <- struct{}{} }, log: slog.New(slog.DiscardHandler),
+		mend:   func(context.Context) (bool, error) { looked <- struct{}{}; return false, nil },
+		covers: func(context.Context, timeseries.Options) (bool, error) { return true, nil },
+	}
+	watching, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		watch.run(watching, time.Millisecond)
+	}()
+	for i := range 6 { // each look but the last is over when the next begins
+		<-looked
+		if i == 2 {
+			ask(past.Add(time.Minute))
+		}
+		if want := min(1, i/4); i != 3 && len(wishes) != want {
+			t.Errorf("at look %d: %d wishes were followed", i, len(wishes))
+		}
+	}
+	stop()
+	go func() {
+		for range looked {
+		}
+	}()
+	<-ended
+	close(looked)
 }

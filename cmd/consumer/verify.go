@@ -47,8 +47,8 @@ func (p *program) verifyCommand() *cobra.Command {
 			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
 			"--content compares every value with its record, and every bucket with itself. A meta that `collection update-meta` has\n" +
 			"changed counts as changed; one that was edited by hand differs. --repair takes doubled measurements out of segments, or\n" +
-			"else out of the bucket with the larger _id, and closes that bucket; what is being settled it leaves alone, and tells of\n" +
-			"it. Without --yes it shows first what it would do, and asks. Run\n" +
+			"else out of the bucket with the larger _id, and closes that bucket. Segments that are being compacted it leaves alone,\n" +
+			"and says so: run it again. Without --yes it shows first what it would do, and asks. Run\n" +
 			"one repair at a time, and none while MongoDB elects a primary: what one does not see of the other could take the\n" +
 			"last copy out.",
 		Args: noArguments,

@@ -13,47 +13,52 @@ import (
 	"waterwheel/verify"
 )
 
-// stages are where a settling can be when it is looked at, with what leads there from the stage before.
+// stages are where a compaction can be when it is looked at, with what leads there from the stage before.
 var stages = []struct {
 	name string
-	step func(s *settling)
+	step func(c *compaction)
 }{
-	{"frozen", func(*settling) {}},
-	{"some buckets inserted", func(s *settling) { s.insert(0); s.insert(2) }},
-	{"all buckets inserted", func(s *settling) {
-		for i := range s.buckets {
+	{"begun", func(*compaction) {}},
+	{"some segments frozen", func(c *compaction) { c.freeze(1) }},
+	{"all segments frozen", func(c *compaction) {
+		for i := range c.segments {
+			c.freeze(i)
+		}
+		c.read(noon + 2_000_000)
+	}},
+	{"some buckets inserted", func(c *compaction) { c.insert(0); c.insert(2) }},
+	{"all buckets inserted", func(c *compaction) {
+		for i := range c.buckets {
 			if i != 0 && i != 2 {
-				s.insert(i)
+				c.insert(i)
 			}
 		}
 	}},
-	{"some segments ended", func(s *settling) { s.end(1) }},
-	{"all segments ended", func(s *settling) {
-		for i := range s.segments {
-			if i != 1 {
-				s.end(i)
-			}
+	{"some segments ended", func(c *compaction) { c.end(1) }},
+	{"all segments ended", func(c *compaction) {
+		for i := range c.segments {
+			c.end(i)
 		}
 	}},
-	{"some segments deleted", func(s *settling) { s.sweep(1) }},
-	{"all segments deleted", func(s *settling) {
-		for i := range s.segments {
-			s.sweep(i)
+	{"some segments deleted", func(c *compaction) { c.sweep(1) }},
+	{"all segments deleted", func(c *compaction) {
+		for i := range c.segments {
+			c.sweep(i)
 		}
 	}},
 }
 
-// TestEachStageOfASettlingStoresOnce: nothing is wrong in any, and a repair changes nothing.
-func TestEachStageOfASettlingStoresOnce(t *testing.T) {
+// TestEachStageOfACompactionStoresOnce: nothing is wrong in any, and a repair changes nothing.
+func TestEachStageOfACompactionStoresOnce(t *testing.T) {
 	w := newSparseWorld(t, 200)
 	segments := w.segmentIDs()
 	if len(segments) < 8 {
 		t.Fatalf("%d segments", len(segments))
 	}
-	s := w.settle(noon+2_000_000, segments[:5]...)
+	c := w.begin(segments[:5]...)
 	for _, stage := range stages {
 		t.Run(stage.name, func(t *testing.T) {
-			stage.step(s)
+			stage.step(c)
 			before := w.content()
 			for _, change := range []func(*verify.Options){
 				func(*verify.Options) {}, content, repair, func(o *verify.Options) { o.Content, o.Window = true, 7 },
@@ -75,68 +80,76 @@ func TestEachStageShowsWhatIsWrong(t *testing.T) {
 	w.dense = 0
 	rival(w, 4)          // with three copies: the last record is none
 	w.append(w.event(5)) // and one is not stored
-	s := w.settle(noon+2_000_000, w.segmentIDs()...)
+	c := w.begin(w.segmentIDs()...)
 	for _, stage := range stages {
-		stage.step(s)
+		stage.step(c)
 		if r := w.verify(content); r.Missing.Count != 1 || r.Doubled.Count != 3 || r.Unknown.Count != 0 || r.Damaged.Count != 0 {
 			t.Errorf("%s: %+v", stage.name, r)
 		}
 	}
 }
 
-// TestAnUndoneSettlingStoresOnce: while it is undone, and afterwards.
-func TestAnUndoneSettlingStoresOnce(t *testing.T) {
+// TestACompactionThatIsRolledBackStoresOnce: while it is rolled back, and afterwards.
+func TestACompactionThatIsRolledBackStoresOnce(t *testing.T) {
 	w := newSparseWorld(t, 200)
-	s := w.settle(noon+2_000_000, w.segmentIDs()...)
+	c := w.inserted(noon+2_000_000, w.segmentIDs()...)
 	look := func(stage string) {
 		t.Helper()
 		if r := w.verify(content, repair); r.Wrong() || r.StoredOnce != 212 {
 			t.Errorf("%s: %+v", stage, r)
 		}
 	}
-	for i := range s.buckets {
-		s.insert(i)
-	}
-	for i := range s.segments {
-		s.end(i)
-	}
-	look("ended")
-	for i := range s.segments {
-		s.restore(i)
-		if i == 2 {
-			look("some restored")
-		}
-	}
-	look("restored")
-	for i := range s.buckets {
-		s.withdraw(i)
-		if i == 2 {
+	look("inserted")
+	for i := range c.buckets {
+		if c.withdraw(i); i == 2 {
 			look("some buckets deleted")
 		}
 	}
-	look("forgotten")
+	look("buckets deleted")
+	for i := range c.segments {
+		if c.unfreeze(i); i == 2 {
+			look("some segments unfrozen")
+		}
+	}
+	look("rolled back")
 }
 
-// TestEndedSegmentsDoNotStore: what only they list is missing.
+// TestEndedSegmentsDoNotStore: nor do the others of their compaction, still frozen. What only they list is missing.
 func TestEndedSegmentsDoNotStore(t *testing.T) {
 	w := newSparseWorld(t, 100)
-	s := w.settle(noon+2_000_000, w.segmentIDs()[:1]...)
-	s.end(0)
-	n, _ := w.docs[s.segments[0]].Lookup("control", "count").AsInt64OK()
+	c := w.frozen(noon+2_000_000, w.segmentIDs()[:2]...)
+	c.end(0)
+	n := int64(0)
+	for _, id := range c.segments {
+		count, _ := w.docs[id].Lookup("control", "count").AsInt64OK()
+		n += count
+	}
 	if r := w.verify(content); r.Missing.Count != n || r.Damaged.Count != 0 {
 		t.Errorf("%d of %d are missing: %+v", r.Missing.Count, n, r)
 	}
-	s.insert(0) // and buckets store although they are not shown yet
-	for i := range s.buckets[1:] {
-		s.insert(i + 1)
+	for i := range c.buckets { // buckets store although they are not shown yet
+		c.insert(i)
 	}
 	if r := w.verify(content); r.Wrong() {
 		t.Errorf("%+v", r)
 	}
 }
 
+// TestASegmentThatIsFrozenMeanwhileStores: it is frozen after it was read which compactions are unfinished, and before its turn. It has
+// no moment that could be long ago.
+func TestASegmentThatIsFrozenMeanwhileStores(t *testing.T) {
+	w := doubledWorld(t, true)
+	h := &hooked{world: w, before: func(query int) {
+		if query == 1 {
+			w.frozen(noon+2_000_000, w.segmentIDs()...)
+		}
+	}}
+	if r := w.verify(func(o *verify.Options) { o.Buckets = h }); r.Doubled.Count != 3 || r.Missing.Count != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
-	uuid := bson.Binary{Subtype: bson.TypeBinaryUUID, Data: make([]byte, 16)}
 	for name, test := range map[string]struct {
 		path  string
 		value any
@@ -148,10 +161,9 @@ func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
 		"no high":                  {"control.segment.high", nil, "control.segment.high: is nothing, the largest hash of its series is", false},
 		"an open segment":          {"control.closed", nil, "control.closed: is nothing, a segment is closed", false},
 		"a meta of its own":        {"meta", "x", "meta: is \"x\", a segment has none", false},
-		"edits of another type":    {"control.segment.edits", 1.5, "control.segment.edits: is {\"$numberDouble\":\"1.5\"}, no int32", false},
-		"an end by nobody":         {"control.segment.until", bson.DateTime(5), "control.segment.by: is nothing, no UUID", true},
-		"an end that is no date":   {"control.segment.until", "x", "control.segment.until: is \"x\", no date", true},
-		"a settling without end":   {"control.segment.by", uuid, "control.segment.until: is nothing, no date", true},
+		"an end by nobody":         {"control.segment.visibleUntil", bson.DateTime(5), "control.segment.compaction: is nothing, no UUID", true},
+		"an end that is no date":   {"control.segment.visibleUntil", "x", "control.segment.visibleUntil: is \"x\", no date", true},
+		"a compaction that is odd": {"control.segment.compaction", "x", "control.segment.compaction: is \"x\", no UUID", true},
 		"a segment that is none":   {"control.segment", "x", "control.segment: is \"x\", no object", true},
 		"another meta":             {"data.meta.2", bson.D{{Key: "host", Value: "z"}}, "data.meta.2: is {\"host\": \"z\"}, the record says", false},
 		"no meta":                  {"data.meta.1", nil, "data.meta.1: is nothing, the record says", false},
@@ -181,25 +193,22 @@ func TestPlantedFaultsOfSegmentsAreFound(t *testing.T) {
 	}
 }
 
-func TestPlantedFaultsOfSettledBucketsAreFound(t *testing.T) {
+func TestPlantedFaultsOfCompactedBucketsAreFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		path  string
 		value any
 		want  string
 	}{
-		"no object":                {"control.settled", 1, "control.settled.from: is nothing, no date"},
-		"no time":                  {"control.settled.from", nil, "control.settled.from: is nothing, no date"},
-		"another type of settling": {"control.settled.by", bson.Binary{Data: make([]byte, 16)}, "no UUID"},
+		"no object":       {"control.compaction", 1, "control.compaction.visibleFrom: is nothing, no date"},
+		"no time":         {"control.compaction.visibleFrom", nil, "control.compaction.visibleFrom: is nothing, no date"},
+		"another type id": {"control.compaction.id", bson.Binary{Data: make([]byte, 16)}, "no UUID"},
 	} {
 		w := newSparseWorld(t, 100)
-		s := w.settle(noon, w.segmentIDs()...)
-		for i := range s.buckets {
-			s.insert(i)
+		c := w.whole(w.segmentIDs()...)
+		for i := range c.segments {
+			c.sweep(i)
 		}
-		for i := range s.segments {
-			s.sweep(i)
-		}
-		w.edit(s.buckets[1], test.path, test.value)
+		w.edit(c.buckets[1], test.path, test.value)
 		r := w.verify()
 		if r.Damaged.Count != 1 || !strings.Contains(r.Damaged.First[0].Path+": "+r.Damaged.First[0].Text, test.want) || r.StoredOnce != r.Valid {
 			t.Errorf("%s: %+v", name, r)
@@ -236,43 +245,42 @@ func TestASegmentIsCheckedByTheHashesOfItsMetas(t *testing.T) {
 	}
 }
 
-// failing are claims that cannot be read the n-th time.
+// failing are buckets of which it cannot be read the n-th time which compactions are unfinished.
 type failing struct {
-	of        verify.Claims
+	*world
 	reads, at int
 }
 
-var errNoClaims = errors.New("no claims")
+var errUnreadable = errors.New("unreadable")
 
-func (f *failing) Claims(ctx context.Context) ([]claim.Document, error) {
+func (f *failing) Unfinished(ctx context.Context) (map[claim.Token]bool, error) {
 	if f.reads++; f.reads == f.at {
-		return nil, errNoClaims
+		return nil, errUnreadable
 	}
-	return f.of.Claims(ctx)
+	return f.world.Unfinished(ctx)
 }
 
-// TestUnreadableClaimsAreAnError: without them it is not known what is stored.
-func TestUnreadableClaimsAreAnError(t *testing.T) {
+// TestUnreadableCompactionsAreAnError: without them it is not known what is stored.
+func TestUnreadableCompactionsAreAnError(t *testing.T) {
 	reads := 0
 	for at := 0; at <= reads; at++ { // 0: never
 		w := newSparseWorld(t, 100)
 		segments := w.segmentIDs()
 		w.double(segments[0])
-		s := w.settle(noon, segments[1:3]...)
-		s.insert(0)
-		f := &failing{of: w, at: at}
+		w.frozen(noon, segments[1:3]...).insert(0)
+		f := &failing{world: w, at: at}
 		v, err := verify.New(verify.Options{
-			Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: w, Letters: &w.letters, Claims: f, Repair: verify.DryRun,
+			Collection: w.options, Decoder: w.newDecoder(), Log: w, Buckets: f, Letters: &w.letters, Claims: w, Repair: verify.DryRun,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := v.Partition(t.Context(), verify.Range{Source: w.source, From: 100, To: 200}); errors.Is(err, errNoClaims) != (at > 0 && f.reads >= at) {
+		if _, err := v.Partition(t.Context(), verify.Range{Source: w.source, From: 100, To: 200}); errors.Is(err, errUnreadable) != (at > 0 && f.reads >= at) {
 			t.Errorf("reading %d fails: %v", at, err)
 		}
 		reads = max(reads, f.reads)
 	}
 	if reads < 4 {
-		t.Errorf("claims were read %d times", reads)
+		t.Errorf("compactions were read %d times", reads)
 	}
 }

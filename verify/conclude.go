@@ -6,8 +6,8 @@ import (
 	"waterwheel/timeseries"
 )
 
-// settle compares what the log says with what buckets list.
-func (w *window) settle(ctx context.Context) error {
+// conclude compares what the log says with what buckets list.
+func (w *window) conclude(ctx context.Context) error {
 	if err := w.recount(ctx, w.again); err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (w *window) settle(ctx context.Context) error {
 	}
 	w.bad.each(w.judgeBad)
 	compacted := w.judgeSurplus()
-	if err := w.settleDoubles(ctx, w.twice.without(w.twice.without(w.valid).without(compacted))); err != nil {
+	if err := w.judgeDoubles(ctx, w.twice.without(w.twice.without(w.valid).without(compacted))); err != nil {
 		return err
 	}
 	compacted.without(w.doubled).each(func(p timeseries.Position) { w.found.Compacted.add(p, w.Examples) })
@@ -99,7 +99,7 @@ func (w *window) judgeBad(p timeseries.Position) {
 }
 
 // lookAgain asks once more for what seems to be missing, before anybody is told: a query beside writers may pass a
-// bucket over that moves in the index meanwhile, or its segment that is settled, and a new primary may for a moment show less than
+// bucket over that moves in the index meanwhile, or a segment that is compacted, and a new primary may for a moment show less than
 // was acknowledged.
 func (w *window) lookAgain(ctx context.Context, missing *set) error {
 	if missing.count() == 0 {
