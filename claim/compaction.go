@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"math"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -52,16 +53,13 @@ type Compaction struct {
 	Segments    []Segment
 }
 
-// Offsets bound those of all segments.
-func (c *Compaction) Offsets() (first, last int64) {
+// First is the smallest offset of all segments.
+func (c *Compaction) First() int64 {
+	first := int64(math.MaxInt64)
 	for i := range c.Segments {
-		s := &c.Segments[i]
-		if i == 0 {
-			first, last = s.First, s.Last
-		}
-		first, last = min(first, s.First), max(last, s.Last)
+		first = min(first, c.Segments[i].First)
 	}
-	return first, last
+	return first
 }
 
 // Segments are the segments of a partition at a moment of MongoDB's clock.

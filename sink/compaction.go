@@ -148,7 +148,8 @@ func (p *Partition) updateEach(ctx context.Context, updates []Update) error {
 // never is later than any moment at which somebody looks: a bucket that is visible from then on is hidden for good.
 var never = bson.NewDateTimeFromTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
-// DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. Only then may its segments
+// DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. A bucket may list larger offsets
+// than the segments that are left: others may have expired meanwhile. Only then may its segments
 // be unfrozen. A user who may not delete hides them for good: the error is ErrUnauthorized then, and whoever may finishes.
 func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) error {
 	const doing = "deleting the buckets of a compaction"
@@ -158,10 +159,9 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 	minimum := timeseries.MinPath(p.store.Collection.TimeField)
 	source := p.source
 	source.TopicID = c.TopicID
-	first, last := c.Offsets()
 	query := Query{
 		Filter: document(append(sourceFilter(source),
-			bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: first}, {Key: "$lte", Value: last}}},
+			bson.E{Key: timeseries.PathLast, Value: bson.D{{Key: "$gte", Value: c.First()}}},
 			bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})),
 		Projection: document(bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: minimum, Value: 1}}),
 		Limit:      maxIDs,

@@ -122,3 +122,25 @@ func TestACompactionWithAnEndedSegmentIsNotUnfinished(t *testing.T) {
 		t.Errorf("%v, %v", unfinished, err)
 	}
 }
+
+// TestARollBackDeletesBucketsOfSegmentsThatAreGone: of a compaction some segments have expired, and its buckets list their offsets too.
+func TestARollBackDeletesBucketsOfSegmentsThatAreGone(t *testing.T) {
+	e := connect(t)
+	p := e.claimed(t, e.setup(t))
+	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 30)...), insertOf("b", run(100, 3)...))
+	id := claim.Token{1}
+	made := bson.D{{Key: "control.compaction", Value: bson.D{
+		{Key: "visibleFrom", Value: bson.DateTime(minute)}, {Key: "id", Value: bson.Binary{Subtype: 4, Data: id[:]}},
+	}}}
+	buckets := e.raw.Collection("events.buckets")
+	if _, err := buckets.UpdateMany(t.Context(), bson.D{{Key: "meta", Value: "a"}}, bson.D{{Key: "$set", Value: made}}); err != nil {
+		t.Fatal(err)
+	}
+	c := &claim.Compaction{ID: id, TopicID: source.TopicID, Segments: []claim.Segment{{First: 3, Last: 5}}}
+	if err := p.DeleteCompacted(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := buckets.CountDocuments(t.Context(), bson.D{}); err != nil || n != 1 {
+		t.Errorf("%d buckets are left, %v; want the one of no compaction", n, err)
+	}
+}
