@@ -63,15 +63,6 @@ func (w *world) deleteBucket() {
 	w.mongo.put(w.mongo.buckets, id, nil, nil)
 }
 
-// excuseTaken lifts the duty to store what an edit takes out of a document.
-func (w *world) excuseTaken(before, after bson.Raw) {
-	left := map[int64]bool{}
-	for _, m := range unpacked(w, after) {
-		left[m.value] = true
-	}
-	w.excuse(before, func(m held) bool { return !left[m.value] })
-}
-
 // excuseBucket lifts the duty to store what a bucket holds, which an operator deletes.
 func (w *world) excuseBucket(bucket bson.Raw) {
 	w.excuse(bucket, func(held) bool { return true })
