@@ -14,10 +14,17 @@ var (
 	ErrLapsed = errors.New("the lease has lapsed")
 	// ErrUnauthorized: the server refuses an operation because the user lacks a right. Nothing of it was executed, or ever will be.
 	ErrUnauthorized = errors.New("a right is missing")
+	// ErrRefused: MongoDB refuses a request for what it is, and will do so again.
+	ErrRefused = errors.New("MongoDB refuses the request")
 )
 
 // Token identifies one claim on a partition; the zero token is none.
 type Token [16]byte
+
+// String is the token as mongosh takes it: UUID("…").
+func (t Token) String() string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", t[:4], t[4:6], t[6:8], t[8:10], t[10:])
+}
 
 // DocumentID is the _id of a partition document.
 func DocumentID(clusterID, topic string, partition int32) string {

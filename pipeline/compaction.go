@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -25,6 +26,8 @@ type compaction struct {
 	bytes  int64   // of its buckets
 	begun  Instant
 	oldest Instant // since when its oldest segment is known
+	why    string  // it is rolled back, if it is
+	twice  Instant // from then on queries may show its measurements twice. Zero means that they do not, or that the log says so already.
 }
 
 // compactionStep is what a compaction needs next.
@@ -39,8 +42,12 @@ const (
 	unfreezing
 )
 
-// refusedRetry is how long something is not tried again that MongoDB has refused the user.
-const refusedRetry = 10 * time.Minute
+// How long something is not tried again.
+const (
+	refusedRetry = 10 * time.Minute // that the user has no right to
+	refusedPause = time.Minute      // a compaction, after one that MongoDB has refused
+	damagedRetry = time.Hour        // a segment that could not be compacted
+)
 
 // Why a compaction is rolled back, in logs and metrics.
 const (
@@ -64,8 +71,8 @@ func (c *compaction) inSegments() (n int64) {
 }
 
 // compactInterval is how long segments wait; nothing, where no new ones are written.
-func (w *Worker) compactInterval() time.Duration {
-	if w.o.Bucketing.DenseFrom == 0 || w.tenure.segments.measurements() >= w.o.SegmentMeasurements {
+func (w *Worker) compactInterval(now Instant) time.Duration {
+	if w.o.Bucketing.DenseFrom == 0 || w.tenure.segments.waiting(now) >= w.o.SegmentMeasurements {
 		return 0
 	}
 	return w.o.CompactInterval
@@ -84,8 +91,8 @@ func (w *Worker) compacting(now Instant) bool {
 }
 
 // crowdedSegments tells that compaction comes before the flush, since too many measurements are in segments.
-func (w *Worker) crowdedSegments() bool {
-	return w.tenure.segments.measurements() >= 2*w.o.SegmentMeasurements
+func (w *Worker) crowdedSegments(now Instant) bool {
+	return w.tenure.segments.waiting(now) >= 2*w.o.SegmentMeasurements
 }
 
 // advanceCompaction takes what is to be done about segments a step further.
@@ -118,8 +125,7 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 		s.compaction = s.unfinished[i]
 		s.unfinished = slices.Delete(s.unfinished, i, i+1)
 		if _, again := s.postponed[s.compaction.ID]; !again && s.compaction.step == deleting {
-			c := s.compaction
-			w.rolledBack(c, map[bool]string{true: becauseUnknown, false: becauseFound}[c.ID == s.doubted])
+			w.rolledBack(m, s.compaction)
 		}
 		return w.nextStep(m, s.compaction)
 	}
@@ -127,9 +133,9 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 	case w.tenure.revoked:
 	case len(s.ended) > 0 && m.Now >= max(s.ended[0].due, s.sweepFrom):
 		return SweepSegments{Segments: s.ended[0].segments, Before: s.ended[0].until.Add(time.Millisecond)}
-	case m.Compacting:
+	case m.Compacting || m.Now < s.resumes:
 	default:
-		if taken := s.toCompact(m.Now, w.compactInterval(), w.o.CompactBytes, w.past.compactBytes); taken != nil {
+		if taken := s.toCompact(m.Now, w.compactInterval(m.Now), w.o.CompactBytes, w.past.compactBytes); taken != nil {
 			c := &compaction{Compaction: claim.Compaction{ID: w.o.NewToken(), TopicID: taken[0].TopicID}, begun: m.Now, oldest: taken[0].since}
 			for i := range taken {
 				c.add(taken[i].Segment)
@@ -214,7 +220,7 @@ func (w *Worker) segmentsChanged(m Moment, e SegmentsChanged) {
 	}
 	w.pace.took(m.Now-s.since, given, answered)
 	if e.Err != nil {
-		w.doubt(m, becauseUnknown, e.Err)
+		w.doubt(m, e.Err)
 		return
 	}
 	w.succeeded(&s.retry, MongoDB)
@@ -256,11 +262,11 @@ func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	buckets, err := bucketer.Compact(o, bucketer.Compaction{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
 	if damaged := (*bucketer.SegmentError)(nil); errors.As(err, &damaged) {
 		w.log.Error("a segment cannot be compacted: something else has edited it; it stays as it is, and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
-		s.damage(damaged.ID)
+		s.damage(m.Now, damaged.ID)
 		w.rollBack(m, becauseDamaged)
 		return
 	}
-	s.twice = c.shown
+	c.twice = c.shown
 	c.step, c.writes, c.count, c.bytes = inserting, buckets.Writes, buckets.Measurements, int64(buckets.Bytes)
 }
 
@@ -290,7 +296,7 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 	c.acting = nil
 	switch {
 	case unknown != nil:
-		w.doubt(m, becauseUnknown, unknown)
+		w.doubt(m, unknown)
 	case refused != "":
 		w.rollBack(m, becauseRefused)
 		w.compactionFailed(m, compactingSegments, errors.New(refused))
@@ -312,39 +318,46 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 			s.postponed = map[claim.Token]Instant{}
 		}
 		s.postponed[c.ID] = m.Now + refusedRetry
-		s.unfinished, s.compaction, s.twice = append(s.unfinished, c), nil, 0
+		c.twice = 0
+		s.unfinished, s.compaction = append(s.unfinished, c), nil
 		w.metrics.failed(compactingSegments)
 		w.log.Warn("a compaction cannot be rolled back: its buckets cannot be deleted, and stay hidden; its segments are shown; other segments go on",
-			"measurements", c.inSegments(), "err", e.Err)
+			"compaction", c.ID.String(), "measurements", c.inSegments(), "err", e.Err)
 	case e.Err != nil:
-		w.doubt(m, becauseUnknown, e.Err)
+		w.doubt(m, e.Err)
 	default:
 		w.succeeded(&s.retry, MongoDB)
-		c.step, c.rest, s.twice = unfreezing, c.Segments, 0
+		c.step, c.rest, c.twice = unfreezing, c.Segments, 0
 	}
 }
 
 // rollBack rolls back what is under way, of which every command was answered.
-func (w *Worker) rollBack(_ Moment, why string) {
+func (w *Worker) rollBack(m Moment, why string) {
 	c := w.tenure.segments.compaction
-	c.step, c.writes, c.rest = deleting, nil, nil
-	w.rolledBack(c, why)
+	c.step, c.why, c.writes, c.rest = deleting, why, nil, nil
+	w.rolledBack(m, c)
 }
 
-// rolledBack tells of a roll-back, and makes the next compactions smaller.
-func (w *Worker) rolledBack(c *compaction, why string) {
-	if why != becauseDamaged {
+// rolledBack tells of a roll-back, and makes the next compactions smaller. A segment that is refused alone is left alone for a while.
+func (w *Worker) rolledBack(m Moment, c *compaction) {
+	s := &w.tenure.segments
+	if c.why == becauseRefused {
+		if s.resumes = m.Now + refusedPause; len(c.Segments) == 1 {
+			s.damage(m.Now, c.Segments[0].ID)
+		}
+	}
+	if c.why != becauseDamaged {
 		w.past.compactBytes = max(1, min(w.past.compactBytes, c.size)/2) // one segment is always taken
 	}
-	w.metrics.rolledBack(why)
-	w.log.Warn("a compaction is rolled back: its segments stay, and are compacted later", "why", why, "segments", len(c.Segments),
+	w.metrics.rolledBack(c.why)
+	w.log.Warn("a compaction is rolled back: its segments stay, and are compacted later", "compaction", c.ID.String(), "why", c.why, "segments", len(c.Segments),
 		"measurements", c.inSegments(), "next_bytes", w.past.compactBytes)
 }
 
 // doubt waits after a command of which it is not known what became, and then reads what there is: if a segment has ended the
 // others end as well, else the compaction is rolled back. There is no release before (E4). What the user has no right to was not
 // executed.
-func (w *Worker) doubt(m Moment, why string, err error) {
+func (w *Worker) doubt(m Moment, err error) {
 	s := &w.tenure.segments
 	if !errors.Is(err, claim.ErrUnauthorized) {
 		s.quiet = m.Now + w.o.Grace
@@ -352,12 +365,13 @@ func (w *Worker) doubt(m Moment, why string, err error) {
 	} else {
 		s.quiet = m.Now
 	}
-	w.log.Warn("it is not known what became of a step of a compaction: it is finished or rolled back when nothing of it can be executed any more",
-		"why", why, "err", err)
-	if s.compaction != nil {
-		s.doubted = s.compaction.ID
+	c := s.compaction
+	if c.why = becauseUnknown; errors.Is(err, claim.ErrRefused) {
+		c.why = becauseRefused
 	}
-	s.compaction, s.read = nil, false
+	w.log.Warn("it is not known what became of a step of a compaction: it is finished or rolled back when nothing of it can be executed any more",
+		"compaction", c.ID.String(), "why", c.why, "err", err)
+	s.compaction, s.doubted, s.read = nil, c, false
 	w.compactionFailed(m, compactingSegments, err)
 }
 
@@ -374,7 +388,7 @@ func (w *Worker) compactionFailed(m Moment, trying doing, err error) {
 func (w *Worker) finishCompaction(m Moment) {
 	s := &w.tenure.segments
 	c := s.compaction
-	s.compaction, s.twice = nil, 0
+	s.compaction = nil
 	if c.shown == 0 { // by an owner before: the segments that had ended are not known here
 		s.read, s.quiet = false, 0
 	} else {
@@ -402,15 +416,22 @@ func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 	}
 }
 
-// warnOfDoubles says once that the buckets of a compaction are shown whose segments have not all ended.
+// warnOfDoubles says once of each compaction that its buckets may be shown while its segments have not all ended.
 func (w *Worker) warnOfDoubles(m Moment) {
 	s := &w.tenure.segments
-	if s.twice == 0 || m.Now < s.twice {
-		return
+	warn := func(c *compaction) {
+		if c == nil || c.twice == 0 || m.Now < c.twice {
+			return
+		}
+		w.log.Warn("queries may see measurements twice until a compaction is finished or rolled back: raise COMPACT_VISIBILITY_DELAY if this happens often",
+			"compaction", c.ID.String(), "measurements", c.inSegments(), "since", m.Now-c.twice)
+		c.twice = 0
 	}
-	w.log.Warn("queries may see measurements twice until a compaction is finished or rolled back: raise COMPACT_VISIBILITY_DELAY if this happens often",
-		"since", m.Now-s.twice)
-	s.twice = 0
+	warn(s.compaction)
+	warn(s.doubted)
+	for _, c := range s.unfinished {
+		warn(c)
+	}
 }
 
 // tellUnfinished says what an end of the tenure leaves behind.
@@ -421,8 +442,8 @@ func (w *Worker) tellUnfinished(now Instant) {
 		return
 	}
 	args := []any{}
-	if c != nil {
-		args = append(args, "measurements", c.inSegments())
+	if c = cmp.Or(c, s.doubted); c != nil {
+		args = append(args, "compaction", c.ID.String(), "measurements", c.inSegments())
 		if c.VisibleFrom != 0 {
 			args = append(args, "twice_from", time.UnixMilli(c.VisibleFrom).UTC())
 		}

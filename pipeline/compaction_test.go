@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 	"waterwheel/claim"
 	"waterwheel/record"
@@ -320,8 +322,91 @@ func TestCompactionGoesOnElsewhereWithoutTheRightToRollBack(t *testing.T) {
 	s.want("others", 1, 1)
 	refused = false
 	s.pass(refusedRetry)
+	s.want("with the right", 1, 0)
+	s.pass(damagedRetry)
+	s.want("an hour after it was refused alone", 0, 0)
+}
+
+// TestARefusedStepIsNotTriedAllTheTime: as a validator refuses it. The log says so once a minute, and a segment that is refused alone is
+// left alone.
+func TestARefusedStepIsNotTriedAllTheTime(t *testing.T) {
+	s := newSegmentStand(t)
+	for range 16 {
+		s.write(20)
+	}
+	s.answer = func(a Action) Event {
+		if change, ok := a.(ChangeSegments); ok && change.Change == claim.End {
+			return SegmentsChanged{Err: errRefused}
+		}
+		return nil
+	}
+	s.pass(s.w.o.CompactInterval)
+	for range 600 {
+		s.pass(time.Second)
+	}
+	said := s.log.String()
+	if n := strings.Count(said, "why="+becauseRefused+" segments="); n < 5 || n > 11 {
+		t.Errorf("%d compactions were refused within ten minutes: %s", n, said)
+	}
+	if strings.Contains(said, becauseUnknown) {
+		t.Errorf("a refusal is called unknown: %s", said)
+	}
+	s.answer = nil
+	s.pass(damagedRetry)
+	for range 10 {
+		s.pass(time.Minute)
+	}
+	s.want("accepted again", 0, 0)
+}
+
+// TestADamagedSegmentIsNotUrgent: nothing looks at it again and again, and the others wait for their interval.
+func TestADamagedSegmentIsNotUrgent(t *testing.T) {
+	s := newSegmentStand(t, func(o *Options) { o.SegmentMeasurements = 40 })
+	s.write(20)
+	broken, err := bson.Marshal(bson.D{{Key: "_id", Value: s.segments[0].ID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.segments[0].Document = broken
+	s.write(19)
+	s.pass(s.w.o.CompactInterval)
 	s.pass(foundWait)
-	s.want("with the right", 0, 0)
+	s.want("the other one", 1, 0)
+	s.write(30)
+	s.pass(time.Second)
+	s.want("before the interval", 2, 0)
+	segments := &s.w.tenure.segments
+	if segments.toCompact(s.m.Now, s.w.o.CompactInterval, 1<<30, 1<<30); segments.due <= s.m.Now {
+		t.Errorf("at %v the next look is at %v", s.m.Now, segments.due)
+	}
+	s.pass(s.w.o.CompactInterval)
+	s.want("after it", 1, 0)
+	if n := strings.Count(s.log.String(), "cannot be compacted"); n != 1 {
+		t.Errorf("the log names the damage %d times", n)
+	}
+}
+
+// TestWarnsOfDoublesOnlyWhereThereMayBeSome: of a compaction that was found and cannot be rolled back, and not of one that was.
+func TestWarnsOfDoublesOnlyWhereThereMayBeSome(t *testing.T) {
+	s := found(t, 0)
+	s.give(Ticked{})
+	s.pass(time.Hour)
+	if said := s.log.String(); strings.Contains(said, "twice") {
+		t.Errorf("after a roll-back: %s", said)
+	}
+	s = found(t, 0)
+	s.answer = func(a Action) Event {
+		if _, ok := a.(DeleteCompacted); ok {
+			return CompactedDeleted{Err: errDown}
+		}
+		return nil
+	}
+	for range 60 {
+		s.pass(time.Second)
+	}
+	if said := s.log.String(); strings.Count(said, "see measurements twice") != 1 || !strings.Contains(said, "compaction=63000000-0000-") {
+		t.Errorf("without a roll-back: %s", said)
+	}
 }
 
 // TestTooManyMeasurementsInSegmentsAreCompactedFirst: whatever the interval says, and before more is written.

@@ -14,21 +14,21 @@ import (
 
 // segments are what the partition has in segments, as far as the tenure knows.
 type segments struct {
-	read       bool                    // what there is was read, and every doubt is out of the way
-	open       []openSegment           // no compaction has begun with them; the oldest first
-	ended      []endedSegments         // to be deleted, those first that ended first
-	unfinished []*compaction           // found begun, to be finished or rolled back
-	postponed  map[claim.Token]Instant // roll-backs that the user has no right to, and when they are tried again
-	damaged    map[bson.ObjectID]bool  // segments that cannot be compacted
-	compaction *compaction             // under way; nil: none is
+	read       bool                      // what there is was read, and every doubt is out of the way
+	open       []openSegment             // no compaction has begun with them; the oldest first
+	ended      []endedSegments           // to be deleted, those first that ended first
+	unfinished []*compaction             // found begun, to be finished or rolled back
+	postponed  map[claim.Token]Instant   // roll-backs that the user has no right to, and when they are tried again
+	damaged    map[bson.ObjectID]Instant // segments that cannot be compacted, and when they are tried again
+	compaction *compaction               // under way; nil: none is
 	retry      backoff
 	turn       bool        // it comes before the flush
 	since      Instant     // when the action under way began
 	asked      Instant     // somebody asked then for a compaction of all segments
 	due        Instant     // before that nothing is to be compacted. Zero means that it must be worked out.
 	quiet      Instant     // until then a command of a compaction may still be executed
-	doubted    claim.Token // the compaction of that command
-	twice      Instant     // from then on queries show measurements twice, unless what is under way is over. Zero means that they do not.
+	doubted    *compaction // the compaction of that command. Nil means that what became of all is known.
+	resumes    Instant     // no compaction begins before, since MongoDB has refused one
 	sweepFrom  Instant     // when deleting is tried again that the user has no right to
 }
 
@@ -81,7 +81,7 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 		if one.Frozen() {
 			c := begun[one.Compaction]
 			if c == nil {
-				c = &compaction{Compaction: claim.Compaction{ID: one.Compaction, TopicID: one.TopicID}, step: deleting, begun: m.Now, oldest: w.foundSince(m.Now)}
+				c = w.foundCompaction(m, &one)
 				begun[one.Compaction] = c
 				s.unfinished = append(s.unfinished, c)
 			}
@@ -96,7 +96,7 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 		switch {
 		case one.VisibleUntil != 0 && c != nil: // the proof that its buckets must stay
 			c.step, c.VisibleFrom = ending, one.VisibleUntil
-			s.twice = max(1, m.Now+time.UnixMilli(one.VisibleUntil).Sub(e.Segments.Now))
+			c.twice = max(1, m.Now+time.UnixMilli(one.VisibleUntil).Sub(e.Segments.Now))
 		case one.VisibleUntil != 0:
 			until := time.UnixMilli(one.VisibleUntil)
 			s.end([]claim.Segment{one}, until, m.Now+until.Sub(e.Segments.Now)+w.o.SegmentRetention)
@@ -109,6 +109,20 @@ func (w *Worker) segmentsRead(m Moment, e SegmentsRead) {
 		}
 	}
 	slices.SortStableFunc(s.open, func(a, b openSegment) int { return cmp.Compare(a.since, b.since) })
+	s.doubted = nil
+}
+
+// foundCompaction is a compaction that has not ended its segments. Nothing says yet that one has ended, so it is to be rolled back.
+// When its buckets are shown is not known unless this owner has made them.
+func (w *Worker) foundCompaction(m Moment, of *claim.Segment) *compaction {
+	c := &compaction{
+		Compaction: claim.Compaction{ID: of.Compaction, TopicID: of.TopicID},
+		step:       deleting, why: becauseFound, begun: m.Now, oldest: w.foundSince(m.Now), twice: m.Now + foundWait,
+	}
+	if before := w.tenure.segments.doubted; before != nil && before.ID == c.ID {
+		c.why, c.twice = before.why, before.twice
+	}
+	return c
 }
 
 // foundWait is how long segments wait that a claim or a roll-back has found, at most half of the interval.
@@ -160,6 +174,20 @@ func (s *segments) measurements() (n int64) {
 	return n
 }
 
+// waiting counts the measurements that compactions can put into buckets now: not those of damaged segments, nor those of roll-backs
+// that the user has no right to.
+func (s *segments) waiting(now Instant) (n int64) {
+	for i := range s.open {
+		if now >= s.damaged[s.open[i].ID] {
+			n += int64(s.open[i].Count)
+		}
+	}
+	if s.compaction != nil {
+		n += s.compaction.inSegments()
+	}
+	return n
+}
+
 // toCompact are the segments to be compacted now; nil: none. All that have series from the same part of the hashes are compacted
 // together, so that the buckets get all of a series: when the oldest of them has waited for the interval, or when they have become
 // so many bytes. More than that are compacted one after the other, the oldest first.
@@ -167,9 +195,15 @@ func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most in
 	if len(s.open) == 0 || s.due != 0 && now < s.due {
 		return nil
 	}
-	s.due = s.open[0].since + interval
-	for _, p := range s.parts() {
+	s.due = now + interval // what comes meanwhile is due later
+	for _, again := range s.damaged {
+		if again > now {
+			s.due = min(s.due, again)
+		}
+	}
+	for _, p := range s.parts(now) {
 		if p.bytes < bytes && now < p.oldest+interval && p.oldest > s.asked {
+			s.due = min(s.due, p.oldest+interval)
 			continue
 		}
 		s.due = 0 // there may be others
@@ -195,11 +229,11 @@ type part struct {
 	oldest  Instant
 }
 
-// parts divides what is open so that no segment of one part has hashes of another.
-func (s *segments) parts() []part {
+// parts divides what is open, but for damaged segments, so that no segment of one part has hashes of another.
+func (s *segments) parts(now Instant) []part {
 	var order []int
 	for i := range s.open {
-		if !s.damaged[s.open[i].ID] {
+		if now >= s.damaged[s.open[i].ID] {
 			order = append(order, i)
 		}
 	}
@@ -236,10 +270,10 @@ func (w *Worker) askCompaction(m Moment) {
 	s.asked, s.read, s.due = m.Now, false, 0
 }
 
-// damage notes a segment that cannot be compacted.
-func (s *segments) damage(id bson.ObjectID) {
+// damage notes a segment that cannot be compacted for now.
+func (s *segments) damage(now Instant, id bson.ObjectID) {
 	if s.damaged == nil {
-		s.damaged = map[bson.ObjectID]bool{}
+		s.damaged = map[bson.ObjectID]Instant{}
 	}
-	s.damaged[id] = true
+	s.damaged[id] = now + damagedRetry
 }

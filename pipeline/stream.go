@@ -24,7 +24,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	}
 	actions = w.advanceLookups(m, actions)
 	actions = w.advanceLetters(m, actions)
-	if w.tenure.segments.turn || w.crowdedSegments() { // in turns: neither keeps the other from going on
+	if w.tenure.segments.turn || w.crowdedSegments(m.Now) { // in turns: neither keeps the other from going on
 		actions = w.advanceCompaction(m, actions)
 		return w.advanceFlush(m, actions)
 	}

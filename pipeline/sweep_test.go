@@ -18,8 +18,11 @@ func withSegments(o *Options) {
 	o.Bucketing.DenseFrom = DefaultDenseFrom
 }
 
-// errNoRight is a refusal as package sink gives it.
-var errNoRight = fmt.Errorf("deleting ended segments: code 13: %w", claim.ErrUnauthorized)
+// Refusals as package sink gives them.
+var (
+	errNoRight = fmt.Errorf("deleting ended segments: code 13: %w", claim.ErrUnauthorized)
+	errRefused = fmt.Errorf("ending segments: code 121: %w", claim.ErrRefused)
+)
 
 // sweeping returns a worker that is about to delete a segment which has ended, with another one that waits.
 func sweeping(t *testing.T, log *strings.Builder) (*Worker, Moment, SweepSegments) {

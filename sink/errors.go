@@ -32,9 +32,9 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s: MongoDB refuses it with code %d, %s: %s", e.Doing, e.Code, answerOf(e.Code).name, e.Message)
 }
 
-// Is makes a missing right claim.ErrUnauthorized.
+// Is makes it claim.ErrRefused, and a missing right claim.ErrUnauthorized as well.
 func (e *RefusedError) Is(target error) bool {
-	return target == claim.ErrUnauthorized && e.Code == codeUnauthorized
+	return target == claim.ErrRefused || target == claim.ErrUnauthorized && e.Code == codeUnauthorized
 }
 
 // LacksRight reports whether MongoDB refuses something because the user lacks a right. That says nothing about what the server

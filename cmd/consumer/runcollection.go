@@ -41,7 +41,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 			return
 		}
 		c.mendView(ctx)
-		if at, err := c.store.CompactionAsked(ctx); err == nil && at.After(asked) {
+		if at, err := c.store.CompactionAsked(ctx); err == nil && !at.Equal(asked) { // a wish may lie before another one: MongoDB's clock may step back
 			asked = at
 			c.compact()
 		}
