@@ -1,14 +1,11 @@
 package sink
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/timeseries"
 )
 
 // Segments says whether what arrives for slow series is written into segments first.
@@ -136,23 +133,4 @@ func (s *series) decideSegments() {
 	case s.segments && !s.filling && s.o.Segments == SegmentsAuto:
 		s.log.Info("SEGMENTS=auto: measurements are written into buckets at once, since no view shows segments", "collection", s.namespace())
 	}
-}
-
-// refuseFormer refuses segments that a version before the first release has begun to put into buckets: they would be shown twice.
-func (s *series) refuseFormer(ctx context.Context) error {
-	if !s.segments {
-		return nil
-	}
-	for field, in := range map[string]Collection{"settling": s.ports.Partitions, timeseries.PathSegment + ".until": s.ports.Buckets} {
-		filter := bson.D{{Key: field, Value: bson.D{{Key: "$exists", Value: true}}}}
-		if in == s.ports.Buckets {
-			filter = append(filter, timeseries.IsSegment())
-		}
-		found, err := first(ctx, in, Query{Filter: document(filter), Projection: document(bson.D{{Key: "_id", Value: 1}})})
-		if err != nil || found != nil {
-			return cmp.Or(failure("looking for segments of a former version", err),
-				fmt.Errorf("a version before the first release has left segments half done (%s in %v): run that version with SEGMENTS=off until no segment is left, or drop the collection", field, found.Lookup("_id")))
-		}
-	}
-	return nil
 }

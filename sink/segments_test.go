@@ -331,28 +331,6 @@ func TestServersWithoutPartialIndexesGoWithout(t *testing.T) {
 	}
 }
 
-// TestSetupRefusesSegmentsOfAFormerVersion: what a version before the first release has left half done would be shown twice.
-func TestSetupRefusesSegmentsOfAFormerVersion(t *testing.T) {
-	for name, left := range map[string]struct {
-		collection string
-		document   bson.D
-	}{
-		"a partition": {"events.partitions", bson.D{{Key: "_id", Value: "c/t/0"}, {Key: "settling", Value: bson.D{{Key: "from", Value: bson.DateTime(5)}}}}},
-		"a segment": {"events.buckets", bson.D{{Key: "_id", Value: bson.NewObjectID()}, {Key: "control", Value: bson.D{
-			{Key: "segment", Value: bson.D{{Key: "owner", Value: "c/t/0"}, {Key: "until", Value: bson.DateTime(5)}}},
-		}}}},
-	} {
-		s := newViewServer(t)
-		if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err != nil {
-			t.Fatal(err)
-		}
-		s.documents[left.collection] = append(s.documents[left.collection], left.document)
-		if _, _, err := s.setupSegments(sink.ViewAuto, sink.SegmentsOn); err == nil || !strings.Contains(err.Error(), "SEGMENTS=off until no segment is left") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // TestSetupHearsOfSegmentsThatOthersBegin: another consumer notes them while this one, which begins none, makes its indexes.
 func TestSetupHearsOfSegmentsThatOthersBegin(t *testing.T) {
 	s := newViewServer(t)

@@ -29,9 +29,6 @@ func (d *Database) Setup(ctx context.Context, name string, o timeseries.Options,
 		if err := s.createBuckets(ctx); err != nil {
 			return err
 		}
-		if err := s.refuseFormer(ctx); err != nil {
-			return err
-		}
 		if err := s.createReading(ctx); err != nil {
 			return err
 		}
