@@ -40,8 +40,8 @@ func (w *world) operators(sleep func(int)) {
 // hidden reports whether no query of now or later sees a segment of an earlier state.
 func (w *world) hidden(then state) bool {
 	now := w.db.majority()
-	for id, doc := range then.documents {
-		if doc = now.documents[id]; doc.segment && (doc.until == 0 || doc.until >= w.now-clockError) {
+	for id := range then.documents {
+		if doc := now.documents[id]; doc.segment && (doc.until == 0 || doc.until >= w.now-clockError) {
 			return false
 		}
 	}
