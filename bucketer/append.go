@@ -20,6 +20,11 @@ func appendDateNamed(dst []byte, name string, v int64) []byte {
 	return appendInt64(rawbson.AppendHeader(dst, bson.TypeDateTime, name), v)
 }
 
+func appendBinaryNamed(dst []byte, name string, data []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(rawbson.AppendHeader(dst, bson.TypeBinary, name), uint32(len(data)))
+	return append(append(dst, bson.TypeBinaryGeneric), data...)
+}
+
 func appendNamed(dst []byte, v value, name string) []byte {
 	return appendData(rawbson.AppendHeader(dst, v.kind, name), v.data)
 }

@@ -28,6 +28,12 @@ type Options struct {
 	// DenseFrom is of how many measurements that wait for a bucket they get a write of their own. Fewer are written together
 	// with those of other series, in segments. 0: there are no segments.
 	DenseFrom int32
+	// SegmentRows is how many measurements a segment of a large flush has at most; those of smaller flushes have fewer. 0: as many as a
+	// bucket.
+	SegmentRows int32
+	// SegmentOrder are the paths within the meta by whose values series are put into segments, so that each covers few values: the
+	// first path counts most. Series that agree in all of them, or all where there are none, go by their whole meta.
+	SegmentOrder []string
 	// Owner is the _id of the partition document whose owner compacts the segments.
 	Owner string
 	// Compaction is put into every bucket, which is closed by its first write: the catalog serves to compact segments. Nil: it
@@ -67,6 +73,7 @@ type Catalog struct {
 	rest    int       // so many of them, the first, the last flush could not take
 	pending totals
 	flight  *flight
+	borders borders // of segments
 
 	// attempts holds the positions that a conflict made to open a bucket again, and how often.
 	attempts map[timeseries.Position]int32

@@ -103,7 +103,7 @@ func storedOf(t *testing.T, s *store, positions []timeseries.Position) []timeser
 func (d *disturbed) edit(id bson.ObjectID) {
 	document := d.store.byID[id]
 	d.touched[id] = true
-	if at(document, timeseries.PathLow) != nil && d.random.IntN(3) > 0 {
+	if at(document, timeseries.PathOwner) != nil && d.random.IntN(3) > 0 {
 		return // commands edit segments, and leave their positions
 	}
 	switch d.random.IntN(5) {
@@ -115,7 +115,7 @@ func (d *disturbed) edit(id bson.ObjectID) {
 	case 1, 2:
 		d.store.put(id, set(d.t, document, "control.closed", true))
 	default:
-		if at(document, timeseries.PathLow) != nil {
+		if at(document, timeseries.PathOwner) != nil {
 			return
 		}
 		d.store.put(id, set(d.t, document, "meta", "edited"))

@@ -1,6 +1,7 @@
 package bucketer
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -18,23 +19,24 @@ const (
 	// openSegments is how many segments are filled at a time: measurements whose types or times do not go together may
 	// alternate.
 	openSegments = 4
-	// A flush cuts the hashes of series into up to maxSlices parts, and no segment reaches from one into another, so that each part
-	// can be read and compacted alone, as long as there are sliceRows measurements in each on the average.
-	maxSlices = 16
-	sliceRows = 64
 )
 
 // staged are measurements of one series on their way into segments.
 type staged struct {
-	hash int32
-	key  string
-	rows rows
+	order []byte // where the series lies among the others
+	key   string
+	span  int64 // number of the span of time that the measurements are from, where those of a flush are from several
+	rows  rows
+}
+
+func (s *staged) compare(o *staged) int {
+	return cmp.Or(cmp.Compare(s.span, o.span), bytes.Compare(s.order, o.order), cmp.Compare(s.key, o.key))
 }
 
 // segment is a document of many series that is being made. Its bucket has no series, and is not in the catalog.
 type segment struct {
 	bucket
-	low, high int32
+	low, high []byte // where the first and the last of its series lie
 	owner     string
 	first     timeseries.Position // of its measurements, in the order in which they came into it
 	earliest  int64               // time of its measurements
@@ -45,95 +47,104 @@ var noSeries = &series{}
 
 // isSparse tells whether what waits for a bucket goes into segments. A stored bucket that must be closed gets it with that.
 func (c *Catalog) isSparse(b *bucket) bool {
-	return b.pending.n > 0 && b.pending.n < c.options.DenseFrom && !b.is(isAlone) && (b.stored == 0 || !b.mustClose())
+	return b.pending.n > 0 && b.pending.n < c.options.DenseFrom && !b.is(isAlone) && (b.stored == 0 || !b.mustClose()) &&
+		!c.hasArray(b.series.key)
 }
 
 // stage takes what waits for a bucket into the flush's segments, and forgets the bucket: its fields and its size are not those
 // of what is stored of it any more.
 func (c *Catalog) stage(f *flight, b *bucket) {
 	s := b.series
-	f.staged = append(f.staged, staged{hash: timeseries.SeriesKeyHash(s.key), key: s.key, rows: c.abandon(b)})
+	f.staged = append(f.staged, staged{key: s.key, rows: c.abandon(b)})
 	c.retire(s)
 }
 
-// cutSegments cuts the segments of a flush.
+// cutSegments cuts the segments of a flush: from one span of time and then, since no segment has more, from the next.
 func (c *Catalog) cutSegments(f *flight) {
 	if len(f.staged) == 0 {
 		return
 	}
-	slices.SortFunc(f.staged, func(a, b staged) int { return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.key, b.key)) })
+	var orders []byte
+	for i := range f.staged {
+		start := len(orders)
+		orders = c.appendOrder(orders, f.staged[i].key)
+		f.staged[i].order = orders[start:len(orders):len(orders)]
+	}
+	if earliest, latest := timesOf(f.staged); spanExceeded(latest, c.options.Collection.Round(earliest), c.span) {
+		f.staged = c.bySpan(f.staged)
+	}
+	slices.SortFunc(f.staged, func(a, b staged) int { return a.compare(&b) })
 	total := int32(0)
 	for i := range f.staged {
 		total += f.staged[i].rows.n
 	}
-	width := int32(timeseries.MaxHash + 1)
-	for parts := int32(1); parts < maxSlices && total >= 2*parts*sliceRows; parts *= 2 {
-		width /= 2
-	}
+	most := c.borders.most(total, c.segmentRows())
 	for rest := f.staged; len(rest) > 0; {
 		n := 1
-		for n < len(rest) && rest[n].hash/width == rest[0].hash/width {
+		for n < len(rest) && rest[n].span == rest[0].span {
 			n++
 		}
-		c.cutSlice(f, rest[:n])
+		begin := 0
+		for _, end := range c.borders.divide(rest[:n], most) {
+			c.cutPart(f, rest[begin:end])
+			begin = end
+		}
 		rest = rest[n:]
 	}
+	c.borders.flushed()
 	f.staged = nil
 }
 
-// cutSlice cuts the segments of series that lie together: of one span of time after the other, since no segment has more.
-func (c *Catalog) cutSlice(f *flight, all []staged) {
-	earliest, latest := int64(math.MaxInt64), int64(math.MinInt64)
+// segmentRows is how many measurements a segment has at most.
+func (c *Catalog) segmentRows() int32 {
+	return min(cmp.Or(c.options.SegmentRows, math.MaxInt32), c.options.Limits.MaxCount)
+}
+
+// timesOf are the smallest and the largest time of measurements.
+func timesOf(all []staged) (earliest, latest int64) {
+	earliest, latest = math.MaxInt64, math.MinInt64
 	for i := range all {
 		for r := range all[i].rows.all {
 			earliest, latest = min(earliest, r.time), max(latest, r.time)
 		}
 	}
-	if earliest = c.options.Collection.Round(earliest); spanExceeded(latest, earliest, c.span) {
-		c.cutSpans(f, all)
-	} else {
-		p := filling{c: c, f: f, earliest: earliest}
-		for i := range all {
-			for r := range all[i].rows.all {
-				p.put(&all[i], r)
-			}
-		}
-		p.endAll()
-	}
-	for i := range all {
-		c.buffers.release(all[i].rows.buf)
-	}
+	return earliest, latest
 }
 
-// cutSpans cuts the segments of series whose measurements are from more than one span of time, as in a backfill.
-func (c *Catalog) cutSpans(f *flight, all []staged) {
-	type dated struct {
-		span int64
-		of   *staged
-		row  row
-	}
-	var found []dated
+// bySpan divides the measurements of each series by spans of time, as in a backfill.
+func (c *Catalog) bySpan(all []staged) (divided []staged) {
 	for i := range all {
-		for r := range all[i].rows.all {
+		s := &all[i]
+		begin := len(divided)
+		for r := range s.rows.all {
 			span := r.time / c.span
 			if r.time < span*c.span {
 				span-- // before 1970
 			}
-			found = append(found, dated{span, &all[i], r})
+			at := slices.IndexFunc(divided[begin:], func(d staged) bool { return d.span == span })
+			if at < 0 {
+				at = len(divided) - begin
+				divided = append(divided, staged{order: s.order, key: s.key, span: span})
+			}
+			divided[begin+at].rows.push(r, &c.buffers)
+		}
+		c.buffers.release(s.rows.buf)
+	}
+	return divided
+}
+
+// cutPart cuts the segments of series that lie together: one, unless types or times do not go together.
+func (c *Catalog) cutPart(f *flight, part []staged) {
+	earliest, _ := timesOf(part)
+	p := filling{c: c, f: f, earliest: c.options.Collection.Round(earliest)}
+	for i := range part {
+		for r := range part[i].rows.all {
+			p.put(&part[i], r)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b dated) int { return cmp.Compare(a.span, b.span) })
-	for len(found) > 0 {
-		n, earliest := 0, found[0].row.time
-		for ; n < len(found) && found[n].span == found[0].span; n++ {
-			earliest = min(earliest, found[n].row.time)
-		}
-		p := filling{c: c, f: f, earliest: c.options.Collection.Round(earliest)}
-		for i := range found[:n] {
-			p.put(found[i].of, found[i].row)
-		}
-		p.endAll()
-		found = found[n:]
+	p.endAll()
+	for i := range part {
+		c.buffers.release(part[i].rows.buf)
 	}
 }
 
@@ -162,16 +173,16 @@ func (p *filling) put(s *staged, r row) {
 	}
 	head := len(p.meta)
 	p.meta = append(p.meta, r.elements...)
-	p.add(row{r.position, r.time, p.meta}, s.hash)
+	p.add(row{r.position, r.time, p.meta}, s.order)
 	p.meta = p.meta[:head]
 }
 
 // add puts a measurement into the first open segment that takes it, or into a new one.
-func (p *filling) add(r row, hash int32) {
+func (p *filling) add(r row, order []byte) {
 	for at, s := range p.open {
 		if v := s.shape.survey(r.elements); p.c.segmentTakes(s, r.time, v) {
-			p.c.extend(s, r, v, hash)
-			if s.count() == p.c.options.Limits.MaxCount {
+			p.c.extend(s, r, v, order)
+			if s.count() == p.c.segmentRows() {
 				p.end(at)
 			}
 			return
@@ -184,10 +195,10 @@ func (p *filling) add(r row, hash int32) {
 	if spanExceeded(r.time, minTime, p.c.span) {
 		minTime = p.c.options.Collection.Round(r.time)
 	}
-	s := &segment{low: hash, owner: p.c.options.Owner, first: r.position, earliest: r.time, bucket: bucket{
+	s := &segment{low: order, owner: p.c.options.Owner, first: r.position, earliest: r.time, bucket: bucket{
 		minTime: minTime, maxTime: r.time, series: noSeries, shape: p.c.shapes.empty,
 	}}
-	p.c.extend(s, r, s.shape.survey(r.elements), hash)
+	p.c.extend(s, r, s.shape.survey(r.elements), order)
 	p.open = append(p.open, s)
 }
 
@@ -206,11 +217,11 @@ func (p *filling) endAll() {
 // segmentTakes tells whether a measurement may go into a segment: by the rules of buckets, but never beyond their size.
 func (c *Catalog) segmentTakes(s *segment, time int64, v survey) bool {
 	limits := &c.options.Limits
-	return s.spans(time, c.span) && s.count() < limits.MaxCount && v.match != clashes &&
+	return s.spans(time, c.span) && s.count() < c.segmentRows() && v.match != clashes &&
 		int64(s.size)+c.added(s.count(), v) <= int64(limits.MaxBytes)
 }
 
-func (c *Catalog) extend(s *segment, r row, v survey, hash int32) {
+func (c *Catalog) extend(s *segment, r row, v survey, order []byte) {
 	s.size += int32(c.added(s.count(), v))
 	if v.match == grows {
 		grown := c.shapes.grow(s.shape, r.elements, v)
@@ -219,7 +230,7 @@ func (c *Catalog) extend(s *segment, r row, v survey, hash int32) {
 		s.shape = grown
 	}
 	s.pending.push(r, &c.buffers)
-	s.high, s.earliest = hash, min(s.earliest, r.time)
+	s.high, s.earliest = order, min(s.earliest, r.time)
 }
 
 // cutSegment adds the write of a segment to the flush. The minimum time is the smallest time of its measurements, rounded: the
@@ -232,7 +243,7 @@ func (c *Catalog) cutSegment(f *flight, s *segment) {
 	w := c.encoder.encode(c, &s.bucket, true, 1)
 	c.encoder.segment = nil
 	c.shapes.release(s.shape)
-	w.Segment, w.Low, w.High = true, s.low, s.high
+	w.Segment, w.Low, w.High = true, string(s.low), string(s.high)
 	f.add(w, sent{rows: s.pending})
 }
 
@@ -240,8 +251,8 @@ func (c *Catalog) cutSegment(f *flight, s *segment) {
 func (s *segment) append(dst []byte) []byte {
 	dst, start := startDocument(dst, bson.TypeEmbeddedDocument, timeseries.FieldSegment)
 	dst = bsoncore.AppendStringElement(dst, timeseries.FieldOwner, s.owner)
-	dst = appendInt32Named(dst, timeseries.FieldLow, s.low)
-	dst = appendInt32Named(dst, timeseries.FieldHigh, s.high)
+	dst = appendBinaryNamed(dst, timeseries.FieldLow, s.low)
+	dst = appendBinaryNamed(dst, timeseries.FieldHigh, s.high)
 	return rawbson.EndDocument(dst, start)
 }
 

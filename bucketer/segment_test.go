@@ -73,16 +73,16 @@ func unpacked(t *testing.T, o Options, documents []bson.Raw, each func(document 
 // the buckets made of them hold the same.
 func TestSegments(t *testing.T) {
 	for name, c := range map[string]struct{ series, each, hours, most int }{
-		"live":           {2000, 2, 1, 2 * maxSlices},
+		"live":           {2000, 2, 1, 4000 / 25},
 		"one series":     {1, 50, 1, 1},
-		"few of each":    {20, 3, 1, 1},
-		"a backfill":     {2000, 5, 24, 25 * maxSlices},
-		"a large one":    {100, 50, 300, 301 * maxSlices},
+		"few of each":    {20, 3, 1, 2},
+		"a backfill":     {2000, 5, 24, 24 * (1 + 10000/24/50)},
+		"a large one":    {100, 50, 300, 301},
 		"each of a time": {40, 1, 100_000, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := testOptions(t)
-			o.DenseFrom = 64
+			o.DenseFrom, o.SegmentRows = 64, 100
 			all := scattered(rand.New(rand.NewPCG(1, 2)), c.series, c.each, c.hours)
 			var documents []bson.Raw
 			writes := staging(t, o, all)
@@ -99,9 +99,12 @@ func TestSegments(t *testing.T) {
 				}
 			}
 			same("segments", unpacked(t, o, documents, func(d bson.Raw, m *timeseries.Unpacked) {
-				low, high := d.Lookup("control", "segment", "low").Int32(), d.Lookup("control", "segment", "high").Int32()
-				if hash := timeseries.SeriesHash(m.Meta); hash < low || hash > high {
-					t.Errorf("a series of hash %d in a segment of %d to %d", hash, low, high)
+				low, high := binaryAt(d, "low"), binaryAt(d, "high")
+				if at := "\x02" + m.Meta.StringValue() + "\x00"; at < low || at > high {
+					t.Errorf("%s in a segment of %q to %q", m.Meta, low, high)
+				}
+				if n := d.Lookup("control", "count").Int32(); n > 100 {
+					t.Errorf("%d measurements in a segment", n)
 				}
 				if first := d.Lookup("control", "min", "time").DateTime(); m.Time < first || m.Time-first >= o.Collection.Span() {
 					t.Errorf("a measurement of %d in a segment from %d on", m.Time, first)

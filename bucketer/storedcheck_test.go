@@ -33,7 +33,7 @@ func (d *disturbed) checkStored() {
 		for _, p := range positions {
 			found[p]++
 			r := d.readings[p]
-			segment := at(document, timeseries.PathLow) != nil
+			segment := at(document, timeseries.PathOwner) != nil
 			b.readings = append(b.readings, d.as(r, segment))
 			if r.time < b.minTime || r.time-b.minTime >= d.options.Collection.Span() {
 				d.t.Errorf("%v is not in the window of its bucket", r)
@@ -72,18 +72,11 @@ func (d *disturbed) checkCompacted() {
 	var segments []bson.Raw
 	staged := map[timeseries.Position]bool{}
 	for id, document := range d.store.byID {
-		low, ok := at(document, timeseries.PathLow).(int32)
-		if !ok || d.foreign[id] {
+		if at(document, timeseries.PathOwner) == nil || d.foreign[id] {
 			continue
 		}
-		least, most := int32(timeseries.MaxHash), int32(0)
 		for _, p := range positionsOf(d.t, document) {
 			staged[p] = true
-			hash := timeseries.SeriesHash((&series{key: d.readings[p].series}).meta())
-			least, most = min(least, hash), max(most, hash)
-		}
-		if high := at(document, timeseries.PathHigh); low != least || high != most {
-			d.t.Errorf("a segment says that it is from %d to %v, and is from %d to %d", low, high, least, most)
 		}
 		segments = append(segments, encode(d.t, document))
 	}

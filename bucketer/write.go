@@ -39,9 +39,9 @@ type Write struct {
 	First int64
 	// Closes: the write sets control.closed.
 	Closes bool
-	// Segment: it inserts a segment, with measurements of the series from Low to High by their hashes.
+	// Segment: it inserts a segment, with measurements of the series from Low to High in the order of Options.SegmentOrder.
 	Segment   bool
-	Low, High int32
+	Low, High string
 }
 
 // Flush is the set of writes cut by one Prepare, at most one a bucket. They do not depend on each other.

@@ -13,8 +13,8 @@ type Segment struct {
 	TopicID [16]byte
 	// Min is control.min.<time>, in milliseconds since 1970. With the lack of a meta it is the segment's shard key.
 	Min int64
-	// Low and High bound the hashes of its series.
-	Low, High int32
+	// Low and High bound where its series lie, as bytes compare.
+	Low, High string
 	// Count is how many measurements it has, Bytes how large it is.
 	Count int32
 	Bytes int64

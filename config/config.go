@@ -143,6 +143,7 @@ type Flush struct {
 	CompactInterval     time.Duration `env:"COMPACT_INTERVAL,default=10m" min:"1s" max:"24h" doc:"how long measurements stay in segments before they are put into buckets; longer makes fuller buckets, and more segments that a query looks through"`
 	CompactDelay        time.Duration `env:"COMPACT_VISIBILITY_DELAY,default=4m" min:"2s" max:"1h" doc:"how long before their buckets are shown in their place segments are compacted. Longer than it takes another consumer to take over from one that died: else, and where none does, queries may show some measurements twice until one does"`
 	SegmentRetention    time.Duration `env:"SEGMENT_RETENTION,default=10m" min:"1s" max:"24h" doc:"how long segments are kept after they have ended: longer than queries take"`
+	SegmentRows         int32         `env:"SEGMENT_MEASUREMENTS,default=250" min:"10" max:"1000000" unit:"measurement" doc:"most in one segment, which are of series that are neighbours by the values of META_INDEXES, else by their meta. Fewer let a query of one series read less of what is not in buckets yet, and cost MongoDB more to write and to compact. A flush of fewer than fifty times as many is cut finer, down to 50 in a segment"`
 	SegmentMeasurements int           `env:"SEGMENT_MEASUREMENTS_MAX,default=500000" min:"1000" doc:"from how many measurements in the segments of a partition on they are compacted at once, whatever COMPACT_INTERVAL says; at twice as many compaction comes before new writes"`
 }
 

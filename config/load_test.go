@@ -99,7 +99,7 @@ func TestDefaults(t *testing.T) {
 		Bucket: Bucket{MaxCount: 1000, MaxBytes: 125 << 10, MinCount: 10, Reopen: true, DeltaMax: 16},
 		Flush: Flush{
 			Interval: 5 * time.Second, Bytes: 64 << 20, Count: 500000, CommitInterval: time.Second, Segments: "auto",
-			CompactInterval: 10 * time.Minute, CompactDelay: 4 * time.Minute, SegmentRetention: 10 * time.Minute, SegmentMeasurements: 500_000,
+			CompactInterval: 10 * time.Minute, CompactDelay: 4 * time.Minute, SegmentRetention: 10 * time.Minute, SegmentRows: 250, SegmentMeasurements: 500_000,
 		},
 		Memory:  Memory{Limit: 1 << 30},
 		DLQ:     DLQ{Topic: "{topic}.dlq", Create: true, Partitions: 1, Retention: 720 * time.Hour},

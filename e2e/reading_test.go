@@ -467,7 +467,7 @@ func segmentInstead(t *testing.T, buckets []bson.Raw) bson.Raw {
 		}
 		later := bson.NewDateTimeFromTime(readingNoon.AddDate(1, 0, 0))
 		hidden["control"].(bson.M)["compaction"] = bson.M{"visibleFrom": later}
-		segment["control"].(bson.M)["segment"] = bson.M{"owner": "0/0", "low": int32(0), "high": int32(1<<16 - 1), "visibleUntil": later}
+		segment["control"].(bson.M)["segment"] = bson.M{"owner": "0/0", "visibleUntil": later}
 		metas, data := bson.M{}, segment["data"].(bson.M)
 		for index := range data["time"].(bson.M) {
 			metas[index] = segment["meta"]

@@ -33,8 +33,8 @@ func TestRepairTakesDoublesOut(t *testing.T) {
 		t.Errorf("collection show ends with code %d, and does not tell of segments:\n%s", code, out)
 	}
 
-	copied := s.double(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$exists", Value: false}}}})
-	copied += s.double(bson.D{{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: 0}}}})
+	copied := s.double(bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}})
+	copied += s.double(bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}}})
 	if code, out := s.run("verify"); code != 3 || !strings.Contains(out, "doubled") {
 		t.Fatalf("%d measurements are doubled, and verify ends with code %d:\n%s", copied, code, out)
 	}

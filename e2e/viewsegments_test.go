@@ -125,7 +125,7 @@ func bySeries(readings []events.Reading, more ...bson.E) (buckets []any) {
 func inPortions(readings []events.Reading, now time.Time) (stored []any, segments int) {
 	before, after := now.Add(-time.Hour), now.Add(time.Hour)
 	segment := func(until time.Time) bson.E {
-		d := bson.D{{Key: "owner", Value: "c/t/0"}, {Key: "low", Value: int32(0)}, {Key: "high", Value: int32(65535)}}
+		d := bson.D{{Key: "owner", Value: "c/t/0"}}
 		if !until.IsZero() {
 			d = append(d, bson.E{Key: "visibleUntil", Value: until})
 		}

@@ -188,9 +188,9 @@ func (s *segments) waiting(now Instant) (n int64) {
 	return n
 }
 
-// toCompact are the segments to be compacted now; nil: none. All that have series from the same part of the hashes are compacted
-// together, so that the buckets get all of a series: when the oldest of them has waited for the interval, or when they have become
-// so many bytes. More than that are compacted one after the other, the oldest first.
+// toCompact are the segments to be compacted now; nil: none. All that may have the same series are compacted together, so that the
+// buckets get all of a series: when the oldest of them has waited for the interval, or when they have become so many bytes. More than
+// that are compacted one after the other, the oldest first. What is due of other series goes with them as long as it fits.
 func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most int64) []openSegment {
 	if len(s.open) == 0 || s.due != 0 && now < s.due {
 		return nil
@@ -201,35 +201,37 @@ func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most in
 			s.due = min(s.due, again)
 		}
 	}
+	var taken []openSegment
 	for _, p := range s.parts(now) {
 		if p.bytes < bytes && now < p.oldest+interval && p.oldest > s.asked {
 			s.due = min(s.due, p.oldest+interval)
 			continue
 		}
 		s.due = 0 // there may be others
+		if len(taken) > 0 && (p.topicID != taken[0].TopicID || p.bytes > most || len(taken)+len(p.members) > maxCompacted) {
+			break
+		}
 		slices.Sort(p.members)
-		var taken []openSegment
 		for _, i := range p.members {
 			if most -= s.open[i].Bytes; len(taken) > 0 && (most < 0 || len(taken) == maxCompacted) {
-				break
+				return taken
 			}
 			taken = append(taken, s.open[i])
 		}
-		return taken
 	}
-	return nil
+	return taken
 }
 
-// part is the segments of one topic that have series from one part of the hashes.
+// part is the segments of one topic that may have the same series.
 type part struct {
 	members []int // of open
 	topicID [16]byte
-	high    int32
+	high    string
 	bytes   int64
 	oldest  Instant
 }
 
-// parts divides what is open, but for damaged segments, so that no segment of one part has hashes of another.
+// parts divides what is open, but for damaged segments, so that no segment of one part has series of another.
 func (s *segments) parts(now Instant) []part {
 	var order []int
 	for i := range s.open {

@@ -11,17 +11,14 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
 )
-
-// maxHashes is of how many series the segments are asked for by their hashes; more are in nearly every segment.
-const maxHashes = 8
 
 // choice is which of the series in some segments a query selects.
 type choice struct {
 	all   bool
 	metas []bson.RawValue // sorted, each once
 	none  bool            // the one without meta, too
+	bound *bounds         // Those that meet its equalities, and no others. Nil means that they are listed here.
 }
 
 // wholeChoice is the series of one meta; null is also none.
@@ -30,7 +27,7 @@ func wholeChoice(meta bson.RawValue) choice {
 }
 
 // nothing tells that no series is selected.
-func (c *choice) nothing() bool { return !c.all && !c.none && len(c.metas) == 0 }
+func (c *choice) nothing() bool { return !c.all && !c.none && c.bound == nil && len(c.metas) == 0 }
 
 // takes tells whether the series of a meta is selected.
 func (c *choice) takes(meta bson.RawValue) bool {
@@ -39,42 +36,11 @@ func (c *choice) takes(meta bson.RawValue) bool {
 		return true
 	case meta.Type == 0:
 		return c.none
+	case c.bound != nil:
+		return c.bound.takes(meta)
 	}
 	_, found := slices.BinarySearchFunc(c.metas, meta, timeseries.Compare)
 	return found
-}
-
-// hashes are those of the series that are selected. Nil: all, for there are too many, or some may be stored in other bytes than
-// these: MongoDB takes 1 and 1.0 for equal.
-func (c *choice) hashes() (all []int32) {
-	if c.all || len(c.metas) >= maxHashes || slices.ContainsFunc(c.metas, hasNumbers) {
-		return nil
-	}
-	for _, meta := range c.metas {
-		all = append(all, timeseries.SeriesHash(meta))
-	}
-	if c.none {
-		all = append(all, timeseries.SeriesHash(bson.RawValue{}))
-	}
-	return all
-}
-
-// hasNumbers tells whether there is a number anywhere in a value. One that is malformed may have some.
-func hasNumbers(v bson.RawValue) bool {
-	if !rawbson.IsNested(v.Type) {
-		return v.IsNumber()
-	}
-	if rawbson.DocumentSize(v.Value) != len(v.Value) {
-		return true
-	}
-	for list := rawbson.Content(v.Value); len(list) > 0; {
-		e, rest, ok := rawbson.Read(list)
-		if !ok || hasNumbers(bson.RawValue{Type: e.Kind, Value: e.Value}) {
-			return true
-		}
-		list = rest
-	}
-	return false
 }
 
 // choose finds out which of the series in the segments that a filter finds the plan selects. Only a server knows what a filter on
@@ -85,11 +51,15 @@ func (s *Series) choose(ctx context.Context, p *plan, segments bson.D) (c choice
 		return choice{all: true}, nil
 	case p.whole != nil:
 		return wholeChoice(*p.whole), nil
+	case p.bounds.complete:
+		return choice{bound: &p.bounds}, nil
 	}
-	// A segment has no meta, so that it is found when one that is not there is selected.
-	r := request{filter: both(segments, p.meta), projection: bson.D{{Key: timeseries.FieldID, Value: 1}}, limit: 1}
-	if c.none, err = s.isThere(ctx, r); err != nil {
-		return c, err
+	if len(p.bounds.all) == 0 {
+		// A segment has no meta, so that it is found when one that is not there is selected.
+		r := request{filter: both(segments, p.meta), projection: bson.D{{Key: timeseries.FieldID, Value: 1}}, limit: 1}
+		if c.none, err = s.isThere(ctx, r); err != nil {
+			return c, err
+		}
 	}
 	answer, err := s.port.aggregate(ctx, s.choosing(p, segments))
 	err = each(ctx, answer, err, func(d bson.Raw) error {

@@ -44,7 +44,7 @@
 //	series.go       opening a time series; query.go: what is asked of it; measurement.go: what comes back
 //	fields.go       the fields that are asked for
 //	meta.go         a filter on the meta: its normal form, and whether it is one whole meta
-//	list.go         which series a filter selects; choose.go: the same of those in segments
+//	list.go         which series a filter selects; choose.go: the same of those in segments; bounds.go: in which segments they are
 //	staged.go       what segments have of them
 //	find.go         measurements of series after series; latest.go: the newest of each; follow.go: what is being stored;
 //	                passed.go: what of that was shown

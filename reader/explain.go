@@ -96,11 +96,7 @@ func (s *Series) explainReading(ctx context.Context, p *plan, groups []group) (c
 
 // explainSegments is the answer of explain to the reading of segments.
 func (s *Series) explainSegments(ctx context.Context, p *plan) (bson.Raw, error) {
-	c, err := s.choose(ctx, p, s.segmentsOf(p, nil))
-	if err != nil {
-		return nil, err
-	}
-	return s.port.explainFind(ctx, s.stagingRequest(p, &c))
+	return s.port.explainFind(ctx, s.stagingRequest(p))
 }
 
 // ExplainFilter asks the server what a find with a filter on buckets costs, as a view makes one of a filter on measurements: such

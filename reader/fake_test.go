@@ -333,6 +333,13 @@ func compares(v bson.RawValue, operator string, operand any) bool {
 		return !equals(v, valueOf(operand))
 	}
 	o := valueOf(operand)
+	if v.Type == bson.TypeArray && o.Type != bson.TypeArray {
+		values, _ := v.Array().Values()
+		return slices.ContainsFunc(values, func(e bson.RawValue) bool { return compares(e, operator, operand) })
+	}
+	if isNaN(v) || isNaN(o) {
+		return isNaN(v) && isNaN(o) && strings.HasSuffix(operator, "e")
+	}
 	if timeseries.CanonicalType(v.Type) != timeseries.CanonicalType(o.Type) {
 		return false
 	}
@@ -348,6 +355,11 @@ func compares(v bson.RawValue, operator string, operand any) bool {
 		return c <= 0
 	}
 	panic(fmt.Sprintf("the fake does not know %s", operator))
+}
+
+func isNaN(v bson.RawValue) bool {
+	n, ok := v.AsFloat64OK()
+	return ok && n != n
 }
 
 // equals is MongoDB's equality: null also matches what is not there, and a value the arrays it is an element of.

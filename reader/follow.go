@@ -251,26 +251,8 @@ func (f *following) selected() bson.D {
 		return append(times, f.plan.meta...)
 	}
 	either := bson.A{both(bson.D{{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: false}}}}, f.plan.meta)}
-	c := choice{all: true}
-	if f.plan.whole != nil {
-		c = wholeChoice(*f.plan.whole)
-	}
-	hashes := c.hashes()
-	for _, hash := range hashes {
-		either = append(either, inSegments(hash, hash))
-	}
-	if hashes == nil {
-		either = append(either, inSegments(0, timeseries.MaxHash))
-	}
+	either = append(either, f.plan.bounds.appendTo(bson.D{timeseries.IsSegment()}))
 	return append(times, bson.E{Key: "$or", Value: either})
-}
-
-// inSegments selects the segments with some of the series from low to high by their hashes, whether they have ended or not.
-func inSegments(low, high int32) bson.D {
-	return bson.D{
-		{Key: timeseries.PathLow, Value: bson.D{{Key: "$lte", Value: high}}},
-		{Key: timeseries.PathHigh, Value: bson.D{{Key: "$gte", Value: low}}},
-	}
 }
 
 // show fetches what has changed and yields what is new in it.

@@ -40,7 +40,8 @@ type plan struct {
 	now         time.Time // what is shown at this moment is read; the server's
 	meta        bson.D    // filter on buckets; empty: all
 	whole       *bson.RawValue
-	first, last int64 // bounds of the times, in milliseconds, both inclusive
+	bounds      bounds // what the filter says of segments; empty where nothing is known
+	first, last int64  // bounds of the times, in milliseconds, both inclusive
 	projection  bson.D
 	fields      *fields // nil: all
 	limit       int64
@@ -56,6 +57,9 @@ func (s *Series) prepare(ctx context.Context, q Query) (plan, error) {
 	}
 	if err = s.present(ctx, &p); err == nil && p.segments {
 		err = s.askTime(ctx, &p)
+		if b := s.segmentBounds(p.meta); len(b.all) > 0 && s.ordersMetas(ctx) {
+			p.bounds = b
+		}
 	}
 	if err != nil {
 		return p, s.reading(err)

@@ -50,7 +50,14 @@ func connected(t testing.TB) *mongo.Database {
 // setUp makes a time series as the consumer does, and puts buckets into it.
 func setUp(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw) *Series {
 	t.Helper()
-	d, err := sink.Open(t.Context(), sink.Options{URI: os.Getenv("E2E_MONGODB_URI"), Database: db.Name(), WriteTimeout: 5 * time.Second})
+	return setUpWith(t, db, name, o, buckets, sink.Options{})
+}
+
+// setUpWith is setUp with settings of the consumer.
+func setUpWith(t testing.TB, db *mongo.Database, name string, o timeseries.Options, buckets []bson.Raw, so sink.Options) *Series {
+	t.Helper()
+	so.URI, so.Database, so.WriteTimeout = os.Getenv("E2E_MONGODB_URI"), db.Name(), 5*time.Second
+	d, err := sink.Open(t.Context(), so)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,5 +269,83 @@ func BenchmarkOneOfManySeries(b *testing.B) {
 			}
 			b.ReportMetric(float64(counted.buckets)/float64(b.N), "buckets/op")
 		})
+	}
+}
+
+// TestSegmentsOfASeriesAreFoundByAnIndex: of many segments a query of one series examines those alone that cover it, by the package and
+// through the view, whose index nobody names.
+func TestSegmentsOfASeriesAreFoundByAnIndex(t *testing.T) {
+	db := connected(t)
+	const flushes, each = 40, 10
+	var segments []bson.Raw
+	for flush := range flushes {
+		for first := 0; first < 200; first += each {
+			var list []fact
+			for i := first; i < first+each; i++ {
+				meta := bson.D{{Key: "sensor", Value: fmt.Sprintf("s-%03d", i)}, {Key: "site", Value: "north"}}
+				list = append(list, fact{
+					meta: valueOf(meta), time: 1_700_000_000_000 + int64(flush)*5000, source: timeseries.Source{TopicID: [16]byte{1}},
+					at: timeseries.Position{Offset: int64(1000*flush + i)}, fields: bson.D{{Key: "x", Value: 1.5}},
+				})
+			}
+			segments = append(segments, segmentOf(testOptions, list...))
+		}
+	}
+	path := testOptions.MetaField + ".sensor"
+	s := setUpWith(t, db, "events", testOptions, segments, sink.Options{Segments: sink.SegmentsOn, MetaPaths: []string{path}})
+	begin := time.UnixMilli(1_700_000_000_000)
+	part := bson.E{Key: path, Value: "s-117"}
+	whole := bson.E{Key: testOptions.MetaField, Value: bson.D{{Key: "sensor", Value: "s-117"}, {Key: "site", Value: "north"}}}
+	for name, filter := range map[string]bson.D{"part": {part}, "whole": {whole}, "both": {whole, part}} {
+		q := Query{Meta: filter, From: begin, To: begin.Add(time.Hour)}
+		got, err := facts(s.Find(t.Context(), q))
+		if err != nil || len(got) != flushes {
+			t.Errorf("%s: %d measurements, %v", name, len(got), err)
+		}
+		plan, err := s.Explain(t.Context(), q)
+		if errors.Is(err, ErrNoExplain) {
+			t.Skip(err)
+		}
+		if err != nil || plan.Segments == nil {
+			t.Fatalf("%s: %+v, %v", name, plan, err)
+		}
+		checkBounds(t, name, *plan.Segments, path, flushes)
+	}
+	if names, err := db.ListCollectionNames(t.Context(), bson.D{{Key: "name", Value: "events"}}); err != nil || len(names) == 0 {
+		t.Skip("this server has no view of segments")
+	}
+	times := bson.E{Key: testOptions.TimeField, Value: bson.D{{Key: "$gte", Value: begin}, {Key: "$lt", Value: begin.Add(time.Hour)}}}
+	for name, filter := range map[string]bson.D{"the view": {part, times}, "the view, by both": {whole, part, times}} {
+		cursor, err := db.Collection("events").Find(t.Context(), filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []bson.Raw
+		if err := cursor.All(t.Context(), &all); err != nil || len(all) != flushes {
+			t.Errorf("%s shows %d measurements, %v", name, len(all), err)
+		}
+		explain := bson.D{{Key: "explain", Value: bson.D{{Key: "find", Value: "events"}, {Key: "filter", Value: filter}}}, {Key: "verbosity", Value: "executionStats"}}
+		answer, err := db.RunCommand(t.Context(), explain).Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stage, err := answer.LookupErr("stages", "0")
+		if err != nil {
+			t.Skip("this server does not explain the parts of a view")
+		}
+		var cost Cost
+		if err := cost.add(stage.Document(), nil); err != nil {
+			t.Fatal(err)
+		}
+		checkBounds(t, name, cost, path, flushes)
+	}
+}
+
+// checkBounds looks whether segments were found by the index of a path's bounds, and no others examined.
+func checkBounds(t *testing.T, name string, c Cost, path string, segments int64) {
+	t.Helper()
+	index := fmt.Sprintf("%s_1_%s_1", timeseries.MaxPath(path), timeseries.MinPath(path))
+	if c.DocumentsExamined != segments || c.KeysExamined > 3*segments || !slices.Contains(c.Indexes, index) {
+		t.Errorf("%s: %+v, want %d segments by %s", name, c, segments, index)
 	}
 }

@@ -82,7 +82,7 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 		g.plan.now = now
 	}
 	if g.choice == nil {
-		c, err := g.series.choose(ctx, g.plan, g.series.segmentsOf(g.plan, nil))
+		c, err := g.series.choose(ctx, g.plan, g.series.segmentsOf(g.plan))
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 	if g.choice.nothing() {
 		return nil
 	}
-	answer, err := g.series.port.find(ctx, g.series.stagingRequest(g.plan, g.choice))
+	answer, err := g.series.port.find(ctx, g.series.stagingRequest(g.plan))
 	return each(ctx, answer, err, func(segment bson.Raw) error {
 		id := keyOf(idOf(segment))
 		if g.seen[id] {
@@ -109,26 +109,14 @@ func (g *staging) read(ctx context.Context, r *retry) error {
 	})
 }
 
-// stagingRequest asks for the segments that may have something of what was chosen.
-func (s *Series) stagingRequest(p *plan, c *choice) request {
-	return request{filter: s.segmentsOf(p, c.hashes()), projection: s.withSegments(p.projection)}
+// stagingRequest asks for the segments that may have something of what is selected.
+func (s *Series) stagingRequest(p *plan) request {
+	return request{filter: s.segmentsOf(p), projection: s.withSegments(p.projection)}
 }
 
-// segmentsOf selects the segments of the plan's moment that may hold measurements of its times, of series with some hashes; nil:
-// of all.
-func (s *Series) segmentsOf(p *plan, hashes []int32) bson.D {
-	filter := s.timeFilter(p)
-	switch len(hashes) {
-	case 0:
-		return append(filter, timeseries.SegmentsShown(p.now, 0, timeseries.MaxHash)...)
-	case 1:
-		return append(filter, timeseries.SegmentsShown(p.now, hashes[0], hashes[0])...)
-	}
-	var any bson.A
-	for _, hash := range hashes {
-		any = append(any, timeseries.SegmentsShown(p.now, hash, hash))
-	}
-	return append(filter, bson.E{Key: "$or", Value: any})
+// segmentsOf selects the segments of the plan's moment that may hold measurements of its times and series.
+func (s *Series) segmentsOf(p *plan) bson.D {
+	return p.bounds.appendTo(append(s.timeFilter(p), timeseries.SegmentsShown(p.now)...))
 }
 
 // add takes in what is selected of a segment. Of one that cannot be read to its end it is what comes before.

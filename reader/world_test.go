@@ -2,27 +2,87 @@ package reader
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/timeseries"
+	"waterwheel/timeseries/rawbson"
 )
 
-// segmentOf makes the segment of measurements of one source.
+// segmentOf makes the segment of measurements of one source, whose metas have values of one kind at each path.
 func segmentOf(o timeseries.Options, facts ...fact) bson.Raw {
-	low, high := int32(timeseries.MaxHash), int32(0)
 	plain := make([]fact, len(facts))
+	var low, high bson.RawValue
 	for i, f := range facts {
-		hash := timeseries.SeriesHash(f.meta)
-		low, high = min(low, hash), max(high, hash)
 		plain[i] = f
 		if plain[i].meta = (bson.RawValue{}); f.meta.Type != 0 {
 			plain[i].fields = append(bson.D{{Key: o.MetaField, Value: f.meta}}, f.fields...)
+			low, high = extreme(-1, low, f.meta), extreme(+1, high, f.meta)
 		}
 	}
-	return inControl(bucketOf(o, plain...), bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "0000/0"}, {Key: "low", Value: low}, {Key: "high", Value: high}}})
+	bucket := inControl(bucketOf(o, plain...), bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "0000/0"}}})
+	for name, bound := range map[string]bson.RawValue{"min": low, "max": high} {
+		var d bson.D
+		if err := bson.Unmarshal(bucket.Lookup("control", name).Document(), &d); err != nil {
+			panic(err)
+		}
+		if bound.Type != 0 {
+			bucket = inControl(bucket, bson.E{Key: name, Value: set(d, o.MetaField, bound)})
+		}
+	}
+	return bucket
+}
+
+// extreme is the smaller of two values, or the larger: of objects and arrays member by member.
+func extreme(side int, a, b bson.RawValue) bson.RawValue {
+	switch {
+	case a.Type == 0:
+		return b
+	case b.Type == 0:
+		return a
+	case a.Type != b.Type || !rawbson.IsNested(a.Type):
+		if side*timeseries.Compare(b, a) > 0 {
+			return b
+		}
+		return a
+	}
+	names, of := []string{}, [2]map[string]bson.RawValue{{}, {}}
+	for i, v := range []bson.RawValue{a, b} {
+		for name, member := range members(v.Value) {
+			of[i][name] = member
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	merged := bson.D{}
+	for _, name := range names {
+		merged = append(merged, bson.E{Key: name, Value: extreme(side, of[0][name], of[1][name])})
+	}
+	return bson.RawValue{Type: a.Type, Value: encode(merged)}
+}
+
+// sum tells series apart, mostly.
+func sum(value []byte) (n int) {
+	for _, b := range value {
+		n += int(b)
+	}
+	return n
+}
+
+// kindsOf names the kinds of what stands in a value: those of one segment agree.
+func kindsOf(v bson.RawValue) string {
+	if !rawbson.IsNested(v.Type) {
+		return strconv.Itoa(timeseries.CanonicalType(v.Type))
+	}
+	text := v.Type.String()
+	for name, member := range members(v.Value) {
+		text += "," + name + ":" + kindsOf(member)
+	}
+	return text
 }
 
 // inControl is a bucket with more in its control, or something else there.
@@ -106,9 +166,9 @@ func newWorld(random *rand.Rand, metas []bson.RawValue, about int64, n int) *wor
 
 // compact makes segments of measurements and the buckets that they become.
 func (w *world) compact(list []fact) *compaction {
-	width := int32(1) << (9 + w.random.IntN(8))
+	groups := 1 + w.random.IntN(8)
 	key := func(f fact) string {
-		return strconv.Itoa(int(f.source.Partition)) + "/" + strconv.Itoa(int(timeseries.SeriesHash(f.meta)/width))
+		return strconv.Itoa(int(f.source.Partition)) + "/" + kindsOf(f.meta) + "/" + strconv.Itoa(sum(f.meta.Value)%groups)
 	}
 	s := &compaction{
 		segments: cut(w.random, testOptions, list, key, func(list []fact) bson.Raw { return segmentOf(testOptions, list...) }),

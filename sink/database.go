@@ -48,6 +48,8 @@ type Options struct {
 	View ViewKind
 	// Segments says whether Setup makes the time series one that has segments; empty: SegmentsOff.
 	Segments Segments
+	// MetaPaths are the parts of the meta that queries ask for, as meta.sensor. Setup indexes what segments have of them.
+	MetaPaths []string
 	// Lease tells whether bucket writes and claims may be sent now; it is asked often and from many goroutines. Nil:
 	// always, for programs that write no buckets.
 	Lease func() bool

@@ -23,7 +23,7 @@ func TestHoldingsTellsSegmentsFromBuckets(t *testing.T) {
 	}
 	open, over := uuid(1), uuid(2)
 	segment := func(more ...bson.E) bson.D {
-		return bson.D{{Key: "control.segment", Value: append(bson.D{{Key: "owner", Value: "0/0"}, {Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}, more...)}}
+		return bson.D{{Key: "control.segment", Value: append(bson.D{{Key: "owner", Value: "0/0"}}, more...)}}
 	}
 	of := func(id bson.Binary) bson.E { return bson.E{Key: "compaction", Value: id} }
 	ended := bson.E{Key: "visibleUntil", Value: bson.DateTime(minute)}
@@ -67,7 +67,7 @@ func TestScanTellsOfCompactions(t *testing.T) {
 	p := e.claimed(t, e.setup(t))
 	sendAll(t, p, bucketer.Applied, insertOf("a", run(0, 3)...), insertOf("b", run(10, 3)...))
 	for series, set := range map[string]bson.D{
-		"a": {{Key: "control.segment", Value: bson.D{{Key: "low", Value: int32(7)}}}},
+		"a": {{Key: "control.segment", Value: bson.D{{Key: "owner", Value: "7"}}}},
 		"b": {{Key: "control.compaction", Value: bson.D{{Key: "visibleFrom", Value: bson.DateTime(5)}}}},
 	} {
 		if r, err := e.raw.Collection("events.buckets").UpdateMany(t.Context(), bson.D{{Key: "meta", Value: series}}, bson.D{{Key: "$set", Value: set}}); err != nil || r.MatchedCount != 1 {
@@ -75,11 +75,11 @@ func TestScanTellsOfCompactions(t *testing.T) {
 		}
 	}
 	for _, whole := range []bool{false, true} {
-		var low int32
+		owner := ""
 		var from int64
 		err := e.Buckets("events").Find(t.Context(), source, 0, 100, whole, func(d bson.Raw) error {
-			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment, timeseries.FieldLow).Int32OK(); ok {
-				low = v
+			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment, timeseries.FieldOwner).StringValueOK(); ok {
+				owner = v
 			}
 			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldCompaction, timeseries.FieldVisibleFrom).DateTimeOK(); ok {
 				from = v
@@ -89,8 +89,8 @@ func TestScanTellsOfCompactions(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil || low != 7 || from != 5 {
-			t.Errorf("whole %v: %d, %d, %v", whole, low, from, err)
+		if err != nil || owner != "7" || from != 5 {
+			t.Errorf("whole %v: %q, %d, %v", whole, owner, from, err)
 		}
 	}
 }

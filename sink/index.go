@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -13,13 +14,14 @@ import (
 // IndexKind says whose an index on buckets is.
 type IndexKind string
 
-// The kinds of indexes. All but those of users, of the view and foreign ones are needed: they can be neither dropped nor hidden.
+// The kinds of indexes. All but those of users, of the view, of bounds and foreign ones are needed: they can be neither dropped nor hidden.
 const (
 	IndexOfID       IndexKind = "_id"
 	IndexOfSeries   IndexKind = "series"   // for looking buckets up again, and for reading a series
 	IndexOfView     IndexKind = "view"     // for the last part of a series in the view; init and run make it again
 	IndexOfSources  IndexKind = "source"   // for what is stored of a partition
 	IndexOfSegments IndexKind = "segments" // for reading segments
+	IndexOfBounds   IndexKind = "bounds"   // for reading those segments that may have a series; init and run make it again
 	IndexOfExpiry   IndexKind = "expiry"   // deletes what is older than the collection keeps
 	IndexOfUser     IndexKind = "user"     // of measurements
 	IndexForeign    IndexKind = "foreign"  // of buckets: no index on measurements becomes this one
@@ -164,6 +166,8 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 		index.Kind = IndexOfSources
 	case sameKeys(keyIn(spec), segmentIndex(s.options)):
 		index.Kind = IndexOfSegments
+	case s.isBoundsIndex(spec):
+		index.Kind = IndexOfBounds
 	case ofAll(spec, expiryIndex(s.options)) && expires:
 		index.Kind, index.User.Keys = IndexOfExpiry, document(bson.D{{Key: s.options.TimeField, Value: 1}})
 	default:
@@ -172,6 +176,17 @@ func (s *series) indexOf(spec bson.Raw, kept map[string]indexDefinition) Index {
 		}
 	}
 	return index
+}
+
+// isBoundsIndex reports whether an index is the boundsIndex of a part of the meta, of segments alone.
+func (s *series) isBoundsIndex(spec bson.Raw) bool {
+	partial, _ := spec.Lookup("partialFilterExpression").DocumentOK()
+	first, err := keyIn(spec).IndexErr(0)
+	if err != nil || s.options.MetaField == "" || !equal(partial, document(bson.D{isSegment()})) {
+		return false
+	}
+	path, ok := strings.CutPrefix(first.Key(), timeseries.MaxPath(""))
+	return ok && strings.HasPrefix(path, s.options.MetaField+".") && sameKeys(keyIn(spec), boundsIndex(path))
 }
 
 // expiryNow is the index that deletes what is older than the collection keeps, and its seconds. One with a partial filter is a

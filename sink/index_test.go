@@ -114,6 +114,58 @@ func TestIndexOfSegmentsIsNeeded(t *testing.T) {
 	}
 }
 
+// TestBoundsOfSegmentsAreIndexed: for each part of the meta that queries ask for. They may be dropped, and the next start makes them again;
+// segments with arrays there keep nobody from starting.
+func TestBoundsOfSegmentsAreIndexed(t *testing.T) {
+	e := connect(t, func(o *sink.Options) {
+		o.Segments, o.MetaPaths = sink.SegmentsOn, []string{"meta.sensor", "meta.site.name"}
+	})
+	const sensor, site = "control.max.meta.sensor_1_control.min.meta.sensor_1", "control.max.meta.site.name_1_control.min.meta.site.name_1"
+	check := func(step string, bounds ...string) {
+		t.Helper()
+		e.setup(t)
+		want := append(e.ownIndexes(t), "segments control.segment.owner_1_control.min.time_1")
+		for _, name := range bounds {
+			want = append(want, "bounds "+name)
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, e.summaries(t)); diff != "" {
+			t.Errorf("%s: %s", step, diff)
+		}
+	}
+	check("at first", sensor, site)
+	check("once more", sensor, site)
+	for _, name := range []string{sensor, site} {
+		if err := e.DropIndex(t.Context(), "events", name); err != nil {
+			t.Error(err)
+		}
+	}
+	tags := bson.D{{Key: "meta", Value: bson.D{{Key: "sensor", Value: bson.A{"a", "b"}}}}}
+	segment := bson.D{{Key: "control", Value: bson.D{
+		{Key: "min", Value: tags}, {Key: "max", Value: tags}, {Key: "segment", Value: bson.D{{Key: "owner", Value: "0/0"}}},
+	}}}
+	if _, err := e.raw.Collection("events.buckets").InsertOne(t.Context(), segment); err != nil {
+		t.Fatal(err)
+	}
+	if !e.refusesParallelArrays(t) {
+		t.Skip("this server indexes parallel arrays")
+	}
+	check("with arrays", site)
+}
+
+// refusesParallelArrays reports whether the server refuses an index with two keys that are arrays in a document.
+func (e *env) refusesParallelArrays(t *testing.T) bool {
+	t.Helper()
+	c := e.raw.Collection("arrays")
+	if _, err := c.InsertOne(t.Context(), bson.D{{Key: "a", Value: bson.A{1, 2}}, {Key: "b", Value: bson.A{1, 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	command := bson.D{{Key: "createIndexes", Value: c.Name()}, {Key: "indexes", Value: bson.A{
+		bson.D{{Key: "key", Value: bson.D{{Key: "a", Value: 1}, {Key: "b", Value: 1}}}, {Key: "name", Value: "both"}},
+	}}}
+	return e.raw.RunCommand(t.Context(), command).Err() != nil
+}
+
 func TestIndexesAreOfMeasurements(t *testing.T) {
 	e := connect(t)
 	ctx := t.Context()

@@ -167,3 +167,9 @@ func (p *Partition) Close() {
 		p.session = nil
 	}
 }
+
+// textIn is the text of a binary field. A field of another type reads as empty.
+func textIn(d bson.Raw, key string) string {
+	_, data, _ := d.Lookup(key).BinaryOK()
+	return string(data)
+}

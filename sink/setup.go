@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -54,7 +55,7 @@ func (s *series) createReading(ctx context.Context) error {
 			return err
 		}
 		if segments && !indexed { // before the view, which looks for segments by it
-			if err := s.createSegmentIndex(ctx); err != nil {
+			if err := s.createSegmentIndexes(ctx); err != nil {
 				return err
 			}
 			indexed = true
@@ -222,10 +223,39 @@ func (s *series) createNeeded(ctx context.Context, keys bson.D) error {
 	return err
 }
 
-// createSegmentIndex makes the index of segments.
-func (s *series) createSegmentIndex(ctx context.Context) error {
-	err := s.createIndex(ctx, segmentIndex(s.options), options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
-	return s.withoutIndex("segments are looked for among all buckets", err)
+// boundsIndex finds the segments that may have a value at a path of the meta, in whatever series. It is partial as segmentIndex. The
+// segments of several flushes mostly have the same bounds, so that a query passes over all of them at once.
+func boundsIndex(path string) bson.D {
+	return bson.D{{Key: timeseries.MaxPath(path), Value: 1}, {Key: timeseries.MinPath(path), Value: 1}}
+}
+
+// isOfSegments reports whether keys are those of an index of segments.
+func isOfSegments(keys bson.D) bool {
+	return keys[0].Key == timeseries.PathOwner || strings.HasPrefix(keys[0].Key, timeseries.MaxPath(""))
+}
+
+// segmentIndexes are the keys of the indexes of segments.
+func (s *series) segmentIndexes() []bson.D {
+	all := []bson.D{segmentIndex(s.options)}
+	for _, path := range s.o.MetaPaths {
+		all = append(all, boundsIndex(path))
+	}
+	return all
+}
+
+// createSegmentIndexes makes the indexes of segments.
+func (s *series) createSegmentIndexes(ctx context.Context) error {
+	for _, keys := range s.segmentIndexes() {
+		err := s.createIndex(ctx, keys, options.Index().SetPartialFilterExpression(bson.D{isSegment()}))
+		if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Code == codeParallelArrays {
+			s.log.Warn("an index is missing: queries read all segments, some of which have arrays in a path of META_INDEXES", "collection", s.namespace(), "err", err)
+			continue
+		}
+		if err := s.withoutIndex("segments are looked for among all buckets", err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withoutIndex goes on without an index that the user may not create; what is so then is said.
@@ -270,7 +300,7 @@ func (s *series) createIndex(ctx context.Context, keys bson.D, o *options.IndexO
 	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, expiryIndex(s.options)):
 		s.log.Warn("this MongoDB does not expire documents: measurements are kept for ever, unless `waterwheel collection expire` deletes them",
 			"collection", s.namespace())
-	case errors.As(err, &command) && command.Code == codeNotImplemented && slices.Equal(keys, segmentIndex(s.options)):
+	case errors.As(err, &command) && command.Code == codeNotImplemented && isOfSegments(keys):
 		s.log.Info("this MongoDB has no partial indexes: segments are looked for among all buckets", "collection", s.namespace())
 	case errors.As(err, &command) && (command.Code == codeIndexOptionsConflict || command.Code == codeIndexKeySpecsConflict):
 		return fmt.Errorf("an index on %v exists with other options: drop it: %w", keys, err)
@@ -292,7 +322,7 @@ func (s *series) unlessThere(ctx context.Context, keys bson.D, refused error) er
 // hasIndex reports whether there is an index on these keys, of all buckets or of all segments.
 func hasIndex(specs []bson.Raw, keys bson.D) bool {
 	return slices.ContainsFunc(specs, func(spec bson.Raw) bool {
-		return ofAll(spec, keys) || keys[0].Key == timeseries.PathOwner && sameKeys(keyIn(spec), keys)
+		return ofAll(spec, keys) || isOfSegments(keys) && sameKeys(keyIn(spec), keys)
 	})
 }
 

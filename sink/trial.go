@@ -234,7 +234,7 @@ func (t *trial) indexing(ctx context.Context) {
 	}
 	wanted := t.indexes()
 	if t.segments || t.begins {
-		wanted = append(wanted, segmentIndex(t.options))
+		wanted = append(wanted, t.segmentIndexes()...)
 	}
 	if t.options.ExpireAfterSeconds != 0 {
 		wanted = append(wanted, expiryIndex(t.options))

@@ -109,7 +109,7 @@ func (p probe) columns(o timeseries.Options, count int, begin int64) (timeColumn
 func (p probe) control() bson.D {
 	switch {
 	case p.segment:
-		segment := bson.D{{Key: timeseries.FieldOwner, Value: "probe"}, {Key: timeseries.FieldLow, Value: int32(0)}, {Key: timeseries.FieldHigh, Value: int32(timeseries.MaxHash)}}
+		segment := bson.D{{Key: timeseries.FieldOwner, Value: "probe"}}
 		if !p.until.IsZero() {
 			segment = append(segment, bson.E{Key: timeseries.FieldVisibleUntil, Value: bson.NewDateTimeFromTime(p.until)})
 		}

@@ -30,7 +30,7 @@ func segmentOf(t testing.TB, o timeseries.Options, bucket bson.Raw, place int, m
 		case "control":
 			d[i].Value = append(d[i].Value.(bson.D),
 				bson.E{Key: "closed", Value: true},
-				bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "c/t/0"}, {Key: "low", Value: int32(0)}, {Key: "high", Value: int32(65535)}}})
+				bson.E{Key: "segment", Value: bson.D{{Key: "owner", Value: "c/t/0"}}})
 		case "data":
 			if columns := d[i].Value.(bson.D); o.MetaField != "" && len(metas) > 0 {
 				d[i].Value = slices.Insert(columns, min(place, len(columns)), bson.E{Key: o.MetaField, Value: metas})

@@ -24,8 +24,8 @@ const (
 	FieldOffsets      = "offsets"      // in control.source
 	FieldSegment      = "segment"      // in control, of a segment only
 	FieldOwner        = "owner"        // in control.segment
-	FieldLow          = "low"          // in control.segment
-	FieldHigh         = "high"         // in control.segment
+	FieldLow          = "low"          // in control.segment, where the first of its series lies
+	FieldHigh         = "high"         // in control.segment, where the last of its series lies
 	FieldVisibleUntil = "visibleUntil" // in control.segment, once it has ended
 	FieldCompaction   = "compaction"   // in control.segment, the id of the compaction that froze it; in control, of a bucket that a compaction made
 	FieldVisibleFrom  = "visibleFrom"  // in control.compaction
@@ -49,8 +49,6 @@ const (
 
 	PathSegment           = FieldControl + "." + FieldSegment
 	PathOwner             = PathSegment + "." + FieldOwner
-	PathLow               = PathSegment + "." + FieldLow
-	PathHigh              = PathSegment + "." + FieldHigh
 	PathVisibleUntil      = PathSegment + "." + FieldVisibleUntil
 	PathSegmentCompaction = PathSegment + "." + FieldCompaction
 	PathCompaction        = FieldControl + "." + FieldCompaction

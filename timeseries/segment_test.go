@@ -6,31 +6,6 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// TestSeriesHash has the vectors of docs/segments.md.
-func TestSeriesHash(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		meta bson.RawValue
-		want int32
-	}{
-		{"none", bson.RawValue{}, 7385},
-		{`"s-17"`, value(t, "s-17"), 53901},
-		{`{"sensor": "s-17"}`, value(t, bson.D{{Key: "sensor", Value: "s-17"}}), 44367},
-		{"int32 17", value(t, int32(17)), 53538},
-	} {
-		if got := SeriesHash(c.meta); got != c.want {
-			t.Errorf("%s: %d, not %d", c.name, got, c.want)
-		}
-		key := ""
-		if c.meta.Type != 0 {
-			key = string(byte(c.meta.Type)) + string(c.meta.Value)
-		}
-		if got := SeriesKeyHash(key); got != c.want {
-			t.Errorf("by its key %s: %d, not %d", c.name, got, c.want)
-		}
-	}
-}
-
 // TestUnpackSegment: each measurement of a segment has the meta of its own series, which is none of its fields.
 func TestUnpackSegment(t *testing.T) {
 	positions := []Position{{Offset: 7}, {Offset: 9, Part: 1}, {Offset: 8}}
@@ -40,7 +15,7 @@ func TestUnpackSegment(t *testing.T) {
 			{Key: "control", Value: bson.D{
 				{Key: "version", Value: Version},
 				{Key: "count", Value: int32(3)},
-				{Key: "segment", Value: bson.D{{Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}},
+				{Key: "segment", Value: bson.D{{Key: "owner", Value: "0/0"}}},
 				{Key: "source", Value: bson.D{{Key: "offsets", Value: bson.A{AppendPositions(nil, positions)}}}},
 			}},
 			{Key: "data", Value: bson.D{

@@ -79,25 +79,9 @@ func (w *window) remainder(b *listing, drop []bool) bson.Raw {
 	dst = bsoncore.AppendBinaryElement(dst, "0", 0, timeseries.AppendPositions(nil, kept.positions))
 	dst, _ = bsoncore.AppendArrayEnd(dst, offsets)
 	dst = bsoncore.AppendDocumentElement(dst, timeseries.FieldData, data)
-	if b.segment {
-		dst = w.appendSegment(dst, b, drop)
-	}
 	dst, _ = bsoncore.AppendDocumentEnd(dst, set)
 	dst, _ = bsoncore.AppendDocumentEnd(dst, start)
 	return dst
-}
-
-// appendSegment appends what changes in control.segment when measurements are dropped.
-func (w *window) appendSegment(dst []byte, b *listing, drop []bool) []byte {
-	kept, at := newHashes(), 0
-	_ = w.unpack(b, func(m timeseries.Unpacked) { // surplus leaves alone what cannot be unpacked
-		if !drop[at] {
-			kept.add(m.Meta)
-		}
-		at++
-	})
-	dst = bsoncore.AppendInt32Element(dst, timeseries.PathLow, kept.low)
-	return bsoncore.AppendInt32Element(dst, timeseries.PathHigh, kept.high)
 }
 
 // appendBound appends control.min or control.max: the time, then the fields.

@@ -39,7 +39,7 @@ func (w *world) lists(p timeseries.Position) (ids []bson.ObjectID) {
 }
 
 func (w *world) isSegment(id bson.ObjectID) bool {
-	return w.docs[id].Lookup("control", "segment", "low").Type != 0
+	return w.docs[id].Lookup("control", "segment", "owner").Type != 0
 }
 
 // afterCounting is an option that does something once, when the copies were counted and before any is taken out.

@@ -66,10 +66,8 @@ func (b *listing) momentFault(within, moment, id string) (path, text string) {
 	return "", ""
 }
 
-// checkSegment looks whether a segment says what only segments say, and whether that agrees with its measurements: of is made of these.
-func (w *window) checkSegment(b *listing, of hashes) {
-	low := b.control(timeseries.FieldSegment, timeseries.FieldLow)
-	high := b.control(timeseries.FieldSegment, timeseries.FieldHigh)
+// checkSegment looks whether a segment says what only segments say.
+func (w *window) checkSegment(b *listing) {
 	closed, _ := b.control(timeseries.FieldClosed).BooleanOK()
 	meta := lookup(b.document, timeseries.FieldMeta)
 	switch {
@@ -77,24 +75,5 @@ func (w *window) checkSegment(b *listing, of hashes) {
 		w.damaged(b, timeseries.FieldMeta, "is %s, a segment has none", show(meta))
 	case !closed:
 		w.damaged(b, timeseries.PathClosed, "is %s, a segment is closed", show(b.control(timeseries.FieldClosed)))
-	case !isInt32(low, of.low):
-		w.damaged(b, timeseries.PathLow, "is %s, the smallest hash of its series is %d", show(low), of.low)
-	case !isInt32(high, of.high):
-		w.damaged(b, timeseries.PathHigh, "is %s, the largest hash of its series is %d", show(high), of.high)
 	}
-}
-
-func isInt32(v bson.RawValue, want int32) bool {
-	n, ok := v.Int32OK()
-	return ok && n == want
-}
-
-// hashes are the smallest and the largest series hash of measurements.
-type hashes struct{ low, high int32 }
-
-func newHashes() hashes { return hashes{low: timeseries.MaxHash} }
-
-func (h *hashes) add(meta bson.RawValue) {
-	hash := timeseries.SeriesHash(meta)
-	h.low, h.high = min(h.low, hash), max(h.high, hash)
 }

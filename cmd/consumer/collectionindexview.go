@@ -116,7 +116,7 @@ func (v IndexView) whose() string {
 	switch v.Kind {
 	case sink.IndexOfID:
 		return "MongoDB"
-	case sink.IndexOfSeries, sink.IndexOfView, sink.IndexOfSources, sink.IndexOfSegments, sink.IndexOfExpiry:
+	case sink.IndexOfSeries, sink.IndexOfView, sink.IndexOfSources, sink.IndexOfSegments, sink.IndexOfBounds, sink.IndexOfExpiry:
 		return "waterwheel (" + string(v.Kind) + ")"
 	case sink.IndexForeign:
 		return "foreign, on buckets"

@@ -209,7 +209,10 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 	store, grace := n.stores[of.Topic], graceOf(c)
 	buckets := bucketing(c, store.Collection, store.SetsInTextOrder)
 	if store.Segments {
-		buckets.DenseFrom = pipeline.DefaultDenseFrom
+		buckets.DenseFrom, buckets.SegmentRows = pipeline.DefaultDenseFrom, c.Flush.SegmentRows
+		for _, path := range c.MongoDB.MetaIndexes {
+			buckets.SegmentOrder = append(buckets.SegmentOrder, strings.TrimPrefix(path, c.MongoDB.MetaField+"."))
+		}
 	}
 	return pipeline.Options{
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),

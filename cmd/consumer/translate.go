@@ -86,7 +86,7 @@ func security(c config.Security) kafka.Security {
 func sinkOptions(c config.Config, log *slog.Logger) sink.Options {
 	return sink.Options{
 		URI: c.MongoDB.URI.Reveal(), Database: c.MongoDB.Database, WriteTimeout: c.MongoDB.WriteTimeout, Logger: log,
-		View: sink.ViewKind(c.MongoDB.View), Segments: sink.Segments(c.Flush.Segments),
+		View: sink.ViewKind(c.MongoDB.View), Segments: sink.Segments(c.Flush.Segments), MetaPaths: c.MongoDB.MetaIndexes,
 		StoredBytes: min(sink.DefaultStoredBytes, budgetOf(c)/storedShare),
 	}
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"hash/fnv"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
@@ -12,8 +11,6 @@ import (
 // segment is what only a segment says of itself.
 type segment struct {
 	Owner        string         `bson:"owner"`
-	Low          int32          `bson:"low"`
-	High         int32          `bson:"high"`
 	VisibleUntil *bson.DateTime `bson:"visibleUntil"`
 	Compaction   *bson.Binary   `bson:"compaction"`
 }
@@ -66,7 +63,6 @@ func (b *bucket) compactionFaults() []string {
 func (b *bucket) metaFaults(rows []map[string]bson.RawValue, readings []*events.Reading) []string {
 	var faults []string
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	low, high := int32(1<<16-1), int32(0)
 	for i, r := range readings {
 		stored := b.Meta
 		if b.Control.Segment != nil {
@@ -76,22 +72,8 @@ func (b *bucket) metaFaults(rows []map[string]bson.RawValue, readings []*events.
 		if !sameValue(stored, normalised(r.Meta)) {
 			wrong("measurement %d is of series %v, stored as %s", i, r.Meta, stored)
 		}
-		hash := seriesHash(stored)
-		low, high = min(low, hash), max(high, hash)
-	}
-	if s := b.Control.Segment; s != nil && (s.Low != low || s.High != high) {
-		wrong("control.segment.low and .high are %d and %d, want %d and %d", s.Low, s.High, low, high)
 	}
 	return faults
-}
-
-// seriesHash is where a series lies among all: FNV-1a of the type and the value of its meta, folded to 16 bits.
-func seriesHash(meta bson.RawValue) int32 {
-	h := fnv.New32a()
-	if meta.Type != 0 {
-		h.Write(append([]byte{byte(meta.Type)}, meta.Value...))
-	}
-	return int32(h.Sum32()>>16 ^ h.Sum32()&0xffff)
 }
 
 // opens is the time that a document begins with: a bucket's is that of its first measurement, rounded down, and a segment's any such that

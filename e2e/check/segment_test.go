@@ -31,7 +31,7 @@ func sampleSegment(t *testing.T) bson.D {
 	d = set(d, []string{"control", "min", "meta"}, "s-17")
 	d = set(d, []string{"control", "max", "meta"}, meta)
 	d = set(d, []string{"control", "closed"}, true)
-	return set(d, []string{"control", "segment"}, bson.D{{Key: "owner", Value: "0/0"}, {Key: "low", Value: int32(22936)}, {Key: "high", Value: int32(53901)}})
+	return set(d, []string{"control", "segment"}, bson.D{{Key: "owner", Value: "0/0"}})
 }
 
 // judgeSegment is judge with the last reading of another series.
@@ -81,8 +81,6 @@ func TestNoticesWhatIsWrongWithASegment(t *testing.T) {
 		value any
 		fault string
 	}{
-		"control.segment.low":          {int32(22935), "control.segment.low"},
-		"control.segment.high":         {int32(53902), "control.segment.low"},
 		"control.segment.owner":        {nil, "control.segment.owner"},
 		"control.segment.visibleUntil": {bson.DateTime(5), "control.segment.visibleUntil"},
 		"control.segment.compaction":   {bson.Binary{Subtype: 4, Data: []byte{1}}, "control.segment.compaction"},
@@ -116,22 +114,6 @@ func TestNoticesWhatIsWrongWithASegment(t *testing.T) {
 	}
 }
 
-// TestSeriesHash: the examples of docs/segments.md.
-func TestSeriesHash(t *testing.T) {
-	for want, meta := range map[int32]any{53901: "s-17", 44367: bson.D{{Key: "sensor", Value: "s-17"}}, 53538: int32(17)} {
-		kind, data, err := bson.MarshalValue(meta)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := seriesHash(bson.RawValue{Type: kind, Value: data}); got != want {
-			t.Errorf("%v has %d, want %d", meta, got, want)
-		}
-	}
-	if got := seriesHash(bson.RawValue{}); got != 7385 {
-		t.Errorf("no meta has %d, want 7385", got)
-	}
-}
-
 // about is a document with one measurement, the offset, of the stage's only partition.
 func about(id byte, offset int64, control ...bson.E) bson.D {
 	d := bson.D{
@@ -150,7 +132,7 @@ func about(id byte, offset int64, control ...bson.E) bson.D {
 }
 
 func segmentOf(until int64, by byte) bson.E {
-	s := bson.D{{Key: "owner", Value: "0/0"}, {Key: "low", Value: int32(1)}, {Key: "high", Value: int32(2)}}
+	s := bson.D{{Key: "owner", Value: "0/0"}}
 	if by != 0 {
 		s = append(s, bson.E{Key: "compaction", Value: uuid(by)})
 	}

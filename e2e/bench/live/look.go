@@ -87,6 +87,9 @@ func metas(all []*probe) (metas bson.A) {
 
 const sensorField = "sensor"
 
+// sensorPath is the name of a series as a part of its meta.
+const sensorPath = timeseries.FieldMeta + "." + sensorField
+
 // named is the probe of a name; nil: there is none.
 func named(all []*probe, name string) *probe {
 	if i := slices.IndexFunc(all, func(p *probe) bool { return p.name == name }); i >= 0 {
@@ -126,8 +129,9 @@ func (l *segmentLook) filter(all []*probe) bson.D {
 	for _, p := range all {
 		least = min(least, p.seen)
 		any = append(any, bson.D{
-			{Key: timeseries.PathLow, Value: bson.D{{Key: "$gte", Value: 0}, {Key: "$lte", Value: p.hash}}},
-			{Key: timeseries.PathHigh, Value: bson.D{{Key: "$gte", Value: p.hash}}},
+			timeseries.IsSegment(),
+			{Key: timeseries.MinPath(sensorPath), Value: bson.D{{Key: "$lte", Value: p.name}}},
+			{Key: timeseries.MaxPath(sensorPath), Value: bson.D{{Key: "$gte", Value: p.name}}},
 			{Key: timeseries.MaxPath(timeField), Value: bson.D{{Key: "$gt", Value: bson.DateTime(p.seen)}}},
 		})
 	}
@@ -164,7 +168,7 @@ func (l plainLook) look(ctx context.Context, all []*probe, see func(p *probe, ne
 	var any bson.A
 	for _, p := range all {
 		any = append(any, bson.D{
-			{Key: timeseries.FieldMeta + "." + sensorField, Value: p.name}, {Key: timeField, Value: bson.D{{Key: "$gt", Value: bson.DateTime(p.seen)}}},
+			{Key: sensorPath, Value: p.name}, {Key: timeField, Value: bson.D{{Key: "$gt", Value: bson.DateTime(p.seen)}}},
 		})
 	}
 	fields := bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: 1}}

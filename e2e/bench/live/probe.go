@@ -8,10 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"go.mongodb.org/mongo-driver/v2/bson"
-
-	"waterwheel/timeseries"
 )
 
 const (
@@ -28,7 +24,6 @@ const (
 // probe is a series of one partition that is watched.
 type probe struct {
 	name      string
-	hash      int32 // of the series
 	partition int32
 	seen      int64 // time of its newest measurement that is stored, in milliseconds
 }
@@ -54,12 +49,7 @@ func newProbes(p *producer, l looking, partitions int) *probes {
 	w := &probes{producer: p, looking: l, waiting: map[*probe][]int64{}}
 	for i := range partitions {
 		name := probePrefix + strconv.Itoa(i)
-		meta, err := bson.Marshal(bson.D{{Key: sensorField, Value: name}})
-		if err != nil {
-			panic(err) // a text is always encoded
-		}
-		hash := timeseries.SeriesHash(bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: meta})
-		w.all = append(w.all, &probe{name: name, hash: hash, partition: int32(i)})
+		w.all = append(w.all, &probe{name: name, partition: int32(i)})
 	}
 	return w
 }

@@ -2,6 +2,7 @@
 // and by package reader.
 //
 //	store.go    the buckets, stored twice
+//	segments.go measurements that are not in buckets yet
 //	ways.go     the queries, in each way
 //	measure.go  their processor time and duration; the table
 package reading

@@ -19,6 +19,11 @@ func TestEveryWayFindsWhatIsStored(t *testing.T) {
 	if err != nil || len(figures) < 5 {
 		t.Fatalf("%d figures, %v", len(figures), err)
 	}
+	live, err := Measure(t.Context(), server.URI(), Load{Series: 20, Hours: 1, Step: 5 * time.Minute, Flushes: 3, Rows: 3})
+	if err != nil || len(live) != 3 {
+		t.Fatalf("%d figures of segments, %v", len(live), err)
+	}
+	figures = append(figures, live...)
 	for _, f := range figures {
 		if f.Way != ours || f.Time <= 0 || f.CPU != nil {
 			t.Errorf("%+v, though an imitation in this process has no ways of its own, and no processor time", f)
@@ -27,12 +32,14 @@ func TestEveryWayFindsWhatIsStored(t *testing.T) {
 }
 
 func TestLoadsThatCannotBeStoredAreRefused(t *testing.T) {
-	for _, l := range []Load{{}, {1, 1, time.Second}, {1, 1, time.Hour}, {0, 1, time.Minute}, {1, 0, time.Minute}} {
+	for _, l := range []Load{
+		{}, {1, 1, time.Second, 0, 0}, {1, 1, time.Hour, 0, 0}, {0, 1, time.Minute, 0, 0}, {1, 0, time.Minute, 0, 0}, {1, 1, time.Minute, 61, 1}, {1, 1, time.Minute, 5, 0},
+	} {
 		if l.Validate() == nil {
 			t.Errorf("%+v is taken", l)
 		}
 	}
-	if err := (Load{10_000, 3, 30 * time.Second}).Validate(); err != nil {
+	if err := (Load{10_000, 3, 30 * time.Second, 0, 0}).Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,20 +10,27 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/sink"
 	"waterwheel/timeseries"
 )
 
-// Load says what is stored: each series has a bucket for each of some hours.
+// Load says what is stored: each series has a bucket for each of some hours, and some measurements of the next hour in segments.
 type Load struct {
 	Series int
 	Hours  int
 	Step   time.Duration // between two measurements of a series
+	// Flushes is how many measurements of each series are in segments, one of each flush. Rows is how many measurements a segment has at
+	// most.
+	Flushes, Rows int
 }
 
 // Validate tells what is wrong with a load.
 func (l Load) Validate() error {
+	if l.Flushes < 0 || l.Flushes > int(time.Hour/max(l.Step, time.Second)) || l.Flushes > 0 && l.Rows < 1 {
+		return fmt.Errorf("%d flushes into segments of %d measurements: give at most an hour of the steps, and at least 1 measurement", l.Flushes, l.Rows)
+	}
 	if l.Series < 1 || l.Hours < 1 || l.Step < 4*time.Second || l.Step > 5*time.Minute {
 		return fmt.Errorf("%d series of %d hours, a measurement each %s: give at least one of both, and 4 s to 5 min", l.Series, l.Hours, l.Step)
 	}
@@ -42,6 +49,7 @@ const (
 	oursName    = "readings"
 	nativeName  = "native"
 	sensorField = "sensor"
+	sensorPath  = timeseries.FieldMeta + "." + sensorField
 	timeField   = "time"
 	fields      = 5
 	insertedAt  = 500 // buckets in one call
@@ -52,13 +60,37 @@ var bucketOptions = timeseries.Options{TimeField: timeField, MetaField: timeseri
 // meta is that of a series.
 func meta(series int) bson.D { return bson.D{{Key: sensorField, Value: fmt.Sprintf("s-%07d", series)}} }
 
-// end is the time behind all measurements.
+// end is the time behind all measurements in buckets.
 func (s *stored) end() time.Time { return s.begin.Add(time.Duration(s.load.Hours) * time.Hour) }
+
+// first is the time of a series' first measurement in an hour: series do not measure at the same moment.
+func (s *stored) first(series, hour int) time.Time {
+	begin := s.begin.Add(time.Duration(hour) * time.Hour)
+	return begin.Add(time.Duration(series) * s.load.Step / time.Duration(s.load.Series)).Truncate(time.Millisecond)
+}
+
+// valueOf is that of a field in the i-th measurement of an hour.
+func valueOf(i, field int) float64 { return float64(i) + float64(field)/8 }
+
+// fieldName is the name of a field.
+func fieldName(field int) string { return fmt.Sprintf("field%d", field) }
+
+// elementsOf are the fields of the i-th measurement of an hour.
+func elementsOf(i int) (elements []byte) {
+	for f := range fields {
+		elements = bsoncore.AppendDoubleElement(elements, fieldName(f), valueOf(i, f))
+	}
+	return elements
+}
 
 // store makes both time series and puts the buckets into them.
 func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*stored, error) {
 	s := &stored{load: l, database: database, begin: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
-	d, err := sink.Open(ctx, sink.Options{URI: uri, Database: database.Name(), WriteTimeout: time.Minute})
+	o := sink.Options{URI: uri, Database: database.Name(), WriteTimeout: time.Minute}
+	if l.Flushes > 0 {
+		o.Segments, o.MetaPaths = sink.SegmentsOn, []string{sensorPath}
+	}
+	d, err := sink.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -73,43 +105,63 @@ func store(ctx context.Context, uri string, database *mongo.Database, l Load) (*
 		return nil, fmt.Errorf("making a time series of the server's own: %w", err)
 	}
 	if s.native { // as MongoDB 6.3 and later make it by themselves
-		keys := bson.D{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: 1}}
-		if _, err := database.Collection(nativeName).Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
-			return nil, fmt.Errorf("making the index on meta and time: %w", err)
+		indexes := []bson.D{{{Key: timeseries.FieldMeta, Value: 1}, {Key: timeField, Value: 1}}}
+		if l.Flushes > 0 { // as META_INDEXES makes ours
+			indexes = append(indexes, bson.D{{Key: sensorPath, Value: 1}, {Key: timeField, Value: -1}})
+		}
+		for _, keys := range indexes {
+			if _, err := database.Collection(nativeName).Indexes().CreateOne(ctx, mongo.IndexModel{Keys: keys}); err != nil {
+				return nil, fmt.Errorf("making an index of the server's own time series: %w", err)
+			}
 		}
 	}
-	return s, s.fill(ctx)
+	if err := s.fill(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.live(ctx, d)
 }
+
+// The collections of buckets.
+const (
+	oursBuckets   = oursName + timeseries.BucketsSuffix
+	nativeBuckets = "system.buckets." + nativeName
+)
 
 // fill inserts the buckets, hour after hour.
 func (s *stored) fill(ctx context.Context) error {
-	var batch []bson.D
+	collections := []string{oursBuckets}
+	if s.native {
+		collections = append(collections, nativeBuckets)
+	}
 	for hour := range s.load.Hours {
-		for series := range s.load.Series {
-			batch = append(batch, s.bucket(series, hour))
-			if len(batch) < insertedAt && series < s.load.Series-1 {
-				continue
-			}
-			if _, err := s.database.Collection(oursName+timeseries.BucketsSuffix).InsertMany(ctx, batch); err != nil {
-				return fmt.Errorf("inserting buckets: %w", err)
-			}
-			if s.native {
-				if _, err := s.database.Collection("system.buckets."+nativeName).InsertMany(ctx, batch); err != nil {
-					return fmt.Errorf("inserting buckets into the server's own time series: %w", err)
-				}
-			}
-			batch = batch[:0]
+		if err := s.insertBuckets(ctx, hour, int(time.Hour/s.load.Step), collections...); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// bucket holds the measurements of a series in an hour.
-func (s *stored) bucket(series, hour int) bson.D {
-	begin := s.begin.Add(time.Duration(hour) * time.Hour)
-	// Series do not measure at the same moment.
-	first := begin.Add(time.Duration(series) * s.load.Step / time.Duration(s.load.Series)).Truncate(time.Millisecond)
-	n := int(time.Hour / s.load.Step)
+// insertBuckets inserts a bucket of each series with the first measurements of an hour into some collections.
+func (s *stored) insertBuckets(ctx context.Context, hour, n int, collections ...string) error {
+	var batch []bson.D
+	for series := range s.load.Series {
+		batch = append(batch, s.bucket(series, hour, n))
+		if len(batch) < insertedAt && series < s.load.Series-1 {
+			continue
+		}
+		for _, name := range collections {
+			if _, err := s.database.Collection(name).InsertMany(ctx, batch); err != nil {
+				return fmt.Errorf("inserting into %s: %w", name, err)
+			}
+		}
+		batch = batch[:0]
+	}
+	return nil
+}
+
+// bucket holds the first measurements of a series in an hour.
+func (s *stored) bucket(series, hour, n int) bson.D {
+	begin, first := s.begin.Add(time.Duration(hour)*time.Hour), s.first(series, hour)
 	columns := make([]bson.D, fields+1)
 	var positions []timeseries.Position
 	offset := int64((hour*s.load.Series + series) * n)
@@ -117,15 +169,15 @@ func (s *stored) bucket(series, hour int) bson.D {
 		index := strconv.Itoa(i)
 		columns[0] = append(columns[0], bson.E{Key: index, Value: first.Add(time.Duration(i) * s.load.Step)})
 		for f := range fields {
-			columns[1+f] = append(columns[1+f], bson.E{Key: index, Value: float64(i) + float64(f)/8})
+			columns[1+f] = append(columns[1+f], bson.E{Key: index, Value: valueOf(i, f)})
 		}
 		positions = append(positions, timeseries.Position{Offset: offset + int64(i)})
 	}
 	low, high := bson.D{{Key: timeField, Value: begin}}, bson.D{{Key: timeField, Value: first.Add(time.Duration(n-1) * s.load.Step)}}
 	data := bson.D{{Key: timeField, Value: columns[0]}}
 	for f := range fields {
-		name := fmt.Sprintf("field%d", f)
-		low, high = append(low, bson.E{Key: name, Value: float64(f) / 8}), append(high, bson.E{Key: name, Value: float64(n-1) + float64(f)/8})
+		name := fieldName(f)
+		low, high = append(low, bson.E{Key: name, Value: valueOf(0, f)}), append(high, bson.E{Key: name, Value: valueOf(n-1, f)})
 		data = append(data, bson.E{Key: name, Value: columns[1+f]})
 	}
 	source := timeseries.Source{TopicID: [16]byte{1}}

@@ -61,10 +61,38 @@ func (s *stored) queries() []query {
 			server: s.filtered(whole, hour, s.end()),
 		},
 	}
+	if s.load.Flushes > 0 {
+		all = s.liveQueries()
+	}
 	for i := range all {
 		all[i].times = min(all[i].times, s.load.Series) // A test stores little.
 	}
 	return all
+}
+
+// liveQueries ask for one series, some measurements of which are in segments.
+func (s *stored) liveQueries() []query {
+	to := s.end().Add(time.Duration(s.load.Flushes) * s.load.Step)
+	from := to.Add(-time.Hour)
+	i := s.load.Series / 3
+	n := s.load.Flushes
+	for at := s.first(i, s.load.Hours-1); at.Before(s.end()); at = at.Add(s.load.Step) {
+		if !at.Before(from) {
+			n++
+		}
+	}
+	whole, part := bson.E{Key: timeseries.FieldMeta, Value: meta(i)}, bson.E{Key: sensorPath, Value: meta(i)[0].Value}
+	ask := func(name string, filter ...bson.E) query {
+		return query{
+			name: name, want: n, times: 50,
+			reader: found(reader.Query{Meta: bson.D(filter), From: from, To: to}), server: s.filtered(filter, from, to),
+		}
+	}
+	return []query{
+		ask(fmt.Sprintf("one series by %s, last hour, %d measurements in segments", sensorPath, s.load.Series*s.load.Flushes), part),
+		ask("the same by the whole meta", whole),
+		ask("the same by both", whole, part),
+	}
 }
 
 func found(q reader.Query) func(context.Context, *reader.Series) iter.Seq2[reader.Measurement, error] {

@@ -130,6 +130,8 @@ func (w *wish) flags() *flag.FlagSet {
 	flags.BoolVar(&w.reading, "reading", false, "instead of the table, measure queries by package reader, of the view and of a native time series; it needs E2E_MONGODB_URI only")
 	flags.IntVar(&w.stored.Series, "stored-series", 10_000, "with -reading: series")
 	flags.IntVar(&w.stored.Hours, "stored-hours", 3, "with -reading: hours, with a bucket of each series in each")
+	flags.IntVar(&w.stored.Flushes, "stored-flushes", 0, "with -reading: flushes behind these hours whose measurements, one of each series, are in segments; one series is asked for then")
+	flags.IntVar(&w.stored.Rows, "stored-rows", 100, "with -reading: measurements in a segment at most, as SEGMENT_MEASUREMENTS")
 	flags.DurationVar(&w.stored.Step, "stored-step", 30*time.Second, "with -reading: time between two measurements of a series, 4 to 300 s")
 	flags.StringVar(&w.out, "out", "", "folder that report.json and report.md are written into")
 	flags.StringVar(&w.profiles, "cpuprofile", "", "folder for processor profiles of the consumer, <peer>-<round>.pprof: go tool pprof -top shows one; they cost some processor time")
