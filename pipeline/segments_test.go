@@ -20,7 +20,7 @@ func openSegments(parts, flushes int, bytes int64) (all []openSegment) {
 				Segment: claim.Segment{
 					ID: bson.ObjectID{byte(flush), byte(p)}, Low: fmt.Sprintf("%02d", p), High: fmt.Sprintf("%02d-9", p), Bytes: bytes, Count: 1,
 				},
-				since: Instant(1+flush) * Instant(5*time.Second),
+				since: Instant(1+flush) * 5 * time.Second,
 			})
 		}
 	}
@@ -46,7 +46,7 @@ func named(taken []openSegment) string {
 // TestSegmentsOfTheSameSeriesAreCompactedTogether: all that there are of some series, and what is due of others as far as it fits.
 func TestSegmentsOfTheSameSeriesAreCompactedTogether(t *testing.T) {
 	const interval = time.Minute
-	due := Instant(interval + 5*time.Second)
+	due := interval + 5*time.Second
 	for name, c := range map[string]struct {
 		open        []openSegment
 		now         Instant
