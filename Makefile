@@ -106,3 +106,4 @@ module: ## write another module path into go.mod and all imports (MODULE=example
 docs: ## write the generated documents
 	go run ./cmd/consumer config --markdown > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
+	go run ./deploy/generate

@@ -32,6 +32,9 @@ var mayImport = map[string][]string{
 	"internal/logtest": {}, // logs that tests read while they are written
 	"segments":         {}, // a model of how segments are compacted
 
+	"internal/metrics": {},                   // the table of the metrics
+	"deploy/generate":  {"internal/metrics"}, // files made from tables in Go
+
 	"internal/words": {}, // counts, misspelt words and lengths of time in text
 
 	"record":             {},                                                               // words about Kafka that rooms share

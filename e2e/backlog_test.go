@@ -18,7 +18,7 @@ func TestABacklogIsStoredBeforeTheInterval(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if flushes := m.Sum("waterwheel_flush_total", "trigger", "caught_up"); flushes != 1 {
+	if flushes := m.Sum("waterwheel_flushes_total", "trigger", "caught_up"); flushes != 1 {
 		t.Errorf("%v flushes because the end was reached, want 1", flushes)
 	}
 	s.terminate(c)

@@ -73,7 +73,7 @@ func (s *stream) sawNoOutage(c *harness.Consumer, atLeast int) {
 	const attempts, outages = "waterwheel_mongodb_write_attempts_total", "waterwheel_outage_seconds_total"
 	acked, notExecuted := m.Sum(attempts, "result", "acked"), m.Sum(attempts, "result", "not_executed")
 	unknown, refused := m.Sum(attempts, "result", "unknown"), m.Sum(attempts, "result", "refused")
-	outage := m.Sum(outages, "of", "mongodb")
+	outage := m.Sum(outages, "dependency", "mongodb")
 	s.t.Logf("attempts: %v acknowledged, %v not executed, %v unknown, %v refused; %v seconds of outage", acked, notExecuted, unknown, refused, outage)
 	if unknown > 0 || refused > 0 || outage > 10 { // a busy server may be late with a sign of life
 		s.t.Error("a slow MongoDB was taken for one that fails")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -12,9 +13,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/bucketer"
+	"waterwheel/cmd/consumer/internal/status"
+	"waterwheel/internal/metrics"
 	"waterwheel/kafka"
 	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
+	"waterwheel/record"
 	"waterwheel/sink"
 )
 
@@ -23,7 +27,7 @@ type described map[string]string
 
 // Register implements prometheus.Registerer.
 func (d described) Register(c prometheus.Collector) error {
-	form := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: {([\w,]*)}`)
+	form := regexp.MustCompile(`fqName: "(\w+)".*constLabels: {(.*)}, variableLabels: {([\w,]*)}`)
 	descriptions := make(chan *prometheus.Desc, 100)
 	c.Describe(descriptions)
 	close(descriptions)
@@ -32,7 +36,11 @@ func (d described) Register(c prometheus.Collector) error {
 		if match == nil {
 			return fmt.Errorf("no description: %v", one)
 		}
-		d[match[1]] = match[2]
+		names := strings.FieldsFunc(match[3], func(r rune) bool { return r == ',' })
+		for _, constant := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(match[2], -1) {
+			names = append(names, constant[1])
+		}
+		d[match[1]] = strings.Join(names, ",")
 	}
 	return nil
 }
@@ -49,47 +57,83 @@ func (d described) MustRegister(all ...prometheus.Collector) {
 // Unregister implements prometheus.Registerer.
 func (d described) Unregister(prometheus.Collector) bool { return false }
 
-// TestMetricsAreDocumented: every metric of the pipeline, of Kafka, of the membership and of MongoDB stands in docs/metrics.md with
-// its labels.
-func TestMetricsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// registerAll registers every metric that "run" registers, apart from those of Go and of the process.
+func registerAll(to prometheus.Registerer) (*pipeline.Metrics, *group.Group) {
+	of := pipeline.NewMetrics(to)
+	sink.NewMetrics(to)
+	kafka.NewMetrics(to)
+	registerBuildInfo(to)
+	to.MustRegister(status.New(status.Options{Metrics: of, Budget: pipeline.NewBudget(1)}))
+	return of, group.New(&kafka.Client{}, group.Options{}, nil, to)
+}
+
+// TestMetricsAreThoseOfTheTable: what is registered stands in the table, and what stands there is registered.
+func TestMetricsAreThoseOfTheTable(t *testing.T) {
 	all := described{}
-	pipeline.NewMetrics(all)
-	sink.NewMetrics(all)
-	kafka.NewMetrics(all)
-	group.New(&kafka.Client{}, group.Options{}, nil, all)
-	documented := map[string]string{}
-	for _, match := range regexp.MustCompile("`(waterwheel_\\w+)(?:{([\\w,]+)})?`").FindAllStringSubmatch(string(text), -1) {
-		if documented[match[1]] == "" {
-			documented[match[1]] = match[2]
+	registerAll(all)
+	for _, section := range metrics.Table {
+		for _, m := range section.Metrics {
+			labels, is := all[m.FullName()]
+			got, want := strings.Split(labels, ","), strings.Split(strings.Join(m.LabelNames(), ","), ",")
+			slices.Sort(got)
+			slices.Sort(want)
+			if !is || !slices.Equal(got, want) {
+				t.Errorf("the table has %s with the labels %q; registered: %t, with %q", m.FullName(), m.LabelNames(), is, labels)
+			}
+			delete(all, m.FullName())
 		}
 	}
 	for name, labels := range all {
-		if got, ok := documented[name]; !ok || got != labels {
-			t.Errorf("docs/metrics.md has %s (%v) with the labels %q, it has %q", name, ok, got, labels)
+		t.Errorf("%s (labels %q) is registered and not in internal/metrics/table.go", name, labels)
+	}
+}
+
+// TestMetricsAreOfTheKindAndHaveTheValuesOfTheTable looks at all series that exist from the assignment of a partition on.
+func TestMetricsAreOfTheKindAndHaveTheValuesOfTheTable(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	of, _ := registerAll(registry)
+	of.Assigned(record.Partition{Topic: "a"})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]map[string]bool{}
+	for _, f := range families {
+		m, known := metrics.Find(f.GetName())
+		if kind := strings.ToLower(f.GetType().String()); !known || kind != string(m.Kind) {
+			t.Errorf("%s is a %s, the table says %q", f.GetName(), kind, m.Kind)
+		}
+		for _, series := range f.GetMetric() {
+			for _, label := range series.GetLabel() {
+				key := m.Name + " " + label.GetName()
+				if found[key] == nil {
+					found[key] = map[string]bool{}
+				}
+				found[key][label.GetValue()] = true
+			}
 		}
 	}
-	if !strings.Contains(string(text), "`waterwheel_build_info{version,revision,goversion}`") {
-		t.Error("docs/metrics.md does not have waterwheel_build_info")
+	for key, values := range found {
+		name, label, _ := strings.Cut(key, " ")
+		m, _ := metrics.Find(metrics.Prefix + name)
+		want := slices.Sorted(slices.Values(m.Values(label)))
+		if got := slices.Sorted(maps.Keys(values)); want != nil && !slices.Equal(got, want) {
+			t.Errorf("%s: the label %s has the values %q, the table says %q", m.FullName(), label, got, want)
+		}
 	}
-	if len(all) < 44 {
-		t.Errorf("only %d metrics were found", len(all))
+	if len(families) < 35 {
+		t.Errorf("only %d metrics were found", len(families))
 	}
 }
 
 // TestCountersOfPartitionsNameThem: a counter without topic and partition is of the process, the group or a connection.
 func TestCountersOfPartitionsNameThem(t *testing.T) {
 	all := described{}
-	pipeline.NewMetrics(all)
-	sink.NewMetrics(all)
-	kafka.NewMetrics(all)
-	group.New(&kafka.Client{}, group.Options{}, nil, all)
+	registerAll(all)
 	without := []string{
 		"waterwheel_assignments_refused_total", "waterwheel_commits_total", "waterwheel_group_retries_total",
 		"waterwheel_lease_lapsed_seconds_total", "waterwheel_mongodb_writes_stopped_total", "waterwheel_rebalances_total",
+		"waterwheel_outage_seconds_total", "waterwheel_series_max_exceeded_total",
 	}
 	for name, labels := range all {
 		if strings.HasSuffix(name, "_total") && !slices.Contains(without, name) && !strings.HasPrefix(labels, "topic,partition") {

@@ -131,7 +131,7 @@ func TestCompactionGoesOnWithoutTheRightToDeleteOnAServer(t *testing.T) {
 			}
 		}
 	}
-	const finished = `outcome="finished"`
+	const refused, finished = `waterwheel_retries_total{operation="settling segments"}`, `waterwheel_settlings_total{outcome="finished"}`
 	s.produce(100)
 	awaitMetric("retries_total", `doing="compacting segments"`, 1)
 	before := sum("compactions_total", finished)

@@ -114,7 +114,7 @@ func TestKafkasOutageDuringAClaimIsKafkas(t *testing.T) {
 	c.produce(10, 0)
 	c.await(c.Consumer, 20, 0)
 	metrics, err := c.Metrics(within(t, 10*time.Second))
-	if kafka := metrics.Sum("waterwheel_outage_seconds_total", "of", "kafka"); err != nil || kafka == 0 || c.blames("MongoDB") {
+	if kafka := metrics.Sum("waterwheel_outage_seconds_total", "dependency", "kafka"); err != nil || kafka == 0 || c.blames("MongoDB") {
 		t.Errorf("%v seconds of Kafka, %v:\n%s", kafka, err, c.Log()[c.said:])
 	}
 	c.stop(c.Consumer)

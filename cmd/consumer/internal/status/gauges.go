@@ -9,8 +9,40 @@ import (
 	"waterwheel/pipeline"
 )
 
-// Describe sends nothing: which series there are depends on the assignment.
-func (v *View) Describe(chan<- *prometheus.Desc) {}
+// gauges are the metrics taken from the snapshots, by their names without the prefix.
+var gauges = func() map[string]*prometheus.Desc {
+	all := map[string]*prometheus.Desc{}
+	describe := func(name, help string, labels ...string) {
+		all[name] = prometheus.NewDesc("waterwheel_"+name, help, labels, nil)
+	}
+	ofPartition := func(name, help string) { describe(name, help, "topic", "partition") }
+	ofPartition("lag_records", "Records of the log not committed yet.")
+	ofPartition("freshness_seconds", "Age of the oldest record that is not durable, 0 when there is none.")
+	ofPartition("lag_seconds", "Time between the oldest record read that is not durable and the newest one read.")
+	ofPartition("claim_wait_seconds", "How much of the wait for a former owner's writes is left.")
+	ofPartition("send_limit_bytes", "How many bytes of writes are sent to MongoDB at a time, at most, by how quickly it answered lately.")
+	ofPartition("oldest_pending_seconds", "How long the oldest pending measurement has waited.")
+	ofPartition("fetch_paused", "1 while nothing is fetched because too much waits already.")
+	describe("partitions_stopped", "Partitions that wait for an operator to act.", "reason")
+	describe("memory_bytes", "Memory that counts towards the budget.", "kind")
+	describe("memory_limit_bytes", "The memory budget.")
+	describe("series", "Series in memory.")
+	describe("open_buckets", "Open buckets in memory.")
+	describe("archived_buckets", "Archived buckets in memory.")
+	describe("active_buckets", "Open and archived buckets in memory.")
+	describe("unknown_writes", "Writes that were sent and whose outcome is not known.")
+	describe("bucket_fill_ratio", "Measurements stored by the catalogs in memory for each bucket they wrote to, of BUCKET_MAX_COUNT.")
+	return all
+}()
+
+// Describe sends what Collect may send: which series there are depends on the assignment.
+func (v *View) Describe(out chan<- *prometheus.Desc) {
+	v.outages.Describe(out)
+	v.overSeries.Describe(out)
+	for _, desc := range gauges {
+		out <- desc
+	}
+}
 
 // Collect sends the counters of the view, and gauges taken from the snapshots: those of a partition vanish with it.
 func (v *View) Collect(out chan<- prometheus.Metric) {
@@ -21,8 +53,8 @@ func (v *View) Collect(out chan<- prometheus.Metric) {
 }
 
 func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status, now time.Time) {
-	send := func(name, help string, value float64, labels prometheus.Labels) {
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc("waterwheel_"+name, help, nil, labels), prometheus.GaugeValue, value)
+	send := func(name string, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(gauges[name], prometheus.GaugeValue, value, labels...)
 	}
 	sum := func(value func(*pipeline.Status) int64) float64 {
 		var sum int64
@@ -39,7 +71,7 @@ func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 		}
 	}
 	for reason, n := range stops {
-		send("partitions_stopped", "Partitions that wait for somebody to act.", float64(n), prometheus.Labels{"reason": reason})
+		send("partitions_stopped", float64(n), reason)
 	}
 	for kind, bytes := range map[string]float64{
 		"fetch":            float64(v.o.Budget.Fetching()),
@@ -50,43 +82,40 @@ func (v *View) collect(out chan<- prometheus.Metric, statuses []*pipeline.Status
 		"ledger":           sum(func(s *pipeline.Status) int64 { return s.LedgerBytes }),
 		"reserved":         sum(func(s *pipeline.Status) int64 { return s.ReservedBytes }),
 	} {
-		send("memory_bytes", "Memory that counts towards the budget.", bytes, prometheus.Labels{"kind": kind})
+		send("memory_bytes", bytes, kind)
 	}
-	send("memory_limit_bytes", "The memory budget.", float64(v.o.Budget.Limit()), nil)
+	send("memory_limit_bytes", float64(v.o.Budget.Limit()))
 	open := sum(func(s *pipeline.Status) int64 { return s.Buckets.OpenBuckets })
 	archived := sum(func(s *pipeline.Status) int64 { return s.Buckets.ArchivedBuckets })
-	send("series", "Series in memory.", sum(func(s *pipeline.Status) int64 { return s.Buckets.Series }), nil)
-	send("open_buckets", "Open buckets in memory.", open, nil)
-	send("archived_buckets", "Archived buckets in memory.", archived, nil)
-	send("active_buckets", "Open and archived buckets in memory.", open+archived, nil)
-	send("unknown_writes", "Writes that were sent and whose outcome is not known.", sum(func(s *pipeline.Status) int64 { return int64(s.Unknown) }), nil)
+	send("series", sum(func(s *pipeline.Status) int64 { return s.Buckets.Series }))
+	send("open_buckets", open)
+	send("archived_buckets", archived)
+	send("active_buckets", open+archived)
+	send("unknown_writes", sum(func(s *pipeline.Status) int64 { return int64(s.Unknown) }))
 	stored := sum(func(s *pipeline.Status) int64 { return s.Buckets.MeasurementsCommitted })
 	written := sum(func(s *pipeline.Status) int64 { return s.Buckets.BucketInserts + s.Buckets.BucketsReopened })
 	if written > 0 && v.o.MaxCount > 0 {
-		send("bucket_fill_ratio", "Measurements stored by the catalogs in memory for each bucket they wrote to, of BUCKET_MAX_COUNT.",
-			stored/written/float64(v.o.MaxCount), nil)
+		send("bucket_fill_ratio", stored/written/float64(v.o.MaxCount))
 	}
 }
 
 // ofPartition sends the gauges that each partition has.
-func ofPartition(s *pipeline.Status, now time.Time, send func(name, help string, value float64, labels prometheus.Labels)) {
-	at := prometheus.Labels{"topic": s.Topic, "partition": strconv.Itoa(int(s.Number))}
+func ofPartition(s *pipeline.Status, now time.Time, send func(name string, value float64, labels ...string)) {
+	number := strconv.Itoa(int(s.Number))
+	one := func(name string, value float64) { send(name, value, s.Topic, number) }
 	if lag, known := s.Lag(); known {
-		send("lag_records", "Records of the log not committed yet.", float64(lag), at)
+		one("lag_records", float64(lag))
 	}
 	if age, known := s.Freshness(now); known {
-		send("freshness_seconds", "Age of the oldest record that is not durable, 0 when there is none.", age.Seconds(), at)
+		one("freshness_seconds", age.Seconds())
 	}
 	behind := int64(0)
 	if s.Undurable < s.Position && s.UndurableTime > 0 {
 		behind = max(0, s.Newest-s.UndurableTime)
 	}
-	send("lag_seconds", "Time between the oldest record read that is not durable and the newest one read.", float64(behind)/1000, at)
-	send("claim_wait_seconds", "How much of the wait for a former owner's writes is left.", s.ClaimWait.Seconds(), at)
-	send("send_bytes", "How many bytes of writes are sent to MongoDB at a time, at most, by how quickly it answered lately.", float64(s.SendBytes), at)
-	send("oldest_pending_seconds", "How long the oldest pending measurement has waited.", s.PendingFor.Seconds(), at)
-	send("open_segments", "Segments that have not ended.", float64(s.OpenSegments), at)
-	send("open_segment_measurements", "Measurements in segments that have not ended.", float64(s.InSegments), at)
-	send("oldest_open_segment_seconds", "How long the oldest segment that has not ended is known to this owner.", s.SegmentAge.Seconds(), at)
-	send("fetch_paused", "1 while nothing is fetched because too much waits already.", map[bool]float64{true: 1}[s.Paused != ""], at)
+	one("lag_seconds", float64(behind)/1000)
+	one("claim_wait_seconds", s.ClaimWait.Seconds())
+	one("send_limit_bytes", float64(s.SendBytes))
+	one("oldest_pending_seconds", s.PendingFor.Seconds())
+	one("fetch_paused", map[bool]float64{true: 1}[s.Paused != ""])
 }

@@ -59,7 +59,7 @@ func TestPages(t *testing.T) {
 		{"/healthz", busyView(), 200, "ok"},
 		{"/readyz", Snapshot{}, 200, "ready"},
 		{"/readyz", busyView(), 503, "events/1: stopped: offset out of range"},
-		{"/metrics", Snapshot{}, 200, `waterwheel_outage_seconds_total{of="mongodb"} 0`},
+		{"/metrics", Snapshot{}, 200, `waterwheel_outage_seconds_total{dependency="mongodb"} 0`},
 		{"/api/status", Snapshot{}, 200, `"notReady": [],`},
 		{"/api/status", Snapshot{}, 200, `"letters": []`},
 		{"/", Snapshot{}, 200, "none assigned"},

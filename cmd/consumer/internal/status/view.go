@@ -87,7 +87,7 @@ func New(o Options) *View {
 		o: o, letters: recentLetters{apart: o.Held + time.Second, untold: map[string]*untoldLetters{}}, looks: newLooks(kafka.Now, o.Log), hour: newHour(o.FlushInterval),
 		outages: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "waterwheel_outage_seconds_total", Help: "Time in which a server did not do its part, as far as this consumer noticed.",
-		}, []string{"of"}),
+		}, []string{"dependency"}),
 		overSeries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "waterwheel_series_max_exceeded_total", Help: "Looks, once a minute, that found more series in memory than SERIES_MAX.",
 		}),

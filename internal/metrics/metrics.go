@@ -1,0 +1,114 @@
+package metrics
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Prefix begins the name of every metric.
+const Prefix = "waterwheel_"
+
+// FullName is the name with the prefix.
+func (m Metric) FullName() string { return Prefix + m.Name }
+
+// LabelNames are the names of the labels, in their order.
+func (m Metric) LabelNames() []string {
+	var names []string
+	for _, label := range m.labels() {
+		name, _, _ := strings.Cut(label, "=")
+		names = append(names, name)
+	}
+	return names
+}
+
+// Values are the values that a label may have, nil if the set is open or there is no such label.
+func (m Metric) Values(label string) []string {
+	for _, one := range m.labels() {
+		if name, values, closed := strings.Cut(one, "="); closed && name == label {
+			return strings.Split(values, "|")
+		}
+	}
+	return nil
+}
+
+func (m Metric) labels() []string {
+	return strings.FieldsFunc(m.Labels, func(r rune) bool { return r == ',' })
+}
+
+// Find looks a metric up by its full name.
+func Find(fullName string) (Metric, bool) {
+	for _, s := range Table {
+		for _, m := range s.Metrics {
+			if m.FullName() == fullName {
+				return m, true
+			}
+		}
+	}
+	return Metric{}, false
+}
+
+// of looks up the metric of a time series: that of a histogram has a suffix.
+func of(series string) (Metric, bool) {
+	m, found := Find(series)
+	if found {
+		return m, m.Kind != Histogram
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if name, is := strings.CutSuffix(series, suffix); is {
+			m, found = Find(name)
+			return m, found && m.Kind == Histogram
+		}
+	}
+	return Metric{}, false
+}
+
+// targetLabels are what Prometheus adds to every series that it scrapes.
+var targetLabels = []string{"job", "instance", "namespace", "pod"}
+
+var (
+	selector = regexp.MustCompile(`\b(waterwheel_\w+)\s*(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
+)
+
+// Check finds what is wrong with the metrics that a query in PromQL names: metrics and labels that the table does not have, and
+// values that a label never has. It returns how many selectors of metrics the query has. It does not parse PromQL.
+func Check(query string) (selectors int, problems []string) {
+	for _, s := range selector.FindAllStringSubmatch(query, -1) {
+		selectors++
+		m, known := of(s[1])
+		if !known {
+			problems = append(problems, fmt.Sprintf("%s is no series of a metric of the table", s[1]))
+			continue
+		}
+		for _, label := range matcher.FindAllStringSubmatch(s[2], -1) {
+			problems = append(problems, m.checkMatcher(label[1], label[2], label[3])...)
+		}
+	}
+	return selectors, problems
+}
+
+func (m Metric) checkMatcher(label, operator, value string) []string {
+	switch {
+	case slices.Contains(targetLabels, label), m.Kind == Histogram && label == "le":
+		return nil
+	case !slices.Contains(m.LabelNames(), label):
+		return []string{fmt.Sprintf("%s has no label %s", m.FullName(), label)}
+	}
+	allowed := m.Values(label)
+	if allowed == nil {
+		return nil
+	}
+	values := []string{value}
+	if strings.HasSuffix(operator, "~") {
+		values = strings.Split(value, "|")
+	}
+	var problems []string
+	for _, v := range values {
+		if !slices.Contains(allowed, v) {
+			problems = append(problems, fmt.Sprintf("%s never has %s=%q", m.FullName(), label, v))
+		}
+	}
+	return problems
+}
