@@ -33,6 +33,7 @@ var mayImport = map[string][]string{
 	"segments":         {}, // a model of how segments are compacted
 
 	"internal/metrics": {},                   // the table of the metrics
+	"deploy":           {},                   // what operates the consumer
 	"deploy/generate":  {"internal/metrics"}, // files made from tables in Go
 
 	"internal/words": {}, // counts, misspelt words and lengths of time in text

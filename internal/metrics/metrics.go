@@ -72,12 +72,26 @@ var (
 	matcher  = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"`)
 )
 
-// Check finds what is wrong with the metrics that a query in PromQL names: metrics and labels that the table does not have, and
-// values that a label never has. It returns how many selectors of metrics the query has. It does not parse PromQL.
-func Check(query string) (selectors int, problems []string) {
-	for _, s := range selector.FindAllStringSubmatch(query, -1) {
+// CheckQuery finds what is wrong with the metrics that a query in PromQL names: series and labels that no metric of the table
+// has, and values that a label never has. It returns how many selectors of metrics the query has. It does not parse PromQL.
+func CheckQuery(query string) (selectors int, problems []string) {
+	return check(query, of)
+}
+
+// CheckText is CheckQuery for prose, which also names a histogram without the suffix that its series have.
+func CheckText(text string) (selectors int, problems []string) {
+	return check(text, func(name string) (Metric, bool) {
+		if m, found := Find(name); found {
+			return m, true
+		}
+		return of(name)
+	})
+}
+
+func check(text string, find func(string) (Metric, bool)) (selectors int, problems []string) {
+	for _, s := range selector.FindAllStringSubmatch(text, -1) {
 		selectors++
-		m, known := of(s[1])
+		m, known := find(s[1])
 		if !known {
 			problems = append(problems, fmt.Sprintf("%s is no series of a metric of the table", s[1]))
 			continue
@@ -95,6 +109,8 @@ func (m Metric) checkMatcher(label, operator, value string) []string {
 		return nil
 	case !slices.Contains(m.LabelNames(), label):
 		return []string{fmt.Sprintf("%s has no label %s", m.FullName(), label)}
+	case strings.HasPrefix(value, "$"): // a variable of a dashboard
+		return nil
 	}
 	allowed := m.Values(label)
 	if allowed == nil {

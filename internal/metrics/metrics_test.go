@@ -64,7 +64,7 @@ func TestDocumentNamesOnlyMetrics(t *testing.T) {
 		}
 		quoted.WriteString(name + "\n")
 	}
-	n, problems := Check(strings.ReplaceAll(quoted.String(), Prefix+"\n", ""))
+	n, problems := CheckText(strings.ReplaceAll(quoted.String(), Prefix+"\n", ""))
 	for _, p := range problems {
 		t.Error(p)
 	}
@@ -73,7 +73,7 @@ func TestDocumentNamesOnlyMetrics(t *testing.T) {
 	}
 }
 
-func TestCheckFindsWhatTheTableLacks(t *testing.T) {
+func TestQueriesAreCheckedByTheTable(t *testing.T) {
 	for query, want := range map[string]string{
 		`rate(waterwheel_writes_total{outcome="conflict", job="a"}[5m])`:                         "",
 		`waterwheel_flush_duration_seconds_bucket{le="1"} / waterwheel_build_info{version!="1"}`: "",
@@ -86,11 +86,11 @@ func TestCheckFindsWhatTheTableLacks(t *testing.T) {
 		`rate(waterwheel_writes_total{outcome="conflicts"}[5m])`: `waterwheel_writes_total never has outcome="conflicts"`,
 		`sum(waterwheel_lag_records) + sum(rate(waterwheel_writes_total{topic="a",kind=~"insert|x"}[5m]))`: `waterwheel_writes_total never has kind="x"`,
 	} {
-		if _, got := Check(query); strings.Join(got, "; ") != want {
+		if _, got := CheckQuery(query); strings.Join(got, "; ") != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	if n, _ := Check(`waterwheel_lag_records + waterwheel_series`); n != 2 {
+	if n, _ := CheckQuery(`waterwheel_lag_records + waterwheel_series`); n != 2 {
 		t.Errorf("%d selectors, want 2", n)
 	}
 }
