@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 
+	"waterwheel/internal/dashboard"
 	"waterwheel/internal/metrics"
 )
 
 // files are what each file is made of.
 var files = map[string]func() string{
-	"docs/metrics.md": metrics.Markdown,
+	"docs/metrics.md":                metrics.Markdown,
+	"deploy/grafana/waterwheel.json": dashboard.JSON,
 }
 
 func main() {
