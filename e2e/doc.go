@@ -10,6 +10,7 @@
 //	E2E_KAFKA_LIBS=/opt/kafka/libs    also what needs a Kafka with settings of its own, started from these jars
 //	E2E_FORMER_CONSUMER=path          also a rolling upgrade from this former version of the program, and back
 //	E2E_SEGMENTS=on                   with segments where the default of SEGMENTS has none: on a server without views
+//	prometheus, promtool on PATH      also what the rules and the dashboard need: Debian's package prometheus has both
 //	go test . -consumer.race          with the binary under the race detector
 //	go test . -run TestStorage -v -storage.records 1000000
 //	                                  what a measurement takes on the disk of E2E_MONGODB_URI, by compressor and clustering
