@@ -71,6 +71,41 @@ func (s prometheusServer) onlyLettersFire(t *testing.T) {
 	}
 }
 
+// TestServiceManagerHearsOfTheConsumer: what systemd hears of a service of Type=notify.
+func TestServiceManagerHearsOfTheConsumer(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "notify") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "socket")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	manager.SetReadDeadline(time.Now().Add(time.Minute))
+	hear := func(part string) {
+		t.Helper()
+		for message := make([]byte, 4096); ; {
+			n, err := manager.Read(message)
+			if err != nil {
+				t.Fatalf("%q was not heard: %v", part, err)
+			}
+			if strings.Contains(string(message[:n]), part) {
+				return
+			}
+		}
+	}
+	s := newStream(t, 1)
+	c := s.start("NOTIFY_SOCKET", socket, "WATCHDOG_USEC", "300000")
+	hear("READY=1\n")
+	hear("WATCHDOG=1\nSTATUS=ready\n")
+	s.terminate(c)
+	hear("STOPPING=1\n")
+}
+
 // load sends events until the context ends.
 func (s *stream) load(ctx context.Context) error {
 	g := s.generator(20)

@@ -122,7 +122,7 @@ func (p *program) root() *cobra.Command {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.versionCommand())
+	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.healthCommand(), p.versionCommand())
 	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.queryCommand(), p.serveCommand(), p.statusCommand())
 	root.SetHelpCommand(helpCommand(root))
 	completionCommand(root)

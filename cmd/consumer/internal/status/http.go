@@ -65,13 +65,22 @@ func Profiles(address string, log *slog.Logger) *web.Server {
 	return &web.Server{Setting: "PPROF_ADDR", Address: address, Handler: mux, Log: log}
 }
 
+// Readiness is the first line of what /readyz answers.
+func (v *View) Readiness() string { return v.snapshot().readyz()[0].Text }
+
+// readyz are the lines of what /readyz answers.
+func (s Snapshot) readyz() []Notice {
+	if len(s.NotReady) > 0 {
+		return s.NotReady
+	}
+	return append([]Notice{{Text: "ready"}}, s.Degraded...)
+}
+
 func serveReadiness(w http.ResponseWriter, view Snapshot) {
 	if len(view.NotReady) > 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, join(view.NotReady, "\n"))
-		return
 	}
-	fmt.Fprintln(w, join(append([]Notice{{Text: "ready"}}, view.Degraded...), "\n"))
+	fmt.Fprintln(w, join(view.readyz(), "\n"))
 }
 
 // Report is what /api/status has: the first sentence of the page, and the present moment.

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// managerInterval is the time between two messages to a service manager that watches for none.
+const managerInterval = 10 * time.Second
+
+// tellManager tells the service manager that started the process how it is, until the context ends: systemd does for a service of
+// Type=notify. The first message says that the process runs. Whether it reads is the status, which waits for no server. Once the
+// process is asked to end, a message says so. Without a manager it does nothing.
+func tellManager(ctx, asked context.Context, lookup func(string) (string, bool), status func() string) error {
+	socket, _ := lookup("NOTIFY_SOCKET")
+	if socket == "" {
+		return nil
+	}
+	manager, err := new(net.Dialer).DialContext(ctx, "unixgram", socket)
+	if err != nil {
+		return fmt.Errorf("connecting to the service manager at NOTIFY_SOCKET=%s: %w", socket, err)
+	}
+	defer manager.Close()
+	tick := time.NewTicker(messageInterval(lookup))
+	defer tick.Stop()
+	stopping := asked.Done()
+	for state := "READY=1\n"; ; state = "" {
+		if stopping == nil {
+			state = "STOPPING=1\n"
+		}
+		// A message that is not taken is made good by the next one.
+		_, _ = fmt.Fprintf(manager, "%sWATCHDOG=1\nSTATUS=%s\n", state, strings.ReplaceAll(status(), "\n", " "))
+		select {
+		case <-tick.C:
+		case <-stopping:
+			stopping = nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// messageInterval is a third of the time after which the manager's watchdog ends a silent process.
+func messageInterval(lookup func(string) (string, bool)) time.Duration {
+	text, _ := lookup("WATCHDOG_USEC")
+	microseconds, err := strconv.ParseInt(text, 10, 64)
+	of, _ := lookup("WATCHDOG_PID")
+	if err != nil || microseconds <= 0 || of != "" && of != strconv.Itoa(os.Getpid()) {
+		return managerInterval
+	}
+	return max(min(time.Duration(microseconds)*time.Microsecond/3, managerInterval), time.Millisecond)
+}

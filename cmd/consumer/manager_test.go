@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestServiceManagerIsTold: that the process runs, again and again that it lives, and that it ends.
+func TestServiceManagerIsTold(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	manager.SetReadDeadline(time.Now().Add(10 * time.Second))
+	hear := func() string {
+		message := make([]byte, 1000)
+		n, err := manager.Read(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(message[:n])
+	}
+	environment := map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "3000"}
+	ctx, end := context.WithCancel(t.Context())
+	asked, ask := context.WithCancel(ctx)
+	told := make(chan error)
+	go func() {
+		told <- tellManager(ctx, asked, func(name string) (string, bool) { v, ok := environment[name]; return v, ok }, func() string { return "not\nready" })
+	}()
+	if first := hear(); first != "READY=1\nWATCHDOG=1\nSTATUS=not ready\n" {
+		t.Errorf("the first message is %q", first)
+	}
+	for range 3 {
+		if next := hear(); next != "WATCHDOG=1\nSTATUS=not ready\n" {
+			t.Errorf("a message between is %q", next)
+		}
+	}
+	ask()
+	for next := ""; !strings.HasPrefix(next, "STOPPING=1\n"); next = hear() {
+		if strings.Contains(next, "READY") {
+			t.Errorf("a message says %q again", next)
+		}
+	}
+	end()
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServiceManagerIsOptional(t *testing.T) {
+	none := func(string) (string, bool) { return "", false }
+	if err := tellManager(t.Context(), t.Context(), none, nil); err != nil {
+		t.Error(err)
+	}
+	missing := func(string) (string, bool) { return filepath.Join(t.TempDir(), "none"), true }
+	if err := tellManager(t.Context(), t.Context(), missing, nil); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET") {
+		t.Errorf("a socket that does not exist: %v", err)
+	}
+}
+
+func TestWatchdogOfThisProcessSetsTheInterval(t *testing.T) {
+	for _, c := range []struct {
+		usec, pid string
+		want      time.Duration
+	}{
+		{"", "", managerInterval},
+		{"30000000", "", 10 * time.Second},
+		{"3000000", strconv.Itoa(os.Getpid()), time.Second},
+		{"3000000", "1", managerInterval},
+		{"-5", "", managerInterval},
+		{"1", "", time.Millisecond},
+	} {
+		lookup := func(name string) (string, bool) {
+			return map[string]string{"WATCHDOG_USEC": c.usec, "WATCHDOG_PID": c.pid}[name], true
+		}
+		if got := messageInterval(lookup); got != c.want {
+			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: %v, want %v", c.usec, c.pid, got, c.want)
+		}
+	}
+}
