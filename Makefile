@@ -98,12 +98,33 @@ module: ## write another module path into go.mod and all imports (MODULE=example
 	@test -n "$(MODULE)" || { echo "name the path, as in: make module MODULE=example.com/you/waterwheel" >&2; exit 2; }
 	old=$$(go list -m); \
 	find . -name '*.go' -exec sed -i "s#\"$$old/#\"$(MODULE)/#" {} +; \
-	sed -i -E "s#^(module |replace |\t)$$old( |/|\$$)#\1$(MODULE)\2#" go.mod e2e/go.mod tools/go.mod
+	sed -i -E "s#^(module |replace |\t)$$old( |/|\$$)#\1$(MODULE)\2#" go.mod e2e/go.mod tools/go.mod tools/deploy/go.mod
 	$(MAKE) --no-print-directory format
 	go list -m
 
+# What is made from tables is checked by the tests of the packages. This module has Helm and Kubernetes in it, and is built apart.
+.PHONY: deploy
+deploy: ## lint and test what deploys: chart, manifests, image, release
+	cd tools/deploy && go vet ./... && $(TOOL) staticcheck ./... && $(TOOL) golangci-lint run ./... && go test -count=1 -timeout=15m $(TESTFLAGS) ./...
+
+.PHONY: manifests
+manifests: ## render deploy/manifests from deploy/chart
+	cd tools/deploy && go run ./manifests ../..
+
+.PHONY: image
+image: ## write the image for amd64 and arm64 into dist/image, an OCI layout: the same digest each time (VERSION=v1.2.3)
+	rm -rf dist/image
+	cd tools/deploy && go build -o ../../bin/image ./image
+	bin/image -version "$(VERSION)" -out dist/image
+
+.PHONY: release
+release: ## write archives, chart, bill of materials and checksums into dist/release: the same bytes each time (VERSION=v1.2.3)
+	rm -rf dist/release
+	cd tools/deploy && go build -o ../../bin/release ./release
+	bin/release -version "$(VERSION)" -out dist/release
+
 .PHONY: docs
-docs: ## write the generated documents
+docs: ## write the generated documents, the dashboard and the schema of the chart
 	go run ./cmd/consumer config --markdown > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
 	go run ./deploy/generate

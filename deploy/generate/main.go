@@ -1,25 +1,43 @@
-// Command generate writes the files that are made from tables in Go: "make docs" runs it in the root of the repository.
+// Command generate writes the files that are made from tables in Go, and the copies that a chart needs within its folder: "make
+// docs" runs it in the root of the repository.
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"waterwheel/internal/dashboard"
 	"waterwheel/internal/metrics"
 )
 
-// files are what each file is made of.
-var files = map[string]func() string{
-	"docs/metrics.md":                metrics.Markdown,
-	"deploy/grafana/waterwheel.json": dashboard.JSON,
-}
-
 func main() {
-	for name, content := range files {
-		if err := os.WriteFile(name, []byte(content()), 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, "generate:", err)
-			os.Exit(1)
+	files, err := generated(".")
+	for _, f := range files {
+		if err == nil {
+			err = os.WriteFile(f.name, []byte(f.content), 0o644)
 		}
 	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// file is one generated file, its name from the root of the repository on.
+type file struct{ name, content string }
+
+// generated are all of them. root is the repository's.
+func generated(root string) ([]file, error) {
+	rules, err := os.ReadFile(filepath.Join(root, "deploy/prometheus/waterwheel.rules.yml"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules for the chart: %w", err)
+	}
+	return []file{
+		{"docs/metrics.md", metrics.Markdown()},
+		{"deploy/grafana/waterwheel.json", dashboard.JSON()},
+		{"deploy/chart/values.schema.json", valuesSchema()},
+		{"deploy/chart/files/waterwheel.json", dashboard.JSON()},
+		{"deploy/chart/files/waterwheel.rules.yml", string(rules)},
+	}, nil
 }

@@ -1,23 +1,12 @@
 package dashboard
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 
 	"waterwheel/internal/metrics"
 )
-
-func TestDashboardIsGenerated(t *testing.T) {
-	written, err := os.ReadFile("../../deploy/grafana/waterwheel.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(written) != JSON() {
-		t.Error("deploy/grafana/waterwheel.json is not what the table says: run make docs")
-	}
-}
 
 // TestGridHasNoGapsAndNoOverlaps: each cell of the grid belongs to exactly one panel or heading.
 func TestGridHasNoGapsAndNoOverlaps(t *testing.T) {
