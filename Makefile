@@ -112,16 +112,16 @@ manifests: ## render deploy/manifests from deploy/chart
 	cd tools/deploy && go run ./manifests ../..
 
 .PHONY: image
-image: ## write the image for amd64 and arm64 into dist/image, an OCI layout: the same digest each time (VERSION=v1.2.3)
+image: ## write the image of the last commit for amd64 and arm64 into dist/image, an OCI layout: the same digest each time (VERSION=v1.2.3)
 	rm -rf dist/image
 	cd tools/deploy && go build -o ../../bin/image ./image
-	bin/image -version "$(VERSION)" -out dist/image
+	bin/image -version "$(VERSION:-dirty=)" -out dist/image
 
 .PHONY: release
-release: ## write archives, chart, bill of materials and checksums into dist/release: the same bytes each time (VERSION=v1.2.3)
+release: ## write archives of the last commit, chart, bill of materials and checksums into dist/release: the same bytes each time (VERSION=v1.2.3)
 	rm -rf dist/release
 	cd tools/deploy && go build -o ../../bin/release ./release
-	bin/release -version "$(VERSION)" -out dist/release
+	bin/release -version "$(VERSION:-dirty=)" -out dist/release
 
 .PHONY: docs
 docs: ## write the generated documents, the dashboard and the schema of the chart

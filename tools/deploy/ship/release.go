@@ -1,0 +1,154 @@
+package ship
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// releasePlatforms are those that have an archive.
+var releasePlatforms = []platform{
+	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
+}
+
+// documents are what every archive has beside the program.
+var documents = []string{"LICENSE", "README.md", "CHANGELOG.md", "docs", "deploy/grafana", "deploy/manifests", "deploy/prometheus", "deploy/systemd"}
+
+// Release writes the files of a release into a folder, which must not exist: an archive for each platform, the chart, the bill of
+// materials, and the checksums of all of them.
+func (s *Source) Release(ctx context.Context, dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return fmt.Errorf("%s exists: name another folder", dir)
+	}
+	notices, err := s.notices(ctx, releasePlatforms)
+	if err != nil {
+		return err
+	}
+	common := []entry{{"THIRD-PARTY-LICENSES.txt", notices, 0o644}}
+	for _, name := range documents {
+		found, err := s.files(name, name)
+		if err != nil {
+			return err
+		}
+		common = append(common, found...)
+	}
+	release := map[string][]byte{}
+	for _, p := range releasePlatforms {
+		name, content, err := s.archive(ctx, p, common)
+		if err != nil {
+			return err
+		}
+		release[name] = content
+	}
+	if release["waterwheel-chart_"+s.plain()+".tgz"], err = s.chart(); err != nil {
+		return err
+	}
+	if release["waterwheel_"+s.plain()+"_sbom.cdx.json"], err = s.billOfMaterials(ctx); err != nil {
+		return err
+	}
+	release["SHA256SUMS"] = checksums(release)
+	return write(dir, release)
+}
+
+// plain is the version without the v of a tag.
+func (s *Source) plain() string {
+	if regexp.MustCompile(`^v\d`).MatchString(s.Version) {
+		return s.Version[1:]
+	}
+	return s.Version
+}
+
+// files are the files below a path of the repository, under another name.
+func (s *Source) files(below, as string) (found []entry, err error) {
+	top := filepath.Join(s.Root, below)
+	err = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		rest := filepath.ToSlash(strings.TrimPrefix(path, top))
+		found = append(found, entry{as + rest, content, 0o644})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", below, err)
+	}
+	return found, nil
+}
+
+// archive is the archive for a platform, in a folder of its own name.
+func (s *Source) archive(ctx context.Context, p platform, common []entry) (name string, content []byte, err error) {
+	program, err := s.build(ctx, p)
+	if err != nil {
+		return "", nil, err
+	}
+	folder := fmt.Sprintf("waterwheel_%s_%s_%s", s.plain(), p.os, p.arch)
+	files := []entry{{folder + "/" + p.executable(), program, 0o755}}
+	for _, f := range common {
+		files = append(files, entry{folder + "/" + f.name, f.content, f.mode})
+	}
+	if p.os == "windows" {
+		content, err = zipOf(files, s.Time)
+		return folder + ".zip", content, err
+	}
+	plain, err := tarOf(files, s.Time)
+	if err != nil {
+		return "", nil, err
+	}
+	content, err = gzipped(plain)
+	return folder + ".tar.gz", content, err
+}
+
+// chart is the chart as Helm packages it, with the release's version.
+func (s *Source) chart() ([]byte, error) {
+	files, err := s.files("deploy/chart", "waterwheel")
+	if err != nil {
+		return nil, err
+	}
+	version := s.plain()
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+`).MatchString(version) {
+		version = "0.0.0-" + version
+	}
+	for i, f := range files {
+		if f.name == "waterwheel/Chart.yaml" {
+			text := regexp.MustCompile(`(?m)^version: .*$`).ReplaceAllString(string(f.content), "version: "+version)
+			text = regexp.MustCompile(`(?m)^appVersion: .*$`).ReplaceAllString(text, fmt.Sprintf("appVersion: %q", s.Version))
+			files[i].content = []byte(text)
+		}
+	}
+	plain, err := tarOf(files, s.Time)
+	if err != nil {
+		return nil, err
+	}
+	return gzipped(plain)
+}
+
+// checksums are lines as sha256sum writes them.
+func checksums(release map[string][]byte) []byte {
+	names := map[string]string{}
+	for name, content := range release {
+		names[name] = fmt.Sprintf("%x", sha256.Sum256(content))
+	}
+	var out strings.Builder
+	for _, name := range sortedKeys(names) {
+		fmt.Fprintf(&out, "%s  %s\n", names[name], name)
+	}
+	return []byte(out.String())
+}
+
+func write(dir string, release map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, content := range release {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
