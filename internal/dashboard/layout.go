@@ -110,11 +110,14 @@ func (p *panel) draw() drawn {
 	}
 	if p.kind == number {
 		d.Type = "stat"
-		d.Options = &panelOptions{ReduceOptions: &reduceOptions{Calcs: []string{"lastNotNull"}}, ColorMode: "value", GraphMode: "none"}
+		d.Options = numberOptions{
+			ReduceOptions: reduceOptions{Calcs: []string{"lastNotNull"}}, ColorMode: "value", GraphMode: "none", TextMode: "auto",
+			JustifyMode: "auto", Orientation: "auto", WideLayout: true, PercentChangeColorMode: "standard",
+		}
 		return d
 	}
 	d.Type = "timeseries"
-	d.Options = &panelOptions{Legend: &legend{"list", "bottom", true, []string{}}, Tooltip: &tooltip{"multi", "desc"}}
+	d.Options = graphOptions{legend{"list", "bottom", true, []string{}}, tooltip{"multi", "desc"}}
 	d.FieldConfig.Defaults.Custom = &drawing{FillOpacity: 10, LineWidth: 1, Stacking: stacking{"none", "A"}}
 	if p.kind == stacked {
 		d.FieldConfig.Defaults.Custom.FillOpacity, d.FieldConfig.Defaults.Custom.Stacking.Mode = 40, "normal"

@@ -66,17 +66,17 @@ type (
 
 	// drawn is a panel or the heading of a row.
 	drawn struct {
-		ID          int           `json:"id"`
-		Type        string        `json:"type"`
-		Title       string        `json:"title"`
-		Description string        `json:"description,omitempty"`
-		GridPos     position      `json:"gridPos"`
-		Datasource  *source       `json:"datasource,omitempty"`
-		Targets     []target      `json:"targets,omitempty"`
-		FieldConfig *fieldConfig  `json:"fieldConfig,omitempty"`
-		Options     *panelOptions `json:"options,omitempty"`
-		Collapsed   *bool         `json:"collapsed,omitempty"`
-		Panels      *[]drawn      `json:"panels,omitempty"`
+		ID          int          `json:"id"`
+		Type        string       `json:"type"`
+		Title       string       `json:"title"`
+		Description string       `json:"description,omitempty"`
+		GridPos     position     `json:"gridPos"`
+		Datasource  *source      `json:"datasource,omitempty"`
+		Targets     []target     `json:"targets,omitempty"`
+		FieldConfig *fieldConfig `json:"fieldConfig,omitempty"`
+		Options     any          `json:"options,omitempty"`
+		Collapsed   *bool        `json:"collapsed,omitempty"`
+		Panels      *[]drawn     `json:"panels,omitempty"`
 	}
 	position struct {
 		X int `json:"x"`
@@ -133,12 +133,20 @@ type (
 		Value any    `json:"value"`
 	}
 
-	panelOptions struct {
-		Legend        *legend        `json:"legend,omitempty"`
-		Tooltip       *tooltip       `json:"tooltip,omitempty"`
-		ReduceOptions *reduceOptions `json:"reduceOptions,omitempty"`
-		ColorMode     string         `json:"colorMode,omitempty"`
-		GraphMode     string         `json:"graphMode,omitempty"`
+	graphOptions struct {
+		Legend  legend  `json:"legend"`
+		Tooltip tooltip `json:"tooltip"`
+	}
+	numberOptions struct {
+		ReduceOptions          reduceOptions `json:"reduceOptions"`
+		ColorMode              string        `json:"colorMode"`
+		GraphMode              string        `json:"graphMode"`
+		TextMode               string        `json:"textMode"`
+		JustifyMode            string        `json:"justifyMode"`
+		Orientation            string        `json:"orientation"`
+		WideLayout             bool          `json:"wideLayout"`
+		ShowPercentChange      bool          `json:"showPercentChange"`
+		PercentChangeColorMode string        `json:"percentChangeColorMode"`
 	}
 	legend struct {
 		DisplayMode string   `json:"displayMode"`
