@@ -109,19 +109,19 @@ deploy: ## lint and test what deploys: chart, manifests, image, release
 
 .PHONY: manifests
 manifests: ## render deploy/manifests from deploy/chart
-	cd tools/deploy && go run ./manifests ../..
+	cd tools/deploy && go run ./cmd/manifests ../..
 
 .PHONY: image
 image: ## write the image of the last commit for amd64 and arm64 into dist/image, an OCI layout: the same digest each time (VERSION=v1.2.3)
 	rm -rf dist/image
-	cd tools/deploy && go build -o ../../bin/image ./image
-	bin/image -version "$(VERSION:-dirty=)" -out dist/image
+	cd tools/deploy && go build -o ../../bin/ship ./cmd/ship
+	bin/ship -version "$(VERSION:-dirty=)" -out dist/image image
 
 .PHONY: release
 release: ## write archives of the last commit, chart, bill of materials and checksums into dist/release: the same bytes each time (VERSION=v1.2.3)
 	rm -rf dist/release
-	cd tools/deploy && go build -o ../../bin/release ./release
-	bin/release -version "$(VERSION:-dirty=)" -out dist/release
+	cd tools/deploy && go build -o ../../bin/ship ./cmd/ship
+	bin/ship -version "$(VERSION:-dirty=)" -out dist/release release
 
 .PHONY: docs
 docs: ## write the generated documents, the dashboard and the schema of the chart

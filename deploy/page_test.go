@@ -27,7 +27,7 @@ func commandsOf(t *testing.T) (commands []string) {
 func TestCommandsOfThePageNameWhatIsThere(t *testing.T) {
 	makefile := readFile(t, "../Makefile")
 	var help string
-	for _, name := range []string{"check", "init", "health"} {
+	for _, name := range []string{"check", "init", "health", "status", "serve"} {
 		help += " " + name + " " + readFile(t, "../cmd/consumer/"+name+".go")
 	}
 	commands := commandsOf(t)

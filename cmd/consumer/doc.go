@@ -8,7 +8,7 @@
 //	status.go, serve.go                    how running consumers do; measurements over HTTP
 //	translate.go, connect.go, patience.go  settings to the options of each package; both ends, opened and set up; waiting for them
 //	run.go, member.go, runcollection.go    run, from top to bottom; what the group decides; options that change
-//	manager.go, health.go                  telling a service manager how the process is; health
+//	notify.go, health.go                   telling systemd how the process is; health
 //	ending.go                              how much of SHUTDOWN_TIMEOUT closing has
 //	adapters.go                            what workers read and write
 //	confirm.go                             asking before something is deleted, or done for good

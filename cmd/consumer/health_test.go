@@ -20,12 +20,8 @@ func TestHealthAsksTheConsumer(t *testing.T) {
 	}))
 	address := strings.TrimPrefix(consumer.URL, "http://")
 	_, port, _ := strings.Cut(address, ":")
-	with := func(address string) map[string]string {
-		s := settings()
-		s["HTTP_ADDR"] = address
-		return s
-	}
-	for _, one := range []string{address, "127.0.0.1:" + port} {
+	with := func(address string) map[string]string { return map[string]string{"HTTP_ADDR": address} }
+	for _, one := range []string{address, ":" + port} {
 		if code, out, errs := try(t, with(one), nil, "health"); code != exitDone || out != "ok /healthz\n" {
 			t.Errorf("HTTP_ADDR=%s: exit code %d, %q, %q", one, code, out, errs)
 		}
@@ -34,9 +30,7 @@ func TestHealthAsksTheConsumer(t *testing.T) {
 		t.Errorf("not ready: exit code %d, %q, %q", code, out, errs)
 	}
 	consumer.Close()
-	for address, want := range map[string]string{address: "refused", "": "HTTP_ADDR is empty"} {
-		if code, _, errs := try(t, with(address), nil, "health"); code != exitFailed || !strings.Contains(errs, want) {
-			t.Errorf("HTTP_ADDR=%q: exit code %d, %q, want %q", address, code, errs, want)
-		}
+	if code, _, errs := try(t, with(address), nil, "health"); code != exitFailed || !strings.Contains(errs, "refused") {
+		t.Errorf("no consumer: exit code %d, %q", code, errs)
 	}
 }

@@ -71,7 +71,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 	all.Go(func() error { return p.view.Pages(c.Service.HTTPAddr, p.registry).Run(serving, closing) })
 	all.Go(func() error { return status.Profiles(c.Service.PprofAddr, log).Run(serving, closing) })
 	all.Go(func() error {
-		if err := tellManager(serving, ctx, os.LookupEnv, p.view.Readiness); err != nil {
+		if err := notifyManager(serving, ctx, os.LookupEnv, p.view.Readiness); err != nil {
 			log.Warn("the service manager is not told how the consumer is", "err", err)
 		}
 		return nil

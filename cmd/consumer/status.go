@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,15 +71,8 @@ func (p *program) statusCommand() *cobra.Command {
 // consumerURLs are the addresses to ask.
 func (p *program) consumerURLs(of []string) (urls []string, err error) {
 	if len(of) == 0 {
-		address := cmp.Or(p.variable("HTTP_ADDR"), "127.0.0.1:9464")
-		host, port, err := net.SplitHostPort(address)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("HTTP_ADDR is %q, which is not an address; --of names another: %w", address, err)}
-		}
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-			host = "127.0.0.1"
-		}
-		return []string{"http://" + net.JoinHostPort(host, port)}, nil
+		own, err := p.consumerURL()
+		return []string{own}, err
 	}
 	for _, one := range of {
 		if !strings.Contains(one, "://") {
@@ -93,6 +85,25 @@ func (p *program) consumerURLs(of []string) (urls []string, err error) {
 		urls = append(urls, strings.TrimSuffix(one, "/"))
 	}
 	return urls, nil
+}
+
+// consumerURL is the address of the consumer of this machine: that of HTTP_ADDR.
+func (p *program) consumerURL() (string, error) {
+	address, set := p.lookup("HTTP_ADDR")
+	if !set {
+		address = "127.0.0.1:9464"
+	}
+	if address == "" {
+		return "", usageError{errors.New("HTTP_ADDR is empty: the consumer of this machine answers nobody")}
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", usageError{fmt.Errorf("HTTP_ADDR is %q, which is not an address such as 127.0.0.1:9464: %w", address, err)}
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port), nil
 }
 
 func (p *program) showStatus(ctx context.Context, urls []string) error {

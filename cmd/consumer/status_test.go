@@ -75,6 +75,13 @@ func TestStatusIsAskedWhereTheConsumerAnswers(t *testing.T) {
 			t.Errorf("HTTP_ADDR=%s: %v, %v, want %s", address, got, err, want)
 		}
 	}
+	for address, want := range map[string]string{"": "HTTP_ADDR is empty", "9464": "not an address such as"} {
+		for _, command := range []string{"status", "health"} {
+			if code, _, stderr := try(t, map[string]string{"HTTP_ADDR": address}, nil, command); code != exitUsage || !strings.Contains(stderr, want) {
+				t.Errorf("%s with HTTP_ADDR=%s: exit code %d, %s", command, address, code, stderr)
+			}
+		}
+	}
 	for _, args := range [][]string{{"status", "--of", "ftp://host"}, {"status", "--of", "http://"}, {"status", "--watch", "--output", "json"}, {"status", "more"}} {
 		if code, _, stderr := try(t, nil, nil, args...); code != exitUsage {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)

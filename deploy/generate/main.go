@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,11 +35,15 @@ func generated(root string) ([]file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the rules for the chart: %w", err)
 	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(dashboard.JSON())); err != nil {
+		return nil, fmt.Errorf("writing the dashboard for the chart: %w", err)
+	}
 	return []file{
 		{"docs/metrics.md", metrics.Markdown()},
 		{"deploy/grafana/waterwheel.json", dashboard.JSON()},
 		{"deploy/chart/values.schema.json", valuesSchema()},
-		{"deploy/chart/files/waterwheel.json", dashboard.JSON()},
+		{"deploy/chart/files/waterwheel.json", compact.String() + "\n"},
 		{"deploy/chart/files/waterwheel.rules.yml", string(rules)},
 	}, nil
 }

@@ -1,6 +1,8 @@
 package chart
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -125,7 +127,11 @@ func TestObjectsAreOfTheirTypes(t *testing.T) {
 		}
 	}
 	written, err := os.ReadFile(root + "/deploy/grafana/waterwheel.json")
-	if err != nil || dashboard.Data["waterwheel.json"] != string(written) {
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := json.Compact(&want, written); err != nil || strings.TrimSpace(dashboard.Data["waterwheel.json"]) != strings.TrimSpace(want.String()) {
 		t.Errorf("the dashboard is not that of deploy/grafana (%v)", err)
 	}
 }
@@ -166,7 +172,7 @@ func environment(t *testing.T, set apps.StatefulSet) map[string]string {
 func TestPodStartsTheProgram(t *testing.T) {
 	large := values()
 	large["resources"] = map[string]any{"limits": map[string]any{"memory": "2Gi"}}
-	for name, v := range map[string]map[string]any{"least": values(), "everything": everything(), "large": large} {
+	for name, v := range map[string]map[string]any{"least": values(), "everything": everything(), "large": large, "empty": values("MEMORY_LIMIT", "")} {
 		set := decode[apps.StatefulSet](t, render(t, v), "statefulset.yaml")
 		env := environment(t, set)
 		var environ []string
@@ -222,6 +228,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		v[name] = value
 		return v
 	}
+	topicsFile := values("KAFKA_TOPICS", "", "KAFKA_TOPICS_FILE", "/topics")
+	topicsFile["scaling"] = map[string]any{"enabled": true}
 	for i, c := range []struct {
 		values map[string]any
 		want   string
@@ -235,6 +243,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{change("replica", 3), "replica"},
 		{change("existingSecret", ""), "MONGODB_URI is required"},
 		{values("KAFKA_TOPICS", ""), "KAFKA_TOPICS is required"},
+		{topicsFile, "scaling.enabled needs KAFKA_TOPICS in env"},
 		{change("resources", map[string]any{"limits": map[string]any{"memory": "1e9"}}), "write it in Mi or Gi"},
 	} {
 		if _, err := Render(chartPath, c.values); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,7 +38,7 @@ func (s *Source) notices(ctx context.Context, platforms []platform) ([]byte, err
 	modules["The Go standard library"] = root
 	var out strings.Builder
 	out.WriteString("waterwheel contains the following modules, under these licences.\n")
-	for _, module := range sortedKeys(modules) {
+	for _, module := range slices.Sorted(maps.Keys(modules)) {
 		texts, err := noticesIn(modules[module])
 		if err != nil {
 			return nil, err
@@ -68,15 +69,6 @@ func noticesIn(dir string) (string, error) {
 		fmt.Fprintf(&out, "%s\n", strings.ReplaceAll(string(text), "\r\n", "\n"))
 	}
 	return out.String(), nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // billOfMaterials lists what the program contains, as CycloneDX.

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -130,13 +132,9 @@ func (s *Source) chart() ([]byte, error) {
 
 // checksums are lines as sha256sum writes them.
 func checksums(release map[string][]byte) []byte {
-	names := map[string]string{}
-	for name, content := range release {
-		names[name] = fmt.Sprintf("%x", sha256.Sum256(content))
-	}
 	var out strings.Builder
-	for _, name := range sortedKeys(names) {
-		fmt.Fprintf(&out, "%s  %s\n", names[name], name)
+	for _, name := range slices.Sorted(maps.Keys(release)) {
+		fmt.Fprintf(&out, "%x  %s\n", sha256.Sum256(release[name]), name)
 	}
 	return []byte(out.String())
 }

@@ -89,7 +89,7 @@ func headline(s *Snapshot, v *hourSeen) Headline {
 	case late > 0:
 		return Headline{
 			Text:  fmt.Sprintf("%d of %s %s late, by up to %s; %s.", late, partitions, words.Form(late, "is", "are"), oldestAge, stored),
-			State: "late", Runbook: "alarms",
+			State: "late", Runbook: aboutLate,
 		}
 	case len(s.Degraded) > 0:
 		return Headline{Text: "Ready, with a warning: " + s.Degraded[0].Text + more(len(s.Degraded)-1), State: "late", Runbook: s.Degraded[0].Runbook}

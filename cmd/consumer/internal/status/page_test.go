@@ -37,7 +37,7 @@ func TestTheFirstSentenceSaysHowItIs(t *testing.T) {
 		{"start", Snapshot{Starting: true, NotReady: waits}, Headline{"Starting: waiting for Kafka", "waiting", "readiness"}},
 		{"outage", Snapshot{NotReady: waits, Partitions: partitions(seconds(1))}, Headline{"Not ready: waiting for Kafka (and 1 more below)", "stopped", "readiness"}},
 		{"no partition", Snapshot{}, Headline{"Ready. The group has given this consumer no partition: it has more members than partitions, or assigns them now.", "waiting", ""}},
-		{"late", Snapshot{Partitions: partitions(seconds(200), seconds(1)), Degraded: waits}, Headline{"1 of 2 partitions is late, by up to 3 min; 61,241 measurements stored in the last minute.", "late", "alarms"}},
+		{"late", Snapshot{Partitions: partitions(seconds(200), seconds(1)), Degraded: waits}, Headline{"1 of 2 partitions is late, by up to 3 min; 61,241 measurements stored in the last minute.", "late", "waterwheelstale"}},
 		{"warning", Snapshot{Partitions: partitions(seconds(1)), Degraded: waits[:1]}, Headline{"Ready, with a warning: waiting for Kafka", "late", "readiness"}},
 		{"unknown", Snapshot{Partitions: partitions(seconds(1), nil)}, Headline{"Ready; the age of 1 of 2 partitions is not known yet; 61,241 measurements stored in the last minute.", "waiting", ""}},
 		{"idle", Snapshot{Partitions: partitions(seconds(0))}, Headline{"Well: 1 partition stored up to the end; 61,241 measurements stored in the last minute.", "fresh", ""}},
@@ -107,7 +107,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 			follow("/docs/"+name, "/docs/", found[1])
 		}
 	}
-	for _, about := range []string{aboutReadiness, aboutOutages, aboutStopped, "alarms", "letters"} {
+	for _, about := range []string{aboutReadiness, aboutOutages, aboutStopped, aboutLate, "letters"} {
 		follow("a notice", "/docs/", "runbook.md#"+about)
 	}
 	for _, path := range []string{"/docs/", "/docs/nothing.md", "/docs/../go.mod", "/docs/pages.go"} {

@@ -26,6 +26,7 @@ const (
 	aboutReadiness = "readiness"
 	aboutOutages   = "outages"
 	aboutStopped   = "stopped-partitions"
+	aboutLate      = "waterwheelstale"
 )
 
 // join puts the sentences into one line.

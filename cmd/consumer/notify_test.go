@@ -33,7 +33,7 @@ func TestServiceManagerIsTold(t *testing.T) {
 	asked, ask := context.WithCancel(ctx)
 	told := make(chan error)
 	go func() {
-		told <- tellManager(ctx, asked, func(name string) (string, bool) { v, ok := environment[name]; return v, ok }, func() string { return "not\nready" })
+		told <- notifyManager(ctx, asked, func(name string) (string, bool) { v, ok := environment[name]; return v, ok }, func() string { return "not\nready" })
 	}()
 	if first := hear(); first != "READY=1\nWATCHDOG=1\nSTATUS=not ready\n" {
 		t.Errorf("the first message is %q", first)
@@ -57,11 +57,11 @@ func TestServiceManagerIsTold(t *testing.T) {
 
 func TestServiceManagerIsOptional(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
-	if err := tellManager(t.Context(), t.Context(), none, nil); err != nil {
+	if err := notifyManager(t.Context(), t.Context(), none, nil); err != nil {
 		t.Error(err)
 	}
 	missing := func(string) (string, bool) { return filepath.Join(t.TempDir(), "none"), true }
-	if err := tellManager(t.Context(), t.Context(), missing, nil); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET") {
+	if err := notifyManager(t.Context(), t.Context(), missing, nil); err == nil || !strings.Contains(err.Error(), "NOTIFY_SOCKET") {
 		t.Errorf("a socket that does not exist: %v", err)
 	}
 }
@@ -71,11 +71,11 @@ func TestWatchdogOfThisProcessSetsTheInterval(t *testing.T) {
 		usec, pid string
 		want      time.Duration
 	}{
-		{"", "", managerInterval},
+		{"", "", notifyInterval},
 		{"30000000", "", 10 * time.Second},
 		{"3000000", strconv.Itoa(os.Getpid()), time.Second},
-		{"3000000", "1", managerInterval},
-		{"-5", "", managerInterval},
+		{"3000000", "1", notifyInterval},
+		{"-5", "", notifyInterval},
 		{"1", "", time.Millisecond},
 	} {
 		lookup := func(name string) (string, bool) {

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// managerInterval is the time between two messages to a service manager that watches for none.
-const managerInterval = 10 * time.Second
+// notifyInterval is the time between two messages to a service manager that watches for none.
+const notifyInterval = 10 * time.Second
 
-// tellManager tells the service manager that started the process how it is, until the context ends: systemd does for a service of
+// notifyManager tells the service manager that started the process how it is, until the context ends: systemd does for a service of
 // Type=notify. The first message says that the process runs. Whether it reads is the status, which waits for no server. Once the
 // process is asked to end, a message says so. Without a manager it does nothing.
-func tellManager(ctx, asked context.Context, lookup func(string) (string, bool), status func() string) error {
+func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool), status func() string) error {
 	socket, _ := lookup("NOTIFY_SOCKET")
 	if socket == "" {
 		return nil
@@ -51,7 +51,7 @@ func messageInterval(lookup func(string) (string, bool)) time.Duration {
 	microseconds, err := strconv.ParseInt(text, 10, 64)
 	of, _ := lookup("WATCHDOG_PID")
 	if err != nil || microseconds <= 0 || of != "" && of != strconv.Itoa(os.Getpid()) {
-		return managerInterval
+		return notifyInterval
 	}
-	return max(min(time.Duration(microseconds)*time.Microsecond/3, managerInterval), time.Millisecond)
+	return max(min(time.Duration(microseconds)*time.Microsecond/3, notifyInterval), time.Millisecond)
 }
