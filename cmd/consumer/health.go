@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthTimeout bounds the answer of a consumer that is well.
+// healthTimeout bounds the wait for the answer.
 const healthTimeout = 3 * time.Second
 
-// healthCommand is for supervisors of containers in which there is nothing else that can ask.
+// healthCommand asks for the health of the consumer: a container without a shell has no other program that could.
 func (p *program) healthCommand() *cobra.Command {
 	var ready bool
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ func (p *program) healthCommand() *cobra.Command {
 	return cmd
 }
 
-// askHealth returns the answer of a page that says by its code whether all is well.
+// askHealth returns the answer of a page of health, or an error where its status is not 200.
 func askHealth(ctx context.Context, page string) (answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()

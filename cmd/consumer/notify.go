@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// notifyInterval is the time between two messages to a service manager that watches for none.
+// notifyInterval is the longest time between two messages to the service manager.
 const notifyInterval = 10 * time.Second
 
-// notifyManager tells the service manager that started the process how it is, until the context ends: systemd does for a service of
-// Type=notify. The first message says that the process runs. Whether it reads is the status, which waits for no server. Once the
-// process is asked to end, a message says so. Without a manager it does nothing.
+// notifyManager reports the state of the process to the service manager that started it, until ctx ends: to systemd, for a service
+// of Type=notify. The first message says that the process runs, and waits for no server. Each message has status as its text, and
+// keeps the watchdog calm. When asked ends, a message says that the process stops. Without NOTIFY_SOCKET it does nothing.
 func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool), status func() string) error {
 	socket, _ := lookup("NOTIFY_SOCKET")
 	if socket == "" {
@@ -45,7 +45,7 @@ func notifyManager(ctx, asked context.Context, lookup func(string) (string, bool
 	}
 }
 
-// messageInterval is a third of the time after which the manager's watchdog ends a silent process.
+// messageInterval is a third of the time after which the watchdog of the service manager ends a silent process.
 func messageInterval(lookup func(string) (string, bool)) time.Duration {
 	text, _ := lookup("WATCHDOG_USEC")
 	microseconds, err := strconv.ParseInt(text, 10, 64)

@@ -44,7 +44,7 @@ func Render(dir string, values map[string]any) (map[string]string, error) {
 	return objects, nil
 }
 
-// ofHelm are labels that say that Helm manages an object, and the namespace, which kubectl is told by the user.
+// ofHelm matches the labels of objects that Helm manages, and the namespace: users of kubectl name their own.
 var ofHelm = regexp.MustCompile(`(?m)^ *(?:helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n|^  namespace: ` + Namespace + `\n`)
 
 // Manifests are the files that kubectl takes: the consumers, and what watches them.

@@ -38,7 +38,7 @@ func TestGrafanaKnowsEveryField(t *testing.T) {
 // decode returns what is wrong with a dashboard, a line each. Where nothing is, the decoder returns an empty list as its error.
 func decode(text []byte) string {
 	//lint:ignore SA1019 Every Grafana imports the first version of the model.
-	var d dashboard.Dashboard
+	var d dashboard.Dashboard //nolint:staticcheck // as above
 	if err := d.UnmarshalJSONStrict(text); err != nil {
 		return err.Error()
 	}

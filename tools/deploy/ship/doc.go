@@ -1,5 +1,5 @@
-// Package ship makes what is given to users: an image and the archives of a release. Nothing of it depends on when, where or by
-// whom it is made: the same commit and the same Go give the same bytes.
+// Package ship makes the image and the files of a release. The same commit and the same Go give the same bytes, whenever and
+// wherever they are made.
 //
 //	source.go        the repository at a commit, and programs built of it
 //	tar.go           archives

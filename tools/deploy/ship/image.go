@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// programPath is where the image has the program, and nobody who runs it there.
+// programPath is the path of the program in the image, and nobody is the user that runs it.
 const (
 	programPath = "usr/local/bin/waterwheel"
 	nobody      = "65532"
 )
 
-// imagePlatforms are those of the image.
+// imagePlatforms are the platforms that the image is made for.
 var imagePlatforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}}
 
 // Image writes an image for all platforms into a folder, which must not exist, as an OCI layout. It returns the digest.

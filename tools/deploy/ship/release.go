@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// releasePlatforms are those that have an archive.
+// releasePlatforms are the platforms that have an archive.
 var releasePlatforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
 }
 
-// documents are what every archive has beside the program.
+// documents are the files and folders that every archive holds beside the program.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md", "docs", "deploy/grafana", "deploy/manifests", "deploy/prometheus", "deploy/systemd"}
 
 // Release writes the files of a release into a folder, which must not exist: an archive for each platform, the chart, the bill of

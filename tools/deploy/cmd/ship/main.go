@@ -23,8 +23,9 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, what, *root, *version, *out); err != nil {
+	err := run(ctx, what, *root, *version, *out)
+	stop()
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", what, err)
 		os.Exit(1)
 	}
