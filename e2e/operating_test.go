@@ -77,12 +77,7 @@ func (s prometheusServer) onlyLettersFire(t *testing.T) {
 // TestServiceManagerHearsOfTheConsumer: what systemd hears of a service of Type=notify.
 func TestServiceManagerHearsOfTheConsumer(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "notify") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	socket := filepath.Join(dir, "socket")
+	socket := filepath.Join(t.TempDir(), "socket")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
