@@ -48,20 +48,20 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	counter := m.series.counter
 	m.counters = counters{
-		records:             counter("records_read_total", "Records read from Kafka."),
-		letters:             counter("letters_total", "Letters acknowledged by the dead-letter topic.", "reason"),
-		skips:               counter("measurements_skipped_total", "Measurements not stored again, tombstones, and events that EVENT_SKIP leaves out.", "reason"),
-		flushes:             counter("flushes_total", "Flushes, by what caused them.", "trigger"),
-		writes:              counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
-		claims:              counter("claims_total", "Claims on partitions.", "outcome"),
-		retries:             counter("retries_total", "Attempts that failed and are repeated.", "operation"),
-		stored:              counter("measurements_stored_total", "Measurements that became durable."),
-		expirations:         counter("records_expired_total", "Records that retention deleted before they were read."),
-		unreadable:          counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped."),
-		settlings:           counter("settlings_total", "Settlings of segments into buckets, by what became of them.", "outcome"),
-		measurementsSettled: counter("measurements_settled_total", "Measurements settled from segments into buckets."),
-		abandons:            counter("flushes_abandoned_total", "Flushes given up at the end of a tenure."),
-		buckets:             newBucketCounters(counter),
+		records:               counter("records_read_total", "Records read from Kafka."),
+		letters:               counter("letters_total", "Letters acknowledged by the dead-letter topic.", "reason"),
+		skips:                 counter("measurements_skipped_total", "Measurements not stored again, tombstones, and events that EVENT_SKIP leaves out.", "reason"),
+		flushes:               counter("flushes_total", "Flushes, by what caused them.", "trigger"),
+		writes:                counter("writes_total", "Bucket writes, by what became of them.", "kind", "outcome"),
+		claims:                counter("claims_total", "Claims on partitions.", "outcome"),
+		retries:               counter("retries_total", "Attempts that failed and are repeated.", "operation"),
+		stored:                counter("measurements_stored_total", "Measurements that became durable."),
+		expirations:           counter("records_expired_total", "Records that retention deleted before they were read."),
+		unreadable:            counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped."),
+		compactions:           counter("compactions_total", "Compactions of segments into buckets, by what became of them.", "outcome", "reason"),
+		measurementsCompacted: counter("measurements_compacted_total", "Measurements compacted from segments into buckets."),
+		abandons:              counter("flushes_abandoned_total", "Flushes given up at the end of a tenure."),
+		buckets:               newBucketCounters(counter),
 	}
 	reg.MustRegister(&m.series)
 	return m

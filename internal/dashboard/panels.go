@@ -171,14 +171,23 @@ var rows = []row{
 	}},
 	{"Segments", []panel{
 		{"Into segments, and from there into buckets", "Measurements written into segments each second, and measurements of segments put into buckets.", lines, third, "cps", []query{
-			{`sum(rate(waterwheel_measurements_staged_total{%topic%}[$__rate_interval]))`, "into segments"},
-			{`sum(rate(waterwheel_measurements_settled_total{%topic%}[$__rate_interval]))`, "into buckets"},
+			{`sum(rate(waterwheel_segment_measurements_total{%topic%}[$__rate_interval]))`, "into segments"},
+			{`sum(rate(waterwheel_measurements_compacted_total{%topic%}[$__rate_interval]))`, "into buckets"},
 		}, 0, 0},
-		{"Settlings", "Settlings of segments into buckets, by outcome: undone ones should be rare.", stacked, third, "short", []query{
-			{`sum by (outcome) (increase(waterwheel_settlings_total{%topic%}[$__rate_interval]))`, "{{outcome}}"},
+		{"Age of open segments", "Age of the oldest segment that has not ended: well above COMPACT_INTERVAL, compaction does not keep up.", lines, third, "s", []query{
+			{`max by (topic) (waterwheel_oldest_open_segment_seconds{%topic%})`, "{{topic}}"},
 		}, 0, 0},
-		{"Duration of a settling", "From the reading of segments until they have an end.", lines, third, "s", []query{
-			{`histogram_quantile(0.99, sum by (le) (rate(waterwheel_settling_duration_seconds_bucket{%job%}[$__rate_interval])))`, "99 %"},
+		{"Measurements in open segments", "Measurements in segments that have not ended, by topic.", lines, third, "short", []query{
+			{`sum by (topic) (waterwheel_open_segment_measurements{%topic%})`, "{{topic}}"},
+		}, 0, 0},
+		{"Compactions", "Compactions of segments into buckets that have finished.", lines, third, "short", []query{
+			{`sum by (topic) (increase(waterwheel_compactions_total{%topic%, outcome="finished"}[$__rate_interval]))`, "{{topic}}"},
+		}, 0, 0},
+		{"Compactions rolled back", "Compactions that will be done again, by reason: they should be rare.", stacked, third, "short", []query{
+			{`sum by (reason) (increase(waterwheel_compactions_total{%topic%, outcome="rolled_back"}[$__rate_interval]))`, "{{reason}}"},
+		}, 0, 0},
+		{"Duration of a compaction", "From the freezing of segments until they have ended.", lines, third, "s", []query{
+			{`histogram_quantile(0.99, sum by (le) (rate(waterwheel_compaction_duration_seconds_bucket{%job%}[$__rate_interval])))`, "99 %"},
 		}, 0, 0},
 	}},
 }

@@ -83,10 +83,13 @@ var Table = []Section{
 		{"series_max_exceeded_total", Counter, "", "looks", "looks, once a minute, that found more series in memory than `SERIES_MAX`; the log names the fields of meta that vary most"},
 	}},
 	{"Segments", []Metric{
-		{"measurements_staged_total", Counter, partition, "measurements", "measurements written into segments; those of `measurements_stored_total` that are not among them went into buckets at once"},
-		{"settlings_total", Counter, partition + ",outcome=finished|undone", "settlings", "`finished`: segments were settled into buckets; `undone`: nothing came of it, for a failure of MongoDB or because a command changed the segments meanwhile: they are settled later"},
-		{"measurements_settled_total", Counter, partition, "measurements", "measurements settled into buckets"},
-		{"settling_duration_seconds", Histogram, "", "seconds", "from the reading of segments until they have an end"},
+		{"segment_measurements_total", Counter, partition, "measurements", "measurements written into segments; those of `measurements_stored_total` that are not among them went into buckets at once"},
+		{"open_segments", Gauge, partition, "segments", "segments that have not ended"},
+		{"open_segment_measurements", Gauge, partition, "measurements", "measurements in them; above `SEGMENT_MEASUREMENTS_MAX` compaction does not wait for `COMPACT_INTERVAL`"},
+		{"oldest_open_segment_seconds", Gauge, partition, "seconds", "how long the oldest of them is known to this owner; what a former owner left counts as nearly a `COMPACT_INTERVAL` old. Well above `COMPACT_INTERVAL` compaction does not keep up"},
+		{"compactions_total", Counter, partition + ",outcome=finished|rolled_back,reason=|unknown_outcome|too_slow|refused|damaged_segment|left_by_another_owner", "compactions", "compactions of segments into buckets. `finished`; `rolled_back`: the segments stay and are compacted later, for a reason: `unknown_outcome` (MongoDB did not answer a step), `too_slow` (the buckets were not stored well before queries would see them), `refused`, `damaged_segment`, `left_by_another_owner`"},
+		{"measurements_compacted_total", Counter, partition, "measurements", "measurements compacted into buckets"},
+		{"compaction_duration_seconds", Histogram, "", "seconds", "from the freezing of segments until they have ended"},
 	}},
 	{"Memory", []Metric{
 		{"memory_bytes", Gauge, "kind=buckets|pending|stored_positions|letters|ledger|fetch|reserved", "bytes", "`buckets`; `pending`: measurements that wait for a write; `stored_positions`: what is known to be stored while records are replayed; `letters`; `ledger`: what keeps track of writes, letters and look-ups; `fetch`: records and answers to look-ups that have come and were not looked at yet; `reserved`: what the next flush will take for its encoded writes"},

@@ -22,6 +22,9 @@ var gauges = func() map[string]*prometheus.Desc {
 	ofPartition("claim_wait_seconds", "How much of the wait for a former owner's writes is left.")
 	ofPartition("send_limit_bytes", "How many bytes of writes are sent to MongoDB at a time, at most, by how quickly it answered lately.")
 	ofPartition("oldest_pending_seconds", "How long the oldest pending measurement has waited.")
+	ofPartition("open_segments", "Segments that have not ended.")
+	ofPartition("open_segment_measurements", "Measurements in segments that have not ended.")
+	ofPartition("oldest_open_segment_seconds", "How long the oldest segment that has not ended is known to this owner.")
 	ofPartition("fetch_paused", "1 while nothing is fetched because too much waits already.")
 	describe("partitions_stopped", "Partitions that wait for an operator to act.", "reason")
 	describe("memory_bytes", "Memory that counts towards the budget.", "kind")
@@ -117,5 +120,8 @@ func ofPartition(s *pipeline.Status, now time.Time, send func(name string, value
 	one("claim_wait_seconds", s.ClaimWait.Seconds())
 	one("send_limit_bytes", float64(s.SendBytes))
 	one("oldest_pending_seconds", s.PendingFor.Seconds())
+	one("open_segments", float64(s.OpenSegments))
+	one("open_segment_measurements", float64(s.InSegments))
+	one("oldest_open_segment_seconds", s.SegmentAge.Seconds())
 	one("fetch_paused", map[bool]float64{true: 1}[s.Paused != ""])
 }
