@@ -122,7 +122,7 @@ func (w *world) skip(l *partitionLog, a alarm) {
 		w.fail("alarm", "%v: %s", err, a.stop.Detail)
 	}
 	last := w.group.last(l.partition)
-	if last.consumed {
+	if last.ofAnotherProgram() {
 		return // a reset would forget what the other program's commit passed over
 	}
 	for o := last.offset; o < bad; o++ {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/claim"
 	"waterwheel/record"
 )
 
@@ -49,6 +50,11 @@ type committed struct {
 	consumed bool // by another program's consumer
 	by       string
 	sent     time.Duration
+}
+
+// ofAnotherProgram reports whether another program has read up to it: what that read need not be stored.
+func (c committed) ofAnotherProgram() bool {
+	return claim.Committed{Offset: c.offset, Metadata: c.metadata, Consumed: c.consumed}.OfAnotherProgram()
 }
 
 // joined is the answer to JoinGroup.

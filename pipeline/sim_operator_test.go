@@ -30,7 +30,7 @@ func (w *world) deleteDocument() {
 		return
 	}
 	start, _ := document.Lookup("start").AsInt64OK()
-	stranger := claim.Committed{Offset: last.offset, Metadata: last.metadata, Consumed: last.consumed}.OfAnotherProgram()
+	stranger := last.ofAnotherProgram()
 	if stranger && last.offset > start {
 		return
 	}
