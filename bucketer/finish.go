@@ -58,7 +58,7 @@ func (c *Catalog) applied(w *Write, done *sent, forget bool) {
 		c.forget(b)
 	case b.isBusy():
 	case b.action != stay:
-		c.settle(b)
+		c.applyAction(b)
 	default:
 		c.idle.push(b)
 	}

@@ -48,7 +48,7 @@ func (c *Catalog) Prepare(now int64) *Flush {
 	c.flight = f
 	c.cutMost(f, now)
 	c.cutSegments(f)
-	c.settlePending()
+	c.countPending()
 	f.memory = c.encoder.rest()
 	f.bytes = f.memory.total + int64(cap(f.sent))*sentBytes + int64(cap(f.Writes))*8
 	if len(f.Writes) == 0 {
@@ -157,8 +157,8 @@ func (f *flight) add(w *Write, one sent) {
 	}
 }
 
-// settlePending works out what is still pending after a flush was cut: the measurements of series that back off.
-func (c *Catalog) settlePending() {
+// countPending works out what is still pending after a flush was cut: the measurements of series that back off.
+func (c *Catalog) countPending() {
 	c.pending.oldest = math.MaxInt64
 	for _, b := range c.dirty {
 		c.pending.oldest = min(c.pending.oldest, b.pending.oldest())

@@ -79,7 +79,7 @@ func mapBytes(n int, slot int64) int64 {
 // newBucket makes a bucket for its first measurement, which the caller then adds.
 func (c *Catalog) newBucket(s *series, r row, attempt int32, minTime int64) *bucket {
 	id := timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
-	for c.buckets[id] != nil { // of the same position, not yet settled
+	for c.buckets[id] != nil { // of the same position, whose write is not answered yet
 		attempt++
 		id = timeseries.BucketID(c.options.Source, r.position, attempt, minTime)
 	}

@@ -173,7 +173,7 @@ func (c *Catalog) rollOver(b *bucket, act action, why reason) {
 	c.stats.rolledOver(act, why)
 	c.idle.remove(b)
 	if !b.isBusy() {
-		c.settle(b)
+		c.applyAction(b)
 		return
 	}
 	c.extra(s).roll(b)
@@ -182,8 +182,8 @@ func (c *Catalog) rollOver(b *bucket, act action, why reason) {
 	}
 }
 
-// settle carries out the action of a bucket of which nothing waits.
-func (c *Catalog) settle(b *bucket) {
+// applyAction carries out the action of a bucket of which nothing waits.
+func (c *Catalog) applyAction(b *bucket) {
 	if b.action == archive {
 		c.archiveBucket(b)
 	}

@@ -124,14 +124,14 @@ func (s *stream) awaitAssigned(partitions int, consumers ...*harness.Consumer) {
 	s.t.Helper()
 	ctx := within(s.t, time.Minute)
 	for {
-		settled := true
+		assigned := true
 		got := make([]int, len(consumers))
 		for i, c := range consumers {
 			metrics, err := c.Metrics(ctx)
 			got[i] = int(metrics.Sum("waterwheel_assigned_partitions"))
-			settled = settled && err == nil && got[i] == partitions
+			assigned = assigned && err == nil && got[i] == partitions
 		}
-		if settled {
+		if assigned {
 			return
 		}
 		if ctx.Err() != nil {

@@ -71,7 +71,7 @@ func (q *quick) end() bool {
 
 // endMeta ends an object in meta.
 func (q *quick) endMeta(o *opened) bool {
-	if !q.settle(q.metas, o.first, true) {
+	if !q.takeMembers(q.metas, o.first, true) {
 		return false
 	}
 	q.metas = rawbson.EndDocument(q.metas, o.start)

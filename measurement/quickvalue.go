@@ -129,7 +129,7 @@ func (q *quick) appendObject(out []byte, i, depth int, normal bool) ([]byte, int
 		if i = next; more {
 			continue
 		}
-		if i >= 0 && !q.settle(out, first, normal) {
+		if i >= 0 && !q.takeMembers(out, first, normal) {
 			i = unknown
 		}
 		return rawbson.EndDocument(out, start), i
@@ -157,9 +157,9 @@ func (q *quick) name(i int) (name []byte, next int) {
 	return name, i
 }
 
-// settle looks at the members, from first on, of an object at the end of out, and takes them off: false when a name comes
+// takeMembers looks at the members, from first on, of an object at the end of out, and takes them off: false when a name comes
 // twice. For a normal form it brings them into the order of their names.
-func (q *quick) settle(out []byte, first int, normal bool) bool {
+func (q *quick) takeMembers(out []byte, first int, normal bool) bool {
 	names, starts := q.names[first:], q.starts[first:]
 	q.names, q.starts = q.names[:first], q.starts[:first]
 	switch {

@@ -155,7 +155,7 @@ func (s hangingStore) Read(ctx context.Context) (claim.Document, error) {
 	return s.fakeStore.Read(ctx)
 }
 
-// TestSightOfBeforeAnAbsenceIsForgotten, also when the partition is back before its former tenure has ended.
+// TestSightOfBeforeAnAbsenceIsForgotten, also when the partition is back before its former term has ended.
 func TestSightOfBeforeAnAbsenceIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const wait = 30 * time.Second

@@ -6,7 +6,7 @@ import (
 	"waterwheel/bucketer"
 )
 
-// bucketCounter is one metric, summed over tenures, and the statistic of the catalogs that it follows.
+// bucketCounter is one metric, summed over terms, and the statistic of the catalogs that it follows.
 type bucketCounter struct {
 	vec    *prometheus.CounterVec
 	values []string // of its labels but topic and partition

@@ -122,7 +122,7 @@ func (b *Budget) Share() int64 {
 	return max(b.limit/4/int64(max(len(b.used), 1)), smallestPiece)
 }
 
-// Reserve waits for room to take the next piece in, and returns how many bytes of records it may have. Settle gives it back.
+// Reserve waits for room to take the next piece in, and returns how many bytes of records it may have. Release gives it back.
 func (b *Budget) Reserve(ctx context.Context, w *Worker) (bytes int, err error) {
 	r := &reservation{worker: w, ready: make(chan struct{})}
 	b.mu.Lock()
@@ -138,12 +138,12 @@ func (b *Budget) Reserve(ctx context.Context, w *Worker) (bytes int, err error) 
 	defer b.mu.Unlock()
 	b.asking = slices.DeleteFunc(b.asking, func(other *reservation) bool { return other == r })
 	b.grant()
-	return 0, context.Cause(ctx) // what was granted meanwhile, Settle gives back
+	return 0, context.Cause(ctx) // what was granted meanwhile, Release gives back
 }
 
-// Settle sets what is left of a fetch after the worker has taken a piece of it, and gives back the room for that: Use has
+// Release sets what is left of a fetch after the worker has taken a piece of it, and gives back the room for that: Use has
 // told by now what became of it.
-func (b *Budget) Settle(w *Worker, left int64) {
+func (b *Budget) Release(w *Worker, left int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	u := b.used[w]

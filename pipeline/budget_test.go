@@ -141,12 +141,12 @@ func TestPiecesWaitForRoomInTheirOrder(t *testing.T) {
 		cancel() // its partition is revoked
 		synctest.Wait()
 		b.Report(one, 20<<20)
-		b.Settle(one, 0)
+		b.Release(one, 0)
 		if n := got(third); n != smallestPiece {
 			t.Fatalf("a piece of %d bytes, want a small one: nothing else is under way, and there is no room", n)
 		}
 		b.Report(other, 10<<20)
-		b.Settle(other, 1000)
+		b.Release(other, 1000)
 		if total := b.Total(); total != 30<<20+1000 || b.Fetching() != 1000 {
 			t.Errorf("%d bytes are in use, of which %d are fetched", total, b.Fetching())
 		}

@@ -18,10 +18,10 @@ const watchInterval = 200 * time.Millisecond
 // election, a read may not yet show a takeover.
 const otherGroupPatience = 15 * time.Second
 
-// assign begins a tenure.
+// assign begins a term.
 func (w *Worker) assign(m Moment, a Assigned) []Action {
 	if !a.Consecutive {
-		w.past.sighting.outlive()
+		w.past.observedClaim.outlive()
 	}
 	source := timeseries.Source{Topic: w.o.Partition.Topic, TopicID: a.TopicID, Partition: w.o.Partition.Number}
 	if w.source != source || !w.o.Warm || w.halt != nil { // a partition may have stopped in the middle of a record
@@ -29,7 +29,7 @@ func (w *Worker) assign(m Moment, a Assigned) []Action {
 	}
 	w.signs.begin(m.Now, a.Consecutive && w.source == source)
 	w.source, w.assigned, w.halt = source, a, nil
-	w.tenure, w.retry, w.question = tenure{}, retries{}, askNothing
+	w.term, w.retry, w.question = term{}, retries{}, askNothing
 	if source.TopicID == [16]byte{} { // the topic is missing, or was when partitions were assigned
 		w.phase, w.question = finding, askTopic
 		return nil
@@ -50,12 +50,12 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 		return w.wait(m, actions)
 	case claiming:
 		if !m.Held { // E7
-			w.phase, w.tenure.provedBy = proving, m.Now
+			w.phase, w.term.provedBy = proving, m.Now
 			return append(actions, CommitNow{})
 		}
-		w.busy.claim, w.tenure.sent = true, w.o.NewToken()
-		ours := claim.Claim{Token: w.tenure.sent, Start: w.tenure.start.Offset, Wait: w.o.Wait, Lease: w.o.Wait - w.o.Grace}
-		return append(actions, SendClaim{Seen: w.tenure.seen, Claim: ours})
+		w.busy.claim, w.term.sent = true, w.o.NewToken()
+		ours := claim.Claim{Token: w.term.sent, Start: w.term.start.Offset, Wait: w.o.Wait, Lease: w.o.Wait - w.o.Grace}
+		return append(actions, SendClaim{Seen: w.term.seen, Claim: ours})
 	case loading:
 		return w.loadStored(actions)
 	}
@@ -63,7 +63,7 @@ func (w *Worker) advanceClaim(m Moment, actions []Action) []Action {
 }
 
 func (w *Worker) readClaim(m Moment, actions []Action) []Action {
-	w.phase, w.busy.claim, w.tenure.asked = reading, true, m.Now
+	w.phase, w.busy.claim, w.term.asked = reading, true, m.Now
 	return append(actions, ReadClaim{})
 }
 
@@ -71,12 +71,12 @@ func (w *Worker) readClaim(m Moment, actions []Action) []Action {
 // owner can commit nothing more.
 func (w *Worker) wait(m Moment, actions []Action) []Action {
 	switch {
-	case !w.tenure.settled && m.Now >= w.tenure.settles:
+	case !w.term.quiesced && m.Now >= w.term.quiesces:
 		return w.readClaim(m, actions)
-	case m.Now >= max(w.tenure.until, w.past.unknownUntil):
-		w.phase, w.tenure.provedBy = proving, m.Now
+	case m.Now >= max(w.term.until, w.past.unknownUntil):
+		w.phase, w.term.provedBy = proving, m.Now
 		return append(actions, CommitNow{})
-	case !w.tenure.settled && m.Now >= w.tenure.watch:
+	case !w.term.quiesced && m.Now >= w.term.watch:
 		w.busy.claim = true
 		return append(actions, WatchClaim{})
 	}
@@ -91,8 +91,8 @@ func (w *Worker) claimWatched(m Moment, e ClaimWatched) {
 		return
 	}
 	w.succeeded(&w.retry.claim, MongoDB)
-	w.tenure.watch = m.Now + watchInterval
-	if seen := w.tenure.seen; e.Seen.Claim != seen.Claim || e.Seen.Released != seen.Released || e.Seen.Group != seen.Group {
+	w.term.watch = m.Now + watchInterval
+	if seen := w.term.seen; e.Seen.Claim != seen.Claim || e.Seen.Released != seen.Released || e.Seen.Group != seen.Group {
 		w.phase = reading
 	}
 }
@@ -134,7 +134,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 		return
 	}
 	w.found(e)
-	executed := w.tenure.sent != (claim.Token{}) && seen.Claim == w.tenure.sent // our claim, though nothing acknowledged it
+	executed := w.term.sent != (claim.Token{}) && seen.Claim == w.term.sent // our claim, though nothing acknowledged it
 	if w.catalog != nil && seen.Claim != w.catalogClaim && !executed {
 		w.drop() // somebody else owned the partition in between
 	}
@@ -144,18 +144,18 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.succeeded(&w.retry.claim, MongoDB)
 	w.answered(Kafka)
 	w.signs.sawEnd(m.Now, e.Bounds.End, e.Bounds.High)
-	w.tenure.end = e.Bounds.End
-	w.signs.committed = w.tenure.committed.Offset
-	w.tenure.told = w.tenure.told && seen.Claim == w.tenure.seen.Claim
-	w.tenure.seen = seen
+	w.term.end = e.Bounds.End
+	w.signs.committed = w.term.committed.Offset
+	w.term.told = w.term.told && seen.Claim == w.term.seen.Claim
+	w.term.seen = seen
 	if executed { // not durable perhaps: claimed once more, until an acknowledgement says so
-		w.phase, w.tenure.settled = claiming, true
+		w.phase, w.term.quiesced = claiming, true
 		return
 	}
 	w.waitFor(m.Now, seen)
 	w.phase = waiting
-	if left := max(w.tenure.until, w.past.unknownUntil) - m.Now; left > 0 && !w.tenure.told {
-		w.tenure.told = true
+	if left := max(w.term.until, w.past.unknownUntil) - m.Now; left > 0 && !w.term.told {
+		w.term.told = true
 		w.log.Info("waiting before the claim, for a former owner to hand over or until nothing of it can arrive any more", "owner", seen.Owner, "wait", left)
 	}
 }
@@ -179,7 +179,7 @@ func (w *Worker) otherGroup(m Moment, group string) {
 	w.stop(r.by)
 }
 
-// found notes what the group has committed. Where a tenure begins anew as if nothing were committed, a commit of its own since
+// found notes what the group has committed. Where a term begins anew as if nothing were committed, a commit of its own since
 // then counts: it is what the claim that may be on its way says.
 func (w *Worker) found(e ClaimRead) {
 	c := e.Committed
@@ -192,38 +192,38 @@ func (w *Worker) found(e ClaimRead) {
 		c.Consumed = true
 	}
 	c.Consumed = c.OfAnotherProgram()
-	w.tenure.committed, w.tenure.known = c, true
+	w.term.committed, w.term.known = c, true
 }
 
 // resolve decides the start; false: the partition stopped.
 func (w *Worker) resolve(e ClaimRead) bool {
 	s, err := claim.Facts{
-		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.tenure.committed, Document: e.Seen,
+		Partition: w.o.Partition.Number, Pipeline: w.provenance(), Committed: w.term.committed, Document: e.Seen,
 		FirstPartitions: e.FirstPartitions, Bounds: e.Bounds, OutOfRange: w.o.OutOfRange,
 	}.Start()
 	if stop, ok := errors.AsType[*record.StopError](err); ok { // it always is one
 		w.stop(stop)
 		return false
 	}
-	if w.tenure.committed.Consumed && s.Offset < w.tenure.committed.Offset && !w.tenure.resolved {
+	if w.term.committed.Consumed && s.Offset < w.term.committed.Offset && !w.term.resolved {
 		w.log.Warn("another program committed the group's offset: going on where the last owner began and skipping what is stored "+
 			"(to go on at that offset instead: kafka-consumer-groups.sh --reset-offsets --to-current)",
-			"offset", w.tenure.committed.Offset, "from", s.Offset)
+			"offset", w.term.committed.Offset, "from", s.Offset)
 	}
-	if w.tenure.committed.Consumed && w.tenure.resolved && s.Offset > w.tenure.start.Offset {
+	if w.term.committed.Consumed && w.term.resolved && s.Offset > w.term.start.Offset {
 		return true // the document that the earlier start was read from is gone; what the other program read is stored nowhere
 	}
 	if s.Beyond > 0 { // the commit that comes now hides it
-		w.tenure.beyond = s.Beyond
+		w.term.beyond = s.Beyond
 	}
-	w.tenure.start, w.tenure.resolved = s, true
+	w.term.start, w.term.resolved = s, true
 	return true
 }
 
 // waitFor decides until when the owner that the document shows may commit, and when no write of it can be executed any more.
 func (w *Worker) waitFor(now Instant, seen claim.Document) {
-	t := &w.tenure
-	t.noted, t.until, t.settled = seen.Waited, now, true
+	t := &w.term
+	t.noted, t.until, t.quiesced = seen.Waited, now, true
 	wait, lease := w.o.Wait, w.o.Wait-w.o.Grace
 	switch {
 	case !seen.Found:
@@ -239,15 +239,15 @@ func (w *Worker) waitFor(now Instant, seen claim.Document) {
 			lease = wait
 		}
 	}
-	w.past.sighting.look(now, seen)
-	since := w.past.sighting.since()
-	t.until, t.settles, t.watch = since+wait, since+min(wait, lease), now+watchInterval
-	t.settled = t.asked >= t.settles
+	w.past.observedClaim.look(now, seen)
+	since := w.past.observedClaim.since()
+	t.until, t.quiesces, t.watch = since+wait, since+min(wait, lease), now+watchInterval
+	t.quiesced = t.asked >= t.quiesces
 }
 
 // proved claims after the commit that proves the membership: one sent before the wait was over does not.
 func (w *Worker) proved(e Committed) {
-	if e.SentAt >= w.tenure.provedBy && e.Offset == w.tenure.start.Committed() {
+	if e.SentAt >= w.term.provedBy && e.Offset == w.term.start.Committed() {
 		w.phase = claiming
 	}
 }
@@ -261,7 +261,7 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 	}
 	w.phase = reading // and see what became of it
 	if e.Err == nil {
-		w.tenure.settled = false // whoever has claimed it may have committed since
+		w.term.quiesced = false // whoever has claimed it may have committed since
 		w.metrics.claim("lost")
 	} else {
 		w.failed(m, &w.retry.claim, MongoDB, sendingTheClaim, e.Err)
@@ -270,14 +270,14 @@ func (w *Worker) claimAnswered(m Moment, e Claimed) {
 
 // won begins the ownership: with the warm catalog, if nobody can have written in between, else with an empty one.
 func (w *Worker) won(m Moment) {
-	token := w.tenure.sent
-	w.past.mine, w.tenure.claimed = token, true
-	start := w.tenure.start
+	token := w.term.sent
+	w.past.mine, w.term.claimed = token, true
+	start := w.term.start
 	warm := w.catalog != nil && m.Now > w.past.unknownUntil &&
-		w.tenure.committed.Offset == w.committed && start.Offset == w.committed
+		w.term.committed.Offset == w.committed && start.Offset == w.committed
 	if warm {
 		w.catalogClaim, w.phase = token, running
-		w.lag = lag{behind: w.ledger.next < w.tenure.end, since: m.Now}
+		w.lag = lag{behind: w.ledger.next < w.term.end, since: m.Now}
 		w.followCollection()
 		w.metrics.claim("warm")
 		w.log.Info("claimed", "kind", "warm", "offset", w.ledger.next)
@@ -286,15 +286,15 @@ func (w *Worker) won(m Moment) {
 	w.drop()
 	w.catalogClaim, w.phase = token, loading
 	w.ledger.next = start.Offset
-	w.lag = lag{behind: start.Offset < w.tenure.end, since: m.Now}
+	w.lag = lag{behind: start.Offset < w.term.end, since: m.Now}
 	w.metrics.claim("cold")
 	w.log.Info("claimed", "kind", "cold", "offset", start.Offset)
 	if start.Lost > 0 {
 		w.lost(m, start.Committed(), start.Offset)
 	}
-	if beyond := w.tenure.beyond; beyond > 0 {
-		w.tenure.beyond = 0
-		w.elsewhere(m, w.tenure.end+beyond, w.tenure.end, start.Offset)
+	if beyond := w.term.beyond; beyond > 0 {
+		w.term.beyond = 0
+		w.elsewhere(m, w.term.end+beyond, w.term.end, start.Offset)
 	}
 }
 
@@ -321,7 +321,7 @@ func (w *Worker) storedLoaded(m Moment, e StoredLoaded) {
 		if e.Newest != nil {
 			w.catalog.Begin(*e.Newest)
 		}
-		w.committed = w.tenure.start.Committed() // the proof committed it
+		w.committed = w.term.start.Committed() // the proof committed it
 	}
 	w.phase = running
 	w.followCollection()

@@ -126,12 +126,12 @@ func TestClaimWonWhileThePartitionGoesElsewhereIsReleased(t *testing.T) {
 	})
 }
 
-// TestReleaseIsForgottenByNoLaterTenure: what is told when the process ends is what the document shows.
-func TestReleaseIsForgottenByNoLaterTenure(t *testing.T) {
+// TestReleaseIsForgottenByNoLaterTerm: what is told when the process ends is what the document shows.
+func TestReleaseIsForgottenByNoLaterTerm(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Abandoned{})
 	if !w.Status(m.Now).Unreleased {
-		t.Error("a tenure that was cut off is told as released")
+		t.Error("a term that was cut off is told as released")
 	}
 	former := w.past.mine
 	document := func(c claim.Token, released bool) claim.Document {

@@ -99,7 +99,7 @@ func TestFirstReasonToStopStays(t *testing.T) {
 	}
 }
 
-func TestLoweredGranularityStopsThePartitionInEveryTenure(t *testing.T) {
+func TestLoweredGranularityStopsThePartitionInEveryTerm(t *testing.T) {
 	w, m := withStoredBucket(t)
 	w.Handle(m, CollectionChanged{Options: timeseries.Options{TimeField: "t", MetaField: "meta"}})
 	w.Handle(m, Fetched{Err: errDown})

@@ -10,13 +10,13 @@ func (w *Worker) Want() (record.Commit, bool) {
 	offset, metadata := int64(-1), w.provenance().String()
 	switch {
 	case w.phase == idle:
-	case w.tenure.restart != nil: // nothing new; but only an answered commit renews the lease, which the flush needs
+	case w.term.restart != nil: // nothing new; but only an answered commit renews the lease, which the flush needs
 		offset = w.committed
-	case w.catalog != nil && w.tenure.claimed:
+	case w.catalog != nil && w.term.claimed:
 		offset = w.committable()
-	case w.tenure.resolved && w.tenure.settled && w.halt == nil: // before D only the start itself (E6)
-		offset = w.tenure.start.Committed()
-		if w.tenure.committed.Consumed && !w.tenure.claimed { // the document it was decided by may be an old one
+	case w.term.resolved && w.term.quiesced && w.halt == nil: // before D only the start itself (E6)
+		offset = w.term.start.Committed()
+		if w.term.committed.Consumed && !w.term.claimed { // the document it was decided by may be an old one
 			metadata = claim.ConsumedMetadata
 		}
 	}
@@ -32,16 +32,16 @@ func (w *Worker) provenance() claim.Provenance {
 }
 
 // commitAnswered takes the answer to a commit, which means something else in each phase: before the claim that the membership
-// holds, in the stream how far a tenure that follows may go on warm, and at the end that the claim may be released.
+// holds, in the stream how far a term that follows may go on warm, and at the end that the claim may be released.
 func (w *Worker) commitAnswered(m Moment, e Committed) {
 	if e.Err != nil {
-		if w.phase == proving || w.tenure.handing == committing {
+		if w.phase == proving || w.term.handing == committing {
 			w.retry.claim.fail(m.Now, w.o.Random)
 		}
 		return
 	}
 	w.signs.committed = e.Offset
-	w.past.sighting.prove(m.Renewed)
+	w.past.observedClaim.prove(m.Renewed)
 	switch w.phase {
 	case proving:
 		w.proved(e)

@@ -123,10 +123,10 @@ func (g *slowCommits) Commit(ctx context.Context, sent []record.Commit) ([]error
 func TestCommitCountsFromItsSending(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
-	r := newTenancy(&runner{}, &lease{Generation: gen})
+	r := newRunningTerm(&runner{}, &lease{Generation: gen})
 	r.events = make(chan Event, 1)
 	r.runner.want.Store(&commits(5)[0])
-	c.follow(gen, []*tenancy{r})
+	c.follow(gen, []*runningTerm{r})
 	c.commit(t.Context())
 	if heard := <-r.events; heard != (Committed{Offset: 5, SentAt: time.Hour}) {
 		t.Errorf("the worker hears %+v", heard)
@@ -137,11 +137,11 @@ func TestCommitCountsFromItsSending(t *testing.T) {
 func TestAnsweredCommitOfAPartitionHandedOverIsNotRenewed(t *testing.T) {
 	gen := &slowCommits{fakeGeneration: fakeGeneration{committed: map[int32]int64{}}, now: time.Hour}
 	c := newCommitter(ConsumerOptions{Clock: func() Instant { return gen.now }, CommitInterval: time.Second, Lease: 9 * time.Second})
-	kept, given := newTenancy(&runner{}, &lease{Generation: gen}), newTenancy(&runner{}, &lease{Generation: gen})
+	kept, given := newRunningTerm(&runner{}, &lease{Generation: gen}), newRunningTerm(&runner{}, &lease{Generation: gen})
 	kept.events, given.events = make(chan Event, 2), make(chan Event, 3)
 	kept.runner.want.Store(&commits(5, 7)[0])
 	given.runner.want.Store(&commits(5, 7)[1])
-	c.follow(gen, []*tenancy{kept, given})
+	c.follow(gen, []*runningTerm{kept, given})
 	c.commit(t.Context())
 	given.leaving.Store(true)
 	gen.now += time.Minute // a renewal is due

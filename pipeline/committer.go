@@ -15,11 +15,11 @@ type committer struct {
 	tick  time.Duration
 	wake  chan struct{}
 
-	mu      sync.Mutex
-	gen     Generation
-	tenures []*tenancy
-	began   bool // the generation is a new one
-	plan    *commitPlan
+	mu    sync.Mutex
+	gen   Generation
+	terms []*runningTerm
+	began bool // the generation is a new one
+	plan  *commitPlan
 }
 
 func newCommitter(o ConsumerOptions) *committer {
@@ -27,11 +27,11 @@ func newCommitter(o ConsumerOptions) *committer {
 	return &committer{clock: o.Clock, tick: min(o.CommitInterval, plan.renewal), wake: make(chan struct{}, 1), plan: plan}
 }
 
-// follow makes it commit in a generation, for these tenures.
-func (c *committer) follow(gen Generation, tenures []*tenancy) {
+// follow makes it commit in a generation, for these terms.
+func (c *committer) follow(gen Generation, terms []*runningTerm) {
 	c.mu.Lock()
 	c.began = c.began || c.gen != gen
-	c.gen, c.tenures = gen, tenures
+	c.gen, c.terms = gen, terms
 	c.mu.Unlock()
 	c.kick()
 }
@@ -64,11 +64,11 @@ func (c *committer) commit(ctx context.Context) {
 	c.mu.Lock()
 	gen, began := c.gen, c.began
 	c.began = false
-	var tenures []*tenancy
+	var terms []*runningTerm
 	var workers []candidate
-	for _, t := range c.tenures {
+	for _, t := range c.terms {
 		if theirs := t.leaving.Load(); !theirs || t.held() {
-			tenures, workers = append(tenures, t), append(workers, candidate{&t.runner.hands, theirs})
+			terms, workers = append(terms, t), append(workers, candidate{&t.runner.hands, theirs})
 		}
 	}
 	c.mu.Unlock()
@@ -77,5 +77,5 @@ func (c *committer) commit(ctx context.Context) {
 	}
 	c.plan.commit(c.clock(), workers,
 		func(due []record.Commit) ([]error, error) { return gen.Commit(ctx, due) },
-		func(worker int, answer Committed) { tenures[worker].post(answer) })
+		func(worker int, answer Committed) { terms[worker].post(answer) })
 }

@@ -72,7 +72,7 @@ func (c *compaction) inSegments() (n int64) {
 
 // compactInterval is how long segments wait; nothing, where no new ones are written.
 func (w *Worker) compactInterval(now Instant) time.Duration {
-	if w.o.Bucketing.DenseFrom == 0 || w.tenure.segments.waiting(now) >= w.o.SegmentMeasurements {
+	if w.o.Bucketing.DenseFrom == 0 || w.term.segments.waiting(now) >= w.o.SegmentMeasurements {
 		return 0
 	}
 	return w.o.CompactInterval
@@ -80,26 +80,26 @@ func (w *Worker) compactInterval(now Instant) time.Duration {
 
 // compacts tells that a compaction takes memory.
 func (w *Worker) compacts() bool {
-	c := w.tenure.segments.compaction
+	c := w.term.segments.compaction
 	return c != nil && len(c.writes) > 0
 }
 
 // compacting tells that something has begun that is to be finished or rolled back before the partition is handed over.
 func (w *Worker) compacting(now Instant) bool {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	return w.o.Segments && (s.compaction != nil || !s.read && s.quiet > 0 || w.nextUnfinished(now) >= 0)
 }
 
 // crowdedSegments tells that compaction comes before the flush, since too many measurements are in segments.
 func (w *Worker) crowdedSegments(now Instant) bool {
-	return w.tenure.segments.waiting(now) >= 2*w.o.SegmentMeasurements
+	return w.term.segments.waiting(now) >= 2*w.o.SegmentMeasurements
 }
 
 // advanceCompaction takes what is to be done about segments a step further.
 func (w *Worker) advanceCompaction(m Moment, actions []Action) []Action {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	w.warnOfDoubles(m)
-	if !w.o.Segments || !m.Held || w.tenure.restart != nil || w.writing() || w.busy.claim || !s.retry.ready(m.Now) || m.Now <= s.quiet {
+	if !w.o.Segments || !m.Held || w.term.restart != nil || w.writing() || w.busy.claim || !s.retry.ready(m.Now) || m.Now <= s.quiet {
 		return actions
 	}
 	if a := w.nextOfCompaction(m); a != nil {
@@ -111,14 +111,14 @@ func (w *Worker) advanceCompaction(m Moment, actions []Action) []Action {
 
 // nextOfCompaction is the next action. What has begun goes on after a revocation; nothing new begins.
 func (w *Worker) nextOfCompaction(m Moment) Action {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	if s.compaction != nil {
 		return w.nextStep(m, s.compaction)
 	}
 	switch {
-	case w.tenure.revoked && w.tenure.handing != notHanding:
+	case w.term.revoked && w.term.handing != notHanding:
 		return nil
-	case !s.read && (s.quiet > 0 || !w.tenure.revoked):
+	case !s.read && (s.quiet > 0 || !w.term.revoked):
 		return ReadSegments{}
 	}
 	if i := w.nextUnfinished(m.Now); i >= 0 {
@@ -130,7 +130,7 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 		return w.nextStep(m, s.compaction)
 	}
 	switch {
-	case w.tenure.revoked:
+	case w.term.revoked:
 	case len(s.ended) > 0 && m.Now >= max(s.ended[0].due, s.sweepFrom):
 		return SweepSegments{Segments: s.ended[0].segments, Before: s.ended[0].until.Add(time.Millisecond)}
 	case m.Compacting || m.Now < s.resumes:
@@ -150,7 +150,7 @@ func (w *Worker) nextOfCompaction(m Moment) Action {
 
 // nextUnfinished is a compaction to be finished or rolled back now; -1: there is none.
 func (w *Worker) nextUnfinished(now Instant) int {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	return slices.IndexFunc(s.unfinished, func(c *compaction) bool { return now >= s.postponed[c.ID] })
 }
 
@@ -206,8 +206,8 @@ func (c *compaction) nextPart(bound int64) []claim.Segment {
 
 // compactionAnswered notes that an action about segments is done; it is the flush's turn then.
 func (w *Worker) compactionAnswered() *segments {
-	w.busy.compact, w.tenure.segments.turn = false, false
-	return &w.tenure.segments
+	w.busy.compact, w.term.segments.turn = false, false
+	return &w.term.segments
 }
 
 // segmentsChanged goes on when all segments have the change.
@@ -333,14 +333,14 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 
 // rollBack rolls back what is under way, of which every command was answered.
 func (w *Worker) rollBack(m Moment, why string) {
-	c := w.tenure.segments.compaction
+	c := w.term.segments.compaction
 	c.step, c.why, c.writes, c.rest = deleting, why, nil, nil
 	w.rolledBack(m, c)
 }
 
 // rolledBack tells of a roll-back, and makes the next compactions smaller. A segment that is refused alone is left alone for a while.
 func (w *Worker) rolledBack(m Moment, c *compaction) {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	if c.why == becauseRefused {
 		if s.resumes = m.Now + refusedPause; len(c.Segments) == 1 {
 			s.damage(m.Now, c.Segments[0].ID)
@@ -358,7 +358,7 @@ func (w *Worker) rolledBack(m Moment, c *compaction) {
 // others end as well, else the compaction is rolled back. There is no release before (E4). What the user has no right to was not
 // executed.
 func (w *Worker) doubt(m Moment, err error) {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	if !errors.Is(err, claim.ErrUnauthorized) {
 		s.quiet = m.Now + w.o.Grace
 		w.past.unknownUntil = max(w.past.unknownUntil, s.quiet)
@@ -381,12 +381,12 @@ func (w *Worker) compactionFailed(m Moment, trying doing, err error) {
 		w.claimAgain()
 		return
 	}
-	w.failed(m, &w.tenure.segments.retry, MongoDB, trying, err)
+	w.failed(m, &w.term.segments.retry, MongoDB, trying, err)
 }
 
 // finishCompaction goes on after all segments of a compaction have ended.
 func (w *Worker) finishCompaction(m Moment) {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	c := s.compaction
 	s.compaction = nil
 	if c.shown == 0 { // by an owner before: the segments that had ended are not known here
@@ -418,7 +418,7 @@ func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 
 // warnOfDoubles says once of each compaction that its buckets may be shown while its segments have not all ended.
 func (w *Worker) warnOfDoubles(m Moment) {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	warn := func(c *compaction) {
 		if c == nil || c.twice == 0 || m.Now < c.twice {
 			return
@@ -434,9 +434,9 @@ func (w *Worker) warnOfDoubles(m Moment) {
 	}
 }
 
-// tellUnfinished says what an end of the tenure leaves behind.
+// tellUnfinished says what an end of the term leaves behind.
 func (w *Worker) tellUnfinished(now Instant) {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	c := s.compaction
 	if c == nil && now > s.quiet && !w.busy.compact {
 		return

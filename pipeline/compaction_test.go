@@ -115,7 +115,7 @@ func (s *segmentStand) replySegments(a Action) Event {
 		s.change(a)
 		return SegmentsChanged{}
 	case InsertCompacted:
-		c := s.w.tenure.segments.compaction
+		c := s.w.term.segments.compaction
 		s.buckets[c.ID] += len(a.Writes)
 		return CompactedInserted{make([]bucketer.Sent, len(a.Writes))}
 	case DeleteCompacted:
@@ -375,7 +375,7 @@ func TestADamagedSegmentIsNotUrgent(t *testing.T) {
 	s.write(30)
 	s.pass(time.Second)
 	s.want("before the interval", 2, 0)
-	segments := &s.w.tenure.segments
+	segments := &s.w.term.segments
 	if segments.toCompact(s.m.Now, s.w.o.CompactInterval, 1<<30, 1<<30); segments.due <= s.m.Now {
 		t.Errorf("at %v the next look is at %v", s.m.Now, segments.due)
 	}
@@ -451,7 +451,7 @@ func TestAnAskedCompactionDoesNotWaitForTheInterval(t *testing.T) {
 func TestAnAskedCompactionTakesSegmentsThatTheWorkerDoesNotKnow(t *testing.T) {
 	s := newSegmentStand(t)
 	s.write(20)
-	s.w.tenure.segments.open = nil
+	s.w.term.segments.open = nil
 	s.pass(time.Second)
 	s.want("not known", 1, 0)
 	s.give(CompactionAsked{})
@@ -471,7 +471,7 @@ func found(t *testing.T, ended int) *segmentStand {
 		}
 	}
 	s.buckets[claim.Token{99}] = 1
-	s.w.tenure.segments = segments{} // as after a claim
+	s.w.term.segments = segments{} // as after a claim
 	return s
 }
 
@@ -498,7 +498,7 @@ func TestRevocationsDoNotStopWhatAFormerOwnerLeft(t *testing.T) {
 		s.segments[i].Compaction = claim.Token{90 + byte(i)}
 	}
 	s.answer = func(a Action) Event {
-		if _, ok := a.(DeleteCompacted); ok && !s.w.tenure.revoked {
+		if _, ok := a.(DeleteCompacted); ok && !s.w.term.revoked {
 			s.w.Handle(s.m, Revoked{})
 		}
 		return nil
@@ -516,7 +516,7 @@ func TestPartitionsThatMoveAllTheTimeAreCompacted(t *testing.T) {
 	s := newSegmentStand(t)
 	most := 0
 	for range 60 {
-		s.w.tenure.segments = segments{} // another owner, which reads what there is
+		s.w.term.segments = segments{} // another owner, which reads what there is
 		for range 20 {
 			s.write(20)
 			s.pass(time.Second)

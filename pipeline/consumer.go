@@ -38,35 +38,35 @@ type Assignment struct {
 type Consumer struct {
 	o ConsumerOptions
 
-	mu      sync.Mutex // guards what follows
-	all     map[record.Partition]*runner
-	tenures map[record.Partition]*tenancy // of the present generation, and those that are being handed over
-	next    map[record.Partition]Assigned // tenures that begin when the one before of their partition has ended
-	roster  roster
-	gen     *lease // nil: this process is in none
-	ending  bool   // all tenures are to end
-	ctx     context.Context
-	commits *committer
-	stop    context.CancelFunc
-	wait    sync.WaitGroup // the committer's goroutine
-	shown   []*runner      // of the present generation, or after it of the last one
-	ended   Instant        // when the last generation did, 0 while there is one
+	mu         sync.Mutex // guards what follows
+	all        map[record.Partition]*runner
+	terms      map[record.Partition]*runningTerm // of the present generation, and those that are being handed over
+	next       map[record.Partition]Assigned     // terms that begin when the one before of their partition has ended
+	assignment assignment
+	gen        *lease // nil: this process is in none
+	ending     bool   // all terms are to end
+	ctx        context.Context
+	commits    *committer
+	stop       context.CancelFunc
+	wait       sync.WaitGroup // the committer's goroutine
+	shown      []*runner      // of the present generation, or after it of the last one
+	ended      Instant        // when the last generation did, 0 while there is one
 	// collections are the options that have changed, by topic.
 	collections map[string]*timeseries.Options
 
-	leases atomic.Pointer[[]*lease] // of the tenures; nil: this process is in no generation
+	leases atomic.Pointer[[]*lease] // of the terms; nil: this process is in no generation
 }
 
 // NewConsumer returns a consumer without partitions.
 func NewConsumer(o ConsumerOptions) *Consumer {
 	return &Consumer{
-		o: o, all: map[record.Partition]*runner{}, tenures: map[record.Partition]*tenancy{}, next: map[record.Partition]Assigned{},
+		o: o, all: map[record.Partition]*runner{}, terms: map[record.Partition]*runningTerm{}, next: map[record.Partition]Assigned{},
 		collections: map[string]*timeseries.Options{},
 	}
 }
 
 // Assigned begins a generation, after one that was revoked or lost, or in the place of the present one, and returns. The
-// tenures of partitions that stay go on. Those of partitions that went elsewhere are handed over, as long as the lease of the
+// terms of partitions that stay go on. Those of partitions that went elsewhere are handed over, as long as the lease of the
 // generation before holds; workers without a partition are dropped. Consecutive: it follows the generation that this process
 // was in last.
 func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutive bool) {
@@ -78,8 +78,8 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 		c.wait.Go(func() { c.commits.run(c.ctx) })
 	}
 	c.gen, c.ended = &lease{Generation: gen}, 0
-	stay := c.roster.follow(assignments, consecutive)
-	for partition, t := range c.tenures {
+	stay := c.assignment.follow(assignments, consecutive)
+	for partition, t := range c.terms {
 		if stay[partition] && !t.leaving.Load() {
 			t.follow(c.gen)
 			continue
@@ -90,7 +90,7 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 	}
 	clear(c.next)
 	for _, a := range assignments {
-		switch t := c.tenures[a.Partition]; {
+		switch t := c.terms[a.Partition]; {
 		case t == nil:
 			c.begin(a.Partition, a.Assigned)
 		case t.leaving.Load():
@@ -101,27 +101,27 @@ func (c *Consumer) Assigned(gen Generation, assignments []Assignment, consecutiv
 	c.changed()
 }
 
-// begin starts a tenure.
+// begin starts a term.
 func (c *Consumer) begin(partition record.Partition, a Assigned) {
 	r := c.runner(partition)
 	r.kick = c.commits.kick
 	c.o.Metrics.Assigned(partition)
-	t, ctx := newTenancy(r, c.gen), c.ctx
-	c.tenures[partition] = t
+	t, ctx := newRunningTerm(r, c.gen), c.ctx
+	c.terms[partition] = t
 	go func() { // ended by Revoke or Lost, which wait for t.ended
 		r.run(ctx, t, a)
 		c.handedOver(partition, t)
 	}()
 }
 
-// handedOver takes a tenure that has ended out, and begins the next one of its partition, unless all are to end.
-func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
+// handedOver takes a term that has ended out, and begins the next one of its partition, unless all are to end.
+func (c *Consumer) handedOver(partition record.Partition, t *runningTerm) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tenures[partition] != t {
+	if c.terms[partition] != t {
 		return
 	}
-	delete(c.tenures, partition)
+	delete(c.terms, partition)
 	if c.ending { // what is shown stays
 		c.share()
 		return
@@ -137,26 +137,26 @@ func (c *Consumer) handedOver(partition record.Partition, t *tenancy) {
 	c.changed()
 }
 
-// changed tells others which tenures there are.
+// changed tells others which terms there are.
 func (c *Consumer) changed() {
 	c.shown = nil
-	for _, t := range c.tenures {
+	for _, t := range c.terms {
 		c.shown = append(c.shown, t.runner)
 	}
 	slices.SortFunc(c.shown, func(a, b *runner) int { return a.worker.o.Partition.Compare(b.worker.o.Partition) })
 	c.share()
 }
 
-// share tells what writes and what commits which tenures there are.
+// share tells what writes and what commits which terms there are.
 func (c *Consumer) share() {
 	leases := []*lease{}
-	for _, t := range c.tenures {
+	for _, t := range c.terms {
 		if gen := t.gen.Load(); !slices.Contains(leases, gen) {
 			leases = append(leases, gen)
 		}
 	}
 	c.leases.Store(&leases)
-	c.commits.follow(c.gen, slices.Collect(maps.Values(c.tenures)))
+	c.commits.follow(c.gen, slices.Collect(maps.Values(c.terms)))
 }
 
 // Held tells whether what workers have sent, each under the lease of its own generation, may still arrive: the lease of none may have
@@ -185,7 +185,7 @@ func (c *Consumer) runner(key record.Partition) *runner {
 // this process are unknown.
 func (c *Consumer) dropOthers() {
 	for key, r := range c.all {
-		if _, owned := c.roster.topics[key]; !owned && c.tenures[key] == nil {
+		if _, owned := c.assignment.topics[key]; !owned && c.terms[key] == nil {
 			r.forget()
 			c.o.Metrics.revoked(key)
 		}
@@ -195,10 +195,10 @@ func (c *Consumer) dropOthers() {
 // Revoke hands all partitions over: flush, commit, release. It returns when that is done, or ctx is; then what is left is
 // abandoned. In both cases nothing is sent any more when it returns. Last: the process ends.
 func (c *Consumer) Revoke(ctx context.Context, last bool) {
-	for _, t := range c.lastTenures() {
+	for _, t := range c.lastTerms() {
 		t.handOver(last)
 	}
-	for _, t := range c.lastTenures() {
+	for _, t := range c.lastTerms() {
 		select {
 		case <-t.ended:
 		case <-ctx.Done():
@@ -207,19 +207,19 @@ func (c *Consumer) Revoke(ctx context.Context, last bool) {
 	c.Lost()
 }
 
-// lastTenures are those that there are, and no other begins after them.
-func (c *Consumer) lastTenures() []*tenancy {
+// lastTerms are those that there are, and no other begins after them.
+func (c *Consumer) lastTerms() []*runningTerm {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ending = true
-	return slices.Collect(maps.Values(c.tenures))
+	return slices.Collect(maps.Values(c.terms))
 }
 
 // Lost ends the generation at once: what is under way is cancelled. It returns when nothing is sent any more.
 func (c *Consumer) Lost() {
-	tenures := c.lastTenures()
+	terms := c.lastTerms()
 	c.stop()
-	for _, t := range tenures {
+	for _, t := range terms {
 		<-t.ended
 	}
 	c.wait.Wait()
@@ -227,12 +227,12 @@ func (c *Consumer) Lost() {
 	defer c.mu.Unlock()
 	c.gen, c.ended = nil, c.o.Clock()
 	c.ending = false
-	clear(c.tenures)
+	clear(c.terms)
 	clear(c.next)
 	c.leases.Store(nil)
 }
 
-// SetCollection makes the workers of a topic follow changed options of its collection, also those between two tenures. Each
+// SetCollection makes the workers of a topic follow changed options of its collection, also those between two terms. Each
 // worker applies them by itself; options that would make buckets smaller stop it.
 func (c *Consumer) SetCollection(topic string, o timeseries.Options) {
 	c.mu.Lock()
@@ -256,7 +256,7 @@ func (c *Consumer) AskCompaction(topic string) {
 	}
 }
 
-// askPatience bounds how long one partition is asked; its answer takes no time, but it may be between two tenures.
+// askPatience bounds how long one partition is asked; its answer takes no time, but it may be between two terms.
 const askPatience = time.Second
 
 // Metas returns the identities of up to most of the series in memory, about equally many of each partition.

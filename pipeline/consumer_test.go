@@ -38,8 +38,8 @@ func TestMetasComeFromEachPartition(t *testing.T) {
 	})
 }
 
-// TestNothingIsCommittedOfATenureThatIsOver: the next generation's commits are its own, even where it has none.
-func TestNothingIsCommittedOfATenureThatIsOver(t *testing.T) {
+// TestNothingIsCommittedOfATermThatIsOver: the next generation's commits are its own, even where it has none.
+func TestNothingIsCommittedOfATermThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		database := newFakeDatabase()
 		l := &fakeLog{begin: time.Now(), rate: 50, total: 100, most: 100, series: 1}

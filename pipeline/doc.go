@@ -5,22 +5,22 @@
 // A Worker owns one partition. It is a passive state machine: Handle takes an event and the moment it came, and returns
 // the actions to carry out. It has no goroutine, no clock and no I/O, so the same events give the same actions, always.
 // A runner feeds it and lets its actions be carried out; a Consumer holds the runners and commits for all of them together. A
-// tenure goes on from generation to generation as long as the partition is this process's in each of them. The simulation has
-// its own runners, but carries actions out, plans commits and decides which tenures go on by the same code (perform.go,
-// commitplan.go, roster.go). Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of
+// term goes on from generation to generation as long as the partition is this process's in each of them. The simulation has
+// its own runners, but carries actions out, plans commits and decides which terms go on by the same code (perform.go,
+// commitplan.go, assignment.go). Kafka, MongoDB and the dead-letter topic are known only through the small interfaces of
 // ports.go.
 //
 // # Events and actions
 //
 // Handle gives an event to the function below; then advance starts whatever can be started by now, which is why an action
-// need not come from the function that made it possible. So it goes, in the order of a tenure; what failed is tried again
+// need not come from the function that made it possible. So it goes, in the order of a term; what failed is tried again
 // after a while, by Ticked:
 //
 //	event              function          file           actions that follow
 //	Assigned           assign            claiming.go    Open, ReadClaim
 //	ClaimRead          claimRead         claiming.go    CommitNow, NoteWaited
 //	ClaimWatched       claimWatched      claiming.go    ReadClaim, NoteWaited
-//	WaitedNoted        waitedNoted       sight.go       WatchClaim, CommitNow, ReadClaim, HandedOver
+//	WaitedNoted        waitedNoted       observed.go       WatchClaim, CommitNow, ReadClaim, HandedOver
 //	Committed          commitAnswered    commit.go      SendClaim, SendRelease
 //	LostNoted          lostNoted         lost.go        SendWrites, LoadStored
 //	Claimed            claimAnswered     claiming.go    LoadStored, Fetch, SendRelease
@@ -45,7 +45,7 @@
 //	CompactionAsked    askCompaction     segments.go
 //	Revoked            revoke            handover.go    SendWrites, SendRelease, HandedOver
 //	Released           released          handover.go    HandedOver
-//	Abandoned          abandon           tenure.go
+//	Abandoned          abandon           term.go
 //	Dropped            forget            held.go
 //
 // # Files
@@ -55,16 +55,16 @@
 //	event.go          Event and Action, and the Moment of an event
 //	options.go        Options
 //	worker.go         Worker, Handle, advance
-//	tenure.go         one assignment: its phases, whether it still reads, how it ends
+//	term.go         one assignment: its phases, whether it still reads, how it ends
 //	held.go           what is in memory of the log, forgotten as a whole
 //	memory.go         how many bytes that is, and what must be given back
 //
 // From an assignment to the first record:
 //
 //	claiming.go       read the claim, wait, prove the membership, claim, read D
-//	sight.go          how long a former owner's claim has been waited for
+//	observed.go          how long a former owner's claim has been waited for
 //	lost.go           records that retention deleted before they were read, and other offsets that the log does not have
-//	restart.go        the tenure begun anew, from another offset or under another topic id
+//	restart.go        the term begun anew, from another offset or under another topic id
 //
 // Reading and writing:
 //
@@ -99,8 +99,8 @@
 //
 //	ports.go          what Kafka, MongoDB and the dead-letter topic must offer
 //	runner.go         one worker's goroutine
-//	tenancy.go        one tenure, as the goroutines around it see it
-//	roster.go         which partitions this process has, and which of them stay in the next generation
+//	termrun.go        one term, as the goroutines around it see it
+//	assignment.go         which partitions this process has, and which of them stay in the next generation
 //	perform.go        one action carried out, and the event that answers it
 //	committer.go      the commits of the process
 //	commitplan.go     which are due, and what the answers mean

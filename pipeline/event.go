@@ -29,7 +29,7 @@ type Event interface{ event() }
 
 // The events.
 type (
-	// Assigned begins a tenure: the partition was given to this process.
+	// Assigned begins a term: the partition was given to this process.
 	Assigned struct {
 		TopicID [16]byte
 		// Beside: another program was in the group since this process is. What this one has not committed, that one has, after
@@ -149,7 +149,7 @@ type (
 	CompactionAsked struct{}
 	// Released answers SendRelease.
 	Released struct{ Err error }
-	// Abandoned ends the tenure at once. Actions that were under way have been cancelled and have returned; their events
+	// Abandoned ends the term at once. Actions that were under way have been cancelled and have returned; their events
 	// do not come any more.
 	Abandoned struct{}
 	// CollectionChanged: the options of the collection are others from now on.

@@ -55,10 +55,10 @@ func (p *CommitPlan) Commit(now Instant, of []*Hands, theirs []bool, send func([
 	p.commit(now, workers, send, tell)
 }
 
-// Roster is which partitions a process has.
-type Roster struct{ roster }
+// AssignmentSet is which partitions a process has.
+type AssignmentSet struct{ assignment }
 
-// Follow is roster.follow.
-func (r *Roster) Follow(assignments []Assignment, consecutive bool) (stay map[record.Partition]bool) {
+// Follow is assignment.follow.
+func (r *AssignmentSet) Follow(assignments []Assignment, consecutive bool) (stay map[record.Partition]bool) {
 	return r.follow(assignments, consecutive)
 }

@@ -55,7 +55,7 @@ func (w *Worker) cut(m Moment) bool {
 	}
 	trigger := w.trigger(m, pending, bytes)
 	// Once the hand-over has begun the release may be on its way (E7): a series that has backed off until now is read again.
-	if trigger == "" || w.tenure.restart != nil || w.tenure.handing != notHanding {
+	if trigger == "" || w.term.restart != nil || w.term.handing != notHanding {
 		return false
 	}
 	cut := w.catalog.Prepare(int64(m.Now))
@@ -63,7 +63,7 @@ func (w *Worker) cut(m Moment) bool {
 		w.pendingSince, w.lag.over = 0, false
 	}
 	if cut == nil || len(cut.Writes) == 0 {
-		w.tenure.dry = w.tenure.revoked
+		w.term.dry = w.term.revoked
 		return false
 	}
 	w.flush = newFlush(cut, m.Now)
@@ -76,9 +76,9 @@ func (w *Worker) trigger(m Moment, pending int, bytes int64) string {
 	switch {
 	case pending == 0:
 		return ""
-	case w.tenure.revoked && w.tenure.shutdown:
+	case w.term.revoked && w.term.shutdown:
 		return "shutdown"
-	case w.tenure.revoked:
+	case w.term.revoked:
 		return "revoke"
 	case w.catalog.Rest():
 		return "rest"
@@ -145,7 +145,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		}
 	}
 	f.acting = nil
-	w.tenure.segments.turn = true
+	w.term.segments.turn = true
 	w.pace.took(m.Now-f.handed, given, answered)
 	if failed == nil && answered == 0 {
 		failed = noTurn // in all that time nobody had a turn: that is no queue
@@ -154,7 +154,7 @@ func (w *Worker) writesSent(m Moment, e WritesSent) {
 		w.flushFailed(m, writingBuckets, failed)
 		return
 	}
-	w.settle(m)
+	w.finishFlush(m)
 }
 
 // writesResolved notes what the read-back showed.
@@ -190,7 +190,7 @@ func (w *Worker) writesResolved(m Moment, e WritesResolved) {
 	if sendAgain {
 		return // reads that work do not end the outage: a full disk or a lost privilege stops only writes
 	}
-	w.settle(m)
+	w.finishFlush(m)
 }
 
 // positionsAsked ends a conflict: what is stored is dropped, the rest goes back through the catalog.
@@ -210,7 +210,7 @@ func (w *Worker) positionsAsked(m Moment, e PositionsAsked) {
 		why = "an update was not executed, again and again"
 	}
 	w.log.Warn(why+"; its measurements go into another bucket", "bucket", f.cut.Writes[i].ID.Hex())
-	w.settle(m)
+	w.finishFlush(m)
 }
 
 // conclude notes what became of a write.
@@ -230,8 +230,8 @@ func (w *Worker) flushFailed(m Moment, trying doing, err error) {
 	w.failed(m, &w.flush.retry, MongoDB, trying, err)
 }
 
-// settle ends the flush when each of its writes is done.
-func (w *Worker) settle(m Moment) {
+// finishFlush ends the flush when each of its writes is done.
+func (w *Worker) finishFlush(m Moment) {
 	f := w.flush
 	w.succeeded(&f.retry, MongoDB)
 	if f.left > 0 {

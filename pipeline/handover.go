@@ -8,22 +8,22 @@ import (
 
 // revoke ends the reading; the hand-over follows.
 func (w *Worker) revoke(e Revoked) {
-	w.tenure.revoked, w.tenure.shutdown = true, e.Shutdown
+	w.term.revoked, w.term.shutdown = true, e.Shutdown
 }
 
-// advanceHandOver takes the last steps of a tenure that was revoked, once all that was read is stored and all letters are acknowledged:
+// advanceHandOver takes the last steps of a term that was revoked, once all that was read is stored and all letters are acknowledged:
 // the final commit, the release.
 func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
-	if !w.tenure.revoked || !w.drained() || w.compacting(m.Now) || w.busy.claim || !w.retry.claim.ready(m.Now) {
+	if !w.term.revoked || !w.drained() || w.compacting(m.Now) || w.busy.claim || !w.retry.claim.ready(m.Now) {
 		return actions
 	}
-	switch w.tenure.handing {
+	switch w.term.handing {
 	case notHanding:
 		w.retry.claim.succeed()
-		if w.tenure.handing = committing; w.committed != w.committable() {
+		if w.term.handing = committing; w.committed != w.committable() {
 			return append(actions, CommitNow{})
 		}
-		w.tenure.handing = releasing
+		w.term.handing = releasing
 		return w.advanceHandOver(m, actions)
 	case releasing:
 		if m.Now <= w.past.unknownUntil {
@@ -39,13 +39,13 @@ func (w *Worker) advanceHandOver(m Moment, actions []Action) []Action {
 	return actions
 }
 
-// withdraw ends a tenure in which nothing was written yet. If its claim is won already, it is released.
+// withdraw ends a term in which nothing was written yet. If its claim is won already, it is released.
 func (w *Worker) withdraw(m Moment, actions []Action) []Action {
-	if !w.tenure.claimed || w.tenure.handing == released || m.Now <= w.past.unknownUntil {
+	if !w.term.claimed || w.term.handing == released || m.Now <= w.past.unknownUntil {
 		return w.leave(actions)
 	}
-	if w.tenure.handing == notHanding {
-		w.tenure.handing = releasing
+	if w.term.handing == notHanding {
+		w.term.handing = releasing
 		w.retry.claim.succeed()
 	}
 	if !m.Held || !w.retry.claim.ready(m.Now) { // E7
@@ -60,35 +60,35 @@ func (w *Worker) withdraw(m Moment, actions []Action) []Action {
 // topic refuses.
 func (w *Worker) drained() bool {
 	pending, _ := w.catalog.Pending()
-	return w.quiet() && (pending == 0 || w.tenure.dry) && (w.letters.empty() || w.letters.refused) &&
+	return w.quiet() && (pending == 0 || w.term.dry) && (w.letters.empty() || w.letters.refused) &&
 		(len(w.rejected) == 0 || w.halt != nil)
 }
 
 // handOverCommitted releases the claim after the final commit.
 func (w *Worker) handOverCommitted(e Committed) {
-	if w.tenure.handing == committing && e.Offset == w.committable() {
-		w.tenure.handing = releasing
+	if w.term.handing == committing && e.Offset == w.committable() {
+		w.term.handing = releasing
 	}
 }
 
-// released ends the tenure after the release was answered.
+// released ends the term after the release was answered.
 func (w *Worker) released(m Moment, e Released) {
 	w.busy.claim = false
 	switch {
 	case errors.Is(e.Err, claim.ErrOtherOwner):
-		w.tenure.foreign = true
+		w.term.foreign = true
 	case e.Err != nil:
 		w.failed(m, &w.retry.claim, MongoDB, releasingTheClaim, e.Err)
 		return
 	}
-	w.tenure.handing = released
+	w.term.handing = released
 }
 
-// handOver ends the tenure. The catalog stays, in case the next generation brings the partition back and nobody was in
+// handOver ends the term. The catalog stays, in case the next generation brings the partition back and nobody was in
 // between; one that is not all stored is of no use.
 func (w *Worker) handOver(actions []Action) []Action {
 	if w.catalog != nil {
-		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.letters.refused || w.tenure.foreign {
+		if _, open := w.catalog.Oldest(); open || w.lookups != nil || w.letters.refused || w.term.foreign {
 			w.drop()
 		}
 	}

@@ -15,9 +15,9 @@ type held struct {
 	stored       *timeseries.PositionSet // D; nil when the position has passed it
 	window       int64                   // D was read for offsets below
 	ledger       ledger
-	committed    int64 // the last offset known to be committed in a tenure of the catalog, -1: none
+	committed    int64 // the last offset known to be committed in a term of the catalog, -1: none
 	flush        *flush
-	letters      letterbox
+	letters      letterBuffer
 	lookups      []bucketer.Lookup // under way, or to be made again
 	// losing is what the log lost before it was read, and is not noted yet; nil: nothing.
 	losing *claim.Lost
@@ -38,7 +38,7 @@ func (w *Worker) drop() {
 	w.giveUp(DeadLetters)
 }
 
-// forget drops what belongs to somebody else now. Only between tenures.
+// forget drops what belongs to somebody else now. Only between terms.
 func (w *Worker) forget() {
 	w.drop()
 	w.signs = noSigns

@@ -11,8 +11,8 @@ import (
 	"waterwheel/record"
 )
 
-// letterbox holds the letters that are not acknowledged, in the order they came up: those under way, then those that wait.
-type letterbox struct {
+// letterBuffer holds the letters that are not acknowledged, in the order they came up: those under way, then those that wait.
+type letterBuffer struct {
 	sending, waiting []record.Letter
 	// bytes is what the letters refer to: messages, values, and their records' keys and headers, once for each record.
 	bytes int64
@@ -21,14 +21,14 @@ type letterbox struct {
 }
 
 // size is the memory of the letters, in bytes.
-func (b *letterbox) size() int64 {
+func (b *letterBuffer) size() int64 {
 	return b.bytes + int64(cap(b.sending)+cap(b.waiting))*int64(unsafe.Sizeof(record.Letter{}))
 }
 
-func (b *letterbox) empty() bool { return len(b.sending) == 0 && len(b.waiting) == 0 }
+func (b *letterBuffer) empty() bool { return len(b.sending) == 0 && len(b.waiting) == 0 }
 
 // put keeps a copy of a letter, and of its record's key and headers unless the letter before was of the same record.
-func (b *letterbox) put(l record.Letter) {
+func (b *letterBuffer) put(l record.Letter) {
 	if n := len(b.waiting); n > 0 && b.waiting[n-1].Offset == l.Offset {
 		l.Key, l.Headers = b.waiting[n-1].Key, b.waiting[n-1].Headers
 	} else {
@@ -42,7 +42,7 @@ func (b *letterbox) put(l record.Letter) {
 
 // took forgets the first n letters of those under way, which were acknowledged. A record's key and headers go with the last
 // letter of it.
-func (b *letterbox) took(n int) {
+func (b *letterBuffer) took(n int) {
 	for i := range b.sending[:n] {
 		l := &b.sending[i]
 		b.bytes -= int64(len(l.Value) + len(l.Message) + len(l.Cut))
@@ -59,12 +59,12 @@ func sharesRecord(a, b *record.Letter) bool {
 }
 
 // recall puts what was under way back before what waits: it counts as not sent.
-func (b *letterbox) recall() {
+func (b *letterBuffer) recall() {
 	b.sending, b.waiting = nil, append(b.sending, b.waiting...)
 }
 
-// letterboxFull tells whether too many letters are waiting for another to be made.
-func (w *Worker) letterboxFull() bool { return w.letters.size() >= w.o.Letterbox }
+// letterBufferFull tells whether too many letters are waiting for another to be made.
+func (w *Worker) letterBufferFull() bool { return w.letters.size() >= w.o.LetterBuffer }
 
 // addLetter keeps a letter until it is acknowledged, and the commit at or before its offset.
 func (w *Worker) addLetter(l record.Letter) {

@@ -21,10 +21,10 @@ func bads(from int64, n int) record.Batch {
 	return b
 }
 
-// TestFullLetterboxStopsTaking: a batch of bad records alone is taken no further than the letterbox has room, and not fetched
+// TestFullLetterBufferStopsTaking: a batch of bad records alone is taken no further than the dead-letter buffer has room, and not fetched
 // again before the letters are written.
-func TestFullLetterboxStopsTaking(t *testing.T) {
-	w, m := newTestWorker(t, func(o *Options) { o.Letterbox = 10_000 })
+func TestFullLetterBufferStopsTaking(t *testing.T) {
+	w, m := newTestWorker(t, func(o *Options) { o.LetterBuffer = 10_000 })
 	batch := bads(0, 1000)
 	actions := w.Handle(m, Fetched{Batch: batch})
 	absent[Fetch](t, actions)
@@ -32,7 +32,7 @@ func TestFullLetterboxStopsTaking(t *testing.T) {
 	if n := len(letters); n == 0 || n > 100 {
 		t.Fatalf("%d letters in 10,000 bytes", n)
 	}
-	if size := w.Status(m.Now).LetterBytes; size < w.o.Letterbox || size > 2*w.o.Letterbox {
+	if size := w.Status(m.Now).LetterBytes; size < w.o.LetterBuffer || size > 2*w.o.LetterBuffer {
 		t.Errorf("the letters take %d bytes", size)
 	}
 	for range 3 {
@@ -54,7 +54,7 @@ func TestFullLetterboxStopsTaking(t *testing.T) {
 	}
 	wants(t, w, 1000)
 	if size := w.Status(m.Now).LetterBytes; size != 0 {
-		t.Errorf("an empty letterbox takes %d bytes", size)
+		t.Errorf("an empty dead-letter buffer takes %d bytes", size)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestHandleIsBounded(t *testing.T) {
 		w.Handle(m, Fetched{Batch: batch})
 		took, size := time.Since(start), w.Status(m.Now).LetterBytes
 		t.Logf("%s: %v, %d bytes of letters", name, took, size)
-		if took > time.Second || size > 2*DefaultLetterbox { // it is some ten milliseconds on a machine that does nothing else
+		if took > time.Second || size > 2*DefaultLetterBuffer { // it is some ten milliseconds on a machine that does nothing else
 			t.Errorf("%s: %v, %d bytes", name, took, size)
 		}
 	}
@@ -202,9 +202,9 @@ func TestRefusedMeasurementsOfARecordAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestRefusedRecordIsNotReadWhileTheLetterboxIsFull: there would be no room for its letters.
-func TestRefusedRecordIsNotReadWhileTheLetterboxIsFull(t *testing.T) {
-	w, m, actions, batch := refusedArray(t, func(o *Options) { o.Letterbox = 1 })
+// TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull: there would be no room for its letters.
+func TestRefusedRecordIsNotReadWhileTheLetterBufferIsFull(t *testing.T) {
+	w, m, actions, batch := refusedArray(t, func(o *Options) { o.LetterBuffer = 1 })
 	expect[ReadRecord](t, actions)
 	actions = w.Handle(m, RecordRead{Batch: batch})
 	if letters := expect[ProduceLetters](t, actions).Letters; len(letters) != 1 {

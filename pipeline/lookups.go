@@ -27,7 +27,7 @@ func (w *Worker) advanceLookups(m Moment, actions []Action) []Action {
 // mayFind tells whether the next look-up may start. What is parked takes more memory when it is answered: where that is
 // short, a flush comes first.
 func (w *Worker) mayFind(m Moment) bool {
-	if w.busy.find || w.tenure.revoked || !w.retry.find.ready(m.Now) {
+	if w.busy.find || w.term.revoked || !w.retry.find.ready(m.Now) {
 		return false
 	}
 	pending, _ := w.catalog.Pending()

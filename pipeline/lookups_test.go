@@ -10,7 +10,7 @@ import (
 	"waterwheel/record"
 )
 
-// newReopeningWorker returns a worker that looks stored buckets up, in its first tenure.
+// newReopeningWorker returns a worker that looks stored buckets up, in its first term.
 func newReopeningWorker(t *testing.T) (*Worker, Moment) {
 	t.Helper()
 	return newTestWorker(t, func(o *Options) { o.Bucketing.Reopen = true })

@@ -13,7 +13,7 @@ import (
 // lossShown is how long a loss is shown after it was noticed.
 const lossShown = time.Hour
 
-// mostLost bounds the ranges that one tenure notes. Beyond it the last one grows, over offsets that are stored, too.
+// mostLost bounds the ranges that one term notes. Beyond it the last one grows, over offsets that are stored, too.
 const mostLost = 100
 
 // Loss is a place where the log did not have the offset at which a partition was to go on.
@@ -83,7 +83,7 @@ func (w *Worker) elsewhere(m Moment, wanted, end, chosen int64) {
 
 // advanceLoss notes what was lost.
 func (w *Worker) advanceLoss(m Moment, actions []Action) []Action {
-	if w.losing == nil || w.busy.claim || w.writing() || !w.retry.claim.ready(m.Now) || !m.Held || w.tenure.restart != nil || w.tenure.handing != notHanding {
+	if w.losing == nil || w.busy.claim || w.writing() || !w.retry.claim.ready(m.Now) || !m.Held || w.term.restart != nil || w.term.handing != notHanding {
 		return actions
 	}
 	w.busy.claim = true
@@ -92,7 +92,7 @@ func (w *Worker) advanceLoss(m Moment, actions []Action) []Action {
 
 // noteOf is what is noted of a loss.
 func (w *Worker) noteOf(lost claim.Lost) claim.Lost {
-	if noted := w.tenure.lost; len(noted) >= mostLost {
+	if noted := w.term.lost; len(noted) >= mostLost {
 		lost.From = min(lost.From, noted[len(noted)-1].From)
 	}
 	return lost
@@ -113,8 +113,8 @@ func (w *Worker) lostNoted(m Moment, e LostNoted) {
 	if w.losing == nil {
 		return
 	}
-	if len(w.tenure.lost) < mostLost {
-		w.tenure.lost = append(w.tenure.lost, e.Lost)
+	if len(w.term.lost) < mostLost {
+		w.term.lost = append(w.term.lost, e.Lost)
 	}
 	if e.Lost.To >= w.losing.To {
 		w.losing = nil

@@ -13,7 +13,7 @@ import (
 	"waterwheel/timeseries"
 )
 
-// losing is a worker without a tenure, with its log and what it remembers of losses.
+// losing is a worker without a term, with its log and what it remembers of losses.
 func losing(t *testing.T, policy claim.OutOfRange) (*Worker, Moment, *bytes.Buffer) {
 	t.Helper()
 	w, m := newIdleWorker(t)
@@ -107,8 +107,8 @@ func TestNoteThatFindsAnotherClaimBeginsAnew(t *testing.T) {
 	expect[Open](t, w.Handle(m, LostNoted{Err: claim.ErrOtherOwner}))
 }
 
-// TestRangesOfATenureAreBounded: the document does not grow for ever where retention is always quicker.
-func TestRangesOfATenureAreBounded(t *testing.T) {
+// TestRangesOfATermAreBounded: the document does not grow for ever where retention is always quicker.
+func TestRangesOfATermAreBounded(t *testing.T) {
 	w, _, _ := losing(t, claim.StopOutOfRange)
 	for i := range 3 * int64(mostLost) {
 		w.losing = &claim.Lost{From: 10 * i, To: 10*i + 5}
@@ -117,7 +117,7 @@ func TestRangesOfATenureAreBounded(t *testing.T) {
 		w.lostNoted(Moment{}, LostNoted{Lost: w.noteOf(*w.losing)})
 	}
 	first := map[int64]bool{}
-	for _, l := range w.tenure.lost {
+	for _, l := range w.term.lost {
 		first[l.From] = true
 	}
 	if grown := w.noteOf(claim.Lost{From: 5000, To: 5001}); len(first) != mostLost || !first[grown.From] || grown.To != 5001 {

@@ -24,7 +24,7 @@ func (w *Worker) Bytes() int64 {
 	if w.catalog != nil {
 		bytes += w.catalog.Bytes() + w.yetToTake()
 	}
-	if c := w.tenure.segments.compaction; c != nil {
+	if c := w.term.segments.compaction; c != nil {
 		bytes += sentCopies * c.bytes
 	}
 	if w.stored != nil {

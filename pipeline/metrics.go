@@ -60,7 +60,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		unreadable:            counter("unreadable_batches_skipped_total", "Record batches that KAFKA_SKIP_CORRUPT skipped."),
 		compactions:           counter("compactions_total", "Compactions of segments into buckets, by what became of them.", "outcome", "reason"),
 		measurementsCompacted: counter("measurements_compacted_total", "Measurements compacted from segments into buckets."),
-		abandons:              counter("flushes_abandoned_total", "Flushes given up at the end of a tenure."),
+		abandons:              counter("flushes_abandoned_total", "Flushes given up at the end of a term."),
 		buckets:               newBucketCounters(counter),
 	}
 	reg.MustRegister(&m.series)

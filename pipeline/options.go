@@ -16,8 +16,8 @@ const (
 	// DefaultWindow is 32 MiB at one bit each, in the worst case.
 	DefaultWindow = 1 << 28
 	// DefaultPortion is some ten milliseconds' work.
-	DefaultPortion   = 4 << 20
-	DefaultLetterbox = 4 << 20
+	DefaultPortion      = 4 << 20
+	DefaultLetterBuffer = 4 << 20
 	// DefaultSend is a bulk call of small writes, nearly, and several partitions begin at once: what even a slow database
 	// answers in time. It is four times as much with every action that the database is done with in time.
 	DefaultSend = 4 << 20
@@ -65,9 +65,9 @@ type Options struct {
 	// Portion is how many bytes of records one call of Handle takes, or what takes as long; 0: DefaultPortion. One record is
 	// always taken whole.
 	Portion int
-	// Letterbox is how many bytes of letters may wait before no record is taken; 0: DefaultLetterbox. LongestLetter is how
+	// LetterBuffer is how many bytes of letters may wait before no record is taken; 0: DefaultLetterBuffer. LongestLetter is how
 	// many bytes of a record its letter keeps; 0: all.
-	Letterbox     int64
+	LetterBuffer  int64
 	LongestLetter int
 	// Send is how much, as weigh has it, the first SendWrites may carry; those after it as much as the database manages in a
 	// quarter of the write timeout. One write is always sent. 0: DefaultSend.

@@ -128,7 +128,7 @@ func TestWritesWithoutATurnAreNoOutageAndNotUnknown(t *testing.T) {
 	}
 }
 
-// What was never handed out cannot be executed: a tenure that ends leaves nothing unknown behind.
+// What was never handed out cannot be executed: a term that ends leaves nothing unknown behind.
 func TestWhatHadNoTurnIsNotWaitedForAtTheEnd(t *testing.T) {
 	w, m, _ := manySeries(t, 10)
 	noTurn := bucketer.Sent{Result: bucketer.NotExecuted, Err: bucketer.ErrNoTurn}

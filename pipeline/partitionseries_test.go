@@ -35,8 +35,8 @@ func lettersOf(t *testing.T, registry *prometheus.Registry, partition, reason st
 	return letters, shown
 }
 
-// TestSeriesOfAPartitionOutliveItsTenure, so that what was counted last is read, and go then.
-func TestSeriesOfAPartitionOutliveItsTenure(t *testing.T) {
+// TestSeriesOfAPartitionOutliveItsTerm, so that what was counted last is read, and go then.
+func TestSeriesOfAPartitionOutliveItsTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		m := NewMetrics(registry)
@@ -55,12 +55,12 @@ func TestSeriesOfAPartitionOutliveItsTenure(t *testing.T) {
 		is("from the assignment on", 0, true)
 		of.letter("not_json")
 		m.revoked(events(1))
-		is("after the tenure", 1, true)
+		is("after the term", 1, true)
 		_ = wait(t.Context(), 4*time.Minute)
 		m.Assigned(events(1))
 		of.letter("not_json")
 		_ = wait(t.Context(), time.Hour)
-		is("in the next tenure", 2, true)
+		is("in the next term", 2, true)
 		m.revoked(events(1))
 		_ = wait(t.Context(), 4*time.Minute)
 		m.revoked(events(1)) // again and again, as partitions come and go
@@ -69,7 +69,7 @@ func TestSeriesOfAPartitionOutliveItsTenure(t *testing.T) {
 		m.revoked(events(1))
 		_ = wait(t.Context(), 6*time.Minute)
 		m.Assigned(events(1))
-		is("in a tenure much later", 0, true)
+		is("in a term much later", 0, true)
 		of.letter("not_json")
 		is("counting by the same worker", 1, true)
 		if m.Totals().Letters != 3 {

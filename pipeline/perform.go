@@ -36,24 +36,24 @@ func (h *hands) give(m Moment, e Event) []Action {
 	}
 	switch e := e.(type) {
 	case Fetched:
-		h.budget.Settle(h.worker, e.Batch.Left)
+		h.budget.Release(h.worker, e.Batch.Left)
 	case RecordRead:
-		h.budget.Settle(h.worker, e.Batch.Left)
+		h.budget.Release(h.worker, e.Batch.Left)
 	case BucketsFound:
 		h.budget.Found(h.worker, 0)
 	}
 	return actions
 }
 
-// leave ends a tenure of which nothing is under way any more: what was fetched nobody takes.
+// leave ends a term of which nothing is under way any more: what was fetched nobody takes.
 func (h *hands) leave() {
 	h.log, h.store = nil, nil
 	h.budget.Compacts(h.worker, false)
-	h.budget.Settle(h.worker, 0)
+	h.budget.Release(h.worker, 0)
 	h.budget.Found(h.worker, 0)
 }
 
-// forget drops what the worker holds in memory. Only between tenures.
+// forget drops what the worker holds in memory. Only between terms.
 func (h *hands) forget(now Instant) {
 	h.worker.Handle(Moment{Now: now}, Dropped{})
 	h.budget.Leave(h.worker)

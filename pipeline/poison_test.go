@@ -26,7 +26,7 @@ func newTestWorker(t *testing.T, changes ...func(*Options)) (*Worker, Moment) {
 	return w, m
 }
 
-// newIdleWorker returns a worker without a tenure, with options that are changed so.
+// newIdleWorker returns a worker without a term, with options that are changed so.
 func newIdleWorker(t testing.TB, changes ...func(*Options)) (*Worker, Moment) {
 	t.Helper()
 	collection, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
@@ -128,6 +128,6 @@ func TestCatalogThatPanickedIsNotTakenUpAgain(t *testing.T) {
 	absent[Open](t, w.Handle(m, Fetched{Batch: batch})) // it waits for the answer about the letter
 	w.Handle(m, Abandoned{})
 	if n := w.Bytes(); n > 0 {
-		t.Fatalf("%d bytes of the catalog outlived the tenure", n)
+		t.Fatalf("%d bytes of the catalog outlived the term", n)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // advanceRefused reads the record of a refused measurement again, for its letter. It takes the place of a fetch, and goes on
 // during a hand-over, which waits for the letter.
 func (w *Worker) advanceRefused(m Moment, actions []Action) []Action {
-	if len(w.rejected) == 0 || w.halt != nil || w.tenure.restart != nil || w.busy.fetch || w.letterboxFull() || !w.retry.fetch.ready(m.Now) {
+	if len(w.rejected) == 0 || w.halt != nil || w.term.restart != nil || w.busy.fetch || w.letterBufferFull() || !w.retry.fetch.ready(m.Now) {
 		return actions
 	}
 	if w.o.StopOnBad {
@@ -49,7 +49,7 @@ func (w *Worker) recordRead(m Moment, e RecordRead) {
 	if i := slices.IndexFunc(e.Batch.Records, func(r record.Record) bool { return r.Offset == offset }); i >= 0 {
 		found = &e.Batch.Records[i]
 	}
-	for work := 0; len(w.rejected) > 0 && w.rejected[0].Position.Offset == offset && work < w.o.Portion && !w.letterboxFull(); {
+	for work := 0; len(w.rejected) > 0 && w.rejected[0].Position.Offset == offset && work < w.o.Portion && !w.letterBufferFull(); {
 		work += w.addRefused(found, &w.rejected[0])
 		w.rejected = w.rejected[1:]
 	}

@@ -2,15 +2,15 @@ package pipeline
 
 import "waterwheel/claim"
 
-// A restart begins the tenure anew from another offset or under another topic id, as soon as no answer is awaited that
+// A restart begins the term anew from another offset or under another topic id, as soon as no answer is awaited that
 // belongs to the present state: whenever the position moves to a smaller offset, everything in memory is about other
 // records. Until then nothing more is read or cut (mayRead, cut), only what was sent is resolved, and the commits renew the
 // lease that this takes (Want).
 
-// restart asks for the tenure to begin anew as a says.
+// restart asks for the term to begin anew as a says.
 func (w *Worker) restart(a Assigned) {
 	a.Consecutive = true // nothing is known of another owner
-	w.tenure.restart = &a
+	w.term.restart = &a
 }
 
 // from is an assignment of this partition as if offset had been committed by us.
@@ -28,12 +28,12 @@ func (w *Worker) again() Assigned {
 func (w *Worker) createdAgain(topicID [16]byte) Assigned {
 	a := w.again()
 	a.TopicID = topicID
-	switch former := w.tenure.committed; {
+	switch former := w.term.committed; {
 	case w.committed >= 0:
 		a.From = &claim.Committed{Offset: w.committed, Metadata: w.provenance().String()}
-	case w.tenure.known && former.Offset >= 0 && !former.Consumed:
+	case w.term.known && former.Offset >= 0 && !former.Consumed:
 		a.From = &claim.Committed{Offset: former.Offset, Metadata: w.provenance().String()}
-	case w.tenure.known:
+	case w.term.known:
 		a.From = &claim.Committed{Offset: -1}
 	}
 	return a
@@ -47,14 +47,14 @@ func (w *Worker) claimAgain() {
 	w.restart(w.again())
 }
 
-// advanceRestart begins the tenure anew, if that was asked for and nothing is under way.
+// advanceRestart begins the term anew, if that was asked for and nothing is under way.
 func (w *Worker) advanceRestart(m Moment, actions []Action) []Action {
-	if w.tenure.restart == nil || !w.quiet() {
+	if w.term.restart == nil || !w.quiet() {
 		return actions
 	}
 	w.drop()
-	if w.tenure.revoked {
+	if w.term.revoked {
 		return w.leave(actions)
 	}
-	return w.assign(m, *w.tenure.restart)
+	return w.assign(m, *w.term.restart)
 }

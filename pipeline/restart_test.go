@@ -42,7 +42,7 @@ func TestNothingIsReadOrCommittedAnewBeforeARestart(t *testing.T) {
 	wants(t, w, 0)
 }
 
-func TestReleaseThatFindsAnotherClaimEndsTheTenure(t *testing.T) {
+func TestReleaseThatFindsAnotherClaimEndsTheTerm(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Revoked{})
 	expect[SendRelease](t, w.Handle(m, Fetched{Batch: record.Batch{Next: 0}}))
@@ -60,7 +60,7 @@ func TestRefusedRecordOfATopicCreatedAgain(t *testing.T) {
 	expect[AskTopic](t, w.Handle(m, Ticked{}))
 }
 
-func TestRefusedRecordIsNotReadBetweenTenures(t *testing.T) {
+func TestRefusedRecordIsNotReadBetweenTerms(t *testing.T) {
 	w, m := flushing(t)
 	refuse(t, w, m)
 	w.Handle(m, Abandoned{})
@@ -117,7 +117,7 @@ func TestOwnCommitCountsWhereNothingWasCommitted(t *testing.T) {
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
 	ours := claim.Committed{Offset: 0, Metadata: w.provenance().String()}
 	w.Handle(m, ClaimRead{Committed: ours, FirstPartitions: 4, Bounds: record.Bounds{End: 2, Start: 2}})
-	if start := w.tenure.start.Offset; start != 0 {
+	if start := w.term.start.Offset; start != 0 {
 		t.Errorf("it starts at %d", start)
 	}
 }

@@ -19,7 +19,7 @@ type runner struct {
 	clock func() Instant
 	kick  func() // asks for a commit soon
 
-	away   bool               // the last tenure ended because the partition was somebody else's
+	away   bool               // the last term ended because the partition was somebody else's
 	asks   chan func(*Worker) // questions of other goroutines, for as long as the process lives
 	acting sync.WaitGroup
 
@@ -30,8 +30,8 @@ type runner struct {
 	compact    atomic.Bool                        // somebody waits until all segments of now are compacted
 }
 
-// run is one tenure: it returns when the partition was handed over, or ctx is done and everything under way has stopped.
-func (r *runner) run(ctx context.Context, t *tenancy, first Assigned) {
+// run is one term: it returns when the partition was handed over, or ctx is done and everything under way has stopped.
+func (r *runner) run(ctx context.Context, t *runningTerm, first Assigned) {
 	defer close(t.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
@@ -89,14 +89,14 @@ func (r *runner) run(ctx context.Context, t *tenancy, first Assigned) {
 	}
 }
 
-// forget drops what the worker holds in memory. Only between tenures.
+// forget drops what the worker holds in memory. Only between terms.
 func (r *runner) forget() {
 	r.hands.forget(r.clock())
 	r.status.Store(nil)
 }
 
 // handle gives an event to the worker and publishes what others may see of it.
-func (r *runner) handle(t *tenancy, e Event) []Action {
+func (r *runner) handle(t *runningTerm, e Event) []Action {
 	gen := t.gen.Load()
 	m := Moment{Now: r.clock(), Held: gen.Held(), Renewed: gen.Renewed()}
 	actions := r.give(m, e)
@@ -105,7 +105,7 @@ func (r *runner) handle(t *tenancy, e Event) []Action {
 }
 
 // applyCollection tells the worker when the options of the collection have changed.
-func (r *runner) applyCollection(t *tenancy) {
+func (r *runner) applyCollection(t *runningTerm) {
 	if o := r.collection.Load(); o != r.applied {
 		r.applied = o
 		r.handle(t, CollectionChanged{Options: *o})

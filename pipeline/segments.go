@@ -12,7 +12,7 @@ import (
 	"waterwheel/claim"
 )
 
-// segments are what the partition has in segments, as far as the tenure knows.
+// segments are what the partition has in segments, as far as the term knows.
 type segments struct {
 	read       bool                      // what there is was read, and every doubt is out of the way
 	open       []openSegment             // no compaction has begun with them; the oldest first
@@ -50,7 +50,7 @@ const maxCompacted = 1000
 
 // noteSegments takes the segments of a flush that is done.
 func (w *Worker) noteSegments(m Moment, f *flush) {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	for i, cut := range f.cut.Writes {
 		if r := f.outcomes[i].Result; cut.Segment && (r == bucketer.Applied || r == bucketer.AppliedForget) {
 			segment := claim.Segment{
@@ -119,7 +119,7 @@ func (w *Worker) foundCompaction(m Moment, of *claim.Segment) *compaction {
 		Compaction: claim.Compaction{ID: of.Compaction, TopicID: of.TopicID},
 		step:       deleting, why: becauseFound, begun: m.Now, oldest: w.foundSince(m.Now), twice: m.Now + foundWait,
 	}
-	if before := w.tenure.segments.doubted; before != nil && before.ID == c.ID {
+	if before := w.term.segments.doubted; before != nil && before.ID == c.ID {
 		c.why, c.twice = before.why, before.twice
 	}
 	return c
@@ -268,7 +268,7 @@ func (s *segments) drop(gone []claim.Segment) {
 
 // askCompaction lets all segments that there are be compacted at once. They are read again: somebody may have put some back.
 func (w *Worker) askCompaction(m Moment) {
-	s := &w.tenure.segments
+	s := &w.term.segments
 	s.asked, s.read, s.due = m.Now, false, 0
 }
 

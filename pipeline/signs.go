@@ -9,12 +9,12 @@ import (
 
 // signs are what is shown of a partition. They decide nothing, and outlive what the protocol forgets.
 type signs struct {
-	assigned  Instant // when the tenure began
+	assigned  Instant // when the term began
 	committed int64   // the group's offset, -1: none, or not known
 	end       int64   // the log's end, -1: not known
 	readable  int64   // how far it may be read: less than that while a transaction is open
 	endAt     Instant // when that was learnt
-	read      int64   // the offset after the last record read in this tenure, 0: none was
+	read      int64   // the offset after the last record read in this term, 0: none was
 	newest    int64   // timestamp of the newest record that was read with the catalog, milliseconds
 	last      int64   // that of the last one
 	ages      ages
@@ -23,7 +23,7 @@ type signs struct {
 // noSigns are those of a partition of which nothing is known.
 var noSigns = signs{committed: -1, end: -1, readable: -1}
 
-// begin forgets what an earlier tenure saw; known tells that it saw the same log a moment ago.
+// begin forgets what an earlier term saw; known tells that it saw the same log a moment ago.
 func (s *signs) begin(now Instant, known bool) {
 	s.assigned, s.read = now, 0
 	if !known {

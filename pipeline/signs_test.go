@@ -63,9 +63,9 @@ func TestLagAndFreshnessOfAnOutage(t *testing.T) {
 	wantSigns(t, w, m, at(1000), 0, 0) // an idle topic stays fresh
 }
 
-// TestFreshnessForgetsEarlierTenures: what was stored or read ten minutes ago says nothing about the partition when it
+// TestFreshnessForgetsEarlierTerms: what was stored or read ten minutes ago says nothing about the partition when it
 // comes back.
-func TestFreshnessForgetsEarlierTenures(t *testing.T) {
+func TestFreshnessForgetsEarlierTerms(t *testing.T) {
 	w, m := newTestWorker(t)
 	w.Handle(m, Fetched{Batch: record.Batch{Records: []record.Record{madeAt(0, 0)}, Next: 1, End: 1}})
 	w.Handle(m, Abandoned{})

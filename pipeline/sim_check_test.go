@@ -19,20 +19,20 @@ import (
 // checks are what is looked at while a run goes on. They know the protocol's invariants, and how often each measurement
 // is stored, by its value, which is its own.
 type checks struct {
-	values  map[int64]int
-	tenures []*tenure
-	edited  map[string]bool // buckets that an operator has changed
+	values map[int64]int
+	terms  []*term
+	edited map[string]bool // buckets that an operator has changed
 	// movedBy is which edit of whole series has changed the meta of a bucket last.
 	movedBy map[string]string
 	// doubled are the measurements that a process outside the protocol has stored again; zombie and repairer stand for the
-	// tenures of that process, and of a repair.
+	// terms of that process, and of a repair.
 	doubled          map[int64]doubled
-	zombie, repairer *tenure
+	zombie, repairer *term
 	staged           staging
 }
 
-// tenure is a time in which a process wrote a partition: from its claim, with what it knew of the writes before.
-type tenure struct {
+// term is a time in which a process wrote a partition: from its claim, with what it knew of the writes before.
+type term struct {
 	log      logKey
 	owner    string
 	claim    int64 // number of the claim's write
@@ -40,8 +40,8 @@ type tenure struct {
 	released bool
 }
 
-// sending checks a write command when it is sent, and returns the tenure that it belongs to.
-func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *tenure {
+// sending checks a write command when it is sent, and returns the term that it belongs to.
+func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *term {
 	if of == w.mongo.options || of == w.mongo.upkeep {
 		return nil
 	}
@@ -56,14 +56,14 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 	if of != w.mongo.buckets {
 		return nil
 	}
-	switch u := t.r.tenure; {
+	switch u := t.r.term; {
 	case u == nil:
 		w.fail("E7", "%s writes buckets without a claim, or before it read what is stored", t.p.name)
 	case u.released:
 		w.fail("E7", "%s writes buckets after its release", t.p.name)
 	}
 	if compacts(t.what) {
-		return t.r.tenure
+		return t.r.term
 	}
 	for _, update := range updates {
 		for _, path := range []string{"_id", "meta", "control.min.time", "control.count", "control.closed"} {
@@ -72,11 +72,11 @@ func (c *checks) sending(w *world, t *task, of *docs, updates []sink.Update) *te
 			}
 		}
 	}
-	return t.r.tenure
+	return t.r.term
 }
 
 // changed follows a bucket from one version to the next; by is nil for operators and elections.
-func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
+func (c *checks) changed(w *world, before, after bson.Raw, by *term) {
 	switch { // a bucket that is written again after its deletion is another one
 	case before == nil:
 		delete(c.movedBy, string(after.Lookup("_id").Value))
@@ -119,8 +119,8 @@ func (c *checks) changed(w *world, before, after bson.Raw, by *tenure) {
 }
 
 // stale: D was read after every earlier owner's last write (E2).
-func (c *checks) stale(w *world, by *tenure) {
-	for _, later := range c.tenures {
+func (c *checks) stale(w *world, by *term) {
+	for _, later := range c.terms {
 		if later.log == by.log && later.claim > by.claim && w.mongo.seq > later.known {
 			w.fail("E2", "a write of %s (claim %d) is executed after %s (claim %d) read what is stored", by.owner, by.claim,
 				later.owner, later.claim)

@@ -53,7 +53,7 @@ var dangers = []danger{
 	{"slow rebalances", []string{"slow rebalance", "(met) member too slow for a rebalance"}},
 
 	{"rebalances that stop only what moves", []string{
-		"(met) tenure that goes on in the next generation", "(met) partition handed over in the next generation",
+		"(met) term that goes on in the next generation", "(met) partition handed over in the next generation",
 		"(met) hand-over that the lease is too short for", "(met) commit taken while the group joins",
 		"(met) commit refused while the group joins", "(met) a generation skipped", "(met) claim released that nothing was written under", "(met) member that lets go before it joins",
 	}},

@@ -27,7 +27,7 @@ var defects = []defect{
 	{"an answer told to another worker", "commitplan.go", "tell(index[due[i].Partition], heard)", "tell((index[due[i].Partition]+1)%len(workers), heard)", 500},
 	{"the fetch position as done", "commit.go", "offset = w.committable()", "offset = w.ledger.next", 20},
 	{"refused measurements that hold no commit", "commit.go", "offset = min(offset, r.Position.Offset)", "_ = r", 20},
-	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.tenure.committed.Consumed && !w.tenure.claimed {", "false {", 5000},
+	{"a start that a document decides, which may be an old one, as ours", "commit.go", "w.term.committed.Consumed && !w.term.claimed {", "false {", 5000},
 	{"the first commit that was wanted, for ever", "perform.go", "old == nil || *old != want", "old == nil", 20},
 	{
 		"the ports of before a restart", "perform.go", "{ h.log, h.store = h.ports.Open(a.Source) }",

@@ -234,7 +234,7 @@ func (p *process) beat(t *task, g *generation) (any, bool) {
 	return t.ask(3*time.Second, func() any { return p.group.check(g.member, g.id, codeRebalancing) })
 }
 
-// working are the runners with a tenure.
+// working are the runners with a term.
 func (p *process) working() []*runner {
 	var all []*runner
 	for _, partition := range sortedKeys(p.runners) {
@@ -260,12 +260,12 @@ func (p *process) assigned(g *generation, owned []int32) {
 	for i, partition := range owned {
 		assignments[i] = pipeline.Assignment{Partition: partitionOf(partition), Assigned: pipeline.Assigned{TopicID: p.w.topicSeen()}}
 	}
-	stay := p.roster.Follow(assignments, g.follows || p.w.broken == generationSkipped)
+	stay := p.assignment.Follow(assignments, g.follows || p.w.broken == generationSkipped)
 	for _, r := range p.working() {
 		r.next = nil
 		switch {
 		case stay[partitionOf(r.partition)] && !r.leaving:
-			p.w.note("(met) tenure that goes on in the next generation")
+			p.w.note("(met) term that goes on in the next generation")
 			r.gen = g
 		case !r.leaving:
 			p.w.note("(met) partition handed over in the next generation")
@@ -299,7 +299,7 @@ func (p *process) assigned(g *generation, owned []int32) {
 	}
 }
 
-// begin starts a tenure.
+// begin starts a term.
 func (r *runner) begin(g *generation, a pipeline.Assigned) {
 	a.Consecutive = a.Consecutive && !r.leaving // it was somebody else's meanwhile
 	r.gen, r.leaving, r.next, r.ended, r.phase = g, false, nil, false, "idle"
@@ -331,7 +331,7 @@ func uuidAt(d bson.Raw, path string) (token [16]byte) {
 	return token
 }
 
-// handedOverTo ends a tenure, and begins the one that follows.
+// handedOverTo ends a term, and begins the one that follows.
 func (r *runner) handedOverTo() {
 	if a := r.next; a != nil && r.p.present != nil {
 		r.begin(r.p.present, *a)

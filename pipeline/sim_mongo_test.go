@@ -80,7 +80,7 @@ func (d *docs) asOf(id string, seq int64) bson.Raw {
 }
 
 // put executes a write of one document; nil deletes it.
-func (m *mongod) put(of *docs, id string, raw bson.Raw, by *tenure) {
+func (m *mongod) put(of *docs, id string, raw bson.Raw, by *term) {
 	before := of.now(id)
 	if _, known := of.byID[id]; !known {
 		of.order = append(of.order, id)

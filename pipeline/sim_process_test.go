@@ -27,7 +27,7 @@ type settings struct {
 	callWrites       int   // of one bulk call
 	flushWrites      int   // of one flush, 0: as usual
 	portion          int   // a small one takes a record or two at a time
-	letterbox        int64 // a small one is full with one letter
+	letterBuffer     int64 // a small one is full with one letter
 	warm, reopen     bool
 	deltaMax         int32
 	maxCount         int32
@@ -71,7 +71,7 @@ type process struct {
 	last                *generation // that was assigned
 	next                *entered    // what came of joining while the work goes on; nil: nothing yet
 	joins, commits      *task
-	roster              pipeline.Roster
+	assignment          pipeline.AssignmentSet
 	budget              *pipeline.Budget // of memory
 	others              *pipeline.Worker // takes what a runner may not have
 }

@@ -23,28 +23,28 @@ type runner struct {
 	hands     *pipeline.Hands
 	applied   timeseries.Options // of the collection
 	tasks     map[*task]bool
-	gen       *generation        // whose lease counts; nil: there was no tenure
+	gen       *generation        // whose lease counts; nil: there was no term
 	leaving   bool               // the partition is somebody else's by now
-	next      *pipeline.Assigned // begins when the tenure is handed over; nil: nothing
-	turn      int                // counts the tenures
-	read      claim.Committed    // what was committed when it was read last, in the tenure of that turn
+	next      *pipeline.Assigned // begins when the term is handed over; nil: nothing
+	turn      int                // counts the terms
+	read      claim.Committed    // what was committed when it was read last, in the term of that turn
 	readIn    int
-	ended     bool // the tenure
+	ended     bool // the term
 	halted    bool
 	phase     string
 
-	tenure    *tenure
+	term      *term
 	saw       claim.Document // as it was read last
 	sawAt     time.Duration  // when it first was as it was read last
 	readAt    int64          // the state that the last read of D saw
 	sentClaim claim.Token
-	won       claim.Token // the claim of the last tenure that came to write
+	won       claim.Token // the claim of the last term that came to write
 	hidden    claim.Token // what a lying Read hid
 	sent      sentWrites
-	cutOff    bool // the last tenure was abandoned with unknown writes
+	cutOff    bool // the last term was abandoned with unknown writes
 }
 
-// runner returns the runner of a partition, which outlives tenures.
+// runner returns the runner of a partition, which outlives terms.
 func (p *process) runner(partition int32) *runner {
 	r, ok := p.runners[partition]
 	if !ok {
@@ -76,7 +76,7 @@ func (r *runner) newWorker() *pipeline.Worker {
 		},
 		Decoder: decoder(), OutOfRange: p.outOfRange, StopOnBad: p.stopOnBad, Window: p.window,
 		FlushInterval: p.flushInterval, FlushBytes: 1 << 20, FlushCount: p.flushCount,
-		Portion: p.portion, Letterbox: p.letterbox, Send: p.send,
+		Portion: p.portion, LetterBuffer: p.letterBuffer, Send: p.send,
 		Wait: wait, Grace: p.G, Warm: p.warm, NewToken: w.token,
 		Random: rand.New(rand.NewPCG(w.rnd.Uint64(), 0)), Log: w.log.With("at", p.name),
 		Metrics: unreadMetrics, Outages: unreadOutages,
@@ -103,7 +103,7 @@ func decoder() *measurement.Decoder {
 	return d
 }
 
-// deliver hands an event over if the tenure still stands.
+// deliver hands an event over if the term still stands.
 func (r *runner) deliver(turn int, e pipeline.Event) {
 	if !r.ended && r.turn == turn {
 		r.handle(e)
@@ -187,10 +187,10 @@ func (r *runner) do(action pipeline.Action) {
 			action = a
 		}
 	case pipeline.SendRelease:
-		if r.tenure == nil {
+		if r.term == nil {
 			w.note("(met) claim released that nothing was written under")
 		} else {
-			r.tenure.released = true
+			r.term.released = true
 		}
 	case pipeline.SendWrites:
 		r.sent.sending(w, a.Writes)
@@ -258,7 +258,7 @@ func (r *runner) stopFetching() {
 	}
 }
 
-// abandon ends the tenure: what is under way is cut.
+// abandon ends the term: what is under way is cut.
 func (r *runner) abandon() {
 	for t := range r.tasks {
 		if x, ok := t.what.(pipeline.SendWrites); ok && r.p.w.broken == unknownForgotten {
@@ -271,7 +271,7 @@ func (r *runner) abandon() {
 	if r.cutOff = len(r.sent.open) > 0; r.cutOff {
 		r.p.w.note("(met) abandoned with unknown writes")
 	}
-	r.ended, r.tenure = true, nil
+	r.ended, r.term = true, nil
 }
 
 // stopActing cuts what is under way.
@@ -287,7 +287,7 @@ func (r *runner) drop() {
 	r.hands.Forget(r.p.clock())
 }
 
-// follow notes when a tenure comes to write.
+// follow notes when a term comes to write.
 func (r *runner) follow(e pipeline.Event) {
 	w, was := r.p.w, r.phase
 	status := r.worker.Status(r.p.clock())
@@ -305,11 +305,11 @@ func (r *runner) follow(e pipeline.Event) {
 	}
 	if r.phase != "running" {
 		if r.phase != "stopped" {
-			r.tenure = nil
+			r.term = nil
 		}
 		return
 	}
-	u := &tenure{log: logKey{r.source.TopicID, r.partition}, owner: r.p.name, claim: w.mongo.claims[r.sentClaim]}
+	u := &term{log: logKey{r.source.TopicID, r.partition}, owner: r.p.name, claim: w.mongo.claims[r.sentClaim]}
 	u.known = u.claim
 	if was == "loading" {
 		u.known = r.readAt
@@ -318,12 +318,12 @@ func (r *runner) follow(e pipeline.Event) {
 		w.note("(met) warm start")
 		r.sent.warm(w)
 	}
-	r.tenure, r.won = u, r.sentClaim
+	r.term, r.won = u, r.sentClaim
 	if r.cutOff {
 		r.cutOff = false
 		w.note("(met) own claim after an abandoned flush")
 	}
-	w.checks.tenures = append(w.checks.tenures, u)
+	w.checks.terms = append(w.checks.terms, u)
 }
 
 // rivalWaits tells whether somebody waits because of this claim.

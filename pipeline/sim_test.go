@@ -56,16 +56,16 @@ func (w *world) run() {
 	w.at(3*time.Second, w.attending)
 	calm := w.between(40, 160)
 	w.at(calm, w.calm)
-	settled := time.Duration(-1)
+	calmSince := time.Duration(-1)
 	for !w.over && len(w.queue) > 0 {
 		w.step()
 		switch {
 		case w.chaos:
 		case w.now > w.eased+2*time.Minute:
 			w.fail("progress", "not everything is committed two minutes after the last mishap")
-		case settled < 0 && w.now > calm+25*time.Second && w.committed():
-			settled = w.now
-		case settled >= 0 && w.now > settled+5*time.Second && !w.repairing(settled):
+		case calmSince < 0 && w.now > calm+25*time.Second && w.committed():
+			calmSince = w.now
+		case calmSince >= 0 && w.now > calmSince+5*time.Second && !w.repairing(calmSince):
 			w.checks.last(w)
 			return
 		}

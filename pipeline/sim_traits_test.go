@@ -36,7 +36,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		seen: map[string]int{}, answers: map[answer]int{}, letters: map[letterKey]bool{}, firstClaims: map[int32]time.Duration{},
 		checks: checks{
 			values: map[int64]int{}, edited: map[string]bool{}, movedBy: map[string]string{}, doubled: map[int64]doubled{},
-			staged: newStaging(), zombie: &tenure{owner: "a zombie"}, repairer: &tenure{owner: "a repair"},
+			staged: newStaging(), zombie: &term{owner: "a zombie"}, repairer: &term{owner: "a repair"},
 		},
 	}
 	w.log = w.logger()
@@ -113,7 +113,7 @@ func (w *world) drawSettings() settings {
 		W: W, G: 2 * W, L: pick[time.Duration](w, 4, 8, 16) * time.Second, S: pick[time.Duration](w, 6, 8, 16) * time.Second,
 		R: 2*W + pick[time.Duration](w, 2, 8)*time.Second, static: w.traits.static && w.chance(0.7),
 		commitInterval: pick(w, 300*time.Millisecond, time.Second), flushInterval: pick(w, 0, time.Second, 3*time.Second, 8*time.Second),
-		flushCount: pick(w, 3, 1000), portion: pick(w, 1, 500, 0, 0, 0), letterbox: pick[int64](w, 1, 1000, 0, 0, 0),
+		flushCount: pick(w, 3, 1000), portion: pick(w, 1, 500, 0, 0, 0), letterBuffer: pick[int64](w, 1, 1000, 0, 0, 0),
 		warm: w.chance(0.7), reopen: w.chance(0.6), deltaMax: pick[int32](w, 0, 1, 2, 16),
 		maxCount: pick[int32](w, 2, 4, 7), maxBytes: pick[int32](w, 400, 100_000),
 		window: pick[int64](w, 0, 2, 10, 40), storedBytes: pick[int64](w, 0, 0, 60, 120, 400), stopOnBad: w.traits.noLetters,

@@ -13,14 +13,14 @@ import (
 type Status struct {
 	record.Partition
 	TopicID [16]byte
-	// Phase is the word for where the tenure stands; Stopped, when not nil, why nothing more is read.
+	// Phase is the word for where the term stands; Stopped, when not nil, why nothing more is read.
 	Phase   string
 	Stopped *record.StopError
 	// Refused says whose claim is in the way of ours; it is read again for a while before the partition stops.
 	Refused *record.StopError
 	// Paused is why nothing is fetched though there may be more; empty when records are fetched.
 	Paused string
-	// Between: there is no tenure, the group joins. Running: records are read, or were until the partition stopped. Since is when the tenure began.
+	// Between: there is no term, the group joins. Running: records are read, or were until the partition stopped. Since is when the term began.
 	Between, Running bool
 	Since            Instant
 	// Position is the next offset to read, Committed the group's offset, Undurable that of the first record that is not
@@ -37,7 +37,7 @@ type Status struct {
 	UndurableTime, Newest int64
 	// ReadTo is the offset after the last record read since the assignment, 0: none was. It outlives what was read.
 	ReadTo int64
-	// Unreleased: the last tenure ended and its claim stands, so that the next owner waits.
+	// Unreleased: the last term ended and its claim stands, so that the next owner waits.
 	Unreleased bool
 	// PendingFor is how long the oldest pending measurement has waited.
 	PendingFor time.Duration
@@ -129,13 +129,13 @@ func (w *Worker) Status(now Instant) *Status {
 		s.ReservedBytes = w.yetToTake()
 		s.Buckets = w.catalog.Stats()
 	}
-	s.InSegments, s.OpenSegments, s.SegmentAge = w.tenure.segments.status(now)
+	s.InSegments, s.OpenSegments, s.SegmentAge = w.term.segments.status(now)
 	if w.pendingSince > 0 {
 		s.PendingFor = now - w.pendingSince
 	}
 	if w.phase == waiting {
-		s.ClaimWait = max(0, max(w.tenure.until, w.past.unknownUntil)-now)
-		s.FormerOwner = w.tenure.seen.Owner
+		s.ClaimWait = max(0, max(w.term.until, w.past.unknownUntil)-now)
+		s.FormerOwner = w.term.seen.Owner
 	}
 	if w.flush != nil {
 		s.Flushing = w.flush.cut.Measurements
@@ -150,10 +150,10 @@ func (w *Worker) Status(now Instant) *Status {
 // position is the next offset to read: before anything is read the start, and before that is decided the committed offset.
 func (w *Worker) position() int64 {
 	switch {
-	case w.catalog != nil || w.tenure.claimed:
+	case w.catalog != nil || w.term.claimed:
 		return w.ledger.next
-	case w.tenure.resolved:
-		return w.tenure.start.Offset
+	case w.term.resolved:
+		return w.term.start.Offset
 	}
 	return w.signs.committed
 }

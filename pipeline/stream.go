@@ -24,7 +24,7 @@ func (w *Worker) advanceStream(m Moment, actions []Action) []Action {
 	}
 	actions = w.advanceLookups(m, actions)
 	actions = w.advanceLetters(m, actions)
-	if w.tenure.segments.turn || w.crowdedSegments(m.Now) { // in turns: neither keeps the other from going on
+	if w.term.segments.turn || w.crowdedSegments(m.Now) { // in turns: neither keeps the other from going on
 		actions = w.advanceCompaction(m, actions)
 		return w.advanceFlush(m, actions)
 	}
@@ -47,7 +47,7 @@ func (w *Worker) pause(m Moment) pause {
 	switch {
 	case w.flush != nil && (bytes >= w.o.FlushBytes || pending >= w.o.FlushCount):
 		return forFlush
-	case w.letterboxFull():
+	case w.letterBufferFull():
 		return forLetters
 	case w.crowded(m):
 		return forMemory
@@ -56,7 +56,7 @@ func (w *Worker) pause(m Moment) pause {
 }
 
 // fetched takes a batch in: each measurement is skipped as stored, inserted, or becomes a letter. What is too much for one
-// call, or for the letterbox, is left: the next fetch begins with it.
+// call, or for the dead-letter buffer, is left: the next fetch begins with it.
 func (w *Worker) fetched(m Moment, e Fetched) {
 	w.busy.fetch = false
 	if e.Batch.Release != nil {
@@ -92,7 +92,7 @@ func (w *Worker) takeAll(records []record.Record) bool {
 		if r.Offset < w.ledger.next {
 			continue // a batch may begin before the offset asked for
 		}
-		if r.Offset >= w.window || work >= w.o.Portion || w.letterboxFull() { // or the next window of D comes first
+		if r.Offset >= w.window || work >= w.o.Portion || w.letterBufferFull() { // or the next window of D comes first
 			w.ledger.next = r.Offset
 			return false
 		}
@@ -134,7 +134,7 @@ func (w *Worker) take(r *record.Record) (work int) {
 			w.bad(r, results[i].Err)
 			continue
 		}
-		if w.insert(r, &results[i].Measurement); w.tenure.restart != nil {
+		if w.insert(r, &results[i].Measurement); w.term.restart != nil {
 			return work
 		}
 	}
@@ -147,7 +147,7 @@ func (w *Worker) insert(r *record.Record, measured *measurement.Measurement) {
 		return
 	}
 	err := w.tryInsert(r, measured)
-	if err == nil || w.tenure.restart != nil {
+	if err == nil || w.term.restart != nil {
 		return
 	}
 	bad := measurement.DecodeError{Reason: measurement.InternalError, Detail: err.Error()}

@@ -57,8 +57,8 @@ func TestCompactionGoesOnWithoutTheRightToDelete(t *testing.T) {
 	m.Now += refusedRetry
 	expect[SweepSegments](t, w.Handle(m, Ticked{}))
 	w.Handle(m, SegmentsSwept{})
-	if len(w.tenure.segments.ended) > 0 {
-		t.Errorf("with the right %v are left", w.tenure.segments.ended)
+	if len(w.term.segments.ended) > 0 {
+		t.Errorf("with the right %v are left", w.term.segments.ended)
 	}
 }
 

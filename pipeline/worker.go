@@ -22,8 +22,8 @@ type Worker struct {
 	busy     busy
 	retry    retries
 
-	tenure tenure
-	past   past
+	term term
+	past past
 
 	held
 
@@ -61,21 +61,21 @@ type rival struct {
 	since Instant           // when it was seen first, 0: not since the partition stopped for it
 }
 
-// past is what outlives tenures and catalogs.
+// past is what outlives terms and catalogs.
 type past struct {
-	refused      rival       // of our claim
-	mine         claim.Token // the last claim that we know we won
-	unknownUntil Instant     // until then, own unknown writes may still be executed (E4)
-	sighting     sighting    // of somebody else's claim
-	unreleased   bool        // the last tenure ended, and its claim stands
-	compactBytes int64       // how large a compaction may be, by what the server has managed
+	refused       rival         // of our claim
+	mine          claim.Token   // the last claim that we know we won
+	unknownUntil  Instant       // until then, own unknown writes may still be executed (E4)
+	observedClaim observedClaim // of somebody else's claim
+	unreleased    bool          // the last term ended, and its claim stands
+	compactBytes  int64         // how large a compaction may be, by what the server has managed
 }
 
-// NewWorker returns a worker without a tenure.
+// NewWorker returns a worker without a term.
 func NewWorker(o Options) *Worker {
 	o.Window = cmp.Or(o.Window, DefaultWindow)
 	o.Portion = cmp.Or(o.Portion, DefaultPortion)
-	o.Letterbox = cmp.Or(o.Letterbox, DefaultLetterbox)
+	o.LetterBuffer = cmp.Or(o.LetterBuffer, DefaultLetterBuffer)
 	o.Send = cmp.Or(o.Send, DefaultSend)
 	o.CompactDelay = cmp.Or(o.CompactDelay, DefaultCompactDelay)
 	o.CompactMargin = cmp.Or(o.CompactMargin, DefaultCompactMargin)
@@ -175,7 +175,7 @@ func (w *Worker) advance(m Moment, actions []Action) []Action {
 	case w.phase == running:
 		actions = w.advanceStream(m, w.advanceLoss(m, actions))
 		return w.advanceHandOver(m, actions)
-	case w.tenure.revoked && w.quiet():
+	case w.term.revoked && w.quiet():
 		return w.withdraw(m, actions)
 	case w.question != askNothing: // the claim waits for the answer
 		return w.advanceQuestions(m, actions)

@@ -211,7 +211,7 @@ func TestAnotherOwnersClaimIsWaitedFor(t *testing.T) {
 	absent[ReadClaim](t, w.Handle(m, ClaimWatched{Seen: theirs}))
 	m.Now = began + theirs.Lease
 	expect[ReadClaim](t, w.Handle(m, Ticked{}))
-	expect[CommitNow](t, w.Handle(m, read)) // it proves the sight, see sighting
+	expect[CommitNow](t, w.Handle(m, read)) // it proves the sight, see observedClaim
 	absent[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))
 	m.Renewed = m.Now // by the next commit
 	expect[NoteWaited](t, w.Handle(m, Committed{Offset: 0, SentAt: m.Now}))

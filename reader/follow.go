@@ -66,13 +66,13 @@ type followed struct {
 	// mark: everything that lists no larger offset has been shown.
 	mark int64
 	// seen are the largest offsets seen, each when the source had been active for so long.
-	seen   []sighting
+	seen   []passage
 	active time.Duration
 	shown  map[string]shownBucket // of the buckets and segments with larger offsets than the mark, by _id
 	passed passed                 // what was shown of segments, and of buckets that were made of them
 }
 
-type sighting struct {
+type passage struct {
 	offset int64
 	active time.Duration
 }
@@ -190,7 +190,7 @@ func (f *following) lookAt(ctx context.Context, source *followed, gap time.Durat
 	}
 	if last > before {
 		source.active += gap
-		source.seen = append(source.seen, sighting{last, source.active})
+		source.seen = append(source.seen, passage{last, source.active})
 		source.moveMark()
 	}
 	return nil

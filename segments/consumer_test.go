@@ -91,7 +91,7 @@ func (c *consumer) await(sleep func(int), calls []*call, hasty ...string) bool {
 func (c *consumer) one(sleep func(int), k *call) bool { return c.await(sleep, []*call{k}) }
 
 // look reads what a majority has, after everything that was written before (a fence), or without the fence what some member had.
-// It does not return when the tenure is over.
+// It does not return when the term is over.
 func (c *consumer) look(sleep func(int), fence guard) state {
 	if !c.w.with(fence) {
 		return c.w.db.log[c.w.db.oldest(c.w.now-c.w.random.IntN(10*replicaLag))]
@@ -105,7 +105,7 @@ func (c *consumer) look(sleep func(int), fence guard) state {
 	}
 }
 
-// retry waits a little, for ever when the tenure is over.
+// retry waits a little, for ever when the term is over.
 func (c *consumer) retry(sleep func(int)) {
 	if c.over() {
 		sleep(never)

@@ -64,7 +64,7 @@ func (d *Database) CreateIndex(ctx context.Context, name string, user timeseries
 		return Index{}, false, err
 	}
 	if _, notExpiring := user.Options.LookupErr("expireAfterSeconds"); notExpiring == nil {
-		if err := s.settleExpiry(ctx, name, user); err != nil {
+		if err := s.alignExpiry(ctx, name, user); err != nil {
 			return Index{}, false, err
 		}
 	}

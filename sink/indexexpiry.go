@@ -73,9 +73,9 @@ func (s *series) setIndexExpiry(ctx context.Context, spec bson.Raw, seconds int6
 	return failure("changing the expiry of the index "+name, err)
 }
 
-// settleExpiry makes a TTL index that was just made right for the options as they are now: they may have been changed while MongoDB
+// alignExpiry makes a TTL index that was just made right for the options as they are now: they may have been changed while MongoDB
 // was building it. A change that comes later finds it.
-func (s *series) settleExpiry(ctx context.Context, name string, user timeseries.Index) error {
+func (s *series) alignExpiry(ctx context.Context, name string, user timeseries.Index) error {
 	change := OptionsChange{Options: s.ports.Options, WriteTimeout: s.o.WriteTimeout, Sleep: sleep}
 	lock, ctx, err := change.lock(ctx)
 	if err != nil {

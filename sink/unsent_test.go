@@ -139,7 +139,7 @@ func TestCallsWithoutATurnAreNotSent(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if calls = 0; p.Send(cancelled, writes)[0].Result != bucketer.NotExecuted || calls != 0 {
-		t.Errorf("%d calls were made when the tenure was over", calls)
+		t.Errorf("%d calls were made when the term was over", calls)
 	}
 }
 

@@ -224,7 +224,7 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
 		Namespace: namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
 		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
-		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterbox), // a record that could be stored some day goes whole
+		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
 		Segments: store.HasSegments, CompactInterval: c.Flush.CompactInterval, CompactDelay: c.Flush.CompactDelay,

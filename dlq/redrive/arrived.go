@@ -16,7 +16,7 @@ import (
 // counted would otherwise pass for one that never left. Only those that were refused are none of them. Letters of one
 // partition arrive in their order.
 func (d *driver) lookUp(ctx context.Context, b *parcel) error {
-	if !d.o.DryRun && !kafka.Sleep(ctx, settle) {
+	if !d.o.DryRun && !kafka.Sleep(ctx, arrivalTime) {
 		return context.Cause(ctx)
 	}
 	arrived, err := d.arrived(ctx, b.intent.ends)

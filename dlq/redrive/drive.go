@@ -19,7 +19,7 @@ const (
 
 // drive sends the parcel's letters and begins the next parcel. It does not stop in the middle when ctx ends.
 func (d *driver) drive(ctx context.Context, b *parcel) error {
-	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceTries*(settle+produceRoom))
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), produceTries*(arrivalTime+produceRoom))
 	defer cancel()
 	if err := d.sift(sending, b); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"waterwheel/record"
 )
 
-// settle is how long after a failure a record that was sent may still arrive: the time one request may take, for the way
+// arrivalTime is how long after a failure a record that was sent may still arrive: the time one request may take, for the way
 // there and at the broker.
-const settle = 10 * time.Second
+const arrivalTime = 10 * time.Second
 
 // Options say what goes back, and how.
 type Options struct {

@@ -49,7 +49,7 @@ func (g groups) drive(ctx context.Context, o Options, generation *group.Generati
 		return Report{}, err
 	}
 	if d.own.isCutOff() && o.CutOff != nil {
-		o.CutOff(settle)
+		o.CutOff(arrivalTime)
 	}
 	writer := g.log.Writer(o.Member.Topics...)
 	defer writer.Close()

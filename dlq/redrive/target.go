@@ -13,7 +13,7 @@ import (
 type target interface {
 	// Produce appends messages to a partition, in order. It returns when all in-sync replicas have them, but for those that the
 	// partition refuses for what they are, and would at another try: refused has the broker's answers by their indexes. After
-	// an error the first ones may have been written, or may be within settle.
+	// an error the first ones may have been written, or may be within arrivalTime.
 	Produce(ctx context.Context, to record.Partition, messages []kafka.Message) (refused map[int]error, err error)
 }
 

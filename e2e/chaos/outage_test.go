@@ -252,11 +252,11 @@ func startTrial(t *testing.T, mongoURI string) *run {
 	if err := r.startMembers(t.Context()); err != nil { // the load lasts as long as its context
 		t.Fatal(err)
 	}
-	for settled := false; !settled; time.Sleep(200 * time.Millisecond) {
-		settled = true
+	for assigned := false; !assigned; time.Sleep(200 * time.Millisecond) {
+		assigned = true
 		for _, m := range r.members[:2] {
 			metrics, err := m.consumer.Metrics(ctx)
-			settled = settled && err == nil && metrics.Sum("waterwheel_assigned_partitions") == 2 && metrics.Sum("waterwheel_measurements_stored_total") > 0
+			assigned = assigned && err == nil && metrics.Sum("waterwheel_assigned_partitions") == 2 && metrics.Sum("waterwheel_measurements_stored_total") > 0
 		}
 		if ctx.Err() != nil {
 			t.Fatalf("the consumers do not share the work:\n%s\n%s", r.members[0].consumer.Log(), r.members[1].consumer.Log())

@@ -101,8 +101,8 @@ func (g *group) lastWords() string {
 	return words.String()
 }
 
-// settleEvery is the time between two questions whether the group is at rest.
-const settleEvery = 200 * time.Millisecond
+// restInterval is the time between two questions whether the group is at rest.
+const restInterval = 200 * time.Millisecond
 
 // await waits until something is so, while no member ends by itself.
 func (g *group) await(ctx context.Context, what string, so func() bool) error {
@@ -115,7 +115,7 @@ func (g *group) await(ctx context.Context, what string, so func() bool) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting until %s: %w%s", what, context.Cause(ctx), g.lastWords())
-		case <-time.After(settleEvery):
+		case <-time.After(restInterval):
 		}
 	}
 	return nil

@@ -23,9 +23,9 @@ type Result struct {
 	Others Gap `json:"others"`
 	// Moved is the number of partitions that another consumer has after it.
 	Moved int `json:"moved"`
-	// Settled is the time from the beginning of the disturbance until each partition was written to again by who has it after it.
-	Settled time.Duration `json:"settled_ns"`
-	// FreshnessBefore is that of what was seen undisturbed, Freshness of what was seen from the beginning until it was settled.
+	// Recovered is the time from the beginning of the disturbance until each partition was written to again by who has it after it.
+	Recovered time.Duration `json:"recovered_ns"`
+	// FreshnessBefore is that of what was seen undisturbed, Freshness of what was seen from the beginning until it was recovered.
 	FreshnessBefore Freshness `json:"freshness_before"`
 	Freshness       Freshness `json:"freshness"`
 	Looking         Looking   `json:"looking"`
@@ -38,8 +38,8 @@ type Result struct {
 
 // String is the result in one line.
 func (r *Result) String() string {
-	return fmt.Sprintf("undisturbed %s s, own %s s, others %s s, settled after %.1f s; freshness %s, undisturbed %s s; looked every %s ms; %d of %d stored once",
-		r.Before, r.Own, r.Others, r.Settled.Seconds(), r.Freshness, r.FreshnessBefore, r.Looking, r.Stored, r.Valid)
+	return fmt.Sprintf("undisturbed %s s, own %s s, others %s s, recovered after %.1f s; freshness %s, undisturbed %s s; looked every %s ms; %d of %d stored once",
+		r.Before, r.Own, r.Others, r.Recovered.Seconds(), r.Freshness, r.FreshnessBefore, r.Looking, r.Stored, r.Valid)
 }
 
 // Report is what came of all scenarios.
@@ -74,7 +74,7 @@ func (r *Report) Markdown() string {
 		line("- the consumers' settings beside the usual ones: %s", strings.Join(settings, ", "))
 	}
 	line("- the longest time without a durable write is that of the partition that did best and of the one that did worst, in brackets how many there are\n")
-	line("| scenario | undisturbed, s | its own partitions, s | the others', s | moved | settled after, s | freshness undisturbed, s: p50 / p99 / max | until settled | looked every, ms: mean / most | stored once |")
+	line("| scenario | undisturbed, s | its own partitions, s | the others', s | moved | recovered after, s | freshness undisturbed, s: p50 / p99 / max | until recovered | looked every, ms: mean / most | stored once |")
 	line("|---|---|---|---|---|---|---|---|---|---|")
 	for _, of := range r.Results {
 		line("%s", of.row())
@@ -89,7 +89,7 @@ func (r *Report) Markdown() string {
 
 func (r *Result) row() string {
 	return fmt.Sprintf("| %s | %s | %s | %s | %d | %.1f | %s | %s | %s | %d of %d |", r.What, r.Before, r.Own, r.Others, r.Moved,
-		r.Settled.Seconds(), r.FreshnessBefore, r.Freshness, r.Looking, r.Stored, r.Valid)
+		r.Recovered.Seconds(), r.FreshnessBefore, r.Freshness, r.Looking, r.Stored, r.Valid)
 }
 
 // Write writes the report into a file, as JSON.

@@ -15,7 +15,7 @@ func TestReport(t *testing.T) {
 	r := &Report{Settings: map[string]string{"FLUSH_INTERVAL": "2s", "COMMIT_INTERVAL": "1s"}, Partitions: 12, Results: []Result{
 		{
 			Scenario: "kill", What: "a consumer killed", Before: Gap{12, 3, seconds(6), seconds(5)}, Own: Gap{4, 1, seconds(63), seconds(58)},
-			Others: Gap{8, 2, seconds(26), seconds(25)}, Moved: 4, Settled: seconds(70), Freshness: Freshness{9, seconds(2), seconds(60), seconds(61)},
+			Others: Gap{8, 2, seconds(26), seconds(25)}, Moved: 4, Recovered: seconds(70), Freshness: Freshness{9, seconds(2), seconds(60), seconds(61)},
 			Looking: exact, Valid: 1000, Stored: 1000,
 		},
 		{Scenario: "rolling", What: "all restarted", Before: Gap{12, 3, seconds(6), seconds(5)}, Looking: Looking{Most: 1100 * time.Millisecond}},

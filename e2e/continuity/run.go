@@ -115,7 +115,7 @@ func (r *run) awaitTopic(ctx context.Context) (check.Topic, error) {
 		select {
 		case <-ctx.Done():
 			return topic, fmt.Errorf("waiting for the topic %s: %w", r.topic, context.Cause(ctx))
-		case <-time.After(settleEvery):
+		case <-time.After(restInterval):
 		}
 	}
 }
@@ -175,11 +175,11 @@ func (r *run) measure(ctx context.Context) (*Result, error) {
 	if err := r.group.await(ctx, "each partition is written to again", func() bool { return r.watch.writtenSince(rest, 1) }); err != nil {
 		return nil, err
 	}
-	settled := time.Now()
+	recovered := time.Now()
 	if err := r.pause(ctx, r.After); err != nil {
 		return nil, err
 	}
-	return r.result(before, after, first, begin, settled), nil
+	return r.result(before, after, first, begin, recovered), nil
 }
 
 func (r *run) pause(ctx context.Context, d time.Duration) error {
@@ -188,18 +188,18 @@ func (r *run) pause(ctx context.Context, d time.Duration) error {
 }
 
 // result is what was seen so far.
-func (r *run) result(before, after owners, first, begin, settled time.Time) *Result {
+func (r *run) result(before, after owners, first, begin, recovered time.Time) *Result {
 	r.watch.mu.Lock()
 	defer r.watch.mu.Unlock()
 	now := time.Now()
 	touched := func(p int32) bool { return r.scenario.touched(p, before, after) }
 	result := &Result{
-		Scenario: r.scenario.name, What: r.scenario.what, Settled: settled.Sub(begin),
+		Scenario: r.scenario.name, What: r.scenario.what, Recovered: recovered.Sub(begin),
 		Before:          gapOf(r.watch.writes, first, begin, func(int32) bool { return true }),
 		Own:             gapOf(r.watch.writes, begin, now, touched),
 		Others:          gapOf(r.watch.writes, begin, now, func(p int32) bool { return !touched(p) }),
 		FreshnessBefore: freshnessOf(r.watch.samples, first, begin),
-		Freshness:       freshnessOf(r.watch.samples, begin, settled),
+		Freshness:       freshnessOf(r.watch.samples, begin, recovered),
 		Looking:         lookingOf(r.watch.looks, first, now),
 	}
 	for p, slot := range before {

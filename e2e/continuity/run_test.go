@@ -65,7 +65,7 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	// KAFKA_LEASE and two MONGODB_WRITE_TIMEOUTs are waited for, but for what is over when the consumer is killed.
-	if least := 5 * time.Second; kill.Own.Longest < least || kill.Freshness.Max < least || kill.Settled < least {
+	if least := 5 * time.Second; kill.Own.Longest < least || kill.Freshness.Max < least || kill.Recovered < least {
 		t.Errorf("killed: its own partitions stood still for %s s, %+v", kill.Own, kill)
 	}
 	if kill.Own.Least <= kill.Others.Longest {

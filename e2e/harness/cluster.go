@@ -123,7 +123,7 @@ func (c *Cluster) startBrokers(ctx context.Context) error {
 		return err
 	}
 	for _, b := range c.brokers {
-		if !b.Running() { // the others may well have settled without it
+		if !b.Running() { // the others may have formed without it
 			return fmt.Errorf("broker %d ended:\n%s", b.id, b.current().Log())
 		}
 	}
@@ -178,7 +178,7 @@ func (c *Cluster) AwaitBrokers(ctx context.Context) error {
 	client := &kafka.Client{Addr: kafka.TCP(strings.Split(c.Address(), ",")...), Transport: &kafka.Transport{MetadataTTL: 200 * time.Millisecond}}
 	defer client.Transport.(*kafka.Transport).CloseIdleConnections()
 	for {
-		if c.settled(ctx, client) {
+		if c.formed(ctx, client) {
 			return nil
 		}
 		select {
@@ -189,7 +189,7 @@ func (c *Cluster) AwaitBrokers(ctx context.Context) error {
 	}
 }
 
-func (c *Cluster) settled(ctx context.Context, client *kafka.Client) bool {
+func (c *Cluster) formed(ctx context.Context, client *kafka.Client) bool {
 	for _, b := range c.brokers { // Kafka lists a broker before it opens the broker's ports
 		if b.Running() && !b.listening(ctx) {
 			return false

@@ -110,7 +110,7 @@ var Table = []Section{
 		{"claims_total", Counter, partition + ",outcome=cold|warm|lost|refused", "claims", "`cold`: what is stored was read; `warm`: the catalog went on; `lost`: another consumer was quicker; `refused`: another group writes the collection"},
 		{"claim_wait_seconds", Gauge, partition, "seconds", "how much of the wait for a former owner's writes is left"},
 		{"lease_lapsed_seconds_total", Counter, "", "seconds", "time in which nothing might be written because no two commits in a row were answered"},
-		{"flushes_abandoned_total", Counter, partition, "flushes", "flushes given up at the end of a tenure"},
+		{"flushes_abandoned_total", Counter, partition, "flushes", "flushes given up at the end of a term"},
 		{"partitions_stopped", Gauge, "reason", "partitions", "partitions that wait for you to act, by [reason](runbook.md#stopped-partitions). Missing while there is none"},
 	}},
 	{"Outages", []Metric{

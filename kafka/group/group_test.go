@@ -41,8 +41,8 @@ func TestFreshGroupIsAwaitedWithoutFailure(t *testing.T) {
 }
 
 // A coordinator that was just elected answers so until it has loaded: no trouble, unless that lasts.
-func TestCoordinatorThatSettlesIsNoTrouble(t *testing.T) {
-	for refusals, want := range map[int]int{settlingTries: 0, settlingTries + 2: 1} {
+func TestCoordinatorThatIsNotReadyIsNoTrouble(t *testing.T) {
+	for refusals, want := range map[int]int{unreadyTries: 0, unreadyTries + 2: 1} {
 		var logged strings.Builder
 		play(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&logged, nil)) }, func(t *testing.T, s *scene) {
 			s.answerOnce(requestJoin, slices.Repeat([]error{kafkago.NotCoordinatorForGroup}, refusals)...)

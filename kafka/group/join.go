@@ -37,7 +37,7 @@ func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 			g.memberID = ""
 		case errors.Is(err, kafkago.RebalanceInProgress):
 			// Usual when members start together.
-		case try <= settlingTries && settles(err):
+		case try <= unreadyTries && unready(err):
 			// Usual of a coordinator that is new in office, in a fresh cluster or after its predecessor's end.
 		default:
 			g.outage.trouble("joining the group is not possible yet", err)
@@ -49,11 +49,11 @@ func (g *Group) enter(ctx context.Context, from *period) (*period, error) {
 	}
 }
 
-// settlingTries is how often a coordinator's answer that it is not ready is no trouble yet: some one and a half seconds.
-const settlingTries = 5
+// unreadyTries is how often a coordinator's answer that it is not ready is no trouble yet: some one and a half seconds.
+const unreadyTries = 5
 
-// settles tells of an error whether it is such an answer: the broker is not the coordinator any more or not yet, or loads.
-func settles(err error) bool {
+// unready reports whether an error is such an answer: the broker is not the coordinator any more or not yet, or loads.
+func unready(err error) bool {
 	return errors.Is(err, kafkago.NotCoordinatorForGroup) || errors.Is(err, kafkago.GroupLoadInProgress) ||
 		errors.Is(err, kafkago.GroupCoordinatorNotAvailable)
 }

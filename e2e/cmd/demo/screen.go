@@ -46,7 +46,7 @@ func (s *screen) paint(colour, text string) string {
 
 // line prints one line.
 func (s *screen) line(format string, args ...any) {
-	s.settle()
+	s.clearProgress()
 	fmt.Fprintf(s.w, format+"\n", args...)
 }
 
@@ -70,8 +70,8 @@ func (s *screen) progress(format string, args ...any) {
 	}
 }
 
-// settle removes a progress line.
-func (s *screen) settle() {
+// clearProgress removes a progress line.
+func (s *screen) clearProgress() {
 	if s.live {
 		fmt.Fprint(s.w, "\r\x1b[K")
 		s.live = false

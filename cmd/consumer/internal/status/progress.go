@@ -116,7 +116,7 @@ func (v *View) Stopped() {
 	}
 }
 
-// unreleased names the partitions whose claim stands though their tenure has ended; empty: none.
+// unreleased names the partitions whose claim stands though their term has ended; empty: none.
 func unreleased(statuses []*pipeline.Status) string {
 	var partitions []string
 	for _, s := range statuses {

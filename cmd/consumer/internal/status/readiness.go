@@ -104,7 +104,7 @@ func (r *readiness) claims(statuses []*pipeline.Status) {
 	}
 }
 
-// standing is where the tenure of a partition that is not read stands, in words.
+// standing is where the term of a partition that is not read stands, in words.
 func standing(s *pipeline.Status) string {
 	if s.ClaimWait == 0 {
 		return s.Phase

@@ -16,7 +16,7 @@ func crashed(waited time.Duration) ClaimRead {
 	}
 }
 
-// reassigned begins a tenure after one of somebody else.
+// reassigned begins a term after one of somebody else.
 func reassigned(w *Worker, m Moment) {
 	w.Handle(m, Abandoned{})
 	w.Handle(m, Assigned{TopicID: thisTopic})
@@ -27,8 +27,8 @@ func TestWaitGoesOnFromMemberToMember(t *testing.T) {
 	a, m := newTestWorker(t)
 	b, _ := newTestWorker(t)
 	began, waited := m.Now, time.Duration(0)
-	for tenure := range 6 {
-		w := []*Worker{a, b}[tenure%2]
+	for term := range 6 {
+		w := []*Worker{a, b}[term%2]
 		reassigned(w, m)
 		actions := w.Handle(m, crashed(waited))
 		for end := m.Now + 9*time.Second; m.Now < end; actions = w.Handle(m, Ticked{}) {
@@ -64,7 +64,7 @@ func TestWaitGoesOnFromMemberToMember(t *testing.T) {
 func TestOnlyAProvenSightIsCarriedOn(t *testing.T) {
 	for name, test := range map[string]struct {
 		proven time.Duration // send time of the last commit that is proven to be taken, after the sight
-		left   time.Duration // of the wait, five seconds later in another tenure
+		left   time.Duration // of the wait, five seconds later in another term
 	}{
 		"a commit sent later":          {proven: time.Second, left: 25 * time.Second},
 		"a commit sent before":         {proven: -1, left: 30 * time.Second},

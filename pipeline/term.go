@@ -7,11 +7,11 @@ import (
 	"waterwheel/record"
 )
 
-// phase is where a tenure stands.
+// phase is where a term stands.
 type phase uint8
 
 const (
-	idle     phase = iota // no tenure
+	idle     phase = iota // no term
 	finding               // asks for the topic's id
 	reading               // reads the partition document
 	waiting               // waits until nobody else's write can come any more
@@ -27,11 +27,11 @@ func (p phase) String() string {
 	return [...]string{"idle", "finding topic", "reading claim", "waiting", "proving", "claiming", "loading", "running", "stopped"}[p]
 }
 
-// tenure is what belongs to one assignment.
-type tenure struct {
+// term is what belongs to one assignment.
+type term struct {
 	revoked  bool // it is to end in order
 	shutdown bool // that is the process' last hand-over
-	// restart, when set, begins the tenure anew as soon as nothing is under way.
+	// restart, when set, begins the term anew as soon as nothing is under way.
 	restart *Assigned
 
 	asked     Instant // when the partition document was read last
@@ -43,9 +43,9 @@ type tenure struct {
 	resolved  bool
 	lost      []claim.Lost // what was noted of records that retention deleted
 	beyond    int64        // by how much the offset to go on at was beyond the log's end; 0: it was not, or that was told
-	// settled: no former owner can have committed anything since the document was read; at the latest at settles.
-	settled  bool
-	settles  Instant
+	// quiesced: no former owner can have committed anything since the document was read; at the latest at quiesces.
+	quiesced bool
+	quiesces Instant
 	until    Instant
 	told     bool          // the wait for the claim seen was logged
 	watch    Instant       // when to look at the claim again
@@ -59,7 +59,7 @@ type tenure struct {
 	segments segments // what the partition has in segments
 
 	handing handing
-	dry     bool // nothing more can be flushed in this tenure
+	dry     bool // nothing more can be flushed in this term
 }
 
 // handing is how far the hand-over is.
@@ -72,10 +72,10 @@ const (
 	released
 )
 
-// mayRead tells whether the tenure reads on. It does not once it is revoked, stopped, or to begin anew; what was read is still
+// mayRead tells whether the term reads on. It does not once it is revoked, stopped, or to begin anew; what was read is still
 // stored.
 func (w *Worker) mayRead() bool {
-	return !w.tenure.revoked && w.halt == nil && w.tenure.restart == nil
+	return !w.term.revoked && w.halt == nil && w.term.restart == nil
 }
 
 // stop ends the partition's work until somebody acts. The first reason stays: what comes after it comes again.
@@ -93,33 +93,33 @@ func (w *Worker) stop(err *record.StopError) {
 	}
 }
 
-// leave ends the tenure in order.
+// leave ends the term in order.
 func (w *Worker) leave(actions []Action) []Action {
 	w.past.unreleased = w.claimStands()
-	w.phase, w.tenure = idle, tenure{}
+	w.phase, w.term = idle, term{}
 	return append(actions, HandedOver{})
 }
 
-// abandon ends the tenure without a hand-over.
+// abandon ends the term without a hand-over.
 func (w *Worker) abandon(m Moment) {
 	w.tellUnfinished(m.Now)
 	if w.flush != nil && w.flush.unresolved() || w.busy.compact {
 		w.past.unknownUntil = m.Now + w.o.Grace
 		w.metrics.abandons.WithLabelValues().Inc()
 	}
-	if w.flush != nil || len(w.lookups) > 0 || w.tenure.restart != nil {
+	if w.flush != nil || len(w.lookups) > 0 || w.term.restart != nil {
 		w.drop() // cut or asked for, but never sent, or not to be trusted: the records are read again
 	}
 	w.letters.recall()
 	w.past.unreleased = w.claimStands()
-	w.phase, w.tenure, w.busy = idle, tenure{}, busy{}
+	w.phase, w.term, w.busy = idle, term{}, busy{}
 }
 
 // claimStands tells whether the document shows a claim of ours that is not released, as far as is known.
 func (w *Worker) claimStands() bool {
-	switch seen := w.tenure.seen; {
-	case w.tenure.claimed:
-		return w.tenure.handing != released
+	switch seen := w.term.seen; {
+	case w.term.claimed:
+		return w.term.handing != released
 	case seen.Found:
 		return seen.Claim == w.past.mine && !seen.Released
 	}

@@ -10,42 +10,42 @@ import (
 // noteInterval is how much time must pass before it is written down again how long a claim has been waited for.
 const noteInterval = 2 * time.Second
 
-// sighting is the claim of somebody else in the partition document, and since when the wait for its writes counts.
+// observedClaim is the claim of somebody else in the partition document, and since when the wait for its writes counts.
 //
 // The wait counts from any moment at which the generation of the claim was over: no commit renews its lease from then on,
-// and nothing is written under it in another generation, because every tenure claims anew. A sight proves that once a
+// and nothing is written under it in another generation, because every term claims anew. A sight proves that once a
 // commit of ours, sent after it, is proven to be taken (Moment.Renewed): then no other member has been assigned the partition since we were, so the
 // claim is older than our generation. A proven sight holds for ever, whoever owns the partition meanwhile, and may be passed
 // on, as a time that has passed: clocks of two machines are not compared, and a clock that stood still makes it shorter.
-type sighting struct {
+type observedClaim struct {
 	claim claim.Token // zero: there was no document
-	at    Instant     // the first read that showed it, in this tenure and those before in which we kept the partition
+	at    Instant     // the first read that showed it, in this term and those before in which we kept the partition
 	// over is a moment at which its generation was over for certain; only if proven.
 	over   Instant
 	proven bool
 }
 
 // since is from when on our own wait counts. Our claim proves it, as it is sent under a lease that is shorter than the wait.
-func (s *sighting) since() Instant {
+func (s *observedClaim) since() Instant {
 	if s.proven {
 		return min(s.at, s.over)
 	}
 	return s.at
 }
 
-// outlive forgets what a tenure has seen and not proven: somebody else may have owned the partition since.
-func (s *sighting) outlive() {
+// outlive forgets what a term has seen and not proven: somebody else may have owned the partition since.
+func (s *observedClaim) outlive() {
 	if !s.proven {
-		*s = sighting{}
+		*s = observedClaim{}
 		return
 	}
 	s.at = s.over
 }
 
 // look takes a read of the partition document that shows somebody else's claim.
-func (s *sighting) look(now Instant, seen claim.Document) {
-	if s.claim != seen.Claim || *s == (sighting{}) {
-		*s = sighting{claim: seen.Claim, at: now}
+func (s *observedClaim) look(now Instant, seen claim.Document) {
+	if s.claim != seen.Claim || *s == (observedClaim{}) {
+		*s = observedClaim{claim: seen.Claim, at: now}
 	}
 	if over := now - seen.Waited; seen.Waited > 0 && (!s.proven || over < s.over) {
 		s.over, s.proven = over, true
@@ -53,7 +53,7 @@ func (s *sighting) look(now Instant, seen claim.Document) {
 }
 
 // prove takes a commit of ours that is proven to be taken.
-func (s *sighting) prove(sentAt Instant) {
+func (s *observedClaim) prove(sentAt Instant) {
 	if s.claim == (claim.Token{}) || sentAt < s.at { // no document is no claim: another may have come and gone
 		return
 	}
@@ -62,17 +62,17 @@ func (s *sighting) prove(sentAt Instant) {
 
 // passOn writes down how long the claim has been waited for: whoever is assigned the partition next need not begin anew.
 func (w *Worker) passOn(m Moment, actions []Action) []Action {
-	s := &w.past.sighting
+	s := &w.past.observedClaim
 	s.prove(m.Renewed)
 	switch {
-	case m.Now >= w.tenure.until || s.claim == (claim.Token{}) || s.claim != w.tenure.seen.Claim || !m.Held:
-	case !s.proven && !w.tenure.proving && w.tenure.settled:
-		w.tenure.proving = true
+	case m.Now >= w.term.until || s.claim == (claim.Token{}) || s.claim != w.term.seen.Claim || !m.Held:
+	case !s.proven && !w.term.proving && w.term.quiesced:
+		w.term.proving = true
 		return append(actions, CommitNow{})
-	case s.proven && m.Now-s.over >= w.tenure.noted+noteInterval:
-		w.tenure.noted = m.Now - s.over
+	case s.proven && m.Now-s.over >= w.term.noted+noteInterval:
+		w.term.noted = m.Now - s.over
 		w.busy.claim = true
-		return append(actions, NoteWaited{Claim: s.claim, Waited: w.tenure.noted})
+		return append(actions, NoteWaited{Claim: s.claim, Waited: w.term.noted})
 	}
 	return actions
 }
@@ -85,7 +85,7 @@ func (w *Worker) waitedNoted(m Moment, e WaitedNoted) {
 		return
 	}
 	if e.Err != nil {
-		w.tenure.noted -= noteInterval
+		w.term.noted -= noteInterval
 		w.retry.claim.fail(m.Now, w.o.Random)
 		return
 	}

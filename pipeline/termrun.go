@@ -23,8 +23,8 @@ func (l *lease) Held() bool {
 // lapsed tells that what may have been sent under it must not arrive any more.
 func (l *lease) lapsed() bool { return l.used.Load() && !l.Generation.Held() }
 
-// tenancy is one tenure of a worker, as the goroutines around it see it.
-type tenancy struct {
+// runningTerm is one term of a worker, as the goroutines around it see it.
+type runningTerm struct {
 	runner *runner
 	// gen is the generation whose lease counts: the newest one in which the partition is ours.
 	gen atomic.Pointer[lease]
@@ -35,41 +35,41 @@ type tenancy struct {
 	ended   chan struct{}
 }
 
-func newTenancy(r *runner, gen *lease) *tenancy {
-	t := &tenancy{runner: r, events: make(chan Event), revoke: make(chan bool, 1), ended: make(chan struct{})}
+func newRunningTerm(r *runner, gen *lease) *runningTerm {
+	t := &runningTerm{runner: r, events: make(chan Event), revoke: make(chan bool, 1), ended: make(chan struct{})}
 	t.gen.Store(gen)
 	return t
 }
 
-// follow lets the tenure go on in the next generation, under whose lease comes what may be on its way now.
-func (t *tenancy) follow(gen *lease) {
+// follow lets the term go on in the next generation, under whose lease comes what may be on its way now.
+func (t *runningTerm) follow(gen *lease) {
 	gen.used.Store(true)
 	t.gen.Store(gen)
 }
 
-func (t *tenancy) held() bool { return t.gen.Load().Held() }
+func (t *runningTerm) held() bool { return t.gen.Load().Held() }
 
 // over tells that nothing can be handed over any more: the lease has ended, and no commit renews it.
-func (t *tenancy) over() bool { return t.leaving.Load() && !t.held() }
+func (t *runningTerm) over() bool { return t.leaving.Load() && !t.held() }
 
 // handOver asks for the hand-over, once; last: the process ends.
-func (t *tenancy) handOver(last bool) {
+func (t *runningTerm) handOver(last bool) {
 	select {
 	case t.revoke <- last:
 	default:
 	}
 }
 
-// post hands an event to the worker, if the tenure has not ended.
-func (t *tenancy) post(e Event) {
+// post hands an event to the worker, if the term has not ended.
+func (t *runningTerm) post(e Event) {
 	select {
 	case t.events <- e:
 	case <-t.ended:
 	}
 }
 
-// answer posts the event of an action, unless the tenure is over.
-func (t *tenancy) answer(ctx context.Context, e Event) {
+// answer posts the event of an action, unless the term is over.
+func (t *runningTerm) answer(ctx context.Context, e Event) {
 	select {
 	case t.events <- e:
 	case <-ctx.Done():
