@@ -49,7 +49,7 @@ sim: ## simulate the protocol and a crowd of partitions, and see that each guard
 .PHONY: model
 model: ## compare the bucket catalog with a naive model, over 100,000 random streams (TESTFLAGS='-seed N' for others); and model the compaction of segments
 	go test ./bucketer -count=1 -timeout=1h -run 'TestModel$$|TestStoredOnce' -v -streams 100000 $(TESTFLAGS)
-	go test ./segments -count=1 -v
+	go test ./internal/segments -count=1 -v
 
 # The tests mostly wait, so four run at once; of one package, because some measure memory.
 .PHONY: e2e

@@ -26,11 +26,11 @@ var module = func() string {
 // mayImport is the table of the rooms: for each package the packages of this module that it may import, tests apart. There is
 // no other table. A row ends with what is the room's own.
 var mayImport = map[string][]string{
-	"":                 {}, // the module: tests of all of it
-	"compose":          {}, // a deployment to try
-	"internal/leak":    {}, // goroutines that tests leave behind
-	"internal/logtest": {}, // logs that tests read while they are written
-	"segments":         {}, // a model of how segments are compacted
+	"":                  {}, // the module: tests of all of it
+	"compose":           {}, // a deployment to try
+	"internal/leak":     {}, // goroutines that tests leave behind
+	"internal/logtest":  {}, // logs that tests read while they are written
+	"internal/segments": {}, // a model of how segments are compacted
 
 	"internal/metrics":   {},                                                   // the table of the metrics
 	"deploy":             {},                                                   // what operates the consumer
@@ -39,26 +39,26 @@ var mayImport = map[string][]string{
 
 	"internal/words": {}, // counts, misspelt words and lengths of time in text
 
-	"record":             {},                                                               // words about Kafka that rooms share
-	"claim":              {"record"},                                                       // words and rules of owning a partition
-	"config":             {"record", "timeseries", "measurement", "internal/words"},        // settings
-	"timeseries":         {"timeseries/rawbson"},                                           // what a bucket is
-	"timeseries/rawbson": {},                                                               // BSON in place
-	"measurement":        {"timeseries", "timeseries/rawbson", "record", "internal/words"}, // bytes to measurements
-	"bucketer":           {"timeseries", "timeseries/rawbson", "measurement", "record"},    // the bucket catalog
-	"kafka":              {"kafka/recordbatch", "kafka/wire", "record"},                    // the client: what Kafka is asked
-	"kafka/recordbatch":  {"record"},                                                       // records out of what a broker sent
-	"kafka/wire":         {},                                                               // requests and answers as bytes
-	"kafka/group":        {"kafka", "kafka/wire", "record"},                                // the membership and its lease
-	"dlq":                {"kafka", "kafka/recordbatch", "record", "internal/words"},       // letters
-	"dlq/redrive":        {"dlq", "kafka", "kafka/recordbatch", "kafka/group", "record"},   // driving letters back
-	"sink":               {"timeseries", "bucketer", "claim", "record", "internal/words"},
-	"pipeline":           {"timeseries", "measurement", "bucketer", "claim", "record"},
-	"verify":             {"timeseries", "measurement", "claim", "record", "internal/words"},
-	"reader":             {"timeseries", "timeseries/rawbson"}, // stored measurements
+	"internal/record":             {},                                                                                                 // words about Kafka that rooms share
+	"internal/claim":              {"internal/record"},                                                                                // words and rules of owning a partition
+	"config":                      {"internal/record", "internal/timeseries", "internal/measurement", "internal/words"},               // settings
+	"internal/timeseries":         {"internal/timeseries/rawbson"},                                                                    // what a bucket is
+	"internal/timeseries/rawbson": {},                                                                                                 // BSON in place
+	"internal/measurement":        {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},        // bytes to measurements
+	"bucketer":                    {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},  // the bucket catalog
+	"internal/kafka":              {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                           // the client: what Kafka is asked
+	"internal/kafka/recordbatch":  {"internal/record"},                                                                                // records out of what a broker sent
+	"internal/kafka/wire":         {},                                                                                                 // requests and answers as bytes
+	"internal/kafka/group":        {"internal/kafka", "internal/kafka/wire", "internal/record"},                                       // the membership and its lease
+	"dlq":                         {"internal/kafka", "internal/kafka/recordbatch", "internal/record", "internal/words"},              // letters
+	"dlq/redrive":                 {"dlq", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "internal/record"}, // driving letters back
+	"sink":                        {"internal/timeseries", "bucketer", "internal/claim", "internal/record", "internal/words"},
+	"pipeline":                    {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
+	"internal/verify":             {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
+	"reader":                      {"internal/timeseries", "internal/timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": {
 		"cmd/consumer/internal/text", "cmd/consumer/internal/status", "cmd/consumer/internal/serve", "cmd/consumer/internal/web", "cmd/consumer/internal/rows", "cmd/consumer/internal/plot",
-		"record", "claim", "config", "timeseries", "measurement", "bucketer", "kafka", "kafka/recordbatch", "kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "check", "verify",
+		"internal/record", "internal/claim", "config", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "internal/check", "internal/verify",
 		"internal/words",
 	},
 	"cmd/consumer/internal/text": {},
@@ -66,14 +66,14 @@ var mayImport = map[string][]string{
 	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
 	"cmd/consumer/internal/plot": {"internal/words"},             // measurements as pictures
 	// What waterwheel check finds.
-	"check":                        {"claim", "record", "timeseries", "measurement", "bucketer", "kafka", "kafka/group", "kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
-	"cmd/consumer/internal/serve":  {"cmd/consumer/internal/web", "cmd/consumer/internal/rows", "internal/words", "timeseries", "reader"}, // measurements over HTTP
-	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "cmd/consumer/internal/web", "internal/words", "record", "kafka", "kafka/group", "sink", "pipeline", "docs"},
+	"internal/check":               {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
+	"cmd/consumer/internal/serve":  {"cmd/consumer/internal/web", "cmd/consumer/internal/rows", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
+	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "cmd/consumer/internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "sink", "pipeline", "docs"},
 	"docs":                         {}, // the documents, for the status page
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.
-var purePackages = []string{"internal/words", "record", "claim", "timeseries", "timeseries/rawbson", "measurement", "bucketer"}
+var purePackages = []string{"internal/words", "internal/record", "internal/claim", "internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "bucketer"}
 
 // pureModules are the modules beside the standard library that pure packages may import from.
 var pureModules = []string{

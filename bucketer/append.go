@@ -5,7 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // The functions of this file append BSON to dst, more quickly than the driver's: elements by type, name, value.

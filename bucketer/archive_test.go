@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // orders are the orders in which buckets of a series may be archived.

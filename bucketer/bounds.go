@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
-	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // side is which extreme is kept: the sign that the comparison of a newcomer with the kept value must have.

@@ -3,7 +3,7 @@ package bucketer
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // action is what becomes of a bucket that is no longer the open one of its series, once nothing of it waits any more.

@@ -5,8 +5,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
-	"waterwheel/timeseries"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/timeseries"
 )
 
 // Options define a catalog.

@@ -9,9 +9,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
-	"waterwheel/record"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // What a Decoder lets pass fits a bucket of its own, however its bytes are spread over fields, and whatever the meta takes.

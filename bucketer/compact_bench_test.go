@@ -6,8 +6,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
-	"waterwheel/timeseries"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/timeseries"
 )
 
 // BenchmarkSegments is what a measurement takes on its way through a segment: its insertion and the cut of segments, and later

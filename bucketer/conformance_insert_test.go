@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
-	"waterwheel/timeseries"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/timeseries"
 )
 
 // insertRun is a case of kind insert under way: a catalog, a store, and what is known of each bucket.

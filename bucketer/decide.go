@@ -1,6 +1,6 @@
 package bucketer
 
-import "waterwheel/timeseries"
+import "waterwheel/internal/timeseries"
 
 // reason is why a bucket stopped being the open one of its series.
 type reason uint8

@@ -3,8 +3,8 @@ package bucketer
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // maxDepth bounds the nesting of a measurement's fields; MongoDB stores 200 levels in all, of which a bucket takes some.

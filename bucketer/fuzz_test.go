@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
-	"waterwheel/measurement"
-	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // FuzzInsert gives the catalog any bytes as elements, twice for a bucket's insert and its update. What it takes must

@@ -5,7 +5,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // A layout is of up to so many words of eight bytes. One is learnt when so many measurements had no or another one, and

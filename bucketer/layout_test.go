@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // everyKind has values of all kinds that a layout knows, and ends with a text or without one.

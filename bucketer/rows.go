@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/bits"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // rowHeader is the size of a row before its elements: offset, time, part, length of the elements.

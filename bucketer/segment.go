@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
-	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 const (

@@ -3,7 +3,7 @@ package bucketer
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // sharedBytes is up to how much memory a shape is shared by all buckets that have the same fields: enough for some

@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
+	"waterwheel/internal/measurement"
 )
 
 // TestNewNamesAreCheap sends measurements of ever new names, beside the others or within them, into one bucket: what each

@@ -3,7 +3,7 @@ package bucketer
 import (
 	"bytes"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // spread is the members of an object, to be found in any order, each once.

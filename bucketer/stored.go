@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // stored is what a candidate says, as far as it could be read.

@@ -8,8 +8,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/measurement"
-	"waterwheel/timeseries"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/timeseries"
 )
 
 // reading is a measurement as a model thinks of it.

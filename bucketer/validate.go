@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // ErrMalformed is wrapped by the errors about measurements that are not what a Decoder makes.

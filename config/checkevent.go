@@ -3,7 +3,7 @@ package config
 import (
 	"strings"
 
-	"waterwheel/measurement"
+	"waterwheel/internal/measurement"
 )
 
 func (k *checker) events() {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
-	"waterwheel/timeseries"
 )
 
 func (k *checker) database() {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/measurement"
+	"waterwheel/internal/measurement"
 )
 
 // topicPlaceholder stands for a topic in MONGODB_COLLECTION and DLQ_TOPIC.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"waterwheel/measurement"
+	"waterwheel/internal/measurement"
 )
 
 // minimal is the least that loads.

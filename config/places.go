@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // Places are places in Kafka.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/words"
-	"waterwheel/measurement"
 )
 
 // Start is where a group without commits begins.

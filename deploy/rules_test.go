@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/metrics"
-	"waterwheel/measurement"
 )
 
 const (

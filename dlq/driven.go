@@ -3,7 +3,7 @@ package dlq
 import (
 	"strconv"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // The headers that a re-drive appends to a record that goes back.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // The names of the appended headers. headerTopic comes first, as in Kafka Connect: the last header of that name is where

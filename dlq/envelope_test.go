@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // sample is a letter, and the headers of its record.

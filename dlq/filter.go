@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // Filter selects letters. The zero value selects all.

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 func TestFilterSelects(t *testing.T) {

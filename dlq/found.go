@@ -3,8 +3,8 @@ package dlq
 import (
 	"slices"
 
-	"waterwheel/kafka/recordbatch"
-	"waterwheel/record"
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/record"
 )
 
 // The stages of a letter, in Kafka Connect's words.

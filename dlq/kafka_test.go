@@ -16,8 +16,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	kafkago "github.com/segmentio/kafka-go"
 
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // stand is a producer with dead-letter topics of its own on the Kafka of the environment, and a client that reads them.

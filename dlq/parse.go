@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // errNotLetter means that a record has no headers of a dead letter.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // keyDigests is how many digests of keys there are. A letter of another key at the same position, which whoever may write to

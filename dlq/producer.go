@@ -7,8 +7,8 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // Producer writes letters. Its methods may be called from several goroutines at once, except that Close comes last.

@@ -8,8 +8,8 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // shelf is one dead-letter topic of one partition, which answers each request by what it is given.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // Log reads topics without being a member of a group: dead-letter topics, and those that letters go back to. It is

@@ -9,7 +9,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
 )
 
 // grantWrite is what each error of a missing right ends with.

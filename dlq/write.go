@@ -8,10 +8,10 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
-	"waterwheel/kafka"
-	"waterwheel/kafka/recordbatch"
-	"waterwheel/record"
 )
 
 // Sizes of what is sent, in bytes.

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // TestRepairTakesDoublesOut: `verify` finds copies of a compacted bucket and of a segment that somebody has put beside them, and takes

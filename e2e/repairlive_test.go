@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"waterwheel/e2e/check"
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // TestRepairsAndMetaEditsBesideCompaction: copies of segments and of buckets made of segments are put in all the time, while a

@@ -9,8 +9,8 @@ import (
 
 	"waterwheel/e2e/check"
 	"waterwheel/e2e/harness"
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
-	"waterwheel/timeseries"
 )
 
 // inSegments are settings of a consumer that writes segments and compacts them soon.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // newcomer is a generation that follows none: its lease is held once a commit was taken.

@@ -1,6 +1,6 @@
 package pipeline
 
-import "waterwheel/record"
+import "waterwheel/internal/record"
 
 // assignment is which partitions the group has given to this process, and what a new generation changes about that. The
 // simulation asks it, too.

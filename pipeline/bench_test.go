@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/measurement"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // BenchmarkDecodeInsertEncode is all that is done for a measurement between Kafka and MongoDB, without both: decoding an

@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"waterwheel/claim"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // watchInterval is the time between two looks at the claim of a former owner, which may hand the partition over.

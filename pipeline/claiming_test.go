@@ -7,8 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // TestClaimIsSentAgainUntilItIsAcknowledged: a claim that is read back without having been acknowledged may be lost again

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"fmt"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // changeCollection takes changed options of the collection in.

@@ -1,8 +1,8 @@
 package pipeline
 
 import (
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // Want is the offset that should be committed now, with its metadata; false: none may be.

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // commitPlan decides which offsets are to be committed now, and what the answers mean: what has changed is due, at once what

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // commits are wanted commits of partitions 0, 1, … at these offsets.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // committer commits the offsets of this process, all partitions in one request, every commit interval and when a worker asks

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // compaction is one on its way: its segments are frozen and read, its buckets inserted, its segments ended; or it is rolled back.

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // ConsumerOptions set a Consumer up. All are required.

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 func TestMetasComeFromEachPartition(t *testing.T) {

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // Moment is what a Worker may know of the world beside the event.

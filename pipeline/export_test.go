@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // What the simulation shares with the program, beside the Worker: what carries actions out, and what decides about commits.

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"errors"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // revoke ends the reading; the hand-over follows.

@@ -2,8 +2,8 @@ package pipeline
 
 import (
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 )
 
 // held is what a worker has of the log: what it read and did not store yet, and what it knows of what is stored. It is

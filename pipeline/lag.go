@@ -3,7 +3,7 @@ package pipeline
 import (
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // lag follows whether the reading is behind the log's end, by more than the last fetch brought. What was read while it was

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // arrives hands a worker the record at an offset of a log with this end.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // letterBuffer holds the letters that are not acknowledged, in the order they came up: those under way, then those that wait.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // bads are bad records from an offset on.

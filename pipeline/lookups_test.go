@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // newReopeningWorker returns a worker that looks stored buckets up, in its first term.

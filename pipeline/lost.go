@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // lossShown is how long a loss is shown after it was noticed.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/claim"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // losing is a worker without a term, with its log and what it remembers of losses.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // fill inserts n measurements of series that were not there before, and stores them if it shall.

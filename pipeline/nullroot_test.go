@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // TestNullRootIsSkippedAsATombstone: a deleted row is neither a measurement nor a letter, and may be committed.

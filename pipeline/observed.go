@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // noteInterval is how much time must pass before it is written down again how long a claim has been waited for.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // crashed is a partition document with the claim of an owner that did not release it.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // The defaults of Options.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // Dependency is what a worker cannot do without.

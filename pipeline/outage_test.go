@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // TestOutageOfWritesLastsThoughReadsAreAnswered: a full disk or a lost privilege stops writes alone. That they are read

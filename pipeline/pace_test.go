@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 func TestPaceFollowsWhatTheDatabaseManages(t *testing.T) {

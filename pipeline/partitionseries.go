@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // The labels of what is counted for a partition.

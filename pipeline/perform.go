@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // hands carry out what one worker wants done, one action a call; calls may overlap as far as the ports allow. They also tell

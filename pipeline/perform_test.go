@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // faulty is a partition, and its topic, of which some questions fail.

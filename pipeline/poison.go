@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // A record that makes our own code panic, by a bug, must not wedge its partition: it becomes a letter like any other that

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // question is what must be found out before fetching can go on.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"waterwheel/bucketer"
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // advanceRefused reads the record of a refused measurement again, for its letter. It takes the place of a fetch, and goes on

@@ -1,6 +1,6 @@
 package pipeline
 
-import "waterwheel/claim"
+import "waterwheel/internal/claim"
 
 // A restart begins the term anew from another offset or under another topic id, as soon as no answer is awaited that
 // belongs to the present state: whenever the position moves to a smaller offset, everything in memory is about other

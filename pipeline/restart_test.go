@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 func TestRestartAtTheLogsEndLosesNothingThatWaits(t *testing.T) {

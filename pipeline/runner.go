@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // tickInterval is how often a worker looks at the clock. It bounds how late a flush or a retry may be.

@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // segments are what the partition has in segments, as far as the term knows.

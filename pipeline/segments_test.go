@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // openSegments are segments of some parts of the series, one of each in each flush.

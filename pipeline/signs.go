@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // signs are what is shown of a partition. They decide nothing, and outlive what the protocol forgets.

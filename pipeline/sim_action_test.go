@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // simBudget is so much that no piece of a log ever waits for room.

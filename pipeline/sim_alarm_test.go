@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // alarm is a partition that stopped until somebody acts.

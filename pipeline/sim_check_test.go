@@ -10,10 +10,10 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // checks are what is looked at while a run goes on. They know the protocol's invariants, and how often each measurement

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // committing commits the offsets of a process in its newest generation, as the product's plan says.

@@ -2,9 +2,9 @@ package pipeline_test
 
 import (
 	"waterwheel/bucketer"
-	"waterwheel/measurement"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // doubled is a measurement that was stored a second time, against the protocol.

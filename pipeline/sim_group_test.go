@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // Answers of the coordinator.

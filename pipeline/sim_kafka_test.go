@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // Names in the simulation.

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/timeseries"
 )
 
 // mutation is one guard of the protocol taken away, outside the product's code: by what the ports answer, or by what the

@@ -9,11 +9,11 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/verify"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
-	"waterwheel/verify"
 )
 
 // repair stores some measurements again, as a process does that breaks an assumption, and lets an operator repair that

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/measurement"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // runner feeds one worker, whose actions the product carries out, in tasks.

@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/timeseries"
 )
 
 // staging is what the checks know of segments.

@@ -8,8 +8,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/timeseries"
 )
 
 // sentWrites follow what a worker sends since its D was read. The writes are copies: the worker's are used again.

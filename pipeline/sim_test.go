@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // The simulation runs the real worker, catalog, decoder and sink in a world made up of

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // traits are what a whole run is like.

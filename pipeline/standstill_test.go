@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // standstill is 64 partitions of unequal load on a budget that the largest of them would like to have for themselves.

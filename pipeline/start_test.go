@@ -3,8 +3,8 @@ package pipeline
 import (
 	"testing"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 var (

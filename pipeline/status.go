@@ -6,7 +6,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // Status is what a partition looked like at one moment. It is immutable.

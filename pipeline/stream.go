@@ -3,8 +3,8 @@ package pipeline
 import (
 	"errors"
 
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // recordWork is what a measurement, or a letter, takes beside its bytes, as so many bytes of JSON.

@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // withSegments makes the time series one that has segments.

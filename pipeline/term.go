@@ -3,8 +3,8 @@ package pipeline
 import (
 	"time"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // phase is where a term stands.

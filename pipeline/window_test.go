@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // TestRestOfTheWindowIsAskedForAgain: the store may answer for fewer offsets than it was asked for, and no record beyond

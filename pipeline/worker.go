@@ -5,9 +5,9 @@ import (
 	"log/slog"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 // Worker owns one partition, from its first assignment to this process on. See the package's documentation.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/measurement"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 var errDown = errors.New("connection refused")

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // choice is which of the series in some segments a query selects.

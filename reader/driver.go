@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // server is the port of a real server.

@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // fake is a port on buckets in memory. It knows the operators that reading uses, and panics at others.

@@ -3,7 +3,7 @@ package reader
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // fields is a tree of the names to return. A node without children returns all that is below it.

@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // Find yields the measurements that the query selects: series after series in the order of their metas, within a series in the

@@ -9,7 +9,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // group are the series whose metas MongoDB takes for equal: numbers of different types with one value, and null beside none.

@@ -3,7 +3,7 @@ package reader
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // merge gives the measurements of several buckets in the order of time. It is a heap of buckets: the one at the top has the next

@@ -6,7 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // maxFilterDepth bounds the nesting of a filter that is brought into normal form; what is deeper stays as it is, and MongoDB

@@ -15,7 +15,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 var testOptions = timeseries.Options{TimeField: "t", MetaField: "m", Granularity: timeseries.Seconds, MaxSpanSeconds: 3600}

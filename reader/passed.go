@@ -1,6 +1,6 @@
 package reader
 
-import "waterwheel/timeseries"
+import "waterwheel/internal/timeseries"
 
 // passedWindow is how many offsets one set takes.
 const passedWindow = 1 << 32

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // Series is a time series to read from: all that one consumer's collection holds. It is safe for concurrent use.

@@ -19,8 +19,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // connected is a database of its own on the server at E2E_MONGODB_URI.

@@ -10,8 +10,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 // stagingTime is how long segments are read for the same moment when failures come in between. What has ended at that moment, and

@@ -15,7 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // oddMetas are metas that a request for many cannot have, and those that are found with them.

@@ -4,7 +4,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // minute is the rounded time of the buckets in these tests.

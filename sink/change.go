@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // ErrChangedMeanwhile: somebody else changed the options of the collection at the same time. Nothing was written.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 func TestSetGranularityOnlyGrows(t *testing.T) {

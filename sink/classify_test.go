@@ -13,7 +13,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 func TestClassifyByClosedLists(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 )
 
 // Segments reads what segments the partition has, without their measurements, causally after every write before, and MongoDB's

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.mongodb.org/mongo-driver/v2/bson"

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver"
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // driverCollection is a Collection of a real server.

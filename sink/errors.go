@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"waterwheel/claim"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
 )
 
 // OutageError is a failure that may pass by itself: no answer, no primary, an overloaded server.

@@ -1,6 +1,6 @@
 package sink
 
-import "waterwheel/timeseries"
+import "waterwheel/internal/timeseries"
 
 // What tests outside of the package look at.
 var (

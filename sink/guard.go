@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // The two operations of the wire protocol that the driver sends: OP_MSG carries every command; OP_QUERY only the very

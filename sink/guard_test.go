@@ -19,7 +19,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // message is an OP_MSG with one command in its body.

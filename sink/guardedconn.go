@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // guardedConn is a connection of the driver under a guard: it tells which messages are guarded. The driver writes each

@@ -7,9 +7,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // TestHoldingsTellsSegmentsFromBuckets: a compaction that is unfinished has its measurements in segments, one that is over in

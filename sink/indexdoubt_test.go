@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // TestCreateIndexTellsItsConsequences: an index on a name that no measurement has, and one that lets MongoDB refuse measurements.

@@ -7,7 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // adjustUserExpiries lets the buckets that TTL indexes of users delete live as long as the span of these options, no smaller than the

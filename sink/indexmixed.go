@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // refuseMixed refuses an index on a measurement field while a bucket holds values of several kinds in it, as MongoDB's own time

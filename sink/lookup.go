@@ -11,7 +11,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
 
 	"waterwheel/bucketer"
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // Bounds of one look-up query, and of what all of one Find bring.

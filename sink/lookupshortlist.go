@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // maxCandidates is how many of the buckets found for a look-up are kept. A series of more than BUCKET_DELTA_MAX

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"waterwheel/bucketer"
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // Metrics count what is asked of MongoDB. One value serves all time series of a process.

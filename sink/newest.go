@@ -8,7 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // newestPatience bounds how long Newest looks: a partition that has written nothing for long may have its newest bucket far

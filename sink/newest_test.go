@@ -7,7 +7,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 func TestNewestIsNotExceeded(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // closedPort is an address that nobody listens at.

@@ -7,8 +7,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
-	"waterwheel/timeseries"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 )
 
 // Partition is one source partition's side of a time series: its claim, and its buckets. Calls must not overlap, except

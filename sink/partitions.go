@@ -10,7 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // PartitionDocument is a partition document as work beside the consumers sees it: whose claim stands on a partition.

@@ -5,7 +5,7 @@ package sink
 import (
 	"net"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // writePieces writes to a connection, asking before every piece whether it may; ErrLapsed when not. A piece that the

@@ -8,7 +8,7 @@ import (
 	"os"
 	"syscall"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // writePieces writes to a connection, asking before every single system call whether it may; ErrLapsed when not. A

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // A window so small that the kernel takes a message in many pieces.

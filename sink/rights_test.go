@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // ruledServer is a viewServer with a login and rights. It refuses what MongoDB refuses once it has looked at the rights, and keeps

@@ -10,7 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // Editable is a Collection of which documents can be deleted, too.

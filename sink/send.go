@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 // Bounds of one bulk call. The driver makes one command of it as long as servers take as much in one (Database.splits).

@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
+	"waterwheel/internal/claim"
 )
 
 func TestSplitBoundsCallsAndKeepsKindsApart(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
-	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // storedBatch is how many buckets' lists come in one answer: not every server bounds its answers to what may be read.

@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/record"
-	"waterwheel/timeseries"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 )
 
 func TestStoredIsWhatWasSent(t *testing.T) {

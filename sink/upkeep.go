@@ -8,7 +8,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // Upkeep is what the server does with the buckets of a time series by itself: it deletes them by an index, and narrows what

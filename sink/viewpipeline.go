@@ -3,7 +3,7 @@ package sink
 import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // internalUnpack is the name of MongoDB's own stage. It is not documented: that a server knows it is tried, never assumed.

@@ -11,8 +11,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
-	"waterwheel/timeseries"
 )
 
 // tryView tells by a refusal why the server does not make measurements by the stages of this kind as this program does; nil: it

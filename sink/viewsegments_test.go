@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // segmentOf is a bucket as a segment: its meta becomes a column of the measurements that one is given for, at a place among the

@@ -4,13 +4,13 @@ import (
 	"context"
 	"sync"
 
-	"waterwheel/claim"
 	"waterwheel/dlq"
-	"waterwheel/kafka"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // letterTopic tells the status page which letters are written. Without a producer no letter is ever made.

@@ -16,12 +16,12 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/bucketer"
-	"waterwheel/claim"
-	"waterwheel/measurement"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // counts are the commands sent to MongoDB, as "collection command".

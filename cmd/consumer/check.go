@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/check"
-	"waterwheel/claim"
 	"waterwheel/config"
+	"waterwheel/internal/check"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // maxSample bounds --sample. Memory is bounded by other means, time is not.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"waterwheel/check"
+	"waterwheel/internal/check"
 )
 
 func TestFindingsPrintTheirWaysOut(t *testing.T) {

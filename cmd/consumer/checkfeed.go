@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"waterwheel/check"
 	"waterwheel/config"
+	"waterwheel/internal/check"
 )
 
 // sampleFlag is the value of --sample: a number of records, or - for what comes from standard input.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"waterwheel/check"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/check"
 	"waterwheel/internal/words"
 )
 

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/claim"
 	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/kafka"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // claimTable is a claimStore and groupStates in memory.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 func (p *program) deleteMetaCommand() *cobra.Command {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // FillView is how full the buckets of a time series are, by those that were looked at, and what is in segments.

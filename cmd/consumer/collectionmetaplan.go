@@ -9,7 +9,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/measurement"
+	"waterwheel/internal/measurement"
 	"waterwheel/sink"
 )
 

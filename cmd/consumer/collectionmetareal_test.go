@@ -11,8 +11,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
-	"waterwheel/timeseries"
 )
 
 // metas counts the measurements of each meta, as readers find them: in buckets and in segments.

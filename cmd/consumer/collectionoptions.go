@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // optionStore is where the options of time series are changed; *sink.Database is one. Each method returns the definitions

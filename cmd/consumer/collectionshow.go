@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/record"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // defaultNewest is how many buckets and segments of a partition show looks at unless told otherwise.

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
-	"waterwheel/kafka"
-	"waterwheel/record"
 	"waterwheel/sink"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
-	"waterwheel/record"
 	"waterwheel/sink"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 func (p *program) updateMetaCommand() *cobra.Command {

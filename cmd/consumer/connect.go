@@ -14,10 +14,10 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // initPatience is how long init tries again to set MongoDB up: an election takes about ten seconds.

@@ -12,7 +12,7 @@ import (
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
 )
 
 func (p *program) dlqCommand() *cobra.Command {

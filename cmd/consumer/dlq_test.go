@@ -12,7 +12,7 @@ import (
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 	"waterwheel/dlq/redrive"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 func foundLetter(offset int64) *dlq.Found {

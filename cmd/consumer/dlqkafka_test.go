@@ -18,10 +18,10 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/recordbatch"
 	"waterwheel/internal/leak"
-	"waterwheel/kafka"
-	"waterwheel/kafka/recordbatch"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // asProgram makes the test binary be the program, for tests that kill it.

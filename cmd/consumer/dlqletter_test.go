@@ -5,8 +5,8 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 func TestRetrialOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {

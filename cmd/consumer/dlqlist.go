@@ -11,8 +11,8 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
-	"waterwheel/record"
 )
 
 // LetterRow is a letter as a list shows it: without the record's contents.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/words"
-	"waterwheel/measurement"
 )
 
 // checkReasons refuses a reason that is one of ours but for a slip: no letter would be found, and that taken for good news.

@@ -14,11 +14,11 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/config"
-	"waterwheel/kafka/group"
-	"waterwheel/measurement"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/record"
-	"waterwheel/timeseries"
 )
 
 // refusedMark is in a measurement that the database of this test refuses.

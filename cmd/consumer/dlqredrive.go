@@ -14,7 +14,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq/redrive"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // redriveFlags say which letters go back: a selection, or one alone by its place.

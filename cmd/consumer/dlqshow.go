@@ -11,8 +11,8 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/measurement"
-	"waterwheel/record"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
 )
 
 // errNoLetter: nothing stands at the place asked for.

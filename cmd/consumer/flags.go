@@ -12,8 +12,8 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/words"
-	"waterwheel/measurement"
 )
 
 // choice is the value of a flag that is one of several words, the first unless another is set.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"waterwheel/kafka/group"
+	"waterwheel/internal/kafka/group"
 	"waterwheel/pipeline"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"waterwheel/check"
 	"waterwheel/config"
+	"waterwheel/internal/check"
 )
 
 // TestStartMentionsWhatMayNotBeMeant: weak security, and variables that begin like settings; check does too.

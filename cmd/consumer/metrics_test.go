@@ -14,11 +14,11 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/cmd/consumer/internal/status"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/metrics"
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 	"waterwheel/sink"
 )
 

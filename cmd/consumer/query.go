@@ -16,9 +16,9 @@ import (
 
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 const queryHelp = `Prints measurements: series after series, each in the order of time. It reads MongoDB only; of the settings it needs

@@ -15,8 +15,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
-	"waterwheel/timeseries"
 )
 
 // shelf is a measurementSource in memory. Of queries it knows the times, the limit, and whether there is a filter on the meta.

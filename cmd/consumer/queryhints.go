@@ -9,9 +9,9 @@ import (
 
 	"waterwheel/cmd/consumer/internal/rows"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
-	"waterwheel/timeseries"
 )
 
 // hints say on stderr what a reader may want to know of a result: why there is none, which fields none has, what CSV left out.

@@ -8,12 +8,12 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/check"
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/check"
+	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // adviseFrom is from how many buckets on it is said that an index would help: fewer are read quickly.

@@ -10,9 +10,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/config"
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // indexedShelf is an indexSource in memory.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"waterwheel/check"
+	"waterwheel/internal/check"
 )
 
 // recipe is a section of docs/events.md: an event, settings, and the measurement that they make of it.

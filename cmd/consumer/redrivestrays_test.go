@@ -10,7 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"waterwheel/dlq/redrive"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // Letters that anybody wrote who may write to the dead-letter topic: none goes back, whatever record of the topic it names, and

@@ -18,16 +18,16 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"waterwheel/check"
-	"waterwheel/claim"
 	"waterwheel/cmd/consumer/internal/status"
 	"waterwheel/config"
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
+	"waterwheel/internal/check"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 func (p *program) runCommand() *cobra.Command {

@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"waterwheel/config"
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/metrics"
-	"waterwheel/measurement"
 )
 
 // runbookSection is the text of a section of docs/runbook.md.
@@ -121,7 +121,7 @@ func stopReason(n ast.Node) string {
 
 func TestRunbookHasEveryStoppedPartition(t *testing.T) {
 	var reasons []string
-	for _, dir := range []string{".", "../../pipeline", "../../claim", "../../kafka", "../../dlq", "../../sink"} {
+	for _, dir := range []string{".", "../../pipeline", "../../internal/claim", "../../internal/kafka", "../../dlq", "../../sink"} {
 		eachFile(t, dir, func(file *ast.File) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if reason := stopReason(n); reason != "" {

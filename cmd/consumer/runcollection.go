@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // collectionInterval is how often the options of a collection are read again.

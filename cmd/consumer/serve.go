@@ -14,9 +14,9 @@ import (
 	"waterwheel/cmd/consumer/internal/serve"
 	"waterwheel/cmd/consumer/internal/web"
 	"waterwheel/config"
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 const serveHelp = `Answers over HTTP at SERVE_ADDR, until SIGINT or SIGTERM. It reads MongoDB only, by a process of its own: no dashboard slows

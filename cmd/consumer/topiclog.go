@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"waterwheel/config"
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
 )
 
 // scanRecord is more than any record has: what is sent somewhere else must be whole.

@@ -9,13 +9,13 @@ import (
 	"waterwheel/bucketer"
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
-	"waterwheel/kafka/recordbatch"
-	"waterwheel/measurement"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
 )
 
 // budgetPercent is the part of MEMORY_LIMIT that the budget has: catalogs, stored positions, letters, fetched records, writes

@@ -13,11 +13,11 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/check"
 	"waterwheel/config"
-	"waterwheel/measurement"
-	"waterwheel/record"
-	"waterwheel/timeseries/rawbson"
+	"waterwheel/internal/check"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries/rawbson"
 )
 
 var updateTrials = flag.Bool("update-trials", false, "write into testdata/trials what became of the records: look at each difference")

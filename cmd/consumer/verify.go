@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/claim"
 	"waterwheel/config"
-	"waterwheel/kafka"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/verify"
 	"waterwheel/sink"
-	"waterwheel/verify"
 )
 
 const allPartitions = -1

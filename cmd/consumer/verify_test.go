@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/kafka"
-	"waterwheel/record"
-	"waterwheel/timeseries"
-	"waterwheel/verify"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/verify"
 )
 
 func TestWrongUseOfVerify(t *testing.T) {

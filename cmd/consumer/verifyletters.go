@@ -7,9 +7,9 @@ import (
 	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/timeseries"
-	"waterwheel/verify"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/verify"
 )
 
 // letterIndex are the dead letters of a topic, and which of them are not there any more.

@@ -12,8 +12,8 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
-	"waterwheel/kafka/recordbatch"
-	"waterwheel/record"
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/record"
 )
 
 // readLetters reads the dead-letter topic as it is.

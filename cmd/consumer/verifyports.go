@@ -4,13 +4,13 @@ import (
 	"context"
 	"log/slog"
 
-	"waterwheel/claim"
 	"waterwheel/config"
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/verify"
 	"waterwheel/sink"
-	"waterwheel/timeseries"
-	"waterwheel/verify"
 )
 
 // offsetsOf is verify.Offsets in Kafka.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/verify"
 	"waterwheel/internal/words"
-	"waterwheel/verify"
 )
 
 // printProblems says of each problem where it is first, and what to do about the group's offsets.

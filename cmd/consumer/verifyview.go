@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/verify"
 	"waterwheel/internal/words"
-	"waterwheel/timeseries"
-	"waterwheel/verify"
 )
 
 // verifyView is what verify prints.

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"waterwheel/kafka"
-	"waterwheel/kafka/recordbatch"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/record"
 )
 
 // lookUp marks the letters of a begun parcel that have arrived. It compares what was written since the parcel began with all

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 
 	"waterwheel/dlq"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // A crash at any commit or request, before or after its effect, leaves the next run to finish the work.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // Group is the consumer group that keeps the progress of a selection, for a consumer of a group.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // intentMark begins the metadata of a commit made before a parcel is produced.

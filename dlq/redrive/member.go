@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/record"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"waterwheel/dlq"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 func TestGroupNamesItsSelection(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 
 	"waterwheel/dlq"
 
-	"waterwheel/kafka/group"
-	"waterwheel/record"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/record"
 )
 
 // arrivalTime is how long after a failure a record that was sent may still arrive: the time one request may take, for the way

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // nearRecords is how many records lie at most between two that are looked for and read in one go.

@@ -2,8 +2,8 @@ package redrive
 
 import (
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // parcelLetters and parcelBytes bound the letters that go back under one commit.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"waterwheel/dlq"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 func TestRedriveTwiceFindsNothingTheSecondTime(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
 )
 
 // refusesSome refuses every seventh letter of filled, from the second on.

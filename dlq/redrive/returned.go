@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // returned is the record that a letter goes back as: the original, how often it was tried with the coming time, and where the

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/record"
 )
 
 // Run drives letters back, as the only member of the selection's group, or counts what would be driven. Once ctx ends it

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"waterwheel/dlq"
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // straying has a genuine letter of events/3/4, and one that is forged beside it on each side.

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // drivePartition drives the letters of one partition, from where the group's commit says. A run that another ended in the

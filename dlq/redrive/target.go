@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // target takes letters back. Calls do not overlap.

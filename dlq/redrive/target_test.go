@@ -7,8 +7,8 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	"waterwheel/kafka"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 )
 
 // answering answers each request to write.

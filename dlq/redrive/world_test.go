@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"waterwheel/dlq"
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
-	"waterwheel/record"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/record"
 )
 
 // world is a Kafka in memory: the logs of topics, and what groups have committed.

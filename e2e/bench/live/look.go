@@ -10,7 +10,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // looking finds how far probes are stored: see is called for each newest time of a measurement that is found.

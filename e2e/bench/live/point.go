@@ -12,7 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/bench"
-	"waterwheel/timeseries"
+	"waterwheel/internal/timeseries"
 )
 
 // Result is what was measured of one case, stored in one way.

@@ -10,8 +10,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
-	"waterwheel/timeseries"
 )
 
 // query is a question, with its answer in each way: the number of measurements that came.

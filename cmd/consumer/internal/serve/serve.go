@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 
 	"waterwheel/cmd/consumer/internal/web"
+	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
-	"waterwheel/timeseries"
 )
 
 // Source is where measurements are read; *reader.Series is one.

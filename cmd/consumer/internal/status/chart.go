@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // The size of a chart and of a row of the wall, in units of their drawings: one across for each sample, or cell.

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"waterwheel/bucketer"
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // showing collects the gauges of partitions.

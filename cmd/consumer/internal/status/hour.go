@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // The page draws one hour: a sample every ten seconds of the whole consumer, and a cell every twenty seconds of each partition.

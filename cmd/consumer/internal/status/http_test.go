@@ -14,8 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 func busyView() Snapshot {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 // shownLetters is how many letters the status page remembers.

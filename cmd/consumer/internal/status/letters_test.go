@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/record"
+	"waterwheel/internal/record"
 )
 
 func TestRecentLettersAreTheLastOnes(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // When the log of a partition is looked at: some time after its worker learnt anything of it, because it waits, is paused

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // fakeLooker answers with what a log is said to be.

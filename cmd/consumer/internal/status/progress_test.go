@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // TestEverySignShowsTheSameLag: the sum of the log's line is that of the partitions of the page and of the metrics.

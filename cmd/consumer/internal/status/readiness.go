@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/record"
 	"waterwheel/internal/words"
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // Notice is a sentence about what is not well, and the section of docs/runbook.md that says what to do.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // TestServerThatFailsIsNamedOnce: with the partitions that wait for it, whoever found out.

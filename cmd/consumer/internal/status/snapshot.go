@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/kafka"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
 	"waterwheel/pipeline"
-	"waterwheel/record"
 )
 
 // Snapshot is what the status page and /api/status show, as of one moment. It holds no record contents.

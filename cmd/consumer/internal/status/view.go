@@ -10,8 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"waterwheel/kafka"
-	"waterwheel/kafka/group"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 )

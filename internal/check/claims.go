@@ -1,0 +1,39 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"waterwheel/internal/record"
+	"waterwheel/internal/words"
+	"waterwheel/sink"
+)
+
+// claims looks whose claims stand on a topic's partitions: run stops those of another group. It notes
+// the documents. Without Kafka it is not known which are meant.
+func (l *look) claims(of Topic, documents []sink.PartitionDocument) {
+	subject := "time series " + of.Series
+	partitions := map[string][]string{} // of the others
+	ours := 0
+	for _, d := range documents {
+		if l.clusterID == "" || d.ClusterID != l.clusterID || d.Topic != of.Name {
+			continue
+		}
+		l.documents[record.Partition{Topic: d.Topic, Number: d.Partition}] = d.Document
+		if d.Group == l.GroupID {
+			ours++
+		} else {
+			partitions[d.Group] = append(partitions[d.Group], fmt.Sprint(d.Partition))
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(partitions)) {
+		l.Wrong(subject, fmt.Sprintf("use another MONGODB_COLLECTION; or stop the group %q for good, then `waterwheel collection takeover --dry-run`, and without it", group),
+			"the group %q writes partitions %s of %s, the settings name the group %q: run would stop them (other_group)",
+			group, strings.Join(partitions[group], ", "), of.Name, l.GroupID)
+	}
+	if ours > 0 {
+		l.OK(subject, "%s of %s %s claimed by the group %s", words.Count(ours, "partition"), of.Name, words.Form(ours, "is", "are"), l.GroupID)
+	}
+}

@@ -1,0 +1,128 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/measurement"
+)
+
+// frameBytes is the length of a schema registry's frame.
+const frameBytes = 5
+
+// object is one event of a sample, or an object in it.
+type object = map[string]any
+
+// encodings counts how the records of a sample are encoded.
+type encodings struct {
+	records  int // with a value
+	bson     int
+	framed   int // JSON behind a schema registry's frame
+	plain    int // JSON without one
+	extended int // JSON with names of Extended JSON
+	// strange counts the records that are neither JSON nor BSON as they stand, by what they look like.
+	strange map[*measurement.Form]int
+	odd     int // the sum of strange
+}
+
+func newEncodings() encodings { return encodings{strange: map[*measurement.Form]int{}} }
+
+// read reads the events of a record's value, as far as it has any.
+func (e *encodings) read(value []byte) []object {
+	if value == nil {
+		return nil
+	}
+	e.records++
+	if o, ok := readDocument(value); ok {
+		e.bson++
+		return []object{o}
+	}
+	text := value
+	if len(value) > frameBytes && value[0] == 0 {
+		text = value[frameBytes:]
+	}
+	list, ok := readJSON(bytes.TrimPrefix(text, []byte("\ufeff")))
+	if !ok {
+		e.strange[measurement.FormOf(value)]++
+		e.odd++
+		list, _ = readJSON(measurement.Trim(value)) // what can be known of its fields
+		return list
+	}
+	if len(text) < len(value) {
+		e.framed++
+	} else {
+		e.plain++
+	}
+	if bytes.Contains(text, []byte(`"$`)) {
+		e.extended++
+	}
+	return list
+}
+
+// framing is what stands before most events.
+func (e *encodings) framing() measurement.Framing {
+	switch {
+	case e.framed == 0:
+		return measurement.NoFraming
+	case e.plain > 0:
+		return measurement.AutoFrame
+	}
+	return measurement.Confluent
+}
+
+// format is the format of most events.
+func (e *encodings) format() measurement.Format {
+	switch {
+	case e.bson*2 > e.records:
+		return measurement.BSON
+	case e.extended*2 > e.records:
+		return measurement.ExtJSON
+	}
+	return measurement.JSON
+}
+
+// readDocument reads a BSON document, as its Extended JSON.
+func readDocument(value []byte) (object, bool) {
+	if len(value) < 5 || bson.Raw(value).Validate() != nil {
+		return nil, false
+	}
+	text, err := bson.MarshalExtJSON(bson.Raw(value), false, false)
+	if err != nil {
+		return nil, false
+	}
+	list, ok := readJSON(text)
+	if !ok {
+		return nil, false
+	}
+	return list[0], true
+}
+
+// readJSON reads JSON objects and the objects of arrays, of one JSON text or of several. False: it is something else.
+func readJSON(text []byte) (list []object, ok bool) {
+	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' && text[0] != '[' {
+		return nil, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	for decoder.InputOffset() < int64(len(text)) {
+		var value any
+		if decoder.Decode(&value) != nil {
+			return nil, false
+		}
+		switch v := value.(type) {
+		case object:
+			list = append(list, v)
+		case []any:
+			for _, element := range v {
+				if o, isObject := element.(object); isObject {
+					list = append(list, o)
+				}
+			}
+		default:
+			return nil, false
+		}
+	}
+	return list, len(list) > 0
+}

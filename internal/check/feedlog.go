@@ -1,0 +1,53 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"waterwheel/internal/record"
+)
+
+// loggedRecord is a record with the partition that it is from.
+type loggedRecord struct {
+	record.Record
+	partition int32
+}
+
+// asLogged reads values as records that kcat -J has printed: with key, payload, partition, timestamp and headers. False: some is
+// something else.
+func asLogged(values [][]byte) (list []loggedRecord, ok bool) {
+	for i, value := range values {
+		var line struct {
+			Topic     *string
+			Partition *int32
+			Offset    *int64
+			TS        int64
+			Headers   []*string
+			Key       *string
+			Payload   *string
+		}
+		line.TS = -1
+		if !bytes.Contains(value, []byte(`"payload"`)) || json.Unmarshal(value, &line) != nil || line.Topic == nil || line.Partition == nil || line.Offset == nil {
+			return nil, false
+		}
+		r := record.Record{Offset: int64(i), Timestamp: line.TS, Key: bytesOf(line.Key), Value: bytesOf(line.Payload), Headers: encodeHeaders(line.Headers)}
+		list = append(list, loggedRecord{r, *line.Partition})
+	}
+	return list, len(list) > 0
+}
+
+func bytesOf(text *string) []byte {
+	if text == nil {
+		return nil
+	}
+	return []byte(*text)
+}
+
+// encodeHeaders encodes headers, which are names and values in turn, as Kafka does.
+func encodeHeaders(list []*string) []byte {
+	var headers []record.Header
+	for i := 0; i+1 < len(list); i += 2 {
+		headers = append(headers, record.Header{Key: string(bytesOf(list[i])), Value: bytesOf(list[i+1])})
+	}
+	return record.EncodeHeaders(headers)
+}

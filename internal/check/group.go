@@ -1,0 +1,101 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"waterwheel/dlq"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
+	"waterwheel/internal/record"
+	"waterwheel/internal/words"
+)
+
+// group looks at the members of the group, and where each partition would begin.
+func (l *look) group(ctx context.Context) {
+	subject := "group " + l.GroupID
+	// A fresh cluster is still choosing the group's coordinator.
+	members, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return l.Kafka.Members(ctx, l.GroupID) })
+	if err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	if rights, err := l.Kafka.GroupRights(ctx, l.GroupID); err == nil && !rights.Allow(kafka.Read) {
+		l.Wrong(subject, "grant this user READ on the group", "may be seen and not joined (KAFKA_GROUP_ID)")
+		return
+	}
+	for _, m := range members {
+		if !group.IsOurs(m) {
+			l.Wrong(subject, "end it or give it another group id; or use another KAFKA_GROUP_ID",
+				"another program is a member: %s; what it commits would be skipped, so run reads nothing beside it", m)
+		}
+	}
+	l.OK(subject, "%s", words.Count(len(members), "member"))
+	for _, topic := range l.Topics {
+		if spans := l.spans[topic.Name]; len(spans) > 0 {
+			l.starts(ctx, subject, topic, spans)
+		}
+	}
+}
+
+// starts looks where the partitions of a topic would begin.
+func (l *look) starts(ctx context.Context, subject string, topic Topic, spans []dlq.Span) {
+	partitions := make([]record.Partition, len(spans))
+	for i, s := range spans {
+		partitions[i] = s.Partition
+	}
+	committed, err := l.Kafka.Committed(ctx, l.GroupID, partitions)
+	if err != nil {
+		l.Failed(subject, fmt.Errorf("reading what is committed for %s: %w", topic.Name, err))
+		return
+	}
+	known, lag := 0, int64(0)
+	for i, s := range spans {
+		c := &committed[i]
+		f := claim.Facts{
+			Partition: s.Number, Pipeline: claim.Provenance{ClusterID: l.clusterID, Namespace: topic.Namespace},
+			Committed: claim.Committed{Offset: c.Offset, Metadata: c.Metadata, Consumed: c.Consumed()},
+			Document:  l.documents[s.Partition], OutOfRange: l.OutOfRange,
+			Bounds: record.Bounds{First: s.First, End: s.End},
+		}
+		if f.Committed.Offset < 0 && !f.Document.Found {
+			continue
+		}
+		f.Pipeline.TopicID, err = l.Kafka.TopicID(ctx, topic.Name)
+		if err == nil && f.Bounds.ExceededBy(f.Committed.Offset) {
+			f.Bounds.High, err = l.Kafka.HighWatermark(ctx, s.Partition) // records have come meanwhile, or a transaction is open
+		}
+		if err != nil {
+			l.Failed(subject, fmt.Errorf("asking for the end of %s: %w", s.Partition, err))
+			continue
+		}
+		known++
+		lag += l.start(subject, s.Partition, f)
+	}
+	if known == 0 {
+		l.OK(subject, "nothing is committed for %s yet: it will begin at %s", topic.Name, l.Begins)
+		return
+	}
+	l.OK(subject, "committed for %d of %s of %s, %s behind", known, words.Count(len(spans), "partition"), topic.Name, words.Count(lag, "offset"))
+}
+
+// start says what run would do with a partition, and returns how many offsets it would then be behind.
+func (l *look) start(subject string, place record.Partition, f claim.Facts) (lag int64) {
+	start, err := f.Start()
+	if stop := (*record.StopError)(nil); errors.As(err, &stop) {
+		l.Wrong(subject, "", "run would stop %s (%s): %s", place, stop.Reason, stop.Detail)
+		return 0
+	}
+	if start.Beyond > 0 {
+		l.Warn(subject, "look why: the log was truncated (unclean leader election), or the offset was set by hand",
+			"%s is to begin at offset %d, and ends at %d: run goes on at its %s record (KAFKA_OUT_OF_RANGE)",
+			place, f.Bounds.End+start.Beyond, f.Bounds.End, f.OutOfRange)
+	}
+	if start.Lost > 0 {
+		l.Warn(subject, "keep records longer (retention.ms), and the consumer running",
+			"%s of %s %s deleted before they were read", words.Count(start.Lost, "record"), place, words.Form(start.Lost, "was", "were"))
+	}
+	return max(0, f.Bounds.End-start.Offset)
+}

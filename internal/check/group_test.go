@@ -1,0 +1,81 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/verify"
+)
+
+// book is verify.Offsets: partition 0 has what is looked at, partition 1 an offset of ours.
+type book []claim.Committed
+
+func (o book) Committed(context.Context, string, []record.Partition) ([]claim.Committed, error) {
+	return o, nil
+}
+
+func (o book) Bounds(context.Context, record.Partition) (first, end int64, err error) {
+	return 10, 100, nil
+}
+
+func (o book) OffsetAt(context.Context, record.Partition, int64) (int64, error) { return 0, nil }
+
+// TestRunCheckAndVerifyAgree about what a commit means: where run begins or why it stops, what check finds of it, and up to
+// where verify holds everything for stored.
+func TestRunCheckAndVerifyAgree(t *testing.T) {
+	ours := claim.Provenance{ClusterID: "c", TopicID: [16]byte{1}, Namespace: "db.events"}
+	elsewhere, mirrored, deleted := ours, ours, ours
+	elsewhere.Namespace, deleted.TopicID = "db.old", [16]byte{2}
+	mirrored.ClusterID, mirrored.Namespace = "d", "db.old"
+	both := elsewhere
+	both.TopicID = deleted.TopicID
+	document := claim.Document{Found: true, TopicID: ours.TopicID, Start: 30}
+	for name, c := range map[string]struct {
+		committed claim.Committed
+		document  claim.Document
+		policy    claim.OutOfRange
+		state     State // of the only finding; empty: there is none
+		text      string
+		lag       int64
+		verified  int64 // up to which offset; -1: refused
+	}{
+		"ours":                {claim.Committed{Offset: 50, Metadata: ours.String()}, document, "stop", "", "", 50, 50},
+		"a reset":             {claim.Committed{Offset: 50}, document, "stop", "", "", 50, 50},
+		"a mirror":            {claim.Committed{Offset: 50, Metadata: mirrored.String()}, document, "stop", "", "", 50, 50},
+		"nothing":             {claim.Committed{Offset: -1}, document, "stop", "", "", 70, 0},
+		"another program":     {claim.Committed{Offset: 50, Consumed: true}, claim.Document{}, "stop", "", "", 50, 50},
+		"beside ours":         {claim.Committed{Offset: 50, Consumed: true}, document, "stop", "", "", 70, 50},
+		"another collection":  {claim.Committed{Offset: 50, Metadata: elsewhere.String()}, document, "stop", Wrong, "run would stop events/0 (other_collection): the group's offset was committed by a pipeline that writes db.old, this one writes db.events", 0, -1},
+		"and a deleted topic": {claim.Committed{Offset: 50, Metadata: both.String()}, document, "stop", Wrong, "(other_collection)", 0, -1},
+		"beyond the end":      {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "stop", Wrong, "(offset_out_of_range): the committed offset 101 is beyond the log's end 100", 0, 100},
+		"beyond, earliest":    {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "earliest", Warning, "events/0 is to begin at offset 101, and ends at 100: run goes on at its earliest record (KAFKA_OUT_OF_RANGE)", 90, 100},
+		"beyond, latest":      {claim.Committed{Offset: 101, Metadata: ours.String()}, document, "latest", Warning, "run goes on at its latest record (KAFKA_OUT_OF_RANGE)", 0, 100},
+		"a deleted topic":     {claim.Committed{Offset: 101, Metadata: deleted.String()}, document, "stop", "", "", 90, 0},
+		"retention":           {claim.Committed{Offset: 3, Metadata: ours.String()}, document, "stop", Warning, "7 records of events/0 were deleted", 90, 3},
+	} {
+		facts := claim.Facts{
+			Pipeline: ours, Committed: c.committed, Document: c.document, Bounds: record.Bounds{First: 10, End: 100}, OutOfRange: c.policy,
+		}
+		l := look{Findings: &Findings{}}
+		lag := l.start("group g", record.Partition{Topic: "events"}, facts)
+		if (c.state == "") != (len(*l.Findings) == 0) || c.state != "" && !l.has(c.state, c.text) || lag != c.lag {
+			t.Errorf("%s: %d behind, %+v", name, lag, *l.Findings)
+		}
+		begin, err := facts.Start()
+		stop := (*record.StopError)(nil)
+		if errors.As(err, &stop) != (l.Count(Wrong) > 0) || err == nil && lag != 100-begin.Offset {
+			t.Errorf("%s: run begins at %+v, %v; check is %d behind, %+v", name, begin, err, lag, *l.Findings)
+		}
+		q := verify.Question{Topic: "events", Partitions: []int32{0, 1}, Group: "g", Pipeline: ours}
+		ranges, err := q.Ranges(t.Context(), book{c.committed, {Offset: 50, Metadata: ours.String()}})
+		switch refused := stop != nil && stop.Reason == "other_collection"; {
+		case (err != nil) != refused || refused != (c.verified < 0):
+			t.Errorf("%s: run stops with %v, verify with %v", name, stop, err)
+		case err == nil && ranges[0].To != c.verified:
+			t.Errorf("%s: verified up to %d", name, ranges[0].To)
+		}
+	}
+}

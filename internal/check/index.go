@@ -1,0 +1,156 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
+	"waterwheel/reader"
+	"waterwheel/sink"
+)
+
+// indexes says which indexes META_INDEXES asks for and which it does not any more, and how the filter is served.
+func (l *look) indexes(ctx context.Context, subject string, topic Topic) {
+	if len(l.MetaIndexes) == 0 && l.Filter == nil {
+		return
+	}
+	list, err := l.Database.Indexes(ctx, topic.Series)
+	if err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	l.metaIndexes(subject, list)
+	if l.Filter == nil {
+		return
+	}
+	view, err := l.Database.View(ctx, topic.Series)
+	if err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	advice, err := list.Options.Advise(l.Filter, list.Definitions(view.Kind == sink.ViewInternal))
+	if err != nil {
+		l.Wrong(subject, "correct --filter", "%v", err)
+		return
+	}
+	if !l.mistaken(ctx, subject, topic, list.Options, advice) {
+		l.advise(subject, topic, advice, l.cost(ctx, subject, topic.Series, list.Options))
+	}
+}
+
+// mistaken reports whether the filter is on a part of the meta that no measurement of a sample has, and says so: an index on it
+// would find nothing either.
+func (l *look) mistaken(ctx context.Context, subject string, topic Topic, o timeseries.Options, a timeseries.Advice) bool {
+	paths := slices.DeleteFunc(slices.Clone(a.Misses), func(path string) bool { return path == o.TimeField })
+	if len(paths) == 0 {
+		return false
+	}
+	sample, err := l.Database.SampleFields(ctx, topic.Series, o, paths...)
+	if err != nil || sample.Documents == 0 {
+		return false // the rest of the look says what is wrong
+	}
+	paths = slices.DeleteFunc(paths, sample.Has)
+	if len(paths) == 0 {
+		return false
+	}
+	l.Warn(subject, "correct --filter", "no measurement in the newest %d buckets and segments has %s: the filter finds nothing there, with whatever index",
+		sample.Documents, strings.Join(paths, " or "))
+	return true
+}
+
+func (l *look) metaIndexes(subject string, list sink.IndexList) {
+	compared := list.CompareMetaIndexes(l.MetaIndexes)
+	for _, path := range compared.Missing {
+		l.Warn(subject, "`waterwheel init` makes it, and so does `waterwheel run`", "META_INDEXES asks for %s, and no index serves it", path)
+	}
+	for _, name := range compared.Unasked {
+		l.Note(subject, "META_INDEXES does not ask for the index %s any more: `waterwheel collection drop-index %[1]s` drops it", name)
+	}
+	if n := len(l.MetaIndexes) - len(compared.Missing); n > 0 {
+		l.OK(subject, "%d of %s of META_INDEXES %s there", n, words.Count(len(l.MetaIndexes), "index"), words.Form(n, "is", "are"))
+	}
+}
+
+// cost lets MongoDB say what the filter costs; nil: it does not.
+func (l *look) cost(ctx context.Context, subject, name string, o timeseries.Options) *reader.Cost {
+	filter, err := o.BucketFilter(l.Filter)
+	if err != nil { // Advise says the same
+		return nil
+	}
+	series, err := reader.Open(ctx, l.Database.Reading(), name)
+	var c reader.Cost
+	if err == nil {
+		c, err = series.ExplainFilter(ctx, filter)
+	}
+	switch {
+	case errors.Is(err, reader.ErrNoExplain):
+		return nil
+	case err != nil:
+		l.Note(subject, "what the filter costs is not known: %v", l.Database.Explain(err))
+		return nil
+	}
+	return &c
+}
+
+// muchMore is how many times as many buckets as it finds a filter may examine before that is worth an index.
+const muchMore = 10
+
+// advise says how the filter is served, and which index would serve it better.
+func (l *look) advise(subject string, topic Topic, a timeseries.Advice, c *reader.Cost) {
+	measured := ""
+	if c != nil && a.Index != timeseries.IDIndexName { // what was tried does not bound the _id
+		measured = fmt.Sprintf("; tried: %s examined for %d that can match", words.Count(c.DocumentsExamined, "bucket"), c.Buckets)
+	}
+	wide := ""
+	if len(a.Wide) > 0 {
+		wide = fmt.Sprintf("; no index narrows by %s", strings.Join(a.Wide, ", "))
+	}
+	if len(a.Fields) > 0 {
+		wide += fmt.Sprintf("; %s is looked for in each bucket that the rest finds", strings.Join(a.Fields, ", "))
+	}
+	cheap := measured != "" && c.DocumentsExamined <= muchMore*max(c.Buckets, 1)
+	switch {
+	case a.Index == "" && a.Keys == nil:
+		l.Warn(subject, "ask for a part of the meta or for a time", "the filter reads every bucket%s%s", wide, measured)
+	case a.Keys == nil:
+		l.OK(subject, "the filter is narrowed by the index %s: %s%s%s", a.Index, strings.Join(a.Narrows, ", "), wide, measured)
+	case cheap:
+		l.OK(subject, "no index narrows the filter by %s, but few buckets are read for that now%s%s", strings.Join(a.Misses, ", "), wide, measured)
+	case a.Index == "":
+		l.Warn(subject, l.wayOut(topic, a), "no index serves the filter: it reads every bucket%s%s", wide, measured)
+	default:
+		l.Warn(subject, l.wayOut(topic, a), "the filter is narrowed by %s (index %s), and not by %s: it reads more buckets than it needs%s%s",
+			strings.Join(a.Narrows, ", "), a.Index, strings.Join(a.Misses, ", "), wide, measured)
+	}
+}
+
+func (l *look) wayOut(topic Topic, a timeseries.Advice) string {
+	only := ""
+	if len(l.Topics) > 1 {
+		only = topic.Name
+	}
+	return "make the index: " + IndexCommand(a.Keys, only)
+}
+
+// IndexCommand is the command that makes an index of these keys, for one topic or, when that is empty, for all, and the setting
+// where that would do.
+func IndexCommand(keys bson.Raw, topic string) string {
+	written, err := bson.MarshalExtJSON(keys, false, false)
+	if err != nil {
+		written = []byte(keys.String())
+	}
+	text := fmt.Sprintf("waterwheel collection create-index '%s'", written)
+	if topic != "" {
+		text += " --topic " + topic
+	}
+	if names, err := keys.Elements(); err == nil && len(names) == 2 {
+		text += fmt.Sprintf(", or META_INDEXES=%s", names[0].Key())
+	}
+	return text
+}

@@ -1,0 +1,98 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/dlq"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/words"
+)
+
+// letters looks at the dead-letter topics.
+func (l *look) letters(ctx context.Context) {
+	if l.Letters == nil {
+		l.Warn("dead letters", "set DLQ_TOPIC", "DLQ_TOPIC is empty: a bad record stops its partition")
+		return
+	}
+	topics, err := l.Kafka.Topics(ctx, l.Letters.Topics()...)
+	if err != nil {
+		l.Failed("dead letters", fmt.Errorf("looking at the topics: %w", err))
+		return
+	}
+	for _, topic := range topics {
+		subject := "dead letters " + topic.Name
+		switch {
+		case kafka.Classify(topic.Err) == kafka.LookAtMetadata:
+			l.lettersToCome(ctx, subject, topic.Name)
+		case kafka.Classify(topic.Err) == kafka.StopPartition:
+			l.Wrong(subject, "grant this user WRITE on it, and CREATE if DLQ_CREATE is to make it", "may not be seen by this user")
+		case !topic.Rights.Allow(kafka.Write):
+			l.Wrong(subject, "grant this user WRITE on it", "may be seen and not written")
+		case !topic.Rights.Allow(kafka.Read):
+			l.OK(subject, "%s; letters can be written, and not be read by this user: dlq and verify need READ", words.Count(len(topic.Partitions), "partition"))
+		default:
+			l.letterTopic(ctx, subject, topic.Name)
+		}
+	}
+}
+
+// lettersToCome looks whether a dead-letter topic that does not exist will be made.
+func (l *look) lettersToCome(ctx context.Context, subject, topic string) {
+	if !l.Letters.Create {
+		l.Wrong(subject, "create it, or set DLQ_CREATE=true", "does not exist")
+		return
+	}
+	err := kafka.Patiently(ctx, func() error { return l.Kafka.TryCreate(ctx, topic, l.Letters.Partitions, l.Letters.Replication) })
+	switch {
+	case err == nil:
+		l.OK(subject, "does not exist yet: init and run create it")
+	case errors.Is(err, kafkago.TopicAuthorizationFailed), errors.Is(err, kafkago.ClusterAuthorizationFailed):
+		l.Wrong(subject, "grant this user CREATE and WRITE on it; or create it, and set DLQ_CREATE=false",
+			"does not exist, and this user may not create it (DLQ_CREATE)")
+	default:
+		l.Failed(subject, fmt.Errorf("it does not exist, and cannot be created: %w", err))
+	}
+}
+
+// letterTopic looks at a dead-letter topic that can be written and read.
+func (l *look) letterTopic(ctx context.Context, subject, topic string) {
+	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
+	if err != nil {
+		l.Failed(subject, err)
+		return
+	}
+	l.OK(subject, "%s, %s; \"waterwheel dlq stats\" counts the letters", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"))
+	t, ok := l.configured(ctx, subject, topic)
+	if !ok {
+		return
+	}
+	l.durability(subject, t)
+	l.retention(subject, t.Values)
+	if strings.Contains(t.Values["cleanup.policy"], "compact") {
+		l.Wrong(subject, "set cleanup.policy=delete", "the topic is compacted: letters whose records have the same key are lost")
+	}
+	if size, err := strconv.Atoi(t.Values["max.message.bytes"]); err == nil && size < l.longest {
+		l.Warn(subject, "set its max.message.bytes higher than that of the topics read",
+			"max.message.bytes=%d is less than the %d of the topics read: long letters are cut and cannot be driven back", size, l.longest)
+	}
+}
+
+// retention looks at how long a dead-letter topic keeps letters.
+func (l *look) retention(subject string, values map[string]string) {
+	kept, ok := milliseconds(values["retention.ms"])
+	switch {
+	case !ok:
+	case kept < 0:
+		l.Note(subject, "it keeps letters until somebody deletes them, however many are sent: retention.ms=-1")
+	case values["message.timestamp.type"] != "LogAppendTime":
+		l.Warn(subject, "set message.timestamp.type=LogAppendTime", "letters have their records' times, so that retention.ms=%s deletes letters of old records at once", values["retention.ms"])
+	default:
+		l.OK(subject, "it keeps letters for %s", kept)
+	}
+}

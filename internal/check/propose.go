@@ -1,0 +1,373 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"waterwheel/bucketer"
+	"waterwheel/internal/measurement"
+)
+
+// shownForms bounds how many forms of records are named that cannot be read.
+const shownForms = 3
+
+// Advice is what a sample says about the settings of its events: a proposal, a question that the sample does not answer, or why
+// neither helps. It is empty where the settings in effect need none.
+type Advice struct {
+	Proposal *Proposal `json:"proposal,omitempty"`
+	// Question is what a person has to decide. Choices are the settings for each answer, none of which is proposed.
+	Question string     `json:"question,omitempty"`
+	Choices  []Proposal `json:"choices,omitempty"`
+	// Unproposed says why no settings are proposed, and what to do instead.
+	Unproposed string `json:"unproposed,omitempty"`
+}
+
+// Proposal is a group of settings.
+type Proposal struct {
+	// Shape is what the events look like.
+	Shape string `json:"shape"`
+	// Settings are those that differ from the defaults, and from what is in effect.
+	Settings   []Setting  `json:"settings"`
+	Confidence Confidence `json:"confidence"`
+	// Because says what the confidence rests on, Means what choosing these settings means where they are one of two choices.
+	Because []string `json:"because,omitempty"`
+	Means   string   `json:"means,omitempty"`
+	// Loses is what of the events would be lost, or could not be used; empty: nothing that the sample shows.
+	Loses []string `json:"loses,omitempty"`
+	// Measurements and Letters are what the events that were tried become; Series of the measurements.
+	Measurements int `json:"measurements"`
+	Letters      int `json:"letters"`
+	Series       int `json:"series"`
+	// Examples are measurements as they would be stored.
+	Examples []Document `json:"examples"`
+
+	inEffect bool
+}
+
+// Setting is a setting's name and value.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Line is the settings as a shell takes them.
+func (p Proposal) Line() string {
+	var list []string
+	for _, s := range p.Settings {
+		value := s.Value
+		if strings.ContainsAny(value, " \t'\"\\$`*?&;<>|()[]{}#~!") {
+			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+		}
+		list = append(list, s.Name+"="+value)
+	}
+	return strings.Join(list, " ")
+}
+
+// proposer looks for settings that suit a sample.
+type proposer struct {
+	*evidence
+	kept      *kept
+	current   measurement.Options
+	bucketing bucketer.Options
+	unfolded  bool // the evidence is of events that were found in texts or lists
+}
+
+// reading is what is found of the events: their form, their time, what names their series.
+type reading struct {
+	form
+	time timeChoice
+}
+
+// propose goes from the evidence to settings: it knows the form of the events, looks for their time, and for what names their series.
+// It does not ask which settings are in effect.
+func (p *proposer) propose() Advice {
+	if p.objects == 0 || p.encodings.odd*2 > p.encodings.records {
+		return Advice{Unproposed: p.unreadable()}
+	}
+	p, f := p.unfold()
+	if f.why != "" {
+		return Advice{Unproposed: f.why}
+	}
+	r := reading{form: f}
+	probe := p.kept.probe()
+	r.time = r.timeOf(func(path, format string) float64 {
+		o := withTime(r.options, path, format)
+		o.MetaFrom, o.Fields, o.Drop = measurement.MetaFromNone, "", nil
+		t, _ := p.try(o, probe)
+		return share(t.good, t.good+t.bad)
+	})
+	if day, clock := r.view.parted(); r.time.read < mostly && day != "" && clock != "" {
+		return Advice{Unproposed: fmt.Sprintf("the day is in %s and the time of day in %s, and no setting joins two fields: let the producer send one time, as 2026-03-01T12:00:00Z", day, clock)}
+	}
+	a := p.named(&r)
+	if first, _, several := strings.Cut(r.time.path, "|"); several {
+		one := r
+		one.time.path = first
+		if b := p.named(&one); b.stored() >= a.stored() {
+			return b // what has another time has another identity as well
+		}
+	}
+	return a
+}
+
+// stored is how many of the events the best of the settings store.
+func (a *Advice) stored() (n int) {
+	if a.Proposal != nil {
+		n = a.Proposal.Measurements
+	}
+	for _, c := range a.Choices {
+		n = max(n, c.Measurements)
+	}
+	return n
+}
+
+// named looks for what names the series of events whose form and time are known.
+func (p *proposer) named(r *reading) Advice {
+	options := withTime(r.options, r.time.path, r.time.format)
+	named := r.namingOf(r.time.path, func(i identity) tally {
+		t, _ := p.try(p.cleared(r.view, i.apply(options)), p.kept.list)
+		if t.metas == nil {
+			t.metas, t.keys = newDistinct(1), newDistinct(1)
+		}
+		return t
+	})
+	return p.decide(r, options, named)
+}
+
+// cleared are options that leave out the fields which half of the events have under the name that time or meta is stored under.
+func (p *proposer) cleared(v view, o measurement.Options) measurement.Options {
+	o, _ = p.stored(o)
+	area := view{evidence: p.evidence, root: areaOf(o)}
+	for _, name := range []string{o.StoredTime, o.StoredMeta} {
+		for _, l := range area.leaves() {
+			if name == "" || !isIn(l.path, name) || strings.Contains(l.path, "[]") || l.seen*2 < v.n || !p.isField(o, l.field.path) || p.holdsTaken(o, l.field.path) {
+				continue
+			}
+			path := strings.TrimPrefix(l.field.path, v.root)
+			o.Drop = append(slices.Clone(o.Drop), strings.TrimPrefix(path, "."))
+		}
+	}
+	return o
+}
+
+// holdsTaken reports whether a path leads to an object with time or a part of meta in it.
+func (p *proposer) holdsTaken(o measurement.Options, path string) bool {
+	return slices.ContainsFunc(taken(o), func(of string) bool { return isIn(of, path) })
+}
+
+// decide makes a proposal of what is found, or a question.
+func (p *proposer) decide(r *reading, options measurement.Options, named naming) Advice {
+	list := named.choices
+	if named.question == "" {
+		list = []identity{named.found}
+	}
+	a := Advice{Question: named.question}
+	for _, i := range list {
+		if a.Question != "" {
+			i.because = ""
+		}
+		if one, ok := p.proposal(r, p.cleared(r.view, i.apply(options)), i); ok {
+			a.Choices = append(a.Choices, one)
+		}
+	}
+	switch {
+	case len(a.Choices) == 0:
+		return Advice{Unproposed: cmp.Or(a.Question, "no settings that can be derived from the events store them")}
+	case a.Question != "":
+	case list[0].from == measurement.MetaFromKey && p.framed*2 > p.keyed && options.Framing == measurement.NoFraming && slices.ContainsFunc(a.Choices[0].Examples, isFramed):
+		return Advice{Unproposed: "the keys name the series, and begin with the frame of a schema registry, which would be a part of it: a new schema makes new series. " +
+			"Send the keys without a frame, as texts, or what they say in the value"}
+	case r.time.twin != "":
+		a.Question = fmt.Sprintf("the times in %s, as %s, can be read in two ways, and all of the sample fits both", r.time.path, r.time.example)
+		a.Choices[0].Means = "the first reading: " + r.time.format
+		if other, ok := p.proposal(r, p.cleared(r.view, withTime(list[0].apply(options), r.time.path, r.time.twin)), list[0]); ok {
+			other.Means = "the second: " + r.time.twin
+			a.Choices = append(a.Choices, other)
+		}
+	case r.time.path == "" && r.time.unread != "":
+		a.Question = fmt.Sprintf("%s looks like the time, as %s, and no format of EVENT_TIME_FORMAT that was tried reads it", r.time.unread, r.time.example)
+		a.Choices[0].Means = "the record's time is stored in its place; choose it if the producer cannot send another form"
+	case a.Choices[0].Confidence == Low:
+		a.Question = fmt.Sprintf("the events are of several forms, and the best settings fit %s of %s", count(a.Choices[0].Measurements), count(a.Choices[0].Measurements+a.Choices[0].Letters))
+		a.Choices[0].Means = "the other events become dead letters"
+	default:
+		return Advice{Proposal: &a.Choices[0]}
+	}
+	for i := range a.Choices {
+		a.Choices[i].Confidence = Low
+	}
+	return a
+}
+
+// proposal is what becomes of the events with some options; false: nothing.
+func (p *proposer) proposal(r *reading, o measurement.Options, i identity) (Proposal, bool) {
+	if p.readsNumbers(o) {
+		o.Numbers = measurement.NumbersInText
+	}
+	o.Fields = cmp.Or(o.Fields, p.onlyObject(o))
+	tried := o
+	if unknown := o.MetaFrom == measurement.MetaFromKey && !p.isLog; unknown {
+		tried.MetaFrom = measurement.MetaFromNone
+	}
+	t, ok := p.try(tried, p.kept.list)
+	if !ok || t.good == 0 {
+		return Proposal{}, false
+	}
+	if tried.MetaFrom != o.MetaFrom {
+		t.metas, t.examples = newDistinct(1), nil
+	}
+	one := Proposal{
+		Shape: r.name + described(&o), Settings: p.settings(o), Confidence: cmp.Or(i.confidence, Low), Means: i.means,
+		Measurements: t.good, Letters: t.bad, Series: t.metas.values(), Examples: t.examples,
+	}
+	if time := r.timeBecause(); time != "" {
+		one.Because = append(one.Because, time)
+	}
+	if text := r.tallBecause(i); text != "" {
+		one.Because = append(one.Because, text)
+	}
+	if i.because != "" {
+		one.Because = append(one.Because, i.because)
+	}
+	switch bad := share(t.bad, t.good+t.bad); {
+	case bad >= mostly && len(r.parts) == 0: // a known form may come with other messages
+		one.Confidence = Low
+	case one.Confidence == High && (bad > disagree || r.time.path == "" || r.time.read < nearly || r.time.noZone() || r.time.constant):
+		one.Confidence = Medium
+	}
+	one.Loses, one.inEffect = p.loses(r, o, &t), p.isInEffect(o)
+	return one, true
+}
+
+// isFramed reports whether a measurement has the zero bytes of a frame in it.
+func isFramed(example Document) bool { return strings.Contains(string(example), `\u0000\u0000`) }
+
+// isInEffect reports whether options read events as those in effect do.
+func (p *proposer) isInEffect(o measurement.Options) bool {
+	now := p.current
+	stages := slices.Equal(o.Parse, now.Parse) && slices.Equal(o.List, now.List) && slices.Equal(o.Skip, now.Skip) && slices.Equal(o.Rename, now.Rename) &&
+		o.FieldName == now.FieldName && o.FieldValue == now.FieldValue && cmp.Or(o.Numbers, measurement.NumbersInJSON) == cmp.Or(now.Numbers, measurement.NumbersInJSON)
+	return stages && o.Format == cmp.Or(now.Format, measurement.JSON) && o.Framing == cmp.Or(now.Framing, measurement.NoFraming) && o.Root == now.Root && o.Fields == now.Fields &&
+		o.TimeField == now.TimeField && o.TimeFormat == cmp.Or(now.TimeFormat, "auto") && o.MetaFrom == cmp.Or(now.MetaFrom, measurement.MetaFromValue) &&
+		o.MetaField == now.MetaField && slices.Equal(sorted(o.MetaFields), sorted(now.MetaFields)) && slices.Equal(sorted(o.Drop), sorted(now.Drop))
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
+// timeBecause says why a field is the time.
+func (r *reading) timeBecause() string {
+	switch {
+	case r.time.path == "":
+		return "the time: no field is one"
+	case r.time.read < nearly:
+		return fmt.Sprintf("the time: %s can be read in %.0f %% of the events", strings.TrimPrefix(r.time.path, "/"), 100*r.time.read)
+	}
+	text := fmt.Sprintf("the time: %s can be read in all events", strings.TrimPrefix(r.time.path, "/"))
+	if len(r.time.others) > 0 {
+		text += ", and is preferred to " + some(r.time.others)
+	}
+	return text
+}
+
+// tallBecause says of a series for each quantity how to have a field for each instead, which a person has to decide.
+func (r *reading) tallBecause(i identity) string {
+	value := ""
+	for _, name := range []string{"value", "val", "v"} {
+		if value == "" && r.view.has(name, anything) && r.options.Fields == "" {
+			value = name
+		}
+	}
+	for _, part := range i.parts {
+		f := r.view.field(part.path)
+		isAspect := classOf(part.path) == aspect || in(quantityNames, plain(part.path))
+		if value != "" && len(i.parts) > 1 && isAspect && f.texts == f.seen && !strings.ContainsAny(part.path, "./") {
+			return fmt.Sprintf("the quantity: each %s is a series; EVENT_FIELD_NAME=%s EVENT_FIELD_VALUE=%s would make it a field of one series", part.path, part.path, value)
+		}
+	}
+	return ""
+}
+
+// described says of settings what of a measurement they do not find in the events.
+func described(o *measurement.Options) (text string) {
+	if o.TimeField == "" {
+		text = ", whose time is their record's"
+	}
+	switch o.MetaFrom {
+	case measurement.MetaFromKey:
+		text += ", whose series is their record's key"
+	case measurement.MetaFromNone:
+		text += ", all of one series"
+	}
+	return text
+}
+
+// unreadable says of records that are neither JSON nor BSON what they may be.
+func (p *proposer) unreadable() string {
+	if list := p.strange(); len(list) > 0 {
+		return strings.Join(list, "; ")
+	}
+	return "the records hold no JSON object"
+}
+
+// strange says what the records look like that are neither JSON nor BSON, and what to do, the most frequent first.
+func (p *proposer) strange() (list []string) {
+	forms := slices.SortedFunc(maps.Keys(p.encodings.strange), func(a, b *measurement.Form) int {
+		return cmp.Or(cmp.Compare(p.encodings.strange[b], p.encodings.strange[a]), strings.Compare(a.Many(), b.Many()))
+	})
+	for _, form := range forms[:min(len(forms), shownForms)] {
+		which, n := "the records", p.encodings.strange[form]
+		if n < p.encodings.records {
+			which = fmt.Sprintf("%s of %s", count(n), plural(p.encodings.records, "record"))
+		}
+		list = append(list, fmt.Sprintf("%s %s: %s", which, form.Many(), form.WayOut))
+	}
+	return list
+}
+
+// base are the current options with the sample's encoding, and no paths.
+func (p *proposer) base() measurement.Options {
+	o := absolute(p.current)
+	o.Format, o.Framing = p.encodings.format(), p.encodings.framing()
+	if o.Framing == measurement.NoFraming && p.framed*2 > p.keyed && o.Format != measurement.BSON {
+		o.Framing = measurement.AutoFrame
+	}
+	o.Parse, o.List, o.FieldName, o.FieldValue, o.Rename, o.Numbers = nil, nil, "", "", nil, ""
+	o.TimeField, o.TimeFormat, o.Root, o.Fields, o.Drop = "", "auto", "", "", nil
+	o.MetaFrom, o.MetaField, o.MetaFields = measurement.MetaFromValue, "", nil
+	return o
+}
+
+// settings are the options as settings, where they are not the defaults or not what is in effect.
+func (p *proposer) settings(o measurement.Options) (list []Setting) {
+	add := func(name, value, current, fallback string) {
+		if value != fallback || value != current {
+			list = append(list, Setting{name, value})
+		}
+	}
+	now := p.current
+	add("EVENT_FORMAT", string(o.Format), cmp.Or(string(now.Format), "json"), "json")
+	add("EVENT_FRAMING", string(o.Framing), cmp.Or(string(now.Framing), "none"), "none")
+	add("EVENT_PARSE", strings.Join(o.Parse, ","), strings.Join(now.Parse, ","), "")
+	add("EVENT_LIST", strings.Join(o.List, ","), strings.Join(now.List, ","), "")
+	add("EVENT_SKIP", strings.Join(o.Skip, ","), strings.Join(now.Skip, ","), "")
+	add("EVENT_FIELD_NAME", o.FieldName, now.FieldName, "")
+	add("EVENT_FIELD_VALUE", o.FieldValue, now.FieldValue, "")
+	add("EVENT_RENAME", strings.Join(o.Rename, ","), strings.Join(now.Rename, ","), "")
+	add("EVENT_ROOT", o.Root, now.Root, "")
+	add("EVENT_TIME_FIELD", o.TimeField, now.TimeField, "time")
+	add("EVENT_TIME_FORMAT", cmp.Or(o.TimeFormat, "auto"), cmp.Or(now.TimeFormat, "auto"), "auto")
+	add("EVENT_META_FROM", cmp.Or(string(o.MetaFrom), "value"), cmp.Or(string(now.MetaFrom), "value"), "value")
+	if o.MetaField != "" {
+		add("EVENT_META_FIELD", o.MetaField, now.MetaField, "meta")
+	} else if now.MetaField != "" && now.MetaField != "meta" {
+		add("EVENT_META_FIELD", "", now.MetaField, "")
+	}
+	add("EVENT_META_FIELDS", strings.Join(o.MetaFields, ","), strings.Join(now.MetaFields, ","), "")
+	add("EVENT_FIELDS", o.Fields, now.Fields, "")
+	add("EVENT_DROP", strings.Join(o.Drop, ","), strings.Join(now.Drop, ","), "")
+	add("EVENT_NUMBERS", cmp.Or(string(o.Numbers), "json"), cmp.Or(string(now.Numbers), "json"), "json")
+	return list
+}

@@ -1,0 +1,179 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/measurement"
+)
+
+// advised is what a sample of events says about settings, made at the time that they are recorded at.
+func advised(t *testing.T, change func(*measurement.Options), events ...string) Advice {
+	t.Helper()
+	view, _ := sampled(t, change, events...)
+	return view.Advice
+}
+
+func TestKnownShapesAreProposed(t *testing.T) {
+	document, err := bson.Marshal(bson.D{{Key: "ts", Value: 1_700_000_000}, {Key: "host", Value: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const telegraf = `{"fields":{"usage":1.5},"name":"cpu","tags":{"host":"a"},"timestamp":1700000000}`
+	for _, test := range []struct{ shape, line, event, becomes string }{
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device,site", `{"device":"d1","site":"n","ts":1700000000,"celsius":21.5,"status":"ok"}`, `"celsius":21.5,"status":"ok"`},
+		{"flat events", "EVENT_TIME_FIELD=@timestamp EVENT_META_FIELDS=host", `{"@timestamp":"2023-11-14T22:13:20Z","host":"a","message":"x","v":1}`, `"message":"x","v":1`},
+		{"flat events", "EVENT_TIME_FORMAT='2006-01-02 15:04:05' EVENT_META_FIELDS=sensor_id", `{"time":"2023-11-14 22:13:20.5","sensor_id":17,"v":1}`, `22:13:20.5Z`},
+		{"flat events", "EVENT_TIME_FIELD=head.sent EVENT_META_FIELDS=device.id,device.site", `{"head":{"sent":"2023-11-14T22:13:20Z"},"device":{"id":"x","site":"n"},"v":1}`, `"meta":{"id":"x","site":"n"},"v":1`},
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device.id,site_id=site.id", `{"ts":1700000000,"device":{"id":"x"},"site":{"id":"n"},"v":1}`, `"meta":{"id":"x","site_id":"n"}`},
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELDS=node_id", `{"ts":1700000000,"node_id":3,"channel":5,"site":null,"v":1}`, `"channel":5,"site":null,"v":1`},
+		{"flat events", "EVENT_TIME_FIELD=ts EVENT_META_FIELD=tags", `{"ts":1700000000,"tags":{"b":"x","a":"y"},"v":1}`, `"meta":{"a":"y","b":"x"},"v":1`},
+		{"flat events, whose time is their record's", "EVENT_TIME_FIELD= EVENT_META_FIELDS=host", `{"host":"a","v":1}`, `"v":1`},
+		{"flat events, all of one series", "EVENT_META_FROM=none", `{"time":1700000000,"v":1}`, `{"time":{"$date":"2023-11-14T22:13:20Z"},"v":1}`},
+		{"flat events", "EVENT_FRAMING=confluent EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", "\x00\x00\x00\x00\x07" + `{"ts":1700000000,"host":"a"}`, `"host":"a"`},
+		{"flat events", "EVENT_FORMAT=bson EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", string(document), `"host":"a"`},
+		{"flat events", "EVENT_FORMAT=extjson EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", `{"ts":{"$date":"2023-11-14T22:13:20Z"},"host":"a","v":{"$numberLong":"5"}}`, `"v":5`},
+		{"Telegraf's events", "EVENT_TIME_FIELD=timestamp EVENT_META_FIELDS=name,tags EVENT_FIELDS=fields", telegraf, `"meta":{"name":"cpu","tags":{"host":"a"}},"usage":1.5`},
+		{
+			"Telegraf's events in Kafka Connect's envelope", "EVENT_ROOT=payload EVENT_TIME_FIELD=timestamp EVENT_META_FIELDS=name,tags EVENT_FIELDS=fields",
+			`{"schema":null,"payload":` + telegraf + `}`, `"usage":1.5`,
+		},
+		{"Kafka Connect's envelope", "EVENT_ROOT=payload EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host", `{"schema":{"type":"struct"},"payload":{"ts":1700000000,"host":"a","v":1}}`, `"v":1`},
+		{
+			"Debezium's changes of rows", "EVENT_ROOT=after EVENT_TIME_FIELD=measured_at EVENT_META_FIELDS=sensor_id",
+			`{"before":null,"after":{"sensor_id":7,"v":1,"measured_at":1700000000123456},"source":{"ts_ms":1},"op":"c","ts_ms":1700000000000}`, `"meta":{"sensor_id":7},"v":1`,
+		},
+		{
+			"Debezium's changes of rows in Kafka Connect's envelope", "EVENT_ROOT=payload.after EVENT_TIME_FIELD=/payload.source.ts_ms EVENT_META_FIELDS=sensor_id",
+			`{"schema":{},"payload":{"before":null,"after":{"sensor_id":7,"v":1},"source":{"ts_ms":1700000000000},"op":"c"}}`, `"v":1`,
+		},
+		{
+			"OpenTelemetry's data points", "EVENT_META_FIELDS=serviceName,name,unit,attributes EVENT_DROP=description",
+			`{"kind":"GAUGE","name":"queue","description":"d","unit":"1","serviceName":"shop","time":"2023-11-14T22:13:20Z","value":4.5,"attributes":{"q":"a"}}`, `"kind":"GAUGE","value":4.5`,
+		},
+		{
+			"OpenTelemetry's data points", "EVENT_TIME_FIELD=timeUnixNano EVENT_META_FIELDS=name,attributes EVENT_DROP=startTimeUnixNano",
+			`{"name":"queue","attributes":{"q":"a"},"startTimeUnixNano":"1690000000000000000","timeUnixNano":"1700000000000000000","asDouble":4.5}`, `"asDouble":4.5`,
+		},
+		{"tickers", "EVENT_META_FIELDS=product_id EVENT_NUMBERS=text", `{"type":"ticker","product_id":"BTC-USD","price":"30281.22","time":"2023-11-14T22:13:20Z"}`, `"price":30281.22`},
+		{"Telegraf's events in the list metrics", "EVENT_LIST=metrics EVENT_TIME_FIELD=timestamp EVENT_META_FIELDS=name,tags EVENT_FIELDS=fields", `{"metrics":[` + telegraf + `]}`, `"usage":1.5`},
+		{
+			"Kafka Connect's envelope in the list payload.readings", "EVENT_LIST=readings EVENT_ROOT=payload EVENT_TIME_FIELD=ts EVENT_META_FIELDS=device",
+			`{"schema":null,"payload":{"device":"d","readings":[{"ts":1700000000,"v":1.5}]}}`, `"meta":{"device":"d"},"v":1.5`,
+		},
+		{
+			"CloudEvents, parsed from the text data_base64", "EVENT_PARSE=/data_base64 EVENT_ROOT=data_base64 EVENT_TIME_FIELD=/time EVENT_META_FIELDS=/source",
+			`{"specversion":"1.0","id":"1","source":"/n","type":"t","time":"2023-11-14T22:13:20Z","data_base64":"eyJjZWxzaXVzIjoyMS44fQ=="}`, `"celsius":21.8`,
+		},
+		{
+			"Debezium's changes of rows, parsed from the text after", "EVENT_PARSE=/after EVENT_ROOT=after EVENT_TIME_FIELD=at EVENT_META_FIELDS=sensor_id",
+			`{"after":"{\"sensor_id\":7,\"v\":1,\"at\":1700000000123}","source":{"ts_ms":1},"op":"c","ts_ms":1700000000000}`, `"meta":{"sensor_id":7},"v":1`,
+		},
+		{"tickers", "EVENT_TIME_FIELD=E EVENT_META_FIELDS=symbol=s,exchange EVENT_NUMBERS=text", `{"e":"trade","E":1700000000123,"s":"BNBBTC","exchange":"x","p":"0.001"}`, `"meta":{"exchange":"x","symbol":"BNBBTC"}`},
+	} {
+		a := advised(t, nil, test.event)
+		if a.Proposal == nil {
+			t.Errorf("%q: nothing is proposed: %+v", test.event, a)
+			continue
+		}
+		if p := a.Proposal; p.Shape != test.shape || p.Line() != test.line || p.Letters != 0 || !strings.Contains(string(p.Examples[0]), test.becomes) {
+			t.Errorf("%q:\ngot  %s: %s\n     %s\nwant %s: %s\n     …%s…", test.event, p.Shape, p.Line(), p.Examples[0], test.shape, test.line, test.becomes)
+		}
+	}
+}
+
+func TestNothingIsProposedWithItsReason(t *testing.T) {
+	for event, want := range map[string]string{
+		`{"time":1700000000,"meta":"a","v":1}`:      "",
+		`{"resourceMetrics":[{"scopeMetrics":[]}]}`: "with many data points in lists within lists",
+		`{"a":[{"b":[{"v":1}]}]}`:                   "the list b, in the list a, and lists of lists are not taken apart",
+		`{"name":"q","timeUnixNano":"1700000000000000000","attributes":[{"key":"a"}],"asDouble":4.5}`: "attributes are a list of keys and values",
+		"\x00\x00\x00\x00\x07\x02\x06abc": "Avro and Protobuf are not read",
+		"cpu,host=a usage=1":              "the records are InfluxDB's line protocol",
+		`7`:                               "the records hold a bare value",
+	} {
+		a := advised(t, nil, event)
+		if a.Proposal != nil || !strings.Contains(a.Unproposed, want) || (want == "") != (a.Unproposed == "") {
+			t.Errorf("%q: %+v, want %q", event, a, want)
+		}
+	}
+	fit := func(o *measurement.Options) { o.TimeField, o.MetaField, o.MetaFrom = "", "", measurement.MetaFromNone }
+	if a := advised(t, fit, `{"resourceMetrics":[{"scopeMetrics":[]}]}`); a.Proposal != nil || a.Unproposed != "" {
+		t.Errorf("the settings fit: %+v", a)
+	}
+	if a := advised(t, nil); a.Proposal != nil || a.Unproposed != "" {
+		t.Errorf("no records: %+v", a)
+	}
+}
+
+// TestFieldForEachQuantityIsTheOtherChoice: the proposal makes a series of each, and names the settings for the other.
+func TestFieldForEachQuantityIsTheOtherChoice(t *testing.T) {
+	const hint = "EVENT_FIELD_NAME=metric EVENT_FIELD_VALUE=value would make it a field of one series"
+	for event, want := range map[string]bool{
+		`{"time":%d,"sensor":"s%d","metric":"temp","value":1.5}`: true,
+		`{"time":%d,"sensor":"s%d","metric":"temp","c":1.5}`:     false,
+		`{"time":%d,"sensor":"s%d","value":1.5}`:                 false,
+	} {
+		a := advised(t, nil, repeat(40, event, func(i int) []any { return []any{1_700_000_000 + i, i % 4} })...)
+		if a.Proposal == nil || strings.Contains(strings.Join(a.Proposal.Because, "; "), hint) != want {
+			t.Errorf("%s: %+v", event, a.Proposal)
+		}
+	}
+}
+
+// TestProposalTakesBackWhatIsSet: the line stands for itself, whatever the settings are now.
+func TestProposalTakesBackWhatIsSet(t *testing.T) {
+	a := advised(t, func(o *measurement.Options) {
+		o.TimeField, o.TimeFormat, o.MetaField, o.Root = "at", "unix", "id", "data"
+		o.Drop = []string{"x"}
+	}, `{"time":"2023-11-14T22:13:20Z","host":"a","v":1}`)
+	const want = "EVENT_ROOT= EVENT_TIME_FIELD=time EVENT_TIME_FORMAT=auto EVENT_META_FIELD= EVENT_META_FIELDS=host EVENT_DROP="
+	if a.Proposal == nil || a.Proposal.Line() != want {
+		t.Errorf("got %+v, want %s", a, want)
+	}
+}
+
+// TestProposalsStoreMoreThanTheSettings: and of a sample in which some events fit already.
+func TestProposalsStoreMoreThanTheSettings(t *testing.T) {
+	events := repeat(10, `{"time":%d,"meta":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })
+	if a := advised(t, nil, append(events, `{"ts":1700000000,"host":"a"}`)...); a.Proposal != nil {
+		t.Errorf("one of eleven is of another form: %+v", a)
+	}
+	view, found := sampledAndKept(t, append(events, repeat(90, `{"ts":%d,"host":"a"}`, func(i int) []any { return []any{1_700_000_000 + i} })...)...)
+	if p := view.Proposal; p == nil || p.Measurements != 90 || p.Letters != 10 {
+		t.Fatalf("%+v", view.Advice)
+	}
+	last := found[len(found)-1]
+	for _, one := range found {
+		if one.State == Wrong {
+			last = one
+		}
+	}
+	if last.WayOut != "these look like flat events: EVENT_TIME_FIELD=ts EVENT_META_FIELDS=host" {
+		t.Errorf("%+v", found)
+	}
+}
+
+func sampledAndKept(t *testing.T, events ...string) (Sample, Findings) {
+	t.Helper()
+	decoding, bucketing := eventOptions(t, nil)
+	var found Findings
+	view, err := Feed(strings.NewReader(strings.Join(events, "\n")), 1_700_000_000_000, decoding, bucketing, &found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view, found
+}
+
+func TestLinesAreQuotedForAShell(t *testing.T) {
+	p := Proposal{Settings: []Setting{{"A", ""}, {"B", "x y"}, {"C", "it's"}, {"D", "/a.b,c=@d"}}}
+	if got, want := p.Line(), `A= B='x y' C='it'\''s' D=/a.b,c=@d`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := fmt.Sprint(Proposal{}.Line()); got != "" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,290 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"waterwheel/internal/measurement"
+)
+
+// form is a form of events that is known, or what can be said of any other.
+type form struct {
+	name string
+	view view
+	// options are what is known of the settings: format, framing, root, fields, drop.
+	options measurement.Options
+	// times are paths that are the time, rather than those that are found; later are paths if there is nothing else.
+	times, later []string
+	// parts are what meta is made of, group is one object that is; neither: it is found.
+	parts []metaPart
+	group string
+	// rowKeys means that the records' keys are those of a table's rows.
+	rowKeys bool
+	// within means that meta may have parts from inside the events as well.
+	within bool
+	// text is the path from the top of a text that holds the events as JSON, list of a list of them; empty: the events are found.
+	// envelope is the path of the object in which they lie, in an envelope that is known.
+	text, list, envelope string
+	// why says why no settings store the events, empty: some do.
+	why string
+}
+
+// known are the forms, the most particular first.
+var known = []func(form) (form, bool){debezium, cloudEvents, telegraf, otlp, dataPoint, thingsStack, chirpStack, prometheus, texts, readings, columns, ticker}
+
+// form is the form of the events of a sample.
+func (e *evidence) form(base measurement.Options) form {
+	f := form{name: "flat events", view: e.whole(), options: base}
+	envelope := ""
+	if names := f.view.names(); len(names) == 2 && f.view.has("schema", anything) && f.view.has("payload", anObject) {
+		envelope = "Kafka Connect's envelope"
+		f.name, f.view, f.options.Root, f.envelope = envelope, f.view.below("payload"), "payload", "payload"
+	}
+	for _, is := range known {
+		if one, ok := is(f); ok {
+			if envelope != "" {
+				one.name += " in " + envelope
+			}
+			return one
+		}
+	}
+	return f
+}
+
+// debezium are the changes of rows: what a row is afterwards is the event, and the time is the row's, else the change's.
+func debezium(f form) (form, bool) {
+	v := f.view
+	if !v.has("source", anObject) || !v.has("op", aText) || v.field("after").seen*10 < v.n*9 {
+		return f, false
+	}
+	f.name, f.rowKeys = "Debezium's changes of rows", true
+	if after := v.field("after"); after.texts > after.objects {
+		f.text = v.absolute("after")
+		return f, true
+	}
+	f.later = []string{"/" + v.absolute("source.ts_ms"), "/" + v.absolute("ts_ms")}
+	f.options.Root = v.absolute("after")
+	f.view = v.below("after")
+	return f, true
+}
+
+// cloudEvents are CloudEvents in their structured mode. An id is an event's.
+func cloudEvents(f form) (form, bool) {
+	v := f.view
+	if !v.hasAll(aText, "specversion", "id", "source", "type") {
+		return f, false
+	}
+	f.name = "CloudEvents"
+	name := "data"
+	if v.field("data_base64").seen*2 > v.n {
+		name = "data_base64"
+	}
+	data := v.field(name)
+	switch {
+	case data.objects*2 > v.n:
+	case data.texts*2 > v.n && data.documents == data.texts:
+		f.text = v.absolute(name)
+		return f, true
+	default:
+		f.why = "these are CloudEvents in which " + name + " is neither an object nor a text that holds JSON: send data as a JSON object"
+		return f, true
+	}
+	f.options.Root, f.view, f.within = v.absolute(name), v.below(name), true
+	if v.field("time").texts > 0 {
+		f.times = []string{"/" + v.absolute("time")}
+	}
+	f.parts = []metaPart{{"source", "/" + v.absolute("source")}}
+	if subject := v.field("subject"); subject.texts > 0 && !(candidate{leaf: leaf{field: subject}, back: subject.values.returning()}).fleeting() {
+		f.parts = append(f.parts, metaPart{"subject", "/" + v.absolute("subject")})
+	}
+	return f, true
+}
+
+// telegraf is what Telegraf's serializer "json" writes.
+func telegraf(f form) (form, bool) {
+	v := f.view
+	f.name = "Telegraf's events"
+	if !v.hasAll(anObject, "fields", "tags") || !v.has("name", aText) || !v.has("timestamp", anything) {
+		return f, false
+	}
+	f.options.Fields, f.times = "fields", []string{"timestamp"}
+	f.parts = []metaPart{{"name", "name"}, {"tags", "tags"}}
+	return f, true
+}
+
+// otlp are requests of OpenTelemetry's protocol as JSON, as its collector writes them to Kafka.
+func otlp(f form) (form, bool) {
+	for _, name := range []string{"resourceMetrics", "resourceLogs", "resourceSpans", "resource_metrics"} {
+		if f.view.has(name, aList) {
+			f.name = "OpenTelemetry's requests"
+			f.why = "each record is a request of OpenTelemetry's protocol (" + name +
+				"), with many data points in lists within lists: no settings make measurements of them. Send one data point per record, or an array of them"
+			return f, true
+		}
+	}
+	return f, false
+}
+
+// dataPoint is one data point of OpenTelemetry in each record: its name, attributes, time and value.
+func dataPoint(f form) (form, bool) {
+	v := f.view
+	if !v.has("name", aText) || !v.has("attributes", anything) || !v.has("timeUnixNano", anything) && !v.hasAll(anything, "time", "kind") {
+		return f, false
+	}
+	f.name = "OpenTelemetry's data points"
+	if v.has("attributes", aList) {
+		f.why = "their attributes are a list of keys and values, in which no path leads to one of them: send attributes as an object"
+		return f, true
+	}
+	for _, part := range []string{"serviceName", "resource", "name", "unit", "attributes"} {
+		if v.has(part, anything) {
+			f.parts = append(f.parts, metaPart{part, part})
+		}
+	}
+	for _, constant := range []string{"description", "schemaUrl", "startTime", "startTimeUnixNano"} {
+		if v.field(constant).seen > 0 {
+			f.options.Drop = append(f.options.Drop, constant)
+		}
+	}
+	return f, true
+}
+
+// thingsStack are the uplinks of The Things Stack, a LoRaWAN network server. Other messages may lie between them.
+func thingsStack(f form) (form, bool) {
+	const payload = "uplink_message.decoded_payload"
+	v := f.view
+	if !v.hasAll(aText, "end_device_ids.device_id", "received_at") || v.field(payload).objects == 0 {
+		return f, false
+	}
+	f.name, f.options.Fields, f.times = "The Things Stack's uplinks", payload, []string{"received_at"}
+	f.parts = []metaPart{{"device", "end_device_ids.device_id"}}
+	if v.has("end_device_ids.application_ids.application_id", aText) {
+		f.parts = append(f.parts, metaPart{"app", "end_device_ids.application_ids.application_id"})
+	}
+	return f, true
+}
+
+// chirpStack are the uplinks of ChirpStack, a LoRaWAN network server.
+func chirpStack(f form) (form, bool) {
+	v := f.view
+	if !v.has("deviceInfo.devEui", aText) || v.field("object").objects == 0 {
+		return f, false
+	}
+	f.name, f.options.Fields = "ChirpStack's uplinks", "object"
+	f.parts = []metaPart{{"devEui", "deviceInfo.devEui"}}
+	if v.has("deviceInfo.applicationName", aText) {
+		f.parts = append(f.parts, metaPart{"application", "deviceInfo.applicationName"})
+	}
+	return f, true
+}
+
+// prometheus are samples of Prometheus, as its adapter for Kafka writes them.
+func prometheus(f form) (form, bool) {
+	v := f.view
+	if !v.has("labels", anObject) || !v.hasAll(anything, "timestamp", "value") || !v.has("name", aText) || v.field("labels.__name__").texts == 0 {
+		return f, false
+	}
+	f.name, f.times, f.group = "Prometheus samples", []string{"timestamp"}, "labels"
+	f.options.Drop = []string{"name"} // which labels have as well
+	return f, true
+}
+
+// readings are events whose measurements lie in a list of objects.
+func readings(f form) (form, bool) {
+	list := f.view.readings()
+	if list == "" || f.view.measures() {
+		return f, false
+	}
+	f.name, f.list = "events with a list of readings", f.view.absolute(list)
+	return f, true
+}
+
+// readings is the list that holds readings: objects with a number in them in half of the events; empty: there is none.
+func (v view) readings() string {
+	for _, l := range v.leaves() {
+		if l.rows*2 < v.n || strings.Contains(l.path, "[]") {
+			continue
+		}
+		for _, inner := range v.leaves() {
+			if strings.HasPrefix(inner.path, l.path+"[].") && inner.numbers+inner.flags+inner.numerals > 0 {
+				return l.path
+			}
+		}
+	}
+	return ""
+}
+
+// measures reports whether the events have a measured value outside of lists.
+func (v view) measures() bool {
+	return slices.ContainsFunc(v.scalars(), func(l leaf) bool {
+		c := classOf(l.path)
+		isValue := l.numbers > 0 || l.flags > 0 || l.numerals > 0
+		return isValue && timeRank(l) == 0 && c != thing && c != carrier && c != weak && c != named && c != passing && c != state
+	})
+}
+
+// columns are events whose time is a list, as long as those of the values.
+func columns(f form) (form, bool) {
+	var times leaf
+	for _, l := range f.view.leaves() {
+		l.path = strings.TrimSuffix(l.path, "s") // timestamps
+		if l.lists*10 >= f.view.n*9 && l.rows == 0 && l.longest > 1 && timeRank(l) > 0 && (times.field == nil || timeRank(l) < timeRank(times)) {
+			times = l
+		}
+	}
+	if times.field == nil || f.view.hasScalarTime() {
+		return f, false
+	}
+	f.name = "events with a list of times"
+	f.why = fmt.Sprintf("the times are the list %s, beside lists of values: no setting takes lists apart. Send one reading per record, or an array of readings", times.field.path)
+	return f, true
+}
+
+// hasScalarTime reports whether a field looks like a time that is no list.
+func (v view) hasScalarTime() bool {
+	return slices.ContainsFunc(v.scalars(), func(l leaf) bool { return timeRank(l) > 0 && (l.texts+l.numbers)*2 >= v.n })
+}
+
+// ticker are prices of what is traded.
+func ticker(f form) (form, bool) {
+	const symbols, prices, places = "symbol instrument pair productid ticker sym s", "price last bid ask p c close rate", "exchange venue market x"
+	var parts []metaPart
+	priced := false
+	for _, l := range f.view.scalars() {
+		name := plain(l.path)
+		short := len(name) == 1
+		switch {
+		case l.seen*10 < f.view.n*9 || strings.Contains(l.path, "."):
+		case l.texts == l.seen && in(symbols, name) && (!short || isSymbol(l.text.text)):
+			part := metaPart{lastName(l.path), l.path}
+			if short {
+				part.name = "symbol"
+			}
+			parts = slices.Insert(parts, 0, part)
+		case l.texts == l.seen && in(places, name):
+			part := metaPart{lastName(l.path), l.path}
+			if short {
+				part.name = "exchange"
+			}
+			parts = append(parts, part)
+		case in(prices, name):
+			priced = priced || l.numbers+l.numerals > 0
+		}
+	}
+	if !priced || len(parts) == 0 || !in(symbols, plain(parts[0].path)) || f.view.hasThing() {
+		return f, false
+	}
+	f.name, f.parts, f.later = "tickers", parts, []string{"E", "T"}
+	return f, true
+}
+
+// isSymbol reports whether a text is written as exchanges write what they trade.
+func isSymbol(text string) bool {
+	return len(text) > 1 && text == strings.ToUpper(text) && strings.ToLower(text) != text
+}
+
+// hasThing reports whether a field is called as what is measured.
+func (v view) hasThing() bool {
+	return slices.ContainsFunc(v.scalars(), func(l leaf) bool { return classOf(l.path) == thing })
+}

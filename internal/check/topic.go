@@ -1,0 +1,157 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"waterwheel/dlq"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
+	"waterwheel/internal/words"
+)
+
+const (
+	// shortRetention is a retention that an outage may outlast.
+	shortRetention = 24 * time.Hour
+	// aheadTolerated is how far a record's timestamp may be ahead of the clock here.
+	aheadTolerated = time.Minute
+)
+
+// topics looks at the topics, and notes those that can be read.
+func (l *look) topics(ctx context.Context) {
+	as := "without a login"
+	if l.User != "" {
+		as = "as " + l.User
+	}
+	l.OK("Kafka", "connected %s, cluster %s", as, l.clusterID)
+	for _, topic := range l.Topics {
+		spans, err := l.topic(ctx, topic.Name)
+		if err != nil {
+			l.Failed("topic "+topic.Name, err)
+		}
+		if spans != nil {
+			l.spans[topic.Name] = spans
+			l.longest = max(l.longest, l.configuration(ctx, topic.Name))
+		}
+	}
+}
+
+// topic looks at a topic's partitions and reads the last record of each; nil: it cannot be read.
+func (l *look) topic(ctx context.Context, topic string) ([]dlq.Span, error) {
+	subject := "topic " + topic
+	answers, err := l.Kafka.Topics(ctx, topic)
+	if err == nil {
+		err = answers[0].Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !answers[0].Rights.Allow(kafka.Read) {
+		l.Wrong(subject, "grant this user READ on it", "may be seen and not read")
+		return nil, nil
+	}
+	var leaderless []string
+	for _, p := range answers[0].Partitions {
+		if p.Leader < 0 || p.Err != nil {
+			leaderless = append(leaderless, strconv.Itoa(int(p.ID)))
+		}
+	}
+	if leaderless != nil {
+		l.Wrong(subject, "start the brokers again that hold them", "partitions %s have no leader", strings.Join(leaderless, ", "))
+		return nil, nil
+	}
+	spans, err := dlq.Spans(ctx, l.Kafka, []string{topic})
+	if err != nil {
+		return nil, err
+	}
+	newest := int64(-1)
+	for _, s := range spans {
+		at, err := l.lastTimestamp(ctx, s)
+		if err != nil {
+			return nil, fmt.Errorf("reading the last record of %s: %w", s.Partition, err)
+		}
+		newest = max(newest, at)
+	}
+	if newest < 0 {
+		l.OK(subject, "%s, no records", words.Count(len(spans), "partition"))
+		return spans, nil
+	}
+	l.OK(subject, "%s, %s, newest record of %s", words.Count(len(spans), "partition"), words.Count(dlq.Offsets(spans), "offset"), showTime(newest))
+	if ahead := time.Until(time.UnixMilli(newest)); ahead > aheadTolerated {
+		l.Warn(subject, "set the producers' clocks right, and look at the unit of the records' timestamps (milliseconds)",
+			"the newest record's timestamp is %v ahead of the clock here", ahead.Round(time.Second))
+	}
+	return spans, nil
+}
+
+// lastTimestamp is the timestamp of a partition's last record, -1 when there is none.
+func (l *look) lastTimestamp(ctx context.Context, s dlq.Span) (int64, error) {
+	last := int64(-1)
+	if s.First >= s.End {
+		return last, nil
+	}
+	_, err := l.Kafka.Scan(ctx, s.Partition, s.End-1, s.End, func(r *record.Record) error {
+		last = r.Timestamp
+		return nil
+	})
+	return last, err
+}
+
+// configuration looks at what a topic's configuration does to the guarantee, and returns its longest record.
+func (l *look) configuration(ctx context.Context, topic string) (longest int) {
+	subject := "topic " + topic
+	t, ok := l.configured(ctx, subject, topic)
+	if !ok {
+		return 0
+	}
+	before := len(*l.Findings)
+	if t.Values["unclean.leader.election.enable"] == "true" {
+		l.Wrong(subject, "set unclean.leader.election.enable=false",
+			"unclean leader election: offsets may come twice with other records, which are then taken for stored")
+	}
+	l.durability(subject, t)
+	if strings.Contains(t.Values["cleanup.policy"], "compact") {
+		l.Warn(subject, "set cleanup.policy=delete", "the topic is compacted: of measurements with the same key the older ones vanish before they are read")
+	}
+	if kept, ok := milliseconds(t.Values["retention.ms"]); ok && kept >= 0 && kept < shortRetention {
+		l.Warn(subject, "set retention.ms higher", "records are deleted after %v: an outage that lasts longer loses some", kept)
+	}
+	if len(*l.Findings) == before {
+		l.OK(subject, "%s, min.insync.replicas=%s, unclean leader election is off", words.Count(t.Replicas, "replica"), t.Values["min.insync.replicas"])
+	}
+	longest, _ = strconv.Atoi(t.Values["max.message.bytes"])
+	return longest
+}
+
+// configured asks for a topic's configuration.
+func (l *look) configured(ctx context.Context, subject, topic string) (kafka.Configuration, bool) {
+	t, err := l.Kafka.Configuration(ctx, topic)
+	if err != nil {
+		l.Note(subject, "its configuration cannot be read (that needs DESCRIBE_CONFIGS): %v", err)
+	}
+	return t, err == nil
+}
+
+func milliseconds(value string) (time.Duration, bool) {
+	ms, err := strconv.ParseInt(value, 10, 64)
+	return time.Duration(min(ms, math.MaxInt64/time.Millisecond.Nanoseconds())) * time.Millisecond, err == nil
+}
+
+// durability warns about too few replicas.
+func (l *look) durability(subject string, t kafka.Configuration) {
+	least, err := strconv.Atoi(t.Values["min.insync.replicas"])
+	switch {
+	case t.Replicas == 1:
+		l.Warn(subject, "use three replicas and min.insync.replicas=2 where records must not be lost", "one replica: the loss of a broker's disk loses records")
+	case t.InSync < t.Replicas:
+		l.Warn(subject, "look at the brokers", "%d of %s %s in sync", t.InSync, words.Count(t.Replicas, "replica"), words.Form(t.InSync, "is", "are"))
+	case err == nil && least >= t.Replicas:
+		l.Warn(subject, "set min.insync.replicas one below the number of replicas", "min.insync.replicas=%d of %s: nothing can be written when one broker is down", least, words.Count(t.Replicas, "replica"))
+	case err == nil && least < 2:
+		l.Warn(subject, "set min.insync.replicas=2", "min.insync.replicas=%d: a record acknowledged by one broker alone is lost with it", least)
+	}
+}

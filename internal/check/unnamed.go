@@ -1,0 +1,212 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"waterwheel/internal/measurement"
+)
+
+// unnamed finds what names the series of events of which no field is called as a thing: the key, a field that parts the events as
+// the key does, a field as id that comes back; else it is a question.
+func (n *namer) unnamed() naming {
+	if n.keysReturn() {
+		return n.byKey()
+	}
+	var back, unsure []candidate
+	for _, c := range n.ids() {
+		switch {
+		case c.back >= mostly:
+			back = append(back, c)
+		default:
+			unsure = append(unsure, c)
+		}
+	}
+	var parts []metaPart
+	if len(back) > 0 {
+		parts, _ = n.extend(n.join(nil, back...))
+	}
+	rest := n.rest(parts)
+	switch {
+	case len(unsure) > 0 && (len(back) == 0 || n.view.n < fewEvents):
+		return n.askFleeting(unsure, rest)
+	case rest == nil:
+		return n.nothing()
+	case len(back) == 0:
+		if c, ok := n.finest(); ok {
+			return n.askOther(c, *rest)
+		}
+	}
+	return naming{found: n.judged(*rest, n.count(*rest))}
+}
+
+// ids are the fields called id and the like, and those called as an identity whose values do not come back.
+func (n *namer) ids() (list []candidate) {
+	for _, c := range n.all {
+		if c.class == named || c.class == weak && (c.texts > 0 || in("id uid", plain(c.path))) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// fleetingThings are fields that are called as things, and whose values do not come back.
+func (n *namer) fleetingThings() (list []candidate) {
+	for _, c := range n.all {
+		if (c.class == thing || c.class == carrier) && c.fleeting() && !c.isKey() {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// rest is the identity of some parts, else of what says where things are, and which of their quantities; nil: nothing does.
+func (n *namer) rest(parts []metaPart) *identity {
+	if len(parts) == 0 {
+		parts = n.join(nil, n.of(carrier, location, aspect)...)
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	i := n.made(parts)
+	return &i
+}
+
+// byKey proposes keys that come back, or a field that says the same.
+func (n *namer) byKey() naming {
+	for _, list := range [][]candidate{n.all, n.other} {
+		for _, c := range list {
+			if !c.fleeting() && c.isKey() && (n.view.n < fewEvents || c.partsAsKey()) {
+				parts, _ := n.extend(n.join(nil, c))
+				i := n.made(parts)
+				return n.compareKeys(n.judged(i, n.count(i)), n.count(i))
+			}
+		}
+	}
+	key := n.key()
+	if n.view.records < fewEvents || n.view.keys.returning() < mostly {
+		key.confidence = Medium
+	}
+	if rest := n.rest(nil); rest != nil {
+		return n.compareKeys(n.judged(*rest, n.count(*rest)), n.count(*rest))
+	}
+	return naming{found: key}
+}
+
+// askFleeting asks whether fields whose values do not come back name things or events.
+func (n *namer) askFleeting(list []candidate, rest *identity) naming {
+	without := n.none()
+	if rest != nil {
+		without = *rest
+	} else if n.view.isLog && n.view.keyed == n.view.records && !list[0].isKey() {
+		without = n.key()
+	}
+	others := without.parts
+	if without.group != "" {
+		others = []metaPart{{lastName(without.group), without.group}}
+	}
+	with := n.made(append(n.join(nil, list...), others...))
+	name, t := strings.Join(pathsOf(list), " and "), n.count(with)
+	with.means = fmt.Sprintf("%s series in %s events; choose it if %s names what is measured, and comes again", count(t.metas.values()), count(t.good), name)
+	without.means = fmt.Sprintf("without %s in meta; choose it if %s names the event, and never comes again", name, name)
+	if without.from == measurement.MetaFromNone {
+		without.means += ": all events are one series then"
+	}
+	question := fmt.Sprintf("%s differs in each of %s events: it may name what is measured, or the event", name, count(n.view.n))
+	switch {
+	case n.view.n == 1:
+		question = fmt.Sprintf("one event does not show whether %s names what is measured, or the event", name)
+	case list[0].back > 0:
+		question = fmt.Sprintf("%s comes back in few of %s events: it may name what is measured, or the event", name, count(n.view.n))
+	}
+	return naming{question: question, choices: []identity{with, without}}
+}
+
+func pathsOf(list []candidate) (paths []string) {
+	for _, c := range list {
+		paths = append(paths, c.path)
+	}
+	return paths
+}
+
+func (n *namer) none() identity {
+	return identity{from: measurement.MetaFromNone, confidence: Medium, because: "nothing in the events and no key names a series"}
+}
+
+// nothing is the naming of events in which no field is called as what names a series, and whose keys do not come back.
+func (n *namer) nothing() naming {
+	none, key := n.none(), n.key()
+	none.means = "all events are one series, and what the key says is lost"
+	key.means = "each key is a series; choose it if producers key their records by what is measured"
+	switch header := n.view.header(); {
+	case !n.view.isLog:
+		none.means = "all events are one series; choose it if there is one source only"
+		if c, ok := n.finest(); ok {
+			with := n.made(n.join(nil, c))
+			with.means = fmt.Sprintf("%s series; choose it if %s names what is measured", count(n.count(with).metas.values()), c.path)
+			return naming{
+				question: fmt.Sprintf("no field is called as what is measured, but %s may say it, and the records' keys are not known here", c.path),
+				choices:  []identity{with, key},
+			}
+		}
+		return naming{question: "no field names what is measured, and the records' keys are not known here", choices: []identity{key, none}}
+	case n.view.keyed == n.view.records && n.view.keyed < fewEvents && n.view.random == 0:
+		key.confidence, key.because = Medium, fmt.Sprintf("no field names what is measured, and each of %s records has a key", count(n.view.records))
+		return naming{found: key}
+	case n.view.keyed*2 > n.view.records:
+		return naming{question: fmt.Sprintf("no field names what is measured, and keys do not come back in %s", plural(n.view.records, "record")), choices: []identity{key, none}}
+	case header != "":
+		i := identity{from: measurement.MetaFromValue, parts: []metaPart{{lastName(header), "header:" + header}}}
+		return naming{found: n.judged(i, n.count(i))}
+	}
+	if c, ok := n.finest(); ok {
+		return n.askOther(c, none)
+	}
+	return naming{found: none}
+}
+
+// finest is the field with the most values, of those whose names say nothing and whose values may be names. False: there is none.
+func (n *namer) finest() (best candidate, ok bool) {
+	for _, c := range n.other {
+		if n.view.n >= fewEvents && c.mayName() && (!ok || c.values.values() > best.values.values()) {
+			best, ok = c, true
+		}
+	}
+	return best, ok
+}
+
+// mayName reports whether the values of a field may be names: several short texts, or numbers that come back often.
+func (c candidate) mayName() bool {
+	switch several := c.values.values() > 1; {
+	case !several:
+		return false
+	case c.numbers > 0:
+		return c.back >= mostly && c.values.values()*2 <= c.seen
+	}
+	return len(c.text.text) <= 40 && !strings.Contains(c.text.text, " ") && !looksRandom(c.text.text)
+}
+
+// askOther asks whether a field names a series, whose name says nothing, but whose values come back.
+func (n *namer) askOther(c candidate, without identity) naming {
+	others := without.parts
+	if without.group != "" {
+		others = []metaPart{{lastName(without.group), without.group}}
+	}
+	with := n.made(append(n.join(nil, c), others...))
+	with.means = fmt.Sprintf("%s; choose it if %s names what is measured", plural(n.count(with).metas.values(), "meta"), c.path)
+	without.means = fmt.Sprintf("%s; %s stays a field", plural(n.count(without).metas.values(), "meta"), c.path)
+	return naming{question: fmt.Sprintf("no field is called as what is measured, but %s may say it", c.path), choices: []identity{with, without}}
+}
+
+// header is a header whose values come back and are several; empty: there is none.
+func (v view) header() string {
+	for _, name := range slices.Sorted(maps.Keys(v.headers)) {
+		values := v.headers[name]
+		if values.seen*2 > v.records && values.values() > 1 && values.returning() >= mostly {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,121 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/kafka/wire"
+	"waterwheel/internal/record"
+)
+
+// AnswerTimeout is added to what a request may wait at the broker: kafka-go waits for ever without a deadline.
+const AnswerTimeout = 5 * time.Second
+
+// firstTries is how often the first request is tried: it goes to any broker, and one may be starting or hanging up. What
+// cannot be reached then ends the start.
+const firstTries = 5
+
+// Client asks one Kafka cluster. All its methods may be called at the same time.
+type Client struct {
+	options   Options
+	address   net.Addr // all bootstrap brokers
+	connector *connector
+	transport *kafkago.Transport
+	clusterID string
+	metrics   *Metrics
+	memory    *recordbatch.Memory
+	answers   *answerMemory
+}
+
+// Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
+// read on unnoticed. Its error is for a person and names the setting that is wrong; Classify tells whether trying
+// again can help (Retry: nobody was reached).
+func Open(ctx context.Context, options Options, registerer prometheus.Registerer) (*Client, error) {
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := options.validate(); err != nil {
+		return nil, &settingError{err}
+	}
+	connector, err := options.Security.connector(options.Logger)
+	if err != nil {
+		return nil, &settingError{err}
+	}
+	connector.bootstrap = options.Brokers
+	if err := connector.probe(ctx, options.Brokers); err != nil {
+		return nil, fmt.Errorf("connecting to Kafka: %w", err)
+	}
+	c := &Client{
+		options:   options,
+		address:   kafkago.TCP(options.Brokers...),
+		connector: connector,
+		transport: connector.transport(options.Topics),
+		metrics:   NewMetrics(registerer),
+		memory:    recordbatch.NewMemory(options.Decoding),
+		answers:   newAnswerMemory(int(options.FetchBytes)),
+	}
+	err = patiently(ctx, firstTries, func() error {
+		answer, err := c.metadata(ctx, nil)
+		c.clusterID = answer.clusterID
+		return err
+	})
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connecting to Kafka: %w", err)
+	}
+	return c, nil
+}
+
+// ClusterID is the id the cluster was formatted with.
+func (c *Client) ClusterID() string { return c.clusterID }
+
+// Close closes the connections once their requests are answered. Batches stay valid.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// RoundTrip implements Asker.
+func (c *Client) RoundTrip(ctx context.Context, request kafkago.Request) (kafkago.Response, error) {
+	answer, err := c.transport.RoundTrip(ctx, c.address, request)
+	return answer, c.connector.unanswered(err)
+}
+
+// Asker sends requests, as a Client does.
+type Asker interface {
+	// RoundTrip sends a request and returns its answer. It ends with ctx, and only then where nothing answers.
+	RoundTrip(ctx context.Context, request kafkago.Request) (kafkago.Response, error)
+}
+
+// Ask sends a request about a partition, or about none, and returns its answer. Its error is an *Error.
+func Ask[A kafkago.Response](ctx context.Context, to Asker, of record.Partition, request kafkago.Request) (A, error) {
+	response, err := to.RoundTrip(ctx, request)
+	answer, ok := response.(A)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: a %T", wire.ErrMalformed, response)
+	}
+	if err != nil {
+		return answer, NoAnswer(request.ApiKey(), of, err)
+	}
+	return answer, nil
+}
+
+// ask is Ask for at most the time an answer may take, and what the request waits at the broker.
+func ask[A kafkago.Response](ctx context.Context, c *Client, of record.Partition, wait time.Duration, request kafkago.Request) (A, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait+AnswerTimeout)
+	defer cancel()
+	return Ask[A](ctx, c, of, request)
+}
+
+// own is ask for a request of our own.
+func own[A any](ctx context.Context, c *Client, of record.Partition, wait time.Duration, request kafkago.Request) (value A, err error) {
+	answer, err := ask[*wire.Answer[A]](ctx, c, of, wait, request)
+	if err != nil {
+		return value, err
+	}
+	return answer.Value, nil
+}

@@ -1,0 +1,79 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/internal/kafka/wire"
+	"waterwheel/internal/record"
+)
+
+// membersOfConsumerGroup describes a group whose assignments the broker makes (KIP-848): to DescribeGroups it does not exist.
+func (c *Client) membersOfConsumerGroup(ctx context.Context, group string) ([]Member, error) {
+	answer, err := own[consumerGroupAnswer](ctx, c, record.Partition{}, 0, newConsumerGroupRequest(group))
+	if err != nil || answer.code == int16(kafkago.GroupIdNotFound) {
+		return nil, err
+	}
+	return answer.members, CodeError(wire.ConsumerGroupDescribe, record.Partition{}, answer.code)
+}
+
+// newConsumerGroupRequest is ConsumerGroupDescribe v0. A broker that does not have it knows no such groups.
+func newConsumerGroupRequest(group string) *wire.GroupRequest[consumerGroupAnswer] {
+	body := wire.AppendCompactString(wire.AppendCompactLen(nil, 1), group)
+	const authorizedOperations, tags = 0, 0
+	return &wire.GroupRequest[consumerGroupAnswer]{Name: group, Request: wire.Request[consumerGroupAnswer]{
+		API: wire.ConsumerGroupDescribe, Body: append(body, authorizedOperations, tags), Read: readConsumerGroup,
+		Unknown: &consumerGroupAnswer{code: int16(kafkago.GroupIdNotFound)},
+	}}
+}
+
+// consumerGroupAnswer is the description of one group.
+type consumerGroupAnswer struct {
+	code    int16
+	members []Member
+}
+
+func readConsumerGroup(r *wire.Reader) (a consumerGroupAnswer) {
+	r.Int32() // throttle time
+	if n := r.CompactLen(); n != 1 {
+		r.Fail(fmt.Errorf("%w: %d groups", wire.ErrMalformed, n))
+	}
+	a.code = r.Int16()
+	r.CompactBytes() // message
+	r.CompactBytes() // group
+	r.CompactBytes() // state
+	r.Int32()        // epoch
+	r.Int32()        // epoch of the assignment
+	r.CompactBytes() // assignor
+	for range r.Times(r.CompactLen()) {
+		a.members = append(a.members, readMember(r))
+	}
+	return a
+}
+
+func readMember(r *wire.Reader) Member {
+	m := Member{ID: r.CompactString()}
+	r.CompactBytes() // instance
+	r.CompactBytes() // rack
+	r.Int32()        // epoch
+	m.ClientID, m.Host = r.CompactString(), r.CompactString()
+	for range r.Times(r.CompactLen()) {
+		r.CompactBytes() // topic
+	}
+	r.CompactBytes() // topics as a regular expression
+	for range 2 {    // the assignment, and the one it is on the way to
+		for range r.Times(r.CompactLen()) {
+			r.UUID()
+			r.CompactBytes() // topic
+			for range r.Times(r.CompactLen()) {
+				r.Int32() // partition
+			}
+			r.Tags()
+		}
+		r.Tags()
+	}
+	r.Tags()
+	return m
+}

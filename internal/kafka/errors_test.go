@@ -1,0 +1,83 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/kafka/wire"
+	"waterwheel/internal/record"
+)
+
+func TestClassify(t *testing.T) {
+	classes := map[Class][]error{
+		None: {nil, kafkago.Error(0)},
+		Retry: {
+			kafkago.Error(5), kafkago.Error(6), kafkago.Error(7), kafkago.Error(9), kafkago.Error(13), kafkago.Error(14), kafkago.Error(15), kafkago.Error(16),
+			kafkago.Error(74), kafkago.Error(75), kafkago.Error(78), kafkago.Error(-1), kafkago.Error(56), kafkago.Error(12345),
+			io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, os.ErrDeadlineExceeded, context.DeadlineExceeded,
+			&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, protocol.NewErrNoLeader("t", 1), wire.ErrMalformed,
+		},
+		KeepCommit: {
+			kafkago.Error(27), NoAnswer(protocol.OffsetCommit, record.Partition{}, io.ErrUnexpectedEOF), CodeError(protocol.OffsetCommit, partition("t", 1), 16),
+		},
+		GenerationOver: {kafkago.Error(22), kafkago.Error(25), CodeError(protocol.OffsetCommit, partition("t", 1), 22)},
+		LookAtMetadata: {kafkago.Error(3), kafkago.Error(100), kafkago.Error(103), protocol.NewErrNoTopic("t"), protocol.NewErrNoPartition("t", 1)},
+		OutOfRange:     {kafkago.Error(1)},
+		StopIfPersists: {recordbatch.ErrCorrupt, kafkago.Error(2)},
+		StopPartition:  {recordbatch.ErrUnreadable, kafkago.Error(29), kafkago.Error(30), kafkago.Error(43), kafkago.Error(76)},
+		StopProgram: {
+			kafkago.Error(82), kafkago.Error(26), kafkago.Error(23), kafkago.Error(24), kafkago.Error(33), kafkago.Error(34), kafkago.Error(35), kafkago.Error(58),
+			kafkago.Error(17),
+		},
+	}
+	for want, errs := range classes {
+		for _, err := range errs {
+			if got := Classify(err); got != want {
+				t.Errorf("%v is of class %d, want %d", err, got, want)
+			}
+			if err == nil {
+				continue
+			}
+			if got := Classify(fmt.Errorf("reading: %w", err)); got != want {
+				t.Errorf("%v wrapped is of class %d, want %d", err, got, want)
+			}
+		}
+	}
+}
+
+func TestErrorsSayWhatWasAskedAndWhatToDo(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want []string
+	}{
+		{CodeError(protocol.Fetch, partition("events", 3), 29), []string{"Fetch of events/3", "[29]", "grant READ"}},
+		{CodeError(protocol.Metadata, partition("events", -1), 3), []string{"Metadata of events:", "[3]", "KAFKA_TOPICS"}},
+		{CodeError(protocol.JoinGroup, record.Partition{}, 26), []string{"JoinGroup:", "[26]", "KAFKA_SESSION_TIMEOUT"}},
+		{NoAnswer(protocol.Fetch, partition("events", 3), io.ErrUnexpectedEOF), []string{"Fetch of events/3: unexpected EOF"}},
+		{NoAnswer(protocol.Metadata, record.Partition{}, context.DeadlineExceeded), []string{"Metadata: Kafka did not answer in time"}},
+	} {
+		for _, part := range test.want {
+			if !strings.Contains(test.err.Error(), part) {
+				t.Errorf("%q does not say %q", test.err, part)
+			}
+		}
+	}
+}
+
+func TestErrorsKeepTheCode(t *testing.T) {
+	err := fmt.Errorf("fetching: %w", CodeError(protocol.Fetch, partition("events", 0), 100))
+	if !errors.Is(err, kafkago.UnknownTopicID) {
+		t.Error(err)
+	}
+}

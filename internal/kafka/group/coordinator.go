@@ -1,0 +1,154 @@
+package group
+
+import (
+	"context"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/joingroup"
+	"github.com/segmentio/kafka-go/protocol/offsetcommit"
+	"github.com/segmentio/kafka-go/protocol/syncgroup"
+
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
+)
+
+// coordinator is a group's coordinator as one member of the group meets it. Each call is one request, ends with its
+// context, and is never repeated inside; calls may overlap. Errors are *Error: a kafkago.Error inside is the coordinator's
+// answer, anything else means that there was none.
+type coordinator interface {
+	// Join asks to be in the next generation and returns when it begins. A joined with a MemberID also comes with
+	// MEMBER_ID_REQUIRED.
+	Join(ctx context.Context, memberID string, subscription []byte) (joined, error)
+	// Sync hands in the leader's assignments (nil from others) and returns the assignment of this member.
+	Sync(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, error)
+	// Heartbeat keeps the session.
+	Heartbeat(ctx context.Context, m membership) error
+	// Leave ends the membership.
+	Leave(ctx context.Context, memberID string) error
+	// Commit commits offsets. It returns one result for each, in their order, or an error when none was answered.
+	Commit(ctx context.Context, m membership, commits []record.Commit) ([]error, error)
+}
+
+// membership is under which name and in which generation a member speaks.
+type membership struct {
+	generation int32
+	member     string
+}
+
+// joined is the coordinator's answer to Join.
+type joined struct {
+	membership
+	leader  bool
+	members []groupMember // all of the generation, for the leader only
+}
+
+// groupMember is another member as its leader sees it.
+type groupMember struct {
+	id           string
+	subscription []byte
+}
+
+// kafkaCoordinator is a coordinator at the other end of a transport, which finds out who it is before each request.
+type kafkaCoordinator struct {
+	kafka.Asker
+	options *Options
+}
+
+var _ coordinator = (*kafkaCoordinator)(nil)
+
+// none is what requests about a group are of.
+var none record.Partition
+
+// Join implements coordinator with JoinGroup, by kafka-go's message: v7 with today's brokers.
+func (k *kafkaCoordinator) Join(ctx context.Context, memberID string, subscription []byte) (joined, error) {
+	answer, err := kafka.Ask[*joingroup.Response](ctx, k, none, &joingroup.Request{
+		GroupID:            k.options.GroupID,
+		SessionTimeoutMS:   milliseconds(k.options.SessionTimeout),
+		RebalanceTimeoutMS: milliseconds(k.options.RebalanceTimeout),
+		MemberID:           memberID,
+		GroupInstanceID:    k.options.InstanceID,
+		ProtocolType:       protocolType,
+		Protocols:          []joingroup.RequestProtocol{{Name: stickyProtocol, Metadata: subscription}},
+	})
+	if err != nil {
+		return joined{}, err
+	}
+	j := joined{
+		membership: membership{generation: answer.GenerationID, member: answer.MemberID},
+		leader:     answer.LeaderID == answer.MemberID,
+	}
+	for _, m := range answer.Members {
+		j.members = append(j.members, groupMember{id: m.MemberID, subscription: m.Metadata})
+	}
+	return j, kafka.CodeError(protocol.JoinGroup, none, answer.ErrorCode)
+}
+
+// Sync implements coordinator with SyncGroup, by kafka-go's message: v5 with today's brokers.
+func (k *kafkaCoordinator) Sync(ctx context.Context, m membership, assignments map[string][]byte) ([]byte, error) {
+	request := &syncgroup.Request{
+		GroupID:         k.options.GroupID,
+		GenerationID:    m.generation,
+		MemberID:        m.member,
+		GroupInstanceID: k.options.InstanceID,
+		ProtocolType:    protocolType,
+		ProtocolName:    stickyProtocol,
+	}
+	for member, assignment := range assignments {
+		request.Assignments = append(request.Assignments, syncgroup.RequestAssignment{MemberID: member, Assignment: assignment})
+	}
+	answer, err := kafka.Ask[*syncgroup.Response](ctx, k, none, request)
+	if err != nil {
+		return nil, err
+	}
+	return answer.Assignments, kafka.CodeError(protocol.SyncGroup, none, answer.ErrorCode)
+}
+
+// Commit implements coordinator. Not by kafka-go's client: it commits leader epoch 0, by which Kafka's own consumers, if
+// they ever take the group over, would see the log truncated.
+func (k *kafkaCoordinator) Commit(ctx context.Context, m membership, commits []record.Commit) ([]error, error) {
+	request := &offsetcommit.Request{
+		GroupID:         k.options.GroupID,
+		GenerationID:    m.generation,
+		MemberID:        m.member,
+		GroupInstanceID: k.options.InstanceID,
+	}
+	topics := map[string]int{}
+	for _, c := range commits {
+		i, ok := topics[c.Topic]
+		if !ok {
+			i = len(request.Topics)
+			topics[c.Topic] = i
+			request.Topics = append(request.Topics, offsetcommit.RequestTopic{Name: c.Topic})
+		}
+		request.Topics[i].Partitions = append(request.Topics[i].Partitions, offsetcommit.RequestPartition{
+			PartitionIndex: c.Number, CommittedOffset: c.Offset, CommittedLeaderEpoch: -1, CommittedMetadata: c.Metadata,
+		})
+	}
+	answer, err := kafka.Ask[*offsetcommit.Response](ctx, k, none, request)
+	if err != nil {
+		return nil, err
+	}
+	return commitResults(commits, answer), nil
+}
+
+// commitResults brings the answer into the order of the commits.
+func commitResults(commits []record.Commit, answer *offsetcommit.Response) []error {
+	codes := map[record.Partition]int16{}
+	for _, topic := range answer.Topics {
+		for _, p := range topic.Partitions {
+			codes[record.Partition{Topic: topic.Name, Number: p.PartitionIndex}] = p.ErrorCode
+		}
+	}
+	results := make([]error, len(commits))
+	for i, c := range commits {
+		if code, ok := codes[c.Partition]; ok {
+			results[i] = kafka.CodeError(protocol.OffsetCommit, c.Partition, code)
+		} else {
+			results[i] = kafka.NoAnswer(protocol.OffsetCommit, c.Partition, kafka.ErrNotAnswered)
+		}
+	}
+	return results
+}
+
+func milliseconds(d time.Duration) int32 { return int32(d.Milliseconds()) }

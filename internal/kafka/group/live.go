@@ -1,0 +1,259 @@
+package group
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
+)
+
+// period is one generation while this member lives in it. It belongs to Run's goroutine.
+type period struct {
+	*Generation
+	owned       []record.Partition
+	shapes      map[string]topicShape // what the assignment was made from; nil when the leader did not say
+	joined      time.Duration         // how long it took to join
+	answered    time.Duration         // send time of the last heartbeat, or the SyncGroup, answered 0
+	cooperative bool                  // all members can go on while the group joins
+	mixed       bool                  // we did, and not all of them can
+	refused     error                 // why nothing is taken of the assignment, nil where it is taken
+	unread      string                // a topic that was assigned and is not read: the others must learn that; empty: none
+	beats       chan beat
+}
+
+// present is the generation of a period, if there is one.
+func (p *period) present() *Generation {
+	if p == nil {
+		return nil
+	}
+	return p.Generation
+}
+
+// beat is one heartbeat's outcome.
+type beat struct {
+	sent time.Duration
+	err  error
+}
+
+// newPeriod begins a generation with the answer to a SyncGroup sent at sent, in the place of another one, or from outside the
+// group (nil); direct: nothing was lost on the way. An assignment that no leader of this program made is an assignment of nothing:
+// the member stays, so that it learns when the group is its own again.
+func (g *Group) newPeriod(m membership, sent time.Duration, assignment []byte, from *period, direct bool) *period {
+	p := &period{answered: sent, beats: make(chan beat)}
+	p.owned, p.shapes, p.cooperative, p.refused = readAssignment(assignment)
+	if g.refused = p.refused; p.refused != nil {
+		g.metrics.refused.Inc()
+		g.beside = m.member
+	} else {
+		g.ignoreUnread(p)
+		g.owned.generation, g.owned.partitions = m.generation, p.owned
+	}
+	p.mixed = from != nil && !p.cooperative
+	p.cooperative = p.cooperative && !g.options.Eager
+	follows := g.follows(m, direct)
+	lapsed := g.metrics.lapsed
+	if len(p.owned) == 0 {
+		lapsed = nil // nothing to commit: such a lease lapses as a matter of course
+	}
+	lease := newLease(g.now, g.options.Lease, sent, sent, sent+g.options.Lease, lapsed)
+	if from != nil && follows {
+		lease = from.lease.successor(sent, lapsed)
+	}
+	g.former, g.known = m, lease
+	p.Generation = &Generation{
+		ID:          m.generation,
+		MemberID:    m.member,
+		Follows:     follows,
+		lease:       lease,
+		coordinator: g.coordinator,
+		now:         g.now,
+		timeout:     min(kafka.AnswerTimeout, g.options.Lease/2), // a later answer would hardly renew anything
+		metrics:     g.metrics,
+		turn:        make(chan struct{}, 1),
+		over:        make(chan struct{}),
+	}
+	p.turn <- struct{}{}
+	for _, o := range p.owned {
+		p.Partitions = append(p.Partitions, Assigned{Partition: o, TopicID: p.shapes[o.Topic].id, Beside: g.beside == m.member})
+	}
+	return p
+}
+
+// follows tells whether a generation comes right after the last one of this member, or is the same. The last one may be none of the
+// group's (lease.exists). Then only a member that has gone on, and was given the next number by the first JoinGroup that it sent,
+// knows that it was in no other between; one that is static is kept in generations which it has not joined.
+func (g *Group) follows(m membership, direct bool) bool {
+	if g.former.member != m.member {
+		return false
+	}
+	switch m.generation - g.former.generation {
+	case 0:
+		return g.known.exists()
+	case 1:
+		return g.known.exists() || direct && g.options.InstanceID == ""
+	}
+	return false
+}
+
+// ignoreUnread takes partitions of topics that this member does not read out of an assignment. A static member that comes
+// back with fewer topics is given its former assignment: it asks for a rebalance once, so that members that still read
+// those topics get them.
+func (g *Group) ignoreUnread(p *period) {
+	all := len(p.owned)
+	unread := ""
+	p.owned = slices.DeleteFunc(p.owned, func(o record.Partition) bool {
+		ours := slices.Contains(g.options.Topics, o.Topic)
+		if !ours {
+			unread = o.Topic
+			g.metrics.ignore(o)
+		}
+		return !ours
+	})
+	if unread != "" && !g.ignoring {
+		g.log.Warn("assigned partitions of topics that are not in KAFKA_TOPICS are ignored", "partitions", all-len(p.owned), "topic", unread)
+		p.unread = unread
+	}
+	g.ignoring = unread != ""
+}
+
+// live is the life of one generation, until the next one takes its place, which it returns, or this member is in none. Its error
+// is fatal.
+func (g *Group) live(ctx context.Context, p *period) (*period, error) {
+	g.metrics.began(g.now(), len(p.owned))
+	g.log.Info("a generation begins", "member", p.MemberID, "generation", p.ID, "partitions", len(p.Partitions), "follows", p.Follows, "joining_took", p.joined.Round(time.Millisecond))
+	g.handler.Assigned(p.Generation)
+	g.setStatus(Stable, p.Generation)
+	kind := g.stable(ctx, p)
+	var next *period
+	if p.cooperative && (kind == kindRebalance || kind == kindTopics || kind == kindShutdown && g.announces(p)) {
+		g.log.Info("asking for the next generation, and going on meanwhile", "member", p.MemberID, "generation", p.ID, "why", kind)
+		var end string
+		if next, end = g.rejoin(ctx, p); next == nil {
+			kind = end
+		}
+	}
+	g.metrics.ended(kind)
+	if next == nil {
+		g.log.Info("the generation ends", "member", p.MemberID, "generation", p.ID, "why", kind)
+	}
+	switch {
+	case next != nil:
+		p.supersede()
+		g.leases = append(slices.DeleteFunc(g.leases, func(l *lease) bool { return !l.Held() }), p.lease)
+		return next, nil
+	case kind == kindLost:
+		g.handler.Lost(p.Generation)
+	default:
+		g.revoke(ctx, p, kind == kindShutdown)
+	}
+	p.close()
+	for _, l := range g.leases {
+		l.finish()
+	}
+	g.leases = nil
+	if errors.Is(p.cause, kafkago.UnknownMemberId) {
+		g.memberID = ""
+	}
+	if fatal(p.cause) != nil {
+		return nil, g.fatalError(p.cause)
+	}
+	return nil, nil
+}
+
+// announces tells whether a shutdown is to be announced: then what this member has is assigned to others while it still works,
+// and none of it waits until they have heard that it left. A static member keeps what it has for its next incarnation.
+func (g *Group) announces(p *period) bool {
+	if g.options.InstanceID != "" || len(p.owned) == 0 || g.owned.leaving {
+		return false
+	}
+	g.owned.leaving = true
+	return true
+}
+
+// stable waits until something ends the generation, and says what.
+func (g *Group) stable(ctx context.Context, p *period) (kind string) {
+	if p.mixed { // members of former versions wait long for partitions that are handed over in the generation itself
+		return kindRebalance
+	}
+	var senders sync.WaitGroup
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer senders.Wait()
+	defer stop()
+	changed, strangers := make(chan string), make(chan *ForeignError)
+	senders.Go(func() { g.heartbeat(work, p) })
+	senders.Go(func() { g.watch(work, p, changed) })
+	senders.Go(func() { g.identify(work, p, strangers) })
+	for {
+		select {
+		case <-ctx.Done():
+			return kindShutdown
+		case <-p.over: // an answer to a commit said so
+			return kindLost
+		case topic := <-changed:
+			g.log.Info("a topic has changed, or is not read here: asking for a rebalance", "topic", topic)
+			return kindTopics
+		case e := <-strangers:
+			g.log.Error("nothing is read", "member", p.MemberID, "generation", p.ID, "err", e)
+			g.refused = e
+			g.setStatus(g.Status().State, g.Status().Generation)
+		case b := <-p.beats:
+			p.lease.account()
+			if kind := g.heard(p, b); kind != "" {
+				return kind
+			}
+		}
+	}
+}
+
+// heard draws the consequences of a heartbeat: how the generation ends, or nothing. A heartbeat renews no lease: a
+// coordinator cut off from the others may go on answering from memory.
+func (g *Group) heard(p *period, b beat) (kind string) {
+	switch {
+	case b.err == nil:
+		p.answered = b.sent
+		g.outage.over("the coordinator answers again")
+		return ""
+	case errors.Is(b.err, kafkago.RebalanceInProgress):
+		return kindRebalance
+	case endsGeneration(b.err), fatal(b.err) != nil:
+		p.end(b.err)
+		return kindLost
+	default:
+		g.metrics.retries.WithLabelValues(requestHeartbeat).Inc()
+		g.outage.trouble("the coordinator does not answer heartbeats", b.err)
+		return ""
+	}
+}
+
+// heartbeat sends heartbeats until ctx is done.
+func (g *Group) heartbeat(ctx context.Context, p *period) {
+	ticker := time.NewTicker(g.options.HeartbeatInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		b := beat{sent: g.now()}
+		b.err = g.heartbeatOnce(ctx, membership{p.ID, p.MemberID})
+		select {
+		case p.beats <- b:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (g *Group) heartbeatOnce(ctx context.Context, m membership) error {
+	// A heartbeat that hangs must leave time for another two in the session.
+	ctx, cancel := context.WithTimeout(ctx, min(kafka.AnswerTimeout, g.options.SessionTimeout/3))
+	defer cancel()
+	return g.coordinator.Heartbeat(ctx, m)
+}

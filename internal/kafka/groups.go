@@ -1,0 +1,200 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describegroups"
+	"github.com/segmentio/kafka-go/protocol/listgroups"
+
+	"waterwheel/internal/kafka/wire"
+	"waterwheel/internal/record"
+)
+
+// Groups lists the consumer groups whose names begin with a prefix, as far as this user may see them, sorted.
+func (c *Client) Groups(ctx context.Context, prefix string) ([]string, error) {
+	answer, err := ask[*listgroups.Response](ctx, c, record.Partition{}, 0, &listGroups{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, g := range answer.Groups {
+		if strings.HasPrefix(g.GroupID, prefix) {
+			names = append(names, g.GroupID)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// listGroups asks every broker for the groups that it coordinates. A broker that cannot tell fails the whole answer:
+// kafka-go's own message leaves its groups out.
+type listGroups struct{ listgroups.Request }
+
+// Split implements protocol.Splitter.
+func (r *listGroups) Split(cluster protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
+	messages, _, err := r.Request.Split(cluster)
+	return messages, new(listedGroups), err
+}
+
+// listedGroups merges the answers.
+type listedGroups struct{ listgroups.Response }
+
+// Merge implements protocol.Merger.
+func (m *listedGroups) Merge(requests []protocol.Message, results []any) (protocol.Message, error) {
+	for _, result := range results {
+		answer, err := protocol.Result(result)
+		if err != nil {
+			return nil, err
+		}
+		if code := answer.(*listgroups.Response).ErrorCode; code != 0 {
+			return nil, kafkago.Error(code)
+		}
+	}
+	return m.Response.Merge(requests, results)
+}
+
+// Member is a member of a consumer group as its coordinator describes it.
+type Member struct {
+	ID       string
+	ClientID string
+	Host     string
+	// Subscription is what the member has joined with: nothing while it joins, and in a group whose assignments the broker makes.
+	Subscription []byte
+}
+
+// String names the member for a person.
+func (m Member) String() string {
+	return fmt.Sprintf("client id %q at %s (member %s)", m.ClientID, strings.TrimPrefix(m.Host, "/"), m.ID)
+}
+
+// Members describes the members of a group, of whatever protocol; none for a group that does not exist.
+func (c *Client) Members(ctx context.Context, group string) ([]Member, error) {
+	g, err := c.describeGroup(ctx, group)
+	if errors.Is(err, kafkago.GroupIdNotFound) || err == nil && g.GroupState == "Dead" {
+		return c.membersOfConsumerGroup(ctx, group)
+	}
+	var list []Member
+	for _, m := range g.Members {
+		list = append(list, Member{ID: m.MemberID, ClientID: m.ClientID, Host: m.ClientHost, Subscription: m.MemberMetadata})
+	}
+	return list, err
+}
+
+// GroupRights are what this user may do with a group.
+func (c *Client) GroupRights(ctx context.Context, group string) (Rights, error) {
+	g, err := c.describeGroup(ctx, group)
+	if errors.Is(err, kafkago.GroupIdNotFound) {
+		err = nil
+	}
+	return Rights(g.AuthorizedOperations), err
+}
+
+func (c *Client) describeGroup(ctx context.Context, group string) (g describegroups.ResponseGroup, err error) {
+	request := &describegroups.Request{Groups: []string{group}, IncludeAuthorizedOperations: true}
+	answer, err := ask[*describegroups.Response](ctx, c, record.Partition{}, 0, request)
+	if err != nil {
+		return g, err
+	}
+	if len(answer.Groups) != 1 {
+		return g, NoAnswer(protocol.DescribeGroups, record.Partition{}, fmt.Errorf("%w: %d groups", wire.ErrMalformed, len(answer.Groups)))
+	}
+	return answer.Groups[0], CodeError(protocol.DescribeGroups, record.Partition{}, answer.Groups[0].ErrorCode)
+}
+
+// Committed is an offset that a group has committed.
+type Committed struct {
+	// Place is the partition with the offset, -1 when there is none.
+	record.Place
+	// Metadata is the text that was committed with it.
+	Metadata string
+	// Epoch is the leader epoch that was committed with it: consumers commit that of the last record they read, tools that
+	// set offsets, and this program, none: -1.
+	Epoch int32
+	// Err is why the commit could not be read, for this partition alone: not authorised. The offset says nothing then.
+	Err error
+}
+
+// Consumed tells that a consumer committed the offset, up to which it had read; else a tool has set it.
+func (c *Committed) Consumed() bool { return c.Epoch >= 0 }
+
+// Committed is what a group has committed for partitions, in their order. An answer's Err says which could not be read.
+func (c *Client) Committed(ctx context.Context, group string, partitions []record.Partition) ([]Committed, error) {
+	if len(partitions) == 0 {
+		return nil, nil
+	}
+	request := offsetFetchRequest(group, partitions)
+	answer, err := own[offsetFetchAnswer](ctx, c, record.Partition{}, 0, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := CodeError(protocol.OffsetFetch, record.Partition{}, answer.code); err != nil {
+		return nil, err
+	}
+	committed := make([]Committed, len(partitions))
+	for i, p := range partitions {
+		j := slices.IndexFunc(answer.committed, func(c Committed) bool { return c.Partition == p })
+		if j < 0 {
+			return nil, NoAnswer(protocol.OffsetFetch, p, ErrNotAnswered)
+		}
+		committed[i] = answer.committed[j]
+	}
+	return committed, nil
+}
+
+// ErrNotAnswered is an answer in which a partition that was asked about is missing.
+var ErrNotAnswered = errors.New("not in the answer")
+
+// offsetFetchRequest is OffsetFetch v7 with "require stable": an offset that a transaction is about to commit is waited
+// for (UNSTABLE_OFFSET_COMMIT) rather than passed over. kafka-go's own stops before it.
+func offsetFetchRequest(group string, partitions []record.Partition) *wire.GroupRequest[offsetFetchAnswer] {
+	byTopic := map[string][]int32{}
+	for _, p := range partitions {
+		byTopic[p.Topic] = append(byTopic[p.Topic], p.Number)
+	}
+	body := wire.AppendCompactString(nil, group)
+	body = wire.AppendCompactLen(body, len(byTopic))
+	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
+		body = wire.AppendCompactString(body, topic)
+		body = wire.AppendCompactLen(body, len(byTopic[topic]))
+		for _, number := range byTopic[topic] {
+			body = binary.BigEndian.AppendUint32(body, uint32(number))
+		}
+		body = append(body, 0) // tags
+	}
+	const requireStable, tags = 1, 0
+	return &wire.GroupRequest[offsetFetchAnswer]{Name: group, Request: wire.Request[offsetFetchAnswer]{
+		API: protocol.OffsetFetch, Body: append(body, requireStable, tags), Read: readOffsetFetch,
+	}}
+}
+
+// offsetFetchAnswer is the committed offsets; code is the group's, those of partitions are in their Err.
+type offsetFetchAnswer struct {
+	code      int16
+	committed []Committed
+}
+
+func readOffsetFetch(r *wire.Reader) (a offsetFetchAnswer) {
+	r.Int32() // throttle time
+	for range r.Times(r.CompactLen()) {
+		topic := r.CompactString()
+		for range r.Times(r.CompactLen()) {
+			of := record.Partition{Topic: topic, Number: r.Int32()}
+			c := Committed{Place: record.Place{Partition: of, Offset: r.Int64()}, Epoch: r.Int32(), Metadata: r.CompactString()}
+			c.Err = CodeError(protocol.OffsetFetch, of, r.Int16())
+			r.Tags()
+			a.committed = append(a.committed, c)
+		}
+		r.Tags()
+	}
+	a.code = r.Int16()
+	r.Tags()
+	return a
+}

@@ -1,0 +1,142 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/sasl"
+
+	"waterwheel/internal/kafka/wire"
+)
+
+const (
+	saslHandshakeVersion    = 1 // the first after which the proofs are requests of Kafka's protocol
+	saslAuthenticateVersion = 1 // the first that says how long a session lasts
+	// leastRenewal is the least time between two logins on one connection: Kafka ends a connection that logs in twice within a second.
+	leastRenewal = 1100 * time.Millisecond
+	// maxIterations bounds the work that a broker may ask for: SCRAM hashes a password so often. Kafka allows 16,384.
+	maxIterations = 1 << 20
+)
+
+// session is the login of one connection.
+type session struct {
+	mechanism sasl.Mechanism
+	user      string // for messages
+	// renewAt is when the login is to be proved again; zero: it lasts.
+	renewAt time.Time
+}
+
+// prove logs in. The context only names the broker to mechanisms that ask for it.
+func (s *session) prove(ctx context.Context, rw io.ReadWriter) error {
+	if err := s.converse(ctx, rw); err != nil {
+		return fmt.Errorf("logging in as %q by %s: %w", s.user, s.mechanism.Name(), err)
+	}
+	return nil
+}
+
+func (s *session) converse(ctx context.Context, rw io.ReadWriter) error {
+	if err := s.choose(rw); err != nil {
+		return err
+	}
+	machine, proof, err := s.mechanism.Start(ctx)
+	if err != nil {
+		return fmt.Errorf("beginning to log in: %w", err)
+	}
+	for done := false; !done; {
+		challenge, err := s.authenticate(rw, proof)
+		if err != nil {
+			return err
+		}
+		if err := bearable(challenge); err != nil {
+			return err
+		}
+		done, proof, err = machine.Next(ctx, challenge)
+		if errors.Is(err, kafkago.SASLAuthenticationFailed) {
+			return err
+		}
+		if err != nil {
+			return fmt.Errorf("%w: the broker's part of the login: %w", wire.ErrMalformed, err)
+		}
+	}
+	return nil
+}
+
+// choose tells the broker the mechanism.
+func (s *session) choose(rw io.ReadWriter) error {
+	body := wire.AppendShortString(nil, s.mechanism.Name())
+	answer, err := wire.Exchange(rw, wire.Call{API: protocol.SaslHandshake, Version: saslHandshakeVersion, Body: body})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	r := wire.NewReader(answer)
+	code := kafkago.Error(r.Int16())
+	var offered []string
+	for range r.Times(r.LongLen()) {
+		offered = append(offered, r.ShortString())
+	}
+	switch {
+	case r.Err() != nil:
+		return fmt.Errorf("%w: %w", errNoAnswer, r.Err())
+	case code == kafkago.UnsupportedSASLMechanism:
+		return fmt.Errorf("%w (it offers %s)", code, strings.Join(offered, ", "))
+	case code != 0:
+		return code
+	}
+	return nil
+}
+
+// authenticate sends one proof and returns the broker's challenge.
+func (s *session) authenticate(rw io.ReadWriter, proof []byte) ([]byte, error) {
+	body := wire.AppendLongBytes(nil, proof)
+	answer, err := wire.Exchange(rw, wire.Call{API: protocol.SaslAuthenticate, Version: saslAuthenticateVersion, Body: body})
+	if hungUp(err) {
+		return nil, fmt.Errorf("%w: %w", errLoginCut, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := wire.NewReader(answer)
+	code, _ := kafkago.Error(r.Int16()), r.ShortString() // its message says no more than the code
+	challenge := r.LongBytes()
+	lifetime := time.Duration(r.Int64()) * time.Millisecond
+	if r.Err() != nil {
+		return nil, r.Err()
+	}
+	if code != 0 {
+		return nil, code
+	}
+	if lifetime > 0 { // somewhat before its end, and not all connections at once
+		s.renewAt = time.Now().Add(max(leastRenewal, lifetime/100*80+rand.N(lifetime/100*10+1)))
+	}
+	return challenge, nil
+}
+
+// renew proves the login again when its time comes: a broker with connections.max.reauth.ms ends a connection at the first
+// request after that time.
+func (s *session) renew(conn net.Conn) error {
+	if s.renewAt.IsZero() || time.Now().Before(s.renewAt) {
+		return nil
+	}
+	s.renewAt = time.Time{}
+	return s.prove(context.Background(), conn)
+}
+
+// bearable refuses a challenge of SCRAM that asks for work without end.
+func bearable(challenge []byte) error {
+	for attribute := range strings.SplitSeq(string(challenge), ",") {
+		text, ok := strings.CutPrefix(attribute, "i=")
+		if n, err := strconv.Atoi(text); ok && (err != nil || n > maxIterations) {
+			return fmt.Errorf("%w: the broker asks to hash the password %.20s times", wire.ErrMalformed, text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/kafka/wire"
+)
+
+// Isolation says which records of transactions are read.
+type Isolation int8
+
+const (
+	// ReadUncommitted reads every record as soon as it is replicated, those of aborted transactions too.
+	ReadUncommitted Isolation = 0
+	// ReadCommitted reads up to the first open transaction and leaves out aborted ones.
+	ReadCommitted Isolation = 1
+)
+
+// Start is where a partition begins of which nothing is committed. The zero value is the first record that is still there.
+type Start struct {
+	// Latest begins at the end of the log.
+	Latest bool
+	// Time, when not zero, begins at the first record of this time or later.
+	Time time.Time
+}
+
+// Options are the settings of a Client.
+type Options struct {
+	// Brokers are the bootstrap addresses, host:port. Metadata is always asked of these: they must stay valid.
+	Brokers []string
+	// Topics are the names the client routes requests for. A topic that is not listed cannot be fetched.
+	Topics []string
+	// Security is the zero value for plaintext without authentication.
+	Security Security
+	// FetchBytes is the most the broker shall send for one fetch; its first record batch comes whole even when it is larger.
+	FetchBytes int32
+	// FetchWait is how long the broker waits for the first new record.
+	FetchWait time.Duration
+	// Isolation is ReadUncommitted when zero.
+	Isolation Isolation
+	// Start is where logs begin of which nothing is committed.
+	Start Start
+	// Decoding bounds what is made of fetched record batches.
+	Decoding recordbatch.Options
+	// Logger takes the few life-cycle lines of this package, nil for none.
+	Logger *slog.Logger
+}
+
+// validate refuses what could never work, all problems at once.
+func (o Options) validate() error {
+	var problems []error
+	if len(o.Brokers) == 0 {
+		problems = append(problems, errors.New("KAFKA_BROKERS names no broker"))
+	}
+	for _, broker := range o.Brokers {
+		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
+			problems = append(problems, fmt.Errorf("KAFKA_BROKERS: %q is not host:port", broker))
+		}
+	}
+	if o.FetchBytes < 1 || o.FetchBytes > wire.MaxResponseBytes/2 {
+		problems = append(problems, fmt.Errorf("KAFKA_FETCH_BYTES is %d: it must be 1 to %d bytes", o.FetchBytes, wire.MaxResponseBytes/2))
+	}
+	if o.FetchWait < time.Millisecond || o.FetchWait > time.Minute {
+		problems = append(problems, fmt.Errorf("KAFKA_FETCH_WAIT is %v: it must be 1ms to 1m", o.FetchWait))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,216 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"waterwheel/internal/kafka/wire"
+	"waterwheel/internal/record"
+)
+
+var (
+	// errUnreachable is a broker of which nothing is known: another one may answer.
+	errUnreachable = errors.New("cannot be reached")
+	// errNoAnswer is a broker that hangs up on the very first request, which any Kafka answers to anybody.
+	errNoAnswer = errors.New("no answer to the first request")
+	// errLoginCut is a broker that hangs up instead of answering a proof. Some refuse a password so; any may be ending.
+	errLoginCut = errors.New("no answer to the login")
+	// errNoLogin is a broker that hangs up on the first request for which one must be logged in.
+	errNoLogin = errors.New("not logged in")
+	// errController is a listener of a KRaft controller: it knows other requests than a broker.
+	errController = errors.New("a KRaft controller, not a broker")
+	// errHandshake is a TLS handshake that failed, at whichever side.
+	errHandshake = errors.New("TLS handshake")
+)
+
+// probe connects to the first bootstrap broker that answers, the way every later connection is made. It finds out which
+// setting is wrong where a broker answers otherwise than expected. A broker that hangs up before it has answered anything
+// blames no setting: it may be starting, or be a proxy in front of a broker that is down.
+func (c *connector) probe(ctx context.Context, brokers []string) error {
+	var away reach
+	var mute []error
+	for _, broker := range brokers {
+		err := c.probeBroker(ctx, broker)
+		if err == nil {
+			return nil
+		}
+		switch {
+		case errors.Is(err, errUnreachable), hungUpAtOnce(err):
+			away.note(broker, err)
+		case errors.Is(err, errNoAnswer), errors.Is(err, errLoginCut):
+			mute = append(mute, err)
+		default:
+			return &settingError{err}
+		}
+	}
+	if len(mute) > 0 {
+		return &settingError{errors.Join(mute...)}
+	}
+	return away.none(brokers)
+}
+
+func (c *connector) probeBroker(ctx context.Context, broker string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	conn, err := c.open(ctx, "tcp", broker)
+	if err != nil {
+		return c.explain(ctx, broker, err)
+	}
+	defer conn.Close()
+	if err := wire.Within(ctx, conn, func() error { return c.ask(conn) }); err != nil {
+		return c.explain(ctx, broker, err)
+	}
+	return nil
+}
+
+// ask asks for the versions, which any Kafka tells anybody, and for the cluster, which it tells those only who may know.
+func (c *connector) ask(conn net.Conn) error {
+	if err := checkVersions(conn); err != nil {
+		return err
+	}
+	_, err := metadataRequest(nil).RawExchange(conn)
+	if c.sasl == nil && hungUp(err) {
+		return fmt.Errorf("%w: %w", errNoLogin, err)
+	}
+	return err
+}
+
+// brokerRegistration is the request by which a broker reports to a controller. No broker answers it.
+const brokerRegistration protocol.ApiKey = 62
+
+// checkVersions asks which requests the broker knows.
+func checkVersions(rw io.ReadWriter) error {
+	answer, err := wire.Exchange(rw, wire.Call{API: protocol.ApiVersions})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	known := make(map[protocol.ApiKey]int16)
+	r := wire.NewReader(answer)
+	code := r.Int16()
+	for range r.Times(r.LongLen()) {
+		api, _, newest := protocol.ApiKey(r.Int16()), r.Int16(), r.Int16()
+		known[api] = newest
+	}
+	if r.Err() != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, r.Err())
+	}
+	if err := CodeError(protocol.ApiVersions, record.Partition{}, code); err != nil {
+		return err
+	}
+	_, hasMetadata := known[protocol.Metadata]
+	if _, takesBrokers := known[brokerRegistration]; takesBrokers && !hasMetadata {
+		return errController
+	}
+	if known[protocol.Fetch] < wire.Version(protocol.Fetch) || known[protocol.Metadata] < wire.Version(protocol.Metadata) {
+		return kafkago.UnsupportedVersion
+	}
+	return nil
+}
+
+// explain turns what a connection died of into the setting to look at.
+func (c *connector) explain(ctx context.Context, broker string, err error) error {
+	code, coded := errors.AsType[kafkago.Error](err)
+	switch {
+	case errors.Is(err, errTokenAway):
+		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
+	case errors.Is(err, errTokenRefused):
+		return fmt.Errorf("%s: %w", broker, err)
+	case code == kafkago.SASLAuthenticationFailed && c.sasl != nil && c.sasl.Name() == oauthBearer:
+		return fmt.Errorf("%s: %w; compare the token's issuer, audience, scope and times with the broker's sasl.oauthbearer.expected.issuer, "+
+			"….expected.audience and clock", broker, err)
+	}
+	if coded && answerOf(code).class == StopProgram {
+		return fmt.Errorf("%s: %w; %s", broker, err, answerOf(code).advice)
+	}
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%s %w within %v: is it a Kafka listener, and of the kind KAFKA_SECURITY says? %w",
+			broker, errUnreachable, c.timeout, cmp.Or(ctx.Err(), context.DeadlineExceeded))
+	}
+	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Errorf("%s %w: DNS does not know %s: is it written right, is the server known there yet? %w", broker, errUnreachable, unknown.Name, err)
+	}
+	says := ""
+	switch {
+	case errors.Is(err, errHandshake):
+		says = explainHandshake(err)
+	case alerted(err):
+		says = "refuses this client's certificate, or that it has none: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+	case errors.Is(err, errLoginCut):
+		says = "hangs up on this login: look at KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, unless the broker is ending"
+	case errors.Is(err, errNoLogin):
+		says = "hangs up on an unauthenticated request: this listener wants SASL, set KAFKA_SECURITY to " + c.withSASL()
+	case errors.Is(err, errController):
+		says = "is the port of controllers: put the port of the brokers into KAFKA_BROKERS (listeners in the broker's configuration, without those of controller.listener.names)"
+	case errors.Is(err, errNoAnswer) && c.tls != nil:
+		says = "agrees on TLS and then hangs up: it may be a proxy before a broker that is down, want another client certificate (KAFKA_TLS_CERT_FILE), " +
+			"or be no Kafka (the port in KAFKA_BROKERS)"
+	case hungUpAtOnce(err):
+		says = "hangs up at once: it may be a proxy before a broker that is down, require TLS (then set KAFKA_SECURITY to tls or sasl_tls), " +
+			"or be no Kafka (the port in KAFKA_BROKERS)"
+	case errors.Is(err, errNoAnswer):
+		says = "does not answer as Kafka without TLS does: if it wants TLS set KAFKA_SECURITY to tls or sasl_tls, else look at the port in KAFKA_BROKERS"
+	default:
+		return fmt.Errorf("%s %w: %w", broker, errUnreachable, err)
+	}
+	return fmt.Errorf("%s %s: %w", broker, says, err)
+}
+
+// explainHandshake is about a handshake of TLS that failed.
+func explainHandshake(err error) string {
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	_, unknownAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, otherName := errors.AsType[x509.HostnameError](err)
+	switch {
+	case alerted(err):
+		return "refuses this client: look at KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE"
+	case unknownAuthority:
+		return "has a certificate of an unknown authority: put its CA into KAFKA_TLS_CA_FILE"
+	case otherName:
+		return "has a certificate for another name: set KAFKA_TLS_SERVER_NAME or dial it by that name"
+	case isInvalid && invalid.Reason == x509.Expired:
+		return "has a certificate that is not valid at this time: the broker needs a new one, or a clock is wrong"
+	case isInvalid:
+		return "has a certificate that is not good for a server: the broker needs another one"
+	case hungUp(err):
+		return "hangs up in the TLS handshake: perhaps it is a proxy before a broker that is down, or it does not speak TLS: look at KAFKA_SECURITY " +
+			"and the port in KAFKA_BROKERS"
+	case strings.Contains(err.Error(), "does not look like a TLS handshake"):
+		return "does not speak TLS: look at KAFKA_SECURITY and the port in KAFKA_BROKERS"
+	}
+	return "cannot agree on TLS with this client: look at the broker's ssl.enabled.protocols and ssl.cipher.suites, and at KAFKA_TLS_…"
+}
+
+// withSASL is what KAFKA_SECURITY should be when SASL is missing.
+func (c *connector) withSASL() string {
+	if c.tls != nil {
+		return "sasl_tls"
+	}
+	return "sasl_plaintext"
+}
+
+// alerted tells an alert of TLS: the other side says what it does not like.
+func alerted(err error) bool {
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && operation.Op == "remote error"
+}
+
+// hungUp says whether the broker ended the connection instead of answering.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// hungUpAtOnce reports whether the broker ended the connection before it had answered anything.
+func hungUpAtOnce(err error) bool {
+	return hungUp(err) && (errors.Is(err, errNoAnswer) || errors.Is(err, errHandshake))
+}

@@ -1,0 +1,179 @@
+package recordbatch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"waterwheel/internal/record"
+)
+
+// largeBatch is a record batch of n records under a codec, with gaps, of values up to most bytes.
+func largeBatch(t testing.TB, rnd *rand.Rand, codec string, base int64, n, most int) []byte {
+	t.Helper()
+	var payload []byte
+	delta := int64(-1)
+	for i := range n {
+		delta += 1 + rnd.Int64N(3)
+		value := bytes.Repeat([]byte(fmt.Sprintf("%d,", i)), 1+rnd.IntN(most)/8)
+		payload = append(payload, recordSpec{delta: delta, time: int64(i), key: []byte("k"), value: value}.encode()...)
+	}
+	spec := batchSpec{base: base, lastDelta: int32(delta), count: int32(n), payload: payload}
+	if c, ok := compressors(t)[codec]; ok {
+		spec.attributes, spec.payload = c.codec, c.compress(payload)
+	}
+	return spec.encode()
+}
+
+// Whatever the pieces and the place to begin with: the same records as in one piece, each once.
+func TestPiecesGiveOutEveryRecordOnce(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for _, codec := range []string{"none", "gzip", "snappy raw", "snappy xerial", "lz4", "zstd"} {
+		var set []byte
+		next := int64(5)
+		for range 4 {
+			batch := largeBatch(t, rnd, codec, next, 1+rnd.IntN(400), 2000)
+			set = append(set, batch...)
+			h := parseBatchHeader(batch)
+			next += int64(h.lastDelta) + 1 + rnd.Int64N(10)
+			set = append(set, marker(next, 3, commitMarker)...)
+			next++
+		}
+		for range 10 {
+			from := rnd.Int64N(next)
+			whole, err := decodePieces(newTestDecoder(set, from, 64<<20), Piece{64 << 20, 1 << 20})
+			if err != nil {
+				t.Fatal(codec, err)
+			}
+			d := newTestDecoder(set, from, 20_000+rnd.IntN(100_000))
+			got, err := decodePieces(d, Piece{1 + rnd.IntN(40_000), 1 + rnd.IntN(200)})
+			if err != nil || got.Next != whole.Next || d.more() {
+				t.Fatal(codec, err, got.Next, whole.Next)
+			}
+			if !reflect.DeepEqual(whole.Records, got.Records) {
+				t.Fatalf("%s from %d: the records are others", codec, from)
+			}
+		}
+	}
+}
+
+// A small payload must not make a piece large, however many of them are read at the same time.
+func TestPiecesAreBounded(t *testing.T) {
+	const bytesWhole = 12 << 20
+	for name, c := range compressors(t) {
+		if name == "snappy raw" {
+			continue // at most 21 times its size
+		}
+		var payload []byte
+		for i := range 12 {
+			payload = append(payload, recordSpec{delta: int64(i), value: make([]byte, bytesWhole/12)}.encode()...)
+		}
+		set := batchSpec{attributes: c.codec, lastDelta: 11, count: 12, payload: c.compress(payload)}.encode()
+		decoders := []*decoder{newTestDecoder(set, 0, 1<<20)}
+		for range 3*openStreams - 1 {
+			d := *decoders[0]
+			decoders = append(decoders, &d)
+		}
+		given := make([]int, len(decoders))
+		for decoders[0].more() {
+			for i, d := range decoders {
+				p := new(piece)
+				if err := d.piece(p, Piece{1 << 20, 8192}); err != nil {
+					t.Fatal(name, err)
+				}
+				given[i] += len(p.records)
+				if size := p.size() + d.kept(); size > 6<<20 {
+					t.Fatalf("%s: a piece of %d records takes %d bytes", name, len(p.records), size)
+				}
+			}
+		}
+		for _, n := range given {
+			if n != 12 {
+				t.Errorf("%s: %d records, want 12", name, n)
+			}
+		}
+	}
+}
+
+func TestARecordBatchBeyondTheBoundsIsNamed(t *testing.T) {
+	record := recordSpec{value: make([]byte, 1<<20)}
+	var payload []byte
+	for i := range int64(maxBatchBytes>>20 + 2) {
+		record.delta = i
+		payload = append(payload, record.encode()...)
+	}
+	for name, c := range compressors(t) {
+		count := int32(maxBatchBytes>>20 + 2)
+		set := batchSpec{attributes: c.codec, lastDelta: count - 1, count: count, payload: c.compress(payload)}.encode()
+		batch, err := decodeSet(set, 0)
+		if !errors.Is(err, ErrUnreadable) || !strings.Contains(err.Error(), "128 MiB") || len(batch.Records) < 100 && name != "snappy raw" {
+			t.Errorf("%s: %d records, %v", name, len(batch.Records), err)
+		}
+	}
+}
+
+func TestARecordThatIsTooLongIsCut(t *testing.T) {
+	long := recordSpec{delta: 1, time: 7, key: bytes.Repeat([]byte("k"), 3*keptKey), value: bytes.Repeat([]byte("v"), 10<<20), headers: []record.Header{{Key: "a", Value: []byte("b")}}}
+	other := recordSpec{delta: 2, key: nil, value: bytes.Repeat([]byte("w"), 3<<20), headers: []record.Header{{Key: "a", Value: make([]byte, keptHeaders)}}}
+	for name, c := range compressors(t) {
+		if name == "snappy raw" {
+			continue // more than a block may have
+		}
+		payload := concat(recordSpec{value: []byte("first")}.encode(), long.encode(), other.encode(), recordSpec{delta: 3, value: []byte("last")}.encode())
+		set := batchSpec{base: 10, attributes: c.codec, lastDelta: 3, count: 4, payload: c.compress(payload)}.encode()
+		for _, from := range []int64{10, 11, 12, 13} {
+			got, err := decodeSet(set, from)
+			if err != nil || got.Next != 14 || len(got.Records) != int(14-from) {
+				t.Fatalf("%s from %d: %d records, next %d: %v", name, from, len(got.Records), got.Next, err)
+			}
+			want := []record.Record{
+				{Offset: 10, Value: []byte("first")},
+				{Offset: 11, Timestamp: 7, Key: long.key[:keptKey], Value: long.value[:keptValue], Headers: []byte{2, 2, 'a', 2, 'b'}, Cut: int64(len(long.encode()) - 4)},
+				{Offset: 12, Value: other.value[:keptValue], Cut: int64(len(other.encode()) - 4)},
+				{Offset: 13, Value: []byte("last")},
+			}
+			if !reflect.DeepEqual(want[from-10:], got.Records) {
+				t.Errorf("%s from %d: the records are others", name, from)
+			}
+		}
+		for _, end := range []int{len(payload) - 1<<20, len(payload) - 3<<20 - 100, len(payload) - 8<<20} {
+			set := batchSpec{base: 10, attributes: c.codec, lastDelta: 3, count: 4, payload: c.compress(payload[:end])}.encode()
+			d := newTestDecoder(set, 10, 1<<20)
+			got, err := decodePieces(d, Piece{1 << 20, 8192})
+			if _, again := decodePieces(d, Piece{1 << 20, 8192}); !errors.Is(err, ErrCorrupt) || !errors.Is(again, ErrCorrupt) || len(got.Records) == 0 {
+				t.Errorf("%s cut to %d: %d records, %v, then %v", name, end, len(got.Records), err, again)
+			}
+		}
+	}
+}
+
+// What is wrong inside a record batch comes after the records before it, again and again, in pieces of any size.
+func TestRecordsBeforeADamagedOneComeFirst(t *testing.T) {
+	for name, c := range compressors(t) {
+		var payload []byte
+		for i := range 300 {
+			r := recordSpec{delta: int64(i), value: bytes.Repeat([]byte("x"), 500)}
+			if i == 250 {
+				r.delta = 3
+			}
+			payload = append(payload, r.encode()...)
+		}
+		set := batchSpec{attributes: c.codec, lastDelta: 299, count: 300, payload: c.compress(payload)}.encode()
+		for _, pieceBytes := range []int{20_000, 1 << 20} {
+			d := newTestDecoder(set, 0, pieceBytes)
+			got, err := decodePieces(d, Piece{30_000, 40})
+			if len(got.Records) != 250 || got.Next != 250 || !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s: %d records, next %d, %v", name, len(got.Records), got.Next, err)
+			}
+			if _, err := decodePieces(newTestDecoder(set, 250, pieceBytes), Piece{30_000, 40}); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s: from the damaged one: %v", name, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package recordbatch
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+
+	"waterwheel/internal/record"
+)
+
+// unreadable is a record batch, or what is left of one, that cannot be read.
+type unreadable struct {
+	offset int64  // the first offset of it that is wanted: where it is the same whoever comes to it
+	next   int64  // the first one after it
+	raw    []byte // the record batch as it came
+	err    error
+}
+
+// Error is what is wrong with it.
+func (u *unreadable) Error() string { return u.err.Error() }
+
+// Unwrap gives the cause.
+func (u *unreadable) Unwrap() error { return u.err }
+
+// unreadable says of an error what of the log it is about. raw is the record batch, as far as its end is known.
+func (d *decoder) unreadable(raw []byte, err error) error {
+	u := &unreadable{offset: d.next, next: d.next + 1, raw: raw, err: err}
+	if len(raw) >= batchRecords {
+		h := parseBatchHeader(raw)
+		if last := h.base + int64(h.lastDelta); h.base >= 0 && h.base < math.MaxInt64-math.MaxInt32 && last >= d.next {
+			u.offset, u.next = max(h.base, d.next), last+1
+		}
+	}
+	return u
+}
+
+// skip makes of a record batch that cannot be read one record that says so, if it may be skipped. Otherwise the error says how
+// it may be.
+func (r *Reader) skip(from int64, u *unreadable) (record.Batch, error) {
+	if r.set.End < u.next { // its own word for where it ends is wrong as well
+		u.offset, u.next = from, from+1
+	}
+	place := record.Place{Partition: r.set.Partition, Offset: u.offset}
+	if !slices.Contains(r.memory.options.SkipCorrupt, place) {
+		return record.Batch{}, fmt.Errorf("%w; to skip it (offsets %d to %d), as one letter with its bytes, set KAFKA_SKIP_CORRUPT=%s",
+			u.err, u.offset, u.next-1, place)
+	}
+	value := bytes.Clone(u.raw) // the set goes
+	why := fmt.Sprintf("offsets %d to %d: %v", u.offset, u.next-1, u.err)
+	return record.Batch{Records: []record.Record{{Offset: u.offset, Value: value, Unreadable: why}}, Next: u.next, Bytes: int64(cap(value))}, nil
+}

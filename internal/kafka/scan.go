@@ -1,0 +1,170 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/internal/kafka/recordbatch"
+	"waterwheel/internal/record"
+)
+
+const (
+	// scanBytes is what one fetch of a scan brings, scanWait how long the broker waits for it.
+	scanBytes = 4 << 20
+	scanFew   = 64 << 10 // where one record is wanted
+	scanWait  = 100 * time.Millisecond
+)
+
+// ErrStop, returned by what Scan calls for each record, ends the reading without an error.
+var ErrStop = errors.New("enough is read")
+
+// Scanner reads topics without being a member of a group, patiently. It reads a topic under the id that it has last seen.
+// Its methods are not for concurrent use, but for its Client's.
+type Scanner struct {
+	*Client
+	ids map[string][16]byte
+}
+
+// OpenScanner connects for scanning Options.Topics.
+func OpenScanner(ctx context.Context, o Options) (*Scanner, error) {
+	o.FetchBytes, o.FetchWait = scanBytes, scanWait
+	client, err := Open(ctx, o, prometheus.NewRegistry())
+	if err != nil {
+		return nil, err
+	}
+	return &Scanner{client, map[string][16]byte{}}, nil
+}
+
+// Topic is what the cluster knows of a topic.
+func (s *Scanner) Topic(ctx context.Context, name string) (Topic, error) {
+	topic, err := Answer(ctx, func() (Topic, error) {
+		answers, err := s.Topics(ctx, name)
+		if err != nil {
+			return Topic{}, err
+		}
+		return answers[0], answers[0].Err
+	})
+	if err != nil {
+		return topic, fmt.Errorf("looking at topic %q: %w", name, err)
+	}
+	s.ids[name] = topic.ID
+	return topic, nil
+}
+
+// TopicID is the id of a topic. A topic that is created again has another.
+func (s *Scanner) TopicID(ctx context.Context, name string) ([16]byte, error) {
+	if _, known := s.ids[name]; !known {
+		if _, err := s.Topic(ctx, name); err != nil {
+			return [16]byte{}, err
+		}
+	}
+	return s.ids[name], nil
+}
+
+// Bounds are the first offset that is still there and the one after the last.
+func (s *Scanner) Bounds(ctx context.Context, of record.Partition) (first, end int64, err error) {
+	err = Patiently(ctx, func() error {
+		first, end, err = s.Client.Bounds(ctx, of)
+		return err
+	})
+	return first, end, err
+}
+
+// Committed is what a group has committed for partitions, in their order. One that cannot be read is an error.
+func (s *Scanner) Committed(ctx context.Context, group string, partitions []record.Partition) (committed []Committed, err error) {
+	err = Patiently(ctx, func() error {
+		committed, err = s.Client.Committed(ctx, group, partitions)
+		for _, c := range committed {
+			err = errors.Join(err, c.Err)
+		}
+		return err
+	})
+	return committed, err
+}
+
+// Scan calls each for the records from an offset to before another, in order, whose bytes are valid during the call; those
+// that could not be read and are skipped are left out. An error of each ends the scan and is returned as it is, but for
+// ErrStop. first is where the log went on behind the last records that were deleted before they were read: from, when none
+// were.
+func (s *Scanner) Scan(ctx context.Context, of record.Partition, from, to int64, each func(*record.Record) error) (first int64, err error) {
+	id, err := s.TopicID(ctx, of.Topic)
+	if err != nil {
+		return from, err
+	}
+	log := s.Log(of, id)
+	defer log.Drop()
+	first = from
+	for at, idle := from, 0; at < to; {
+		batch, err := log.scanned(ctx, at, to)
+		if Classify(err) == OutOfRange {
+			if at, err = s.behind(ctx, of, at); err == nil {
+				first = min(at, to)
+				continue
+			}
+		}
+		if err != nil {
+			return first, err
+		}
+		err = giveOut(batch, to, each)
+		if batch.Release != nil {
+			batch.Release()
+		}
+		switch {
+		case errors.Is(err, ErrStop):
+			return first, nil
+		case err != nil:
+			return first, err
+		}
+		if idle++; batch.Next > at {
+			idle = 0
+		}
+		if idle == patience { // else it would be read for ever
+			return first, fmt.Errorf("%s gives out nothing at offset %d, though it reached to %d: was it truncated?", of, at, to)
+		}
+		at = batch.Next
+	}
+	return first, nil
+}
+
+// scanned is the next piece of a log, of about as much as is asked for: a few records are looked up in a log of any size.
+func (l *Log) scanned(ctx context.Context, from, to int64) (record.Batch, error) {
+	most := min(scanFew+min(to-from, scanBytes)*(scanFew/64), scanBytes)
+	return Answer(ctx, func() (record.Batch, error) {
+		if err := l.await(ctx, from, most); err != nil {
+			return record.Batch{}, err
+		}
+		return l.take(from, recordbatch.PieceOf(l.client.options.Decoding.PieceBytes))
+	})
+}
+
+// behind is where a log goes on whose records at an offset have been deleted while it was read.
+func (s *Scanner) behind(ctx context.Context, of record.Partition, offset int64) (int64, error) {
+	first, end, err := s.Bounds(ctx, of)
+	if err != nil {
+		return 0, err
+	}
+	if offset >= first {
+		return 0, fmt.Errorf("%s ends at %d now, before offset %d: was it made anew?", of, end, offset)
+	}
+	return first, nil
+}
+
+func giveOut(batch record.Batch, to int64, each func(*record.Record) error) error {
+	for i := range batch.Records {
+		r := &batch.Records[i]
+		switch {
+		case r.Offset >= to:
+			return nil
+		case r.Unreadable != "": // it is to be passed over
+		default:
+			if err := each(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package kafka
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/internal/record"
+)
+
+const (
+	// requestBytes bounds one request of several messages, well under the broker's default of 1 MiB.
+	requestBytes = 512 << 10
+	// messageOverhead bounds what Kafka's record format adds to a message, headerOverhead what it adds to a header.
+	messageOverhead, headerOverhead = 40, 10
+	// latestTimestamp is the last time, in milliseconds, that kafka-go writes as it is (it counts nanoseconds in an int64,
+	// and takes 0 for the current time).
+	latestTimestamp = math.MaxInt64 / 1_000_000
+)
+
+// Message is a record to be written.
+type Message struct {
+	// Timestamp is in milliseconds since 1970; one that Kafka cannot keep becomes the present time.
+	Timestamp int64
+	// Key and Value are written as null where they are nil.
+	Key, Value []byte
+	Headers    []record.Header
+}
+
+// Size bounds the bytes that the message takes in a request.
+func (m *Message) Size() int {
+	n := messageOverhead + len(m.Key) + len(m.Value)
+	for _, h := range m.Headers {
+		n += len(h.Key) + len(h.Value) + headerOverhead
+	}
+	return n
+}
+
+// Fitting is how many of the items, from the first on, go into one request; of a size beyond it, the first alone.
+func Fitting[T any](items []T, size func(*T) int) int {
+	bytes := 0
+	for n := range items {
+		if bytes += size(&items[n]); n > 0 && bytes > requestBytes {
+			return n
+		}
+	}
+	return len(items)
+}
+
+// Writer writes to topics. Its methods may be called from several goroutines at once, except that Close comes last.
+//
+// It does not use kafka-go's Writer: that merges the messages of all callers into batches of its own, so that one message
+// the broker refuses fails those of others; it goes on writing after its context has ended; and closing it while it writes
+// can hang.
+type Writer struct {
+	connector *connector
+	transport *kafkago.Transport
+	client    *kafkago.Client
+}
+
+// Writer makes a writer to topics, over connections of its own: a transport knows no leader of other topics than those that it
+// was made for.
+func (c *Client) Writer(topics ...string) *Writer {
+	transport := c.connector.transport(topics)
+	return &Writer{c.connector, transport, &kafkago.Client{Addr: c.address, Transport: transport, Timeout: AnswerTimeout}}
+}
+
+// Close closes the connections.
+func (w *Writer) Close() { w.transport.CloseIdleConnections() }
+
+// Write writes messages to a partition in one request, which is one record batch, and waits until all in-sync replicas have
+// them. The messages' bytes are not kept.
+func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Message) error {
+	records := make([]kafkago.Record, len(messages))
+	for i := range messages {
+		// A request abandoned at its context's end may still be encoded: it shares no bytes.
+		m := &messages[i]
+		records[i] = kafkago.Record{
+			Time: time.UnixMilli(m.Timestamp), Key: kafkago.NewBytes(bytes.Clone(m.Key)), Value: kafkago.NewBytes(bytes.Clone(m.Value)),
+		}
+		if m.Timestamp <= 0 || m.Timestamp > latestTimestamp {
+			records[i].Time = time.Now()
+		}
+		for _, h := range m.Headers {
+			records[i].Headers = append(records[i].Headers, kafkago.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, AnswerTimeout)
+	defer cancel()
+	response, err := w.client.Produce(ctx, &kafkago.ProduceRequest{
+		Topic: to.Topic, Partition: int(to.Number), RequiredAcks: kafkago.RequireAll, Records: kafkago.NewRecordReader(records...),
+	})
+	if err != nil {
+		return w.connector.unanswered(err)
+	}
+	return response.Error
+}
+
+// Partitions is how many partitions a topic has, as the connections know it from a moment ago.
+func (w *Writer) Partitions(ctx context.Context, topic string) (int, error) {
+	metadata, err := w.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return 0, w.connector.unanswered(err)
+	}
+	for _, t := range metadata.Topics {
+		if t.Name == topic && (t.Error != nil || len(t.Partitions) > 0) {
+			return len(t.Partitions), t.Error
+		}
+	}
+	return 0, kafkago.UnknownTopicOrPartition
+}
+
+// NewTopic is a topic to be made.
+type NewTopic struct {
+	Name string
+	// Partitions and Replication are those of the broker's configuration where they are 0.
+	Partitions, Replication int
+	// Configuration are settings of the topic.
+	Configuration map[string]string
+}
+
+// Create makes topics, but for those that are there, and waits until this writer knows of them.
+func (w *Writer) Create(ctx context.Context, topics ...NewTopic) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*AnswerTimeout)
+	defer cancel()
+	request := &kafkago.CreateTopicsRequest{}
+	for _, t := range topics {
+		config := kafkago.TopicConfig{
+			Topic: t.Name, NumPartitions: cmp.Or(t.Partitions, byDefault), ReplicationFactor: cmp.Or(t.Replication, byDefault),
+		}
+		for name, value := range t.Configuration {
+			config.ConfigEntries = append(config.ConfigEntries, kafkago.ConfigEntry{ConfigName: name, ConfigValue: value})
+		}
+		request.Topics = append(request.Topics, config)
+	}
+	response, err := w.client.CreateTopics(ctx, request)
+	if err != nil {
+		return fmt.Errorf("creating topics: %w", w.connector.unanswered(err))
+	}
+	for _, t := range topics {
+		if err := response.Errors[t.Name]; err != nil && !errors.Is(err, kafkago.TopicAlreadyExists) {
+			return fmt.Errorf("creating topic %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package measurement
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"waterwheel/internal/record"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+)
+
+// exampleEvent has 150 bytes and five numeric fields.
+const exampleEvent = `{"time":"2023-11-14T22:13:20.123Z","meta":{"site":"a1","host":"sensor-0042"},"temp":21.375,` +
+	`"humidity":47,"pressure":1013.25,"battery":3.71,"rssi":-67}`
+
+// benchmarkDecode decodes the values in turns. It also reports the processor time of one, which is steadier than the clock on
+// a busy machine.
+func benchmarkDecode(b *testing.B, o Options, values ...string) {
+	b.Helper()
+	d := newDecoder(b, o)
+	records := make([]record.Record, len(values))
+	bytes := 0
+	for i, value := range values {
+		records[i] = record.Record{Timestamp: recordTime, Value: []byte(value)}
+		bytes += len(value)
+	}
+	decode := func(i int) {
+		if _, err := d.Decode(records[i%len(records)]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range records {
+		decode(i)
+	}
+	b.SetBytes(int64(bytes / len(values)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := processorTime(b)
+	for i := range b.N {
+		decode(i)
+	}
+	b.ReportMetric(float64((processorTime(b)-start).Nanoseconds())/float64(b.N), "cpu-ns")
+}
+
+func BenchmarkDecode(b *testing.B) {
+	const relaxed = `{"time":{"$date":"2023-11-14T22:13:20.123Z"},"meta":{"host":"sensor-0042","site":"a1"},"temp":21.375,` +
+		`"humidity":47,"pressure":1013.25,"battery":3.71,"rssi":-67}`
+	const canonical = `{"time":{"$date":{"$numberLong":"1700000000123"}},"meta":{"site":"a1","host":"sensor-0042"},` +
+		`"temp":{"$numberDouble":"21.375"},"humidity":{"$numberInt":"47"},"pressure":1013.25,"battery":3.71,"rssi":-67}`
+	const flat = `{"time":1700000000123,"meta":"sensor-0042","temp.in":21.375,"temp.out":19.5,"pressure":1013.25,"battery":3.71,"rssi":-67}`
+	benchmarks := []struct {
+		name   string
+		format Format
+		values []string
+	}{
+		{"json", JSON, []string{exampleEvent}},
+		{"values", JSON, variedEvents(false)},
+		{"order", JSON, variedEvents(true)},
+		{"shapes", JSON, []string{exampleEvent, `{"time":1700000000123,"meta":"door-7","open":true}`, `{"meta":"pump-7","power":1200.5,"flow":{"in":3.5,"out":3.25},"time":1700000000123}`}},
+		{"nested", JSON, []string{`{"time":1700000000123,"meta":{"site":{"name":"a1","floor":2},"host":"sensor-0042"},"air":{"temp":21.375,"humidity":47,"pressure":1013.25},"power":{"battery":3.71,"rssi":-67}}`}},
+		{"extjson", ExtJSON, []string{canonical}},
+		{"extjson-relaxed", ExtJSON, []string{relaxed}},
+		{"bson", BSON, valuesInBSON(b, exampleEvent)},
+		{"bson-date", BSON, valuesInBSON(b, relaxed)},
+		{"bson-values", BSON, valuesInBSON(b, variedEvents(false)...)},
+		{"bson-order", BSON, valuesInBSON(b, variedEvents(true)...)},
+		{"bson-dotted", BSON, valuesInBSON(b, flat)},
+		{"dotted", JSON, []string{flat}},
+	}
+	for _, benchmark := range benchmarks {
+		b.Run(benchmark.name, func(b *testing.B) {
+			o := plainOptions
+			o.Format = benchmark.format
+			benchmarkDecode(b, o, benchmark.values...)
+		})
+	}
+}
+
+// valuesInBSON are events of relaxed Extended JSON as BSON.
+func valuesInBSON(b *testing.B, events ...string) (values []string) {
+	b.Helper()
+	for _, event := range events {
+		var raw bson.Raw
+		if err := bson.UnmarshalExtJSON([]byte(event), false, &raw); err != nil {
+			b.Fatal(err)
+		}
+		values = append(values, string(raw))
+	}
+	return values
+}
+
+// variedEvents are like exampleEvent, each with other values, and with its names in another order if they shall be shuffled.
+func variedEvents(shuffled bool) (events []string) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		members := []string{
+			fmt.Sprintf(`"time":"2023-11-14T22:%02d:%02d.%03dZ"`, random.IntN(60), random.IntN(60), random.IntN(1000)),
+			fmt.Sprintf(`"meta":{"site":"a%d","host":"sensor-%04d"}`, random.IntN(10), random.IntN(10000)),
+			fmt.Sprintf(`"temp":%.3f`, random.Float64()*60-20),
+			fmt.Sprintf(`"humidity":%d`, random.IntN(100)),
+			fmt.Sprintf(`"pressure":%.2f`, 900+random.Float64()*200),
+			fmt.Sprintf(`"battery":%.2f`, 3+random.Float64()),
+			fmt.Sprintf(`"rssi":-%d`, 10+random.IntN(90)),
+		}
+		if shuffled {
+			random.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
+		}
+		events = append(events, "{"+strings.Join(members, ",")+"}")
+	}
+	return events
+}
+
+func BenchmarkDecodePaths(b *testing.B) {
+	for name, r := range pathBenchmarks(b) {
+		b.Run(name, func(b *testing.B) { benchmarkDecode(b, r.options, string(r.record.Value)) })
+	}
+}
+
+func BenchmarkDecodeArray(b *testing.B) {
+	const events = 100
+	benchmarkDecode(b, plainOptions, "["+strings.Join(variedEvents(false)[:events], ",")+"]")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*events), "ns/event")
+}
+
+// BenchmarkDecodeShapes decodes events that stages change, and an array of the same events for comparison.
+func BenchmarkDecodeShapes(b *testing.B) {
+	var readings, events []string
+	for i := range 10 {
+		reading := fmt.Sprintf(`"ts":%d,"celsius":%d.5,"humidity":%d`, 1_700_000_000_250+i*1000, 20+i, 40+i)
+		readings = append(readings, "{"+reading+"}")
+		events = append(events, `{"device":"d-7","site":"north",`+reading+"}")
+	}
+	o := Options{TimeField: "ts", MetaFields: []string{"device", "site"}}
+	list := o
+	list.List = []string{"readings"}
+	body := o
+	body.Parse = []string{"body"}
+	named := o
+	named.FieldName, named.FieldValue = "name", "value"
+	for _, test := range []struct {
+		name    string
+		options Options
+		value   string
+	}{
+		{"array", o, "[" + strings.Join(events, ",") + "]"},
+		{"lines", o, strings.Join(events, "\n")},
+		{"list", list, `{"device":"d-7","site":"north","readings":[` + strings.Join(readings, ",") + `]}`},
+		{"text", body, `{"device":"d-7","site":"north","ts":1700000000250,"body":"{\"celsius\":21.5,\"humidity\":40}"}`},
+		{"tall", named, `{"device":"d-7","site":"north","ts":1700000000250,"name":"celsius","value":21.5}`},
+	} {
+		b.Run(test.name, func(b *testing.B) { benchmarkDecode(b, test.options, test.value) })
+	}
+}

@@ -1,0 +1,133 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// maxWalked is how deep the events are that a bsonWalker takes.
+const maxWalked = 24
+
+// value walks a value that is kept, or taken for what it is. The caller looks whether its end is beyond the limit.
+func (w *bsonWalker) value(in *bsonInside, kind bson.Type, at, limit, depth int) (end int) {
+	switch kind {
+	case bson.TypeDouble, bson.TypeInt64, bson.TypeDateTime, bson.TypeTimestamp:
+		return at + 8
+	case bson.TypeInt32:
+		return at + 4
+	case bson.TypeString, bson.TypeJavaScript, bson.TypeSymbol:
+		return w.text(at, limit)
+	case bson.TypeBoolean:
+		if at < limit && w.document[at] > 1 {
+			return -1
+		}
+		return at + 1
+	case bson.TypeNull, bson.TypeMinKey, bson.TypeMaxKey:
+		return at
+	case bson.TypeObjectID:
+		return at + 12
+	case bson.TypeDecimal128:
+		return at + 16
+	case bson.TypeEmbeddedDocument:
+		return w.object(w.names.level(in, nil, false), at, limit, depth+1)
+	case bson.TypeArray:
+		return w.array(w.names.elements(in), at, limit, depth+1)
+	}
+	w.odd = true
+	return w.skip(kind, at, limit, depth)
+}
+
+// text walks a string: its length, its bytes and its NUL.
+func (w *bsonWalker) text(at, limit int) int {
+	if limit-at < 5 {
+		return -1
+	}
+	n := int(int32(binary.LittleEndian.Uint32(w.document[at:])))
+	if n < 1 || n > limit-at-4 {
+		return -1
+	}
+	end := at + 4 + n
+	if w.document[end-1] != 0 || !w.isText(at+4, end-1) {
+		return -1
+	}
+	return end
+}
+
+// isText tells whether bytes that follow on four others are UTF-8. Most texts are ASCII and short: eight bytes are looked at
+// at once, and of a text that has fewer those before it are shifted out.
+func (w *bsonWalker) isText(from, to int) bool {
+	const high = 0x8080808080808080
+	text := w.document[from:to]
+	if len(text) < 8 {
+		last := binary.LittleEndian.Uint64(w.document[to-8:])
+		return last>>(64-8*len(text))&high == 0 || utf8.Valid(text)
+	}
+	seen := binary.LittleEndian.Uint64(w.document[to-8:])
+	for ; len(text) >= 8; text = text[8:] {
+		seen |= binary.LittleEndian.Uint64(text)
+	}
+	return seen&high == 0 || utf8.Valid(w.document[from:to])
+}
+
+// object walks an object out of which nothing is taken.
+func (w *bsonWalker) object(l *bsonLevel, start, limit, depth int) int {
+	end := w.open(l, start, limit, depth)
+	if end < 0 {
+		return -1
+	}
+	name := &l.before
+	for at := start + 4; at < end; {
+		before := name
+		if name = w.names.name(l, before, w.document, at+1, end); name == nil || name.visit == l.visit {
+			return -1
+		}
+		name.visit = l.visit
+		w.sorted = w.sorted && before.rising
+		at = w.value(&name.inside, bson.Type(w.document[at]), at+1+len(name.text), end, depth)
+		if uint(at) > uint(end) { // also -1
+			return -1
+		}
+	}
+	return end + 1
+}
+
+// array walks an array whose elements are named by their indexes.
+func (w *bsonWalker) array(in *bsonInside, start, limit, depth int) int {
+	n := rawbson.DocumentSize(w.document[start:limit])
+	if n < 0 || depth > maxWalked {
+		return -1
+	}
+	end := start + n - 1
+	var digits [20]byte
+	for i, at := 0, start+4; at < end; i++ {
+		index := append(strconv.AppendInt(digits[:0], int64(i), 10), 0)
+		if !bytes.HasPrefix(w.document[at+1:end], index) {
+			return -1
+		}
+		at = w.value(in, bson.Type(w.document[at]), at+1+len(index), end, depth)
+		if uint(at) > uint(end) {
+			return -1
+		}
+	}
+	return end + 1
+}
+
+// skip walks a value that is not kept, or of a rare type, by the rules of BSON alone.
+func (w *bsonWalker) skip(kind bson.Type, at, limit, depth int) int {
+	if at > limit {
+		return -1
+	}
+	c := &w.d.bson
+	c.dotted = false
+	n, err := c.value(kind, w.document[at:limit], depth)
+	if err != nil || c.dotted && w.d.options.DottedNames == Nest {
+		return -1
+	}
+	return at + n
+}

@@ -1,0 +1,265 @@
+package measurement
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+const (
+	// maxDepth bounds how deep an event may be nested; the event itself is the first level. MongoDB stops at 200, a
+	// bucket adds three.
+	maxDepth = 100
+	// maxBadParts is how many elements of one record may be bad, each for itself. Their errors, and what is made of them with
+	// the record's key and headers, would otherwise take many thousand times the record's own bytes.
+	maxBadParts = 100
+	// keptBytes is how much of a large record's buffers is kept for the next records.
+	keptBytes = 4 << 20
+)
+
+// Decoder turns records into measurements by one set of options. It is not for concurrent use.
+type Decoder struct {
+	options Options
+	time    timeParser
+	paths   paths
+	json    *jsonReader
+	bson    bsonChecker
+	walker  *bsonWalker // of the format BSON
+	nester  nester
+	stages  *stages
+	quick   quick
+
+	results  []Result
+	out      []byte // elements and meta of the results
+	parts    int    // events of the record, stored or not
+	badParts int    // results that are errors
+	skipped  int    // events that EVENT_SKIP leaves out
+	letters  int    // bytes of the errors' values that were made, not cut out of the record
+
+	// Of the record being decoded:
+	record  record.Record
+	frame   []byte // of the value, what stands before its text
+	text    []byte // the rest of the value
+	keyText []byte // a BSON string
+	keyMeta bson.RawValue
+
+	recordMeta []rawbson.Element // parts of meta from the record's key and headers, in their normal form; kind 0: it has none
+	recordTime rawbson.Element   // from a header; kind 0: none
+	recordRank int               // of its path
+
+	// Of the event being decoded:
+	names       [][]byte          // of the objects that are open, for the search of duplicates
+	fields      []rawbson.Element // of the objects of meta that are open, for sorting
+	foundTime   rawbson.Element   // kind 0: not seen
+	timeRank    int               // of the path that led to it
+	foundMeta   []rawbson.Element // by the parts of meta; kind 0: not seen
+	foundRoot   []byte            // the document that paths are relative to; nil: not seen
+	foundStored bool              // what is stored was seen, where it is not the event itself
+	nullRoot    bool              // the root is null: there is no measurement
+	dotted      bool              // a name may hold a dot
+	taken       int               // how often something was taken out
+	topCount    int               // fields at the top level, without what was taken out
+}
+
+// Result is what became of one element of a record: a measurement, or an error when Err is not nil.
+type Result struct {
+	Measurement Measurement
+	Err         *DecodeError
+}
+
+// New makes a Decoder, or says what is wrong with the options.
+func New(options Options) (*Decoder, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("options of decoding: %w", err)
+	}
+	d := &Decoder{
+		options: options, json: newJSONReader(options.Format == ExtJSON), time: parserOf(&options),
+		paths: newPaths(&options),
+	}
+	d.foundMeta, d.recordMeta = make([]rawbson.Element, len(d.paths.meta)), make([]rawbson.Element, len(d.paths.meta))
+	d.quick = newQuick(d)
+	d.stages = newStages(&d.options)
+	d.quick.off = d.stages.active || d.paths.inHeader
+	if options.Format == BSON && !d.stages.active && !d.paths.ofRecord && options.TimeExact == "" && options.Numbers == NumbersInJSON {
+		d.walker = newBSONWalker(d)
+	}
+	return d, nil
+}
+
+// Skipped is how many events of the record that was decoded last were left out as EVENT_SKIP says, or had an empty list.
+func (d *Decoder) Skipped() int { return d.skipped }
+
+// Decode returns the measurements of a record: one for an object, one for each element of an array or of a list that is taken
+// apart, none for a tombstone, for an object whose root is null and for what is skipped. The error, always a *DecodeError, is of
+// the record as a whole. The results and all they refer to are valid until the next Decode; so long the record's bytes must not
+// change.
+func (d *Decoder) Decode(r record.Record) ([]Result, error) {
+	if r.Value == nil {
+		d.skipped = 0
+		return nil, nil
+	}
+	d.reset(r)
+	if err := d.decode(); err != nil {
+		return nil, err
+	}
+	return d.results, nil
+}
+
+// reset drops what belongs to the record before.
+func (d *Decoder) reset(r record.Record) {
+	if d.bufferBytes() > keptBytes {
+		d.out, d.results, d.names, d.fields = nil, nil, nil, nil
+		d.json.out, d.json.wrapped, d.nester = nil, nil, nester{}
+		d.quick.drop()
+		d.stages.drop()
+	}
+	d.record, d.results, d.out = r, d.results[:0], d.out[:0]
+	d.time.timestamp = r.Timestamp
+	d.parts, d.badParts, d.skipped, d.letters = 0, 0, 0, 0
+}
+
+// bufferBytes is what the buffers that a large record makes large take, nearly.
+func (d *Decoder) bufferBytes() int {
+	const resultBytes, viewBytes = 112, 56
+	n := cap(d.out) + cap(d.json.out) + cap(d.json.wrapped) + cap(d.nester.out) + resultBytes*cap(d.results) + d.quick.bufferBytes() +
+		viewBytes*(cap(d.names)+cap(d.fields)+cap(d.nester.entries))
+	if d.stages.active {
+		n += d.stages.bufferBytes()
+	}
+	return n
+}
+
+// decode fills the results. Its error is of the whole record.
+func (d *Decoder) decode() *DecodeError {
+	if n := d.record.Cut; n > 0 {
+		return newError(TooLarge, "", "the record has %d bytes, more than are read of one: only its beginning is here (EVENT_MAX_BYTES = %d)", n, d.options.MaxBytes)
+	}
+	if n := len(d.record.Value); n > d.options.MaxBytes {
+		return newError(TooLarge, "", "the value has %d bytes, more than EVENT_MAX_BYTES = %d", n, d.options.MaxBytes)
+	}
+	if len(d.record.Value) == 0 {
+		return newError(Empty, "", "the value has 0 bytes: send a null value where a tombstone is meant")
+	}
+	if d.options.MetaFrom == MetaFromKey {
+		if err := d.readKey(); err != nil {
+			return err
+		}
+	}
+	if d.paths.ofRecord {
+		if err := d.readSources(); err != nil {
+			return err
+		}
+	}
+	if d.options.Format == BSON {
+		return d.decodeBSON()
+	}
+	return d.decodeJSON()
+}
+
+func (d *Decoder) decodeBSON() *DecodeError {
+	if d.walker != nil {
+		var m Measurement
+		if d.walker.decode(d.record.Value, &m) {
+			d.add(m)
+			return nil
+		}
+	}
+	if err := d.bson.check(d.record.Value); err != nil {
+		return err
+	}
+	return d.single(d.record.Value, d.bson.dotted)
+}
+
+func (d *Decoder) decodeJSON() *DecodeError {
+	d.frame, d.text = d.cutFrame(d.record.Value)
+	if err := d.checkFrame(); err != nil {
+		return err
+	}
+	if d.decodeQuickly() {
+		return nil
+	}
+	d.json.begin(d.text)
+	switch d.json.next() {
+	case '{':
+		return d.decodeObject()
+	case '[':
+		return d.decodeTexts()
+	}
+	if len(bytes.TrimSpace(d.text)) == 0 {
+		return d.nothing()
+	}
+	if err := d.json.skipValue(); err != nil {
+		return d.notJSON(err)
+	}
+	return notObject(bytes.TrimSpace(d.text))
+}
+
+// nothing is the error of a record without an event.
+func (d *Decoder) nothing() *DecodeError {
+	if len(d.frame) > 0 && len(d.text) == 0 {
+		return newError(Empty, "", "nothing follows the frame of EVENT_FRAMING=%s: send a null value where a tombstone is meant", d.options.Framing)
+	}
+	return newError(Empty, "", "the value is white space: send a null value where a tombstone is meant")
+}
+
+// decodeObject decodes a record that begins with an object, which is its only event or the first of several.
+func (d *Decoder) decodeObject() *DecodeError {
+	d.json.clear()
+	_, err := d.json.object(1)
+	if d.json.broken || err != nil && d.json.skip() != nil {
+		return err
+	}
+	if d.json.more() {
+		return d.decodeTexts()
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.json.end(); err != nil {
+		return err
+	}
+	return d.single(d.json.out, d.json.dotted)
+}
+
+// single makes the results of a record with one document: those of its lists, or of its only event.
+func (d *Decoder) single(document []byte, dotted bool) *DecodeError {
+	if d.stages.active {
+		if err := d.stages.open(document, dotted); err != nil {
+			return err
+		}
+		if !d.stages.whole {
+			return d.decodeEvents(nil)
+		}
+		var skip bool
+		var err *DecodeError
+		if document, dotted, skip, err = d.stages.event(0); err != nil {
+			return err
+		}
+		if skip {
+			d.skipped++
+			return nil
+		}
+	}
+	var m Measurement
+	if err := d.shape(document, dotted, &m); err != nil || d.nullRoot {
+		return err
+	}
+	d.add(m)
+	return nil
+}
+
+// add makes the measurement the only one of the record.
+func (d *Decoder) add(m Measurement) {
+	m.Position = timeseries.Position{Offset: d.record.Offset}
+	d.results = append(d.results, Result{Measurement: m})
+}
+
+func notObject(value []byte) *DecodeError {
+	return newError(NotObject, "", "%s is no object: an event is an object, or several in an array", quoteText(value))
+}

@@ -1,0 +1,141 @@
+package measurement
+
+import (
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// editKind is what a stage does to the value at a path.
+type editKind uint8
+
+const (
+	editWithin editKind = iota // on the way to others
+	editParse                  // a text that holds JSON becomes what it holds
+	editTake                   // it is taken out
+	editName                   // it gets another name
+)
+
+// edit is a name of the tree that a stage's paths make.
+type edit struct {
+	name     []byte
+	children []edit
+	kind     editKind
+	index    int    // of what is taken out: which
+	to       []byte // the other name
+}
+
+// growEdit returns the edit of a path, made if it is not there. Pointers to edits are good until the next growEdit.
+func growEdit(at *[]edit, path string) (leaf *edit) {
+	for name := range strings.SplitSeq(path, ".") {
+		if leaf = editOf(*at, []byte(name)); leaf == nil {
+			*at = append(*at, edit{name: []byte(name)})
+			leaf = &(*at)[len(*at)-1]
+		}
+		at = &leaf.children
+	}
+	return leaf
+}
+
+// editOf is the edit of a name; nil: no path leads there.
+func editOf(edits []edit, name []byte) *edit {
+	for i := range edits {
+		if string(edits[i].name) == string(name) {
+			return &edits[i]
+		}
+	}
+	return nil
+}
+
+// apply appends the elements of a list to dst, edited. What is taken out goes to found.
+func (s *stages) apply(dst, list []byte, edits []edit) (out []byte, err *DecodeError) {
+	for len(list) > 0 {
+		var e rawbson.Element
+		whole := list
+		list = e.Cut(list)
+		next := editOf(edits, e.Name)
+		if next == nil {
+			dst = append(dst, whole[:len(whole)-len(list)]...)
+			continue
+		}
+		if dst, err = s.edit(dst, e, next); err != nil {
+			return nil, err.within(string(e.Name))
+		}
+	}
+	return dst, nil
+}
+
+// edit appends an element to which a path leads.
+func (s *stages) edit(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeError) {
+	switch at.kind {
+	case editParse:
+		return s.appendParsed(dst, e, at)
+	case editName:
+		return rawbson.AppendElement(dst, e.Kind, at.to, e.Value), nil
+	case editTake:
+		s.taken++
+		switch {
+		case s.only == nil && s.found[at.index].Kind != 0:
+			return nil, duplicateField("")
+		case s.only == nil:
+			s.found[at.index] = e
+		case s.only.list == at.index:
+			dst = appendListOf(dst, e.Name, &s.only.Element)
+		}
+		return dst, nil
+	}
+	return s.appendWithin(dst, e, at)
+}
+
+// appendWithin appends an element in which paths may lead on.
+func (s *stages) appendWithin(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeError) {
+	if e.Kind != bson.TypeEmbeddedDocument || len(at.children) == 0 {
+		if e.Kind == bson.TypeArray && at.leadsToList() {
+			return nil, newError(NotObject, "", "it is a list, and EVENT_LIST leads on to a list in it: lists of lists are not taken apart, send one list of objects")
+		}
+		return rawbson.AppendElement(dst, e.Kind, e.Name, e.Value), nil
+	}
+	start, taken := len(dst), s.taken
+	dst = rawbson.AppendHeader(dst, e.Kind, e.Name)
+	document := len(dst)
+	dst, err := s.apply(append(dst, 0, 0, 0, 0), rawbson.Content(e.Value), at.children)
+	if err != nil {
+		return nil, err
+	}
+	dst = rawbson.EndDocument(dst, document)
+	if s.taken > taken && len(dst)-document == rawbson.Empty {
+		dst = dst[:start] // it held what was taken out and nothing else
+	}
+	return dst, nil
+}
+
+// leadsToList reports whether lists are taken out below.
+func (at *edit) leadsToList() bool {
+	for i := range at.children {
+		if at.children[i].kind == editTake || at.children[i].leadsToList() {
+			return true
+		}
+	}
+	return false
+}
+
+// appendListOf appends an array of one element.
+func appendListOf(dst, name []byte, e *rawbson.Element) []byte {
+	dst = rawbson.AppendHeader(dst, bson.TypeArray, name)
+	start := len(dst)
+	dst = rawbson.AppendIndexHeader(append(dst, 0, 0, 0, 0), e.Kind, 0)
+	return rawbson.EndDocument(append(dst, e.Value...), start)
+}
+
+// lookUp is the element that names lead to in a document.
+func lookUp(document []byte, names []string) (e rawbson.Element, found bool) {
+	for i, name := range names {
+		if e, found = elementOf(document, name); !found || i < len(names)-1 && e.Kind != bson.TypeEmbeddedDocument {
+			return e, false
+		}
+		document = e.Value
+	}
+	return e, found
+}

@@ -1,0 +1,155 @@
+package measurement
+
+import (
+	"bytes"
+
+	"waterwheel/internal/record"
+)
+
+// Element returns one of several events of a record as a value of its own, behind the record's frame if it has one: the bytes
+// as they stand in it, which may alias the record's value, or of a list that is taken apart the document with this element
+// alone. It is false when the record is one event, or has no such part.
+func (d *Decoder) Element(r record.Record, part int32) ([]byte, bool) {
+	if part < 0 {
+		return nil, false
+	}
+	if d.options.Format == BSON {
+		if len(d.stages.lists) == 0 || d.bson.check(r.Value) != nil || d.stages.open(r.Value, d.bson.dotted) != nil || int(part) >= d.stages.events() {
+			return nil, false
+		}
+		value, err := d.aloneIn(nil, int(part))
+		return value, err == nil && !d.stages.whole
+	}
+	frame, text := d.cutFrame(r.Value)
+	finder := partFinder{Decoder: d, frame: frame, left: int(part), tokens: newJSONTokens()}
+	finder.tokens.begin(text)
+	return finder.find()
+}
+
+// partFinder looks for a part in a record of JSON.
+type partFinder struct {
+	*Decoder
+	tokens jsonTokens
+	frame  []byte
+	left   int // parts before the one in question
+	value  []byte
+	found  bool
+}
+
+// find goes through the texts of the record.
+func (f *partFinder) find() ([]byte, bool) {
+	j := &f.tokens
+	several := j.next() == '['
+	for more := true; more; more = j.more() {
+		switch j.next() {
+		case '{':
+			text, err := j.raw()
+			if several = several || j.more(); err != nil || f.look(text, several) {
+				return f.value, f.found
+			}
+		case '[':
+			if j.enter() != nil {
+				return nil, false
+			}
+			for j.next() != ']' {
+				if text, err := j.raw(); err != nil || f.look(text, true) {
+					return f.value, f.found
+				}
+			}
+			if j.leave() != nil {
+				return nil, false
+			}
+		default:
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// look reports whether the part is the text, or in it. Several: the record has other texts.
+func (f *partFinder) look(text []byte, several bool) bool {
+	n, isList := 1, false
+	if f.stages.active && text[0] == '{' {
+		n, isList = f.open(text)
+	}
+	if f.left >= n {
+		f.left -= n
+		return false
+	}
+	switch {
+	case isList:
+		value, err := f.aloneIn(f.frame, f.left)
+		f.value, f.found = value, err == nil
+	case several:
+		f.value, f.found = framed(f.frame, text), true
+	}
+	return true
+}
+
+// open opens a document, and tells how many events it has, and whether they are elements of lists.
+func (f *partFinder) open(text []byte) (n int, isList bool) {
+	j := newJSONReader(f.options.Format == ExtJSON)
+	j.begin(text)
+	if _, err := j.object(1); err != nil {
+		return 1, false
+	}
+	if f.stages.open(j.out, j.dotted) != nil {
+		return 1, false
+	}
+	return f.stages.events(), !f.stages.whole
+}
+
+// Events returns the events of a record as the stages make them of it, each a BSON document, for those who look for settings.
+// What cannot be read is left out.
+func (d *Decoder) Events(r record.Record) (events [][]byte) {
+	if d.options.Format == BSON {
+		if d.bson.check(r.Value) == nil {
+			events = d.appendEvents(events, r.Value, d.bson.dotted)
+		}
+		return events
+	}
+	_, text := d.cutFrame(r.Value)
+	tokens, reader := newJSONTokens(), newJSONReader(d.options.Format == ExtJSON)
+	tokens.begin(text)
+	for {
+		switch next := tokens.next(); {
+		case next == '[' && tokens.event == 0:
+			if tokens.enter() != nil {
+				return events
+			}
+			continue
+		case next == ']' && tokens.event == 1:
+			if tokens.leave() != nil {
+				return events
+			}
+			continue
+		case next == 0:
+			return events
+		}
+		value, err := tokens.raw()
+		if err != nil {
+			return events
+		}
+		reader.begin(value)
+		reader.clear()
+		if value[0] != '{' {
+			continue
+		}
+		if _, err := reader.object(1); err == nil {
+			events = d.appendEvents(events, reader.out, reader.dotted)
+		}
+	}
+}
+
+// appendEvents appends the events of a document.
+func (d *Decoder) appendEvents(events [][]byte, document []byte, dotted bool) [][]byte {
+	if d.stages.open(document, dotted) != nil {
+		return events
+	}
+	for i := range d.stages.events() {
+		if event, _, skip, err := d.stages.event(i); err == nil && !skip {
+			events = append(events, bytes.Clone(event))
+		}
+	}
+	return events
+}

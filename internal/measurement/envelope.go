@@ -1,0 +1,82 @@
+package measurement
+
+import (
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// walk goes through an event once: it takes out what the paths lead to, and copies what is stored.
+func (d *Decoder) walk(event []byte) *DecodeError {
+	top := &d.paths.event
+	if top.isRoot {
+		d.foundRoot = event
+	}
+	if top.isStored {
+		return d.copyObject(rawbson.Content(event), 1, top)
+	}
+	if err := d.search(rawbson.Content(event), top); err != nil || d.nullRoot {
+		return err
+	}
+	if d.foundRoot == nil {
+		return newError(NotObject, d.paths.root, "there is no object, which EVENT_ROOT says is the event: send it, skip such records with EVENT_SKIP='!/%s', or correct the setting", d.paths.root)
+	}
+	if !d.foundStored {
+		return newError(NotObject, d.paths.stored, "there is no object, whose members EVENT_FIELDS says are to be stored: send it, skip such events with EVENT_SKIP='!%s', or correct the setting", d.options.Fields)
+	}
+	return nil
+}
+
+// search looks in an object outside of what is stored for what the paths lead to. The rest of it is neither stored nor checked.
+func (d *Decoder) search(list []byte, at *node) *DecodeError {
+	names := len(d.names)
+	for len(list) > 0 {
+		var e rawbson.Element
+		list = e.Cut(list)
+		next := nodeOf(at.children, e.Name)
+		if next == nil {
+			continue
+		}
+		d.names = append(d.names, e.Name)
+		if next.role != through {
+			d.take(e, next)
+		} else if err := d.enter(e, next); err != nil {
+			return err.within(string(e.Name))
+		}
+	}
+	return d.checkDuplicates(names)
+}
+
+// enter goes on in a value that paths lead through, outside of what is stored.
+func (d *Decoder) enter(e rawbson.Element, at *node) *DecodeError {
+	if e.Kind != bson.TypeEmbeddedDocument {
+		if d.nullRoot = d.nullRoot || at.onRoot && e.Kind == bson.TypeNull; d.nullRoot || !at.isRoot && !at.isStored {
+			return nil
+		}
+		setting := settingFields
+		if at.isRoot {
+			setting = settingRoot
+		}
+		return noObjectAt(e, setting)
+	}
+	if at.isRoot {
+		d.foundRoot = e.Value
+	}
+	if !at.isStored {
+		return d.search(rawbson.Content(e.Value), at)
+	}
+	d.foundStored = true
+	return d.copyObject(rawbson.Content(e.Value), 1, at)
+}
+
+// noObjectAt is the error of a value that should be the root, or what is stored.
+func noObjectAt(e rawbson.Element, setting string) *DecodeError {
+	wayOut := "send an object there, or correct the setting"
+	switch {
+	case e.Kind == bson.TypeArray:
+		wayOut = "have EVENT_LIST take the list apart, and " + setting + " begin at its elements"
+	case e.Kind == bson.TypeString && isJSONStart(rawbson.Text(e.Value)):
+		wayOut = "have EVENT_PARSE read the JSON that the text holds"
+	}
+	return newError(NotObject, "", "%s is no object, and %s leads to it: %s", quoteValue(e.Kind, e.Value), setting, wayOut)
+}

@@ -1,0 +1,98 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// Nanoseconds that 64 bits hold are those of the years 1678 to 2261.
+const (
+	firstExact = math.MinInt64/1_000_000 + 1
+	lastExact  = math.MaxInt64/1_000_000 - 1
+)
+
+// CheckExact tells why a field cannot have the exact time of measurements whose time and meta have these names; nil: it can. The
+// error goes on behind the field.
+func CheckExact(name, storedTime, storedMeta string) error {
+	switch {
+	case name == "":
+		return nil
+	case !validName(name):
+		return errors.New("is no name of a field: a name does not begin with $ and holds neither dot nor NUL")
+	case name == storedTime || name == storedMeta:
+		return errors.New("is the name that time or meta has in the stored measurement: choose another")
+	}
+	return nil
+}
+
+// below is the nanoseconds of an integer of units that a whole millisecond leaves.
+func (u *unit) below(value int64) int64 {
+	if u.perMilli <= 1 {
+		return 0
+	}
+	rest := value % u.perMilli
+	if rest < 0 {
+		rest += u.perMilli
+	}
+	return rest * (1_000_000 / u.perMilli)
+}
+
+// belowOfFloat is that of a number with a fraction, which is taken to the nearest microsecond as by millisOfFloat.
+func (u *unit) belowOfFloat(value float64) int64 {
+	micros := value * 1e6
+	if u.perMilli != 0 {
+		micros = value / float64(u.perMilli) * 1e3
+	}
+	return microseconds.below(int64(math.Round(micros)))
+}
+
+// belowText is the nanoseconds below the millisecond of a text in a form of ISO 8601, whose only point or comma stands before
+// the fraction of a second.
+func belowText(text []byte) int64 {
+	i := bytes.LastIndexAny(text, ".,")
+	if i < 0 {
+		return 0
+	}
+	return digitsFrom(text[i+1:], 3, 6)
+}
+
+// belowFraction is the nanoseconds below the millisecond of the digits behind the point of a number of units.
+func (u *unit) belowFraction(fraction []byte) int64 {
+	switch u {
+	case seconds:
+		return digitsFrom(fraction, 3, 6)
+	case milliseconds:
+		return digitsFrom(fraction, 0, 6)
+	case microseconds:
+		return digitsFrom(fraction, 0, 3)
+	}
+	return 0
+}
+
+// digitsFrom is the number that n digits write from an index on, with zeros where there are none.
+func digitsFrom(text []byte, from, n int) (value int64) {
+	ended := false
+	for i := from; i < from+n; i++ {
+		digit := byte(0)
+		if ended = ended || i >= len(text) || text[i]-'0' > 9; !ended {
+			digit = text[i] - '0'
+		}
+		value = value*10 + int64(digit)
+	}
+	return value
+}
+
+// appendExact appends the field of EVENT_TIME_EXACT: the time in nanoseconds since 1970. False: 64 bits do not hold it.
+func (o *Options) appendExact(dst []byte, millis, below int64) ([]byte, bool) {
+	if millis < firstExact || millis > lastExact {
+		return dst, false
+	}
+	dst = rawbson.AppendHeader(dst, bson.TypeInt64, o.TimeExact)
+	return binary.LittleEndian.AppendUint64(dst, uint64(millis*1_000_000+below)), true
+}

@@ -1,0 +1,161 @@
+package measurement
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// What a message about a missing field says of those that are there: so many names of so many bytes, of the first fields
+// only, for an event may have hundreds of thousands.
+const (
+	maxNamed      = 5
+	maxNamedBytes = 64
+	maxLookedAt   = 200
+)
+
+// lookAround names the fields of an event that may be meant where another is missing, else its first ones.
+type lookAround struct {
+	seems  func(e rawbson.Element) bool
+	left   int
+	likely []string
+	others []string
+}
+
+// walk looks at the fields of an event, and at those of its objects where levels are left.
+func (l *lookAround) walk(list []byte, prefix string, levels int) {
+	for len(list) > 0 && l.left > 0 && len(l.likely) < maxNamed {
+		var e rawbson.Element
+		list = e.Cut(list)
+		l.left--
+		path := prefix + string(e.Name)
+		if !isNameable(e.Name) || len(path) > maxNamedBytes {
+			continue
+		}
+		if l.seems(e) {
+			l.likely = append(l.likely, path)
+		} else if len(l.others) < maxNamed {
+			l.others = append(l.others, path)
+		}
+		if e.Kind == bson.TypeEmbeddedDocument && levels > 1 {
+			l.walk(rawbson.Content(e.Value), path+".", levels-1)
+		}
+	}
+}
+
+// isNameable reports whether a path can lead to a field of this name, and a message show it.
+func isNameable(name []byte) bool {
+	if CheckPath(string(name)) != nil || len(name) == 0 || !utf8.Valid(name) {
+		return false
+	}
+	return strings.IndexFunc(string(name), func(c rune) bool { return !unicode.IsPrint(c) || c == '.' || c == ',' }) < 0
+}
+
+// missing is the detail of an error about a field that is not in the event: what is, and which setting names it. What begins
+// the sentence, as "the event has no such field", instead ends it.
+func (d *Decoder) missing(levels int, what, setting, instead string, seems func(e rawbson.Element) bool) string {
+	l := lookAround{seems: seems, left: maxLookedAt}
+	l.walk(rawbson.Content(d.foundRoot), "", levels)
+	has := ", it has "
+	if d.paths.root != "" {
+		has = ", EVENT_ROOT=" + d.paths.root + " has "
+	}
+	switch {
+	case len(l.likely) > 0:
+		return what + has + strings.Join(l.likely, ", ") + ": set " + setting + " to the right one, " + instead
+	case len(l.others) > 0:
+		return what + has + strings.Join(l.others, ", ") + ": send it, or set " + setting + " to its path, " + instead
+	}
+	return what + ": send it, or set " + setting + " to its path, " + instead
+}
+
+// noField begins the sentence about a field that is missing.
+func (d *Decoder) noField(path string) string {
+	if array := d.arrayOn(path); array != "" {
+		return array + " is an array, into which no path leads, and which EVENT_LIST takes apart"
+	}
+	return "the event has no such field"
+}
+
+// arrayOn is the path of the array that keeps a path, also one with an index in brackets, from leading on. It is empty if no
+// array does.
+func (d *Decoder) arrayOn(path string) string {
+	if d.paths.root != "" {
+		var within bool
+		if path, within = strings.CutPrefix(path, d.paths.root+"."); !within {
+			return ""
+		}
+	}
+	object, names := d.foundRoot, strings.Split(path, ".")
+	for i, name := range names {
+		e, found := elementOf(object, name)
+		if base, _, indexed := strings.Cut(name, "["); !found && indexed {
+			e, found = elementOf(object, base)
+			names[i] = base
+		}
+		switch {
+		case found && e.Kind == bson.TypeArray && (i < len(names)-1 || names[i] != name):
+			return shownPath(strings.Join(names[:i+1], "."))
+		case !found || e.Kind != bson.TypeEmbeddedDocument:
+			return ""
+		}
+		object = e.Value
+	}
+	return ""
+}
+
+// elementOf returns the element of a name in a document, and false if the document lacks it.
+func elementOf(document []byte, name string) (e rawbson.Element, found bool) {
+	for list := rawbson.Content(document); len(list) > 0; {
+		if list = e.Cut(list); string(e.Name) == name {
+			return e, true
+		}
+	}
+	return e, false
+}
+
+// missingTime names the fields whose values are times that would be accepted.
+func (d *Decoder) missingTime() *DecodeError {
+	path, what := d.paths.times[0], "the event has none of "+d.options.TimeField
+	if len(d.paths.times) == 1 && isOfRecord(path) {
+		what = "the record has no such header, and the event is not looked at"
+	} else if len(d.paths.times) == 1 {
+		what = d.noField(path)
+	}
+	return newError(MissingTime, path, "%s", d.missing(2, what, settingTime, "or to nothing for the record's timestamp", d.seemsTime))
+}
+
+func (d *Decoder) seemsTime(e rawbson.Element) bool {
+	switch e.Kind {
+	case bson.TypeDateTime, bson.TypeInt32, bson.TypeInt64, bson.TypeDouble, bson.TypeString, bson.TypeEmbeddedDocument:
+		r, err := d.time.parse(e.Kind, e.Value)
+		return err == nil && d.options.side(r.millis, d.record.Timestamp) == 0
+	}
+	return false
+}
+
+// missingMeta names the fields whose values may name a series: texts, integers and objects that are no times.
+func (d *Decoder) missingMeta() *DecodeError {
+	path, what, setting := d.paths.meta[0].path, d.noField(d.paths.meta[0].path), settingMeta
+	if d.paths.meta[0].source != fromEvent {
+		what = "the record has no such key or header"
+	}
+	if d.paths.joined {
+		if what = "the event has none of "; d.paths.ofRecord {
+			what = "the event and its record have none of "
+		}
+		path, what, setting = "", what+clip(strings.Join(d.options.MetaFields, ", ")), settingMetas
+	}
+	return newError(MissingMeta, path, "%s", d.missing(1, what, setting, "or EVENT_META_FROM to key or none", func(e rawbson.Element) bool {
+		switch e.Kind {
+		case bson.TypeString, bson.TypeObjectID, bson.TypeEmbeddedDocument, bson.TypeInt32, bson.TypeInt64:
+			return !slices.Contains(d.paths.times, string(e.Name)) && !d.seemsTime(e)
+		}
+		return false
+	}))
+}

@@ -1,0 +1,226 @@
+package measurement
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// maxMetaBytes bounds a normalised meta: it stands in every bucket, in an index, and in every update's filter.
+const maxMetaBytes = 8 << 10
+
+// metaOf returns the normalised meta of the event that was walked.
+func (d *Decoder) metaOf() (bson.RawValue, *DecodeError) {
+	switch d.options.MetaFrom {
+	case MetaFromNone:
+		return bson.RawValue{}, nil
+	case MetaFromKey:
+		return d.keyMeta, nil
+	}
+	if d.paths.joined {
+		return d.joinMeta()
+	}
+	found := &d.foundMeta[0]
+	if found.Kind == 0 {
+		return bson.RawValue{}, d.missingMeta()
+	}
+	meta, err := d.normalize(found.Kind, found.Value)
+	if err != nil {
+		return meta, err.within(d.paths.meta[0].path)
+	}
+	return meta, nil
+}
+
+// joinMeta makes an object of the parts of meta that the event has, which are in the order of their names.
+func (d *Decoder) joinMeta() (bson.RawValue, *DecodeError) {
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	for i := range d.foundMeta {
+		found := &d.foundMeta[i]
+		if found.Kind == 0 {
+			continue
+		}
+		d.out = rawbson.AppendHeader(d.out, found.Kind, d.paths.meta[i].name)
+		if err := d.appendNormal(found.Kind, found.Value, 2); err != nil {
+			return bson.RawValue{}, err.within(d.paths.meta[i].path)
+		}
+	}
+	d.out = rawbson.EndDocument(d.out, start)
+	end := len(d.out)
+	if end-start == rawbson.Empty {
+		return bson.RawValue{}, d.missingMeta()
+	}
+	if end-start > maxMetaBytes {
+		return bson.RawValue{}, metaTooLarge("meta", end-start)
+	}
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: d.out[start:end:end]}, nil
+}
+
+func metaTooLarge(what string, size int) *DecodeError {
+	return newError(BadMeta, "", "%s has %d bytes, more than %d, and would stand in every bucket: "+
+		"keep in it only what names the series", what, size, maxMetaBytes)
+}
+
+// readKey makes meta of the record's key: parsed when it is a JSON object, or framed, else as text.
+func (d *Decoder) readKey() *DecodeError {
+	const path = "key"
+	key := d.record.Key
+	if key == nil {
+		return newError(MissingMeta, path, "the record has no key: produce it with one, or set EVENT_META_FROM to value or none")
+	}
+	d.fields = d.fields[:0]
+	value, err := d.parseKey(key)
+	if err == nil {
+		d.keyMeta, err = d.normalize(value.Kind, value.Value)
+	}
+	if err != nil {
+		return err.within(path)
+	}
+	return nil
+}
+
+// parseKey reads the key: its error is of a JSON object, a text or a framed value that could not be stored.
+func (d *Decoder) parseKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if hasFrame(key) {
+		return d.framedKey(key)
+	}
+	if !bytes.HasPrefix(bytes.TrimLeft(key, " \t\r\n"), []byte{'{'}) {
+		return d.textKey(key)
+	}
+	if value, err = d.jsonKey(key); d.json.broken {
+		return d.textKey(key)
+	}
+	return value, err
+}
+
+// framedKey reads a key that begins as with a schema registry's frame. The id in it changes with the schema and names no series,
+// so it is taken off like that of a value. Behind it is any JSON value: a text is in quotes there.
+func (d *Decoder) framedKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if d.options.Framing == NoFraming {
+		const wayOut = "have its producer write the key as text"
+		if d.options.Format == BSON {
+			return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: %s", quoteText(key), wayOut)
+		}
+		return value, newError(BadMeta, "", "%s begins with a zero byte, as the frame of a schema registry does: "+
+			"set EVENT_FRAMING=confluent if the values have it too, else auto, or %s", quoteText(key), wayOut)
+	}
+	text := key[frameBytes:]
+	if value, err = d.jsonKey(text); d.json.broken {
+		return value, newError(BadMeta, "", "what follows the frame of EVENT_FRAMING=%s is not JSON: %s; "+
+			"Avro and Protobuf have the same frame and are not read", d.options.Framing, quoteText(text))
+	}
+	return value, err
+}
+
+// jsonKey reads a key that is one JSON value. The reader is broken where it is not, and the error then of no use.
+func (d *Decoder) jsonKey(text []byte) (value rawbson.Element, err *DecodeError) {
+	j := d.json
+	j.begin(text)
+	j.clear()
+	value.Kind, err = j.value(0)
+	if !j.broken && j.skip() == nil {
+		_ = j.end() // only whether it is JSON matters
+	}
+	value.Value, d.dotted = j.out, j.dotted
+	if nest := j.dotted && d.options.DottedNames == Nest; err == nil && nest && value.Kind == bson.TypeEmbeddedDocument {
+		value.Value, err = d.nester.nest(j.out)
+		d.dotted = false
+	}
+	return value, err
+}
+
+func (d *Decoder) textKey(key []byte) (value rawbson.Element, err *DecodeError) {
+	if !utf8.Valid(key) {
+		return value, badText("", key)
+	}
+	d.keyText = rawbson.AppendString(d.keyText[:0], key)
+	return rawbson.Element{Kind: bson.TypeString, Value: d.keyText}, nil
+}
+
+// normalize appends a meta value with the fields of all its objects sorted by their names' bytes, and returns it.
+func (d *Decoder) normalize(kind bson.Type, value []byte) (bson.RawValue, *DecodeError) {
+	if kind == bson.TypeTimestamp && bytes.Equal(value, make([]byte, 8)) {
+		return bson.RawValue{}, newError(BadMeta, "", "the timestamp (0, 0) cannot name a series: MongoDB stores the present time instead")
+	}
+	start := len(d.out)
+	if err := d.appendNormal(kind, value, 1); err != nil {
+		return bson.RawValue{}, err
+	}
+	end := len(d.out)
+	if end-start > maxMetaBytes {
+		return bson.RawValue{}, metaTooLarge("it", end-start)
+	}
+	return bson.RawValue{Type: kind, Value: d.out[start:end:end]}, nil
+}
+
+func (d *Decoder) appendNormal(kind bson.Type, value []byte, depth int) (err *DecodeError) {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	switch kind {
+	case bson.TypeRegex, bson.TypeUndefined, bson.TypeDBPointer:
+		return newError(BadMeta, "", "a %s cannot name a series: send a string, a number or an object", kind)
+	}
+	if !rawbson.IsNested(kind) {
+		d.out = append(d.out, value...)
+		return nil
+	}
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	if kind == bson.TypeArray {
+		err = d.appendItems(rawbson.Content(value), depth)
+	} else {
+		err = d.appendSorted(rawbson.Content(value), depth)
+	}
+	d.out = rawbson.EndDocument(d.out, start)
+	return err
+}
+
+func (d *Decoder) appendSorted(list []byte, depth int) *DecodeError {
+	first, sorted := len(d.fields), true
+	for len(list) > 0 {
+		var e rawbson.Element
+		list = e.Cut(list)
+		if err := d.checkName(e.Name); err != nil {
+			return err
+		}
+		sorted = sorted && (len(d.fields) == first || byName(d.fields[len(d.fields)-1], e) < 0)
+		d.fields = append(d.fields, e)
+	}
+	last := len(d.fields)
+	if !sorted {
+		slices.SortFunc(d.fields[first:], byName)
+	}
+	for i := first; i < last; i++ {
+		e := d.fields[i]
+		if !sorted && i > first && bytes.Equal(e.Name, d.fields[i-1].Name) {
+			return duplicateField(string(e.Name))
+		}
+		d.out = rawbson.AppendHeader(d.out, e.Kind, e.Name)
+		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
+			return err.within(string(e.Name))
+		}
+	}
+	d.fields = d.fields[:first]
+	return nil
+}
+
+// byName orders elements by the bytes of their names.
+func byName(a, b rawbson.Element) int { return bytes.Compare(a.Name, b.Name) }
+
+func (d *Decoder) appendItems(list []byte, depth int) *DecodeError {
+	for i := 0; len(list) > 0; i++ {
+		var e rawbson.Element
+		list = e.Cut(list)
+		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
+		if err := d.appendNormal(e.Kind, e.Value, depth+1); err != nil {
+			return err.within(strconv.Itoa(i))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/base64"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// appendParsed appends what a text holds that EVENT_PARSE leads to: JSON, or JSON in base64, which no JSON can be confused
+// with. Other values stay as they are, so that a dead letter of one reading can be read again.
+func (s *stages) appendParsed(dst []byte, e rawbson.Element, at *edit) ([]byte, *DecodeError) {
+	var text []byte
+	switch e.Kind {
+	case bson.TypeString:
+		text = rawbson.Text(e.Value)
+	case bson.TypeBinary:
+		text = e.Value[5:]
+	default:
+		return s.appendWithin(dst, e, at)
+	}
+	text = bytes.TrimPrefix(text, []byte(byteOrderMark))
+	if !isJSONStart(text) {
+		decoded, ok := fromBase64(text)
+		if !ok || !isJSONStart(decoded) {
+			return nil, newError(NotJSON, "", "%s holds neither a JSON object or array nor one in base64, as EVENT_PARSE says: send one, or correct the setting", quoteText(text))
+		}
+		text = decoded
+	}
+	j := s.reader
+	j.begin(text)
+	j.out = j.out[:0]
+	kind, err := j.value(1)
+	if err == nil {
+		err = j.end()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(at.children) == 0 {
+		return rawbson.AppendElement(dst, kind, e.Name, j.out), nil
+	}
+	return s.appendWithin(dst, rawbson.Element{Kind: kind, Name: e.Name, Value: bytes.Clone(j.out)}, at) // other texts follow in the reader
+}
+
+// fromBase64 decodes base64, in its usual alphabet or in that of URLs, with or without padding.
+func fromBase64(text []byte) ([]byte, bool) {
+	text = bytes.TrimRight(bytes.TrimSpace(text), "=")
+	encoding := base64.RawStdEncoding
+	if bytes.ContainsAny(text, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	decoded, err := encoding.AppendDecode(nil, text)
+	return bytes.TrimPrefix(decoded, []byte(byteOrderMark)), err == nil && len(text) > 0
+}

@@ -1,0 +1,213 @@
+package measurement
+
+import (
+	"bytes"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+)
+
+// maxLetters bounds the values of errors of one record that are made, and not cut out of it: each repeats what is beside its
+// list.
+const maxLetters = 8 << 20
+
+// decodeTexts decodes a record of several events: the elements of an array, or several texts one after another. When too many
+// are bad the rest is only read as JSON.
+func (d *Decoder) decodeTexts() *DecodeError {
+	d.json.begin(d.text)
+	for more := true; more; more = d.json.more() {
+		decode := d.decodePart
+		if d.json.next() == '[' {
+			decode = d.decodeArray
+		}
+		if err := decode(); err != nil {
+			return err
+		}
+	}
+	if err := d.json.end(); err != nil {
+		return err
+	}
+	if d.parts == 0 && d.skipped == 0 {
+		return newError(Empty, "", "the array has no elements: send no record instead")
+	}
+	return d.tooManyBad()
+}
+
+// decodeArray decodes the elements of an array.
+func (d *Decoder) decodeArray() *DecodeError {
+	if err := d.json.enter(); err != nil {
+		return err
+	}
+	for d.json.next() != ']' {
+		if err := d.decodePart(); err != nil {
+			return err
+		}
+	}
+	return d.json.leave()
+}
+
+// isTooBad tells whether so many events of the record are bad that it is refused as a whole: none of it is stored, so that the
+// record can go back whole when it is repaired.
+func (d *Decoder) isTooBad() bool { return d.badParts > maxBadParts || d.letters > maxLetters }
+
+// tooManyBad is the error of such a record.
+func (d *Decoder) tooManyBad() *DecodeError {
+	if !d.isTooBad() {
+		return nil
+	}
+	for i := range d.results {
+		switch bad := d.results[i].Err; {
+		case bad == nil:
+		case d.badParts > maxBadParts:
+			return newError(BadElements, "", "more than %d of its %d elements cannot be stored, so none is; element %d: %s",
+				maxBadParts, d.parts, bad.Part, bad)
+		default:
+			return newError(BadElements, "", "%d of its elements cannot be stored, and their dead letters would take more than %d MiB with what stands beside the list, so none is stored; element %d: %s",
+				d.badParts, maxLetters>>20, bad.Part, bad)
+		}
+	}
+	return nil
+}
+
+// decodePart decodes a part of the record: an element of an array, or one of several texts. Its error is of the whole record:
+// the text is not JSON, or too much.
+func (d *Decoder) decodePart() *DecodeError {
+	if d.parts == timeseries.MaxParts {
+		return newError(TooLarge, "", "the record has more than %d elements: send several records", timeseries.MaxParts)
+	}
+	if d.isTooBad() {
+		d.parts++
+		return d.json.skipValue()
+	}
+	start := d.json.offset()
+	err := d.readPart()
+	if d.json.broken {
+		return err
+	}
+	if err != nil {
+		if broken := d.json.skip(); broken != nil {
+			return broken
+		}
+	}
+	text := bytes.TrimLeft(d.text[start:d.json.offset()], ", \t\r\n")
+	if err == nil && d.stages.active {
+		if err = d.stages.open(d.json.out, d.json.dotted); err == nil {
+			return d.decodeEvents(text)
+		}
+	}
+	var m Measurement
+	if written := len(d.out); err == nil {
+		if err = d.shapePart(d.json.out, d.json.dotted, &m); err != nil {
+			d.out = d.out[:written]
+		}
+	}
+	if err != nil {
+		err.Value = framed(d.frame, text)
+	}
+	d.addPart(m, err)
+	return nil
+}
+
+// readPart reads a part as BSON.
+func (d *Decoder) readPart() *DecodeError {
+	if d.json.next() != '{' {
+		start := d.json.offset()
+		if err := d.json.skipValue(); err != nil {
+			return err
+		}
+		return notObject(bytes.TrimLeft(d.text[start:d.json.offset()], ", \t\r\n"))
+	}
+	d.json.clear()
+	_, err := d.json.object(1)
+	return err
+}
+
+// shapePart is shape of one of several events. A root that is null is an error there: only a whole record is skipped for it.
+func (d *Decoder) shapePart(event []byte, dotted bool, m *Measurement) *DecodeError {
+	if err := d.shape(event, dotted, m); err != nil || !d.nullRoot {
+		return err
+	}
+	return newError(NotObject, d.paths.root, "null is no object, and EVENT_ROOT leads to it: leave the element out of the array")
+}
+
+// addPart adds the result of the next event.
+func (d *Decoder) addPart(m Measurement, err *DecodeError) {
+	part := int32(d.parts)
+	d.parts++
+	if err != nil {
+		d.badParts++
+		err.Part = part
+		m = Measurement{}
+	}
+	m.Position = timeseries.Position{Offset: d.record.Offset, Part: part}
+	d.results = append(d.results, Result{Measurement: m, Err: err})
+}
+
+// decodeEvents decodes the events of the document that is open, whose text in the record is given where the record has others.
+func (d *Decoder) decodeEvents(text []byte) *DecodeError {
+	s := d.stages
+	n := s.events()
+	if n > timeseries.MaxParts-d.parts {
+		return newError(TooLarge, "", "the record has more than %d elements: send several records", timeseries.MaxParts)
+	}
+	if n == 0 {
+		d.skipped++
+	}
+	for i := range n {
+		if d.isTooBad() {
+			d.parts += n - i
+			break
+		}
+		if err := d.decodeEvent(i, text); err != nil {
+			return err
+		}
+	}
+	if text != nil {
+		return nil
+	}
+	return d.tooManyBad()
+}
+
+// decodeEvent decodes one of these events. Its error is of the whole record.
+func (d *Decoder) decodeEvent(i int, text []byte) *DecodeError {
+	var m Measurement
+	written := len(d.out)
+	event, dotted, skip, err := d.stages.event(i)
+	if skip {
+		d.parts++ // the events behind it have the positions that they have without the setting
+		d.skipped++
+		return nil
+	}
+	if err == nil {
+		err = d.shapePart(event, dotted, &m)
+	}
+	if err == nil {
+		d.addPart(m, nil)
+		return nil
+	}
+	d.out = d.out[:written]
+	if err.Value = framed(d.frame, text); !d.stages.whole {
+		value, failed := d.aloneIn(d.frame, i)
+		if failed != nil {
+			return failed
+		}
+		err.Value = value
+		d.letters += len(value)
+	}
+	d.addPart(m, err)
+	return nil
+}
+
+// aloneIn is the document that is open with one element of its lists only, as a value of a record.
+func (d *Decoder) aloneIn(frame []byte, i int) ([]byte, *DecodeError) {
+	document, err := d.stages.alone(i)
+	if err != nil || d.options.Format == BSON {
+		return document, err
+	}
+	text, failed := bson.MarshalExtJSON(bson.Raw(document), d.options.Format == ExtJSON, false)
+	if failed != nil {
+		return nil, newError(InternalError, "", "its element %d cannot be written for a dead letter: %v", i, failed)
+	}
+	return framed(frame, text), nil
+}

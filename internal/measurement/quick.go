@@ -1,0 +1,260 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// quick turns the JSON text of an event into a measurement in one pass, without tokens in between. It knows events as most
+// are: whatever else comes it leaves to the reader of jsonreader.go, which is slower and knows all, errors included.
+//
+// Events of one source have the same names in the same order, or nearly. So it remembers for each place of a value the step
+// to the next: the text between, with braces, quoted names, colons, commas and white space, and what that text does. Where
+// the text is the same again, one comparison does for all rules about names; where not, the step is read and remembered.
+type quick struct {
+	off      bool // everything is left to the other reader: for tests
+	options  *Options
+	paths    *paths
+	time     *timeParser
+	nest     bool
+	extended bool
+	numbers  bool // texts may be numbers
+	timed    bool // some path leads to the time
+	ranked   bool // several paths do
+	exact    bool // the time is kept in nanoseconds as well
+	given    bool // parts of meta come from the record itself
+
+	top     *place
+	places  int    // remembered
+	full    bool   // one more was met than may be remembered
+	missed  int    // records in a row that were not known
+	records int    // since the places were forgotten
+	event   uint64 // counts events, so that what an earlier one has seen need not be wiped off
+
+	// Of the record:
+	text  []byte
+	metas []byte     // the values of meta of all its events
+	own   []metaSpan // the parts of meta that come from the record itself; kind 0: from its events
+
+	// Of the event:
+	out      []byte // the fields, behind those of events before
+	open     []opened
+	names    [][]byte // of objects in arrays and in meta that are open
+	unquoted []byte   // a name that was written with escapes
+	starts   []int    // of the members of objects in meta that are open, in metas
+	spare    []byte
+	members  []member
+	parts    []metaSpan
+	when     reading
+	hasTime  bool
+	rank     int  // of the path to the time that was found; -1: none was
+	isStored bool // the object with the fields was seen
+	isDotted bool // a dotted name was seen
+	isOpaque bool // an object was skipped, whose names were not compared
+	taken    int  // how often something was taken out
+	topCount int  // fields at the top level
+}
+
+func newQuick(d *Decoder) quick {
+	return quick{
+		options: &d.options, paths: &d.paths, time: &d.time, nest: d.options.DottedNames == Nest,
+		extended: d.options.Format == ExtJSON, top: newTop(&d.paths), parts: make([]metaSpan, len(d.paths.meta)),
+		own: make([]metaSpan, len(d.paths.meta)), numbers: d.options.Numbers == NumbersInText,
+		ranked: len(d.paths.times) > 1, given: d.paths.ofRecord, timed: len(d.paths.times) > 0, exact: d.options.TimeExact != "",
+	}
+}
+
+// read reads the event that begins at i, and returns where it ends. What it makes of it is in the fields of the event.
+func (q *quick) read(i int) int {
+	text := q.text
+	if i >= len(text) || text[i] != '{' {
+		return unknown
+	}
+	q.clear()
+	s := &q.top.first
+	for i++; ; {
+		var p *place
+		if p, i = q.take(s, i); i < 0 || p == nil {
+			return i
+		}
+		if i < len(text) && text[i] <= ' ' {
+			i = skipSpace(text, i)
+		}
+		if i >= len(text) {
+			return unknown
+		}
+		if text[i] == '{' && p.holds() && !q.wraps(i) {
+			if !q.begin(p) {
+				return unknown
+			}
+			i, s = i+1, &p.first
+			continue
+		}
+		if p.seen == q.event {
+			return unknown
+		}
+		p.seen = q.event
+		if p.use == asField {
+			i = q.field(p, i)
+		} else {
+			i = q.other(p, i)
+		}
+		if i < 0 {
+			return unknown
+		}
+		s = &p.next
+	}
+}
+
+// clear forgets the event before.
+func (q *quick) clear() {
+	q.event++
+	q.open = append(q.open[:0], opened{place: q.top, start: -1})
+	q.names, q.starts = q.names[:0], q.starts[:0]
+	for i := range q.parts {
+		q.parts[i].kind = 0
+	}
+	if q.given {
+		copy(q.parts, q.own)
+	}
+	q.rank, q.hasTime, q.isStored, q.isDotted, q.isOpaque, q.taken, q.topCount = -1, false, q.top.fields, false, false, 0, 0
+}
+
+// field appends a field that is no object.
+func (q *quick) field(p *place, i int) int {
+	if !q.kept(p) {
+		return unknown
+	}
+	var value uint64
+	var kind bson.Type
+	end := unknown
+	switch c := q.text[i]; {
+	case c-'0' <= 9 || c == '-':
+		value, kind, end = scanNumber(q.text, i)
+	case c == '{':
+		value, kind, end = q.wrappedNumber(i, p.depth)
+	case c == '"' && q.numbers:
+		return q.textField(p, i)
+	}
+	if end < 0 {
+		return q.longField(p, i)
+	}
+	at, n := len(q.out), len(p.header)
+	if cap(q.out)-at < n+16 {
+		q.out = slices.Grow(q.out, n+16)
+	}
+	// Eight bytes at a time, up to seven too many, which the value and what comes later overwrite.
+	header, out := p.header[:cap(p.header)], q.out[:at+n+16]
+	for j := 0; j+8 <= len(header); j += 8 {
+		binary.LittleEndian.PutUint64(out[at+j:], binary.LittleEndian.Uint64(header[j:]))
+	}
+	out[at] = byte(kind)
+	binary.LittleEndian.PutUint64(out[at+n:], value)
+	size := 8
+	if kind == bson.TypeInt32 {
+		size = 4
+	}
+	q.out = out[:at+n+size]
+	return end
+}
+
+// longField appends a field of more than eight bytes, or of fewer than four.
+func (q *quick) longField(p *place, i int) int {
+	at := len(q.out)
+	out, kind, end := q.appendValue(append(q.out, p.header...), i, p.depth, false)
+	out[at] = byte(kind)
+	q.out = out
+	return end
+}
+
+// other reads a value that is no field.
+func (q *quick) other(p *place, i int) int {
+	switch p.use {
+	case asTime:
+		q.taken++
+		return q.readTime(p, i)
+	case asMeta:
+		q.taken++
+		return q.readMeta(p, i)
+	case asMember:
+		at := len(q.metas)
+		q.beginMember(p, 0)
+		out, kind, end := q.appendValue(q.metas, i, p.depth, true)
+		out[at] = byte(kind)
+		q.metas = out
+		return end
+	case asDrop:
+		q.taken++
+	case asWay:
+		if n := p.node; n.onRoot || n.isRoot || n.isStored {
+			return unknown // something must be found behind it
+		}
+	}
+	return q.skip(i, p.depth)
+}
+
+func (q *quick) readTime(p *place, i int) int {
+	text := q.text
+	if q.ranked {
+		if q.rank >= 0 && q.rank < p.part || text[i] == 'n' {
+			return q.skip(i, p.depth)
+		}
+		q.rank = p.part
+	}
+	if text[i] == '"' {
+		end, how := scanString(text, i+1)
+		if end < 0 || how != plain {
+			return unknown
+		}
+		q.when, q.hasTime = q.time.parseText(text[i+1 : end])
+		return end + 1
+	}
+	if text[i] == '{' {
+		return q.readWrappedTime(i, p.depth)
+	}
+	if c := text[i]; c-'0' > 9 && c != '-' {
+		return unknown
+	}
+	value, kind, end := scanNumber(text, i)
+	if end >= 0 {
+		q.when, q.hasTime = q.time.parseScalar(kind, value)
+	}
+	return end
+}
+
+// textField appends a field that is a text, or the number that it writes.
+func (q *quick) textField(p *place, i int) int {
+	end, how := scanString(q.text, i+1)
+	if end < 0 || how != plain {
+		return unknown
+	}
+	text, at := q.text[i+1:end], len(q.out)
+	kind, out := bson.TypeString, append(q.out, p.header...)
+	if mayBeNumeral(text) {
+		var number bson.Type
+		if number, out = appendNumeral(out, text); number != 0 {
+			kind = number
+		} else if bytes.IndexByte(text, ',') >= 0 {
+			return unknown // it may be a number with a comma
+		}
+	}
+	if kind == bson.TypeString {
+		out = rawbson.AppendString(out, text)
+	}
+	out[at] = byte(kind)
+	q.out = out
+	return end + 1
+}
+
+func (q *quick) readMeta(p *place, i int) int {
+	start := len(q.metas)
+	out, kind, end := q.appendValue(q.metas, i, p.depth, true)
+	q.metas = out
+	q.parts[p.part] = metaSpan{kind, start, len(out)}
+	return end
+}

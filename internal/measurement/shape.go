@@ -1,0 +1,215 @@
+package measurement
+
+import (
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// maxStoredBytes bounds the document of a bucket that holds a single measurement: MongoDB's limit less a reserve for
+// _id, control and meta. Such a bucket holds the measurement three times: as data, minimum and maximum.
+const maxStoredBytes = 16<<20 - 64<<10
+
+// columnBytes is what a field takes in the data of a bucket beyond its element: an object with the index "0".
+const columnBytes = 8
+
+// shape makes a measurement of an event, a valid BSON document: it takes time and meta out, checks and copies the rest. When
+// the root turns out to be null there is none.
+func (d *Decoder) shape(event []byte, dotted bool, m *Measurement) *DecodeError {
+	d.beginEvent(dotted)
+	if dotted && d.options.DottedNames == Nest {
+		nested, err := d.nester.nest(event)
+		if err != nil {
+			return err
+		}
+		event, d.dotted = nested, false
+	}
+	start := len(d.out)
+	if err := d.walk(event); err != nil || d.nullRoot {
+		return d.withWayOut(err)
+	}
+	if size := len(d.out) - start; !fitsDocument(size, d.topCount) {
+		return newError(TooLarge, "", "its fields take %d bytes, and three times that, as data, minimum and maximum, "+
+			"does not fit a document of 16 MiB: split the event", size)
+	}
+	var err *DecodeError
+	if m.Time, err = d.timeOf(); err != nil {
+		return err
+	}
+	if d.options.TimeExact != "" {
+		var ok bool
+		if d.out, ok = d.options.appendExact(d.out, m.Time, d.time.below); !ok {
+			return newError(TimeOutOfRange, d.timePath(), "%s is outside the years 1678 to 2261, of which EVENT_TIME_EXACT keeps nanoseconds: send another time, or unset it", formatMillis(m.Time))
+		}
+	}
+	end := len(d.out)
+	if m.Meta, err = d.metaOf(); err != nil {
+		return err
+	}
+	m.Elements = d.out[start:end:end]
+	return nil
+}
+
+// beginEvent drops what belongs to the event before.
+func (d *Decoder) beginEvent(dotted bool) {
+	d.dotted = dotted
+	d.names, d.fields = d.names[:0], d.fields[:0]
+	d.foundTime, d.foundRoot, d.foundStored, d.nullRoot, d.taken, d.topCount = rawbson.Element{}, nil, false, false, 0, 0
+	d.timeRank = 0
+	clear(d.foundMeta)
+	if d.paths.ofRecord {
+		copy(d.foundMeta, d.recordMeta)
+		d.foundTime, d.timeRank = d.recordTime, d.recordRank
+	}
+}
+
+// fitsDocument tells whether a bucket can hold so many fields of so many bytes.
+func fitsDocument(size, fields int) bool { return 3*size+columnBytes*fields <= maxStoredBytes }
+
+// copyObject copies the elements of an object, checked, without what the paths that lead from here (nil: none does) take out.
+// Depth is the object's: 1 for the one that is stored.
+func (d *Decoder) copyObject(list []byte, depth int, at *node) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	var paths []node
+	if at != nil {
+		paths = at.children
+	}
+	names := len(d.names)
+	for len(list) > 0 {
+		var e rawbson.Element
+		whole := list
+		list = e.Cut(list)
+		next := nodeOf(paths, e.Name)
+		if next == nil { // others are looked at once it is known that they are kept
+			if err := d.checkName(e.Name); err != nil {
+				return err
+			}
+		}
+		d.names = append(d.names, e.Name)
+		switch {
+		case next != nil && next.role != through:
+			d.take(e, next)
+		case rawbson.IsNested(e.Kind):
+			if err := d.copyNested(e, depth+1, next); err != nil {
+				return err
+			}
+		default:
+			if next != nil {
+				if err := d.checkName(e.Name); err != nil {
+					return err
+				}
+			}
+			if err := d.copyPlain(e, whole[:len(whole)-len(list)]); err != nil {
+				return err
+			}
+			if err := d.kept(e.Name, depth); err != nil {
+				return err
+			}
+		}
+	}
+	return d.checkDuplicates(names)
+}
+
+// take notes a value that a path leads to.
+func (d *Decoder) take(e rawbson.Element, leaf *node) {
+	switch leaf.role {
+	case isTime:
+		if d.foundTime.Kind == 0 {
+			d.foundTime, d.timeRank = e, leaf.part
+		} else {
+			d.takeTime(e, leaf.part)
+		}
+	case isMeta:
+		d.foundMeta[leaf.part] = e
+	}
+	d.taken++
+}
+
+// takeTime notes another value that a path to the time leads to. Of several paths the first counts whose value is not null.
+func (d *Decoder) takeTime(e rawbson.Element, rank int) {
+	if kind := d.foundTime.Kind; len(d.paths.times) == 1 || e.Kind != bson.TypeNull && (kind == bson.TypeNull || rank <= d.timeRank) {
+		d.foundTime, d.timeRank = e, rank
+	}
+}
+
+// copyPlain copies an element that is neither an object nor an array.
+func (d *Decoder) copyPlain(e rawbson.Element, whole []byte) *DecodeError {
+	if e.Kind == bson.TypeString && d.options.Numbers == NumbersInText {
+		return d.copyText(e)
+	}
+	d.out = append(d.out, whole...)
+	return nil
+}
+
+// copyNested copies an object or an array.
+func (d *Decoder) copyNested(e rawbson.Element, depth int, at *node) *DecodeError {
+	start, taken := len(d.out), d.taken
+	d.out = rawbson.AppendHeader(d.out, e.Kind, e.Name)
+	if err := d.copyContent(e, depth, at); err != nil {
+		return err.within(string(e.Name))
+	}
+	if emptied := d.taken > taken && len(d.out)-start == len(e.Name)+2+rawbson.Empty; emptied {
+		d.out = d.out[:start] // it held what was taken out and nothing else
+		return nil
+	}
+	if at != nil {
+		if err := d.checkName(e.Name); err != nil {
+			return err
+		}
+	}
+	return d.kept(e.Name, depth-1)
+}
+
+// copyContent copies the value of an object or an array.
+func (d *Decoder) copyContent(e rawbson.Element, depth int, at *node) (err *DecodeError) {
+	start := len(d.out)
+	d.out = append(d.out, 0, 0, 0, 0)
+	if e.Kind == bson.TypeArray {
+		err = d.copyArray(rawbson.Content(e.Value), depth)
+	} else {
+		err = d.copyObject(rawbson.Content(e.Value), depth, at)
+	}
+	d.out = rawbson.EndDocument(d.out, start)
+	return err
+}
+
+// copyArray copies the elements of an array, which it names by their index whatever their names were.
+func (d *Decoder) copyArray(list []byte, depth int) *DecodeError {
+	if depth > maxDepth {
+		return tooDeep("")
+	}
+	for i := 0; len(list) > 0; i++ {
+		var e rawbson.Element
+		list = e.Cut(list)
+		if e.Kind == bson.TypeString && d.options.Numbers == NumbersInText {
+			e.Name = strconv.AppendInt(nil, int64(i), 10)
+			if err := d.copyText(e); err != nil {
+				return err
+			}
+			continue
+		}
+		d.out = rawbson.AppendIndexHeader(d.out, e.Kind, i)
+		if !rawbson.IsNested(e.Kind) {
+			d.out = append(d.out, e.Value...)
+		} else if err := d.copyContent(e, depth+1, nil); err != nil {
+			return err.within(strconv.Itoa(i))
+		}
+	}
+	return nil
+}
+
+// kept counts a field that was copied. At the top level none may have the name of time or meta.
+func (d *Decoder) kept(name []byte, depth int) *DecodeError {
+	if depth > 1 {
+		return nil
+	}
+	d.topCount++
+	if d.options.isReserved(name) {
+		return d.reservedName(string(name))
+	}
+	return nil
+}

@@ -1,0 +1,338 @@
+package measurement
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// maxGrowth bounds the events of one document, with all that they inherit, to so many times EVENT_MAX_BYTES.
+const maxGrowth = 8
+
+// stages turn one document of a record into its events, before the rules for time, meta and fields. They run in this order:
+// names with dots are nested, texts that hold JSON are parsed, lists are taken apart, events are skipped, values are named by
+// another field, fields are renamed. A stage takes and gives BSON, so every format can have all of them.
+//
+// The order of the events follows from the document and the settings alone: an event has the same position each time.
+type stages struct {
+	options *Options
+	active  bool // some stage is set
+
+	parse  []edit
+	lists  []edit
+	listed []listPath
+	root   []string // of the object that gets the members of a list's elements
+	before []condition
+	skip   []condition
+	tall   tall
+	rename []edit
+
+	reader *jsonReader // of texts in the document
+	nester nester      // of the document
+	inner  nester      // of one event
+
+	// Of the document that is open:
+	document []byte // nested and parsed
+	dotted   bool   // a name in it may have a dot
+	envelope []byte // the document without its lists
+	found    []rawbson.Element
+	taken    int
+	elements []listElement
+	skipped  bool // the document has no event
+	whole    bool // the document is the event
+	only     *listElement
+
+	parsed, outside, merged, parsedEvent, named, renamed []byte
+	members                                              [][]byte
+}
+
+// listPath is a list that is taken apart.
+type listPath struct{ text, path string }
+
+// listElement is an element of one of the lists.
+type listElement struct {
+	rawbson.Element
+	list, index int
+}
+
+// newStages compiles options that are valid.
+func newStages(o *Options) *stages {
+	s := &stages{options: o, reader: newJSONReader(o.Format == ExtJSON)}
+	for _, path := range o.Parse {
+		growEdit(&s.parse, o.absolute(path)).kind = editParse
+	}
+	for i, path := range o.List {
+		s.listed = append(s.listed, listPath{path, o.absolute(path)})
+		leaf := growEdit(&s.lists, o.absolute(path))
+		leaf.kind, leaf.index = editTake, i
+	}
+	if o.Root != "" && slices.ContainsFunc(s.listed, func(l listPath) bool { return isPathPrefix(o.Root, l.path) }) {
+		s.root = strings.Split(o.Root, ".")
+	}
+	for _, text := range o.Skip {
+		c, _ := parseCondition(text)
+		c.names = strings.Split(o.absolute(c.path), ".")
+		if c.isOn(s.listed) {
+			s.before = append(s.before, c)
+		} else {
+			s.skip = append(s.skip, c)
+		}
+	}
+	s.tall = newTall(o)
+	for _, text := range o.Rename {
+		from, to := splitRename(text)
+		leaf := growEdit(&s.rename, o.absolute(from))
+		leaf.kind, leaf.to = editName, []byte(to)
+	}
+	s.found = make([]rawbson.Element, max(1, len(s.listed)))
+	s.active = len(s.parse)+len(s.lists)+len(s.before)+len(s.skip)+len(s.rename) > 0 || s.tall.name != nil
+	return s
+}
+
+// open nests and parses a document, and takes its lists apart. The document stays as it is until the next one is opened.
+func (s *stages) open(document []byte, dotted bool) *DecodeError {
+	s.elements, s.skipped, s.whole = s.elements[:0], false, false
+	var err *DecodeError
+	if s.document, s.dotted, err = s.prepare(document, dotted, &s.nester, &s.parsed); err != nil {
+		return err
+	}
+	if s.skipped = s.meets(s.before, s.document); s.skipped {
+		return nil
+	}
+	if s.whole = len(s.lists) == 0 || s.isNullRoot(); s.whole {
+		return nil
+	}
+	clear(s.found)
+	s.outside = append(s.outside[:0], 0, 0, 0, 0)
+	if s.outside, err = s.apply(s.outside, rawbson.Content(s.document), s.lists); err != nil {
+		return err
+	}
+	s.outside = rawbson.EndDocument(s.outside, 0)
+	s.envelope = s.outside
+	return s.unnest()
+}
+
+// prepare nests the names of a document and parses texts in it.
+func (s *stages) prepare(document []byte, dotted bool, n *nester, buffer *[]byte) (out []byte, stillDotted bool, err *DecodeError) {
+	nest := s.options.DottedNames == Nest
+	if dotted && nest {
+		if document, err = n.nest(document); err != nil {
+			return nil, false, err
+		}
+		dotted = false
+	}
+	if len(s.parse) == 0 {
+		return document, dotted, nil
+	}
+	s.reader.dotted = false
+	*buffer = append((*buffer)[:0], 0, 0, 0, 0)
+	if *buffer, err = s.apply(*buffer, rawbson.Content(document), s.parse); err != nil {
+		return nil, false, err
+	}
+	*buffer = rawbson.EndDocument(*buffer, 0)
+	document, dotted = *buffer, dotted || s.reader.dotted
+	if dotted && nest {
+		if document, err = n.nest(document); err != nil {
+			return nil, false, err
+		}
+		dotted = false
+	}
+	return document, dotted, nil
+}
+
+// isNullRoot reports whether the root is null, or something on the way to it: such a document is skipped like a tombstone.
+func (s *stages) isNullRoot() bool {
+	if s.options.Root == "" {
+		return false
+	}
+	names := strings.Split(s.options.Root, ".")
+	for i := range names {
+		if e, found := lookUp(s.document, names[:i+1]); !found || e.Kind == bson.TypeNull {
+			return found
+		}
+	}
+	return false
+}
+
+// unnest collects the elements of the lists that were found.
+func (s *stages) unnest() *DecodeError {
+	missing := 0
+	for i := range s.listed {
+		switch found := &s.found[i]; found.Kind {
+		case 0:
+			missing++
+		case bson.TypeNull:
+		case bson.TypeEmbeddedDocument:
+			s.elements = append(s.elements, listElement{*found, i, 0})
+		case bson.TypeArray:
+			at := 0
+			for list := rawbson.Content(found.Value); len(list) > 0; at++ {
+				var e rawbson.Element
+				list = e.Cut(list)
+				s.elements = append(s.elements, listElement{e, i, at})
+			}
+		default:
+			return newError(NotObject, s.listed[i].path, "%s is no list, which EVENT_LIST=%s says it is: send a list of objects there, or correct the setting",
+				quoteValue(found.Kind, found.Value), s.listed[i].text)
+		}
+	}
+	if missing == len(s.listed) {
+		if s.skipped = s.meets(s.skip, s.document); s.skipped {
+			return nil
+		}
+		return newError(MissingField, s.listed[0].path, "the event has no list, which EVENT_LIST=%s says it has: send one, "+
+			"or set EVENT_SKIP='!%s' to skip events without it", strings.Join(s.options.List, ","), s.listed[0].text)
+	}
+	if len(s.elements) > timeseries.MaxParts {
+		return newError(TooLarge, s.listed[0].path, "its lists have %d elements, more than %d: send several records", len(s.elements), timeseries.MaxParts)
+	}
+	if size := len(s.elements)*len(s.envelope) + len(s.document); size > maxGrowth*s.options.MaxBytes {
+		return newError(TooLarge, s.listed[0].path, "its %d elements take %d bytes with what each inherits, more than %d times EVENT_MAX_BYTES = %d: "+
+			"send less beside the list, or several records", len(s.elements), size, maxGrowth, s.options.MaxBytes)
+	}
+	s.skipped = len(s.elements) == 0
+	return nil
+}
+
+// events is the number of events in the document that is open.
+func (s *stages) events() int {
+	switch {
+	case s.skipped:
+		return 0
+	case s.whole:
+		return 1
+	}
+	return len(s.elements)
+}
+
+// event is one event of the document that is open, until the next is asked for. Skip: the event is neither stored nor an error.
+func (s *stages) event(i int) (event []byte, dotted, skip bool, err *DecodeError) {
+	event, dotted = s.document, s.dotted
+	if !s.whole {
+		element := &s.elements[i]
+		if element.Kind != bson.TypeEmbeddedDocument {
+			return nil, false, false, s.noObject(element)
+		}
+		event = s.merge(element.Value)
+		if event, dotted, err = s.prepare(event, dotted, &s.inner, &s.parsedEvent); err != nil {
+			return nil, false, false, err
+		}
+	}
+	if s.meets(s.skip, event) {
+		return nil, false, true, nil
+	}
+	if s.tall.name != nil {
+		var hasDot bool
+		if event, hasDot, err = s.nameValue(event); err != nil {
+			return nil, false, false, err
+		}
+		dotted = dotted || hasDot
+	}
+	if len(s.rename) > 0 {
+		s.renamed = append(s.renamed[:0], 0, 0, 0, 0)
+		if s.renamed, err = s.apply(s.renamed, rawbson.Content(event), s.rename); err != nil {
+			return nil, false, false, err
+		}
+		s.renamed = rawbson.EndDocument(s.renamed, 0)
+		event = s.renamed
+	}
+	return event, dotted, false, nil
+}
+
+func (s *stages) noObject(element *listElement) *DecodeError {
+	path := s.listed[element.list].path + "." + strconv.Itoa(element.index)
+	if element.Kind == bson.TypeArray {
+		return newError(NotObject, path, "it is a list in the list EVENT_LIST=%s, and lists of lists are not taken apart: send one list of objects", s.listed[element.list].text)
+	}
+	return newError(NotObject, path, "%s is no object: each element of EVENT_LIST=%s is an object with the names of its values", quoteValue(element.Kind, element.Value), s.listed[element.list].text)
+}
+
+// merge is an element of a list with what it inherits: the members of the envelope that it does not have itself, before its own.
+func (s *stages) merge(element []byte) []byte {
+	s.members = s.members[:0]
+	for list := rawbson.Content(element); len(list) > 0; {
+		var e rawbson.Element
+		list = e.Cut(list)
+		s.members = append(s.members, e.Name)
+	}
+	if len(s.members) > fewNames {
+		slices.SortFunc(s.members, slices.Compare)
+	}
+	s.merged = s.mergeInto(append(s.merged[:0], 0, 0, 0, 0), rawbson.Content(s.envelope), s.root, element)
+	s.merged = rawbson.EndDocument(s.merged, 0)
+	return s.merged
+}
+
+// mergeInto appends the members of the envelope, and the element's to those of the object that the names lead to.
+func (s *stages) mergeInto(dst, list []byte, names []string, element []byte) []byte {
+	merged := false
+	for len(list) > 0 {
+		var e rawbson.Element
+		whole := list
+		list = e.Cut(list)
+		switch {
+		case len(names) == 0 && s.isMember(e.Name):
+		case len(names) > 0 && !merged && string(e.Name) == names[0] && e.Kind == bson.TypeEmbeddedDocument:
+			dst, merged = s.mergeBelow(dst, rawbson.Content(e.Value), names, element), true
+		default:
+			dst = append(dst, whole[:len(whole)-len(list)]...)
+		}
+	}
+	switch {
+	case len(names) == 0:
+		dst = append(dst, rawbson.Content(element)...)
+	case !merged: // the object held nothing but the list
+		dst = s.mergeBelow(dst, nil, names, element)
+	}
+	return dst
+}
+
+func (s *stages) mergeBelow(dst, list []byte, names []string, element []byte) []byte {
+	dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, names[0])
+	start := len(dst)
+	dst = s.mergeInto(append(dst, 0, 0, 0, 0), list, names[1:], element)
+	return rawbson.EndDocument(dst, start)
+}
+
+// isMember tells whether the element that is being merged has a name.
+func (s *stages) isMember(name []byte) bool {
+	if len(s.members) > fewNames {
+		_, found := slices.BinarySearchFunc(s.members, name, slices.Compare)
+		return found
+	}
+	return slices.ContainsFunc(s.members, func(other []byte) bool { return string(other) == string(name) })
+}
+
+// alone is the document that is open with one of its elements only: what a dead letter of that element holds.
+func (s *stages) alone(i int) (document []byte, err *DecodeError) {
+	if s.whole {
+		return s.document, nil
+	}
+	s.only = &s.elements[i]
+	defer func() { s.only = nil }()
+	document, err = s.apply(make([]byte, 4, 4+len(s.envelope)), rawbson.Content(s.document), s.lists)
+	if err != nil {
+		return nil, err
+	}
+	return rawbson.EndDocument(document, 0), nil
+}
+
+// bufferBytes is what the buffers take that a large record makes large, nearly.
+func (s *stages) bufferBytes() int {
+	const elementBytes, nameBytes = 72, 24
+	return cap(s.parsed) + cap(s.outside) + cap(s.merged) + cap(s.parsedEvent) + cap(s.named) + cap(s.renamed) + cap(s.reader.out) +
+		cap(s.nester.out) + cap(s.inner.out) + elementBytes*cap(s.elements) + nameBytes*cap(s.members)
+}
+
+// drop drops these buffers.
+func (s *stages) drop() {
+	s.parsed, s.outside, s.merged, s.parsedEvent, s.named, s.renamed, s.elements, s.members = nil, nil, nil, nil, nil, nil, nil, nil
+	s.reader.out, s.reader.wrapped, s.nester, s.inner = nil, nil, nester{}, nester{}
+	s.document, s.envelope = nil, nil
+	clear(s.found)
+}

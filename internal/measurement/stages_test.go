@@ -1,0 +1,342 @@
+package measurement
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"waterwheel/internal/record"
+)
+
+// staged are options of stages over the plain ones, with meta from the device.
+func staged(change func(*Options)) Options {
+	o := Options{TimeField: "ts", MetaField: "device"}
+	change(&o)
+	return o
+}
+
+// outcomes are what becomes of a record's events: measurements, or the reason and path of their errors, each with its part.
+func outcomes(t *testing.T, o Options, value string) (list []string) {
+	t.Helper()
+	d := newDecoder(t, o)
+	results, err := d.Decode(recordOf(value))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, r := range results {
+		text := strconv.Itoa(int(r.Measurement.Position.Part)) + ": "
+		if r.Err != nil {
+			text += string(r.Err.Reason) + " at " + r.Err.Path
+		} else {
+			text += shown(t, r.Measurement)
+		}
+		list = append(list, text)
+	}
+	if d.Skipped() > 0 {
+		list = append(list, "skipped: "+strconv.Itoa(d.Skipped()))
+	}
+	return list
+}
+
+func checkOutcomes(t *testing.T, o Options, value string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, outcomes(t, o, value)); diff != "" {
+		t.Errorf("%s\n-want +got:\n%s", value, diff)
+	}
+}
+
+func TestListIsTakenApart(t *testing.T) {
+	lists := func(paths ...string) Options { return staged(func(o *Options) { o.List = paths }) }
+	checkOutcomes(t, lists("readings"), `{"device":"d-7","site":"n","readings":[{"ts":1700000000,"v":1},{"ts":1700000001,"v":2,"site":"s"}],"fw":3}`,
+		`0: 1700000000000 "d-7" {"site": "n","fw": {"$numberInt":"3"},"v": {"$numberInt":"1"}}`,
+		`1: 1700000001000 "d-7" {"fw": {"$numberInt":"3"},"v": {"$numberInt":"2"},"site": "s"}`)
+	// The time of the envelope is inherited by an element without one.
+	checkOutcomes(t, lists("readings"), `{"device":"d","ts":1700000009,"readings":[{"v":1},{"ts":1700000001,"v":2}]}`,
+		`0: 1700000009000 "d" {"v": {"$numberInt":"1"}}`, `1: 1700000001000 "d" {"v": {"$numberInt":"2"}}`)
+	// An element may have a member of the list's name.
+	nested := lists("values")
+	nested.Fields = "values"
+	checkOutcomes(t, nested, `{"device":"d","values":[{"ts":1700000000,"values":{"t":21.5}}]}`, `0: 1700000000000 "d" {"t": {"$numberDouble":"21.5"}}`)
+	// A list of one may come without its brackets.
+	checkOutcomes(t, lists("r"), `{"device":"d","r":{"ts":1700000000,"v":1}}`, `0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`)
+	// Several lists follow in the order of the setting; the one that lacks or is null has no element.
+	checkOutcomes(t, lists("b", "a", "c", "d"), `{"device":"d","d":null,"a":[{"ts":1700000000,"x":1}],"b":[{"ts":1700000001,"y":2}]}`,
+		`0: 1700000001000 "d" {"y": {"$numberInt":"2"}}`, `1: 1700000000000 "d" {"x": {"$numberInt":"1"}}`)
+	// A list deeper down goes with the object that held nothing else.
+	checkOutcomes(t, lists("a.r", "b.r"), `{"device":"d","a":{"r":[{"ts":1700000000,"v":1}]},"b":{"u":"C","r":[]}}`,
+		`0: 1700000000000 "d" {"b": {"u": "C"},"v": {"$numberInt":"1"}}`)
+	checkOutcomes(t, lists("r"), `{"device":"d","r":[]}`, "skipped: 1")
+	if got := outcomes(t, lists("a.r"), `{"device":"d","a":{"r":[{"ts":1700000000}],"r":[{"ts":1700000001}]}}`); len(got) != 1 || !strings.HasPrefix(got[0], "duplicate_field at a.r: ") {
+		t.Errorf("a list that comes twice: %s", got)
+	}
+	checkOutcomes(t, lists("r"), `{"device":"d","r":null}`, "skipped: 1")
+}
+
+func TestListInRoot(t *testing.T) {
+	inside := Options{TimeField: "ts", MetaField: "device", Root: "p.q", List: []string{"r"}}
+	checkOutcomes(t, inside, `{"schema":1,"p":{"q":{"device":"d","r":[{"ts":1700000000,"v":1}]}}}`, `0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`)
+	checkOutcomes(t, inside, `{"schema":1,"p":{"q":{"r":[{"ts":1700000000,"device":"d"}]}}}`, `0: 1700000000000 "d" {}`)
+	checkOutcomes(t, inside, `{"schema":1,"p":{"q":null}}`)
+	checkOutcomes(t, inside, `{"schema":1,"p":null}`)
+	outside := Options{TimeField: "ts", MetaField: "/device", Root: "data", List: []string{"/r"}}
+	checkOutcomes(t, outside, `{"device":"d","r":[{"data":{"ts":1700000000,"v":1}},{"data":{"ts":1700000001}}]}`,
+		`0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`, `1: 1700000001000 "d" {}`)
+}
+
+// TestPartsOfListsGoOn: the events of arrays, of several texts and of lists are the parts of one position, in their order.
+func TestPartsOfListsGoOn(t *testing.T) {
+	o := staged(func(o *Options) { o.List = []string{"r"} })
+	const two = `{"device":"d","r":[{"ts":1700000000},{"ts":1700000001}]}`
+	want := []string{
+		`0: 1700000000000 "d" {}`, `1: 1700000001000 "d" {}`, `2: missing_field at r`, `3: not_object at `, `4: 1700000000000 "d" {}`, `5: 1700000001000 "d" {}`,
+		"skipped: 1",
+	}
+	checkOutcomes(t, o, `[`+two+`,{"r":[]},{"x":1},3,`+two+`]`, want...)
+	checkOutcomes(t, o, two+"\n"+`{"r":[]}`+"\n"+`[{"x":1},3]`+two, want...)
+}
+
+func TestSeveralTextsAreSeveralEvents(t *testing.T) {
+	o := staged(func(*Options) {})
+	const first, second = `{"device":"d","ts":1700000000}`, `{"device":"e","ts":1700000001}`
+	want := []string{`0: 1700000000000 "d" {}`, `1: 1700000001000 "e" {}`}
+	for _, between := range []string{"\n", "", "\r\n\r\n", " "} {
+		checkOutcomes(t, o, first+between+second+"\n", want...)
+	}
+	checkOutcomes(t, o, "["+first+"]\n["+second+"]", want...)
+	checkOutcomes(t, o, "[]"+first+"[]"+second, want...)
+	checkOutcomes(t, o, first+`{"device":"e"}`+second, want[0], `1: missing_time at ts`, `2: 1700000001000 "e" {}`)
+	o.Root = "p"
+	checkOutcomes(t, o, `{"p":null}`+`{"p":`+first+`}`, `0: not_object at p`, `1: 1700000000000 "d" {}`)
+}
+
+func TestListsOfListsAreRefused(t *testing.T) {
+	for _, test := range []struct {
+		lists       []string
+		value, says string
+	}{
+		{[]string{"a.b"}, `{"a":[{"b":[{"ts":1}]}]}`, "not_object at a: it is a list, and EVENT_LIST leads on to a list in it: lists of lists are not taken apart"},
+		{[]string{"a"}, `{"a":3}`, "not_object at a: 3 is no list, which EVENT_LIST=a says it is"},
+		{[]string{"a", "b"}, `{"c":3}`, "missing_field at a: the event has no list, which EVENT_LIST=a,b says it has"},
+	} {
+		d := newDecoder(t, staged(func(o *Options) { o.List = test.lists }))
+		if err := refusal(t, d, recordOf(test.value)); !strings.Contains(err.Error(), test.says) || err.Part != record.WholeRecord {
+			t.Errorf("%s: %v, part %d", test.value, err, err.Part)
+		}
+	}
+	d := newDecoder(t, staged(func(o *Options) { o.List = []string{"a"} }))
+	results, err := d.Decode(recordOf(`{"a":[[{"ts":1}],3]}`))
+	if err != nil || len(results) != 2 {
+		t.Fatal(results, err)
+	}
+	for i, says := range []string{"not_object at a.0: it is a list in the list EVENT_LIST=a, and lists of lists are not taken apart", "not_object at a.1: 3 is no object"} {
+		if got := results[i].Err.Error(); !strings.Contains(got, says) {
+			t.Errorf("%s, want %s", got, says)
+		}
+	}
+}
+
+// TestLetterOfListElementGoesBackAlone: it is the event with that element alone, and makes the same of it.
+func TestLetterOfListElementGoesBackAlone(t *testing.T) {
+	o := staged(func(o *Options) { o.List, o.Parse = []string{"a", "b.r"}, []string{"b"} })
+	const good = `{"ts":1700000000,"big":9007199254740993,"d":20.0,"e":1e20}`
+	value := `{"device":"d","x":{"n.m":1},"a":[` + good + `,{"v":1}],"b":"{\"r\":[{\"w\":2},{\"ts\":1700000001}]}"}`
+	for _, format := range []Format{JSON, ExtJSON} {
+		o.Format = format
+		d := newDecoder(t, o)
+		r := recordOf(value)
+		results, err := d.Decode(r)
+		if err != nil || len(results) != 4 || results[1].Err == nil || results[2].Err == nil {
+			t.Fatalf("%v, %v", results, err)
+		}
+		whole := outcomes(t, o, value)
+		for part := range int32(4) {
+			element, ok := d.Element(r, part)
+			if !ok || !json.Valid(element) {
+				t.Fatalf("element %d: %s, %v", part, element, ok)
+			}
+			alone := outcomes(t, o, string(element))
+			if want := "0" + strings.TrimPrefix(whole[part], strconv.Itoa(int(part))); len(alone) != 1 || alone[0] != want {
+				t.Errorf("%s: element %d is %s, which becomes\n%s, want\n%s", format, part, element, alone, want)
+			}
+		}
+		if element, ok := d.Element(r, 4); ok {
+			t.Errorf("element 4 is %s", element)
+		}
+	}
+	o.Format = JSON
+	if element, _ := newDecoder(t, o).Element(recordOf(value), 1); string(element) != `{"device":"d","x":{"n":{"m":1}},"a":[{"v":1}]}` {
+		t.Errorf("element 1 is %s", element)
+	}
+}
+
+// TestWhatListsInheritIsBounded: a large envelope before many elements is refused before it is repeated.
+func TestWhatListsInheritIsBounded(t *testing.T) {
+	o := staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 1<<20 })
+	d := newDecoder(t, o)
+	value := `{"ts":1700000000,"device":"d","x":"` + strings.Repeat("x", 500_000) + `","a":[{}` + strings.Repeat(",{}", 100_000) + `]}`
+	if err := refusal(t, d, recordOf(value)); err.Reason != TooLarge || !strings.Contains(err.Detail, "with what each inherits") {
+		t.Error(err)
+	}
+	// Dead letters that repeat a large envelope are bounded as well.
+	value = `{"device":"d","x":"` + strings.Repeat("x", 900_000) + `","a":[{}` + strings.Repeat(",{}", 7) + `]}`
+	d = newDecoder(t, staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 1<<20 }))
+	if results, err := d.Decode(recordOf(value)); err != nil || len(results) != 8 {
+		t.Errorf("%d results, %v", len(results), err)
+	}
+	value = `{"device":"d","x":"` + strings.Repeat("x", 100_000) + `","a":[{}` + strings.Repeat(",{}", 120) + `]}`
+	d = newDecoder(t, staged(func(o *Options) { o.List, o.MaxBytes = []string{"a"}, 16<<20 }))
+	if err := refusal(t, d, recordOf(value)); err.Reason != BadElements || !strings.Contains(err.Detail, "their dead letters would take more than 8 MiB") {
+		t.Error(err)
+	}
+}
+
+// TestBuffersOfLargeListsAreDropped: what one large record makes large is given back.
+func TestBuffersOfLargeListsAreDropped(t *testing.T) {
+	d := newDecoder(t, staged(func(o *Options) { o.List, o.Parse, o.MaxBytes = []string{"a"}, []string{"a"}, 8<<20 }))
+	large := `{"device":"d","ts":1700000000,"a":[{"x":"` + strings.Repeat("x", 1_000_000) + `"}` + strings.Repeat(`,{"v":1}`, 200_000) + `]}`
+	if results, err := d.Decode(recordOf(large)); err != nil || len(results) != 200_001 {
+		t.Fatalf("%d results, %v", len(results), err)
+	}
+	if _, err := d.Decode(recordOf(`{"device":"d","ts":1700000000,"a":[{}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if kept := d.bufferBytes(); kept > keptBytes {
+		t.Errorf("%d bytes of buffers are kept", kept)
+	}
+}
+
+func TestTextIsParsed(t *testing.T) {
+	parse := func(paths ...string) Options { return staged(func(o *Options) { o.Parse = paths }) }
+	const want = `0: 1700000000000 "d" {"p": {"v": {"$numberInt":"1"}}}`
+	for _, p := range []string{`"{\"v\":1}"`, `" {\"v\":1}\n"`, `"eyJ2IjoxfQ=="`, `"eyJ2IjoxfQ"`, `{"v":1}`, `"\ufeff{\"v\":1}"`, `"77u_eyJ2IjoxfQ"`} {
+		checkOutcomes(t, parse("p"), `{"device":"d","ts":1700000000,"p":`+p+`}`, want)
+	}
+	checkOutcomes(t, parse("p"), `{"device":"d","ts":1700000000,"p":null}`, `0: 1700000000000 "d" {"p": null}`)
+	checkOutcomes(t, parse("p"), `{"device":"d","ts":1700000000}`, `0: 1700000000000 "d" {}`)
+	// A text in a text, names with dots in it, and paths of time and meta that lead into it.
+	deep := Options{TimeField: "p.q.at", MetaField: "p.id", Parse: []string{"p", "p.q"}}
+	checkOutcomes(t, deep, `{"p":"{\"id\":\"d\",\"q\":\"{\\\"at\\\":1700000000,\\\"a.b\\\":2}\"}"}`, `0: 1700000000000 "d" {"p": {"q": {"a": {"b": {"$numberInt":"2"}}}}}`)
+	// A list in a text, and a text in each of its elements.
+	both := staged(func(o *Options) { o.List, o.Parse = []string{"body"}, []string{"body", "data"} })
+	checkOutcomes(t, both, `{"device":"d","body":"[{\"ts\":1700000000,\"data\":\"{\\\"v.w\\\":1}\"}]"}`, `0: 1700000000000 "d" {"data": {"v": {"w": {"$numberInt":"1"}}}}`)
+	for text, says := range map[string]string{
+		`"x"`:             `not_json at p: "x" holds neither a JSON object or array nor one in base64, as EVENT_PARSE says`,
+		`"{\"v\":1"`:      `not_json at p: the text ends at byte 6`,
+		`"{} {}"`:         `not_json at p: a record holds`,
+		`"aGVsbG8="`:      `holds neither`,
+		`""`:              `holds neither`,
+		`"{\"v\":1e999}"`: `bad_number at p`,
+	} {
+		if got := outcomes(t, parse("p"), `{"device":"d","ts":1700000000,"p":`+text+`}`); len(got) != 1 || !strings.Contains(got[0], says) {
+			t.Errorf("%s: %s, want %s", text, got, says)
+		}
+	}
+}
+
+func TestEventsAreSkipped(t *testing.T) {
+	skip := func(conditions ...string) Options { return staged(func(o *Options) { o.Skip = conditions }) }
+	const event = `{"device":"d","ts":1700000000,"type":"join","n":3,"f":2.5,"on":true,"a":{"b":null}}`
+	for condition, isSkipped := range map[string]bool{
+		"type": true, "!type": false, "type=join": true, "type=up": false, "type!=up": true, "type!=join": false, "n=3": true, "n=3.0": false, "f=2.50": true,
+		"on=true": true, "on=false": false, "x": false, "!x": true, "x=1": false, "x!=1": true, "a.b": false, "!a.b": true, "a": true, "a.b.c": false, "type = join": true,
+	} {
+		got := outcomes(t, skip("nothing", condition), event)
+		if want := "skipped: 1"; (len(got) == 1 && got[0] == want) != isSkipped {
+			t.Errorf("%s: %s", condition, got)
+		}
+	}
+	// What is skipped keeps its position, so that the others have theirs.
+	checkOutcomes(t, skip("x"), `[{"x":1},{"device":"d","ts":1700000000}]`, `1: 1700000000000 "d" {}`, "skipped: 1")
+	lists := staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"!r", "v=0"} })
+	checkOutcomes(t, lists, `{"device":"d"}`, "skipped: 1")
+	checkOutcomes(t, lists, `{"device":"d","ts":1700000000,"r":[{"v":0},{"v":1}]}`, `1: 1700000000000 "d" {"v": {"$numberInt":"1"}}`, "skipped: 1")
+	// An event without the list is skipped by what it has itself.
+	checkOutcomes(t, staged(func(o *Options) { o.List, o.Skip = []string{"r"}, []string{"type=status"} }), `{"device":"d","type":"status"}`, "skipped: 1")
+	root := Options{TimeField: "/ts", MetaField: "/device", Root: "p", Skip: []string{"/type!=up", "v=9"}}
+	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"up","p":{"v":1}}`, `0: 1700000000000 "d" {"v": {"$numberInt":"1"}}`)
+	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"join"}`, "skipped: 1")
+	checkOutcomes(t, root, `{"device":"d","ts":1700000000,"type":"up","p":{"v":9}}`, "skipped: 1")
+}
+
+func TestValueIsNamedByAnotherField(t *testing.T) {
+	tall := func(name, value string) Options {
+		return staged(func(o *Options) { o.FieldName, o.FieldValue = name, value })
+	}
+	o := tall("name", "value")
+	checkOutcomes(t, o, `{"device":"d","name":"temp","value":21,"ts":1700000000,"unit":"C"}`, `0: 1700000000000 "d" {"temp": {"$numberInt":"21"},"unit": "C"}`)
+	checkOutcomes(t, o, `{"device":"d","name":"air.temp","value":{"x":1},"ts":1700000000}`, `0: 1700000000000 "d" {"air": {"temp": {"x": {"$numberInt":"1"}}}}`)
+	checkOutcomes(t, o, `{"device":"d","name":"temp","value":null,"ts":1700000000}`, `0: 1700000000000 "d" {"temp": null}`)
+	several := tall("n", "v|vs|vb")
+	checkOutcomes(t, several, `{"device":"d","n":"door","vb":true,"ts":1700000000}`, `0: 1700000000000 "d" {"door": true}`)
+	checkOutcomes(t, several, `{"device":"d","n":"door","vs":"x","vb":true,"ts":1700000000}`, `0: 1700000000000 "d" {"door": "x","vb": true}`)
+	inObject := tall("m.name", "m.value")
+	inObject.Fields = "m"
+	checkOutcomes(t, inObject, `{"device":"d","m":{"name":"temp","value":21},"ts":1700000000}`, `0: 1700000000000 "d" {"temp": {"$numberInt":"21"}}`)
+	list := staged(func(o *Options) { o.FieldName, o.FieldValue, o.List = "n", "v", []string{"e"} })
+	checkOutcomes(t, list, `{"device":"d","ts":1700000000,"e":[{"n":"a","v":1},{"n":"b","v":2}]}`, `0: 1700000000000 "d" {"a": {"$numberInt":"1"}}`, `1: 1700000000000 "d" {"b": {"$numberInt":"2"}}`)
+	for value, says := range map[string]string{
+		`{"device":"d","value":1,"ts":1700000000}`:                       "missing_field at name: the event lacks the name of its value",
+		`{"device":"d","name":"x","ts":1700000000}`:                      `missing_field at value: the event lacks the value of "x"`,
+		`{"device":"d","name":"x","name":"y","value":1,"ts":1700000000}`: "duplicate_field at name",
+		`{"device":"d","name":"x","value":1,"value":2,"ts":1700000000}`:  "duplicate_field at x",
+		`{"device":"d","name":3,"value":1,"ts":1700000000}`:              "bad_field_name at name: 3 is no text",
+		`{"device":"d","name":"","value":1,"ts":1700000000}`:             `bad_field_name at name: "" cannot be the name of a field`,
+		`{"device":"d","name":"a\u0000","value":1,"ts":1700000000}`:      "cannot be the name of a field",
+		`{"device":"d","name":"x","value":1,"x":2,"ts":1700000000}`:      "duplicate_field at x",
+		`{"device":"d","name":"$x","value":1,"ts":1700000000}`:           "bad_field_name at $x",
+	} {
+		if got := outcomes(t, o, value); len(got) != 1 || !strings.HasPrefix(got[0], says) && !strings.Contains(got[0], says) {
+			t.Errorf("%s: %s, want %s", value, got, says)
+		}
+	}
+}
+
+func TestFieldsAreRenamed(t *testing.T) {
+	o := Options{TimeField: "at", MetaField: "id", Rename: []string{"ts=at", "device=id", "air.temp_c=celsius", "gone=x"}, Drop: []string{"air.celsius2"}}
+	checkOutcomes(t, o, `{"device":"d","ts":1700000000,"air":{"temp_c":21.5,"celsius2":1},"x":2}`, `0: 1700000000000 "d" {"air": {"celsius": {"$numberDouble":"21.5"}},"x": {"$numberInt":"2"}}`)
+	checkOutcomes(t, o, `{"id":"d","at":1700000000,"air":{}}`, `0: 1700000000000 "d" {"air": {}}`)
+	if got := outcomes(t, o, `{"id":"d","at":1700000000,"x":1,"gone":2}`); len(got) != 1 || !strings.Contains(got[0], "duplicate_field at x") {
+		t.Errorf("%s", got)
+	}
+	tall := Options{TimeField: "ts", MetaField: "d", FieldName: "n", FieldValue: "v", Rename: []string{"temp_c=celsius"}}
+	checkOutcomes(t, tall, `{"d":"d","ts":1700000000,"n":"temp_c","v":1}`, `0: 1700000000000 "d" {"celsius": {"$numberInt":"1"}}`)
+}
+
+func TestStagesThatCannotBeAreRefused(t *testing.T) {
+	for _, test := range []struct {
+		change  func(*Options)
+		setting string
+		says    string
+	}{
+		{func(o *Options) { o.List = []string{"a[]"} }, settingList, "leads into an array"},
+		{func(o *Options) { o.List = []string{""} }, settingList, "not a dotted path"},
+		{func(o *Options) { o.List = []string{"a", "a"} }, settingList, "named twice"},
+		{func(o *Options) { o.List = []string{"a", "a.b"} }, settingList, "lists of lists are not taken apart"},
+		{func(o *Options) { o.List, o.Root = []string{"/a"}, "a.b" }, settingList, "holds EVENT_ROOT=a.b"},
+		{func(o *Options) { o.Parse = []string{"$.a"} }, settingParse, "JSONPath"},
+		{func(o *Options) { o.Skip = []string{"=x"} }, settingSkip, "is no condition"},
+		{func(o *Options) { o.Skip = []string{"!!x"} }, settingSkip, "is no condition"},
+		{func(o *Options) { o.Skip = []string{"a..b"} }, settingSkip, "not a dotted path"},
+		{func(o *Options) { o.FieldName = "n" }, settingName, "EVENT_FIELD_VALUE is not set"},
+		{func(o *Options) { o.FieldValue = "v" }, settingValue, "EVENT_FIELD_NAME is not set"},
+		{func(o *Options) { o.FieldName, o.FieldValue = "n", "v||w" }, settingValue, "not a dotted path"},
+		{func(o *Options) { o.FieldName, o.FieldValue = "n", "n.v" }, settingValue, "lies inside"},
+		{func(o *Options) { o.Rename = []string{"a"} }, settingRename, "renames nothing"},
+		{func(o *Options) { o.Rename = []string{"a=b.c"} }, settingRename, "write one name"},
+		{func(o *Options) { o.Rename = []string{"a=$b"} }, settingRename, "begins with $"},
+		{func(o *Options) { o.Rename = []string{"a=b", "a=c"} }, settingRename, "named twice"},
+		{func(o *Options) { o.Rename = []string{"a=b", "a.x=c"} }, settingRename, "lies inside"},
+	} {
+		o := staged(test.change)
+		wrong := o.CheckPaths()
+		if len(wrong) != 1 || wrong[0].Setting != test.setting || !strings.Contains(wrong[0].Text, test.says) {
+			t.Errorf("%v, want %s: %s", wrong, test.setting, test.says)
+		}
+		if _, err := New(o); err == nil {
+			t.Errorf("%v is no error of New", wrong)
+		}
+	}
+}

@@ -1,0 +1,354 @@
+package measurement
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+	"waterwheel/internal/words"
+)
+
+// formatAuto is the time format that is the default.
+const formatAuto = "auto"
+
+// The names of time formats; any other is a Go layout, or a pattern of strftime.
+var formatNames = []string{formatAuto, "rfc3339", "unix", "unix_ms", "unix_us", "unix_ns"}
+
+// timeParser reads a measurement's time. It accepts BSON dates always, and what its fields say.
+type timeParser struct {
+	format string
+	auto   bool   // ISO 8601, and numbers of a unit guessed from their size
+	unit   *unit  // numbers of this unit; nil: of none
+	layout string // text of this Go layout
+	colon  string // a second Go layout for the same texts with a colon in the offset; empty if the first has no offset
+
+	zone      *time.Location // of texts that do not say theirs; nil: such texts are refused, and of a layout read as UTC
+	exact     bool           // what is below a millisecond is kept
+	below     int64          // nanoseconds of the last time that a millisecond does not hold, where the parser is exact
+	timestamp int64          // of the record
+	text      []byte         // a text with a zone behind it
+}
+
+// parserOf makes the parser of options that are valid.
+func parserOf(o *Options) timeParser {
+	p := newTimeParser(o.TimeFormat)
+	p.exact = o.TimeExact != ""
+	if o.TimeZone != "" {
+		p.zone, _ = time.LoadLocation(o.TimeZone)
+	}
+	return p
+}
+
+// newTimeParser makes the parser of a format that CheckTimeFormat takes.
+func newTimeParser(format string) timeParser {
+	p := timeParser{format: format}
+	switch words.Plain(format) {
+	case formatAuto:
+		p.auto = true
+	case "rfc3339":
+	case "unix":
+		p.unit = seconds
+	case "unixms":
+		p.unit = milliseconds
+	case "unixus":
+		p.unit = microseconds
+	case "unixns":
+		p.unit = nanoseconds
+	default:
+		p.layout = format
+	}
+	if isStrftime(p.layout) {
+		p.layout, _ = goLayout(format)
+		if strings.Contains(p.layout, directives["z"]) { // strftime's readers take both
+			p.colon = strings.ReplaceAll(p.layout, directives["z"], directives[":z"])
+		}
+	}
+	return p
+}
+
+var errAbbreviatedZone = errors.New("a layout with an abbreviated zone, which says no offset: use -07:00, in strftime %z, or leave it out for UTC")
+
+// CheckTimeFormat tells why times cannot be read in this format; nil: they can. A layout must write a time down to its day,
+// and without zone abbreviations, which mean nothing without a place. The error goes on behind the format.
+func CheckTimeFormat(format string) error {
+	p := newTimeParser(format)
+	if isStrftime(format) {
+		if _, err := goLayout(format); err != nil {
+			return err
+		}
+	}
+	if p.layout == "" {
+		return nil
+	}
+	for _, sample := range []time.Time{
+		time.Date(2023, 11, 22, 13, 14, 15, 0, time.UTC), time.Date(2024, 2, 7, 23, 5, 6, 0, time.UTC), // of two digits and of one
+	} {
+		parsed, err := time.ParseInLocation(p.layout, sample.Format(p.layout), time.UTC)
+		if err != nil || parsed.Format(time.DateOnly) != sample.Format(time.DateOnly) {
+			return errors.New("neither auto, rfc3339, unix, unix_ms, unix_us, unix_ns nor a Go layout with year, month and day, as 2006-01-02 15:04:05, " +
+				"or a strftime pattern, as %Y-%m-%d %H:%M:%S" + words.DidYouMean(format, formatNames))
+		}
+		if hour := parsed.Hour(); hour != sample.Hour() && hour != 0 {
+			return errors.New("a layout with hours up to 12 and neither AM nor PM: use 15, in strftime %H, for hours up to 24")
+		}
+		if zoned := sample.In(time.FixedZone("XYZ", 3600)).Format(p.layout); strings.Contains(zoned, "XYZ") {
+			return errAbbreviatedZone
+		}
+	}
+	return nil
+}
+
+// reading is a time as it was read: for a hint it keeps the number and the unit that it came from.
+type reading struct {
+	millis int64
+	value  int64
+	unit   *unit
+	isText bool // and no number
+	isDate bool // a BSON date, or a record's timestamp
+}
+
+// parse reads a BSON value as a time.
+func (p *timeParser) parse(kind bson.Type, value []byte) (reading, *DecodeError) {
+	switch kind {
+	case bson.TypeDateTime:
+		p.below = 0
+		return readingOf(int64(binary.LittleEndian.Uint64(value))), nil
+	case bson.TypeInt32, bson.TypeInt64:
+		if r, ok := p.parseInteger(integerOf(kind, value)); ok {
+			return r, nil
+		}
+	case bson.TypeDouble:
+		if r, ok := p.parseFloat(math.Float64frombits(binary.LittleEndian.Uint64(value))); ok {
+			return r, nil
+		}
+	case bson.TypeString:
+		if r, ok := p.parseText(rawbson.Text(value)); ok {
+			return r, nil
+		}
+	case bson.TypeEmbeddedDocument:
+		if p.auto {
+			if kind, date, err := unwrap(nil, value); err == nil && kind == bson.TypeDateTime {
+				return p.parse(kind, date)
+			}
+		}
+	}
+	return reading{}, newError(BadTime, "", "%s is no time in the format %s: %s", quoteValue(kind, value), p.format, p.advice(kind, value))
+}
+
+// readingOf is a time that came as no number: as if it were one of milliseconds.
+func readingOf(millis int64) reading {
+	return reading{millis: millis, value: millis, unit: milliseconds, isDate: true}
+}
+
+// integerOf returns an int32 or int64.
+func integerOf(kind bson.Type, value []byte) int64 {
+	if kind == bson.TypeInt32 {
+		return int64(int32(binary.LittleEndian.Uint32(value)))
+	}
+	return int64(binary.LittleEndian.Uint64(value))
+}
+
+// unitFor returns the unit of a number of this size, false when the format has no numbers.
+func (p *timeParser) unitFor(size uint64) (*unit, bool) {
+	if p.auto {
+		return unitOf(size), true
+	}
+	return p.unit, p.unit != nil
+}
+
+// parseInteger reads a number of units, or the digits of a layout that has nothing else, as 20060102.
+func (p *timeParser) parseInteger(value int64) (reading, bool) {
+	if p.layout != "" {
+		return p.parseText(strconv.AppendInt(nil, value, 10))
+	}
+	size := uint64(value)
+	if value < 0 {
+		size = -size
+	}
+	u, ok := p.unitFor(size)
+	if !ok {
+		return reading{}, false
+	}
+	millis, ok := u.millis(value)
+	if p.exact {
+		p.below = u.below(value)
+	}
+	return reading{millis: millis, value: value, unit: u}, ok
+}
+
+// parseScalar reads a number, of which it gets the bits.
+func (p *timeParser) parseScalar(kind bson.Type, bits uint64) (reading, bool) {
+	switch kind {
+	case bson.TypeInt32:
+		return p.parseInteger(int64(int32(bits)))
+	case bson.TypeInt64:
+		return p.parseInteger(int64(bits))
+	}
+	return p.parseFloat(math.Float64frombits(bits))
+}
+
+// parseFloat is parseInteger of a number that may have a fraction.
+func (p *timeParser) parseFloat(value float64) (reading, bool) {
+	if p.layout != "" {
+		return p.parseText(strconv.AppendFloat(nil, value, 'f', -1, 64))
+	}
+	u, ok := p.unitFor(uint64(min(math.Abs(value), math.MaxInt64)))
+	if !ok {
+		return reading{}, false
+	}
+	millis, ok := u.millisOfFloat(value)
+	if !ok {
+		return reading{}, false
+	}
+	if p.exact {
+		p.below = u.belowOfFloat(value)
+	}
+	return reading{millis: millis, value: int64(value), unit: u}, true
+}
+
+func (p *timeParser) parseText(text []byte) (reading, bool) {
+	if p.layout != "" {
+		return p.parseLayout(text)
+	}
+	if p.unit == nil {
+		millis, ok := parseTime(text, p.auto)
+		if !ok && p.zone != nil {
+			millis, ok = p.parseLocal(text)
+		}
+		if ok {
+			if p.exact {
+				p.below = belowText(text)
+			}
+			return textReading(millis), true
+		}
+	}
+	if p.auto && !tellsUnit(text) {
+		return reading{}, false
+	}
+	return p.parseNumber(text)
+}
+
+// parseLayout reads a text of the Go layout.
+func (p *timeParser) parseLayout(text []byte) (reading, bool) {
+	t, err := time.ParseInLocation(p.layout, string(text), time.UTC)
+	if err != nil && p.colon != "" {
+		t, err = time.ParseInLocation(p.colon, string(text), time.UTC)
+	}
+	if err != nil {
+		return reading{}, false
+	}
+	millis := t.UnixMilli()
+	if p.zone != nil {
+		millis = p.local(millis)
+	}
+	if p.exact {
+		p.below = int64(t.Nanosecond() % 1_000_000)
+	}
+	return textReading(millis), true
+}
+
+// parseLocal reads a text in a form of ISO 8601 without its zone, in the format auto.
+func (p *timeParser) parseLocal(text []byte) (millis int64, ok bool) {
+	if !p.auto {
+		return 0, false
+	}
+	p.text = append(append(p.text[:0], text...), 'Z')
+	if millis, ok = parseTime(p.text, true); ok {
+		millis = p.local(millis)
+	}
+	return millis, ok
+}
+
+func textReading(millis int64) reading {
+	return reading{millis: millis, value: millis, unit: milliseconds, isText: true}
+}
+
+// tellsUnit reports whether a text can be nothing but a number of some unit since 1970: its size says which in the years
+// 2001 to 2286, where seconds have 10 digits, and each finer unit three more. Of any other length it may be a date without
+// separators.
+func tellsUnit(text []byte) bool {
+	whole, _, _ := bytes.Cut(text, []byte{'.'})
+	n := len(whole)
+	return (n == 10 || n == 13 || n == 16 || n == 19) && whole[0] != '0' && isDigits(whole)
+}
+
+// parseNumber reads a number that was sent as a text, exactly.
+func (p *timeParser) parseNumber(text []byte) (reading, bool) {
+	whole, fraction, isFraction := bytes.Cut(text, []byte{'.'})
+	value, ok := parseDecimal(whole).integer()
+	if !ok || isFraction && (value < 0 || len(fraction) == 0 || !isDigits(fraction)) {
+		return reading{}, false
+	}
+	r, ok := p.parseInteger(value)
+	if r.unit == seconds && isFraction {
+		below, _, _ := cutFraction(text[len(whole):], false)
+		r.millis += below
+	}
+	if p.exact && isFraction {
+		p.below += r.unit.belowFraction(fraction)
+	}
+	return r, ok
+}
+
+// advice says how to have a value read that was refused.
+func (p *timeParser) advice(kind bson.Type, value []byte) string {
+	const general = "send a time in this format, or set EVENT_TIME_FORMAT to its format"
+	if kind != bson.TypeString {
+		return general
+	}
+	text := rawbson.Text(value)
+	if lacksZone(text) {
+		return "it has no zone: add Z or an offset at its source, or set EVENT_TIME_ZONE to the zone of its clock, as Europe/Berlin or UTC"
+	}
+	if isDate(text) {
+		return "it is a date without a time: set EVENT_TIME_FORMAT=2006-01-02, which is read as 00:00 UTC"
+	}
+	if layout := layoutWithoutSeparators(text); layout != "" {
+		return "it is a date in digits without separators: set EVENT_TIME_FORMAT=" + layout + ", which is read as UTC"
+	}
+	if d := parseDecimal(text); d.isDecimal && p.auto {
+		return "as a number sent as a string it does not tell its unit: send it without quotes, or set EVENT_TIME_FORMAT"
+	} else if d.isDecimal {
+		return "it is a number sent as a string: set EVENT_TIME_FORMAT to its unit"
+	}
+	return general
+}
+
+// timeOf returns the time of the event that was walked, in milliseconds.
+func (d *Decoder) timeOf() (millis int64, err *DecodeError) {
+	timestamp := d.record.Timestamp
+	if len(d.paths.times) == 0 {
+		if timestamp < 0 {
+			return 0, newError(MissingTime, "", "the record has no timestamp: set EVENT_TIME_FIELD to the event's own time")
+		}
+		d.time.below = 0
+		return timestamp, d.options.checkWindow("", readingOf(timestamp), timestamp)
+	}
+	if d.foundTime.Kind == 0 {
+		return 0, d.missingTime()
+	}
+	r, err := d.time.parse(d.foundTime.Kind, d.foundTime.Value)
+	if err != nil {
+		err.Path = shownPath(d.timePath())
+		return 0, err
+	}
+	if d.options.side(r.millis, timestamp) == 0 {
+		return r.millis, nil
+	}
+	return r.millis, d.options.checkWindow(d.timePath(), r, timestamp)
+}
+
+// timePath leads to the time that was found; empty: it is the record's timestamp.
+func (d *Decoder) timePath() string {
+	if len(d.paths.times) == 0 {
+		return ""
+	}
+	return d.paths.times[d.timeRank]
+}

@@ -1,0 +1,71 @@
+package timeseries
+
+import (
+	"errors"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+var errMalformed = errors.New("malformed BSON")
+
+// cursor walks the elements of one document or array without copying. The current element is valid after next
+// returned true.
+type cursor struct {
+	rest []byte // elements not yet read
+	kind bson.Type
+	key  []byte
+	body []byte // the element's value
+	err  error  // errMalformed when the walk ended early
+}
+
+// open starts a walk over the bytes of a document. One with a wrong length is malformed, and has no elements.
+func (c *cursor) open(document []byte) {
+	*c = cursor{}
+	length, _, ok := bsoncore.ReadLength(document)
+	if !ok || length < 5 || int64(length) != int64(len(document)) || document[length-1] != 0 {
+		c.err = errMalformed
+		return
+	}
+	c.rest = document[4 : length-1]
+}
+
+// next reads the next element; false at the end of the document, or of what can be read of it.
+func (c *cursor) next() bool {
+	rest := c.rest
+	if len(rest) == 0 {
+		return false
+	}
+	end := 1
+	for end < len(rest) && rest[end] != 0 { // names are short: quicker than bytes.IndexByte
+		end++
+	}
+	if end == len(rest) {
+		return c.fail()
+	}
+	kind, body := bson.Type(rest[0]), rest[end+1:]
+	size := rawbson.Size(kind, body)
+	if size < 0 || size > len(body) {
+		return c.fail()
+	}
+	c.kind, c.key, c.body, c.rest = kind, rest[1:end], body[:size], body[size:]
+	return true
+}
+
+func (c *cursor) fail() bool {
+	c.rest, c.err = nil, errMalformed
+	return false
+}
+
+// value is the current element's value.
+func (c *cursor) value() bson.RawValue { return bson.RawValue{Type: c.kind, Value: c.body} }
+
+// integer is the current element as an integer; false when it is none.
+func (c *cursor) integer() (int64, bool) {
+	if c.kind != bson.TypeInt32 && c.kind != bson.TypeInt64 {
+		return 0, false
+	}
+	return readInteger(c.body), true
+}

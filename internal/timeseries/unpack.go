@@ -1,0 +1,202 @@
+package timeseries
+
+import (
+	"fmt"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// Codes that MongoDB's unpacking stage answers with.
+const (
+	codeDataEmpty      int32 = 5346509
+	codeBucketEmpty    int32 = 5346510
+	codeNoTimeColumn   int32 = 5346700
+	codeMetaUndefined  int32 = 5369600
+	codeMetaUnexpected int32 = 5369601
+	codeBadVersion     int32 = 5857900
+	codeNoControl      int32 = 5857902
+	codeNoVersion      int32 = 5857903
+)
+
+// Unlisted is the offset of a measurement for which its bucket lists no position.
+const Unlisted int64 = -1
+
+// Unpacked is one measurement of a stored bucket. Its bytes belong to the Unpacker and the bucket, and are valid until
+// the Unpacker's next call.
+type Unpacked struct {
+	// Position is where the measurement came from; its offset is Unlisted when the bucket does not say.
+	Position Position
+	// Time is the measurement's time in milliseconds since 1970.
+	Time int64
+	// Meta is the identity of its series, which is the bucket's or, in a segment, its own; Type 0: absent.
+	Meta bson.RawValue
+	// Elements are the other fields as BSON elements one after the other, in the order of the bucket's columns.
+	Elements []byte
+	// Fields is the document of the same Elements.
+	Fields bson.Raw
+}
+
+// Unpacker turns stored buckets into their measurements, by the rule of MongoDB's own stage: a column's current value
+// belongs to the current measurement if their indexes have the same name. It is made for reuse:
+//
+//	if err := u.Reset(bucket); err != nil { … }
+//	for u.Next(&m) { … }
+//	if err := u.Err(); err != nil { … }
+//
+// Nothing in a bucket makes it panic.
+type Unpacker struct {
+	options Options
+
+	meta    bson.RawValue
+	time    cursor
+	metas   column // of a segment
+	columns []column
+	segment bool
+	state   Mismatch // what was found so far
+	listed  []Position
+	source  Source
+	buffer  []byte
+	err     error
+}
+
+// column is one field's values; waiting tells that the cursor stands on a value not yet given out.
+type column struct {
+	name    []byte
+	values  cursor
+	waiting bool
+}
+
+// NewUnpacker makes an Unpacker for buckets of a collection.
+func NewUnpacker(o Options) *Unpacker { return &Unpacker{options: o} }
+
+// Reset begins with a bucket, which must stay unchanged until the last measurement is read. A bucket that MongoDB would
+// not unpack gives an *Error with its code, one of broken BSON an *Error without.
+func (u *Unpacker) Reset(bucket bson.Raw) error {
+	*u = Unpacker{
+		options: u.options, columns: u.columns[:0], listed: u.listed[:0], buffer: u.buffer[:0], source: Source{Topic: u.source.Topic},
+	}
+	u.err = u.open(bucket)
+	return u.err
+}
+
+// Next puts the next measurement into m; false after the last one, or when Err is set.
+func (u *Unpacker) Next(m *Unpacked) bool {
+	if u.err != nil {
+		return false
+	}
+	if !u.time.next() {
+		u.finish()
+		return false
+	}
+	if u.time.kind != bson.TypeDateTime {
+		u.err = refuse(0, "%s.%s is a %s: the time column must hold dates", DataPath(u.options.TimeField), u.time.key, u.time.kind)
+		return false
+	}
+	m.Position = Position{Offset: Unlisted}
+	if u.state.Times < len(u.listed) {
+		m.Position = u.listed[u.state.Times]
+	}
+	u.state.Times++
+	m.Time, m.Meta = int64(word(u.time.body)), u.meta
+	if u.segment {
+		m.Meta = u.metas.takeValue(u.time.key)
+	}
+	u.buffer = append(u.buffer[:0], 0, 0, 0, 0)
+	for i := range u.columns {
+		u.buffer = u.columns[i].take(u.buffer, u.time.key)
+	}
+	u.buffer = rawbson.EndDocument(u.buffer, 0)
+	m.Elements, m.Fields = rawbson.Content(u.buffer), u.buffer
+	return true
+}
+
+// IsSegment tells whether the document is a segment: each measurement has a meta of its own then.
+func (u *Unpacker) IsSegment() bool { return u.segment }
+
+// Meta is the bucket's identity; Type 0: absent, as of a segment.
+func (u *Unpacker) Meta() bson.RawValue { return u.meta }
+
+// Source is the partition that the bucket's measurements come from; zero where the bucket does not say. Its text belongs to
+// the caller.
+func (u *Unpacker) Source() Source { return u.source }
+
+// InOrder tells whether the measurements that Next has not given out yet are in the order of their times, and of their
+// positions where times are equal. It reads the time column only.
+func (u *Unpacker) InOrder() bool {
+	times, at := u.time, u.state.Times
+	last, position := int64(math.MinInt64), Position{Offset: Unlisted, Part: -1}
+	for ; times.next(); at++ {
+		if times.kind != bson.TypeDateTime {
+			return true // Next says so
+		}
+		p := Position{Offset: Unlisted}
+		if at < len(u.listed) {
+			p = u.listed[at]
+		}
+		now := int64(word(times.body))
+		if now < last || now == last && p.Compare(position) < 0 {
+			return false
+		}
+		last, position = now, p
+	}
+	return true
+}
+
+// take appends the column's current value as an element if its index is the given one, and moves on.
+func (c *column) take(dst, index []byte) []byte {
+	v := &c.values
+	if !c.waiting || string(v.key) != string(index) {
+		return dst
+	}
+	dst = append(append(dst, byte(v.kind)), c.name[:len(c.name)+1]...) // with its NUL
+	dst = append(dst, v.body...)
+	c.waiting = v.next()
+	return dst
+}
+
+// takeValue is the column's current value if its index is the given one, and moves on; else Type 0.
+func (c *column) takeValue(index []byte) bson.RawValue {
+	if !c.waiting || string(c.values.key) != string(index) {
+		return bson.RawValue{}
+	}
+	v := c.values.value()
+	c.waiting = c.values.next()
+	return v
+}
+
+// Err is what ended the measurements early; nil after the last one.
+func (u *Unpacker) Err() error { return u.err }
+
+// Mismatch tells, after Next returned false, that the bucket contradicts itself: control.count or the positions of
+// control.source.offsets do not match the time column, or a column has values that belong to no measurement. Nil: it
+// agrees. Otherwise the error is a *Mismatch, valid until Reset: something else edited the bucket, or made it.
+func (u *Unpacker) Mismatch() error {
+	if u.err != nil || u.state.agrees() {
+		return nil //nolint:nilerr // Err tells that one
+	}
+	return &u.state
+}
+
+// finish looks at what is left in the columns once the times have ended.
+func (u *Unpacker) finish() {
+	if u.time.err != nil {
+		u.err = refuse(0, "%s is %v", DataPath(u.options.TimeField), u.time.err)
+		return
+	}
+	columns := u.columns
+	if u.segment {
+		columns = append(columns, u.metas)
+	}
+	for i := range columns {
+		switch c := &columns[i]; {
+		case c.values.err != nil:
+			u.err = refuse(0, "%s is %v", DataPath(string(c.name)), c.values.err)
+			return
+		case c.waiting && u.state.Lost == "":
+			u.state.Lost = fmt.Sprintf("%s.%s", DataPath(string(c.name)), c.values.key)
+		}
+	}
+}

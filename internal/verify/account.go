@@ -1,0 +1,108 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/x/bsonx/bsoncore"
+
+	"waterwheel/internal/timeseries"
+)
+
+// accounts are what a bucket's control must say of its columns, made from the columns alone.
+type accounts struct {
+	timeField         string
+	earliest, latest  int64
+	lower, upper      *extreme // of the fields, as objects, without the time
+	columns, extremes int      // accounted bytes of the columns, and of one copy of each field's first value in min and max
+}
+
+// account makes the accounts of the columns (the object data) of a bucket that can be unpacked.
+func account(data []byte, timeField string) accounts {
+	a := accounts{
+		timeField: timeField, earliest: math.MaxInt64, latest: math.MinInt64,
+		lower: newObject(), upper: newObject(),
+	}
+	for column := range elementsOf(data) {
+		a.column(string(column.name), column.value.Value)
+	}
+	return a
+}
+
+func (a *accounts) column(name string, values []byte) {
+	const header = 12 // an empty object under the column's name
+	a.columns += header + len(name)
+	count := 0
+	for e := range elementsOf(values) {
+		digits := 0 // the first index counts as none
+		if count > 0 {
+			digits = len(strconv.Itoa(count))
+		}
+		a.columns += 1 + len(e.value.Value) + digits + 1
+		if count++; count == 1 {
+			a.extremes += 2 * (1 + len(name) + 1 + len(e.value.Value))
+		}
+		if name == a.timeField {
+			at := e.value.Time().UnixMilli()
+			a.earliest, a.latest = min(a.earliest, at), max(a.latest, at)
+			continue
+		}
+		a.lower.member(name).include(e.value, -1)
+		a.upper.member(name).include(e.value, +1)
+	}
+}
+
+// size is control.size of a bucket that was never looked up again.
+func (a *accounts) size() int { return a.columns + a.extremes }
+
+// disagrees tells the first path at which a bucket's control does not say what it must; empty: it agrees. The size of a
+// bucket that was looked up again began as that of its document, so it only has bounds. Of a minimum or maximum the value
+// counts and not its type: 1 and 1.0 are the same.
+func (a *accounts) disagrees(document bson.Raw) (path, text string) {
+	control := lookup(document, timeseries.FieldControl).Value
+	least, ok := lookup(control, timeseries.FieldMin, a.timeField).DateTimeOK()
+	if !ok || least > a.earliest {
+		return timeseries.MinPath(a.timeField), fmt.Sprintf("is %s, the earliest measurement is of %s",
+			show(lookup(control, timeseries.FieldMin, a.timeField)), showTime(a.earliest))
+	}
+	if id, ok := document.Lookup(timeseries.FieldID).ObjectIDOK(); ok && !timeseries.IDFits(id, least) {
+		return timeseries.FieldID, fmt.Sprintf("is %s, which has other seconds than %s: %s", id.Hex(), timeseries.MinPath(a.timeField), showTime(least))
+	}
+	largest, ok := lookup(control, timeseries.FieldMax, a.timeField).DateTimeOK()
+	if !ok || largest != a.latest {
+		return timeseries.MaxPath(a.timeField), fmt.Sprintf("is %s, the latest measurement is of %s",
+			show(lookup(control, timeseries.FieldMax, a.timeField)), showTime(a.latest))
+	}
+	for _, bound := range []struct {
+		field string
+		made  *extreme
+	}{{timeseries.FieldMin, a.lower}, {timeseries.FieldMax, a.upper}} {
+		stored := withoutField(lookup(control, bound.field), a.timeField)
+		if path, text := bound.made.disagrees(stored, timeseries.Path(timeseries.FieldControl, bound.field)); path != "" {
+			return path, text
+		}
+	}
+	size, ok := lookup(control, timeseries.FieldSize).AsInt64OK()
+	if most := 3 * len(document); !ok || size < int64(a.columns) || size > int64(most) {
+		return timeseries.PathSize, fmt.Sprintf("is %s, these measurements account for %d to %d bytes",
+			show(lookup(control, timeseries.FieldSize)), a.columns, most)
+	}
+	return "", ""
+}
+
+// withoutField is an object without one of its fields.
+func withoutField(v bson.RawValue, name string) bson.RawValue {
+	if v.Type != bson.TypeEmbeddedDocument {
+		return v
+	}
+	start, kept := bsoncore.AppendDocumentStart(nil)
+	for e := range elementsOf(v.Value) {
+		if string(e.name) != name {
+			kept = append(kept, e.whole...)
+		}
+	}
+	kept, _ = bsoncore.AppendDocumentEnd(kept, start)
+	return bson.RawValue{Type: bson.TypeEmbeddedDocument, Value: kept}
+}

@@ -1,0 +1,167 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"waterwheel/internal/claim"
+)
+
+const (
+	// compactedLong is the minimum age of the moment that shows a bucket, for the first reading of a window to take the
+	// bucket's compaction for one that had ended before: when the bucket is inserted that moment lies in the future, by MongoDB's clock.
+	compactedLong = 15 * time.Minute
+	// recounts bounds how often positions are counted again because a compaction of them ended or was rolled back meanwhile. A
+	// measurement is compacted once, unless the compaction is rolled back, so the second count is nearly always sure.
+	recounts = 10
+)
+
+// errKeptChanging means that the stored copies of some measurements could not be told apart.
+var errKeptChanging = errors.New("compaction kept changing the same measurements: verify again")
+
+// compactions tells which of the documents that list a measurement is its stored copy. A compaction is unfinished as long as it has
+// frozen segments and none of its segments has ended: it may be rolled back, so its segments hold the measurements, and
+// its buckets do not count. As soon as one segment has ended, the compaction is never rolled back: its buckets hold the measurements,
+// and its segments, ended or still frozen, do not count. (A compaction that was rolled back is named by no document.)
+//
+// A reading of documents takes time, and whole compactions may happen during it. The reading may pass a segment before its
+// freeze, and later the buckets made of it; or pass the place of the buckets before they are inserted, and later the
+// segment after its end. So the answer is sure only for compactions whose state did not change during the reading:
+//
+//   - A compaction that a document named, and that is not unfinished afterwards, has ended or was rolled back, for good: a
+//     compaction never becomes unfinished again. A reading that begins thereafter finds all its buckets, or none.
+//   - A compaction that is unfinished both before and after a reading was unfinished all the time.
+//
+// A reading counts a measurement wrongly only if its compaction changed during that reading. Then the reading passed a
+// document that names the compaction: a bucket of it as well as the segment before its freeze, or the segment after that.
+// What such documents list is unsure, and is read again. (One case escapes: the segments were deleted before the reading
+// came to them, and the buckets were inserted behind it. The measurements seem to be missing then, and what is missing
+// is looked for again.)
+type compactions struct {
+	buckets Buckets
+	// unfinished are the unfinished compactions, as they were read before the documents.
+	unfinished map[claim.Token]bool
+	// seen are the compactions that documents named. over are those of seen that were not unfinished any more afterwards.
+	seen, over map[claim.Token]bool
+	// long is the moment before which a bucket must be shown to count as old, in milliseconds since 1970. Zero means that no
+	// bucket counts as old.
+	long int64
+}
+
+func newCompactions(buckets Buckets) *compactions {
+	return &compactions{buckets: buckets, seen: map[claim.Token]bool{}, over: map[claim.Token]bool{}}
+}
+
+// begin is called before documents are read.
+func (c *compactions) begin(ctx context.Context) (err error) {
+	if c.unfinished, err = c.read(ctx); err != nil {
+		return err
+	}
+	for id := range c.seen {
+		c.over[id] = c.over[id] || !c.unfinished[id]
+	}
+	c.long = 0
+	return nil
+}
+
+func (c *compactions) read(ctx context.Context) (map[claim.Token]bool, error) {
+	unfinished, err := c.buckets.Unfinished(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading which compactions are unfinished: %w", err)
+	}
+	return unfinished, nil
+}
+
+// changed reports, after documents were read, whether a compaction has ended or was rolled back that was unfinished before.
+func (c *compactions) changed(ctx context.Context) (bool, error) {
+	if len(c.unfinished) == 0 {
+		return false, nil
+	}
+	now, err := c.read(ctx)
+	for id := range c.unfinished {
+		if !now[id] {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// certainty is how sure a judgement of a document is.
+type certainty uint8
+
+const (
+	sure    certainty = iota
+	resting           // sure if the compaction stays unfinished
+	unsure            // the compaction began, or ended, at an unknown time
+)
+
+// judge reports whether a document is the stored copy of the measurements that it lists.
+func (c *compactions) judge(b *listing) (counts bool, how certainty) {
+	if b.compaction == (claim.Token{}) {
+		return !b.ended, sure
+	}
+	c.seen[b.compaction] = true
+	switch counts = !b.segment; {
+	case c.unfinished[b.compaction]:
+		return b.segment, resting
+	case c.over[b.compaction], b.moment != 0 && b.moment < c.long:
+		return counts, sure
+	}
+	return counts, unsure
+}
+
+// count reads what documents list of the offsets [from, to), of some positions or (nil) all, and puts it into stored and twice. Each is
+// called for every document. It returns the positions of which that is not sure.
+func (w *window) count(ctx context.Context, of *set, from, to int64, whole bool, each func(b *listing, counts bool)) (*set, error) {
+	again, rest := newSet(w.start), newSet(w.start) // rest is sure if nothing changed
+	err := w.scan(ctx, from, to, whole, func(b *listing) error {
+		counts, how := w.compactions.judge(b)
+		for _, p := range b.positions {
+			if !w.holds(p) || of != nil && !of.has(p) {
+				continue
+			}
+			switch how {
+			case resting:
+				rest.add(p)
+			case unsure:
+				again.add(p)
+			}
+			if counts && !w.stored.add(p) {
+				w.twice.add(p)
+			}
+		}
+		each(b, counts)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	changed, err := w.compactions.changed(ctx)
+	if changed {
+		again.addAll(rest)
+	}
+	return again, err
+}
+
+// recount reads again what documents list of some positions, until it is sure.
+func (w *window) recount(ctx context.Context, of *set) error {
+	for range recounts {
+		if of.count() == 0 {
+			return nil
+		}
+		w.stored.remove(of)
+		w.twice.remove(of)
+		if err := w.compactions.begin(ctx); err != nil {
+			return err
+		}
+		from, to := of.span()
+		again, err := w.count(ctx, of, from, to, false, func(*listing, bool) {})
+		if err != nil {
+			return err
+		}
+		of = again
+	}
+	return errKeptChanging
+}

@@ -1,0 +1,172 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+)
+
+// suspect is a stored measurement that is not what its record says, kept until the record is read again.
+type suspect struct {
+	bucket  string
+	segment bool // it is one
+	index   int  // in the bucket
+	stored  timeseries.Unpacked
+}
+
+// compare compares each measurement of a bucket with the fingerprint of its record. Those that nothing is known about are
+// passed over: another finding tells of them. Those of which only the meta differs are judged when all buckets were read.
+func (w *window) compare(b *listing) {
+	w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
+		if onlyMeta {
+			w.renamed.add(m.Position)
+		} else {
+			w.suspect(b, index, m)
+		}
+	})
+}
+
+// compareEach calls use for each measurement of a bucket that is not what its record says.
+func (w *window) compareEach(b *listing, use func(index int, m *timeseries.Unpacked, onlyMeta bool)) {
+	index := -1
+	_ = w.unpack(b, func(m timeseries.Unpacked) { // checkContent tells of an error
+		index++
+		if !w.holds(m.Position) || !w.valid.has(m.Position) {
+			return
+		}
+		if is, was := w.hash.sum(m.Time, m.Meta, m.Elements), w.contents.of(m.Position); is != was {
+			use(index, &m, is.values == was.values)
+		}
+	})
+}
+
+// suspect counts a measurement that is not what its record says, and keeps the first.
+func (w *window) suspect(b *listing, index int, m *timeseries.Unpacked) {
+	if len(w.suspects) == w.Examples {
+		w.found.Different.Count++
+		return
+	}
+	kept := *m
+	kept.Meta.Value, kept.Elements = bytes.Clone(m.Meta.Value), bytes.Clone(m.Elements)
+	w.suspects = append(w.suspects, suspect{b.id(), b.segment, index, kept})
+}
+
+// judgeRenamed tells metas that a command has changed from those that differ, of which the buckets are read once more. The notes
+// are read after the buckets: what was changed meanwhile is noted.
+func (w *window) judgeRenamed(ctx context.Context) error {
+	different := w.renamed
+	if different.count() > 0 && w.Notes != nil {
+		from, to := different.span()
+		changed := newSet(w.start)
+		err := w.Notes.Changed(ctx, w.rng.Source, from, to, func(p timeseries.Position) { changed.add(p) })
+		if err != nil {
+			return err
+		}
+		different.and(changed).each(func(p timeseries.Position) { w.found.MetaChanged.add(p, w.Examples) })
+		different = different.without(changed)
+	}
+	if different.count() == 0 {
+		return nil
+	}
+	from, to := different.span()
+	return w.scan(ctx, from, to, true, func(b *listing) error {
+		if counts, _ := w.compactions.judge(b); counts {
+			w.compareEach(b, func(index int, m *timeseries.Unpacked, onlyMeta bool) {
+				if onlyMeta && different.has(m.Position) {
+					w.suspect(b, index, m)
+				}
+			})
+		}
+		return nil
+	})
+}
+
+// explain reads the records of the first suspects again to tell where they differ.
+func (w *window) explain(ctx context.Context) error {
+	for i := range w.suspects {
+		s := &w.suspects[i]
+		position := s.stored.Position
+		path, text := "", "differs from a record that could not be read again"
+		_, err := w.Log.Scan(ctx, w.rng.partition(), position.Offset, position.Offset+1, func(r *record.Record) error {
+			results, err := w.Decoder.TryDecode(*r)
+			i := slices.IndexFunc(results, func(r measurement.Result) bool { return r.Measurement.Position == position })
+			if err == nil && i >= 0 {
+				path, text = s.difference(w.Collection, &results[i].Measurement)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		w.found.Different.add(Fault{Bucket: s.bucket, Position: &position, Path: path, Text: text}, w.Examples)
+	}
+	return nil
+}
+
+// difference tells at which path of the bucket the measurement first differs from its record, and how.
+func (s *suspect) difference(o timeseries.Options, m *measurement.Measurement) (path, text string) {
+	at := func(field string) string { return fmt.Sprintf("%s.%d", timeseries.DataPath(field), s.index) }
+	say := func(stored, record string) string { return fmt.Sprintf("is %s, the record says %s", stored, record) }
+	if s.stored.Time != m.Time {
+		return at(o.TimeField), say(showTime(s.stored.Time), showTime(m.Time))
+	}
+	if !same(s.stored.Meta, m.Meta) {
+		path := timeseries.FieldMeta
+		if s.segment {
+			path = at(o.MetaField)
+		}
+		return path, say(show(s.stored.Meta), show(m.Meta))
+	}
+	for e := range elementsIn(m.Elements) {
+		if stored := find(elementsIn(s.stored.Elements), string(e.name)); !same(stored, e.value) {
+			return at(string(e.name)), say(show(stored), show(e.value))
+		}
+	}
+	for e := range elementsIn(s.stored.Elements) {
+		if record := find(elementsIn(m.Elements), string(e.name)); record.Type == 0 {
+			return at(string(e.name)), say(show(e.value), show(record))
+		}
+	}
+	return "", "differed from its record when it was read first, and does not now"
+}
+
+func showTime(ms int64) string {
+	return bson.DateTime(ms).Time().UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// checkContent looks whether a bucket agrees with its own columns: the values' indexes, count, min, max and size.
+func (w *window) checkContent(b *listing) {
+	if err := w.unpack(b, func(timeseries.Unpacked) {}); err != nil {
+		w.damaged(b, "", "%v", err)
+		return
+	}
+	made := account(lookup(b.document, timeseries.FieldData).Value, w.Collection.TimeField)
+	if path, text := made.disagrees(b.document); path != "" {
+		w.damaged(b, path, "%s", text)
+	} else if b.segment {
+		w.checkSegment(b)
+	}
+}
+
+// unpack calls use for each measurement of a bucket. The error tells that the bucket cannot be unpacked, or contradicts
+// itself.
+func (w *window) unpack(b *listing, use func(timeseries.Unpacked)) error {
+	if err := w.unpacker.Reset(b.document); err != nil {
+		return fmt.Errorf("cannot be unpacked: %w", err)
+	}
+	var m timeseries.Unpacked
+	for w.unpacker.Next(&m) {
+		use(m)
+	}
+	if err := w.unpacker.Err(); err != nil {
+		return fmt.Errorf("cannot be unpacked: %w", err)
+	}
+	return w.unpacker.Mismatch()
+}

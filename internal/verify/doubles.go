@@ -1,0 +1,195 @@
+package verify
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"waterwheel/internal/timeseries"
+)
+
+// maxDoubles is how many doubled positions are looked at together: each takes some hundred bytes.
+const maxDoubles = 1 << 16
+
+// copies are the places of one doubled measurement.
+type copies struct {
+	count int
+	// keep is the smallest of the documents that list it, as idOf writes them. That copy stays.
+	keep string
+	// kept means that the copy that stays was found again, after all copies had been counted.
+	kept bool
+	// sum is the fingerprint of the copy that stays.
+	sum fingerprint
+	// damaged means that a bucket that lists it contradicts itself, so nobody knows which values are the measurement's.
+	damaged bool
+	// removed is how many copies were taken out, or would have been.
+	removed int
+}
+
+// judgeDoubles makes sure of what seems to be doubled, and takes copies out if it is asked to.
+func (w *window) judgeDoubles(ctx context.Context, doubled *set) error {
+	var err error
+	some := make(map[timeseries.Position]*copies)
+	judge := func() {
+		if err == nil && len(some) > 0 {
+			err = w.judgeSome(ctx, some)
+		}
+		clear(some)
+	}
+	doubled.each(func(p timeseries.Position) {
+		if some[p] = new(copies); len(some) == maxDoubles {
+			judge()
+		}
+	})
+	judge()
+	return err
+}
+
+// judgeSome counts the copies of some positions. Before a repair it then finds the copies that stay, until it has found all: a
+// compaction may move one of them meanwhile.
+func (w *window) judgeSome(ctx context.Context, some map[timeseries.Position]*copies) error {
+	var counted map[string]bool
+	for range recounts {
+		var err error
+		if counted, err = w.countCopies(ctx, some); err != nil {
+			return err
+		}
+		if w.Repair == Leave || len(some) == 0 {
+			break
+		}
+		if all, err := w.findKept(ctx, some); all || err != nil {
+			if err != nil {
+				return err
+			}
+			break
+		}
+	}
+	for p := range some {
+		w.doubled.add(p)
+		w.found.Doubled.add(p, w.Examples)
+	}
+	if w.Repair == Leave || len(some) == 0 {
+		return nil
+	}
+	return w.repair(ctx, some, counted)
+}
+
+// countCopies counts the copies again, each document once, until it is sure of them, and forgets what is not doubled: a bucket that
+// was written meanwhile came twice, or a copy is gone. It returns the documents whose copies count.
+func (w *window) countCopies(ctx context.Context, some map[timeseries.Position]*copies) (map[string]bool, error) {
+	w.progress("looking again for what is doubled", w.end)
+	for range recounts {
+		for _, c := range some {
+			*c = copies{}
+		}
+		if err := w.compactions.begin(ctx); err != nil {
+			return nil, err
+		}
+		counted, least := map[string]bool{}, sure
+		err := w.scanOnce(ctx, some, false, func(b *listing, id string) error {
+			counts, how := w.compactions.judge(b)
+			if least = max(least, how); counts {
+				counted[id] = true
+				countCopy(b, id, some)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		changed, err := w.compactions.changed(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if least == sure || least == resting && !changed {
+			maps.DeleteFunc(some, func(_ timeseries.Position, c *copies) bool { return c.count < 2 })
+			return counted, nil
+		}
+	}
+	return nil, errKeptChanging
+}
+
+// countCopy counts the copies in one document.
+func countCopy(b *listing, id string, some map[timeseries.Position]*copies) {
+	for _, p := range b.positions {
+		c := some[p]
+		if c == nil {
+			continue
+		}
+		if c.count == 0 || id < c.keep {
+			c.keep = id
+		}
+		c.count++
+	}
+}
+
+// findKept reads the copies that stay, and reports whether it found all. It reads them after the copies were counted: then
+// no copy to be taken out was made from the one that stays.
+func (w *window) findKept(ctx context.Context, some map[timeseries.Position]*copies) (all bool, err error) {
+	if err := w.compactions.begin(ctx); err != nil {
+		return false, err
+	}
+	err = w.scanOnce(ctx, some, true, func(b *listing, id string) error {
+		if counts, how := w.compactions.judge(b); !counts || how == unsure {
+			return nil
+		}
+		sums := w.sums(b)
+		for i, p := range b.positions {
+			c := some[p]
+			if c == nil {
+				continue
+			}
+			if c.damaged = c.damaged || sums == nil; id == c.keep && !c.kept {
+				if c.kept = true; sums != nil {
+					c.sum = sums[i]
+				}
+			}
+		}
+		return nil
+	})
+	all = true
+	for _, c := range some {
+		all = all && c.kept
+	}
+	return all, err
+}
+
+// scanOnce reads the documents that list some of the positions, each once.
+func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*copies, whole bool, each func(b *listing, id string) error) error {
+	from, to := w.end, w.start
+	for p := range some {
+		from, to = min(from, p.Offset), max(to, p.Offset+1)
+	}
+	seen := map[string]bool{}
+	return w.scan(ctx, from, to, whole, func(b *listing) error {
+		lists := slices.ContainsFunc(b.positions, func(p timeseries.Position) bool { return some[p] != nil })
+		id := idOf(b)
+		if !lists || seen[id] {
+			return nil
+		}
+		seen[id] = true
+		return each(b, id)
+	})
+}
+
+// idOf names a document by a string that sorts as ObjectIDs do, and segments behind all buckets. Which copy stays must not change
+// when another one is compacted, or two repairs could each keep the copy that the other takes out: a copy in a bucket
+// stays there, and a copy in a segment comes to be in a bucket.
+func idOf(b *listing) string {
+	kind := "bucket"
+	if b.segment {
+		kind = "segment"
+	}
+	id := lookup(b.document, timeseries.FieldID)
+	return kind + string(byte(id.Type)) + string(id.Value)
+}
+
+// sums are the fingerprints of a bucket's measurements, in their order; nil for a bucket that contradicts itself.
+func (w *window) sums(b *listing) []fingerprint {
+	sums := make([]fingerprint, 0, len(b.positions))
+	err := w.unpack(b, func(m timeseries.Unpacked) { sums = append(sums, w.hash.sum(m.Time, m.Meta, m.Elements)) })
+	if err != nil || b.broken != "" {
+		return nil
+	}
+	return sums
+}

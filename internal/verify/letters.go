@@ -1,0 +1,55 @@
+package verify
+
+import (
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+)
+
+// maxPartOffset bounds the offsets of letters for elements of arrays: what is beyond has no place in the bitmap.
+const maxPartOffset = 1 << 44
+
+// Letters are the places of one topic for which there is a dead letter. The zero value is ready for use and empty.
+type Letters struct {
+	partitions map[int32]*letterSet
+	deleted    bool // NoteDeleted
+}
+
+// letterSet holds the letters of one partition.
+type letterSet struct {
+	records  *roaring64.Bitmap // offsets of records that are letters as a whole
+	elements *roaring64.Bitmap // offset << 20 | part of elements of array records
+}
+
+// Add notes a letter. Its part is record.WholeRecord or the index of an element. Letters may come more than once.
+func (l *Letters) Add(partition int32, offset int64, part int32) {
+	if l.partitions == nil {
+		l.partitions = map[int32]*letterSet{}
+	}
+	s := l.partitions[partition]
+	if s == nil {
+		s = &letterSet{records: roaring64.New(), elements: roaring64.New()}
+		l.partitions[partition] = s
+	}
+	switch {
+	case part == record.WholeRecord:
+		s.records.Add(uint64(offset))
+	case part >= 0 && part < timeseries.MaxParts && offset < maxPartOffset:
+		s.elements.Add(uint64(offset)<<20 | uint64(part))
+	}
+}
+
+// NoteDeleted says that the dead-letter topic does not have all the letters that were written to it, as after a re-drive: it
+// cannot be told of a record without a letter whether it had one.
+func (l *Letters) NoteDeleted() { l.deleted = true }
+
+// has tells whether there is a letter for a measurement: its own, or its whole record's.
+func (l *Letters) has(partition int32, p timeseries.Position) bool {
+	s := l.partitions[partition]
+	if s == nil {
+		return false
+	}
+	return s.records.Contains(uint64(p.Offset)) ||
+		p.Offset < maxPartOffset && s.elements.Contains(uint64(p.Offset)<<20|uint64(p.Part))
+}

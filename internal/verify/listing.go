@@ -1,0 +1,156 @@
+package verify
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
+)
+
+// listing is what a bucket or segment says it holds. It is made for reuse.
+type listing struct {
+	document bson.Raw
+	// positions are those that could be decoded, in the order of the columns' indexes.
+	positions []timeseries.Position
+	// smallest and largest are the bounds of positions' offsets, if there are any.
+	smallest, largest int64
+	// segment: it is a segment, else a bucket.
+	segment bool
+	// compaction is the compaction that made the bucket, or that froze the segment. Zero means that none did.
+	compaction claim.Token
+	// ended means that it is a segment whose measurements are in the buckets of that compaction.
+	ended bool
+	// moment is from when on the bucket, or until when the segment, is shown, in milliseconds since 1970. Zero means always.
+	moment int64
+	// broken is why the positions could not be decoded, empty when they could.
+	broken string
+}
+
+// read takes a bucket's control.source.offsets apart. Nothing in it is trusted.
+func (b *listing) read(document bson.Raw) {
+	*b = listing{document: document, positions: b.positions[:0]}
+	b.readCompaction()
+	offsets := lookup(document, timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldOffsets)
+	if offsets.Type != bson.TypeArray {
+		b.broken = fmt.Sprintf("%s is no array", timeseries.PathOffsets)
+		return
+	}
+	for e := range elementsOf(offsets.Value) {
+		subtype, encoded, ok := e.value.BinaryOK()
+		if !ok || subtype != bson.TypeBinaryGeneric {
+			b.broken = fmt.Sprintf("%s.%s is no binary data of subtype 0", timeseries.PathOffsets, e.name)
+			return
+		}
+		var err error
+		if b.positions, err = timeseries.DecodePositions(b.positions, encoded); err != nil {
+			b.broken = fmt.Sprintf("%s.%s: %v", timeseries.PathOffsets, e.name, err)
+			return
+		}
+	}
+	b.bound()
+}
+
+func (b *listing) bound() {
+	for i, p := range b.positions {
+		if i == 0 {
+			b.smallest, b.largest = p.Offset, p.Offset
+		}
+		b.smallest, b.largest = min(b.smallest, p.Offset), max(b.largest, p.Offset)
+	}
+}
+
+// begins is the smallest offset that the bucket lists, or says it lists.
+func (b *listing) begins() int64 {
+	if b.broken == "" && len(b.positions) > 0 {
+		return b.smallest
+	}
+	first, _ := b.number(timeseries.FieldSource, timeseries.FieldFirst)
+	return first
+}
+
+// control is the value of a field below control.
+func (b *listing) control(path ...string) bson.RawValue {
+	return lookup(b.document, append([]string{timeseries.FieldControl}, path...)...)
+}
+
+// number reads a field below control.
+func (b *listing) number(path ...string) (int64, bool) {
+	return b.control(path...).AsInt64OK()
+}
+
+// id names the bucket to people.
+func (b *listing) id() string {
+	id := lookup(b.document, timeseries.FieldID)
+	if object, ok := id.ObjectIDOK(); ok {
+		return object.Hex()
+	}
+	return show(id)
+}
+
+// fault makes a fault of the bucket.
+func (b *listing) fault(path, format string, args ...any) Fault {
+	return Fault{Bucket: b.id(), Path: path, Text: fmt.Sprintf(format, args...)}
+}
+
+// check looks whether the bucket's accounts of its positions agree.
+func (w *window) check(b *listing) {
+	count, counted := b.number(timeseries.FieldCount)
+	first, hasFirst := b.number(timeseries.FieldSource, timeseries.FieldFirst)
+	last, hasLast := b.number(timeseries.FieldSource, timeseries.FieldLast)
+	switch {
+	case b.broken != "":
+		w.damaged(b, timeseries.PathOffsets, "%s", b.broken)
+	case !counted:
+		w.damaged(b, timeseries.PathCount, "is no number, %s listed", words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
+	case count != int64(len(b.positions)):
+		w.damaged(b, timeseries.PathCount, "is %d, but %s listed", count, words.Count(len(b.positions), "position")+words.Form(len(b.positions), " is", " are"))
+	case len(b.positions) == 0:
+		w.damaged(b, timeseries.PathOffsets, "lists nothing")
+	case !hasFirst || first != b.smallest:
+		w.damaged(b, timeseries.PathFirst, "is %s, the smallest offset listed is %d", shown(first, hasFirst), b.smallest)
+	case !hasLast || last != b.largest:
+		w.damaged(b, timeseries.PathLast, "is %s, the largest offset listed is %d", shown(last, hasLast), b.largest)
+	default:
+		if path, text := b.compactionFault(); path != "" {
+			w.damaged(b, path, "%s", text)
+		} else if w.Content {
+			w.checkContent(b)
+		}
+	}
+}
+
+// damaged notes that a bucket's accounts of itself do not agree.
+func (w *window) damaged(b *listing, path, format string, args ...any) {
+	w.found.Damaged.add(b.fault(path, format, args...), w.Examples)
+}
+
+func shown(n int64, ok bool) string {
+	if !ok {
+		return "no number"
+	}
+	return fmt.Sprint(n)
+}
+
+// maxShown bounds how much of a value a report repeats, in bytes.
+const maxShown = 80
+
+// show writes a value as Extended JSON, cut.
+func show(v bson.RawValue) string {
+	if v.Type == 0 {
+		return "nothing"
+	}
+	if v.Validate() != nil {
+		return fmt.Sprintf("a malformed %s", v.Type)
+	}
+	if len(v.Value) > 16*maxShown {
+		return fmt.Sprintf("%s of %d bytes", v.Type, len(v.Value))
+	}
+	text := []rune(v.String())
+	if len(text) > maxShown {
+		return string(text[:maxShown]) + "…"
+	}
+	return string(text)
+}

@@ -1,0 +1,159 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+)
+
+// Range is what to verify of a partition: the offsets [From, To). To is at most the committed offset, which was read
+// before anything else.
+type Range struct {
+	Source   timeseries.Source
+	From, To int64
+	// Lost are the offsets that a consumer noted because retention had deleted them before it could read them; they may overlap.
+	Lost []claim.Lost
+	// Notes say why the range is not the one that was asked for, and what its committed offset means.
+	Notes []string
+}
+
+func (r *Range) partition() record.Partition {
+	return record.Partition{Topic: r.Source.Topic, Number: r.Source.Partition}
+}
+
+// Limit is one end of a range: an offset, or the first record from a time on, or neither.
+type Limit struct {
+	Offset *int64
+	Time   time.Time
+	// Name says in notes what the limit comes from: a flag or a setting.
+	Name string
+}
+
+// Question is what to verify of a topic.
+type Question struct {
+	Topic      string
+	Partitions []int32
+	Group      string
+	// Pipeline is where commits of the group belong.
+	Pipeline claim.Provenance
+	// From is by default the log's start; To the committed offset, which it cannot be above.
+	From, To Limit
+}
+
+// logStart is what a range begins with unless something else is asked for.
+const logStart = "the log's start"
+
+// Ranges decides what to verify: per partition, below the committed offset, which is asked for first. An offset that belongs
+// to another pipeline is refused, as run refuses it.
+func (q *Question) Ranges(ctx context.Context, offsets Offsets) ([]Range, error) {
+	partitions := make([]record.Partition, len(q.Partitions))
+	for i, number := range q.Partitions {
+		partitions[i] = record.Partition{Topic: q.Topic, Number: number}
+	}
+	committed, err := offsets.Committed(ctx, q.Group, partitions)
+	if err != nil {
+		return nil, fmt.Errorf("reading the committed offsets of group %q: %w", q.Group, err)
+	}
+	if !slices.ContainsFunc(committed, func(c claim.Committed) bool { return c.Offset >= 0 }) {
+		return nil, fmt.Errorf("group %q has committed no offset of %s, so nothing need be stored yet: has it run, and is KAFKA_GROUP_ID right?",
+			q.Group, q.Topic)
+	}
+	ranges := make([]Range, len(q.Partitions))
+	for i, of := range partitions {
+		r := &ranges[i]
+		r.Source = timeseries.Source{Topic: of.Topic, TopicID: q.Pipeline.TopicID, Partition: of.Number}
+		end, err := r.stored(q, committed[i])
+		if err != nil {
+			return nil, err
+		}
+		if end < 0 {
+			continue // an empty range
+		}
+		if err := r.bound(ctx, q, offsets, end); err != nil {
+			return nil, fmt.Errorf("asking for the offsets of %s: %w", of, err)
+		}
+	}
+	return ranges, nil
+}
+
+// stored is the offset below which everything must be stored; -1: nothing need be, and a note says so.
+func (r *Range) stored(q *Question, committed claim.Committed) (int64, error) {
+	switch meaning, of := q.Pipeline.Meaning(committed); meaning {
+	case claim.OtherCollection:
+		return 0, fmt.Errorf("group %q writes %s to %s, the settings name %s: verify with the consumer's own settings",
+			q.Group, r.partition(), of.Namespace, q.Pipeline.Namespace)
+	case claim.Nothing:
+		r.note("group %q has committed nothing: nothing to verify", q.Group)
+		return -1, nil
+	case claim.OtherTopic:
+		r.note("the offset was committed for a topic of this name that has since been deleted: nothing to verify")
+		return -1, nil
+	case claim.OfAnotherProgram:
+		r.note("another program committed the offset: what only that has read is missing here")
+	case claim.AsItIs:
+		r.note("the offset was committed by something else (a reset?): it is taken as it is")
+	}
+	return committed.Offset, nil
+}
+
+func (r *Range) note(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
+// bound resolves From and To between the log's start and the offset below which everything is stored.
+func (r *Range) bound(ctx context.Context, q *Question, offsets Offsets, stored int64) error {
+	first, end, err := offsets.Bounds(ctx, r.partition())
+	if err != nil {
+		return err
+	}
+	if stored > end {
+		r.note("the committed offset %d is beyond the log's end %d: the log was truncated, the offset set by hand, or a transaction is open", stored, end)
+		stored = end
+	}
+	if r.From, err = r.limit(ctx, offsets, &q.From, first); err != nil {
+		return err
+	}
+	if r.To, err = r.limit(ctx, offsets, &q.To, stored); err != nil {
+		return err
+	}
+	r.clip(&q.From, first, stored)
+	return nil
+}
+
+func (r *Range) limit(ctx context.Context, offsets Offsets, l *Limit, otherwise int64) (int64, error) {
+	switch {
+	case l.Offset != nil:
+		return *l.Offset, nil
+	case l.Time.IsZero():
+		return otherwise, nil
+	}
+	return offsets.OffsetAt(ctx, r.partition(), l.Time.UnixMilli())
+}
+
+// clip keeps the range to what can be verified, of a log that begins at first, and says so.
+func (r *Range) clip(from *Limit, first, stored int64) {
+	begin, end := logStart, "--to"
+	if from.Offset != nil || !from.Time.IsZero() {
+		begin = from.Name
+	}
+	if r.To > stored {
+		r.note("only offsets below the committed one, %d, can be verified", stored)
+		r.To = stored
+	}
+	if r.To == stored {
+		end = "the committed offset"
+	}
+	if r.From < first && r.From < r.To {
+		r.note("retention has removed the records below offset %d: they cannot be verified", first)
+		r.From, begin = first, logStart
+	}
+	asked := begin != logStart || end == "--to" || r.From > r.To // else all of a partition without records
+	if r.From >= r.To && asked {
+		r.note("nothing to verify: %s (offset %d) is not below %s (%d)", begin, r.From, end, r.To)
+	}
+}

@@ -1,0 +1,149 @@
+package verify
+
+import (
+	"context"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
+)
+
+// repairPasses bounds how often a bucket is read again because a live owner changed it between its reading and its repair.
+const repairPasses = 10
+
+// repair takes all copies but one out, document by document, or tells what it would do. Counted are the documents whose copies
+// were counted.
+//
+// Segments may be compacted meanwhile. The copy that stays is safe: in a bucket it stays there, and in a segment it stays there
+// or moves into a bucket with the same content. So a copy is taken out only if it is another one: only out of documents that
+// were counted, since these were there before the copy that stays was found. And a segment is changed only on the
+// condition that no compaction has frozen it: else its bucket would bring the copy back, or the two copies be made one.
+func (w *window) repair(ctx context.Context, some map[timeseries.Position]*copies, counted map[string]bool) error {
+	w.progress("taking doubles out", w.end)
+	if err := w.compactions.begin(ctx); err != nil {
+		return err
+	}
+	var moved map[string]bool // the buckets that were changed meanwhile; nil before the first pass
+	for pass := 1; pass == 1 || len(moved) > 0; pass++ {
+		again := map[string]bool{}
+		err := w.scanOnce(ctx, some, true, func(b *listing, id string) error {
+			if moved != nil && !moved[id] {
+				return nil
+			}
+			if counts, how := w.compactions.judge(b); !counted[id] {
+				if counts || how == unsure {
+					w.found.Repair.Left.add(b.fault("", "holds copies that came meanwhile: run the repair again"), w.Examples)
+				}
+				return nil
+			}
+			done, err := w.repairBucket(ctx, b, id, some)
+			switch {
+			case err != nil:
+				return err
+			case done:
+			case pass == repairPasses:
+				w.found.Repair.Left.add(b.fault("", "was changed again and again meanwhile: run the repair again"), w.Examples)
+			default:
+				again[id] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		moved = again
+	}
+	for _, c := range some {
+		if c.removed != c.count-1 {
+			continue
+		}
+		if w.Repair == Repair {
+			w.found.Repair.Repaired++
+		} else {
+			w.found.Repair.Planned++
+		}
+	}
+	return nil
+}
+
+// repairBucket takes the surplus out of one bucket; not done: the bucket is not any more what was read.
+func (w *window) repairBucket(ctx context.Context, b *listing, id string, some map[timeseries.Position]*copies) (done bool, err error) {
+	drop, removed, left := w.surplus(b, id, some)
+	if removed > 0 {
+		if done, err = w.remove(ctx, b, drop, removed); err != nil || !done {
+			return false, err
+		}
+	}
+	for _, fault := range left {
+		w.found.Repair.Left.add(fault, w.Examples)
+	}
+	for i, p := range b.positions {
+		if drop[i] {
+			some[p].removed++
+		}
+	}
+	return true, nil
+}
+
+// surplus lists the measurements of a bucket, by index, that are copies to be taken out, and counts them: those that another
+// document with a smaller idOf, or this one at a smaller index, holds as well, if both are the same. It says why other copies are left.
+func (w *window) surplus(b *listing, id string, some map[timeseries.Position]*copies) (drop []bool, removed int, left []Fault) {
+	sums := w.sums(b)
+	drop = make([]bool, len(b.positions))
+	kept := map[timeseries.Position]bool{}
+	for i, p := range b.positions {
+		c := some[p]
+		if c == nil {
+			continue
+		}
+		if id == c.keep && !kept[p] {
+			kept[p] = true
+			continue
+		}
+		fault := Fault{Bucket: b.id(), Position: &p}
+		switch {
+		case id < c.keep: // another repair would keep just this copy
+			fault.Text = "came meanwhile: run the repair again"
+		case b.segment && b.compaction != claim.Token{}: // it is frozen, or has ended since
+			fault.Text = "is being compacted: run the repair again when that is over"
+		case !c.kept:
+			fault.Text = "the copy that stays was being compacted: run the repair again"
+		case c.damaged || sums == nil:
+			fault.Text = "a bucket that lists it is damaged: repair or delete that bucket by hand"
+		case sums[i] != c.sum:
+			fault.Text = "its copies differ: look with --content which one the record agrees with"
+		default:
+			drop[i] = true
+			removed++
+			continue
+		}
+		left = append(left, fault)
+	}
+	return drop, removed, left
+}
+
+// remove takes measurements out of a bucket, if it still is as it was read, and counts that.
+func (w *window) remove(ctx context.Context, b *listing, drop []bool, removed int) (done bool, err error) {
+	kept := len(b.positions) - removed
+	r := &w.found.Repair
+	switch {
+	case w.Repair == DryRun:
+		done = true
+	case kept == 0:
+		done, err = w.Buckets.Delete(ctx, w.condition(b))
+	default:
+		done, err = w.Buckets.Update(ctx, w.condition(b), w.remainder(b, drop))
+	}
+	if err != nil || !done {
+		return false, err
+	}
+	r.Copies += int64(removed)
+	if kept == 0 {
+		r.Deleted++
+	} else {
+		r.Updated++
+	}
+	if len(r.First) < w.Examples {
+		r.First = append(r.First, RepairedBucket{Bucket: b.id(), Removed: removed, Kept: kept})
+	}
+	return true, nil
+}

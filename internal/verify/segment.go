@@ -1,0 +1,79 @@
+package verify
+
+import (
+	"fmt"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
+)
+
+// readCompaction reads whether the document is a segment, and which compaction it belongs to.
+func (b *listing) readCompaction() {
+	at := timeseries.FieldVisibleFrom
+	about := b.control(timeseries.FieldSegment)
+	if b.segment = about.Type == bson.TypeEmbeddedDocument; b.segment {
+		at = timeseries.FieldVisibleUntil
+	} else {
+		about = b.control(timeseries.FieldCompaction)
+	}
+	if about.Type != bson.TypeEmbeddedDocument {
+		return
+	}
+	var dated bool
+	b.moment, dated = lookup(about.Value, at).DateTimeOK()
+	b.ended = b.segment && dated
+	id := timeseries.FieldCompactionID
+	if b.segment {
+		id = timeseries.FieldCompaction
+	}
+	b.compaction, _ = tokenOf(lookup(about.Value, id))
+}
+
+func tokenOf(v bson.RawValue) (id claim.Token, ok bool) {
+	subtype, data, binary := v.BinaryOK()
+	if ok = binary && subtype == bson.TypeBinaryUUID && len(data) == len(id); ok {
+		copy(id[:], data)
+	}
+	return id, ok
+}
+
+// compactionFault tells where the document's fields about compaction do not have the form that they must have. An empty path means
+// that they do.
+func (b *listing) compactionFault() (path, text string) {
+	if about := b.control(timeseries.FieldSegment); about.Type != 0 && !b.segment {
+		return timeseries.PathSegment, fmt.Sprintf("is %s, no object", show(about))
+	}
+	if b.segment {
+		return b.momentFault(timeseries.FieldSegment, timeseries.FieldVisibleUntil, timeseries.FieldCompaction)
+	}
+	return b.momentFault(timeseries.FieldCompaction, timeseries.FieldVisibleFrom, timeseries.FieldCompactionID)
+}
+
+// momentFault looks at a moment and the token beside it, which a segment may both lack.
+func (b *listing) momentFault(within, moment, id string) (path, text string) {
+	at, by := b.control(within, moment), b.control(within, id)
+	if at.Type == 0 && by.Type == 0 && (b.segment || b.control(within).Type == 0) {
+		return "", ""
+	}
+	if _, ok := at.DateTimeOK(); !ok && (at.Type != 0 || !b.segment) { // a frozen segment has no end
+		return timeseries.Path(timeseries.FieldControl, within, moment), fmt.Sprintf("is %s, no date", show(at))
+	}
+	if _, ok := tokenOf(by); !ok {
+		return timeseries.Path(timeseries.FieldControl, within, id), fmt.Sprintf("is %s, no UUID", show(by))
+	}
+	return "", ""
+}
+
+// checkSegment looks whether a segment says what only segments say.
+func (w *window) checkSegment(b *listing) {
+	closed, _ := b.control(timeseries.FieldClosed).BooleanOK()
+	meta := lookup(b.document, timeseries.FieldMeta)
+	switch {
+	case meta.Type != 0:
+		w.damaged(b, timeseries.FieldMeta, "is %s, a segment has none", show(meta))
+	case !closed:
+		w.damaged(b, timeseries.PathClosed, "is %s, a segment is closed", show(b.control(timeseries.FieldClosed)))
+	}
+}

@@ -1,0 +1,94 @@
+package verify
+
+import (
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"waterwheel/internal/timeseries"
+)
+
+// set is a set of positions in a window of at most 2^32 offsets. Part 0, of which most positions are, takes one bit an
+// offset at worst; the parts of array records take a few bytes each at worst.
+type set struct {
+	start int64
+	whole *roaring.Bitmap   // offset − start of the positions of part 0
+	parts *roaring64.Bitmap // of the others, as their key
+}
+
+func newSet(start int64) *set {
+	return &set{start: start, whole: roaring.New(), parts: roaring64.New()}
+}
+
+// key orders parts in blocks of 64 parts by offsets, so that both many short arrays and few long ones lie close together
+// in the containers of a bitmap.
+func (s *set) key(p timeseries.Position) uint64 {
+	return uint64(p.Part>>6)<<38 | uint64(p.Offset-s.start)<<6 | uint64(p.Part&63)
+}
+
+func (s *set) position(key uint64) timeseries.Position {
+	return timeseries.Position{Offset: s.start + int64(key>>6&(1<<32-1)), Part: int32(key>>38<<6 | key&63)}
+}
+
+// add puts a position of the window in; false: it was there already.
+func (s *set) add(p timeseries.Position) bool {
+	if p.Part == 0 {
+		return s.whole.CheckedAdd(uint32(p.Offset - s.start))
+	}
+	return s.parts.CheckedAdd(s.key(p))
+}
+
+func (s *set) has(p timeseries.Position) bool {
+	if p.Part == 0 {
+		return s.whole.Contains(uint32(p.Offset - s.start))
+	}
+	return s.parts.Contains(s.key(p))
+}
+
+func (s *set) count() int64 {
+	return int64(s.whole.GetCardinality() + s.parts.GetCardinality())
+}
+
+// addAll puts the positions of t in, which has the same start.
+func (s *set) addAll(t *set) {
+	s.whole.Or(t.whole)
+	s.parts.Or(t.parts)
+}
+
+// remove takes the positions of t out, which has the same start.
+func (s *set) remove(t *set) {
+	s.whole.AndNot(t.whole)
+	s.parts.AndNot(t.parts)
+}
+
+// without returns the positions of s that are not in t, with the same start.
+func (s *set) without(t *set) *set {
+	return &set{start: s.start, whole: roaring.AndNot(s.whole, t.whole), parts: roaring64.AndNot(s.parts, t.parts)}
+}
+
+// and returns the positions of both.
+func (s *set) and(t *set) *set {
+	return &set{start: s.start, whole: roaring.And(s.whole, t.whole), parts: roaring64.And(s.parts, t.parts)}
+}
+
+// each calls use for every position: those of part 0 by rising offset, then the others.
+func (s *set) each(use func(timeseries.Position)) {
+	for i := s.whole.Iterator(); i.HasNext(); {
+		use(timeseries.Position{Offset: s.start + int64(i.Next())})
+	}
+	for i := s.parts.Iterator(); i.HasNext(); {
+		use(s.position(i.Next()))
+	}
+}
+
+// span is the range of offsets, [from, to), that holds every position of a set that is not empty.
+func (s *set) span() (from, to int64) {
+	from, to = int64(1)<<62, 0
+	if !s.whole.IsEmpty() {
+		from, to = s.start+int64(s.whole.Minimum()), s.start+int64(s.whole.Maximum())+1
+	}
+	for i := s.parts.Iterator(); i.HasNext(); {
+		p := s.position(i.Next())
+		from, to = min(from, p.Offset), max(to, p.Offset+1)
+	}
+	return from, to
+}

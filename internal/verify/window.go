@@ -1,0 +1,200 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/record"
+	"waterwheel/internal/timeseries"
+)
+
+// progressEvery is how many records or buckets are read between two reports of progress.
+const progressEvery = 4096
+
+// errFull ends the reading of a log when a window has as many elements of arrays as it may.
+var errFull = errors.New("the window is full")
+
+// window is the part of a range that is judged at a time.
+type window struct {
+	Options
+	rng Range
+	// start is its first offset, end the one after its last; low is the first that the log still had.
+	start, end, low int64
+
+	// What the log says: valid measurements, those of them that may have expired, bad records and elements, and the offsets of
+	// records without any.
+	valid, old, bad, empty *set
+	// What buckets and segments list, and what they seem to list more than once; again: of what that is not sure.
+	stored, twice *set
+	again         *set
+	doubled       *set // those of which it is sure
+	renamed       *set // stored with another meta than the record's
+	compactions   *compactions
+	contents      *fingerprints // nil without Content
+	suspects      []suspect     // the first of those that differ
+
+	listing     listing
+	unpacker    *timeseries.Unpacker
+	hash        *hasher
+	before      int64 // records of the windows before
+	found       Findings
+	firstStored int64
+	expiring    int64 // measurements of before then, less the time they are kept, may be gone; milliseconds
+}
+
+func (v *Verifier) window(r Range, start, before int64) *window {
+	w := &window{
+		Options: v.o, rng: r, start: start, end: r.To, low: start, before: before, firstStored: -1,
+		unpacker: timeseries.NewUnpacker(v.o.Collection), hash: newHasher(),
+		valid: newSet(start), old: newSet(start), bad: newSet(start), empty: newSet(start), stored: newSet(start), twice: newSet(start),
+		doubled: newSet(start), renamed: newSet(start),
+		compactions: newCompactions(v.o.Buckets),
+	}
+	if r.To-start > v.o.Window {
+		w.end = start + v.o.Window
+	}
+	if v.o.Content {
+		w.contents = &fingerprints{start: start}
+	}
+	return w
+}
+
+// judge reads the log, then what buckets list of it, and compares.
+func (w *window) judge(ctx context.Context) error {
+	if err := w.readLog(ctx); err != nil {
+		return fmt.Errorf("reading records of %s/%d: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	if err := w.readBuckets(ctx); err != nil {
+		return fmt.Errorf("reading the buckets of %s/%d: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	if err := w.judgeRenamed(ctx); err != nil {
+		return err
+	}
+	if err := w.explain(ctx); err != nil {
+		return fmt.Errorf("reading records of %s/%d again: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	if err := w.conclude(ctx); err != nil {
+		return fmt.Errorf("reading buckets of %s/%d again: %w", w.rng.Source.Topic, w.rng.Source.Partition, err)
+	}
+	return nil
+}
+
+// readLog learns from the records which positions there must be.
+func (w *window) readLog(ctx context.Context) error {
+	if w.Collection.ExpireAfterSeconds > 0 {
+		w.expiring = w.Now() + time.Hour.Milliseconds()
+	}
+	parts, read := int64(0), w.end // the first offset that was read
+	first, err := w.Log.Scan(ctx, w.rng.partition(), w.start, w.end, func(r *record.Record) error {
+		read = min(read, r.Offset)
+		n := w.take(r)
+		if w.found.Records++; w.found.Records%progressEvery == 0 {
+			w.progress("reading records", r.Offset+1)
+		}
+		if parts += int64(max(0, n-1)); parts > w.Window/partsShare {
+			w.end = r.Offset + 1
+			return errFull
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errFull) {
+		return err
+	}
+	if read < first {
+		return fmt.Errorf("retention removed the records below offset %d while they were read: verify again from there", first)
+	}
+	w.low = min(max(first, w.start), w.end)
+	w.found.Removed = w.low - w.start
+	w.progress("reading records", w.end)
+	return nil
+}
+
+// take notes what a record holds, and returns how many measurements.
+func (w *window) take(r *record.Record) int {
+	if r.Value == nil {
+		w.found.Tombstones++
+		w.empty.add(timeseries.Position{Offset: r.Offset})
+		return 0
+	}
+	results, err := w.Decoder.TryDecode(*r)
+	if err != nil {
+		w.bad.add(timeseries.Position{Offset: r.Offset})
+		return 0
+	}
+	if len(results) == 0 { // its root is null, or all of it is skipped
+		w.found.Tombstones++
+		w.empty.add(timeseries.Position{Offset: r.Offset})
+	}
+	for i := range results {
+		m := &results[i].Measurement
+		if results[i].Err != nil {
+			w.bad.add(m.Position)
+			continue
+		}
+		w.valid.add(m.Position)
+		if keep := w.Collection.ExpireAfterSeconds; keep > 0 && m.Time < w.expiring-keep*1000 {
+			w.old.add(m.Position)
+		}
+		if w.contents != nil {
+			w.contents.add(m.Position, w.hash.sum(m.Time, m.Meta, m.Elements))
+		}
+	}
+	return len(results)
+}
+
+// readBuckets learns from the buckets and segments which positions are stored.
+func (w *window) readBuckets(ctx context.Context) error {
+	if err := w.compactions.begin(ctx); err != nil {
+		return err
+	}
+	if w.Now != nil {
+		w.compactions.long = w.Now() - compactedLong.Milliseconds()
+	}
+	var err error
+	w.again, err = w.count(ctx, nil, w.low, w.end, w.Content, func(b *listing, counts bool) {
+		if b.segment {
+			w.found.Segments++
+		} else {
+			w.found.Buckets++
+		}
+		if (w.found.Buckets+w.found.Segments)%progressEvery == 0 {
+			w.progress("reading buckets", w.end)
+		}
+		if w.owns(b) {
+			w.check(b)
+		}
+		if counts && w.contents != nil {
+			w.compare(b)
+		}
+	})
+	return err
+}
+
+// scan reads the buckets that may list offsets in [from, to).
+func (w *window) scan(ctx context.Context, from, to int64, whole bool, each func(b *listing) error) error {
+	return w.Buckets.Find(ctx, w.rng.Source, from, to, whole, func(document bson.Raw) error {
+		w.listing.read(document)
+		return each(&w.listing)
+	})
+}
+
+func (w *window) holds(p timeseries.Position) bool { return p.Offset >= w.low && p.Offset < w.end }
+
+// owns tells whether a bucket is to be checked in this window, so that one that reaches over several is checked once.
+func (w *window) owns(b *listing) bool {
+	first := b.begins()
+	return first >= w.start && first < w.end || first < w.rng.From && w.start == w.rng.From
+}
+
+func (w *window) progress(doing string, offset int64) {
+	if w.Options.Progress != nil {
+		w.Options.Progress(Progress{
+			Partition: w.rng.Source.Partition, From: w.rng.From, Offset: offset, To: w.rng.To,
+			Records: w.before + w.found.Records, Doing: doing,
+		})
+	}
+}
