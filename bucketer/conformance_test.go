@@ -15,7 +15,7 @@ import (
 // casesFile holds the conformance cases that the project ships; the files named by casesEnv, and those in the folders that it
 // names, are run too.
 const (
-	casesFile = "testdata/bucket_catalog.jsonl"
+	casesFile = "../internal/timeseries/testdata/bucket_catalog.jsonl"
 	casesEnv  = "WATERWHEEL_CASES"
 )
 

@@ -110,11 +110,43 @@ func TestReadsAsTheModelOnAServer(t *testing.T) {
 	}
 }
 
+// ordersNaN reports whether the server sorts objects with NaN as MongoDB does.
+func ordersNaN(t *testing.T, db *mongo.Database) bool {
+	t.Helper()
+	c := db.Collection("nan")
+	for _, n := range []float64{-1, math.NaN(), math.Inf(-1)} {
+		if _, err := c.InsertOne(t.Context(), bson.D{{Key: "v", Value: bson.D{{Key: "n", Value: n}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cursor, err := c.Find(t.Context(), bson.D{}, options.Find().SetSort(bson.D{{Key: "v", Value: 1}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []struct{ V struct{ N float64 } }
+	if err := cursor.All(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	return len(all) == 3 && math.IsNaN(all[0].V.N) && math.IsInf(all[1].V.N, -1)
+}
+
+// hasNaN reports whether a meta has NaN as its n.
+func hasNaN(meta bson.RawValue) bool {
+	d, _ := meta.DocumentOK()
+	n, _ := d.Lookup("n").DoubleOK()
+	return math.IsNaN(n)
+}
+
 // TestReadsSegmentsOnAServer: filters mean in segments what they mean in buckets, and what is compacted comes once.
 func TestReadsSegmentsOnAServer(t *testing.T) {
 	db := connected(t)
+	metas := segmentMetas()
+	if !ordersNaN(t, db) {
+		t.Log("this server does not order NaN below all numbers: metas with NaN are left out")
+		metas = slices.DeleteFunc(metas, hasNaN)
+	}
 	for seed := range uint64(2) {
-		w := newWorld(rand.New(rand.NewPCG(seed, 12)), segmentMetas(), -1e9, 200)
+		w := newWorld(rand.New(rand.NewPCG(seed, 12)), metas, -1e9, 200)
 		for _, s := range w.compactions {
 			if s.at = s.at.Add(time.Since(w.clock)); s.at.After(time.Now()) {
 				s.at = time.Now().Add(time.Hour)

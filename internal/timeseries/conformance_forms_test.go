@@ -14,7 +14,7 @@ import (
 // caseFiles are the cases of the repository and those that WATERWHEEL_CASES names: files, or folders of .jsonl files.
 func caseFiles(t *testing.T) []string {
 	t.Helper()
-	files := []string{filepath.Join("..", "testdata", "bucket_catalog.jsonl")}
+	files := []string{filepath.Join("testdata", "bucket_catalog.jsonl")}
 	for _, path := range filepath.SplitList(os.Getenv("WATERWHEEL_CASES")) {
 		info, err := os.Stat(path)
 		if err != nil {
