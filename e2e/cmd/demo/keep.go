@@ -7,9 +7,12 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"waterwheel/e2e/harness"
 )
 
 // plotted and plottedSensors are what one of the commands draws.
@@ -30,12 +33,17 @@ func (s *stage) keep(ctx context.Context) error {
 	if err := s.startConsumer(ctx); err != nil {
 		return err
 	}
+	chart, err := s.serve(ctx)
+	if err != nil {
+		return err
+	}
 	settings := filepath.Join(s.dir, "settings")
 	if err := os.WriteFile(settings, []byte(s.environment()), 0o600); err != nil {
 		return fmt.Errorf("writing the consumer's settings: %w", err)
 	}
 	s.out.title("Look around: all goes on until Ctrl-C")
 	s.out.line("  status page   http://%s/", s.consumer.Address())
+	s.out.line("  charts        http://%s/?series=%s&match=sensor=%s&field=%s&last=15m", chart, topicName, plottedSensors, plotted)
 	s.out.line("  Kafka         %s", s.kafka.Brokers())
 	s.out.line("                topic %s, letters in %s.dlq", topicName, topicName)
 	s.out.line("                group %s", groupName)
@@ -63,6 +71,34 @@ func (s *stage) keep(ctx context.Context) error {
 	}
 	s.out.line("\ndemo: ended; nothing is left of it")
 	return nil
+}
+
+// servesAt is where the program answers over HTTP, in its log.
+var servesAt = regexp.MustCompile(`setting=SERVE_ADDR address=(\S+)`)
+
+// serve starts the program that answers questions about what is stored, and returns its address.
+func (s *stage) serve(ctx context.Context) (string, error) {
+	server, err := harness.Start(s.binary, s.settings.With("SERVE_ADDR", "127.0.0.1:0"), "serve")
+	if err != nil {
+		return "", err
+	}
+	s.server = server
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		if at := servesAt.FindStringSubmatch(server.Log()); at != nil {
+			return at[1], nil
+		}
+		select {
+		case <-look.C:
+		case <-server.Ended():
+			return "", fmt.Errorf("serve ended:\n%s", server.Log())
+		case <-ctx.Done():
+			return "", fmt.Errorf("serve does not listen: %w\n%s", ctx.Err(), server.Log())
+		}
+	}
 }
 
 // environment is the consumer's settings as a shell reads them.

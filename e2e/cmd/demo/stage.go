@@ -34,6 +34,7 @@ type stage struct {
 	binary   string
 	settings harness.Settings
 	consumer *harness.Consumer // the one running, or the last
+	server   *harness.Consumer // of charts, with -keep
 	killed   time.Time         // when the first one was
 	book     *events.Book
 	// Measurements that were recognised as stored already, after the crash and after the reset.
@@ -93,8 +94,10 @@ func (s *stage) start(ctx context.Context) (err error) {
 // close ends what runs and deletes what was made.
 func (s *stage) close() error {
 	var problems []error
-	if s.consumer != nil {
-		s.consumer.Kill()
+	for _, process := range []*harness.Consumer{s.consumer, s.server} {
+		if process != nil {
+			process.Kill()
+		}
 	}
 	if s.reader != nil {
 		s.reader.Close()

@@ -122,10 +122,24 @@ async function plot(event) {
     table(rows);
     say(`${rows.length.toLocaleString("en")} measurements in ${took} ms, ${lines} series with ${$("field").value || "a number"}` +
       (rows.length === most ? `: these are the first ${most.toLocaleString("en")}, ask for less time or for one series` : "") + (rows.length > shownRows ? `; the first ${shownRows} are below` : ""));
+    remember();
     $("link").hidden = false;
     for (const format of ["json", "csv"]) $(format).href = "v1/measurements?" + new URLSearchParams([...parameters(most), ["format", format]]);
     $("command").textContent = ["waterwheel query", $("series").value, ...conditions(), "--last", $("last").value, ...($("field").value ? ["--plot", $("field").value] : [])].join(" ");
   } catch (e) { say(e.message, true); }
+}
+
+// The address holds what is plotted, so that it can be sent to others and kept.
+function remember() {
+  const p = new URLSearchParams([["series", $("series").value], ["field", $("field").value], ["last", $("last").value]]);
+  for (const c of conditions()) p.append("match", c);
+  history.replaceState(null, "", "?" + p);
+}
+
+function pick(id, value) {
+  if (!value) return;
+  if (![...$(id).options].some((o) => o.value === value)) $(id).append(new Option(value));
+  $(id).value = value;
 }
 
 $("series").addEventListener("change", choose);
@@ -135,7 +149,12 @@ $("form").addEventListener("submit", plot);
     const names = await ask("v1/collections");
     $("series").replaceChildren(...names.map((name) => new Option(name)));
     if (names.length === 0) { say("This database has no time series yet.", true); return; }
+    const asked = new URLSearchParams(location.search);
+    pick("series", asked.get("series"));
+    pick("last", asked.get("last"));
+    $("match").value = asked.getAll("match").join(" ");
     await choose();
+    pick("field", asked.get("field"));
     await plot();
   } catch (e) { say(e.message, true); }
 })();
