@@ -91,7 +91,7 @@ func underLoad(t *testing.T, partitions int) (*stream, *load) {
 	return s, s.startLoad(s.generator(series), rate)
 }
 
-var claimWait = regexp.MustCompile(`waiting before the claim.* wait=(\S+)`)
+var claimWait = regexp.MustCompile(`waiting for the previous owner.* wait=(\S+)`)
 
 // waitBeforeTheClaim is how long a consumer says that it will wait.
 func (s *stream) waitBeforeTheClaim(c *harness.Consumer) time.Duration {

@@ -140,7 +140,7 @@ func TestSignsOfAnOutage(t *testing.T) {
 	if status, body, err := c.Get(t.Context(), "/readyz"); err != nil || status != 503 || strings.Count(body, "\n") != 1 {
 		t.Errorf("/readyz: %d, %v, want one line for MongoDB:\n%s", status, err, body)
 	}
-	if n := strings.Count(c.Log(), "MongoDB fails, trying again"); n != 1 {
+	if n := strings.Count(c.Log(), "MongoDB is failing; retrying"); n != 1 {
 		t.Errorf("%d lines about the outage, want one in ten seconds", n)
 	}
 

@@ -156,7 +156,7 @@ func (w *Worker) claimRead(m Moment, e ClaimRead) {
 	w.phase = waiting
 	if left := max(w.term.until, w.past.unknownUntil) - m.Now; left > 0 && !w.term.told {
 		w.term.told = true
-		w.log.Info("waiting before the claim, for a former owner to hand over or until nothing of it can arrive any more", "owner", seen.Owner, "wait", left)
+		w.log.Info("waiting for the previous owner to release the partition, or for its lease to expire", "owner", seen.Owner, "wait", left)
 	}
 }
 

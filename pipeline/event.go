@@ -14,7 +14,7 @@ type Moment struct {
 	Now Instant
 	// Held: the lease of the partition holds, claims and writes may be sent.
 	Held bool
-	// Renewed is when the last commit was sent of which it is certain that a generation took it in which the partition is ours; 0: none was.
+	// Renewed is the send time of the newest commit known to be accepted while we owned the partition. Zero means none.
 	Renewed Instant
 	// Target is how many bytes the worker may use while the process is near its memory budget or over it; 0: no such
 	// bound now. Full: it is over it.

@@ -54,7 +54,7 @@ func (o *Outages) Failed(of Dependency, by string, t Trouble) {
 	if lasts >= ErrorAfter {
 		write = o.log.Error
 	}
-	write(of.Name()+" fails, trying again", "partitions", f.partitions(), "for", lasts.Round(time.Millisecond), "doing", t.Doing, "err", t.Cause)
+	write(of.Name()+" is failing; retrying", "partitions", f.partitions(), "for", lasts.Round(time.Millisecond), "doing", t.Doing, "err", t.Cause)
 }
 
 // Answered notes that an attempt of somebody who had failed was answered. The outage is over with the last of them.

@@ -103,7 +103,7 @@ type Ports interface {
 type Generation interface {
 	// Held tells whether the lease holds now. It is cheap. That of a generation that another one has followed is renewed no more.
 	Held() bool
-	// Renewed is when the last commit was sent of which it is certain that this generation took it; a moment before it, if none was.
+	// Renewed is the send time of the newest commit known to be accepted in this generation. Before the first, it is a moment before the generation.
 	Renewed() Instant
 	// Commit commits the offsets in one request; the errors are by partition, in their order.
 	Commit(ctx context.Context, commits []record.Commit) ([]error, error)

@@ -136,7 +136,7 @@ func TestOutageIsOneLine(t *testing.T) {
 	for _, by := range []string{"a/0", "a/1", Prober} {
 		o.Failed(MongoDB, by, trouble)
 	}
-	if says := log.String(); !strings.Contains(says, "MongoDB fails, trying again") || !strings.Contains(says, "partitions=2") {
+	if says := log.String(); !strings.Contains(says, "MongoDB is failing; retrying") || !strings.Contains(says, "partitions=2") {
 		t.Errorf("the log says:\n%s", says)
 	}
 	log.Reset()

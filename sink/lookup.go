@@ -58,7 +58,7 @@ type batch struct {
 }
 
 // batches groups look-ups so that a query asks for one range of times, at most two spans wide, so that it does not read
-// a series' whole past for the sake of one late measurement of another. Those come first that are not only ahead: nothing
+// a series' whole past for the sake of one late measurement of another. Blocking lookups come first, prefetches last: nothing
 // goes on without them.
 func batches(lookups []bucketer.Lookup, span int64) []batch {
 	var byID, byTime []int

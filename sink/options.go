@@ -77,11 +77,11 @@ func (s *series) adopt(d timeseries.Definition) error {
 		return compareOptions(s.namespace(), s.options, have)
 	}
 	if grown.MaxSpanSeconds != s.options.MaxSpanSeconds || grown.Granularity != s.options.Granularity {
-		s.log.Warn("the collection's bucketing has been changed: it applies, not the settings",
+		s.log.Warn("the collection's bucketing differs from the settings: the collection's value is used",
 			"collection", s.namespace(), "granularity", grown.Granularity, "span_seconds", grown.MaxSpanSeconds)
 	}
 	if grown.ExpireAfterSeconds != s.options.ExpireAfterSeconds {
-		s.log.Warn("the collection's expiry is another one: it applies, not MONGODB_EXPIRE_AFTER; `waterwheel collection set-expiry` changes it",
+		s.log.Warn("MONGODB_EXPIRE_AFTER ignored: the collection's expiry differs; `waterwheel collection set-expiry` changes it",
 			"collection", s.namespace(), "expires_after", lifetime(grown), "setting", lifetime(s.options))
 	}
 	s.options, s.segments = grown, d.Segments

@@ -81,7 +81,7 @@ func (d *Database) reached(err error) error {
 	case errors.As(err, &dialing):
 		return &unreachedError{"no connection to MongoDB at " + dialing.Address + ": " + cause(dialing.Err), err}
 	case errors.As(err, &selection):
-		return &unreachedError{"no server takes the command: " + serverStates(selection.Desc), err}
+		return &unreachedError{"no server available: " + serverStates(selection.Desc), err}
 	case errors.As(err, &queue):
 		return &unreachedError{d.noConnection(queue), err}
 	case timedOut(err) && (!errors.As(err, &answered) || answered.Code == 0):

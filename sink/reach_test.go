@@ -30,7 +30,7 @@ func TestUnreachedNamesAddressAndCause(t *testing.T) {
 			Wrapped: context.DeadlineExceeded, Desc: description.Topology{Servers: []description.Server{
 				{Addr: "a:1", Kind: description.ServerKindRSSecondary}, {Addr: "b:2", LastError: refused}, {Addr: "c:3"},
 			}},
-		}, "no server takes the command: a:1 is RSSecondary; b:2: connect: connection refused; c:3: nothing comes back"},
+		}, "no server available: a:1 is RSSecondary; b:2: connect: connection refused; c:3: nothing comes back"},
 	} {
 		d := &Database{hosts: "a:1,b:2", dialer: &dialer{failed: c.failed}}
 		err := d.portError(c.err)

@@ -114,7 +114,7 @@ func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([
 }
 
 // errTooManySeries: more than the memory of a Selection takes.
-var errTooManySeries = errors.New("take a narrower one, several times")
+var errTooManySeries = errors.New("run once for each of several narrower filters")
 
 // seriesList is a list of series that is being made.
 type seriesList struct {

@@ -92,7 +92,7 @@ func (p *program) deleteSelected(ctx context.Context, name string, s *sink.Selec
 	line.End()
 	edited := deletion.Edited()
 	if err != nil {
-		err = fmt.Errorf("%s: deleting was ended before its end: the same command deletes the rest: %w", name, err)
+		err = fmt.Errorf("%s: interrupted; run it again to delete the rest: %w", name, err)
 	}
 	return &edited, err
 }

@@ -95,7 +95,7 @@ func (p *program) updateMetas(ctx context.Context, views []MetaUpdate, plans []*
 		line.End()
 		edited := change.Edited()
 		if view.Edited = &edited; err != nil {
-			return fmt.Errorf("%s: changing metas was ended before its end: %s: %w", view.Series, view.wayOut(), err)
+			return fmt.Errorf("%s: interrupted: %s: %w", view.Series, view.wayOut(), err)
 		}
 	}
 	return nil

@@ -99,7 +99,7 @@ func TestWrongUseOfDLQCommands(t *testing.T) {
 		"no such topic":     {settings(), []string{"dlq", "list", "--topic", "x"}, "not one of KAFKA_TOPICS: events"},
 		"output":            {settings(), []string{"dlq", "stats", "--output", "x"}, "table or json"},
 		"attempts":          {settings(), []string{"dlq", "redrive", "--max-attempts", "0"}, "--max-attempts"},
-		"letter and more":   {settings(), []string{"dlq", "redrive", "--letter", "events.dlq/0/1", "--limit", "1"}, "--limit has no place beside it"},
+		"letter and more":   {settings(), []string{"dlq", "redrive", "--letter", "events.dlq/0/1", "--limit", "1"}, "it cannot be combined with --limit"},
 		"no letter's place": {settings(), []string{"dlq", "redrive", "--letter", "events.dlq"}, "TOPIC/PARTITION/OFFSET"},
 		"moving selection":  {settings(), []string{"dlq", "redrive", "--from", "-2h"}, "must select the same letters"},
 		"no dead letters":   {off, []string{"dlq", "list"}, "DLQ_TOPIC is empty"},

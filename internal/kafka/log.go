@@ -133,7 +133,7 @@ func (l *Log) await(ctx context.Context, offset, most int64) error {
 		Place: record.Place{Partition: l.Partition, Offset: offset}, topicID: l.topicID, maxBytes: int32(min(most, int64(o.FetchBytes))),
 		wait: o.FetchWait, isolation: l.isolation,
 	}
-	if request.maxBytes == o.FetchBytes { // who grants less than that has no room for more
+	if request.maxBytes == o.FetchBytes { // memory is short: lend no buffer
 		request.memory = l.client.answers.lend
 	}
 	answer, err := l.client.fetch(ctx, request)

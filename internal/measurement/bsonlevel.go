@@ -131,7 +131,7 @@ func (l *bsonLevel) known(text []byte) *bsonName {
 	return nil
 }
 
-// learn adds a name, with its NUL, to a level; nil: it is none that is always right there, or there are too many.
+// learn adds a name, with its NUL, to a level; nil if the name cannot be cached.
 func (n *bsonNames) learn(l *bsonLevel, text []byte) *bsonName {
 	name := text[:len(text)-1]
 	if n.count >= maxKnownNames {

@@ -46,7 +46,7 @@ func ParsePlace(text string) (Place, error) {
 	return Place{Partition{parts[0], int32(number)}, int64(offset)}, nil
 }
 
-var errNoPlace = errors.New("is no place: write TOPIC/PARTITION/OFFSET, as events/3/182")
+var errNoPlace = errors.New("is not a position: write TOPIC/PARTITION/OFFSET, as events/3/182")
 
 // FormatTopicID writes a topic id as Kafka's own tools do.
 func FormatTopicID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }

@@ -132,7 +132,7 @@ func (g *Group) live(ctx context.Context, p *period) (*period, error) {
 	kind := g.stable(ctx, p)
 	var next *period
 	if p.cooperative && (kind == kindRebalance || kind == kindTopics || kind == kindShutdown && g.announces(p)) {
-		g.log.Info("asking for the next generation, and going on meanwhile", "member", p.MemberID, "generation", p.ID, "why", kind)
+		g.log.Info("rejoining group; processing continues", "member", p.MemberID, "generation", p.ID, "why", kind)
 		var end string
 		if next, end = g.rejoin(ctx, p); next == nil {
 			kind = end

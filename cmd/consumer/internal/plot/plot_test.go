@@ -146,7 +146,7 @@ func TestWhatIsNotDrawnIsTold(t *testing.T) {
 	p.AddNotNumber()
 	var out bytes.Buffer
 	p.Draw(&out, Options{})
-	for _, want := range []string{"3 values of further series", "2 values that are no numbers"} {
+	for _, want := range []string{"3 values of further series", "2 non-numeric values"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}

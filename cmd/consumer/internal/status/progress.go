@@ -107,7 +107,7 @@ func (v *View) Stopped() {
 	}
 	switch {
 	case again != "":
-		v.o.Log.Warn("stopped before everything read was stored and committed: it will be read again, and what is stored is recognised",
+		v.o.Log.Warn("stopped before all records were stored and committed: uncommitted records will be re-read and deduplicated",
 			append([]any{"read_again", again}, totals...)...)
 	case waits != "":
 		v.o.Log.Warn("stopped before every partition was released: the next owner of those waits for KAFKA_LEASE + 2 × MONGODB_WRITE_TIMEOUT", totals...)

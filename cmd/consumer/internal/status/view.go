@@ -165,7 +165,7 @@ func (v *View) ping(ctx context.Context) {
 	}
 	v.database.Store(&outage{since: before.since, err: err})
 	v.o.Outages.Failed(pipeline.MongoDB, pipeline.Prober, pipeline.Trouble{
-		Since: kafka.Now() - time.Since(before.since), Doing: "asking for a sign of life", Cause: err.Error(),
+		Since: kafka.Now() - time.Since(before.since), Doing: "pinging", Cause: err.Error(),
 	})
 }
 
