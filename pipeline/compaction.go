@@ -261,7 +261,7 @@ func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	o.Source.TopicID = c.TopicID
 	buckets, err := bucketer.Compact(o, bucketer.Compaction{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
 	if damaged := (*bucketer.SegmentError)(nil); errors.As(err, &damaged) {
-		w.log.Error("a segment cannot be compacted: something else has edited it; it stays as it is, and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
+		w.log.Error("segment cannot be compacted: something else has edited it; it stays as it is and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
 		s.damage(m.Now, damaged.ID)
 		w.rollBack(m, becauseDamaged)
 		return
@@ -321,7 +321,7 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 		c.twice = 0
 		s.unfinished, s.compaction = append(s.unfinished, c), nil
 		w.metrics.failed(compactingSegments)
-		w.log.Warn("a compaction cannot be rolled back: its buckets cannot be deleted, and stay hidden; its segments are shown; other segments go on",
+		w.log.Warn("compaction cannot be rolled back: this user may not delete its buckets; they stay hidden, its segments are shown, and other segments are compacted",
 			"compaction", c.ID.String(), "measurements", c.inSegments(), "err", e.Err)
 	case e.Err != nil:
 		w.doubt(m, e.Err)
@@ -350,7 +350,7 @@ func (w *Worker) rolledBack(m Moment, c *compaction) {
 		w.past.compactBytes = max(1, min(w.past.compactBytes, c.size)/2) // one segment is always taken
 	}
 	w.metrics.rolledBack(c.why)
-	w.log.Warn("a compaction is rolled back: its segments stay, and are compacted later", "compaction", c.ID.String(), "why", c.why, "segments", len(c.Segments),
+	w.log.Warn("compaction rolled back: its segments stay and are compacted later", "compaction", c.ID.String(), "why", c.why, "segments", len(c.Segments),
 		"measurements", c.inSegments(), "next_bytes", w.past.compactBytes)
 }
 
@@ -369,7 +369,7 @@ func (w *Worker) doubt(m Moment, err error) {
 	if c.why = becauseUnknown; errors.Is(err, claim.ErrRefused) {
 		c.why = becauseRefused
 	}
-	w.log.Warn("it is not known what became of a step of a compaction: it is finished or rolled back when nothing of it can be executed any more",
+	w.log.Warn("outcome of a compaction step unknown: the compaction is finished or rolled back once none of its commands can be executed any more",
 		"compaction", c.ID.String(), "why", c.why, "err", err)
 	s.compaction, s.doubted, s.read = nil, c, false
 	w.compactionFailed(m, compactingSegments, err)
@@ -406,7 +406,7 @@ func (w *Worker) segmentsSwept(m Moment, e SegmentsSwept) {
 	case errors.Is(e.Err, claim.ErrUnauthorized):
 		s.sweepFrom = m.Now + refusedRetry
 		w.metrics.failed(compactingSegments)
-		w.log.Warn("segments whose measurements are in buckets cannot be deleted, and take room; compaction goes on", "err", e.Err)
+		w.log.Warn("ended segments cannot be deleted and take room: this user has no right to; compaction goes on", "err", e.Err)
 	case e.Err != nil:
 		w.past.unknownUntil = max(w.past.unknownUntil, m.Now+w.o.Grace)
 		w.compactionFailed(m, compactingSegments, e.Err)
@@ -448,6 +448,6 @@ func (w *Worker) tellUnfinished(now Instant) {
 			args = append(args, "twice_from", time.UnixMilli(c.VisibleFrom).UTC())
 		}
 	}
-	w.log.Warn("a compaction is unfinished: the next owner of the partition finishes it or rolls it back; "+
+	w.log.Warn("compaction unfinished: the next owner of the partition finishes it or rolls it back; "+
 		"queries may see its measurements twice if none has by the time twice_from", args...)
 }

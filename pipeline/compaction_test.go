@@ -259,7 +259,7 @@ func TestARollBackHalvesTheNextCompaction(t *testing.T) {
 	if len(sizes) < 2 || sizes[0] != 8 {
 		t.Errorf("after a roll-back of 16 segments the compactions take %v of them", sizes)
 	}
-	if strings.Count(s.log.String(), "a compaction is rolled back") != 1 || !strings.Contains(s.log.String(), "why="+becauseUnknown) {
+	if strings.Count(s.log.String(), "compaction rolled back") != 1 || !strings.Contains(s.log.String(), "why="+becauseUnknown) {
 		t.Errorf("the log: %s", s.log.String())
 	}
 	if s.w.past.compactBytes < s.w.o.CompactBytes/1000 {

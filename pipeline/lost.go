@@ -76,7 +76,7 @@ func (w *Worker) lost(m Moment, from, to int64) {
 
 // elsewhere tells that KAFKA_OUT_OF_RANGE goes on at another offset than the one that was to be read next.
 func (w *Worker) elsewhere(m Moment, wanted, end, chosen int64) {
-	w.log.Warn("the log ends before the offset to go on at: KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange)+" goes on at another one",
+	w.log.Warn("the next offset is beyond the end of the log: KAFKA_OUT_OF_RANGE="+string(w.o.OutOfRange)+" goes on at another one",
 		"offset", wanted, "log_end", end, "from", chosen)
 	w.o.Losses.add(Loss{Partition: w.o.Partition, At: m.Now, From: wanted, To: chosen, Policy: string(w.o.OutOfRange)})
 }

@@ -31,7 +31,7 @@ func (s *series) beginsSegments(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if why != nil {
-		s.log.Info("SEGMENTS=auto: measurements are written into buckets at once", "collection", s.namespace(), "why", why)
+		s.log.Info("SEGMENTS=auto: measurements are written directly into buckets", "collection", s.namespace(), "why", why)
 	}
 	return why == nil, nil
 }
@@ -84,7 +84,7 @@ func (s *series) postponeSegments(ctx context.Context, refused error) error {
 	if _, err := changed(s.ports.Options.Insert(ctx, []bson.Raw{withID(postponedID)})); err != nil {
 		return failure("noting that segments may begin later", err)
 	}
-	s.log.Warn("SEGMENTS=auto: measurements are written into buckets at once, until a start has the rights that segments need",
+	s.log.Warn("SEGMENTS=auto: measurements are written directly into buckets, until a start has the rights that segments need",
 		"collection", s.namespace(), "err", refused)
 	return nil
 }
@@ -125,12 +125,12 @@ func (s *series) decideSegments() {
 	s.filling = s.segments && s.o.Segments != SegmentsOff && !s.blind && (s.shown || s.o.Segments == SegmentsOn)
 	switch {
 	case s.blind && s.o.Segments != SegmentsOff:
-		s.log.Warn("the view knows nothing of segments, and shows their measurements wrongly: measurements are written into buckets at once",
+		s.log.Warn("the view does not support segments: measurements are written directly into buckets",
 			"collection", s.namespace(), "way_out", viewRights)
 	case s.filling && !s.shown:
-		s.log.Warn("no view shows segments: only `waterwheel query` and the package reader find what is not in buckets yet",
+		s.log.Warn("no view shows segments: only `waterwheel query` and the package reader find measurements that are not in buckets yet",
 			"collection", s.namespace())
 	case s.segments && !s.filling && s.o.Segments == SegmentsAuto:
-		s.log.Info("SEGMENTS=auto: measurements are written into buckets at once, since no view shows segments", "collection", s.namespace())
+		s.log.Info("SEGMENTS=auto: measurements are written directly into buckets, since no view shows segments", "collection", s.namespace())
 	}
 }

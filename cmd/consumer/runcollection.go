@@ -62,7 +62,7 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 			c.apply(now)
 		case now != warned:
 			warned = now
-			c.log.Warn("the collection's options were changed and not its expiry and view: they are not followed until `waterwheel collection "+
+			c.log.Warn("changed options of the collection ignored: its expiry and view do not match them until `waterwheel collection "+
 				"set-granularity`, `set-span` or `set-expiry` has set them", "collection", c.store.Namespace)
 		}
 	}
@@ -72,12 +72,12 @@ func (c collectionWatch) run(ctx context.Context, every time.Duration) {
 func (c collectionWatch) mendView(ctx context.Context) {
 	switch mended, err := c.mend(ctx); {
 	case sink.LacksRight(err):
-		c.log.Warn("the view knows nothing of segments and shows measurements twice, and a right to change it is missing", "collection", c.store.Namespace,
+		c.log.Warn("the view does not support segments and shows measurements twice; a right to change it is missing", "collection", c.store.Namespace,
 			"err", err, "way_out", "grant the role dbAdmin, or start once with MONGODB_VIEW=none")
 	case err != nil:
 		c.log.Debug("looking whether the view shows segments", "collection", c.store.Namespace, "err", err)
 	case mended:
-		c.log.Warn("the view knew nothing of segments and showed measurements twice, as a consumer of a former version makes it: it was made right; "+
+		c.log.Warn("view replaced: it did not support segments and showed measurements twice, as consumers of a former version make it; "+
 			"update the other consumers", "collection", c.store.Namespace)
 	}
 }

@@ -199,7 +199,7 @@ func (g *Group) stable(ctx context.Context, p *period) (kind string) {
 			g.log.Info("a topic has changed, or is not read here: asking for a rebalance", "topic", topic)
 			return kindTopics
 		case e := <-strangers:
-			g.log.Error("nothing is read", "member", p.MemberID, "generation", p.ID, "err", e)
+			g.log.Error("consumption suspended: foreign members in group", "member", p.MemberID, "generation", p.ID, "err", e)
 			g.refused = e
 			g.setStatus(g.Status().State, g.Status().Generation)
 		case b := <-p.beats:

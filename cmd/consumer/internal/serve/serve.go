@@ -124,7 +124,7 @@ func (h *handler) bounded(do func(*answer, *http.Request) error) http.HandlerFun
 			return
 		}
 		if a.sent { // the caller must not take a part for the whole
-			h.Log.Warn("an answer was broken off", "path", r.URL.Path, "query", r.URL.RawQuery, "rows", a.rows, "err", err)
+			h.Log.Warn("answer interrupted", "path", r.URL.Path, "query", r.URL.RawQuery, "rows", a.rows, "err", err)
 			panic(http.ErrAbortHandler)
 		}
 		h.fail(w, ctx, err)

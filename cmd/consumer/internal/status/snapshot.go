@@ -140,7 +140,7 @@ func (v *View) snapshot() Snapshot {
 		view.Generation = membership.Generation.ID
 	}
 	if membership.Refused != nil {
-		r.notReady(aboutReadiness, "nothing is read: %v", membership.Refused)
+		r.notReady(aboutReadiness, "consumption suspended: %v", membership.Refused)
 	}
 	statuses := v.statuses(view.At)
 	r.servers(statuses, v.database.Load())
