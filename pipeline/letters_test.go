@@ -171,7 +171,7 @@ func TestHandleIsBounded(t *testing.T) {
 		w.Handle(m, Fetched{Batch: batch})
 		took, size := time.Since(start), w.Status(m.Now).LetterBytes
 		t.Logf("%s: %v, %d bytes of letters", name, took, size)
-		if took > time.Second || size > 2*DefaultLetterBuffer { // it is some ten milliseconds on a machine that does nothing else
+		if took > 10*time.Second || size > 2*DefaultLetterBuffer { // some ten milliseconds on an idle machine; without a bound, minutes
 			t.Errorf("%s: %v, %d bytes", name, took, size)
 		}
 	}
