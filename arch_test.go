@@ -57,19 +57,19 @@ var mayImport = map[string][]string{
 	"internal/verify":             {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
 	"reader":                      {"internal/timeseries", "internal/timeseries/rawbson"}, // stored measurements
 	"cmd/consumer": {
-		"cmd/consumer/internal/text", "cmd/consumer/internal/status", "cmd/consumer/internal/serve", "cmd/consumer/internal/web", "cmd/consumer/internal/rows", "cmd/consumer/internal/plot",
+		"internal/cli/text", "internal/status", "internal/serve", "internal/web", "internal/cli/rows", "internal/cli/plot",
 		"internal/record", "internal/claim", "config", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "internal/check", "internal/verify",
 		"internal/words",
 	},
-	"cmd/consumer/internal/text": {},
-	"cmd/consumer/internal/web":  {},                             // servers of HTTP
-	"cmd/consumer/internal/rows": {"cmd/consumer/internal/text"}, // measurements as tables, CSV, JSON
-	"cmd/consumer/internal/plot": {"internal/words"},             // measurements as pictures
+	"internal/cli/text": {},
+	"internal/web":      {},                    // servers of HTTP
+	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON
+	"internal/cli/plot": {"internal/words"},    // measurements as pictures
 	// What waterwheel check finds.
-	"internal/check":               {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
-	"cmd/consumer/internal/serve":  {"cmd/consumer/internal/web", "cmd/consumer/internal/rows", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
-	"cmd/consumer/internal/status": {"cmd/consumer/internal/text", "cmd/consumer/internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "sink", "pipeline", "docs"},
-	"docs":                         {}, // the documents, for the status page
+	"internal/check":  {"internal/claim", "internal/record", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/group", "internal/kafka/recordbatch", "dlq", "sink", "reader", "internal/words"},
+	"internal/serve":  {"internal/web", "internal/cli/rows", "internal/words", "internal/timeseries", "reader"}, // measurements over HTTP
+	"internal/status": {"internal/cli/text", "internal/web", "internal/words", "internal/record", "internal/kafka", "internal/kafka/group", "sink", "pipeline", "docs"},
+	"docs":            {}, // the documents, for the status page
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.

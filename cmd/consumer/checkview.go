@@ -6,8 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/internal/check"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/words"
 )
 

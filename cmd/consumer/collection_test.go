@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/sink"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/record"
 	"waterwheel/internal/words"
 	"waterwheel/sink"

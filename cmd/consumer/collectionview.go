@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
 )

@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/kafka"
 )
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
 	"waterwheel/dlq/redrive"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/record"
 )
 

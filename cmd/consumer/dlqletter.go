@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 )

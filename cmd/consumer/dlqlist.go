@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/record"
 	"waterwheel/internal/words"
 )

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/words"
 )

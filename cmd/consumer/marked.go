@@ -11,7 +11,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 )
 
 // shownBytes is how much is shown of a value that is no text.

@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"waterwheel/bucketer"
-	"waterwheel/cmd/consumer/internal/status"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/metrics"
 	"waterwheel/internal/record"
+	"waterwheel/internal/status"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 )

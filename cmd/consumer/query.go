@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
 	"waterwheel/sink"

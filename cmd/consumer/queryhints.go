@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/rows"
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/rows"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/reader"

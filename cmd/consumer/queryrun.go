@@ -11,9 +11,9 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/cmd/consumer/internal/plot"
-	"waterwheel/cmd/consumer/internal/rows"
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/plot"
+	"waterwheel/internal/cli/rows"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
 )

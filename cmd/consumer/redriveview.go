@@ -6,8 +6,8 @@ import (
 	"io"
 	"strings"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/dlq/redrive"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/words"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
+	"waterwheel/internal/cli/text"
 )
 
 // The exit codes.

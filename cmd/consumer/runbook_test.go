@@ -141,7 +141,7 @@ func TestRunbookHasEveryStoppedPartition(t *testing.T) {
 // stands for what is filled in.
 func TestRunbookHasEveryReadinessReason(t *testing.T) {
 	var sentences []string
-	eachFile(t, "internal/status", func(file *ast.File) {
+	eachFile(t, "../../internal/status", func(file *ast.File) {
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && (f.Name.Name == "snapshot" || receiver(f) == "readiness") {
 				ast.Inspect(f, func(n ast.Node) bool {

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/cmd/consumer/internal/serve"
-	"waterwheel/cmd/consumer/internal/web"
 	"waterwheel/config"
+	"waterwheel/internal/serve"
 	"waterwheel/internal/timeseries"
+	"waterwheel/internal/web"
 	"waterwheel/reader"
 	"waterwheel/sink"
 )

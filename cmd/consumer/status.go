@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"waterwheel/cmd/consumer/internal/status"
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/status"
 )
 
 // How often status --watch asks, and how long it waits for an answer.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"waterwheel/cmd/consumer/internal/status"
+	"waterwheel/internal/status"
 )
 
 // consumerPage answers as a consumer's pages do.

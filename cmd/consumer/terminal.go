@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"waterwheel/cmd/consumer/internal/plot"
+	"waterwheel/internal/cli/plot"
 )
 
 // The size of a picture that is not for a terminal.

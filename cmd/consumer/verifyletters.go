@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"waterwheel/cmd/consumer/internal/text"
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/verify"

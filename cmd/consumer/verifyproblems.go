@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/verify"
 	"waterwheel/internal/words"
 )

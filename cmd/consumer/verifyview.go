@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/timeseries"
 	"waterwheel/internal/verify"
 	"waterwheel/internal/words"

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/pipeline"
 )
 

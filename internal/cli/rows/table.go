@@ -5,7 +5,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 )
 
 // screen is how many rows decide about the columns of a table.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/record"
 	"waterwheel/pipeline"

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"waterwheel/cmd/consumer/internal/text"
-	"waterwheel/cmd/consumer/internal/web"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/web"
 )
 
 // Bounds of the pages' connections.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/rows"
+	"waterwheel/internal/cli/rows"
 	"waterwheel/reader"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
-	"waterwheel/cmd/consumer/internal/web"
 	"waterwheel/internal/timeseries"
+	"waterwheel/internal/web"
 	"waterwheel/reader"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/rows"
+	"waterwheel/internal/cli/rows"
 	"waterwheel/internal/words"
 	"waterwheel/reader"
 )

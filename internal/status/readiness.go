@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"waterwheel/cmd/consumer/internal/text"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/record"
