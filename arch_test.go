@@ -56,11 +56,17 @@ var mayImport = map[string][]string{
 	"pipeline":                    {"internal/timeseries", "internal/measurement", "bucketer", "internal/claim", "internal/record"},
 	"internal/verify":             {"internal/timeseries", "internal/measurement", "internal/claim", "internal/record", "internal/words"},
 	"reader":                      {"internal/timeseries", "internal/timeseries/rawbson"}, // stored measurements
-	"cmd/consumer": {
-		"internal/cli/text", "internal/status", "internal/serve", "internal/web", "internal/cli/rows", "internal/cli/plot",
-		"internal/record", "internal/claim", "config", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "sink", "dlq", "dlq/redrive", "pipeline", "reader", "internal/check", "internal/verify",
-		"internal/words",
+	"cmd/consumer": { // the process of run
+		"config", "internal/cli", "internal/connect", "internal/status", "internal/check", "internal/record", "internal/claim", "internal/timeseries",
+		"internal/kafka", "internal/kafka/group", "dlq", "sink", "pipeline",
 	},
+	"internal/cli": { // the commands
+		"config", "internal/connect", "internal/cli/text", "internal/cli/rows", "internal/cli/plot", "internal/status", "internal/serve", "internal/web",
+		"internal/record", "internal/claim", "internal/timeseries", "internal/measurement", "internal/kafka", "internal/kafka/group", "sink", "dlq", "dlq/redrive",
+		"reader", "internal/check", "internal/verify", "internal/words",
+	},
+	// Settings to options, and both ends, opened.
+	"internal/connect":  {"config", "internal/timeseries", "internal/measurement", "bucketer", "internal/kafka", "internal/kafka/recordbatch", "internal/kafka/group", "sink", "dlq", "pipeline"},
 	"internal/cli/text": {},
 	"internal/web":      {},                    // servers of HTTP
 	"internal/cli/rows": {"internal/cli/text"}, // measurements as tables, CSV, JSON

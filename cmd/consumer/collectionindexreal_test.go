@@ -13,7 +13,7 @@ func TestIndexesOnServers(t *testing.T) {
 	s.env["META_INDEXES"] = "meta.sensor"
 	initialized := func() string {
 		t.Helper()
-		code, stdout, stderr := try(t, s.env, func(p *program) { p.initialize = initialize }, "init")
+		code, stdout, stderr := try(t, s.env, "init")
 		if code != exitDone {
 			t.Fatalf("init: exit code %d: %s", code, stderr)
 		}
@@ -61,7 +61,7 @@ func TestIndexesOnServers(t *testing.T) {
 		{"create-index", `{"temperature": -1}`, "--name", "partial", "--partial", `{"meta.site": "x"}`},
 		{"create-index", `{"time": 1}`, "--name", "expiring", "--expire-after", "24h", "--partial", `{"meta.site": "x"}`, "--yes"},
 	} {
-		code, stdout, stderr := try(t, s.env, nil, append([]string{"collection"}, args...)...)
+		code, stdout, stderr := try(t, s.env, append([]string{"collection"}, args...)...)
 		switch {
 		case code == exitFailed && (strings.Contains(stderr, "NotImplemented") || strings.Contains(stderr, "ignores")):
 			t.Logf("this server cannot: %s", stderr)

@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/cli"
 	"waterwheel/internal/timeseries"
 	"waterwheel/reader"
 )
@@ -23,7 +24,13 @@ func (s *stage) metas() map[string]int {
 	counts := map[string]int{}
 	for m, err := range series.Find(s.t.Context(), reader.Query{}) {
 		s.change(err)
-		counts[metaText{m.Meta}.String()]++
+		meta := "(no meta)"
+		if !m.Meta.IsZero() {
+			document, err := bson.MarshalExtJSON(bson.D{{Key: "m", Value: m.Meta}}, false, false)
+			s.change(err)
+			meta = strings.TrimSuffix(strings.TrimPrefix(string(document), `{"m":`), `}`)
+		}
+		counts[meta]++
 	}
 	return counts
 }
@@ -119,7 +126,7 @@ func updateAndDeleteMeta(t *testing.T, segments string) {
 		t.Errorf("after the updates: %v, want %v", got, want)
 	}
 
-	var views []MetaDeletion
+	var views []cli.MetaDeletion
 	out = remove(exitDone, "", host(8), "--yes", "--closed", "--output", "json")
 	if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != 1 || views[0].Edited == nil || views[0].Edited.Done != views[0].Selected {
 		t.Errorf("%v in %s", err, out)

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"waterwheel/internal/cli"
 )
 
 // command runs a command that must end with this code and say that.
 func (s *stage) command(code int, says string, args ...string) (out string) {
 	s.t.Helper()
-	got, stdout, stderr := try(s.t, s.env, nil, args...)
+	got, stdout, stderr := try(s.t, s.env, args...)
 	if out = stdout + stderr; got != code || !strings.Contains(out, says) {
 		s.t.Fatalf("%v: exit code %d, want %d and %q:\n%s", args, got, code, says, out)
 	}
@@ -33,7 +35,7 @@ func TestTakeoverOnServers(t *testing.T) {
 	s.command(exitDone, "would take over 2 partitions", "collection", "takeover", "--dry-run")
 	s.command(exitDone, `The group "`+former+`-2" has taken over 2 partitions`, "collection", "takeover")
 	out := s.command(exitDone, "", "collection", "show", "--output", "json")
-	var views []CollectionView
+	var views []cli.CollectionView
 	if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != 1 || len(views[0].Partitions) != 2 {
 		t.Fatalf("%v in %s", err, out)
 	}
@@ -74,7 +76,7 @@ func TestSetGranularityOnServers(t *testing.T) {
 func (s *stage) optionsVersion() int32 {
 	s.t.Helper()
 	out := s.command(exitDone, "", "collection", "show", "--output", "json")
-	var views []CollectionView
+	var views []cli.CollectionView
 	if err := json.Unmarshal([]byte(out), &views); err != nil || len(views) != 1 {
 		s.t.Fatalf("%v in %s", err, out)
 	}

@@ -18,21 +18,12 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/cli"
+	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/recordbatch"
-	"waterwheel/internal/leak"
 	"waterwheel/internal/record"
 )
-
-// asProgram makes the test binary be the program, for tests that kill it.
-const asProgram = "CONSUMER_TEST_AS_PROGRAM"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-	}
-	leak.Main(m)
-}
 
 // redriving is a topic with letters on the Kafka of the environment.
 type redriving struct {
@@ -71,7 +62,7 @@ func newRedriving(t *testing.T) *redriving {
 	if r.config, err = config.Load(func(name string) (string, bool) { v, ok := r.env[name]; return v, ok }, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r.log, err = openTopicLog(t.Context(), r.config, slog.New(slog.DiscardHandler), []string{r.topic}); err != nil {
+	if r.log, err = connect.OpenTopicLog(t.Context(), r.config, slog.New(slog.DiscardHandler), []string{r.topic}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.log.Close)
@@ -151,7 +142,7 @@ func (r *redriving) letters(n int) (letters []record.Letter) {
 // write writes letters.
 func (r *redriving) write(t *testing.T, letters ...record.Letter) {
 	t.Helper()
-	producer := dlq.New(r.log.Client, letterOptions(r.config))
+	producer := dlq.New(r.log.Client, connect.LetterOptions(r.config))
 	defer producer.Close()
 	for deadline := time.Now().Add(20 * time.Second); len(letters) > 0; time.Sleep(100 * time.Millisecond) { // the leaders may not be there yet
 		n, err := producer.Produce(t.Context(), letters)
@@ -171,10 +162,10 @@ func redriveArgs(args []string) []string {
 }
 
 // redrive runs the command in this process.
-func (r *redriving) redrive(t *testing.T, args ...string) RedriveView {
+func (r *redriving) redrive(t *testing.T, args ...string) cli.RedriveView {
 	t.Helper()
-	code, stdout, stderr := try(t, r.env, nil, redriveArgs(append([]string{"--output", "json"}, args...))...)
-	var view RedriveView
+	code, stdout, stderr := try(t, r.env, redriveArgs(append([]string{"--output", "json"}, args...))...)
+	var view cli.RedriveView
 	if err := json.Unmarshal([]byte(stdout), &view); code != exitDone || err != nil {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
 	}
@@ -243,7 +234,7 @@ func TestReasonsThatThereAreNotEndAllCommandsAlike(t *testing.T) {
 			if command == "redrive" {
 				args = append(args, "--dry-run")
 			}
-			code, stdout, stderr := try(t, r.env, nil, args...)
+			code, stdout, stderr := try(t, r.env, args...)
 			told := strings.Contains(stderr, `No letter was found of the reason "org.example.Oops", and there is no such reason: not_json, `)
 			if code != want || told != strings.Contains(reasons, "Oops") {
 				t.Errorf("%v: exit code %d, want %d\n%s%s", args, code, want, stdout, stderr)
@@ -356,7 +347,7 @@ func TestCrashBetweenProduceAndCommit(t *testing.T) {
 	if err != nil || answer.Topics[r.topic+".dlq"][0].Error != nil {
 		t.Fatal(err, answer)
 	}
-	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--reason", "not_json")
+	code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--reason", "not_json")
 	if code != exitFailed || !strings.Contains(stderr, `run "waterwheel dlq redrive --yes", then this again`) {
 		t.Errorf("another selection after the crash: exit code %d, %s", code, stderr)
 	}
@@ -371,7 +362,7 @@ func TestTwoRedrivesDoNotRunAtOnce(t *testing.T) {
 	r := newRedriving(t)
 	r.fill(t, n)
 	command := r.start(t, 1, "--rate", "5")
-	code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--reason", "bad_time")
+	code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--reason", "bad_time")
 	if code != exitFailed || !strings.Contains(stderr, "another re-drive is running") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -14,6 +14,8 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/config"
+	"waterwheel/internal/cli"
+	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
@@ -66,7 +68,7 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 		s.t.Fatal(err)
 	}
 	p := newProcess(c, log)
-	n, err := connect(s.t.Context(), c, p.patience(), p.registry)
+	n, err := connect.Open(s.t.Context(), c, p.patience(), p.registry)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -78,11 +80,11 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 	}
 	o.Ports = refusingPorts{o.Ports.(*ports)}
 	consumer := pipeline.NewConsumer(o)
-	n.consumer.Store(consumer)
+	n.Consumer.Store(consumer)
 	ctx, stop := context.WithCancel(s.t.Context())
-	with := groupOptions(p.config, log)
+	with := connect.GroupOptions(p.config, log)
 	with.Shutdown = time.Second
-	membership := group.New(n.kafka, with, &member{consumer: consumer, log: log, stopping: func() bool { return ctx.Err() != nil }}, p.registry)
+	membership := group.New(n.Kafka, with, &member{consumer: consumer, log: log, stopping: func() bool { return ctx.Err() != nil }}, p.registry)
 	ended := make(chan error, 1)
 	go func() { ended <- membership.Run(ctx) }()
 	s.t.Cleanup(func() {
@@ -90,7 +92,7 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 		if err := <-ended; err != nil {
 			s.t.Errorf("the consumer ended with %v", err)
 		}
-		n.close(context.Background())
+		n.Close(context.Background())
 	})
 }
 
@@ -209,13 +211,13 @@ func (s *stage) awaitStats(bad []badRecord) {
 // showsLetter looks a letter up by its reason, then by its own place and by its record's.
 func (s *stage) showsLetter(r badRecord) {
 	s.t.Helper()
-	var row LetterRow
+	var row cli.LetterRow
 	s.dlq(&row, "list", "--reason", string(r.reason))
 	if row.Reason != string(r.reason) || len(row.Message) < 10 || row.Bytes != len(r.value) {
 		s.t.Errorf("%s: listed as %+v", r.reason, row)
 	}
 	for _, place := range []string{row.Letter, row.From} {
-		var shown ShownLetter
+		var shown cli.ShownLetter
 		s.dlq(&shown, "show", place)
 		if shown.Letter != row.Letter || shown.Reason != string(r.reason) || string(shown.Value) != r.value || shown.Path != r.path {
 			s.t.Errorf("%s: %s shows reason %q, path %q, %d bytes", r.reason, place, shown.Reason, shown.Path, len(shown.Value))
@@ -224,7 +226,7 @@ func (s *stage) showsLetter(r badRecord) {
 			s.t.Errorf("%s: the present settings say %q", r.reason, shown.Now)
 		}
 	}
-	code, out, _ := try(s.t, s.env, nil, "dlq", "show", row.From)
+	code, out, _ := try(s.t, s.env, "dlq", "show", row.From)
 	if code != exitDone || !strings.Contains(out, string(r.reason)) {
 		s.t.Errorf("%s: exit code %d\n%s", r.reason, code, out)
 	}
@@ -238,7 +240,7 @@ func readableNow(reason measurement.Reason) bool {
 // dlq runs a command and decodes the JSON that it prints.
 func (s *stage) dlq(into any, args ...string) {
 	s.t.Helper()
-	code, stdout, stderr := try(s.t, s.env, nil, append(append([]string{"dlq"}, args...), "--output", "json")...)
+	code, stdout, stderr := try(s.t, s.env, append(append([]string{"dlq"}, args...), "--output", "json")...)
 	if code != exitDone {
 		s.t.Fatalf("%v: exit code %d, %s", args, code, stderr)
 	}

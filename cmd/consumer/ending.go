@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"time"
-)
 
-// closingReserve is what a shutdown keeps of its time for closing connections and pages, after the group was left. It is part of
-// SHUTDOWN_TIMEOUT: a supervisor kills a process that takes longer.
-func closingReserve(shutdown time.Duration) time.Duration { return min(time.Second, shutdown/10) }
+	"waterwheel/internal/connect"
+)
 
 // closingContext returns a context for closing connections and pages. It ends half the reserve before SHUTDOWN_TIMEOUT is over,
 // counted from the moment in which the process is asked to end. It has no end while the process is not asked to.
@@ -16,7 +14,7 @@ func closingContext(asked context.Context, shutdown time.Duration) (context.Cont
 	stop := context.AfterFunc(asked, func() {
 		defer cancel()
 		select {
-		case <-time.After(shutdown - closingReserve(shutdown)/2):
+		case <-time.After(shutdown - connect.ClosingReserve(shutdown)/2):
 		case <-ctx.Done():
 		}
 	})

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"waterwheel/config"
+	"waterwheel/internal/connect"
 	"waterwheel/internal/logtest"
 )
 
@@ -26,7 +28,7 @@ func TestClosingEndsWithinTheShutdown(t *testing.T) {
 			ask()
 			begun := time.Now()
 			<-closing.Done()
-			group := groupOptions(config.Config{Service: config.Service{ShutdownTimeout: shutdown}}, nil).Shutdown
+			group := connect.GroupOptions(config.Config{Service: config.Service{ShutdownTimeout: shutdown}}, nil).Shutdown
 			if took := time.Since(begun); took >= shutdown || took <= group || group < shutdown*9/10 {
 				t.Errorf("%v: closing ends after %v, the group has %v", shutdown, took, group)
 			}
@@ -45,7 +47,7 @@ func TestAStopIsLogged(t *testing.T) {
 	var out logtest.Lines
 	ctx, stop := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, c, newLogger(&out, "info", "text", false)) }()
+	go func() { ended <- run(ctx, c, slog.New(slog.NewTextHandler(&out, nil))) }()
 	out.Await(t, `msg="waiting for Kafka"`)
 	stop(errors.New("terminated signal received"))
 	if err := <-ended; err != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"waterwheel/internal/cli"
 )
 
 // configure sets a setting of the source topic.
@@ -24,9 +26,9 @@ func (r *redriving) configure(t *testing.T, name, value string) {
 }
 
 // refusing runs the command where letters are refused, and returns what it says of them.
-func (r *redriving) refusing(t *testing.T, args ...string) (view RedriveView, stderr string) {
+func (r *redriving) refusing(t *testing.T, args ...string) (view cli.RedriveView, stderr string) {
 	t.Helper()
-	code, stdout, stderr := try(t, r.env, nil, redriveArgs(append([]string{"--output", "json"}, args...))...)
+	code, stdout, stderr := try(t, r.env, redriveArgs(append([]string{"--output", "json"}, args...))...)
 	if err := json.Unmarshal([]byte(stdout), &view); code != exitFound || err != nil {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
 	}
@@ -67,7 +69,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	l.Value = append(l.Value, strings.Repeat(" ", 5000)...)
 	r.write(t, l)
 	place := r.topic + ".dlq/0/0"
-	if code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no re-drive has been at it yet") {
+	if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place); code != exitFailed || !strings.Contains(stderr, "no re-drive has been at it yet") {
 		t.Errorf("before any re-drive: exit code %d\n%s", code, stderr)
 	}
 	_, _ = r.refusing(t)
@@ -77,7 +79,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	}
 	r.configure(t, "max.message.bytes", "1000000")
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		code, stdout, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--letter", place)
+		code, stdout, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", place)
 		if code == exitDone && strings.Contains(stdout, "1  driven back") {
 			break
 		}
@@ -90,7 +92,7 @@ func TestRefusedLetterComesBackByItsPlace(t *testing.T) {
 	}
 	r.isOnce(t, 1)
 	for where, says := range map[string]string{r.topic + ".dlq/0/1": "no such letter", r.topic + "/0/0": "is no dead-letter topic"} {
-		if code, _, stderr := try(t, r.env, nil, "dlq", "redrive", "--yes", "--letter", where); code == exitDone || !strings.Contains(stderr, says) {
+		if code, _, stderr := try(t, r.env, "dlq", "redrive", "--yes", "--letter", where); code == exitDone || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit code %d\n%s", where, code, stderr)
 		}
 	}

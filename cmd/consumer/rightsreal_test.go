@@ -70,7 +70,7 @@ func TestRolesOfTheRunbookAreEnoughOnAServer(t *testing.T) {
 	}
 	expect := func(role string, args ...string) {
 		t.Helper()
-		code, stdout, stderr := try(t, users[role], func(p *program) { p.initialize, p.read = initialize, readSeries }, args...)
+		code, stdout, stderr := try(t, users[role], args...)
 		lacks := strings.Count(stdout+stderr, "lacks the right")
 		if args[0] == "check" {
 			lacks -= strings.Count(stdout, "lacks the right collStats") // it does without
@@ -109,7 +109,7 @@ func TestCompactionGoesOnWithoutTheRightToDeleteOnAServer(t *testing.T) {
 		actions.Value = rest
 	}
 	env := s.as(role)
-	code, out, _ := try(t, env, nil, "check")
+	code, out, _ := try(t, env, "check")
 	if code != exitFound || !strings.Contains(out, "lacks the right remove on "+s.topic+"."+s.topic+".buckets") {
 		t.Errorf("check: exit code %d\n%s", code, out)
 	}

@@ -7,20 +7,21 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"waterwheel/config"
 	"waterwheel/internal/check"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/cli"
+	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka"
 	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/record"
@@ -29,21 +30,6 @@ import (
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 )
-
-func (p *program) runCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   runName,
-		Short: "Read and write until a signal comes (the default)",
-		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
-			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. Whatever it cannot\n" +
-			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.",
-		Args: noArguments,
-		RunE: p.start(p.settings, p.run),
-	}
-}
-
-// runName is the name of the command that is a service; the others are for people.
-const runName = "run"
 
 // process is what a running consumer has from its start, before it is connected.
 type process struct {
@@ -101,7 +87,7 @@ func run(ctx context.Context, c config.Config, log *slog.Logger) error {
 
 func newProcess(c config.Config, log *slog.Logger) *process {
 	p := &process{
-		config: c, log: log, registry: prometheus.NewRegistry(), budget: pipeline.NewBudget(budgetOf(c)),
+		config: c, log: log, registry: prometheus.NewRegistry(), budget: pipeline.NewBudget(connect.Budget(c)),
 		outages: pipeline.NewOutages(log, kafka.Now), losses: &pipeline.Losses{},
 	}
 	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -109,7 +95,7 @@ func newProcess(c config.Config, log *slog.Logger) *process {
 	p.metrics = pipeline.NewMetrics(p.registry)
 	p.view = status.New(status.Options{
 		Version: version, Group: c.Kafka.GroupID, MemoryLimit: int64(c.Memory.Limit), Budget: p.budget, SeriesMax: c.Memory.SeriesMax,
-		MaxCount: c.Bucket.MaxCount, Metrics: p.metrics, Outages: p.outages, Losses: p.losses, LogProgress: c.Service.LogProgress, Log: log, Held: repeatAfter,
+		MaxCount: c.Bucket.MaxCount, Metrics: p.metrics, Outages: p.outages, Losses: p.losses, LogProgress: c.Service.LogProgress, Log: log, Held: cli.RepeatAfter,
 		FlushInterval: c.Flush.Interval, Settings: settingsShown(c),
 	})
 	p.registry.MustRegister(p.view)
@@ -129,8 +115,8 @@ func settingsShown(c config.Config) (shown []status.Setting) {
 // work connects, joins the group, and works until the context ends; closing bounds how long closing the connections takes then.
 func (p *process) work(ctx, closing context.Context) error {
 	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
-	n, err := connect(ctx, p.config, p.patience(), p.registry)
-	defer n.close(closing)
+	n, err := connect.Open(ctx, p.config, p.patience(), p.registry)
+	defer n.Close(closing)
 	if err != nil && ctx.Err() != nil {
 		p.log.Info("stopped before it had connected")
 		return nil // as asked
@@ -139,27 +125,27 @@ func (p *process) work(ctx, closing context.Context) error {
 		return err
 	}
 	consumer := pipeline.NewConsumer(p.consumer(n))
-	n.consumer.Store(consumer)
+	n.Consumer.Store(consumer)
 	member := &member{consumer: consumer, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
-	membership := group.New(n.kafka, groupOptions(p.config, p.log), member, p.registry)
+	membership := group.New(n.Kafka, connect.GroupOptions(p.config, p.log), member, p.registry)
 
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	var watchers sync.WaitGroup
 	watchers.Go(func() {
 		p.view.Watch(watching, status.Parts{
-			Client: n.kafka, Group: membership, Consumer: consumer, Database: n.database,
+			Client: n.Kafka, Group: membership, Consumer: consumer, Database: n.Database,
 			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) },
 		})
 	})
-	for topic, store := range n.stores {
+	for topic, store := range n.Stores {
 		name := p.config.MongoDB.SeriesFor(topic)
 		watch := collectionWatch{
 			store: store, log: p.log,
-			covers:  func(ctx context.Context, o timeseries.Options) (bool, error) { return n.database.Covers(ctx, name, o) },
+			covers:  func(ctx context.Context, o timeseries.Options) (bool, error) { return n.Database.Covers(ctx, name, o) },
 			apply:   func(o timeseries.Options) { consumer.SetCollection(topic, o) },
 			compact: func() { consumer.AskCompaction(topic) },
-			mend:    func(ctx context.Context) (bool, error) { return n.database.MendView(ctx, name) },
+			mend:    func(ctx context.Context) (bool, error) { return n.Database.MendView(ctx, name) },
 		}
 		watchers.Go(func() { watch.run(watching, collectionInterval) })
 	}
@@ -167,8 +153,8 @@ func (p *process) work(ctx, closing context.Context) error {
 		made := func(series, path, index string) {
 			p.log.Info("made an index for META_INDEXES", "collection", series, "on", path, "index", index)
 		}
-		if err := n.makeMetaIndexes(watching, p.config, p.log, made); err != nil && watching.Err() == nil {
-			p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same; queries on parts of meta will scan the collection",
+		if err := n.MakeMetaIndexes(watching, p.config, p.log, made); err != nil && watching.Err() == nil {
+			p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same, queries of a part of meta read much",
 				"err", err, "way_out", "waterwheel init makes it when the cause is gone; waterwheel collection indexes lists what there is")
 		}
 	})
@@ -180,13 +166,13 @@ func (p *process) work(ctx, closing context.Context) error {
 }
 
 // patience is that of the start, from now on.
-func (p *process) patience() *patience {
-	with := patience{log: p.log, opening: true, bound: "START_TIMEOUT", show: p.view.Waiting}
-	return with.started(p.config.Service.StartTimeout)
+func (p *process) patience() *connect.Patience {
+	with := connect.Patience{Log: p.log, Opening: true, Bound: "START_TIMEOUT", Show: p.view.Waiting}
+	return with.Started(p.config.Service.StartTimeout)
 }
 
 // consumer are the consumer's options.
-func (p *process) consumer(n *connections) pipeline.ConsumerOptions {
+func (p *process) consumer(n *connect.Connections) pipeline.ConsumerOptions {
 	c := p.config
 	owner, err := os.Hostname()
 	if err != nil {
@@ -197,7 +183,7 @@ func (p *process) consumer(n *connections) pipeline.ConsumerOptions {
 			return pipeline.NewWorker(p.worker(n, of))
 		},
 		Ports: &ports{
-			client: n.kafka, stores: n.stores, letters: letterTopic{n.letters, p.view.Written}, group: c.Kafka.GroupID,
+			client: n.Kafka, stores: n.Stores, letters: letterTopic{n.Letters, p.view.Written}, group: c.Kafka.GroupID,
 			owner: owner, open: map[record.Partition]*sink.Partition{},
 		},
 		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
@@ -206,14 +192,14 @@ func (p *process) consumer(n *connections) pipeline.ConsumerOptions {
 }
 
 // worker are the options of the worker of a partition.
-func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
+func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.Options {
 	c := p.config
-	decoder, _, err := newDecoder(c)
+	decoder, _, err := connect.NewDecoder(c)
 	if err != nil {
 		panic("waterwheel: options that connect has checked: " + err.Error())
 	}
-	store, grace := n.stores[of.Topic], graceOf(c)
-	buckets := bucketing(c, store.Collection, store.SetsInTextOrder)
+	store, grace := n.Stores[of.Topic], connect.Grace(c)
+	buckets := connect.Bucketing(c, store.Collection, store.SetsInTextOrder)
 	if store.Segments {
 		buckets.DenseFrom, buckets.SegmentRows = pipeline.DefaultDenseFrom, c.Flush.SegmentRows
 		for _, path := range c.MongoDB.MetaIndexes {
@@ -221,27 +207,36 @@ func (p *process) worker(n *connections, of record.Partition) pipeline.Options {
 		}
 	}
 	return pipeline.Options{
-		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.kafka.ClusterID(),
-		Namespace: namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
-		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.letters == nil,
+		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.Kafka.ClusterID(),
+		Namespace: connect.Namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
+		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.Letters == nil,
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,
 		Segments: store.HasSegments, CompactInterval: c.Flush.CompactInterval, CompactDelay: c.Flush.CompactDelay,
 		CompactMargin: min(pipeline.DefaultCompactMargin, c.Flush.CompactDelay/4), SegmentRetention: c.Flush.SegmentRetention,
-		CompactBytes: min(pipeline.DefaultCompactBytes, budgetOf(c)/compactShare), SegmentMeasurements: int64(c.Flush.SegmentMeasurements),
+		CompactBytes: min(pipeline.DefaultCompactBytes, connect.Budget(c)/compactShare), SegmentMeasurements: int64(c.Flush.SegmentMeasurements),
 		Random: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Log: p.log, Metrics: p.metrics, Outages: p.outages,
 		Losses: p.losses,
 	}
 }
 
+// compactShare divides the memory budget. One share is for the segments of one compaction, which take some ten times as much in memory.
+const compactShare = 64
+
 // sampledSeries is how many series a warning about too many of them looks at.
 const sampledSeries = 5000
-
-// graceOf is how long a write may still be executed after it was sent: once the write timeout on the way, once by maxTimeMS.
-func graceOf(c config.Config) time.Duration { return 2 * c.MongoDB.WriteTimeout }
 
 func newToken() (t claim.Token) {
 	_, _ = cryptorand.Read(t[:]) // never fails
 	return t
+}
+
+// registerBuildInfo adds waterwheel_build_info, which is always 1.
+func registerBuildInfo(reg prometheus.Registerer) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "waterwheel_build_info",
+		Help:        "The running program, in its labels.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": cli.Revision(), "goversion": runtime.Version()},
+	}, func() float64 { return 1 }))
 }

@@ -12,6 +12,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/connect"
 	"waterwheel/internal/kafka/recordbatch"
 	"waterwheel/internal/record"
 )
@@ -21,7 +22,7 @@ func (s *stage) readLetters() (all []kafkago.Message) {
 	s.t.Helper()
 	c, err := config.Load(func(name string) (string, bool) { v, ok := s.env[name]; return v, ok }, nil)
 	s.change(err)
-	log, err := openTopicLog(s.t.Context(), c, slog.New(slog.DiscardHandler), []string{s.topic + ".dlq"})
+	log, err := connect.OpenTopicLog(s.t.Context(), c, slog.New(slog.DiscardHandler), []string{s.topic + ".dlq"})
 	s.change(err)
 	defer log.Close()
 	spans, err := dlq.Spans(s.t.Context(), log, []string{s.topic + ".dlq"})

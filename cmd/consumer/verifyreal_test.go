@@ -129,7 +129,7 @@ func (s *stage) produce(n int) {
 // verify runs the command.
 func (s *stage) verify(args ...string) (code int, out string) {
 	s.t.Helper()
-	code, stdout, stderr := try(s.t, s.env, nil, append([]string{"verify"}, args...)...)
+	code, stdout, stderr := try(s.t, s.env, append([]string{"verify"}, args...)...)
 	return code, stdout + stderr
 }
 

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/internal/connect"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+func (p *Program) collectionCommand() *cobra.Command {
+	return family("collection", "Look at the collections of measurements and change them",
+		"A time series is kept in MongoDB as its buckets, the claims of the consumers that write them, and its options. These\n"+
+			"commands work on the time series of KAFKA_TOPICS, beside running consumers.",
+		p.collectionShowCommand(), p.onOptions(setGranularityCommand()), p.onOptions(setSpanCommand()), p.onOptions(setExpiryCommand()),
+		p.expireCommand(), p.takeoverCommand(),
+		p.indexesCommand(), p.createIndexCommand(), p.dropIndexCommand(), p.hideIndexCommand(true), p.hideIndexCommand(false),
+		p.updateMetaCommand(), p.deleteMetaCommand())
+}
+
+// onCollections makes a command one that does work on the time series that its flags select.
+func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Context, with collections, args []string) error) *cobra.Command {
+	var topics []string
+	cmd.Flags().StringSliceVar(&topics, "topic", nil, "only the time series of these topics of KAFKA_TOPICS, comma-separated")
+	p.outputFlag(cmd, "table")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, log, err := p.quietSettings()
+		if err != nil {
+			return err
+		}
+		if err := knownTopics(c, topics...); err != nil {
+			return err
+		}
+		database, err := sink.Open(cmd.Context(), connect.SinkOptions(c, log))
+		if err != nil {
+			return err
+		}
+		defer connect.CloseDatabase(database)
+		return work(cmd.Context(), collections{config: c, log: log, database: database, series: connect.SeriesOf(c, topics)}, args)
+	}
+	return cmd
+}
+
+// collections are time series, and what surrounds them.
+type collections struct {
+	config   config.Config
+	log      *slog.Logger
+	database *sink.Database
+	series   []string
+}
+
+// BucketingView is how a time series cuts time into buckets.
+type BucketingView struct {
+	Granularity     timeseries.Granularity `json:"granularity,omitempty"`
+	MaxSpanSeconds  int32                  `json:"bucketMaxSpanSeconds"`
+	RoundingSeconds int32                  `json:"bucketRoundingSeconds,omitempty"` // custom bucketing only
+}
+
+func bucketingView(o timeseries.Options) BucketingView {
+	return BucketingView{Granularity: o.Granularity, MaxSpanSeconds: o.MaxSpanSeconds, RoundingSeconds: o.RoundingSeconds}
+}
+
+// String says it in the words of the settings.
+func (v BucketingView) String() string {
+	if v.Granularity != "" {
+		return fmt.Sprintf("%s (a bucket spans %d s)", v.Granularity, v.MaxSpanSeconds)
+	}
+	return fmt.Sprintf("a bucket spans %d s and begins at a multiple of %d s", v.MaxSpanSeconds, v.RoundingSeconds)
+}

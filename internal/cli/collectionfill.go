@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
+	"waterwheel/sink"
+)
+
+// FillView is how full the buckets of a time series are, by those that were looked at, and what is in segments.
+type FillView struct {
+	Buckets      int64   `json:"buckets"` // looked at
+	Measurements int64   `json:"measurements"`
+	All          bool    `json:"all"` // there are no others
+	Mean         float64 `json:"mean"`
+	P10          int32   `json:"p10"` // a tenth of the buckets has as many measurements or fewer
+	// Segments hold the Staged measurements until these are in buckets; Ended ones wait for deletion, their measurements are. Unfinished
+	// buckets are those of compactions that are not over: theirs are in segments.
+	Segments   int64 `json:"segments"`
+	Staged     int64 `json:"stagedMeasurements"`
+	Ended      int64 `json:"endedSegments"`
+	Unfinished int64 `json:"unfinishedBuckets"`
+	// Bytes are those of one measurement, uncompressed, on disk and in indexes; 0: not known. They are those of the mean bucket or
+	// segment of all.
+	Bytes        float64 `json:"bytesPerMeasurement"`
+	StorageBytes float64 `json:"storageBytesPerMeasurement"`
+	IndexBytes   float64 `json:"indexBytesPerMeasurement"`
+	// Oldest is rounded down, as buckets are.
+	Oldest time.Time `json:"oldest"`
+	Newest time.Time `json:"newest"`
+	// Advice says how new buckets would become fuller; empty: they are full enough, or it is not known.
+	Advice string `json:"advice,omitempty"`
+
+	covered, compacted int64 // sink.Holding.Covered and Compacted, of all
+}
+
+// fillOf adds up what was looked at; nil: nothing.
+func fillOf(holdings []sink.Holding, size sink.Size) *FillView {
+	fill, counts := FillView{All: true}, map[int32]int64{}
+	var oldest, newest int64
+	for _, h := range holdings {
+		fill.Ended, fill.Unfinished, fill.All = fill.Ended+h.Ended, fill.Unfinished+h.Unfinished, fill.All && !h.Cut
+		if h.Buckets+h.Segments == 0 {
+			continue
+		}
+		if fill.Buckets+fill.Segments == 0 {
+			oldest, newest = h.Oldest, h.Newest
+		}
+		oldest, newest = min(oldest, h.Oldest), max(newest, h.Newest)
+		fill.Buckets, fill.Measurements = fill.Buckets+h.Buckets, fill.Measurements+h.Measurements
+		fill.Segments, fill.Staged = fill.Segments+h.Segments, fill.Staged+h.Staged
+		fill.covered, fill.compacted = fill.covered+h.Covered, fill.compacted+h.Compacted
+		for count, buckets := range h.Counts {
+			counts[count] += buckets
+		}
+	}
+	all := fill.Measurements + fill.Staged
+	if all == 0 {
+		return nil
+	}
+	if fill.Buckets > 0 {
+		fill.Mean, fill.P10 = float64(fill.Measurements)/float64(fill.Buckets), tenth(counts, fill.Buckets)
+	}
+	fill.Oldest, fill.Newest = time.UnixMilli(oldest).UTC(), time.UnixMilli(newest).UTC()
+	documents := fill.Buckets + fill.Segments + fill.Ended + fill.Unfinished
+	if measurements := float64(all) / float64(documents) * float64(size.Documents); measurements > 0 {
+		fill.Bytes, fill.StorageBytes = float64(size.Bytes)/measurements, float64(size.StorageBytes)/measurements
+		fill.IndexBytes = float64(size.IndexBytes) / measurements
+	}
+	return &fill
+}
+
+// tenth is the smallest count that a tenth of the buckets does not exceed.
+func tenth(counts map[int32]int64, buckets int64) int32 {
+	var all []int32
+	for count := range counts {
+		all = append(all, count)
+	}
+	slices.Sort(all)
+	passed := int64(0)
+	for _, count := range all {
+		if passed += counts[count]; 10*passed >= buckets {
+			return count
+		}
+	}
+	return 0
+}
+
+// documents says how many of so many documents are buckets and how many segments, as far as that is known.
+func (f *FillView) documents(all int64) string {
+	switch {
+	case f == nil || f.Segments+f.Ended == 0:
+		return words.Count(all, "bucket")
+	case !f.All:
+		return fmt.Sprintf("%d buckets and segments", all)
+	}
+	return fmt.Sprintf("%s and %s", words.Count(f.Buckets+f.Unfinished, "bucket"), words.Count(f.Segments+f.Ended, "segment"))
+}
+
+func (f *FillView) print(head *text.Table, most int32) {
+	if f == nil {
+		return
+	}
+	sample := ""
+	if !f.All {
+		documents := words.Count(f.Buckets, "bucket")
+		if segments := f.Segments + f.Ended; segments > 0 {
+			documents += " and " + words.Count(segments, "segment")
+		}
+		sample = fmt.Sprintf(", by the %s looked at", documents)
+	}
+	if f.Segments+f.Ended+f.Unfinished > 0 {
+		segments := fmt.Sprintf("%d with %s that %s not in buckets yet, %d more %s for deletion", f.Segments, words.Count(f.Staged, "measurement"),
+			words.Form(f.Staged, "is", "are"), f.Ended, words.Form(f.Ended, "waits", "wait"))
+		if f.Unfinished > 0 {
+			segments += "; " + words.Count(f.Unfinished, "bucket") + words.Form(f.Unfinished, " is", " are") + " being made of segments"
+		}
+		head.Row("Segments", segments+sample)
+	}
+	head.Row("Fill", fmt.Sprintf("%.1f measurements a bucket, a tenth has %d or fewer, of %d at most%s", f.Mean, f.P10, most, sample))
+	bytes := fmt.Sprintf("%.1f B", f.Bytes)
+	if f.StorageBytes > 0 {
+		bytes += fmt.Sprintf(", %.1f B on disk, %.1f B in indexes", f.StorageBytes, f.IndexBytes)
+	}
+	head.Row("A measurement", bytes+sample)
+	if f.Advice != "" {
+		head.Row("Advice", f.Advice)
+	}
+	head.Row("Times", fmt.Sprintf("%s (rounded down) to %s%s", text.Time(f.Oldest), text.Time(f.Newest), sample))
+}
+
+// Bounds of advice on how buckets become fuller.
+const (
+	judgedBuckets = 20 // fewer buckets say nothing of all
+	poorlyFilled  = 10 // a bucket is, that holds less than this part of what it may hold
+	worthwhile    = 2  // so many times as many measurements in a bucket
+)
+
+// advise says how new buckets would become fuller, from what those looked at hold and which time they cover: by a longer
+// COMPACT_INTERVAL, where a series has more measurements in the span of a bucket than its buckets have, and by a coarser
+// granularity, where it has not.
+func (f *FillView) advise(of BucketingView, most int32, interval time.Duration) {
+	if f == nil || f.Buckets < judgedBuckets || f.Mean*poorlyFilled >= float64(most) {
+		return
+	}
+	span := time.Duration(of.MaxSpanSeconds) * time.Second
+	within := 1.0 // measurements of a series in a span
+	if f.covered > 0 {
+		within += float64(f.Measurements-f.Buckets) * float64(span.Milliseconds()) / float64(f.covered)
+	}
+	made := 2*f.compacted > f.Buckets // of segments, most of them
+	switch {
+	case made && interval < span && within >= worthwhile*f.Mean:
+		f.Advice = fmt.Sprintf("buckets are poorly filled, since they are made of what comes in a COMPACT_INTERVAL (%v): one of %v would fill them with about %.0f measurements",
+			interval, min(span, longestCompaction), min(float64(most), within))
+	case within < worthwhile*f.Mean:
+		f.Advice = coarser(of, f.Mean, most)
+		if f.Advice != "" && made {
+			f.Advice += ", with a COMPACT_INTERVAL that is as long"
+		}
+	}
+}
+
+// longestCompaction is the largest COMPACT_INTERVAL.
+const longestCompaction = 24 * time.Hour
+
+// coarser is the command that lets buckets span more time: the least that fills them well, else the most there is.
+func coarser(of BucketingView, mean float64, most int32) string {
+	advice := ""
+	for _, g := range []timeseries.Granularity{timeseries.Minutes, timeseries.Hours} {
+		to, err := timeseries.Options{TimeField: "time", Granularity: g}.Normalize()
+		if err != nil || to.MaxSpanSeconds <= of.MaxSpanSeconds {
+			continue
+		}
+		command := "set-granularity " + string(g)
+		if of.Granularity == "" { // a custom one may begin at other multiples
+			command = fmt.Sprintf("set-span %v", time.Duration(to.MaxSpanSeconds)*time.Second)
+		}
+		filled := min(float64(most), mean*float64(to.MaxSpanSeconds)/float64(of.MaxSpanSeconds))
+		advice = fmt.Sprintf("buckets are poorly filled, since their time ends before: `waterwheel collection %s` would fill new ones with about %.0f measurements, "+
+			"and cannot be taken back", command, filled)
+		if 2*filled >= float64(most) {
+			break
+		}
+	}
+	return advice
+}
+
+// printIndexes lists the indexes with sizes and uses, as far as the server tells.
+func (v CollectionView) printIndexes(w io.Writer) {
+	table := text.NewTable(w, "INDEX", "KIND", "SIZE", "USES")
+	for _, i := range v.Indexes.Indexes {
+		size := text.Unknown
+		if i.Bytes != nil {
+			size = text.Bytes(*i.Bytes)
+		}
+		table.Row(i.Name, i.Kind, size, text.Number(i.Uses))
+	}
+	table.Flush()
+}

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+// indexFlags are the flags of create-index.
+type indexFlags struct {
+	name, partial, options string
+	hidden                 bool
+	expireAfter            time.Duration
+}
+
+func (p *Program) createIndexCommand() *cobra.Command {
+	var flags indexFlags
+	var told confirmation
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "create-index KEYS",
+		Short: "Make an index that queries of measurements need",
+		Long: "Makes an index on measurements, as createIndex does for MongoDB's own time series: the keys, an object in (Extended) JSON, name\n" +
+			"the meta, the time and other fields of measurements; the index is made on the buckets so that it serves the same queries.\n" +
+			"Indexes are for parts of the meta: a whole meta and the time are served already. What MongoDB refuses for its time series is\n" +
+			"refused here: unique and text indexes, others than ascending and descending ones on the time and on fields beside the meta,\n" +
+			"sparse ones on fields beside the meta, partial filters on anything but the meta. An index on a field beside the meta needs that\n" +
+			"no bucket holds values of several kinds in it; consumers write no such bucket. While there is such an index, MongoDB refuses\n" +
+			"measurements with an array in the field: they become dead letters.\n\n" +
+			"--expire-after, with keys of the time alone and with --partial, deletes measurements of some series only: the command says how\n" +
+			"many these are, and asks first. On a large collection MongoDB builds for long, and may go on when this command is interrupted.",
+		Example: "  waterwheel collection create-index '{\"meta.sensor\": 1, \"time\": -1}'\n" +
+			"  waterwheel collection create-index '{\"temperature\": 1}' --name warm --hidden\n" +
+			"  waterwheel collection create-index '{\"time\": 1}' --expire-after 24h --partial '{\"meta.kind\": \"debug\"}' --yes",
+		Args: oneArgument("the keys of an index, as '{\"meta.sensor\": 1, \"time\": -1}'"),
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if _, err := flags.index(args[0]); err != nil {
+				return err
+			}
+			return told.check()
+		},
+	}, func(ctx context.Context, with collections, args []string) error {
+		user, err := flags.index(args[0])
+		if err != nil {
+			return err
+		}
+		if _, lasting := user.Options.LookupErr("expireAfterSeconds"); lasting == nil || told.dryRun {
+			plan, err := p.planIndexes(ctx, with, user)
+			if err != nil {
+				return err
+			}
+			if do, err := p.confirmed(ctx, told, plan, plan.print); !do {
+				return err
+			}
+		}
+		made := madeIndexes{}
+		for _, name := range with.series {
+			stop := p.still("building the index of " + name)
+			index, is, err := with.database.CreateIndex(ctx, name, user, sink.ByCommand)
+			stop()
+			if err != nil {
+				return errors.Join(p.show(made, made.print), fmt.Errorf("creating an index of %s: %w", name, seriesError(name, err)))
+			}
+			made = append(made, MadeIndex{Series: name, Made: is, Index: indexView(index), Doubts: index.Doubts})
+		}
+		return p.show(made, made.print)
+	})
+	cmd.Flags().StringVar(&flags.name, "name", "", "name of the index; empty: of its keys, as meta.sensor_1_time_-1")
+	cmd.Flags().BoolVar(&flags.hidden, "hidden", false, "make it hidden: no query uses it until it is shown by unhide-index")
+	cmd.Flags().StringVar(&flags.partial, "partial", "", "only measurements that this filter on the meta finds")
+	cmd.Flags().Var(length{&flags.expireAfter}, "expire-after", "delete measurements older than this; with --partial, and the time as the only key")
+	cmd.Flags().StringVar(&flags.options, "options", "", "more options of createIndexes, as '{\"sparse\": true}'")
+	told.flags(cmd)
+	return cmd
+}
+
+// plannedIndex is an index that create-index would make.
+type plannedIndex struct {
+	Series     string          `json:"collection"`
+	DryRun     bool            `json:"dryRun"`
+	Keys       json.RawMessage `json:"keys"`
+	BucketKeys json.RawMessage `json:"bucketKeys"`
+	// Deletes is what MongoDB would delete by it at once; nil: it deletes nothing.
+	Deletes *sink.Amount `json:"deletes,omitempty"`
+}
+
+type plannedIndexes []plannedIndex
+
+// planIndexes works out what an index would be in each time series, and what it would delete.
+func (p *Program) planIndexes(ctx context.Context, with collections, user timeseries.Index) (plan plannedIndexes, err error) {
+	for _, name := range with.series {
+		options, err := definition(ctx, with.database, name)
+		if err != nil {
+			return nil, err
+		}
+		index, err := options.BucketIndex(user)
+		if err != nil {
+			return nil, fmt.Errorf("creating an index of %s: %w", name, err)
+		}
+		one := plannedIndex{Series: name, DryRun: true, Keys: extended(user.Keys), BucketKeys: extended(index.Keys)}
+		if _, err := user.Options.LookupErr("expireAfterSeconds"); err == nil {
+			selection, err := with.database.ExpiredBy(ctx, name, user)
+			if err != nil {
+				return nil, err
+			}
+			if one.Deletes, err = p.amountOf(ctx, name, selection); err != nil {
+				return nil, err
+			}
+		}
+		plan = append(plan, one)
+	}
+	return plan, nil
+}
+
+func (i plannedIndexes) print(w io.Writer) {
+	for _, one := range i {
+		fmt.Fprintf(w, "%s: would make an index on %s; on the buckets that is %s.\n", one.Series, text.Printable(string(one.Keys)), text.Printable(string(one.BucketKeys)))
+		if one.Deletes != nil {
+			fmt.Fprintf(w, "%s: %s would be deleted by it, and more as time goes on.\n", one.Series, amountText(*one.Deletes))
+		}
+	}
+}
+
+// index is what the flags and the keys say, not yet judged by the rules of time series.
+func (f indexFlags) index(keys string) (index timeseries.Index, err error) {
+	if index.Keys, err = parseObject("the keys of the index", keys); err != nil {
+		return index, err
+	}
+	options := bson.D{}
+	if f.options != "" {
+		given, err := parseObject("--options", f.options)
+		if err != nil {
+			return index, err
+		}
+		if err := bson.Unmarshal(given, &options); err != nil {
+			return index, usageError{fmt.Errorf("--options is %q: %w", f.options, err)}
+		}
+	}
+	if f.name != "" {
+		options = append(options, bson.E{Key: "name", Value: f.name})
+	}
+	if f.hidden {
+		options = append(options, bson.E{Key: "hidden", Value: true})
+	}
+	if f.partial != "" {
+		partial, err := parseObject("--partial", f.partial)
+		if err != nil {
+			return index, err
+		}
+		options = append(options, bson.E{Key: "partialFilterExpression", Value: partial})
+	}
+	if f.expireAfter != 0 {
+		if f.expireAfter < 0 || f.expireAfter%time.Second != 0 {
+			return index, usageError{fmt.Errorf("--expire-after is %v: it must be whole seconds, and more than none", f.expireAfter)}
+		}
+		options = append(options, bson.E{Key: "expireAfterSeconds", Value: int64(f.expireAfter / time.Second)})
+	}
+	if len(options) == 0 {
+		return index, nil
+	}
+	seen := map[string]bool{}
+	for _, e := range options {
+		if seen[e.Key] {
+			return index, usageError{fmt.Errorf("%s is given twice: by a flag of its own and in --options", e.Key)}
+		}
+		seen[e.Key] = true
+	}
+	index.Options, err = bson.Marshal(options)
+	return index, err
+}
+
+// parseObject reads a document of a command line; what says where it stands.
+func parseObject(what, from string) (bson.Raw, error) {
+	var d bson.Raw
+	if err := bson.UnmarshalExtJSON([]byte(from), false, &d); err != nil {
+		return nil, usageError{fmt.Errorf("%s: %q is no JSON object (%w); write it as '{\"meta.sensor\": 1}', within single quotes", what, from, err)}
+	}
+	return d, nil
+}
+
+// oneArgument takes exactly one argument; what says which.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usageError{fmt.Errorf("%q takes one argument, %s; not %q", cmd.CommandPath(), what, args)}
+		}
+		return nil
+	}
+}
+
+// seriesError says of a time series that is not there how to make it.
+func seriesError(name string, err error) error {
+	if errors.Is(err, sink.ErrNotSetUp) {
+		return fmt.Errorf("there is no time series %s yet: `waterwheel init` makes it, and so does `waterwheel run`", name)
+	}
+	return err
+}
+
+// still shows on a terminal that something is going on, and for how long, until stop is called.
+func (p *Program) still(what string) (stop func()) {
+	line, done, ended := p.progress(what), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				line.Still()
+			case <-done:
+				line.End()
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}
+
+// MadeIndex is what create-index did to a time series.
+type MadeIndex struct {
+	Series string    `json:"collection"`
+	Made   bool      `json:"made"` // false: it was there
+	Index  IndexView `json:"index"`
+	// Doubts say why the index may not do what its user expects, or what else it does.
+	Doubts []string `json:"doubts,omitempty"`
+}
+
+type madeIndexes []MadeIndex
+
+func (m madeIndexes) print(w io.Writer) {
+	for _, one := range m {
+		i := one.Index
+		if one.Made {
+			fmt.Fprintf(w, "%s: made the index %s on %s; on the buckets that is %s", one.Series, text.Printable(i.Name), i.keys(), text.Printable(string(i.BucketKeys)))
+			if words := i.words(); words != "" {
+				fmt.Fprintf(w, " (%s)", words)
+			}
+			fmt.Fprintln(w)
+		} else {
+			fmt.Fprintf(w, "%s: the index %s on %s is there already. Nothing was changed.\n", one.Series, text.Printable(i.Name), i.keys())
+		}
+		for _, doubt := range one.Doubts {
+			fmt.Fprintf(w, "%s: note: %s.\n", one.Series, text.Printable(doubt))
+		}
+	}
+}

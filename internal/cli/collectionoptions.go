@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
+	"waterwheel/sink"
+)
+
+// optionStore is where the options of time series are changed; *sink.Database is one. Each method returns the definitions
+// before and after; the same when nothing changed.
+type optionStore interface {
+	SetBucketing(ctx context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error)
+	SetExpiry(ctx context.Context, series string, seconds int64) (before, after timeseries.Options, err error)
+}
+
+// optionChange changes the options of one time series.
+type optionChange func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error)
+
+// optionCommand is a command that changes options of time series.
+type optionCommand struct {
+	*cobra.Command
+	change func(args []string) optionChange
+	// advice names the settings that agree with what the options are then.
+	advice func(after timeseries.Options) string
+}
+
+func setGranularityCommand() optionCommand {
+	command := &cobra.Command{
+		Use:   "set-granularity seconds|minutes|hours",
+		Short: "Let new buckets span a longer time",
+		Long: "Changes the granularity of collections, as collMod does for MongoDB's own time series: only to a coarser one, which no\n" +
+			"stored bucket contradicts. No command takes that back, so the command asks first. Stored buckets stay as they are; the view of\n" +
+			"the measurements and the expiry are adjusted first. Running consumers follow within a minute; one that starts with another\n" +
+			"MONGODB_GRANULARITY says so and follows.",
+		Example:   "  waterwheel collection set-granularity minutes --dry-run\n  waterwheel collection set-granularity minutes --yes",
+		ValidArgs: []string{string(timeseries.Seconds), string(timeseries.Minutes), string(timeseries.Hours)},
+	}
+	command.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("%q takes one argument, seconds, minutes or hours; not %q", cmd.CommandPath(), args)}
+		}
+		if !slices.Contains(cmd.ValidArgs, args[0]) {
+			return usageError{fmt.Errorf("%q is not seconds, minutes or hours%s", args[0], words.DidYouMean(args[0], cmd.ValidArgs))}
+		}
+		return nil
+	}
+	return optionCommand{command, func(args []string) optionChange {
+		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
+			return in.SetBucketing(ctx, series, timeseries.Options{Granularity: timeseries.Granularity(args[0])})
+		}
+	}, func(after timeseries.Options) string { return "MONGODB_GRANULARITY=" + string(after.Granularity) }}
+}
+
+func setSpanCommand() optionCommand {
+	return optionCommand{&cobra.Command{
+		Use:   "set-span DURATION",
+		Short: "Let new buckets span a time that is no granularity",
+		Long: "Changes the bucketing of collections to a custom one: a bucket begins at a multiple of DURATION, and spans as long.\n" +
+			"Neither may become smaller than it is. Apart from that it is as set-granularity.",
+		Example: "  waterwheel collection set-span 2h --yes",
+		Args:    oneDuration(false),
+	}, func(args []string) optionChange {
+		seconds := int32(secondsOf(args[0]))
+		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
+			return in.SetBucketing(ctx, series, timeseries.Options{MaxSpanSeconds: seconds, RoundingSeconds: seconds})
+		}
+	}, func(after timeseries.Options) string {
+		span := time.Duration(after.MaxSpanSeconds) * time.Second
+		return fmt.Sprintf("MONGODB_BUCKET_MAX_SPAN=%v and MONGODB_BUCKET_ROUNDING=%v", span, span)
+	}}
+}
+
+func setExpiryCommand() optionCommand {
+	return optionCommand{&cobra.Command{
+		Use:   "set-expiry DURATION|none",
+		Short: "Change after what time measurements are deleted",
+		Long: "Changes, sets or removes the time after which MongoDB deletes the measurements of collections: a bucket goes when all\n" +
+			"that it may hold is older. A shorter time applies at once, and what it deletes cannot be had back but from Kafka: the command\n" +
+			"says how many measurements these are, and asks first.\n" +
+			"Running consumers need nothing; one that starts with another MONGODB_EXPIRE_AFTER says so, and the collection's time holds.\n" +
+			"Where MongoDB deletes nothing by itself, waterwheel collection expire does it.",
+		Example: "  waterwheel collection set-expiry 90d --dry-run\n  waterwheel collection set-expiry 90d --yes\n  waterwheel collection set-expiry none",
+		Args:    oneDuration(true),
+	}, func(args []string) optionChange {
+		seconds := secondsOf(args[0])
+		return func(ctx context.Context, in optionStore, series string) (before, after timeseries.Options, err error) {
+			return in.SetExpiry(ctx, series, seconds)
+		}
+	}, func(after timeseries.Options) string {
+		if after.ExpireAfterSeconds == 0 {
+			return "MONGODB_EXPIRE_AFTER to nothing"
+		}
+		return fmt.Sprintf("MONGODB_EXPIRE_AFTER=%v", time.Duration(after.ExpireAfterSeconds)*time.Second)
+	}}
+}
+
+// noDuration is the argument that stands for no expiry.
+const noDuration = "none"
+
+// oneDuration takes one argument, a duration of whole seconds, or none if that is allowed.
+func oneDuration(orNone bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		form := "a duration of whole seconds, as 36h or 30d"
+		if orNone {
+			form += ", or none"
+		}
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("%q takes one argument, %s; not %q", cmd.CommandPath(), form, args)}
+		}
+		d, ok := words.ParseSpan(args[0])
+		if orNone && args[0] == noDuration || ok && d >= time.Second && d%time.Second == 0 && d/time.Second <= 1<<31-1 {
+			return nil
+		}
+		return usageError{fmt.Errorf("%q is not %s", args[0], form)}
+	}
+}
+
+// secondsOf is an argument that oneDuration has taken.
+func secondsOf(argument string) int64 {
+	d, _ := words.ParseSpan(argument)
+	return int64(d / time.Second)
+}
+
+// onOptions makes it a command of the program.
+func (p *Program) onOptions(c optionCommand) *cobra.Command {
+	var told confirmation
+	c.PreRunE = func(*cobra.Command, []string) error { return told.check() }
+	cmd := p.onCollections(c.Command, func(ctx context.Context, with collections, args []string) error {
+		plan, err := p.planOptions(ctx, with, c.change(args))
+		if err != nil {
+			return err
+		}
+		if told.dryRun || plan.lasting() {
+			if do, err := p.confirmed(ctx, told, plan, func(w io.Writer) { plan.print(w, c.advice) }); !do {
+				return err
+			}
+		}
+		stop := p.still("changing the options") // it may wait for another change, and for an index to be built
+		changes, err := changeOptions(ctx, with.database, with.series, c.change(args))
+		stop()
+		return errors.Join(p.show(changes, func(w io.Writer) { changes.print(w, c.advice) }), err)
+	})
+	told.flags(cmd)
+	return cmd
+}
+
+// planOptions works out what a change would make of the options, and what would be deleted.
+func (p *Program) planOptions(ctx context.Context, with collections, change optionChange) (optionChanges, error) {
+	plan, err := changeOptions(ctx, plannedOptions{with.database}, with.series, change)
+	if err != nil {
+		return nil, err
+	}
+	for i := range plan {
+		one := &plan[i]
+		one.DryRun = true
+		if !one.deletes() {
+			continue
+		}
+		now, err := with.database.Clock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		selection, _, err := with.database.Expired(ctx, one.Series, now.Add(-time.Duration(one.After.ExpireAfterSeconds)*time.Second))
+		if err != nil {
+			return nil, err
+		}
+		if one.Deletes, err = p.amountOf(ctx, one.Series, selection); err != nil {
+			return nil, err
+		}
+	}
+	return plan, nil
+}
+
+// plannedOptions is an optionStore that changes nothing.
+type plannedOptions struct {
+	from interface {
+		Definition(ctx context.Context, series string) (timeseries.Options, int32, error)
+	}
+}
+
+// SetBucketing implements optionStore.
+func (p plannedOptions) SetBucketing(ctx context.Context, series string, to timeseries.Options) (before, after timeseries.Options, err error) {
+	return p.change(ctx, series, func(o timeseries.Options) timeseries.Options {
+		to.TimeField, to.MetaField, to.ExpireAfterSeconds = o.TimeField, o.MetaField, o.ExpireAfterSeconds
+		return to
+	})
+}
+
+// SetExpiry implements optionStore.
+func (p plannedOptions) SetExpiry(ctx context.Context, series string, seconds int64) (before, after timeseries.Options, err error) {
+	return p.change(ctx, series, func(timeseries.Options) timeseries.Options { return timeseries.Options{ExpireAfterSeconds: seconds} })
+}
+
+func (p plannedOptions) change(ctx context.Context, series string, to func(timeseries.Options) timeseries.Options) (before, after timeseries.Options, err error) {
+	if before, _, err = p.from.Definition(ctx, series); err != nil {
+		return before, after, err
+	}
+	after, err = before.Change(to(before))
+	return before, after, err
+}
+
+// changeOptions changes one time series after the other; the first error ends it.
+func changeOptions(ctx context.Context, in optionStore, series []string, change optionChange) (optionChanges, error) {
+	changes := optionChanges{}
+	for _, name := range series {
+		before, after, err := change(ctx, in, name)
+		if err != nil {
+			return changes, fmt.Errorf("changing %s: %w", name, err)
+		}
+		changes = append(changes, OptionChange{
+			Series: name, Before: optionsView(before), After: optionsView(after), Changed: before != after, after: after,
+		})
+	}
+	return changes, nil
+}
+
+// OptionChange is what a command did to the options of a time series.
+type OptionChange struct {
+	Series  string      `json:"collection"`
+	Before  OptionsView `json:"before"`
+	After   OptionsView `json:"after"`
+	Changed bool        `json:"changed"`
+	// DryRun tells that this is a plan, and Deletes what MongoDB would delete by it at once; nil: nothing.
+	DryRun  bool         `json:"dryRun,omitempty"`
+	Deletes *sink.Amount `json:"deletes,omitempty"`
+
+	after timeseries.Options
+}
+
+// deletes reports whether measurements are kept for a shorter time than before.
+func (c OptionChange) deletes() bool {
+	before, after := c.Before.ExpireAfterSeconds, c.After.ExpireAfterSeconds
+	return after != 0 && (before == 0 || after < before)
+}
+
+// lasting reports whether no command takes the change back.
+func (c OptionChange) lasting() bool {
+	return c.deletes() || c.Before.BucketingView != c.After.BucketingView
+}
+
+// OptionsView are the options of a time series that can be changed.
+type OptionsView struct {
+	BucketingView
+	ExpireAfterSeconds int64 `json:"expireAfterSeconds"` // 0: never
+}
+
+func optionsView(o timeseries.Options) OptionsView {
+	return OptionsView{bucketingView(o), o.ExpireAfterSeconds}
+}
+
+// String says it in the words of the settings.
+func (v OptionsView) String() string {
+	expiry := "measurements are kept for ever"
+	if v.ExpireAfterSeconds > 0 {
+		expiry = "measurements are deleted after " + (time.Duration(v.ExpireAfterSeconds) * time.Second).String()
+	}
+	return v.BucketingView.String() + ", " + expiry
+}
+
+type optionChanges []OptionChange
+
+// lasting reports whether no command takes one of the changes back.
+func (c optionChanges) lasting() bool { return slices.ContainsFunc(c, OptionChange.lasting) }
+
+func (c optionChanges) print(w io.Writer, advice func(after timeseries.Options) string) {
+	for _, one := range c {
+		switch {
+		case one.DryRun && one.Changed:
+			one.printPlan(w)
+		case one.Changed:
+			fmt.Fprintf(w, "%s: %s; before: %s. Set %s, so that the settings of consumers agree.\n", one.Series, one.After, one.Before, advice(one.after))
+		default:
+			fmt.Fprintf(w, "%s: %s, as before. Nothing was changed.\n", one.Series, one.After)
+		}
+	}
+}
+
+// printPlan says what would be changed, and what of that is for good.
+func (c OptionChange) printPlan(w io.Writer) {
+	fmt.Fprintf(w, "%s: would become: %s; now: %s.\n", c.Series, c.After, c.Before)
+	if c.Before.BucketingView != c.After.BucketingView {
+		fmt.Fprintf(w, "%s: no command makes buckets span a shorter time again.\n", c.Series)
+	}
+	if c.Deletes != nil {
+		fmt.Fprintf(w, "%s: %s would be deleted, and more as time goes on.\n", c.Series, amountText(*c.Deletes))
+	}
+}

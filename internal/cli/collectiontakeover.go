@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"waterwheel/internal/connect"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/record"
+	"waterwheel/internal/words"
+	"waterwheel/sink"
+)
+
+func (p *Program) takeoverCommand() *cobra.Command {
+	var to string
+	var dryRun bool
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "takeover",
+		Short: "Let another consumer group write a collection",
+		Long: "Only one consumer group may write a collection: the claim of each partition names it. This gives all partitions of a\n" +
+			"collection to another group. Stop the consumers of the former group first: while Kafka knows a member of it, nothing\n" +
+			"is changed. The first consumer of the new group then waits until nothing that the former one sent can still arrive.\n\n" +
+			"Where the new group has committed no offset it begins where the last owner of each partition did; what is stored is\n" +
+			"recognised and skipped.",
+		Example: "  waterwheel collection takeover --to waterwheel-2 --dry-run\n  KAFKA_GROUP_ID=waterwheel-2 waterwheel collection takeover",
+		Args:    noArguments,
+	}, func(ctx context.Context, with collections, _ []string) error {
+		client, err := kafka.Open(ctx, connect.KafkaOptions(with.config, with.log), prometheus.NewRegistry())
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		t := takeover{claims: with.database, groups: client, clusterID: client.ClusterID(), to: cmp.Or(to, with.config.Kafka.GroupID), dryRun: dryRun}
+		view, err := t.run(ctx, with.series)
+		return errors.Join(err, p.show(view, view.print))
+	})
+	cmd.Flags().StringVar(&to, "to", "", "the group that is to write from now on; default: KAFKA_GROUP_ID")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, and do nothing")
+	return cmd
+}
+
+// claimStore is where claims are read and given to another group; *sink.Database is one.
+type claimStore interface {
+	claimSource
+	// TakeOver gives one partition to a group; false: its document is not as seen any more.
+	TakeOver(ctx context.Context, series string, seen sink.PartitionDocument, group string) (bool, error)
+}
+
+// groupStates tells of the consumer groups of a cluster; *kafka.Client is one.
+type groupStates interface {
+	// Members describes the members of a group; none: Kafka calls it Empty or Dead.
+	Members(ctx context.Context, group string) ([]kafka.Member, error)
+}
+
+// takeover gives partitions to another group.
+type takeover struct {
+	claims    claimStore
+	groups    groupStates
+	clusterID string
+	to        string
+	dryRun    bool
+}
+
+// run looks at all claims before it changes the first: one group that lives keeps all of them as they are.
+func (t takeover) run(ctx context.Context, series []string) (takeoverView, error) {
+	view := takeoverView{To: t.to, DryRun: t.dryRun, Partitions: []TakenPartition{}}
+	members := map[string]int{}
+	for _, name := range series {
+		seen, err := t.claims.Partitions(ctx, name)
+		if err != nil {
+			return view, err
+		}
+		for _, d := range seen {
+			one := TakenPartition{
+				Series: name, Partition: record.Partition{Topic: d.Topic, Number: d.Partition}, From: d.Group, Owner: d.Owner, Released: d.Released, seen: d,
+			}
+			if one.State, err = t.judge(ctx, d, members); err != nil {
+				return view, err
+			}
+			view.Partitions = append(view.Partitions, one)
+		}
+	}
+	if err := view.living(members); err != nil || t.dryRun {
+		return view, err
+	}
+	return view, t.change(ctx, view.Partitions)
+}
+
+// judge decides about a claim, and notes how many members its group has.
+func (t takeover) judge(ctx context.Context, d sink.PartitionDocument, members map[string]int) (takeoverState, error) {
+	switch {
+	case d.ClusterID != t.clusterID:
+		return takeoverForeign, nil
+	case d.Group == t.to:
+		return takeoverNotNeeded, nil
+	case d.Group == "" || d.Claim == [16]byte{}:
+		return takeoverDamaged, nil
+	}
+	n, known := members[d.Group]
+	if !known {
+		list, err := kafka.Answer(ctx, func() ([]kafka.Member, error) { return t.groups.Members(ctx, d.Group) })
+		if err != nil {
+			return "", fmt.Errorf("asking Kafka for the members of group %q: %w", d.Group, err)
+		}
+		n = len(list)
+		members[d.Group] = n
+	}
+	if n > 0 {
+		return takeoverLiving, nil
+	}
+	return takeoverDue, nil
+}
+
+// change gives one partition after the other away, and notes what became of each. The same command goes on after an error.
+func (t takeover) change(ctx context.Context, partitions []TakenPartition) error {
+	changed := 0
+	for i := range partitions {
+		one := &partitions[i]
+		if one.State != takeoverDue {
+			continue
+		}
+		done, err := t.claims.TakeOver(ctx, one.Series, one.seen, t.to)
+		if err != nil {
+			return fmt.Errorf("%w; the same command goes on where this stopped", err)
+		}
+		if one.State = takeoverDone; !done {
+			one.State = takeoverMissed
+			changed++
+		}
+	}
+	if changed > 0 {
+		return fmt.Errorf("%s %s changed by somebody else meanwhile: is a consumer of the former group running? Stop it, and run this again", words.Count(changed, "claim"), words.Form(changed, "was", "were"))
+	}
+	return nil
+}

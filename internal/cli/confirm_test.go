@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+func TestOnlyTheConfirmedIsDone(t *testing.T) {
+	const plan = "3 buckets would be deleted.\n"
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for name, c := range map[string]struct {
+		told           confirmation
+		terminal       bool
+		answer         string
+		done           bool
+		err            error
+		stdout, stderr string
+	}{
+		"yes":                {told: confirmation{yes: true}, done: true},
+		"dry run":            {told: confirmation{dryRun: true}, terminal: true, stdout: plan},
+		"no terminal":        {err: errUnconfirmed, stdout: plan},
+		"answered yes":       {terminal: true, answer: "Yes\n", done: true, stderr: plan + "Do it? [y/N] "},
+		"answered y":         {terminal: true, answer: " y\r\n", done: true, stderr: plan + "Do it? [y/N] "},
+		"answered no":        {terminal: true, answer: "no\n", err: errDeclined, stderr: plan + "Do it? [y/N] "},
+		"answered otherwise": {terminal: true, answer: "yesterday\n", err: errDeclined, stderr: plan + "Do it? [y/N] "},
+		"nothing":            {terminal: true, answer: "\n", err: errDeclined, stderr: plan + "Do it? [y/N] "},
+		"end of input":       {terminal: true, err: errDeclined, stderr: plan + "Do it? [y/N] "},
+		"yes and a terminal": {told: confirmation{yes: true}, terminal: true, answer: "no\n", done: true},
+	} {
+		var stdout, stderr bytes.Buffer
+		p := &Program{Stdin: strings.NewReader(c.answer), Stdout: &stdout, Stderr: &stderr, interactive: c.terminal, output: "table"}
+		done, err := p.confirmed(t.Context(), c.told, 3, func(w io.Writer) { io.WriteString(w, plan) })
+		if done != c.done || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) || stdout.String() != c.stdout || stderr.String() != c.stderr {
+			t.Errorf("%s: done %v, %v; %q and %q", name, done, err, stdout.String(), stderr.String())
+		}
+	}
+	stdin, writer := io.Pipe()
+	defer writer.Close()
+	p := &Program{Stdin: stdin, Stdout: io.Discard, Stderr: io.Discard, interactive: true}
+	if done, err := p.confirmed(ended, confirmation{}, 3, func(io.Writer) {}); done || !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: done %v, %v", done, err)
+	}
+}
+
+// TestWhatRunsDryIsDoneOnceConfirmed: what a dry run finds is no reason not to ask.
+func TestWhatRunsDryIsDoneOnceConfirmed(t *testing.T) {
+	for name, c := range map[string]struct {
+		told   confirmation
+		answer string // at the terminal; empty: there is none
+		ends   error  // how the dry run ends
+		want   string
+		err    error
+	}{
+		"yes":         {told: confirmation{yes: true}, want: "real"},
+		"dry run":     {told: confirmation{dryRun: true}, want: "dry", ends: errFound, err: errFound},
+		"no terminal": {want: "dry", err: errUnconfirmed},
+		"answered":    {answer: "y\n", want: "dry, real", ends: errFound},
+		"declined":    {answer: "n\n", want: "dry", err: errDeclined},
+		"failed":      {answer: "y\n", want: "dry", ends: context.DeadlineExceeded, err: context.DeadlineExceeded},
+	} {
+		p := &Program{Stdin: strings.NewReader(c.answer), Stdout: io.Discard, Stderr: io.Discard, interactive: c.answer != "", output: "table"}
+		var runs []string
+		err := p.onceConfirmed(t.Context(), c.told, func(dry bool, show shower) error {
+			runs = append(runs, map[bool]string{true: "dry", false: "real"}[dry])
+			err := show(len(runs), func(io.Writer) {})
+			if err == nil && dry {
+				err = c.ends
+			}
+			return err
+		})
+		if strings.Join(runs, ", ") != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: ran %v, %v", name, runs, err)
+		}
+	}
+}
+
+// TestCommandsThatDeleteAsk by the same flags, and no others have them.
+func TestCommandsThatDeleteAsk(t *testing.T) {
+	var asking []string
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		yes, dry := cmd.Flags().Lookup("yes"), cmd.Flags().Lookup("dry-run")
+		if yes != nil && dry != nil {
+			asking = append(asking, strings.TrimPrefix(cmd.CommandPath(), "waterwheel "))
+		} else if yes != nil {
+			t.Errorf("%s has --yes and no --dry-run", cmd.CommandPath())
+		}
+		for _, below := range cmd.Commands() {
+			walk(below)
+		}
+	}
+	walk((&Program{Lookup: func(string) (string, bool) { return "", false }}).root())
+	slices.Sort(asking)
+	want := []string{
+		"collection create-index", "collection delete-meta", "collection drop-index", "collection expire", "collection set-expiry",
+		"collection set-granularity", "collection set-span", "collection update-meta", "dlq redrive", "verify",
+	}
+	if diff := cmp.Diff(want, asking); diff != "" {
+		t.Error(diff)
+	}
+	arguments := map[string][]string{
+		"collection create-index": {`{"a": 1}`}, "collection drop-index": {"a"}, "collection set-expiry": {"1h"}, "collection set-granularity": {"hours"},
+		"collection set-span": {"1h"}, "collection delete-meta": {"--filter", "{}"}, "collection update-meta": {"--filter", "{}", "--update", `{"$set": {}}`},
+	}
+	for _, command := range want {
+		args := slices.Concat(strings.Fields(command), arguments[command], []string{"--yes", "--dry-run"})
+		if code, _, stderr := try(t, settings(), nil, args...); code != exitUsage || !strings.Contains(stderr, "--dry-run and --yes exclude each other") {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// definedAs has the definitions of time series.
+type definedAs map[string]timeseries.Options
+
+// Definition is how a time series is defined.
+func (d definedAs) Definition(_ context.Context, series string) (timeseries.Options, int32, error) {
+	o, ok := d[series]
+	if !ok {
+		return o, 0, sink.ErrNotSetUp
+	}
+	return o, 1, nil
+}
+
+// TestPlannedOptionsAreThoseOfTheChange, and which of them is for good.
+func TestPlannedOptionsAreThoseOfTheChange(t *testing.T) {
+	now, err := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Minutes, ExpireAfterSeconds: 7200}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		command optionCommand
+		arg     string
+		lasting bool
+		says    string
+		err     string
+	}{
+		{setGranularityCommand(), "hours", true, "a: would become: hours (a bucket spans 2592000 s), measurements are deleted after 2h0m0s; now: minutes (a bucket spans 86400 s), " +
+			"measurements are deleted after 2h0m0s.\na: no command makes buckets span a shorter time again.\n", ""},
+		{setGranularityCommand(), "minutes", false, "as before. Nothing was changed.", ""},
+		{setGranularityCommand(), "seconds", false, "", "neither may shrink"},
+		{setSpanCommand(), "48h", true, "no command makes buckets span a shorter time again", ""},
+		{setExpiryCommand(), "1h", true, "a: 2 buckets with 7 measurements would be deleted, and more as time goes on.\n", ""},
+		{setExpiryCommand(), "3h", false, "would become: minutes (a bucket spans 86400 s), measurements are deleted after 3h0m0s; now: ", ""},
+		{setExpiryCommand(), "none", false, "measurements are kept for ever; now: ", ""},
+	} {
+		plan, err := changeOptions(t.Context(), plannedOptions{definedAs{"a": now}}, []string{"a"}, c.command.change([]string{c.arg}))
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v", c.arg, err)
+		}
+		if err != nil {
+			continue
+		}
+		plan[0].DryRun = true
+		if plan[0].deletes() {
+			plan[0].Deletes = &sink.Amount{Buckets: 2, Measurements: 7}
+		}
+		var out bytes.Buffer
+		plan.print(&out, c.command.advice)
+		if plan.lasting() != c.lasting || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: for good %v: %s", c.arg, plan.lasting(), out.String())
+		}
+	}
+	if _, err := changeOptions(t.Context(), plannedOptions{definedAs{}}, []string{"b"}, setExpiryCommand().change([]string{"1h"})); !errors.Is(err, sink.ErrNotSetUp) {
+		t.Error(err)
+	}
+}
+
+func TestDropsAreToldBefore(t *testing.T) {
+	size := int64(2048)
+	view := IndexView{Name: "by site", Kind: sink.IndexOfUser, Keys: []byte(`{"meta.site":1}`), Bytes: &size}
+	var out bytes.Buffer
+	indexDrops{{Series: "a", Index: &view}, {Series: "b", Missing: true}, {Series: "c"}}.print(&out)
+	want := `a: the index by site on {"meta.site":1} would be dropped (2.0 KiB, to be built again if it is missed).` + "\n" +
+		"b: the index is not there.\nc: the definition of an index that is gone would be deleted.\n"
+	if out.String() != want {
+		t.Error(fmt.Sprint("\n", out.String(), "want\n", want))
+	}
+	out.Reset()
+	plannedIndexes{{Series: "a", Keys: []byte(`{"time":1}`), BucketKeys: []byte(`{"control.min.time":1}`), Deletes: &sink.Amount{Buckets: 1, Measurements: 5}}}.print(&out)
+	if want := "a: 1 bucket with 5 measurements would be deleted by it, and more as time goes on.\n"; !strings.HasSuffix(out.String(), want) {
+		t.Error(out.String())
+	}
+}

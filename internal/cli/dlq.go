@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/connect"
+	"waterwheel/internal/kafka"
+)
+
+func (p *Program) dlqCommand() *cobra.Command {
+	return family("dlq", "Look at dead letters and drive them back",
+		"Dead letters are the records that could not be stored. They stand in the topic that DLQ_TOPIC names, with headers\n"+
+			"that say where they come from and why. The times of letters are the times of their records.",
+		p.dlqListCommand(), p.dlqShowCommand(), p.dlqStatsCommand(), p.dlqRedriveCommand())
+}
+
+// letterFilter is a filter that flags say.
+type letterFilter struct {
+	dlq.Filter
+	from, to string
+}
+
+func (f *letterFilter) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.Reasons, "reason", nil, "only letters of these reasons, comma-separated")
+	cmd.Flags().StringSliceVar(&f.Topics, "topic", nil, "only letters from these topics of KAFKA_TOPICS, comma-separated")
+	cmd.Flags().StringVar(&f.from, "from", "", "only records of this time or later: "+whenForms)
+	cmd.Flags().StringVar(&f.to, "to", "", "only records before this time; written as --from")
+}
+
+// read makes the filter of the flags.
+func (f *letterFilter) read(c config.Config) error {
+	now := time.Now()
+	err := checkReasons(f.Reasons)
+	if err != nil {
+		return err
+	}
+	if err = knownTopics(c, f.Topics...); err != nil {
+		return err
+	}
+	if f.From, err = parseWhen("--from", f.from, now); err != nil {
+		return err
+	}
+	f.To, err = parseWhen("--to", f.to, now)
+	return err
+}
+
+// letters are the dead-letter topics that exist, and what surrounds them.
+type letters struct {
+	*kafka.Scanner
+	config config.Config
+	log    *slog.Logger
+	topics []string
+}
+
+// onLetters makes a command one that does work on dead letters. prepare judges the flags by the settings, before anything is
+// opened.
+func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) error, work func(ctx context.Context, from *letters) error) *cobra.Command {
+	p.outputFlag(cmd, "table")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, log, err := p.quietSettings()
+		if err != nil {
+			return err
+		}
+		if err := prepare(c); err != nil {
+			return err
+		}
+		from, err := p.openLetters(cmd.Context(), c, log)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		return work(cmd.Context(), from)
+	}
+	return cmd
+}
+
+// openLetters connects for reading dead letters. Topics that letters come from can be read too.
+func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letters, error) {
+	if c.DLQ.Topic == "" {
+		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, a bad record stops its partition instead")}
+	}
+	o := connect.LetterOptions(c)
+	topics := o.Topics()
+	reader, err := connect.OpenTopicLog(ctx, c, log, slices.Concat(topics, c.Kafka.Topics))
+	if err != nil {
+		return nil, err
+	}
+	missing, err := reader.Missing(ctx, topics...)
+	if err != nil {
+		reader.Close()
+		return nil, err
+	}
+	for _, topic := range missing {
+		fmt.Fprintf(p.Stderr, "The dead-letter topic %s does not exist (yet): it has no letters.\n", topic)
+	}
+	topics = slices.DeleteFunc(topics, func(t string) bool { return slices.Contains(missing, t) })
+	return &letters{reader, c, log, topics}, nil
+}
+
+// scanSelected calls each for every letter that the filter selects, and for every record that is no letter (Found.Err). Wrong is
+// what to end with after all is printed: the filter selects nothing, by a slip.
+func (p *Program) scanSelected(ctx context.Context, from *letters, filter *dlq.Filter, each func(*dlq.Found) error) (wrong, err error) {
+	seen, selected := map[string]int64{}, false
+	err = p.scan(ctx, from, func(f *dlq.Found) error {
+		if f.Err == nil {
+			seen[f.Letter.Reason]++
+		}
+		if f.Err != nil {
+			return each(f)
+		}
+		if !filter.Selects(&f.Letter) {
+			return nil
+		}
+		selected = true
+		return each(f)
+	})
+	if err == nil {
+		wrong = p.warnOfReasons(filter.Reasons, seen, selected)
+	}
+	return wrong, err
+}
+
+// scan calls each for every record of the dead-letter topics, with a line of progress.
+func (p *Program) scan(ctx context.Context, from *letters, each func(*dlq.Found) error) error {
+	spans, err := dlq.Spans(ctx, from, from.topics)
+	if err != nil {
+		return err
+	}
+	line := p.progress("letters read")
+	defer line.End()
+	return scanSpans(ctx, from, spans, line, each)
+}
+
+// scanSpans calls each for every record of the spans, and the line how far that is.
+func scanSpans(ctx context.Context, log dlq.Log, spans []dlq.Span, line *text.Progress, each func(*dlq.Found) error) error {
+	done, total := int64(0), dlq.Offsets(spans)
+	return dlq.Scan(ctx, log, spans, func(f *dlq.Found) error {
+		done++
+		line.At(done, total)
+		return each(f)
+	})
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/dlq"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/record"
+	"waterwheel/internal/words"
+)
+
+// LetterRow is a letter as a list shows it: without the record's contents.
+type LetterRow struct {
+	// Letter is its place in the dead-letter topic, From the place of its record: topic/partition/offset.
+	Letter string `json:"letter"`
+	From   string `json:"from"`
+	// Part is the index in an array record, nil: the whole record.
+	Part    *int32    `json:"part,omitempty"`
+	Time    time.Time `json:"time"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message"`
+	Stage   string    `json:"stage,omitempty"`
+	Attempt int       `json:"attempt"`
+	// Cut says what the letter lost; such a letter cannot be driven back.
+	Cut   string `json:"cut,omitempty"`
+	Bytes int    `json:"bytes"`
+}
+
+func newLetterRow(f *dlq.Found) LetterRow {
+	l := &f.Letter
+	row := LetterRow{
+		Letter: f.Place.String(), From: l.Place.String(),
+		Time: time.UnixMilli(l.Timestamp).UTC(), Reason: l.Reason, Message: l.Message, Stage: f.Stage, Attempt: f.Attempt,
+		Cut: l.Cut, Bytes: len(l.Value),
+	}
+	if l.Part != record.WholeRecord {
+		row.Part = new(l.Part)
+	}
+	return row
+}
+
+// from is the record's place with the index of its element.
+func (r *LetterRow) from() string {
+	if r.Part == nil {
+		return r.From
+	}
+	return fmt.Sprintf("%s[%d]", r.From, *r.Part)
+}
+
+func (p *Program) dlqListCommand() *cobra.Command {
+	var filter letterFilter
+	var limit int
+	cmd := p.onLetters(&cobra.Command{
+		Use:   "list",
+		Short: "List dead letters: where they come from and why",
+		Long: "Lists the last dead letters, oldest first, without the records' contents. \"dlq show\" takes the place of a letter or of\n" +
+			"its record and prints everything. With --output json there is one object a line.",
+		Example: "  waterwheel dlq list --reason bad_time,missing_time --from -24h\n  waterwheel dlq list --limit 0 --output json",
+		Args:    noArguments,
+		PreRunE: func(*cobra.Command, []string) error {
+			if limit < 0 {
+				return usageError{fmt.Errorf("--limit is %d: it must not be negative", limit)}
+			}
+			return nil
+		},
+	}, filter.read, func(ctx context.Context, from *letters) error { return p.listLetters(ctx, from, &filter.Filter, limit) })
+	filter.flags(cmd)
+	cmd.Flags().IntVar(&limit, "limit", 50, "the last so many; 0: all")
+	return cmd
+}
+
+func (p *Program) listLetters(ctx context.Context, from *letters, filter *dlq.Filter, limit int) error {
+	list := newLetterList(p.Stdout, limit, p.output == "json")
+	wrong, err := p.scanSelected(ctx, from, filter, func(f *dlq.Found) error {
+		if f.Err == nil {
+			return list.add(newLetterRow(f))
+		}
+		list.others++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := list.end(); err != nil {
+		return err
+	}
+	if rest := list.selected - list.written; rest > 0 {
+		fmt.Fprintf(p.Stderr, "%s %s not shown: --limit 0 shows all.\n", words.Count(rest, "older letter"), words.Form(rest, "is", "are"))
+	}
+	if list.others > 0 {
+		fmt.Fprintf(p.Stderr, "%s of the dead-letter topics %s.\n", words.Count(list.others, "record"), words.Form(list.others, "is no letter", "are no letters"))
+	}
+	return wrong
+}
+
+// letterList prints rows, all of them or the last ones.
+type letterList struct {
+	out               io.Writer
+	table             *text.Table // nil: JSON
+	limit             int
+	last              []LetterRow // a ring of limit rows
+	selected, written int
+	others            int
+}
+
+func newLetterList(w io.Writer, limit int, asJSON bool) *letterList {
+	list := &letterList{out: w, limit: limit}
+	if !asJSON {
+		list.table = text.NewTable(w)
+	}
+	return list
+}
+
+func (l *letterList) add(row LetterRow) error {
+	l.selected++
+	switch {
+	case l.limit == 0:
+		return l.write(row)
+	case len(l.last) < l.limit:
+		l.last = append(l.last, row)
+	default:
+		l.last[(l.selected-1)%l.limit] = row
+	}
+	return nil
+}
+
+func (l *letterList) end() error {
+	for i := range l.last {
+		if err := l.write(l.last[(l.selected+i)%len(l.last)]); err != nil {
+			return err
+		}
+	}
+	if l.table != nil {
+		l.table.Flush()
+	}
+	return nil
+}
+
+// write prints a row. A long table is printed in pieces, each with columns of its own width.
+func (l *letterList) write(row LetterRow) error {
+	const piece = 1000
+	if l.table == nil {
+		l.written++
+		return text.WriteJSONLine(l.out, row)
+	}
+	if l.written%piece == 0 {
+		l.table.Flush()
+		l.table.Title("LETTER", "FROM", "TIME", "REASON", "ATTEMPT", "MESSAGE")
+	}
+	l.written++
+	message := text.Printable(withoutReason(row.Message, row.Reason))
+	if row.Cut != "" {
+		message = "(cut) " + message
+	}
+	l.table.Row(row.Letter, row.from(), row.Time, row.Reason, row.Attempt, text.Fit(l.out, message, 120))
+	return nil
+}
+
+// withoutReason is a message without the code it begins with.
+func withoutReason(message, reason string) string {
+	rest, ok := strings.CutPrefix(message, reason)
+	if !ok {
+		return message
+	}
+	return strings.TrimSpace(strings.TrimPrefix(rest, ":"))
+}

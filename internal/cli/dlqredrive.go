@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/dlq/redrive"
+	"waterwheel/internal/connect"
+	"waterwheel/internal/record"
+)
+
+// redriveFlags say which letters go back: a selection, or one alone by its place.
+type redriveFlags struct {
+	letterFilter
+	confirmation
+	options redrive.Options
+	letter  string
+	place   record.Place // that of letter
+}
+
+func (p *Program) dlqRedriveCommand() *cobra.Command {
+	var f redriveFlags
+	cmd := p.onLetters(&cobra.Command{
+		Use:   "redrive",
+		Short: "Bring the records of dead letters back to their topics, each once",
+		Long: "Produces the record of each letter to the partition it came from, as it was, with the headers waterwheel.attempt, which\n" +
+			"counts up, and waterwheel.driven, which names the letter. A record that fails again becomes a letter again; one tried\n" +
+			"--max-attempts times stays. So does a letter whose record its topic does not take (too large, say), and one that is not\n" +
+			"of the record it names: its topic, partition or offset does not exist, or the record there has another key. These are\n" +
+			"named, and the exit code is 3. Letters stay in the dead-letter topic: what was driven is kept by the offsets of a\n" +
+			"consumer group, KAFKA_GROUP_ID with \".redrive\", one for each selection of letters. Letters driven by one selection\n" +
+			"are not driven by another. A run that was cut off goes on where it was, and looks first which records have arrived.\n\n" +
+			"No selection drives a letter again that was refused, or that is not of the record it names. --letter brings it back\n" +
+			"and says what speaks against it; it does so each time, because no account is kept of these.\n\n" +
+			"Kafka forgets the offsets of a group that is not used for offsets.retention.minutes (a week unless set otherwise), and\n" +
+			"letters would then be driven again: delete those that are done from the topic before, with kafka-delete-records.sh.\n\n" +
+			"What is in a topic again no command takes out, so the command counts first, and asks.",
+		Example: "  waterwheel dlq redrive --dry-run\n  waterwheel dlq redrive --reason bad_time --rate 1000 --yes\n  waterwheel dlq redrive --letter events.dlq/0/12 --yes",
+		Args:    noArguments,
+		PreRunE: f.check,
+	}, f.read, func(ctx context.Context, from *letters) error {
+		if f.letter != "" {
+			return p.redriveLetter(ctx, from, &f)
+		}
+		o := f.options
+		if len(from.topics) == 0 {
+			return showRedrive(p.show, o, "", redrive.Report{})
+		}
+		return p.onceConfirmed(ctx, f.confirmation, func(dry bool, show shower) error {
+			o.DryRun = dry
+			return p.redriveLetters(ctx, from, o, show)
+		})
+	})
+	f.letterFilter.flags(cmd)
+	f.confirmation.flags(cmd)
+	cmd.Flags().Lookup("from").Usage = "only records of this time or later: RFC 3339, or a date; with --dry-run also now, or a distance from it"
+	cmd.Flags().Lookup("dry-run").Usage = "only count what would be driven, and what of it would become letters again"
+	cmd.Flags().Int64Var(&f.options.Limit, "limit", 0, "drive at most so many letters, those that are refused included; 0: all")
+	cmd.Flags().IntVar(&f.options.Rate, "rate", 0, "drive at most so many letters a second; 0: as fast as it goes")
+	cmd.Flags().IntVar(&f.options.Selection.MaxAttempts, "max-attempts", redrive.DefaultMaxAttempts, "leave letters of records that were tried so often, the first time included")
+	cmd.Flags().StringVar(&f.letter, "letter", "", "bring back the one at TOPIC/PARTITION/OFFSET of a dead-letter topic, which its topic refused before")
+	return cmd
+}
+
+// check refuses what no settings make right.
+func (f *redriveFlags) check(cmd *cobra.Command, _ []string) (err error) {
+	if f.options.Limit < 0 || f.options.Rate < 0 || f.options.Selection.MaxAttempts < 1 {
+		return usageError{errors.New("--limit and --rate must not be negative, and --max-attempts must be 1 or more")}
+	}
+	if err := f.confirmation.check(); err != nil || f.letter == "" {
+		return err
+	}
+	for _, name := range []string{"reason", "topic", "from", "to", "limit", "rate", "max-attempts"} {
+		if cmd.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--letter is about one letter: it cannot be combined with --%s", name)}
+		}
+	}
+	f.place, err = parsePlace(f.letter)
+	return err
+}
+
+// read makes the selection of the flags.
+func (f *redriveFlags) read(c config.Config) error {
+	if err := f.letterFilter.read(c); err != nil {
+		return err
+	}
+	if (isRelative(f.from) || isRelative(f.to)) && !f.dryRun {
+		return usageError{errors.New("--from and --to need a time here, not a distance from now, nor now itself: a run that is repeated must select the same letters")}
+	}
+	f.options.Selection.Filter = f.Filter
+	return nil
+}
+
+// redriveLetters drives letters back, or counts them, and gives the report to show.
+func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.Options, show shower) error {
+	line := p.progress("letters driven back")
+	var astray strays
+	p.redriving(from, &o)
+	o.Report = func(r redrive.Report) { line.At(r.Read, r.Total) }
+	o.Stray = astray.add
+	o.Refused = func(r redrive.Refusal) {
+		line.End()
+		p.nameRefused(r)
+	}
+	if o.DryRun {
+		again, err := newRetrial(from.config)
+		if err != nil {
+			return err
+		}
+		o.Again = again.reason
+	}
+	report, err := redrive.Run(ctx, from.Scanner, o)
+	line.End()
+	astray.tell(p.Stderr)
+	var wrong error
+	if err == nil {
+		wrong = p.warnOfReasons(o.Selection.Reasons, report.Reasons, report.Read > report.Unselected+report.Others)
+	}
+	if report.Reasons != nil {
+		if err := showRedrive(show, o, redrive.Group(from.config.Kafka.GroupID, o.Selection), report); err != nil {
+			return err
+		}
+	}
+	if wrong != nil {
+		return wrong
+	}
+	if err == nil {
+		return p.tellStaying(report)
+	}
+	return redriveError(ctx, err, o.Selection)
+}
+
+// redriving sets the options that the settings decide.
+func (p *Program) redriving(from *letters, o *redrive.Options) {
+	o.Member, o.Topics, o.TopicFor = connect.GroupOptions(from.config, from.log), from.topics, from.config.DLQ.TopicFor
+	o.CutOff = func(wait time.Duration) {
+		fmt.Fprintf(p.Stderr, "The last run was cut off. Waiting %v before looking which of its records have arrived.\n", wait)
+	}
+}
+
+// redriveLetter brings one letter back by its place.
+func (p *Program) redriveLetter(ctx context.Context, from *letters, f *redriveFlags) error {
+	place := f.place
+	if !slices.Contains(from.topics, place.Topic) {
+		return usageError{fmt.Errorf("--letter is %q: %s is no dead-letter topic", place, place.Topic)}
+	}
+	plan := RedriveView{DryRun: true, Letter: place.String(), Report: redrive.Report{Total: 1, Reasons: map[string]int64{}}}
+	do, err := p.confirmed(ctx, f.confirmation, plan, func(w io.Writer) {
+		fmt.Fprintf(w, "The record of the letter %s would be produced to the partition that it came from, whatever speaks against it.\n", place)
+	})
+	if !do {
+		return err
+	}
+	o := redrive.Options{Refused: p.nameRefused}
+	p.redriving(from, &o)
+	o.Stray = func(s redrive.Stray) {
+		fmt.Fprintf(p.Stderr, "The letter %s is not of the record that it names (%s). It is brought back all the same.\n", s.Place, s.Wrong)
+	}
+	report, err := redrive.One(ctx, from.Scanner, place, o)
+	switch {
+	case err != nil:
+		return err
+	case report.Total == 0:
+		return fmt.Errorf("%w: %s; \"waterwheel dlq list\" shows the places of letters", errNoLetter, place)
+	}
+	return errors.Join(showRedrive(p.show, o, "", report), p.tellStaying(report))
+}
+
+// redriveError says how to go on.
+func redriveError(ctx context.Context, err error, selection redrive.Selection) error {
+	var unfinished *redrive.UnfinishedError
+	switch {
+	case errors.As(err, &unfinished):
+		return fmt.Errorf("a re-drive of another selection was cut off and must be finished first: run %q, then this again",
+			redriveCommandLine(unfinished.Selection))
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted: what was begun is done; %q goes on", redriveCommandLine(selection))
+	}
+	return fmt.Errorf("driving letters back: %w; the same command goes on where it stopped", err)
+}
+
+// redriveCommandLine is the command that selects these letters.
+func redriveCommandLine(s redrive.Selection) string {
+	words := []string{"waterwheel", "dlq", "redrive"}
+	add := func(flag, value string) {
+		if value != "" {
+			words = append(words, flag, value)
+		}
+	}
+	instant := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Format(time.RFC3339Nano)
+	}
+	add("--reason", strings.Join(s.Reasons, ","))
+	add("--topic", strings.Join(s.Topics, ","))
+	add("--from", instant(s.From))
+	add("--to", instant(s.To))
+	if s.MaxAttempts != redrive.DefaultMaxAttempts {
+		add("--max-attempts", strconv.Itoa(s.MaxAttempts))
+	}
+	return strings.Join(append(words, "--yes"), " ")
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/measurement"
+	"waterwheel/internal/words"
+)
+
+// choice is the value of a flag that is one of several words, the first unless another is set.
+type choice struct {
+	value *string
+	words []string
+}
+
+func (c choice) String() string { return *c.value }
+
+// Type is what the help calls the value.
+func (choice) Type() string { return "string" }
+
+// Set takes one of the words, in any case.
+func (c choice) Set(word string) error {
+	for _, known := range c.words {
+		if words.Plain(known) == words.Plain(word) {
+			*c.value = known
+			return nil
+		}
+	}
+	return errors.New("must be " + strings.Join(c.words, " or ") + words.DidYouMean(word, c.words))
+}
+
+// length is the value of a flag that is a length of time.
+type length struct{ *time.Duration }
+
+// Type is what the help calls the value.
+func (length) Type() string { return "duration" }
+
+// Set takes a length of time such as 36h or 30d.
+func (l length) Set(text string) (err error) {
+	var ok bool
+	if *l.Duration, ok = words.ParseSpan(text); !ok {
+		return errors.New("must be a length of time as 90s, 1h30m, 7d or 2w")
+	}
+	return nil
+}
+
+// outputFlag lets the reader choose how a command prints what it found: for people as the form says, or as JSON.
+func (p *Program) outputFlag(cmd *cobra.Command, form string) {
+	p.output = form
+	cmd.Flags().Var(choice{&p.output, []string{form, "json"}}, "output", form+" or json")
+}
+
+// show prints what a command found, as --output says.
+func (p *Program) show(found any, print func(io.Writer)) error {
+	if p.output == "json" {
+		return text.WriteJSON(p.Stdout, found)
+	}
+	print(p.Stdout)
+	return nil
+}
+
+// knownTopics refuses topics that the settings do not name.
+func knownTopics(c config.Config, topics ...string) error {
+	for _, topic := range topics {
+		if !slices.Contains(c.Kafka.Topics, topic) {
+			known := strings.Join(c.Kafka.Topics, ", ")
+			return usageError{fmt.Errorf("--topic is %q, which is not one of KAFKA_TOPICS: %s%s", topic, known, words.DidYouMean(topic, c.Kafka.Topics))}
+		}
+	}
+	return nil
+}
+
+// What the help says of a flag that parseWhen reads, and what an error says.
+const (
+	whenForms    = "RFC 3339, a date, now, or a distance from now as -2h or -7d"
+	whenExamples = "a time as 2026-01-31T12:00:00Z, a date as 2026-01-31, now, or a distance from now as -2h or -7d"
+)
+
+// parseWhen reads a time from a flag: RFC 3339, a date, now, or a distance from now; zero when it is empty.
+func parseWhen(flag, text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if text == "now" {
+		return now.UTC().Truncate(time.Millisecond), nil
+	}
+	if d, ok := words.ParseSpan(text); ok && isRelative(text) {
+		return now.Add(d).UTC().Truncate(time.Millisecond), nil
+	}
+	if t, ok := measurement.ParseTime(text); ok {
+		return t.UTC(), nil
+	}
+	return time.Time{}, usageError{fmt.Errorf("%s is %q: %s", flag, text, whenExamples)}
+}
+
+// isRelative reports whether a time of a flag depends on when it is read: now, or a distance from now.
+func isRelative(text string) bool {
+	return text == "now" || strings.HasPrefix(text, "-") || strings.HasPrefix(text, "+")
+}

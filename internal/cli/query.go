@@ -1,0 +1,243 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/config"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/connect"
+	"waterwheel/internal/timeseries"
+	"waterwheel/reader"
+	"waterwheel/sink"
+)
+
+const queryHelp = `Prints measurements: series after series, each in the order of time. It reads MongoDB only; of the settings it needs
+MONGODB_URI and what goes with it.
+
+COLLECTION is the name of the time series; it may be left out where KAFKA_TOPICS has one topic and a condition comes first.
+
+NAME=VALUE is a condition on the meta, sensor=s-17 on its part "sensor". NAME!=VALUE is its contrary, NAME=A,B takes either. A
+number, true, false and null also mean the text: n=17 finds 17 and "17", n='"17"' only the text. meta=VALUE compares the whole
+meta (its fields in any order), and --filter takes any filter on it, in Extended JSON and the words of the view.
+
+FIELDs are those to print beside time and meta, dotted paths too; without any all are printed.
+
+The table's columns fit the first 40 measurements; what appears later is at the end of its line, as name=value. CSV without
+FIELDs has those of the first 1000 measurements, and says on standard error what it left out. A line of JSON is relaxed Extended
+JSON: types survive, but for how wide a whole number is stored. --plot draws the smallest and the largest value of each column,
+and no line where measurements are missing; FIELDs that are named with it are printed before.`
+
+const queryExample = `  waterwheel query measurements sensor=s-17 --last 1h celsius humidity --plot celsius
+  waterwheel query measurements site=north,south --from 2026-03-01 --to 2026-03-02 --format csv celsius > march.csv
+  waterwheel query measurements --latest
+  waterwheel query measurements sensor!=s-17 --follow --format json`
+
+// queryFlags are the flags of query as they are written.
+type queryFlags struct {
+	from, to, last, filter, format, plot string
+	limit                                int64
+	latest, follow, series, local        bool
+	explain                              bool
+}
+
+// measurementSource is where measurements are read; *reader.Series is one.
+type measurementSource interface {
+	Options() timeseries.Options
+	Find(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
+	Latest(ctx context.Context, q reader.Query) iter.Seq2[reader.Measurement, error]
+	Follow(ctx context.Context, q reader.Query, every time.Duration) iter.Seq2[reader.Measurement, error]
+	Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error]
+	Explain(ctx context.Context, q reader.Query) (reader.Plan, error)
+}
+
+func (p *Program) queryCommand() *cobra.Command {
+	var flags queryFlags
+	cmd := &cobra.Command{
+		Use:     "query [COLLECTION] [NAME=VALUE ...] [FIELD ...]",
+		Short:   "Print measurements that are stored, as a table, CSV, JSON or a plot",
+		Long:    queryHelp,
+		Example: queryExample,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			words, err := parseWords(args)
+			if err != nil {
+				return err
+			}
+			q, err := flags.query(words, time.Now())
+			if err != nil {
+				return err
+			}
+			q.formatGiven = cmd.Flags().Changed("format")
+			if err := q.check(); err != nil {
+				return err
+			}
+			return p.query(cmd.Context(), q)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.from, "from", "", "first time: "+whenForms)
+	f.StringVar(&flags.to, "to", "", "end of the time, not included; written as --from")
+	f.StringVar(&flags.last, "last", "", "only so long before --to, or before now: 90s, 1h30m, 7d")
+	f.Int64Var(&flags.limit, "limit", 0, "so many measurements at most; 0: all")
+	flags.format = "table"
+	f.Var(choice{&flags.format, []string{"table", "csv", "json"}}, "format", "table, csv or json (a line each); --output means the same")
+	f.StringVar(&flags.filter, "filter", "", `filter on the meta in Extended JSON, as '{"meta.sensor": {"$gt": "s-1"}}'`)
+	f.BoolVar(&flags.latest, "latest", false, "the newest measurement of each series")
+	f.BoolVar(&flags.follow, "follow", false, "what is stored from now on, until ctrl-C")
+	f.BoolVar(&flags.series, "series", false, "only the series: the metas")
+	f.StringVar(&flags.plot, "plot", "", "draw this field over time")
+	f.BoolVar(&flags.explain, "explain", false, "print no measurements, but which index finds them, and which would find them better")
+	f.BoolVar(&flags.local, "local", false, "times of the local time zone instead of UTC; not in JSON")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.Replace(name, "output", "format", 1))
+	})
+	return cmd
+}
+
+// query is what the words and flags ask for.
+type query struct {
+	queryFlags
+	words       queryWords
+	times       timeRange
+	also        bson.D // --filter
+	location    *time.Location
+	formatGiven bool
+
+	reader.Query // complete once the time series is open
+}
+
+// query reads the flags.
+func (f queryFlags) query(words queryWords, now time.Time) (*query, error) {
+	q := &query{queryFlags: f, words: words, location: time.UTC}
+	var err error
+	if q.times, err = parseRange(f.from, f.to, f.last, now); err != nil {
+		return nil, err
+	}
+	if f.filter != "" {
+		if err := bson.UnmarshalExtJSON([]byte(f.filter), false, &q.also); err != nil {
+			return nil, usageError{fmt.Errorf("--filter is not an object of Extended JSON: %w", err)}
+		}
+	}
+	if f.local {
+		q.location = time.Local //nolint:gosmopolitan // asked for
+	}
+	return q, nil
+}
+
+// check refuses flags that do not go together.
+func (q *query) check() error {
+	for _, c := range []struct {
+		wrong bool
+		why   string
+	}{
+		{q.limit < 0, fmt.Sprintf("--limit is %d: it must not be negative", q.limit)},
+		{countTrue(q.latest, q.follow, q.series, q.plot != "") > 1, "give one of --latest, --follow, --series and --plot"},
+		{q.explain && (q.follow || q.plot != "" || q.formatGiven), "--explain prints a text of its own: leave --follow, --plot and --format away"},
+		{q.follow && (q.to != "" || q.last != ""), "--follow has no end: leave --to and --last away, or follow without"},
+		{q.series && len(q.words.fields) > 0, "--series prints no fields: leave " + strings.Join(q.words.fields, ", ") + " away"},
+		{q.series && q.format == "csv", "--series prints a table or json"},
+		{q.plot != "" && q.formatGiven && q.format != "table", "--plot draws for people: leave --format " + q.format + " away"},
+	} {
+		if c.wrong {
+			return usageError{errors.New(c.why)}
+		}
+	}
+	return nil
+}
+
+func countTrue(list ...bool) (n int) {
+	for _, one := range list {
+		if one {
+			n++
+		}
+	}
+	return n
+}
+
+// query opens the time series and prints what was asked for.
+func (p *Program) query(ctx context.Context, q *query) error {
+	c, err := config.LoadDatabase(p.Lookup, p.Environ)
+	if err != nil {
+		return err
+	}
+	if q.words.collection == "" {
+		if len(c.Kafka.Topics) != 1 {
+			return usageError{errors.New("which time series? Name its collection first, as: waterwheel query measurements (it may be left out " +
+				"where KAFKA_TOPICS has one topic)")}
+		}
+		q.words.collection = c.MongoDB.SeriesFor(c.Kafka.Topics[0])
+	}
+	if c.Service.LogLevel == "info" {
+		c.Service.LogLevel = "warn"
+	}
+	return p.read(ctx, c, newLogger(p.Stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal), q.words.collection,
+		func(from measurementSource) (err error) {
+			if q.Meta, err = q.words.filter(from.Options().MetaField, q.also); err != nil {
+				return err
+			}
+			if err := q.leaveFields(from.Options()); err != nil {
+				return err
+			}
+			q.From, q.To, q.Limit = q.times.from, q.times.to, q.limit
+			err = newQuerying(p, from, q).run(ctx)
+			if wrong := (*reader.QueryError)(nil); errors.As(err, &wrong) {
+				return usageError{err}
+			}
+			return err
+		})
+}
+
+// leaveFields leaves those fields that are none: time and meta are printed in any case.
+func (q *query) leaveFields(o timeseries.Options) error {
+	none := func(name string) bool { return name == o.TimeField || o.MetaField != "" && o.OfMeta(name) }
+	if q.queryFlags.plot != "" && none(q.queryFlags.plot) {
+		return usageError{fmt.Errorf("--plot draws a field of the measurements over time, and %s is none", q.queryFlags.plot)}
+	}
+	q.words.fields = slices.DeleteFunc(q.words.fields, none)
+	return nil
+}
+
+// readSeries opens a time series for as long as it is used.
+func readSeries(ctx context.Context, c config.Config, log *slog.Logger, name string, use func(measurementSource) error) error {
+	if err := timeseries.CheckSeriesName(c.MongoDB.Database, name, timeseries.MaxNamespace); err != nil {
+		return usageError{fmt.Errorf("the collection %q %w", name, err)}
+	}
+	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	if err != nil {
+		return err
+	}
+	defer connect.CloseDatabase(database)
+	series, err := reader.Open(ctx, database.Reading(), name)
+	switch {
+	case errors.Is(err, reader.ErrNotSetUp):
+		return noSuchSeries(ctx, database, name)
+	case err != nil:
+		return database.Explain(err)
+	}
+	return database.Explain(use(indexedSeries{series, database, name}))
+}
+
+// noSuchSeries says which time series there are.
+func noSuchSeries(ctx context.Context, database *sink.Database, name string) error {
+	names, err := database.TimeSeries(ctx)
+	switch {
+	case sink.LacksRight(err): // which others there are, this user may not know
+		return fmt.Errorf("%s.%s: %w", database.Name(), name, reader.ErrNotSetUp)
+	case err != nil:
+		return err
+	case len(names) == 0:
+		return fmt.Errorf("the database %s has no time series yet: is MONGODB_DATABASE right? `waterwheel init` makes them", database.Name())
+	}
+	return fmt.Errorf("the database %s has no time series %q; it has %s. Name the collection first, then conditions and fields",
+		database.Name(), name, text.List(names))
+}

@@ -1,0 +1,460 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/config"
+	"waterwheel/internal/timeseries"
+	"waterwheel/reader"
+)
+
+// shelf is a measurementSource in memory. Of queries it knows the times, the limit, and whether there is a filter on the meta.
+type shelf struct {
+	all      []reader.Measurement // series after series
+	selected []bson.RawValue      // the metas that any filter selects
+	broken   error                // comes after the first measurement
+	asked    []reader.Query
+	endless  bool // Find repeats all, until it is stopped
+}
+
+// Options implements measurementSource.
+func (s *shelf) Options() timeseries.Options {
+	return timeseries.Options{TimeField: "time", MetaField: "meta"}
+}
+
+func (s *shelf) takes(q reader.Query, m reader.Measurement) bool {
+	filtered := len(q.Meta.(bson.D)) > 0
+	for _, meta := range s.selected {
+		filtered = filtered && !meta.Equal(m.Meta)
+	}
+	return !filtered && (q.From.IsZero() || !m.Time.Before(q.From)) && (q.To.IsZero() || m.Time.Before(q.To))
+}
+
+// Find implements measurementSource.
+func (s *shelf) Find(_ context.Context, q reader.Query) iter.Seq2[reader.Measurement, error] {
+	s.asked = append(s.asked, q)
+	return func(yield func(reader.Measurement, error) bool) {
+		n := int64(0)
+		for again := true; again; again = s.endless {
+			for _, m := range s.all {
+				if !s.takes(q, m) {
+					continue
+				}
+				if n++; !yield(m, nil) || n == q.Limit || s.broken != nil && !yield(reader.Measurement{}, s.broken) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Latest implements measurementSource: here it is the last of each meta.
+func (s *shelf) Latest(_ context.Context, q reader.Query) iter.Seq2[reader.Measurement, error] {
+	if q.Meta == nil {
+		q.Meta = bson.D{}
+	}
+	return func(yield func(reader.Measurement, error) bool) {
+		for i, m := range s.all {
+			if last := i == len(s.all)-1 || !s.all[i+1].Meta.Equal(m.Meta); last && s.takes(q, m) && !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Follow implements measurementSource.
+func (s *shelf) Follow(ctx context.Context, q reader.Query, _ time.Duration) iter.Seq2[reader.Measurement, error] {
+	return s.Find(ctx, q)
+}
+
+// Series implements measurementSource.
+func (s *shelf) Series(ctx context.Context, q reader.Query) iter.Seq2[bson.RawValue, error] {
+	return func(yield func(bson.RawValue, error) bool) {
+		for m, err := range s.Latest(ctx, q) {
+			if !yield(m.Meta, err) {
+				return
+			}
+		}
+	}
+}
+
+// Explain implements measurementSource: there is no server to ask.
+func (s *shelf) Explain(context.Context, reader.Query) (reader.Plan, error) {
+	return reader.Plan{}, reader.ErrNoExplain
+}
+
+// raw encodes a value.
+func raw(t testing.TB, v any) bson.RawValue {
+	t.Helper()
+	kind, data, err := bson.MarshalValue(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bson.RawValue{Type: kind, Value: data}
+}
+
+// filled is a shelf with an hour of two sensors, one of them selected by any filter.
+func filled(t testing.TB) *shelf {
+	s := &shelf{}
+	for sensor := range 2 {
+		meta := raw(t, bson.D{{Key: "sensor", Value: fmt.Sprintf("s-%d", 17+sensor)}})
+		for n := range 60 {
+			s.all = append(s.all, reader.Measurement{
+				Time: time.Date(2026, 3, 1, 12, n, 0, 0, time.UTC), Meta: meta,
+				Fields: raw(t, bson.D{{Key: "celsius", Value: float64(n)}, {Key: "name", Value: "x"}}).Document(),
+			})
+		}
+		if sensor == 0 {
+			s.selected = append(s.selected, meta)
+		}
+	}
+	return s
+}
+
+// querying runs a command line on a shelf.
+func onShelf(t *testing.T, s *shelf, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	env := map[string]string{"MONGODB_URI": "mongodb://mongo/db"}
+	return try(t, env, func(p *Program) {
+		p.read = func(_ context.Context, _ config.Config, _ *slog.Logger, name string, use func(measurementSource) error) error {
+			if name != "measurements" {
+				t.Errorf("%q is opened", name)
+			}
+			return use(s)
+		}
+	}, append([]string{"query", "measurements"}, args...)...)
+}
+
+func TestQueryWords(t *testing.T) {
+	for _, c := range []struct {
+		words []string
+		want  string // the filter
+		rest  string // collection and fields
+	}{
+		{[]string{"m", "sensor=s-17"}, `{"meta.sensor":{"$eq":"s-17"}}`, "m []"},
+		{[]string{"sensor=s-17", "celsius", "wind.speed"}, `{"meta.sensor":{"$eq":"s-17"}}`, " [celsius wind.speed]"},
+		{[]string{"m", "n=17"}, `{"meta.n":{"$in":[17,"17"]}}`, "m []"},
+		{[]string{"m", "n=1e3"}, `{"meta.n":{"$in":[1000.0,"1e3"]}}`, "m []"},
+		{[]string{"m", "n=-0.5,x"}, `{"meta.n":{"$in":[-0.5,"-0.5","x"]}}`, "m []"},
+		{[]string{"m", "n=0x11"}, `{"meta.n":{"$eq":"0x11"}}`, "m []"},
+		{[]string{"m", "n=9223372036854775808"}, `{"meta.n":{"$in":[9.223372036854776E+18,"9223372036854775808"]}}`, "m []"},
+		{[]string{"m", `n="17"`}, `{"meta.n":{"$eq":"17"}}`, "m []"},
+		{[]string{"m", `n="a,b",c`}, `{"meta.n":{"$in":["a,b","c"]}}`, "m []"},
+		{[]string{"m", `n="a\"b"`}, `{"meta.n":{"$eq":"a\"b"}}`, "m []"},
+		{[]string{"m", "a=true", "b=null"}, `{"$and":[{"meta.a":{"$in":[true,"true"]}},{"meta.b":{"$in":[null,"null"]}}]}`, "m []"},
+		{[]string{"m", "a!=x", "a!=y"}, `{"$and":[{"meta.a":{"$ne":"x"}},{"meta.a":{"$ne":"y"}}]}`, "m []"},
+		{[]string{"m", "a!=1"}, `{"meta.a":{"$nin":[1,"1"]}}`, "m []"},
+		{[]string{"m", "a="}, `{"meta.a":{"$eq":""}}`, "m []"},
+		{[]string{"m", "a=b=c"}, `{"meta.a":{"$eq":"b=c"}}`, "m []"},
+		{[]string{"m", "meta=s-17"}, `{"meta":{"$eq":"s-17"}}`, "m []"},
+		{[]string{"m", "meta.a.b=x"}, `{"meta.a.b":{"$eq":"x"}}`, "m []"},
+		{[]string{"m", `meta={"b": {"$numberLong": "1"}, "a": [1, 2]}`}, `{"meta":{"$eq":{"b":1,"a":[1,2]}}}`, "m []"},
+	} {
+		q, err := parseWords(c.words)
+		if err != nil {
+			t.Errorf("%q: %v", c.words, err)
+			continue
+		}
+		filter, err := q.filter("meta", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := bson.MarshalExtJSON(filter, false, false)
+		if err != nil || string(text) != c.want || fmt.Sprint(q.collection, " ", q.fields) != c.rest {
+			t.Errorf("%q: %s %v, want %s; %q %q, want %q", c.words, text, err, c.want, q.collection, q.fields, c.rest)
+		}
+	}
+	for want, words := range map[string][]string{
+		"conditions are name=value":     {"m", "celsius>20"},
+		"names no part of the meta":     {"m", "=x"},
+		"this is not Extended JSON":     {"m", "meta={sensor: 1}"},
+		"is no text in quotes":          {"m", `a="x`},
+		`the field "a" is empty, or na`: {"m", "a", "a"},
+	} {
+		if _, err := parseWords(words); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", words, err, want)
+		}
+	}
+}
+
+func TestQueryWithoutMetaHasNoConditions(t *testing.T) {
+	q, err := parseWords([]string{"m", "a=1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.filter("", nil); !errors.As(err, &usageError{}) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestQueryTimes(t *testing.T) {
+	now := time.Date(2026, 3, 8, 12, 0, 0, 500, time.UTC)
+	for _, c := range []struct{ from, to, last, want string }{
+		{"", "", "", ""},
+		{"2026-03-01", "", "", " from 2026-03-01T00:00:00Z"},
+		{"-7d", "now", "", " from 2026-03-01T12:00:00Z to 2026-03-08T12:00:00Z"},
+		{"-1w1d12h", "-90m", "", " from 2026-02-28T00:00:00Z to 2026-03-08T10:30:00Z"},
+		{"", "", "1h", " from 2026-03-08T11:00:00Z to 2026-03-08T12:00:00Z"},
+		{"", "2026-03-02", "1d", " from 2026-03-01T00:00:00Z to 2026-03-02T00:00:00Z"},
+	} {
+		got, err := parseRange(c.from, c.to, c.last, now)
+		if err != nil || got.String() != c.want {
+			t.Errorf("%v: %q %v, want %q", c, got, err, c.want)
+		}
+	}
+	for want, c := range map[string][3]string{
+		"--last and --from":    {"2026-03-01", "", "1h"},
+		"--last is \"1x\"":     {"", "", "1x"},
+		"--last is \"0s\"":     {"", "", "0s"},
+		"--last is \"36600w":   {"", "", "36600w"},
+		"--last is \"5200w3":   {"", "", "5200w36500d2500000h"},
+		"--last is \"-1h\"":    {"", "", "-1h"},
+		"--from is \"monday\"": {"monday", "", ""},
+		"begins only at":       {"now", "-1h", ""},
+		"--from is \"-1e9d\"":  {"-1e9d", "", ""},
+	} {
+		if _, err := parseRange(c[0], c[1], c[2], now); !errors.As(err, &usageError{}) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", c, err, want)
+		}
+	}
+}
+
+// TestQueryRefusesWhatDoesNotGoTogether with the way out, before anything is opened.
+func TestQueryRefusesWhatDoesNotGoTogether(t *testing.T) {
+	for want, args := range map[string][]string{
+		"give one of --latest, --follow":  {"--latest", "--follow"},
+		"--follow has no end":             {"--follow", "--last", "1h"},
+		"--series prints no fields":       {"--series", "celsius"},
+		"--series prints a table or json": {"--series", "--format", "csv"},
+		"--plot draws for people":         {"--plot", "celsius", "--format", "csv"},
+		"--limit is -1":                   {"--limit", "-1"},
+		"must be table or csv or json":    {"--output", "yaml"},
+		"--filter is not an object":       {"--filter", "sensor"},
+	} {
+		if code, _, stderr := onShelf(t, nil, args...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, %q, want %q", args, code, stderr, want)
+		}
+	}
+	code, _, stderr := try(t, nil, nil, "query", "measurements")
+	if code != exitUsage || !strings.Contains(stderr, "MONGODB_URI: is required") || strings.Contains(stderr, "KAFKA") {
+		t.Errorf("without settings: exit code %d, %q", code, stderr)
+	}
+}
+
+// TestQueryTakesTheCollectionOfTheTopic where no word names it.
+func TestQueryTakesTheCollectionOfTheTopic(t *testing.T) {
+	env := map[string]string{"MONGODB_URI": "mongodb://mongo/db", "KAFKA_TOPICS": "events", "MONGODB_COLLECTION": "ts-{topic}"}
+	opened := ""
+	remember := func(p *Program) {
+		p.read = func(_ context.Context, _ config.Config, _ *slog.Logger, name string, _ func(measurementSource) error) error {
+			opened = name
+			return nil
+		}
+	}
+	if code, _, stderr := try(t, env, remember, "query", "sensor=s-17", "celsius"); code != exitDone || opened != "ts-events" {
+		t.Errorf("exit code %d, %q is opened, %s", code, opened, stderr)
+	}
+	env["KAFKA_TOPICS"] = "events,others"
+	if code, _, stderr := try(t, env, remember, "query", "--latest"); code != exitUsage || !strings.Contains(stderr, "which time series?") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+func TestQueryAsksForWhatIsNamed(t *testing.T) {
+	s := filled(t)
+	code, stdout, stderr := onShelf(t, s, "sensor=s-17", "celsius", "--from", "2026-03-01T12:30:00Z", "--limit", "2", "--plot", "name")
+	if code != exitDone || len(s.asked) != 1 {
+		t.Fatalf("exit code %d, %s", code, stderr)
+	}
+	want := reader.Query{
+		Meta: bson.D{{Key: "meta.sensor", Value: bson.D{{Key: "$eq", Value: "s-17"}}}},
+		From: time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC), Fields: []string{"celsius", "name"}, Limit: 2,
+	}
+	if diff := cmp.Diff(want, s.asked[0]); diff != "" {
+		t.Error(diff)
+	}
+	const table = "time                      sensor  celsius\n2026-03-01T12:30:00.000Z  s-17         30\n2026-03-01T12:31:00.000Z  s-17         31\n"
+	if stdout != table {
+		t.Errorf("printed\n%s", stdout)
+	}
+}
+
+// TestQueryTakesNoFieldsFromTimeAndMeta: they are printed in any case, and cannot be drawn.
+func TestQueryTakesNoFieldsFromTimeAndMeta(t *testing.T) {
+	for format, want := range map[string]string{
+		"table": "time                      sensor  celsius\n2026-03-01T12:00:00.000Z  s-17          0\n",
+		"csv":   "time,sensor,celsius\n2026-03-01T12:00:00.000Z,s-17,0\n",
+	} {
+		code, stdout, stderr := onShelf(t, filled(t), "--limit=1", "--format", format, "time", "meta.sensor", "celsius", "meta")
+		if code != exitDone || stdout != want || stderr != "" {
+			t.Errorf("exit code %d, %q, printed\n%s", code, stderr, stdout)
+		}
+	}
+	s := filled(t)
+	if _, stdout, _ := onShelf(t, s, "--limit=1", "--format=json", "time"); stdout != `{"time":{"$date":"2026-03-01T12:00:00Z"},"meta":{"sensor":"s-17"}}`+"\n" ||
+		s.asked[0].Fields == nil || len(s.asked[0].Fields) > 0 {
+		t.Errorf("printed %s, and asked for %#v", stdout, s.asked)
+	}
+	if _, stdout, _ := onShelf(t, filled(t), "--limit=1", "time"); stdout != "time                      sensor\n2026-03-01T12:00:00.000Z  s-17\n" {
+		t.Errorf("printed\n%s", stdout)
+	}
+	for _, name := range []string{"time", "meta", "meta.sensor"} {
+		if code, _, stderr := onShelf(t, filled(t), "--plot", name); code != exitUsage || !strings.Contains(stderr, name+" is none") {
+			t.Errorf("exit code %d, %q", code, stderr)
+		}
+	}
+	if _, _, stderr := onShelf(t, filled(t), "sensor"); stderr != "\"sensor\" is no field but a part of the meta, which is printed in any case.\n" {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+func TestQueryHints(t *testing.T) {
+	for want, args := range map[string][]string{
+		"None of the 120 measurements has celcius; there are celsius, name.": {"celcius"},
+		`No measurement of sensor=s-17 to 2026-01-01T00:00:00Z: the newest`:  {"sensor=s-17", "--to", "2026-01-01"},
+		"at 2026-03-01T12:59:00.000Z.":                                       {"--from", "2027-01-01"},
+	} {
+		if code, _, stderr := onShelf(t, filled(t), args...); code != exitDone || strings.Count(stderr, want) != 1 {
+			t.Errorf("%v: exit code %d, %q, want %q", args, code, stderr, want)
+		}
+	}
+	many := &shelf{}
+	for i := range sampleSize {
+		many.all = append(many.all, reader.Measurement{Time: time.Unix(int64(i), 0), Meta: raw(t, i), Fields: raw(t, bson.D{}).Document()})
+	}
+	if _, _, stderr := onShelf(t, many, "--from", "2027-01-01"); !strings.Contains(stderr, "the newest of the first 40 series is at 1970-01-01T00:00:39.000Z") {
+		t.Errorf("of many series it says %q", stderr)
+	}
+	s := filled(t)
+	s.selected = nil
+	_, _, stderr := onShelf(t, s, "senser=s-17", "celsius=1")
+	for _, want := range []string{
+		`No series matches senser=s-17 celsius=1. There is sensor=s-17, for example`, `The meta has no "senser": it has sensor.`,
+		`"celsius" is a field of the measurements: conditions are on the meta`,
+	} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is not in %q", want, stderr)
+		}
+	}
+}
+
+// TestQueryHintsEarly: who misspelt a field need not wait for the end.
+func TestQueryHintsEarly(t *testing.T) {
+	s := filled(t)
+	for len(s.all) < 3*hintAfter {
+		s.all = append(s.all, s.all...)
+	}
+	_, _, stderr := onShelf(t, s, "celcius")
+	if strings.Count(stderr, "None of the 1000 measurements has celcius") != 1 || strings.Count(stderr, "celcius") != 1 {
+		t.Errorf("it says %q", stderr)
+	}
+}
+
+// TestQueryTellsOfBrokenBuckets: what can be read is printed, and the command fails.
+func TestQueryTellsOfBrokenBuckets(t *testing.T) {
+	s := filled(t)
+	s.broken = &reader.BucketError{Namespace: "db.measurements.buckets", Err: errors.New("odd")}
+	code, stdout, stderr := onShelf(t, s, "--format", "json")
+	if code != exitFailed || strings.Count(stdout, "\n") != 120 || strings.Count(stderr, "cannot be read: odd") != badBucketsTold ||
+		!strings.Contains(stderr, "120 buckets could not be read") {
+		t.Errorf("exit code %d, %d lines, %q", code, strings.Count(stdout, "\n"), stderr)
+	}
+	s.broken = &reader.QueryError{Err: errors.New("no such operator")}
+	if code, _, stderr := onShelf(t, s); code != exitUsage || !strings.Contains(stderr, "waterwheel: no such operator") {
+		t.Errorf("a query that cannot be asked: exit code %d, %q", code, stderr)
+	}
+	s.broken = errors.New("no primary")
+	if code, stdout, _ := onShelf(t, s); code != exitFailed || strings.Count(stdout, "\n") != 2 {
+		t.Errorf("what came before the end is not in %q", stdout)
+	}
+	if code, stdout, stderr := onShelf(t, s, "--format", "json"); code != exitFailed || strings.Count(stdout, "\n") != 1 || !strings.Contains(stderr, "no primary") {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+}
+
+// TestQueryFollowsInTheColumnsOfWhatThereIs: the first measurement need not have all fields.
+func TestQueryFollowsInTheColumnsOfWhatThereIs(t *testing.T) {
+	s := filled(t)
+	s.all[0].Fields = raw(t, bson.D{{Key: "name", Value: "first"}}).Document()
+	_, stdout, _ := onShelf(t, s, "--follow", "--format", "csv")
+	if !strings.HasPrefix(stdout, "time,sensor,celsius,name\n2026-03-01T12:00:00.000Z,s-17,,first\n") {
+		t.Errorf("printed %.100q", stdout)
+	}
+}
+
+// TestQueryDrawsForWhoLooks: colours and fine dots on a terminal that has them.
+func TestQueryDrawsForWhoLooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		screen terminal
+		env    map[string]string
+		colors bool
+		ascii  bool
+		width  int
+	}{
+		"a file":       {terminal{}, nil, false, true, 80},
+		"wide file":    {terminal{}, map[string]string{"COLUMNS": "132"}, false, true, 132},
+		"a terminal":   {terminal{100, 40}, map[string]string{"LANG": "C.UTF-8"}, true, false, 100},
+		"no locale":    {terminal{100, 40}, nil, true, false, 100},
+		"old locale":   {terminal{100, 40}, map[string]string{"LANG": "de_DE.UTF-8", "LC_ALL": "C"}, true, true, 100},
+		"no colors":    {terminal{100, 40}, map[string]string{"NO_COLOR": "1"}, false, false, 100},
+		"dumb":         {terminal{100, 40}, map[string]string{"TERM": "dumb"}, false, true, 80},
+		"tiny, lowest": {terminal{10, 2}, nil, true, false, 10},
+	} {
+		p := &Program{screen: c.screen, Lookup: func(name string) (string, bool) { v, ok := c.env[name]; return v, ok }}
+		if o := p.plotOptions(&query{}); o.Color != c.colors || o.ASCII != c.ascii || o.Width != c.width {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	s := filled(t)
+	env := map[string]string{"MONGODB_URI": "mongodb://mongo/db"}
+	_, stdout, _ := try(t, env, func(p *Program) {
+		p.screen = terminal{100, 40}
+		p.read = func(_ context.Context, _ config.Config, _ *slog.Logger, _ string, use func(measurementSource) error) error {
+			return use(s)
+		}
+	}, "query", "m", "--plot", "celsius")
+	for _, want := range []string{"\x1b[36m", "sensor=s-18  min 0  mean 29.5  max 59  last 59  of 60", "celsius, 2026-03-01 12:00:00 to 2026-03-01 12:59:00 UTC"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is not in\n%s", want, stdout)
+		}
+	}
+}
+
+// endOfPaper is a writer that is full after some bytes.
+type endOfPaper struct{ left int }
+
+// Write implements io.Writer.
+func (e *endOfPaper) Write(b []byte) (int, error) {
+	if e.left -= len(b); e.left < 0 {
+		return 0, errors.New("no space left")
+	}
+	return len(b), nil
+}
+
+// TestQueryStopsWhenNothingCanBePrinted instead of reading on.
+func TestQueryStopsWhenNothingCanBePrinted(t *testing.T) {
+	s := filled(t)
+	s.endless = true
+	var errs bytes.Buffer
+	env := map[string]string{"MONGODB_URI": "mongodb://mongo/db"}
+	code, _, _ := try(t, env, func(p *Program) {
+		p.Stdout, p.Stderr = &endOfPaper{200_000}, &errs
+		p.read = func(_ context.Context, _ config.Config, _ *slog.Logger, _ string, use func(measurementSource) error) error {
+			return use(s)
+		}
+	}, "query", "m", "--format", "csv")
+	if code != exitFailed || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("exit code %d, %q", code, errs.String())
+	}
+}

@@ -1,0 +1,234 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/cli/plot"
+	"waterwheel/internal/cli/rows"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/words"
+	"waterwheel/reader"
+)
+
+const (
+	// flushEvery is how long printed rows wait for others.
+	flushEvery = 200 * time.Millisecond
+	// sampleSize is how many measurements are looked at to learn which fields there are.
+	sampleSize = 40
+	// hintAfter is after how many measurements it is said that none had a field.
+	hintAfter = 1000
+	// badBucketsTold is of how many buckets it is said why they cannot be read.
+	badBucketsTold = 5
+)
+
+// querying prints what a query finds.
+type querying struct {
+	*query
+	p     *Program
+	from  measurementSource
+	out   *bufio.Writer
+	rows  rows.Writer // nil: no rows are printed
+	plot  *plot.Plot  // nil: nothing is drawn
+	label func(meta bson.RawValue) string
+
+	found      int64
+	missing    []string // of the fields that are named those that no measurement had
+	mistaken   bool     // a condition is on what no meta has
+	badBuckets int
+	flushed    time.Time
+}
+
+func newQuerying(p *Program, from measurementSource, q *query) *querying {
+	r := &querying{query: q, p: p, from: from, out: bufio.NewWriterSize(p.Stdout, 64<<10), flushed: time.Now(), label: labels()}
+	o := rows.Options{TimeField: from.Options().TimeField, MetaField: from.Options().MetaField, Fields: q.words.fields, Location: q.location}
+	r.missing = slices.Clone(q.words.fields)
+	if q.queryFlags.plot != "" {
+		r.plot = &plot.Plot{Title: q.queryFlags.plot}
+		if !slices.Contains(r.missing, r.plot.Title) {
+			r.missing = append(r.missing, r.plot.Title)
+		}
+	}
+	if r.missing != nil {
+		q.Fields = slices.Clone(r.missing)
+	}
+	switch {
+	case r.plot != nil && q.words.fields == nil:
+	case q.format == "csv":
+		r.rows = rows.NewCSV(r.out, o)
+	case q.format == "json":
+		r.rows = rows.NewJSON(r.out, o)
+	default:
+		r.rows = rows.NewTable(r.out, o)
+	}
+	return r
+}
+
+// labels names series; the name of the last one is kept.
+func labels() func(bson.RawValue) string {
+	last, name := bson.RawValue{}, rows.Label(bson.RawValue{})
+	return func(meta bson.RawValue) string {
+		if meta.Type != last.Type || !slices.Equal(meta.Value, last.Value) {
+			last = bson.RawValue{Type: meta.Type, Value: slices.Clone(meta.Value)}
+			name = text.Printable(rows.Label(meta))
+		}
+		return name
+	}
+}
+
+// run prints what was asked for.
+func (r *querying) run(ctx context.Context) error {
+	if r.explain {
+		return r.explained(ctx)
+	}
+	var err error
+	switch {
+	case r.series:
+		err = r.listSeries(ctx)
+	case r.follow:
+		err = r.followed(ctx)
+	case r.latest:
+		err = r.print(ctx, r.from.Latest(ctx, r.Query))
+	default:
+		err = r.print(ctx, r.from.Find(ctx, r.Query))
+	}
+	if flushing := r.out.Flush(); err == nil {
+		err = flushing
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.hints(ctx); err != nil {
+		return err
+	}
+	r.hintIndex(ctx)
+	if r.badBuckets > 0 {
+		return fmt.Errorf("%s could not be read: what is printed lacks what they hold", words.Count(r.badBuckets, "bucket"))
+	}
+	return nil
+}
+
+// print prints measurements, or draws them.
+func (r *querying) print(ctx context.Context, all iter.Seq2[reader.Measurement, error]) error {
+	for m, err := range all {
+		if err != nil {
+			if err = r.bad(err); err != nil {
+				if r.rows != nil { // what came before it is good
+					err = errors.Join(err, r.rows.Flush())
+				}
+				return err
+			}
+			continue
+		}
+		if err := r.take(ctx, rows.Row{Time: m.Time, Meta: m.Meta, Fields: m.Fields}); err != nil {
+			return err
+		}
+	}
+	if r.rows != nil {
+		if err := r.rows.Flush(); err != nil {
+			return err
+		}
+	}
+	if r.plot != nil && !r.plot.Empty() {
+		if r.rows != nil {
+			fmt.Fprintln(r.out)
+		}
+		r.plot.Draw(r.out, r.p.plotOptions(r.query))
+	}
+	return nil
+}
+
+// take prints or draws one measurement.
+func (r *querying) take(ctx context.Context, row rows.Row) error {
+	r.found++
+	if len(r.missing) > 0 {
+		r.missing = slices.DeleteFunc(r.missing, row.Has)
+		if r.found == hintAfter {
+			if err := r.hintFields(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if r.plot != nil {
+		value, there, ok := row.Number(r.plot.Title)
+		switch {
+		case ok:
+			r.plot.Add(r.label(row.Meta), row.Time.UnixMilli(), value)
+		case there:
+			r.plot.AddNotNumber()
+		}
+	}
+	if r.rows == nil {
+		return nil
+	}
+	if err := r.rows.Write(row); err != nil {
+		return err
+	}
+	if r.follow {
+		if err := r.rows.Flush(); err != nil {
+			return err
+		}
+	} else if time.Since(r.flushed) < flushEvery {
+		return nil
+	}
+	r.flushed = time.Now()
+	return r.out.Flush()
+}
+
+// bad tells of a bucket that cannot be read; any other error is returned.
+func (r *querying) bad(err error) error {
+	var bucket *reader.BucketError
+	if !errors.As(err, &bucket) {
+		return err
+	}
+	if r.badBuckets++; r.badBuckets <= badBucketsTold {
+		fmt.Fprintf(r.p.Stderr, "waterwheel: %s\n", text.Printable(err.Error()))
+	}
+	return nil
+}
+
+// followed prints what is stored from now on. The newest measurements that there are decide about the columns.
+func (r *querying) followed(ctx context.Context) error {
+	q := r.Query
+	q.Limit = sampleSize
+	if sampler, ok := r.rows.(rows.Sampler); ok {
+		for m, err := range r.from.Latest(ctx, q) {
+			if err == nil {
+				sampler.Sample(rows.Row{Time: m.Time, Meta: m.Meta, Fields: m.Fields})
+			}
+		}
+	}
+	return r.print(ctx, r.from.Follow(ctx, r.Query, 0))
+}
+
+// listSeries prints the metas, in the form in which they are conditions.
+func (r *querying) listSeries(ctx context.Context) error {
+	metaField := r.from.Options().MetaField
+	for meta, err := range r.from.Series(ctx, r.Query) {
+		if err != nil {
+			return err
+		}
+		r.found++
+		if r.format != "json" {
+			fmt.Fprintln(r.out, text.Printable(rows.Label(meta)))
+			continue
+		}
+		line := bson.D{}
+		if meta.Type != 0 {
+			line = bson.D{{Key: metaField, Value: meta}}
+		}
+		encoded, err := bson.MarshalExtJSON(line, false, false)
+		if err != nil {
+			return fmt.Errorf("writing a meta as JSON: %w", err)
+		}
+		fmt.Fprintf(r.out, "%s\n", encoded)
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/internal/cli/text"
+)
+
+// The exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2 // wrong usage or settings; Go ends with it too, after a panic
+	exitFound  = 3 // the work is done and found something
+)
+
+// errFound is returned by commands that look for problems and found some, after they have printed them.
+var errFound = errors.New("found something")
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+// Program is the command line and its surroundings, which a test can replace.
+type Program struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Lookup         func(name string) (string, bool) // a variable of the environment
+	Environ        []string                         // the environment, as os.Environ returns it
+	Version        string
+	// Run carries out the command "run": it reads and writes until the context ends.
+	Run func(ctx context.Context, c config.Config, log *slog.Logger) error
+
+	// initialize creates the collections and topics that Run needs, and reports on out. Nil means the function initialize.
+	initialize func(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error
+	// read opens the time series of a name for as long as it is used. Nil means readSeries.
+	read func(ctx context.Context, c config.Config, log *slog.Logger, name string, use func(measurementSource) error) error
+
+	onTerminal  bool         // stderr is read by a person
+	interactive bool         // and stdin is written by one
+	screen      terminal     // what stdout is shown on
+	output      string       // how show prints: json, or for people
+	log         *slog.Logger // of run, once its settings are known; nil before, and of other commands
+	aside       *aside       // takes the log lines of other commands
+}
+
+// New returns the command line of this process.
+func New(version string, run func(ctx context.Context, c config.Config, log *slog.Logger) error) *Program {
+	p := &Program{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Lookup: os.LookupEnv, Environ: os.Environ(), Version: version, Run: run,
+		onTerminal: isTerminal(os.Stderr), screen: terminalOf(os.Stdout),
+	}
+	p.interactive = p.onTerminal && terminalOf(os.Stdin) != (terminal{})
+	return p
+}
+
+// Execute runs one command line and returns the exit code.
+func (p *Program) Execute(ctx context.Context, args []string) int {
+	out := &text.Output{Writer: p.Stdout, Terminal: p.screen != (terminal{})}
+	if p.initialize == nil {
+		p.initialize = initialize
+	}
+	if p.read == nil {
+		p.read = readSeries
+	}
+	p.Stdout, p.aside = out, &aside{out: p.Stderr, wait: func() bool { return !p.onTerminal && out.Begun() }}
+	root := p.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	p.aside.release()
+	if err == nil && out.Err != nil {
+		err = fmt.Errorf("printing: %w", out.Err)
+	}
+	var usage usageError
+	var settings *config.Error
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.Is(err, errFound):
+		return exitFound
+	case errors.As(err, &usage):
+		fmt.Fprintf(p.Stderr, "waterwheel: %v\n%s\n", err, usageHint(cmd))
+		return exitUsage
+	case errors.As(err, &settings):
+		p.lastWords(cmd, err, "all settings: docs/configuration.md, or \"waterwheel config --markdown\"")
+		return exitUsage
+	}
+	p.lastWords(cmd, err, "")
+	return exitFailed
+}
+
+// lastWords says why a command failed, and what helps, if that is known. Of run it is a line of the log, as everything else that it
+// says: whoever collects the log would lose another one. What is wrong with its settings is told to people line by line, though, where
+// the log is not for machines.
+func (p *Program) lastWords(cmd *cobra.Command, err error, help string) {
+	log := p.log
+	if runs := cmd.Name() == runName || !cmd.HasParent(); runs && log == nil {
+		if format, _ := p.Lookup("LOG_FORMAT"); format == "json" || format != "text" && !p.onTerminal {
+			log = newLogger(p.Stderr, "error", "json", false)
+		}
+	}
+	switch {
+	case log != nil && help != "":
+		log.Error("the consumer ends", "err", err, "way_out", help)
+	case log != nil:
+		log.Error("the consumer ends", "err", err)
+	case help != "":
+		fmt.Fprintf(p.Stderr, "waterwheel: %v\n%s%s.\n", err, strings.ToUpper(help[:1]), help[1:])
+	default:
+		fmt.Fprintf(p.Stderr, "waterwheel: %v\n", err)
+	}
+}
+
+// root is the tree of commands. Without a command it runs.
+func (p *Program) root() *cobra.Command {
+	run := p.runCommand()
+	root := &cobra.Command{
+		Use:   "waterwheel",
+		Short: "Store measurement events from Kafka as buckets in MongoDB, each record exactly once",
+		Long: "Reads measurement events from Kafka, groups them by series and time into buckets, and stores those in MongoDB,\n" +
+			"each record exactly once. Settings are environment variables; \"waterwheel config\" shows those in effect.\n\n" +
+			"Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 found something. Also 2, with a stack, when it\n" +
+			"ran into a bug: restart it, and report the stack.",
+		Args:          noArguments,
+		Version:       p.versionText(),
+		RunE:          run.RunE,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(run, p.initCommand(), p.checkCommand(), p.dlqCommand(), p.configCommand(), p.healthCommand(), p.versionCommand())
+	root.AddCommand(p.verifyCommand(), p.collectionCommand(), p.queryCommand(), p.serveCommand(), p.statusCommand())
+	root.SetHelpCommand(helpCommand(root))
+	completionCommand(root)
+	p.complete(root)
+	return root
+}
+
+// progress begins a line of progress for a person at stderr.
+func (p *Program) progress(what string) *text.Progress {
+	if !p.onTerminal {
+		return text.NewProgress(nil, what)
+	}
+	return text.NewProgress(p.Stderr, what)
+}
+
+// settings loads the settings and makes the logger they ask for.
+func (p *Program) settings() (config.Config, *slog.Logger, error) {
+	c, err := config.Load(p.Lookup, p.Environ)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	p.log = newLogger(p.Stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal)
+	return c, p.log, nil
+}
+
+// commandSettings are settings for a command whose output people read: so are the lines of its logger, unless LOG_FORMAT says
+// otherwise, and none of them stands within the output.
+func (p *Program) commandSettings() (config.Config, *slog.Logger, error) {
+	c, err := config.Load(p.Lookup, p.Environ)
+	if err != nil {
+		return config.Config{}, nil, err
+	}
+	return c, newLogger(p.aside, c.Service.LogLevel, cmp.Or(c.Service.LogFormat, "text"), p.onTerminal), nil
+}
+
+// start is what a command does with its settings that says first what of them works and may not be meant.
+func (p *Program) start(settings func() (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		c, log, err := settings()
+		if err != nil {
+			return err
+		}
+		for _, w := range c.Warnings() {
+			log.Warn(w.Message, "setting", w.Setting, "way_out", w.WayOut)
+		}
+		if strange := config.Strange(p.Environ); len(strange) > 0 {
+			log.Info("these variables look like settings, but are not", "variables", strings.Join(strange, ","))
+		}
+		return do(cmd.Context(), c, log)
+	}
+}
+
+// quietSettings are settings whose logger leaves the life cycle out, for commands whose output a person reads.
+func (p *Program) quietSettings() (config.Config, *slog.Logger, error) {
+	c, log, err := p.commandSettings()
+	if err == nil && c.Service.LogLevel == "info" {
+		log = newLogger(p.aside, "warn", cmp.Or(c.Service.LogFormat, "text"), p.onTerminal)
+	}
+	return c, log, err
+}
+
+// family is a command that does nothing but lead to its own commands.
+func family(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+	names := make([]string, len(commands))
+	for i, c := range commands {
+		names[i] = c.Name()
+	}
+	last := len(names) - 1
+	cmd := &cobra.Command{
+		Use: name, Short: short, Long: long, Args: noArguments, SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usageError{fmt.Errorf("%q needs one of its commands: %s or %s", cmd.CommandPath(), strings.Join(names[:last], ", "), names[last])}
+		},
+	}
+	cmd.AddCommand(commands...)
+	help := helpCommand(cmd)
+	help.Hidden = true
+	cmd.AddCommand(help)
+	return cmd
+}
+
+// noArguments refuses arguments, with the commands that may have been meant.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasSubCommands() {
+		return usageError{fmt.Errorf("%q takes no arguments, but got %q", cmd.CommandPath(), args[0])}
+	}
+	return unknownCommand(cmd, args[0])
+}

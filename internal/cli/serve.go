@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/config"
+	"waterwheel/internal/connect"
+	"waterwheel/internal/serve"
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/web"
+	"waterwheel/reader"
+	"waterwheel/sink"
+)
+
+const serveHelp = `Answers over HTTP at SERVE_ADDR, until SIGINT or SIGTERM. It reads MongoDB only, by a process of its own: no dashboard slows
+the stream. Give it a user who may do no more. Of the settings it needs MONGODB_URI and what goes with it.
+
+  GET /                    a page that plots measurements
+  GET /v1/collections      the names of the time series
+  GET /v1/series           ?series=NAME&match=site=north: the series
+  GET /v1/measurements     ?series=NAME&match=sensor=s-17&last=1h: measurements, as an array of flat rows
+
+Parameters of both: series, match (as the conditions of query; several are taken together), filter, from, to, last, limit. Of
+measurements also fields (with commas between them), latest=true, newest=true, and format=json or csv. An answer that was cut off
+by its limit ends with the trailer Waterwheel-More.`
+
+// answerRoom is how much longer than SERVE_MAX_TIME an answer may be written: its error, or its last rows.
+const answerRoom = 5 * time.Second
+
+func (p *Program) serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Answer questions for stored measurements over HTTP, for Grafana and a browser",
+		Long:  serveHelp,
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.LoadDatabase(p.Lookup, p.Environ)
+			if err != nil {
+				return err
+			}
+			log := newLogger(p.Stderr, c.Service.LogLevel, c.Service.LogFormat, p.onTerminal)
+			return serveMeasurements(cmd.Context(), c, log)
+		},
+	}
+}
+
+// serveMeasurements answers until the context ends.
+func serveMeasurements(ctx context.Context, c config.Config, log *slog.Logger) error {
+	server := &web.Server{Setting: "SERVE_ADDR", Address: c.Serve.Addr, Longest: c.Serve.MaxTime + answerRoom, Log: log}
+	if c.Serve.CertFile != "" {
+		certificate, err := web.NewCertificate(c.Serve.CertFile, c.Serve.KeyFile, log)
+		if err != nil {
+			return fmt.Errorf("SERVE_TLS_CERT_FILE: %w", err)
+		}
+		server.TLS = certificate.Config()
+	}
+	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	if err != nil {
+		return err
+	}
+	defer connect.CloseDatabase(database)
+	server.Handler = serve.Handler(serve.Options{
+		Names: database.TimeSeries, Open: (&openSeries{database: database, of: map[string]*reader.Series{}}).open, Explain: database.Explain,
+		Filter: serveFilter, Times: serveTimes,
+		Usage:   func(err error) bool { return errors.As(err, new(usageError)) },
+		MaxRows: c.Serve.MaxRows, MaxTime: c.Serve.MaxTime, MaxQueries: c.Serve.MaxQueries, Token: c.Serve.Token.Reveal(), Log: log,
+	})
+	if c.Serve.Token == "" && server.TLS == nil {
+		log.Info("no authentication and no encryption: see SERVE_TOKEN and SERVE_TLS_CERT_FILE")
+	}
+	return server.Run(ctx, context.WithoutCancel(ctx)) // answers under way may end, for a moment
+}
+
+// openSeries opens time series, each once.
+type openSeries struct {
+	database *sink.Database
+
+	mu sync.Mutex
+	of map[string]*reader.Series
+}
+
+func (s *openSeries) open(ctx context.Context, name string) (serve.Source, error) {
+	s.mu.Lock()
+	series := s.of[name]
+	s.mu.Unlock()
+	if series != nil {
+		return series, nil
+	}
+	if err := timeseries.CheckSeriesName(s.database.Name(), name, timeseries.MaxNamespace); err != nil {
+		return nil, usageError{fmt.Errorf("the time series %q %w", name, err)}
+	}
+	series, err := reader.Open(ctx, s.database.Reading(), name)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[name] = series
+	return series, nil
+}
+
+// serveFilter is the conditions of a request as query has them.
+func serveFilter(o timeseries.Options, conditions []string, filter string) (bson.D, error) {
+	words := queryWords{}
+	for _, one := range conditions {
+		parsed, err := parseWords([]string{"-", one})
+		if err != nil {
+			return nil, err
+		}
+		if len(parsed.conditions) != 1 {
+			return nil, usageError{fmt.Errorf("match is %q: name=value or name!=value, as sensor=s-17", one)}
+		}
+		words.conditions = append(words.conditions, parsed.conditions...)
+	}
+	var also bson.D
+	if filter != "" {
+		if err := bson.UnmarshalExtJSON([]byte(filter), false, &also); err != nil {
+			return nil, usageError{fmt.Errorf("filter is not an object of Extended JSON: %w", err)}
+		}
+	}
+	return words.filter(o.MetaField, also)
+}
+
+// serveTimes are the bounds of a request as query has them.
+func serveTimes(from, to, last string, now time.Time) (begin, end time.Time, err error) {
+	r, err := parseRange(from, to, last, now)
+	return r.from, r.to, err
+}

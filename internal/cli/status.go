@@ -1,0 +1,286 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/status"
+)
+
+// How often status --watch asks, and how long it waits for an answer.
+const (
+	watchInterval = 2 * time.Second
+	statusTimeout = 5 * time.Second
+)
+
+// longestStatus bounds an answer of /api/status: some 500 bytes a partition.
+const longestStatus = 64 << 20
+
+// consumerSeen is what one running consumer answered.
+type consumerSeen struct {
+	URL    string         `json:"url"`
+	Status *status.Report `json:"status,omitempty"`
+	Hour   *status.Hour   `json:"hour,omitempty"`
+	Err    string         `json:"err,omitempty"` // why it did not
+}
+
+// well reports whether the consumer answered, and is ready.
+func (s *consumerSeen) well() bool { return s.Err == "" && len(s.Status.NotReady) == 0 }
+
+func (p *Program) statusCommand() *cobra.Command {
+	var of []string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show how running consumers do, as their status pages say",
+		Long: "Asks running consumers for their status (/api/status and /api/hour of HTTP_ADDR) and shows it: in one sentence how each\n" +
+			"does, its last hour, and its partitions. Without --of it asks the consumer of this machine, at HTTP_ADDR. Exit code 3:\n" +
+			"one of them is not ready, or does not answer.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			urls, err := p.consumerURLs(of)
+			if err != nil {
+				return err
+			}
+			if !watch {
+				return p.showStatus(cmd.Context(), urls)
+			}
+			if p.output == "json" {
+				return usageError{errors.New("--watch cannot be combined with --output json: ask again instead")}
+			}
+			return p.watchStatus(cmd.Context(), urls)
+		},
+	}
+	cmd.Flags().StringSliceVar(&of, "of", nil, "addresses of consumers, separated by commas, as http://host:9464")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again every two seconds, until Ctrl-C")
+	p.outputFlag(cmd, "table")
+	return cmd
+}
+
+// consumerURLs are the addresses to ask.
+func (p *Program) consumerURLs(of []string) (urls []string, err error) {
+	if len(of) == 0 {
+		own, err := p.consumerURL()
+		return []string{own}, err
+	}
+	for _, one := range of {
+		if !strings.Contains(one, "://") {
+			one = "http://" + one
+		}
+		parsed, err := url.Parse(one)
+		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+			return nil, usageError{fmt.Errorf("--of has %q, which is not an address such as http://host:9464", one)}
+		}
+		urls = append(urls, strings.TrimSuffix(one, "/"))
+	}
+	return urls, nil
+}
+
+// consumerURL is the address of the consumer of this machine: that of HTTP_ADDR.
+func (p *Program) consumerURL() (string, error) {
+	address, set := p.Lookup("HTTP_ADDR")
+	if !set {
+		address = "127.0.0.1:9464"
+	}
+	if address == "" {
+		return "", usageError{errors.New("HTTP_ADDR is empty: the consumer of this machine answers nobody")}
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", usageError{fmt.Errorf("HTTP_ADDR is %q, which is not an address such as 127.0.0.1:9464: %w", address, err)}
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port), nil
+}
+
+func (p *Program) showStatus(ctx context.Context, urls []string) error {
+	all := askConsumers(ctx, urls)
+	err := p.show(all, func(w io.Writer) { p.printConsumers(w, all) })
+	for i := range all {
+		if err == nil && !all[i].well() {
+			err = errFound
+		}
+	}
+	return err
+}
+
+// watchStatus shows the status again and again until the context ends.
+func (p *Program) watchStatus(ctx context.Context, urls []string) error {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		var frame strings.Builder
+		p.printConsumers(&frame, askConsumers(ctx, urls))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if p.screen != (terminal{}) {
+			const clear = "\x1b[H\x1b[2J"
+			frame := strings.SplitAfter(frame.String(), "\n")
+			frame = frame[:min(len(frame), max(1, p.screen.height-1))]
+			fmt.Fprint(p.Stdout, clear, strings.Join(frame, ""))
+		} else {
+			fmt.Fprintln(p.Stdout, frame.String())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// askConsumers asks all at once, and has the answers in the order of the addresses.
+func askConsumers(ctx context.Context, urls []string) []consumerSeen {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	all := make([]consumerSeen, len(urls))
+	answered := make(chan struct{})
+	for i, of := range urls {
+		go func() {
+			all[i] = askConsumer(ctx, of)
+			answered <- struct{}{}
+		}()
+	}
+	for range urls {
+		<-answered
+	}
+	return all
+}
+
+func askConsumer(ctx context.Context, of string) consumerSeen {
+	seen := consumerSeen{URL: of, Status: new(status.Report), Hour: new(status.Hour)}
+	err := getJSON(ctx, of+"/api/status", seen.Status)
+	if err == nil {
+		err = getJSON(ctx, of+"/api/hour", seen.Hour)
+	}
+	if err != nil {
+		return consumerSeen{URL: of, Err: err.Error()}
+	}
+	return seen
+}
+
+// getJSON reads one page of a consumer.
+func getJSON(ctx context.Context, from string, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s: is it a consumer of this version?", from, answer.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, longestStatus)).Decode(into); err != nil {
+		return fmt.Errorf("%s did not answer as a consumer does: %w", from, err)
+	}
+	return nil
+}
+
+// printConsumers writes how each consumer does.
+func (p *Program) printConsumers(w io.Writer, all []consumerSeen) {
+	for i := range all {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		seen := &all[i]
+		if seen.Err != "" {
+			fmt.Fprintf(w, "%s does not answer: %s\n", seen.URL, text.Printable(seen.Err))
+			continue
+		}
+		s := seen.Status
+		fmt.Fprintf(w, "%s  group %s, generation %d, version %s\n", seen.URL, text.Printable(s.Group), s.Generation, text.Printable(s.Version))
+		fmt.Fprintln(w, text.Printable(s.Headline.Text))
+		for _, others := range [][]status.Notice{s.NotReady, s.Degraded} {
+			for _, n := range others {
+				if !strings.Contains(s.Headline.Text, n.Text) {
+					fmt.Fprintln(w, "  "+text.Printable(n.Text))
+				}
+			}
+		}
+		p.printHour(w, seen.Hour)
+		printPartitions(w, s)
+	}
+}
+
+// printHour writes the four numbers of the last hour, each as a line of bars.
+func (p *Program) printHour(w io.Writer, h *status.Hour) {
+	const bars = 60
+	levels := []rune("▁▂▃▄▅▆▇█")
+	if p.screen == (terminal{}) || !p.showsUnicode() {
+		levels = []rune("_.:-=+*#@")
+	}
+	fmt.Fprintln(w)
+	for _, line := range []struct {
+		name   string
+		values []*float64
+		number func(float64) string
+	}{
+		{"stored a second", h.Stored, status.Count},
+		{"freshness", h.Freshness, status.Age},
+		{"lag, in records", h.Lag, status.Count},
+		{"dead letters", h.Letters, status.Count},
+	} {
+		most := 0.0
+		for _, v := range line.values {
+			if v != nil {
+				most = max(most, *v)
+			}
+		}
+		drawn := make([]rune, bars)
+		for i := range drawn {
+			level := -1
+			for _, v := range line.values[i*len(line.values)/bars : (i+1)*len(line.values)/bars] {
+				if v != nil {
+					level = max(level, int(*v/max(most, 1)*float64(len(levels)-1)))
+				}
+			}
+			drawn[i] = ' '
+			if level >= 0 {
+				drawn[i] = levels[level]
+			}
+		}
+		now := text.Unknown
+		if n := len(line.values); n > 0 && line.values[n-1] != nil {
+			now = line.number(*line.values[n-1])
+		} else if n > 1 && line.values[n-2] != nil { // the interval has just begun
+			now = line.number(*line.values[n-2])
+		}
+		fmt.Fprintf(w, "%-16s %8s  |%s|  at most %s\n", line.name, now, string(drawn), line.number(most))
+	}
+	fmt.Fprintln(w)
+}
+
+func printPartitions(w io.Writer, s *status.Report) {
+	table := text.NewTable(w, "PARTITION", "STATE", "LAG", "FRESHNESS", "WAITING", "BUCKETS", "COMMITTED")
+	for i := range s.Partitions {
+		one := &s.Partitions[i]
+		state := one.State
+		for _, why := range []string{one.StopReason, one.Trouble} {
+			if why != "" {
+				state += ": " + text.Shorten(why, 60)
+			}
+		}
+		if one.Paused != "" {
+			state += ", paused: " + one.Paused
+		}
+		table.Row(one.Partition, state, text.Number(one.Lag), text.Seconds(one.FreshnessSeconds), one.Pending, one.OpenBuckets, text.Number(one.Committed))
+	}
+	table.Flush()
+}

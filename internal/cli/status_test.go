@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"waterwheel/internal/status"
+)
+
+// consumerPage answers as a consumer's pages do.
+func consumerPage(t *testing.T, report, hour string) string {
+	t.Helper()
+	pages := http.NewServeMux()
+	for path, body := range map[string]string{"/api/status": report, "/api/hour": hour} {
+		pages.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) })
+	}
+	server := httptest.NewServer(pages)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+const (
+	wellReport = `{"headline": {"text": "Well: 1 partition stored up to the end; 60 measurements stored in the last minute.", "state": "fresh"},
+		"group": "g", "generation": 3, "version": "v1", "notReady": [], "partitions": [{"topic": "events", "partition": 2, "state": "running",
+		"lag": 12, "freshnessSeconds": 1.5, "committed": 7, "pending": 4, "openBuckets": 5}]}`
+	stoppedReport = `{"headline": {"text": "Not ready: reading has stopped", "state": "stopped"}, "notReady": [{"text": "reading has stopped"}, {"text": "and \u001b[2J"}]}`
+	someHour      = `{"storedPerSecond": [null, 10, 20, 20], "freshnessSeconds": [null, 1, 100, 4], "lagRecords": [1, 2, 3, 4], "letters": [0, 0, 0, null]}`
+)
+
+// TestStatusShowsEachConsumer: those that are well, are not, or do not answer; the exit code is that of the worst.
+func TestStatusShowsEachConsumer(t *testing.T) {
+	well, stopped := consumerPage(t, wellReport, someHour), consumerPage(t, stoppedReport, someHour)
+	foreign := consumerPage(t, "<html>", "")
+	code, stdout, stderr := try(t, nil, nil, "status", "--of", well)
+	if code != exitDone {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	for _, part := range []string{
+		well + "  group g, generation 3, version v1\n", "Well: 1 partition stored", "stored a second        20  |", "at most 20\n", "freshness           4.0 s  |", "at most 100 s\n",
+		"events/2", "running  12", "1.5s",
+	} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("the output lacks %q:\n%s", part, stdout)
+		}
+	}
+	code, stdout, _ = try(t, nil, nil, "status", "--of", strings.Join([]string{well, stopped, foreign, "127.0.0.1:1"}, ","))
+	if code != exitFound {
+		t.Errorf("exit code %d, want %d", code, exitFound)
+	}
+	for _, part := range []string{
+		"Not ready: reading has stopped\n  and \\x1b[2J\n", foreign + " does not answer: " + foreign + "/api/status did not answer as a consumer does",
+		"http://127.0.0.1:1 does not answer: ",
+	} {
+		if !strings.Contains(stdout, part) {
+			t.Errorf("the output lacks %q:\n%s", part, stdout)
+		}
+	}
+	var all []consumerSeen
+	code, stdout, _ = try(t, nil, nil, "status", "--output", "json", "--of", well+","+stopped)
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || code != exitFound || len(all) != 2 || all[0].Status.Partitions[0].Number != 2 || *all[0].Hour.Stored[1] != 10 {
+		t.Errorf("exit code %d, %v, %s", code, err, stdout)
+	}
+}
+
+// TestStatusIsAskedWhereTheConsumerAnswers: at HTTP_ADDR, unless --of says otherwise.
+func TestStatusIsAskedWhereTheConsumerAnswers(t *testing.T) {
+	for address, want := range map[string]string{
+		"": "http://127.0.0.1:9464", ":9000": "http://127.0.0.1:9000", "0.0.0.0:1": "http://127.0.0.1:1", "[::]:2": "http://127.0.0.1:2", "10.0.0.7:3": "http://10.0.0.7:3",
+	} {
+		p := &Program{Lookup: func(string) (string, bool) { return address, address != "" }}
+		if got, err := p.consumerURLs(nil); err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("HTTP_ADDR=%s: %v, %v, want %s", address, got, err, want)
+		}
+	}
+	for address, want := range map[string]string{"": "HTTP_ADDR is empty", "9464": "not an address such as"} {
+		for _, command := range []string{"status", "health"} {
+			if code, _, stderr := try(t, map[string]string{"HTTP_ADDR": address}, nil, command); code != exitUsage || !strings.Contains(stderr, want) {
+				t.Errorf("%s with HTTP_ADDR=%s: exit code %d, %s", command, address, code, stderr)
+			}
+		}
+	}
+	for _, args := range [][]string{{"status", "--of", "ftp://host"}, {"status", "--of", "http://"}, {"status", "--watch", "--output", "json"}, {"status", "more"}} {
+		if code, _, stderr := try(t, nil, nil, args...); code != exitUsage {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// TestHoursOfAnyLengthAreDrawn: also of none, as an earlier version might answer.
+func TestHoursOfAnyLengthAreDrawn(t *testing.T) {
+	p := &Program{Lookup: func(string) (string, bool) { return "", false }}
+	for n := range 130 {
+		h := &status.Hour{}
+		for i := range n {
+			h.Stored = append(h.Stored, new(float64(i)))
+		}
+		var out strings.Builder
+		p.printHour(&out, h)
+		if lines := strings.Split(out.String(), "\n"); len(lines) != 7 || len([]rune(lines[1])) < 80 {
+			t.Fatalf("%d values:\n%s", n, out.String())
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"waterwheel/internal/cli/plot"
+)
+
+// The size of a picture that is not for a terminal.
+const (
+	plainWidth  = 80
+	plainHeight = 20
+)
+
+// The rows of a terminal that are not for the picture itself, and how high that may be.
+const (
+	terminalRest = 12
+	tallestPlot  = 30
+)
+
+// terminal is what standard output is shown on; zero: nobody looks, or it is not known.
+type terminal struct{ width, height int }
+
+// terminalOf looks at a file.
+func terminalOf(f *os.File) terminal {
+	width, height, ok := sizeOf(f)
+	switch {
+	case !ok:
+		return terminal{}
+	case width == 0 || height == 0:
+		return terminal{plainWidth, plainHeight + terminalRest}
+	}
+	return terminal{width, height}
+}
+
+// plotOptions are those of a picture for whoever reads standard output: in colours and fine dots on a terminal that has them.
+func (p *Program) plotOptions(q *query) plot.Options {
+	o := plot.Options{From: q.times.from, To: q.times.to, Location: q.location, Width: plainWidth, Height: plainHeight}
+	if n, err := strconv.Atoi(p.variable("COLUMNS")); err == nil && n > 0 {
+		o.Width = n
+	}
+	o.ASCII = true
+	if p.screen == (terminal{}) || p.variable("TERM") == "dumb" {
+		return o
+	}
+	o.Width, o.Height = p.screen.width, min(tallestPlot, p.screen.height-terminalRest)
+	o.ASCII = !p.showsUnicode()
+	o.Color = p.variable("NO_COLOR") == ""
+	return o
+}
+
+// showsUnicode tells whether the terminal's locale, if there is one, has all characters.
+func (p *Program) showsUnicode() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value := strings.ToLower(p.variable(name)); value != "" {
+			return strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
+		}
+	}
+	return true
+}
+
+// variable is one of the environment, empty when it is not set.
+func (p *Program) variable(name string) string {
+	value, _ := p.Lookup(name)
+	return value
+}
+
+// isTerminal tells whether a person reads the file.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

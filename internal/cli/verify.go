@@ -1,0 +1,251 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/internal/claim"
+	"waterwheel/internal/connect"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/verify"
+	"waterwheel/sink"
+)
+
+const allPartitions = -1
+
+// verifyOptions are the flags of verify.
+type verifyOptions struct {
+	topic     string
+	partition int32
+	from, to  string
+	limits    [2]verify.Limit // what from and to say
+	content   bool
+	repair    bool
+	examples  int
+	confirmation
+}
+
+func (p *Program) verifyCommand() *cobra.Command {
+	var o verifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Prove what is stored: each measurement of the log once",
+		Long: "Reads the records of a topic and the positions that its buckets list, and tells for each partition which\n" +
+			"measurements are stored once, dead-lettered, expired, missing or doubled, with the first offsets of each problem.\n" +
+			"Measurements that `collection delete-meta` or `expire --before` has deleted count as deleted, and stored measurements\n" +
+			"whose records the log's compaction has removed count as compacted: neither is wrong.\n" +
+			"It works beside running consumers, below the offset that the group has committed. Exit code 3 when something is\n" +
+			"wrong. Continue an interrupted range with --partition and --from.\n\n" +
+			"--content compares every value with its record, and every bucket with itself. A meta that `collection update-meta` has\n" +
+			"changed counts as changed; one that was edited by hand differs. --repair takes doubled measurements out of segments, or\n" +
+			"else out of the bucket with the larger _id, and closes that bucket. Segments that are being compacted it leaves alone,\n" +
+			"and says so: run it again. Without --yes it shows first what it would do, and asks. Run\n" +
+			"one repair at a time, and none while MongoDB elects a primary: what one does not see of the other could take the\n" +
+			"last copy out.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, log, err := p.quietSettings()
+			if err != nil {
+				return err
+			}
+			if err := o.check(c); err != nil {
+				return err
+			}
+			if !o.repair {
+				return p.verify(cmd.Context(), c, log, o, p.show)
+			}
+			return p.onceConfirmed(cmd.Context(), o.confirmation, func(dry bool, show shower) error {
+				o.dryRun = dry
+				return p.verify(cmd.Context(), c, log, o, show)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.topic, "topic", "", "the topic, one of KAFKA_TOPICS; needed when there are several")
+	flags.Int32Var(&o.partition, "partition", allPartitions, "only this partition")
+	flags.Lookup("partition").DefValue = "all"
+	flags.StringVar(&o.from, "from", "", "first offset, or a time: "+whenForms+"; default: the log's start, or KAFKA_START when it is a time")
+	flags.StringVar(&o.to, "to", "", "offset, or time, to stop before, written as --from; default, and at most: the committed offset")
+	flags.BoolVar(&o.content, "content", false, "compare every value, not only positions")
+	flags.BoolVar(&o.repair, "repair", false, "take doubled measurements out")
+	o.confirmation.flags(cmd)
+	flags.Lookup("dry-run").Usage = "show what --repair would do, and do nothing"
+	flags.Lookup("yes").Usage = "let --repair do it without asking; needed where no terminal is there to ask at"
+	flags.IntVar(&o.examples, "examples", verify.DefaultExamples, "how many of the first of each problem to show")
+	p.outputFlag(cmd, "table")
+	return cmd
+}
+
+func (o *verifyOptions) check(c config.Config) error {
+	if o.topic == "" && len(c.Kafka.Topics) == 1 {
+		o.topic = c.Kafka.Topics[0]
+	}
+	switch {
+	case o.topic == "":
+		return usageError{fmt.Errorf("--topic is missing: one of KAFKA_TOPICS, %s", strings.Join(c.Kafka.Topics, ", "))}
+	case !slices.Contains(c.Kafka.Topics, o.topic):
+		return knownTopics(c, o.topic)
+	case o.partition < allPartitions:
+		return usageError{fmt.Errorf("--partition is %d: partitions begin at 0", o.partition)}
+	case o.examples < 1 || o.examples > 1_000_000:
+		return usageError{fmt.Errorf("--examples is %d: 1 to 1000000", o.examples)}
+	}
+	if err := o.confirmation.check(); err != nil {
+		return err
+	}
+	return o.checkRange(time.Now())
+}
+
+// checkRange reads the limits, and refuses a range that is empty whatever the log holds.
+func (o *verifyOptions) checkRange(now time.Time) (err error) {
+	for i, flag := range []string{"from", "to"} {
+		if o.limits[i], err = parseLimit("--"+flag, []string{o.from, o.to}[i], now); err != nil {
+			return err
+		}
+	}
+	from, to := o.limits[0], o.limits[1]
+	offsets := from.Offset != nil && to.Offset != nil && *to.Offset <= *from.Offset
+	times := !from.Time.IsZero() && !to.Time.IsZero() && !to.Time.After(from.Time)
+	if offsets || times {
+		return usageError{fmt.Errorf("--to is %s: it must be above --from, %s", o.to, o.from)}
+	}
+	return nil
+}
+
+// parseLimit reads a flag that is an offset or a time; neither when it is empty.
+func parseLimit(flag, text string, now time.Time) (verify.Limit, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if n < 0 {
+			return verify.Limit{}, usageError{fmt.Errorf("%s is %d: offsets begin at 0", flag, n)}
+		}
+		return verify.Limit{Offset: &n, Name: flag}, nil
+	}
+	at, err := parseWhen(flag, text, now)
+	if err != nil {
+		err = usageError{fmt.Errorf("%s is %q: an offset, %s", flag, text, whenExamples)}
+	}
+	return verify.Limit{Time: at, Name: flag}, err
+}
+
+func (o *verifyOptions) mode() verify.RepairMode {
+	switch {
+	case o.dryRun:
+		return verify.DryRun
+	case o.repair:
+		return verify.Repair
+	}
+	return verify.Leave
+}
+
+// verify connects, and judges one partition after the other. The committed offsets are read before anything else (E6).
+func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions, show shower) error {
+	decoder, definition, err := connect.NewDecoder(c)
+	if err != nil {
+		return err
+	}
+	scanner, err := openVerified(ctx, c, log, o.topic)
+	if err != nil {
+		return err
+	}
+	defer scanner.Close()
+	ranges, err := rangesOf(ctx, c, scanner, o)
+	if err != nil {
+		return err
+	}
+	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	if err != nil {
+		return err
+	}
+	defer connect.CloseDatabase(database)
+
+	line := p.progress("verifying")
+	defer line.End()
+	letters, err := readLetters(ctx, c, scanner, ranges[0].Source, line)
+	if err != nil {
+		return err
+	}
+	series := c.MongoDB.SeriesFor(o.topic)
+	if err := readLost(ctx, database, series, scanner.ClusterID(), ranges, o.limits[0]); err != nil {
+		return err
+	}
+	store, err := database.Check(ctx, series, definition, c.Bucket.MaxCount)
+	if err != nil {
+		return fmt.Errorf("looking at the time series %s: %w", series, err)
+	}
+	verifier, err := verify.New(verify.Options{
+		Collection: store.Collection, Decoder: decoder, Log: scanner, Buckets: database.Buckets(series), Letters: letters.Letters,
+		Notes: database.Notes(series), Claims: claimsOf{database, series}, Grace: connect.Grace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
+		Now: func() int64 { return time.Now().UnixMilli() }, Progress: func(at verify.Progress) {
+			unit := "offsets"
+			if at.Seconds {
+				unit = "seconds"
+			}
+			line.Now(fmt.Sprintf("verifying %s/%d, %s, %s", o.topic, at.Partition, at.Doing, unit))
+			line.At(at.Offset-at.From, at.To-at.From)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	view := verifyView{
+		Topic: o.topic, Group: c.Kafka.GroupID, Content: o.content, Repair: o.mode() == verify.Repair, Partitions: []verify.Report{},
+		DeletedLetters: letters.deleted,
+	}
+	err = view.judge(ctx, verifier, ranges)
+	line.End()
+	err = errors.Join(err, show(view, func(w io.Writer) { view.print(w, o) }))
+	if err == nil && view.Wrong {
+		return errFound
+	}
+	return err
+}
+
+// rangesOf decides what to verify.
+func rangesOf(ctx context.Context, c config.Config, scanner *kafka.Scanner, o verifyOptions) ([]verify.Range, error) {
+	topic, err := scanner.Topic(ctx, o.topic)
+	if err != nil {
+		return nil, err
+	}
+	q := verify.Question{
+		Topic: o.topic, Group: c.Kafka.GroupID, From: o.limits[0], To: o.limits[1],
+		Pipeline: claim.Provenance{ClusterID: scanner.ClusterID(), TopicID: topic.ID, Namespace: connect.Namespace(c, o.topic)},
+	}
+	if o.from == "" && c.Kafka.Start.Policy == "time" {
+		q.From = verify.Limit{Time: c.Kafka.Start.Time, Name: "KAFKA_START"}
+	}
+	for _, p := range topic.Partitions {
+		if o.partition == allPartitions || o.partition == p.ID {
+			q.Partitions = append(q.Partitions, p.ID)
+		}
+	}
+	if len(q.Partitions) == 0 {
+		return nil, usageError{fmt.Errorf("--partition is %d: topic %s has partitions 0 to %d", o.partition, o.topic, len(topic.Partitions)-1)}
+	}
+	return q.Ranges(ctx, offsetsOf{scanner})
+}
+
+// judge verifies the ranges. After an error the view holds what was judged until then.
+func (v *verifyView) judge(ctx context.Context, verifier *verify.Verifier, ranges []verify.Range) error {
+	for i, r := range ranges {
+		report, err := verifier.Partition(ctx, r)
+		v.add(report)
+		if err == nil {
+			continue
+		}
+		for _, rest := range ranges[i+1:] {
+			v.Rest = append(v.Rest, Resume{Partition: rest.Source.Partition, From: rest.From})
+		}
+		return err
+	}
+	return nil
+}

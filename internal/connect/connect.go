@@ -1,0 +1,222 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"waterwheel/config"
+	"waterwheel/dlq"
+	"waterwheel/internal/kafka"
+	"waterwheel/internal/timeseries"
+	"waterwheel/pipeline"
+	"waterwheel/sink"
+)
+
+// firstLook is how long the first try at MongoDB may take, each further one twice as long: the driver goes on looking for a server
+// that is not there, and only then says why it is not.
+const (
+	firstLook   = 2 * time.Second
+	longestLook = time.Minute
+)
+
+// closingTimeout bounds closing the connections to MongoDB. The context of Close may leave less.
+const closingTimeout = 2 * time.Second
+
+// Connections are both ends, connected and set up.
+type Connections struct {
+	Kafka    *kafka.Client
+	Letters  *dlq.Producer // nil: DLQ_TOPIC is empty
+	Database *sink.Database
+	Stores   map[string]*sink.Store // by topic
+	// Consumer is asked whether anything may be written; nil: nothing may be yet.
+	Consumer *atomic.Pointer[pipeline.Consumer]
+}
+
+// Open opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
+// is a mistake in the settings rather than an outage. It waits for servers as p says, for both at once: what is
+// wrong with one is said though the other is not there. The caller closes the connections, also after an error: then some may be open.
+func Open(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) (*Connections, error) {
+	n := &Connections{Stores: map[string]*sink.Store{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+	_, definition, err := NewDecoder(c) // workers make theirs later: what is wrong with it is said now
+	if err != nil {
+		return n, err
+	}
+	both, opening := errgroup.WithContext(ctx)
+	both.Go(func() error { return n.openKafka(opening, c, p, reg) })
+	both.Go(func() error { return n.openDatabase(opening, c, p, reg) })
+	if err := both.Wait(); err != nil {
+		return n, err
+	}
+	err = n.setUp(ctx, c, definition, p)
+	if err != nil && !sink.LacksRight(err) {
+		return n, err // Kafka would be waited for in vain, and its error would stand beside the cause
+	}
+	// A right that is missing in MongoDB does not keep the dead-letter topics from being made.
+	return n, errors.Join(err, n.openLetters(ctx, c, p))
+}
+
+// openKafka connects to Kafka, and sees that the topics are there.
+func (n *Connections) openKafka(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
+	return p.opens(ctx, kafkaWait(c, pipeline.Kafka), func(ctx context.Context) (err error) {
+		if n.Kafka == nil {
+			of := prometheus.NewRegistry()
+			if n.Kafka, err = kafka.Open(ctx, KafkaOptions(c, p.Log), of); err != nil {
+				return mayPass(err)
+			}
+			reg.MustRegister(of)
+		}
+		return mayPass(checkTopics(ctx, func() ([]kafka.Topic, error) { return n.Kafka.Topics(ctx, c.Kafka.Topics...) }))
+	})
+}
+
+// kafkaWait is the wait for something of Kafka's.
+func kafkaWait(c config.Config, of pipeline.Dependency) wait {
+	return wait{of: of, at: strings.Join(c.Kafka.Brokers, ","), wayOut: "start Kafka, or correct KAFKA_BROKERS: waterwheel check tries it"}
+}
+
+// mayPass marks what of Kafka's errors may pass by itself.
+func mayPass(err error) error {
+	if kafka.Classify(err) == kafka.Retry {
+		return &notYetError{err}
+	}
+	return err
+}
+
+// newTopicTries is how often a topic is asked for that a broker does not know, because it may have been created a moment ago:
+// some two seconds.
+const newTopicTries = 7
+
+// checkTopics says what is wrong with the topics that look finds.
+func checkTopics(ctx context.Context, look func() ([]kafka.Topic, error)) error {
+	for try := 1; ; try++ {
+		topics, err := look()
+		if err != nil {
+			return fmt.Errorf("looking at the topics: %w", err)
+		}
+		unknown := slices.ContainsFunc(topics, func(t kafka.Topic) bool { return kafka.Classify(t.Err) == kafka.LookAtMetadata })
+		if !unknown || try == newTopicTries {
+			return errors.Join(unreadable(topics)...)
+		}
+		if !kafka.Pause(ctx) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// unreadable says of topics that do not exist, or that this user may not see, what to do about each.
+func unreadable(topics []kafka.Topic) (errs []error) {
+	for _, topic := range topics {
+		switch {
+		case topic.Err != nil && kafka.Classify(topic.Err) != kafka.Retry:
+			errs = append(errs, fmt.Errorf("looking at a topic of KAFKA_TOPICS: %w", topic.Err))
+		case topic.Err == nil && !topic.Rights.Allow(kafka.Read):
+			errs = append(errs, kafka.Mistake(fmt.Errorf("topic %q of KAFKA_TOPICS may be seen and not read: grant this user READ on it", topic.Name)))
+		}
+	}
+	return errs
+}
+
+// openDatabase connects to MongoDB.
+func (n *Connections) openDatabase(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
+	o := SinkOptions(c, p.Log)
+	o.Lease = func() bool {
+		consumer := n.Consumer.Load()
+		return consumer != nil && consumer.Held()
+	}
+	look := firstLook
+	return p.opens(ctx, databaseWait(c), func(ctx context.Context) (err error) {
+		if p.Opening {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, look)
+			defer cancel()
+			look = min(2*look, longestLook)
+		}
+		of := prometheus.NewRegistry()
+		o.Registerer = of
+		if n.Database, err = sink.Open(ctx, o); err != nil {
+			return outage(err)
+		}
+		reg.MustRegister(of)
+		return nil
+	})
+}
+
+func databaseWait(c config.Config) wait {
+	return wait{of: pipeline.MongoDB, at: c.MongoDB.URI.Hosts(), wayOut: "start MongoDB, or correct MONGODB_URI: waterwheel check tries it"}
+}
+
+// outage marks what of MongoDB's errors may pass by itself.
+func outage(err error) error {
+	if out := (*sink.OutageError)(nil); errors.As(err, &out) {
+		return &notYetError{err}
+	}
+	return err
+}
+
+// setUp makes the collections of the topics. MongoDB may refuse to make one of them: the others are made all the same. No try is cut
+// off: an index may take its time.
+func (n *Connections) setUp(ctx context.Context, c config.Config, definition timeseries.Options, p *Patience) error {
+	var failed []error
+	for _, topic := range c.Kafka.Topics {
+		err := p.wait(ctx, databaseWait(c), func(context.Context) (err error) {
+			n.Stores[topic], err = n.Database.Setup(ctx, c.MongoDB.SeriesFor(topic), definition, c.Bucket.MaxCount)
+			return outage(err)
+		})
+		failed = append(failed, err)
+		if away := (*sink.OutageError)(nil); ctx.Err() != nil || errors.As(err, &away) {
+			break
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patience) error {
+	if c.DLQ.Topic == "" {
+		return nil
+	}
+	n.Letters = dlq.New(n.Kafka, LetterOptions(c))
+	return p.opens(ctx, kafkaWait(c, pipeline.DeadLetters), func(ctx context.Context) error { return mayPass(n.Letters.Setup(ctx)) })
+}
+
+// Close closes what is open. It returns when ctx ends, at the latest.
+func (n *Connections) Close(ctx context.Context) {
+	if n.Letters != nil {
+		n.Letters.Close()
+	}
+	if n.Kafka != nil {
+		n.Kafka.Close()
+	}
+	if n.Database != nil {
+		closeWithin(ctx, n.Database)
+	}
+}
+
+// CloseDatabase closes connections to MongoDB. It returns after closingTimeout, at the latest.
+func CloseDatabase(d *sink.Database) { closeWithin(context.Background(), d) }
+
+func closeWithin(ctx context.Context, d *sink.Database) {
+	ctx, cancel := context.WithTimeout(ctx, closingTimeout)
+	defer cancel()
+	_ = d.Close(ctx) // all that matters was acknowledged before
+}
+
+// SeriesOf are the names of the time series of topics, each once; of all topics, when none are named.
+func SeriesOf(c config.Config, topics []string) []string {
+	if len(topics) == 0 {
+		topics = c.Kafka.Topics
+	}
+	var names []string
+	for _, topic := range topics {
+		names = append(names, c.MongoDB.SeriesFor(topic))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

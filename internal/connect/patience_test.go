@@ -1,0 +1,130 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"waterwheel/pipeline"
+)
+
+var errAway = errors.New("connection refused")
+
+// patient is a patience of run, with its log and what it shows.
+type patient struct {
+	*Patience
+	log  strings.Builder
+	told []error
+}
+
+func newPatient(limit time.Duration) *patient {
+	p := &patient{}
+	with := Patience{
+		Log: slog.New(slog.NewTextHandler(&p.log, nil)), Opening: true, Bound: "START_TIMEOUT",
+		Show: func(_ pipeline.Dependency, _ string, _ time.Time, why error) { p.told = append(p.told, why) },
+	}
+	p.Patience = with.Started(limit)
+	return p
+}
+
+func (p *patient) lines(with string) int { return strings.Count(p.log.String(), with) }
+
+var someKafka = wait{of: pipeline.Kafka, at: "kafka:9092", wayOut: "start Kafka"}
+
+// TestAWaitIsSaidAndEnds: with one line at its beginning, one a minute while it goes on, which is an error then, and one at its end.
+func TestAWaitIsSaidAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := newPatient(0), time.Now()
+		err := p.opens(t.Context(), someKafka, func(context.Context) error {
+			if time.Since(begin) < 150*time.Second {
+				return &notYetError{errAway}
+			}
+			return nil
+		})
+		if err != nil || p.lines("level=WARN") != 1 || p.lines("level=ERROR") != 2 || p.lines(`msg="Kafka is there"`) != 1 || p.lines("at=kafka:9092") != 4 || p.lines("after=2m30") != 1 {
+			t.Errorf("%v, and the lines are\n%s", err, p.log.String())
+		}
+		if n := len(p.told); n < 200 || !errors.Is(p.told[0], errAway) || p.told[n-1] != nil {
+			t.Errorf("it is shown %d times, the last time %v", n, p.told[max(0, n-1)])
+		}
+	})
+}
+
+// TestNoWaitWhereAllIsThere says nothing.
+func TestNoWaitWhereAllIsThere(t *testing.T) {
+	p := newPatient(time.Second)
+	if err := p.opens(t.Context(), someKafka, func(context.Context) error { return nil }); err != nil || p.log.Len() > 0 || len(p.told) > 0 {
+		t.Errorf("%v, and the lines are\n%s", err, p.log.String())
+	}
+}
+
+// TestAMistakeEndsAWait at once, at the first try or later.
+func TestAMistakeEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, wrong, tries := newPatient(0), errors.New("wrong password"), 0
+		err := p.opens(t.Context(), someKafka, func(context.Context) error {
+			if tries++; tries == 1 {
+				return &notYetError{errAway}
+			}
+			return wrong
+		})
+		if !errors.Is(err, wrong) || tries != 2 || p.told[len(p.told)-1] != nil || p.lines("Kafka is there") != 0 {
+			t.Errorf("%v after %d tries; shown is %v, and the lines are\n%s", err, tries, p.told, p.log.String())
+		}
+	})
+}
+
+// TestPatienceIsBounded by all waits together; what cut the last try off is not what was wrong.
+func TestPatienceIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin, tries := newPatient(4*time.Second), time.Now(), 0
+		time.Sleep(time.Second)
+		err := p.opens(t.Context(), someKafka, func(ctx context.Context) error {
+			if tries++; tries == 1 {
+				return &notYetError{errAway}
+			}
+			<-ctx.Done()
+			return &notYetError{ctx.Err()}
+		})
+		if !errors.Is(err, errAway) || errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 4*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		for _, part := range []string{"waited 3s for Kafka at kafka:9092", "START_TIMEOUT", "connection refused", "start Kafka"} {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%q is not in: %v", part, err)
+			}
+		}
+	})
+}
+
+// TestAStopEndsAWait at once, also in the pause between two tries.
+func TestAStopEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := newPatient(0), time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+		defer stop()
+		err := p.opens(ctx, someKafka, func(context.Context) error { return &notYetError{errAway} })
+		if err == nil || time.Since(begin) != 10*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// TestOnlyRunWaitsForWhatOpens: other commands say at once that a server is not there; an election they sit out.
+func TestOnlyRunWaitsForWhatOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, begin := newPatient(30*time.Second), time.Now()
+		p.Opening = false
+		if err := p.opens(t.Context(), someKafka, func(context.Context) error { return &notYetError{errAway} }); !errors.Is(err, errAway) || time.Since(begin) > 0 {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+		err := p.wait(t.Context(), someKafka, func(context.Context) error { return &notYetError{errAway} })
+		if !errors.Is(err, errAway) || time.Since(begin) != 30*time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
