@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 
 	"waterwheel/dlq"
 	"waterwheel/internal/claim"
 	"waterwheel/internal/kafka"
+	"waterwheel/internal/kafka/group"
 	"waterwheel/internal/record"
 	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
@@ -88,3 +90,31 @@ func (p *ports) TopicID(ctx context.Context, topic string) ([16]byte, error) {
 	}
 	return [16]byte{}, nil
 }
+
+// member passes what the group decides on to the consumer.
+type member struct {
+	consumer *pipeline.Consumer
+	log      *slog.Logger
+	// stopping tells whether the process was asked to end.
+	stopping func() bool
+}
+
+// Assigned begins a generation.
+func (m *member) Assigned(g *group.Generation) {
+	assignments := make([]pipeline.Assignment, 0, len(g.Partitions))
+	for _, p := range g.Partitions {
+		assignments = append(assignments, pipeline.Assignment{
+			Partition: p.Partition, Assigned: pipeline.Assigned{TopicID: p.TopicID, Beside: p.Beside},
+		})
+	}
+	m.log.Info("assigned", "generation", g.ID, "partitions", len(assignments))
+	m.consumer.Assigned(g, assignments, g.Follows)
+}
+
+// Revoke hands all partitions over.
+func (m *member) Revoke(ctx context.Context, _ *group.Generation) {
+	m.consumer.Revoke(ctx, m.stopping())
+}
+
+// Lost drops all partitions.
+func (m *member) Lost(*group.Generation) { m.consumer.Lost() }

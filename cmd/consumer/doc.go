@@ -4,9 +4,7 @@
 //
 //	main.go           signals, and the command line
 //	run.go            run, from top to bottom
-//	member.go         what the group decides
+//	adapters.go       what workers read and write, and what the group decides
 //	runcollection.go  options of a collection that change
-//	adapters.go       what workers read and write
-//	notify.go         telling systemd how the process is
-//	ending.go         how much of SHUTDOWN_TIMEOUT closing has
+//	supervisor.go     telling systemd how the process is; how much of SHUTDOWN_TIMEOUT closing has
 package main

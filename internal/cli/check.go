@@ -3,9 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -13,8 +17,10 @@ import (
 	"waterwheel/config"
 	"waterwheel/internal/check"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/cli/text"
 	"waterwheel/internal/connect"
 	"waterwheel/internal/timeseries"
+	"waterwheel/internal/words"
 	"waterwheel/sink"
 )
 
@@ -140,4 +146,206 @@ func startText(c config.Config) string {
 		return c.Kafka.Start.Time.Format(time.RFC3339) + " (KAFKA_START)"
 	}
 	return "the " + c.Kafka.Start.Policy + " record (KAFKA_START)"
+}
+
+// sampleFlag is the value of --sample: a number of records, or - for what comes from standard input.
+type sampleFlag struct {
+	records int
+	feed    bool
+}
+
+func (s *sampleFlag) String() string {
+	if s.feed {
+		return "-"
+	}
+	return strconv.Itoa(s.records)
+}
+
+// Type is what the help calls the value.
+func (*sampleFlag) Type() string { return "records" }
+
+// Set takes a number or -.
+func (s *sampleFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if s.feed = text == "-"; !s.feed && (err != nil || n < 0 || n > maxSample) {
+		return fmt.Errorf("it must be 0 to %d records, or - for standard input", maxSample)
+	}
+	s.records = n
+	return nil
+}
+
+// checkFeed says what events from standard input would become.
+func (p *Program) checkFeed(ctx context.Context) error {
+	c, err := config.LoadEvents(p.Lookup, p.Environ)
+	if err != nil {
+		return err
+	}
+	if c.Event.Format == "bson" {
+		return usageError{errors.New("--sample - reads text, and EVENT_FORMAT is bson: sample the topic itself, with --sample 100")}
+	}
+	_, definition, err := connect.NewDecoder(c)
+	if err != nil {
+		return err
+	}
+	var view checkView
+	done := make(chan error, 1)
+	go func() { // reading cannot be interrupted; the program ends when it is
+		sample, err := check.Feed(p.Stdin, time.Now().UnixMilli(), connect.Decoding(c, definition), connect.Bucketing(c, definition, false), &view.Findings)
+		view.Samples = []check.Sample{sample}
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	if errors.Is(err, check.ErrNoEvents) {
+		return usageError{err}
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.show(view, view.print); err != nil {
+		return err
+	}
+	if view.Findings.Count(check.Wrong) > 0 {
+		return errFound
+	}
+	return nil
+}
+
+// checkView is what check prints as JSON.
+type checkView struct {
+	Findings check.Findings `json:"findings"`
+	Samples  []check.Sample `json:"samples,omitempty"`
+}
+
+func (v checkView) print(w io.Writer) {
+	for i := range v.Samples {
+		if v.Samples[i].Records > 0 {
+			printSample(w, &v.Samples[i])
+		}
+	}
+	printFindings(w, v.Findings)
+}
+
+// printFindings prints a table, ways out below their findings.
+func printFindings(w io.Writer, found check.Findings) {
+	width := 0
+	for _, one := range found {
+		width = max(width, utf8.RuneCountInString(one.Subject))
+	}
+	for _, one := range found {
+		fmt.Fprintf(w, "%-8s %-*s  %s\n", one.State, width, one.Subject, text.Printable(one.Text))
+		if one.WayOut != "" {
+			fmt.Fprintf(w, "%*s→ %s\n", 8+1+width+2, "", text.Printable(one.WayOut))
+		}
+	}
+	wrong, warnings := found.Count(check.Wrong), found.Count(check.Warning)
+	if wrong == 0 && warnings == 0 {
+		fmt.Fprintln(w, "\nNothing is wrong.")
+		return
+	}
+	fmt.Fprintf(w, "\n%d wrong, %s.\n", wrong, words.Count(warnings, "warning"))
+}
+
+func printSample(w io.Writer, s *check.Sample) {
+	which := "newest"
+	if s.Topic == check.FeedName {
+		which = "first"
+	}
+	records := "record"
+	if s.Records > 1 {
+		records = fmt.Sprintf("%d records", s.Records)
+	}
+	fmt.Fprintf(w, "The %s %s of %s: %s", which, records, s.Topic, words.Count(s.Measurements, "measurement"))
+	if s.Tombstones > 0 {
+		fmt.Fprintf(w, ", %s", words.Count(s.Tombstones, "tombstone"))
+	}
+	if s.Skipped > 0 {
+		fmt.Fprintf(w, ", %s skipped", words.Count(s.Skipped, "event"))
+	}
+	fmt.Fprintln(w)
+	for _, d := range s.Examples {
+		fmt.Fprintf(w, "  %s\n", text.Fit(w, text.Printable(string(d)), 400))
+	}
+	table := text.NewTable(w)
+	if len(s.Bad) > 0 {
+		table.Title("\nLETTERS", "REASON", "RECORD", "EXAMPLE")
+		for _, b := range s.Bad {
+			table.Row(b.Count, b.Reason, b.From, text.Fit(w, text.Printable(withoutReason(b.Example, b.Reason)), 160))
+		}
+	}
+	if s.Buckets > 0 {
+		table.Flush()
+		fmt.Fprintf(w, "\nThey would be %s in %s, %.1f measurements in each; the fullest:\n", words.Count(s.Series, "series"), words.Count(s.Buckets, "bucket"), float64(s.Measurements)/float64(s.Buckets))
+		table.Title("MEASUREMENTS", "BYTES", "FIRST", "LAST", "PARTITION", "META")
+		for _, b := range s.Largest {
+			table.Row(b.Measurements, b.Bytes, b.First, b.Last, b.From, text.Fit(w, text.Printable(string(b.Meta)), 100))
+		}
+	}
+	if len(s.Fields) > 0 {
+		table.Title("\nVALUES", "FIELD OF META")
+		for _, f := range s.Fields {
+			table.Row(f.Values, f.Name())
+		}
+	}
+	table.Flush()
+	printAdvice(w, s)
+	fmt.Fprintln(w)
+}
+
+// printAdvice prints what a sample says about the settings: lines to copy, and what they would make of it.
+func printAdvice(w io.Writer, s *check.Sample) {
+	switch {
+	case s.Proposal != nil:
+		fmt.Fprintf(w, "\nThese look like %s. Proposed settings, confidence %s:\n\n", text.Printable(s.Proposal.Shape), s.Proposal.Confidence)
+		printSettings(w, s, s.Proposal)
+	case s.Question != "":
+		fmt.Fprintf(w, "\nNo settings are proposed, because a person has to decide: %s.\n", text.Printable(s.Question))
+		for i := range s.Choices {
+			fmt.Fprintf(w, "\n%c. %s\n\n", 'A'+i, text.Printable(sentence(s.Choices[i].Means)))
+			printSettings(w, s, &s.Choices[i])
+		}
+	case s.Unproposed != "":
+		fmt.Fprintf(w, "\nNo settings are proposed: %s.\n", text.Printable(s.Unproposed))
+	}
+}
+
+// printSettings prints a line of settings, and what speaks for and against it.
+func printSettings(w io.Writer, s *check.Sample, p *check.Proposal) {
+	fmt.Fprintf(w, "  %s\n\n", text.Printable(p.Line()))
+	if s.Tried < s.Records-s.Tombstones {
+		fmt.Fprintf(w, "  Tried    with %s, spread evenly over the sample\n", words.Count(s.Tried, "record"))
+	}
+	if p.Series > 0 {
+		fmt.Fprintf(w, "  Makes    %s of %s, and %s\n", words.Count(p.Measurements, "measurement"), words.Count(p.Series, "series"), words.Count(p.Letters, "dead letter"))
+	}
+	list := func(title string, lines []string) {
+		for i, line := range lines {
+			if i > 0 {
+				title = ""
+			}
+			fmt.Fprintf(w, "  %-9s%s\n", title, text.Printable(line))
+		}
+	}
+	list("Because", p.Because)
+	if len(p.Loses) == 0 {
+		list("Loses", []string{"nothing that the sample shows"})
+	}
+	list("Loses", p.Loses)
+	if len(p.Examples) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, d := range p.Examples {
+		fmt.Fprintf(w, "  %s\n", text.Fit(w, text.Printable(string(d)), 400))
+	}
+}
+
+// sentence begins a text with a capital and ends it with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:] + "."
 }

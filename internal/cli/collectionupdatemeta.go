@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,10 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/measurement"
 	"waterwheel/internal/timeseries"
 	"waterwheel/sink"
 )
@@ -142,3 +146,173 @@ func (p *Program) planUpdate(
 	}
 	return plan, nil
 }
+
+const (
+	// maxLookedFor bounds the new series of which it is found out whether they exist.
+	maxLookedFor = 200
+	// maxRefusals bounds the series that an error names.
+	maxRefusals = 3
+)
+
+// triedMeta is a meta as consumers would store what the update made of another; or why they would not.
+type triedMeta struct {
+	meta bson.RawValue
+	err  error
+}
+
+// tried applies an update to metas, on the server, and brings the results into their normal form.
+func (p *Program) tried(ctx context.Context, name string, s *sink.Selection, update bson.Raw, metas []bson.RawValue) ([]triedMeta, error) {
+	line := p.progress("trying the update on series of " + name)
+	defer line.End()
+	var raw []sink.Tried
+	err := through(ctx, func() (_ bool, err error) {
+		raw, err = s.Try(ctx, update, metas, func(done int) { line.At(int64(done), int64(len(metas))) })
+		return false, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	all := make([]triedMeta, len(raw))
+	for i := range raw {
+		if all[i].err = raw[i].Err; all[i].err == nil {
+			all[i].meta, all[i].err = measurement.NormalMeta(raw[i].Meta)
+		}
+	}
+	return all, nil
+}
+
+// refusals names the first metas that may not be what the update makes of them.
+func refusals(name string, before []bson.RawValue, after []triedMeta) error {
+	var all []error
+	n := 0
+	for i, one := range after {
+		if one.err == nil {
+			continue
+		}
+		if n++; n <= maxRefusals {
+			all = append(all, fmt.Errorf("%s: %w", text.Shorten(metaText{before[i]}.String(), shownMeta), one.err))
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: nothing was changed: the update is refused for %s of %d: %w", name, seriesText(n), len(before), errors.Join(all...))
+}
+
+// metaPlan is an update of metas, worked out.
+type metaPlan struct {
+	selection *sink.Selection
+	closed    bool
+	all       []sink.SelectedSeries
+	changes   []sink.MetaChange
+	repeats   bool // a second run would change what the first has changed
+}
+
+// metas are those of the series of which something is to be changed.
+func (m *metaPlan) metas() []bson.RawValue {
+	var metas []bson.RawValue
+	for i := range m.all {
+		if within, _ := scope(&m.all[i], m.closed); !within.IsZero() {
+			metas = append(metas, m.all[i].Meta)
+		}
+	}
+	return metas
+}
+
+// setChanges takes the series that become others.
+func (m *metaPlan) setChanges(before []bson.RawValue, after []triedMeta) {
+	for i := range before {
+		if !sameMeta(before[i], after[i].meta) {
+			m.changes = append(m.changes, sink.MetaChange{Before: before[i], After: after[i].meta})
+		}
+	}
+}
+
+// results are the new metas.
+func (m *metaPlan) results() []bson.RawValue {
+	metas := make([]bson.RawValue, len(m.changes))
+	for i, c := range m.changes {
+		metas[i] = c.After
+	}
+	return metas
+}
+
+// view is what the plan is, to be printed.
+func (m *metaPlan) view(ctx context.Context, name string, f *metaFlags) (MetaUpdate, error) {
+	view := MetaUpdate{
+		Series: name, DryRun: true, SeriesCount: len(m.changes), Changes: []ChangedMeta{}, Repeats: m.repeats && len(m.changes) > 0,
+	}
+	joins, err := m.joins(ctx, &view)
+	if err != nil {
+		return view, fmt.Errorf("%s: %w", name, err)
+	}
+	changes := m.changes // in the order of all
+	for i := range m.all {
+		within, left := scope(&m.all[i], m.closed)
+		view.ClosedLeft.Add(left)
+		if len(changes) == 0 || !sameMeta(changes[0].Before, m.all[i].Meta) {
+			view.Unchanged.Add(within)
+			continue
+		}
+		view.Changed.Add(within)
+		if len(view.Changes) < f.series {
+			one := ChangedMeta{Before: metaText{changes[0].Before}, After: metaText{changes[0].After}, Amount: within}
+			one.Joins = joins[metaKey(changes[0].After)]
+			view.Changes = append(view.Changes, one)
+		}
+		changes = changes[1:]
+	}
+	return view, nil
+}
+
+// joins are the new metas that several series get, or that there is a series of already.
+func (m *metaPlan) joins(ctx context.Context, view *MetaUpdate) (map[string]bool, error) {
+	become := map[string]int{}
+	for _, c := range m.changes {
+		become[metaKey(c.After)]++
+	}
+	joins, looked, leaving := map[string]bool{}, map[string]bool{}, m.leaving()
+	for _, c := range m.changes {
+		key := metaKey(c.After)
+		if become[key] > 1 {
+			joins[key] = true
+		} else if !leaving[key] {
+			if view.Cut = len(looked) == maxLookedFor; view.Cut {
+				break
+			}
+			looked[key] = true
+			err := through(ctx, func() (_ bool, err error) {
+				joins[key], err = m.selection.Holds(ctx, c.After)
+				return false, err
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, c := range m.changes {
+		if joins[metaKey(c.After)] {
+			view.Joining++
+		}
+	}
+	return joins, nil
+}
+
+// leaving are the series of which nothing is left, because all of it becomes another.
+func (m *metaPlan) leaving() map[string]bool {
+	leaving, changes := map[string]bool{}, m.changes
+	for i := range m.all {
+		if len(changes) == 0 || !sameMeta(changes[0].Before, m.all[i].Meta) {
+			continue
+		}
+		if _, left := scope(&m.all[i], m.closed); left.Buckets == 0 {
+			leaving[metaKey(changes[0].Before)] = true
+		}
+		changes = changes[1:]
+	}
+	return leaving
+}
+
+func metaKey(meta bson.RawValue) string { return string(byte(meta.Type)) + string(meta.Value) }
+
+func sameMeta(a, b bson.RawValue) bool { return a.Type == b.Type && bytes.Equal(a.Value, b.Value) }

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"waterwheel/config"
 	"waterwheel/dlq"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/connect"
 	"waterwheel/internal/measurement"
 	"waterwheel/internal/record"
 )
@@ -95,4 +99,128 @@ func (p *Program) atPlace(ctx context.Context, from *letters, place record.Place
 		return err
 	}
 	return dlq.At(ctx, from, spans, place, each)
+}
+
+// retrial decodes records of letters by the present settings.
+type retrial struct{ decoder *measurement.Decoder }
+
+func newRetrial(c config.Config) (retrial, error) {
+	decoder, _, err := connect.NewDecoder(c)
+	return retrial{decoder}, err
+}
+
+// of is what the present settings find wrong with a letter's record; nil: nothing.
+func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
+	l := &f.Letter
+	results, err := r.decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
+	var wrong *measurement.DecodeError
+	if errors.As(err, &wrong) {
+		return wrong
+	}
+	for _, one := range results {
+		if one.Err != nil {
+			return one.Err
+		}
+	}
+	return nil
+}
+
+// reason is that for which a letter's record would become a letter again; empty: none is known.
+func (r retrial) reason(f *dlq.Found) string {
+	if wrong := r.of(f); wrong != nil {
+		return string(wrong.Reason)
+	}
+	return ""
+}
+
+// failingPath leads to the field that is wrong: as the record is read now, when that finds the same, or as the letter's
+// message says.
+func failingPath(l *record.Letter, now *measurement.DecodeError) string {
+	if now != nil && string(now.Reason) == l.Reason {
+		return now.Path
+	}
+	if rest, ok := strings.CutPrefix(l.Message, l.Reason+" at "); ok {
+		path, _, _ := strings.Cut(rest, ": ")
+		return path
+	}
+	return ""
+}
+
+func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.DecodeError) {
+	l, row := &f.Letter, newLetterRow(f)
+	table := text.NewTable(w)
+	table.Row("letter", row.Letter)
+	table.Row("from", row.from())
+	table.Row("time", row.Time)
+	table.Row("reason", l.Reason)
+	table.Row("message", l.Message)
+	table.Row("attempt", f.Attempt)
+	if f.Stage != "" {
+		table.Row("stage", f.Stage)
+	}
+	if l.Cut != "" {
+		table.Row("cut", "the letter lacks "+l.Cut+": it cannot be driven back")
+	}
+	table.Row("key", formatKey(w, l.Key))
+	for _, h := range f.Headers {
+		table.Row("header", h.Key+" = "+formatKey(w, h.Value))
+	}
+	table.Row("now", verdictNow(l, now))
+	table.Flush()
+	if l.Value == nil {
+		fmt.Fprint(w, "\nThe value is null.\n\n")
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", markedValue(l.Value, asBSON, failingPath(l, now)))
+}
+
+// verdictNow says what would become of the record if it were driven back.
+func verdictNow(l *record.Letter, now *measurement.DecodeError) string {
+	switch {
+	case now != nil && now.Error() == l.Message:
+		return "the present settings refuse it just so"
+	case now != nil:
+		return "the present settings refuse it: " + now.Error()
+	case l.RefusedByDatabase:
+		return "the present settings can read it; whether MongoDB takes it is seen when it is driven back"
+	}
+	return "the present settings can read it: it may be driven back"
+}
+
+// formatKey shows bytes that are often text.
+func formatKey(w io.Writer, b []byte) string {
+	const most = 256
+	if b == nil {
+		return "null"
+	}
+	return text.Fit(w, strconv.Quote(string(b)), most)
+}
+
+// ShownLetter is what dlq show prints as JSON. Bytes are base64.
+type ShownLetter struct {
+	LetterRow
+	TopicID string          `json:"topicId,omitempty"`
+	Key     []byte          `json:"key"`
+	Value   []byte          `json:"value"`
+	Headers []record.Header `json:"headers"`
+	// Path leads to the field that is wrong; Now is what the present settings find wrong, empty: nothing.
+	Path string `json:"path,omitempty"`
+	Now  string `json:"now,omitempty"`
+	// Text is the value where it is text.
+	Text string `json:"text,omitempty"`
+}
+
+func newShownLetter(f *dlq.Found, now *measurement.DecodeError) ShownLetter {
+	l := &f.Letter
+	s := ShownLetter{LetterRow: newLetterRow(f), Key: l.Key, Value: l.Value, Headers: append([]record.Header{}, f.Headers...), Path: failingPath(l, now)}
+	if l.TopicID != ([16]byte{}) {
+		s.TopicID = record.FormatTopicID(l.TopicID)
+	}
+	if now != nil {
+		s.Now = now.Error()
+	}
+	if isText(l.Value) {
+		s.Text = string(l.Value)
+	}
+	return s
 }

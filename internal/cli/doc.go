@@ -1,16 +1,29 @@
-// Package cli is the command line: one file a command, with what it prints. The work is done in the packages beside it. Of the
-// command run it has the settings and the log: what runs is given to it.
+// Package cli is the command line: one file a command, with what it prints. The work is done in the packages that the commands call.
+// Package main hands in the function that carries out run; this package has its settings and its log.
 //
-//	root.go, flags.go, log.go              the program, its commands, flags that several have, lines of the log
-//	usage.go, completion.go                wrong command lines, and help; words that a shell completes
-//	version.go, config.go                  version and config
-//	status.go, serve.go, health.go         how running consumers do; measurements over HTTP; health
-//	confirm.go                             asking before something is deleted, or done for good
-//	init.go                                init, and run
-//	check.go, checkfeed.go, checkview.go   check: the work is that of package check
-//	verify*.go                             verify: the work is that of package verify
-//	collection*.go                         collection show, set-granularity, set-span, set-expiry, expire, takeover, update-meta, delete-meta
-//	collectionindex*.go                    collection indexes, create-index, drop-index, hide-index
-//	query*.go, terminal*.go                query: the work is that of package reader; what a terminal shows
-//	dlq*.go, marked.go, redriveview.go     dlq list, show, stats, redrive: the work is that of dlq and dlq/redrive
+//	root.go                   the program: its surroundings, exit codes, the tree of commands
+//	usage.go                  wrong command lines, help, and the words that a shell completes
+//	flags.go                  flags that several commands have; asking before something is deleted, or done for good
+//	log.go                    lines of the log
+//	terminal*.go              the size of a terminal, and what a picture on it may have
+//	start.go                  run, init, config, version
+//	status.go                 status and health: how running consumers do
+//	serve.go                  serve: measurements over HTTP, by package serve
+//	check.go                  check, by package check; --sample
+//	verify.go, verifyview.go  verify, by package verify; what it prints
+//	verifyports.go            what verify reads of groups, claims and dead-letter topics
+//	collection.go             the family of collection, and what its commands have in common
+//	collectionshow.go         collection show; collectionfill.go: how full the buckets are
+//	collectionoptions.go      collection set-granularity, set-span, set-expiry
+//	collectiontakeover.go     collection takeover
+//	collectionindex.go        collection create-index
+//	collectionindexes.go      collection indexes, drop-index, hide-index
+//	collectionmeta.go         what the commands about meta have in common
+//	collectionupdatemeta.go   collection update-meta
+//	collectiondelete.go       collection delete-meta, expire
+//	query.go, queryline.go    query, by package reader: its flags, its words
+//	queryrun.go               what it prints; queryhints.go: hints about fields and indexes
+//	dlq.go                    the family of dlq, and what its commands have in common
+//	dlqlist.go, dlqshow.go    dlq list and stats; dlq show, with marked.go: where an event is wrong
+//	dlqredrive.go             dlq redrive, by package redrive
 package cli

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -219,4 +220,37 @@ func SeriesOf(c config.Config, topics []string) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// MakeMetaIndexes makes the indexes of META_INDEXES that are missing, and tells each that it has made. One that cannot be made stops
+// no other. Building one of a large collection takes long, which only what waits for it notices.
+func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log *slog.Logger, made func(series, path, index string)) error {
+	var failed []error
+	for _, series := range SeriesOf(c, nil) {
+		missing, err := n.Database.MissingMetaIndexes(ctx, series, c.MongoDB.MetaIndexes)
+		failed = append(failed, err)
+		if ctx.Err() != nil {
+			break
+		}
+		for _, path := range missing {
+			log.Debug("making an index for META_INDEXES", "collection", series, "on", path)
+			index, is, err := n.Database.CreateMetaIndex(ctx, series, path)
+			if is {
+				made(series, path, index.Name)
+			}
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// scanRecord is more than any record has: what is sent somewhere else must be whole.
+const scanRecord = 1 << 30
+
+// OpenTopicLog connects to Kafka for reading topics from outside any group. What transactions leave uncommitted is read too:
+// letters are written without.
+func OpenTopicLog(ctx context.Context, c config.Config, log *slog.Logger, topics []string) (*kafka.Scanner, error) {
+	o := KafkaOptions(c, log)
+	o.Topics, o.Isolation, o.Decoding.RecordBytes = topics, kafka.ReadUncommitted, scanRecord
+	return kafka.OpenScanner(ctx, o)
 }

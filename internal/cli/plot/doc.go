@@ -3,8 +3,8 @@
 // each column stay.
 //
 //	plot.go      what is collected, series by series
-//	bins.go      a series' values, as many as fit into a bounded number of spans of time; intervals.go: how far they are apart
+//	bins.go      a series' values, as many as fit into a bounded number of spans of time, and how far they are apart
 //	axis.go      round values; times.go: round times
 //	canvas.go    dots to characters
-//	draw.go      the whole picture; legend.go: the lines below it
+//	draw.go      the whole picture, and the lines below it
 package plot

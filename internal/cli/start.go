@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/internal/connect"
+)
+
+// runName is the name of the command that is a service; the others are for people.
+const runName = "run"
+
+func (p *Program) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   runName,
+		Short: "Read and write until a signal comes (the default)",
+		Long: "Joins the consumer group and carries measurements from Kafka to MongoDB until SIGINT or SIGTERM. Then it stops\n" +
+			"reading, writes what it holds, commits and leaves the group, within SHUTDOWN_TIMEOUT. Whatever it cannot\n" +
+			"write by then is named in the log and will be read again. A second signal ends it at once, with exit code 1.",
+		Args: noArguments,
+		RunE: p.start(p.settings, p.Run),
+	}
+}
+
+// initPatience is how long init tries again to set MongoDB up: an election takes about ten seconds.
+const initPatience = 30 * time.Second
+
+func (p *Program) initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init",
+		Short: "Create collections, indexes and the dead-letter topic",
+		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What exists already is left as it is. \"run\" does the same when it starts.",
+		Args:  noArguments,
+		RunE: p.start(p.commandSettings, func(ctx context.Context, c config.Config, log *slog.Logger) error {
+			return p.initialize(ctx, c, log, p.Stdout)
+		}),
+	}
+}
+
+// initialize makes what run needs, and says so.
+func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
+	p := connect.Patience{Log: log, Bound: "waterwheel run waits longer"}
+	n, err := connect.Open(ctx, c, p.Started(initPatience), prometheus.NewRegistry())
+	defer n.Close(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	for _, topic := range c.Kafka.Topics {
+		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.Database.Name(), c.MongoDB.SeriesFor(topic))
+	}
+	unmade := n.MakeMetaIndexes(ctx, c, log, func(series, path, index string) {
+		fmt.Fprintf(out, "collection %s: made the index %s for META_INDEXES, on %s and the time\n", series, index, path)
+	})
+	if n.Letters != nil {
+		o := connect.LetterOptions(c)
+		kept := "until somebody deletes them"
+		if o.Retention > 0 {
+			kept = "for " + o.Retention.String()
+		}
+		fmt.Fprintf(out, "dead-letter topics are ready: %s; those made now keep letters %s (DLQ_RETENTION)\n", strings.Join(o.Topics(), ", "), kept)
+	}
+	return unmade
+}
+
+func (p *Program) configCommand() *cobra.Command {
+	var markdown bool
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print the settings in effect, secrets masked",
+		Long:  "Prints every setting as NAME=value, secrets masked, or says everything that is wrong with them.",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if markdown {
+				_, err := io.WriteString(p.Stdout, config.Markdown())
+				return err
+			}
+			c, err := config.Load(p.Lookup, p.Environ)
+			if err != nil {
+				return err
+			}
+			return p.show(c.Settings(), func(w io.Writer) {
+				for _, s := range c.Settings() {
+					fmt.Fprintf(w, "%s=%s\n", s.Name, s.Value)
+				}
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&markdown, "markdown", false, "print the reference of all settings instead")
+	p.outputFlag(cmd, "text")
+	return cmd
+}
+
+// Revision is the commit the program was built from, as far as the Go tool knew it.
+func Revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	commit, modified := "unknown", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			modified = "-modified"
+		}
+	}
+	return commit + modified
+}
+
+// versionText is what "version" and --version print.
+func (p *Program) versionText() string {
+	return fmt.Sprintf("waterwheel %s (commit %s, %s, %s/%s)", p.Version, Revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+func (p *Program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the program's version",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(p.Stdout, p.versionText())
+			return err
+		},
+	}
+}
