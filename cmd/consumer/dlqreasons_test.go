@@ -68,8 +68,8 @@ func (s *stage) consumeThrough(change func(*pipeline.Options)) {
 		s.t.Fatal(err)
 	}
 	p := newProcess(c, log)
-	n, err := connect.Open(s.t.Context(), c, p.patience(), p.registry)
-	if err != nil {
+	n := connect.New()
+	if err := n.Open(s.t.Context(), c, p.patience(), p.registry); err != nil {
 		s.t.Fatal(err)
 	}
 	o := p.consumer(n)

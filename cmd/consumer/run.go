@@ -115,8 +115,9 @@ func settingsShown(c config.Config) (shown []status.Setting) {
 // work connects, joins the group, and works until the context ends; closing bounds how long closing the connections takes then.
 func (p *process) work(ctx, closing context.Context) error {
 	p.log.Info("starting", "version", version, "group", p.config.Kafka.GroupID, "topics", strings.Join(p.config.Kafka.Topics, ","))
-	n, err := connect.Open(ctx, p.config, p.patience(), p.registry)
+	n := connect.New()
 	defer n.Close(closing)
+	err := n.Open(ctx, p.config, p.patience(), p.registry)
 	if err != nil && ctx.Err() != nil {
 		p.log.Info("stopped before it had connected")
 		return nil // as asked

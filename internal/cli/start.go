@@ -50,9 +50,9 @@ func (p *Program) initCommand() *cobra.Command {
 // initialize makes what run needs, and says so.
 func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) error {
 	p := connect.Patience{Log: log, Bound: "waterwheel run waits longer"}
-	n, err := connect.Open(ctx, c, p.Started(initPatience), prometheus.NewRegistry())
+	n := connect.New()
 	defer n.Close(context.WithoutCancel(ctx))
-	if err != nil {
+	if err := n.Open(ctx, c, p.Started(initPatience), prometheus.NewRegistry()); err != nil {
 		return err
 	}
 	for _, topic := range c.Kafka.Topics {

@@ -41,27 +41,31 @@ type Connections struct {
 	Consumer *atomic.Pointer[pipeline.Consumer]
 }
 
+// New returns connections that are not open yet.
+func New() *Connections {
+	return &Connections{Stores: map[string]*sink.Store{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+}
+
 // Open opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
 // is a mistake in the settings rather than an outage. It waits for servers as p says, for both at once: what is
 // wrong with one is said though the other is not there. The caller closes the connections, also after an error: then some may be open.
-func Open(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) (*Connections, error) {
-	n := &Connections{Stores: map[string]*sink.Store{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
 	_, definition, err := NewDecoder(c) // workers make theirs later: what is wrong with it is said now
 	if err != nil {
-		return n, err
+		return err
 	}
 	both, opening := errgroup.WithContext(ctx)
 	both.Go(func() error { return n.openKafka(opening, c, p, reg) })
 	both.Go(func() error { return n.openDatabase(opening, c, p, reg) })
 	if err := both.Wait(); err != nil {
-		return n, err
+		return err
 	}
 	err = n.setUp(ctx, c, definition, p)
 	if err != nil && !sink.LacksRight(err) {
-		return n, err // Kafka would be waited for in vain, and its error would stand beside the cause
+		return err // Kafka would be waited for in vain, and its error would stand beside the cause
 	}
 	// A right that is missing in MongoDB does not keep the dead-letter topics from being made.
-	return n, errors.Join(err, n.openLetters(ctx, c, p))
+	return errors.Join(err, n.openLetters(ctx, c, p))
 }
 
 // openKafka connects to Kafka, and sees that the topics are there.
