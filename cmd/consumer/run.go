@@ -155,7 +155,7 @@ func (p *process) work(ctx, closing context.Context) error {
 			p.log.Info("made an index for META_INDEXES", "collection", series, "on", path, "index", index)
 		}
 		if err := n.MakeMetaIndexes(watching, p.config, p.log, made); err != nil && watching.Err() == nil {
-			p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same, queries of a part of meta read much",
+			p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same; queries on parts of meta will scan the collection",
 				"err", err, "way_out", "waterwheel init makes it when the cause is gone; waterwheel collection indexes lists what there is")
 		}
 	})

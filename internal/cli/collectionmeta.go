@@ -229,7 +229,7 @@ type ChangedMeta struct {
 	Joins bool `json:"joins"` // there is, or will be, another series with this meta
 }
 
-// wayOut is what to do after the update was ended before its end.
+// wayOut is what to do after the update was interrupted.
 func (v *MetaUpdate) wayOut() string {
 	if v.Repeats {
 		return "the same command would change again what is changed already, so name the rest by another filter"

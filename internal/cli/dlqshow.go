@@ -178,7 +178,7 @@ func printLetter(w io.Writer, f *dlq.Found, asBSON bool, now *measurement.Decode
 func verdictNow(l *record.Letter, now *measurement.DecodeError) string {
 	switch {
 	case now != nil && now.Error() == l.Message:
-		return "the present settings refuse it just so"
+		return "it would be refused again with the current settings"
 	case now != nil:
 		return "the present settings refuse it: " + now.Error()
 	case l.RefusedByDatabase:

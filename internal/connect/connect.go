@@ -227,7 +227,7 @@ func SeriesOf(c config.Config, topics []string) []string {
 }
 
 // MakeMetaIndexes makes the indexes of META_INDEXES that are missing, and tells each that it has made. One that cannot be made stops
-// no other. Building one of a large collection takes long, which only what waits for it notices.
+// no other. Building one of a large collection takes long, which blocks only the caller.
 func (n *Connections) MakeMetaIndexes(ctx context.Context, c config.Config, log *slog.Logger, made func(series, path, index string)) error {
 	var failed []error
 	for _, series := range SeriesOf(c, nil) {

@@ -151,7 +151,7 @@ func (p *Plot) legend(w io.Writer, at pen, c *canvas) {
 		fmt.Fprintf(w, "Not drawn: %s of further series. Filter, so that at most %d series are left.\n", words.Count(p.others, "value"), MaxSeries)
 	}
 	if p.notNumbers > 0 {
-		fmt.Fprintf(w, "Not drawn: %s.\n", words.Form(p.notNumbers, "1 value that is no number", fmt.Sprint(p.notNumbers, " values that are no numbers")))
+		fmt.Fprintf(w, "Not drawn: %s.\n", words.Form(p.notNumbers, "1 non-numeric value", fmt.Sprint(p.notNumbers, " non-numeric values")))
 	}
 }
 
