@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,14 +156,14 @@ func isBound(v bson.RawValue) bool {
 }
 
 // begins is the condition that the smallest value at a path lies so. MongoDB counts NaN below all numbers, and finds it by no
-// comparison.
+// comparison. Of arrays the smallest value of one element is enough.
 func (b *bounds) begins(path []string, operator string, v bson.RawValue) bson.D {
-	condition := bson.D{{Key: operator, Value: v}}
-	if v.IsNumber() {
-		beyond := map[string]string{"$lte": "$gt", "$lt": "$gte"}[operator]
-		condition = bson.D{{Key: "$not", Value: bson.D{{Key: beyond, Value: v}}}}
+	least := timeseries.MinPath(b.path(path))
+	so := bson.D{{Key: least, Value: bson.D{{Key: operator, Value: v}}}}
+	if !v.IsNumber() {
+		return so
 	}
-	return bson.D{{Key: timeseries.MinPath(b.path(path)), Value: condition}}
+	return bson.D{{Key: "$or", Value: bson.A{so, bson.D{{Key: least, Value: math.NaN()}}}}}
 }
 
 // reaches is the condition that the largest value at a path lies so.

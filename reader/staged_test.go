@@ -56,6 +56,14 @@ func selections() []selection {
 		values, _ := tags.Values()
 		return slices.ContainsFunc(values, func(v bson.RawValue) bool { return v.StringValue() == tag })
 	}
+	zoned := func(meta bson.RawValue, is func(float64) bool) bool {
+		if meta.Type != bson.TypeEmbeddedDocument {
+			return false
+		}
+		zones, _ := meta.Document().Lookup("zones").ArrayOK()
+		values, _ := zones.Values()
+		return slices.ContainsFunc(values, func(v bson.RawValue) bool { n, ok := v.AsFloat64OK(); return ok && is(n) })
+	}
 	return []selection{
 		{"all", nil, func(bson.RawValue) bool { return true }},
 		{"whole object", bson.D{{Key: "m", Value: s1}}, equal(s1)},
@@ -74,6 +82,13 @@ func selections() []selection {
 			return number(meta) == 7 || number(meta) == 2.5
 		}},
 		{"tag", bson.D{{Key: "m.tags", Value: "a"}}, func(meta bson.RawValue) bool { return tagged(meta, "a") }},
+		{"an element", bson.D{{Key: "m.zones", Value: 3}}, func(meta bson.RawValue) bool { return zoned(meta, func(n float64) bool { return n == 3 }) }},
+		{"a small element", bson.D{{Key: "m.zones", Value: bson.D{{Key: "$lt", Value: 5}}}}, func(meta bson.RawValue) bool {
+			return zoned(meta, func(n float64) bool { return n < 5 })
+		}},
+		{"some elements", bson.D{{Key: "m.zones", Value: bson.D{{Key: "$in", Value: bson.A{4, 7.0}}}}}, func(meta bson.RawValue) bool {
+			return zoned(meta, func(n float64) bool { return n == 4 || n == 7 })
+		}},
 		{"two conditions", bson.D{{Key: "$and", Value: bson.A{bson.D{{Key: "m.sensor", Value: "s-2"}}, bson.D{{Key: "m.n", Value: bson.D{{Key: "$exists", Value: true}}}}}}}, func(meta bson.RawValue) bool {
 			return sensor(meta) == "s-2" && meta.Document().Lookup("n").Type != 0
 		}},
@@ -91,12 +106,14 @@ func selections() []selection {
 
 // segmentMetas have no two that MongoDB takes for equal.
 func segmentMetas() []bson.RawValue {
+	nan := math.Float64frombits(0x7ff8000000000000) // as an index gives it back, of whatever bits
 	return append(stringMetas(4), valueOf("plain"), valueOf(int32(5)), valueOf(int64(1)), bson.RawValue{},
 		valueOf(bson.D{{Key: "n", Value: 2.5}, {Key: "tags", Value: bson.A{"a", "c"}}}),
-		valueOf(bson.D{{Key: "n", Value: math.NaN()}, {Key: "tags", Value: bson.A{"b"}}}),
+		valueOf(bson.D{{Key: "n", Value: nan}, {Key: "tags", Value: bson.A{"b"}}}),
 		valueOf(bson.D{{Key: "n", Value: int32(7)}, {Key: "tags", Value: bson.A{"c", "a"}}}),
-		valueOf(bson.D{{Key: "n", Value: math.NaN()}, {Key: "sensor", Value: "s-2"}}),
-		valueOf(bson.D{{Key: "n", Value: int32(9)}, {Key: "sensor", Value: "s-1"}}))
+		valueOf(bson.D{{Key: "n", Value: nan}, {Key: "sensor", Value: "s-2"}}),
+		valueOf(bson.D{{Key: "n", Value: int32(9)}, {Key: "sensor", Value: "s-1"}}),
+		valueOf(bson.D{{Key: "zones", Value: bson.A{3, 7}}}))
 }
 
 // randomQuery is a query, and the measurements that it selects.
@@ -196,7 +213,7 @@ func TestEachMeasurementComesOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 8))
 		about := []int64{0, -5e12, 1.7e12}[random.IntN(3)]
-		w := newWorld(random, segmentMetas()[:1+random.IntN(8)], about, 1+random.IntN(200))
+		w := newWorld(random, segmentMetas()[random.IntN(4):][:1+random.IntN(11)], about, 1+random.IntN(200))
 		w.plain = random.IntN(3) == 0
 		s := newSeries("s", "db.s.buckets", testOptions, w)
 		for range 3 {
@@ -212,7 +229,7 @@ func TestEachMeasurementComesOnce(t *testing.T) {
 func TestWhatIsCompactedWhileReadingComesOnce(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 9))
-		w := newWorld(random, segmentMetas()[:1+random.IntN(8)], 0, 1+random.IntN(200))
+		w := newWorld(random, segmentMetas()[random.IntN(4):][:1+random.IntN(11)], 0, 1+random.IntN(200))
 		steps := 0
 		w.before = func() {
 			if steps++; random.IntN(2) == 0 {
@@ -232,7 +249,7 @@ func TestSegmentsAreReadOnAfterFailures(t *testing.T) {
 	for seed := range uint64(100) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 10))
-			w := newWorld(random, segmentMetas()[:1+random.IntN(8)], 0, 1+random.IntN(200))
+			w := newWorld(random, segmentMetas()[random.IntN(4):][:1+random.IntN(11)], 0, 1+random.IntN(200))
 			down, outages := time.Time{}, 2 // together shorter than it is waited for
 			w.fail = func() error {
 				switch {
