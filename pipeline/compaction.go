@@ -10,6 +10,7 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 )
 
 // compaction is one on its way: its segments are frozen and read, its buckets inserted, its segments ended; or it is rolled back.
@@ -290,6 +291,10 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 				unknown = errors.New(one.Message)
 			}
 		default:
+			if refused == "" {
+				w.log.Error("MongoDB refuses a bucket of a compaction: correct what refuses it, an index or a validator; other segments go on",
+					"compaction", c.ID.String(), "meta", metaOf(c.acting[i]), "err", one.Message)
+			}
 			refused = one.Message
 		}
 	}
@@ -305,6 +310,15 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 	default:
 		w.succeeded(&s.retry, MongoDB)
 	}
+}
+
+// metaOf is the meta of the bucket that a write inserts, as text for people.
+func metaOf(w *bucketer.Write) string {
+	meta, err := w.Document.LookupErr(timeseries.FieldMeta)
+	if err != nil {
+		return "none"
+	}
+	return meta.String()
 }
 
 // compactedDeleted gives the segments free next. Where the user may not delete, the buckets are hidden, and the segments of this

@@ -316,6 +316,9 @@ func TestCompactionGoesOnElsewhereWithoutTheRightToRollBack(t *testing.T) {
 	}
 	s.pass(s.w.o.CompactInterval)
 	s.want("that cannot be rolled back", 1, 1)
+	if said := s.log.String(); strings.Count(said, "MongoDB refuses a bucket of a compaction") != 1 || !strings.Contains(said, `err=no`) || !strings.Contains(said, `s0`) {
+		t.Errorf("the log does not name the refused bucket: %s", said)
+	}
 	s.write(20)
 	s.write(20)
 	s.pass(s.w.o.CompactInterval)
