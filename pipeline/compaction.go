@@ -383,8 +383,11 @@ func (w *Worker) doubt(m Moment, err error) {
 	if c.why = becauseUnknown; errors.Is(err, claim.ErrRefused) {
 		c.why = becauseRefused
 	}
-	w.log.Warn("outcome of a compaction step unknown: the compaction is finished or rolled back once none of its commands can be executed any more",
-		"compaction", c.ID.String(), "why", c.why, "err", err)
+	says := "outcome of a compaction step unknown: the compaction is finished or rolled back once none of its commands can be executed any more"
+	if c.why == becauseRefused {
+		says = "MongoDB refuses a compaction step: the compaction is finished or rolled back"
+	}
+	w.log.Warn(says, "compaction", c.ID.String(), "why", c.why, "err", err)
 	s.compaction, s.doubted, s.read = nil, c, false
 	w.compactionFailed(m, compactingSegments, err)
 }

@@ -323,6 +323,12 @@ func TestCompactionGoesOnElsewhereWithoutTheRightToRollBack(t *testing.T) {
 	s.write(20)
 	s.pass(s.w.o.CompactInterval)
 	s.want("others", 1, 1)
+	s.give(CompactionAsked{}) // all segments are read again
+	s.pass(time.Second)
+	s.pass(time.Minute)
+	if said := s.log.String(); strings.Contains(said, "see measurements twice") {
+		t.Errorf("buckets that are hidden for good are called visible: %s", said)
+	}
 	refused = false
 	s.pass(refusedRetry)
 	s.want("with the right", 1, 0)
@@ -351,7 +357,7 @@ func TestARefusedStepIsNotTriedAllTheTime(t *testing.T) {
 	if n := strings.Count(said, "why="+becauseRefused+" segments="); n < 5 || n > 11 {
 		t.Errorf("%d compactions were refused within ten minutes: %s", n, said)
 	}
-	if strings.Contains(said, becauseUnknown) {
+	if strings.Contains(said, becauseUnknown) || strings.Contains(said, "step unknown") {
 		t.Errorf("a refusal is called unknown: %s", said)
 	}
 	s.answer = nil

@@ -122,6 +122,9 @@ func (w *Worker) foundCompaction(m Moment, of *claim.Segment) *compaction {
 	if before := w.term.segments.doubted; before != nil && before.ID == c.ID {
 		c.why, c.twice = before.why, before.twice
 	}
+	if _, hidden := w.term.segments.postponed[c.ID]; hidden { // for good, for want of the right to delete its buckets
+		c.twice = 0
+	}
 	return c
 }
 
