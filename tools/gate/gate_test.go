@@ -77,7 +77,7 @@ func run(t *testing.T, environment ...string) (code int, out, calls string) {
 var stages = []string{
 	"make --no-print-directory lint",
 	"make --no-print-directory test",
-	"go test ./verify",
+	"go test ./internal/verify",
 	"make --no-print-directory model",
 	"make --no-print-directory sim",
 	"make --no-print-directory e2e kafka=kafka-of-kafka.1",
