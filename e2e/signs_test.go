@@ -214,7 +214,7 @@ func TestStopDuringAnOutageSaysWhatIsReadAgain(t *testing.T) {
 			s.signal(c, syscall.SIGINT)
 		}
 		code, err := c.Wait(within(t, 20*time.Second))
-		want, says := 0, "stopped before everything read was stored and committed"
+		want, says := 0, "stopped before all records were stored and committed"
 		if hurried {
 			want, says = 1, "a second signal ended it before everything read was stored and committed"
 		}

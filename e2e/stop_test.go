@@ -39,7 +39,7 @@ func TestStopWhileTheDatabaseIsAway(t *testing.T) {
 			if err != nil || code != 0 || took > timeout {
 				t.Errorf("ended with %d, %v after %v", code, err, took)
 			}
-			if line := lastLine(ends, "stopped before everything read was stored and committed"); !strings.Contains(line, s.topic+"/") {
+			if line := lastLine(ends, "stopped before all records were stored and committed"); !strings.Contains(line, s.topic+"/") {
 				t.Errorf("the last words are\n%s", ends.Log())
 			}
 			s.awaitAssigned(4, stays)

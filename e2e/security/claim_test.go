@@ -104,7 +104,7 @@ func TestKafkasOutageDuringAClaimIsKafkas(t *testing.T) {
 	broker := world.cluster.Brokers()[0]
 	broker.Kill()
 	c.answer()
-	c.awaitLog(c.Consumer, "Kafka fails")
+	c.awaitLog(c.Consumer, "Kafka is failing")
 	if err := broker.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	needsBroker(t)
 	topic, e := newTopic(t), newEndpoint(t, 5*time.Second)
 	f := flow{t, topic, bearing(at(tokens, topic), e.URL, "writer")}
-	if log := f.trickle(12); strings.Contains(log, "EOF") || strings.Contains(log, "level=ERROR") || strings.Contains(log, "Kafka fails") {
+	if log := f.trickle(12); strings.Contains(log, "EOF") || strings.Contains(log, "level=ERROR") || strings.Contains(log, "Kafka is failing") {
 		t.Errorf("connections were cut:\n%s", log)
 	}
 	if n := e.asked.Load(); n < 3 {
