@@ -35,8 +35,8 @@ type encoder struct {
 	maxTime     int64
 	first, last int64 // smallest and largest offset
 
-	segment    *segment    // whose write is made; nil: that of a bucket
-	compaction *Compaction // put into every bucket; nil: none
+	segment    *segment    // whose write is made. Nil means that it is of a bucket.
+	compaction *Compaction // put into every bucket. Nil means that there is none.
 
 	arena arena
 }

@@ -78,9 +78,7 @@ func (p *Partition) parseSegment(d bson.Raw) claim.Segment {
 }
 
 // withoutMeta is the part of the shard key that all segments share.
-func withoutMeta() bson.E {
-	return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$exists", Value: false}}}
-}
+func withoutMeta() bson.E { return isAbsent(timeseries.FieldMeta) }
 
 // isAbsent is the condition that a field is.
 func isAbsent(path string) bson.E {
@@ -147,9 +145,9 @@ func (p *Partition) updateEach(ctx context.Context, updates []Update) error {
 // never is later than any moment at which somebody looks: a bucket that is visible from then on is hidden for good.
 var never = bson.NewDateTimeFromTime(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 
-// DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. A bucket may list larger offsets
-// than the segments that are left: others may have expired meanwhile. Only then may its segments
-// be unfrozen. A user who may not delete hides them for good: the error is ErrUnauthorized then, and whoever may finishes.
+// DeleteCompacted deletes the buckets of a compaction of which no segment has ended, until it finds none. Only then may its segments be
+// unfrozen. A bucket may list larger offsets than the segments that are left, since others may have expired meanwhile. A user who may not
+// delete hides the buckets for good: the error is ErrUnauthorized then, and an owner with the right finishes.
 func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) error {
 	const doing = "deleting the buckets of a compaction"
 	if err := p.fence(ctx); err != nil {
@@ -244,9 +242,7 @@ func (p *Partition) Sweep(ctx context.Context, segments []claim.Segment, before 
 }
 
 // isSegment is the condition of the index of segments.
-func isSegment() bson.E {
-	return bson.E{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}}
-}
+func isSegment() bson.E { return isPresent(timeseries.PathOwner) }
 
 // unfinished are the compactions that have frozen segments, and of which no segment has ended. They may be rolled back: their
 // segments hold the measurements, and their buckets do not.

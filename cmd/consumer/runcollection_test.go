@@ -43,22 +43,19 @@ func TestMendedViewsAreTold(t *testing.T) {
 	}
 }
 
-// A raised granularity is noticed by a consumer that runs, and by one that is started with its old settings; what the
-// settings say otherwise is still refused.
-func TestRaisedGranularityIsNoticed(t *testing.T) {
+// scratch is a database of the test's own on the real server, as the consumer and as others see it.
+func scratch(t *testing.T) (*sink.Database, *mongo.Database) {
+	t.Helper()
 	uri := os.Getenv("E2E_MONGODB_URI")
 	if uri == "" {
 		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
 	}
-	ctx, name := t.Context(), fmt.Sprintf("granularity_%d", time.Now().UnixNano())
+	name := fmt.Sprintf("collection_%d", time.Now().UnixNano())
 	raw, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(writeconcern.Majority()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	database, err := sink.Open(ctx, sink.Options{
-		URI: uri, Database: name, WriteTimeout: 5 * time.Second,
-		Logger: slog.New(slog.DiscardHandler),
-	})
+	database, err := sink.Open(t.Context(), sink.Options{URI: uri, Database: name, WriteTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +65,14 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 		_ = raw.Database(name).Drop(ctx)
 		_ = raw.Disconnect(ctx)
 	})
+	return database, raw.Database(name)
+}
+
+// A raised granularity is noticed by a consumer that runs, and by one that is started with its old settings; what the
+// settings say otherwise is still refused.
+func TestRaisedGranularityIsNoticed(t *testing.T) {
+	ctx := t.Context()
+	database, _ := scratch(t)
 	settings := timeseries.Options{TimeField: "time", MetaField: "meta", Granularity: timeseries.Seconds}
 	store, err := database.Setup(ctx, "events", settings, 1000)
 	if err != nil {
@@ -120,25 +125,8 @@ func TestRaisedGranularityIsNoticed(t *testing.T) {
 // TestWishesForACompactionAreFollowed: once each, by MongoDB's clock, whatever that of the consumer shows. Those from before the start
 // were followed by others.
 func TestWishesForACompactionAreFollowed(t *testing.T) {
-	uri := os.Getenv("E2E_MONGODB_URI")
-	if uri == "" {
-		t.Skip("E2E_MONGODB_URI is not set: no MongoDB to test with")
-	}
-	ctx, name := t.Context(), fmt.Sprintf("wishes_%d", time.Now().UnixNano())
-	raw, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(writeconcern.Majority()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	database, err := sink.Open(ctx, sink.Options{URI: uri, Database: name, WriteTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_ = database.Close(ctx)
-		_ = raw.Database(name).Drop(ctx)
-		_ = raw.Disconnect(ctx)
-	})
+	ctx := t.Context()
+	database, raw := scratch(t)
 	store, err := database.Setup(ctx, "events", timeseries.Options{TimeField: "time", MetaField: "meta"}, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +134,7 @@ func TestWishesForACompactionAreFollowed(t *testing.T) {
 	ask := func(at time.Time) {
 		t.Helper()
 		update := bson.D{{Key: "$set", Value: bson.D{{Key: "compact", Value: bson.NewDateTimeFromTime(at)}}}}
-		if _, err := raw.Database(name).Collection("events.options").UpdateOne(ctx, bson.D{{Key: "_id", Value: "options"}}, update); err != nil {
+		if _, err := raw.Collection("events.options").UpdateOne(ctx, bson.D{{Key: "_id", Value: "options"}}, update); err != nil {
 			t.Fatal(err)
 		}
 	}

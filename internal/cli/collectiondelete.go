@@ -36,21 +36,17 @@ func (p *Program) deleteMetaCommand() *cobra.Command {
 				views[i].print(w)
 			}
 		}
-		if err != nil {
-			return errors.Join(err, p.show(views, print))
-		}
-		if do, err := p.confirmed(ctx, f.confirmation, views, print); !do {
-			return err
-		}
-		for i := range views {
-			views[i].DryRun = false
-		}
-		for i := range views {
-			if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
-				break
+		return p.edit(ctx, f.confirmation, err, views, print, func() (err error) {
+			for i := range views {
+				views[i].DryRun = false
 			}
-		}
-		return errors.Join(err, p.show(views, print))
+			for i := range views {
+				if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+					break
+				}
+			}
+			return err
+		})
 	})
 	f.flags(cmd)
 	return cmd
@@ -209,21 +205,17 @@ func (p *Program) expireCommand() *cobra.Command {
 	}, func(ctx context.Context, with collections, _ []string) error {
 		views, selections, err := p.planExpiries(ctx, with, &f)
 		print := func(w io.Writer) { printExpiries(w, views) }
-		if err != nil {
-			return errors.Join(err, p.show(views, print))
-		}
-		if do, err := p.confirmed(ctx, f.confirmation, views, print); !do {
-			return err
-		}
-		for i := range views {
-			views[i].DryRun = false
-		}
-		for i := range views {
-			if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
-				break
+		return p.edit(ctx, f.confirmation, err, views, print, func() (err error) {
+			for i := range views {
+				views[i].DryRun = false
 			}
-		}
-		return errors.Join(err, p.show(views, print))
+			for i := range views {
+				if views[i].Edited, err = p.deleteSelected(ctx, views[i].Series, selections[i], views[i].Selected); err != nil {
+					break
+				}
+			}
+			return err
+		})
 	})
 	flags := cmd.Flags()
 	flags.StringVar(&f.before, "before", "", "delete what is from before this time: "+whenForms+"; default: what the collection keeps no longer")

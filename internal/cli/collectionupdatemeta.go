@@ -48,13 +48,7 @@ func (p *Program) updateMetaCommand() *cobra.Command {
 				views[i].print(w)
 			}
 		}
-		if err != nil {
-			return errors.Join(err, p.show(views, print))
-		}
-		if do, err := p.confirmed(ctx, f.confirmation, views, print); !do {
-			return err
-		}
-		return errors.Join(p.updateMetas(ctx, views, plans), p.show(views, print))
+		return p.edit(ctx, f.confirmation, err, views, print, func() error { return p.updateMetas(ctx, views, plans) })
 	})
 	f.flags(cmd)
 	cmd.Flags().StringVar(&f.update, "update", "", "operators on the meta, as JSON")

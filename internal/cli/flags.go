@@ -131,6 +131,17 @@ var errUnconfirmed = errors.New("nothing was changed: repeat it with --yes to do
 // errDeclined is the error of a command whose question was not answered with yes.
 var errDeclined = errors.New("nothing was changed, as asked")
 
+// edit shows the views of what was planned, as far as planning came, asks whether to go on, does it, and shows the views again.
+func (p *Program) edit(ctx context.Context, c confirmation, planning error, views any, print func(io.Writer), do func() error) error {
+	if planning != nil {
+		return errors.Join(planning, p.show(views, print))
+	}
+	if confirmed, err := p.confirmed(ctx, c, views, print); !confirmed {
+		return err
+	}
+	return errors.Join(do(), p.show(views, print))
+}
+
 // confirmed reports whether to do what a plan says. Without --yes it shows the plan, and asks at the terminal whether to go on;
 // where there is none, the command refuses.
 func (p *Program) confirmed(ctx context.Context, c confirmation, plan any, print func(io.Writer)) (bool, error) {
