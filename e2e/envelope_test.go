@@ -12,6 +12,23 @@ import (
 	"waterwheel/e2e/events"
 )
 
+// redriven drives all letters back, and returns the records that the topic has then: those produced, and then so many that went back.
+func (s *stream) redriven(produced, letters int) []check.Record {
+	s.t.Helper()
+	if code, out := s.run("dlq", "redrive", "--yes"); code != 0 {
+		s.t.Fatalf("redrive ended with code %d:\n%s", code, out)
+	}
+	topic, _, err := s.kafka.Topic(within(s.t, 10*time.Second), s.topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	records, err := s.kafka.Read(within(s.t, 20*time.Second), topic)
+	if err != nil || len(records) != produced+letters {
+		s.t.Fatalf("%d records are there after %d and %d letters: %v", len(records), produced, letters, err)
+	}
+	return records
+}
+
 // storesWith sends events, stores them with settings, and compares all that is stored with what was meant, by the checker and
 // by the program's own verify, which must decode by the same settings.
 func (s *stream) storesWith(made []events.Event, measurements, letters int, pairs ...string) {
@@ -98,17 +115,7 @@ func TestFramedChangesOfRowsAreStored(t *testing.T) {
 		events.Event{Key: []byte("k"), Value: []byte(row(201)), Fate: events.Fate{Reason: "not_json"}})
 	s.storesWith(made, 101, 2, "EVENT_FRAMING", "confluent", "EVENT_ROOT", "payload.after", "EVENT_TIME_FIELD", "/payload.ts_ms",
 		"EVENT_META_FIELDS", "id=sensor,/payload.source.table", "EVENT_DROP", "note")
-	if code, out := s.run("dlq", "redrive", "--yes"); code != 0 {
-		t.Fatalf("redrive ended with code %d:\n%s", code, out)
-	}
-	topic, _, err := s.kafka.Topic(within(t, 10*time.Second), s.topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := s.kafka.Read(within(t, 20*time.Second), topic)
-	if err != nil || len(records) != len(made)+2 {
-		t.Fatalf("%d records are there after %d and two letters: %v", len(records), len(made), err)
-	}
+	records := s.redriven(len(made), 2)
 	if got, want := string(records[len(made)].Value), frame+"7"; got != want {
 		t.Errorf("what went back of the array is %q, want %q", got, want)
 	}

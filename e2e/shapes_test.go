@@ -47,17 +47,7 @@ func TestReadingsInListsAreStoredOnce(t *testing.T) {
 	stored += 2
 	s.storesWith(made, stored, 1, "EVENT_PARSE", "body", "EVENT_LIST", "body.readings", "EVENT_SKIP", "join=true,!body.readings", "EVENT_TIME_FIELD", "time|ts",
 		"EVENT_META_FIELDS", "device", "EVENT_FIELD_NAME", "name", "EVENT_FIELD_VALUE", "value", "EVENT_NUMBERS", "text")
-	if code, out := s.run("dlq", "redrive", "--yes"); code != 0 {
-		t.Fatalf("redrive ended with code %d:\n%s", code, out)
-	}
-	topic, _, err := s.kafka.Topic(within(t, 10*time.Second), s.topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := s.kafka.Read(within(t, 20*time.Second), topic)
-	if err != nil || len(records) != len(made)+1 {
-		t.Fatalf("%d records are there after %d and a letter: %v", len(records), len(made), err)
-	}
+	records := s.redriven(len(made), 1)
 	found := 0
 	for _, r := range records {
 		if string(r.Value) == bad {
