@@ -74,6 +74,7 @@ type Catalog struct {
 	pending totals
 	flight  *flight
 	borders borders // of segments
+	keptOut keptOut // of segments
 
 	// attempts holds the positions that a conflict made to open a bucket again, and how often.
 	attempts map[timeseries.Position]int32
@@ -125,10 +126,7 @@ func (c *Catalog) SetCollection(o timeseries.Options) {
 // The error wraps ErrMalformed: the measurement does not come from a Decoder. Nothing has then changed.
 func (c *Catalog) Insert(m *measurement.Measurement) error {
 	r := row{position: m.Position, time: m.Time, elements: m.Elements}
-	c.key = c.key[:0]
-	if m.Meta.Type != 0 {
-		c.key = append(append(c.key, byte(m.Meta.Type)), m.Meta.Value...)
-	}
+	c.key = appendKey(c.key[:0], m.Meta)
 	s := c.series.find(c.key)
 	if s != nil && s.open != nil && !s.isParked() {
 		v := s.open.shape.survey(r.elements)

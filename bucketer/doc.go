@@ -17,7 +17,7 @@
 //	flush.go      Prepare; finish.go: Finish, and what becomes of writes that were not applied
 //	encode.go     a bucket's next write: document.go an insert, delta.go an update; alike.go: columns of what is laid out alike
 //	segment.go    measurements of series that have few, written together; segmentorder.go: which of them in one document;
-//	              compact.go: buckets made of these documents
+//	              keptout.go: series that are kept out of them; compact.go: buckets made of these documents
 //	forms.go      what all writes have in common; append.go: appending; arena.go: the memory of a flush
 //	bucket.go     one bucket; series.go: one series; table.go: all; rolled.go: its buckets that are no longer open
 //	rows.go       measurements that are not written yet; pool.go: the memory of bounds

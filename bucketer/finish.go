@@ -47,6 +47,7 @@ func (c *Catalog) applied(w *Write, done *sent, forget bool) {
 	c.forgetAttempts(done.rows)
 	c.buffers.release(done.rows.buf)
 	b.unset(inFlight)
+	c.keptOut.accept(s.key)
 	if s.more != nil {
 		s.more.conflicts, s.more.notBefore = 0, 0
 		if w.Kind == Update && s.more.wanted != nil {

@@ -41,7 +41,7 @@ func (c *Catalog) Bytes() int64 {
 	total := c.buffers.total + c.memory.series + c.memory.buckets + c.shapes.total +
 		c.series.bytes() +
 		mapBytes(max(c.memory.peakBuckets, len(c.buckets)), bucketSlot) +
-		c.bounds.idle + c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + c.spare.total + int64(cap(c.dirty))*8
+		c.bounds.idle + c.archive.bytes() + c.lookups.bytes() + c.encoder.bytes() + c.keptOut.bytes() + c.spare.total + int64(cap(c.dirty))*8
 	if c.flight != nil {
 		total += c.flight.bytes
 	}

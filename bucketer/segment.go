@@ -48,7 +48,7 @@ var noSeries = &series{}
 // isSparse tells whether what waits for a bucket goes into segments. A stored bucket that must be closed gets it with that.
 func (c *Catalog) isSparse(b *bucket) bool {
 	return b.pending.n > 0 && b.pending.n < c.options.DenseFrom && !b.is(isAlone) && (b.stored == 0 || !b.mustClose()) &&
-		!c.hasArray(b.series.key)
+		!c.keptOut.has(b.series.key) && !c.hasArray(b.series.key)
 }
 
 // stage takes what waits for a bucket into the flush's segments, and forgets the bucket: its fields and its size are not those
@@ -308,7 +308,7 @@ func (c *Catalog) splitMeta(elements []byte) (key, rest []byte) {
 	return nil, elements
 }
 
-// setAlone keeps what waits for the buckets of a series out of segments.
+// setAlone keeps what waits for the buckets of a series out of segments, now. KeepOut does so for what comes later.
 func (s *series) setAlone() {
 	for b := range s.opened {
 		b.set(isAlone)

@@ -243,3 +243,63 @@ func TestMetasWithArraysGoIntoBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptOutOfSegments: a series whose bucket MongoDB refuses gets buckets, those that MongoDB refuses again are rejected, and after one
+// that it takes the series goes into segments again.
+func TestKeptOutOfSegments(t *testing.T) {
+	o := testOptions(t)
+	o.DenseFrom, o.Owner = 64, "p/0"
+	c := New(o)
+	meta := func(of string) bson.RawValue {
+		return bson.RawValue{Type: bson.TypeString, Value: []byte(metaKey(t, of)[1:])}
+	}
+	next := int64(0)
+	flush := func(result Result) (segments, buckets int, rejected []Rejected) {
+		t.Helper()
+		for _, of := range []string{"a", "b", "c"} {
+			r := reading{
+				position: timeseries.Position{Offset: next}, time: 1_700_000_000_000 + next, series: metaKey(t, of), fields: bson.D{{Key: "v", Value: next}},
+			}
+			if err := c.Insert(r.measurement(t)); err != nil {
+				t.Fatal(err)
+			}
+			next++
+		}
+		f := c.Prepare(0)
+		outcomes := make([]Outcome, len(f.Writes))
+		for i, w := range f.Writes {
+			if w.Segment {
+				if in, err := HoldsSeries(o.Collection, w.Document, []bson.RawValue{meta("x"), meta("a")}); err != nil || in != (len(f.Writes) == 1) {
+					t.Errorf("a segment of %d writes has the series: %t, %v", len(f.Writes), in, err)
+				}
+				segments++
+			} else if outcomes[i].Result = result; true {
+				buckets++
+			}
+		}
+		return segments, buckets, c.Finish(f, outcomes, 0)
+	}
+	want := func(when string, result Result, segments, buckets, rejected int) {
+		t.Helper()
+		s, b, r := flush(result)
+		if s != segments || b != buckets || len(r) != rejected {
+			t.Fatalf("%s: %d segments, %d buckets and %d rejected; want %d, %d and %d", when, s, b, len(r), segments, buckets, rejected)
+		}
+	}
+	want("at first", Applied, 1, 0, 0)
+	before := c.Bytes()
+	c.KeepOut(meta("a"))
+	c.KeepOut(meta("a"))
+	if c.Bytes() <= before {
+		t.Error("what is kept out takes no memory")
+	}
+	want("kept out, refused", Refused, 1, 1, 1)
+	want("still kept out, and taken", Applied, 1, 1, 0)
+	want("in segments again", Applied, 1, 0, 0)
+	for i := range maxKeptOut + 5 {
+		c.KeepOut(meta(fmt.Sprint(i)))
+	}
+	if n := len(c.keptOut.keys); n != maxKeptOut {
+		t.Errorf("%d series are kept out", n)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"waterwheel/e2e/events"
 	"waterwheel/e2e/harness"
 	"waterwheel/e2e/harness/refuser"
+	"waterwheel/internal/timeseries"
 )
 
 // refusedBy is what a measurement's note says that must be refused with a code of MongoDB.
@@ -145,6 +146,73 @@ func TestRefusedMeasurementsBecomeLetters(t *testing.T) {
 		}
 		s.wantMessage("refused_by_database", fmt.Sprintf("code %d: ", code))
 		s.wantMessage("refused_by_database", message)
+	}
+}
+
+// TestRefusedSeriesHoldsUpNoOther: MongoDB refuses the buckets of one series, as an index on the meta does, and takes its segments, which
+// have no meta. Only the segments of that series stay, its next measurement becomes a letter, and without the index all become buckets.
+func TestRefusedSeriesHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	needCompaction(t)
+	s, r := newStream(t, 1), between(t)
+	r.Obey(func(_ string, write bson.Raw) *refuser.Refusal {
+		if meta, _ := write.Lookup(timeseries.FieldMeta).StringValueOK(); meta == "series-7" {
+			return &refuser.Refusal{Code: 16766, Message: "Error: hashed indexes do not currently support array values"}
+		}
+		return nil
+	})
+	const series, each = 500, 4
+	send := func(e events.Event) {
+		t.Helper()
+		if err := s.producer.Send(within(t, 20*time.Second), s.book.Add(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for code := range int32(series) {
+		for n := range each {
+			send(numbered(code, n, "fine"))
+		}
+	}
+	settings := append([]string{"MONGODB_URI", r.URI()}, inSegments...)
+	c := s.start(settings...)
+	s.awaitCompacted(c, 1)
+	open := func(ctx context.Context) int64 {
+		n, err := s.collection(timeseries.BucketsSuffix).CountDocuments(ctx, bson.D{
+			{Key: timeseries.PathOwner, Value: bson.D{{Key: "$exists", Value: true}}},
+			{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$exists", Value: false}}},
+		})
+		if err != nil && ctx.Err() == nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for ctx := within(t, time.Minute); open(ctx) > each; time.Sleep(100 * time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("%d segments do not become buckets; the log:\n%s", open(t.Context()), c.Log())
+		}
+	}
+	if n := open(t.Context()); n == 0 || r.Refused()[16766] == 0 {
+		t.Errorf("%d segments are left, and %d buckets were refused", n, r.Refused()[16766])
+	}
+	late := numbered(7, each, "late")
+	late.Fate = events.Fate{Reason: "refused_by_database"}
+	send(late)
+	send(numbered(8, each, "fine"))
+	s.awaitCommitted(c, 60*time.Second)
+	s.checkShown()
+	s.terminate(c)
+	s.wantMessage("refused_by_database", "code 16766: ")
+
+	r.Obey(nil)
+	c = s.start("SEGMENTS", "off", "COMPACT_VISIBILITY_DELAY", "2s", "SEGMENT_RETENTION", "1s")
+	for ctx := within(t, time.Minute); s.segments(ctx) > 0; time.Sleep(100 * time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatalf("%d segments are left; the log:\n%s", s.segments(t.Context()), c.Log())
+		}
+	}
+	s.terminate(c)
+	if report := s.check(); report.Stored != series*each+1 || report.Letters["refused_by_database"] != 1 {
+		t.Errorf(check.Verdict+"want %d stored and one letter: %s", series*each+1, report)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"waterwheel/bucketer"
 	"waterwheel/internal/claim"
-	"waterwheel/internal/timeseries"
 )
 
 // compaction is one on its way: its segments are frozen and read, its buckets inserted, its segments ended; or it is rolled back.
@@ -21,13 +20,15 @@ type compaction struct {
 	part   int               // how many of them are on their way
 	writes []*bucketer.Write // not sent yet, or not executed
 	acting []*bucketer.Write
-	shown  Instant // when its buckets are
-	count  int     // of measurements
-	size   int64   // of its segments, in bytes
-	bytes  int64   // of its buckets
+	shown  Instant    // when its buckets are
+	count  int        // of measurements
+	size   int64      // of its segments, in bytes
+	bytes  int64      // of its buckets
+	read   []bson.Raw // its segments as they were read, until its buckets are stored
 	begun  Instant
 	oldest Instant // since when its oldest segment is known
 	why    string  // it is rolled back, if it is
+	left   int     // its segments that are left, because MongoDB refuses a bucket of a series in them
 	twice  Instant // from then on queries may show its measurements twice. Zero means that they do not, or that the log says so already.
 }
 
@@ -45,7 +46,7 @@ const (
 
 // How long something is not tried again.
 const (
-	refusedRetry = 10 * time.Minute // that the user has no right to
+	refusedRetry = 10 * time.Minute // what the user has no right to, and segments with a series whose bucket MongoDB refuses
 	refusedPause = time.Minute      // a compaction, after one that MongoDB has refused
 	damagedRetry = time.Hour        // a segment that could not be compacted
 )
@@ -170,7 +171,7 @@ func (w *Worker) nextStep(m Moment, c *compaction) Action {
 			c.acting = c.next(w.pace.bound)
 			return InsertCompacted{c.acting}
 		}
-		c.step, c.rest = ending, c.Segments
+		c.step, c.rest, c.read = ending, c.Segments, nil
 		return ChangeSegments{&c.Compaction, claim.End, c.nextPart(w.pace.bound)}
 	case ending:
 		return ChangeSegments{&c.Compaction, claim.End, c.nextPart(w.pace.bound)}
@@ -257,13 +258,14 @@ func (w *Worker) frozenRead(m Moment, e FrozenRead) {
 	for i := range c.Segments {
 		documents[i], c.Segments[i].Document = c.Segments[i].Document, nil
 	}
+	c.read = documents
 	o := w.o.Bucketing
 	o.Source = w.source
 	o.Source.TopicID = c.TopicID
 	buckets, err := bucketer.Compact(o, bucketer.Compaction{ID: c.ID, VisibleFrom: c.VisibleFrom}, documents)
 	if damaged := (*bucketer.SegmentError)(nil); errors.As(err, &damaged) {
 		w.log.Error("segment cannot be compacted: something else has edited it; it stays as it is and is shown", "segment", damaged.ID.Hex(), "err", damaged.Err)
-		s.damage(m.Now, damaged.ID)
+		s.leave(damaged.ID, m.Now+damagedRetry)
 		w.rollBack(m, becauseDamaged)
 		return
 	}
@@ -276,7 +278,7 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 	s := w.compactionAnswered()
 	c := s.compaction
 	var failed, unknown error
-	refused := ""
+	var refused refusals
 	for i := range e.Sent {
 		switch one := &e.Sent[i]; one.Result {
 		case bucketer.Applied:
@@ -291,34 +293,20 @@ func (w *Worker) compactedInserted(m Moment, e CompactedInserted) {
 				unknown = errors.New(one.Message)
 			}
 		default:
-			if refused == "" {
-				w.log.Error("MongoDB refuses a bucket of a compaction: correct what refuses it, an index or a validator; other segments go on",
-					"compaction", c.ID.String(), "meta", metaOf(c.acting[i]), "err", one.Message)
-			}
-			refused = one.Message
+			refused.add(c.acting[i], one.Message)
 		}
 	}
 	c.acting = nil
 	switch {
 	case unknown != nil:
 		w.doubt(m, unknown)
-	case refused != "":
-		w.rollBack(m, becauseRefused)
-		w.compactionFailed(m, compactingSegments, errors.New(refused))
+	case len(refused.metas) > 0:
+		w.compactionRefused(m, c, &refused)
 	case failed != nil:
 		w.compactionFailed(m, compactingSegments, failed)
 	default:
 		w.succeeded(&s.retry, MongoDB)
 	}
-}
-
-// metaOf is the meta of the bucket that a write inserts, as text for people.
-func metaOf(w *bucketer.Write) string {
-	meta, err := w.Document.LookupErr(timeseries.FieldMeta)
-	if err != nil {
-		return "none"
-	}
-	return meta.String()
 }
 
 // compactedDeleted gives the segments free next. Where the user may not delete, the buckets are hidden, and the segments of this
@@ -348,19 +336,20 @@ func (w *Worker) compactedDeleted(m Moment, e CompactedDeleted) {
 // rollBack rolls back what is under way, of which every command was answered.
 func (w *Worker) rollBack(m Moment, why string) {
 	c := w.term.segments.compaction
-	c.step, c.why, c.writes, c.rest = deleting, why, nil, nil
+	c.step, c.why, c.writes, c.rest, c.read = deleting, why, nil, nil, nil
 	w.rolledBack(m, c)
 }
 
-// rolledBack tells of a roll-back, and makes the next compactions smaller. A segment that is refused alone is left alone for a while.
+// rolledBack tells of a roll-back, and makes the next compactions smaller, unless it is known which segments were to blame. A segment
+// that is refused alone is left alone for a while.
 func (w *Worker) rolledBack(m Moment, c *compaction) {
 	s := &w.term.segments
-	if c.why == becauseRefused {
+	if c.why == becauseRefused && c.left == 0 {
 		if s.resumes = m.Now + refusedPause; len(c.Segments) == 1 {
-			s.damage(m.Now, c.Segments[0].ID)
+			s.leave(c.Segments[0].ID, m.Now+damagedRetry)
 		}
 	}
-	if c.why != becauseDamaged {
+	if c.why != becauseDamaged && c.left == 0 {
 		w.past.compactBytes = max(1, min(w.past.compactBytes, c.size)/2) // one segment is always taken
 	}
 	w.metrics.rolledBack(c.why)
@@ -388,6 +377,7 @@ func (w *Worker) doubt(m Moment, err error) {
 		says = "MongoDB refuses a compaction step: the compaction is finished or rolled back"
 	}
 	w.log.Warn(says, "compaction", c.ID.String(), "why", c.why, "err", err)
+	c.read = nil
 	s.compaction, s.doubted, s.read = nil, c, false
 	w.compactionFailed(m, compactingSegments, err)
 }

@@ -41,7 +41,7 @@
 //	FrozenRead         frozenRead        compaction.go  InsertCompacted
 //	CompactedInserted  compactedInserted compaction.go  InsertCompacted, ChangeSegments, DeleteCompacted
 //	CompactedDeleted   compactedDeleted  compaction.go  ChangeSegments
-//	SegmentsSwept      segmentsSwept     compaction.go  SweepSegments
+//	SegmentsSwept      segmentsSwept     compaction.go  SweepSegments, ChangeSegments
 //	CompactionAsked    askCompaction     segments.go
 //	Revoked            revoke            handover.go    SendWrites, SendRelease, HandedOver
 //	Released           released          handover.go    HandedOver
@@ -75,7 +75,7 @@
 //	flush.go          writes, from the cut until each is applied or its measurements are back
 //	inflight.go       which writes of a flush are where
 //	segments.go       which segments there are, which of them are to be compacted
-//	compaction.go     segments compacted into buckets, step by step
+//	compaction.go     segments compacted into buckets, step by step; setaside.go: those whose buckets MongoDB refuses
 //	pace.go           how much of a flush is sent at a time
 //	letters.go        bad records on their way to the dead-letter topic
 //	refused.go        letters of measurements that MongoDB refused

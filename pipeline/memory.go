@@ -26,6 +26,9 @@ func (w *Worker) Bytes() int64 {
 	}
 	if c := w.term.segments.compaction; c != nil {
 		bytes += sentCopies * c.bytes
+		if c.read != nil {
+			bytes += c.size
+		}
 	}
 	if w.stored != nil {
 		bytes += w.stored.Bytes()

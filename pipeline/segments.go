@@ -19,7 +19,7 @@ type segments struct {
 	ended      []endedSegments           // to be deleted, those first that ended first
 	unfinished []*compaction             // found begun, to be finished or rolled back
 	postponed  map[claim.Token]Instant   // roll-backs that the user has no right to, and when they are tried again
-	damaged    map[bson.ObjectID]Instant // segments that cannot be compacted, and when they are tried again
+	left       map[bson.ObjectID]Instant // segments that cannot be compacted, and when they are tried again
 	compaction *compaction               // under way; nil: none is
 	retry      backoff
 	turn       bool        // it comes before the flush
@@ -177,11 +177,11 @@ func (s *segments) measurements() (n int64) {
 	return n
 }
 
-// waiting counts the measurements that compactions can put into buckets now: not those of damaged segments, nor those of roll-backs
+// waiting counts the measurements that compactions can put into buckets now: not those of segments that cannot be compacted, nor those of roll-backs
 // that the user has no right to.
 func (s *segments) waiting(now Instant) (n int64) {
 	for i := range s.open {
-		if now >= s.damaged[s.open[i].ID] {
+		if now >= s.left[s.open[i].ID] {
 			n += int64(s.open[i].Count)
 		}
 	}
@@ -199,7 +199,7 @@ func (s *segments) toCompact(now Instant, interval time.Duration, bytes, most in
 		return nil
 	}
 	s.due = now + interval // what comes meanwhile is due later
-	for _, again := range s.damaged {
+	for _, again := range s.left {
 		if again > now {
 			s.due = min(s.due, again)
 		}
@@ -234,11 +234,11 @@ type part struct {
 	oldest  Instant
 }
 
-// parts divides what is open, but for damaged segments, so that no segment of one part has series of another.
+// parts divides what is open, but for segments that cannot be compacted, so that no segment of one part has series of another.
 func (s *segments) parts(now Instant) []part {
 	var order []int
 	for i := range s.open {
-		if now >= s.damaged[s.open[i].ID] {
+		if now >= s.left[s.open[i].ID] {
 			order = append(order, i)
 		}
 	}
@@ -269,16 +269,17 @@ func (s *segments) drop(gone []claim.Segment) {
 	s.due = 0
 }
 
-// askCompaction lets all segments that there are be compacted at once. They are read again: somebody may have put some back.
+// askCompaction lets all segments that there are be compacted at once, also those that could not be compacted before. They are read
+// again: an operator may have put some back.
 func (w *Worker) askCompaction(m Moment) {
 	s := &w.term.segments
-	s.asked, s.read, s.due = m.Now, false, 0
+	s.asked, s.read, s.due, s.left = m.Now, false, 0, nil
 }
 
-// damage notes a segment that cannot be compacted for now.
-func (s *segments) damage(now Instant, id bson.ObjectID) {
-	if s.damaged == nil {
-		s.damaged = map[bson.ObjectID]Instant{}
+// leave notes a segment that cannot be compacted before a moment.
+func (s *segments) leave(id bson.ObjectID, until Instant) {
+	if s.left == nil {
+		s.left = map[bson.ObjectID]Instant{}
 	}
-	s.damaged[id] = now + damagedRetry
+	s.left[id] = until
 }

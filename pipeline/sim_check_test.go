@@ -208,10 +208,13 @@ func (w *world) wanted(bucket bson.Raw, at timeseries.Position) (wanted, bool) {
 
 // done tells whether one part of a record is where it belongs.
 func (c *checks) done(w *world, l *partitionLog, offset int64, want wanted) bool {
-	if !want.letter {
+	if !want.letter && (c.values[want.value] > 0 || want.series != refusedSeries || !w.traits.refusing) {
 		return c.values[want.value] > 0
 	}
 	key := letterKey{l.logKey, offset, want.part}
+	if !want.letter {
+		key.part = want.whole
+	}
 	if w.broken == noTopicID {
 		key.topic = w.topicSeen()
 	}

@@ -76,6 +76,7 @@ var dangers = []danger{
 	}},
 	{"segments", []string{
 		"(trait) segments", "(met) segments of a former owner", "(met) compaction finished", "(met) ended segments deleted",
+		"(trait) a series whose buckets MongoDB refuses", "(met) compacted bucket refused",
 	}},
 	{"a compaction that stops at every step", []string{
 		"(met) a compaction found that is not finished", "(met) compacted bucket unknown", "(met) compacted bucket not_executed",

@@ -55,6 +55,7 @@ type logged struct {
 // wanted is one part of a record: a measurement to be stored, or a letter.
 type wanted struct {
 	part   int32
+	whole  int32 // part of its letter, if MongoDB refuses it
 	letter bool
 	series string
 	time   int64
@@ -143,7 +144,7 @@ func (k *broker) event(l *partitionLog, part int32) (string, wanted) {
 	w := k.w
 	k.clock += int64(w.rnd.IntN(400)) * 1000
 	want := wanted{
-		part: max(0, part), series: pick(w, "A", "B", "C"), time: k.clock,
+		part: max(0, part), whole: part, series: pick(w, "A", "B", "C"), time: k.clock,
 		value: int64(k.topics)*1e9 + int64(l.partition)*1e8 + l.end*100 + int64(max(0, part)),
 	}
 	if w.chance(0.2) {

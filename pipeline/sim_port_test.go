@@ -62,7 +62,7 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 	c.ids = idsOf(documents, func(d bson.Raw) bson.Raw { return d })
 	return c.write(ctx, len(documents), func(i int) (int, *sink.WriteError) {
 		id := string(documents[i].Lookup("_id").Value)
-		if poisoned(documents[i]) {
+		if c.refuses(documents[i]) {
 			return 0, &sink.WriteError{Index: i, Code: codeBadValue, Message: "poison"}
 		}
 		if c.of.now(id) != nil {
@@ -70,7 +70,13 @@ func (c port) Insert(ctx context.Context, documents []bson.Raw) (sink.Reply, err
 		}
 		c.w.mongo.put(c.of, id, documents[i], by)
 		return 1, nil
-	}, func(i int) bool { return poisoned(documents[i]) })
+	}, func(i int) bool { return c.refuses(documents[i]) })
+}
+
+// refuses reports whether the server refuses to insert a document: as an index on the meta does, which segments do not have.
+func (c port) refuses(document bson.Raw) bool {
+	meta, _ := document.Lookup(timeseries.FieldMeta).StringValueOK()
+	return poisoned(document) || c.w.traits.refusing && c.w.chaos && meta == refusedSeries
 }
 
 // Update implements sink.Collection.
@@ -322,6 +328,7 @@ func (c port) read(q sink.Query, seq int64, each func(bson.Raw) error) error {
 
 // Fields of the measurements in the simulation.
 const (
-	poisonField = "poison"
-	poisonPath  = timeseries.FieldData + "." + poisonField
+	refusedSeries = "B"
+	poisonField   = "poison"
+	poisonPath    = timeseries.FieldData + "." + poisonField
 )

@@ -26,6 +26,7 @@ type traits struct {
 	processes            int
 	pace                 float64 // longest time between two schedules, seconds
 	segments             bool    // the collection has segments
+	refusing             bool    // MongoDB refuses buckets of the series refusedSeries, not segments, until the mishaps end
 	settings             settings
 }
 
@@ -72,6 +73,7 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		}
 	}
 	w.drawAside(func() { w.traits.segments = w.chance(0.4) })
+	w.drawAside(func() { w.traits.refusing = w.traits.segments && w.chance(0.3) })
 	if slices.Contains(compactionMutations, broken) {
 		w.traits.segments = true
 		w.kinds = append(w.kinds, memberSchedules[0])
@@ -89,7 +91,7 @@ func (w *world) noteTraits() {
 		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
 		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
 		"short memory": t.memory > 0, "a slow MongoDB": t.slow > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
-		"no dead-letter topic": t.noLetters, "segments": t.segments,
+		"no dead-letter topic": t.noLetters, "segments": t.segments, "a series whose buckets MongoDB refuses": t.refusing,
 	} {
 		if on {
 			w.note("(trait) " + name)
