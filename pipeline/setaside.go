@@ -44,7 +44,7 @@ func (w *Worker) compactionRefused(m Moment, c *compaction, refused *refusals) {
 	}
 	w.log.Error("MongoDB refuses a bucket of a compaction: correct what refuses it, an index or a validator. "+
 		"Segments with this series are tried again later, and all others are compacted",
-		"compaction", c.ID.String(), "meta", refused.first(), "series", len(refused.metas), "segments_left", c.left, "retry_in", refusedRetry, "err", refused.message)
+		"compaction", c.ID.String(), "meta", refused.first(), "series", len(refused.metas), "segments", c.left, "retry_in", refusedRetry, "err", refused.message)
 	w.metrics.failed(compactingSegments)
 	w.succeeded(&s.retry, MongoDB)
 	w.rollBack(m, becauseRefused)

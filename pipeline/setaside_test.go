@@ -49,7 +49,7 @@ func TestARefusedSeriesHoldsUpNoOther(t *testing.T) {
 		t.Errorf("compactions have %d bytes at most, after %d", s.w.past.compactBytes, bytes)
 	}
 	said := s.log.String()
-	if strings.Count(said, "MongoDB refuses a bucket of a compaction") != 1 || !strings.Contains(said, "s77") || !strings.Contains(said, "segments_left=1 ") {
+	if strings.Count(said, "MongoDB refuses a bucket of a compaction") != 1 || !strings.Contains(said, "s77") || !strings.Contains(said, "segments=1 ") {
 		t.Errorf("the log: %s", said)
 	}
 
