@@ -21,7 +21,9 @@ func (k *checker) topics() {
 		return
 	}
 	for i, topic := range k.Kafka.Topics {
-		if !isTopic(topic) {
+		if _, err := regexp.Compile(topic); isPattern(topic) && err != nil {
+			k.fail("KAFKA_TOPICS", topic, "is not a regular expression: %v; one with a comma cannot be written here", err)
+		} else if !isPattern(topic) && !isTopic(topic) {
 			k.fail("KAFKA_TOPICS", topic, topicRule)
 		}
 		if slices.Contains(k.Kafka.Topics[:i], topic) {

@@ -37,7 +37,7 @@ type Config struct {
 // Kafka says what is read, as which member of which group.
 type Kafka struct {
 	Brokers           []string      `env:"KAFKA_BROKERS,required" doc:"bootstrap addresses, host:port, comma-separated"`
-	Topics            []string      `env:"KAFKA_TOPICS,required" doc:"topics to read, comma-separated"`
+	Topics            []string      `env:"KAFKA_TOPICS,required" doc:"topics to read, comma-separated. One that begins with ^ is a regular expression (RE2) for the beginning of names, as ^sensors\\.; end it with $ for whole names: all topics that match are read, also those that are created later, from their log start. Dead-letter topics and names that begin with __ never match"`
 	GroupID           string        `env:"KAFKA_GROUP_ID,default=waterwheel" doc:"consumer group"`
 	Start             Start         `env:"KAFKA_START,default=earliest" doc:"where a group without any commit for a topic begins: earliest, latest, an RFC 3339 time, or a date, which is its first moment in UTC. Partitions added later and topics created again begin at the log start"`
 	OutOfRange        string        `env:"KAFKA_OUT_OF_RANGE,default=stop" oneof:"stop,earliest,latest" doc:"committed offset beyond the log end: stop (the partition, with an alarm), earliest or latest. Behind the log start it always goes on at the log start, counted as lost by retention"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -24,6 +25,8 @@ type writer interface {
 	Partitions(ctx context.Context, topic string) (int, error)
 	// Write writes messages in one request, and waits until all in-sync replicas have them. They are not kept.
 	Write(ctx context.Context, to record.Partition, messages ...kafka.Message) error
+	// Route makes it a writer to these topics.
+	Route(topics ...string)
 	// Create makes topics that are missing.
 	Create(ctx context.Context, topics ...kafka.NewTopic) error
 	// Close closes the connections.
@@ -33,6 +36,16 @@ type writer interface {
 // New connects to nothing yet: letters have connections of their own.
 func New(client *kafka.Client, options Options) *Producer {
 	return &Producer{options, client, client.Writer(options.Topics()...)}
+}
+
+// Add makes letters of another source topic go to its dead-letter topic, which Setup would find or create. It may be called again after
+// an error, and while letters are produced, but not twice at the same time.
+func (p *Producer) Add(ctx context.Context, source string) error {
+	if !slices.Contains(p.options.Sources, source) {
+		p.options.Sources = append(p.options.Sources, source)
+		p.writer.Route(p.options.Topics()...)
+	}
+	return p.setUp(ctx, p.options.TopicFor(source))
 }
 
 // Close closes the connections.

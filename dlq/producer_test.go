@@ -17,6 +17,7 @@ type shelf struct {
 	answer   func(messages []kafka.Message) error
 	requests int
 	written  []kafka.Message
+	routes   []string
 }
 
 // Partitions implements writer.
@@ -31,6 +32,9 @@ func (s *shelf) Write(_ context.Context, _ record.Partition, messages ...kafka.M
 	}
 	return err
 }
+
+// Route implements writer.
+func (s *shelf) Route(topics ...string) { s.routes = topics }
 
 // Create implements writer.
 func (s *shelf) Create(context.Context, ...kafka.NewTopic) error { return nil }

@@ -25,8 +25,10 @@ func advised(err error) error {
 
 // Setup finds the dead-letter topics and creates those that are missing, if the options allow it. It may be called again
 // after an error; kafka.Classify tells whether that can help.
-func (p *Producer) Setup(ctx context.Context) error {
-	missing, err := p.client.Missing(ctx, p.options.Topics()...)
+func (p *Producer) Setup(ctx context.Context) error { return p.setUp(ctx, p.options.Topics()...) }
+
+func (p *Producer) setUp(ctx context.Context, names ...string) error {
+	missing, err := p.client.Missing(ctx, names...)
 	switch {
 	case err != nil:
 	case len(missing) == 0:
@@ -38,7 +40,7 @@ func (p *Producer) Setup(ctx context.Context) error {
 	if err != nil {
 		return advised(err)
 	}
-	topics, err := p.client.Topics(ctx, p.options.Topics()...)
+	topics, err := p.client.Topics(ctx, names...)
 	if err != nil {
 		return fmt.Errorf("looking at the dead-letter topics: %w", err)
 	}

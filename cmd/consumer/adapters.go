@@ -31,7 +31,7 @@ func (t letterTopic) Produce(ctx context.Context, letters []record.Letter) (writ
 // ports opens what workers read and write.
 type ports struct {
 	client  *kafka.Client
-	stores  map[string]*sink.Store // by topic
+	store   func(topic string) *sink.Store
 	letters letterTopic
 	group   string
 	owner   string
@@ -43,8 +43,7 @@ type ports struct {
 
 // Open ends the session of the partition's former store.
 func (p *ports) Open(src timeseries.Source) (pipeline.Log, pipeline.Store) {
-	store := p.stores[src.Topic]
-	partition := store.Partition(src, p.client.ClusterID(), p.group, p.owner)
+	partition := p.store(src.Topic).Partition(src, p.client.ClusterID(), p.group, p.owner)
 	name := record.Partition{Topic: src.Topic, Number: src.Partition}
 	p.mu.Lock()
 	former := p.open[name]

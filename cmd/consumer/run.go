@@ -125,10 +125,13 @@ func (p *process) work(ctx, closing context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.config.Kafka.HasPatterns() {
+		p.log.Info("topics that match KAFKA_TOPICS", "topics", strings.Join(n.Config.Kafka.Topics, ","))
+	}
 	consumer := pipeline.NewConsumer(p.consumer(n))
 	n.Consumer.Store(consumer)
 	member := &member{consumer: consumer, log: p.log, stopping: func() bool { return ctx.Err() != nil }}
-	membership := group.New(n.Kafka, connect.GroupOptions(p.config, p.log), member, p.registry)
+	membership := group.New(n.Kafka, connect.GroupOptions(n.Config, p.log), member, p.registry)
 
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
@@ -139,31 +142,59 @@ func (p *process) work(ctx, closing context.Context) error {
 			MostVaried: func() string { return check.MostVaried(consumer.Metas(sampledSeries)) },
 		})
 	})
-	for topic, store := range n.Stores {
-		name := p.config.MongoDB.SeriesFor(topic)
-		watch := collectionWatch{
-			store: store, log: p.log,
-			covers:  func(ctx context.Context, o timeseries.Options) (bool, error) { return n.Database.Covers(ctx, name, o) },
-			apply:   func(o timeseries.Options) { consumer.SetCollection(topic, o) },
-			compact: func() { consumer.AskCompaction(topic) },
-			mend:    func(ctx context.Context) (bool, error) { return n.Database.MendView(ctx, name) },
+	care := func(topics ...string) { // for the collections of topics
+		for _, topic := range topics {
+			watch := p.collectionWatch(n, consumer, topic)
+			watchers.Go(func() { watch.run(watching, collectionInterval) })
 		}
-		watchers.Go(func() { watch.run(watching, collectionInterval) })
+		watchers.Go(func() { p.makeMetaIndexes(watching, n, topics) })
 	}
-	watchers.Go(func() {
-		made := func(series, path, index string) {
-			p.log.Info("made an index for META_INDEXES", "collection", series, "on", path, "index", index)
+	care(n.Config.Kafka.Topics...)
+	if p.config.Kafka.HasPatterns() {
+		topics := &topicWatch{
+			log: p.log, topics: n.Config.Kafka.Topics,
+			look: func(ctx context.Context) (config.Config, map[string]error, error) {
+				return connect.Match(ctx, n.Kafka, p.config, p.log)
+			},
+			add: n.Add,
+			read: func(topics, added []string) {
+				n.Kafka.Route(topics)
+				care(added...)
+				membership.Subscribe(topics)
+			},
 		}
-		if err := n.MakeMetaIndexes(watching, p.config, p.log, made); err != nil && watching.Err() == nil {
-			p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same; queries on parts of meta will scan the collection",
-				"err", err, "way_out", "waterwheel init makes it when the cause is gone; waterwheel collection indexes lists what there is")
-		}
-	})
+		watchers.Go(func() { topics.run(watching, topicsInterval) })
+	}
 	err = membership.Run(ctx)
 	stopWatching()
 	watchers.Wait()
 	p.view.Stopped()
 	return err
+}
+
+// collectionWatch follows the options of a topic's collection.
+func (p *process) collectionWatch(n *connect.Connections, consumer *pipeline.Consumer, topic string) collectionWatch {
+	name := p.config.MongoDB.SeriesFor(topic)
+	return collectionWatch{
+		store: n.Store(topic), log: p.log,
+		covers:  func(ctx context.Context, o timeseries.Options) (bool, error) { return n.Database.Covers(ctx, name, o) },
+		apply:   func(o timeseries.Options) { consumer.SetCollection(topic, o) },
+		compact: func() { consumer.AskCompaction(topic) },
+		mend:    func(ctx context.Context) (bool, error) { return n.Database.MendView(ctx, name) },
+	}
+}
+
+// makeMetaIndexes makes the indexes of META_INDEXES that the collections of some topics lack.
+func (p *process) makeMetaIndexes(ctx context.Context, n *connect.Connections, topics []string) {
+	made := func(series, path, index string) {
+		p.log.Info("made an index for META_INDEXES", "collection", series, "on", path, "index", index)
+	}
+	c := p.config
+	c.Kafka.Topics = topics
+	if err := n.MakeMetaIndexes(ctx, c, p.log, made); err != nil && ctx.Err() == nil {
+		p.log.Warn("an index of META_INDEXES cannot be made: measurements are stored all the same; queries on parts of meta will scan the collection",
+			"err", err, "way_out", "waterwheel init makes it when the cause is gone; waterwheel collection indexes lists what there is")
+	}
 }
 
 // patience is that of the start, from now on.
@@ -184,7 +215,7 @@ func (p *process) consumer(n *connect.Connections) pipeline.ConsumerOptions {
 			return pipeline.NewWorker(p.worker(n, of))
 		},
 		Ports: &ports{
-			client: n.Kafka, stores: n.Stores, letters: letterTopic{n.Letters, p.view.Written}, group: c.Kafka.GroupID,
+			client: n.Kafka, store: n.Store, letters: letterTopic{n.Letters, p.view.Written}, group: c.Kafka.GroupID,
 			owner: owner, open: map[record.Partition]*sink.Partition{},
 		},
 		Budget: p.budget, Clock: kafka.Now, CommitInterval: c.Flush.CommitInterval, Lease: c.Kafka.Lease, Between: c.Kafka.RebalanceTimeout,
@@ -199,7 +230,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 	if err != nil {
 		panic("waterwheel: options that connect has checked: " + err.Error())
 	}
-	store, grace := n.Stores[of.Topic], connect.Grace(c)
+	store, grace := n.Store(of.Topic), connect.Grace(c)
 	buckets := connect.Bucketing(c, store.Collection, store.SetsInTextOrder)
 	if store.Segments {
 		buckets.DenseFrom, buckets.SegmentRows = pipeline.DefaultDenseFrom, c.Flush.SegmentRows

@@ -64,7 +64,7 @@ func (p *Program) checkCommand() *cobra.Command {
 }
 
 func (p *Program) check(ctx context.Context, sample int, filter string) error {
-	c, log, err := p.quietSettings()
+	c, log, err := p.quietSettings(ctx)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (p *Program) onCollections(cmd *cobra.Command, work func(ctx context.Contex
 	cmd.Flags().StringSliceVar(&topics, "topic", nil, "only the time series of these topics of KAFKA_TOPICS, comma-separated")
 	p.outputFlag(cmd, "table")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, log, err := p.quietSettings()
+		c, log, err := p.quietSettings(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ type letters struct {
 func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) error, work func(ctx context.Context, from *letters) error) *cobra.Command {
 	p.outputFlag(cmd, "table")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, log, err := p.quietSettings()
+		c, log, err := p.quietSettings(cmd.Context())
 		if err != nil {
 			return err
 		}

@@ -172,7 +172,7 @@ func (p *Program) query(ctx context.Context, q *query) error {
 		return err
 	}
 	if q.words.collection == "" {
-		if len(c.Kafka.Topics) != 1 {
+		if len(c.Kafka.Topics) != 1 || c.Kafka.HasPatterns() {
 			return usageError{errors.New("which time series? Name its collection first, as: waterwheel query measurements (it may be left out " +
 				"where KAFKA_TOPICS has one topic)")}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"waterwheel/config"
 	"waterwheel/internal/cli/text"
+	"waterwheel/internal/connect"
 )
 
 // The exit codes.
@@ -159,7 +160,7 @@ func (p *Program) progress(what string) *text.Progress {
 }
 
 // settings loads the settings and makes the logger they ask for.
-func (p *Program) settings() (config.Config, *slog.Logger, error) {
+func (p *Program) settings(context.Context) (config.Config, *slog.Logger, error) {
 	c, err := config.Load(p.Lookup, p.Environ)
 	if err != nil {
 		return config.Config{}, nil, err
@@ -169,19 +170,29 @@ func (p *Program) settings() (config.Config, *slog.Logger, error) {
 }
 
 // commandSettings are settings for a command whose output people read: so are the lines of its logger, unless LOG_FORMAT says
-// otherwise, and none of them stands within the output.
-func (p *Program) commandSettings() (config.Config, *slog.Logger, error) {
+// otherwise, and none of them stands within the output. Patterns of KAFKA_TOPICS are replaced by the topics that match.
+func (p *Program) commandSettings(ctx context.Context) (config.Config, *slog.Logger, error) {
+	return p.settingsFor(ctx, "")
+}
+
+// settingsFor are commandSettings with another LOG_LEVEL in the place of info, where one is given.
+func (p *Program) settingsFor(ctx context.Context, level string) (config.Config, *slog.Logger, error) {
 	c, err := config.Load(p.Lookup, p.Environ)
 	if err != nil {
 		return config.Config{}, nil, err
 	}
-	return c, newLogger(p.aside, c.Service.LogLevel, cmp.Or(c.Service.LogFormat, "text"), p.onTerminal), nil
+	if c.Service.LogLevel != "info" {
+		level = c.Service.LogLevel
+	}
+	log := newLogger(p.aside, cmp.Or(level, c.Service.LogLevel), cmp.Or(c.Service.LogFormat, "text"), p.onTerminal)
+	c, err = connect.Resolve(ctx, c, log)
+	return c, log, err
 }
 
 // start is what a command does with its settings that says first what of them works and may not be meant.
-func (p *Program) start(settings func() (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
+func (p *Program) start(settings func(context.Context) (config.Config, *slog.Logger, error), do func(ctx context.Context, c config.Config, log *slog.Logger) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		c, log, err := settings()
+		c, log, err := settings(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -196,12 +207,8 @@ func (p *Program) start(settings func() (config.Config, *slog.Logger, error), do
 }
 
 // quietSettings are settings whose logger leaves the life cycle out, for commands whose output a person reads.
-func (p *Program) quietSettings() (config.Config, *slog.Logger, error) {
-	c, log, err := p.commandSettings()
-	if err == nil && c.Service.LogLevel == "info" {
-		log = newLogger(p.aside, "warn", cmp.Or(c.Service.LogFormat, "text"), p.onTerminal)
-	}
-	return c, log, err
+func (p *Program) quietSettings(ctx context.Context) (config.Config, *slog.Logger, error) {
+	return p.settingsFor(ctx, "warn")
 }
 
 // family is a command that does nothing but lead to its own commands.

@@ -55,6 +55,7 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	if err := n.Open(ctx, c, p.Started(initPatience), prometheus.NewRegistry()); err != nil {
 		return err
 	}
+	c = n.Config
 	for _, topic := range c.Kafka.Topics {
 		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.Database.Name(), c.MongoDB.SeriesFor(topic))
 	}

@@ -54,7 +54,7 @@ func (p *Program) verifyCommand() *cobra.Command {
 			"last copy out.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, log, err := p.quietSettings()
+			c, log, err := p.quietSettings(cmd.Context())
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,31 +37,45 @@ type Connections struct {
 	Kafka    *kafka.Client
 	Letters  *dlq.Producer // nil: DLQ_TOPIC is empty
 	Database *sink.Database
-	Stores   map[string]*sink.Store // by topic
+	// Config are the settings, with the topics that are read: those that KAFKA_TOPICS names, and those that its patterns matched at Open.
+	Config config.Config
 	// Consumer is asked whether anything may be written; nil: nothing may be yet.
 	Consumer *atomic.Pointer[pipeline.Consumer]
+
+	definition timeseries.Options // of new collections
+	mu         sync.Mutex
+	stores     map[string]*sink.Store // by topic
 }
 
 // New returns connections that are not open yet.
 func New() *Connections {
-	return &Connections{Stores: map[string]*sink.Store{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+	return &Connections{stores: map[string]*sink.Store{}, Consumer: &atomic.Pointer[pipeline.Consumer]{}}
+}
+
+// Store is the time series of a topic. Nil means that it is not set up.
+func (n *Connections) Store(topic string) *sink.Store {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.stores[topic]
 }
 
 // Open opens both ends and makes what is missing: collections, indexes, dead-letter topics. A topic that does not exist
 // is a mistake in the settings rather than an outage. It waits for servers as p says, for both at once: what is
 // wrong with one is said though the other is not there. The caller closes the connections, also after an error: then some may be open.
 func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
-	_, definition, err := NewDecoder(c) // workers make theirs later: what is wrong with it is said now
-	if err != nil {
+	var err error
+	if _, n.definition, err = NewDecoder(c); err != nil { // workers make theirs later: what is wrong with it is said now
 		return err
 	}
+	n.Config = c
 	both, opening := errgroup.WithContext(ctx)
 	both.Go(func() error { return n.openKafka(opening, c, p, reg) })
 	both.Go(func() error { return n.openDatabase(opening, c, p, reg) })
 	if err := both.Wait(); err != nil {
 		return err
 	}
-	err = n.setUp(ctx, c, definition, p)
+	c = n.Config
+	err = n.setUp(ctx, c, p)
 	if err != nil && !sink.LacksRight(err) {
 		return err // Kafka would be waited for in vain, and its error would stand beside the cause
 	}
@@ -78,7 +93,14 @@ func (n *Connections) openKafka(ctx context.Context, c config.Config, p *Patienc
 			}
 			reg.MustRegister(of)
 		}
-		return mayPass(checkTopics(ctx, func() ([]kafka.Topic, error) { return n.Kafka.Topics(ctx, c.Kafka.Topics...) }))
+		named := c.Kafka.Named()
+		err = checkTopics(ctx, func() ([]kafka.Topic, error) { return n.Kafka.Topics(ctx, named...) })
+		if err != nil || !c.Kafka.HasPatterns() {
+			return mayPass(err)
+		}
+		n.Config, _, err = Match(ctx, n.Kafka, c, p.Log)
+		n.Kafka.Route(n.Config.Kafka.Topics)
+		return mayPass(err)
 	})
 }
 
@@ -168,19 +190,26 @@ func outage(err error) error {
 
 // setUp makes the collections of the topics. MongoDB may refuse to make one of them: the others are made all the same. No try is cut
 // off: an index may take its time.
-func (n *Connections) setUp(ctx context.Context, c config.Config, definition timeseries.Options, p *Patience) error {
+func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) error {
 	var failed []error
 	for _, topic := range c.Kafka.Topics {
-		err := p.wait(ctx, databaseWait(c), func(context.Context) (err error) {
-			n.Stores[topic], err = n.Database.Setup(ctx, c.MongoDB.SeriesFor(topic), definition, c.Bucket.MaxCount)
-			return outage(err)
-		})
+		err := p.wait(ctx, databaseWait(c), func(context.Context) error { return outage(n.setUpTopic(ctx, topic)) })
 		failed = append(failed, err)
 		if away := (*sink.OutageError)(nil); ctx.Err() != nil || errors.As(err, &away) {
 			break
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// setUpTopic makes the collections of a topic.
+func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
+	c := &n.Config
+	store, err := n.Database.Setup(ctx, c.MongoDB.SeriesFor(topic), n.definition, c.Bucket.MaxCount)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stores[topic] = store
+	return err
 }
 
 func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patience) error {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,11 +29,12 @@ type Client struct {
 	options   Options
 	address   net.Addr // all bootstrap brokers
 	connector *connector
-	transport *kafkago.Transport
+	transport atomic.Pointer[kafkago.Transport]
 	clusterID string
 	metrics   *Metrics
 	memory    *recordbatch.Memory
 	answers   *answerMemory
+	young     sync.Map // topics by name, of which logs begin at their first record
 }
 
 // Open connects to the cluster. It refuses brokers before Kafka 3.1, on which a topic deleted and created again would be
@@ -56,11 +59,11 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 		options:   options,
 		address:   kafkago.TCP(options.Brokers...),
 		connector: connector,
-		transport: connector.transport(options.Topics),
 		metrics:   NewMetrics(registerer),
 		memory:    recordbatch.NewMemory(options.Decoding),
 		answers:   newAnswerMemory(int(options.FetchBytes)),
 	}
+	c.transport.Store(connector.transport(options.Topics))
 	err = patiently(ctx, firstTries, func() error {
 		answer, err := c.metadata(ctx, nil)
 		c.clusterID = answer.clusterID
@@ -77,11 +80,27 @@ func Open(ctx context.Context, options Options, registerer prometheus.Registerer
 func (c *Client) ClusterID() string { return c.clusterID }
 
 // Close closes the connections once their requests are answered. Batches stay valid.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+func (c *Client) Close() { c.transport.Load().CloseIdleConnections() }
+
+// Route makes the client route requests for these topics, in the place of Options.Topics. Requests under way are not disturbed.
+func (c *Client) Route(topics []string) {
+	c.transport.Swap(c.connector.transport(topics)).CloseIdleConnections()
+}
+
+// BeginAtFirst makes logs of a topic begin at their first record, whatever Options.Start says.
+func (c *Client) BeginAtFirst(topic string) { c.young.Store(topic, true) }
+
+// start is where the logs of a topic begin of which nothing is committed.
+func (c *Client) start(topic string) Start {
+	if _, young := c.young.Load(topic); young {
+		return Start{}
+	}
+	return c.options.Start
+}
 
 // RoundTrip implements Asker.
 func (c *Client) RoundTrip(ctx context.Context, request kafkago.Request) (kafkago.Response, error) {
-	answer, err := c.transport.RoundTrip(ctx, c.address, request)
+	answer, err := c.transport.Load().RoundTrip(ctx, c.address, request)
 	return answer, c.connector.unanswered(err)
 }
 

@@ -32,7 +32,7 @@ type Log struct {
 	damaged int                 // pieces in a row that came damaged
 }
 
-// Log returns a partition's. The topic must be one of Options.Topics.
+// Log returns a partition's. The topic must be one that the client routes requests for.
 func (c *Client) Log(of record.Partition, topicID [16]byte) *Log {
 	return &Log{client: c, Partition: of, topicID: topicID, isolation: c.options.Isolation}
 }
@@ -66,7 +66,7 @@ func (l *Log) Bounds(ctx context.Context) (b record.Bounds, err error) {
 	if b.High, err = l.client.HighWatermark(ctx, l.Partition); err != nil {
 		return b, err
 	}
-	switch start := l.client.options.Start; {
+	switch start := l.client.start(l.Topic); {
 	case start.Latest:
 		b.Start = b.End
 	case !start.Time.IsZero():

@@ -21,6 +21,8 @@ type Topic struct {
 	ID [16]byte
 	// Partitions are in the order of their ids.
 	Partitions []Partition
+	// Internal is one of Kafka's own topics.
+	Internal bool
 	// Rights are what this user may do with it.
 	Rights Rights
 	// Err is why the rest is empty: no such topic, not authorised, not a name. Classify it.
@@ -55,6 +57,12 @@ func (c *Client) Topics(ctx context.Context, names ...string) ([]Topic, error) {
 	return topics, nil
 }
 
+// AllTopics asks the cluster about all topics that this user may see.
+func (c *Client) AllTopics(ctx context.Context) ([]Topic, error) {
+	answer, err := own[metadataAnswer](ctx, c, record.Partition{}, 0, requestMetadata(wire.AppendCompactLen(nil, -1)))
+	return answer.topics, err
+}
+
 // Missing lists those of the topics that do not exist. One whose leader is missing exists.
 func (c *Client) Missing(ctx context.Context, names ...string) (missing []string, err error) {
 	topics, err := Answer(ctx, func() ([]Topic, error) { return c.Topics(ctx, names...) })
@@ -86,8 +94,13 @@ func metadataRequest(names []string) *wire.Request[metadataAnswer] {
 		b = wire.AppendCompactString(b, name)
 		b = append(b, 0) // tags
 	}
+	return requestMetadata(b)
+}
+
+// requestMetadata is the request that asks about encoded topics.
+func requestMetadata(topics []byte) *wire.Request[metadataAnswer] {
 	const createTopics, rights, tags = 0, 1, 0
-	return &wire.Request[metadataAnswer]{API: protocol.Metadata, Body: append(b, createTopics, rights, tags), Read: readMetadata}
+	return &wire.Request[metadataAnswer]{API: protocol.Metadata, Body: append(topics, createTopics, rights, tags), Read: readMetadata}
 }
 
 // metadataAnswer is what of the answer is of use here; brokers' addresses are the transport's affair.
@@ -118,7 +131,8 @@ func readTopic(r *wire.Reader) Topic {
 	code := r.Int16()
 	topic := Topic{Name: r.CompactString(), ID: r.UUID()}
 	topic.Err = CodeError(protocol.Metadata, wholeTopic(topic.Name), code)
-	r.Take(1) // internal
+	internal := r.Take(1)
+	topic.Internal = len(internal) == 1 && internal[0] != 0
 	for range r.Times(r.CompactLen()) {
 		topic.Partitions = append(topic.Partitions, readPartition(r, topic.Name))
 	}

@@ -33,7 +33,7 @@ type Start struct {
 type Options struct {
 	// Brokers are the bootstrap addresses, host:port. Metadata is always asked of these: they must stay valid.
 	Brokers []string
-	// Topics are the names the client routes requests for. A topic that is not listed cannot be fetched.
+	// Topics are the names the client routes requests for, until Route names others. A topic that is not listed cannot be fetched.
 	Topics []string
 	// Security is the zero value for plaintext without authentication.
 	Security Security

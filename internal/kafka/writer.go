@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -60,19 +62,35 @@ func Fitting[T any](items []T, size func(*T) int) int {
 // can hang.
 type Writer struct {
 	connector *connector
-	transport *kafkago.Transport
-	client    *kafkago.Client
+	address   net.Addr // all bootstrap brokers
+	client    atomic.Pointer[kafkago.Client]
 }
 
 // Writer makes a writer to topics, over connections of its own: a transport knows no leader of other topics than those that it
 // was made for.
 func (c *Client) Writer(topics ...string) *Writer {
-	transport := c.connector.transport(topics)
-	return &Writer{c.connector, transport, &kafkago.Client{Addr: c.address, Transport: transport, Timeout: AnswerTimeout}}
+	w := &Writer{connector: c.connector, address: c.address}
+	w.Route(topics...)
+	return w
+}
+
+// Route makes the writer one to these topics. Writes under way are not disturbed.
+func (w *Writer) Route(topics ...string) {
+	former := w.client.Swap(&kafkago.Client{Addr: w.address, Transport: w.connector.transport(topics), Timeout: AnswerTimeout})
+	closeIdle(former)
 }
 
 // Close closes the connections.
-func (w *Writer) Close() { w.transport.CloseIdleConnections() }
+func (w *Writer) Close() { closeIdle(w.client.Load()) }
+
+func closeIdle(c *kafkago.Client) {
+	if c == nil {
+		return
+	}
+	if transport, ok := c.Transport.(*kafkago.Transport); ok {
+		transport.CloseIdleConnections()
+	}
+}
 
 // Write writes messages to a partition in one request, which is one record batch, and waits until all in-sync replicas have
 // them. The messages' bytes are not kept.
@@ -93,7 +111,7 @@ func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Mes
 	}
 	ctx, cancel := context.WithTimeout(ctx, AnswerTimeout)
 	defer cancel()
-	response, err := w.client.Produce(ctx, &kafkago.ProduceRequest{
+	response, err := w.client.Load().Produce(ctx, &kafkago.ProduceRequest{
 		Topic: to.Topic, Partition: int(to.Number), RequiredAcks: kafkago.RequireAll, Records: kafkago.NewRecordReader(records...),
 	})
 	if err != nil {
@@ -104,7 +122,7 @@ func (w *Writer) Write(ctx context.Context, to record.Partition, messages ...Mes
 
 // Partitions is how many partitions a topic has, as the connections know it from a moment ago.
 func (w *Writer) Partitions(ctx context.Context, topic string) (int, error) {
-	metadata, err := w.client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
+	metadata, err := w.client.Load().Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
 		return 0, w.connector.unanswered(err)
 	}
@@ -139,7 +157,7 @@ func (w *Writer) Create(ctx context.Context, topics ...NewTopic) error {
 		}
 		request.Topics = append(request.Topics, config)
 	}
-	response, err := w.client.CreateTopics(ctx, request)
+	response, err := w.client.Load().CreateTopics(ctx, request)
 	if err != nil {
 		return fmt.Errorf("creating topics: %w", w.connector.unanswered(err))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,7 @@ type cluster interface {
 
 // Options are the settings of a member. All but InstanceID, ErrorAfter and Logger are needed.
 type Options struct {
-	// GroupID is the consumer group, Topics what it reads.
+	// GroupID is the consumer group, Topics what it reads until Subscribe says otherwise.
 	GroupID string
 	Topics  []string
 	// InstanceID switches static membership on when it is not empty.
@@ -106,6 +107,7 @@ type Group struct {
 	log     *slog.Logger
 	metrics *metrics
 	status  atomic.Pointer[Status]
+	topics  atomic.Pointer[[]string] // that this member reads
 
 	// owned by Run
 	memberID string
@@ -145,9 +147,20 @@ func newGroup(o Options, handler Handler, s surroundings, registerer prometheus.
 		owned:        ownership{generation: noGeneration, cooperative: true},
 	}
 	g.outage = outage{log: g.log, now: s.now, serious: o.ErrorAfter}
+	g.topics.Store(&o.Topics)
 	g.setStatus(Joining, nil)
 	return g
 }
+
+// Subscribe changes which topics this member reads. It joins the next generation with them within moments: what stays with it goes on
+// being read meanwhile.
+func (g *Group) Subscribe(topics []string) {
+	topics = slices.Clone(topics)
+	g.topics.Store(&topics)
+}
+
+// subscribed are the topics that this member reads.
+func (g *Group) subscribed() []string { return *g.topics.Load() }
 
 // Status is where the member stands at this moment.
 func (g *Group) Status() Status { return *g.status.Load() }

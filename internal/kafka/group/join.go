@@ -81,7 +81,7 @@ func (g *Group) attempt(ctx context.Context, from *period, try int) (*period, st
 
 // join asks for the next generation and waits until it begins.
 func (g *Group) join(ctx context.Context) (joined, error) {
-	subscription := encodeSubscription(g.options.Topics, encodeOwnership(g.owned))
+	subscription := encodeSubscription(g.subscribed(), encodeOwnership(g.owned))
 	j, err := g.joinOnce(ctx, subscription)
 	if errors.Is(err, kafkago.MemberIDRequired) && j.member != "" {
 		g.memberID = j.member

@@ -108,7 +108,7 @@ func (g *Group) ignoreUnread(p *period) {
 	all := len(p.owned)
 	unread := ""
 	p.owned = slices.DeleteFunc(p.owned, func(o record.Partition) bool {
-		ours := slices.Contains(g.options.Topics, o.Topic)
+		ours := slices.Contains(g.subscribed(), o.Topic)
 		if !ours {
 			unread = o.Topic
 			g.metrics.ignore(o)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"waterwheel/internal/kafka"
 )
 
 // untilDone is a flush that never ends by itself. It notes for how long it was allowed to go on.
@@ -185,5 +187,25 @@ func TestGrownTopicAsksForARebalance(t *testing.T) {
 			t.Errorf("assigned with topic id %v", id)
 		}
 		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindTopics), 2)
+	})
+}
+
+// TestASubscriptionThatGrows: the member joins again with the new topic, and keeps what it has.
+func TestASubscriptionThatGrows(t *testing.T) {
+	play(t, nil, func(t *testing.T, s *scene) {
+		s.start(25 * time.Second)
+		s.told(t, "assigned 1")
+		s.group.Subscribe([]string{"events", "more"})
+		s.pass(25 * time.Second)
+		s.told(t, "assigned 1") // there is no such topic yet
+		s.script.mu.Lock()
+		s.topics = append(s.topics, kafka.Topic{Name: "more", ID: [16]byte{2}, Partitions: []kafka.Partition{{ID: 0}, {ID: 1}}})
+		s.script.mu.Unlock()
+		s.pass(11 * time.Second)
+		s.told(t, "assigned 1", "assigned 2")
+		if n := len(s.generation().Partitions); n != 6 {
+			t.Errorf("%d partitions are assigned", n)
+		}
+		s.counts(t, s.group.metrics.rebalances.WithLabelValues(kindTopics), 1)
 	})
 }

@@ -20,13 +20,14 @@ func (g *Group) watch(ctx context.Context, p *period, changed chan<- string) {
 		case <-ctx.Done():
 			return
 		}
-		_, seen, err := g.look(ctx, g.options.Topics)
+		topics := g.subscribed()
+		_, seen, err := g.look(ctx, topics)
 		if err != nil && ctx.Err() == nil {
 			g.metrics.retries.WithLabelValues(requestTopics).Inc()
 			g.log.Debug("looking at the topics", "err", err)
 		}
 		topic := p.unread
-		for _, name := range g.options.Topics {
+		for _, name := range topics {
 			if hasChanged(p.shapes[name], seen[name]) {
 				topic = name
 			}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"waterwheel/config"
+)
+
+// TestTopicsThatComeLater: each is set up once and then read; one that cannot be is told once, and tried each time.
+func TestTopicsThatComeLater(t *testing.T) {
+	var log strings.Builder
+	var there, set, read []string
+	refusedNames, failing := map[string]error{}, map[string]error{}
+	var lookErr error
+	w := topicWatch{
+		log: slog.New(slog.NewTextHandler(&log, nil)), topics: []string{"a"},
+		look: func(context.Context) (c config.Config, refused map[string]error, err error) {
+			c.Kafka.Topics, refused = there, map[string]error{}
+			for name, why := range refusedNames {
+				refused[name] = why
+			}
+			return c, refused, lookErr
+		},
+		add: func(_ context.Context, topic string) error {
+			set = append(set, topic)
+			return failing[topic]
+		},
+		read: func(topics, added []string) { read = append(slices.Clone(topics), added...) },
+	}
+	step := func(wantSet, wantRead string) {
+		t.Helper()
+		set, read = nil, nil
+		w.once(t.Context())
+		if got := strings.Join(set, " "); got != wantSet {
+			t.Errorf("set up: %q, want %q", got, wantSet)
+		}
+		if got := strings.Join(read, " "); got != wantRead {
+			t.Errorf("read: %q, want %q", got, wantRead)
+		}
+	}
+	there = []string{"a"}
+	step("", "")
+	there, failing["b"] = []string{"a", "b", "c"}, errors.New("MongoDB is away")
+	refusedNames["d"] = errors.New("grant READ on it")
+	step("b c", "a c c")
+	step("b", "")
+	if n := strings.Count(log.String(), "is not read"); n != 2 || !strings.Contains(log.String(), "MongoDB is away") {
+		t.Errorf("told %d times: %s", n, log.String())
+	}
+	delete(failing, "b")
+	step("b", "a c b b")
+	lookErr = errors.New("Kafka is away")
+	step("", "")
+	lookErr, there = nil, nil // all are gone
+	step("", "")
+	there = []string{"a", "b", "c"}
+	step("", "")
+}

@@ -1,0 +1,72 @@
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"waterwheel/e2e/events"
+	"waterwheel/e2e/harness"
+)
+
+// beside is a stream on another topic, for the consumers of this one.
+func (s *stream) beside(topic string, partitions int) *stream {
+	s.t.Helper()
+	if err := world.servers.CreateTopic(within(s.t, 30*time.Second), topic, partitions); err != nil {
+		s.t.Fatal(err)
+	}
+	other := *s
+	other.topic, other.book, other.producer = topic, events.NewBook(), harness.NewProducer(world.servers.Brokers, topic)
+	s.t.Cleanup(func() {
+		if err := other.producer.Close(); err != nil {
+			s.t.Error(err)
+		}
+		if err := world.servers.DeleteTopics(s.t.Context(), topic, topic+".dlq"); err != nil && s.t.Context().Err() == nil {
+			s.t.Error(err)
+		}
+	})
+	return &other
+}
+
+// TestTopicsThatMatchAPattern: a topic that is created while consumers run is read from its first record, by all of them together, and
+// after a kill; its dead-letter topic is made, and not taken for a topic to read. One that is deleted disturbs nobody.
+func TestTopicsThatMatchAPattern(t *testing.T) {
+	t.Parallel()
+	s := newStream(t, 2)
+	s.settings = s.settings.With("KAFKA_TOPICS", "^"+s.topic, "KAFKA_START", "latest", "SEGMENTS", "off")
+	a, b := s.start(), s.start()
+	s.awaitAssigned(1, a, b)
+	if err := s.send(t.Context(), s.generator(20), 500); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(a, 60*time.Second)
+	later := s.beside(s.topic+"-later", 4)
+	if err := later.send(t.Context(), later.generator(20), 1000); err != nil {
+		t.Fatal(err)
+	}
+	later.awaitCommitted(a, 90*time.Second)
+	a.Kill()
+	if err := later.send(t.Context(), later.generator(20), 1000); err != nil {
+		t.Fatal(err)
+	}
+	later.awaitCommitted(b, 90*time.Second)
+	if report := later.check(); report.Stored == 0 || report.LetterCount() == 0 {
+		t.Errorf("of the later topic: %s", report)
+	}
+	if report := s.check(); report.Stored == 0 {
+		t.Errorf("of the first topic: %s", report)
+	}
+	if err := world.servers.DeleteTopics(within(t, 20*time.Second), later.topic); err != nil {
+		t.Fatal(err)
+	}
+	a = s.start()
+	if err := s.send(t.Context(), s.generator(20), 500); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitCommitted(b, 90*time.Second)
+	if err := b.AwaitReady(within(t, 30*time.Second)); err != nil {
+		t.Errorf("after a topic was deleted: %v", err)
+	}
+	s.terminate(a)
+	s.terminate(b)
+	s.check()
+}

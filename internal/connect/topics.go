@@ -1,0 +1,92 @@
+package connect
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"waterwheel/config"
+	"waterwheel/internal/kafka"
+)
+
+// Match finds the topics for the patterns of KAFKA_TOPICS, and returns the settings with their names in the place of the patterns. A
+// topic that this user may not read, or whose collections are those of another one, is left out: refused says why, by topic.
+func Match(ctx context.Context, client *kafka.Client, c config.Config, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
+	there, err := client.AllTopics(ctx)
+	if err != nil {
+		return config.Config{}, nil, fmt.Errorf("looking for the topics that match KAFKA_TOPICS: %w", err)
+	}
+	return matchTopics(c, there, log)
+}
+
+func matchTopics(c config.Config, there []kafka.Topic, log *slog.Logger) (matched config.Config, refused map[string]error, err error) {
+	var names []string
+	rights := map[string]kafka.Rights{}
+	for _, topic := range there {
+		if !topic.Internal && topic.Err == nil {
+			names = append(names, topic.Name)
+			rights[topic.Name] = topic.Rights
+		}
+	}
+	named := map[string]bool{}
+	for _, topic := range c.Kafka.Named() {
+		named[topic] = true
+	}
+	if matched, err = c.WithTopics(c.Kafka.Named()); err != nil {
+		return matched, nil, err
+	}
+	refused = map[string]error{}
+	for _, topic := range c.Matching(names) {
+		if named[topic] {
+			continue
+		}
+		if !rights[topic].Allow(kafka.Read) {
+			refused[topic] = fmt.Errorf("this user may see it and not read it: grant READ on it")
+			continue
+		}
+		more, err := matched.WithTopics(append(matched.Kafka.Topics[:len(matched.Kafka.Topics):len(matched.Kafka.Topics)], topic))
+		if err != nil {
+			refused[topic] = err
+			continue
+		}
+		matched = more
+	}
+	for topic, why := range refused {
+		log.Debug("topic matches KAFKA_TOPICS and is not read", "topic", topic, "err", why)
+	}
+	return matched, refused, nil
+}
+
+// Resolve is Match for a command, over a connection of its own. Without patterns it asks nobody.
+func Resolve(ctx context.Context, c config.Config, log *slog.Logger) (config.Config, error) {
+	if !c.Kafka.HasPatterns() {
+		return c, nil
+	}
+	o := KafkaOptions(c, log)
+	o.Topics = nil
+	client, err := kafka.Open(ctx, o, prometheus.NewRegistry())
+	if err != nil {
+		return config.Config{}, err
+	}
+	defer client.Close()
+	matched, _, err := Match(ctx, client, c, log)
+	if err == nil && len(matched.Kafka.Topics) == 0 {
+		err = kafka.Mistake(fmt.Errorf("no topic matches KAFKA_TOPICS=%s yet, or this user may see none: nothing to work on", strings.Join(c.Kafka.Topics, ",")))
+	}
+	return matched, err
+}
+
+// Add sets up a topic that has come while the consumer runs: its collections and its dead-letter topic. KAFKA_START is not about it: all
+// of its records are read. It may be called again after an error.
+func (n *Connections) Add(ctx context.Context, topic string) error {
+	n.Kafka.BeginAtFirst(topic)
+	if n.Letters != nil {
+		if err := n.Letters.Add(ctx, topic); err != nil {
+			return err
+		}
+	}
+	return n.setUpTopic(ctx, topic)
+}
