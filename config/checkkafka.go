@@ -48,12 +48,13 @@ func (k *checker) security() {
 }
 
 func (k *checker) deadLetters() {
-	if k.DLQ.Topic == "" || !k.good("KAFKA_TOPICS", "DLQ_TOPIC") {
+	if !k.good("KAFKA_TOPICS", "DLQ_TOPIC") {
 		return
 	}
 	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
-		name := k.DLQ.TopicFor(topic)
+		name := k.DeadLettersFor(topic)
 		switch {
+		case name == "": // a bad record stops its partition
 		case !isTopic(name):
 			k.fail("DLQ_TOPIC", k.DLQ.Topic, "for topic %s that is %s: %s", topic, quoted(name), topicRule)
 		case slices.Contains(k.Kafka.Topics, name):

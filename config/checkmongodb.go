@@ -66,7 +66,7 @@ func (k *checker) collections() {
 	}
 	owner := map[string]string{} // collection → the series it belongs to
 	for _, topic := range slices.DeleteFunc(slices.Clone(k.Kafka.Topics), isNoTopic) {
-		series := k.MongoDB.SeriesFor(topic)
+		series := k.SeriesFor(topic)
 		if err := timeseries.CheckSeriesName(k.MongoDB.Database, series, timeseries.MaxNamespace); err != nil {
 			k.fail("MONGODB_COLLECTION", k.MongoDB.Collection, "for topic %s that is %s, which %v", topic, quoted(series), err)
 			continue

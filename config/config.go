@@ -32,6 +32,9 @@ type Config struct {
 	DLQ      DLQ      `title:"Dead letters"`
 	Service  Service  `title:"Service"`
 	Serve    Serve    `title:"Reading over HTTP"`
+
+	topics []topicConfig // settings of single topics, from CONFIG_FILE
+	hidden []string      // those of them that the environment overrides
 }
 
 // Kafka says what is read, as which member of which group.
@@ -118,8 +121,8 @@ type MongoDB struct {
 	WriteTimeout   time.Duration `env:"MONGODB_WRITE_TIMEOUT,default=5s" min:"100ms" max:"10m" doc:"one bulk write, from sending to the answer"`
 }
 
-// SeriesFor is the name of the time series of a topic.
-func (m MongoDB) SeriesFor(topic string) string {
+// seriesFor is the name of the time series of a topic.
+func (m MongoDB) seriesFor(topic string) string {
 	return strings.ReplaceAll(m.Collection, topicPlaceholder, topic)
 }
 
@@ -162,13 +165,14 @@ type DLQ struct {
 	Retention   time.Duration `env:"DLQ_RETENTION,default=720h" min:"0s" max:"876000h" doc:"how long a created dead-letter topic keeps letters after they were written; 0s: until somebody deletes them"`
 }
 
-// TopicFor is the name of the dead-letter topic of a topic.
-func (d DLQ) TopicFor(topic string) string {
+// topicFor is the name of the dead-letter topic of a topic.
+func (d DLQ) topicFor(topic string) string {
 	return strings.ReplaceAll(d.Topic, topicPlaceholder, topic)
 }
 
 // Service is what surrounds the work: pages, logs, the end.
 type Service struct {
+	ConfigFile      string        `env:"CONFIG_FILE" doc:"YAML file with settings, by the names that stand here: NAME: value. The environment wins. Under topics: there may be parts by topic, or by a pattern as in KAFKA_TOPICS, with settings that differ for it: EVENT_… but EVENT_MAX_BYTES, BUCKET_…, DLQ_TOPIC, and MONGODB_COLLECTION, _TIME_FIELD, _META_FIELD, _GRANULARITY, _BUCKET_MAX_SPAN, _BUCKET_ROUNDING, _EXPIRE_AFTER"`
 	HTTPAddr        string        `env:"HTTP_ADDR,default=127.0.0.1:9464" empty:"off" doc:"address of metrics, health and status page. They show topic names, positions, causes of failures and the settings (secrets masked), without a login: the default answers this machine only. In a container, and for a Prometheus elsewhere, set :9464 and let the network decide who reaches it"`
 	PprofAddr       string        `env:"PPROF_ADDR" shown:"off" doc:"address of Go's profiles"`
 	LogLevel        string        `env:"LOG_LEVEL,default=info" oneof:"debug,info,warn,error" doc:"least severe lines that are written"`

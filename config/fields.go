@@ -17,6 +17,9 @@ func fields(c *Config) []field {
 	var list []field
 	root := reflect.ValueOf(c).Elem()
 	for i := range root.NumField() {
+		if !root.Type().Field(i).IsExported() {
+			continue
+		}
 		group := root.Field(i)
 		for j := range group.NumField() {
 			list = append(list, field{

@@ -10,10 +10,14 @@ func (c *Config) fill(root fs.FS) {
 	if c.MongoDB.Database == "" {
 		c.MongoDB.Database = "waterwheel"
 	}
-	if c.MongoDB.Granularity == "" && c.MongoDB.BucketMaxSpan == 0 && c.MongoDB.BucketRounding == 0 {
-		c.MongoDB.Granularity = "seconds"
-	}
+	c.fillBucketing()
 	if c.Memory.Limit == 0 {
 		c.Memory.Limit = Size(shareOf(availableMemory(root)))
+	}
+}
+
+func (c *Config) fillBucketing() {
+	if c.MongoDB.Granularity == "" && c.MongoDB.BucketMaxSpan == 0 && c.MongoDB.BucketRounding == 0 {
+		c.MongoDB.Granularity = "seconds"
 	}
 }

@@ -17,14 +17,16 @@ const fileSuffix = "_FILE"
 // and is searched for misspelt names. It finds every problem, and reports them as an *Error.
 func Load(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
-	l := newLoader(lookup)
+	l, file := newFileLoader(lookup)
 	for _, f := range fields(&c) {
 		l.load(f)
 	}
 	misspelt, _ := unknown(environ, fields(&c))
 	l.report(misspelt)
 	c.fill(os.DirFS("/"))
+	own := l.loadSections(&c, file, func(string) bool { return true })
 	l.report(check(&c, l.bad, l.given))
+	l.checkSections(&c, file, own)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{Problems: l.problems}
 	}
@@ -41,7 +43,7 @@ const (
 // and KAFKA_TOPICS where it is set. It looks at no other, and they are zero.
 func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
-	l := newLoader(lookup)
+	l, file := newFileLoader(lookup)
 	for _, f := range fields(&c) {
 		switch name := f.name(); {
 		case strings.HasPrefix(name, databasePrefix), strings.HasPrefix(name, servePrefix), name == "LOG_LEVEL", name == "LOG_FORMAT":
@@ -57,6 +59,9 @@ func LoadDatabase(lookup func(string) (string, bool), environ []string) (Config,
 		return !strings.HasPrefix(p.Variable, databasePrefix) && !strings.HasPrefix(p.Variable, servePrefix)
 	}))
 	c.fill(os.DirFS("/"))
+	for _, of := range l.loadSections(&c, file, func(name string) bool { return strings.HasPrefix(name, databasePrefix) }) {
+		l.report(of.problems)
+	}
 	k := checker{Config: &c, bad: l.bad}
 	k.uri()
 	k.database()
@@ -75,6 +80,9 @@ var placeholders = map[string]string{"KAFKA_BROKERS": "none:9092", "KAFKA_TOPICS
 // stored. No server need be named.
 func LoadEvents(lookup func(string) (string, bool), environ []string) (Config, error) {
 	matters := func(name string) bool {
+		if name == fileVariable {
+			return true
+		}
 		name = strings.TrimSuffix(name, fileSuffix)
 		return strings.HasPrefix(name, "EVENT_") || strings.HasPrefix(name, "BUCKET_") || strings.HasPrefix(name, "MONGODB_BUCKET_") ||
 			slices.Contains([]string{"MONGODB_TIME_FIELD", "MONGODB_META_FIELD", "MONGODB_GRANULARITY"}, name)
@@ -98,14 +106,24 @@ func LoadEvents(lookup func(string) (string, bool), environ []string) (Config, e
 
 // loader reads one setting after the other.
 type loader struct {
-	lookup   func(string) (string, bool)
-	problems []Problem
-	bad      map[string]bool // the variables with a problem: no other check looks at their values
-	given    map[string]bool // the variables that are set, and not to the empty string
+	environment func(string) (string, bool)
+	lookup      func(string) (string, bool) // the environment, and then CONFIG_FILE
+	problems    []Problem
+	bad         map[string]bool // the variables with a problem: no other check looks at their values
+	given       map[string]bool // the variables that are set, and not to the empty string
 }
 
 func newLoader(lookup func(string) (string, bool)) loader {
-	return loader{lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}}
+	return loader{environment: lookup, lookup: lookup, bad: map[string]bool{}, given: map[string]bool{}}
+}
+
+// newFileLoader also looks settings up in the file that CONFIG_FILE names.
+func newFileLoader(lookup func(string) (string, bool)) (loader, file) {
+	l := newLoader(lookup)
+	f, problems := readFile(lookup)
+	l.report(problems)
+	l.lookup = over(lookup, f.values)
+	return l, f
 }
 
 func (l *loader) report(problems []Problem) {

@@ -13,11 +13,19 @@ type Setting struct {
 	Value string `json:"value"`
 }
 
-// Settings lists all settings in the order of the reference.
+// Settings lists all settings in the order of the reference, and then those that differ for a topic, as NAME[topic].
 func (c Config) Settings() []Setting {
 	var list []Setting
 	for _, f := range fields(&c) {
 		list = append(list, Setting{Name: f.name(), Value: f.render()})
+	}
+	general := len(list)
+	for i := range c.topics {
+		for j, f := range fields(&c.topics[i].Config) {
+			if value := f.render(); j < general && byTopic(f.name()) && value != list[j].Value {
+				list = append(list, Setting{Name: f.name() + "[" + c.topics[i].topic + "]", Value: value})
+			}
+		}
 	}
 	return list
 }

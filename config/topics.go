@@ -38,13 +38,29 @@ func (c Config) Matching(there []string) []string {
 		topics[name] = true
 	}
 	for _, name := range there {
-		source, isDLQ := c.DLQ.sourceOf(name)
-		ofOurs := isDLQ && (source == "" || topics[source] || matches(source))
+		ofOurs := slices.ContainsFunc(c.deadLetters(), func(d DLQ) bool {
+			source, is := d.sourceOf(name)
+			return is && (source == "" || topics[source] || matches(source))
+		})
 		if isTopic(name) && !strings.HasPrefix(name, "__") && !ofOurs && matches(name) {
 			topics[name] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(topics))
+}
+
+// deadLetters are the settings of dead letters, the general ones and those of single topics.
+func (c Config) deadLetters() []DLQ {
+	all := []DLQ{c.DLQ}
+	for i := range c.topics {
+		all = append(all, c.topics[i].DLQ)
+	}
+	return all
+}
+
+// HasDeadLetters reports whether some topic has a dead-letter topic.
+func (c Config) HasDeadLetters() bool {
+	return slices.ContainsFunc(c.deadLetters(), func(d DLQ) bool { return d.Topic != "" })
 }
 
 // sourceOf is the topic whose dead-letter topic has this name. It is empty where all topics share one.
@@ -74,3 +90,38 @@ func (c Config) WithTopics(topics []string) (Config, error) {
 	}
 	return c, nil
 }
+
+// topicConfig are the settings of one topic, or of those that a pattern matches.
+type topicConfig struct {
+	topic string
+	Config
+}
+
+// ForTopic are the settings for a topic: those of its own part of CONFIG_FILE, else of the first pattern there that matches it, else the
+// general ones. Only what events become and how they are stored differs by topic.
+func (c Config) ForTopic(topic string) Config {
+	for _, named := range []bool{true, false} {
+		for i := range c.topics {
+			one := &c.topics[i]
+			if isPattern(one.topic) == named {
+				continue
+			}
+			matches := one.topic == topic
+			if !named {
+				matches, _ = regexp.MatchString(one.topic, topic)
+			}
+			if matches {
+				own := one.Config
+				own.Kafka = c.Kafka
+				return own
+			}
+		}
+	}
+	return c
+}
+
+// SeriesFor is the name of the time series of a topic.
+func (c Config) SeriesFor(topic string) string { return c.ForTopic(topic).MongoDB.seriesFor(topic) }
+
+// DeadLettersFor is the name of the dead-letter topic of a topic. Empty means that a bad record stops its partition instead.
+func (c Config) DeadLettersFor(topic string) string { return c.ForTopic(topic).DLQ.topicFor(topic) }

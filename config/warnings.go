@@ -13,6 +13,9 @@ type Warning struct {
 // Warnings are what a start says about the settings.
 func (c Config) Warnings() []Warning {
 	var list []Warning
+	if len(c.hidden) > 0 {
+		list = append(list, hiddenWarning(c.hidden))
+	}
 	if c.Security.Protocol == "sasl_plaintext" {
 		list = append(list, Warning{
 			"KAFKA_SECURITY=sasl_plaintext", "logins and records cross the network unencrypted" + c.Security.plainPassword(), "use sasl_tls",

@@ -9,7 +9,7 @@ import (
 type Options struct {
 	// Sources are the topics whose letters are produced.
 	Sources []string
-	// TopicFor is the dead-letter topic of a source topic. Sources may share one, and it is none of them.
+	// TopicFor is the dead-letter topic of a source topic; empty where it has none. Sources may share one, and it is none of them.
 	TopicFor func(source string) string
 	// GroupID is the consumer group, written into each letter.
 	GroupID string
@@ -25,7 +25,9 @@ type Options struct {
 func (o *Options) Topics() []string {
 	names := make([]string, 0, len(o.Sources))
 	for _, source := range o.Sources {
-		names = append(names, o.TopicFor(source))
+		if name := o.TopicFor(source); name != "" {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -45,7 +45,10 @@ func (p *Producer) Add(ctx context.Context, source string) error {
 		p.options.Sources = append(p.options.Sources, source)
 		p.writer.Route(p.options.Topics()...)
 	}
-	return p.setUp(ctx, p.options.TopicFor(source))
+	if name := p.options.TopicFor(source); name != "" {
+		return p.setUp(ctx, name)
+	}
+	return nil
 }
 
 // Close closes the connections.

@@ -5,6 +5,7 @@
 //	main.go           signals, and the command line
 //	run.go            run, from top to bottom
 //	adapters.go       what workers read and write, and what the group decides
+//	runtopics.go      topics that match KAFKA_TOPICS and come while run goes on
 //	runcollection.go  options of a collection that change
 //	supervisor.go     telling systemd how the process is; how much of SHUTDOWN_TIMEOUT closing has
 package main

@@ -174,7 +174,7 @@ func (p *process) work(ctx, closing context.Context) error {
 
 // collectionWatch follows the options of a topic's collection.
 func (p *process) collectionWatch(n *connect.Connections, consumer *pipeline.Consumer, topic string) collectionWatch {
-	name := p.config.MongoDB.SeriesFor(topic)
+	name := p.config.SeriesFor(topic)
 	return collectionWatch{
 		store: n.Store(topic), log: p.log,
 		covers:  func(ctx context.Context, o timeseries.Options) (bool, error) { return n.Database.Covers(ctx, name, o) },
@@ -225,7 +225,7 @@ func (p *process) consumer(n *connect.Connections) pipeline.ConsumerOptions {
 
 // worker are the options of the worker of a partition.
 func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.Options {
-	c := p.config
+	c := p.config.ForTopic(of.Topic)
 	decoder, _, err := connect.NewDecoder(c)
 	if err != nil {
 		panic("waterwheel: options that connect has checked: " + err.Error())
@@ -241,7 +241,7 @@ func (p *process) worker(n *connect.Connections, of record.Partition) pipeline.O
 	return pipeline.Options{
 		Partition: of, Group: c.Kafka.GroupID, ClusterID: n.Kafka.ClusterID(),
 		Namespace: connect.Namespace(c, of.Topic), Bucketing: buckets, Decoder: decoder,
-		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: n.Letters == nil,
+		OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange), StopOnBad: c.DLQ.Topic == "",
 		LongestLetter: max(int(c.Event.MaxBytes), pipeline.DefaultLetterBuffer), // a record that could be stored some day goes whole
 		FlushInterval: c.Flush.Interval, FlushBytes: int64(c.Flush.Bytes), FlushCount: c.Flush.Count,
 		Wait: c.Kafka.Lease + grace, Grace: grace, Warm: true, NewToken: newToken,

@@ -124,7 +124,7 @@ func checkOptions(c config.Config, definition timeseries.Options) check.Options 
 		o.Letters = new(connect.LetterOptions(c))
 	}
 	for _, topic := range c.Kafka.Topics {
-		o.Topics = append(o.Topics, check.Topic{Name: topic, Series: c.MongoDB.SeriesFor(topic), Namespace: connect.Namespace(c, topic)})
+		o.Topics = append(o.Topics, check.Topic{Name: topic, Series: c.SeriesFor(topic), Namespace: connect.Namespace(c, topic)})
 	}
 	return o
 }

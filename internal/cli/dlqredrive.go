@@ -144,7 +144,7 @@ func (p *Program) redriveLetters(ctx context.Context, from *letters, o redrive.O
 
 // redriving sets the options that the settings decide.
 func (p *Program) redriving(from *letters, o *redrive.Options) {
-	o.Member, o.Topics, o.TopicFor = connect.GroupOptions(from.config, from.log), from.topics, from.config.DLQ.TopicFor
+	o.Member, o.Topics, o.TopicFor = connect.GroupOptions(from.config, from.log), from.topics, from.config.DeadLettersFor
 	o.CutOff = func(wait time.Duration) {
 		fmt.Fprintf(p.Stderr, "The last run was cut off. Waiting %v before looking which of its records have arrived.\n", wait)
 	}

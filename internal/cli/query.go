@@ -176,7 +176,7 @@ func (p *Program) query(ctx context.Context, q *query) error {
 			return usageError{errors.New("which time series? Name its collection first, as: waterwheel query measurements (it may be left out " +
 				"where KAFKA_TOPICS has one topic)")}
 		}
-		q.words.collection = c.MongoDB.SeriesFor(c.Kafka.Topics[0])
+		q.words.collection = c.SeriesFor(c.Kafka.Topics[0])
 	}
 	if c.Service.LogLevel == "info" {
 		c.Service.LogLevel = "warn"

@@ -57,7 +57,7 @@ func initialize(ctx context.Context, c config.Config, log *slog.Logger, out io.W
 	}
 	c = n.Config
 	for _, topic := range c.Kafka.Topics {
-		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.Database.Name(), c.MongoDB.SeriesFor(topic))
+		fmt.Fprintf(out, "topic %s: collections %s.%s.buckets, .partitions and .options are ready\n", topic, n.Database.Name(), c.SeriesFor(topic))
 	}
 	unmade := n.MakeMetaIndexes(ctx, c, log, func(series, path, index string) {
 		fmt.Fprintf(out, "collection %s: made the index %s for META_INDEXES, on %s and the time\n", series, index, path)

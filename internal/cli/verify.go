@@ -174,7 +174,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 	if err != nil {
 		return err
 	}
-	series := c.MongoDB.SeriesFor(o.topic)
+	series := c.SeriesFor(o.topic)
 	if err := readLost(ctx, database, series, scanner.ClusterID(), ranges, o.limits[0]); err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func openVerified(ctx context.Context, c config.Config, log *slog.Logger, topic 
 	o := connect.KafkaOptions(c, log)
 	o.Topics = []string{topic}
 	if c.DLQ.Topic != "" {
-		o.Topics = append(o.Topics, c.DLQ.TopicFor(topic))
+		o.Topics = append(o.Topics, c.DeadLettersFor(topic))
 	}
 	return kafka.OpenScanner(ctx, o)
 }
@@ -103,7 +103,7 @@ func readLetters(ctx context.Context, c config.Config, scanner *kafka.Scanner, s
 	if c.DLQ.Topic == "" {
 		return index, nil
 	}
-	name := c.DLQ.TopicFor(src.Topic)
+	name := c.DeadLettersFor(src.Topic)
 	missing, err := scanner.Missing(ctx, name)
 	if err != nil || len(missing) > 0 {
 		return index, err

@@ -42,9 +42,8 @@ type Connections struct {
 	// Consumer is asked whether anything may be written; nil: nothing may be yet.
 	Consumer *atomic.Pointer[pipeline.Consumer]
 
-	definition timeseries.Options // of new collections
-	mu         sync.Mutex
-	stores     map[string]*sink.Store // by topic
+	mu     sync.Mutex
+	stores map[string]*sink.Store // by topic
 }
 
 // New returns connections that are not open yet.
@@ -63,8 +62,7 @@ func (n *Connections) Store(topic string) *sink.Store {
 // is a mistake in the settings rather than an outage. It waits for servers as p says, for both at once: what is
 // wrong with one is said though the other is not there. The caller closes the connections, also after an error: then some may be open.
 func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, reg prometheus.Registerer) error {
-	var err error
-	if _, n.definition, err = NewDecoder(c); err != nil { // workers make theirs later: what is wrong with it is said now
+	if _, _, err := NewDecoder(c); err != nil { // workers make theirs later: what is wrong with it is said now
 		return err
 	}
 	n.Config = c
@@ -75,7 +73,7 @@ func (n *Connections) Open(ctx context.Context, c config.Config, p *Patience, re
 		return err
 	}
 	c = n.Config
-	err = n.setUp(ctx, c, p)
+	err := n.setUp(ctx, c, p)
 	if err != nil && !sink.LacksRight(err) {
 		return err // Kafka would be waited for in vain, and its error would stand beside the cause
 	}
@@ -204,8 +202,12 @@ func (n *Connections) setUp(ctx context.Context, c config.Config, p *Patience) e
 
 // setUpTopic makes the collections of a topic.
 func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
-	c := &n.Config
-	store, err := n.Database.Setup(ctx, c.MongoDB.SeriesFor(topic), n.definition, c.Bucket.MaxCount)
+	c := n.Config.ForTopic(topic)
+	_, definition, err := NewDecoder(c)
+	if err != nil {
+		return err
+	}
+	store, err := n.Database.Setup(ctx, c.SeriesFor(topic), definition, c.Bucket.MaxCount)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.stores[topic] = store
@@ -213,7 +215,7 @@ func (n *Connections) setUpTopic(ctx context.Context, topic string) error {
 }
 
 func (n *Connections) openLetters(ctx context.Context, c config.Config, p *Patience) error {
-	if c.DLQ.Topic == "" {
+	if !c.HasDeadLetters() {
 		return nil
 	}
 	n.Letters = dlq.New(n.Kafka, LetterOptions(c))
@@ -249,7 +251,7 @@ func SeriesOf(c config.Config, topics []string) []string {
 	}
 	var names []string
 	for _, topic := range topics {
-		names = append(names, c.MongoDB.SeriesFor(topic))
+		names = append(names, c.SeriesFor(topic))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

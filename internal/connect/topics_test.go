@@ -30,8 +30,14 @@ func settings(t *testing.T, pairs ...string) config.Config {
 func TestTopicsForPatterns(t *testing.T) {
 	const all = kafka.Rights(-1)
 	there := []kafka.Topic{
-		{Name: "s.b", Rights: all}, {Name: "s.a", Rights: all}, {Name: "s.secret", Rights: 1 << 8}, {Name: "s.internal", Internal: true, Rights: all},
-		{Name: "s.a.buckets", Rights: all}, {Name: "s.broken", Err: kafkago.LeaderNotAvailable, Rights: all}, {Name: "s.a.dlq", Rights: all}, {Name: "t", Rights: all},
+		{Name: "s.b", Rights: all},
+		{Name: "s.a", Rights: all},
+		{Name: "s.secret", Rights: 1 << 8},
+		{Name: "s.internal", Internal: true, Rights: all},
+		{Name: "s.a.buckets", Rights: all},
+		{Name: "s.broken", Err: kafkago.LeaderNotAvailable, Rights: all},
+		{Name: "s.a.dlq", Rights: all},
+		{Name: "t", Rights: all},
 	}
 	c := settings(t, "KAFKA_TOPICS", `^s\.,named`)
 	matched, refused, err := matchTopics(c, there, slog.New(slog.DiscardHandler))

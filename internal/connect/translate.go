@@ -117,7 +117,7 @@ func Bucketing(c config.Config, definition timeseries.Options, setsInTextOrder b
 
 // Namespace is the name of a topic's time series, with the database's before it.
 func Namespace(c config.Config, topic string) string {
-	return c.MongoDB.Database + "." + c.MongoDB.SeriesFor(topic)
+	return c.MongoDB.Database + "." + c.SeriesFor(topic)
 }
 
 // NewDecoder makes a decoder of events, and the definition of the time series that they are for.
@@ -144,7 +144,7 @@ func Decoding(c config.Config, o timeseries.Options) measurement.Options {
 // LetterOptions are the settings of dead letters.
 func LetterOptions(c config.Config) dlq.Options {
 	return dlq.Options{
-		Sources: c.Kafka.Topics, TopicFor: c.DLQ.TopicFor, GroupID: c.Kafka.GroupID, Create: c.DLQ.Create,
+		Sources: c.Kafka.Topics, TopicFor: c.DeadLettersFor, GroupID: c.Kafka.GroupID, Create: c.DLQ.Create,
 		Partitions: c.DLQ.Partitions, Replication: c.DLQ.Replication, Retention: c.DLQ.Retention,
 	}
 }
