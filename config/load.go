@@ -18,6 +18,9 @@ const fileSuffix = "_FILE"
 func Load(lookup func(string) (string, bool), environ []string) (Config, error) {
 	var c Config
 	l, file := newFileLoader(lookup)
+	if len(l.problems) > 0 && file.values == nil { // without the file everything would be missing
+		return Config{}, &Error{Problems: l.problems}
+	}
 	for _, f := range fields(&c) {
 		l.load(f)
 	}

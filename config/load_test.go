@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"waterwheel/internal/measurement"
 )
@@ -106,7 +107,7 @@ func TestDefaults(t *testing.T) {
 		Service: Service{HTTPAddr: "127.0.0.1:9464", LogLevel: "info", LogProgress: time.Minute, ShutdownTimeout: 25 * time.Second},
 		Serve:   Serve{Addr: "127.0.0.1:9465", MaxRows: 100_000, MaxTime: 30 * time.Second, MaxQueries: 8},
 	}
-	if diff := cmp.Diff(want, c, cmp.AllowUnexported(measurement.Bound{})); diff != "" {
+	if diff := cmp.Diff(want, c, cmp.AllowUnexported(measurement.Bound{}), cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
 }

@@ -37,9 +37,6 @@ type Options struct {
 	// Filter is a filter on measurements whose cost is of interest; nil: none.
 	Filter bson.Raw
 
-	// Decoding and Bucketing are what events are made measurements and buckets with.
-	Decoding  measurement.Options
-	Bucketing bucketer.Options
 	// Sample is how many of the newest records of each topic are decoded; 0: none.
 	Sample int
 	// Progress begins to tell how far the sample of a topic is, and returns what tells it and what ends that.
@@ -47,7 +44,12 @@ type Options struct {
 }
 
 // Topic is a topic, the name of its time series, and that with the database's name before it.
-type Topic struct{ Name, Series, Namespace string }
+type Topic struct {
+	Name, Series, Namespace string
+	// Decoding and Bucketing are what events are made measurements and buckets with.
+	Decoding  measurement.Options
+	Bucketing bucketer.Options
+}
 
 // look is one look at everything.
 type look struct {

@@ -30,7 +30,7 @@ func (l *look) mongoDB(ctx context.Context) {
 
 func (l *look) series(ctx context.Context, topic Topic) {
 	subject := "time series " + topic.Series
-	_, err := l.Database.Check(ctx, topic.Series, l.Bucketing.Collection, l.Bucketing.Limits.MaxCount)
+	_, err := l.Database.Check(ctx, topic.Series, topic.Bucketing.Collection, topic.Bucketing.Limits.MaxCount)
 	switch {
 	case errors.Is(err, sink.ErrNotSetUp):
 		l.Note(subject, "%v", err)
@@ -47,7 +47,7 @@ func (l *look) series(ctx context.Context, topic Topic) {
 			l.claims(topic, documents)
 		}
 	}
-	l.rights(ctx, subject, topic.Series)
+	l.rights(ctx, subject, topic)
 }
 
 func (l *look) server(ctx context.Context) {
@@ -108,8 +108,8 @@ func (l *look) view(ctx context.Context, subject, series string) {
 }
 
 // rights tries what the user may do.
-func (l *look) rights(ctx context.Context, subject, series string) {
-	trial, err := l.Database.Trial(ctx, series, l.Bucketing.Collection)
+func (l *look) rights(ctx context.Context, subject string, topic Topic) {
+	trial, err := l.Database.Trial(ctx, topic.Series, topic.Bucketing.Collection)
 	for _, r := range trial.Missing {
 		wayOut := fmt.Sprintf("grant the role %s on the database %s, or the right %s on %s alone", r.Role, l.Database.Name(), r.Action, r.Namespace)
 		if r.Instead != "" {

@@ -89,7 +89,7 @@ func (l *look) samples(ctx context.Context) (samples []Sample) {
 		if l.Sample == 0 || l.spans[topic.Name] == nil {
 			continue
 		}
-		s, err := newSampler(topic.Name, l.Decoding, l.Bucketing)
+		s, err := newSampler(topic.Name, topic.Decoding, topic.Bucketing)
 		if err == nil {
 			err = l.read(ctx, s)
 		}

@@ -19,7 +19,6 @@ import (
 	"waterwheel/internal/claim"
 	"waterwheel/internal/cli/text"
 	"waterwheel/internal/connect"
-	"waterwheel/internal/timeseries"
 	"waterwheel/internal/words"
 	"waterwheel/sink"
 )
@@ -74,14 +73,13 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 			return err
 		}
 	}
-	_, definition, err := connect.NewDecoder(c)
-	if err != nil {
-		return err
-	}
 	var view checkView
 	found := &view.Findings
 	p.checkSettings(c, found)
-	o := checkOptions(c, definition)
+	o, err := checkOptions(c)
+	if err != nil {
+		return err
+	}
 	o.Filter = query
 	o.Sample, o.Progress = sample, func(topic string) (func(int), func()) {
 		line := p.progress("records of " + topic)
@@ -115,18 +113,26 @@ func (p *Program) check(ctx context.Context, sample int, filter string) error {
 }
 
 // checkOptions are the settings as check looks at them.
-func checkOptions(c config.Config, definition timeseries.Options) check.Options {
+func checkOptions(c config.Config) (check.Options, error) {
 	o := check.Options{
 		User: c.Security.SASLUsername, GroupID: c.Kafka.GroupID, Begins: startText(c), OutOfRange: claim.OutOfRange(c.Kafka.OutOfRange),
-		Decoding: connect.Decoding(c, definition), Bucketing: connect.Bucketing(c, definition, false), MetaIndexes: c.MongoDB.MetaIndexes,
+		MetaIndexes: c.MongoDB.MetaIndexes,
 	}
-	if c.DLQ.Topic != "" {
+	if c.HasDeadLetters() {
 		o.Letters = new(connect.LetterOptions(c))
 	}
 	for _, topic := range c.Kafka.Topics {
-		o.Topics = append(o.Topics, check.Topic{Name: topic, Series: c.SeriesFor(topic), Namespace: connect.Namespace(c, topic)})
+		own := c.ForTopic(topic)
+		_, definition, err := connect.NewDecoder(own)
+		if err != nil {
+			return o, err
+		}
+		o.Topics = append(o.Topics, check.Topic{
+			Name: topic, Series: c.SeriesFor(topic), Namespace: connect.Namespace(c, topic),
+			Decoding: connect.Decoding(own, definition), Bucketing: connect.Bucketing(own, definition, false),
+		})
 	}
-	return o
+	return o, nil
 }
 
 // checkSettings says what the settings are about, and what of them works and may not be meant.

@@ -89,7 +89,7 @@ func (p *Program) onLetters(cmd *cobra.Command, prepare func(config.Config) erro
 
 // openLetters connects for reading dead letters. Topics that letters come from can be read too.
 func (p *Program) openLetters(ctx context.Context, c config.Config, log *slog.Logger) (*letters, error) {
-	if c.DLQ.Topic == "" {
+	if !c.HasDeadLetters() {
 		return nil, usageError{fmt.Errorf("DLQ_TOPIC is empty: there are no dead letters, a bad record stops its partition instead")}
 	}
 	o := connect.LetterOptions(c)

@@ -229,7 +229,7 @@ func TestStraysAreToldInOneLine(t *testing.T) {
 }
 
 func TestRetrialOutlastsARecordThatMakesTheDecoderFail(t *testing.T) {
-	wrong := retrial{decoder: nil}.of(&dlq.Found{Letter: record.Letter{Place: record.Place{Offset: 7}, Value: []byte(`{"time":1700000000}`)}})
+	wrong := retrial{}.of(&dlq.Found{Letter: record.Letter{Place: record.Place{Offset: 7}, Value: []byte(`{"time":1700000000}`)}})
 	if wrong == nil || wrong.Reason != measurement.InternalError {
 		t.Errorf("%v", wrong)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,18 +102,29 @@ func (p *Program) atPlace(ctx context.Context, from *letters, place record.Place
 	return dlq.At(ctx, from, spans, place, each)
 }
 
-// retrial decodes records of letters by the present settings.
-type retrial struct{ decoder *measurement.Decoder }
+// retrial decodes records of letters by the present settings of their topics. The general settings stand for topics that are not read
+// any more, as those of the topic "".
+type retrial struct {
+	decoders map[string]*measurement.Decoder
+}
 
 func newRetrial(c config.Config) (retrial, error) {
-	decoder, _, err := connect.NewDecoder(c)
-	return retrial{decoder}, err
+	r := retrial{map[string]*measurement.Decoder{}}
+	for _, topic := range append([]string{""}, c.Kafka.Topics...) {
+		decoder, _, err := connect.NewDecoder(c.ForTopic(topic))
+		if err != nil {
+			return r, err
+		}
+		r.decoders[topic] = decoder
+	}
+	return r, nil
 }
 
 // of is what the present settings find wrong with a letter's record; nil: nothing.
 func (r retrial) of(f *dlq.Found) *measurement.DecodeError {
 	l := &f.Letter
-	results, err := r.decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
+	decoder := cmp.Or(r.decoders[l.Topic], r.decoders[""])
+	results, err := decoder.TryDecode(record.Record{Offset: l.Offset, Timestamp: l.Timestamp, Key: l.Key, Value: l.Value, Headers: record.EncodeHeaders(f.Headers)})
 	var wrong *measurement.DecodeError
 	if errors.As(err, &wrong) {
 		return wrong

@@ -149,6 +149,7 @@ func (o *verifyOptions) mode() verify.RepairMode {
 
 // verify connects, and judges one partition after the other. The committed offsets are read before anything else (E6).
 func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger, o verifyOptions, show shower) error {
+	c = c.ForTopic(o.topic)
 	decoder, definition, err := connect.NewDecoder(c)
 	if err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"waterwheel/config"
 	"waterwheel/dlq"
 	"waterwheel/internal/kafka"
-	"waterwheel/internal/timeseries"
 	"waterwheel/pipeline"
 	"waterwheel/sink"
 )

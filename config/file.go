@@ -1,0 +1,273 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"waterwheel/internal/words"
+)
+
+const (
+	// fileVariable names the file of settings.
+	fileVariable = "CONFIG_FILE"
+	// topicsKey begins the part of the file that has settings of single topics.
+	topicsKey = "topics"
+)
+
+// file is what CONFIG_FILE holds: settings by name, and for some topics settings that differ.
+type file struct {
+	values   map[string]string
+	sections []section
+}
+
+// section is the settings of one topic, or of those that a pattern matches.
+type section struct {
+	topic  string
+	values map[string]string
+	lines  map[string]int // of the values
+}
+
+// byTopic are the settings that may differ by topic: what events become, and how they are stored. Others are of the process.
+func byTopic(name string) bool {
+	switch name = strings.TrimSuffix(name, fileSuffix); name {
+	case "EVENT_MAX_BYTES":
+		return false
+	case "DLQ_TOPIC", "MONGODB_COLLECTION", "MONGODB_TIME_FIELD", "MONGODB_META_FIELD", "MONGODB_GRANULARITY", "MONGODB_BUCKET_MAX_SPAN",
+		"MONGODB_BUCKET_ROUNDING", "MONGODB_EXPIRE_AFTER":
+		return true
+	}
+	return strings.HasPrefix(name, "EVENT_") || strings.HasPrefix(name, "BUCKET_")
+}
+
+// readFile reads the file that CONFIG_FILE names. Without one there are no settings in it.
+func readFile(lookup func(string) (string, bool)) (f file, problems []Problem) {
+	path, _ := lookup(fileVariable)
+	if path == "" {
+		return f, nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		if reason, ok := errors.AsType[*fs.PathError](err); ok {
+			err = reason.Err
+		}
+		return f, []Problem{{Variable: fileVariable, Value: path, Message: "cannot be read: " + err.Error()}}
+	}
+	r := fileReader{path: path, known: fields(&Config{})}
+	r.read(content, &f)
+	return f, r.problems
+}
+
+// fileReader reads a file of settings, and notes what is wrong with it.
+type fileReader struct {
+	path     string
+	known    []field
+	problems []Problem
+}
+
+func (r *fileReader) fail(line int, format string, args ...any) {
+	where := r.path
+	if line > 0 {
+		where = fmt.Sprintf("%s:%d", r.path, line)
+	}
+	r.problems = append(r.problems, Problem{Variable: fileVariable, Value: where, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *fileReader) read(content []byte, f *file) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		r.fail(0, "is not YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return
+	}
+	if len(document.Content) == 0 {
+		return // an empty file
+	}
+	values := map[string]string{}
+	sound := r.each(document.Content[0], "the file", func(name string, key, value *yaml.Node) {
+		if name == topicsKey {
+			r.sections(value, f)
+			return
+		}
+		r.setting(values, key, value)
+	})
+	if sound {
+		f.values = values
+	}
+}
+
+// each goes through the pairs of a mapping, of which none may come twice. False means that there is no mapping.
+func (r *fileReader) each(n *yaml.Node, what string, do func(name string, key, value *yaml.Node)) bool {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return true
+	}
+	if n.Kind != yaml.MappingNode {
+		r.fail(n.Line, "%s must be a mapping, as NAME: value on each line", what)
+		return false
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		if seen[key.Value] {
+			r.fail(key.Line, "%s is there twice", quoted(key.Value))
+			continue
+		}
+		seen[key.Value] = true
+		do(key.Value, key, n.Content[i+1])
+	}
+	return true
+}
+
+func (r *fileReader) sections(n *yaml.Node, f *file) {
+	r.each(n, topicsKey, func(topic string, key, value *yaml.Node) {
+		s := section{topic: topic, values: map[string]string{}, lines: map[string]int{}}
+		r.each(value, "the part of topic "+topic, func(name string, key, value *yaml.Node) {
+			if !byTopic(name) && r.knows(name) {
+				r.fail(key.Line, "%s cannot differ by topic: write it above %s", name, topicsKey)
+				return
+			}
+			s.lines[name] = key.Line
+			r.setting(s.values, key, value)
+		})
+		if isPattern(topic) || isTopic(topic) {
+			f.sections = append(f.sections, s)
+			return
+		}
+		r.fail(key.Line, "topic %s is %s", quoted(topic), topicRule)
+	})
+}
+
+// setting notes the value of one setting. A list stands for its values with commas between them.
+func (r *fileReader) setting(into map[string]string, key, value *yaml.Node) {
+	name := key.Value
+	if !r.knows(name) {
+		near := ""
+		names := make([]string, len(r.known))
+		for i := range r.known {
+			names[i] = r.known[i].name()
+		}
+		if near = nearest(name, names); near != "" {
+			near = ": did you mean " + near + "?"
+		}
+		r.fail(key.Line, "%s is no setting%s", quoted(name), near)
+		return
+	}
+	text, ok := textOf(value)
+	if !ok {
+		r.fail(key.Line, "%s must be a text, a number, true or false, or a list of these", name)
+		return
+	}
+	into[name] = text
+}
+
+// knows reports whether a name is that of a setting that may stand in the file.
+func (r *fileReader) knows(name string) bool {
+	return name != fileVariable && slices.ContainsFunc(r.known, func(f field) bool { return name == f.name() || name == f.name()+fileSuffix })
+}
+
+// textOf is a scalar as an environment variable would have it.
+func textOf(n *yaml.Node) (string, bool) {
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return "", true
+	case n.Kind == yaml.ScalarNode:
+		return n.Value, true
+	case n.Kind != yaml.SequenceNode:
+		return "", false
+	}
+	var all []string
+	for _, one := range n.Content {
+		if one.Kind != yaml.ScalarNode {
+			return "", false
+		}
+		all = append(all, one.Value)
+	}
+	return strings.Join(all, ","), true
+}
+
+// over looks settings up in the environment first, and then in values. A setting that the environment has, itself or as a file, is not
+// looked up elsewhere.
+func over(lookup func(string) (string, bool), values map[string]string) func(string) (string, bool) {
+	if len(values) == 0 {
+		return lookup
+	}
+	mayBeEmpty := map[string]bool{}
+	for _, f := range fields(&Config{}) {
+		mayBeEmpty[f.name()] = f.takesEmpty()
+	}
+	return func(name string) (string, bool) {
+		setting := strings.TrimSuffix(name, fileSuffix)
+		for _, variable := range []string{name, setting, setting + fileSuffix} {
+			if text, found := lookup(variable); found && (text != "" || mayBeEmpty[variable]) {
+				return lookup(name)
+			}
+		}
+		value, is := values[name]
+		return value, is
+	}
+}
+
+// loadSections loads the settings of the topics that have their own, of those settings that wanted accepts.
+func (l *loader) loadSections(c *Config, f file, wanted func(name string) bool) (own []loader) {
+	for _, s := range f.sections {
+		values := map[string]string{}
+		for name, text := range f.values {
+			if _, itself := s.values[strings.TrimSuffix(name, fileSuffix)]; !itself && s.values[name+fileSuffix] == "" {
+				values[name] = text
+			}
+		}
+		for name, text := range s.values {
+			values[name] = text
+			if ours, _ := l.environment(name); ours != "" && ours != text {
+				c.hidden = append(c.hidden, name+" of topic "+s.topic)
+			}
+		}
+		one := topicConfig{topic: s.topic, Config: *c}
+		one.topics, one.Kafka.Topics = nil, []string{s.topic}
+		of := newLoader(over(l.environment, values))
+		for _, field := range fields(&one.Config) {
+			if byTopic(field.name()) && wanted(field.name()) {
+				field.value.SetZero()
+				of.load(field)
+			} else {
+				of.given[field.name()] = l.given[field.name()]
+			}
+		}
+		one.fillBucketing()
+		c.topics = append(c.topics, one)
+		own = append(own, of)
+	}
+	return own
+}
+
+// checkSections reports what is wrong with the settings of single topics, and not with the general ones.
+func (l *loader) checkSections(c *Config, f file, own []loader) {
+	general := slices.Clone(l.problems)
+	for i, s := range f.sections {
+		own[i].report(check(&c.topics[i].Config, own[i].bad, own[i].given))
+		for _, p := range own[i].problems {
+			if slices.ContainsFunc(general, func(g Problem) bool { return g.Variable == p.Variable }) {
+				continue
+			}
+			p.Message += fmt.Sprintf(" (%s, topic %s", fileVariable, s.topic)
+			if line := s.lines[p.Variable]; line > 0 {
+				p.Message += fmt.Sprintf(", line %d", line)
+			}
+			p.Message += ")"
+			l.problems = append(l.problems, p)
+		}
+	}
+}
+
+// hiddenWarning is about settings of single topics that the environment overrides.
+func hiddenWarning(hidden []string) Warning {
+	return Warning{
+		Setting: fileVariable,
+		Message: fmt.Sprintf("%s %s no effect: the environment sets the same, and wins", strings.Join(hidden, ", "), words.Form(len(hidden), "has", "have")),
+		WayOut:  "take these out of the environment: what stands in the file above \"topics\" is for all other topics",
+	}
+}

@@ -1,0 +1,129 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// writeFile is a file of settings.
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "waterwheel.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// onlyFrom are settings of a file and, before it, of an environment.
+func onlyFrom(t *testing.T, content string, pairs ...string) (Config, error) {
+	t.Helper()
+	env := map[string]string{"CONFIG_FILE": writeFile(t, content), "MEMORY_LIMIT": "1GiB"}
+	for i := 0; i < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
+	}
+	return Load(func(name string) (string, bool) { text, ok := env[name]; return text, ok }, nil)
+}
+
+const wholeFile = `
+# a comment
+KAFKA_BROKERS: kafka-1:9092
+KAFKA_TOPICS: [sensors, ^gw\., other]
+MONGODB_URI: mongodb://db
+FLUSH_COUNT: 1000
+BUCKET_REOPEN: false
+EVENT_TIME_FIELD: ts
+EVENT_META_FIELDS: [sensor, site]
+topics:
+  sensors:
+    EVENT_TIME_FIELD: at
+    MONGODB_COLLECTION: readings
+    MONGODB_EXPIRE_AFTER: 720h
+    DLQ_TOPIC: ""
+  ^gw\.:
+    EVENT_LIST: readings
+    MONGODB_GRANULARITY: minutes
+  ^gw\.a:
+    EVENT_LIST: never
+`
+
+func TestSettingsOfAFile(t *testing.T) {
+	c, err := onlyFrom(t, wholeFile, "FLUSH_COUNT", "2000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"sensors", `^gw\.`, "other"}, c.Kafka.Topics); diff != "" || c.Flush.Count != 2000 || c.Bucket.Reopen || c.Event.TimeField != "ts" {
+		t.Error(diff, c.Flush.Count, c.Bucket.Reopen, c.Event.TimeField)
+	}
+	sensors, gateway, other := c.ForTopic("sensors"), c.ForTopic("gw.a"), c.ForTopic("other")
+	if sensors.Event.TimeField != "at" || len(sensors.Event.MetaFields) != 2 || sensors.MongoDB.Granularity != "seconds" || len(sensors.Kafka.Topics) != 3 {
+		t.Errorf("sensors: %+v", sensors)
+	}
+	if gateway.Event.TimeField != "ts" || strings.Join(gateway.Event.List, "") != "readings" || gateway.MongoDB.Granularity != "minutes" || gateway.Flush.Count != 2000 {
+		t.Errorf("a gateway: %+v", gateway)
+	}
+	if other.Event.TimeField != "ts" || other.Event.List != nil || other.MongoDB.ExpireAfter != 0 {
+		t.Errorf("other: %+v", other)
+	}
+	if c.SeriesFor("sensors") != "readings" || c.SeriesFor("gw.a") != "gw.a" || c.DeadLettersFor("sensors") != "" || c.DeadLettersFor("other") != "other.dlq" || !c.HasDeadLetters() {
+		t.Error(c.SeriesFor("sensors"), c.SeriesFor("gw.a"), c.DeadLettersFor("sensors"), c.DeadLettersFor("other"))
+	}
+	shown := map[string]string{}
+	for _, s := range c.Settings() {
+		shown[s.Name] = s.Value
+	}
+	if shown["EVENT_TIME_FIELD"] != "ts" || shown["EVENT_TIME_FIELD[sensors]"] != "at" || shown[`EVENT_LIST[^gw\.]`] != "readings" {
+		t.Error(shown)
+	}
+	if _, differs := shown["EVENT_META_FIELDS[sensors]"]; differs {
+		t.Error("what does not differ is shown for a topic")
+	}
+}
+
+func TestTheEnvironmentWinsOverTheFile(t *testing.T) {
+	password := writeFile(t, "of the environment\n")
+	c, err := onlyFrom(t, wholeFile+"KAFKA_SECURITY: sasl_tls\nKAFKA_SASL_MECHANISM: PLAIN\nKAFKA_SASL_USERNAME: u\nKAFKA_SASL_PASSWORD: of the file\nDLQ_TOPIC: x\n",
+		"EVENT_TIME_FIELD", "when", "KAFKA_SASL_PASSWORD_FILE", password, "DLQ_TOPIC", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.ForTopic("sensors").Event.TimeField != "when" || c.Security.SASLPassword != "of the environment" || c.DLQ.Topic != "" {
+		t.Error(c.ForTopic("sensors").Event.TimeField, c.Security.SASLPassword.Reveal(), c.DLQ.Topic)
+	}
+	if w := c.Warnings(); len(w) != 1 || !strings.Contains(w[0].Message, "EVENT_TIME_FIELD of topic sensors has no effect") {
+		t.Errorf("%v", w)
+	}
+}
+
+func TestWrongFiles(t *testing.T) {
+	const fine = "KAFKA_BROKERS: k:1\nKAFKA_TOPICS: a,b\nMONGODB_URI: mongodb://db\n"
+	for content, want := range map[string]string{
+		fine + "EVENT_TYME_FIELD: x":                   `waterwheel.yaml:4: "EVENT_TYME_FIELD" is no setting: did you mean EVENT_TIME_FIELD?`,
+		fine + "a b":                                   "is not YAML",
+		fine + "KAFKA_TOPICS: c":                       `waterwheel.yaml:4: "KAFKA_TOPICS" is there twice`,
+		"- a":                                          "must be a mapping",
+		fine + "FLUSH_COUNT: {a: b}":                   "waterwheel.yaml:4: FLUSH_COUNT must be a text, a number",
+		fine + "FLUSH_COUNT: many":                     "FLUSH_COUNT=many: ",
+		fine + "topics: [a]":                           "topics must be a mapping",
+		fine + "topics:\n  a:\n    FLUSH_COUNT: 1":     "waterwheel.yaml:6: FLUSH_COUNT cannot differ by topic",
+		fine + "topics:\n  a:\n    EVENT_MAX_BYTES: 1": "EVENT_MAX_BYTES cannot differ by topic",
+		fine + "topics:\n  'a b':\n    EVENT_LIST: x":  "not a topic Kafka can have",
+		fine + "topics:\n  a:\n    EVENT_FORMAT: xml":  "EVENT_FORMAT=xml: ",
+		fine + "topics:\n  a:\n    EVENT_META_FROM: key\n    EVENT_META_FIELDS: x": "(CONFIG_FILE, topic a, line 7)",
+		fine + "topics:\n  a:\n    MONGODB_COLLECTION: b.buckets":                  "would both use the collection",
+		fine + "topics:\n  ^(:\n    EVENT_LIST: x":                                 "is not a regular expression",
+		fine + "CONFIG_FILE: x":                                                    `"CONFIG_FILE" is no setting`,
+	} {
+		_, err := onlyFrom(t, content)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") != 1 {
+			t.Errorf("%s\n%v, want one line with %s", content, err, want)
+		}
+	}
+	if _, err := Load(func(name string) (string, bool) { return "/nowhere/at/all.yaml", name == "CONFIG_FILE" }, nil); err == nil || !strings.Contains(err.Error(), "CONFIG_FILE=/nowhere/at/all.yaml: cannot be read: no such file") {
+		t.Error(err)
+	}
+}
