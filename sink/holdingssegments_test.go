@@ -77,7 +77,7 @@ func TestScanTellsOfCompactions(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		owner := ""
 		var from int64
-		err := e.Buckets("events").Find(t.Context(), source, 0, 100, whole, func(d bson.Raw) error {
+		err := e.Buckets("events", "time").Find(t.Context(), source, 0, 100, whole, func(d bson.Raw) error {
 			if v, ok := d.Lookup(timeseries.FieldControl, timeseries.FieldSegment, timeseries.FieldOwner).StringValueOK(); ok {
 				owner = v
 			}
@@ -117,7 +117,7 @@ func TestACompactionWithAnEndedSegmentIsNotUnfinished(t *testing.T) {
 	if _, err := e.raw.Collection("events.buckets").InsertMany(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
-	unfinished, err := e.Buckets("events").Unfinished(t.Context())
+	unfinished, err := e.Buckets("events", "time").Unfinished(t.Context())
 	if err != nil || len(unfinished) != 1 || !unfinished[claim.Token{1}] {
 		t.Errorf("%v, %v", unfinished, err)
 	}

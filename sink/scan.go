@@ -22,11 +22,14 @@ const (
 
 // Buckets are a time series' buckets and segments for work beside the consumer that owns them, such as verifying and repairing: read as
 // a majority has them, and changed one at a time, always under a condition. It is safe for concurrent use.
-type Buckets struct{ c driverCollection }
+type Buckets struct {
+	c         driverCollection
+	timeField string
+}
 
-// Buckets returns the buckets of a time series, which need not exist.
-func (d *Database) Buckets(series string) Buckets {
-	return Buckets{driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}}
+// Buckets returns the buckets of a time series with the given time field. The series need not exist.
+func (d *Database) Buckets(series, timeField string) Buckets {
+	return Buckets{driverCollection{d.db.Collection(series + timeseries.BucketsSuffix), d}, timeField}
 }
 
 // Find calls each for every bucket and segment of a source that may list offsets in [from, to), in the order of their largest
@@ -35,9 +38,11 @@ func (d *Database) Buckets(series string) Buckets {
 // may come twice, and none is passed over, other than buckets that are made of segments meanwhile. An error of each ends it and
 // is returned as it is.
 func (b Buckets) Find(ctx context.Context, source timeseries.Source, from, to int64, whole bool, each func(document bson.Raw) error) error {
-	s := scan{c: b.c, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
+	s := scan{c: b.c, timeField: b.timeField, source: source, from: from, to: to, beside: map[string]bool{}, odd: map[string]bool{}}
 	if !whole {
 		s.projection = document(bson.D{
+			{Key: timeseries.FieldMeta, Value: 1},
+			{Key: timeseries.MinPath(b.timeField), Value: 1},
 			{Key: timeseries.PathCount, Value: 1},
 			{Key: timeseries.PathSource, Value: 1},
 			{Key: timeseries.PathSegment, Value: 1},
@@ -65,6 +70,7 @@ func (b Buckets) Delete(ctx context.Context, filter bson.Raw) (bool, error) {
 // scan is one Find.
 type scan struct {
 	c          Collection
+	timeField  string
 	source     timeseries.Source
 	from, to   int64
 	projection bson.Raw
@@ -130,8 +136,7 @@ func (s *scan) isNew(d bson.Raw) bool {
 	if d.Validate() != nil { // nobody can tell, and use says so
 		return true
 	}
-	id := d.Lookup(timeseries.FieldID)
-	key := string(byte(id.Type)) + string(id.Value)
+	key := s.key(d)
 	came := s.odd
 	last := d.Lookup(timeseries.FieldControl, timeseries.FieldSource, timeseries.FieldLast)
 	if n, ok := last.AsInt64OK(); ok {
@@ -144,4 +149,15 @@ func (s *scan) isNew(d bson.Raw) bool {
 	known := came[key]
 	came[key] = true
 	return !known
+}
+
+// key tells a bucket from all others. In a sharded collection an _id is unique in each shard only: the shard key is part of it.
+func (s *scan) key(d bson.Raw) string {
+	var key []byte
+	for _, v := range []bson.RawValue{
+		d.Lookup(timeseries.FieldID), d.Lookup(timeseries.FieldMeta), d.Lookup(timeseries.FieldControl, timeseries.FieldMin, s.timeField),
+	} {
+		key = append(append(key, byte(v.Type)), v.Value...)
+	}
+	return string(key)
 }

@@ -46,7 +46,7 @@ func (u *unsteady) Find(_ context.Context, q Query, each func(bson.Raw) error) e
 func scanned(t *testing.T, u *unsteady) (came map[bson.ObjectID]int, err error) {
 	came = map[bson.ObjectID]int{}
 	synctest.Test(t, func(t *testing.T) {
-		s := scan{c: u, from: 3, to: 20, beside: map[string]bool{}, odd: map[string]bool{}}
+		s := scan{c: u, timeField: "time", from: 3, to: 20, beside: map[string]bool{}, odd: map[string]bool{}}
 		err = s.run(t.Context(), func(d bson.Raw) error {
 			came[d.Lookup("_id").ObjectID()]++
 			return nil
@@ -97,5 +97,19 @@ func TestScanEndsWithItsUser(t *testing.T) {
 	full := errors.New("full")
 	if err := s.run(t.Context(), func(bson.Raw) error { return full }); !errors.Is(err, full) {
 		t.Error(err)
+	}
+}
+
+// TestScanTellsBucketsOfTwoShardsApart: an _id is unique in each shard only.
+func TestScanTellsBucketsOfTwoShardsApart(t *testing.T) {
+	bucket := func(meta string, least bson.DateTime) bson.Raw {
+		return document(bson.D{{Key: "_id", Value: bson.ObjectID{11: 1}}, {Key: "meta", Value: meta}, {Key: "control", Value: bson.D{
+			{Key: "min", Value: bson.D{{Key: "time", Value: least}}}, {Key: "source", Value: bson.D{{Key: "last", Value: int64(5)}}},
+		}}})
+	}
+	u := &unsteady{after: 9, documents: []bson.Raw{bucket("a", 0), bucket("b", 0), bucket("a", 1), bucket("a", 1)}}
+	came, err := scanned(t, u)
+	if n := came[bson.ObjectID{11: 1}]; err != nil || n != 3 {
+		t.Errorf("%d buckets came, want 3, and one of them not again: %v", n, err)
 	}
 }

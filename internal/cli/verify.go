@@ -184,7 +184,7 @@ func (p *Program) verify(ctx context.Context, c config.Config, log *slog.Logger,
 		return fmt.Errorf("looking at the time series %s: %w", series, err)
 	}
 	verifier, err := verify.New(verify.Options{
-		Collection: store.Collection, Decoder: decoder, Log: scanner, Buckets: database.Buckets(series), Letters: letters.Letters,
+		Collection: store.Collection, Decoder: decoder, Log: scanner, Buckets: database.Buckets(series, store.Collection.TimeField), Letters: letters.Letters,
 		Notes: database.Notes(series), Claims: claimsOf{database, series}, Grace: connect.Grace(c), Content: o.content, Repair: o.mode(), Examples: o.examples,
 		Now: func() int64 { return time.Now().UnixMilli() }, Progress: func(at verify.Progress) {
 			unit := "offsets"

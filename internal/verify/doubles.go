@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/internal/timeseries"
 )
 
@@ -163,7 +165,7 @@ func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*cop
 	seen := map[string]bool{}
 	return w.scan(ctx, from, to, whole, func(b *listing) error {
 		lists := slices.ContainsFunc(b.positions, func(p timeseries.Position) bool { return some[p] != nil })
-		id := idOf(b)
+		id := w.idOf(b)
 		if !lists || seen[id] {
 			return nil
 		}
@@ -174,14 +176,20 @@ func (w *window) scanOnce(ctx context.Context, some map[timeseries.Position]*cop
 
 // idOf names a document by a string that sorts as ObjectIDs do, and segments behind all buckets. Which copy stays must not change
 // when another one is compacted, or two repairs could each keep the copy that the other takes out: a copy in a bucket
-// stays there, and a copy in a segment comes to be in a bucket.
-func idOf(b *listing) string {
+// stays there, and a copy in a segment comes to be in a bucket. In a sharded collection an _id is unique in each shard only, and
+// the shard key tells such documents apart: meta and control.min.<time>.
+func (w *window) idOf(b *listing) string {
 	kind := "bucket"
 	if b.segment {
 		kind = "segment"
 	}
-	id := lookup(b.document, timeseries.FieldID)
-	return kind + string(byte(id.Type)) + string(id.Value)
+	name := []byte(kind)
+	for _, v := range []bson.RawValue{
+		lookup(b.document, timeseries.FieldID), lookup(b.document, timeseries.FieldMeta), b.control(timeseries.FieldMin, w.Collection.TimeField),
+	} {
+		name = append(append(name, byte(v.Type)), v.Value...)
+	}
+	return string(name)
 }
 
 // sums are the fingerprints of a bucket's measurements, in their order; nil for a bucket that contradicts itself.

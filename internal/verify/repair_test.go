@@ -209,3 +209,34 @@ func TestRepairLeavesCopiesThatDiffer(t *testing.T) {
 		}
 	}
 }
+
+// TestADoubleUnderTheSameIDOnAnotherShard: an _id is unique in each shard only. The shard key tells the two buckets apart, by the meta or
+// by the smallest time.
+func TestADoubleUnderTheSameIDOnAnotherShard(t *testing.T) {
+	for path, value := range map[string]any{"meta": bson.D{{Key: "host", Value: int32(77)}}, "control.min.time": bson.DateTime(noon - 60_000)} {
+		t.Run(path, func(t *testing.T) {
+			w := newWorld(t)
+			w.fill(100)
+			id := w.full()
+			before := w.docs[id]
+			w.edit(id, path, value)
+			w.other, w.docs[id] = map[bson.ObjectID]bson.Raw{id: w.docs[id]}, before
+			if r := w.verify(); r.Doubled.Count != 8 || r.Damaged.Count != 0 {
+				t.Fatalf("%d doubled, %+v", r.Doubled.Count, r)
+			}
+			r := w.verify(repair)
+			if path == "meta" { // which of the two metas is right, an operator must say
+				if r.Repair.Left.Count == 0 || r.Repair.Copies != 0 {
+					t.Errorf("copies that differ in their meta: %+v", r.Repair)
+				}
+				return
+			}
+			if r.Repair.Repaired != 8 || r.Repair.Deleted != 1 || len(w.other) != 0 && w.docs[id] != nil {
+				t.Errorf("%+v, %d documents of another shard", r.Repair, len(w.other))
+			}
+			if r := w.verify(); r.Wrong() || r.Doubled.Count != 0 || r.Missing.Count != 0 {
+				t.Errorf("afterwards: %+v", r)
+			}
+		})
+	}
+}

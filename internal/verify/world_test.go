@@ -31,6 +31,8 @@ type world struct {
 	letters verify.Letters
 	claims  []claim.Document
 	docs    map[bson.ObjectID]bson.Raw
+	// other are the documents of another shard: an _id is unique in each shard only.
+	other map[bson.ObjectID]bson.Raw
 	// compactions are all that have begun.
 	compactions []*compaction
 	// deleted and changed are noted.
@@ -225,8 +227,14 @@ func (w *world) Scan(_ context.Context, of record.Partition, from, to int64, eac
 
 // Find implements verify.Buckets as a MongoDB does: only whole documents have columns.
 func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64, whole bool, each func(bson.Raw) error) error {
+	stored := make([]bson.Raw, 0, len(w.docs)+len(w.other))
 	for _, id := range w.ids() {
-		d := w.docs[id]
+		stored = append(stored, w.docs[id])
+	}
+	for _, d := range w.other {
+		stored = append(stored, d)
+	}
+	for _, d := range stored {
 		part := d.Lookup("control", "source").Document()
 		last, ok := part.Lookup("last").AsInt64OK()
 		first, _ := part.Lookup("first").AsInt64OK()
@@ -248,13 +256,17 @@ func (w *world) Find(_ context.Context, source timeseries.Source, from, to int64
 // short is a document without its columns.
 func (w *world) short(d bson.Raw) bson.Raw {
 	w.t.Helper()
-	control := bson.D{}
+	control := bson.D{{Key: "min", Value: bson.D{{Key: "time", Value: d.Lookup("control", "min", "time")}}}}
 	for _, name := range []string{"count", "source", "segment", "compaction"} {
 		if v := d.Lookup("control", name); v.Type != 0 {
 			control = append(control, bson.E{Key: name, Value: v})
 		}
 	}
-	short, err := bson.Marshal(bson.D{{Key: "_id", Value: d.Lookup("_id")}, {Key: "control", Value: control}})
+	fields := bson.D{{Key: "_id", Value: d.Lookup("_id")}, {Key: "control", Value: control}}
+	if meta := d.Lookup("meta"); meta.Type != 0 {
+		fields = append(fields, bson.E{Key: "meta", Value: meta})
+	}
+	short, err := bson.Marshal(fields)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -324,6 +336,10 @@ func (w *world) Delete(_ context.Context, filter bson.Raw) (bool, error) {
 	id, ok := w.match(filter)
 	if ok {
 		delete(w.docs, id)
+		return true, nil
+	}
+	if ok = w.fits(w.other[id], filter); ok {
+		delete(w.other, id)
 	}
 	return ok, nil
 }
@@ -333,7 +349,14 @@ func (w *world) match(filter bson.Raw) (bson.ObjectID, bool) {
 	if w.docs[id] == nil || w.beaten != nil && w.beaten() {
 		return id, false
 	}
-	d := w.docs[id]
+	return id, w.fits(w.docs[id], filter)
+}
+
+// fits reports whether a document, of which there may be none, meets the conditions of a filter.
+func (w *world) fits(d, filter bson.Raw) bool {
+	if d == nil {
+		return false
+	}
 	conditions, _ := filter.Elements()
 	for _, c := range conditions {
 		want, have := c.Value(), d.Lookup(strings.Split(c.Key(), ".")...)
@@ -344,10 +367,10 @@ func (w *world) match(filter bson.Raw) (bson.ObjectID, bool) {
 			want = operator.Lookup("$eq")
 		}
 		if !want.Equal(have) {
-			return id, false
+			return false
 		}
 	}
-	return id, true
+	return true
 }
 
 // verify judges the whole log.
