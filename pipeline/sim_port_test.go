@@ -110,23 +110,18 @@ func (c port) Update(ctx context.Context, updates []sink.Update) (sink.Reply, er
 	}, func(i int) bool { return poisoned(updates[i].Update) })
 }
 
-// Delete implements sink.Editable: one command, of all that the filter finds.
-func (c port) Delete(ctx context.Context, filter bson.Raw) (int64, error) {
+// Delete implements sink.Editable.
+func (c port) Delete(ctx context.Context, filters []bson.Raw) (sink.Reply, error) {
 	by := c.w.checks.sending(c.w, taskOf(ctx), c.of, nil)
-	filter = slices.Clone(filter)
-	reply, err := c.write(ctx, 1, func(int) (n int, _ *sink.WriteError) {
-		for _, id := range c.of.ids() {
-			if matches(c.of.now(id), filter) {
-				c.w.mongo.put(c.of, id, nil, by)
-				n++
-			}
+	filters = slices.Clone(filters)
+	return c.write(ctx, len(filters), func(i int) (int, *sink.WriteError) {
+		id := string(filters[i].Lookup("_id").Value)
+		if before := c.of.now(id); before == nil || !matches(before, filters[i]) {
+			return 0, nil
 		}
-		return n, nil
+		c.w.mongo.put(c.of, id, nil, by)
+		return 1, nil
 	}, func(int) bool { return false })
-	if err == nil {
-		err = reply.Unconfirmed
-	}
-	return int64(reply.N), err
 }
 
 func isFenced(a pipeline.Action) bool {

@@ -46,7 +46,9 @@ func (t *task) editSeries() {
 	query := encoded(bson.D{{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$in", Value: metas}}}})
 	buckets := editedBuckets{t: t, port: port{w: w, of: w.mongo.buckets}}
 	const noTimeout = time.Hour // it would be one by the wrong clock
-	selection := sink.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, query, w.chance(0.5), noTimeout)
+	selection := sink.NewSelection(buckets, editedOptions{scratch: &scratch{}, notes: port{w: w, of: w.mongo.options}}, sink.SelectionOptions{
+		Query: query, TimeField: collection.TimeField, Closed: w.chance(0.5), Timeout: noTimeout,
+	})
 	if w.traits.segments {
 		selection = selection.BucketsOnly()
 	}
@@ -148,10 +150,12 @@ func (s *scratch) Find(_ context.Context, q sink.Query, each func(bson.Raw) erro
 }
 
 // Delete implements sink.Editable.
-func (s *scratch) Delete(_ context.Context, filter bson.Raw) (int64, error) {
+func (s *scratch) Delete(_ context.Context, filters []bson.Raw) (sink.Reply, error) {
 	before := len(s.documents)
-	s.documents = slices.DeleteFunc(s.documents, func(d bson.Raw) bool { return matches(d, filter) })
-	return int64(before - len(s.documents)), nil
+	for _, filter := range filters {
+		s.documents = slices.DeleteFunc(s.documents, func(d bson.Raw) bool { return matches(d, filter) })
+	}
+	return sink.Reply{N: before - len(s.documents)}, nil
 }
 
 // editedBuckets are the buckets in the eyes of an edit: read some at a time, and without a session.
@@ -210,23 +214,13 @@ func (b editedBuckets) Update(ctx context.Context, updates []sink.Update) (sink.
 }
 
 // Delete implements sink.Editable. What was deleted need not be stored any more.
-func (b editedBuckets) Delete(ctx context.Context, filter bson.Raw) (int64, error) {
+func (b editedBuckets) Delete(ctx context.Context, filters []bson.Raw) (sink.Reply, error) {
 	w := b.w
-	var values []bson.RawValue
-	if some, ok := filter.Lookup("$or").ArrayOK(); ok {
-		for _, condition := range elementsOf(bson.Raw(some)) {
-			values = append(values, condition.Value().Document().Lookup("_id"))
-		}
-	} else {
-		for _, id := range elementsOf(bson.Raw(filter.Lookup("_id", "$in").Array())) {
-			values = append(values, id.Value())
-		}
-	}
 	b.dawdle()
-	reply, err := b.write(ctx, len(values), func(i int) (int, *sink.WriteError) {
-		id := string(values[i].Value)
+	return b.write(ctx, len(filters), func(i int) (int, *sink.WriteError) {
+		id := string(filters[i].Lookup("_id").Value)
 		before := b.of.now(id)
-		if before == nil || !matches(before, filter) {
+		if before == nil || !matches(before, filters[i]) {
 			return 0, nil
 		}
 		w.note("(met) bucket deleted beside its owner")
@@ -234,10 +228,6 @@ func (b editedBuckets) Delete(ctx context.Context, filter bson.Raw) (int64, erro
 		w.mongo.put(b.of, id, nil, nil)
 		return 1, nil
 	}, func(int) bool { return false })
-	if err == nil {
-		err = reply.Unconfirmed
-	}
-	return int64(reply.N), err
 }
 
 // dawdle lets owners write between an edit's reading and its writing.

@@ -106,15 +106,19 @@ func (p *Partition) ChangeSegments(ctx context.Context, c *claim.Compaction, cha
 	}
 	updates := make([]Update, len(segments))
 	for i := range segments {
-		key := bson.D{
-			{Key: timeseries.FieldID, Value: segments[i].ID},
-			withoutMeta(),
-			{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.DateTime(segments[i].Min)},
-		}
-		updates[i] = Update{Filter: document(append(key, condition...)), Update: update}
+		updates[i] = Update{Filter: document(append(p.segmentKey(&segments[i]), condition...)), Update: update}
 	}
 	doing := [...]string{"freezing segments", "ending segments", "unfreezing segments"}[change]
 	return failure(doing, p.updateEach(ctx, updates))
+}
+
+// segmentKey are the conditions that find a segment by its _id and shard key.
+func (p *Partition) segmentKey(s *claim.Segment) bson.D {
+	return bson.D{
+		{Key: timeseries.FieldID, Value: s.ID},
+		withoutMeta(),
+		{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.DateTime(s.Min)},
+	}
 }
 
 // updateEach carries updates of buckets or segments out, under the lease, within the write timeout.
@@ -164,35 +168,22 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 		Limit:      maxIDs,
 	}
 	for {
-		var ids, metas, minima bson.A
-		var hide []Update
+		var filters []bson.Raw
 		err := p.find(ctx, p.store.ports.Buckets, query, func(d bson.Raw) error {
-			meta := cloned(d.Lookup(timeseries.FieldMeta))
-			id, least := cloned(d.Lookup(timeseries.FieldID)), cloned(d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField))
-			key := bson.D{{Key: timeseries.FieldID, Value: id}, isMeta(meta), {Key: minimum, Value: least}}
-			hide = append(hide, Update{
-				Filter: document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})),
-				Update: setFields(bson.D{{Key: timeseries.PathVisibleFrom, Value: never}}),
-			})
-			ids, minima = append(ids, id), append(minima, least)
-			if meta.Type == 0 {
-				metas = append(metas, bson.Null{})
-			} else {
-				metas = append(metas, meta)
-			}
+			meta, least := d.Lookup(timeseries.FieldMeta), d.Lookup(timeseries.FieldControl, timeseries.FieldMin, p.store.Collection.TimeField)
+			key := fullKey(d.Lookup(timeseries.FieldID), meta, p.store.Collection.TimeField, least)
+			filters = append(filters, document(append(key, bson.E{Key: timeseries.PathCompactionID, Value: uuid(c.ID)})))
 			return nil
 		})
-		if err != nil || len(ids) == 0 {
+		if err != nil || len(filters) == 0 {
 			return failure(doing, err)
 		}
-		among := func(path string, values bson.A) bson.E {
-			return bson.E{Key: path, Value: bson.D{{Key: "$in", Value: values}}}
-		}
-		err = p.delete(ctx, bson.D{
-			among(timeseries.FieldID, ids), among(timeseries.FieldMeta, metas), among(minimum, minima),
-			{Key: timeseries.PathCompactionID, Value: uuid(c.ID)},
-		})
+		err = p.delete(ctx, filters)
 		if LacksRight(err) {
+			hide := make([]Update, len(filters))
+			for i, filter := range filters {
+				hide[i] = Update{Filter: filter, Update: setFields(bson.D{{Key: timeseries.PathVisibleFrom, Value: never}})}
+			}
 			if hidden := p.updateEach(ctx, hide); hidden != nil {
 				return failure("hiding the buckets of a compaction", hidden)
 			}
@@ -203,8 +194,8 @@ func (p *Partition) DeleteCompacted(ctx context.Context, c *claim.Compaction) er
 	}
 }
 
-// delete deletes all documents that a filter finds, under the lease, within the write timeout.
-func (p *Partition) delete(ctx context.Context, filter bson.D) error {
+// delete deletes for each filter at most one document, under the lease, within the write timeout.
+func (p *Partition) delete(ctx context.Context, filters []bson.Raw) error {
 	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
 	defer cancel()
 	ctx, err := p.ordered(ctx)
@@ -217,23 +208,19 @@ func (p *Partition) delete(ctx context.Context, filter bson.D) error {
 	if !p.store.held() {
 		return claim.ErrLapsed
 	}
-	_, err = p.store.ports.Buckets.Delete(ctx, document(filter))
+	_, err = executed(p.store.ports.Buckets.Delete(ctx, filters))
 	return within(p.store.WriteTimeout, err)
 }
 
 // Sweep deletes segments that ended before a moment of MongoDB's clock.
 func (p *Partition) Sweep(ctx context.Context, segments []claim.Segment, before time.Time) error {
 	for chunk := range slices.Chunk(segments, maxIDs) {
-		ids, minima := make(bson.A, len(chunk)), make(bson.A, len(chunk))
+		filters := make([]bson.Raw, len(chunk))
 		for i := range chunk {
-			ids[i], minima[i] = chunk[i].ID, bson.DateTime(chunk[i].Min)
+			filters[i] = document(append(p.segmentKey(&chunk[i]),
+				bson.E{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$lt", Value: bson.NewDateTimeFromTime(before)}}}))
 		}
-		err := p.delete(ctx, bson.D{
-			{Key: timeseries.FieldID, Value: bson.D{{Key: "$in", Value: ids}}},
-			withoutMeta(),
-			{Key: timeseries.MinPath(p.store.Collection.TimeField), Value: bson.D{{Key: "$in", Value: minima}}},
-			{Key: timeseries.PathVisibleUntil, Value: bson.D{{Key: "$lt", Value: bson.NewDateTimeFromTime(before)}}},
-		})
+		err := p.delete(ctx, filters)
 		if err != nil {
 			return failure("deleting ended segments", err)
 		}

@@ -71,6 +71,8 @@ type Database struct {
 	log     *slog.Logger
 	// splits: a server takes less in one command than our calls have, so that the driver may split them.
 	splits atomic.Bool
+	// moves counts the writes that change shard keys.
+	moves atomic.Int64
 }
 
 // closeTimeout bounds closing the connections to a server that did not answer as it should.

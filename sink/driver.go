@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -11,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/topology"
 
 	"waterwheel/internal/claim"
+	"waterwheel/internal/timeseries"
 )
 
 // driverCollection is a Collection of a real server.
@@ -54,12 +56,52 @@ func (d driverCollection) Update(ctx context.Context, updates []Update) (Reply, 
 }
 
 // Delete implements Editable.
-func (d driverCollection) Delete(ctx context.Context, filter bson.Raw) (int64, error) {
-	result, err := d.c.DeleteMany(ctx, filter)
-	if err != nil {
-		return 0, d.d.portError(err)
+func (d driverCollection) Delete(ctx context.Context, filters []bson.Raw) (Reply, error) {
+	models := make([]mongo.WriteModel, len(filters))
+	for i, filter := range filters {
+		models[i] = &mongo.DeleteOneModel{Filter: filter}
 	}
-	return result.DeletedCount, nil
+	result, err := d.c.BulkWrite(ctx, models, options.BulkWrite().SetOrdered(false))
+	return d.d.replyOf(int(result.DeletedCount), err)
+}
+
+// touchNothing is an update that finds no document: without the shard key mongos sends it to every shard. A shard acknowledges it when a
+// majority has all that the shard wrote before, and its time is part of the session from then on. A consumer has the right to
+// update, not always the right to delete.
+func (d driverCollection) touchNothing(ctx context.Context) error {
+	_, err := d.c.UpdateMany(ctx, bson.D{{Key: timeseries.FieldID, Value: "fence"}}, bson.D{{Key: "$unset", Value: bson.D{{Key: "fence", Value: ""}}}})
+	return d.d.portError(err)
+}
+
+// move applies updates that change shard keys, each in a command of its own, and as a retryable write: mongos refuses others. A
+// document that belongs to another shard then is moved by mongos in a transaction.
+func (d driverCollection) move(ctx context.Context, updates []Update) (reply Reply, err error) {
+	session, err := d.d.client.StartSession()
+	if err != nil {
+		return Reply{}, &NotSentError{err}
+	}
+	defer session.EndSession(context.WithoutCancel(ctx))
+	ctx = mongo.NewSessionContext(ctx, session)
+	for i, u := range updates {
+		answer, err := d.c.Database().RunCommand(ctx, bson.D{
+			{Key: "update", Value: d.c.Name()},
+			{Key: "updates", Value: bson.A{bson.Raw(appendUpdate(nil, u))}},
+			{Key: "writeConcern", Value: bson.D{{Key: "w", Value: "majority"}, {Key: "j", Value: true}}},
+			// A session of the server may have been used before: the number of a write must be larger than all before it.
+			{Key: "txnNumber", Value: d.d.moves.Add(1)},
+		}).Raw()
+		one, err := d.d.answerOf(answer, err)
+		if err != nil {
+			return Reply{}, err
+		}
+		reply.N += one.N
+		for _, e := range one.Errors {
+			e.Index = i
+			reply.Errors = append(reply.Errors, e)
+		}
+		reply.Unconfirmed = cmp.Or(reply.Unconfirmed, one.Unconfirmed)
+	}
+	return reply, nil
 }
 
 // replyOf takes a bulk call's result apart. Only per-document errors leave the others' results in sight.

@@ -42,7 +42,7 @@ func (d *Database) Expired(ctx context.Context, series string, before time.Time)
 	case byExpiry:
 		before = now.Add(-lifetime(o))
 	}
-	s := d.documents(series, document(olderThan(o, before)), true)
+	s := d.documents(series, SelectionOptions{Query: document(olderThan(o, before)), TimeField: o.TimeField, Closed: true})
 	if byExpiry {
 		s.unnoted = true // `verify` tells by the time what has expired
 		s.due = func(ctx context.Context) error {
@@ -83,12 +83,12 @@ func (d *Database) ExpiredBy(ctx context.Context, series string, user timeseries
 	query := bson.D{{Key: "$and", Value: bson.A{
 		index.Options.Lookup("partialFilterExpression"), olderThan(o, now.Add(-time.Duration(age)*time.Second)),
 	}}}
-	return d.documents(series, document(query), true), nil
+	return d.documents(series, SelectionOptions{Query: document(query), TimeField: o.TimeField, Closed: true}), nil
 }
 
 // Amount counts what is selected, and calls progress with the number of buckets looked at.
 func (s *Selection) Amount(ctx context.Context, progress func(buckets int64)) (total Amount, err error) {
-	err = s.buckets.Find(ctx, Query{Filter: s.query, Projection: editedFields()}, func(d bson.Raw) error {
+	err = s.buckets.Find(ctx, Query{Filter: s.Query, Projection: s.fields()}, func(d bson.Raw) error {
 		total.Add(s.read(d).amount())
 		progress(total.Buckets)
 		return nil

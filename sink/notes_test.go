@@ -167,7 +167,7 @@ func TestWhatGrowsMeanwhileIsNotedWhole(t *testing.T) {
 				}
 			}
 			meta := w.Meta
-			selection := sink.NewSelection(buckets, options, raw(t, bson.D{}), true, time.Hour)
+			selection := sink.NewSelection(buckets, options, everything(t))
 			after := raw(t, bson.D{{Key: "m", Value: "z"}}).Lookup("m")
 			change := selection.Change([]sink.SelectedSeries{{Meta: meta}}, []sink.MetaChange{{Before: meta, After: after}}, silent)
 			run1, edited, find := change.Run, change.Edited, sink.NotesIn(options).Changed
@@ -203,7 +203,7 @@ func TestNotesOfManyPositionsAreSplit(t *testing.T) {
 		all.documents = append(all.documents, insertOf("a", positions...).Document)
 	}
 	options := &shelf{t: t}
-	if err := sink.NewSelection(all, options, raw(t, bson.D{}), true, time.Hour).Delete(silent).Run(t.Context()); err != nil {
+	if err := sink.NewSelection(all, options, everything(t)).Delete(silent).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(want, timeseries.Position.Compare)

@@ -16,9 +16,8 @@ import (
 // Editable is a Collection of which documents can be deleted, too.
 type Editable interface {
 	Collection
-	// Delete deletes all documents that the filter finds, and returns how many these were. Its errors are those of the
-	// other calls.
-	Delete(ctx context.Context, filter bson.Raw) (int64, error)
+	// Delete deletes for each filter at most one document, in any order. N of the reply is how many these were.
+	Delete(ctx context.Context, filters []bson.Raw) (Reply, error)
 }
 
 // Bounds of what a Selection holds in memory and puts into one command.
@@ -36,21 +35,35 @@ const (
 //
 // Each method is one attempt: after an *OutageError it can be made again.
 type Selection struct {
+	SelectionOptions
 	buckets, options Editable
-	query            bson.Raw
-	closed           bool
-	timeout          time.Duration                   // of a write
 	due              func(ctx context.Context) error // asked before each batch; its error ends the edit. Nil: nothing is asked
 	unnoted          bool                            // what is deleted has expired: it needs no notes
 	segments         bool                            // segments are left alone; else they are documents like others
 }
 
-// NewSelection makes a Selection. The query is one on buckets; without closed the edits leave closed buckets alone, except those
-// that were made of segments: these are closed from the first moment, so nobody has had a chance to edit them before. Options is
-// the options collection: it takes the notes of what is edited, and scratch documents that are deleted again. Timeout bounds a
-// write.
-func NewSelection(buckets, options Editable, query bson.Raw, closed bool, timeout time.Duration) *Selection {
-	return &Selection{buckets: buckets, options: options, query: query, closed: closed, timeout: timeout}
+// SelectionOptions say what a Selection finds, and how it is edited.
+type SelectionOptions struct {
+	// Query is one on buckets.
+	Query bson.Raw
+	// TimeField is that of the time series. The smallest time of a bucket is part of its shard key.
+	TimeField string
+	// Closed buckets are edited too. Without it the edits leave them alone, except those that were made of segments: these are
+	// closed from the first moment, so nobody has had a chance to edit them before.
+	Closed bool
+	// Timeout bounds a write.
+	Timeout time.Duration
+	// Move applies updates that change the shard key. Nil stands for Update of the buckets.
+	Move func(ctx context.Context, updates []Update) (Reply, error)
+}
+
+// NewSelection makes a Selection. Options is the options collection: it takes the notes of what is edited, and scratch documents
+// that are deleted again.
+func NewSelection(buckets, options Editable, o SelectionOptions) *Selection {
+	if o.Move == nil {
+		o.Move = buckets.Update
+	}
+	return &Selection{SelectionOptions: o, buckets: buckets, options: options}
 }
 
 // BucketsOnly makes a Selection leave segments alone.
@@ -61,14 +74,18 @@ func (s *Selection) BucketsOnly() *Selection {
 
 // Select is the Selection of a query on the buckets of a time series, which timeseries.Options translates. Segments are left alone:
 // Compacted waits until those of now are in buckets.
-func (d *Database) Select(series string, query bson.Raw, closed bool) *Selection {
-	return d.documents(series, query, closed).BucketsOnly()
+func (d *Database) Select(series, timeField string, query bson.Raw, closed bool) *Selection {
+	return d.documents(series, SelectionOptions{Query: query, TimeField: timeField, Closed: closed}).BucketsOnly()
 }
 
 // documents is the Selection of whole documents, buckets or segments.
-func (d *Database) documents(series string, query bson.Raw, closed bool) *Selection {
+func (d *Database) documents(series string, o SelectionOptions) *Selection {
 	port := func(suffix string) driverCollection { return driverCollection{d.db.Collection(series + suffix), d} }
-	return NewSelection(port(timeseries.BucketsSuffix), port(timeseries.OptionsSuffix), query, closed, d.o.WriteTimeout)
+	buckets := port(timeseries.BucketsSuffix)
+	if o.Timeout = d.o.WriteTimeout; d.server.Sharded {
+		o.Move = buckets.move
+	}
+	return NewSelection(buckets, port(timeseries.OptionsSuffix), o)
 }
 
 // Amount is a number of buckets, and of measurements in them.
@@ -97,7 +114,7 @@ type SelectedSeries struct {
 func (s *Selection) Series(ctx context.Context, progress func(buckets int64)) ([]SelectedSeries, error) {
 	list := seriesList{index: map[string]int{}}
 	var looked int64
-	err := s.buckets.Find(ctx, Query{Filter: s.bucketQuery(), Projection: editedFields()}, func(d bson.Raw) error {
+	err := s.buckets.Find(ctx, Query{Filter: s.bucketQuery(), Projection: s.fields()}, func(d bson.Raw) error {
 		looked++
 		progress(looked)
 		b := s.read(d)
@@ -148,7 +165,7 @@ func (l *seriesList) add(meta bson.RawValue, amount Amount, closed bool) error {
 func (s *Selection) Holds(ctx context.Context, meta bson.RawValue) (bool, error) {
 	wanted, found := seriesOf(meta), false
 	filter := append(bson.D{isMeta(meta)}, s.notSegments()...)
-	err := s.buckets.Find(ctx, Query{Filter: document(filter), Projection: editedFields()}, func(d bson.Raw) error {
+	err := s.buckets.Find(ctx, Query{Filter: document(filter), Projection: s.fields()}, func(d bson.Raw) error {
 		if s.read(d).series() == wanted {
 			found = true
 			return errEnough
@@ -168,16 +185,18 @@ var errEnough = errors.New("enough was read")
 type edited struct {
 	id      bson.RawValue
 	meta    bson.RawValue // Type 0: none
+	min     bson.RawValue // its smallest time. Type 0: none
 	count   int64
 	counted bson.RawValue // control.count as the document has it
 	closed  bool          // and not made of segments
 	listed  bson.Raw      // the document as it was read, for its notes; nil: nothing is noted
 }
 
-// editedFields is the projection of what read reads, and of more.
-func editedFields(more ...bson.E) bson.Raw {
+// fields is the projection of what read reads, and of more.
+func (s *Selection) fields(more ...bson.E) bson.Raw {
 	return document(append(bson.D{
 		{Key: timeseries.FieldMeta, Value: 1},
+		{Key: timeseries.MinPath(s.TimeField), Value: 1},
 		{Key: timeseries.PathCount, Value: 1},
 		{Key: timeseries.PathClosed, Value: 1},
 		{Key: timeseries.PathCompactionID, Value: 1},
@@ -187,6 +206,7 @@ func editedFields(more ...bson.E) bson.Raw {
 // read reads a bucket of whatever origin; its values are those of the document.
 func (s *Selection) read(d bson.Raw) edited {
 	b := edited{id: d.Lookup(timeseries.FieldID), meta: d.Lookup(timeseries.FieldMeta)}
+	b.min = d.Lookup(timeseries.FieldControl, timeseries.FieldMin, s.TimeField)
 	b.counted = d.Lookup(timeseries.FieldControl, timeseries.FieldCount)
 	b.count, _ = b.counted.AsInt64OK()
 	closed, _ := d.Lookup(timeseries.FieldControl, timeseries.FieldClosed).BooleanOK()
@@ -202,7 +222,7 @@ func (b edited) key() string { return keyOf(b.id) }
 func (b edited) amount() Amount { return Amount{Buckets: 1, Measurements: b.count} }
 
 func (b edited) cloned() edited {
-	b.id, b.meta, b.counted, b.listed = cloned(b.id), cloned(b.meta), cloned(b.counted), slices.Clone(b.listed)
+	b.id, b.meta, b.min, b.counted, b.listed = cloned(b.id), cloned(b.meta), cloned(b.min), cloned(b.counted), slices.Clone(b.listed)
 	return b
 }
 
@@ -217,10 +237,30 @@ func (b edited) asCounted() bson.E {
 	return bson.E{Key: timeseries.PathCount, Value: b.counted}
 }
 
+// asRead is the filter that finds the bucket by its _id and shard key, as long as it has the measurements with which it was read.
+func (s *Selection) asRead(b edited) bson.D {
+	return append(fullKey(b.id, b.meta, s.TimeField, b.min), b.asCounted())
+}
+
+// fullKey are the conditions that find one document: its _id, and its shard key. A router of a sharded cluster sends an update or a
+// delete without the shard key to all shards, and without a version: beside the move of a chunk it may change only a copy that
+// is no longer the document, and report success.
+func fullKey(id any, meta bson.RawValue, timeField string, least bson.RawValue) bson.D {
+	key := bson.D{{Key: timeseries.FieldID, Value: id}, isMeta(meta)}
+	switch minimum := timeseries.MinPath(timeField); {
+	case least.Type == 0:
+		return append(key, isAbsent(minimum))
+	case least.Type != bson.TypeDateTime: // made by hand: else it may be a condition
+		return append(key, bson.E{Key: minimum, Value: bson.D{{Key: "$eq", Value: least}}})
+	default:
+		return append(key, bson.E{Key: minimum, Value: least})
+	}
+}
+
 // isMeta is the condition that a bucket has this meta, or one that compares equal.
 func isMeta(meta bson.RawValue) bson.E {
 	if meta.Type == 0 {
-		return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$exists", Value: false}}}
+		return withoutMeta()
 	}
 	if meta.Type == bson.TypeRegex || meta.Type == bson.TypeEmbeddedDocument && strings.HasPrefix(firstName(meta), "$") {
 		return bson.E{Key: timeseries.FieldMeta, Value: bson.D{{Key: "$eq", Value: meta}}} // made by hand: else it is a condition
@@ -239,9 +279,9 @@ func firstName(object bson.RawValue) string {
 // bucketQuery is the query for the buckets of the selection.
 func (s *Selection) bucketQuery() bson.Raw {
 	if !s.segments {
-		return s.query
+		return s.Query
 	}
-	return document(bson.D{{Key: "$and", Value: bson.A{s.query, s.notSegments()}}})
+	return document(bson.D{{Key: "$and", Value: bson.A{s.Query, s.notSegments()}}})
 }
 
 // notSegments is the condition that a document is a bucket, if segments are something else.
@@ -254,7 +294,7 @@ func (s *Selection) notSegments() bson.D {
 
 // editable is the query for the buckets that an edit may change.
 func (s *Selection) editable() bson.Raw {
-	if s.closed {
+	if s.Closed {
 		return s.bucketQuery()
 	}
 	return document(bson.D{{Key: "$and", Value: bson.A{s.bucketQuery(), bson.D{s.open()}}}})

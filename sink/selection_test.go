@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -75,9 +76,14 @@ func raw(t *testing.T, d any) bson.Raw {
 
 func silent(sink.Edited) {}
 
+// everything selects all buckets.
+func everything(t *testing.T) sink.SelectionOptions {
+	return sink.SelectionOptions{Query: raw(t, bson.D{}), TimeField: "time", Closed: true, Timeout: time.Hour}
+}
+
 func (e *env) selects(t *testing.T, query bson.Raw, closed bool) *sink.Selection {
 	t.Helper()
-	return e.Select("events", query, closed)
+	return e.Select("events", "time", query, closed)
 }
 
 // changed runs a change to its end.
@@ -268,7 +274,7 @@ func (m *memory) Update(_ context.Context, updates []sink.Update) (reply sink.Re
 	return reply, nil
 }
 
-func (m *memory) Delete(context.Context, bson.Raw) (int64, error) { panic("not used") }
+func (m *memory) Delete(context.Context, []bson.Raw) (sink.Reply, error) { panic("not used") }
 
 // TestChangeGoesOnAfterLostAnswers moves series in a ring, with answers that do not come: each bucket moves once all the same.
 func TestChangeGoesOnAfterLostAnswers(t *testing.T) {
@@ -283,7 +289,7 @@ func TestChangeGoesOnAfterLostAnswers(t *testing.T) {
 			m.buckets = append(m.buckets, bson.D{{Key: "_id", Value: int32(1000*s + i)}, {Key: "meta", Value: meta(s)}})
 		}
 	}
-	c := sink.NewSelection(m, m, raw(t, bson.D{}), true, 1e9).Change(all, changes, silent)
+	c := sink.NewSelection(m, m, everything(t)).Change(all, changes, silent)
 	runs := 0
 	for err := errLost; err != nil && runs < 10; runs++ {
 		err = c.Run(t.Context())
@@ -308,7 +314,7 @@ func TestChangeTellsWhatItMissed(t *testing.T) {
 	}
 	m.buckets = append(m.buckets, bson.D{{Key: "_id", Value: int32(99)}, {Key: "meta", Value: meta("new")}})
 	m.before = func(int) { m.buckets[3][1].Value = meta("other") }
-	s := sink.NewSelection(m, m, raw(t, bson.D{}), true, 1e9)
+	s := sink.NewSelection(m, m, everything(t))
 	c := s.Change([]sink.SelectedSeries{{Meta: meta("a")}}, []sink.MetaChange{{Before: meta("a"), After: meta("b")}}, silent)
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)

@@ -55,9 +55,9 @@ func (e *editing) Resolve(ctx context.Context) error {
 // fields is the projection of what an edit reads of a bucket.
 func (e *editing) fields() bson.Raw {
 	if e.kind == "" {
-		return editedFields()
+		return e.s.fields()
 	}
-	return editedFields(bson.E{Key: timeseries.PathSource, Value: 1})
+	return e.s.fields(bson.E{Key: timeseries.PathSource, Value: 1})
 }
 
 // read reads a bucket, with what is to be noted of it.
@@ -125,7 +125,7 @@ func (e *editing) batch(ctx context.Context) (grown []edited, err error) {
 	if err := e.note(ctx, open); err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, e.s.timeout)
+	limited, cancel := context.WithTimeout(ctx, e.s.Timeout)
 	defer cancel()
 	n, err := e.send(limited, open)
 	if err == nil && n == int64(len(open)) {
@@ -158,7 +158,7 @@ func (e *editing) note(ctx context.Context, open []edited) error {
 	for _, b := range open {
 		n.addListed(b.listed)
 	}
-	limited, cancel := context.WithTimeout(ctx, e.s.timeout)
+	limited, cancel := context.WithTimeout(ctx, e.s.Timeout)
 	defer cancel()
 	return n.write(limited, e.s.options)
 }
@@ -172,7 +172,7 @@ type left struct {
 // retried are the buckets that are the same but for measurements that they got meanwhile. The others count as missed.
 func (e *editing) retried(all []left) (grown []edited) {
 	for _, one := range all {
-		if one.now != nil && one.now.count > one.before.count && one.now.series() == one.before.series() && (e.s.closed || !one.now.closed) {
+		if one.now != nil && one.now.count > one.before.count && one.now.series() == one.before.series() && (e.s.Closed || !one.now.closed) {
 			grown = append(grown, *one.now)
 		} else {
 			e.edited.Missed++

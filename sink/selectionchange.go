@@ -72,8 +72,11 @@ func (c *Change) isWanted(b edited) bool {
 func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
 	updates := make([]Update, len(buckets))
 	for i, b := range buckets {
-		filter := bson.D{{Key: timeseries.FieldID, Value: b.id}, isMeta(b.meta), b.asCounted()}
-		if !c.s.closed {
+		filter := c.s.asRead(b)
+		if b.meta.Type == 0 { // mongos takes a change of the shard key only from a filter that gives each of its fields a value
+			filter[1].Value = bson.D{{Key: "$eq", Value: nil}, {Key: "$exists", Value: false}}
+		}
+		if !c.s.Closed {
 			filter = append(filter, c.s.open())
 		}
 		updates[i] = Update{Filter: document(filter), Update: setsMeta(c.after[b.series()].meta)}
@@ -81,7 +84,7 @@ func (c *Change) update(ctx context.Context, buckets []edited) (int64, error) {
 			c.moved[b.key()] = b.series()
 		}
 	}
-	return executed(c.s.buckets.Update(ctx, updates))
+	return executed(c.s.Move(ctx, updates))
 }
 
 func (c *Change) isMoved(before edited, now *edited) bool {

@@ -2,8 +2,6 @@ package sink
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
@@ -26,19 +24,15 @@ func (d *Deletion) Run(ctx context.Context) error {
 	return d.pass(ctx, "deleting buckets", func(edited) bool { return true })
 }
 
-// delete deletes buckets that the selection still finds, each as long as it has the measurements with which it was read.
+// delete deletes buckets, each as long as it has the measurements with which it was read: then the selection still finds it.
 func (d *Deletion) delete(ctx context.Context, buckets []edited) (int64, error) {
-	byCount := map[string][]edited{}
-	for _, b := range buckets {
-		byCount[string(b.counted.Value)] = append(byCount[string(b.counted.Value)], b)
+	filters := make([]bson.Raw, len(buckets))
+	for i, b := range buckets {
+		filter := d.s.asRead(b)
+		if !d.s.Closed {
+			filter = append(filter, d.s.open())
+		}
+		filters[i] = document(filter)
 	}
-	asRead := make(bson.A, 0, len(byCount))
-	for _, key := range slices.Sorted(maps.Keys(byCount)) {
-		asRead = append(asRead, bson.D{byCount[key][0].asCounted(), among(byCount[key])})
-	}
-	conditions := bson.A{d.s.bucketQuery(), bson.D{{Key: "$or", Value: asRead}}}
-	if !d.s.closed {
-		conditions = append(conditions, bson.D{d.s.open()})
-	}
-	return d.s.buckets.Delete(ctx, document(bson.D{among(buckets), {Key: "$and", Value: conditions}}))
+	return executed(d.s.buckets.Delete(ctx, filters))
 }

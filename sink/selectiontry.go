@@ -60,7 +60,7 @@ func (s *Selection) try(ctx context.Context, update bson.Raw, metas []bson.RawVa
 		updates := make([]Update, len(metas))
 		for i := range metas {
 			updates[i] = Update{Update: update, Filter: document(bson.D{
-				{Key: timeseries.FieldID, Value: scratch.ids[i]}, {Key: "$and", Value: bson.A{s.query}},
+				{Key: timeseries.FieldID, Value: scratch.ids[i]}, {Key: "$and", Value: bson.A{s.Query}},
 			})}
 		}
 		reply, err := s.options.Update(ctx, updates)
@@ -128,7 +128,11 @@ func (s *Selection) onScratch(
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTimeout)
 		defer cancel()
-		_, _ = s.options.Delete(ctx, document(bson.D{scratch.every()}))
+		filters := make([]bson.Raw, len(scratch.ids))
+		for i, id := range scratch.ids {
+			filters[i] = withID(id)
+		}
+		_, _ = s.options.Delete(ctx, filters)
 	}()
 	if _, err := executed(s.options.Insert(ctx, documents)); err != nil {
 		return err

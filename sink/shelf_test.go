@@ -129,9 +129,12 @@ func placed(d bson.D, path []string, change func(old any) any) bson.D {
 }
 
 // Delete implements sink.Editable.
-func (s *shelf) Delete(_ context.Context, filter bson.Raw) (int64, error) {
+func (s *shelf) Delete(_ context.Context, filters []bson.Raw) (reply sink.Reply, err error) {
 	s.command()
-	return s.remove(filter), s.answer()
+	for _, filter := range filters {
+		reply.N += int(s.remove(filter))
+	}
+	return reply, s.answer()
 }
 
 func (s *shelf) remove(filter bson.Raw) int64 {

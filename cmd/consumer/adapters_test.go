@@ -70,7 +70,7 @@ func (c counted) Update(_ context.Context, updates []sink.Update) (sink.Reply, e
 	return sink.Reply{N: len(updates)}, nil
 }
 
-func (c counted) Delete(context.Context, bson.Raw) (int64, error) { return 0, nil }
+func (c counted) Delete(context.Context, []bson.Raw) (sink.Reply, error) { return sink.Reply{}, nil }
 
 func (c counted) Find(_ context.Context, q sink.Query, each func(bson.Raw) error) error {
 	c.add(c.name + " find")

@@ -71,7 +71,7 @@ func (p *Program) planDeletions(ctx context.Context, with collections, f *metaFl
 		if err := p.compacted(ctx, with.database, name, f); err != nil {
 			return views, nil, err
 		}
-		selection := with.database.Select(name, onBuckets, f.closed)
+		selection := with.database.Select(name, options.TimeField, onBuckets, f.closed)
 		all, err := p.selected(ctx, name, selection)
 		if err != nil {
 			return views, nil, err

@@ -69,7 +69,7 @@ func TestPlanTellsWhatBecomesOne(t *testing.T) {
 			for _, meta := range c.stored {
 				shelf.metas = append(shelf.metas, value(meta))
 			}
-			plan := metaPlan{selection: sink.NewSelection(shelf, shelf, nil, false, 0), repeats: true}
+			plan := metaPlan{selection: sink.NewSelection(shelf, shelf, sink.SelectionOptions{TimeField: "time"}), repeats: true}
 			for _, meta := range c.all {
 				one := sink.SelectedSeries{Meta: value(meta), Open: open}
 				if meta == c.closed {
