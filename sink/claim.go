@@ -119,7 +119,25 @@ func (p *Partition) fence(ctx context.Context) error {
 	if errors.Is(err, claim.ErrOtherOwner) {
 		p.standing = unclaimed
 	}
+	if err == nil {
+		err = p.fenceShards(ctx)
+	}
 	return err
+}
+
+// fenceShards is the part of a fence that concerns shards other than that of the partition document. The cluster time of a write on
+// one shard does not order a read on another one whose clock is ahead: a write that was executed there before might not be seen.
+func (p *Partition) fenceShards(ctx context.Context) error {
+	if p.store.ports.FenceShards == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.store.WriteTimeout)
+	defer cancel()
+	ctx, err := p.ordered(ctx)
+	if err == nil {
+		err = p.store.ports.FenceShards(ctx)
+	}
+	return failure("fencing all shards", within(p.store.WriteTimeout, err))
 }
 
 // conditional sets fields of the partition document if it shows this claim of our group; else the error is ErrOtherOwner.

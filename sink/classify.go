@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.mongodb.org/mongo-driver/v2/bson"
+
 	"waterwheel/bucketer"
 )
 
@@ -33,6 +35,18 @@ func classify(n int, reply Reply, err error) []bucketer.Sent {
 		}
 	}
 	return sent
+}
+
+// withoutShardKey is a refusal of an insert whose meta is an array: a shard key takes no array, so no shard ever takes the document.
+// MongoDB gives the same code to writes of a collection that is sharded by something else, which is no fault of the document.
+func withoutShardKey(w *bucketer.Write, s bucketer.Sent) bucketer.Sent {
+	if s.Code != codeShardKeyNotFound || w.Kind != bucketer.Insert || w.Meta.Type != bson.TypeArray {
+		return s
+	}
+	return bucketer.Sent{
+		Result: bucketer.Refused, Code: s.Code,
+		Message: "its meta is an array, and the collection is sharded by the meta: a shard key takes no array: " + s.Message,
+	}
 }
 
 // classifyError tells what is known of every write of a command that failed as a whole.

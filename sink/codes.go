@@ -76,7 +76,7 @@ var answers = []answer{
 	{20, "IllegalOperation", refused},
 	{40, "ConflictingUpdateOperators", refused}, // no data makes our updates so
 	{59, "CommandNotFound", refused},
-	{61, "ShardKeyNotFound", refused}, // sharded by something else than meta and time
+	{61, "ShardKeyNotFound", refused}, // sharded by something else than meta and time; or the meta is an array: withoutShardKey
 	{66, "ImmutableField", refused},   // the same, of an update
 	{67, "CannotCreateIndex", refused},
 	{72, "InvalidOptions", refused},
@@ -87,6 +87,8 @@ var answers = []answer{
 	{166, "CommandNotSupportedOnView", refused},
 	{238, "NotImplemented", refused},
 	{371, "UserWritesBlocked", refused}, // setUserWriteBlockMode
+	// By number in src/mongo/db/exec/update_stage.cpp.
+	{31025, "a change of the shard key without the whole key in the filter", refused},
 	{40415, "IDLUnknownField", refused}, // a field of the command
 
 	{6, "HostUnreachable", passing},
@@ -134,6 +136,7 @@ const (
 	codeIndexNotFound         = 27
 	codeNamespaceExists       = 48
 	codeCommandNotFound       = 59
+	codeShardKeyNotFound      = 61
 	codeCannotCreateIndex     = 67
 	codeIndexOptionsConflict  = 85
 	codeIndexKeySpecsConflict = 86

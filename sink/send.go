@@ -130,7 +130,7 @@ func (b *bulks) send(ctx context.Context, c call) {
 		return
 	}
 	for n, result := range classify(len(c.indexes), reply, err) {
-		b.sent[c.indexes[n]] = result
+		b.sent[c.indexes[n]] = withoutShardKey(b.writes[c.indexes[n]], result)
 	}
 }
 

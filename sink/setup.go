@@ -150,6 +150,9 @@ func (d *Database) series(name string) *series {
 		Buckets: port(timeseries.BucketsSuffix), Partitions: port(timeseries.PartitionsSuffix), Options: port(timeseries.OptionsSuffix),
 		Clock: d.Clock,
 	}}
+	if d.server.Sharded {
+		s.ports.FenceShards = s.ports.Buckets.(driverCollection).touchNothing
+	}
 	if d.server.Sessions {
 		s.ports.Session = func() (Session, error) {
 			session, err := d.client.StartSession(options.Session().SetCausalConsistency(true))

@@ -21,6 +21,9 @@ type Ports struct {
 	Partitions, Options Collection
 	// Session begins a causally consistent session; nil: the server has none.
 	Session func() (Session, error)
+	// FenceShards orders what is read next after every write of a bucket executed before, on all shards. Nil: a write of a partition
+	// document does.
+	FenceShards func(ctx context.Context) error
 	// Clock asks for the server's time.
 	Clock func(ctx context.Context) (time.Time, error)
 }

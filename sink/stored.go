@@ -19,6 +19,9 @@ const storedBatch = 1000
 // window of the answer ends earlier, and what is beyond must be asked for again. A *record.StopError names a bucket of which it
 // cannot be told what it holds.
 func (p *Partition) Stored(ctx context.Context, start, end int64) (*timeseries.PositionSet, error) {
+	if err := p.fenceShards(ctx); err != nil {
+		return nil, err
+	}
 	if p.window > 0 && end-start > 2*p.window {
 		end = start + 2*p.window
 	}

@@ -1,0 +1,231 @@
+package sink_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/bucketer"
+	"waterwheel/internal/claim"
+	"waterwheel/sink"
+)
+
+// mongos are the fields of hello of a router.
+var mongos = bson.D{{Key: "msg", Value: "isdbgrid"}, {Key: "logicalSessionTimeoutMinutes", Value: int32(30)}}
+
+// unkeyed says what an update or delete of a bucket lacks for one shard to get it, with a version. Empty: nothing.
+func unkeyed(write bson.Raw) string {
+	filter := write.Lookup("q").Document()
+	for _, field := range []string{"_id", "meta", "control.min.time"} {
+		if filter.Lookup(field).Type == 0 {
+			return "the filter lacks " + field
+		}
+	}
+	if multi, _ := write.Lookup("multi").BooleanOK(); multi {
+		return "it changes several"
+	}
+	if limit, ok := write.Lookup("limit").AsInt64OK(); ok && limit != 1 {
+		return "it deletes several"
+	}
+	return ""
+}
+
+// bucketWrites are the updates or deletes of buckets that a fake was sent.
+func (f *fake) bucketWrites(command, list string) (writes []bson.Raw) {
+	for _, c := range f.sent(command) {
+		if c.Index(0).Value().StringValue() != "events.buckets" {
+			continue
+		}
+		values, _ := c.Lookup(list).Array().Values()
+		for _, v := range values {
+			writes = append(writes, v.Document())
+		}
+	}
+	return writes
+}
+
+// TestEveryWriteNamesTheShardKey: mongos sends an update or delete without it to all shards, and without a version.
+func TestEveryWriteNamesTheShardKey(t *testing.T) {
+	f, p := onFake(t, replicaSet)
+	every := func(command bson.Raw) bson.D {
+		for _, list := range []string{"updates", "deletes"} {
+			if values, ok := command.Lookup(list).ArrayOK(); ok {
+				all, _ := values.Values()
+				return counting(len(all))(nil)
+			}
+		}
+		return nil
+	}
+	f.answer("update", every)
+	f.answer("delete", every)
+	c := claim.Compaction{ID: token(), TopicID: source.TopicID, VisibleFrom: minute, Segments: []claim.Segment{
+		{ID: bson.ObjectID{1}, Min: minute}, {ID: bson.ObjectID{2}, Min: 2 * minute},
+	}}
+	for _, change := range []claim.SegmentChange{claim.Freeze, claim.End, claim.Unfreeze} {
+		if err := p.ChangeSegments(t.Context(), &c, change, c.Segments); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Sweep(t.Context(), c.Segments, time.UnixMilli(minute)); err != nil {
+		t.Fatal(err)
+	}
+	without := bson.D{{Key: "_id", Value: bson.ObjectID{3}}, {Key: "control", Value: bson.D{{Key: "min", Value: bson.D{{Key: "time", Value: bson.DateTime(minute)}}}}}}
+	found := 0
+	f.answer("find", func(bson.Raw) bson.D {
+		if found++; found == 1 {
+			return cursorOf(insertOf("a", run(0, 3)...).Document, insertAt("b", 2*minute, run(5, 3)...).Document, without)
+		}
+		return cursorOf()
+	})
+	if err := p.DeleteCompacted(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	w := insertOf("a", run(0, 3)...)
+	sendAll(t, p, bucketer.Applied, updateOf(w, run(3, 1)[0]))
+	updates, deletes := f.bucketWrites("update", "updates"), f.bucketWrites("delete", "deletes")
+	if len(updates) != 7 || len(deletes) != 5 {
+		t.Fatalf("%d updates and %d deletes", len(updates), len(deletes))
+	}
+	for _, write := range append(updates, deletes...) {
+		if lacks := unkeyed(write); lacks != "" {
+			t.Errorf("%s: %v", lacks, write)
+		}
+	}
+}
+
+// TestEditsNameTheShardKey: of buckets with and without a meta.
+func TestEditsNameTheShardKey(t *testing.T) {
+	for name, hello := range map[string]bson.D{"replica set": replicaSet, "mongos": mongos} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t, hello)
+			d := openFake(t, f)
+			stored := insertOf("a", run(0, 3)...).Document
+			without := bson.D{{Key: "_id", Value: bson.ObjectID{3}}, {Key: "control", Value: bson.D{
+				{Key: "min", Value: bson.D{{Key: "time", Value: bson.DateTime(minute)}}}, {Key: "count", Value: int32(1)},
+			}}}
+			f.answer("find", func(bson.Raw) bson.D { return cursorOf(stored, without) })
+			f.answer("insert", counting(1))
+			f.answer("update", func(command bson.Raw) bson.D {
+				all, _ := command.Lookup("updates").Array().Values()
+				return counting(len(all))(nil)
+			})
+			f.answer("delete", counting(2))
+			s := d.Select("events", "time", raw(t, bson.D{}), true)
+			all, err := s.Series(t.Context(), func(int64) {})
+			if err != nil || len(all) != 2 {
+				t.Fatalf("%+v, %v", all, err)
+			}
+			var changes []sink.MetaChange
+			for _, one := range all {
+				changes = append(changes, sink.MetaChange{Before: one.Meta, After: metaOf("z")})
+			}
+			change := s.Change(all, changes, silent)
+			if err := change.Run(t.Context()); err != nil || change.Edited().Done.Buckets != 2 {
+				t.Fatalf("%+v, %v", change.Edited(), err)
+			}
+			deletion := s.Delete(silent)
+			if err := deletion.Run(t.Context()); err != nil || deletion.Edited().Done.Buckets != 2 {
+				t.Fatalf("%+v, %v", deletion.Edited(), err)
+			}
+			updates, deletes := f.bucketWrites("update", "updates"), f.bucketWrites("delete", "deletes")
+			if len(updates) != 2 || len(deletes) != 2 {
+				t.Fatalf("%d updates and %d deletes", len(updates), len(deletes))
+			}
+			for _, write := range append(updates, deletes...) {
+				if lacks := unkeyed(write); lacks != "" {
+					t.Errorf("%s: %v", lacks, write)
+				}
+			}
+			if v := updates[0].Lookup("q", "meta"); v.Type == bson.TypeEmbeddedDocument {
+				if eq, err := v.Document().LookupErr("$eq"); err != nil || eq.Type != bson.TypeNull {
+					t.Errorf("mongos takes no change of the shard key from %v", updates[0])
+				}
+			}
+			var last int64
+			commands := 0
+			for _, c := range f.sent("update") {
+				number, retryable := c.Lookup("txnNumber").AsInt64OK()
+				if commands++; retryable != (name == "mongos") || retryable && (number <= last || c.Lookup("lsid").Type == 0) {
+					t.Errorf("update %d after %d: %v", number, last, c)
+				}
+				last = number
+			}
+			if want := map[string]int{"replica set": 1, "mongos": 2}[name]; commands != want {
+				t.Errorf("%d commands, want %d", commands, want)
+			}
+		})
+	}
+}
+
+// TestAFenceReachesEveryShard: the partition document lies on one.
+func TestAFenceReachesEveryShard(t *testing.T) {
+	for name, c := range map[string]struct {
+		hello  bson.D
+		fences int
+	}{"replica set": {replicaSet, 0}, "mongos": {mongos, 1}} {
+		t.Run(name, func(t *testing.T) {
+			f, p := onFake(t, append(bson.D{{Key: "localTime", Value: time.Now()}}, c.hello...))
+			for what, read := range map[string]func() error{
+				"resolve": func() error {
+					_, err := p.Resolve(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)})
+					return err
+				},
+				"D":        func() error { _, err := p.Stored(t.Context(), 0, 10); return err },
+				"segments": func() error { _, err := p.Segments(t.Context()); return err },
+			} {
+				before, asked := len(f.bucketWrites("update", "updates")), len(f.sent("find"))
+				if err := read(); err != nil {
+					t.Fatal(what, err)
+				}
+				fences := f.bucketWrites("update", "updates")[before:]
+				if len(fences) != c.fences {
+					t.Errorf("%s: %d fences of all shards, want %d", what, len(fences), c.fences)
+				}
+				for _, fence := range fences {
+					if multi, _ := fence.Lookup("multi").BooleanOK(); !multi || unkeyed(fence) == "" {
+						t.Errorf("%s: one shard gets %v", what, fence)
+					}
+				}
+				if len(f.sent("find")) == asked {
+					t.Errorf("%s: nothing was read", what)
+				}
+			}
+			f.answer("update", func(command bson.Raw) bson.D {
+				if command.Index(0).Value().StringValue() == "events.buckets" {
+					return unconfirmed
+				}
+				return counting(1)(nil)
+			})
+			asked := len(f.sent("find"))
+			_, err := p.Resolve(t.Context(), []*bucketer.Write{insertOf("a", run(0, 1)...)})
+			if outage := (*sink.OutageError)(nil); errors.As(err, &outage) != (c.fences > 0) || (len(f.sent("find")) == asked) != (c.fences > 0) {
+				t.Errorf("with a fence that a majority does not have: %v", err)
+			}
+		})
+	}
+}
+
+// TestAnArrayIsNoShardKey: the measurement becomes a dead letter. The same code for other metas stays an outage: the collection is sharded
+// by something else.
+func TestAnArrayIsNoShardKey(t *testing.T) {
+	f, p := onFake(t, mongos, func(o *sink.Options) { o.Logger = slog.New(slog.DiscardHandler) })
+	array := insertOf("a", run(5, 1)...)
+	array.Meta = raw(t, bson.D{{Key: "m", Value: bson.A{"x", "y"}}}).Lookup("m")
+	f.answer("insert", func(bson.Raw) bson.D {
+		refusal := func(i int32) bson.D {
+			return bson.D{{Key: "index", Value: i}, {Key: "code", Value: int32(61)}, {Key: "errmsg", Value: "Shard key cannot contain array values"}}
+		}
+		return bson.D{{Key: "n", Value: int32(1)}, {Key: "writeErrors", Value: bson.A{refusal(0), refusal(2)}}}
+	})
+	sent := p.Send(t.Context(), []*bucketer.Write{array, insertOf("b", run(0, 1)...), insertOf("c", run(9, 1)...)})
+	if s := sent[0]; s.Result != bucketer.Refused || s.Code != 61 || s.Err != nil || !strings.Contains(s.Message, "its meta is an array") {
+		t.Errorf("an array: %+v", s)
+	}
+	if sent[1].Result != bucketer.Applied || sent[2].Result != bucketer.Unknown {
+		t.Errorf("others: %+v, %+v", sent[1], sent[2])
+	}
+}
