@@ -25,7 +25,7 @@
 //	                guard.go (which messages the lease governs), guardedconn.go, pieces_*.go (stopping them)
 //	a database      database.go, uri.go, probe.go, explain.go, reach.go (opening, greeting, saying why nobody can be reached)
 //	                setup.go, options.go, abilities.go (making a time series, its definition, what the server can)
-//	                storage.go (how the buckets are kept on disk)
+//	                storage.go, sharding.go (how the buckets are kept on disk, and on shards)
 //	                segments.go (whether it has segments)
 //	                view.go, viewpipeline.go, viewsegments.go (its view: the wanted one, its stages, those with segments)
 //	                viewprobe.go, viewprobes.go, viewstate.go (which views work, by which documents; what there is)

@@ -3,6 +3,7 @@ package sink_test
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,4 +229,152 @@ func TestAnArrayIsNoShardKey(t *testing.T) {
 	if sent[1].Result != bucketer.Applied || sent[2].Result != bucketer.Unknown {
 		t.Errorf("others: %+v, %+v", sent[1], sent[2])
 	}
+}
+
+// cluster is a router whose answers tell how a collection is sharded.
+type cluster struct {
+	*fake
+	definition bson.Raw
+	key        bson.D // nil: not sharded
+	buckets    []any  // found by any query
+}
+
+// onCluster opens a database behind a router, with a time series.
+func onCluster(t *testing.T, hello bson.D) (*cluster, *sink.Database) {
+	t.Helper()
+	f, _ := onFake(t, hello)
+	c := &cluster{fake: f, definition: f.sent("insert")[0].Lookup("documents").Array().Index(0).Document()}
+	f.answer("find", func(command bson.Raw) bson.D {
+		switch command.Index(0).Value().StringValue() {
+		case "events.options":
+			return cursorOf(c.definition)
+		case "collections":
+			if c.key == nil || command.Lookup("filter", "_id").StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "config" {
+				return cursorOf()
+			}
+			return cursorOf(bson.D{{Key: "_id", Value: "db.events.buckets"}, {Key: "key", Value: c.key}, {Key: "uuid", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}})
+		case "events.buckets":
+			return cursorOf(c.buckets...)
+		}
+		return cursorOf()
+	})
+	f.answer("aggregate", func(bson.Raw) bson.D {
+		return cursorOf(bson.D{{Key: "_id", Value: "a"}, {Key: "n", Value: 3}}, bson.D{{Key: "_id", Value: "b"}, {Key: "n", Value: 1}})
+	})
+	f.answer("enableSharding", func(bson.Raw) bson.D { return bson.D{} })
+	f.answer("shardCollection", func(command bson.Raw) bson.D {
+		if err := bson.Unmarshal(command.Lookup("key").Document(), &c.key); err != nil {
+			t.Error(err)
+		}
+		return bson.D{}
+	})
+	return c, openFake(t, f)
+}
+
+func TestShardingIsRead(t *testing.T) {
+	_, none := onCluster(t, replicaSet)
+	if s, err := none.Sharding(t.Context(), "events"); err != nil || s.Router || s.Key != nil {
+		t.Errorf("a replica set: %+v, %v", s, err)
+	}
+	c, d := onCluster(t, mongos)
+	if s, err := d.Sharding(t.Context(), "events"); err != nil || !s.Router || s.Key != nil || len(s.Chunks) != 0 {
+		t.Errorf("not sharded: %+v, %v", s, err)
+	}
+	for name, one := range map[string]struct {
+		key     bson.D
+		hashed  bool
+		unnamed []string
+	}{
+		"ours":         {bson.D{{Key: "meta", Value: 1}, {Key: "control.min.time", Value: 1}}, false, nil},
+		"ours, hashed": {bson.D{{Key: "meta", Value: "hashed"}, {Key: "control.min.time", Value: 1}}, true, nil},
+		"of the _id":   {bson.D{{Key: "_id", Value: "hashed"}}, false, nil},
+		"within meta":  {bson.D{{Key: "meta.site", Value: 1}}, false, nil},
+		"foreign":      {bson.D{{Key: "meta", Value: 1}, {Key: "control.max.time", Value: 1}, {Key: "metas", Value: 1}}, false, []string{"control.max.time", "metas"}},
+	} {
+		c.key = one.key
+		s, err := d.Sharding(t.Context(), "events")
+		if err != nil || s.Hashed() != one.hashed || !slices.Equal(s.Unnamed("time"), one.unnamed) {
+			t.Errorf("%s: %+v, %v, %v", name, s, s.Unnamed("time"), err)
+		}
+		if want := []sink.ShardChunks{{Shard: "a", Chunks: 3}, {Shard: "b", Chunks: 1}}; !slices.Equal(s.Chunks, want) {
+			t.Errorf("%s: %+v", name, s.Chunks)
+		}
+	}
+}
+
+func TestShardMakesTheIndexFirst(t *testing.T) {
+	for _, hashed := range []bool{false, true} {
+		c, d := onCluster(t, mongos)
+		if hashed { // since 6.0 there may be no such command some day
+			c.answer("enableSharding", failing(59, "no such command: 'enableSharding'"))
+		}
+		var order []string
+		for _, name := range []string{"createIndexes", "shardCollection"} {
+			before := c.answers[name]
+			c.answer(name, func(command bson.Raw) bson.D { order = append(order, nameOf(command)); return before(command) })
+		}
+		for range 2 {
+			if err := d.Shard(t.Context(), "events", hashed); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(order, []string{"createIndexes", "shardCollection"}) {
+			t.Errorf("commands: %v", order)
+		}
+		command := last(c.sent("shardCollection"))
+		if command.Index(0).Value().StringValue() != "db.events.buckets" || command.Lookup("$db").StringValue() != "admin" {
+			t.Errorf("%v", command)
+		}
+		kind, _ := command.Lookup("key", "meta").StringValueOK()
+		if (kind == "hashed") != hashed || command.Lookup("key", "control.min.time").Type == 0 {
+			t.Errorf("%v", command)
+		}
+		if _, done, err := d.Shardable(t.Context(), "events", hashed); !done || err != nil {
+			t.Errorf("afterwards: %v, %v", done, err)
+		}
+		if _, _, err := d.Shardable(t.Context(), "events", !hashed); !errors.As(err, new(*sink.OtherKeyError)) {
+			t.Errorf("by another key: %v", err)
+		}
+	}
+}
+
+func TestShardRefuses(t *testing.T) {
+	array := bson.D{{Key: "_id", Value: bson.ObjectID{7}}, {Key: "meta", Value: bson.A{"x"}}}
+	segment := bson.D{{Key: "_id", Value: bson.ObjectID{8}}, {Key: "data", Value: bson.D{{Key: "meta", Value: bson.D{
+		{Key: "0", Value: "x"}, {Key: "1", Value: bson.A{"y"}},
+	}}}}}
+	for name, one := range map[string]struct {
+		hello  bson.D
+		change func(c *cluster)
+		want   error
+		says   string
+	}{
+		"without a router":     {replicaSet, func(*cluster) {}, sink.ErrNoRouter, "mongos"},
+		"an array as meta":     {mongos, func(c *cluster) { c.buckets = []any{array} }, sink.ErrArrayMetas, `the bucket {"$oid":"07`},
+		"an array in segments": {mongos, func(c *cluster) { c.onlySegments(segment) }, sink.ErrArrayMetas, `the segment {"$oid":"08`},
+		"no time series":       {mongos, func(c *cluster) { c.answer("find", emptyCursor) }, sink.ErrNotSetUp, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, d := onCluster(t, one.hello)
+			one.change(c)
+			err := d.Shard(t.Context(), "events", false)
+			if !errors.Is(err, one.want) || !strings.Contains(err.Error(), one.says) {
+				t.Errorf("%v", err)
+			}
+			if len(c.sent("shardCollection")) > 0 {
+				t.Error("it is sharded all the same")
+			}
+		})
+	}
+}
+
+// onlySegments lets a query for segments find documents, and one for buckets none.
+func (c *cluster) onlySegments(documents ...any) {
+	before := c.answers["find"]
+	c.answer("find", func(command bson.Raw) bson.D {
+		if _, err := command.LookupErr("filter", "control.segment.owner"); err == nil {
+			return cursorOf(documents...)
+		}
+		return before(command)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"waterwheel/sink"
@@ -39,6 +40,7 @@ func (l *look) series(ctx context.Context, topic Topic) {
 	default:
 		l.OK(subject, "collections, definition and indexes are there, in the database %s", l.Database.Name())
 		l.storage(ctx, subject, topic.Series)
+		l.sharding(ctx, subject, topic)
 		l.view(ctx, subject, topic.Series)
 		l.indexes(ctx, subject, topic)
 		if documents, err := l.Database.Partitions(ctx, topic.Series); err != nil {
@@ -92,6 +94,28 @@ func (l *look) storage(ctx context.Context, subject, series string) {
 	case size.Compressor != "":
 		l.Note(subject, "its buckets are compressed by %s: %s takes less of the disk, and new collections choose it (docs/runbook.md tells how to "+
 			"change old ones)", size.Compressor, sink.BlockCompressor)
+	}
+}
+
+// sharding says how a cluster spreads the buckets, and what a key costs that writes do not name.
+func (l *look) sharding(ctx context.Context, subject string, topic Topic) {
+	sharding, err := l.Database.Sharding(ctx, topic.Series)
+	switch unnamed := sharding.Unnamed(topic.Bucketing.Collection.TimeField); {
+	case !sharding.Router:
+	case err != nil:
+		l.Note(subject, "how it is sharded is not known: %v", err)
+	case sharding.Key == nil:
+		l.Note(subject, "is not sharded: one shard of the cluster has all of it (docs/sharding.md)")
+	case len(unnamed) > 0:
+		l.Warn(subject, "shard it by meta and time (docs/sharding.md); until then move no chunks (sh.disableBalancing)",
+			"is sharded by %v, and writes of buckets do not name %s: mongos sends them to all shards, and beside the move of a chunk "+
+				"measurements may be lost or stored twice", sharding.Key, strings.Join(unnamed, ", "))
+	default:
+		text := make([]string, len(sharding.Chunks))
+		for i, c := range sharding.Chunks {
+			text[i] = fmt.Sprintf("%s %d", c.Shard, c.Chunks)
+		}
+		l.OK(subject, "is sharded by %v, chunks: %s", sharding.Key, strings.Join(text, ", "))
 	}
 }
 

@@ -18,7 +18,7 @@ func (p *Program) collectionCommand() *cobra.Command {
 		"A time series is kept in MongoDB as its buckets, the claims of the consumers that write them, and its options. These\n"+
 			"commands work on the time series of KAFKA_TOPICS, beside running consumers.",
 		p.collectionShowCommand(), p.onOptions(setGranularityCommand()), p.onOptions(setSpanCommand()), p.onOptions(setExpiryCommand()),
-		p.expireCommand(), p.takeoverCommand(),
+		p.expireCommand(), p.takeoverCommand(), p.shardCommand(),
 		p.indexesCommand(), p.createIndexCommand(), p.dropIndexCommand(), p.hideIndexCommand(true), p.hideIndexCommand(false),
 		p.updateMetaCommand(), p.deleteMetaCommand())
 }

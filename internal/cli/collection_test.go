@@ -149,6 +149,8 @@ type shown struct {
 	size   sink.Size
 	held   []sink.Holding
 	claims []sink.PartitionDocument
+
+	sharding sink.Sharding
 }
 
 // Definition implements collectionSource.
@@ -166,6 +168,9 @@ func (s shown) View(context.Context, string) (sink.ViewState, error) {
 func (s shown) Indexes(context.Context, string) (sink.IndexList, error) {
 	return sink.IndexList{Indexes: []sink.Index{{Name: "meta_1_control.min.time_1", Kind: sink.IndexOfSeries, Bytes: 2048, Uses: 17}}}, nil
 }
+
+// Sharding implements collectionSource.
+func (s shown) Sharding(context.Context, string) (sink.Sharding, error) { return s.sharding, nil }
 
 // Size implements collectionSource.
 func (s shown) Size(context.Context, string) (sink.Size, error) { return s.size, nil }

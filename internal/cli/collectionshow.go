@@ -71,6 +71,7 @@ type collectionSource interface {
 	Size(ctx context.Context, series string) (sink.Size, error)
 	Holdings(ctx context.Context, series string, newest int64) ([]sink.Holding, error)
 	Indexes(ctx context.Context, series string) (sink.IndexList, error)
+	Sharding(ctx context.Context, series string) (sink.Sharding, error)
 }
 
 // showCollection looks at a collection.
@@ -89,6 +90,12 @@ func showCollection(ctx context.Context, from collectionSource, name string, new
 		return view, err
 	}
 	if view.Size, err = from.Size(ctx, name); err != nil {
+		return view, err
+	}
+	sharding, err := from.Sharding(ctx, name)
+	if err == nil {
+		view.Sharding = shardingView(sharding, definition)
+	} else if !sink.LacksRight(err) { // on the database config
 		return view, err
 	}
 	holdings, err := from.Holdings(ctx, name, newest)
@@ -149,6 +156,8 @@ type CollectionView struct {
 	MaxCount           int32          `json:"bucketMaxCount"` // of the settings
 	// Size is the server's own figures, of all documents, which are buckets and segments.
 	sink.Size
+	// Sharding is how the buckets are spread over shards. Null means that the server is no router, or does not tell this user.
+	Sharding *ShardingView `json:"sharding,omitempty"`
 	// Fill is what the buckets looked at say of all; nil: there are none.
 	Fill *FillView `json:"fill,omitempty"`
 	// Indexes are those of the buckets, in the terms of measurements.
@@ -212,6 +221,9 @@ func (v CollectionView) print(w io.Writer, now time.Time) {
 	head.Row("Expires", expiry)
 	head.Row("View", view+": "+v.View.Why)
 	head.Row("Size", v.size())
+	if v.Sharding != nil {
+		head.Row("Sharded", v.Sharding)
+	}
 	v.Fill.print(head, v.MaxCount)
 	head.Flush()
 	fmt.Fprintln(w)

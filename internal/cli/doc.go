@@ -16,6 +16,7 @@
 //	collectionshow.go         collection show; collectionfill.go: how full the buckets are
 //	collectionoptions.go      collection set-granularity, set-span, set-expiry
 //	collectiontakeover.go     collection takeover
+//	collectionshard.go        collection shard, init --shard
 //	collectionindex.go        collection create-index
 //	collectionindexes.go      collection indexes, drop-index, hide-index
 //	collectionmeta.go         what the commands about meta have in common

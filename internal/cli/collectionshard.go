@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"waterwheel/config"
+	"waterwheel/internal/cli/text"
+	"waterwheel/internal/connect"
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+func (p *Program) shardCommand() *cobra.Command {
+	var told confirmation
+	var hashed bool
+	cmd := p.onCollections(&cobra.Command{
+		Use:   "shard",
+		Short: "Shard collections by meta and time",
+		Long: "Spreads the buckets of a collection over the shards of a cluster, by the key {meta: 1, \"control.min.<time>\": 1}, or with --hashed\n" +
+			"by {meta: \"hashed\", \"control.min.<time>\": 1}: every write of a bucket names both fields, so one shard gets it. It makes the\n" +
+			"index of the key first. Consumers may run meanwhile. Before 8.0 no command of MongoDB takes it back.\n\n" +
+			"A hashed key spreads the series at once, and keeps each on one shard. A ranged key keeps neighbouring series together, as\n" +
+			"zones need, and begins as one chunk. docs/sharding.md has the rest.",
+		Example: "  waterwheel collection shard --dry-run\n  waterwheel collection shard --hashed --yes",
+		Args:    noArguments,
+		PreRunE: func(*cobra.Command, []string) error { return told.check() },
+	}, func(ctx context.Context, with collections, _ []string) error {
+		plan, err := planShards(ctx, with.database, with.series, hashed)
+		if plan.DryRun = told.dryRun; err != nil {
+			return err
+		}
+		return p.edit(ctx, told, nil, &plan, plan.print, func() error { return plan.carryOut(ctx, with.database) })
+	})
+	cmd.Flags().BoolVar(&hashed, "hashed", false, "hash the meta, so that series spread over the shards at once")
+	told.flags(cmd)
+	return cmd
+}
+
+// shardSource shards time series; *sink.Database is one.
+type shardSource interface {
+	// Shardable looks whether a time series can be sharded; done: it is.
+	Shardable(ctx context.Context, series string, byHash bool) (o timeseries.Options, done bool, err error)
+	// Shard shards it.
+	Shard(ctx context.Context, series string, byHash bool) error
+}
+
+// ShardPlan is what collection shard does, or would do.
+type ShardPlan struct {
+	DryRun      bool                `json:"dryRun"`
+	Collections []ShardedCollection `json:"collections"`
+
+	hashed bool
+}
+
+// ShardedCollection is one time series of a ShardPlan.
+type ShardedCollection struct {
+	Series string     `json:"collection"`
+	Key    string     `json:"key"`
+	State  shardState `json:"state"`
+}
+
+// shardState is what becomes of a collection.
+type shardState string
+
+const (
+	shardDue  shardState = "to be sharded"
+	shardNow  shardState = "sharded"
+	shardDone shardState = "is sharded so already"
+)
+
+// planShards looks at all time series before the first is changed.
+func planShards(ctx context.Context, database shardSource, series []string, hashed bool) (ShardPlan, error) {
+	plan := ShardPlan{Collections: []ShardedCollection{}, hashed: hashed}
+	for _, name := range series {
+		o, done, err := database.Shardable(ctx, name, hashed)
+		if err != nil {
+			return plan, fmt.Errorf("sharding %s: %w", name, seriesError(name, err))
+		}
+		one := ShardedCollection{Series: name, Key: shardKeyText(o, hashed), State: shardDue}
+		if done {
+			one.State = shardDone
+		}
+		plan.Collections = append(plan.Collections, one)
+	}
+	return plan, nil
+}
+
+// carryOut shards what is due. The same command goes on after an error.
+func (p *ShardPlan) carryOut(ctx context.Context, database shardSource) error {
+	for i := range p.Collections {
+		one := &p.Collections[i]
+		if one.State == shardDone {
+			continue
+		}
+		if err := database.Shard(ctx, one.Series, p.hashed); err != nil {
+			return fmt.Errorf("sharding %s: %w", one.Series, err)
+		}
+		one.State = shardNow
+	}
+	return nil
+}
+
+func (p *ShardPlan) print(w io.Writer) {
+	table := text.NewTable(w, "COLLECTION", "SHARD KEY", "")
+	for _, one := range p.Collections {
+		table.Row(one.Series, one.Key, one.State)
+	}
+	table.Flush()
+}
+
+// shardKeyText is the key that a time series is sharded by, as mongosh takes it.
+func shardKeyText(o timeseries.Options, hashed bool) string {
+	var fields []string
+	for _, e := range sink.ShardKey(o, hashed) {
+		value := fmt.Sprint(e.Value)
+		if kind, ok := e.Value.(string); ok {
+			value = fmt.Sprintf("%q", kind)
+		}
+		fields = append(fields, fmt.Sprintf("%q: %s", e.Key, value))
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+// How init shards the collections that it makes.
+const (
+	shardRanged = "ranged"
+	shardHashed = "hashed"
+)
+
+// checkShard reports a wrong value of init's flag.
+func checkShard(kind string) error {
+	if kind != "" && kind != shardRanged && kind != shardHashed {
+		return usageError{fmt.Errorf("--shard is %q: must be %s or %s", kind, shardRanged, shardHashed)}
+	}
+	return nil
+}
+
+// shardAll shards the collections of the settings.
+func shardAll(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer, kind string) error {
+	database, err := sink.Open(ctx, connect.SinkOptions(c, log))
+	if err != nil {
+		return err
+	}
+	defer connect.CloseDatabase(database)
+	plan, err := planShards(ctx, database, connect.SeriesOf(c, nil), kind == shardHashed)
+	if err != nil {
+		return err
+	}
+	return errors.Join(plan.carryOut(ctx, database), plan.told(out))
+}
+
+// told says in lines what was done.
+func (p *ShardPlan) told(w io.Writer) error {
+	for _, one := range p.Collections {
+		if _, err := fmt.Fprintf(w, "collection %s: %s, by %s\n", one.Series, one.State, one.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ShardingView is how collection show tells of shards.
+type ShardingView struct {
+	// Key is the shard key in Extended JSON. Empty means that the collection is not sharded.
+	Key    string             `json:"key"`
+	Chunks []sink.ShardChunks `json:"chunks"`
+	// Unnamed are fields of the key that writes of buckets do not name.
+	Unnamed []string `json:"unnamed,omitempty"`
+}
+
+func shardingView(s sink.Sharding, o timeseries.Options) *ShardingView {
+	if !s.Router {
+		return nil
+	}
+	v := &ShardingView{Chunks: s.Chunks, Unnamed: s.Unnamed(o.TimeField)}
+	if s.Key != nil {
+		v.Key = s.Key.String()
+	}
+	return v
+}
+
+// String says it in one line.
+func (v ShardingView) String() string {
+	if v.Key == "" {
+		return "no: one shard of the cluster has all buckets"
+	}
+	var chunks []string
+	for _, c := range v.Chunks {
+		chunks = append(chunks, fmt.Sprintf("%s %d", c.Shard, c.Chunks))
+	}
+	told := fmt.Sprintf("by %s, chunks: %s", v.Key, strings.Join(chunks, ", "))
+	if len(v.Unnamed) > 0 {
+		told += fmt.Sprintf("; writes do not name %s: beside the move of a chunk measurements may be lost or stored twice (docs/sharding.md)",
+			strings.Join(v.Unnamed, ", "))
+	}
+	return told
+}

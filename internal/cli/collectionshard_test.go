@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+	"waterwheel/sink"
+)
+
+// shards is a shardSource in memory.
+type shards struct {
+	done    map[string]bool
+	refuses string // this time series
+	sharded []string
+}
+
+func (s *shards) Shardable(_ context.Context, series string, _ bool) (timeseries.Options, bool, error) {
+	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
+	if series == s.refuses {
+		err = sink.ErrArrayMetas
+	}
+	return o, s.done[series], err
+}
+
+func (s *shards) Shard(_ context.Context, series string, _ bool) error {
+	s.sharded = append(s.sharded, series)
+	return nil
+}
+
+func TestShardLooksAtAllCollectionsFirst(t *testing.T) {
+	s := &shards{done: map[string]bool{"b": true}, refuses: "c"}
+	if _, err := planShards(t.Context(), s, []string{"a", "b", "c"}, false); !errors.Is(err, sink.ErrArrayMetas) || !strings.Contains(err.Error(), "sharding c") {
+		t.Errorf("%v", err)
+	}
+	plan, err := planShards(t.Context(), s, []string{"a", "b"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.carryOut(t.Context(), s); err != nil || len(s.sharded) != 1 || s.sharded[0] != "a" {
+		t.Errorf("%v, %v", s.sharded, err)
+	}
+	var out bytes.Buffer
+	if err := plan.told(&out); err != nil {
+		t.Fatal(err)
+	}
+	plan.print(&out)
+	for _, says := range []string{
+		`collection a: sharded, by {"meta": "hashed", "control.min.time": 1}`, "collection b: is sharded so already", "SHARD KEY",
+	} {
+		if !strings.Contains(out.String(), says) {
+			t.Errorf("%q is missing in:\n%s", says, out.String())
+		}
+	}
+}
+
+func TestShardCommandLines(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"collection", "shard", "--dry-run", "--yes"}, "exclude each other"},
+		{[]string{"collection", "shard", "events"}, "takes no arguments"},
+		{[]string{"init", "--shard", "zoned"}, `--shard is "zoned": must be ranged or hashed`},
+	} {
+		if code, _, stderr := try(t, settings(), nil, c.args...); code != exitUsage || !strings.Contains(stderr, c.says) {
+			t.Errorf("%v: exit code %d, %q", c.args, code, stderr)
+		}
+	}
+}
+
+func TestShowTellsOfShards(t *testing.T) {
+	o, err := timeseries.Options{TimeField: "time", MetaField: "meta"}.Normalize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := shardingView(sink.Sharding{}, o); v != nil {
+		t.Errorf("without a router: %+v", v)
+	}
+	key := func(d bson.D) bson.Raw {
+		raw, err := bson.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	chunks := []sink.ShardChunks{{Shard: "a", Chunks: 3}, {Shard: "b", Chunks: 4}}
+	for want, s := range map[string]sink.Sharding{
+		"no: one shard of the cluster has all buckets": {Router: true},
+		"chunks: a 3, b 4":               {Router: true, Key: key(bson.D{{Key: "meta", Value: "hashed"}}), Chunks: chunks},
+		"writes do not name data.x.0: b": {Router: true, Key: key(bson.D{{Key: "data.x.0", Value: 1}}), Chunks: chunks},
+	} {
+		if v := shardingView(s, o); v == nil || !strings.Contains(v.String(), want) {
+			t.Errorf("%v, want %q", v, want)
+		}
+	}
+}
