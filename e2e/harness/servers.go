@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -14,12 +15,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"waterwheel/e2e/embedded"
+	"waterwheel/e2e/harness/keys"
 )
 
 // Servers are a Kafka and a MongoDB: those that E2E_KAFKA_BROKERS and E2E_MONGODB_URI name, embedded ones otherwise.
 type Servers struct {
 	Brokers  string
 	MongoURI string
+	// programURI is that of the program under test. Empty stands for MongoURI.
+	programURI string
 	// GivenKafka and GivenMongo tell the named servers from the embedded ones.
 	GivenKafka, GivenMongo bool
 
@@ -27,6 +31,7 @@ type Servers struct {
 	mongo *embedded.Mongo
 	admin *kafka.Client
 	slow  bool
+	watch *keys.Watch // nil: what the program sends is not read
 }
 
 // StartServers starts what is not given, and asks what is given for an answer. The caller closes it.
@@ -39,7 +44,26 @@ func StartServers(ctx context.Context) (*Servers, error) {
 	if err := s.probe(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	if err := s.watchKeys(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
+}
+
+// watchKeys reads what the program sends to a given MongoDB at one address: Close tells of writes that lack the shard key.
+func (s *Servers) watchKeys() (err error) {
+	uri, unreadable := url.Parse(s.MongoURI)
+	if !s.GivenMongo || unreadable != nil || strings.Contains(uri.Host, ",") || uri.Scheme != "mongodb" || strings.Contains(uri.RawQuery, "tls=true") {
+		return nil
+	}
+	if s.watch, err = keys.New(uri.Host); err != nil {
+		return err
+	}
+	query := uri.Query()
+	query.Del("replicaSet")
+	uri.RawQuery = query.Encode()
+	s.programURI = s.watch.Through(uri)
+	return nil
 }
 
 // start starts the embedded servers that are needed.
@@ -142,8 +166,13 @@ func (s *Servers) Close() error {
 	if s.kafka != nil {
 		s.kafka.Close()
 	}
-	if s.mongo != nil {
-		return s.mongo.Close()
+	var watched error
+	if s.watch != nil {
+		s.watch.Close()
+		watched = s.watch.Err()
 	}
-	return nil
+	if s.mongo != nil {
+		return errors.Join(watched, s.mongo.Close())
+	}
+	return watched
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -25,7 +26,7 @@ func (s *Servers) Short(topic, database string) Settings {
 		"KAFKA_LEASE":              "2s",
 		"COMMIT_INTERVAL":          "200ms",
 		"FLUSH_INTERVAL":           "500ms",
-		"MONGODB_URI":              s.MongoURI,
+		"MONGODB_URI":              cmp.Or(s.programURI, s.MongoURI),
 		"MONGODB_DATABASE":         database,
 		"MONGODB_WRITE_TIMEOUT":    "2s",
 		"SHUTDOWN_TIMEOUT":         "15s",

@@ -38,11 +38,10 @@ const initPatience = 30 * time.Second
 func (p *Program) initCommand() *cobra.Command {
 	var shard string
 	cmd := &cobra.Command{
-		Use:     "init",
-		Short:   "Create collections, indexes and the dead-letter topic",
-		Long:    "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What exists already is left as it is. \"run\" does the same when it starts.\n\nWith --shard it also shards the collections, as \"collection shard\" does.",
-		Args:    noArguments,
-		PreRunE: func(*cobra.Command, []string) error { return checkShard(shard) },
+		Use:   "init",
+		Short: "Create collections, indexes and the dead-letter topic",
+		Long:  "Creates what is missing for the topics of KAFKA_TOPICS: collections and indexes in MongoDB, dead-letter topics in\nKafka. What exists already is left as it is. \"run\" does the same when it starts.\n\nWith --shard it also shards the collections, as \"collection shard\" does.",
+		Args:  noArguments,
 		RunE: p.start(p.commandSettings, func(ctx context.Context, c config.Config, log *slog.Logger) error {
 			if err := p.initialize(ctx, c, log, p.Stdout); err != nil || shard == "" {
 				return err
@@ -50,6 +49,7 @@ func (p *Program) initCommand() *cobra.Command {
 			return shardAll(ctx, c, log, p.Stdout, shard)
 		}),
 	}
+	cmd.PreRunE = func(*cobra.Command, []string) error { return checkShard(shard) }
 	cmd.Flags().StringVar(&shard, "shard", "", "shard the collections, through a mongos: ranged or hashed by meta and time")
 	return cmd
 }

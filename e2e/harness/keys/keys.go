@@ -1,0 +1,142 @@
+// Package keys watches what the program sends to MongoDB: every update and delete of a bucket must name the bucket's whole shard key.
+// A router of a sharded cluster sends others to all shards, and without a version.
+package keys
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/e2e/harness/proxy"
+	"waterwheel/e2e/harness/wire"
+)
+
+// maxFaults bounds the faults that are kept.
+const maxFaults = 20
+
+// Watch forwards connections to one server, and reads their commands.
+type Watch struct {
+	*proxy.Proxy
+
+	mu     sync.Mutex
+	writes int
+	faults []string
+}
+
+// New listens on a free port for connections to the server at target. The caller closes it.
+func New(target string) (_ *Watch, err error) {
+	w := &Watch{}
+	w.Proxy, err = proxy.New(target, w.serve)
+	return w, err
+}
+
+// Writes is how many updates and deletes of buckets came by.
+func (w *Watch) Writes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writes
+}
+
+// Err names the first writes that lack a part of the key.
+func (w *Watch) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("writes that mongos would send to all shards without a version: %s", strings.Join(w.faults, "; "))
+}
+
+func (w *Watch) serve(client, server net.Conn) {
+	proxy.Both(func() {
+		_, _ = io.Copy(client, server)
+		proxy.Abort(client)
+	}, func() {
+		for {
+			m, err := wire.Read(client)
+			if err == nil {
+				w.look(m)
+				_, err = server.Write(m)
+			}
+			if err != nil {
+				proxy.Abort(server)
+				return
+			}
+		}
+	})
+}
+
+// look notes what a command lacks.
+func (w *Watch) look(m wire.Message) {
+	command, ok := wire.Parse(m)
+	if !ok {
+		return
+	}
+	name := command.Name()
+	collection, _ := command.Body.Lookup(name).StringValueOK()
+	if !strings.HasSuffix(collection, ".buckets") {
+		return
+	}
+	lists := map[string]string{"update": "updates", "delete": "deletes"}
+	writes := command.Documents
+	switch list, known := lists[name]; {
+	case name == "findAndModify" || name == "findandmodify":
+		writes = []bson.Raw{command.Body}
+	case !known:
+		return
+	case command.Sequence != list:
+		values, _ := command.Body.Lookup(list).Array().Values()
+		for _, v := range values {
+			writes = append(writes, v.Document())
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, write := range writes {
+		w.writes++
+		if lacks := Lacks(write); lacks != "" && len(w.faults) < maxFaults {
+			w.faults = append(w.faults, fmt.Sprintf("%s of %s %s: %v", name, collection, lacks, write))
+		}
+	}
+}
+
+// Lacks says what an element of an update or delete command, or a findAndModify command, lacks to reach the one shard that has the bucket.
+// Empty means nothing.
+func Lacks(write bson.Raw) string {
+	filter, ok := write.Lookup("q").DocumentOK()
+	if !ok {
+		filter, _ = write.Lookup("query").DocumentOK()
+	}
+	if findsNothing(filter) {
+		return ""
+	}
+	elements, _ := filter.Elements()
+	has := func(match func(path string) bool) bool {
+		return slices.ContainsFunc(elements, func(e bson.RawElement) bool { return match(e.Key()) })
+	}
+	multi, _ := write.Lookup("multi").BooleanOK()
+	limit, limited := write.Lookup("limit").AsInt64OK()
+	switch {
+	case !has(func(path string) bool { return path == "_id" }):
+		return "lacks _id"
+	case !has(func(path string) bool { return path == "meta" }):
+		return "lacks meta"
+	case !has(func(path string) bool { return strings.HasPrefix(path, "control.min.") }):
+		return "lacks control.min.<time>"
+	case multi, limited && limit != 1:
+		return "changes several documents"
+	}
+	return ""
+}
+
+// findsNothing reports whether a filter asks for an _id that no bucket has: that of a fence, which is to reach all shards, or of a trial
+// of the user's rights.
+func findsNothing(filter bson.Raw) bool {
+	id, ok := filter.Lookup("_id").StringValueOK()
+	return ok && (id == "fence" || strings.HasPrefix(id, "trial/"))
+}
