@@ -49,6 +49,7 @@ const (
 	leaseOfOthers         mutation = "a partition handed over under the lease of those that stay"
 	startReadBefore       mutation = "a start read before the release"
 	releasedFirst         mutation = "a partition released before it is flushed"
+	fenceOnOneShard       mutation = "a fence on one shard"
 )
 
 // provoking are schedules, by name, for which some of the guards are there, and how often a run has them beside its own:
@@ -59,6 +60,7 @@ var provoking = map[mutation]struct {
 	pace     float64
 }{
 	storedFromSecondary: {"rebalance", 3, 0},
+	fenceOnOneShard:     {"rebalance", 3, 0},
 	noWait:              {"MongoDB hangs", 3, 0},
 	warmAnyway:          {"another owner in between", 3, 0},
 	conditionsIgnored:   {"bucket closed by an operator", 3, 0},
@@ -161,7 +163,7 @@ var mutations = []mutation{
 	conditionsIgnored, unknownAsApplied, unknownAsNotApplied, fencesLie, lettersUnacknowledged, noTopicID,
 	firstWindowOnly, repairUnconditional, strangersTrusted, waitOfAnotherClaim, sightsUnproven,
 	upkeepUnwaited, optionsUnlocked, sentAsUnsent, generationSkipped, leaseOfOthers, startReadBefore,
-	releasedFirst,
+	releasedFirst, fenceOnOneShard,
 }
 
 // TestSimulationNoticesEachMutation takes away one guard after the other, and prints after how many runs that was noticed.

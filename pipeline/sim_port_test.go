@@ -33,8 +33,9 @@ type port struct {
 	ids []string // of the buckets that a command is about, where somebody asks what was sent
 }
 
-// session orders reads after the writes that were acknowledged with it.
-type session struct{ after int64 }
+// session orders reads after the writes that were acknowledged with it. Where buckets lie on a shard of their own, a write on the one shard
+// orders no read on the other: their clocks may be apart.
+type session struct{ after, buckets int64 }
 
 type sessionKey struct{}
 
@@ -46,10 +47,36 @@ func (s *session) Context(parent context.Context) context.Context {
 // End implements sink.Session.
 func (s *session) End() {}
 
-func (s *session) learn(seq int64) {
-	if s != nil {
+// learn notes what was acknowledged, or read, on the shard of a collection.
+func (c port) learn(s *session, seq int64) {
+	if s == nil {
+		return
+	}
+	apart := c.w.traits.sharded
+	if c.of == c.w.mongo.buckets || !apart {
+		s.buckets = max(s.buckets, seq)
+	}
+	if c.of != c.w.mongo.buckets || !apart {
 		s.after = max(s.after, seq)
 	}
+}
+
+// known is what a session knows of the shard of a collection.
+func (c port) known(s *session) int64 {
+	if c.of == c.w.mongo.buckets {
+		return s.buckets
+	}
+	return s.after
+}
+
+// fence is a write that every shard acknowledges, and that changes nothing.
+func (c port) fence(ctx context.Context) error {
+	c.w.note("(met) fence of all shards")
+	reply, err := c.write(ctx, 0, nil, nil)
+	if err == nil {
+		err = reply.Unconfirmed
+	}
+	return err
 }
 
 // Insert implements sink.Collection.
@@ -176,7 +203,7 @@ func (c port) write(ctx context.Context, n int, execute func(int) (int, *sink.Wr
 	}
 	a := answer.(confirmed)
 	if a.reply.Unconfirmed == nil {
-		session.learn(a.seq)
+		c.learn(session, a.seq)
 	}
 	return a.reply, nil
 }
@@ -273,7 +300,7 @@ func (c port) moment(ctx context.Context) (int64, error) {
 	}
 	seq := answer.(int64)
 	if w.traits.sessions {
-		session.learn(seq)
+		c.learn(session, seq)
 	}
 	return seq, nil
 }
@@ -286,7 +313,7 @@ func (c port) snapshot(t *task, s *session) int64 {
 	}
 	low := max(m.floor, m.majority-30)
 	if s != nil {
-		low = max(s.after, m.floor)
+		low = max(c.known(s), m.floor)
 	}
 	if isLoad(t.what) && w.broken == storedFromSecondary {
 		low = max(0, m.majority-30)

@@ -113,6 +113,9 @@ func (w *world) start(slot int) {
 	if w.traits.sessions {
 		ports.Session = func() (sink.Session, error) { return &session{}, nil }
 	}
+	if w.traits.sharded && w.broken != fenceOnOneShard {
+		ports.FenceShards = port{w: w, of: w.mongo.buckets}.fence
+	}
 	p.store = sink.NewStore(ports, sink.StoreOptions{
 		Namespace: namespace, Collection: collection, MaxCount: p.maxCount, WriteTimeout: p.W, Parallel: 1, StoredBytes: p.storedBytes,
 		CallWrites: p.callWrites, Clock: p.clock,

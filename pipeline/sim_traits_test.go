@@ -15,6 +15,7 @@ type traits struct {
 	commitLag            bool    // a committed offset can be read a little later only
 	lag                  bool    // majority reads lag
 	sessions             bool    // the server has sessions, and more than one member
+	sharded              bool    // buckets lie on another shard than claims and options
 	mixed                bool    // each process has its own settings
 	static               bool    // some members are static
 	startAtEnd           bool    // KAFKA_START is latest
@@ -73,6 +74,10 @@ func newWorld(seed uint64, broken mutation, trace io.Writer) *world {
 		}
 	}
 	w.drawAside(func() { w.traits.segments = w.chance(0.4) })
+	w.drawAside(func() { w.traits.sharded = w.traits.sessions && w.chance(0.3) })
+	if broken == fenceOnOneShard {
+		w.traits.sessions, w.traits.lag, w.traits.sharded = true, true, true
+	}
 	w.drawAside(func() { w.traits.refusing = w.traits.segments && w.chance(0.3) })
 	if slices.Contains(compactionMutations, broken) {
 		w.traits.segments = true
@@ -87,7 +92,7 @@ func (w *world) noteTraits() {
 	t := &w.traits
 	for name, on := range map[string]bool{
 		"lost requests and answers": t.lossy > 0, "partial bulks": t.partial > 0, "commit lag": t.commitLag,
-		"majority reads that lag": t.lag && t.sessions, "a server without sessions": !t.sessions,
+		"majority reads that lag": t.lag && t.sessions, "a server without sessions": !t.sessions, "buckets on a shard of their own": t.sharded,
 		"settings that differ between owners": t.mixed, "static members": t.static, "start at the log's end": t.startAtEnd,
 		"bad records": t.bad > 0, "arrays": t.arrays > 0, "records that MongoDB refuses": t.poison > 0,
 		"short memory": t.memory > 0, "a slow MongoDB": t.slow > 0, "several partitions": t.partitions > 1, "several processes": t.processes > 1,
