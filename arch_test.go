@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"internal/timeseries":         {"internal/timeseries/rawbson"},                                                                    // what a bucket is
 	"internal/timeseries/rawbson": {},                                                                                                 // BSON in place
 	"internal/measurement":        {"internal/timeseries", "internal/timeseries/rawbson", "internal/record", "internal/words"},        // bytes to measurements
+	"internal/rollup":             {"internal/timeseries", "internal/timeseries/rawbson", "internal/words"},                          // totals by window
 	"bucketer":                    {"internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/record"},  // the bucket catalog
 	"internal/kafka":              {"internal/kafka/recordbatch", "internal/kafka/wire", "internal/record"},                           // the client: what Kafka is asked
 	"internal/kafka/recordbatch":  {"internal/record"},                                                                                // records out of what a broker sent
@@ -79,7 +80,7 @@ var mayImport = map[string][]string{
 }
 
 // purePackages have no context, clock, logger, goroutine or lock, and talk to nothing.
-var purePackages = []string{"internal/words", "internal/record", "internal/claim", "internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "bucketer"}
+var purePackages = []string{"internal/words", "internal/record", "internal/claim", "internal/timeseries", "internal/timeseries/rawbson", "internal/measurement", "internal/rollup", "bucketer"}
 
 // pureModules are the modules beside the standard library that pure packages may import from.
 var pureModules = []string{

@@ -23,10 +23,13 @@ func BucketID(src Source, opened Position, attempt int32, minTime int64) bson.Ob
 	binary.BigEndian.PutUint32(key[28:], uint32(opened.Part))
 	binary.BigEndian.PutUint32(key[32:], uint32(attempt))
 	sum := sha256.Sum256(key[:])
+	return BucketIDOf(minTime, sum[:8])
+}
 
-	var id bson.ObjectID
+// BucketIDOf makes the _id of a bucket of its minimum time (control.min.<time>, milliseconds) and eight more bytes.
+func BucketIDOf(minTime int64, rest []byte) (id bson.ObjectID) {
 	binary.BigEndian.PutUint32(id[:4], idSeconds(minTime))
-	copy(id[4:], sum[:8])
+	copy(id[4:], rest)
 	return id
 }
 

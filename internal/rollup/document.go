@@ -1,0 +1,165 @@
+package rollup
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// FieldRevision is the field of control that counts how often a document was replaced, from 1.
+const FieldRevision = "rev"
+
+// PathRevision is its dotted path.
+const PathRevision = timeseries.FieldControl + "." + FieldRevision
+
+// Stored is one row as it is stored: the Document of a Row.
+type Stored struct {
+	// Time is the beginning of the window, in milliseconds since 1970.
+	Time int64
+	// Fields has the count and the totals.
+	Fields bson.Raw
+}
+
+// Count is the number of measurements of the row, by the name of the column.
+func (s Stored) Count(column string) int64 {
+	n, _ := s.Fields.Lookup(column).AsInt64OK()
+	return n
+}
+
+// Document holds the rows of one series and one period.
+type Document struct {
+	// ID is the _id: derived from level, series and period, unless the document belonged to another meta before.
+	ID bson.ObjectID
+	// Meta is the identity of the series; Type 0 means that it has none.
+	Meta bson.RawValue
+	// From is the beginning of the period, in milliseconds since 1970.
+	From int64
+	// Revision counts the replacements. A document is replaced only if it has the revision that was read before its sources.
+	Revision int64
+	// Rows are in the order of their times. Several may have the same time after update-meta: readers fold them.
+	Rows []Stored
+}
+
+// ID derives the _id of the document with the rows of a series in the period that begins at a time: two processes that insert the same
+// document collide. It begins with the seconds of the period, as the _id of every bucket does.
+func (l Level) ID(meta bson.RawValue, from int64) bson.ObjectID {
+	key := append([]byte("rollup\x00"+l.Name+"\x00"), byte(meta.Type))
+	key = binary.BigEndian.AppendUint64(append(key, meta.Value...), uint64(from))
+	sum := sha256.Sum256(key)
+	return timeseries.BucketIDOf(from, sum[:8])
+}
+
+// Replace puts rows into the document in the place of all rows whose windows begin in [from, to).
+func (d *Document) Replace(from, to int64, rows []Stored) {
+	kept := slices.DeleteFunc(d.Rows, func(s Stored) bool { return s.Time >= from && s.Time < to })
+	d.Rows = append(kept, rows...)
+	slices.SortStableFunc(d.Rows, func(a, b Stored) int { return cmp.Compare(a.Time, b.Time) })
+}
+
+// Contents are control and data of the document as it is stored: a bucket that is closed, without a source, with a revision. A document
+// without rows keeps its time column, empty: it holds the place of its revision.
+func (d *Document) Contents(o timeseries.Options) (control, data bson.Raw) {
+	data = d.data(o)
+	content := o.ContentOf(data)
+	begin := binary.LittleEndian.AppendUint64(nil, uint64(d.From))
+	if len(d.Rows) == 0 {
+		content.Latest = d.From
+	}
+	least := content.Min(o.TimeField, bson.RawValue{Type: bson.TypeDateTime, Value: begin})
+	control = append(control, 0, 0, 0, 0)
+	control = appendInt32(control, timeseries.FieldVersion, timeseries.Version)
+	control = append(rawbson.AppendHeader(control, bson.TypeEmbeddedDocument, timeseries.FieldMin), least...)
+	control = append(rawbson.AppendHeader(control, bson.TypeEmbeddedDocument, timeseries.FieldMax), content.Max(o.TimeField)...)
+	control = appendInt32(control, timeseries.FieldCount, int32(len(d.Rows)))
+	control = appendInt32(control, timeseries.FieldSize, content.Size)
+	control = append(rawbson.AppendHeader(control, bson.TypeBoolean, timeseries.FieldClosed), 1)
+	control = rawbson.AppendHeader(control, bson.TypeInt64, FieldRevision)
+	control = binary.LittleEndian.AppendUint64(control, uint64(d.Revision))
+	return rawbson.EndDocument(control, 0), data
+}
+
+// Encode is the whole document as it is stored.
+func (d *Document) Encode(o timeseries.Options) bson.Raw {
+	control, data := d.Contents(o)
+	dst := append([]byte{0, 0, 0, 0}, byte(bson.TypeObjectID))
+	dst = append(append(dst, timeseries.FieldID+"\x00"...), d.ID[:]...)
+	dst = append(rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, timeseries.FieldControl), control...)
+	if d.Meta.Type != 0 {
+		dst = append(rawbson.AppendHeader(dst, d.Meta.Type, timeseries.FieldMeta), d.Meta.Value...)
+	}
+	dst = append(rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, timeseries.FieldData), data...)
+	return rawbson.EndDocument(dst, 0)
+}
+
+func appendInt32(dst []byte, name string, n int32) []byte {
+	return binary.LittleEndian.AppendUint32(rawbson.AppendHeader(dst, bson.TypeInt32, name), uint32(n))
+}
+
+// column collects the values of one field of the rows.
+type column struct {
+	name string
+	list []byte
+}
+
+// data makes the columns of the rows: the time first, then fields in the order in which rows have them.
+func (d *Document) data(o timeseries.Options) bson.Raw {
+	times := column{name: o.TimeField}
+	var columns []*column
+	at := map[string]*column{}
+	for i, row := range d.Rows {
+		index := strconv.Itoa(i)
+		times.list = rawbson.AppendDate(times.list, index, row.Time)
+		for e := range rawbson.All(rawbson.Content(row.Fields)) {
+			c := at[string(e.Name)]
+			if c == nil {
+				c = &column{name: string(e.Name)}
+				at[c.name] = c
+				columns = append(columns, c)
+			}
+			c.list = append(rawbson.AppendHeader(c.list, e.Kind, index), e.Value...)
+		}
+	}
+	dst := []byte{0, 0, 0, 0}
+	for _, c := range append([]*column{&times}, columns...) {
+		dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, c.name)
+		start := len(dst)
+		dst = append(append(dst, 0, 0, 0, 0), c.list...)
+		dst = rawbson.EndDocument(dst, start)
+	}
+	return rawbson.EndDocument(dst, 0)
+}
+
+// Decode reads a stored document by the rule by which all buckets are read. It keeps no bytes of the document.
+func Decode(raw bson.Raw, o timeseries.Options) (d Document, err error) {
+	u := timeseries.NewUnpacker(o)
+	if err := u.Reset(raw); err != nil {
+		return d, fmt.Errorf("the rollup document %v is damaged: %w", raw.Lookup(timeseries.FieldID), err)
+	}
+	d.ID, _ = raw.Lookup(timeseries.FieldID).ObjectIDOK()
+	d.Meta = u.Meta()
+	d.Meta.Value = bytes.Clone(d.Meta.Value)
+	d.Revision, _ = raw.Lookup(timeseries.FieldControl, FieldRevision).AsInt64OK()
+	d.From, _ = raw.Lookup(timeseries.FieldControl, timeseries.FieldMin, o.TimeField).DateTimeOK()
+	var m timeseries.Unpacked
+	for u.Next(&m) {
+		d.Rows = append(d.Rows, Stored{Time: m.Time, Fields: bytes.Clone(m.Fields)})
+	}
+	err = u.Err()
+	if m := (*timeseries.Mismatch)(nil); errors.As(u.Mismatch(), &m) && (m.Count != int64(m.Times) || m.Lost != "") { // it lists no positions
+		err = m
+	}
+	if err != nil {
+		return d, fmt.Errorf("the rollup document %v is damaged: %w", raw.Lookup(timeseries.FieldID), err)
+	}
+	return d, nil
+}

@@ -1,0 +1,200 @@
+package rollup
+
+import (
+	"encoding/binary"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries"
+)
+
+// Number is a BSON number with bytes of its own. The zero Number is none.
+type Number struct {
+	kind  bson.Type
+	bytes [16]byte
+}
+
+// decimalNaN are the bits of the high half of a Decimal128 that tell a NaN, quiet or signalling.
+const decimalNaN = 0x7c
+
+// numberOf returns a value as a number; false means that it is not one, or that it is a NaN.
+func numberOf(v bson.RawValue) (n Number, ok bool) {
+	switch {
+	case v.Type == bson.TypeInt32 && len(v.Value) == 4, v.Type == bson.TypeInt64 && len(v.Value) == 8:
+	case v.Type == bson.TypeDouble && len(v.Value) == 8:
+		ok = !math.IsNaN(math.Float64frombits(binary.LittleEndian.Uint64(v.Value)))
+		if !ok {
+			return n, false
+		}
+	case v.Type == bson.TypeDecimal128 && len(v.Value) == 16:
+		if v.Value[15]&decimalNaN == decimalNaN {
+			return n, false
+		}
+	default:
+		return n, false
+	}
+	n.kind = v.Type
+	copy(n.bytes[:], v.Value)
+	return n, true
+}
+
+func int64Number(i int64) Number {
+	n := Number{kind: bson.TypeInt64}
+	binary.LittleEndian.PutUint64(n.bytes[:], uint64(i))
+	return n
+}
+
+func doubleNumber(f float64) Number {
+	n := Number{kind: bson.TypeDouble}
+	binary.LittleEndian.PutUint64(n.bytes[:], math.Float64bits(f))
+	return n
+}
+
+// IsZero reports whether there is no number.
+func (n Number) IsZero() bool { return n.kind == 0 }
+
+// Value is the number as a BSON value; Type 0 means that there is none.
+func (n Number) Value() bson.RawValue {
+	if n.kind == 0 {
+		return bson.RawValue{}
+	}
+	return bson.RawValue{Type: n.kind, Value: n.content()}
+}
+
+// content is the number as BSON has it behind type and name.
+func (n *Number) content() []byte {
+	switch n.kind {
+	case bson.TypeInt32:
+		return n.bytes[:4]
+	case bson.TypeDecimal128:
+		return n.bytes[:16]
+	default:
+		return n.bytes[:8]
+	}
+}
+
+// Float is the number as a double, rounded where that has no room for it; false means that there is none, or that it is a Decimal128.
+func (n Number) Float() (float64, bool) {
+	switch n.kind {
+	case bson.TypeInt32, bson.TypeInt64:
+		return float64(n.integer()), true
+	case bson.TypeDouble:
+		return n.double(), true
+	default:
+		return 0, false
+	}
+}
+
+func (n Number) integer() int64 {
+	if n.kind == bson.TypeInt32 {
+		return int64(int32(binary.LittleEndian.Uint32(n.bytes[:])))
+	}
+	return int64(binary.LittleEndian.Uint64(n.bytes[:]))
+}
+
+func (n Number) double() float64 { return math.Float64frombits(binary.LittleEndian.Uint64(n.bytes[:])) }
+
+// compare orders numbers by value, across their types.
+func (n *Number) compare(o *Number) int {
+	if n.kind == o.kind { // without an allocation
+		switch n.kind {
+		case bson.TypeDouble:
+			a, b := n.double(), o.double()
+			switch {
+			case a < b:
+				return -1
+			case a > b:
+				return 1
+			}
+			return 0
+		case bson.TypeInt32, bson.TypeInt64:
+			a, b := n.integer(), o.integer()
+			switch {
+			case a < b:
+				return -1
+			case a > b:
+				return 1
+			}
+			return 0
+		}
+	}
+	return timeseries.Compare(n.Value(), o.Value())
+}
+
+// sum adds numbers: as an int64 as long as that is exact, then as a double whose rounding errors are carried along (Neumaier's
+// summation). The result depends on the order in which numbers come.
+type sum struct {
+	whole    int64
+	double   float64
+	rounded  float64 // what double lacks
+	isDouble bool
+	unknown  bool // A Decimal128 was added, which has no sum.
+}
+
+func (s *sum) add(n Number) {
+	switch {
+	case s.unknown:
+	case n.kind == bson.TypeDecimal128 || n.kind == 0:
+		s.unknown = true
+	case n.kind == bson.TypeDouble:
+		s.becomeDouble()
+		s.addDouble(n.double())
+	default:
+		s.addWhole(n.integer())
+	}
+}
+
+func (s *sum) addWhole(i int64) {
+	if s.isDouble {
+		s.addExactly(i)
+		return
+	}
+	total := s.whole + i
+	if (total < s.whole) != (i < 0) { // an int64 has no room for it
+		s.becomeDouble()
+		s.addExactly(i)
+		return
+	}
+	s.whole = total
+}
+
+func (s *sum) becomeDouble() {
+	if !s.isDouble {
+		s.isDouble = true
+		s.addExactly(s.whole)
+	}
+}
+
+// addExactly adds an integer as two doubles, each of which has room for its half.
+func (s *sum) addExactly(i int64) {
+	const low = 1<<32 - 1
+	s.addDouble(float64(i &^ low))
+	s.addDouble(float64(i & low))
+}
+
+func (s *sum) addDouble(f float64) {
+	total := s.double + f
+	switch {
+	case math.IsInf(total, 0) || math.IsNaN(total):
+	case math.Abs(s.double) >= math.Abs(f):
+		s.rounded += (s.double - total) + f
+	default:
+		s.rounded += (f - total) + s.double
+	}
+	s.double = total
+}
+
+// number is the sum; none where it is unknown.
+func (s *sum) number() Number {
+	switch {
+	case s.unknown:
+		return Number{}
+	case !s.isDouble:
+		return int64Number(s.whole)
+	case math.IsInf(s.double, 0) || math.IsNaN(s.double):
+		return doubleNumber(s.double)
+	default:
+		return doubleNumber(s.double + s.rounded)
+	}
+}

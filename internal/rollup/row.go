@@ -1,0 +1,223 @@
+package rollup
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"waterwheel/internal/timeseries/rawbson"
+)
+
+// DefaultCount is the name of the column with the count of measurements, unless the setting names another.
+const DefaultCount = "count"
+
+// Rules say how rows are made.
+type Rules struct {
+	// Count names the column with the count of a window's measurements. A field of measurements with this name has no totals. Empty
+	// means DefaultCount.
+	Count string
+	// Fields are the fields that have totals.
+	Fields Fields
+}
+
+// CountField is the name of the column with the count.
+func (r *Rules) CountField() string {
+	if r.Count == "" {
+		return DefaultCount
+	}
+	return r.Count
+}
+
+// Row is one window of one series: the measurements that were added to it, and the rows that were folded into it. It keeps no bytes
+// of what it was given. Its method Fields yields the totals; Document has them as they are stored.
+type Row struct {
+	// Time is the beginning of the window, in milliseconds since 1970.
+	Time int64
+	// Count is the number of measurements.
+	Count int64
+
+	rules *Rules
+	root  node
+	path  []byte // of the field that is being added
+}
+
+// node is what a window knows at one path: the total of numbers there, and the members of objects there.
+type node struct {
+	name    string
+	chosen  int8 // whether the field has totals: 0 unknown, 1 yes, -1 no
+	total   Total
+	members []*node
+	last    int // the place of the member that was found last
+}
+
+// NewRow returns the empty row of a window.
+func (r *Rules) NewRow(time int64) *Row { return &Row{Time: time, rules: r} }
+
+// Add adds a measurement: its fields without time and meta. Measurements come in the order of their times, and of their positions
+// where times are equal. Arrays are not entered. Of a field that is a number in some measurements and an object in others, the totals
+// of the object's fields are kept.
+func (w *Row) Add(fields bson.Raw) {
+	w.Count++
+	w.add(&w.root, fields, 0, false)
+}
+
+// Fold adds a row of a finer level, or another row of the same window: its fields as they are stored, with the count.
+func (w *Row) Fold(fields bson.Raw) {
+	n, _ := fields.Lookup(w.rules.CountField()).AsInt64OK()
+	w.Count += n
+	w.add(&w.root, fields, 0, true)
+}
+
+// maxDepth bounds how deep objects are entered: as deep as MongoDB stores them.
+const maxDepth = 200
+
+// add adds the fields of an object to a node; stored means that they are totals.
+func (w *Row) add(into *node, object bson.Raw, depth int, stored bool) {
+	if len(object) < rawbson.Empty || depth > maxDepth {
+		return
+	}
+	for rest := rawbson.Content(object); len(rest) > 0; {
+		e, more, ok := rawbson.Read(rest)
+		if !ok {
+			return
+		}
+		rest = more
+		if depth == 0 && string(e.Name) == w.rules.CountField() {
+			continue
+		}
+		before := len(w.path)
+		if depth > 0 {
+			w.path = append(w.path, '.')
+		}
+		w.path = append(w.path, e.Name...)
+		w.addElement(into, &e, depth, stored)
+		w.path = w.path[:before]
+	}
+}
+
+func (w *Row) addElement(into *node, e *rawbson.Element, depth int, stored bool) {
+	value := bson.RawValue{Type: e.Kind, Value: e.Value}
+	switch {
+	case e.Kind == bson.TypeEmbeddedDocument && stored:
+		if total, ok := ParseTotal(e.Value); ok {
+			if m := into.member(e.Name); w.chooses(m) {
+				m.total.Fold(&total)
+			}
+			return
+		}
+		w.add(into.member(e.Name), e.Value, depth+1, true)
+	case e.Kind == bson.TypeEmbeddedDocument:
+		w.add(into.member(e.Name), e.Value, depth+1, false)
+	case !stored:
+		if _, ok := numberOf(value); ok {
+			if m := into.member(e.Name); w.chooses(m) {
+				m.total.Add(value)
+			}
+		}
+	}
+}
+
+// chooses reports whether the field at the present path has totals. It is asked once for each field of a row.
+func (w *Row) chooses(m *node) bool {
+	if m.chosen == 0 {
+		m.chosen = -1
+		if w.rules.Fields.Match(string(w.path)) {
+			m.chosen = 1
+		}
+	}
+	return m.chosen > 0
+}
+
+// member is the node of a name, a new one if need be. Measurements of a series mostly have the same fields in the same order: the
+// place behind the last one is tried first.
+func (n *node) member(name []byte) *node {
+	for i := range n.members {
+		at := (n.last + 1 + i) % len(n.members)
+		if m := n.members[at]; m.name == string(name) {
+			n.last = at
+			return m
+		}
+	}
+	m := &node{name: string(name)}
+	n.members = append(n.members, m)
+	n.last = len(n.members) - 1
+	return m
+}
+
+// hasMembers reports whether objects at this path had any numbers.
+func (n *node) hasMembers() bool {
+	for _, m := range n.members {
+		if m.total.N > 0 || m.hasMembers() {
+			return true
+		}
+	}
+	return false
+}
+
+// Fields yields the totals by the dotted paths of their fields, in the order in which fields were first met.
+func (w *Row) Fields() iter.Seq2[string, *Total] {
+	return func(yield func(string, *Total) bool) { w.root.each("", yield) }
+}
+
+func (n *node) each(prefix string, yield func(string, *Total) bool) bool {
+	for _, m := range n.members {
+		switch {
+		case m.hasMembers():
+			if !m.each(prefix+m.name+".", yield) {
+				return false
+			}
+		case m.total.N > 0:
+			if !yield(prefix+m.name, &m.total) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Total is the total of a field by its dotted path; nil means that it had no number.
+func (w *Row) Total(path string) *Total {
+	for p, t := range w.Fields() {
+		if p == path {
+			return t
+		}
+	}
+	return nil
+}
+
+// Document is the row without its time: the count, then each field with its total.
+func (w *Row) Document() bson.Raw { return w.AppendDocument(nil) }
+
+// AppendDocument appends the Document to dst.
+func (w *Row) AppendDocument(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, 0, 0, 0, 0)
+	dst = rawbson.AppendHeader(dst, bson.TypeInt64, w.rules.CountField())
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Count))
+	dst = w.root.appendMembers(dst)
+	return rawbson.EndDocument(dst, start)
+}
+
+func (n *node) appendMembers(dst []byte) []byte {
+	for _, m := range n.members {
+		switch {
+		case m.hasMembers():
+			dst = rawbson.AppendHeader(dst, bson.TypeEmbeddedDocument, m.name)
+			start := len(dst)
+			dst = rawbson.EndDocument(m.appendMembers(append(dst, 0, 0, 0, 0)), start)
+		case m.total.N > 0:
+			dst = m.total.appendElement(dst, m.name)
+		}
+	}
+	return dst
+}
+
+// bitsOf is the double of its eight bytes.
+func bitsOf(value []byte) float64 {
+	if len(value) != 8 {
+		return 0
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(value))
+}
