@@ -22,4 +22,5 @@
 //	row.go       the row of a window: measurements added, rows folded
 //	fields.go    which fields have totals
 //	document.go  rows as a bucket, and back
+//	stored.go    what else is stored: which rollups there are, how far they are
 package rollup
